@@ -1,0 +1,1 @@
+"""The environments; reach them by `jaxvrp.make`."""

@@ -1,0 +1,212 @@
+"""One step of the truck-and-drones world, in the order of its specification. Knows no observation and no reward."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from jaxvrp.envs.truck_drone.world import (
+    CRASHED,
+    DELIVER,
+    FLYING,
+    HOVER,
+    ONBOARD,
+    RETURN,
+    RETURNING,
+    Customers,
+    Drones,
+    Truck,
+    World,
+)
+from jaxvrp.fields import parameter
+
+
+class Physics(struct.PyTreeNode):
+    """The parameters of the world; leaves, so they can be swept, batched and differentiated.
+
+    Attributes:
+        dt: time units per step.
+        truck_speed: map units per time unit.
+        drone_speed: map units per time unit.
+        max_battery: a full charge.
+        battery_rate: battery per map unit flown; 0.5 gives a range of 2 units, so the truck has to move.
+        hover_cost: battery per hovering step.
+        recharge_rate: battery per step on board.
+        forced_return_factor: safety factor of the battery guard.
+        delivery_threshold: a drone serves a customer closer than this (strict).
+        recovery_threshold: the truck recovers a drone within this; a returning drone boards closer than this. 0.12 is
+            not a multiple of a truck step, where an exact tie would be decided by rounding.
+    """
+
+    dt: float = parameter(0.1, above=0.0)
+    truck_speed: float = parameter(1.0, minimum=0.0)
+    drone_speed: float = parameter(2.0, minimum=0.0)
+    max_battery: float = parameter(1.0, above=0.0)
+    battery_rate: float = parameter(0.5, minimum=0.0)
+    hover_cost: float = parameter(0.001, minimum=0.0)
+    recharge_rate: float = parameter(0.05, minimum=0.0)
+    forced_return_factor: float = parameter(1.2, minimum=0.0)
+    delivery_threshold: float = parameter(0.05, above=0.0)
+    recovery_threshold: float = parameter(0.12, minimum=0.0)
+
+
+def distance(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Euclidean distance over the last axis; `a` and `b` broadcast, `[..., 2] -> [...]`."""
+    # Written out: a reduction over an axis of two does not fuse and vectorise.
+    x, y = a[..., 0] - b[..., 0], a[..., 1] - b[..., 1]
+    square = x * x + y * y
+    # The inner `where` keeps the gradient finite at distance 0.
+    return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1.0)), 0.0)
+
+
+def recoverable(physics: Physics, world: World) -> jax.Array:
+    """`bool[D]`: airborne and within the truck's `recovery_threshold`."""
+    near = distance(world.drones.position, world.truck.position) <= physics.recovery_threshold
+    return world.drones.is_airborne & near
+
+
+def step(
+    physics: Physics, world: World, truck_action: jax.Array, drone_action: jax.Array, num_invalid: jax.Array
+) -> World:
+    """Move the world by one step.
+
+    Args:
+        physics: its parameters.
+        world: the world before the step.
+        truck_action: `i32[]`, in `[0, 1 + N + 2D)`.
+        drone_action: `i32[D]`, in `[0, 2 + C)`.
+        num_invalid: `i32[]`, forbidden actions that were replaced by index 0, to be counted.
+    """
+    num_nodes, num_drones = world.instance.node_position.shape[0], drone_action.shape[0]
+    drone = jnp.arange(num_drones, dtype=jnp.int32)
+    base = world.truck.position
+    forced = _battery_guard(physics, world)
+    action = jnp.where(forced, RETURN, drone_action)
+    drones = world.drones.replace(forced_return=forced & (drone_action != RETURN))
+    drones = _release(drones, truck_action - (1 + num_nodes) == drone)
+    rides = drones.is_onboard
+    drones = _recover(drones, (truck_action - (1 + num_nodes + num_drones) == drone) & recoverable(physics, world))
+    drones, flown = _fly(physics, drones, action, base, world.instance.customer_position)
+    truck, driven = _drive(physics, world.truck, truck_action, world.instance.node_position)
+    drones = _ride(physics, drones, truck.position, charging=rides)
+    drones, customers = _deliver(physics, world.replace(drones=drones), action)
+    on_time = customers.just_served & (customers.arrival_step <= world.instance.window_end)
+    totals = world.totals.replace(
+        on_time=world.totals.on_time + jnp.sum(on_time, dtype=jnp.int32),
+        invalid_actions=world.totals.invalid_actions + num_invalid,
+        forced_returns=world.totals.forced_returns + jnp.sum(drones.forced_return, dtype=jnp.int32),
+        battery_used=world.totals.battery_used + drones.battery_used.sum(),
+        truck_distance=world.totals.truck_distance + driven,
+        drone_distance=world.totals.drone_distance + flown.sum(),
+    )
+    return world.replace(truck=truck, drones=drones, customers=customers, totals=totals, step=world.step + 1)
+
+
+def _battery_guard(physics: Physics, world: World) -> jax.Array:
+    # One step of margin: without it most drones that are sent home crash on the way.
+    way_home = distance(world.drones.position, world.truck.position) + physics.drone_speed * physics.dt
+    reserve = physics.forced_return_factor * physics.battery_rate * way_home
+    return world.drones.is_airborne & (world.drones.battery < reserve)
+
+
+def _release(drones: Drones, released: jax.Array) -> Drones:
+    return drones.replace(status=jnp.where(released & drones.is_onboard, FLYING, drones.status))
+
+
+def _recover(drones: Drones, recovered: jax.Array) -> Drones:
+    return _stop(drones, recovered).replace(status=jnp.where(recovered, ONBOARD, drones.status))
+
+
+def _stop(drones: Drones, stopped: jax.Array) -> Drones:
+    """Clear velocity, target and package where `stopped` (`bool[D]`)."""
+    return drones.replace(
+        velocity=jnp.where(stopped[:, None], 0.0, drones.velocity),
+        carrying=jnp.where(stopped, -1, drones.carrying),
+        target=jnp.where(stopped[:, None], 0.0, drones.target),
+        has_target=drones.has_target & ~stopped,
+    )
+
+
+def _advance(position: jax.Array, target: jax.Array, reach: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Displacement `[..., 2]` straight at `target` by at most `reach` `[...]`, and its length `[...]`."""
+    gap = distance(target, position)
+    length = jnp.minimum(gap, reach)
+    scale = length / jnp.where(gap > 0, gap, 1.0)
+    return (target - position) * scale[..., None], length
+
+
+def _fly(
+    physics: Physics, drones: Drones, action: jax.Array, base: jax.Array, customer_position: jax.Array
+) -> tuple[Drones, jax.Array]:
+    """Step 4 of the specification: all that airborne drones do; also the distance flown, `f32[D]`."""
+    airborne = drones.is_airborne
+    returning = airborne & (action == RETURN)
+    hovering = airborne & (action == HOVER)
+    delivering = airborne & (action >= DELIVER)
+    customer = jnp.maximum(action - DELIVER, 0)
+    target = jnp.where(returning[:, None], base, customer_position[customer])
+    moving = returning | delivering
+    reach = jnp.where(moving, jnp.asarray(physics.drone_speed * physics.dt, jnp.float32), 0.0)
+    displacement, flown = _advance(drones.position, target, reach)
+    drawn = jnp.where(hovering, physics.hover_cost, physics.battery_rate * flown)
+    battery = jnp.where(airborne, drones.battery - drawn, drones.battery)
+    crashed = airborne & (battery <= 0)
+    drones = drones.replace(
+        position=drones.position + displacement,
+        velocity=displacement / physics.dt,
+        battery=jnp.where(crashed, 0.0, battery),
+        status=jnp.where(airborne, jnp.where(returning, RETURNING, FLYING), drones.status),
+        carrying=jnp.where(delivering & (drones.carrying < 0), customer, drones.carrying),
+        target=jnp.where(moving[:, None], target, 0.0),
+        has_target=moving,
+        battery_used=drawn,
+    )
+    boards = returning & ~crashed & (distance(drones.position, base) < physics.recovery_threshold)
+    status = jnp.where(crashed, CRASHED, jnp.where(boards, ONBOARD, drones.status))
+    return _stop(drones, crashed | boards).replace(status=status), flown
+
+
+def _drive(physics: Physics, truck: Truck, action: jax.Array, node_position: jax.Array) -> tuple[Truck, jax.Array]:
+    """Step 5: the truck moves in a step whose action is MOVE_k; also the distance driven, `f32[]`."""
+    num_nodes = node_position.shape[0]
+    moves = (action >= 1) & (action <= num_nodes)
+    reach = jnp.where(moves, jnp.asarray(physics.truck_speed * physics.dt, jnp.float32), 0.0)
+    node = jnp.clip(action - 1, 0, num_nodes - 1)
+    displacement, driven = _advance(truck.position, node_position[node], reach)
+    return Truck(position=truck.position + displacement, velocity=displacement / physics.dt), driven
+
+
+def _ride(physics: Physics, drones: Drones, truck_position: jax.Array, *, charging: jax.Array) -> Drones:
+    charged = jnp.minimum(drones.battery + physics.recharge_rate, physics.max_battery)
+    return drones.replace(
+        position=jnp.where(drones.is_onboard[:, None], truck_position, drones.position),
+        battery=jnp.where(charging, charged, drones.battery),
+    )
+
+
+def _deliver(physics: Physics, world: World, action: jax.Array) -> tuple[Drones, Customers]:
+    """Step 6. Crashed and onboard drones carry nothing, so `carrying` tells who can serve."""
+    drones, customers = world.drones, world.customers
+    customer = jnp.maximum(action - DELIVER, 0)
+    gap = distance(drones.position, world.instance.customer_position[customer])
+    can_serve = (action >= DELIVER) & (drones.carrying == action - DELIVER) & (gap < physics.delivery_threshold)
+    everyone = jnp.arange(customers.served.shape[0], dtype=jnp.int32)
+    candidates = can_serve[:, None] & (customer[:, None] == everyone) & ~customers.served
+    just_served = candidates.any(axis=0)
+    first = candidates & (jnp.cumsum(candidates, axis=0, dtype=jnp.int32) == 1)
+    served = customers.served | just_served
+    drones = _clear_target(drones, first.any(axis=1))
+    dropped = ((drones.carrying[:, None] == everyone) & served).any(axis=1)
+    customers = Customers(
+        served=served,
+        just_served=just_served,
+        arrival_step=jnp.where(just_served, world.step + 1, customers.arrival_step),
+    )
+    return drones.replace(carrying=jnp.where(dropped, -1, drones.carrying)), customers
+
+
+def _clear_target(drones: Drones, cleared: jax.Array) -> Drones:
+    return drones.replace(
+        target=jnp.where(cleared[:, None], 0.0, drones.target), has_target=drones.has_target & ~cleared
+    )

@@ -1,0 +1,154 @@
+"""The entities of the truck-and-drones world, as immutable pytrees.
+
+`D` drones, `C` customers, `N` route nodes. Distances are in map units, times in steps, battery as a fraction of a
+full charge.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+ONBOARD, FLYING, RETURNING, CRASHED = 0, 1, 2, 3
+"""Drone status."""
+
+STAY = 0
+"""Truck action 0; then `MOVE_0..MOVE_{N-1}, RELEASE_0..RELEASE_{D-1}, RECOVER_0..RECOVER_{D-1}`."""
+
+HOVER, RETURN, DELIVER = 0, 1, 2
+"""Drone actions: `HOVER`, `RETURN`, then `DELIVER + i` for customer `i`."""
+
+
+@struct.dataclass
+class Instance:
+    """One problem, as data.
+
+    Attributes:
+        truck_position: `f32[2]`, where truck and drones start.
+        node_position: `f32[N, 2]`, where the truck can drive.
+        customer_position: `f32[C, 2]`.
+        demand: `f32[C]`, parcel size.
+        window_start: `i32[C]`, first step of the time window.
+        window_end: `i32[C]`, last step at which a delivery is on time.
+    """
+
+    truck_position: jax.Array
+    node_position: jax.Array
+    customer_position: jax.Array
+    demand: jax.Array
+    window_start: jax.Array
+    window_end: jax.Array
+
+
+@struct.dataclass
+class Truck:
+    """`position` and `velocity`, each `f32[2]`; velocity in map units per time unit."""
+
+    position: jax.Array
+    velocity: jax.Array
+
+
+@struct.dataclass
+class Drones:
+    """The fleet.
+
+    Attributes:
+        position: `f32[D, 2]`.
+        velocity: `f32[D, 2]`, map units per time unit.
+        battery: `f32[D]`.
+        status: `i32[D]`, one of ONBOARD, FLYING, RETURNING, CRASHED.
+        carrying: `i32[D]`, index of the customer whose package is on board, -1 for none.
+        target: `f32[D, 2]`, zeros without a target.
+        has_target: `bool[D]`.
+        battery_used: `f32[D]`, drawn in this step.
+        forced_return: `bool[D]`, the battery guard overrode the action of this step.
+    """
+
+    position: jax.Array
+    velocity: jax.Array
+    battery: jax.Array
+    status: jax.Array
+    carrying: jax.Array
+    target: jax.Array
+    has_target: jax.Array
+    battery_used: jax.Array
+    forced_return: jax.Array
+
+    @property
+    def is_onboard(self) -> jax.Array:
+        """`bool[D]`."""
+        return self.status == ONBOARD
+
+    @property
+    def is_airborne(self) -> jax.Array:
+        """`bool[D]`: neither onboard nor crashed."""
+        return (self.status == FLYING) | (self.status == RETURNING)
+
+    @property
+    def is_crashed(self) -> jax.Array:
+        """`bool[D]`."""
+        return self.status == CRASHED
+
+
+@struct.dataclass
+class Customers:
+    """`served` `bool[C]`, `just_served` `bool[C]` (in this step), `arrival_step` `i32[C]` (-1 until served)."""
+
+    served: jax.Array
+    just_served: jax.Array
+    arrival_step: jax.Array
+
+
+@struct.dataclass
+class Totals:
+    """Totals of the episode so far: counts `i32[]`, distances (map units) and battery `f32[]`."""
+
+    on_time: jax.Array
+    invalid_actions: jax.Array
+    forced_returns: jax.Array
+    battery_used: jax.Array
+    truck_distance: jax.Array
+    drone_distance: jax.Array
+
+
+@struct.dataclass
+class World:
+    """Everything that is the case at one step; `step` is `i32[]`."""
+
+    instance: Instance
+    truck: Truck
+    drones: Drones
+    customers: Customers
+    totals: Totals
+    step: jax.Array
+
+
+def initial_world(instance: Instance, num_drones: int, battery: jax.Array | float) -> World:
+    """The world at step 0: drones onboard with charge `battery`, nothing served."""
+    num_customers = instance.demand.shape[0]
+    count, amount = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.float32)
+    vectors = jnp.zeros((num_drones, 2), jnp.float32)
+    flags = jnp.zeros(num_drones, bool)
+    return World(
+        instance=instance,
+        truck=Truck(position=instance.truck_position, velocity=jnp.zeros(2, jnp.float32)),
+        drones=Drones(
+            position=jnp.broadcast_to(instance.truck_position, (num_drones, 2)),
+            velocity=vectors,
+            battery=jnp.full(num_drones, battery, jnp.float32),
+            status=jnp.full(num_drones, ONBOARD, jnp.int32),
+            carrying=jnp.full(num_drones, -1, jnp.int32),
+            target=vectors,
+            has_target=flags,
+            battery_used=jnp.zeros(num_drones, jnp.float32),
+            forced_return=flags,
+        ),
+        customers=Customers(
+            served=jnp.zeros(num_customers, bool),
+            just_served=jnp.zeros(num_customers, bool),
+            arrival_step=jnp.full(num_customers, -1, jnp.int32),
+        ),
+        totals=Totals(count, count, count, amount, amount, amount),
+        step=count,
+    )

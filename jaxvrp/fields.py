@@ -1,0 +1,107 @@
+"""Dataclass fields that carry their own range, and one builder that checks values against them.
+
+Used for the parameters of environments and scenarios and for the configuration of the learners, so that a bad value
+gives the same one line wherever it comes from.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import numbers
+import typing
+from typing import Any, TypeVar
+
+from flax import struct
+
+from jaxvrp.registry import nearest
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """Bounds of a number: `minimum <= x <= maximum` and `x > above`; None means unbounded."""
+
+    minimum: float | None = None
+    maximum: float | None = None
+    above: float | None = None
+
+    def __contains__(self, value: float) -> bool:
+        low = (self.minimum is None or value >= self.minimum) and (self.above is None or value > self.above)
+        return math.isfinite(value) and low and (self.maximum is None or value <= self.maximum)
+
+    def __str__(self) -> str:
+        bounds = ((">=", self.minimum), (">", self.above), ("<=", self.maximum))
+        return " and ".join(f"{sign} {bound:g}" for sign, bound in bounds if bound is not None) or "finite"
+
+
+def parameter(default: float, **bounds: float) -> Any:
+    """A numeric leaf of an environment, with `minimum`, `maximum`, `above` as its range."""
+    return struct.field(default=default, metadata={"range": Range(**bounds)})
+
+
+def size(default: int, minimum: int = 1) -> Any:
+    """A static count, at least `minimum`."""
+    return struct.field(pytree_node=False, default=default, metadata={"range": Range(minimum=minimum)})
+
+
+def option(default: Any, *, help: str, choices: tuple[str, ...] = (), **bounds: float) -> Any:
+    """A configuration key: its default, its help text, and its choices or range."""
+    metadata = {"help": help, "choices": choices, "range": Range(**bounds)}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def build(cls: type[T], values: dict[str, Any], what: str, prefix: str = "") -> T:
+    """Make a dataclass from checked values.
+
+    Args:
+        cls: the dataclass; fields may come from `parameter`, `size` or `option`.
+        values: by field name. Arrays and tracers are taken as they are (a batch of parameters).
+        what: names the thing in messages.
+        prefix: stands before a field's name in messages (`env.`).
+
+    Raises:
+        ValueError: an unknown key, or a value outside its range or choices.
+        TypeError: a value of the wrong type.
+    """
+    fields = {field.name: field for field in dataclasses.fields(cls) if field.init}
+    for name in values:
+        if name not in fields:
+            raise ValueError(f"unknown {what} '{prefix}{name}'; {nearest(name, fields)}")
+    hints = typing.get_type_hints(cls)
+    checked = {name: _check(fields[name], hints[name], value, prefix) for name, value in values.items()}
+    return cls(**checked)
+
+
+def validate(instance: Any, what: str, prefix: str = "") -> Any:
+    """`build` again from the fields of an existing dataclass instance: checks what was set by hand."""
+    values = {field.name: getattr(instance, field.name) for field in dataclasses.fields(instance) if field.init}
+    return build(type(instance), values, what, prefix)
+
+
+def _check(field: dataclasses.Field, hint: Any, value: Any, prefix: str) -> Any:
+    name = prefix + field.name
+    allowed = typing.get_args(hint) or (hint,)
+    if value is None and type(None) in allowed:
+        return None
+    scalar = next((kind for kind in (bool, int, float, str) if kind in allowed), None)
+    if scalar in (int, float) and hasattr(value, "shape") and not isinstance(value, numbers.Number):
+        return value
+    if scalar is not None:
+        value = _typed(name, scalar, value)
+    if choices := field.metadata.get("choices"):
+        if value not in choices:
+            raise ValueError(f"{name} is '{value}'; it must be one of: {', '.join(choices)}")
+    bounds = field.metadata.get("range", Range())
+    if scalar in (int, float) and value not in bounds:
+        raise ValueError(f"{name} is {value}; it must be {bounds}")
+    return value
+
+
+def _typed(name: str, kind: type, value: Any) -> Any:
+    accepted = {bool: bool, int: numbers.Integral, float: numbers.Real, str: str}[kind]
+    if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
+        wanted = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}[kind]
+        raise TypeError(f"{name} is {value!r}; it must be {wanted}")
+    return kind(value)

@@ -1,0 +1,156 @@
+"""`VecEnv`: a batch of environments with auto-reset and episode statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from jaxvrp.environment import Environment, Instance, State, TimeStep, select
+
+
+@struct.dataclass
+class VecTimeStep(TimeStep):
+    """A `TimeStep` with a leading axis `[E]`.
+
+    After an auto-reset `observation`, `global_observation`, `action_mask` and `valid` belong to the new episode;
+    `reward`, `terminated`, `truncated` and `metrics` to the one that ended. `metrics` also has `episode_return` (mean
+    over the agents, so a shared reward counts once) and `episode_length`.
+
+    Attributes:
+        final_observation: `{role: f32[E, agents, ...]}` before the auto-reset; equals `observation` without one.
+        final_global_observation: `f32[E, G]`, likewise.
+    """
+
+    final_observation: dict[str, jax.Array]
+    final_global_observation: jax.Array
+
+
+@struct.dataclass
+class VecState:
+    """State of a batch.
+
+    Attributes:
+        env: states of the environments, leading axis `[E]`.
+        pool: fresh instances for coming resets, leading axis `[2E]`.
+        cursor: `i32[]`, steps since the pool was drawn.
+        key: typed key of the next pool.
+        episode_return: `f32[E]`, so far.
+        episode_length: `i32[E]`, so far.
+    """
+
+    env: State
+    pool: Instance
+    cursor: jax.Array
+    key: jax.Array
+    episode_return: jax.Array
+    episode_length: jax.Array
+
+
+class VecEnv(struct.PyTreeNode):
+    """`num_envs` copies of an environment in lockstep, each reset as soon as its episode ends.
+
+    Resets do not generate: they take the next instance of a pool of `2 * num_envs`, which is redrawn every
+    `pool_steps` steps. An environment reads the pool at a place that moves with the step, by one contiguous slice for
+    the whole batch; what it will play next depends on nothing that it did.
+
+    Attributes:
+        env: the environment.
+        num_envs: E.
+        pool_steps: steps between two draws of the pool, at most `num_envs` matter.
+    """
+
+    env: Environment
+    num_envs: int = struct.field(pytree_node=False)
+    pool_steps: int = struct.field(pytree_node=False, default=128)
+
+    def generate(self, key: jax.Array, count: int | None = None) -> Instance:
+        """`count` (default: `num_envs`) problems, with a leading axis."""
+        return jax.vmap(self.env.generate)(jax.random.split(key, count or self.num_envs))
+
+    def reset(self, key: jax.Array) -> tuple[VecState, VecTimeStep]:
+        """Fresh problems everywhere."""
+        instances, pool = jax.random.split(key)
+        return self.reset_to(self.generate(instances), pool)
+
+    def reset_to(self, instances: Instance, key: jax.Array) -> tuple[VecState, VecTimeStep]:
+        """Begin on given problems (leading axis `[E]`); later episodes draw from `key`."""
+        key, pool_key = jax.random.split(key)
+        env, timestep = jax.vmap(self.env.reset_to)(instances)
+        state = VecState(
+            env=env,
+            pool=self.generate(pool_key, 2 * self.num_envs),
+            cursor=jnp.zeros((), jnp.int32),
+            key=key,
+            episode_return=jnp.zeros(self.num_envs, jnp.float32),
+            episode_length=jnp.zeros(self.num_envs, jnp.int32),
+        )
+        return state, self._vectorize(timestep, timestep, state)
+
+    def step(
+        self, state: VecState, action: Mapping[str, jax.Array], *, refresh: bool = True
+    ) -> tuple[VecState, VecTimeStep]:
+        """Play one step everywhere, `action` as `{role: [E, agents]}`, and reset what has ended.
+
+        Args:
+            state: from `reset` or `step`.
+            action: one entry per environment and agent.
+            refresh: draw a new pool when it is due. Under `vmap` a conditional runs both branches at every step: a
+                program that is itself mapped passes False and calls `refresh_pool` once per rollout.
+        """
+        if refresh:
+            due = state.cursor >= self.pool_steps
+            state = jax.lax.cond(due, self.refresh_pool, lambda same: same, state)
+        env, final = jax.vmap(self.env.step)(state.env, action)
+        fresh = jax.vmap(self.env.init_state)(self._next_instances(state))
+        reset = select(final.done, fresh, env)
+        total = state.episode_return + _mean_reward(final.reward)
+        state = state.replace(
+            env=reset, cursor=state.cursor + 1, episode_return=total, episode_length=state.episode_length + 1
+        )
+        timestep = self._vectorize(self._observe(reset, final), final, state)
+        running = ~final.done
+        return (
+            state.replace(
+                episode_return=jnp.where(running, state.episode_return, 0.0),
+                episode_length=jnp.where(running, state.episode_length, 0),
+            ),
+            timestep,
+        )
+
+    def refresh_pool(self, state: VecState) -> VecState:
+        """Draw a new pool."""
+        key, pool_key = jax.random.split(state.key)
+        return state.replace(pool=self.generate(pool_key, 2 * self.num_envs), cursor=jnp.zeros((), jnp.int32), key=key)
+
+    def _next_instances(self, state: VecState) -> Instance:
+        start = state.cursor % (self.num_envs + 1)
+        return jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, self.num_envs), state.pool)
+
+    def _observe(self, env: State, final: TimeStep) -> TimeStep:
+        """The timestep of the episodes that go on, or have just begun."""
+        return final.replace(
+            observation=jax.vmap(self.env.observation)(env),
+            global_observation=jax.vmap(self.env.global_observation)(env),
+            action_mask=jax.vmap(self.env.action_mask)(env),
+            valid=jax.vmap(self.env.valid)(env),
+        )
+
+    def _vectorize(self, timestep: TimeStep, final: TimeStep, state: VecState) -> VecTimeStep:
+        statistics = {
+            "episode_return": state.episode_return,
+            "episode_length": state.episode_length.astype(jnp.float32),
+        }
+        return VecTimeStep(
+            **{field: getattr(timestep, field) for field in TimeStep.__dataclass_fields__ if field != "metrics"},
+            metrics={**timestep.metrics, **statistics},
+            final_observation=final.observation,
+            final_global_observation=final.global_observation,
+        )
+
+
+def _mean_reward(reward: dict[str, jax.Array]) -> jax.Array:
+    """`f32[E]`, mean over all agents of all roles."""
+    return jnp.concatenate(list(reward.values()), axis=-1).mean(axis=-1)
