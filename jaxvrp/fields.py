@@ -90,9 +90,8 @@ def _check(field: dataclasses.Field, hint: Any, value: Any, prefix: str) -> Any:
         return value
     if scalar is not None:
         value = _typed(name, scalar, value)
-    if choices := field.metadata.get("choices"):
-        if value not in choices:
-            raise ValueError(f"{name} is '{value}'; it must be one of: {', '.join(choices)}")
+    if (choices := field.metadata.get("choices")) and value not in choices:
+        raise ValueError(f"{name} is '{value}'; it must be one of: {', '.join(choices)}")
     bounds = field.metadata.get("range", Range())
     if scalar in (int, float) and value not in bounds:
         raise ValueError(f"{name} is {value}; it must be {bounds}")

@@ -102,7 +102,7 @@ class VecEnv(struct.PyTreeNode):
         """
         if refresh:
             due = state.cursor >= self.pool_steps
-            state = jax.lax.cond(due, self.refresh_pool, lambda same: same, state)
+            state = jax.lax.cond(due, self._refresh_own, lambda same: same, state)
         env, final = jax.vmap(self.env.step)(state.env, action)
         fresh = jax.vmap(self.env.init_state)(self._next_instances(state))
         reset = select(final.done, fresh, env)
@@ -120,10 +120,13 @@ class VecEnv(struct.PyTreeNode):
             timestep,
         )
 
-    def refresh_pool(self, state: VecState) -> VecState:
-        """Draw a new pool."""
+    def refresh_pool(self, state: VecState, key: jax.Array) -> VecState:
+        """Draw a new pool from `key`."""
+        return state.replace(pool=self.generate(key, 2 * self.num_envs), cursor=jnp.zeros((), jnp.int32))
+
+    def _refresh_own(self, state: VecState) -> VecState:
         key, pool_key = jax.random.split(state.key)
-        return state.replace(pool=self.generate(pool_key, 2 * self.num_envs), cursor=jnp.zeros((), jnp.int32), key=key)
+        return self.refresh_pool(state.replace(key=key), pool_key)
 
     def _next_instances(self, state: VecState) -> Instance:
         start = state.cursor % (self.num_envs + 1)
