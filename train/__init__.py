@@ -1,0 +1,1 @@
+"""Learners for the environments of jaxvrp, trained end to end inside `jit`."""

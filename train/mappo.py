@@ -1,0 +1,214 @@
+"""MAPPO: separate actors for truck and drones, a central critic; trained end to end inside `jit`.
+
+    python -m train.mappo --config train/configs/truck_drone_basic.yaml
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import optax
+from flax import struct
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
+
+import jaxvrp
+from jaxvrp import Environment, VecEnv, fields, spaces
+from jaxvrp.testing import check_shapes
+from train import ppo
+from train.actor_critic import TEAM, Actors, Critics
+from train.config import PPOConfig, check_divides
+from train.networks import make_network
+from train.rollout import Players, Rollout
+from train.sharding import DATA, batch_specs, device_key, make_mesh, shard
+from train.value_norm import ValueNorm
+
+HEAD_GAIN = {"actor": 0.01, "critic": 1.0}
+
+
+@struct.dataclass
+class TrainState:
+    """Everything that a run is; a checkpoint holds it whole.
+
+    Attributes:
+        params: `{"actor": {role: ...}, "critic": {critic: ...}}`.
+        optimizer: of the same structure.
+        value_norm: `{role: ValueNorm}`.
+        players: the environments and what the agents remember.
+        key: typed key.
+        update: `i32[]`, updates done.
+    """
+
+    params: Any
+    optimizer: Any
+    value_norm: dict[str, ValueNorm]
+    players: Players
+    key: jax.Array
+    update: jax.Array
+
+
+class Trainer:
+    """A learner: `init(key) -> TrainState` and `train_chunk(state) -> (state, metrics)`, both jitted.
+
+    With `num_seeds` above 1 every leaf of the state and of the metrics has a leading axis `[seeds]`.
+
+    Attributes:
+        config: what it was made from.
+        env: the environment.
+        mesh: the devices.
+        chunk_updates: k, updates that one call of `train_chunk` does.
+        actors, critics: the networks.
+    """
+
+    def __init__(self, config: PPOConfig, env: Environment, mesh: Mesh, chunk_updates: int):
+        self.config, self.env, self.mesh, self.chunk_updates = config, env, mesh, chunk_updates
+        roles = env.roles
+        separate = () if config.share_drone_policy else (n for n, role in roles.items() if role.num_agents > 1)
+        actors = {name: _network(config, "actor", role.action.num_actions) for name, role in roles.items()}
+        self.actors = Actors(actors, roles, frozenset(separate))
+        heads = {TEAM: sum(role.num_agents for role in roles.values())}
+        if config.critic == "local":
+            heads = dict.fromkeys(roles, 1)
+        self.critics = Critics({name: _network(config, "critic", size) for name, size in heads.items()}, roles)
+        self.rollout = Rollout(
+            vec_env=VecEnv(env, config.num_envs // mesh.size),
+            actors=self.actors,
+            critics=self.critics,
+            num_chunks=config.rollout_length // config.sequence_length,
+            chunk_length=config.sequence_length,
+        )
+        self.optimizer = _optimizer(config, self.actors, self.critics)
+        specs = self._specs()
+        init = shard(self._init, mesh, P(), specs)
+        chunk = shard(self._train_chunk, mesh, (specs,), (specs, P()))
+        if config.num_seeds > 1:
+            init, chunk = jax.vmap(init), jax.vmap(chunk)
+        self._jitted_init = jax.jit(init)
+        self.train_chunk = jax.jit(chunk, donate_argnums=0)
+
+    def init(self, key: jax.Array) -> TrainState:
+        """A fresh state from a typed key; with several seeds, from as many keys split off it."""
+        return self._jitted_init(jax.random.split(key, self.config.num_seeds) if self.config.num_seeds > 1 else key)
+
+    def _specs(self) -> TrainState:
+        players = jax.eval_shape(self.rollout.reset, jax.eval_shape(lambda: jax.random.key(0)))
+        return TrainState(P(), P(), P(), batch_specs(players), P(), P())
+
+    def _init(self, key: jax.Array) -> TrainState:
+        key, actor_key, critic_key, env_key = jax.random.split(key, 4)
+        players = self.rollout.reset(device_key(env_key))
+        seen = self.critics.inputs(players.timestep.observation, players.timestep.global_observation)
+        params = {
+            "actor": {name: self.actors.init(k, name) for name, k in _split(actor_key, self.actors.networks)},
+            "critic": {name: self.critics.init(k, name, seen[name]) for name, k in _split(critic_key, seen)},
+        }
+        return TrainState(
+            params=params,
+            optimizer=self.optimizer.init(params),
+            value_norm={name: ValueNorm.create() for name in self.env.roles},
+            players=players,
+            key=key,
+            update=jnp.zeros((), jnp.int32),
+        )
+
+    def _train_chunk(self, state: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
+        return jax.lax.scan(lambda s, _: self._update(s), state, length=self.chunk_updates)
+
+    def _update(self, state: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
+        """One update: rollout, advantages, epochs of minibatches."""
+        key, play_key, shuffle_key = jax.random.split(state.key, 3)
+        players, transitions, carries, episodes = self.rollout.play(
+            state.params, state.players, device_key(play_key)
+        )
+        last_value = self.rollout.bootstrap(state.params, players)
+        batch, norm, metrics = ppo.prepare(self.config, transitions, carries, last_value, state.value_norm)
+        order = self._minibatches(device_key(shuffle_key), batch.reset.shape[1])
+        (params, optimizer), losses = jax.lax.scan(
+            lambda learned, envs: self._learn(*learned, ppo.take(batch, envs)), (state.params, state.optimizer), order
+        )
+        metrics |= jax.tree.map(lambda leaf: leaf.mean(axis=0), losses)
+        metrics |= {f"episode/{name}": value for name, value in jax.lax.psum(episodes, DATA).items()}
+        state = TrainState(params, optimizer, norm, players, key, state.update + 1)
+        return state, metrics
+
+    def _minibatches(self, key: jax.Array, num_envs: int) -> jax.Array:
+        """Environments of every minibatch of every epoch, `i32[epochs * minibatches, e]`."""
+        keys = jax.random.split(key, self.config.num_epochs)
+        shuffled = jax.vmap(lambda k: jax.random.permutation(k, num_envs))(keys)
+        return shuffled.reshape(self.config.num_epochs * self.config.num_minibatches, -1)
+
+    def _learn(self, params: Any, optimizer: Any, batch: ppo.Batch) -> tuple[tuple[Any, Any], dict[str, jax.Array]]:
+        """One gradient step of every network."""
+        grads, metrics = jax.grad(ppo.loss, has_aux=True)(
+            params, batch, config=self.config, actors=self.actors, critics=self.critics
+        )
+        grads, metrics = jax.lax.psum((grads, metrics), DATA)
+        for name in self.actors.roles:
+            norm = jax.vmap(optax.tree.norm) if name in self.actors.separate else optax.tree.norm
+            metrics[f"{name}/grad_norm"] = norm(grads["actor"][name])
+        for name in self.critics.networks:
+            metrics[f"{name}/critic_grad_norm"] = optax.tree.norm(grads["critic"][name])
+        updates, optimizer = self.optimizer.update(grads, optimizer, params)
+        return (optax.apply_updates(params, updates), optimizer), metrics
+
+
+def make_train(config: PPOConfig, chunk_updates: int = 1) -> Trainer:
+    """Build the environment and the learner of a configuration.
+
+    Raises:
+        ValueError: a value is out of range, or does not fit the others; the message says which.
+        TypeError: a value has the wrong type.
+    """
+    config = fields.validate(config, "key")
+    env = jaxvrp.make(**config.env)
+    check_shapes(env)
+    for name, role in env.roles.items():
+        if not isinstance(role.action, spaces.Discrete):
+            raise ValueError(f"role '{name}' of env.name '{config.env['name']}' has continuous actions; use td3 or sac")
+    mesh = make_mesh(config.num_devices)
+    check_divides("num_envs", config.num_envs, "the number of devices", mesh.size)
+    check_divides("num_envs", config.num_envs, "num_minibatches (times devices)", config.num_minibatches * mesh.size)
+    check_divides("rollout_length", config.rollout_length, "chunk_length", config.sequence_length)
+    return Trainer(config, env, mesh, chunk_updates)
+
+
+def _network(config: PPOConfig, part: str, head_size: int) -> nn.Module:
+    return make_network(
+        config.network,
+        head_size=head_size,
+        head_gain=HEAD_GAIN[part],
+        hidden_sizes=config.hidden_sizes,
+        recurrent_size=config.recurrent_size,
+        recurrent_layers=config.recurrent_layers,
+        activation=config.activation,
+        layer_norm=config.layer_norm,
+    )
+
+
+def _optimizer(config: PPOConfig, actors: Actors, critics: Critics) -> optax.GradientTransformation:
+    """Adam with its own clipping for every network; one for each agent where agents have separate actors."""
+    steps = config.num_updates * config.num_epochs * config.num_minibatches
+
+    def adam(learning_rate: float) -> optax.GradientTransformation:
+        rate = optax.linear_schedule(learning_rate, 0.0, steps) if config.lr_decay else learning_rate
+        return optax.chain(optax.clip_by_global_norm(config.max_grad_norm), optax.adam(rate, eps=1e-5))
+
+    labels = {
+        "actor": {name: f"actor/{name}" for name in actors.networks},
+        "critic": {name: f"critic/{name}" for name in critics.networks},
+    }
+    transforms = {label: adam(config.critic_lr) for label in labels["critic"].values()}
+    for name, label in labels["actor"].items():
+        tx = adam(config.actor_lr)
+        separate = name in actors.separate
+        transforms[label] = optax.GradientTransformation(jax.vmap(tx.init), jax.vmap(tx.update)) if separate else tx
+    return optax.partition(transforms, labels)
+
+
+def _split(key: jax.Array, names: Iterable[str]) -> list[tuple[str, jax.Array]]:
+    names = list(names)
+    return list(zip(names, jax.random.split(key, len(names)), strict=True))

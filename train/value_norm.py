@@ -1,0 +1,54 @@
+"""Running mean and variance of the returns, so that the critic predicts numbers of size one (ValueNorm of MAPPO)."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+
+@struct.dataclass
+class ValueNorm:
+    """Exponential averages, debiased on use as in Adam: a fresh one has no memory of a made-up start.
+
+    Attributes:
+        mean: `f32[]`, biased average of the returns.
+        mean_square: `f32[]`, biased average of their squares.
+        weight: `f32[]`, sum of the weights so far; 0 means that nothing has been seen.
+    """
+
+    mean: jax.Array
+    mean_square: jax.Array
+    weight: jax.Array
+
+    @classmethod
+    def create(cls) -> ValueNorm:
+        """Nothing seen: normalises by mean 0, deviation 1."""
+        zero = jnp.zeros((), jnp.float32)
+        return cls(zero, zero, zero)
+
+    def update(self, mean: jax.Array, mean_square: jax.Array, decay: float) -> ValueNorm:
+        """Take in the moments of one batch of returns, each `f32[]`."""
+        return ValueNorm(
+            mean=decay * self.mean + (1 - decay) * mean,
+            mean_square=decay * self.mean_square + (1 - decay) * mean_square,
+            weight=decay * self.weight + (1 - decay),
+        )
+
+    def moments(self) -> tuple[jax.Array, jax.Array]:
+        """Debiased mean and standard deviation, each `f32[]`."""
+        weight = jnp.maximum(self.weight, 1e-8)
+        mean = self.mean / weight
+        variance = jnp.maximum(self.mean_square / weight - mean**2, 1e-2)
+        seen = self.weight > 0
+        return jnp.where(seen, mean, 0.0), jnp.where(seen, jnp.sqrt(variance), 1.0)
+
+    def normalize(self, value: jax.Array) -> jax.Array:
+        """Returns in map units of reward to the scale of the critic."""
+        mean, deviation = self.moments()
+        return (value - mean) / deviation
+
+    def denormalize(self, value: jax.Array) -> jax.Array:
+        """The critic's scale back to rewards."""
+        mean, deviation = self.moments()
+        return value * deviation + mean
