@@ -72,13 +72,28 @@ class PPOConfig(RunConfig):
 
     @property
     def num_updates(self) -> int:
-        """Updates that make up `total_steps`, rounded up."""
-        return math.ceil(self.total_steps / self.steps_per_update)
+        """Updates that make up `total_steps`, rounded up to whole chunks of `log_interval`."""
+        return math.ceil(self.total_steps / (self.steps_per_update * self.log_interval)) * self.log_interval
 
     @property
     def sequence_length(self) -> int:
         """Length of the sequences of a minibatch: whole rollouts where there is no memory."""
         return self.rollout_length if self.network == "mlp" else self.chunk_length
+
+
+@dataclasses.dataclass(frozen=True)
+class IPPOConfig(PPOConfig):
+    """IPPO is MAPPO whose critic sees what its role sees."""
+
+    critic: str = option(
+        "local",
+        help="what the critic sees: the role's own observation (IPPO) or the global one (MAPPO)",
+        choices=("local", "central"),
+    )
+
+
+CONFIGS: dict[str, type[PPOConfig]] = {"mappo": PPOConfig, "ippo": IPPOConfig}
+"""By algorithm: the defaults of its command line."""
 
 
 def check_divides(name: str, value: int, by_name: str, by: int) -> None:

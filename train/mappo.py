@@ -1,11 +1,12 @@
 """MAPPO: separate actors for truck and drones, a central critic; trained end to end inside `jit`.
 
-    python -m train.mappo --config train/configs/truck_drone_basic.yaml
+python -m train.mappo --config train/configs/truck_drone_basic.yaml
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import flax.linen as nn
@@ -19,12 +20,13 @@ from jax.sharding import PartitionSpec as P
 import jaxvrp
 from jaxvrp import Environment, VecEnv, fields, spaces
 from jaxvrp.testing import check_shapes
-from train import ppo
+from train import cli, loop, ppo
 from train.actor_critic import TEAM, Actors, Critics
-from train.config import PPOConfig, check_divides
+from train.config import CONFIGS, PPOConfig, check_divides
+from train.evaluate import PolicyActor
 from train.networks import make_network
 from train.rollout import Players, Rollout
-from train.sharding import DATA, batch_specs, device_key, make_mesh, shard
+from train.sharding import DATA, batch_specs, device_key, initialize, make_mesh, shard
 from train.value_norm import ValueNorm
 
 HEAD_GAIN = {"actor": 0.01, "critic": 1.0}
@@ -54,18 +56,19 @@ class TrainState:
 class Trainer:
     """A learner: `init(key) -> TrainState` and `train_chunk(state) -> (state, metrics)`, both jitted.
 
+    One call of `train_chunk` scans `log_interval` updates; metrics have a leading axis of as many.
+
     With `num_seeds` above 1 every leaf of the state and of the metrics has a leading axis `[seeds]`.
 
     Attributes:
         config: what it was made from.
         env: the environment.
         mesh: the devices.
-        chunk_updates: k, updates that one call of `train_chunk` does.
         actors, critics: the networks.
     """
 
-    def __init__(self, config: PPOConfig, env: Environment, mesh: Mesh, chunk_updates: int):
-        self.config, self.env, self.mesh, self.chunk_updates = config, env, mesh, chunk_updates
+    def __init__(self, config: PPOConfig, env: Environment, mesh: Mesh):
+        self.config, self.env, self.mesh = config, env, mesh
         roles = env.roles
         separate = () if config.share_drone_policy else (n for n, role in roles.items() if role.num_agents > 1)
         actors = {name: _network(config, "actor", role.action.num_actions) for name, role in roles.items()}
@@ -94,6 +97,14 @@ class Trainer:
         """A fresh state from a typed key; with several seeds, from as many keys split off it."""
         return self._jitted_init(jax.random.split(key, self.config.num_seeds) if self.config.num_seeds > 1 else key)
 
+    def actor_params(self, state: TrainState) -> Any:
+        """Parameters of the actors, by role."""
+        return state.params["actor"]
+
+    def actor(self, params: Any, *, deterministic: bool) -> PolicyActor:
+        """The actors as a player."""
+        return PolicyActor(self.actors, params, deterministic)
+
     def _specs(self) -> TrainState:
         players = jax.eval_shape(self.rollout.reset, jax.eval_shape(lambda: jax.random.key(0)))
         return TrainState(P(), P(), P(), batch_specs(players), P(), P())
@@ -116,14 +127,12 @@ class Trainer:
         )
 
     def _train_chunk(self, state: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
-        return jax.lax.scan(lambda s, _: self._update(s), state, length=self.chunk_updates)
+        return jax.lax.scan(lambda s, _: self._update(s), state, length=self.config.log_interval)
 
     def _update(self, state: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
         """One update: rollout, advantages, epochs of minibatches."""
         key, play_key, shuffle_key = jax.random.split(state.key, 3)
-        players, transitions, carries, episodes = self.rollout.play(
-            state.params, state.players, device_key(play_key)
-        )
+        players, transitions, carries, episodes = self.rollout.play(state.params, state.players, device_key(play_key))
         last_value = self.rollout.bootstrap(state.params, players)
         batch, norm, metrics = ppo.prepare(self.config, transitions, carries, last_value, state.value_norm)
         order = self._minibatches(device_key(shuffle_key), batch.reset.shape[1])
@@ -156,7 +165,7 @@ class Trainer:
         return (optax.apply_updates(params, updates), optimizer), metrics
 
 
-def make_train(config: PPOConfig, chunk_updates: int = 1) -> Trainer:
+def make_train(config: PPOConfig) -> Trainer:
     """Build the environment and the learner of a configuration.
 
     Raises:
@@ -173,7 +182,9 @@ def make_train(config: PPOConfig, chunk_updates: int = 1) -> Trainer:
     check_divides("num_envs", config.num_envs, "the number of devices", mesh.size)
     check_divides("num_envs", config.num_envs, "num_minibatches (times devices)", config.num_minibatches * mesh.size)
     check_divides("rollout_length", config.rollout_length, "chunk_length", config.sequence_length)
-    return Trainer(config, env, mesh, chunk_updates)
+    for name in ("eval_interval", "save_interval"):
+        check_divides(name, getattr(config, name), "log_interval", config.log_interval)
+    return Trainer(config, env, mesh)
 
 
 def _network(config: PPOConfig, part: str, head_size: int) -> nn.Module:
@@ -212,3 +223,23 @@ def _optimizer(config: PPOConfig, actors: Actors, critics: Critics) -> optax.Gra
 def _split(key: jax.Array, names: Iterable[str]) -> list[tuple[str, jax.Array]]:
     names = list(names)
     return list(zip(names, jax.random.split(key, len(names)), strict=True))
+
+
+def main(argv: Sequence[str] | None = None, *, algorithm: str = "mappo") -> None:
+    """The command line; `python -m train.mappo --help` lists every key."""
+    description = f"Train with {algorithm.upper()}, end to end on the device, and see what was learned."
+    launch = cli.parse(
+        CONFIGS[algorithm], sys.argv[1:] if argv is None else argv, prog=f"train.{algorithm}", description=description
+    )
+    if launch.coordinator:
+        initialize(launch.coordinator, launch.num_processes, launch.process_id)
+    config = loop.configuration(launch, algorithm)
+    try:
+        trainer = make_train(config)
+    except (ValueError, TypeError) as error:
+        raise cli.UserError(str(error)) from None
+    loop.run(trainer, loop.run_folder(launch, config, algorithm), resume=launch.resume is not None)
+
+
+if __name__ == "__main__":
+    cli.entry(main)

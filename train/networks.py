@@ -82,9 +82,7 @@ class GRULayer(nn.Module):
             gate, fresh = xs
             hidden = jnp.where(fresh[:, None, None], 0.0, hidden)
             own = hidden @ recurrent
-            update, forget = jnp.split(
-                nn.sigmoid(gate[..., : 2 * self.size] + own[..., : 2 * self.size]), 2, axis=-1
-            )
+            update, forget = jnp.split(nn.sigmoid(gate[..., : 2 * self.size] + own[..., : 2 * self.size]), 2, axis=-1)
             new = jnp.tanh(gate[..., 2 * self.size :] + forget * (own[..., 2 * self.size :] + bias))
             hidden = new + update * (hidden - new)
             return hidden, hidden

@@ -231,9 +231,7 @@ def _advantage(
         final = norm[name].denormalize(transitions.final_value[name]).reshape(flat.shape)
         following = jnp.where(truncated, final, following)
     reward = transitions.reward[name].reshape(flat.shape)
-    advantage = gae(
-        reward, flat, following, terminated, truncated, gamma=config.gamma, gae_lambda=config.gae_lambda
-    )
+    advantage = gae(reward, flat, following, terminated, truncated, gamma=config.gamma, gae_lambda=config.gae_lambda)
     return advantage.reshape(shape), value
 
 

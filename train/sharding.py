@@ -30,8 +30,8 @@ def make_mesh(num_devices: int | None = None) -> Mesh:
     devices = jax.devices()
     if num_devices is not None and num_devices > len(devices):
         raise ValueError(
-            f"num_devices is {num_devices}, but there are {len(devices)} ({devices[0].platform}); lower it, or on a CPU "
-            f"set the environment variable JAX_NUM_CPU_DEVICES={num_devices}"
+            f"num_devices is {num_devices}, but there are {len(devices)} ({devices[0].platform}); lower it, or, on a "
+            f"CPU, set the environment variable JAX_NUM_CPU_DEVICES={num_devices}"
         )
     chosen = devices[: num_devices or len(devices)]
     return jax.make_mesh((len(chosen),), (DATA,), axis_types=(AxisType.Auto,), devices=chosen)

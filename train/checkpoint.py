@@ -1,0 +1,99 @@
+"""Checkpoints: the whole training state, the latest and the best. The only file that imports orbax.
+
+A checkpoint appears under its final name only when it is complete; killing a run during a save leaves the one before.
+"""
+
+from __future__ import annotations
+
+import logging
+import pathlib
+import warnings
+from typing import Any
+
+import jax
+from orbax.checkpoint import v1 as ocp
+
+from train.cli import UserError
+
+METRIC = "return"
+
+
+class Checkpoints:
+    """The checkpoints of one run, by update; use it as a context manager.
+
+    Attributes:
+        folder: where they lie.
+    """
+
+    def __init__(self, folder: pathlib.Path, *, read_only: bool = False):
+        if read_only and not folder.is_dir():
+            raise UserError(f"{folder} does not exist: the run wrote no checkpoint; train it first")
+        logging.getLogger("absl").setLevel(logging.ERROR)
+        self.folder = folder.absolute()
+        best = ocp.training.preservation_policies.BestN(
+            get_metric_fn=lambda metrics: metrics[METRIC], n=1, keep_checkpoints_without_metrics=False
+        )
+        latest = ocp.training.preservation_policies.LatestN(1)
+        self._checkpointer = ocp.training.Checkpointer(
+            self.folder,
+            save_decision_policy=ocp.training.save_decision_policies.FixedIntervalPolicy(1),
+            preservation_policy=ocp.training.preservation_policies.AnyPreservationPolicy([latest, best]),
+            cleanup_tmp_directories=not read_only,
+        )
+
+    def __enter__(self) -> Checkpoints:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._checkpointer.close()
+
+    @property
+    def latest(self) -> int | None:
+        """Update of the newest one."""
+        return None if self._checkpointer.latest is None else self._checkpointer.latest.step
+
+    @property
+    def best(self) -> int | None:
+        """Update of the one with the highest evaluated return; the latest, if none was evaluated."""
+        scored = [c for c in self._checkpointer.checkpoints if c.metrics]
+        return max(scored, key=lambda c: c.metrics[METRIC]).step if scored else self.latest
+
+    def save(self, update: int, state: Any, evaluated_return: float | None) -> None:
+        """Write a checkpoint, then drop those that are neither the latest nor the best."""
+        if update != self.latest:
+            metrics = None if evaluated_return is None else {METRIC: evaluated_return}
+            self._checkpointer.save(update, state, metrics=metrics)
+
+    def load(self, like: Any, update: int | None = None) -> Any:
+        """Read one (the latest by default) with the structure, shapes and shardings of `like`.
+
+        Raises:
+            UserError: there is none, or it is damaged or of another configuration.
+        """
+        step = self.latest if update is None else update
+        if step is None:
+            raise UserError(f"{self.folder} holds no checkpoint; start the run anew, in another --run_dir")
+        abstract = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), like)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                state = self._checkpointer.load(step, abstract)
+        except Exception as error:  # orbax and tensorstore raise all kinds
+            raise UserError(
+                f"cannot read checkpoint {self.folder / str(step)}: it is damaged or of another configuration "
+                f"({type(error).__name__}); delete that folder to use an older one, if there is one"
+            ) from error
+        _check_same(state, abstract, self.folder / str(step))
+        return state
+
+
+def _check_same(state: Any, abstract: Any, path: pathlib.Path) -> None:
+    for (where, leaf), wanted in zip(
+        jax.tree_util.tree_leaves_with_path(state), jax.tree.leaves(abstract), strict=True
+    ):
+        if leaf.shape != wanted.shape or leaf.dtype != wanted.dtype:
+            name = jax.tree_util.keystr(where)
+            raise UserError(
+                f"checkpoint {path} is of another configuration: {name} is {leaf.dtype}{leaf.shape}, "
+                f"this run has {wanted.dtype}{wanted.shape}; resume the run that wrote it"
+            )

@@ -1,0 +1,191 @@
+"""Evaluation: whole episodes on fixed instances, deterministic by default.
+
+python -m train.evaluate --run DIR [--sampled] [--episodes N] [--checkpoint best] [--render out.gif]
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from jaxvrp import Environment, TimeStep
+from jaxvrp.actor import Actor, Carry
+from train import logger, policy
+from train.actor_critic import Actors, ByRole
+from train.rollout import sample_actions
+
+Figures = dict[str, Any]
+
+RENAMED = {"success": "success_rate"}
+"""Names of metrics of one episode whose mean over episodes has another name."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PolicyActor:
+    """Trained actors, as an `Actor`: the most probable action, or a sample."""
+
+    actors: Actors
+    params: dict[str, Any]
+    deterministic: bool = True
+
+    def init(self, num_envs: int) -> Carry:
+        """Recurrent states at the beginning of an episode."""
+        return self.actors.initial_carry(num_envs)
+
+    def act(self, key: jax.Array, carry: Carry, state: Any, timestep: TimeStep) -> tuple[ByRole, Carry]:
+        """See `jaxvrp.actor.Actor`."""
+        del state
+        observation = jax.tree.map(lambda leaf: leaf[None], timestep.observation)
+        reset = jnp.zeros((1, *timestep.terminated.shape), bool)
+        logits, carry = self.actors.apply(self.params, observation, carry, reset)
+        logits = jax.tree.map(lambda leaf: leaf[0], logits)
+        if not self.deterministic:
+            return sample_actions(key, logits, timestep.action_mask)[0], carry
+        return {name: policy.mode(logits[name], timestep.action_mask[name]) for name in logits}, carry
+
+
+@struct.dataclass
+class _Play:
+    """Batch of episodes under way: `[E, ...]` throughout."""
+
+    state: Any
+    timestep: TimeStep
+    carry: Carry
+    episode_return: jax.Array
+    episode_length: jax.Array
+
+
+def play_episodes(env: Environment, actor: Actor, instances: Any, key: jax.Array) -> dict[str, jax.Array]:
+    """Play every instance (leading axis `[E]`) once, to its end.
+
+    Returns:
+        `{metric: f32[E]}`: the environment's metrics at the end, `return` (mean over agents) and `length`.
+    """
+    num_envs = jax.tree.leaves(instances)[0].shape[0]
+    state, timestep = jax.vmap(env.reset_to)(instances)
+    zero = jnp.zeros(num_envs, jnp.float32)
+
+    def advance(step: jax.Array, play: _Play) -> _Play:
+        action, carry = actor.act(jax.random.fold_in(key, step), play.carry, play.state, play.timestep)
+        running = ~play.timestep.done
+        state, timestep = jax.vmap(env.step)(play.state, action)
+        gained = jnp.concatenate(list(timestep.reward.values()), axis=-1).mean(axis=-1)
+        return _Play(state, timestep, carry, play.episode_return + gained, play.episode_length + running)
+
+    def body(loop: tuple[jax.Array, _Play]) -> tuple[jax.Array, _Play]:
+        return loop[0] + 1, advance(*loop)
+
+    def unfinished(loop: tuple[jax.Array, _Play]) -> jax.Array:
+        return (loop[0] < env.max_episode_steps) & ~loop[1].timestep.done.all()
+
+    first = _Play(state, timestep, actor.init(num_envs), zero, zero)
+    _, play = jax.lax.while_loop(unfinished, body, (jnp.zeros((), jnp.int32), first))
+    return {**play.timestep.metrics, "return": play.episode_return, "length": play.episode_length}
+
+
+def record_episode(env: Environment, actor: Actor, instance: Any, key: jax.Array) -> Any:
+    """States `[T + 1, ...]` of one episode on one instance; after its end the last state repeats."""
+    state, timestep = jax.vmap(env.reset_to)(jax.tree.map(lambda leaf: leaf[None], instance))
+
+    def advance(loop: tuple[Any, TimeStep, Carry], key: jax.Array) -> tuple[tuple[Any, TimeStep, Carry], Any]:
+        state, timestep, carry = loop
+        action, carry = actor.act(key, carry, state, timestep)
+        state, timestep = jax.vmap(env.step)(state, action)
+        return (state, timestep, carry), state
+
+    keys = jax.random.split(key, env.max_episode_steps)
+    _, states = jax.lax.scan(advance, (state, timestep, actor.init(1)), keys)
+    return jax.tree.map(lambda first, rest: jnp.concatenate([first, rest[:, 0]]), state, states)
+
+
+def means(metrics: dict[str, jax.Array]) -> dict[str, jax.Array]:
+    """Means over episodes, under the names that reports use: `success` becomes `success_rate`."""
+    return {RENAMED.get(name, name): value.mean(axis=0) for name, value in metrics.items()}
+
+
+class Evaluator:
+    """Plays the fixed instances of a run with any actor.
+
+    Attributes:
+        env: the environment.
+        num_episodes: how many instances.
+        seed: where they come from; not the training seed.
+    """
+
+    def __init__(self, env: Environment, num_episodes: int, seed: int):
+        self.env, self.num_episodes, self.seed = env, num_episodes, seed
+
+    def instances(self) -> Any:
+        """The fixed instances, leading axis `[num_episodes]`."""
+        return jax.vmap(self.env.generate)(jax.random.split(jax.random.key(self.seed), self.num_episodes))
+
+    def play(self, actor: Actor) -> dict[str, jax.Array]:
+        """Mean figures of an actor; pure, to be jitted by the caller."""
+        key = jax.random.fold_in(jax.random.key(self.seed), self.num_episodes)
+        return means(play_episodes(self.env, actor, self.instances(), key))
+
+    def baselines(self) -> dict[str, Figures]:
+        """Figures of the environment's baselines, by name."""
+        return {
+            name: to_host(jax.jit(lambda make=make: self.play(make()))()) for name, make in self.env.baselines.items()
+        }
+
+    def record(self, actor: Actor, index: int = 0) -> Any:
+        """States of the episode on instance `index`; pure."""
+        instance = jax.tree.map(lambda leaf: leaf[index], self.instances())
+        return record_episode(self.env, actor, instance, jax.random.key(self.seed))
+
+
+def to_host(figures: dict[str, jax.Array]) -> Figures:
+    """Python numbers, and lists where there are seeds or agents."""
+    return {name: np.asarray(value).tolist() for name, value in jax.device_get(figures).items()}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line: figures of a trained run beside the baselines, and a picture of an episode."""
+    from train import checkpoint, cli, loop  # they build on this module
+
+    args = _arguments(cli, argv)
+    folder = pathlib.Path(args.run)
+    config, algorithm = loop.read_run(folder)
+    learner = importlib.import_module(f"train.{algorithm}").make_train(config)
+    with checkpoint.Checkpoints(folder / "checkpoints", read_only=True) as checkpoints:
+        like = learner.init(jax.random.key(config.seed))
+        params = learner.actor_params(checkpoints.load(like, getattr(checkpoints, args.checkpoint)))
+        update = getattr(checkpoints, args.checkpoint)
+    evaluator = Evaluator(learner.env, args.episodes or config.eval_episodes, args.seed or config.eval_seed)
+    deterministic = not args.sampled
+    figures = to_host(loop.evaluation(learner, evaluator, deterministic=deterministic)(params))
+    kind = "deterministic" if deterministic else "sampled"
+    print(f"{evaluator.num_episodes} fixed instances, whole episodes, {kind} policy of update {update}\n")
+    print(logger.figures_table({"policy": figures, **evaluator.baselines()}))
+    if args.render:
+        loop.render(learner, params, evaluator, [pathlib.Path(args.render)], deterministic=deterministic)
+        print(f"\ndrew {args.render}")
+
+
+def _arguments(cli: Any, argv: Sequence[str] | None) -> Any:
+    parser = cli.plain_parser("train.evaluate", "Evaluate a trained run on fixed instances.")
+    parser.add_argument("--run", type=str, required=True, help="run folder")
+    parser.add_argument("--sampled", action="store_true", help="sample actions instead of taking the most probable")
+    parser.add_argument("--episodes", type=cli.positive, help="how many instances (default: the run's eval_episodes)")
+    parser.add_argument(
+        "--seed", type=cli.positive, help="where the instances come from (default: the run's eval_seed)"
+    )
+    parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
+    parser.add_argument("--render", type=str, help="draw one episode: a .gif moves, a .png sums up")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    from train.cli import entry
+
+    entry(main)

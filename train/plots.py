@@ -1,0 +1,62 @@
+"""The learning curve of a run. Imports matplotlib inside, as only a finished run needs it."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+PANELS = {
+    "return": (("episode/return", "training"), ("eval/return", "evaluation")),
+    "rate": (
+        ("eval/completion_rate", "completion"),
+        ("eval/success_rate", "success"),
+        ("eval/on_time_rate", "on time"),
+    ),
+    "entropy": None,
+}
+
+
+def learning_curve(records: Sequence[dict[str, Any]], baselines: dict[str, dict[str, Any]], path: pathlib.Path) -> None:
+    """Return, rates and entropies against environment steps: the mean over seeds, with a band from least to most."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(12, 3.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    for axes, (title, curves) in zip(figure.subplots(1, len(PANELS)), PANELS.items(), strict=True):
+        for name, label in curves or _entropies(records):
+            _curve(axes, records, name, label)
+        axes.set(title=title, xlabel="environment steps")
+        if title == "return":
+            _levels(axes, baselines)
+        if axes.lines:
+            axes.legend(fontsize=8, frameon=False)
+        axes.grid(alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+    scratch = path.with_name("." + path.name)
+    figure.savefig(scratch, dpi=120)
+    scratch.replace(path)
+
+
+def _entropies(records: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
+    names = sorted({name for record in records[:1] for name in record if name.endswith("/entropy")})
+    return [(name, name.removesuffix("/entropy")) for name in names]
+
+
+def _curve(axes: Any, records: Sequence[dict[str, Any]], name: str, label: str) -> None:
+    points = [(record["env_steps"], record[name]) for record in records if record.get(name) is not None]
+    if not points:
+        return
+    steps = np.array([step for step, _ in points])
+    values = np.array([np.atleast_1d(value) for _, value in points], dtype=float)
+    (line,) = axes.plot(steps, values.mean(axis=1), label=label, linewidth=1.6)
+    if values.shape[1] > 1:
+        axes.fill_between(steps, values.min(axis=1), values.max(axis=1), color=line.get_color(), alpha=0.2, linewidth=0)
+
+
+def _levels(axes: Any, baselines: dict[str, dict[str, Any]]) -> None:
+    for (name, figures), style in zip(baselines.items(), ("--", ":", "-.") * len(baselines), strict=False):
+        axes.axhline(figures["return"], linestyle=style, color="0.4", linewidth=1, label=name)
