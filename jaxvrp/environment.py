@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, TypeVar
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +19,9 @@ import numpy as np
 from flax import struct
 
 from jaxvrp.spaces import Box, Discrete, Space
+
+if TYPE_CHECKING:
+    from jaxvrp.actor import Actor
 
 State = Any
 Instance = Any
@@ -95,6 +99,23 @@ class Environment(struct.PyTreeNode, abc.ABC):
     def agent_names(self) -> dict[str, list[str]]:
         """`{"truck": ["truck_0"], "drone": ["drone_0", ...]}`: the names that exports use."""
         return {name: [f"{name}_{i}" for i in range(role.num_agents)] for name, role in self.roles.items()}
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What it was made from, by keyword of its factory: by default the fields of the dataclass."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    @property
+    def baselines(self) -> dict[str, Callable[[], Actor]]:
+        """What a learned policy is compared with, by name: makers of actors. Random play, unless extended."""
+        from jaxvrp.actor import RandomActor  # it builds on this module
+
+        return {"random": lambda: RandomActor(self)}
+
+    @property
+    def renderer(self) -> Callable[[State, str | os.PathLike], None] | None:
+        """Draws the states `[T + 1, ...]` of one episode into a file (`.gif`, `.png`); None if there is none."""
+        return None
 
     @property
     @abc.abstractmethod

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
+import types
 import typing
 from typing import Any, TypeVar
 
@@ -81,19 +82,30 @@ def validate(instance: Any, what: str, prefix: str = "") -> Any:
 
 
 def _check(field: dataclasses.Field, hint: Any, value: Any, prefix: str) -> Any:
-    name = prefix + field.name
-    allowed = typing.get_args(hint) or (hint,)
+    name, bounds = prefix + field.name, field.metadata.get("range", Range())
+    allowed = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     if value is None and type(None) in allowed:
         return None
-    scalar = next((kind for kind in (bool, int, float, str) if kind in allowed), None)
-    if scalar in (int, float) and hasattr(value, "shape") and not isinstance(value, numbers.Number):
+    if typing.get_origin(hint) is tuple:
+        return _sequence(name, typing.get_args(hint)[0], value, bounds)
+    kind = next((kind for kind in (bool, int, float, str) if kind in allowed), None)
+    is_array = hasattr(value, "shape") and not isinstance(value, numbers.Number)
+    if kind is None or (is_array and kind in (int, float)):
         return value
-    if scalar is not None:
-        value = _typed(name, scalar, value)
+    value = _typed(name, kind, value)
     if (choices := field.metadata.get("choices")) and value not in choices:
         raise ValueError(f"{name} is '{value}'; it must be one of: {', '.join(choices)}")
-    bounds = field.metadata.get("range", Range())
-    if scalar in (int, float) and value not in bounds:
+    return _in_range(name, value, bounds)
+
+
+def _sequence(name: str, kind: type, value: Any, bounds: Range) -> tuple[Any, ...]:
+    if not isinstance(value, list | tuple):
+        raise TypeError(f"{name} is {value!r}; it must be a list, for example [64, 64]")
+    return tuple(_in_range(name, _typed(name, kind, item), bounds) for item in value)
+
+
+def _in_range(name: str, value: Any, bounds: Range) -> Any:
+    if type(value) in (int, float) and value not in bounds:
         raise ValueError(f"{name} is {value}; it must be {bounds}")
     return value
 

@@ -18,6 +18,7 @@ Carry = Any
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {"relu": nn.relu, "tanh": nn.tanh, "silu": nn.silu}
 NETWORKS = ("mlp", "gru")
+MAX_UNROLL = 16
 
 
 class Trunk(nn.Module):
@@ -74,24 +75,26 @@ class GRULayer(nn.Module):
 
         Where `reset` holds, the hidden state is zero before the step.
         """
-        gates = nn.Dense(3 * self.size, kernel_init=_gates(nn.initializers.xavier_uniform(), self.size))(inputs)
+        length, batch, agents = inputs.shape[:3]
+        kernel_init = _gates(nn.initializers.xavier_uniform(), self.size)
+        gates = nn.Dense(3 * self.size, kernel_init=kernel_init)(inputs).reshape(length, batch * agents, -1)
         recurrent = self.param("recurrent", _gates(nn.initializers.orthogonal(), self.size), (self.size, 3 * self.size))
         bias = self.param("recurrent_bias", nn.initializers.zeros, (self.size,))
+        fresh = jnp.repeat(reset, agents, axis=1)[..., None]
 
         def advance(hidden: jax.Array, xs: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-            gate, fresh = xs
-            hidden = jnp.where(fresh[:, None, None], 0.0, hidden)
+            gate, new_episode = xs
+            hidden = jnp.where(new_episode, 0.0, hidden)
             own = hidden @ recurrent
-            update, forget = jnp.split(nn.sigmoid(gate[..., : 2 * self.size] + own[..., : 2 * self.size]), 2, axis=-1)
-            new = jnp.tanh(gate[..., 2 * self.size :] + forget * (own[..., 2 * self.size :] + bias))
+            update, forget = jnp.split(nn.sigmoid(gate[:, : 2 * self.size] + own[:, : 2 * self.size]), 2, axis=1)
+            new = jnp.tanh(gate[:, 2 * self.size :] + forget * (own[:, 2 * self.size :] + bias))
             hidden = new + update * (hidden - new)
             return hidden, hidden
 
-        if inputs.shape[0] == 1:
-            hidden, out = advance(hidden, (gates[0], reset[0]))
-            return out[None], hidden
-        hidden, out = jax.lax.scan(advance, hidden, (gates, reset))
-        return out, hidden
+        # Rolled loops run their small products on one core: 3 times slower on a CPU, measured at 10 steps.
+        unroll = min(length, MAX_UNROLL)
+        hidden, out = jax.lax.scan(advance, hidden.reshape(batch * agents, -1), (gates, fresh), unroll=unroll)
+        return out.reshape(length, batch, agents, -1), hidden.reshape(batch, agents, -1)
 
 
 class GRU(nn.Module):

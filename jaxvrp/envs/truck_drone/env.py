@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
+import os
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from jaxvrp import fields, registry
+from jaxvrp.actor import Actor
 from jaxvrp.environment import Environment, Role
 from jaxvrp.envs.truck_drone import physics
 from jaxvrp.envs.truck_drone.scenario import Scenario
@@ -37,6 +41,25 @@ class TruckDrone(Environment):
             name: Role(counts[name], Box(-jnp.inf, jnp.inf, seen[name].shape[1:]), Discrete(sizes[name]))
             for name in counts
         }
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The fields of the scenario, `num_drones`, `dt` and so on."""
+        return {field.name: getattr(self.scenario, field.name) for field in dataclasses.fields(self.scenario)}
+
+    @property
+    def baselines(self) -> dict[str, Callable[[], Actor]]:
+        """The greedy dispatcher and random play."""
+        from jaxvrp.envs.truck_drone.heuristics import GreedyActor
+
+        return {"greedy": lambda: GreedyActor(self), **super().baselines}
+
+    @property
+    def renderer(self) -> Callable[[World, str | os.PathLike], None]:
+        """Map, batteries and deliveries of an episode."""
+        from jaxvrp.envs.truck_drone.render import render_episode
+
+        return functools.partial(render_episode, self)
 
     @property
     def max_episode_steps(self) -> int:

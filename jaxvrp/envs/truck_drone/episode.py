@@ -1,0 +1,160 @@
+"""One played episode as NumPy arrays, for pictures and reports: where it ends, who served whom, who flew when."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxvrp.envs.truck_drone.world import FLYING, ONBOARD, World
+
+NOBODY = -1
+"""The server of a customer who was not served in these states."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Episode:
+    """The states of one episode up to its end, `L` of them, and what they tell.
+
+    Attributes:
+        world: the states, NumPy leaves with leading axis `[L]`.
+        server: `i64[C]`, the drone that served each customer, `NOBODY` for none.
+        served_at: `i64[C]`, the index of the state in which it had just been served, -1 for never.
+        steps_late: `i64[C]`, steps after the end of the window; 0 if on time or not served.
+    """
+
+    world: World
+    server: np.ndarray
+    served_at: np.ndarray
+    steps_late: np.ndarray
+
+    @property
+    def length(self) -> int:
+        """L, the states from the beginning to the end."""
+        return len(self.world.step)
+
+    @property
+    def num_drones(self) -> int:
+        """D."""
+        return self.world.drones.status.shape[1]
+
+    @property
+    def num_customers(self) -> int:
+        """C."""
+        return len(self.server)
+
+    @property
+    def instance(self) -> Any:
+        """The problem, without the time axis."""
+        return jax.tree.map(lambda leaf: leaf[0], self.world.instance)
+
+    def activities(self, drone: int) -> list[tuple[int, int, int]]:
+        """`(begin, end, status)` in steps, one after the other: what the drone was doing when."""
+        step = self.world.step
+        # The status of a state is that of the step which led to it.
+        stretches = runs(self.world.drones.status[:, drone])
+        return [(int(step[max(start - 1, 0)]), int(step[stop - 1]), status) for start, stop, status in stretches]
+
+
+def from_states(states: World, is_over: Callable[[World], jax.Array], delivery_threshold: float) -> Episode:
+    """Cut an episode at its end and derive who served whom.
+
+    Args:
+        states: leaves (NumPy or JAX) with leading axis `[T+1]`.
+        is_over: whether the episode has ended in one state, `bool[]`.
+        delivery_threshold: a drone serves a customer closer than this.
+
+    Raises:
+        ValueError: the states have no leading time axis, or more than one.
+    """
+    world = jax.tree.map(np.asarray, states)
+    if world.step.ndim != 1 or world.step.size == 0:
+        raise ValueError(f"states.step has shape {world.step.shape}; it needs [T+1], the states of one episode")
+    length = _length(world.step, np.asarray(jax.vmap(is_over)(states)))
+    world = jax.tree.map(lambda leaf: leaf[:length], world)
+    served_at = np.where(world.customers.just_served.any(axis=0), world.customers.just_served.argmax(axis=0), -1)
+    servers = [_server(world, customer, at, delivery_threshold) for customer, at in enumerate(served_at)]
+    late = np.where(served_at >= 0, world.step[served_at] - world.instance.window_end[0], 0)
+    return Episode(world=world, server=np.array(servers, np.int64), served_at=served_at, steps_late=np.maximum(late, 0))
+
+
+def _length(step: np.ndarray, ended: np.ndarray) -> int:
+    """States up to the first that has ended, or to the last before `step` stands still or falls back (a reset)."""
+    stops = np.append(np.diff(step) <= 0, True) | ended
+    return int(stops.argmax()) + 1
+
+
+def _server(world: World, customer: int, at: int, threshold: float) -> int:
+    """The drone whose DELIVER served `customer` in the step that led to state `at`."""
+    if at < 0:
+        return NOBODY
+    now = jax.tree.map(lambda leaf: leaf[at], world.drones)
+    carried = world.drones.carrying[max(at - 1, 0)]
+    gap = np.linalg.norm(now.position - world.instance.customer_position[at, customer], axis=1)
+    # Who serves ends the step in flight, with neither package nor target; who came second keeps its target.
+    fits = (now.status == FLYING) & (now.carrying < 0) & ~now.has_target & np.isin(carried, (customer, -1))
+    hovers = (now.velocity == 0).all(axis=1) & (now.battery_used > 0)
+    # Foreign physics may break these rules: then nearness alone decides. Ties go to the lower index.
+    order = np.lexsort((np.arange(len(gap)), gap, carried != customer, hovers, ~(fits & (gap < threshold))))
+    return int(order[0])
+
+
+def sample_frames(length: int, limit: int) -> np.ndarray:
+    """At most `limit` state indices, evenly spread, the first and the last among them."""
+    return np.unique(np.linspace(0, length - 1, min(length, limit)).round().astype(np.int64))
+
+
+def runs(values: np.ndarray) -> list[tuple[int, int, int]]:
+    """`(start, stop, value)` of each stretch of equal entries of `[L]`; `stop` is the start of the next stretch."""
+    starts = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
+    bounds = itertools.pairwise([*starts.tolist(), len(values)])
+    return [(start, stop, int(values[start])) for start, stop in bounds]
+
+
+def flight_path(episode: Episode, drone: int) -> np.ndarray:
+    """`f32[L, 2]`: where the drone flew, with the places of take-off and boarding; NaN while it rode along."""
+    rode = np.pad(episode.world.drones.status[:, drone] == ONBOARD, 1, mode="edge")
+    hidden = rode[:-2] & rode[1:-1] & rode[2:]
+    return np.where(hidden[:, None], np.nan, episode.world.drones.position[:, drone])
+
+
+def place_labels(
+    anchors: np.ndarray, sizes: np.ndarray, *, markers: np.ndarray, radius: float, crowd: np.ndarray, limit: float
+) -> np.ndarray:
+    """Centres of text boxes beside their anchors, chosen one after the other so that they cover little.
+
+    Args:
+        anchors: `[P, 2]`, what the texts are about.
+        sizes: `[P, 2]`, width and height of the boxes, in the unit of the anchors.
+        markers: `[M, 2]`, places of markers that should not be covered, the anchors among them.
+        radius: of the markers.
+        crowd: `[K, 2]`, further points that are better left free (paths); NaN is nowhere.
+        limit: no box should leave the square of this half side around the origin.
+
+    Returns:
+        `[P, 2]`.
+    """
+    angles = np.arange(16) * np.pi / 8
+    ways = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    placed = np.zeros((0, 4))
+    for anchor, size in zip(anchors, sizes, strict=True):
+        options = np.concatenate([anchor + ways * (radius * stretch + size / 2) for stretch in (1.35, 2.2, 3.2)])
+        half = np.broadcast_to(size / 2, options.shape)
+        hits = 10 * _overlaps(options, half, placed[:, :2], placed[:, 2:])
+        hits += 6 * _overlaps(options, half, markers, np.full(2, radius))
+        hits += 30 * (np.abs(options) + half > limit).any(axis=1)
+        # Nearer places come first, and among equal ones the right side, where one looks for a label.
+        nuisance = 0.2 * _overlaps(options, half, crowd, np.zeros(2)) + np.arange(len(options)) // len(ways)
+        best = options[(hits + nuisance).argmin()]
+        placed = np.concatenate([placed, np.concatenate([best, size / 2])[None]])
+    return placed[:, :2]
+
+
+def _overlaps(centre: np.ndarray, half: np.ndarray, others: np.ndarray, others_half: np.ndarray) -> np.ndarray:
+    """`[O]`: how many of the boxes `others` `[M, 2]` each box `centre` `[O, 2]` meets."""
+    gap = np.abs(centre[:, None] - others[None])
+    return (gap < half[:, None] + others_half).all(axis=2).sum(axis=1)

@@ -1,0 +1,155 @@
+"""The JAX environment against the plain NumPy reference, which was written from the specification alone.
+
+Every step is checked from a common state, so that one flipped comparison cannot hide behind another. Each environment
+of a batch has a battery rate of its own. One action in five is drawn from all integers around the action space.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxvrp
+from benchmarks.numpy_truck_drone import NumpyTruckDrone
+from jaxvrp.actor import RandomActor
+
+# (drones, customers, nodes, other parameters, environments, least number of steps, 100 000 in all). Without a
+# guard (factor 0) drones crash in flight.
+SIZES = [
+    (1, 1, 1, {}, 240, 16_000),
+    (2, 3, 5, {}, 240, 25_000),
+    (2, 3, 5, {"forced_return_factor": 0.0, "hover_cost": 0.013}, 220, 20_000),
+    (3, 2, 4, {"truck_speed": 0.7, "drone_speed": 1.3, "dt": 0.17, "max_steps": 90, "late_penalty": 0.7}, 330, 15_000),
+    (4, 20, 10, {"recharge_rate": 0.021, "max_battery": 0.9}, 160, 24_000),
+]
+STEPS = 200
+TOTALS = {"battery_used", "truck_distance", "drone_distance"}
+
+
+def rates(count: int) -> np.ndarray:
+    """Battery rates from 0.01 to 1, irregular so that no drone lands exactly on an empty battery."""
+    return np.geomspace(0.01, 1.0, count).astype(np.float32)
+
+
+def flat_state(world: Any) -> dict[str, Any]:
+    """A world under the reference's names."""
+    drones, customers = world.drones, world.customers
+    return {
+        "truck_position": world.truck.position,
+        "truck_velocity": world.truck.velocity,
+        "drone_position": drones.position,
+        "drone_velocity": drones.velocity,
+        "battery": drones.battery,
+        "status": drones.status,
+        "carrying": drones.carrying,
+        "target_position": drones.target,
+        "has_target": drones.has_target,
+        "battery_used": drones.battery_used,
+        "forced_return": drones.forced_return,
+        "served": customers.served,
+        "just_served": customers.just_served,
+        "arrival_step": customers.arrival_step,
+        "step": world.step,
+    }
+
+
+def some_actions(key: jax.Array, legal: dict[str, jax.Array], mask: dict[str, jax.Array]) -> dict[str, jax.Array]:
+    """Replace one action in five by any integer from -2 to two beyond the space."""
+    replaced = {}
+    for i, (name, action) in enumerate(legal.items()):
+        odd, which = jax.random.split(jax.random.fold_in(key, i))
+        anything = jax.random.randint(odd, action.shape, -2, mask[name].shape[-1] + 2)
+        replaced[name] = jnp.where(jax.random.bernoulli(which, 0.2, action.shape), anything, action)
+    return replaced
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def play(env: jaxvrp.Environment, key: jax.Array, rate: jax.Array) -> tuple[Any, ...]:
+    """Random steps of one environment per rate: instances, and states, actions, timesteps `[STEPS, E, ...]`."""
+    axes = env.replace(scenario=jax.tree.map(lambda _: None, env.scenario).replace(battery_rate=0))
+    swept = env.replace(scenario=env.scenario.replace(battery_rate=rate))
+    instances = jax.vmap(env.generate)(jax.random.split(key, rate.shape[0]))
+    first = jax.vmap(lambda e, i: e.reset_to(i), in_axes=(axes, 0))(swept, instances)
+    actor = RandomActor(env)
+
+    def body(loop: Any, key: jax.Array) -> Any:
+        state, timestep = loop
+        legal, _ = actor.act(key, (), state, timestep)
+        action = some_actions(key, legal, timestep.action_mask)
+        after = jax.vmap(lambda e, s, a: e.step(s, a), in_axes=(axes, 0, 0))(swept, state, action)
+        return after, (flat_state(state), action, flat_state(after[0]), after[1])
+
+    return instances, first[1], jax.lax.scan(body, first, jax.random.split(key, STEPS))[1]
+
+
+def replay(reference: NumpyTruckDrone, before: dict, action: dict, live: int) -> dict[str, list[Any]]:
+    """The reference's answer to every live step of one environment, each from the given state."""
+    out: dict[str, list[Any]] = {}
+    for t in range(live):
+        reference.load_state({name: value[t] for name, value in before.items()})
+        reward, terminated = reference.step(int(action["truck"][t, 0]), action["drone"][t])
+        mask, seen = reference.action_mask(), reference.observation()
+        answer = {
+            **{f"state.{name}": np.array(value) for name, value in reference.state().items()},
+            **{f"metrics.{name}": value for name, value in reference.metrics().items()},
+            **{f"mask.{role}": mask[role] for role in mask},
+            **{f"observation.{role}": seen[role] for role in seen},
+            "global_observation": reference.global_observation(),
+            "reward": reward,
+            "terminated": terminated,
+        }
+        for name, value in answer.items():
+            out.setdefault(name, []).append(value)
+    return out
+
+
+def answers(after: dict[str, Any], timestep: Any) -> dict[str, Any]:
+    """The same from the JAX side, `[STEPS, E, ...]`."""
+    return {
+        **{f"state.{name}": value for name, value in after.items()},
+        **{f"metrics.{name}": value for name, value in timestep.metrics.items()},
+        **{f"mask.{role}": value for role, value in timestep.action_mask.items()},
+        **{f"observation.{role}": value for role, value in timestep.observation.items()},
+        "global_observation": timestep.global_observation,
+        "reward": timestep.reward["truck"][..., 0],
+        "terminated": timestep.terminated,
+    }
+
+
+def assert_same(mine: dict[str, np.ndarray], wanted: dict[str, list[Any]], where: str) -> None:
+    assert set(mine) == set(wanted), where
+    for name, values in wanted.items():
+        expected, got = np.stack(values), mine[name]
+        assert got.shape == expected.shape, f"{where} {name}: {got.shape} != {expected.shape}"
+        if expected.dtype == bool or np.issubdtype(expected.dtype, np.integer):
+            np.testing.assert_array_equal(got, expected, err_msg=f"{where} {name}")
+            continue
+        # One step of float32 arithmetic on numbers below 100; the totals are sums over an episode.
+        tolerance = 2e-4 if name.removeprefix("metrics.") in TOTALS else 1e-5
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=tolerance, err_msg=f"{where} {name}")
+
+
+@pytest.mark.parametrize(("drones", "customers", "nodes", "others", "count", "least"), SIZES)
+def test_every_step_equals_the_reference(drones, customers, nodes, others, count, least):
+    sizes = {"num_drones": drones, "num_customers": customers, "num_route_nodes": nodes}
+    env = jaxvrp.make("truck_drone", **sizes, **others)
+    rate = rates(count)
+    instances, first, (before, action, after, timestep) = jax.device_get(play(env, jax.random.key(count), rate))
+    mine, done, compared = answers(after, timestep), np.asarray(timestep.done), 0
+    for e in range(count):
+        live = int(np.argmax(done[:, e])) + 1
+        assert done[live - 1, e], "every episode ends within max_steps"
+        reference = NumpyTruckDrone(**sizes, **others, battery_rate=float(rate[e]))
+        reference.reset_to({name: getattr(instances, name)[e] for name in instances.__dataclass_fields__})
+        for role, seen in reference.observation().items():
+            np.testing.assert_allclose(first.observation[role][e], seen, atol=1e-6)
+        own = {name: value[:, e] for name, value in before.items()}
+        wanted = replay(reference, own, {role: value[:, e] for role, value in action.items()}, live)
+        assert_same({name: value[:live, e] for name, value in mine.items()}, wanted, f"env {e} of {sizes}")
+        compared += live
+    assert compared >= least, f"only {compared} steps were compared"

@@ -1,0 +1,233 @@
+"""The environment contract as composed in `jaxvrp.environment`, and the choice of legal actions."""
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jaxvrp.actor import RandomActor, sample_masked
+from jaxvrp.environment import select
+
+KEY = jax.random.key(3)
+INT32 = np.iinfo(np.int32)
+
+
+def acting(truck=0, drone=(0, 0), dtype=np.int32):
+    return {"truck": np.array([truck], dtype), "drone": np.array(drone, dtype)}
+
+
+def uncounted(state):
+    return state.replace(totals=state.totals.replace(invalid_actions=jnp.zeros((), jnp.int32)))
+
+
+def test_reset_is_generate_then_reset_to(env, reset):
+    state, timestep = reset(KEY)
+    again = jax.jit(lambda key: env.reset_to(env.generate(key)))(KEY)
+    chex.assert_trees_all_equal((state, timestep), again)
+    for field in ("observation", "global_observation", "action_mask", "metrics", "valid"):
+        chex.assert_trees_all_close(getattr(timestep, field), getattr(env, field)(state), rtol=1e-6)
+    chex.assert_trees_all_equal(timestep.reward, {"truck": jnp.zeros(1), "drone": jnp.zeros(2)})
+    assert not timestep.done
+
+
+def test_roles_name_the_agents(env):
+    assert list(env.roles) == ["truck", "drone"]
+    assert env.agent_names == {"truck": ["truck_0"], "drone": ["drone_0", "drone_1"]}
+    assert [role.action.num_actions for role in env.roles.values()] == [1 + 3 + 2 * 2, 2 + 2]
+
+
+ILLEGAL = {
+    "truck below": (acting(truck=-1), 1),
+    "truck above": (acting(truck=8), 1),
+    "truck recovers nobody": (acting(truck=6), 1),
+    "drone above": (acting(drone=(0, 4)), 1),
+    "drones deliver on board": (acting(drone=(2, 3)), 2),
+    "smallest": (acting(truck=INT32.min, drone=(INT32.min, 0)), 2),
+    "largest": (acting(truck=INT32.max, drone=(INT32.max, INT32.max)), 3),
+    "int64 that would wrap to 0": (acting(truck=2**32, dtype=np.int64), 1),
+    "int64 that would wrap to 1": (acting(truck=2**40 + 1, drone=(-(2**33), 0), dtype=np.int64), 2),
+    "uint64": (acting(truck=2**64 - 1, dtype=np.uint64), 1),
+}
+
+
+@pytest.mark.parametrize(("action", "count"), ILLEGAL.values(), ids=ILLEGAL)
+def test_illegal_actions_become_index_0_and_are_counted(env, reset, step, action, count):
+    state, _ = reset(KEY)
+    if any(array.dtype.itemsize > 4 for array in action.values()):
+        # A caller's jit would truncate them; outside of it the environment sees the values.
+        typed = jax.eval_shape(lambda: env.step(state, action))
+        assert typed[1].reward["truck"].shape == (1,)
+        step = env.step
+    after, timestep = step(state, action)
+    idle, _ = step(state, acting())
+    chex.assert_trees_all_equal(uncounted(after), uncounted(idle))
+    assert timestep.metrics["invalid_actions"] == count
+    assert not timestep.done
+
+
+def test_legal_actions_are_played_and_not_counted(reset, step):
+    state, timestep = reset(KEY)
+    assert timestep.action_mask["truck"][0].tolist() == [True] * 4 + [True, True] + [False, False]
+    state, timestep = step(state, acting(truck=4))
+    assert state.drones.is_airborne.tolist() == [True, False]
+    state, timestep = step(state, acting(drone=(2, 0)))
+    assert state.drones.carrying.tolist() == [0, -1]
+    assert timestep.metrics["invalid_actions"] == 0
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64])
+def test_any_integer_dtype_is_taken(env, reset, step, dtype):
+    state, _ = reset(KEY)
+    wanted = step(state, acting(truck=2))
+    chex.assert_trees_all_close(env.step(state, acting(truck=2, dtype=dtype)), wanted, rtol=1e-6)
+
+
+def test_lists_are_taken(env, reset, step):
+    state, _ = reset(KEY)
+    chex.assert_trees_all_close(
+        env.step(state, {"truck": [2], "drone": [0, 0]}), step(state, acting(truck=2)), rtol=1e-6
+    )
+
+
+MALFORMED = {
+    "missing role": ({"truck": [0]}, ValueError, r"exactly the roles \['truck', 'drone'\]; got \['truck'\]"),
+    "unknown role": ({**acting(), "ship": [0]}, ValueError, r"got \['drone', 'ship', 'truck'\]"),
+    "no dict": ([0, 0, 0], ValueError, "must be a dict .*; got list"),
+    "too few drones": (acting(drone=(0,)), ValueError, r"action\['drone'\] has shape \(1,\); it needs \(2,\)"),
+    "scalar truck": ({**acting(), "truck": 0}, ValueError, r"action\['truck'\] has shape \(\); it needs \(1,\)"),
+    "one-hot": ({**acting(), "drone": np.eye(2, 4, dtype=int)}, ValueError, r"has shape \(2, 4\); it needs \(2,\)"),
+    "float": (
+        acting(dtype=np.float32),
+        TypeError,
+        r"action\['truck'\] has dtype float32; it needs int32 of shape \(1,\)",
+    ),
+    "bool": (acting(dtype=bool), TypeError, r"action\['truck'\] has dtype bool; it needs int32"),
+    "text": ({**acting(), "drone": ["HOVER", "RETURN"]}, TypeError, r"action\['drone'\] has dtype <U6; it needs int32"),
+    "nothing": ({**acting(), "drone": None}, TypeError, r"action\['drone'\] has dtype object; it needs int32"),
+}
+
+
+@pytest.mark.parametrize(("action", "error", "message"), MALFORMED.values(), ids=MALFORMED)
+def test_malformed_actions_are_refused_in_one_line(env, reset, action, error, message):
+    state, _ = reset(KEY)
+    with pytest.raises(error, match=message) as caught:
+        env.step(state, action)
+    assert "\n" not in str(caught.value)
+
+
+def test_box_actions_are_clipped_and_counted_once_per_agent(reach):
+    state, _ = reach.replace(noise=0.0).reset(KEY)
+    step = jax.jit(reach.replace(noise=0.0).step)
+    wild = np.array([[np.nan, 5.0], [-np.inf, 0.5]], np.float32)
+    tame = np.array([[0.0, 1.0], [0.0, 0.5]], np.float32)
+    after, timestep = step(state, {"mover": wild, "caller": np.array([7])})
+    wanted, _ = step(state, {"mover": tame, "caller": np.array([0])})
+    chex.assert_trees_all_equal(after.position, wanted.position)
+    assert timestep.metrics["invalid_actions"] == 3
+    with pytest.raises(TypeError, match=r"action\['mover'\] has dtype int64; it needs float32 of shape \(2, 2\)"):
+        reach.step(state, {"mover": np.zeros((2, 2), np.int64), "caller": np.array([0])})
+    with pytest.raises(ValueError, match=r"action\['mover'\] has shape \(2,\); it needs \(2, 2\)"):
+        reach.step(state, {"mover": np.zeros(2, np.float32), "caller": np.array([0])})
+
+
+def test_termination_wins_over_truncation(reach):
+    course = reach.generate(KEY)
+    still = {"mover": np.zeros((2, 2), np.float32), "caller": np.zeros(1, np.int32)}
+    step = jax.jit(reach.step)
+    for length, ending in ((3, (True, False)), (5, (True, False)), (7, (False, True))):
+        state, timestep = reach.reset_to(course.replace(length=jnp.asarray(length, jnp.int32)))
+        for _ in range(min(length, 5)):
+            assert not timestep.done
+            state, timestep = step(state, still)
+        assert (bool(timestep.terminated), bool(timestep.truncated)) == ending
+
+
+def test_a_finished_episode_is_a_fixed_point(reset, step):
+    state, timestep = reset(KEY)
+    returns = 0.0
+    while not timestep.done:
+        state, timestep = step(state, acting(truck=1))
+        returns += timestep.reward["truck"][0]
+    assert returns != 0
+    again, later = step(state, acting(truck=99, drone=(1, 2)))
+    chex.assert_trees_all_equal(again, state)
+    chex.assert_trees_all_equal(later, timestep.replace(reward={"truck": jnp.zeros(1), "drone": jnp.zeros(2)}))
+
+
+def test_select_leaves_constant_leaves_alone():
+    constant, a, b = jnp.arange(3), jnp.zeros((2, 3)), jnp.ones((2, 3))
+    chosen = select(jnp.array([True, False]), {"same": constant, "state": a}, {"same": constant, "state": b})
+    assert chosen["same"] is constant
+    assert chosen["state"].tolist() == [[0.0] * 3, [1.0] * 3]
+
+
+def test_one_vmapped_call_sweeps_a_parameter(env, rollout):
+    rates = jnp.array([0.1, 0.5, 2.0, 8.0], jnp.float32)
+    swept = env.replace(scenario=env.scenario.replace(battery_rate=rates))
+    axes = jax.tree.map(lambda _: None, env)
+    axes = axes.replace(scenario=axes.scenario.replace(battery_rate=0))
+    _, batch = jax.jit(jax.vmap(lambda env: rollout(env, KEY, 12), in_axes=(axes,)))(swept)
+    single = jax.jit(lambda env: rollout(env, KEY, 12))
+    for i, rate in enumerate(rates):
+        _, alone = single(env.replace(scenario=env.scenario.replace(battery_rate=rate)))
+        chex.assert_trees_all_close(jax.tree.map(lambda leaf, i=i: leaf[i], batch), alone, rtol=1e-5, atol=1e-5)
+    used = batch.metrics["battery_used"][:, -1]
+    assert len(set(used.tolist())) == len(rates)
+
+
+def test_gradient_of_the_return_by_physics_is_finite(env, rollout):
+    def returns(parameters):
+        _, timesteps = rollout(env.replace(scenario=env.scenario.replace(**parameters)), KEY, 12)
+        return timesteps.reward["truck"].sum() + timesteps.metrics["truck_distance"][-1]
+
+    names = ("dt", "truck_speed", "drone_speed", "max_battery", "battery_rate", "hover_cost", "recharge_rate")
+    parameters = {name: jnp.asarray(getattr(env.scenario, name), jnp.float32) for name in (*names, "energy_cost")}
+    gradient = jax.jit(jax.grad(returns))(parameters)
+    chex.assert_tree_all_finite(gradient)
+    assert all(gradient[name] != 0 for name in ("truck_speed", "battery_rate", "energy_cost"))
+
+
+def test_sample_masked_is_uniform_over_the_legal_actions():
+    masks = jnp.array([[1, 1, 1, 1, 1, 1], [1, 0, 0, 0, 0, 1], [0, 0, 1, 0, 0, 0], [1, 0, 1, 1, 0, 1]], bool)
+    count = 60_000
+    uniform = jax.random.uniform(KEY, (count, len(masks)), jnp.float32)
+    chosen = np.asarray(sample_masked(uniform, jnp.broadcast_to(masks, (count, *masks.shape))))
+    for row, mask in zip(chosen.T, np.asarray(masks), strict=True):
+        seen, expected = np.bincount(row, minlength=6), count / mask.sum()
+        assert not seen[~mask].any()
+        freedom = mask.sum() - 1
+        chi_square = ((seen[mask] - expected) ** 2 / expected).sum()
+        assert chi_square <= freedom + 4 * np.sqrt(2 * freedom)
+
+
+sample_row = jax.jit(sample_masked)
+units = st.floats(0, 1, exclude_max=True, width=32)
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    uniform=st.one_of(units, st.just(float(np.nextafter(np.float32(1), np.float32(0))))), bits=st.integers(0, 2**9 - 1)
+)
+def test_sample_masked_chooses_the_right_legal_action(uniform, bits):
+    mask = np.array([bits >> i & 1 for i in range(9)], bool)
+    legal = np.flatnonzero(mask)
+    chosen = int(sample_row(np.float32(uniform), mask))
+    if len(legal) == 0:
+        assert chosen == 0
+    else:
+        assert chosen == legal[min(int(np.float32(uniform) * np.float32(len(legal))), len(legal) - 1)]
+
+
+def test_random_play_is_legal_in_every_role(reach):
+    state, timestep = jax.jit(jax.vmap(reach.reset))(jax.random.split(KEY, 64))
+    action, carry = jax.jit(RandomActor(reach).act)(KEY, (), state, timestep)
+    assert carry == ()
+    for name, role in reach.roles.items():
+        assert action[name].shape == (64, role.num_agents, *role.action.shape)
+        assert action[name].dtype == role.action.dtype
+        assert role.action.contains(action[name]).all()
+    assert jnp.take_along_axis(timestep.action_mask["caller"], action["caller"][..., None], axis=2).all()
+    assert len(np.unique(action["mover"])) == action["mover"].size
