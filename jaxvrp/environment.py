@@ -197,8 +197,7 @@ class Environment(struct.PyTreeNode, abc.ABC):
             TypeError: an array has the wrong dtype.
         """
         roles = self.roles
-        _check_roles(roles, action)
-        requested = {name: _typed(name, role, action[name]) for name, role in roles.items()}
+        requested = checked_action(roles, action)
         executed, num_invalid = _judge(roles, requested, self.action_mask(state))
         finished = self.is_terminal(state) | self.is_truncated(state)
         moved = self.transition(state, executed, num_invalid)
@@ -236,16 +235,28 @@ def _judge(
     return executed, num_invalid
 
 
-def _check_roles(roles: dict[str, Role], action: Mapping[str, Any]) -> None:
+def checked_action(roles: dict[str, Role], action: Mapping[str, Any], batch: tuple[int, ...] = ()) -> dict[str, Any]:
+    """The same actions as arrays of the right dtype, or one clear line.
+
+    Args:
+        roles: the agents.
+        action: `{role: [*batch, agents, ...]}`.
+        batch: leading axes.
+
+    Raises:
+        ValueError: a role is missing or unknown, or an array has the wrong shape.
+        TypeError: an array has the wrong dtype.
+    """
     if not isinstance(action, Mapping) or set(action) != set(roles):
         given = sorted(action) if isinstance(action, Mapping) else type(action).__name__
         raise ValueError(f"action must be a dict with exactly the roles {list(roles)}; got {given}")
+    return {name: _typed(name, role, action[name], batch) for name, role in roles.items()}
 
 
-def _typed(name: str, role: Role, action: Any) -> jax.Array:
+def _typed(name: str, role: Role, action: Any, batch: tuple[int, ...]) -> jax.Array:
     array = action if isinstance(action, jax.Array) else np.asarray(action)
     discrete = isinstance(role.action, Discrete)
-    wanted = (role.num_agents, *role.action.shape)
+    wanted = (*batch, role.num_agents, *role.action.shape)
     if not jnp.issubdtype(array.dtype, jnp.integer if discrete else jnp.floating):
         raise TypeError(f"action['{name}'] has dtype {array.dtype}; it needs {role.action.dtype} of shape {wanted}")
     if array.shape != wanted:

@@ -13,6 +13,7 @@ import types
 import typing
 from typing import Any, TypeVar
 
+import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.registry import nearest
@@ -89,13 +90,19 @@ def _check(field: dataclasses.Field, hint: Any, value: Any, prefix: str) -> Any:
     if typing.get_origin(hint) is tuple:
         return _sequence(name, typing.get_args(hint)[0], value, bounds)
     kind = next((kind for kind in (bool, int, float, str) if kind in allowed), None)
-    is_array = hasattr(value, "shape") and not isinstance(value, numbers.Number)
-    if kind is None or (is_array and kind in (int, float)):
+    if kind is None or (kind is float and _is_float_array(value) and field.metadata.get("pytree_node", True)):
         return value
     value = _typed(name, kind, value)
     if (choices := field.metadata.get("choices")) and value not in choices:
         raise ValueError(f"{name} is '{value}'; it must be one of: {', '.join(choices)}")
     return _in_range(name, value, bounds)
+
+
+def _is_float_array(value: Any) -> bool:
+    """A batch of parameters, or a traced one."""
+    return (
+        hasattr(value, "dtype") and not isinstance(value, numbers.Number) and jnp.issubdtype(value.dtype, jnp.floating)
+    )
 
 
 def _sequence(name: str, kind: type, value: Any, bounds: Range) -> tuple[Any, ...]:

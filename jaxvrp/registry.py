@@ -22,7 +22,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
     """A remedy for a misspelt `name`: the nearest of `names`, or all of them if none is near."""
     names = sorted(names)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    return f"did you mean '{close[0]}'?" if close else f"known: {', '.join(names)}"
+    return f"did you mean '{close[0]}'" if close else f"known: {', '.join(names)}"
 
 
 def register(name: str, factory: Callable[..., Any]) -> None:
@@ -56,7 +56,9 @@ def resolve(name: str, kind: str = "environment") -> Callable[..., Any]:
         return _import(name, kind)
     known = _FACTORIES[kind]
     if name not in known:
-        raise ValueError(f"unknown {kind} '{name}'; {nearest(name, known)} Your own goes as 'package.module:attribute'")
+        raise ValueError(
+            f"unknown {kind} '{name}'; {nearest(name, known)}; your own goes as 'package.module:attribute'"
+        )
     factory = known[name]
     return _import(factory, kind) if isinstance(factory, str) else factory
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.environment import Environment, Instance, State, TimeStep, select
+from jaxvrp.environment import Environment, Instance, State, TimeStep, checked_action, select
 
 
 @struct.dataclass
@@ -59,7 +59,7 @@ class VecEnv(struct.PyTreeNode):
     Attributes:
         env: the environment.
         num_envs: E.
-        pool_steps: steps between two draws of the pool, at most `num_envs` matter.
+        pool_steps: steps between two draws of the pool.
     """
 
     env: Environment
@@ -99,7 +99,11 @@ class VecEnv(struct.PyTreeNode):
             action: one entry per environment and agent.
             refresh: draw a new pool when it is due. Under `vmap` a conditional runs both branches at every step: a
                 program that is itself mapped passes False and calls `refresh_pool` once per rollout.
+
+        Raises:
+            ValueError, TypeError: as `Environment.step`.
         """
+        action = checked_action(self.env.roles, action, (self.num_envs,))
         if refresh:
             due = state.cursor >= self.pool_steps
             state = jax.lax.cond(due, self._refresh_own, lambda same: same, state)
@@ -129,7 +133,8 @@ class VecEnv(struct.PyTreeNode):
         return self.refresh_pool(state.replace(key=key), pool_key)
 
     def _next_instances(self, state: VecState) -> Instance:
-        start = state.cursor % (self.num_envs + 1)
+        # Strides that use up the pool by the time it is redrawn: few environments get the same instance.
+        start = state.cursor * max(1, self.num_envs // self.pool_steps) % (self.num_envs + 1)
         return jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, self.num_envs), state.pool)
 
     def _observe(self, env: State, final: TimeStep) -> TimeStep:

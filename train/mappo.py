@@ -78,7 +78,7 @@ class Trainer:
             heads = dict.fromkeys(roles, 1)
         self.critics = Critics({name: _network(config, "critic", size) for name, size in heads.items()}, roles)
         self.rollout = Rollout(
-            vec_env=VecEnv(env, config.num_envs // mesh.size),
+            vec_env=VecEnv(env, config.num_envs // mesh.size, pool_steps=config.rollout_length),
             actors=self.actors,
             critics=self.critics,
             num_chunks=config.rollout_length // config.sequence_length,

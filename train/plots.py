@@ -23,6 +23,7 @@ def learning_curve(records: Sequence[dict[str, Any]], baselines: dict[str, dict[
     """Return, rates and entropies against environment steps: the mean over seeds, with a band from least to most."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import EngFormatter, MaxNLocator
 
     figure = Figure(figsize=(12, 3.6), layout="constrained")
     FigureCanvasAgg(figure)
@@ -30,6 +31,8 @@ def learning_curve(records: Sequence[dict[str, Any]], baselines: dict[str, dict[
         for name, label in curves or _entropies(records):
             _curve(axes, records, name, label)
         axes.set(title=title, xlabel="environment steps")
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
         if title == "return":
             _levels(axes, baselines)
         if axes.lines:
@@ -52,7 +55,9 @@ def _curve(axes: Any, records: Sequence[dict[str, Any]], name: str, label: str) 
         return
     steps = np.array([step for step, _ in points])
     values = np.array([np.atleast_1d(value) for _, value in points], dtype=float)
-    (line,) = axes.plot(steps, values.mean(axis=1), label=label, linewidth=1.6)
+    (line,) = axes.plot(
+        steps, values.mean(axis=1), label=label, linewidth=1.6, marker="." if len(points) < 20 else None
+    )
     if values.shape[1] > 1:
         axes.fill_between(steps, values.min(axis=1), values.max(axis=1), color=line.get_color(), alpha=0.2, linewidth=0)
 

@@ -57,10 +57,7 @@ ILLEGAL = {
 def test_illegal_actions_become_index_0_and_are_counted(env, reset, step, action, count):
     state, _ = reset(KEY)
     if any(array.dtype.itemsize > 4 for array in action.values()):
-        # A caller's jit would truncate them; outside of it the environment sees the values.
-        typed = jax.eval_shape(lambda: env.step(state, action))
-        assert typed[1].reward["truck"].shape == (1,)
-        step = env.step
+        step = env.step  # a caller's jit wraps int64 into int32 before the environment can see it
     after, timestep = step(state, action)
     idle, _ = step(state, acting())
     chex.assert_trees_all_equal(uncounted(after), uncounted(idle))
@@ -204,13 +201,12 @@ def test_sample_masked_is_uniform_over_the_legal_actions():
 
 
 sample_row = jax.jit(sample_masked)
-units = st.floats(0, 1, exclude_max=True, width=32)
+almost_one = float(np.nextafter(np.float32(1), np.float32(0)))
+units = st.one_of(st.floats(0, 1, exclude_max=True, width=32), st.just(almost_one))
 
 
 @settings(deadline=None, max_examples=200)
-@given(
-    uniform=st.one_of(units, st.just(float(np.nextafter(np.float32(1), np.float32(0))))), bits=st.integers(0, 2**9 - 1)
-)
+@given(uniform=units, bits=st.integers(0, 2**9 - 1))
 def test_sample_masked_chooses_the_right_legal_action(uniform, bits):
     mask = np.array([bits >> i & 1 for i in range(9)], bool)
     legal = np.flatnonzero(mask)

@@ -21,9 +21,9 @@ class GreedyActor:
 
     The rules, in the order in which they apply:
 
-    1. A drone flies to the nearest unserved customer that nobody has claimed, if its battery covers the flight there
-       and, at the customer, still satisfies the battery guard. A package it carries decides for it; airborne drones
-       choose before those onboard; of all free pairs the closest is matched first.
+    1. A drone flies to the nearest unserved customer that no other drone has, if its battery covers the flight there
+       and, at the customer, still satisfies the battery guard. A package that it carries decides for it; airborne
+       drones choose before those onboard; of all free pairs the closest is matched first.
     2. An airborne drone without such a customer, or without the battery to go on, returns and boards.
     3. The truck releases drones that have a customer, the one with the farthest first.
     4. Else it drives to the node next to the nearest customer that no drone has, as long as that leaves the way home
@@ -162,7 +162,8 @@ def _destination(scenario: Scenario, world: World, customer: jax.Array) -> tuple
     places, nodes = world.instance.customer_position, world.instance.node_position
     here, there = distance(places, world.truck.position), distance(nodes[:, None], places)
     closest = jnp.minimum(here, there.min(axis=0))
-    within_reach = scenario.max_battery - scenario.hover_cost >= _trip(scenario, jnp.zeros_like(closest), closest, closest) + 2 * SLACK
+    full = scenario.max_battery - scenario.hover_cost
+    within_reach = full >= _trip(scenario, jnp.zeros_like(closest), closest, closest) + 2 * SLACK
     left = ~world.customers.served & ~_claimed(world.drones.carrying, places.shape[0])
     left &= ~_claimed(customer, places.shape[0])
     hopeful = left & within_reach

@@ -1,0 +1,243 @@
+"""Names, dotted paths and parameters: what is taken, and the one line for what is not."""
+
+import copy
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxvrp
+from jaxvrp import make, register, registered, registry
+from jaxvrp.envs.truck_drone import Scenario, TruckDrone, TruckDroneBasic
+from jaxvrp.envs.truck_drone import make as make_truck_drone
+from jaxvrp.fields import Range, build, option, size, validate
+
+
+@pytest.fixture(autouse=True)
+def names_of_this_test_only(monkeypatch):
+    monkeypatch.setattr(registry, "_FACTORIES", copy.deepcopy(registry._FACTORIES))
+
+
+@pytest.fixture
+def user_module(tmp_path, monkeypatch):
+    (tmp_path / "user_scenarios.py").write_text(
+        "from jaxvrp.envs.truck_drone import TruckDroneBasic\n"
+        "class Mine(TruckDroneBasic):\n    fuel: float = 2.0\n"
+        "def factory(**parameters):\n    import jaxvrp\n"
+        "    return jaxvrp.make('truck_drone', scenario=Mine, **parameters)\n"
+    )
+    (tmp_path / "needs_more.py").write_text("import no_such_library_at_all\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+class Quick(TruckDroneBasic):
+    """A user's scenario with a parameter of its own and another default."""
+
+    max_steps: int = size(50, minimum=3)
+    toll: float = 3.0
+
+
+def one_line(caught):
+    return "\n" not in str(caught.value)
+
+
+def test_what_ships_is_known():
+    assert "truck_drone" in registered()
+    assert "truck_drone_basic" in registered("scenario")
+    assert isinstance(make("truck_drone"), TruckDrone)
+    assert make("truck_drone") == make("truck_drone", scenario="truck_drone_basic")
+
+
+UNKNOWN = {
+    "environment": ("truck_dron", {}, "unknown environment 'truck_dron'; did you mean 'truck_drone'"),
+    "no environment": ("xyzzy", {}, "unknown environment 'xyzzy'; known: .*truck_drone"),
+    "scenario": (
+        "truck_drone",
+        {"scenario": "truck_drone_basics"},
+        "unknown scenario .*did you mean 'truck_drone_basic'",
+    ),
+    "own": ("xyzzy", {}, "'package.module:attribute'"),
+    "size": ("truck_drone", {"num_drone": 2}, "parameter .*'num_drone'; did you mean 'num_drones'"),
+    "rate": ("truck_drone", {"batery_rate": 2}, "'truck_drone_basic': 'batery_rate'; did you mean 'battery_rate'"),
+    "module": ("no_such_package.envs:Mine", {}, "no module 'no_such_package'; run from the folder that holds it"),
+    "attribute": ("jaxvrp.envs.truck_drone:mak", {}, "has no 'mak'; did you mean 'make'"),
+    "scenario module": (
+        "truck_drone",
+        {"scenario": "nowhere_at_all:Mine"},
+        "cannot import scenario 'nowhere_at_all:Mine'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "parameters", "message"), UNKNOWN.values(), ids=UNKNOWN)
+def test_unknown_names_are_told_with_the_nearest(name, parameters, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        make(name, **parameters)
+    assert one_line(caught)
+
+
+def test_dotted_paths_need_no_registration(user_module):
+    env = make("truck_drone", scenario="user_scenarios:Mine", fuel=1, num_drones=3)
+    assert (env.scenario.fuel, env.scenario.num_drones) == (1.0, 3)
+    assert make("user_scenarios:factory", num_drones=3).scenario.num_drones == 3
+    assert make("jaxvrp.envs.truck_drone:make") == make("truck_drone")
+    with pytest.raises(ModuleNotFoundError, match="no_such_library_at_all"):
+        make("needs_more:Mine")
+
+
+def test_own_scenarios_and_environments_are_first_class():
+    register("quick", Quick)
+    register("quick_env", lambda **parameters: make("truck_drone", scenario="quick", **parameters))
+    assert "quick" in registered("scenario")
+    assert "quick" not in registered()
+    assert "quick_env" in registered()
+    env = make("quick_env", toll=4)
+    assert (env.scenario.toll, env.max_episode_steps) == (4.0, 50)
+    with pytest.raises(ValueError, match="'tol'; did you mean 'toll'"):
+        make("truck_drone", scenario="quick", tol=4)
+
+
+def test_names_are_taken_once():
+    register("quick", Quick)
+    register("quick", Quick)
+    with pytest.raises(ValueError, match="cannot register 'quick': the name is taken; choose another"):
+        register("quick", TruckDroneBasic)
+    with pytest.raises(ValueError, match="cannot register 'truck_drone': the name is taken"):
+        register("truck_drone", lambda: None)
+    with pytest.raises(ValueError, match="a name has no ':'"):
+        register("my:env", lambda: None)
+    with pytest.raises(TypeError, match=r"register\('three', ...\) needs a factory .*; got 3"):
+        register("three", 3)
+
+
+def test_factories_must_return_environments():
+    register("nothing", lambda: None)
+    with pytest.raises(TypeError, match=r"'nothing' returned NoneType; a factory must return a jaxvrp.Environment"):
+        make("nothing")
+
+
+def test_importing_the_package_imports_no_environment():
+    lazy = {kind: [f for f in known.values() if isinstance(f, str)] for kind, known in registry._FACTORIES.items()}
+    assert "jaxvrp.envs.truck_drone:make" in lazy["environment"]
+    assert set(jaxvrp.__all__) >= {"make", "register", "registered", "check_env", "VecEnv", "Environment"}
+
+
+WRONG = {
+    "no drones": ({"num_drones": 0}, ValueError, "num_drones is 0; it must be >= 1"),
+    "no customers": ({"num_customers": -1}, ValueError, "num_customers is -1; it must be >= 1"),
+    "no windows": ({"max_steps": 2}, ValueError, "max_steps is 2; it must be >= 3"),
+    "negative speed": ({"drone_speed": -1.0}, ValueError, "drone_speed is -1.0; it must be >= 0"),
+    "no time": ({"dt": 0}, ValueError, "dt is 0.0; it must be > 0"),
+    "NaN": ({"battery_rate": float("nan")}, ValueError, "battery_rate is nan; it must be >= 0"),
+    "infinite": ({"completion_bonus": float("inf")}, ValueError, "completion_bonus is inf; it must be >= 0"),
+    "bool as count": ({"num_drones": True}, TypeError, "num_drones is True; it must be a whole number"),
+    "bool as number": ({"dt": False}, TypeError, "dt is False; it must be a number"),
+    "fraction": ({"num_customers": 2.5}, TypeError, r"num_customers is 2.5; it must be a whole number"),
+    "text as count": ({"num_drones": "2"}, TypeError, "num_drones is '2'; it must be a whole number"),
+    "text as number": ({"battery_rate": "fast"}, TypeError, "battery_rate is 'fast'; it must be a number"),
+    "nothing": ({"dt": None}, TypeError, "dt is None; it must be a number"),
+    "list": ({"dt": [0.1]}, TypeError, r"dt is \[0.1\]; it must be a number"),
+}
+
+
+@pytest.mark.parametrize(("parameters", "error", "message"), WRONG.values(), ids=WRONG)
+def test_wrong_parameters_are_named(parameters, error, message):
+    with pytest.raises(error, match=message) as caught:
+        make("truck_drone", **parameters)
+    assert one_line(caught)
+
+
+def test_numbers_of_numpy_and_whole_numbers_become_plain():
+    scenario = make("truck_drone", num_drones=np.int64(3), dt=np.float64(0.5), drone_speed=3).scenario
+    assert [type(x) for x in (scenario.num_drones, scenario.dt, scenario.drone_speed)] == [int, float, float]
+    assert (scenario.num_drones, scenario.dt, scenario.drone_speed) == (3, 0.5, 3.0)
+
+
+def test_arrays_and_tracers_pass_as_parameters():
+    rates = jnp.array([0.1, 0.2])
+    assert make("truck_drone", battery_rate=rates).scenario.battery_rate is rates
+    rate = jax.jit(lambda rate: make("truck_drone", battery_rate=rate).scenario.battery_rate * 2)(0.25)
+    assert rate == 0.5
+
+
+def test_sizes_are_static_and_parameters_are_leaves():
+    env = make("truck_drone", num_drones=4)
+    leaves = jax.tree.leaves(env)
+    assert all(isinstance(leaf, float) for leaf in leaves)
+    fields = {field.name for field in dataclasses.fields(env.scenario)}
+    assert len(leaves) == len(fields - {"num_drones", "num_customers", "num_route_nodes", "max_steps"})
+    assert jax.tree.structure(env) != jax.tree.structure(make("truck_drone", num_drones=5))
+
+
+def test_a_scenario_comes_as_name_class_or_instance():
+    by_class = make_truck_drone(TruckDroneBasic, num_drones=3)
+    assert by_class == make("truck_drone", num_drones=3)
+    assert make_truck_drone(TruckDroneBasic(num_drones=3, dt=0.2), dt=0.1) == by_class
+    with pytest.raises(ValueError, match="num_drones is 0; it must be >= 1"):
+        make_truck_drone(TruckDroneBasic(num_drones=0))
+
+
+@pytest.mark.parametrize("scenario", [3, dict, lambda: None, "jaxvrp.envs.truck_drone:World"])
+def test_what_is_no_scenario_is_refused(scenario):
+    with pytest.raises(TypeError, match=r"is no jaxvrp.envs.truck_drone.Scenario; derive your class from it"):
+        make_truck_drone(scenario)
+
+
+def test_an_unfinished_scenario_is_told_what_it_lacks():
+    class Unfinished(Scenario):
+        def generate(self, key): ...
+
+        def observation(self, world): ...
+
+    lacks = "lacks: action_mask, global_observation, is_terminal, metrics, reward; write them, or derive"
+    with pytest.raises(TypeError, match=lacks):
+        make_truck_drone(Unfinished)
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    kind: str = option("mlp", help="network", choices=("mlp", "gru"))
+    rate: float = option(1e-3, help="step size", above=0.0, maximum=1.0)
+    limit: int | None = option(None, help="steps", minimum=1)
+    layers: tuple[int, ...] = option((64, 64), help="widths", minimum=1)
+    share: bool = option(True, help="one policy for all")
+
+
+def test_options_are_built_and_checked_by_key():
+    options = build(Options, {"kind": "gru", "rate": 1, "limit": 5, "layers": [8, 8], "share": False}, "key", "net.")
+    assert options == Options("gru", 1.0, 5, (8, 8), False)
+    assert build(Options, {"limit": None}, "key").limit is None
+    assert validate(Options(), "key") == Options()
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "message"),
+    [
+        ({"kind": "rnn"}, ValueError, "net.kind is 'rnn'; it must be one of: mlp, gru"),
+        ({"kind": 3}, TypeError, "net.kind is 3; it must be a text"),
+        ({"rate": 0.0}, ValueError, "net.rate is 0.0; it must be > 0 and <= 1"),
+        ({"limit": 0}, ValueError, "net.limit is 0; it must be >= 1"),
+        ({"layers": [64, 0]}, ValueError, "net.layers is 0; it must be >= 1"),
+        ({"layers": 64}, TypeError, r"net.layers is 64; it must be a list"),
+        ({"share": 1}, TypeError, "net.share is 1; it must be true or false"),
+        ({"shares": True}, ValueError, "unknown key 'net.shares'; did you mean 'share'"),
+    ],
+)
+def test_wrong_options_are_named_by_key(values, error, message):
+    with pytest.raises(error, match=message):
+        build(Options, values, "key", "net.")
+
+
+def test_validate_checks_what_was_set_by_hand():
+    with pytest.raises(ValueError, match=r"rate is 2.0; it must be"):
+        validate(Options(rate=2.0), "key")
+
+
+def test_ranges_hold_finite_numbers_and_read_well():
+    assert 1.0 in Range(minimum=1.0, maximum=2.0)
+    assert 1.0 not in Range(above=1.0)
+    assert float("inf") not in Range()
+    assert str(Range(minimum=0.0, maximum=1.0)) == ">= 0 and <= 1"
+    assert str(Range()) == "finite"

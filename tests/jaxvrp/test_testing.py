@@ -1,0 +1,314 @@
+"""`check_env` accepts what ships, and names what is broken in one line."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxvrp import Role, make, registered
+from jaxvrp.envs.truck_drone import TruckDroneBasic
+from jaxvrp.spaces import Box, Discrete
+from jaxvrp.testing import ConformanceError, check_env, check_shapes
+
+SHIPPED = [(name, {}) for name in registered()]
+SHIPPED += [("truck_drone", {"scenario": name}) for name in registered("scenario") if name != "truck_drone_basic"]
+
+
+@pytest.mark.parametrize(("name", "parameters"), SHIPPED)
+def test_what_ships_conforms(name, parameters):
+    check_env(make(name, **parameters))
+
+
+def test_continuous_roles_void_rows_noise_and_truncation_conform(reach):
+    check_env(reach)
+
+
+def test_other_seeds_and_sizes_conform(reach):
+    check_env(reach, jax.random.key(7), num_steps=3, batch=3)
+    with pytest.raises(ConformanceError, match="batch is 2; it must be at least 3"):
+        check_env(reach, batch=2)
+
+
+def basic(**functions):
+    """`TruckDroneBasic` with some functions replaced, in an environment of 2 drones and 2 customers."""
+    scenario = type("Broken", (TruckDroneBasic,), functions)
+    sizes = {"num_drones": 2, "num_customers": 2, "num_route_nodes": 3, "max_steps": 12}
+    return make("truck_drone", scenario=scenario, **sizes)
+
+
+def changed(function, change):
+    """A scenario with `change` applied to what `function` returns, given the world too."""
+    original = getattr(TruckDroneBasic, function)
+    return basic(**{function: lambda self, world: change(original(self, world), world)})
+
+
+def raising(error):
+    def function(*_):
+        raise error
+
+    return function
+
+
+BROKEN_SHAPES = {
+    "mask width": (
+        changed("action_mask", lambda mask, _: {**mask, "drone": mask["drone"][:, :-1]}),
+        r"action_mask\['drone'\]: shape \(2, 3\), expected \(2, 4\); a row per agent, a column per action",
+    ),
+    "mask role": (
+        changed("action_mask", lambda mask, _: {"drone": mask["drone"]}),
+        r"action_mask: has the keys \['drone'\], expected \['drone', 'truck'\]",
+    ),
+    "mask dtype": (
+        changed("action_mask", lambda mask, _: {**mask, "truck": mask["truck"].astype(jnp.float32)}),
+        r"action_mask\['truck'\]: dtype float32, expected bool",
+    ),
+    "reward int": (
+        changed("reward", lambda reward, _: reward.astype(jnp.int32)),
+        r"reward\['drone'\]: dtype int32, expected float32",
+    ),
+    "reward half": (
+        changed("reward", lambda reward, _: reward.astype(jnp.float16)),
+        r"reward\['drone'\]: dtype float16, expected float32",
+    ),
+    "reward per drone": (
+        changed("reward", lambda reward, world: jnp.broadcast_to(reward, world.drones.battery.shape)),
+        r"reward\['truck'\]: shape \(1, 2\), expected \(1,\); .*a scenario's reward: one f32\[\] for all",
+    ),
+    "reward of Python": (changed("reward", lambda *_: 1.0), r"reward raised TypeError: 'float' object .*env\.py:\d+"),
+    "reward weak": (
+        changed("reward", lambda _, world: jnp.where(world.step > 3, 1.0, 0.0)),
+        r"reward\['drone'\]: weak type float32\[2\]; give it a dtype, jnp.asarray\(x, jnp.float32\)",
+    ),
+    "observation rows": (
+        changed("observation", lambda seen, _: {**seen, "drone": seen["drone"][1:]}),
+        r"observation\['drone'\]: shape \(1, 28\), expected \(2, 28\); a row per agent",
+    ),
+    "observation dtype": (
+        changed("observation", lambda seen, _: {**seen, "truck": seen["truck"].astype(jnp.int32)}),
+        r"observation\['truck'\]: dtype int32, expected float32",
+    ),
+    "observation role": (
+        changed("observation", lambda seen, _: {"truck": seen["truck"]}),
+        r"roles \(observation has the keys \['truck'\]\) raised KeyError: 'drone'",
+    ),
+    "observation array": (changed("observation", lambda seen, _: seen["truck"]), "observation: got .*must be a dict"),
+    "observation list": (
+        changed("observation", lambda seen, _: {**seen, "truck": [seen["truck"]]}),
+        r"observation\['truck'\]: got list, expected one array",
+    ),
+    "global observation": (
+        changed("global_observation", lambda seen, _: seen[None]),
+        r"global_observation: shape \(1, 29\), expected \(29,\); one vector",
+    ),
+    "terminal per drone": (
+        changed("is_terminal", lambda _, world: world.drones.is_crashed),
+        r"is_terminal: shape \(2,\), expected \(\); one truth value per episode",
+    ),
+    "truncated int": (changed("is_truncated", lambda _, world: world.step), "is_truncated: dtype int32, expected bool"),
+    "metric dtype": (
+        changed("metrics", lambda metrics, world: {**metrics, "clock": world.step}),
+        r"metrics\['clock'\]: dtype int32, expected float32",
+    ),
+    "metric shape": (
+        changed("metrics", lambda metrics, world: {**metrics, "where": world.drones.position}),
+        r"metrics\['where'\]: shape \(2, 2\), expected one of \[\(\), \(1,\), \(2,\), \(3,\)\]",
+    ),
+    "metric name": (
+        changed("metrics", lambda metrics, _: {**metrics, "episode_length": metrics["success"]}),
+        r"metrics\['episode_length'\]: VecEnv adds this; rename it",
+    ),
+    "generate raises": (
+        basic(generate=raising(OSError("no file customers.csv\nand more"))),
+        r"generate raised OSError: no file customers.csv \(test_testing.py:\d+\)$",
+    ),
+    "init_world weak": (
+        changed("init_world", lambda world, _: world.replace(step=0)),
+        r"init_state\.step: weak type int32\[\]; give it a dtype",
+    ),
+    "init_world dtype": (
+        changed("init_world", lambda world, _: world.replace(step=jnp.zeros((), jnp.float32))),
+        r"transition\.customers\.arrival_step: float32\[2\], but int32\[2\] from init_state; types must not change",
+    ),
+    "branch on a value": (
+        basic(is_terminal=lambda self, world: world.step > 3 and world.customers.served.all()),
+        r"is_terminal raised TracerBoolConversionError: .*test_testing.py:\d+\); values are not known while tracing",
+    ),
+    "branch on a parameter": (
+        basic(reward=lambda self, world: jnp.zeros((), jnp.float32) if self.delivery_bonus > 5 else 0.0),
+        r"as an argument of jit \(sizes and kinds must be static fields\) raised Tracer",
+    ),
+}
+
+
+@pytest.mark.parametrize(("env", "message"), BROKEN_SHAPES.values(), ids=BROKEN_SHAPES)
+def test_check_shapes_names_the_function(env, message):
+    with pytest.raises(ConformanceError, match=message) as caught:
+        check_shapes(env)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_users_error_is_the_cause():
+    error = OSError("no file customers.csv")
+    with pytest.raises(ConformanceError) as caught:
+        check_env(basic(generate=raising(error)))
+    assert caught.value.__cause__ is error
+
+
+def broken(env, functions):
+    return type("Broken", (type(env),), functions)()
+
+
+BOX = Box(-1.0, 1.0, (4,))
+CALLER = Role(1, Box(0.0, 1.0, (1,)), Discrete(3))
+BROKEN_ROLES = {
+    "none": ({}, "roles: got {}; it must be a dict with at least one Role"),
+    "no role": ({"mover": 2}, r"roles\['mover'\]: got 2; it must be a jaxvrp.Role"),
+    "no agents": ({"mover": Role(0, BOX, BOX)}, r"roles\['mover'\]: num_agents is 0; it must be an int, 1 or more"),
+    "no actions": ({"mover": Role(2, BOX, Discrete(0))}, r"Discrete\(num_actions=0\) is empty"),
+    "no space": ({"mover": Role(2, BOX, 3)}, "action is 3; it must be Discrete or Box"),
+    "upside down": ({"mover": Role(2, BOX, Box(1.0, -1.0, (2,)))}, "is empty; low must be below high"),
+    "discrete observation": ({"mover": Role(2, Discrete(3), BOX)}, "observation is Discrete.*; it must be a Box"),
+    "another count": (
+        {"mover": Role(3, BOX, Box(-1.0, 1.0, (2,))), "caller": CALLER},
+        r"observation\['mover'\]: shape \(2, 4\), expected \(3, 4\)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("roles", "message"), BROKEN_ROLES.values(), ids=BROKEN_ROLES)
+def test_insane_roles_are_named(reach, roles, message):
+    with pytest.raises(ConformanceError, match=message):
+        check_shapes(broken(reach, {"roles": property(lambda _: roles)}))
+
+
+def test_a_size_that_became_a_parameter_is_named():
+    class Short(TruckDroneBasic):
+        max_steps: int = 12
+
+    with pytest.raises(ConformanceError, match=r"env\.scenario\.max_steps: got the whole number 12; .*fields\.size"):
+        check_shapes(make("truck_drone", scenario=Short))
+
+
+@pytest.mark.parametrize("length", [0, 2.5, True])
+def test_an_insane_episode_length_is_named(reach, length):
+    with pytest.raises(ConformanceError, match=f"max_episode_steps: got {length}; it must be an int"):
+        check_shapes(broken(reach, {"max_episode_steps": property(lambda _: length)}))
+
+
+@jax.custom_batching.custom_vmap
+def over_the_batch(x):
+    return x
+
+
+@over_the_batch.def_vmap
+def _(size, batched, x):
+    del size, batched
+    return x - x.mean(axis=0), True
+
+
+def is_traced(state):
+    return isinstance(state.step, jax.core.Tracer)
+
+
+def with_mover(values, mover):
+    return {**values, "mover": mover}
+
+
+BROKEN_BEHAVIOUR = {
+    "observation NaN": (
+        "observation",
+        lambda seen, self, state: with_mover(seen, jnp.where(state.step == 2, jnp.nan, seen["mover"])),
+        r"^observation\['mover'\]: NaN or infinite; .* \(step 2, legal actions\)",
+    ),
+    "observation outside": (
+        "observation",
+        lambda seen, self, state: {**seen, "caller": 3 * seen["caller"]},
+        r"observation\['caller'\]: outside of the Box in its role, \[0.0, 1.0\]",
+    ),
+    "global observation inf": (
+        "global_observation",
+        lambda seen, self, state: seen / state.step.astype(jnp.float32),
+        r"^global_observation: NaN or infinite; .* \(after reset\)",
+    ),
+    "reward inf under illegal actions": (
+        "reward",
+        lambda reward, self, state: with_mover(reward, jnp.where(state.invalid > 0, jnp.inf, reward["mover"])),
+        r"^reward\['mover'\]: NaN or infinite; .* arbitrary actions\)",
+    ),
+    "mask row all false": (
+        "action_mask",
+        lambda mask, self, state: {"caller": mask["caller"] & (state.step < 2)},
+        r"action_mask\['caller'\]: a row has no legal action; .* \(step 2, ",
+    ),
+    "mask without fallback": (
+        "action_mask",
+        lambda mask, self, state: {"caller": mask["caller"].at[:, 0].set(state.step < 2)},
+        r"action_mask\['caller'\]: index 0 is illegal",
+    ),
+    "over at once": (
+        "is_terminal",
+        lambda over, self, state: over | (state.step == 0),
+        "is_terminal or is_truncated holds in every fresh state",
+    ),
+    "finished state moves": (
+        "step",
+        lambda then, self, *_: (then[0].replace(call=then[0].call + 1), then[1]),
+        r"step: a finished state changes, in state\.call",
+    ),
+    "finished state pays": (
+        "step",
+        lambda then, self, *_: (then[0], then[1].replace(reward=with_mover(then[1].reward, -jnp.ones(2, jnp.float32)))),
+        r"step: a finished state pays a reward\['mover'\]; it must pay 0",
+    ),
+    "illegal actions uncounted": (
+        "metrics",
+        lambda metrics, self, state: {**metrics, "invalid_actions": state.step.astype(jnp.float32)},
+        r"metrics\['invalid_actions'\]: illegal actions are not counted once each",
+    ),
+    "generate by NumPy": (
+        "generate",
+        lambda course, self, key: course.replace(target=jnp.asarray(np.random.rand(2), jnp.float32)),
+        r"reset twice with one key differ in state\.course\.target; draw from the key alone",
+    ),
+    "start depends on tracing": (
+        "init_state",
+        lambda state, self, instance: state.replace(call=jnp.full((), 1.0 - is_traced(state), jnp.float32)),
+        r"reset with and without jit differ",
+    ),
+    "parameter baked in": (
+        "transition",
+        lambda state, self, *_: state.replace(call=state.call + (0.0 if isinstance(self.speed, float) else 1.0)),
+        r"step with parameters as arguments and as constants differ in state\.call; read them from self",
+    ),
+    "step depends on tracing": (
+        "transition",
+        lambda state, self, before, *_: state.replace(call=state.call + (0.0 if is_traced(before) else 1.0)),
+        r"step with and without jit differ in state\.call; no Python state",
+    ),
+    "step depends on the batch": (
+        "transition",
+        lambda state, self, *_: state.replace(position=over_the_batch(state.position)),
+        r"vmap\(step\) and a loop over step differ in state\.position; reduce over agents",
+    ),
+}
+
+
+@pytest.mark.parametrize(("function", "change", "message"), BROKEN_BEHAVIOUR.values(), ids=BROKEN_BEHAVIOUR)
+def test_check_env_names_the_misbehaviour(reach, function, change, message):
+    original = getattr(type(reach), function)
+    env = broken(reach, {function: lambda self, *args: change(original(self, *args), self, *args)})
+    with pytest.raises(ConformanceError, match=message) as caught:
+        check_env(env)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("max_episode_steps", 3, "is_terminal: no end after max_episode_steps = 3"),
+        ("truncates", False, "is_truncated holds, but `truncates` is False; override both"),
+    ],
+)
+def test_check_env_names_a_false_promise(reach, name, value, message):
+    with pytest.raises(ConformanceError, match=message):
+        check_env(broken(reach, {name: property(lambda _: value)}))

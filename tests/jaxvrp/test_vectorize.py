@@ -1,0 +1,166 @@
+"""`VecEnv`: a batch in lockstep against a loop over `env.step` without auto-reset, and its pool of instances."""
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.extend.core import jaxprs_in_params
+
+from jaxvrp import VecEnv
+
+KEY = jax.random.key(5)
+NUM_ENVS, POOL_STEPS, NUM_STEPS = 4, 6, 16
+
+
+@pytest.fixture(scope="module")
+def vec(reach):
+    return VecEnv(reach, NUM_ENVS, pool_steps=POOL_STEPS)
+
+
+@pytest.fixture(scope="module")
+def played(vec):
+    """States and timesteps from reset on, and the actions between them; some are illegal."""
+    step, random = jax.jit(vec.step), np.random.default_rng(0)
+    state, timestep = jax.jit(vec.reset)(KEY)
+    states, timesteps, actions = [state], [timestep], []
+    for _ in range(NUM_STEPS):
+        action = {
+            "mover": random.uniform(-1.2, 1.2, (NUM_ENVS, 2, 2)).astype(np.float32),
+            "caller": random.integers(0, 3, (NUM_ENVS, 1)).astype(np.int32),
+        }
+        state, timestep = step(state, action)
+        states.append(state)
+        timesteps.append(timestep)
+        actions.append(action)
+    return jax.device_get((states, timesteps, actions))
+
+
+def row(tree, i):
+    return jax.tree.map(lambda leaf: leaf[i], tree)
+
+
+def close(a, b):
+    chex.assert_trees_all_close(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_it_plays_what_a_loop_of_env_step_plays(reach, played):
+    states, timesteps, actions = played
+    step, begin = jax.jit(reach.step), jax.jit(reach.reset_to)
+    for i in range(NUM_ENVS):
+        state, _ = begin(row(states[0].env.course, i))
+        total, length = 0.0, 0
+        for time, action in enumerate(actions):
+            state, single = step(state, row(action, i))
+            seen = row(timesteps[time + 1], i)
+            total, length = total + np.mean([*single.reward["mover"], *single.reward["caller"]]), length + 1
+            close(seen.final_observation, single.observation)
+            close(seen.final_global_observation, single.global_observation)
+            close((seen.reward, seen.terminated, seen.truncated), (single.reward, single.terminated, single.truncated))
+            statistics = {"episode_return": np.float32(total), "episode_length": np.float32(length)}
+            close(seen.metrics, {**single.metrics, **statistics})
+            if single.done:
+                state, single = begin(row(states[time + 1].env.course, i))
+                total, length = 0.0, 0
+            now = (seen.observation, seen.global_observation, seen.action_mask, seen.valid)
+            close(now, (single.observation, single.global_observation, single.action_mask, single.valid))
+
+
+def test_it_saw_both_kinds_of_end_and_none_at_times(played):
+    terminated = np.stack([timestep.terminated for timestep in played[1]])
+    truncated = np.stack([timestep.truncated for timestep in played[1]])
+    assert terminated.any()
+    assert truncated.any()
+    assert any(0 < done.sum() < NUM_ENVS for done in terminated | truncated)
+
+
+def test_environments_that_end_together_get_different_instances_of_the_pool(played):
+    states, timesteps, _ = played
+    begun = 0
+    for state, timestep in zip(states[1:], timesteps[1:], strict=True):
+        done = timestep.terminated | timestep.truncated
+        new = state.env.course.target[done]
+        assert len(np.unique(new, axis=0)) == done.sum()
+        assert all((target == state.pool.target).all(axis=1).any() for target in new)
+        begun += done.sum()
+    assert begun > 2 * NUM_ENVS
+
+
+def test_the_pool_is_redrawn_when_it_is_due_and_only_then(played):
+    targets = [state.pool.target for state in played[0]]
+    changes = [i for i in range(NUM_STEPS) if not np.array_equal(targets[i], targets[i + 1])]
+    assert changes == [POOL_STEPS, 2 * POOL_STEPS]
+    assert [int(state.cursor) for state in played[0]] == [0, 1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6, 1, 2, 3, 4]
+    assert not np.isin(targets[0], targets[-1]).any()
+
+
+def test_without_refresh_the_pool_stays_until_it_is_asked_for(vec, played):
+    step = jax.jit(lambda state, action: vec.step(state, action, refresh=False))
+    start = state = jax.jit(vec.reset)(KEY)[0]
+    for action in played[2]:
+        state, _ = step(state, action)
+    chex.assert_trees_all_equal(state.pool, start.pool)
+    assert state.cursor == NUM_STEPS
+    assert jnp.array_equal(jax.random.key_data(state.key), jax.random.key_data(start.key))
+    refreshed = jax.jit(vec.refresh_pool)(state, jax.random.key(8))
+    assert not np.isin(refreshed.pool.target, start.pool.target).any()
+    assert refreshed.cursor == 0
+    chex.assert_trees_all_equal(refreshed.pool, vec.refresh_pool(start, jax.random.key(8)).pool)
+
+
+def primitives(jaxpr):
+    """Names of all primitives, also inside of nested programs."""
+    for equation in jaxpr.eqns:
+        yield equation.primitive.name
+        for inner in jaxprs_in_params(equation.params):
+            yield from primitives(inner)
+
+
+@pytest.mark.parametrize("refresh", [True, False])
+def test_a_step_generates_only_to_refresh_the_pool(env, refresh):
+    vec = VecEnv(env, 3)
+    state, _ = jax.eval_shape(vec.reset, KEY)
+    action = {"truck": jnp.zeros((3, 1), jnp.int32), "drone": jnp.zeros((3, 2), jnp.int32)}
+    program = jax.make_jaxpr(lambda state: vec.step(state, action, refresh=refresh))(state)
+    names = set(primitives(program.jaxpr))
+    drawing = {name for name in names if name.startswith(("random_", "threefry"))}
+    assert ("cond" in names, bool(drawing)) == (refresh, refresh)
+
+
+def test_types_are_constant_from_reset_on(env):
+    vec = VecEnv(env, 3)
+    action = {"truck": jnp.zeros((3, 1), jnp.int32), "drone": jnp.zeros((3, 2), jnp.int32)}
+    start = jax.eval_shape(vec.reset, KEY)
+    then = jax.eval_shape(vec.step, start[0], action)
+    assert jax.tree.structure(start) == jax.tree.structure(then)
+    for a, b in zip(jax.tree.leaves(start), jax.tree.leaves(then), strict=True):
+        assert (a.shape, a.dtype, a.weak_type) == (b.shape, b.dtype, False)
+
+
+def test_seeds_reproduce_and_differ(vec):
+    reset = jax.jit(vec.reset)
+    first, again, other = reset(KEY)[0], reset(KEY)[0], reset(jax.random.key(6))[0]
+    chex.assert_trees_all_equal(first.env.course, again.env.course)
+    chex.assert_trees_all_equal(first.pool, again.pool)
+    assert not np.isin(first.env.course.target, other.env.course.target).any()
+    assert not np.isin(first.env.course.target, first.pool.target).any()
+
+
+def test_reset_to_begins_on_the_given_instances(vec):
+    instances = vec.generate(jax.random.key(9))
+    state, timestep = jax.jit(vec.reset_to)(instances, KEY)
+    chex.assert_trees_all_equal(state.env.course, instances)
+    assert not timestep.done.any()
+    assert vec.generate(KEY, 7).length.shape == (7,)
+
+
+def test_one_environment_is_a_batch_too(reach):
+    vec = VecEnv(reach, 1)
+    step = jax.jit(vec.step)
+    state, timestep = jax.jit(vec.reset)(KEY)
+    still = {"mover": np.zeros((1, 2, 2), np.float32), "caller": np.zeros((1, 1), np.int32)}
+    ends = 0
+    for _ in range(12):
+        state, timestep = step(state, still)
+        ends += int(timestep.done[0])
+    assert ends >= 2
