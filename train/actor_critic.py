@@ -47,7 +47,8 @@ class Actors:
         def one(key: jax.Array) -> Params:
             return network.init(key, inputs, network.initial_carry(1, agents), jnp.zeros((1, 1), bool))
 
-        return jax.vmap(one)(jax.random.split(key, count)) if role in self.separate else one(key)
+        # Not `vmap`: see `Trainer.__init__`.
+        return jax.lax.map(one, jax.random.split(key, count)) if role in self.separate else one(key)
 
     def initial_carry(self, num_envs: int) -> dict[str, Carry]:
         """Recurrent states at the beginning of an episode, `{role: [B, agents, ...]}`."""

@@ -5,9 +5,12 @@ A checkpoint appears under its final name only when it is complete; killing a ru
 
 from __future__ import annotations
 
+import json
 import logging
+import math
 import pathlib
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -28,18 +31,25 @@ class Checkpoints:
     def __init__(self, folder: pathlib.Path, *, read_only: bool = False):
         if read_only and not folder.is_dir():
             raise UserError(f"{folder} does not exist: the run wrote no checkpoint; train it first")
-        logging.getLogger("absl").setLevel(logging.ERROR)
+        for chatty in ("absl", "asyncio"):  # asyncio: a traceback for every array of a damaged checkpoint
+            logging.getLogger(chatty).setLevel(logging.CRITICAL)
         self.folder = folder.absolute()
         best = ocp.training.preservation_policies.BestN(
             get_metric_fn=lambda metrics: metrics[METRIC], n=1, keep_checkpoints_without_metrics=False
         )
         latest = ocp.training.preservation_policies.LatestN(1)
-        self._checkpointer = ocp.training.Checkpointer(
-            self.folder,
-            save_decision_policy=ocp.training.save_decision_policies.FixedIntervalPolicy(1),
-            preservation_policy=ocp.training.preservation_policies.AnyPreservationPolicy([latest, best]),
-            cleanup_tmp_directories=not read_only,
-        )
+        try:
+            self._checkpointer = ocp.training.Checkpointer(
+                self.folder,
+                save_decision_policy=ocp.training.save_decision_policies.FixedIntervalPolicy(1),
+                preservation_policy=ocp.training.preservation_policies.AnyPreservationPolicy([latest, best]),
+                cleanup_tmp_directories=not read_only,
+            )
+        except (ValueError, OSError) as error:  # the returns of all checkpoints are read here
+            which = ", ".join(_without_return(self.folder)) or error
+            raise UserError(
+                f"cannot read the checkpoints in {self.folder}; what is damaged: {which}; delete it"
+            ) from error
 
     def __enter__(self) -> Checkpoints:
         return self
@@ -61,7 +71,8 @@ class Checkpoints:
     def save(self, update: int, state: Any, evaluated_return: float | None) -> None:
         """Write a checkpoint, then drop those that are neither the latest nor the best."""
         if update != self.latest:
-            metrics = None if evaluated_return is None else {METRIC: evaluated_return}
+            known = evaluated_return is not None and math.isfinite(evaluated_return)
+            metrics = {METRIC: evaluated_return} if known else None
             self._checkpointer.save(update, state, metrics=metrics)
 
     def load(self, like: Any, update: int | None = None) -> Any:
@@ -80,11 +91,27 @@ class Checkpoints:
                 state = self._checkpointer.load(step, abstract)
         except Exception as error:  # orbax and tensorstore raise all kinds
             raise UserError(
-                f"cannot read checkpoint {self.folder / str(step)}: it is damaged or of another configuration "
-                f"({type(error).__name__}); delete that folder to use an older one, if there is one"
+                f"cannot read checkpoint {self.folder / str(step)}: it is damaged or of another configuration; "
+                f"{self._older(step)}"
             ) from error
         _check_same(state, abstract, self.folder / str(step))
         return state
+
+    def _older(self, update: int) -> str:
+        """What to do without that checkpoint."""
+        older = [c.step for c in self._checkpointer.checkpoints if c.step < update]
+        if not older:
+            return "there is no older one; start the run anew, in another --run_dir"
+        return f"delete that folder to go on from update {max(older)}"
+
+
+def _without_return(folder: pathlib.Path) -> Iterator[str]:
+    """Names of the checkpoints whose return was saved, but cannot be read."""
+    for path in sorted(folder.glob("*/metrics/metrics")):
+        try:
+            json.loads(path.read_text())
+        except (ValueError, OSError):
+            yield path.parts[-3]
 
 
 def _check_same(state: Any, abstract: Any, path: pathlib.Path) -> None:
@@ -94,6 +121,6 @@ def _check_same(state: Any, abstract: Any, path: pathlib.Path) -> None:
         if leaf.shape != wanted.shape or leaf.dtype != wanted.dtype:
             name = jax.tree_util.keystr(where)
             raise UserError(
-                f"checkpoint {path} is of another configuration: {name} is {leaf.dtype}{leaf.shape}, "
+                f"checkpoint {path} is damaged or of another configuration: {name} is {leaf.dtype}{leaf.shape}, "
                 f"this run has {wanted.dtype}{wanted.shape}; resume the run that wrote it"
             )

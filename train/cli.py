@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import inspect
 import os
 import pathlib
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn, TypeVar
 
@@ -17,6 +19,7 @@ import yaml
 
 import jaxvrp
 from jaxvrp import fields, registry
+from jaxvrp.testing import ConformanceError
 from train.config import RunConfig
 
 Config = TypeVar("Config", bound=RunConfig)
@@ -34,6 +37,9 @@ LAUNCH = {
 class UserError(Exception):
     """A mistake of the user's, as one line that names it and the remedy."""
 
+    def __init__(self, message: str):
+        super().__init__(" ".join(message.split()))
+
 
 @dataclasses.dataclass(frozen=True)
 class Launch:
@@ -48,15 +54,18 @@ class Launch:
 
 
 def entry(main: Callable[[], None]) -> NoReturn:
-    """Run a command line: a user's mistake is one line on stderr and exit status 2; compiled programs are kept."""
+    """Run a command line: a user's mistake is one line on stderr and exit status 2, Ctrl-C 130; programs are kept."""
     cache = os.environ.get("JAX_COMPILATION_CACHE_DIR", pathlib.Path.home() / ".cache" / "jaxvrp")
     jax.config.update("jax_compilation_cache_dir", str(cache))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
     try:
         main()
-    except UserError as error:
+    except (UserError, ConformanceError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
+    except KeyboardInterrupt:
+        print("interrupted; what was saved before is kept, --resume goes on from it", file=sys.stderr)
+        sys.exit(130)
     sys.exit(0)
 
 
@@ -70,17 +79,33 @@ def parse(config_class: type[Config], argv: Sequence[str], *, prog: str, descrip
     env_defaults = _env_defaults(given, argv)
     parser = _parser(config_class, env_defaults, prog, description)
     _check_names(parser, argv, given)
+    parser.set_defaults(given)  # so that the command line goes before the file, wherever it names it
     try:
         values = parser.parse_args(list(argv)).as_dict()
     except jsonargparse.ArgumentError as error:
-        raise UserError(" ".join(str(error).split())) from None
+        raise UserError(f"{error}; see python -m {prog} --help") from None
     launch = {name: values.pop(name) for name in LAUNCH}
-    if launch["resume"] and (extra := [name for name in _options(argv) if name not in LAUNCH or name == "config"]):
-        raise UserError(f"--resume goes on with the run's own configuration; leave out --{extra[0]}")
+    _check_launch(launch, argv)
     config = checked(config_class, values)
-    processes = {name: int(launch.pop(name) or 0) for name in ("num_processes", "process_id")}
     launch.pop("config")
-    return Launch(config=config, **launch, **processes)
+    return Launch(config=config, **launch)
+
+
+def _check_launch(launch: dict[str, Any], argv: Sequence[str]) -> None:
+    """Check what is no part of the configuration; numbers become numbers."""
+    group = ("coordinator", "num_processes", "process_id")
+    if launch["resume"] is not None and (extra := [name for name in _options(argv) if name not in ("resume", *group)]):
+        raise UserError(f"--resume goes on in the run's own folder and configuration; leave out --{extra[0]}")
+    given = [name for name in group if launch[name] is not None]
+    if given and (missing := [name for name in group if name not in given]):
+        raise UserError(f"--{given[0]} is given without --{missing[0]}; several processes need {', '.join(group)}")
+    if given and launch["resume"] is None and not launch["run_dir"]:
+        raise UserError("several processes write one run folder; give all of them the same --run_dir")
+    for name in group[1:]:
+        text = str(launch[name] or 0)
+        if not text.isdecimal():
+            raise UserError(f"{name} is '{text}'; it must be a whole number")
+        launch[name] = int(text)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -102,16 +127,35 @@ def positive(text: str) -> int:
 
 def checked(config_class: type[Config], values: dict[str, Any]) -> Config:
     """A configuration from plain values; a UserError names what is wrong with them."""
+    env = values.get("env")
+    if not isinstance(env, dict) or not isinstance(env.get("name"), str):
+        raise UserError(f"env is {env!r}; it must be a mapping with a name, for example {{name: truck_drone}}")
+    resolved = _resolved_env(env)
     try:
-        values["env"] = _resolved_env(values["env"])
-        return fields.build(config_class, values, "key")
+        return fields.build(config_class, {**values, "env": resolved}, "key")
     except (ValueError, TypeError) as error:
         raise UserError(str(error)) from None
 
 
 def _resolved_env(env: dict[str, Any]) -> dict[str, Any]:
-    built = jaxvrp.make(**env)
+    with _users_code(env["name"]):
+        built = jaxvrp.make(**env)
     return {**env, **{name: value for name, value in built.parameters.items() if name in env}}
+
+
+@contextlib.contextmanager
+def _users_code(name: str) -> Iterator[None]:
+    """Whatever importing or building the environment `name` raises becomes a UserError, with its place."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        raise UserError(str(error)) from None
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        raise UserError(
+            f"environment '{name}' cannot be built: {type(error).__name__}: {error} "
+            f"({os.path.basename(last.filename)}:{last.lineno}); mend it there"
+        ) from error
 
 
 def _parser(
@@ -120,10 +164,8 @@ def _parser(
     parser = jsonargparse.ArgumentParser(
         prog=prog, description=description, exit_on_error=False, allow_abbrev=False, print_config=None
     )
-    parser.add_argument("--config", action="config", help=LAUNCH["config"])
     for name, text in LAUNCH.items():
-        if name != "config":
-            parser.add_argument(f"--{name}", type=str | int | None, default=None, help=text)
+        parser.add_argument(f"--{name}", type=str | None, default=None, help=text)
     for field in dataclasses.fields(config_class):
         if field.name != "env":
             text = field.metadata["help"] + (f" {_choices(field)}" if field.metadata.get("choices") else "")
@@ -146,27 +188,24 @@ def _env_help(name: str) -> str:
 
 def _env_defaults(given: dict[str, Any], argv: Sequence[str]) -> dict[str, Any]:
     """The parameters of the environment that the file and the command line name, with their defaults."""
-    asked = given.get("env") or {}
-    if not isinstance(asked, dict):
-        raise UserError(f"env is {asked!r}; it must be a mapping, for example 'env: {{name: truck_drone}}'")
+    asked = {key.removeprefix("env."): value for key, value in given.items() if key.startswith("env.")}
     name = _value_of(argv, "env.name") or asked.get("name", "truck_drone")
-    try:
+    if not isinstance(name, str):
+        raise UserError(f"env.name is {name!r}; it must be a registered name, or package.module:Class")
+    with _users_code(name):
         own = inspect.signature(registry.resolve(name)).parameters.values()
         named = {p.name: p.default for p in own if p.kind is p.KEYWORD_ONLY or p.kind is p.POSITIONAL_OR_KEYWORD}
         chosen = {key: _value_of(argv, f"env.{key}") or asked.get(key, default) for key, default in named.items()}
         kind = {"scenario": chosen["scenario"]} if "scenario" in chosen else {}
         defaults = jaxvrp.make(name, **kind).parameters
-    except (ValueError, TypeError) as error:
-        raise UserError(str(error)) from None
     return {"name": name, **kind, **defaults}
 
 
 def _check_names(parser: jsonargparse.ArgumentParser, argv: Sequence[str], given: dict[str, Any]) -> None:
-    known = {action.dest for action in parser._actions} | {"help"}
-    in_file = [name for name in given if name != "env"] + [f"env.{name}" for name in given.get("env") or {}]
-    for name in [*_options(argv), *in_file]:
-        if name not in known:
-            raise UserError(f"unknown key '{name}'; {registry.nearest(name, known - {'help', 'print_config'})}")
+    known = {action.dest for action in parser._actions}
+    for name in [*_options(argv), *given]:
+        if name not in known or (name in given and name in ("config", "help")):
+            raise UserError(f"unknown key '{name}'; {registry.nearest(name, known - {'help'})}")
 
 
 def _options(argv: Sequence[str]) -> Iterator[str]:
@@ -184,19 +223,27 @@ def _value_of(argv: Sequence[str], name: str) -> str | None:
 
 
 def _file(path: str | None) -> dict[str, Any]:
-    """The mapping in a YAML file, {} for no file."""
+    """The keys of a YAML file, those of `env` as `env.key`; {} for no file."""
     if path is None:
         return {}
     try:
-        content = yaml.safe_load(pathlib.Path(path).read_text())
+        content = jsonargparse.get_loader("yaml")(pathlib.Path(path).read_text())
     except OSError as error:
         raise UserError(f"cannot read --config {path}: {error.strerror}; give an existing YAML file") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         place = getattr(error, "problem_mark", None)
-        where = f"line {place.line + 1}: {error.problem}" if place else "not a text in UTF-8"
+        where = f"line {place.line + 1}: {error.problem}" if place else error.reason
         raise UserError(f"{path} is no valid YAML, {where}; mend it there") from None
     if content is not None and not isinstance(content, dict):
         raise UserError(
             f"{path} holds {type(content).__name__}, not 'key: value' lines; see train/configs for examples"
         )
-    return content or {}
+    return _flat(content or {})
+
+
+def _flat(content: dict[str, Any]) -> dict[str, Any]:
+    content = {str(key): value for key, value in content.items()}
+    env = content.pop("env", None) or {}
+    if not isinstance(env, dict):
+        raise UserError(f"env is {env!r}; it must be a mapping, for example 'env: {{name: truck_drone}}'")
+    return content | {f"env.{key}": value for key, value in env.items()}

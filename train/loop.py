@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
+import itertools
 import json
 import os
 import pathlib
@@ -74,7 +76,7 @@ class Stop:
 
 def configuration(launch: Launch, algorithm: str) -> RunConfig:
     """The configuration that a command line asks for: its own, or that of the run to resume."""
-    if not launch.resume:
+    if launch.resume is None:
         return launch.config
     config, wrote = read_run(pathlib.Path(launch.resume))
     if wrote != algorithm:
@@ -90,21 +92,36 @@ def run_folder(launch: Launch, config: RunConfig, algorithm: str) -> pathlib.Pat
     Raises:
         UserError: it cannot be written, or holds something.
     """
-    if launch.resume:
+    if launch.resume is not None:
         return pathlib.Path(launch.resume)
-    now = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
     name = config.env.get("scenario", config.env["name"]).rpartition(":")[2]
-    folder = pathlib.Path(launch.run_dir or f"runs/{algorithm}_{name}_{now}")
+    folder = pathlib.Path(launch.run_dir or f"runs/{algorithm}_{name}")
     if jax.process_index() > 0:
         return folder
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = _made(folder, dated=not launch.run_dir)
         if any(folder.iterdir()):
             raise UserError(f"the run folder {folder} is not empty; choose another --run_dir, or --resume {folder}")
         _write(folder / CONFIG, yaml.safe_dump({"algorithm": algorithm, **_plain(config)}, sort_keys=False))
     except OSError as error:
         raise UserError(f"cannot write the run folder {folder}: {error.strerror}; choose another --run_dir") from None
     return folder
+
+
+def _made(folder: pathlib.Path, *, dated: bool) -> pathlib.Path:
+    """The folder, made; if `dated`, a new one with the time in its name, another for each run of the same second."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    if not dated:
+        folder.mkdir(exist_ok=True)
+        return folder
+    now = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+    own = folder.with_name(f"{folder.name}_{now}")
+    for count in itertools.count(2):
+        with contextlib.suppress(FileExistsError):
+            own.mkdir()
+            break
+        own = folder.with_name(f"{folder.name}_{now}_{count}")
+    return own
 
 
 def read_run(folder: pathlib.Path) -> tuple[RunConfig, str]:
@@ -119,7 +136,10 @@ def read_run(folder: pathlib.Path) -> tuple[RunConfig, str]:
         config_class = CONFIGS[algorithm]
     except (OSError, yaml.YAMLError, AttributeError, KeyError, TypeError, UnicodeDecodeError):
         raise UserError(f"{folder} is no run folder: it has no readable {CONFIG}; give the folder of a run") from None
-    return checked(config_class, content), algorithm
+    try:
+        return checked(config_class, content), algorithm
+    except UserError as error:
+        raise UserError(f"{folder / CONFIG}: {error}") from None
 
 
 def run(learner: Learner, folder: pathlib.Path, *, resume: bool) -> None:
@@ -140,7 +160,7 @@ def run(learner: Learner, folder: pathlib.Path, *, resume: bool) -> None:
         finally:
             session.close()
     if jax.process_index() == 0:
-        report(learner, state, session.evaluator, folder)
+        report(learner, state, session, folder)
 
 
 class _Session:
@@ -152,7 +172,7 @@ class _Session:
         self.is_main = jax.process_index() == 0
         self.evaluator = Evaluator(learner.env, config.eval_episodes, config.eval_seed)
         self.evaluate = evaluation(learner, self.evaluator)
-        self.writer = MetricsWriter(folder, after=update) if self.is_main else None
+        self.writer = _writer(folder, update) if self.is_main else None
         step = config.steps_per_update
         self.progress = Progress(config.num_updates * step, update * step, enabled=self.is_main)
 
@@ -213,6 +233,13 @@ class _Session:
             self.writer.close()
 
 
+def _writer(folder: pathlib.Path, update: int) -> MetricsWriter:
+    try:
+        return MetricsWriter(folder, after=update)
+    except OSError as error:
+        raise UserError(f"cannot write {error.filename or folder}: {error.strerror}; free it, and --resume") from None
+
+
 def evaluation(learner: Learner, evaluator: Evaluator, *, deterministic: bool = True) -> Callable[[Any], Figures]:
     """A jitted function from `actor_params` to figures; over all seeds if there are several."""
 
@@ -261,18 +288,18 @@ def _spread(record: Record, name: str, value: np.ndarray | None, num_seeds: int)
         record[f"{prefix}/{own}"] = value[..., agent].tolist()
 
 
-def report(learner: Learner, state: Any, evaluator: Evaluator, folder: pathlib.Path) -> None:
+def report(learner: Learner, state: Any, session: _Session, folder: pathlib.Path) -> None:
     """The end of a run: summary, learning curve, pictures of one episode, and the table."""
-    params = learner.actor_params(state)
+    params, evaluator = learner.actor_params(state), session.evaluator
     baselines = evaluator.baselines()
-    figures = {"policy": to_host(evaluation(learner, evaluator)(params)), **baselines}
+    figures = {"policy": to_host(session.evaluate(params)), **baselines}
     _write(folder / "summary.json", json.dumps(figures, indent=2) + "\n")
     learning_curve(list(read_records(folder / METRICS)), baselines, folder / "learning_curve.png")
-    pictures = [folder / "episode.gif", folder / "episode.png"]
-    render(learner, params, evaluator, pictures)
+    pictures = ["episode.gif", "episode.png"] if learner.env.renderer else []
+    render(learner, params, evaluator, [folder / name for name in pictures])
     print(f"\n{evaluator.num_episodes} fixed instances, whole episodes, deterministic policy\n")
     print(figures_table(figures))
-    print(f"\nrun folder: {folder} (learning_curve.png, episode.gif, episode.png, summary.json, {METRICS})")
+    print(f"\nrun folder: {folder} ({', '.join(['learning_curve.png', *pictures, 'summary.json', METRICS])})")
 
 
 def render(

@@ -5,6 +5,7 @@ python -m train.mappo --config train/configs/truck_drone_basic.yaml
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -86,16 +87,16 @@ class Trainer:
         )
         self.optimizer = _optimizer(config, self.actors, self.critics)
         specs = self._specs()
-        init = shard(self._init, mesh, P(), specs)
         chunk = shard(self._train_chunk, mesh, (specs,), (specs, P()))
-        if config.num_seeds > 1:
-            init, chunk = jax.vmap(init), jax.vmap(chunk)
-        self._jitted_init = jax.jit(init)
-        self.train_chunk = jax.jit(chunk, donate_argnums=0)
+        init = shard(self._init, mesh, P(), specs)
+        many = config.num_seeds > 1
+        # Not `vmap`: batched QR factorisations, of the orthogonal initialisation, can deadlock on a CPU with two cores.
+        self._init_jitted = jax.jit(functools.partial(jax.lax.map, init) if many else init)
+        self.train_chunk = jax.jit(jax.vmap(chunk) if many else chunk, donate_argnums=0)
 
     def init(self, key: jax.Array) -> TrainState:
         """A fresh state from a typed key; with several seeds, from as many keys split off it."""
-        return self._jitted_init(jax.random.split(key, self.config.num_seeds) if self.config.num_seeds > 1 else key)
+        return self._init_jitted(jax.random.split(key, self.config.num_seeds) if self.config.num_seeds > 1 else key)
 
     def actor_params(self, state: TrainState) -> Any:
         """Parameters of the actors, by role."""

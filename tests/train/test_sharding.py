@@ -1,0 +1,131 @@
+"""Several devices do what one does: the same gradients, one set of parameters, and across processes as well."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+
+import chex
+import jax
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec as P
+
+from train import ppo
+from train.config import PPOConfig
+from train.mappo import make_train
+from train.sharding import DATA, make_mesh, shard
+
+TINY = {"num_envs": 8, "rollout_length": 12, "num_minibatches": 2, "hidden_sizes": (8,), "total_steps": 96 * 4}
+ENV = {"name": "truck_drone", "max_steps": 10}
+
+
+def trainer(num_devices, **overrides):
+    return make_train(PPOConfig(env=ENV, num_devices=num_devices, **{**TINY, **overrides}))
+
+
+def gradients(learner, data):
+    """Gradients and new value statistics of one big minibatch, from the same data on any number of devices."""
+
+    def local(state, transitions, carries, last_value):
+        batch, norm, _ = ppo.prepare(learner.config, transitions, carries, last_value, state.value_norm)
+        envs = jax.numpy.arange(batch.reset.shape[1])
+        whole = ppo.take(batch, envs)
+        options = {"config": learner.config, "actors": learner.actors, "critics": learner.critics}
+        grads, metrics = jax.grad(lambda p: ppo.loss(p, whole, **options), has_aux=True)(state.params)
+        return jax.lax.psum((grads, metrics), DATA), norm
+
+    state, transitions, carries, last_value = data
+    specs = (P(), P(None, None, DATA), P(None, DATA), P(DATA))
+    function = shard(local, learner.mesh, specs, P())
+    return jax.jit(function)(state.replace(players=None), transitions, carries, last_value)
+
+
+def played(learner):
+    """A rollout, as host arrays."""
+
+    def local(state):
+        players, transitions, carries, _ = learner.rollout.play(state.params, state.players, state.key)
+        return state, transitions, carries, learner.rollout.bootstrap(state.params, players)
+
+    state = learner.init(jax.random.key(0))
+    state, *rest = jax.jit(shard(local, learner.mesh, P(), P()))(state)
+    return state, *jax.device_get(rest)
+
+
+@pytest.mark.parametrize("overrides", [{}, {"network": "gru", "chunk_length": 6, "recurrent_size": 8}])
+def test_two_devices_give_the_gradients_of_one(overrides):
+    one, two = trainer(1, **overrides), trainer(2, **overrides)
+    state, *data = played(one)
+    host = jax.tree.map(
+        lambda leaf: leaf if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key) else np.asarray(leaf), state
+    )
+    host = host.replace(key=jax.random.key(0), players=None)
+    (grads, metrics), norm = gradients(one, (host, *data))
+    (grads_2, metrics_2), norm_2 = gradients(two, (host, *data))
+    assert max(float(abs(leaf).max()) for leaf in jax.tree.leaves(grads)) > 1e-3
+    chex.assert_trees_all_close(
+        jax.device_get((grads, metrics, norm)), jax.device_get((grads_2, metrics_2, norm_2)), atol=1e-5
+    )
+
+
+def test_devices_play_different_environments_with_the_same_parameters():
+    learner = trainer(2)
+    state, metrics = learner.train_chunk(learner.init(jax.random.key(0)))
+    for leaf in jax.tree.leaves((state.params, state.optimizer)):
+        copies = [np.asarray(piece.data) for piece in leaf.addressable_shards]
+        assert len(copies) == 2
+        np.testing.assert_array_equal(*copies)
+    places = np.asarray(state.players.vec.env.instance.customer_position)
+    assert len(np.unique(places[:, 0, 0])) == TINY["num_envs"]
+    assert np.isfinite(np.concatenate([np.ravel(m) for m in jax.tree.leaves(metrics)])).all()
+
+
+def test_too_many_devices_are_refused():
+    with pytest.raises(ValueError, match="num_devices is 64, but there are 2"):
+        make_mesh(64)
+
+
+PROCESS = """
+import sys
+import jax, numpy as np
+from train.config import PPOConfig
+from train.mappo import make_train
+from train.sharding import initialize
+initialize(sys.argv[1], 2, int(sys.argv[2]))
+assert jax.process_count() == 2 and jax.device_count() == 2 and jax.local_device_count() == 1
+learner = make_train(PPOConfig(env={env}, **{tiny}))
+state = learner.init(jax.random.key(0))
+for _ in range(3):
+    state, metrics = learner.train_chunk(state)
+local = [np.asarray(leaf.addressable_data(0)).ravel() for leaf in jax.tree.leaves(state.params)]
+np.save(sys.argv[3], np.concatenate(local))
+"""
+
+
+def test_two_processes_train_together_and_agree(tmp_path):
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        address = f"localhost:{free.getsockname()[1]}"
+    script = PROCESS.format(env=ENV, tiny=TINY)
+    env = {**os.environ, "JAX_NUM_CPU_DEVICES": "1"}
+    files = [tmp_path / f"{i}.npy" for i in range(2)]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, address, str(i), str(files[i])], env=env, stderr=subprocess.PIPE
+        )
+        for i in range(2)
+    ]
+    for process in processes:
+        _, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors.decode()
+    first, second = (np.load(file) for file in files)
+    np.testing.assert_array_equal(first, second)
+    alone = trainer(2)
+    state = alone.init(jax.random.key(0))
+    for _ in range(3):
+        state, _ = alone.train_chunk(state)
+    mine = np.concatenate([np.asarray(leaf).ravel() for leaf in jax.tree.leaves(state.params)])
+    np.testing.assert_allclose(first, mine, atol=1e-6)
