@@ -1,0 +1,67 @@
+"""The README's examples run as they stand there."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).parents[1]
+TINY = {
+    "total_steps": 512,
+    "num_envs": 8,
+    "rollout_length": 16,
+    "num_minibatches": 2,
+    "hidden_sizes": "[8]",
+    "eval_episodes": 4,
+    "env.max_steps": 12,
+    "num_devices": 1,
+}
+
+
+def example(name: str) -> str:
+    """The code block under `<!-- example: NAME -->`."""
+    block = re.search(
+        rf"<!-- (?:example: )?{re.escape(name)} -->\n```\w+\n(.*?)```", (ROOT / "README.md").read_text(), re.S
+    )
+    assert block, f"the README has no example '{name}'"
+    return block[1]
+
+
+def test_the_simulator_in_ten_lines(capsys):
+    exec(compile(example("simulator"), "README.md", "exec"), {})
+    assert capsys.readouterr().out.split("\n")[0] == "(1024, 1) (1024, 4, 128) (1024, 4, 22)"
+
+
+def test_a_scenario_of_ones_own_is_trained_without_touching_the_repository(tmp_path):
+    module = tmp_path / "my_package" / "my_module.py"
+    module.parent.mkdir()
+    module.write_text(example("my_package/my_module.py"))
+    command = shlex.split(example("train it"))
+    assert command[:3] == ["python", "-m", "train.mappo"]
+    tiny = [word for key, value in TINY.items() for word in (f"--{key}", str(value))]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    arguments = [sys.executable, *command[1:], *tiny, "--run_dir", "run"]
+    done = subprocess.run(arguments, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert all(record["env/road_toll"] >= 0 for record in records)
+    assert records[-1]["env/road_toll"] == records[-1]["env/truck_distance"] * 0.5
+    assert {"policy", "greedy", "random"} == set(json.loads((tmp_path / "run" / "summary.json").read_text()))
+
+
+def test_the_scenario_passes_check_env(tmp_path, monkeypatch):
+    import jaxvrp
+
+    (tmp_path / "readme_scenario.py").write_text(example("my_package/my_module.py"))
+    monkeypatch.syspath_prepend(tmp_path)
+    jaxvrp.check_env(jaxvrp.make("truck_drone", scenario="readme_scenario:MyScenario"))
+
+
+def test_the_two_commands_name_files_that_exist():
+    assert (ROOT / shlex.split(example("main job"))[-1]).is_file()
+    assert "constraints.txt" in example("tests") and (ROOT / "constraints.txt").is_file()
