@@ -41,7 +41,7 @@ class PPOConfig(RunConfig):
     )
     network: str = option("mlp", help="kind of network", choices=NETWORKS)
     hidden_sizes: tuple[int, ...] = option((64, 64), help="widths of the dense layers", minimum=1)
-    activation: str = option("tanh", help="activation of the dense layers", choices=tuple(ACTIVATIONS))
+    activation: str = option("relu", help="activation of the dense layers", choices=tuple(ACTIVATIONS))
     layer_norm: bool = option(True, help="LayerNorm on the input and after each layer")
     recurrent_size: int = option(64, help="width of the recurrent state (gru)", minimum=1)
     recurrent_layers: int = option(1, help="recurrent layers (gru)", minimum=1)
