@@ -21,9 +21,30 @@ NETWORKS = ("mlp", "gru")
 MAX_UNROLL = 16
 
 
-def _layer_norm() -> nn.LayerNorm:
-    """Without scale and bias: the dense layer that follows each absorbs them, and on a CPU they cost 4 times the rest."""
-    return nn.LayerNorm(use_scale=False, use_bias=False)
+@jax.custom_vjp
+def layer_norm(x: jax.Array) -> jax.Array:
+    """Normalise `[..., F]` to mean 0 and variance 1 over the last axis (Ba et al. 2016), without scale and bias.
+
+    The dense layer that follows absorbs scale and bias. Its gradient is written out: differentiating the mean and the
+    variance one by one made the whole update 1.5 times slower on a CPU, and scale and bias 2.5 times.
+    """
+    return _normalize(x)[0]
+
+
+def _normalize(x: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    centred = x - x.mean(axis=-1, keepdims=True)
+    inverse = jax.lax.rsqrt((centred * centred).mean(axis=-1, keepdims=True) + 1e-6)
+    normal = centred * inverse
+    return normal, (normal, inverse)
+
+
+def _normalize_backward(kept: tuple[jax.Array, jax.Array], grad: jax.Array) -> tuple[jax.Array]:
+    normal, inverse = kept
+    along = (grad * normal).mean(axis=-1, keepdims=True)
+    return (inverse * (grad - grad.mean(axis=-1, keepdims=True) - normal * along),)
+
+
+layer_norm.defvjp(_normalize, _normalize_backward)
 
 
 class Trunk(nn.Module):
@@ -36,12 +57,14 @@ class Trunk(nn.Module):
     @nn.compact
     def __call__(self, inputs: jax.Array) -> jax.Array:
         """`[..., F] -> [..., hidden_sizes[-1]]`."""
-        x = _layer_norm()(inputs) if self.layer_norm else inputs
+        # As rows: four axes cost XLA's CPU kernels a factor of two.
+        x = inputs.reshape(-1, inputs.shape[-1])
+        x = layer_norm(x) if self.layer_norm else x
         for size in self.hidden_sizes:
             x = nn.Dense(size, kernel_init=nn.initializers.orthogonal(jnp.sqrt(2.0)))(x)
             x = ACTIVATIONS[self.activation](x)
-            x = _layer_norm()(x) if self.layer_norm else x
-        return x
+            x = layer_norm(x) if self.layer_norm else x
+        return x.reshape(*inputs.shape[:-1], -1)
 
 
 class MLP(nn.Module):
@@ -82,7 +105,8 @@ class GRULayer(nn.Module):
         """
         length, batch, agents = inputs.shape[:3]
         kernel_init = _gates(nn.initializers.xavier_uniform(), self.size)
-        gates = nn.Dense(3 * self.size, kernel_init=kernel_init)(inputs).reshape(length, batch * agents, -1)
+        gates = nn.Dense(3 * self.size, kernel_init=kernel_init)(inputs.reshape(-1, inputs.shape[-1]))
+        gates = gates.reshape(length, batch * agents, -1)
         recurrent = self.param("recurrent", _gates(nn.initializers.orthogonal(), self.size), (self.size, 3 * self.size))
         bias = self.param("recurrent_bias", nn.initializers.zeros, (self.size,))
         fresh = jnp.repeat(reset, agents, axis=1)[..., None]
@@ -121,9 +145,10 @@ class GRU(nn.Module):
         for layer in range(self.recurrent_layers):
             x, hidden = GRULayer(self.recurrent_size)(x, carry[:, :, layer], reset)
             last.append(hidden)
-        x = _layer_norm()(x) if self.layer_norm else x
+        x = x.reshape(-1, self.recurrent_size)
+        x = layer_norm(x) if self.layer_norm else x
         outputs = nn.Dense(self.head_size, kernel_init=nn.initializers.orthogonal(self.head_gain))(x)
-        return outputs, jnp.stack(last, axis=2)
+        return outputs.reshape(*inputs.shape[:-1], -1), jnp.stack(last, axis=2)
 
     def initial_carry(self, num_envs: int, num_agents: int) -> jax.Array:
         """Zeros."""
