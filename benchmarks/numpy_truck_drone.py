@@ -299,7 +299,7 @@ class NumpyTruckDrone:
         return feature.reshape(len(origin), -1)
 
     def _drone_features(self, origin: np.ndarray) -> np.ndarray:
-        """Position relative to `origin` [1, 2], velocity, battery, carrying flag, status code of every drone: [D, 7]."""
+        """Position relative to `origin` [1, 2], velocity, battery, carrying flag, status code: `[D, 7]`."""
         feature = np.empty((self.num_drones, 7), np.float32)
         feature[:, :2] = self.drone_position - origin
         feature[:, 2:4] = self.drone_velocity

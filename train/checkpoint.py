@@ -90,19 +90,18 @@ class Checkpoints:
                 warnings.simplefilter("ignore")
                 state = self._checkpointer.load(step, abstract)
         except Exception as error:  # orbax and tensorstore raise all kinds
-            raise UserError(
-                f"cannot read checkpoint {self.folder / str(step)}: it is damaged or of another configuration; "
-                f"{self._older(step)}"
-            ) from error
-        _check_same(state, abstract, self.folder / str(step))
+            raise self._unusable(step, "") from error
+        if difference := _difference(state, abstract):
+            raise self._unusable(step, f" ({difference})")
         return state
 
-    def _older(self, update: int) -> str:
-        """What to do without that checkpoint."""
+    def _unusable(self, update: int, difference: str) -> UserError:
         older = [c.step for c in self._checkpointer.checkpoints if c.step < update]
-        if not older:
-            return "there is no older one; start the run anew, in another --run_dir"
-        return f"delete that folder to go on from update {max(older)}"
+        remedy = f"delete that folder to go on from update {max(older)}" if older else "start anew in another --run_dir"
+        return UserError(
+            f"cannot read checkpoint {self.folder / str(update)}: it is damaged or of another configuration"
+            f"{difference}; if config.yaml was changed, undo that, else {remedy}"
+        )
 
 
 def _without_return(folder: pathlib.Path) -> Iterator[str]:
@@ -114,13 +113,12 @@ def _without_return(folder: pathlib.Path) -> Iterator[str]:
             yield path.parts[-3]
 
 
-def _check_same(state: Any, abstract: Any, path: pathlib.Path) -> None:
+def _difference(state: Any, abstract: Any) -> str | None:
+    """The first leaf that has not the wanted shape and dtype."""
     for (where, leaf), wanted in zip(
         jax.tree_util.tree_leaves_with_path(state), jax.tree.leaves(abstract), strict=True
     ):
         if leaf.shape != wanted.shape or leaf.dtype != wanted.dtype:
             name = jax.tree_util.keystr(where)
-            raise UserError(
-                f"checkpoint {path} is damaged or of another configuration: {name} is {leaf.dtype}{leaf.shape}, "
-                f"this run has {wanted.dtype}{wanted.shape}; resume the run that wrote it"
-            )
+            return f"{name} is {leaf.dtype}{leaf.shape}, this run has {wanted.dtype}{wanted.shape}"
+    return None

@@ -152,9 +152,9 @@ def _users_code(name: str) -> Iterator[None]:
         raise UserError(str(error)) from None
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
+        place = "" if isinstance(error, SyntaxError) else f" ({os.path.basename(last.filename)}:{last.lineno})"
         raise UserError(
-            f"environment '{name}' cannot be built: {type(error).__name__}: {error} "
-            f"({os.path.basename(last.filename)}:{last.lineno}); mend it there"
+            f"environment '{name}' cannot be built: {type(error).__name__}: {error}{place}; mend it there"
         ) from error
 
 
@@ -202,10 +202,13 @@ def _env_defaults(given: dict[str, Any], argv: Sequence[str]) -> dict[str, Any]:
 
 
 def _check_names(parser: jsonargparse.ArgumentParser, argv: Sequence[str], given: dict[str, Any]) -> None:
-    known = {action.dest for action in parser._actions}
-    for name in [*_options(argv), *given]:
-        if name not in known or (name in given and name in ("config", "help")):
-            raise UserError(f"unknown key '{name}'; {registry.nearest(name, known - {'help'})}")
+    known = {action.dest for action in parser._actions} - {"help"}
+    for name in (name for name in _options(argv) if name not in known | {"help"}):
+        raise UserError(f"unknown key '{name}'; {registry.nearest(name, known)}")
+    for name in (name for name in given if name not in known - {"config"}):
+        raise UserError(f"unknown key '{name}' in the file; {registry.nearest(name, known - {'config'})}")
+    if len([name for name in _options(argv) if name == "config"]) > 1:
+        raise UserError("--config is given twice; put all keys into one file, or on the command line")
 
 
 def _options(argv: Sequence[str]) -> Iterator[str]:
@@ -227,7 +230,9 @@ def _file(path: str | None) -> dict[str, Any]:
     if path is None:
         return {}
     try:
-        content = jsonargparse.get_loader("yaml")(pathlib.Path(path).read_text())
+        text = pathlib.Path(path).read_text()
+        content = jsonargparse.get_loader("yaml")(text)  # reads 3e-4 as a number, but 'key:' alone as a text
+        content = yaml.safe_load(text) if isinstance(content, str) else content
     except OSError as error:
         raise UserError(f"cannot read --config {path}: {error.strerror}; give an existing YAML file") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -243,6 +248,10 @@ def _file(path: str | None) -> dict[str, Any]:
 
 def _flat(content: dict[str, Any]) -> dict[str, Any]:
     content = {str(key): value for key, value in content.items()}
+    for name in LAUNCH.keys() & content.keys():
+        if not isinstance(content[name], str | int | None):
+            raise UserError(f"{name} is {content[name]!r}; it must be a text")
+        content[name] = None if content[name] is None else str(content[name])
     env = content.pop("env", None) or {}
     if not isinstance(env, dict):
         raise UserError(f"env is {env!r}; it must be a mapping, for example 'env: {{name: truck_drone}}'")

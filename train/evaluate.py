@@ -24,6 +24,9 @@ from train.rollout import sample_actions
 
 Figures = dict[str, Any]
 
+SUFFIXES = (".gif", ".png", ".svg", ".pdf")
+"""Pictures that can be asked for."""
+
 RENAMED = {"success": "success_rate"}
 """Names of metrics of one episode whose mean over episodes has another name."""
 
@@ -156,7 +159,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = _arguments(cli, argv)
     folder = pathlib.Path(args.run)
     config, algorithm = loop.read_run(folder)
-    learner = importlib.import_module(f"train.{algorithm}").make_train(config)
+    try:
+        learner = importlib.import_module(f"train.{algorithm}").make_train(config)
+        _check_render(learner.env, args.render)
+    except (ValueError, TypeError) as error:
+        raise cli.UserError(str(error)) from None
     with checkpoint.Checkpoints(folder / "checkpoints", read_only=True) as checkpoints:
         like = learner.init(jax.random.key(config.seed))
         params = learner.actor_params(checkpoints.load(like, getattr(checkpoints, args.checkpoint)))
@@ -170,6 +177,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.render:
         loop.render(learner, params, evaluator, [pathlib.Path(args.render)], deterministic=deterministic)
         print(f"\ndrew {args.render}")
+
+
+def _check_render(env: Environment, path: str | None) -> None:
+    """Find out before the episodes are played whether one can be drawn there."""
+    if path is None:
+        return
+    if env.renderer is None:
+        raise ValueError(f"--render {path}: this environment has no renderer; leave it out")
+    if pathlib.Path(path).suffix.lower() not in SUFFIXES:
+        raise ValueError(f"--render {path}: the name must end in one of: {', '.join(SUFFIXES)}")
+    if not pathlib.Path(path).parent.is_dir():
+        raise ValueError(f"--render {path}: there is no folder {pathlib.Path(path).parent}; make it first")
 
 
 def _arguments(cli: Any, argv: Sequence[str] | None) -> Any:

@@ -6,6 +6,9 @@ python -m train.ippo --config train/configs/truck_drone_basic.yaml
 from __future__ import annotations
 
 from train import cli, mappo
+from train.mappo import make_train
+
+__all__ = ["main", "make_train"]
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ from train.logger import METRICS, MetricsWriter, Progress, Record, figures_table
 from train.plots import learning_curve
 
 CONFIG = "config.yaml"
-EPISODE_NAMES = {"episode_return": "episode/return", "episode_length": "episode/length", "episodes": "episode/count"}
+EPISODE_NAMES = {"episode_return": "episode/return", "episode_length": "episode/length"}
 
 
 class Learner(Protocol):
@@ -205,7 +205,9 @@ class _Session:
         config = self.learner.config
         steps = config.log_interval * config.steps_per_update
         record = {"update": self.update, "env_steps": self.update * config.steps_per_update}
-        record |= summarize(metrics, config.num_seeds)
+        # Before every environment can have ended an episode, only the short ones have: their mean would flatter.
+        played = self.update * config.steps_per_update // config.num_envs
+        record |= summarize(metrics, config.num_seeds, settled=played >= self.learner.env.max_episode_steps)
         record |= {f"eval/{name}": value for name, value in figures.items()}
         timing = {"update": self.update, "time/seconds": seconds}
         timing["time/env_steps_per_second"] = steps * config.num_seeds / seconds
@@ -249,43 +251,37 @@ def evaluation(learner: Learner, evaluator: Evaluator, *, deterministic: bool = 
     return jax.jit(jax.vmap(play) if learner.config.num_seeds > 1 else play)
 
 
-def summarize(metrics: dict[str, np.ndarray], num_seeds: int) -> Record:
+def summarize(metrics: dict[str, np.ndarray], num_seeds: int, *, settled: bool = True) -> Record:
     """One record from the metrics of a chunk: means over updates, and over the episodes that ended in it.
 
-    Numbers, or lists of one number per seed. None where no episode ended.
+    Numbers, or lists of one number per seed. Means over episodes are None where none ended, or unless `settled`.
     """
     axis = 1 if num_seeds > 1 else 0
     sums = {name: np.asarray(value, np.float64).sum(axis=axis) for name, value in metrics.items()}
     updates = next(iter(metrics.values())).shape[axis]
     episodes = sums["episode/episodes"]
-    record: Record = {}
+    known = settled and bool(np.all(episodes > 0))
+    record: Record = {"episode/count": episodes.tolist()}
     for name, total in sums.items():
-        if name.startswith("episode/"):
-            short = name.removeprefix("episode/")
-            mean = total if short == "episodes" else _ratio(total, episodes)
-            _spread(record, EPISODE_NAMES.get(short, f"env/{short}"), mean, num_seeds)
-        else:
-            _spread(record, name, total / updates, num_seeds)
+        short = name.removeprefix("episode/")
+        if short == name:
+            _spread(record, name, total / updates, axis)
+        elif short != "episodes":
+            per_episode = episodes.reshape(episodes.shape + (1,) * (total.ndim - episodes.ndim))
+            mean = total / np.maximum(per_episode, 1)
+            _spread(record, EPISODE_NAMES.get(short, f"env/{short}"), mean, axis, known=known)
     return record
 
 
-def _ratio(total: np.ndarray, episodes: np.ndarray) -> np.ndarray | None:
-    if not np.all(episodes > 0):
-        return None
-    return total / episodes.reshape(episodes.shape + (1,) * (total.ndim - episodes.ndim))
-
-
-def _spread(record: Record, name: str, value: np.ndarray | None, num_seeds: int) -> None:
+def _spread(record: Record, name: str, value: np.ndarray, seed_axes: int, *, known: bool = True) -> None:
     """Store a value; one with an agent axis under a name for each agent (`drone/ratio` -> `drone_0/ratio`)."""
-    seed_axes = 1 if num_seeds > 1 else 0
-    if value is None or value.ndim == seed_axes:
-        record[name] = None if value is None else value.tolist()
+    if value.ndim == seed_axes:
+        record[name] = value.tolist() if known else None
         return
     group, _, metric = name.rpartition("/")
     for agent in range(value.shape[-1]):
-        own = f"{metric}_{agent}" if group in ("env", "") else metric
-        prefix = group if group in ("env", "") else f"{group}_{agent}"
-        record[f"{prefix}/{own}"] = value[..., agent].tolist()
+        own = f"{group}/{metric}_{agent}" if group == "env" else f"{group}_{agent}/{metric}"
+        record[own] = value[..., agent].tolist() if known else None
 
 
 def report(learner: Learner, state: Any, session: _Session, folder: pathlib.Path) -> None:

@@ -27,11 +27,11 @@ def sample(uniform: jax.Array, logits: jax.Array, mask: jax.Array) -> tuple[jax.
         Actions `i32[...]` and their log-probabilities `f32[...]`.
     """
     policy = distrax.Categorical(masked_logits(logits, mask))
-    cumulative = jnp.cumsum(policy.probs, axis=-1)
-    # The first entry that exceeds the threshold has a positive probability, so it is legal; `uniform` is a multiple of
-    # 2^-23 below 1, so the threshold stays below the total.
-    threshold = uniform[..., None] * cumulative[..., -1:]
-    action = jnp.sum(cumulative <= threshold, axis=-1, dtype=jnp.int32)
+    # Forbidden entries are struck out, since a parallel prefix sum may grow by one rounding where nothing is added. The
+    # largest entry always exceeds the threshold: `uniform` is a multiple of 2^-23 below 1.
+    cumulative = jnp.where(policy.probs > 0, jnp.cumsum(policy.probs, axis=-1), 0.0)
+    threshold = uniform[..., None] * cumulative.max(axis=-1, keepdims=True)
+    action = jnp.argmax(cumulative > threshold, axis=-1).astype(jnp.int32)
     return action, policy.log_prob(action)
 
 

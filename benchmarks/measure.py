@@ -1,0 +1,162 @@
+"""What the benchmarks share: the machine, timing with its spread, peak memory, results in a file."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import datetime
+import json
+import math
+import os
+import pathlib
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jaxlib
+import numpy as np
+
+from train.cli import UserError
+
+Size = tuple[int, int, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Spread:
+    """Median, minimum and maximum of some repeats, in their unit."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Spread:
+        """Of at least one value."""
+        values = list(values)
+        return cls(statistics.median(values), min(values), max(values))
+
+
+def machine(argv: Sequence[str], device: str) -> dict[str, str | int]:
+    """Where and how a result came about: the header of every result. `device` as of `device_name`."""
+    return {
+        "device": device,
+        "cpu": _cpu_model(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        "os": platform.platform(terse=True),
+        "python": platform.python_version(),
+        "jax": jax.__version__,
+        "jaxlib": jaxlib.__version__,
+        "numpy": np.__version__,
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "command": " ".join(argv),
+    }
+
+
+def device_name() -> str:
+    """`"1 x cpu (cpu)"`: number, kind and platform of the devices of this process."""
+    devices = jax.devices()
+    return f"{len(devices)} x {devices[0].device_kind} ({devices[0].platform})"
+
+
+def _cpu_model() -> str:
+    info = pathlib.Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def described(header: Mapping[str, Any], protocol: Mapping[str, str]) -> str:
+    """Header and protocol, one `name  value` line each."""
+    lines = {**header, **protocol}
+    width = max(map(len, lines))
+    return "\n".join(f"{name.ljust(width)}  {value}" for name, value in lines.items())
+
+
+def clock(run: Callable[[], None], count: int = 1) -> float:
+    """Seconds that `count` calls take; `run` must wait for its own results."""
+    start = time.perf_counter()
+    for _ in range(count):
+        run()
+    return time.perf_counter() - start
+
+
+def calls_for(run: Callable[[], None], seconds: float) -> int:
+    """How many calls take at least `seconds`; warms up on the way."""
+    taken = clock(run)
+    if taken < seconds:
+        taken = clock(run)
+    return max(1, math.ceil(seconds / max(taken, 1e-9)))
+
+
+def interleaved(runs: Mapping[str, Callable[[], float]], repeats: int) -> dict[str, list[float]]:
+    """`repeats` figures of each: one of every run, then again, so that a busy machine hurts all of them alike."""
+    figures: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(repeats):
+        for name, run in runs.items():
+            figures[name].append(run())
+    return figures
+
+
+def peak_memory() -> tuple[int | None, str]:
+    """Most bytes in use so far, and whose: the device's where it counts them, else the process's; None if unknown."""
+    statistics_ = jax.local_devices()[0].memory_stats() or {}
+    if "peak_bytes_in_use" in statistics_:
+        return statistics_["peak_bytes_in_use"], "device"
+    status = pathlib.Path("/proc/self/status")
+    if status.exists():  # not getrusage: it also counts what the parent used before this program was started
+        peak = next((line for line in status.read_text().splitlines() if line.startswith("VmHWM")), None)
+        return (int(peak.split()[1]) * 1024 if peak else None), "process"
+    return None, "process"
+
+
+def rate(value: float) -> str:
+    """`"1.23 M"`: a figure per second in three digits."""
+    for limit, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if value >= 0.9995 * limit:
+            return f"{value / limit:.3g}{unit}"
+    return f"{value:.3g}"
+
+
+def rates(spread: Spread) -> tuple[str, str]:
+    """Median, and `"low - high"`, for a table."""
+    return rate(spread.median), f"{rate(spread.low)} - {rate(spread.high)}"
+
+
+def sizes_option(text: str) -> Size:
+    """`"2,3,5"` as (drones, customers, nodes); an argument type."""
+    parts = text.split(",")
+    if len(parts) != 3 or not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise argparse.ArgumentTypeError(f"'{text}' is not drones,customers,nodes, for example 2,3,5")
+    return int(parts[0]), int(parts[1]), int(parts[2])
+
+
+def seconds_option(text: str) -> float:
+    """A finite number of seconds above 0; an argument type."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of seconds above 0")
+    return value
+
+
+def result_file(text: str) -> pathlib.Path:
+    """A file that can be written, found out before hours are spent; an argument type."""
+    path = pathlib.Path(text)
+    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise argparse.ArgumentTypeError(f"cannot write '{text}'; give a file in an existing folder that is yours")
+    return path
+
+
+def write_json(path: pathlib.Path, content: Any) -> None:
+    """Write a result, whole or not at all."""
+    scratch = path.with_name(f".{path.name}.tmp")
+    try:
+        scratch.write_text(json.dumps(content, indent=2) + "\n")
+        os.replace(scratch, path)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}; choose another --out") from None

@@ -1,0 +1,282 @@
+"""Environment steps per second of masked random play, against a plain NumPy reference.
+
+python -m benchmarks.throughput
+python -m benchmarks.throughput --sizes 2,3,5 --batches 4096 --out result.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from jax.sharding import PartitionSpec as P
+from tqdm import tqdm
+
+import jaxvrp
+from benchmarks import measure
+from benchmarks.measure import Size, Spread
+from benchmarks.numpy_truck_drone import NumpyTruckDrone
+from jaxvrp import TimeStep, VecEnv
+from jaxvrp.actor import RandomActor
+from train import cli
+from train.logger import aligned
+from train.sharding import DATA, batch_specs, device_key, make_mesh, shard
+
+Record = dict[str, Any]
+
+SIZES: tuple[Size, ...] = ((2, 3, 5), (4, 20, 10), (8, 50, 16))
+BATCHES = (1, 64, 1024, 4096, 16384)
+TARGET_SIZE, TARGET_BATCH, TARGET_RATIO = (2, 3, 5), 4096, 250
+NUMPY_STEPS = 500
+"""Steps of the reference between two looks at the clock."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One row: (drones, customers, nodes), environments, scanned steps per call, and how long to measure."""
+
+    size: Size
+    batch: int
+    steps: int
+    repeats: int
+    seconds: float
+
+
+class Playing(struct.PyTreeNode):
+    """Between two calls: state of the `VecEnv`, what the agents see now, and the next key."""
+
+    vec: Any
+    timestep: TimeStep
+    key: jax.Array
+
+
+class JaxPlayer:
+    """A batch in one jitted, donated call of `steps` steps, spread over all devices that divide it.
+
+    Attributes:
+        devices: how many these are.
+        compile_seconds: to trace, lower and compile the call.
+    """
+
+    def __init__(self, case: Case):
+        drones, customers, nodes = case.size
+        env = jaxvrp.make("truck_drone", num_drones=drones, num_customers=customers, num_route_nodes=nodes)
+        self.devices = len(jax.devices()) if case.batch % len(jax.devices()) == 0 else 1
+        self.steps, self.actor = case.steps, RandomActor(env)
+        self.vec_env = VecEnv(env, case.batch // self.devices)
+        mesh = make_mesh(self.devices)
+        specs = batch_specs(jax.eval_shape(self._begin, jax.eval_shape(lambda: jax.random.key(0))))
+        begin = jax.jit(shard(lambda key: self._begin(device_key(key)), mesh, P(), specs))
+        self._playing = jax.block_until_ready(begin(jax.random.key(0)))
+        self._totals: dict[str, jax.Array] = {}
+        start = time.perf_counter()
+        chunk = jax.jit(shard(self._chunk, mesh, (specs,), (specs, P())), donate_argnums=0)
+        self._call = chunk.lower(self._playing).compile()
+        self.compile_seconds = time.perf_counter() - start
+
+    def play(self) -> None:
+        """One call, waited for."""
+        self._playing, self._totals = self._call(self._playing)
+        jax.block_until_ready(self._totals)
+
+    def _begin(self, key: jax.Array) -> Playing:
+        state, timestep = self.vec_env.reset(key)
+        return Playing(state, _seen(timestep), jax.random.key(1))
+
+    def _chunk(self, playing: Playing) -> tuple[Playing, dict[str, jax.Array]]:
+        key, pool_key, play_key = jax.random.split(playing.key, 3)
+        state = self.vec_env.refresh_pool(playing.vec, device_key(pool_key))
+        keys = jax.random.split(device_key(play_key), self.steps)
+        (state, timestep), totals = jax.lax.scan(self._step, (state, playing.timestep), keys)
+        totals = jax.tree.map(lambda total: jax.lax.psum(total.sum(), DATA), totals)
+        return Playing(state, timestep, key), totals
+
+    def _step(self, carry: tuple[Any, TimeStep], key: jax.Array) -> tuple[tuple[Any, TimeStep], dict[str, jax.Array]]:
+        state, timestep = carry
+        action, _ = self.actor.act(key, (), state.env, timestep)
+        state, timestep = self.vec_env.step(state, action, refresh=False)
+        totals = {"reward": timestep.reward["truck"].sum(), "done": timestep.done.sum(dtype=jnp.float32)}
+        return (state, _seen(timestep)), totals
+
+
+def _seen(timestep: Any) -> TimeStep:
+    """What the scan carries: with the observations in it, every step has to write them out."""
+    fields = {name: getattr(timestep, name) for name in TimeStep.__dataclass_fields__}
+    return TimeStep(**{**fields, "metrics": {}})
+
+
+class NumpyPlayer:
+    """The reference, one environment in this process, at the same work per step."""
+
+    def __init__(self, case: Case):
+        self.env, self._rng = NumpyTruckDrone(*case.size), np.random.default_rng(0)
+        self.env.reset(self._rng)
+        self._totals = {"reward": 0.0, "done": 0}
+
+    def play(self) -> None:
+        """`NUMPY_STEPS` steps."""
+        for _ in range(NUMPY_STEPS):
+            self._step()
+
+    def _step(self) -> None:
+        mask = self.env.action_mask()
+        reward, done = self.env.step(self._choose(mask["truck"])[0], self._choose(mask["drone"]))
+        if done:
+            self.env.reset(self._rng)
+        self.env.observation(), self.env.global_observation(), self.env.action_mask()
+        self._totals["reward"] += reward
+        self._totals["done"] += done
+
+    def _choose(self, mask: np.ndarray) -> np.ndarray:
+        """Uniform over the legal actions, `i64[agents]`; of several ways the fastest here."""
+        return np.argmax(mask * self._rng.random(mask.shape), axis=1)
+
+
+def measure_case(case: Case) -> Record:
+    """Compile, warm up and measure one case in this process."""
+    jax_player, numpy_player = JaxPlayer(case), NumpyPlayer(case)
+    plays = {
+        "jax": (jax_player.play, case.batch * case.steps),
+        "numpy": (numpy_player.play, NUMPY_STEPS),
+    }
+    calls = {name: measure.calls_for(play, case.seconds) for name, (play, _) in plays.items()}
+
+    def speed(name: str) -> float:
+        play, steps = plays[name]
+        return steps * calls[name] / measure.clock(play, calls[name])
+
+    rates = measure.interleaved({name: lambda name=name: speed(name) for name in plays}, case.repeats)
+    peak, memory_of = measure.peak_memory()
+    return {
+        **dataclasses.asdict(case),
+        "device": measure.device_name(),
+        "devices_used": jax_player.devices,
+        "compile_seconds": jax_player.compile_seconds,
+        "peak_memory_bytes": peak,
+        "memory_of": memory_of,
+        "steps_per_repeat": {name: steps * calls[name] for name, (_, steps) in plays.items()},
+        "steps_per_second": rates,
+        "median": {name: Spread.of(values).median for name, values in rates.items()},
+        "ratio": ratio(rates),
+    }
+
+
+def ratio(rates: dict[str, list[float]]) -> float:
+    """Median of JAX over median of NumPy."""
+    return Spread.of(rates["jax"]).median / Spread.of(rates["numpy"]).median
+
+
+def measure_apart(case: Case, devices: int | None = None) -> Record:
+    """`measure_case` in a process of its own, so that peak memory and compilation are this case's alone."""
+    command = [sys.executable, "-m", "benchmarks.throughput", "--case", json.dumps(dataclasses.asdict(case))]
+    env = {**os.environ, "JAX_ENABLE_COMPILATION_CACHE": "false"}  # else the second run would compile in no time
+    if devices:
+        env["JAX_NUM_CPU_DEVICES"] = str(devices)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or ["it said nothing"]
+        error = f"exit status {done.returncode}: {said[-1]}"
+        return {**dataclasses.asdict(case), "error": error}
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def table(records: Sequence[Record]) -> str:
+    """The aligned table, one row per case."""
+    head = ["(drones, customers, nodes)", "batch", "JAX steps/s", "min - max", "NumPy steps/s", "min - max", "ratio"]
+    rows = [[*head, "compile s", "peak memory"], *map(_row, records)]
+    failed = [f"failed: {tuple(r['size'])}, batch {r['batch']}: {r['error']}" for r in records if "error" in r]
+    return "\n".join([aligned(rows), *failed])
+
+
+def _row(record: Record) -> list[str]:
+    name = [str(tuple(record["size"])), str(record["batch"])]
+    if "error" in record:
+        return [*name, "failed", *["-"] * 6]
+    figures = record["steps_per_second"]
+    speeds = [cell for player in ("jax", "numpy") for cell in measure.rates(Spread.of(figures[player]))]
+    peak = record["peak_memory_bytes"]
+    memory = "-" if peak is None else f"{peak / 2**20:.0f} MiB"
+    return [*name, *speeds, f"{record['ratio']:.3g}x", f"{record['compile_seconds']:.1f}", memory]
+
+
+def target(records: Sequence[Record]) -> str:
+    """The line that says whether the target is met."""
+    text = f"target: >= {TARGET_RATIO}x at {TARGET_SIZE}, batch {TARGET_BATCH}: "
+    wanted = [r for r in records if tuple(r["size"]) == TARGET_SIZE and r["batch"] == TARGET_BATCH and "error" not in r]
+    if not wanted:
+        return text + "not measured"
+    reached = ratio(wanted[0]["steps_per_second"])
+    return text + f"{reached:.0f}x {'PASS' if reached >= TARGET_RATIO else 'FAIL'}"
+
+
+def protocol(args: argparse.Namespace, records: Sequence[Record]) -> dict[str, str]:
+    """What was measured, and how."""
+    measured = [r for r in records if "error" not in r]
+    used = sorted({r["devices_used"] for r in measured})
+    whose = {"device": "of the device", "process": "resident, of the case's process: Python, JAX, compiler and all"}
+    return {
+        "work per step": "masked random actions, step, auto-reset, observations, global observation, masks",
+        "JAX": f"one jitted, donated call = a fresh pool of instances, then {args.steps} scanned steps of VecEnv; the "
+        "scan carries observations and masks (so each step writes them) and returns the sums of reward and done",
+        "JAX devices": f"{' or '.join(map(str, used)) or '-'}, the batch spread over them",
+        "NumPy": "one environment in one process: action sampling, reset and all observations included",
+        "repeats": f"{args.repeats} of at least {args.seconds:g} s, JAX and NumPy in turn; medians, and min - max",
+        "ratio": "median of JAX / median of NumPy",
+        "compile": "trace, lower and compile the call, without compilation cache",
+        "peak memory": ", ".join(sorted({whose[r["memory_of"]] for r in measured})) or "-",
+    }
+
+
+def main(argv: Sequence[str] | None = None, run: Callable[[Case, int | None], Record] = measure_apart) -> None:
+    """The command line; `run` measures one case, on so many CPU devices."""
+    argv = sys.argv[1:] if argv is None else list(argv)
+    args = _arguments(argv)
+    if args.case:
+        print(json.dumps(measure_case(Case(**json.loads(args.case)))))
+        return
+    cases = [Case(s, batch, args.steps, args.repeats, args.seconds) for s in args.sizes for batch in args.batches]
+    records = []
+    with tqdm(cases, unit="case", file=sys.stderr, dynamic_ncols=True) as bar:
+        for case in bar:
+            bar.set_postfix_str(f"{case.size}, batch {case.batch}")
+            records.append(run(case, args.devices))
+    device = next((record["device"] for record in records if "error" not in record), "unknown")
+    header = measure.machine(["python", "-m", "benchmarks.throughput", *argv], device)
+    how = protocol(args, records)
+    print(f"{measure.described(header, how)}\n\n{table(records)}\n\n{target(records)}")
+    if args.out:
+        verdict = {"machine": header, "protocol": how, "target": target(records), "cases": records}
+        measure.write_json(args.out, verdict)
+        print(f"wrote {args.out}")
+
+
+def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = cli.plain_parser("benchmarks.throughput", "Environment steps per second against a NumPy reference.")
+    parser.add_argument(
+        "--sizes", type=measure.sizes_option, nargs="+", default=SIZES, help="drones,customers,nodes (default: three)"
+    )
+    parser.add_argument("--batches", type=cli.positive, nargs="+", default=BATCHES, help="environments in parallel")
+    parser.add_argument("--repeats", type=cli.positive, default=5, help="repeats of each case (default: 5)")
+    parser.add_argument(
+        "--seconds", type=measure.seconds_option, default=1.0, help="least time of a repeat (default: 1)"
+    )
+    parser.add_argument("--steps", type=cli.positive, default=128, help="scanned steps of one call (default: 128)")
+    parser.add_argument("--devices", type=cli.positive, help="CPU devices (default: JAX's own choice, usually 1)")
+    parser.add_argument("--out", type=measure.result_file, help="JSON file for machine, protocol and all figures")
+    parser.add_argument("--case", help=argparse.SUPPRESS)
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    cli.entry(main)

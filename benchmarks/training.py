@@ -1,0 +1,195 @@
+"""Environment steps per second of MAPPO, end to end, and where the time goes.
+
+python -m benchmarks.training
+python -m benchmarks.training --num_envs 1024 --layer_norm false --out result.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from jax.sharding import PartitionSpec as P
+from tqdm import tqdm
+
+from benchmarks import measure
+from benchmarks.measure import Size, Spread
+from train import cli
+from train.config import PPOConfig
+from train.logger import aligned
+from train.mappo import Trainer, TrainState, make_train
+from train.networks import NETWORKS
+from train.rollout import Players, Transition
+from train.sharding import DATA, batch_specs, device_key, shard
+
+Record = dict[str, Any]
+
+SIZES: tuple[Size, ...] = ((2, 3, 5), (4, 20, 10))
+ROW_KEYS = {
+    "network": "--networks",
+    "env.num_drones": "--sizes",
+    "env.num_customers": "--sizes",
+    "env.num_route_nodes": "--sizes",
+}
+"""Keys that make the rows, and the option that sets them."""
+
+LAUNCH_KEYS = set(cli.LAUNCH) - {"config"}
+
+
+class Learning:
+    """A trainer and its state: the whole update, and the rollout alone, each as a call to be timed.
+
+    Attributes:
+        steps: environment steps of one chunk of `log_interval` updates, of all seeds.
+    """
+
+    def __init__(self, config: PPOConfig):
+        self._trainer = make_train(config)
+        self._state: TrainState = self._trainer.init(jax.random.key(config.seed))
+        self._rollout = _rollout_alone(self._trainer)
+        self.updates = config.log_interval
+        self.steps = config.steps_per_update * config.log_interval * config.num_seeds
+
+    def chunk(self) -> None:
+        """One call of `train_chunk`, waited for."""
+        self._state, metrics = self._trainer.train_chunk(self._state)
+        jax.block_until_ready((self._state, metrics))
+
+    def rollouts(self) -> None:
+        """As many rollouts as a chunk has, from where the players stand; nothing is learned."""
+        for _ in range(self.updates):
+            jax.block_until_ready(self._rollout(self._state.params, self._state.players, self._state.key))
+
+
+def _rollout_alone(trainer: Trainer) -> Callable[..., Any]:
+    """The trainer's rollout as a program of its own, on the same devices, with all that the update would read."""
+    rollout = trainer.rollout
+    players = batch_specs(jax.eval_shape(rollout.reset, jax.eval_shape(lambda: jax.random.key(0))))
+
+    def play(params: Any, players: Players, key: jax.Array) -> tuple[Players, Transition, Any, Any]:
+        players, transitions, carries, episodes = rollout.play(params, players, device_key(key))
+        return players, transitions, carries, jax.lax.psum(episodes, DATA)
+
+    # Transitions are [K, L, E, ...], recurrent states [K, E, ...].
+    outputs = (players, P(None, None, DATA), P(None, DATA), P())
+    sharded = shard(play, trainer.mesh, (P(), players, P()), outputs)
+    return jax.jit(jax.vmap(sharded) if trainer.config.num_seeds > 1 else sharded)
+
+
+def measure_row(config: PPOConfig, repeats: int, seconds: float) -> Record:
+    """Compile, warm up and measure one configuration."""
+    learning = Learning(config)
+    runs = {"rollout": learning.rollouts, "chunk": learning.chunk}
+    calls = {name: measure.calls_for(run, seconds) for name, run in runs.items()}
+
+    def chunk_seconds(name: str) -> float:
+        return measure.clock(runs[name], calls[name]) / calls[name]
+
+    taken = measure.interleaved({name: lambda name=name: chunk_seconds(name) for name in runs}, repeats)
+    share = rollout_share(taken["rollout"], taken["chunk"])
+    return {
+        "network": config.network,
+        "size": [config.env[name.partition(".")[2]] for name in ROW_KEYS if name.startswith("env.")],
+        "settings": settings(config),
+        "config": dataclasses.asdict(config),
+        "device": measure.device_name(),
+        "updates_per_repeat": calls["chunk"] * config.log_interval,
+        "seconds_per_chunk": taken,
+        "steps_per_second": [learning.steps / seconds for seconds in taken["chunk"]],
+        "rollout_share": share,
+        "update_share": 1 - share,
+    }
+
+
+def rollout_share(rollout: Sequence[float], chunk: Sequence[float]) -> float:
+    """Median over the repeats of rollout time / whole time; both in seconds, measured in turn."""
+    return Spread.of(part / whole for part, whole in zip(rollout, chunk, strict=True)).median
+
+
+def settings(config: PPOConfig) -> str:
+    """What a figure depends on, in one line."""
+    memory = f", {config.network} {config.recurrent_size} x {config.recurrent_layers}, chunks of {config.chunk_length}"
+    parts = [
+        f"{config.num_envs} envs x {config.rollout_length} steps",
+        f"{config.num_epochs} epochs x {config.num_minibatches} minibatches",
+        f"{'-'.join(map(str, config.hidden_sizes))} {config.activation}",
+        f"layer norm {'on' if config.layer_norm else 'off'}",
+        *([f"{config.num_seeds} seeds"] if config.num_seeds > 1 else []),
+    ]
+    return ", ".join(parts) + ("" if config.network == "mlp" else memory)
+
+
+def table(records: Sequence[Record]) -> str:
+    """The aligned table, one row per configuration."""
+    head = ["network", "(drones, customers, nodes)", "env-steps/s", "min - max", "rollout", "update", "settings"]
+    return aligned([head, *map(_row, records)])
+
+
+def _row(record: Record) -> list[str]:
+    shares = [f"{record[name]:.0%}" for name in ("rollout_share", "update_share")]
+    speed = measure.rates(Spread.of(record["steps_per_second"]))
+    return [record["network"], str(tuple(record["size"])), *speed, *shares, record["settings"]]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line."""
+    argv = sys.argv[1:] if argv is None else list(argv)
+    args, overrides = _parser().parse_known_args(argv)
+    configs = [_config(overrides, network, size) for size in args.sizes for network in args.networks]
+    records = []
+    with tqdm(configs, unit="row", file=sys.stderr, dynamic_ncols=True) as bar:
+        for config in bar:
+            bar.set_postfix_str(f"{config.network}, {config.env['num_customers']} customers")
+            records.append(_measured(config, args))
+    header = measure.machine(["python", "-m", "benchmarks.training", *argv], records[0]["device"])
+    how = {
+        "env-steps": "steps of all environments in train_chunk: rollout, advantages, epochs of minibatches",
+        "repeats": f"{args.repeats} of at least {args.seconds:g} s after a warm-up; medians, and min - max",
+        "rollout": "share of the trainer's own rollout, timed alone in turn with train_chunk; update: the rest",
+    }
+    print(f"{measure.described(header, how)}\n\n{table(records)}")
+    if args.out:
+        measure.write_json(args.out, {"machine": header, "protocol": how, "rows": records})
+        print(f"wrote {args.out}")
+
+
+def _measured(config: PPOConfig, args: argparse.Namespace) -> Record:
+    try:
+        return measure_row(config, args.repeats, args.seconds)
+    except (ValueError, TypeError) as error:
+        raise cli.UserError(str(error)) from None
+
+
+def _config(overrides: Sequence[str], network: str, size: Size) -> PPOConfig:
+    """The configuration of a row: the defaults, what the command line overrides, and the row's own keys."""
+    for name in (word[2:].partition("=")[0] for word in overrides if word.startswith("--")):
+        if name in ROW_KEYS:
+            raise cli.UserError(f"--{name} differs from row to row; give {ROW_KEYS[name]} instead")
+        if name in LAUNCH_KEYS:
+            raise cli.UserError(f"--{name} is for training runs; leave it out")
+    values = zip(ROW_KEYS, (network, *size), strict=True)
+    words = [*overrides, *(f"--{name}={value}" for name, value in values)]
+    return cli.parse(PPOConfig, words, prog="benchmarks.training", description="").config
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = cli.plain_parser("benchmarks.training", "Environment steps per second of MAPPO, end to end.")
+    parser.epilog = "Any key of python -m train.mappo --help overrides all rows: --num_envs 1024 --layer_norm false"
+    parser.add_argument(
+        "--sizes", type=measure.sizes_option, nargs="+", default=SIZES, help="drones,customers,nodes (default: two)"
+    )
+    parser.add_argument("--networks", choices=NETWORKS, nargs="+", default=("mlp", "gru"), help="kinds of network")
+    parser.add_argument("--repeats", type=cli.positive, default=5, help="repeats of each row (default: 5)")
+    parser.add_argument(
+        "--seconds", type=measure.seconds_option, default=2.0, help="least time of a repeat (default: 2)"
+    )
+    parser.add_argument("--out", type=measure.result_file, help="JSON file for machine, protocol and all figures")
+    return parser
+
+
+if __name__ == "__main__":
+    cli.entry(main)

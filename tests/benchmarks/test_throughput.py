@@ -1,0 +1,140 @@
+"""The throughput benchmark in small: what it plays, what it writes, what it says. No figure is judged."""
+
+import json
+import pathlib
+
+import jax
+import numpy as np
+import pytest
+
+from benchmarks import throughput
+from benchmarks.throughput import Case, JaxPlayer, NumpyPlayer
+from train.cli import UserError
+
+CASE = Case(size=(1, 1, 1), batch=2, steps=256, repeats=3, seconds=0.001)
+
+
+@pytest.fixture(scope="module")
+def record():
+    return throughput.measure_case(CASE)
+
+
+def measured(size=(2, 3, 5), batch=4096, jax=(3.0, 1.0, 2.0), numpy=(0.5, 0.5, 0.01)):
+    """A made-up record with these rates."""
+    rates = {"jax": list(jax), "numpy": list(numpy)}
+    return {
+        "size": list(size),
+        "batch": batch,
+        "device": "1 x cpu (cpu)",
+        "devices_used": 1,
+        "compile_seconds": 1.0,
+        "peak_memory_bytes": 2**30,
+        "memory_of": "process",
+        "steps_per_second": rates,
+        "ratio": throughput.ratio(rates),
+    }
+
+
+def test_record_is_complete(record):
+    assert json.loads(json.dumps(record)) == {**record, "size": [1, 1, 1]}
+    assert set(measured()) <= set(record)
+    assert all(len(record["steps_per_second"][name]) == CASE.repeats for name in ("jax", "numpy"))
+    assert record["steps_per_repeat"]["jax"] % (CASE.batch * CASE.steps) == 0
+
+
+def test_ratio_is_of_the_medians(record):
+    medians = {name: float(np.median(values)) for name, values in record["steps_per_second"].items()}
+    assert record["median"] == medians
+    assert record["ratio"] == pytest.approx(medians["jax"] / medians["numpy"])
+    assert measured()["ratio"] == 4.0
+
+
+def test_the_scan_carries_true_observations():
+    player = JaxPlayer(CASE)
+    player.play()
+    assert player.devices == 2
+    env, playing = player.vec_env.env, player._playing
+    for name in ("observation", "global_observation", "action_mask"):
+        wanted = jax.vmap(getattr(env, name))(playing.vec.env)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), getattr(playing.timestep, name), wanted)
+    assert player._totals["done"] >= CASE.batch
+    assert (np.asarray(playing.vec.episode_length) < CASE.steps).all()
+
+
+def test_the_reference_begins_anew():
+    player = NumpyPlayer(CASE)
+    player.play()
+    assert player._totals["done"] >= 2
+    assert not player.env.is_terminal()
+
+
+def test_numpy_chooses_uniformly_among_the_legal():
+    player = NumpyPlayer(CASE)
+    mask = np.array([[1, 0, 1, 0, 0], [1, 0, 0, 0, 0]], bool)
+    chosen = np.array([player._choose(mask) for _ in range(2000)])
+    assert set(chosen[:, 0]) == {0, 2}
+    assert abs(np.mean(chosen[:, 0] == 0) - 0.5) < 0.05
+    assert (chosen[:, 1] == 0).all()
+
+
+def test_target_line():
+    line = "target: >= 250x at (2, 3, 5), batch 4096: "
+    assert throughput.target([measured(jax=(300.0,), numpy=(1.0,))]) == line + "300x PASS"
+    assert throughput.target([measured(batch=64), measured(jax=(249.0,), numpy=(1.0,))]) == line + "249x FAIL"
+    assert throughput.target([measured(batch=64), measured(size=(4, 20, 10))]) == line + "not measured"
+    assert throughput.target([{"size": [2, 3, 5], "batch": 4096, "error": "killed"}]) == line + "not measured"
+
+
+def test_command_line_end_to_end(record, tmp_path, capsys):
+    out, asked = tmp_path / "a.json", []
+
+    def run(case, devices):
+        asked.append((case, devices))
+        if case.batch == 64:
+            return {"size": list(case.size), "batch": 64, "error": "exit status -9: it said nothing"}
+        return {**record, "size": list(case.size), "batch": case.batch}
+
+    throughput.main(["--sizes", "2,3,5", "--batches", "1", "64", "4096", "--repeats", "2", "--out", str(out)], run)
+    assert [case for case, _ in asked] == [Case((2, 3, 5), batch, 128, 2, 1.0) for batch in (1, 64, 4096)]
+    printed = capsys.readouterr().out
+    assert "failed: (2, 3, 5), batch 64: exit status -9: it said nothing" in printed
+    assert throughput.target([{**record, "size": [2, 3, 5], "batch": 4096}]) in printed
+    content = json.loads(out.read_text())
+    assert set(content) == {"machine", "protocol", "target", "cases"}
+    assert len(content["cases"]) == 3
+    assert content["machine"]["command"].startswith("python -m benchmarks.throughput --sizes 2,3,5")
+    assert content["machine"]["device"] == record["device"]
+    assert all(f"{name} " in printed for name in (*content["machine"], *content["protocol"]))
+
+
+def test_table_is_aligned(record):
+    lines = throughput.table([record, measured(batch=16384), measured(size=(8, 50, 16))]).splitlines()
+    assert len(lines) == 5
+    assert len({len(line) for line in lines}) == 1
+
+
+def test_a_process_of_its_own(monkeypatch):
+    monkeypatch.chdir(pathlib.Path(__file__).parents[2])
+    record = throughput.measure_apart(Case((1, 1, 1), 3, 2, 1, 0.001), devices=2)
+    assert record["device"].startswith("2 x ")
+    assert record["devices_used"] == 1  # 3 environments cannot be shared by 2
+    assert record["size"] == [1, 1, 1]
+    broken = throughput.measure_apart(Case((1, 1, 0), 1, 2, 1, 0.001))
+    assert broken["error"].startswith("exit status 1: ValueError: ")
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--sizes", "2,3"], "'2,3' is not drones,customers,nodes, for example 2,3,5"),
+        (["--batches", "0"], "'0' is no whole number above 0"),
+        (["--seconds", "nan"], "'nan' is no number of seconds above 0"),
+        (["--out", "no/such/folder/a.json"], "cannot write 'no/such/folder/a.json'"),
+        (["--repeat", "3"], "unrecognized arguments: --repeat 3"),
+    ],
+)
+def test_mistakes_are_one_line(argv, message):
+    with pytest.raises(UserError) as error:
+        throughput.main(argv, run=None)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)

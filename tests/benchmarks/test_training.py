@@ -1,0 +1,119 @@
+"""The training benchmark in small: what it writes and says. No figure is judged."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from benchmarks import training
+from train.cli import UserError
+from train.config import PPOConfig
+from train.mappo import make_train
+
+TINY = {
+    "num_envs": 8,
+    "rollout_length": 4,
+    "chunk_length": 2,
+    "num_epochs": 1,
+    "num_minibatches": 2,
+    "hidden_sizes": (8,),
+    "recurrent_size": 4,
+}
+OPTIONS = [
+    word for key, value in TINY.items() for word in (f"--{key}", str(value).replace(",)", "]").replace("(", "["))
+]
+
+
+@pytest.fixture(scope="module")
+def printed_and_written(tmp_path_factory):
+    """One small row, through the command line."""
+    out = tmp_path_factory.mktemp("training") / "a.json"
+    argv = [
+        *OPTIONS,
+        "--networks",
+        "mlp",
+        "--sizes",
+        "1,2,3",
+        "--log_interval",
+        "2",
+        "--repeats",
+        "3",
+        "--seconds",
+        "0.001",
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        lines = []
+        patch.setattr("builtins.print", lines.append)
+        training.main([*argv, "--out", str(out)])
+    return lines, json.loads(out.read_text())
+
+
+def test_result_is_complete(printed_and_written):
+    _, content = printed_and_written
+    assert set(content) == {"machine", "protocol", "rows"}
+    assert [row["network"] for row in content["rows"]] == ["mlp"]
+    for row in content["rows"]:
+        assert row["size"] == [1, 2, 3]
+        assert row["config"]["num_envs"] == 8
+        assert row["config"]["env"]["num_customers"] == 2
+        assert row["updates_per_repeat"] % 2 == 0
+        assert [len(values) for values in row["seconds_per_chunk"].values()] == [3, 3]
+
+
+def test_figures_follow_from_the_times(printed_and_written):
+    _, content = printed_and_written
+    for row in content["rows"]:
+        seconds = {name: np.array(values) for name, values in row["seconds_per_chunk"].items()}
+        np.testing.assert_allclose(row["steps_per_second"], 2 * 8 * 4 / seconds["chunk"])
+        assert row["rollout_share"] == pytest.approx(np.median(seconds["rollout"] / seconds["chunk"]))
+        assert row["rollout_share"] + row["update_share"] == pytest.approx(1.0)
+
+
+def test_table_is_aligned_and_names_the_settings(printed_and_written):
+    printed, content = printed_and_written
+    assert training.table(content["rows"]) in printed[0]
+    row = content["rows"][0]
+    longer = {**row, "network": "gru", "settings": training.settings(PPOConfig(**TINY, network="gru"))}
+    lines = training.table([row, longer]).splitlines()
+    assert len(lines) == 4
+    assert len({len(line) for line in lines}) == 1
+    assert lines[2].endswith("8 envs x 4 steps, 1 epochs x 2 minibatches, 8 tanh, layer norm on")
+    assert lines[3].endswith("layer norm on, gru 4 x 1, chunks of 2")
+
+
+@pytest.mark.parametrize("network", ["mlp", "gru"])
+def test_rollout_alone_plays_what_the_update_would_read(network):
+    trainer = make_train(PPOConfig(**TINY, network=network, num_seeds=3))
+    state = jax.eval_shape(trainer.init, jax.eval_shape(lambda: jax.random.key(0)))
+    played = jax.eval_shape(training._rollout_alone(trainer), state.params, state.players, state.key)
+    players, transitions, _, episodes = played
+    chunks = (1, 4) if network == "mlp" else (2, 2)
+    assert transitions.reward["drone"].shape == (3, *chunks, 8, 2)
+    assert episodes["episodes"].shape == (3,)
+    assert jax.tree.map(lambda leaf: leaf.shape, players) == jax.tree.map(lambda leaf: leaf.shape, state.players)
+
+
+def test_settings_name_several_seeds():
+    assert training.settings(PPOConfig(num_seeds=3, layer_norm=False)).endswith("layer norm off, 3 seeds")
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--network", "gru"], "--network differs from row to row; give --networks instead"),
+        (["--env.num_drones=3"], "--env.num_drones differs from row to row; give --sizes instead"),
+        (["--resume", "runs/x"], "--resume is for training runs; leave it out"),
+        (["--num_env", "3"], "unknown key 'num_env'; did you mean 'num_envs'"),
+        (["--layer_norm", "3"], "layer_norm is 3; it must be true or false"),
+        (["--num_envs", "3"], "num_envs is 3, which the number of devices (2) does not divide"),
+        (["--networks", "cnn"], "argument --networks: invalid choice: 'cnn'"),
+        (["--sizes", "2,3"], "'2,3' is not drones,customers,nodes"),
+        (["stray"], "stray"),
+    ],
+)
+def test_mistakes_are_one_line(argv, message):
+    with pytest.raises(UserError) as error:
+        training.main(argv)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)

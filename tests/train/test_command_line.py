@@ -1,0 +1,349 @@
+"""What a user gets wrong is one line that says what and how to mend it, exit status 2, and nothing left behind."""
+
+import dataclasses
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from train import cli, evaluate, loop, mappo
+from train.config import IPPOConfig, PPOConfig
+
+ROOT = pathlib.Path(__file__).parents[2]
+TINY = "--num_envs 4 --num_minibatches 2 --num_devices 1 --rollout_length 8 --total_steps 32 --env.max_steps 12"
+
+SCENARIOS = """
+import jax.numpy as jnp
+from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
+
+class LongReward(TruckDroneBasic):
+    def reward(self, world):
+        return jnp.zeros(3, jnp.float32)
+
+class NarrowMask(TruckDroneBasic):
+    def action_mask(self, world):
+        mask = super().action_mask(world)
+        return {**mask, "truck": mask["truck"][:, :-1]}
+
+class FlatObservation(TruckDroneBasic):
+    def observation(self, world):
+        return {name: rows.ravel() for name, rows in super().observation(world).items()}
+
+class WholeMetric(TruckDroneBasic):
+    def metrics(self, world):
+        return {"served": world.customers.served.sum()}
+
+class PythonIf(TruckDroneBasic):
+    def is_terminal(self, world):
+        return bool(world.step > 3)
+
+class NoScenario:
+    pass
+
+def fails(**parameters):
+    raise RuntimeError("two\\nlines")
+"""
+
+
+@pytest.fixture
+def workplace(tmp_path, monkeypatch):
+    """An empty folder to run in, with modules of the user's; whatever else is in it later, a command left."""
+    (tmp_path / "scenarios_of_a_user.py").write_text(SCENARIOS)
+    (tmp_path / "syntax_of_a_user.py").write_text("def broken(:\n")
+    (tmp_path / "import_of_a_user.py").write_text("import no_such_module_anywhere\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def mistake(workplace, capfd):
+    """`mistake(words)`: the one line that the command line ends with."""
+
+    def run(words, main=mappo.main):
+        before = sorted(workplace.iterdir())
+        with pytest.raises(SystemExit) as stopped:
+            cli.entry(lambda: main(words.split() if isinstance(words, str) else words))
+        told = capfd.readouterr()
+        lines = told.err.splitlines()
+        assert stopped.value.code == 2
+        assert told.out == ""
+        assert len(lines) == 1, told.err
+        assert lines[0].startswith("error: ")
+        assert sorted(path for path in workplace.iterdir() if path.name != "__pycache__") == before
+        return lines[0].removeprefix("error: ")
+
+    return run
+
+
+def parse(words, config_class=PPOConfig):
+    argv = words.split() if isinstance(words, str) else words
+    return cli.parse(config_class, argv, prog="train.mappo", description="").config
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("a: [1\nb: 2\n", r"given\.yaml is no valid YAML, line 2: .*; mend it there"),
+        ("- 1\n- 2\n", r"given\.yaml holds list, not 'key: value' lines"),
+        ("just words\n", r"given\.yaml holds str, not 'key: value' lines"),
+        (b"\xff\xfe\x00", r"given\.yaml is no valid YAML"),
+        (b"a: \x01", r"given\.yaml is no valid YAML"),
+        ("num_env: 3\n", r"unknown key 'num_env' in the file; did you mean 'num_envs'"),
+        ("3: 4\n", r"unknown key '3' in the file"),
+        ("config: other.yaml\n", r"unknown key 'config' in the file"),
+        ("env: {num_drone: 3}\n", r"unknown key 'env\.num_drone' in the file; did you mean 'env\.num_drones'"),
+        ("env: truck_drone\n", r"env is 'truck_drone'; it must be a mapping"),
+        ("env: {name: 3}\n", r"env\.name is 3; it must be a registered name"),
+        ("num_envs: [4]\n", r"num_envs is \[4\]; it must be a whole number"),
+        ("actor_lr:\n", r"actor_lr is None; it must be a number"),
+        ("run_dir: [x]\n", r"run_dir is \['x'\]; it must be a text"),
+        ("env: {num_drones: {a: 3}}\n", r"num_drones is \{'a': 3\}; it must be a whole number"),
+    ],
+)
+def test_a_bad_file(content, says, workplace, mistake):
+    path = workplace / "given.yaml"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert re.search(says, mistake(["--config", str(path)]))
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("--config nowhere.yaml", "cannot read --config nowhere.yaml: No such file or directory; give an existing"),
+        ("--config .", "cannot read --config .: Is a directory"),
+        ("--num_env 3", "unknown key 'num_env'; did you mean 'num_envs'"),
+        ("--env.drone_sped 3", "unknown key 'env.drone_sped'; did you mean 'env.drone_speed'"),
+        ("--zzz 3", "unknown key 'zzz'; known: activation, "),
+        ("num_envs 4", "unrecognized arguments: num_envs 4; see python -m train.mappo --help"),
+        ("--num_envs", "--num_envs: expected one argument"),
+        ("--num_envs four", "num_envs is 'four'; it must be a whole number"),
+        ("--num_envs 4.5", "num_envs is 4.5; it must be a whole number"),
+        ("--num_envs null", "num_envs is None; it must be a whole number"),
+        ("--num_envs true", "num_envs is True; it must be a whole number"),
+        ("--hidden_sizes 64", "hidden_sizes is 64; it must be a list"),
+        ("--hidden_sizes [64,wide]", "hidden_sizes is 'wide'; it must be a whole number"),
+        ("--lr_decay maybe", "lr_decay is 'maybe'; it must be true or false"),
+        ("--actor_lr fast", "actor_lr is 'fast'; it must be a number"),
+        ("--num_envs 0", "num_envs is 0; it must be >= 1"),
+        ("--actor_lr=-1e-3", "actor_lr is -0.001; it must be > 0"),
+        ("--gamma 1.5", "gamma is 1.5; it must be >= 0 and <= 1"),
+        ("--seed -1", "seed is -1; it must be >= 0"),
+        ("--network lstm", "network is 'lstm'; it must be one of: mlp, gru"),
+        ("--critic global", "critic is 'global'; it must be one of: central, local"),
+        ("--env.num_drones 0", "num_drones is 0; it must be >= 1"),
+        ("--env.drone_speed -1", "drone_speed is -1.0; it must be >= 0"),
+        ("--env.drone_speed .nan", "drone_speed is nan; it must be >= 0"),
+        ("--env.dt 0", "dt is 0.0; it must be > 0"),
+        ("--env.max_steps 2", "max_steps is 2; it must be >= 3"),
+        ("--env.name truck_dron", "unknown environment 'truck_dron'; did you mean 'truck_drone'"),
+        ("--env.scenario truck_basic", "unknown scenario 'truck_basic'; did you mean 'truck_drone_basic'"),
+        ("--env.scenario nowhere:Scenario", "no module 'nowhere'; run from the folder that holds it"),
+        ("--env.scenario scenarios_of_a_user:LongRewad", "has no 'LongRewad'; did you mean 'LongReward'"),
+        ("--env.scenario scenarios_of_a_user:NoScenario", "is no jaxvrp.envs.truck_drone.Scenario; derive"),
+        ("--env.scenario syntax_of_a_user:Scenario", r"SyntaxError: .*syntax_of_a_user\.py, line 1.*; mend it there"),
+        ("--env.scenario import_of_a_user:Scenario", r"no_such_module_anywhere.*\(import_of_a_user\.py:1\)"),
+        ("--env.name scenarios_of_a_user:fails", r"RuntimeError: two lines \(scenarios_of_a_user\.py:\d+\)"),
+        ("--num_envs 6 --num_minibatches 4 --num_devices 1", "num_envs is 6, which num_minibatches .* take 8"),
+        ("--num_envs 9 --num_devices 2 --num_minibatches 1", "num_envs is 9, which the number of devices"),
+        ("--network gru --chunk_length 7", "rollout_length is 100, which chunk_length .7. does not divide; take 98"),
+        ("--log_interval 3", "eval_interval is 10, which log_interval .3. does not divide; take 9"),
+        ("--num_devices 99", "num_devices is 99, but there are 2 .cpu.; lower it"),
+        ("--resume nowhere", "nowhere is no run folder: it has no readable config.yaml"),
+        ("--resume=", "is no run folder"),
+        ("--resume nowhere --num_envs 8", "--resume goes on .*; leave out --num_envs"),
+        ("--resume nowhere --config a.yaml", "cannot read --config a.yaml"),
+        ("--resume nowhere --run_dir there", "--resume goes on .*; leave out --run_dir"),
+        ("--num_processes 2", "--num_processes is given without --coordinator"),
+        ("--coordinator a:1 --num_processes two --process_id 0 --run_dir x", "num_processes is 'two'; it must be"),
+        ("--coordinator a:1 --num_processes 2 --process_id 0", "give all of them the same --run_dir"),
+    ],
+)
+def test_bad_words(words, says, mistake):
+    assert re.search(says, mistake(words))
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("LongReward", "reward"),
+        ("NarrowMask", r"action_mask\['truck'\]: shape \(1, 9\), expected \(1, 10\)"),
+        ("FlatObservation", r"observation\['(truck|drone)'\]: shape"),
+        ("WholeMetric", r"metrics\['served'\]: dtype int32, expected float32"),
+        ("PythonIf", "is_terminal raised .*use jnp"),
+    ],
+)
+def test_a_scenario_that_breaks_the_contract(name, says, mistake):
+    assert re.search(says, mistake(f"{TINY} --env.scenario scenarios_of_a_user:{name}"))
+
+
+def test_two_files(workplace, mistake):
+    (workplace / "given.yaml").write_text("seed: 3\n")
+    assert "--config is given twice" in mistake("--config given.yaml --config given.yaml")
+
+
+def test_an_unwritable_run_folder(workplace, mistake):
+    (workplace / "file").write_text("mine")
+    assert (
+        mistake(f"{TINY} --run_dir file") == "cannot write the run folder file: File exists; choose another --run_dir"
+    )
+    assert re.match("cannot write the run folder file/below: .*; choose", mistake(f"{TINY} --run_dir file/below"))
+    assert (workplace / "file").read_text() == "mine"
+
+
+def test_a_run_folder_that_holds_something(workplace, mistake):
+    (workplace / "held").mkdir()
+    (workplace / "held" / "file").write_text("mine")
+    assert re.match("the run folder held is not empty; choose .*--resume held", mistake(f"{TINY} --run_dir held"))
+    assert [path.name for path in (workplace / "held").iterdir()] == ["file"]
+
+
+def test_resume_of_a_damaged_configuration(workplace, mistake):
+    config = workplace / "config.yaml"
+    for content in ("algorithm: mappo\nnum_envs: 4\n", "algorithm: mappo\nenv: {name: truck_drone}\nnum_envs: many\n"):
+        config.write_text(content)
+        assert re.match(r"config\.yaml: (env is None|num_envs is 'many'); it must be", mistake("--resume ."))
+    for content in ("", "algorithm: ppg\n", "[1\n", "- 1\n"):
+        config.write_text(content)
+        assert re.match(r"\. is no run folder", mistake("--resume ."))
+
+
+def test_resume_with_the_other_algorithm(workplace, mistake):
+    (workplace / "config.yaml").write_text("algorithm: ippo\nenv: {name: truck_drone}\n")
+    assert "is a run of ippo; go on with python -m train.ippo --resume" in mistake("--resume .")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("", "the following arguments are required: --run; see python -m train.evaluate --help"),
+        ("--run nowhere", "nowhere is no run folder"),
+        ("--run . --episodes 0", "argument --episodes: '0' is no whole number above 0"),
+        ("--run . --checkpoint worst", "argument --checkpoint: invalid choice: 'worst'"),
+        ("--run . --sample", "unrecognized arguments: --sample"),
+        ("--run . --render episode.txt", "--render episode.txt: the name must end in one of: .gif, .png"),
+        ("--run . --render nowhere/episode.gif", "--render nowhere/episode.gif: there is no folder nowhere"),
+        ("--run .", "checkpoints does not exist: the run wrote no checkpoint"),
+    ],
+)
+@pytest.mark.parametrize("algorithm", ["mappo", "ippo"])
+def test_bad_words_for_evaluate(words, says, algorithm, workplace, mistake):
+    config = f"algorithm: {algorithm}\nenv: {{name: truck_drone}}\nnum_devices: 1\n"
+    (workplace / "config.yaml").write_text(config)
+    assert says in mistake(words, evaluate.main)
+
+
+def test_ctrl_c_before_training(capfd):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    with pytest.raises(SystemExit) as stopped:
+        cli.entry(interrupted)
+    assert stopped.value.code == 130
+    assert len(capfd.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["train.mappo --num_envz 4", "train.ippo --env.num_drones 0", "train.evaluate --run nowhere"],
+)
+def test_exit_status_of_a_process(words, tmp_path):
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-m", *words.split()], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert re.fullmatch(r"error: [^\n]*\n", done.stderr)
+    assert not list(tmp_path.iterdir())
+
+
+def test_values_of_the_command_line():
+    config = parse(
+        "--actor_lr 3e-4 --total_steps 1_000_000 --hidden_sizes [32,16] --num_devices null --gamma 1 --lr_decay false "
+        "--network=gru --env.drone_speed 3 --env.num_drones 4"
+    )
+    assert (config.actor_lr, config.total_steps, config.hidden_sizes) == (3e-4, 1_000_000, (32, 16))
+    assert (config.num_devices, config.lr_decay, config.network) == (None, False, "gru")
+    assert isinstance(config.gamma, float)
+    assert config.env["drone_speed"] == 3.0
+    assert config.env["num_drones"] == 4
+    assert config.env["num_customers"] == 3
+    assert config == dataclasses.replace(parse(""), **{f: getattr(config, f) for f in CHANGED}, env=config.env)
+
+
+CHANGED = ("actor_lr", "total_steps", "hidden_sizes", "gamma", "lr_decay", "network")
+
+
+@pytest.mark.parametrize("order", ["{file} {words}", "{words} {file}"])
+def test_the_command_line_goes_before_the_file(order, tmp_path):
+    path = tmp_path / "given.yaml"
+    path.write_text(
+        "actor_lr: 3e-4\ncritic_lr: 2e-4\nhidden_sizes: [8]\ntotal_steps: 1_000\nnum_devices: null\nseed: 5\n"
+        "env: {num_drones: 3, drone_speed: 1e0}\nenv.num_customers: 7\n"
+    )
+    config = parse(order.format(file=f"--config {path}", words="--seed 6 --actor_lr 1e-2 --env.num_drones 1"))
+    assert (config.actor_lr, config.critic_lr, config.seed, config.total_steps) == (1e-2, 2e-4, 6, 1000)
+    assert config.hidden_sizes == (8,)
+    assert [config.env[name] for name in ("num_drones", "drone_speed", "num_customers")] == [1, 1.0, 7]
+
+
+@pytest.mark.parametrize("content", ["", "# nothing\n", "env:\n", "env: {}\n", "num_devices:\n"])
+def test_a_file_that_says_nothing(content, tmp_path):
+    path = tmp_path / "given.yaml"
+    path.write_text(content)
+    assert parse(["--config", str(path)]) == parse("")
+
+
+def test_a_folder_named_by_a_number(tmp_path):
+    path = tmp_path / "given.yaml"
+    path.write_text("run_dir: 2026\n")
+    for words in (["--run_dir", "2026"], ["--config", str(path)]):
+        assert cli.parse(PPOConfig, words, prog="train.mappo", description="").run_dir == "2026"
+
+
+def test_ippo_has_the_local_critic_by_default():
+    assert parse("").critic == "central"
+    assert parse("", IPPOConfig).critic == "local"
+    assert parse("--critic central", IPPOConfig).critic == "central"
+
+
+def test_help_lists_every_key_with_its_default(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        mappo.main(["--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert stopped.value.code == 0
+    defaults = {f.name: f.default for f in dataclasses.fields(PPOConfig) if f.name != "env"}
+    defaults |= {f"env.{name}": value for name, value in parse("").env.items()}
+    for name, value in defaults.items():
+        shown = "null" if value is None else str(value)
+        assert re.search(rf"--{re.escape(name)} [^-]*.*?default: {re.escape(shown)}\)", told), name
+    assert all(f"--{name} " in told for name in cli.LAUNCH)
+
+
+def test_the_resolved_configuration_gives_the_same_run(tmp_path):
+    launch = cli.parse(
+        IPPOConfig,
+        ["--actor_lr", "3e-4", "--hidden_sizes", "[8]", "--env.num_drones", "3", "--run_dir", str(tmp_path / "run")],
+        prog="train.ippo",
+        description="",
+    )
+    folder = loop.run_folder(launch, launch.config, "ippo")
+    assert folder == tmp_path / "run"
+    assert loop.read_run(folder) == (launch.config, "ippo")
+    content = yaml.safe_load((folder / "config.yaml").read_text())
+    del content["algorithm"]
+    (tmp_path / "again.yaml").write_text(yaml.safe_dump(content))
+    assert parse(["--config", str(tmp_path / "again.yaml")], IPPOConfig) == launch.config
+
+
+def test_runs_of_one_second_have_folders_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    launch = cli.parse(PPOConfig, [], prog="train.mappo", description="")
+    folders = {loop.run_folder(launch, launch.config, "mappo") for _ in range(3)}
+    assert len(folders) == 3
+    assert all(re.match(r"runs/mappo_truck_drone_basic_\d{4}-\d\d-\d\d_", str(folder)) for folder in folders)

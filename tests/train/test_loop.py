@@ -1,0 +1,341 @@
+"""The loop of the learners: what it calls when, what it keeps, and what it leaves in the run folder."""
+
+import json
+import signal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from matplotlib import image
+from tensorboardX.proto import event_pb2
+
+from train import cli, evaluate, loop, mappo
+from train.checkpoint import Checkpoints
+from train.config import PPOConfig
+from train.logger import read_records
+
+SIZES = "--num_envs 4 --rollout_length 8 --num_minibatches 2 --num_epochs 1 --num_devices 1 --hidden_sizes [8]"
+WORLD = "--env.num_customers 2 --env.num_route_nodes 3 --env.max_steps 12"
+PICTURES = ("learning_curve.png", "episode.png", "episode.gif")
+FILES = {"config.yaml", "metrics.jsonl", "timing.jsonl", "summary.json", "tensorboard", "checkpoints", *PICTURES}
+ROLE_METRICS = {"policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "ratio", "explained_variance"}
+
+SCENARIO = """
+import jax.numpy as jnp
+from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
+
+class Counted(TruckDroneBasic):
+    '''Two metrics more: the time squared, and how often each drone could have been asked.'''
+
+    def metrics(self, world):
+        time = world.step.astype(jnp.float32)
+        asked = time * jnp.arange(1, self.num_drones + 1, dtype=jnp.float32)
+        return {**super().metrics(world), "time_squared": time**2, "asked": asked}
+"""
+
+
+class Scripted:
+    """A learner whose state is the number of updates, and whose evaluated return is `returns[update]`."""
+
+    env = None
+
+    def __init__(self, returns=None, bad=None, **config):
+        defaults = {"num_envs": 1, "rollout_length": 10, "eval_interval": 1, "save_interval": 1}
+        self.config = PPOConfig(**{**defaults, **config})
+        self.returns, self.bad, self.calls = returns or {}, bad, []
+
+    def init(self, key):
+        del key
+        return {"update": jnp.zeros((), jnp.int32)}
+
+    def train_chunk(self, state):
+        length, now = self.config.log_interval, int(state["update"])
+        updates = np.arange(now + 1, now + length + 1, dtype=np.float32)
+        self.calls.append(("train", now + length))
+        if self.config.num_seeds > 1:
+            updates = np.stack([updates, updates + 100])
+        loss = np.where(updates == self.bad, np.nan, updates)
+        steps = np.full_like(updates, 3)
+        episodes = {"episode/episodes": steps, "episode/episode_return": 6 * updates, "episode/served": 3 * updates}
+        return {"update": state["update"] + length}, {"truck/value_loss": loss, **episodes}
+
+    def actor_params(self, state):
+        return int(state["update"])
+
+    def actor(self, params, *, deterministic):
+        raise NotImplementedError
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_compilation():
+    """Programs that compile in half the time, and run slower."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.fixture
+def play(tmp_path, monkeypatch):
+    """`play(learner)`: the loop over it in a run folder, with its script instead of episodes; the records."""
+
+    def evaluation(learner, evaluator, **_):
+        def figures(update):
+            learner.calls.append(("evaluate", update))
+            return {"return": np.float32(learner.returns.get(update, 0.0))}
+
+        return figures
+
+    monkeypatch.setattr(loop, "evaluation", evaluation)
+    monkeypatch.setattr(loop, "report", lambda *_: None)
+
+    def run(learner, resume=False):
+        loop.run(learner, tmp_path, resume=resume)
+        return list(read_records(tmp_path / "metrics.jsonl"))
+
+    return run
+
+
+def saved(folder):
+    return sorted(int(path.name) for path in (folder / "checkpoints").iterdir())
+
+
+def test_intervals(play, tmp_path):
+    learner = Scripted(total_steps=120, log_interval=2, eval_interval=4, save_interval=6)
+    records = play(learner)
+    assert [record["update"] for record in records] == [2, 4, 6, 8, 10, 12]
+    assert [record["env_steps"] for record in records] == [20, 40, 60, 80, 100, 120]
+    assert [record["update"] for record in records if "eval/return" in record] == [4, 8, 12]
+    assert learner.calls.count(("evaluate", 12)) == 1
+    assert saved(tmp_path)[-1] == 12
+    assert [record["truck/value_loss"] for record in records] == [1.5, 3.5, 5.5, 7.5, 9.5, 11.5]
+    assert [record["episode/return"] for record in records] == [3.0, 7.0, 11.0, 15.0, 19.0, 23.0]
+    assert all(record["episode/count"] == 6 for record in records)
+
+
+def test_a_run_ends_with_an_evaluation_and_a_checkpoint(play, tmp_path):
+    records = play(Scripted(total_steps=65, eval_interval=4, save_interval=4))
+    assert [record["update"] for record in records if "eval/return" in record] == [4, 7]
+    assert saved(tmp_path)[-1] == 7
+
+
+def test_the_latest_and_the_best_are_kept(play, tmp_path):
+    play(Scripted(returns={1: -3.0, 2: 8.0, 3: 1.0, 4: 7.0, 5: 2.0, 6: 3.0}, total_steps=60))
+    assert saved(tmp_path) == [2, 6]
+    with Checkpoints(tmp_path / "checkpoints", read_only=True) as checkpoints:
+        assert (checkpoints.best, checkpoints.latest) == (2, 6)
+        like = {"update": jnp.zeros((), jnp.int32)}
+        assert [int(checkpoints.load(like, update)["update"]) for update in (2, 6, None)] == [2, 6, 6]
+
+
+def test_the_best_may_be_the_latest_or_unevaluated(play, tmp_path):
+    play(Scripted(returns={2: 1.0, 4: 5.0}, total_steps=40))
+    assert saved(tmp_path) == [4]
+    with Checkpoints(tmp_path / "checkpoints", read_only=True) as checkpoints:
+        assert checkpoints.best == checkpoints.latest == 4
+
+
+def test_a_return_that_is_not_finite_is_never_the_best(play, tmp_path):
+    play(Scripted(returns={1: 1.0, 2: np.nan, 3: np.inf, 4: 0.0}, total_steps=40))
+    assert saved(tmp_path) == [1, 4]
+
+
+def test_resuming_a_finished_run_changes_nothing(play, tmp_path):
+    first = play(Scripted(total_steps=30))
+    again = Scripted(total_steps=30)
+    assert play(again, resume=True) == first
+    assert again.calls == []
+
+
+def test_what_is_beyond_the_checkpoint_is_cut_off(play, tmp_path):
+    records = play(Scripted(total_steps=30))
+    metrics = tmp_path / "metrics.jsonl"
+    metrics.write_text(metrics.read_text() + '{"update": 4, "env_steps": 40}\n{"update": 5, "env_')
+    assert play(Scripted(total_steps=30), resume=True) == records
+
+
+@pytest.mark.parametrize(("interval", "kept"), [(1, 6), (2, 6), (3, 6), (5, 5)])
+def test_the_update_of_a_loss_that_is_not_finite(interval, kept, play, tmp_path):
+    learner = Scripted(bad=7, total_steps=300, log_interval=interval, eval_interval=interval, save_interval=interval)
+    with pytest.raises(cli.UserError, match=rf"value_loss is not finite at update 7; .* of update {kept} is kept"):
+        play(learner)
+    assert saved(tmp_path)[-1] == kept
+    assert [record["update"] for record in read_records(tmp_path / "metrics.jsonl")][-1] == kept
+
+
+def test_a_loss_that_is_not_finite_in_one_seed(play):
+    learner = Scripted(bad=103, total_steps=80, num_seeds=2, log_interval=2, eval_interval=2, save_interval=4)
+    with pytest.raises(cli.UserError, match="not finite at update 3; stopped, no checkpoint had been written"):
+        play(learner)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_saves_at_once(number, play, tmp_path):
+    class Interrupted(Scripted):
+        def train_chunk(self, state):
+            if int(state["update"]) == 2:
+                signal.raise_signal(number)
+            return super().train_chunk(state)
+
+    before = signal.getsignal(number)
+    with pytest.raises(cli.UserError, match=rf"interrupted at update 3 of 8; .* --resume {tmp_path}"):
+        play(Interrupted(total_steps=80, eval_interval=5, save_interval=5))
+    assert signal.getsignal(number) is before
+    assert saved(tmp_path) == [3]
+    learner = Scripted(total_steps=80, eval_interval=5, save_interval=5)
+    assert [record["update"] for record in play(learner, resume=True)] == list(range(1, 9))
+    assert learner.calls[0] == ("train", 4)
+
+
+def test_a_second_ctrl_c_stops_in_the_middle(play, tmp_path):
+    class Impatient(Scripted):
+        def train_chunk(self, state):
+            if int(state["update"]) == 2:
+                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(signal.SIGINT)
+            return super().train_chunk(state)
+
+    with pytest.raises(KeyboardInterrupt):
+        play(Impatient(total_steps=80, returns={1: 1.0}))
+    assert saved(tmp_path) == [1, 2]
+
+
+def test_a_folder_that_cannot_be_written_any_more(play, tmp_path):
+    play(Scripted(total_steps=20))
+    (tmp_path / "metrics.tmp").mkdir()
+    with pytest.raises(cli.UserError, match=r"cannot write .*metrics\.tmp: Is a directory"):
+        play(Scripted(total_steps=20), resume=True)
+
+
+def test_means_are_over_finished_episodes():
+    metrics = {
+        "episode/episodes": np.array([1.0, 0.0, 3.0]),
+        "episode/episode_return": np.array([10.0, 0.0, 50.0]),
+        "episode/asked": np.array([[1.0, 2.0], [0.0, 0.0], [3.0, 10.0]]),
+        "drone/ratio": np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]),
+    }
+    assert loop.summarize(metrics, 1) == {
+        "episode/count": 4.0,
+        "episode/return": 15.0,
+        "env/asked_0": 1.0,
+        "env/asked_1": 3.0,
+        "drone_0/ratio": 3.0,
+        "drone_1/ratio": 4.0,
+    }
+    none = loop.summarize({name: np.zeros_like(value) for name, value in metrics.items()}, 1)
+    assert none.keys() == loop.summarize(metrics, 1).keys()
+    assert (none["episode/count"], none["episode/return"], none["env/asked_0"]) == (0.0, None, None)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """The run folder of a short run."""
+    run = tmp_path_factory.mktemp("shared") / "run"
+    argv = f"{SIZES} {WORLD} --total_steps 256 --eval_interval 4 --eval_episodes 4 --run_dir {run}"
+    mappo.main(argv.split())
+    return run
+
+
+@pytest.fixture(scope="module")
+def seeds(tmp_path_factory):
+    """The run folder of a short run of two seeds, drones with actors of their own, a scenario with further metrics."""
+    folder = tmp_path_factory.mktemp("seeds")
+    (folder / "counted_scenario.py").write_text(SCENARIO)
+    argv = f"{SIZES} {WORLD} --env.scenario counted_scenario:Counted --share_drone_policy false --num_seeds 2"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        mappo.main(f"{argv} --total_steps 128 --eval_interval 4 --eval_episodes 4 --run_dir {folder / 'run'}".split())
+    return folder / "run"
+
+
+def is_scalar(run, tag, step):
+    """Whether TensorBoard was told a value of that name at that step."""
+    (path,) = (run / "tensorboard").iterdir()
+    content, at = path.read_bytes(), 0
+    while at < len(content):  # length u64, its checksum u32, the event, its checksum u32
+        length = int.from_bytes(content[at : at + 8], "little")
+        event = event_pb2.Event.FromString(content[at + 12 : at + 12 + length])
+        at += length + 16
+        if event.step == step and any(value.tag == tag for value in event.summary.value):
+            return True
+    return False
+
+
+def test_files_of_a_run(shared):
+    assert {path.name for path in shared.iterdir()} == FILES
+    assert is_scalar(shared, "truck/entropy", 8)
+    assert is_scalar(shared, "eval/return", 4)
+    assert not is_scalar(shared, "eval/return", 5)
+
+
+def test_pictures_of_a_run(shared):
+    for name in PICTURES[:2]:
+        picture = image.imread(shared / name)
+        assert min(picture.shape[:2]) > 200
+        dark = (picture[..., :3].min(axis=-1) < 0.9).mean()
+        assert 0.005 < dark < 0.9, name
+    assert (shared / PICTURES[2]).read_bytes()[:6] == b"GIF89a"
+
+
+def test_records_of_a_run(shared):
+    records = list(read_records(shared / "metrics.jsonl"))
+    assert [record["update"] for record in records] == list(range(1, 9))
+    last = records[-1]
+    for role in ("truck", "drone"):
+        assert {f"{role}/{name}" for name in ROLE_METRICS | {"grad_norm"}} <= set(last)
+    assert {"team/critic_grad_norm", "episode/return", "episode/length", "episode/count"} <= set(last)
+    assert {"env/completion_rate", "env/success", "env/on_time_rate", "eval/success_rate", "eval/length"} <= set(last)
+    assert records[0]["episode/count"] == 0
+    assert records[0]["episode/return"] is None
+    ended = [record for record in records if record["episode/count"]]
+    assert ended
+    for record in ended:
+        assert record["env/total_customers"] == 2.0
+        assert record["env/time_step"] == record["episode/length"] <= 12
+    timing = list(read_records(shared / "timing.jsonl"))
+    assert all(record["time/env_steps_per_second"] > 0 for record in timing)
+
+
+def test_summary_of_a_run(shared, capfd):
+    summary = json.loads((shared / "summary.json").read_text())
+    assert set(summary) == {"policy", "greedy", "random"}
+    for figures in summary.values():
+        assert {"return", "completion_rate", "success_rate", "on_time_rate"} <= set(figures)
+    last = list(read_records(shared / "metrics.jsonl"))[-1]
+    assert summary["policy"] == {n.removeprefix("eval/"): v for n, v in last.items() if n.startswith("eval/")}
+    evaluate.main(["--run", str(shared), "--render", str(shared.parent / "again.png")])
+    told = capfd.readouterr().out
+    assert f"{summary['policy']['return']:.3f}" in told
+    assert f"{summary['greedy']['return']:.3f}" in told
+    assert (shared.parent / "again.png").read_bytes() == (shared / "episode.png").read_bytes()
+
+
+def test_records_of_two_seeds(seeds):
+    records = list(read_records(seeds / "metrics.jsonl"))
+    assert {path.name for path in seeds.iterdir()} == FILES
+    for name in ("truck/entropy", "drone_0/policy_loss", "drone_1/policy_loss", "env/time_squared", "env/asked_1"):
+        values = [record[name] for record in records if record[name] is not None]
+        assert all(len(pair) == 2 for pair in values), name
+    for name in ("truck/policy_loss", "drone_0/policy_loss", "drone_1/entropy"):
+        first, second = records[-1][name]
+        assert first != second, name
+    assert not any(name.startswith("drone/policy") for name in records[-1])
+
+
+def test_further_metrics_of_a_scenario(seeds):
+    records = list(read_records(seeds / "metrics.jsonl"))
+    ended = [record for record in records if record["env/time_step"] is not None]
+    assert ended
+    for record in ended:
+        time = np.array(record["env/time_step"])
+        np.testing.assert_allclose(record["env/asked_0"], time, rtol=1e-5)
+        np.testing.assert_allclose(record["env/asked_1"], 2 * time, rtol=1e-5)
+        assert np.all(np.array(record["env/time_squared"]) >= time**2 * (1 - 1e-5))
+    assert np.shape(records[-1]["eval/asked"]) == (2, 2)
+
+
+def test_summary_of_two_seeds(seeds):
+    summary = json.loads((seeds / "summary.json").read_text())
+    assert np.shape(summary["policy"]["return"]) == (2,)
+    assert np.shape(summary["policy"]["asked"]) == (2, 2)
+    assert isinstance(summary["greedy"]["return"], float)

@@ -1,0 +1,349 @@
+"""PPO: advantages, the way from a rollout to minibatches, and the losses."""
+
+import dataclasses
+import itertools
+import math
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
+from train import ppo
+from train.mappo import make_train
+from train.rollout import Transition
+from train.value_norm import ValueNorm
+
+STEPS, AGENTS = 7, 2
+CHUNKS, LENGTH, ENVS = 3, 4, 5
+ROLES = {"truck": 1, "drone": 2}
+NETWORKS = [("mlp", True, "central"), ("mlp", False, "local"), ("gru", True, "local"), ("gru", False, "central")]
+
+jitted_gae = jax.jit(ppo.gae, static_argnames=("gamma", "gae_lambda"))
+
+
+def gae_by_definition(reward, value, next_value, terminated, truncated, gamma, gae_lambda):
+    """Equation 16 of Schulman et al. (2016), summed forwards up to the end of the episode; one agent, `[T]`."""
+    advantage = np.zeros(len(reward))
+    for start in range(len(reward)):
+        weight = 1.0
+        for t in range(start, len(reward)):
+            target = reward[t] if terminated[t] else reward[t] + gamma * next_value[t]
+            advantage[start] += weight * (target - value[t])
+            weight *= gamma * gae_lambda
+            if terminated[t] or truncated[t]:
+                break
+    return advantage
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    ends=st.lists(st.sampled_from(["", "", "terminated", "truncated"]), min_size=2 * STEPS, max_size=2 * STEPS),
+    seed=st.integers(0, 2**20),
+    rates=st.sampled_from([(0.9, 0.8), (1.0, 1.0), (0.99, 0.0), (0.0, 0.95)]),
+)
+def test_gae_is_the_sum_of_its_definition(ends, seed, rates):
+    reward, value, following = np.random.default_rng(seed).normal(size=(3, STEPS, AGENTS)).astype(np.float32)
+    ends = np.array(ends).reshape(STEPS, AGENTS)
+    terminated, truncated = ends == "terminated", ends == "truncated"
+    gamma, gae_lambda = rates
+    got = jitted_gae(reward, value, following, terminated, truncated, gamma=gamma, gae_lambda=gae_lambda)
+    for agent in range(AGENTS):
+        own = [array[:, agent].tolist() for array in (reward, value, following, terminated, truncated)]
+        np.testing.assert_allclose(got[:, agent], gae_by_definition(*own, *rates), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        # delta = 1 + 0.5 * 8 - 2 = 3 at every step; the trace is 0.5 * 0.5 = 0.25
+        ("goes on", [3 + 0.25 * (3 + 0.25 * 3), 3 + 0.25 * 3, 3]),
+        # the second step still sees the value 8 behind it, but nothing of the third
+        ("truncated", [3 + 0.25 * 3, 3, 3]),
+        # the second step gains 1 - 2 = -1 and no more
+        ("terminated", [3 + 0.25 * -1, -1, 3]),
+    ],
+)
+def test_gae_at_the_end_of_an_episode(end, expected):
+    reward, value, following = np.full((3, 3), [[1.0], [2.0], [8.0]], np.float32)
+    second = np.array([False, True, False])
+    ends = [second & (end == kind) for kind in ("terminated", "truncated")]
+    got = jitted_gae(reward, value, following, *ends, gamma=0.5, gae_lambda=0.5)
+    np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
+def random_rollout(seed=0, *, truncates=True, void=True):
+    """A rollout of noise, `[K, L, E, ...]`, whose observations, log-probabilities and actions say where they are from.
+
+    The stamp of step t of environment e is `1000 t + e`.
+    """
+    rng = np.random.default_rng(seed)
+    shape = (CHUNKS, LENGTH, ENVS)
+    stamp = (1000 * np.arange(CHUNKS * LENGTH)[:, None] + np.arange(ENVS)).reshape(shape)
+
+    def by_role(draw):
+        return {name: draw((*shape, count)) for name, count in ROLES.items()}
+
+    ends = rng.choice(3, size=shape, p=[0.6, 0.2, 0.2])
+    flat = (ends > 0).reshape(-1, ENVS)
+    reset = np.concatenate([np.ones((1, ENVS), bool), flat[:-1]]).reshape(shape)
+    transitions = Transition(
+        observation=by_role(lambda s: np.broadcast_to(stamp[..., None], s)[..., None].astype(np.float32)),
+        critic_input={"team": stamp[..., None, None].astype(np.float32)},
+        action_mask=by_role(lambda s: np.arange(3) <= rng.integers(0, 3, (*s, 1))),
+        action=by_role(lambda s: np.broadcast_to(stamp[..., None], s).astype(np.int32)),
+        log_prob=by_role(lambda s: np.broadcast_to(stamp[..., None], s).astype(np.float32)),
+        value=by_role(lambda s: rng.normal(size=s).astype(np.float32)),
+        reward=by_role(lambda s: rng.normal(3.0, 2.0, s).astype(np.float32)),
+        final_value=by_role(lambda s: rng.normal(size=s).astype(np.float32)) if truncates else {},
+        terminated=ends == 1,
+        truncated=(ends == 2) & truncates,
+        reset=reset,
+        valid={"drone": rng.random((*shape, 2)) < 0.7} if void else {},
+    )
+    first_step = 1000 * LENGTH * np.arange(CHUNKS)[:, None] + np.arange(ENVS)
+    carry = {"actor": {"drone": first_step[..., None, None].astype(np.float32)}, "critic": {"team": ()}}
+    last_value = {name: rng.normal(size=(ENVS, count)).astype(np.float32) for name, count in ROLES.items()}
+    return transitions, carry, last_value
+
+
+def test_minibatches_are_whole_sequences_with_their_carries(config, on_mesh, fresh_norm):
+    transitions, carry, last_value = random_rollout()
+    chosen = np.array([3, 0, 4])
+    ppo_config = config(value_norm=False, normalize_advantage=False)
+    whole = on_mesh(lambda *args: ppo.prepare(ppo_config, *args)[0])(transitions, carry, last_value, fresh_norm)
+    batch = jax.device_get(jax.jit(ppo.take)(whole, chosen))
+    stamps = batch.observation["truck"][:, :, 0, 0].astype(int)
+    assert stamps.shape == (LENGTH, len(chosen) * CHUNKS)
+    begins = []
+    for column in stamps.T:
+        time, env = np.divmod(column, 1000)
+        np.testing.assert_array_equal(env, env[0])
+        np.testing.assert_array_equal(time, time[0] + np.arange(LENGTH))
+        begins.append((env[0], time[0] // LENGTH, time[0] % LENGTH))
+    assert sorted(begins) == [(env, chunk, 0) for env in sorted(chosen) for chunk in range(CHUNKS)]
+    np.testing.assert_array_equal(batch.carry["actor"]["drone"][:, 0, 0], stamps[0])
+    for stamped in (batch.observation, batch.action, batch.log_prob, batch.critic_input):
+        for array in stamped.values():
+            np.testing.assert_array_equal(array.reshape(*stamps.shape, -1)[..., -1], stamps)
+    where = [(t // LENGTH, t % LENGTH, e) for t, e in (divmod(stamp, 1000) for stamp in stamps.ravel())]
+    for field in ("reset", "action_mask", "value", "valid"):
+        kept, old = (getattr(x, field) for x in (batch, transitions))
+        kept, old = (x["drone"] if field != "reset" else x for x in (kept, old))
+        np.testing.assert_array_equal(kept.reshape(len(where), *old.shape[3:]), [old[w] for w in where])
+
+
+def seen_norm(mean, deviation):
+    seen = (mean, mean**2 + deviation**2, 1.0)
+    return ValueNorm(*(jnp.float32(0.5 * moment) for moment in seen))
+
+
+@pytest.mark.parametrize("truncates", [True, False])
+@pytest.mark.parametrize("norms", [True, False])
+def test_prepare_against_numpy(config, on_mesh, norms, truncates):
+    ppo_config = config(value_norm=norms, normalize_advantage=norms, gamma=0.9, gae_lambda=0.8, value_norm_decay=0.75)
+    transitions, carry, last_value = random_rollout(1, truncates=truncates)
+    scale = {"truck": (5.0, 2.0), "drone": (-4.0, 3.0)}
+    old = {name: seen_norm(*pair) for name, pair in scale.items()}
+    got, norm, metrics = on_mesh(lambda *args: ppo.prepare(ppo_config, *args))(transitions, carry, last_value, old)
+    for name, count in ROLES.items():
+        mean, deviation = scale[name]
+        time = (CHUNKS * LENGTH, ENVS, count)
+        value = (transitions.value[name] * deviation + mean).reshape(time)
+        last = last_value[name] * deviation + mean
+        following = np.concatenate([value[1:], last[None]])
+        terminated, truncated = (x.reshape(-1, ENVS) for x in (transitions.terminated, transitions.truncated))
+        if truncates:
+            final = (transitions.final_value[name] * deviation + mean).reshape(time)
+            following = np.where(truncated[..., None], final, following)
+        reward = transitions.reward[name].reshape(time)
+        advantage = np.zeros(time)
+        for e, a in itertools.product(range(ENVS), range(count)):
+            own = (reward[:, e, a], value[:, e, a], following[:, e, a], terminated[:, e], truncated[:, e])
+            advantage[:, e, a] = gae_by_definition(*own, 0.9, 0.8)
+        target = advantage + value
+        valid = transitions.valid.get(name, np.ones((CHUNKS, LENGTH, ENVS, count))).reshape(time).astype(bool)
+        decides = (transitions.action_mask[name].sum(-1) > 1).reshape(time) & valid
+        assert 0 < decides.sum() < decides.size
+        explained = 1 - np.var((target - value)[valid]) / np.var(target[valid])
+        np.testing.assert_allclose(metrics[f"{name}/explained_variance"], explained, rtol=1e-4)
+        if norms:
+            advantage = (advantage - advantage[decides].mean()) / advantage[decides].std()
+            moments = [np.mean(target[valid] ** n) * 0.25 + 0.75 * getattr(old[name], f) for n, f in MOMENTS]
+            chex.assert_trees_all_close(norm[name], ValueNorm(*moments, 0.25 + 0.75 * 0.5), rtol=1e-4)
+        else:
+            chex.assert_trees_all_equal(norm[name], old[name])
+        new_mean, new_deviation = norm[name].moments()
+        expected = {"advantage": advantage, "decides": decides, "valid": valid}
+        expected |= {"target": (target - new_mean) / new_deviation, "value": (value - new_mean) / new_deviation}
+        for field, array in expected.items():
+            by_env = array.reshape(CHUNKS, LENGTH, ENVS, count).transpose(1, 2, 0, 3)
+            np.testing.assert_allclose(getattr(got, field)[name], by_env, rtol=1e-4, atol=1e-4, err_msg=field)
+
+
+MOMENTS = ((1, "mean"), (2, "mean_square"))
+
+
+@pytest.mark.parametrize(("network", "share", "critic"), NETWORKS)  # every pair of choices occurs
+def test_unchanged_parameters_reproduce_the_rollout(learner, on_mesh, fresh_norm, network, share, critic):
+    made = learner(network=network, share_drone_policy=share, critic=critic, value_norm=False)
+    trainer, played, ppo_config = made.trainer, made.played, made.trainer.config
+    kinds = {"config": ppo_config, "actors": trainer.actors, "critics": trainer.critics}
+
+    def first_minibatch(played):
+        args = (played.transitions, played.carries, played.last_value, fresh_norm)
+        batch = ppo.take(ppo.prepare(ppo_config, *args)[0], jnp.array([2, 0, 3]))
+        logits, _ = trainer.actors.apply(played.params["actor"], batch.observation, batch.carry["actor"], batch.reset)
+        fields = ("action_mask", "action", "log_prob", "advantage")
+        terms = {
+            name: ppo.policy_terms(logits[name], **{f: getattr(batch, f)[name] for f in fields}, clip_eps=0.2)
+            for name in logits
+        }
+        seen = batch.critic_input if trainer.critics.is_central else batch.observation
+        values, _ = trainer.critics.apply(played.params["critic"], seen, batch.carry["critic"], batch.reset)
+        return batch, terms, values, ppo.loss(played.params, batch, **kinds)
+
+    batch, terms, values, (total, metrics) = jax.device_get(on_mesh(first_minibatch)(played))
+    assert 3 <= batch.reset.sum() < batch.reset.size / 2
+    expected = 0.0
+    for name in ("truck", "drone"):
+        np.testing.assert_allclose(terms[name]["ratio"], 1.0, atol=1e-5)
+        np.testing.assert_allclose(values[name], batch.value[name], atol=1e-5)
+        np.testing.assert_allclose(metrics[f"{name}/ratio"], 1.0, atol=1e-5)
+        np.testing.assert_allclose(metrics[f"{name}/approx_kl"], 0.0, atol=1e-6)
+        np.testing.assert_array_equal(metrics[f"{name}/clip_fraction"], 0.0)
+        decides = batch.decides[name].astype(bool)
+        separate = name == "drone" and not ppo_config.share_drone_policy
+        rows = [(..., 0), (..., 1)] if separate else [...]
+        policy_loss = [-batch.advantage[name][row][decides[row]].mean() for row in rows]
+        entropy = [terms[name]["entropy"][row][decides[row]].mean() for row in rows]
+        gap = np.abs(batch.target[name] - batch.value[name])
+        value_loss = np.where(gap < 10, gap**2 / 2, 10 * gap - 50)[batch.valid[name] > 0].mean()
+        assert min(entropy) > 0.1
+        for key, wanted in {"policy_loss": policy_loss, "entropy": entropy, "value_loss": value_loss}.items():
+            np.testing.assert_allclose(np.atleast_1d(metrics[f"{name}/{key}"]), wanted, rtol=1e-4, atol=1e-5)
+        expected += sum(policy_loss) - 0.01 * sum(entropy) + value_loss
+    np.testing.assert_allclose(total, expected, rtol=1e-4)
+
+
+def test_forced_decisions_have_no_policy_gradient(learner, on_mesh, fresh_norm):
+    made = learner(network="mlp", share_drone_policy=True, critic="central", value_norm=False)
+    kinds = {"config": made.trainer.config, "actors": made.trainer.actors, "critics": made.trainer.critics}
+    played = made.played
+    args = (played.transitions, played.carries, played.last_value, fresh_norm)
+    batch = on_mesh(lambda *args: ppo.take(ppo.prepare(kinds["config"], *args)[0], jnp.arange(4)))(*args)
+    gradient = on_mesh(jax.grad(lambda *args: ppo.loss(*args, **kinds)[0]))
+    plain = gradient(played.params, batch)["actor"]["drone"]
+    forced = np.asarray(batch.action_mask["drone"].sum(-1)) == 1
+    assert 0.1 < forced.mean() < 0.9
+    loud = {**batch.advantage, "drone": jnp.where(forced, 1e3, batch.advantage["drone"])}
+    chex.assert_trees_all_equal(gradient(played.params, batch.replace(advantage=loud))["actor"]["drone"], plain)
+    assert max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(plain)) > 1e-3
+    silent = {**batch.decides, "drone": jnp.zeros_like(batch.decides["drone"])}
+    nothing = gradient(played.params, batch.replace(decides=silent))["actor"]["drone"]
+    chex.assert_trees_all_equal(nothing, jax.tree.map(jnp.zeros_like, plain))
+
+
+def test_policy_terms_against_numpy(quick_jit):
+    rng = np.random.default_rng(2)
+    logits = rng.normal(0, 2, (6, 20, 5)).astype(np.float32)
+    mask = rng.random(logits.shape) < 0.6
+    mask[..., 0] = True
+    action = np.argmax(mask * rng.random(mask.shape), axis=-1).astype(np.int32)
+    advantage = rng.normal(size=action.shape).astype(np.float32)
+    names = ("policy_loss", "entropy", "ratio", "approx_kl", "clip_fraction")
+    expected = {name: np.zeros(action.shape) for name in names}
+    log_prob = np.zeros(action.shape, np.float32)
+    cases = set()
+    for i in np.ndindex(action.shape):
+        weights = {a: math.exp(logits[i][a]) for a in range(5) if mask[i][a]}
+        probabilities = {a: weight / sum(weights.values()) for a, weight in weights.items()}
+        new = math.log(probabilities[action[i]])
+        log_prob[i] = new - rng.uniform(-0.5, 0.5)
+        ratio = math.exp(new - log_prob[i])
+        gain = advantage[i]
+        worth = min(ratio, 1.2) * gain if gain > 0 else max(ratio, 0.8) * gain
+        cases.add((ratio > 1.2, ratio < 0.8, gain > 0))
+        expected["policy_loss"][i] = -worth
+        expected["entropy"][i] = -sum(p * math.log(p) for p in probabilities.values())
+        expected["ratio"][i] = ratio
+        expected["approx_kl"][i] = ratio - 1 - math.log(ratio)
+        expected["clip_fraction"][i] = not 0.8 <= ratio <= 1.2
+    assert len(cases) == 6
+    given_ = {"action_mask": mask, "action": action, "log_prob": log_prob, "advantage": advantage, "clip_eps": 0.2}
+    got = quick_jit(lambda x: ppo.policy_terms(x, **given_))(logits)
+    assert got.keys() == expected.keys()
+    for key, array in expected.items():
+        np.testing.assert_allclose(got[key], array, rtol=1e-4, atol=2e-6, err_msg=key)
+    slope = quick_jit(jax.grad(lambda x: ppo.policy_terms(x, **given_)["policy_loss"].sum()))(logits)
+    ratio = expected["ratio"]
+    held = np.where(advantage > 0, ratio > 1.2, ratio < 0.8) | (mask.sum(-1) == 1)
+    np.testing.assert_array_equal(np.abs(slope).max(-1) > 0, ~held)
+
+
+@pytest.mark.parametrize("clip", [True, False])
+@pytest.mark.parametrize("kind", ["huber", "mse"])
+def test_value_error_against_numpy(config, kind, clip):
+    ppo_config = config(value_loss=kind, value_clip=clip, huber_delta=0.5, clip_eps=0.2)
+    rng = np.random.default_rng(3)
+    value, old, target = rng.normal(0, 0.6, (3, 100)).astype(np.float32)
+
+    def error(prediction, target):
+        gap = abs(prediction - target)
+        return 0.5 * gap**2 if kind == "mse" or gap <= 0.5 else 0.5 * (gap - 0.25)
+
+    for v, o, t, got in zip(value, old, target, ppo.value_error(value, old, target, ppo_config), strict=True):
+        near = min(max(v, o - 0.2), o + 0.2)
+        expected = max(error(v, t), error(near, t)) if clip else error(v, t)
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_truncated_episodes_are_valued_at_their_end(learner, on_mesh, fresh_norm):
+    made = learner(cut=True, network="gru", recurrent_layers=2, critic="local", value_norm=False)
+    played, ppo_config = made.played, dataclasses.replace(made.trainer.config, normalize_advantage=False)
+    transitions = jax.device_get(played.transitions)
+    assert transitions.truncated.sum() >= 2
+    assert transitions.terminated.sum() >= 2
+    args = (played.transitions, played.carries, played.last_value, fresh_norm)
+    got = on_mesh(lambda *args: ppo.prepare(ppo_config, *args)[0].advantage)(*args)
+    for name, advantage in jax.device_get(got).items():
+        reward, value, final = (
+            getattr(transitions, field)[name].reshape(12, 4, -1) for field in ("reward", "value", "final_value")
+        )
+        following = np.concatenate([value[1:], np.asarray(played.last_value[name])[None]])
+        terminated, truncated = (x.reshape(12, 4) for x in (transitions.terminated, transitions.truncated))
+        following[truncated] = final[truncated]
+        for e, a in itertools.product(range(4), range(value.shape[2])):
+            own = (reward[:, e, a], value[:, e, a], following[:, e, a], terminated[:, e], truncated[:, e])
+            expected = gae_by_definition(*own, ppo_config.gamma, ppo_config.gae_lambda)
+            np.testing.assert_allclose(advantage[:, e, :, a].T.ravel(), expected, rtol=1e-4, atol=1e-4)
+
+
+class CutShort(TruckDroneBasic):
+    """A user's scenario: what runs out of steps is truncated, not over."""
+
+    def is_terminal(self, world):
+        return world.customers.served.all() | world.drones.is_crashed.all()
+
+    def is_truncated(self, world):
+        return world.step >= self.max_steps
+
+
+def test_an_update_with_a_scenario_that_truncates(config, quick_jit):
+    sizes = {"num_drones": 1, "num_customers": 1, "num_route_nodes": 1, "max_steps": 5}
+    trainer = make_train(config(env={"name": "truck_drone", "scenario": CutShort, **sizes}, num_minibatches=1))
+
+    def update(key):
+        before = trainer.init(key)
+        return before, *trainer.train_chunk(before)
+
+    before, after, metrics = quick_jit(update)(jax.random.key(1))
+    assert metrics["episode/episodes"] == 2 * 4
+    assert int(after.update) == 1
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((after.params, metrics)))
+    moved = jax.tree.map(lambda a, b: bool((np.asarray(a) != b).any()), after.params, before.params)
+    assert all(jax.tree.leaves(moved))

@@ -1,0 +1,219 @@
+"""What a rollout records, against a replay by hand; and the playing of whole episodes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from train.actor_critic import TEAM
+from train.evaluate import PolicyActor, play_episodes
+
+ENVS, CHUNKS, LENGTH = 4, 3, 4
+STEPS = CHUNKS * LENGTH
+KINDS = {
+    "separate drones, central critic": {"network": "gru", "share_drone_policy": False, "critic": "central"},
+    "truncated episodes, local critic": {"network": "gru", "recurrent_layers": 2, "critic": "local", "cut": True},
+}
+
+
+@pytest.fixture(scope="module", params=KINDS.values(), ids=KINDS)
+def recorded(request, learner):
+    """A learner with memory, and its rollout as NumPy arrays whose time is one axis, `[T, E, ...]`."""
+    made = learner(**{"value_norm": False, **request.param})
+    raw = jax.device_get(made.played.transitions)
+    return made, jax.tree.map(lambda leaf: leaf.reshape(STEPS, *leaf.shape[2:]), raw)
+
+
+@pytest.fixture(scope="module")
+def instances(recorded, quick_jit):
+    """The problem that environment `e` works on at step `t`, as `instances(t)[e]`, from a `VecEnv` run alongside."""
+    made, transitions = recorded
+    vec, played = made.trainer.rollout.vec_env, made.played
+    state = vec.refresh_pool(played.start.vec, jax.random.split(played.key)[0])
+    step = quick_jit(lambda state, action: vec.step(state, action, refresh=False)[0])
+    problems = [jax.device_get(state.env.errand)]
+    for t in range(STEPS):
+        state = step(state, {name: action[t] for name, action in transitions.action.items()})
+        problems.append(jax.device_get(state.env.errand))
+    return problems
+
+
+def pick(tree, e):
+    return jax.tree.map(lambda leaf: leaf[e], tree)
+
+
+@pytest.fixture(scope="module")
+def replay(recorded, instances, quick_jit):
+    """Every environment played by itself with the recorded actions: `[E][T]` of what was seen before and after a step.
+
+    Only `reset_to` and `step` of the environment are used.
+    """
+    made, transitions = recorded
+    env, start = made.trainer.env, made.played.start.vec
+    step, reset_to = quick_jit(env.step), quick_jit(env.reset_to)
+    look = quick_jit(lambda state: (env.observation(state), env.action_mask(state)))
+    histories = []
+    for e in range(ENVS):
+        state, history = pick(start.env, e), []
+        total, length = float(start.episode_return[e]), int(start.episode_length[e])
+        for t in range(STEPS):
+            before = look(state)
+            state, after = jax.device_get(step(state, {n: a[t, e] for n, a in transitions.action.items()}))
+            total += np.mean([reward for rewards in after.reward.values() for reward in rewards])
+            length += 1
+            history.append((before, after, total, length))
+            if after.terminated or after.truncated:
+                state, total, length = reset_to(pick(instances[t + 1], e))[0], 0.0, 0
+        histories.append(history)
+    return histories
+
+
+def test_the_recording_is_what_happened(recorded, replay):
+    made, transitions = recorded
+    for e, t in np.ndindex(ENVS, STEPS):
+        (observation, mask), after, _, _ = replay[e][t]
+        for name in ("truck", "drone"):
+            np.testing.assert_array_equal(transitions.action_mask[name][t, e], mask[name])
+            np.testing.assert_allclose(transitions.observation[name][t, e], observation[name], atol=1e-5)
+            np.testing.assert_allclose(transitions.reward[name][t, e], after.reward[name], atol=1e-5)
+        assert transitions.terminated[t, e] == after.terminated
+        assert transitions.truncated[t, e] == after.truncated
+        ended = transitions.terminated[t, e] or transitions.truncated[t, e]
+        follows = transitions.reset[t + 1, e] if t + 1 < STEPS else made.played.end.reset[e]
+        assert follows == ended
+    assert transitions.truncated.any() == made.trainer.env.truncates
+    np.testing.assert_array_equal(transitions.reset[0], made.played.start.reset)
+    begins = transitions.reset.reshape(CHUNKS, LENGTH, ENVS)
+    assert begins[1:, 0].any()
+    assert begins[:, 1:].any(axis=(0, 1)).all()
+    assert not begins[0, 0].all()
+
+
+def test_actions_are_legal(recorded):
+    made, transitions = recorded
+    for name, mask in transitions.action_mask.items():
+        assert np.take_along_axis(mask, transitions.action[name][..., None], -1).all()
+        assert 0 < mask[..., 1:].mean() < 1
+        assert len(np.unique(transitions.action[name])) >= 3
+    assert float(made.played.episodes["invalid_actions"]) == 0
+
+
+def test_statistics_are_those_of_the_finished_episodes(recorded, replay):
+    made, _ = recorded
+    wanted = {
+        "episodes": 0.0,
+        "episode_return": 0.0,
+        "episode_length": 0.0,
+        "invalid_actions": 0.0,
+        "place": np.zeros(2),
+    }
+    for history in replay:
+        for _, after, total, length in history:
+            if after.terminated or after.truncated:
+                wanted["episodes"] += 1
+                wanted["episode_return"] += total
+                wanted["episode_length"] += length
+                wanted["place"] = wanted["place"] + after.metrics["place"]
+    assert wanted["episodes"] >= 2 * ENVS
+    assert made.played.episodes.keys() == wanted.keys()
+    for name, value in wanted.items():
+        np.testing.assert_allclose(made.played.episodes[name], value, rtol=1e-4, atol=1e-4, err_msg=name)
+
+
+def test_memory_values_and_probabilities_are_those_of_playing_on(recorded, replay, quick_jit):
+    made, transitions = recorded
+    trainer, played = made.trainer, made.played
+    never = jnp.zeros((1, ENVS), bool)
+    act = quick_jit(lambda *args: trainer.actors.apply(played.params["actor"], *args, never))
+    judge = quick_jit(lambda *args: trainer.critics.apply(played.params["critic"], *args, never))
+    carry = jax.tree.map(np.array, jax.device_get(played.start.carry))
+    for t in range(STEPS):
+        for leaf in jax.tree.leaves(carry):
+            leaf[transitions.reset[t]] = 0.0
+        if t % LENGTH == 0:
+            kept = jax.tree.map(lambda leaf: np.array(leaf[t // LENGTH]), played.carries)  # noqa: B023
+            for leaf in jax.tree.leaves(kept):
+                leaf[transitions.reset[t]] = 0.0
+            jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), kept, carry)
+            assert max(np.abs(leaf).max() for leaf in jax.tree.leaves(carry)) > 0.1
+        seen = {name: array[t : t + 1] for name, array in transitions.observation.items()}
+        logits, actor_carry = act(seen, carry["actor"])
+        looked = {n: a[t : t + 1] for n, a in transitions.critic_input.items()} or seen
+        values, critic_carry = judge(looked, carry["critic"])
+        for name in logits:
+            masked = np.where(transitions.action_mask[name][t], logits[name][0], -np.inf)
+            odds = np.exp(masked - masked.max(-1, keepdims=True))
+            chosen = np.take_along_axis(odds, transitions.action[name][t][..., None], -1)[..., 0] / odds.sum(-1)
+            np.testing.assert_allclose(transitions.log_prob[name][t], np.log(chosen), atol=1e-4)
+            np.testing.assert_allclose(transitions.value[name][t], values[name][0], atol=1e-4)
+        if transitions.final_value:
+            last = [replay[e][t][1].observation for e in range(ENVS)]
+            final, _ = judge({name: np.stack([x[name] for x in last])[None] for name in logits}, critic_carry)
+            for name, value in transitions.final_value.items():
+                np.testing.assert_allclose(value[t], final[name][0], atol=1e-4)
+        carry = jax.tree.map(np.array, jax.device_get({"actor": actor_carry, "critic": critic_carry}))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), played.end.carry, carry)
+    for leaf in jax.tree.leaves(carry):
+        leaf[np.asarray(played.end.reset)] = 0.0
+    here = played.end.timestep
+    inputs = {TEAM: here.global_observation[:, None]} if trainer.critics.is_central else here.observation
+    values, _ = judge({name: array[None] for name, array in inputs.items()}, carry["critic"])
+    for name, value in played.last_value.items():
+        np.testing.assert_allclose(value, values[name][0], atol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def evaluation(learner, quick_jit):
+    """Environment, actor and six problems, of several lengths; and the figures of playing them."""
+    made = learner(value_norm=False, **next(iter(KINDS.values())))
+    trainer, params = made.trainer, made.played.params["actor"]
+    params = jax.tree.map(lambda leaf: 2 * leaf, params)  # decided, so that the memory can change a decision
+    problems = jax.vmap(trainer.env.generate)(jax.random.split(jax.random.key(11), 6))
+    assert len(set(problems.length.tolist())) > 2
+    play = quick_jit(
+        lambda key, deterministic: play_episodes(
+            trainer.env, PolicyActor(trainer.actors, params, deterministic), problems, key
+        ),
+        static_argnums=1,
+    )
+    return trainer, params, problems, play
+
+
+def test_evaluation_is_a_loop_over_whole_episodes(evaluation, quick_jit):
+    trainer, params, problems, play = evaluation
+    step, reset_to = quick_jit(trainer.env.step), quick_jit(trainer.env.reset_to)
+    act = quick_jit(lambda *args: trainer.actors.apply(params, *args, jnp.zeros((1, 1), bool)))
+    figures, swayed = jax.device_get(play(jax.random.key(0), True)), 0
+    for e in range(6):
+        state, timestep = reset_to(pick(problems, e))
+        carry, total, length = trainer.actors.initial_carry(1), 0.0, 0
+        while not (timestep.terminated or timestep.truncated):
+            seen = {name: array[None, None] for name, array in timestep.observation.items()}
+            both = [act(seen, memory) for memory in (trainer.actors.initial_carry(1), carry)]
+            carry = both[1][1]
+            unaware, best = (
+                {n: np.where(timestep.action_mask[n], x[0, 0], -np.inf).argmax(-1) for n, x in logits.items()}
+                for logits, _ in both
+            )
+            swayed += any((unaware[name] != best[name]).any() for name in best)
+            state, timestep = step(state, {name: choice.astype(np.int32) for name, choice in best.items()})
+            total += np.concatenate(list(timestep.reward.values())).mean()
+            length += 1
+        assert length == problems.length[e]
+        np.testing.assert_allclose(figures["return"][e], total, rtol=1e-4, atol=1e-4)
+        assert figures["length"][e] == length
+        np.testing.assert_allclose(figures["place"][e], timestep.metrics["place"], rtol=1e-4, atol=1e-4)
+        assert figures["invalid_actions"][e] == 0
+    assert swayed > 0
+
+
+def test_evaluation_draws_nothing_unless_told_to(evaluation):
+    play = evaluation[-1]
+    one, again, other = (play(jax.random.key(seed), True) for seed in (0, 0, 1))
+    for name, figure in one.items():
+        np.testing.assert_array_equal(figure, again[name])
+        np.testing.assert_array_equal(figure, other[name])
+    sampled, same, different = (play(jax.random.key(seed), False)["return"] for seed in (0, 0, 1))
+    np.testing.assert_array_equal(sampled, same)
+    assert (np.asarray(sampled) != np.asarray(different)).any()
+    assert (np.asarray(sampled) != np.asarray(one["return"])).any()
