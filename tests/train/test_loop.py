@@ -2,6 +2,7 @@
 
 import json
 import signal
+import types
 
 import jax
 import jax.numpy as jnp
@@ -38,7 +39,7 @@ class Counted(TruckDroneBasic):
 class Scripted:
     """A learner whose state is the number of updates, and whose evaluated return is `returns[update]`."""
 
-    env = None
+    env = types.SimpleNamespace(max_episode_steps=20)
 
     def __init__(self, returns=None, bad=None, **config):
         defaults = {"num_envs": 1, "rollout_length": 10, "eval_interval": 1, "save_interval": 1}
@@ -98,6 +99,12 @@ def play(tmp_path, monkeypatch):
 
 def saved(folder):
     return sorted(int(path.name) for path in (folder / "checkpoints").iterdir())
+
+
+def test_means_over_episodes_wait_until_every_environment_can_have_ended_one(play):
+    records = play(Scripted(total_steps=30))  # episodes of up to 20 steps, rollouts of 10
+    assert [record["episode/return"] for record in records] == [None, 4.0, 6.0]
+    assert [record["episode/count"] for record in records] == [3.0, 3.0, 3.0]
 
 
 def test_intervals(play, tmp_path):
