@@ -35,7 +35,7 @@ class Range:
 
     def __str__(self) -> str:
         bounds = ((">=", self.minimum), (">", self.above), ("<=", self.maximum))
-        return " and ".join(f"{sign} {bound:g}" for sign, bound in bounds if bound is not None) or "finite"
+        return " and ".join(f"{sign} {bound:.10g}" for sign, bound in bounds if bound is not None) or "finite"
 
 
 def parameter(default: float, **bounds: float) -> Any:

@@ -18,7 +18,7 @@ class RunConfig:
         default_factory=lambda: {"name": "truck_drone"},
         metadata={"help": "environment: name, and any of its parameters (--env.num_drones 4)"},
     )
-    seed: int = option(0, help="seed of everything drawn in training", minimum=0)
+    seed: int = option(0, help="seed of everything drawn in training", minimum=0, maximum=2**32 - 1)
     num_seeds: int = option(1, help="independent trainings in one program, seeds seed, seed + 1, ...", minimum=1)
     total_steps: int = option(1_000_000, help="environment steps, of one seed", minimum=1)
     num_envs: int = option(256, help="environments played in parallel, of one seed", minimum=1)
@@ -27,7 +27,7 @@ class RunConfig:
     eval_interval: int = option(10, help="updates between two evaluations", minimum=1)
     save_interval: int = option(10, help="updates between two checkpoints", minimum=1)
     eval_episodes: int = option(512, help="fixed instances that are evaluated", minimum=1)
-    eval_seed: int = option(1_000_003, help="seed of those instances", minimum=0)
+    eval_seed: int = option(1_000_003, help="seed of those instances", minimum=0, maximum=2**32 - 1)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -160,6 +160,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     folder = pathlib.Path(args.run)
     config, algorithm = loop.read_run(folder)
     try:
+        # One device is enough, and may be all there is; the checkpoint does not depend on how many wrote it.
+        config = dataclasses.replace(config, num_devices=1)
         learner = importlib.import_module(f"train.{algorithm}").make_train(config)
         _check_render(learner.env, args.render)
     except (ValueError, TypeError) as error:

@@ -189,4 +189,4 @@ def _finished(timestep: Any) -> dict[str, jax.Array]:
         shaped = done.reshape(done.shape + (1,) * (metric.ndim - 1))
         return jnp.where(shaped, metric, 0.0).sum(axis=0)
 
-    return {"episodes": done.sum(dtype=jnp.float32), **{k: total(v) for k, v in timestep.metrics.items()}}
+    return {**{k: total(v) for k, v in timestep.metrics.items()}, "episodes": done.sum(dtype=jnp.float32)}
