@@ -1,0 +1,58 @@
+"""How well the baselines do on fixed instances, at three sizes.
+
+python -m benchmarks.quality
+python -m benchmarks.quality --battery_rate 1.0 --episodes 512
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from tqdm import tqdm
+
+import jaxvrp
+from benchmarks.measure import Size
+from train import cli
+from train.evaluate import Evaluator
+from train.logger import aligned
+
+SIZES: tuple[Size, ...] = ((2, 3, 5), (4, 20, 10), (8, 50, 16))
+FIGURES = ("return", "completion_rate", "success_rate", "on_time_rate", "length", "crashed_drones", "forced_returns")
+SEED = 1_000_003
+"""The instances of the trainer's default `eval_seed`."""
+
+
+def rows(sizes: Sequence[Size], battery_rate: float, episodes: int) -> list[list[str]]:
+    """A head and one row per size and baseline of `truck_drone`: means over whole episodes."""
+    table = [["(drones, customers, nodes)", "player", *FIGURES]]
+    for size in tqdm(sizes, unit="size"):
+        drones, customers, nodes = size
+        counts = {"num_drones": drones, "num_customers": customers, "num_route_nodes": nodes}
+        env = jaxvrp.make("truck_drone", **counts, battery_rate=battery_rate)
+        for name, figures in Evaluator(env, episodes, SEED).baselines().items():
+            table.append([str(size), name, *(f"{figures[key]:.3f}" for key in FIGURES)])
+    return table
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line."""
+    parser = cli.plain_parser("benchmarks.quality", "Baselines of truck_drone on fixed instances.")
+    parser.add_argument("--battery_rate", type=_rate, default=0.5, help="battery per map unit flown (default: 0.5)")
+    parser.add_argument("--episodes", type=cli.positive, default=512, help="instances of each size (default: 512)")
+    args = parser.parse_args(argv)
+    print(aligned(rows(SIZES, args.battery_rate, args.episodes)))
+
+
+def _rate(text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = -1.0
+    if not 0 <= rate < float("inf"):
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of at least 0")
+    return rate
+
+
+if __name__ == "__main__":
+    cli.entry(main)
