@@ -21,30 +21,12 @@ NETWORKS = ("mlp", "gru")
 MAX_UNROLL = 16
 
 
-@jax.custom_vjp
 def layer_norm(x: jax.Array) -> jax.Array:
-    """Normalise `[..., F]` to mean 0 and variance 1 over the last axis (Ba et al. 2016), without scale and bias.
+    """Normalise `[..., F]` to mean 0 and variance 1 over the last axis (Ba et al. 2016).
 
-    The dense layer that follows absorbs scale and bias. Its gradient is written out: differentiating the mean and the
-    variance one by one made the whole update 1.5 times slower on a CPU, and scale and bias 2.5 times.
+    Without scale and bias: the dense layer that follows absorbs them, and their gradients are slow on a CPU.
     """
-    return _normalize(x)[0]
-
-
-def _normalize(x: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    centred = x - x.mean(axis=-1, keepdims=True)
-    inverse = jax.lax.rsqrt((centred * centred).mean(axis=-1, keepdims=True) + 1e-6)
-    normal = centred * inverse
-    return normal, (normal, inverse)
-
-
-def _normalize_backward(kept: tuple[jax.Array, jax.Array], grad: jax.Array) -> tuple[jax.Array]:
-    normal, inverse = kept
-    along = (grad * normal).mean(axis=-1, keepdims=True)
-    return (inverse * (grad - grad.mean(axis=-1, keepdims=True) - normal * along),)
-
-
-layer_norm.defvjp(_normalize, _normalize_backward)
+    return nn.LayerNorm(use_scale=False, use_bias=False)(x)
 
 
 class Trunk(nn.Module):
