@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp import Environment, TimeStep, VecEnv
+from jaxvrp import TimeStep, VecEnv
 from train import policy
 from train.actor_critic import Actors, ByRole, Critics
 from train.networks import Carry
@@ -156,11 +156,6 @@ def sample_actions(key: jax.Array, logits: ByRole, mask: ByRole) -> tuple[ByRole
     uniform = jnp.split(jax.random.uniform(key, (*batch, sum(counts)), jnp.float32), _offsets(counts), axis=-1)
     drawn = {name: policy.sample(u, logits[name], mask[name]) for name, u in zip(logits, uniform, strict=True)}
     return {name: pair[0] for name, pair in drawn.items()}, {name: pair[1] for name, pair in drawn.items()}
-
-
-def agents_discrete(env: Environment) -> bool:
-    """Whether every role chooses among numbered actions."""
-    return all(hasattr(role.action, "num_actions") for role in env.roles.values())
 
 
 def _offsets(counts: list[int]) -> list[int]:

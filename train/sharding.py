@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import AxisType, Mesh
 from jax.sharding import PartitionSpec as P
 
 DATA = "data"
@@ -51,8 +51,3 @@ def batch_specs(tree: Any) -> Any:
 def device_key(key: jax.Array) -> jax.Array:
     """A key of this device's own; inside `shard`."""
     return jax.random.fold_in(key, jax.lax.axis_index(DATA))
-
-
-def replicate(tree: Any, mesh: Mesh) -> Any:
-    """Copies of host arrays on every device."""
-    return jax.device_put(tree, NamedSharding(mesh, P()))
