@@ -1,4 +1,4 @@
-"""The contract of every environment: `Environment`, `TimeStep`, `Role`.
+"""The contract of every environment: `Environment`, `TimeStep`, `Role`, `Entities`.
 
 An environment is a frozen pytree of parameters with pure functions. Authors write the abstract functions below;
 `reset`, `reset_to` and `step` are composed from them here, once, so that masks, fallbacks, the fixed point after
@@ -29,12 +29,31 @@ Tree = TypeVar("Tree")
 
 
 @dataclasses.dataclass(frozen=True)
+class Entities:
+    """How a flat observation is to be read as a set: a context `[context_size]`, then a row for each entity.
+
+    The first feature of a row is 1 if the entity is there, 0 if the row is void. In a role's observation action `i`
+    points at entity `i`, so a network with a pointer head serves any number of them.
+    """
+
+    num_entities: int
+    entity_size: int
+    context_size: int
+
+    @property
+    def size(self) -> int:
+        """Of the flat observation."""
+        return self.context_size + self.num_entities * self.entity_size
+
+
+@dataclasses.dataclass(frozen=True)
 class Role:
-    """Agents of one kind: how many, and the spaces of one agent."""
+    """Agents of one kind: how many, and the spaces of one agent; `entities` if its observation is a set."""
 
     num_agents: int
     observation: Box
     action: Space
+    entities: Entities | None = None
 
 
 @struct.dataclass
@@ -118,6 +137,11 @@ class Environment(struct.PyTreeNode, abc.ABC):
         return None
 
     @property
+    def global_entities(self) -> Entities | None:
+        """How the global observation is to be read as a set; None if it is not one."""
+        return None
+
+    @property
     @abc.abstractmethod
     def max_episode_steps(self) -> int:
         """An upper bound of the length of an episode, static; evaluation runs this many steps."""
@@ -144,7 +168,11 @@ class Environment(struct.PyTreeNode, abc.ABC):
 
     @abc.abstractmethod
     def action_mask(self, state: State) -> dict[str, jax.Array]:
-        """`{role: bool[agents, actions]}` of the roles with a discrete action; index 0 must always be legal."""
+        """`{role: bool[agents, actions]}` of the roles with a discrete action; no row is all false."""
+
+    def fallback(self, mask: dict[str, jax.Array]) -> dict[str, jax.Array]:
+        """What a forbidden action is executed as, `{role: i32[agents]}`, legal by `mask`: 0, unless overridden."""
+        return {name: jnp.zeros(rows.shape[0], jnp.int32) for name, rows in mask.items()}
 
     @abc.abstractmethod
     def reward(self, state: State) -> dict[str, jax.Array]:
@@ -189,8 +217,8 @@ class Environment(struct.PyTreeNode, abc.ABC):
         Args:
             state: from `reset`, `reset_to` or `step`.
             action: `{role: i32[agents]}` (discrete) or `{role: f32[agents, ...]}` (box). A forbidden or out-of-range
-                index is executed as index 0, a box entry is clipped, a non-finite one becomes 0 (clipped); all are
-                counted in the metric `invalid_actions`.
+                index is executed as the `fallback`, a box entry is clipped, a non-finite one becomes 0 (clipped); all
+                are counted in the metric `invalid_actions`.
 
         Raises:
             ValueError: a role is missing or unknown, or an array has the wrong shape.
@@ -198,7 +226,8 @@ class Environment(struct.PyTreeNode, abc.ABC):
         """
         roles = self.roles
         requested = checked_action(roles, action)
-        executed, num_invalid = _judge(roles, requested, self.action_mask(state))
+        mask = self.action_mask(state)
+        executed, num_invalid = _judge(roles, requested, mask, self.fallback(mask))
         finished = self.is_terminal(state) | self.is_truncated(state)
         moved = self.transition(state, executed, num_invalid)
         reward = jax.tree.map(lambda r: jnp.where(finished, 0.0, r), self.reward(moved))
@@ -219,14 +248,17 @@ class Environment(struct.PyTreeNode, abc.ABC):
 
 
 def _judge(
-    roles: dict[str, Role], action: dict[str, jax.Array], mask: dict[str, jax.Array]
+    roles: dict[str, Role],
+    action: dict[str, jax.Array],
+    mask: dict[str, jax.Array],
+    fallback: dict[str, jax.Array],
 ) -> tuple[dict[str, jax.Array], jax.Array]:
     executed, num_invalid = {}, jnp.zeros((), jnp.int32)
     for name, role in roles.items():
         if isinstance(role.action, Discrete):
             chosen = jnp.arange(role.action.num_actions, dtype=jnp.int32) == action[name][:, None]
             legal = (chosen & mask[name]).any(axis=1)
-            executed[name] = jnp.where(legal, action[name], 0)
+            executed[name] = jnp.where(legal, action[name], fallback[name])
         else:
             finite = jnp.where(jnp.isfinite(action[name]), action[name], 0.0)
             executed[name] = jnp.clip(finite, role.action.low, role.action.high)

@@ -23,7 +23,10 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """Bounds of a number: `minimum <= x <= maximum` and `x > above`; None means unbounded."""
+    """Bounds of a number: `minimum <= x <= maximum` and `x > above`; None means unbounded, but finite.
+
+    A maximum of inf allows inf.
+    """
 
     minimum: float | None = None
     maximum: float | None = None
@@ -31,7 +34,8 @@ class Range:
 
     def __contains__(self, value: float) -> bool:
         low = (self.minimum is None or value >= self.minimum) and (self.above is None or value > self.above)
-        return math.isfinite(value) and low and (self.maximum is None or value <= self.maximum)
+        finite = math.isfinite(value) or value == self.maximum
+        return finite and low and (self.maximum is None or value <= self.maximum)
 
     def __str__(self) -> str:
         bounds = ((">=", self.minimum), (">", self.above), ("<=", self.maximum))
@@ -87,8 +91,9 @@ def _check(field: dataclasses.Field, hint: Any, value: Any, prefix: str) -> Any:
     allowed = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     if value is None and type(None) in allowed:
         return None
-    if typing.get_origin(hint) is tuple:
-        return _sequence(name, typing.get_args(hint)[0], value, bounds)
+    sequence = next((kind for kind in allowed if typing.get_origin(kind) is tuple), None)
+    if sequence and (len(allowed) == 1 or isinstance(value, list | tuple)):
+        return _sequence(name, typing.get_args(sequence)[0], value, bounds)
     kind = next((kind for kind in (bool, int, float, str) if kind in allowed), None)
     if kind is None or (kind is float and _is_float_array(value) and field.metadata.get("pytree_node", True)):
         return value

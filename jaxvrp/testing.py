@@ -39,8 +39,7 @@ def check_env(env: Environment, key: jax.Array | None = None, num_steps: int | N
     Args:
         env: the environment, any parameters.
         key: typed key of the instances and actions; a fixed one by default.
-        num_steps: steps to play; by default a few more than `env.max_episode_steps`. With fewer, it is not checked
-            that episodes end.
+        num_steps: steps to play; by default a few more than `env.max_episode_steps`, so that episodes must end.
         batch: environments played together, at least 3: one each for legal, arbitrary and idle actions.
 
     Raises:
@@ -49,8 +48,7 @@ def check_env(env: Environment, key: jax.Array | None = None, num_steps: int | N
     check_shapes(env)
     _require(batch >= len(POLICIES), f"check_env: batch is {batch}; it must be at least {len(POLICIES)}")
     key = jax.random.key(0) if key is None else key
-    num_steps = env.max_episode_steps + 5 if num_steps is None else num_steps
-    program = _Program(env)
+    program, num_steps = _Program(env), env.max_episode_steps + 5 if num_steps is None else num_steps
     *keys, play_key = jax.random.split(key, batch + 1)
     start = _call("reset under jit and vmap", program.reset, jnp.stack(keys))
     _check_reset(env, keys[0], jax.tree.map(lambda leaf: leaf[0], start))
@@ -89,7 +87,7 @@ class _Program:
         policy, mask = row % len(POLICIES), now[1].action_mask
         action = {name: _draw(role, mask.get(name), uniform[name], policy) for name, role in self.roles.items()}
         then = env.step(now[0], action)
-        failed = _not_sound(self.roles, then[1]) | _not_counted(self.roles, action, now[1], then[1])
+        failed = _not_sound(self.env, then[1]) | _not_counted(self.roles, action, now[1], then[1])
         failed |= _not_fixed(now, then)
         if not self.env.truncates:
             failed["is_truncated holds, but `truncates` is False; override both"] = then[1].truncated
@@ -162,6 +160,8 @@ def _check_role(name: Any, role: Any) -> None:
     _require(isinstance(name, str) and isinstance(role, Role), f"{what}: got {role!r}; it must be a jaxvrp.Role")
     _require(_is_count(role.num_agents), f"{what}: num_agents is {role.num_agents!r}; it must be an int, 1 or more")
     _require(isinstance(role.observation, Box), f"{what}: observation is {role.observation!r}; it must be a Box")
+    fits = role.entities is None or (role.entities.size,) == role.observation.shape
+    _require(fits, f"{what}: {role.entities} does not make up the observation's shape {role.observation.shape}")
     for space in (role.observation, role.action):
         _require(isinstance(space, Discrete | Box), f"{what}: action is {space!r}; it must be Discrete or Box")
         filled = space.low < space.high if isinstance(space, Box) else _is_count(space.num_actions)
@@ -267,17 +267,18 @@ def _not_fixed(now: tuple[State, TimeStep], then: tuple[State, TimeStep]) -> Fai
     return failed
 
 
-def _not_sound(roles: dict[str, Role], timestep: TimeStep) -> Failed:
-    seen, failed = timestep.observation, {}
+def _not_sound(env: Environment, timestep: TimeStep) -> Failed:
+    seen, failed, fallback = timestep.observation, {}, env.fallback(timestep.action_mask)
     told = {"observation": seen, "reward": timestep.reward, "metrics": timestep.metrics}
     for path, leaf in _by_path({"global_observation": timestep.global_observation, **told}).items():
         name = path.removeprefix("['").replace("']", "", 1)
         failed[f"{name}: NaN or infinite; everything that is told must be finite"] = ~jnp.isfinite(leaf).all()
     for name, mask in timestep.action_mask.items():
         what = f"action_mask['{name}']"
-        failed[f"{what}: a row has no legal action; index 0 must always be legal"] = ~mask.any(axis=1).all()
-        failed[f"{what}: index 0 is illegal, but it is the fallback of illegal actions"] = ~mask[:, 0].all()
-    for name, box in ((name, role.observation) for name, role in roles.items()):
+        failed[f"{what}: a row has no legal action; one must always be legal"] = ~mask.any(axis=1).all()
+        legal = jnp.take_along_axis(mask, fallback[name][:, None], axis=1)
+        failed[f"{what}: forbids the fallback of illegal actions (index 0, unless overridden)"] = ~legal.all()
+    for name, box in ((name, role.observation) for name, role in env.roles.items()):
         slack = TOLERANCE * (1 + max((abs(x) for x in (box.low, box.high) if np.isfinite(x)), default=0.0))
         outside = (seen[name] < box.low - slack) | (seen[name] > box.high + slack)
         failed[f"observation['{name}']: outside of the Box in its role, [{box.low}, {box.high}]"] = outside.any()
@@ -303,7 +304,7 @@ def _check_reset(env: Environment, key: jax.Array, compiled: tuple[State, TimeSt
     plain, again = (_call("reset without jit", env.reset, key) for _ in range(2))
     _check_equal("reset twice with one key", plain, again, "draw from the key alone, not from NumPy or Python")
     _check_equal("reset with and without jit", plain, compiled, "generate and init_state must be pure")
-    for message, failed in _not_sound(env.roles, compiled[1]).items():
+    for message, failed in _not_sound(env, compiled[1]).items():
         _require(not failed, f"{message} (after reset)")
 
 

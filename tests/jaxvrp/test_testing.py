@@ -243,7 +243,7 @@ BROKEN_BEHAVIOUR = {
     "mask without fallback": (
         "action_mask",
         lambda mask, self, state: {"caller": mask["caller"].at[:, 0].set(state.step < 2)},
-        r"action_mask\['caller'\]: index 0 is illegal",
+        r"action_mask\['caller'\]: forbids the fallback of illegal actions",
     ),
     "over at once": (
         "is_terminal",

@@ -1,0 +1,48 @@
+"""Baselines: the nearest neighbour and the earliest deadline under the mask."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from jaxvrp.actor import Carry
+from jaxvrp.environment import TimeStep
+from jaxvrp.envs.darp import rules
+from jaxvrp.envs.darp.rules import State
+
+
+class _PriorityActor:
+    """Goes to the allowed customer with the least priority number, to the depot only if there is none."""
+
+    def init(self, num_envs: int) -> Carry:
+        """Remembers nothing."""
+        del num_envs
+        return ()
+
+    def act(self, key: jax.Array, carry: Carry, state: State, timestep: TimeStep) -> tuple[dict[str, jax.Array], Carry]:
+        """See `Actor.act`."""
+        del key
+        customers = timestep.action_mask["vehicle"].at[..., 0].set(False)
+        priority = jax.vmap(self.priority)(state)[:, None]
+        # With no customer all are inf, and the first is the depot.
+        return {"vehicle": jnp.argmin(jnp.where(customers, priority, jnp.inf), axis=-1).astype(jnp.int32)}, carry
+
+    def priority(self, state: State) -> jax.Array:
+        """`f32[N+1]`, of one instance."""
+        raise NotImplementedError
+
+
+class NearestNeighbourActor(_PriorityActor):
+    """The nearest customer that is allowed, pickup or drop-off."""
+
+    def priority(self, state: State) -> jax.Array:
+        """Distance."""
+        return rules.outlook(state).distance
+
+
+class EarliestDeadlineActor(_PriorityActor):
+    """The allowed customer whose deadline is next; nodes without deadline last."""
+
+    def priority(self, state: State) -> jax.Array:
+        """Deadline."""
+        return jnp.minimum(state.instance.deadline, jnp.finfo(jnp.float32).max)

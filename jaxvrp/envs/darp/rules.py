@@ -1,0 +1,235 @@
+"""The rules of dial-a-ride: state, one step, and what is allowed. No word of observations or rewards."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from jaxvrp.envs.darp import schedule
+from jaxvrp.envs.darp.instance import Instance, travel_time
+
+SLACK = 1e-3
+"""On every comparison of times: float32 resolves 1.2e-4 at a clock of 1440, and published routes are tight."""
+
+
+@struct.dataclass
+class State:
+    """Where a plan stands; the vehicles drive one after the other.
+
+    Attributes:
+        instance: the problem, padded to the environment's sizes.
+        current_node: `i32[]`, where the current vehicle is.
+        current_agent: `i32[]`, the current vehicle.
+        current_time: `f32[]`, when it can leave there, having served as early as possible.
+        current_load: `i32[]`, passengers on board.
+        visited: `bool[N+1]`, padding included; never the depot.
+        picked_up_by_current: `bool[N+1]`, pickups done by the current vehicle.
+        pickup_time: `f32[N+1]`, end of the pickup's service.
+        route: `i32[N+1]`, the current vehicle's nodes, 0 beyond; `i32[0]` unless limits are enforced.
+        route_length: `i32[]`, how many these are.
+        vehicle_finished: `bool[V]`, padding included.
+        vehicles_used: `i32[]`, vehicles that have left the depot.
+        total_distance: `f32[]`.
+        step_distance: `f32[]`, of the last step.
+        step: `i32[]`.
+        invalid_actions: `i32[]`, actions so far that were executed as something else.
+        done: `bool[]`.
+    """
+
+    instance: Instance
+    current_node: jax.Array
+    current_agent: jax.Array
+    current_time: jax.Array
+    current_load: jax.Array
+    visited: jax.Array
+    picked_up_by_current: jax.Array
+    pickup_time: jax.Array
+    route: jax.Array
+    route_length: jax.Array
+    vehicle_finished: jax.Array
+    vehicles_used: jax.Array
+    total_distance: jax.Array
+    step_distance: jax.Array
+    step: jax.Array
+    invalid_actions: jax.Array
+    done: jax.Array
+
+
+def begin(instance: Instance, *, limits: bool) -> State:
+    """The first vehicle at the depot; padded requests are born visited, padded vehicles finished."""
+    count = instance.num_nodes + 1
+    node = jnp.arange(count, dtype=jnp.int32)
+    unused = instance.capacity <= 0
+    zero, nothing = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.float32)
+    visited = (instance.demand == 0) & (node > 0)
+    return State(
+        instance=instance,
+        current_node=zero,
+        current_agent=_first(~unused),
+        current_time=instance.earliest[0],
+        current_load=zero,
+        visited=visited,
+        picked_up_by_current=jnp.zeros_like(visited),
+        pickup_time=jnp.zeros_like(instance.earliest),
+        route=jnp.zeros(count if limits else 0, jnp.int32),
+        route_length=zero,
+        vehicle_finished=unused,
+        vehicles_used=zero,
+        total_distance=nothing,
+        step_distance=nothing,
+        step=zero,
+        invalid_actions=zero,
+        done=visited[1:].all() | unused.all(),
+    )
+
+
+def distance(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Euclidean, `f32[..., 2]` and `f32[..., 2]` to `f32[...]`."""
+    gap = a - b
+    return jnp.sqrt(gap[..., 0] ** 2 + gap[..., 1] ** 2)
+
+
+def drive(state: State, node: jax.Array, num_invalid: jax.Array) -> State:
+    """The current vehicle goes to `node` (`i32[]`, allowed) and serves it as early as possible.
+
+    At the depot the next vehicle takes over. With the last customer the vehicle also drives home.
+    """
+    instance = state.instance
+    nodes = jnp.arange(instance.num_nodes + 1, dtype=jnp.int32)
+    here, home = nodes == node, node == 0
+    place, depot = instance.locs[node], instance.locs[0]
+    length = distance(instance.locs[state.current_node], place)
+    arrival = state.current_time + travel_time(instance, length)
+    time = jnp.maximum(arrival, instance.earliest[node]) + instance.service_time[node]
+    visited = state.visited | (here & (nodes > 0))
+    finished = state.vehicle_finished | (home & (_agents(state) == state.current_agent))
+    served_all = visited[1:].all()
+    length += jnp.where(served_all, distance(place, depot), 0.0)
+    picked_up = here & (nodes % 2 == 1)
+    return state.replace(
+        current_node=node,
+        current_agent=jnp.where(home & ~finished.all(), _first(~finished), state.current_agent),
+        current_time=jnp.where(home, instance.earliest[0], time),
+        current_load=jnp.where(home, 0, state.current_load + instance.demand[node]),
+        visited=visited,
+        picked_up_by_current=~home & (state.picked_up_by_current | picked_up),
+        pickup_time=jnp.where(picked_up, time, state.pickup_time),
+        **_append(state, node),
+        vehicle_finished=finished,
+        vehicles_used=state.vehicles_used + (~home & (state.current_node == 0)),
+        total_distance=state.total_distance + length,
+        step_distance=length,
+        step=state.step + 1,
+        invalid_actions=state.invalid_actions + num_invalid,
+        done=served_all | finished.all(),
+    )
+
+
+def _append(state: State, node: jax.Array) -> dict[str, jax.Array]:
+    """`route` and `route_length` after `node`; empty at the depot."""
+    length = jnp.where(node == 0, 0, state.route_length + 1)
+    at = jnp.arange(state.route.shape[0], dtype=jnp.int32)
+    route = jnp.where(at == state.route_length, node, state.route)
+    return {"route": jnp.where(node == 0, 0, route), "route_length": length}
+
+
+@struct.dataclass
+class Outlook:
+    """What would happen if the current vehicle went to each node now, serving as early as possible; `f32[N+1]`.
+
+    Attributes:
+        distance: from the current node.
+        arrival: clock there.
+        start: of the service.
+        home: clock at the depot, going there right after the service.
+    """
+
+    distance: jax.Array
+    arrival: jax.Array
+    start: jax.Array
+    home: jax.Array
+
+
+def outlook(state: State) -> Outlook:
+    """Of the current vehicle."""
+    instance = state.instance
+    away = distance(instance.locs, instance.locs[state.current_node])
+    arrival = state.current_time + travel_time(instance, away)
+    start = jnp.maximum(arrival, instance.earliest)
+    back = travel_time(instance, distance(instance.locs, instance.locs[0]))
+    return Outlook(away, arrival, start, start + instance.service_time + back)
+
+
+def on_board(state: State) -> jax.Array:
+    """`bool[N+1]`, drop-offs of the passengers on board."""
+    pickup_done = jnp.roll(state.picked_up_by_current, 1, axis=-1)
+    return pickup_done & ~state.visited & (jnp.arange(state.visited.shape[0]) > 0)
+
+
+def allowed(state: State, *, lookahead: bool, limits: bool) -> jax.Array:
+    """The mask over nodes, `bool[N+1]`; never all false.
+
+    Args:
+        state: of one instance.
+        lookahead: also require that everybody on board can still be brought in time, going straight.
+        limits: require a schedule within ride times and route duration, with later departure and service if need be.
+    """
+    customers = _unconstrained(state)
+    if limits:
+        customers &= schedule.feasible_next(state.instance, state.route, state.route_length, SLACK)
+    else:
+        then = outlook(state)
+        in_time = (then.arrival <= state.instance.deadline + SLACK) & (then.home <= state.instance.deadline[0] + SLACK)
+        customers &= in_time
+    if lookahead:
+        everybody = customers & (_keeps_with_limits(state) if limits else _keeps_everybody(state))
+        # Two passengers, each deliverable but not both: one is better than none.
+        lifted = ~everybody.any() & (state.current_load > 0)
+        customers = jnp.where(lifted, customers, everybody)
+    depot = ((state.current_load == 0) & (state.current_node != 0)) | ~customers.any()
+    return customers | (depot & (jnp.arange(customers.shape[0]) == 0))
+
+
+def _unconstrained(state: State) -> jax.Array:
+    """Customers that are allowed apart from time: `bool[N+1]`."""
+    instance, nodes = state.instance, jnp.arange(state.visited.shape[0])
+    fits = state.current_load + instance.demand <= instance.capacity[state.current_agent]
+    return jnp.where(nodes % 2 == 1, ~state.visited & fits, on_board(state))
+
+
+def _on_board_after(state: State) -> jax.Array:
+    """`bool[N+1, N/2]`: whether a node's visit leaves a request's passengers on board."""
+    nodes = jnp.arange(state.visited.shape[0])[:, None]
+    drop_off = jnp.arange(2, state.visited.shape[0], 2)
+    return (on_board(state)[2::2] & (nodes != drop_off)) | (nodes == drop_off - 1)
+
+
+def _keeps_everybody(state: State) -> jax.Array:
+    """`bool[N+1]`: after the node, each passenger can be brought in time, going straight there."""
+    instance = state.instance
+    leave = outlook(state).start + instance.service_time
+    straight = distance(instance.locs[:, None], instance.locs[2::2])
+    arrival = leave[:, None] + travel_time(instance, straight)
+    return (~_on_board_after(state) | (arrival <= instance.deadline[2::2] + SLACK)).all(axis=1)
+
+
+def _keeps_with_limits(state: State) -> jax.Array:
+    """`bool[N+1]`: for each passenger, the sequence so far, the node and that drop-off have a schedule."""
+    possible = schedule.feasible_straight(state.instance, state.route, state.route_length, SLACK)
+    return (~_on_board_after(state) | possible).all(axis=1)
+
+
+def stranded(state: State) -> jax.Array:
+    """Passengers' drop-offs that cannot be visited any more, since another vehicle took them: `i32[]`."""
+    left_behind = state.visited & ~state.picked_up_by_current & ~jnp.roll(state.visited, -1)
+    return jnp.sum(left_behind[1::2], dtype=jnp.int32)
+
+
+def _agents(state: State) -> jax.Array:
+    return jnp.arange(state.vehicle_finished.shape[0], dtype=jnp.int32)
+
+
+def _first(condition: jax.Array) -> jax.Array:
+    """Index of the first that holds, `i32[]`; 0 if none does."""
+    return jax.lax.argmax(condition, 0, jnp.int32)

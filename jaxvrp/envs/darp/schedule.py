@@ -1,0 +1,142 @@
+"""Whether a sequence of nodes has a schedule within windows, ride times and route duration; exact, in JAX.
+
+The times of service are the variables of a system of difference constraints: lower bounds, travel and service between
+neighbours, a ride time that ties a pickup to its drop-off, a duration that ties the departure to the return. Its least
+solution is found by raising lower bounds until nothing moves (Bellman-Ford): forward along the sequence, then back
+from each drop-off to its pickup. The sequence is feasible iff that ends, and within the deadlines. The forward-slack
+procedure of Cordeau & Laporte (2003) decides the same question; `solution.py` uses it, so that one checks the other.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from jaxvrp.envs.darp.instance import Instance, travel_time
+
+
+@struct.dataclass
+class _Sequence:
+    """Nodes in order, depot first; `[P]` positions, those behind the end are void.
+
+    Attributes:
+        earliest, deadline: `f32[P]`.
+        service: `f32[P]`.
+        gap: `f32[P]`, from the start of the service before to the earliest start here.
+        mate: `i32[P]`, at a pickup the position of its drop-off; 0 if there is none.
+    """
+
+    earliest: jax.Array
+    deadline: jax.Array
+    service: jax.Array
+    gap: jax.Array
+    mate: jax.Array
+
+
+def feasible_next(instance: Instance, route: jax.Array, length: jax.Array, slack: float) -> jax.Array:
+    """`bool[N+1]`: whether the sequence so far, a node, and the direct leg home have a schedule.
+
+    Args:
+        instance: one problem.
+        route: `i32[N+1]`, nodes visited so far by this vehicle, 0 beyond.
+        length: `i32[]`, how many these are.
+        slack: added to every upper bound.
+    """
+    nodes = jnp.arange(instance.num_nodes + 1, dtype=jnp.int32)
+    base = _Route(instance, route, length)
+    return jax.vmap(lambda node: _has_schedule(instance, base.extended(node, nodes[0]), slack))(nodes)
+
+
+def feasible_straight(instance: Instance, route: jax.Array, length: jax.Array, slack: float) -> jax.Array:
+    """`bool[N+1, N/2]`: the same for the sequence so far, a node, and then a drop-off."""
+    nodes = jnp.arange(instance.num_nodes + 1, dtype=jnp.int32)
+    base = _Route(instance, route, length)
+
+    def one(node: jax.Array, drop_off: jax.Array) -> jax.Array:
+        return _has_schedule(instance, base.extended(node, drop_off), slack)
+
+    return jax.vmap(lambda node: jax.vmap(lambda last: one(node, last))(nodes[2::2]))(nodes)
+
+
+class _Route:
+    """The sequence so far, to be extended by two nodes; what does not depend on these is computed once."""
+
+    def __init__(self, instance: Instance, route: jax.Array, length: jax.Array):
+        self.instance, self.length = instance, length
+        zero = jnp.zeros(1, jnp.int32)
+        self.nodes = jnp.concatenate([zero, route, zero, zero])
+        self.at = jnp.arange(self.nodes.shape[0], dtype=jnp.int32)
+        locs = instance.locs[self.nodes]
+        self.earliest, self.deadline = instance.earliest[self.nodes], instance.deadline[self.nodes]
+        self.service = instance.service_time[self.nodes]
+        self.travel = self._travel(locs, jnp.roll(locs, 1, axis=0))
+        self.last = route[length - 1] * (length > 0)
+        driven = (self.at > 0) & (self.at <= length)
+        follows = (self.nodes[:, None] + 1 == self.nodes) & driven & (self.nodes % 2 == 1)[:, None]
+        self.mate = jnp.sum(jnp.where(follows, self.at, 0), axis=1, dtype=jnp.int32)
+
+    def _travel(self, a: jax.Array, b: jax.Array) -> jax.Array:
+        gap = a - b
+        return travel_time(self.instance, jnp.sqrt(gap[..., 0] ** 2 + gap[..., 1] ** 2))
+
+    def extended(self, node: jax.Array, last: jax.Array) -> _Sequence:
+        """With `node` and then `last` (both `i32[]`) at its end."""
+        instance, first, second = self.instance, self.length + 1, self.length + 2
+        locs = instance.locs
+        to_node, to_last = self._travel(locs[self.last], locs[node]), self._travel(locs[node], locs[last])
+
+        def put(base: jax.Array, one: jax.Array, two: jax.Array, void: float) -> jax.Array:
+            return jnp.select([self.at < first, self.at == first, self.at == second], [base, one, two], void)
+
+        service = put(self.service, instance.service_time[node], instance.service_time[last], 0.0)
+        travel = put(self.travel, to_node, to_last, 0.0)
+        pickup = (self.nodes % 2 == 1) & (self.at < first)
+        mate = jnp.where(pickup & (self.nodes + 1 == node), first, self.mate)
+        mate = jnp.where(pickup & (self.nodes + 1 == last), second, mate)
+        mate = jnp.where((self.at == first) & (node % 2 == 1) & (node + 1 == last), second, mate)
+        return _Sequence(
+            earliest=put(self.earliest, instance.earliest[node], instance.earliest[last], -jnp.inf),
+            deadline=put(self.deadline, instance.deadline[node], instance.deadline[last], jnp.inf),
+            service=service,
+            gap=travel + jnp.roll(service, 1).at[0].set(0.0),
+            mate=mate,
+        )
+
+
+def _has_schedule(instance: Instance, sequence: _Sequence, slack: float) -> jax.Array:
+    """`bool[]`; see the module's docstring."""
+    at = jnp.arange(sequence.gap.shape[0], dtype=jnp.int32)
+
+    def earliest_times(lower: jax.Array) -> jax.Array:
+        def advance(before: jax.Array, xs: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+            time = jnp.maximum(before + xs[1], xs[0])
+            return time, time
+
+        return jax.lax.scan(advance, lower[0], (lower, sequence.gap))[1]
+
+    def raised(lower: jax.Array, time: jax.Array) -> jax.Array:
+        ride = time[sequence.mate] - instance.max_ride_time - slack - sequence.service
+        lower = jnp.where(sequence.mate > 0, jnp.maximum(lower, ride), lower)
+        # Void positions repeat the time of the last.
+        departure = time[-1] - instance.max_route_duration - slack
+        return jnp.where(at == 0, jnp.maximum(lower, departure), lower)
+
+    def in_time(time: jax.Array) -> jax.Array:
+        return (time <= sequence.deadline + slack).all()
+
+    def go_on(loop: tuple[jax.Array, jax.Array, jax.Array, jax.Array]) -> jax.Array:
+        lower, before, time, sweeps = loop
+        del lower
+        return in_time(time) & (time != before).any() & (sweeps < at.shape[0])
+
+    def sweep(loop: tuple[jax.Array, jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, ...]:
+        lower, _, time, sweeps = loop
+        lower = raised(lower, time)
+        return lower, time, earliest_times(lower), sweeps + 1
+
+    first = earliest_times(sequence.earliest)
+    lower = raised(sequence.earliest, first)
+    start = (lower, first, earliest_times(lower), jnp.zeros((), jnp.int32))
+    _, before, time, _ = jax.lax.while_loop(go_on, sweep, start)
+    return in_time(time) & (time == before).all()
