@@ -32,18 +32,31 @@ Tree = TypeVar("Tree")
 class Entities:
     """How a flat observation is to be read as a set: a context `[context_size]`, then a row for each entity.
 
-    The first feature of a row is 1 if the entity is there, 0 if the row is void. In a role's observation action `i`
-    points at entity `i`, so a network with a pointer head serves any number of them.
+    In a role's observation the first `context_actions` actions belong to the context, the next `entity_actions` to the
+    first entity, and so on; so a network with a pointer head serves any number of entities.
+
+    Attributes:
+        num_entities, entity_size, context_size: numbers in the observation.
+        present: column of a row that is 1 if the entity is there, 0 if the row is void.
+        context_actions, entity_actions: see above; 0 where nothing is chosen.
     """
 
     num_entities: int
     entity_size: int
     context_size: int
+    present: int = 0
+    context_actions: int = 0
+    entity_actions: int = 0
 
     @property
     def size(self) -> int:
         """Of the flat observation."""
         return self.context_size + self.num_entities * self.entity_size
+
+    @property
+    def num_actions(self) -> int:
+        """Of a role whose actions point at entities."""
+        return self.context_actions + self.num_entities * self.entity_actions
 
 
 @dataclasses.dataclass(frozen=True)

@@ -160,8 +160,9 @@ def _check_role(name: Any, role: Any) -> None:
     _require(isinstance(name, str) and isinstance(role, Role), f"{what}: got {role!r}; it must be a jaxvrp.Role")
     _require(_is_count(role.num_agents), f"{what}: num_agents is {role.num_agents!r}; it must be an int, 1 or more")
     _require(isinstance(role.observation, Box), f"{what}: observation is {role.observation!r}; it must be a Box")
-    fits = role.entities is None or (role.entities.size,) == role.observation.shape
-    _require(fits, f"{what}: {role.entities} does not make up the observation's shape {role.observation.shape}")
+    sizes, counted = (role.observation.shape, role.action), role.entities
+    fits = counted is None or ((counted.size,), Discrete(counted.num_actions)) == sizes
+    _require(fits, f"{what}: {counted} does not make up the observation and action {sizes}")
     for space in (role.observation, role.action):
         _require(isinstance(space, Discrete | Box), f"{what}: action is {space!r}; it must be Discrete or Box")
         filled = space.low < space.high if isinstance(space, Box) else _is_count(space.num_actions)

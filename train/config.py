@@ -46,6 +46,10 @@ class PPOConfig(RunConfig):
     recurrent_size: int = option(64, help="width of the recurrent state (gru)", minimum=1)
     recurrent_layers: int = option(1, help="recurrent layers (gru)", minimum=1)
     chunk_length: int = option(10, help="length of the sequences that are learned from (gru)", minimum=1)
+    attention_size: int = option(64, help="width of the entities (attention)", minimum=1)
+    attention_heads: int = option(4, help="heads of a layer (attention)", minimum=1)
+    attention_layers: int = option(1, help="self-attention of the actors; 0: entities are only pooled", minimum=0)
+    critic_attention_layers: int = option(0, help="the same of the critics", minimum=0)
     share_drone_policy: bool = option(True, help="agents of a role share one actor; false: one actor each")
     rollout_length: int = option(100, help="steps between two updates", minimum=1)
     num_epochs: int = option(4, help="passes over a rollout", minimum=1)
@@ -78,7 +82,7 @@ class PPOConfig(RunConfig):
     @property
     def sequence_length(self) -> int:
         """Length of the sequences of a minibatch: whole rollouts where there is no memory."""
-        return self.rollout_length if self.network == "mlp" else self.chunk_length
+        return self.chunk_length if self.network == "gru" else self.rollout_length
 
 
 @dataclasses.dataclass(frozen=True)

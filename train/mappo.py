@@ -19,7 +19,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 import jaxvrp
-from jaxvrp import Environment, VecEnv, fields, spaces
+from jaxvrp import Entities, Environment, VecEnv, fields, spaces
 from jaxvrp.testing import check_shapes
 from train import cli, loop, ppo
 from train.actor_critic import TEAM, Actors, Critics
@@ -72,12 +72,12 @@ class Trainer:
         self.config, self.env, self.mesh = config, env, mesh
         roles = env.roles
         separate = () if config.share_drone_policy else (n for n, role in roles.items() if role.num_agents > 1)
-        actors = {name: _network(config, "actor", role.action.num_actions) for name, role in roles.items()}
+        actors = {n: _network(config, "actor", role.action.num_actions, role.entities) for n, role in roles.items()}
         self.actors = Actors(actors, roles, frozenset(separate))
-        heads = {TEAM: sum(role.num_agents for role in roles.values())}
+        heads = {TEAM: (sum(role.num_agents for role in roles.values()), env.global_entities)}
         if config.critic == "local":
-            heads = dict.fromkeys(roles, 1)
-        self.critics = Critics({name: _network(config, "critic", size) for name, size in heads.items()}, roles)
+            heads = {name: (1, role.entities) for name, role in roles.items()}
+        self.critics = Critics({name: _network(config, "critic", *head) for name, head in heads.items()}, roles)
         self.rollout = Rollout(
             vec_env=VecEnv(env, config.num_envs // mesh.size, pool_steps=config.rollout_length),
             actors=self.actors,
@@ -188,7 +188,7 @@ def make_train(config: PPOConfig) -> Trainer:
     return Trainer(config, env, mesh)
 
 
-def _network(config: PPOConfig, part: str, head_size: int) -> nn.Module:
+def _network(config: PPOConfig, part: str, head_size: int, entities: Entities | None) -> nn.Module:
     return make_network(
         config.network,
         head_size=head_size,
@@ -198,6 +198,11 @@ def _network(config: PPOConfig, part: str, head_size: int) -> nn.Module:
         recurrent_layers=config.recurrent_layers,
         activation=config.activation,
         layer_norm=config.layer_norm,
+        attention_size=config.attention_size,
+        attention_heads=config.attention_heads,
+        attention_layers=config.attention_layers if part == "actor" else config.critic_attention_layers,
+        entities=entities,
+        pointer=part == "actor",
     )
 
 

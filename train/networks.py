@@ -14,10 +14,13 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from jaxvrp import Entities
+from train.attention import Attention
+
 Carry = Any
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {"relu": nn.relu, "tanh": nn.tanh, "silu": nn.silu}
-NETWORKS = ("mlp", "gru")
+NETWORKS = ("mlp", "gru", "attention")
 MAX_UNROLL = 16
 
 
@@ -147,8 +150,20 @@ def make_network(
     recurrent_layers: int,
     activation: str,
     layer_norm: bool,
+    attention_size: int,
+    attention_heads: int,
+    attention_layers: int,
+    entities: Entities | None = None,
+    pointer: bool = False,
 ) -> nn.Module:
-    """A network of the given kind, one of `NETWORKS`."""
+    """A network of the given kind, one of `NETWORKS`; `attention` reads its input as `entities`.
+
+    Raises:
+        ValueError: another kind, or one that does not suit the observation.
+    """
+    if kind == "attention":
+        head = {"head_size": head_size, "head_gain": head_gain, "pointer": pointer}
+        return _attention(entities, attention_size, attention_heads, attention_layers, head)
     common = {
         "hidden_sizes": hidden_sizes,
         "head_size": head_size,
@@ -161,6 +176,14 @@ def make_network(
     if kind == "gru":
         return GRU(**common, recurrent_size=recurrent_size, recurrent_layers=recurrent_layers)
     raise ValueError(f"network is '{kind}'; it must be one of: {', '.join(NETWORKS)}")
+
+
+def _attention(entities: Entities | None, size: int, heads: int, layers: int, head: dict[str, Any]) -> nn.Module:
+    if entities is None:
+        raise ValueError("network is 'attention', which needs observations that are sets; take 'mlp' or 'gru' here")
+    if size % heads:
+        raise ValueError(f"attention_size is {size}, which attention_heads ({heads}) does not divide")
+    return Attention(entities=entities, size=size, num_heads=heads, num_layers=layers, **head)
 
 
 def _gates(initializer: Callable[..., jax.Array], size: int) -> Callable[..., jax.Array]:

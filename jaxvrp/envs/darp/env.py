@@ -96,8 +96,19 @@ class Darp(Environment):
 
     @property
     def global_entities(self) -> Entities:
-        """A context and N + 1 nodes; the first feature of a node is whether it is there."""
-        return Entities(self.num_nodes + 1, observation.NODE_SIZE, observation.CONTEXT_SIZE)
+        """Requests are the set, a pickup and a drop-off each; one is there until its drop-off is visited.
+
+        The depot's row belongs to the context: 32 numbers, then N/2 times 38.
+        """
+        size = observation.NODE_SIZE
+        return Entities(
+            num_entities=self.num_nodes // 2,
+            entity_size=2 * size,
+            context_size=observation.CONTEXT_SIZE + size,
+            present=size,
+            context_actions=1,
+            entity_actions=2,
+        )
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -26,7 +26,7 @@ class State:
         visited: `bool[N+1]`, padding included; never the depot.
         picked_up_by_current: `bool[N+1]`, pickups done by the current vehicle.
         pickup_time: `f32[N+1]`, end of the pickup's service.
-        route: `i32[N+1]`, the current vehicle's nodes, 0 beyond; `i32[0]` unless limits are enforced.
+        route: `i32[N+1]`, the current vehicle's nodes, 0 beyond; None unless limits are enforced.
         route_length: `i32[]`, how many these are.
         vehicle_finished: `bool[V]`, padding included.
         vehicles_used: `i32[]`, vehicles that have left the depot.
@@ -45,7 +45,7 @@ class State:
     visited: jax.Array
     picked_up_by_current: jax.Array
     pickup_time: jax.Array
-    route: jax.Array
+    route: jax.Array | None
     route_length: jax.Array
     vehicle_finished: jax.Array
     vehicles_used: jax.Array
@@ -72,7 +72,7 @@ def begin(instance: Instance, *, limits: bool) -> State:
         visited=visited,
         picked_up_by_current=jnp.zeros_like(visited),
         pickup_time=jnp.zeros_like(instance.earliest),
-        route=jnp.zeros(count if limits else 0, jnp.int32),
+        route=jnp.zeros(count, jnp.int32) if limits else None,
         route_length=zero,
         vehicle_finished=unused,
         vehicles_used=zero,
@@ -129,6 +129,8 @@ def drive(state: State, node: jax.Array, num_invalid: jax.Array) -> State:
 def _append(state: State, node: jax.Array) -> dict[str, jax.Array]:
     """`route` and `route_length` after `node`; empty at the depot."""
     length = jnp.where(node == 0, 0, state.route_length + 1)
+    if state.route is None:
+        return {"route_length": length}
     at = jnp.arange(state.route.shape[0], dtype=jnp.int32)
     route = jnp.where(at == state.route_length, node, state.route)
     return {"route": jnp.where(node == 0, 0, route), "route_length": length}

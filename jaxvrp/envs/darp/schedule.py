@@ -45,16 +45,20 @@ def feasible_next(instance: Instance, route: jax.Array, length: jax.Array, slack
     """
     nodes = jnp.arange(instance.num_nodes + 1, dtype=jnp.int32)
     base = _Route(instance, route, length)
-    return jax.vmap(lambda node: _has_schedule(instance, base.extended(node, nodes[0]), slack))(nodes)
+    duration = instance.max_route_duration
+    return jax.vmap(lambda node: _has_schedule(instance, base.extended(node, nodes[0]), duration, slack))(nodes)
 
 
 def feasible_straight(instance: Instance, route: jax.Array, length: jax.Array, slack: float) -> jax.Array:
-    """`bool[N+1, N/2]`: the same for the sequence so far, a node, and then a drop-off."""
+    """`bool[N+1, N/2]`: the same for the sequence so far, a node, and then a drop-off, without the leg home.
+
+    The route duration ends at the depot, so it does not count here.
+    """
     nodes = jnp.arange(instance.num_nodes + 1, dtype=jnp.int32)
     base = _Route(instance, route, length)
 
     def one(node: jax.Array, drop_off: jax.Array) -> jax.Array:
-        return _has_schedule(instance, base.extended(node, drop_off), slack)
+        return _has_schedule(instance, base.extended(node, drop_off), jnp.inf, slack)
 
     return jax.vmap(lambda node: jax.vmap(lambda last: one(node, last))(nodes[2::2]))(nodes)
 
@@ -104,8 +108,8 @@ class _Route:
         )
 
 
-def _has_schedule(instance: Instance, sequence: _Sequence, slack: float) -> jax.Array:
-    """`bool[]`; see the module's docstring."""
+def _has_schedule(instance: Instance, sequence: _Sequence, duration: jax.Array | float, slack: float) -> jax.Array:
+    """`bool[]`; see the module's docstring. `duration` is the most from the first time to the last."""
     at = jnp.arange(sequence.gap.shape[0], dtype=jnp.int32)
 
     def earliest_times(lower: jax.Array) -> jax.Array:
@@ -119,7 +123,7 @@ def _has_schedule(instance: Instance, sequence: _Sequence, slack: float) -> jax.
         ride = time[sequence.mate] - instance.max_ride_time - slack - sequence.service
         lower = jnp.where(sequence.mate > 0, jnp.maximum(lower, ride), lower)
         # Void positions repeat the time of the last.
-        departure = time[-1] - instance.max_route_duration - slack
+        departure = time[-1] - duration - slack
         return jnp.where(at == 0, jnp.maximum(lower, departure), lower)
 
     def in_time(time: jax.Array) -> jax.Array:

@@ -1,0 +1,115 @@
+"""A network for observations that are sets: attention over the entities, and a pointer or a pooled head.
+
+Nothing in it depends on how many entities there are, and permuting them permutes the pointer's logits, so one set of
+parameters serves instances of any size. After Kool et al. (2019), but encoded anew at every step, since what is known
+of a node changes as the vehicle moves.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from jaxvrp import Entities
+
+Carry = Any
+
+LOGIT_RANGE = 10.0
+"""Logits lie within this, so that exploration never dies out (Bello et al. 2017)."""
+
+
+def _norm(x: jax.Array) -> jax.Array:
+    return nn.LayerNorm(use_scale=False, use_bias=False)(x)
+
+
+def _dense(size: int, gain: float = 2.0**0.5, *, use_bias: bool = True) -> nn.Dense:
+    return nn.Dense(size, use_bias=use_bias, kernel_init=nn.initializers.orthogonal(gain))
+
+
+class AttentionLayer(nn.Module):
+    """Multi-head self-attention and a dense layer, both residual, normalised before (Xiong et al. 2020)."""
+
+    size: int
+    num_heads: int
+
+    @nn.compact
+    def __call__(self, x: jax.Array, present: jax.Array) -> jax.Array:
+        """`x [R, M, H]`, `present bool[R, M]` -> `[R, M, H]`; who is not present is not attended to."""
+        rows, entities, size = x.shape
+        flat = x.reshape(-1, size)
+        shape = (rows, entities, 3, self.num_heads, size // self.num_heads)
+        query, key, value = jnp.moveaxis(_dense(3 * size, 1.0, use_bias=False)(_norm(flat)).reshape(shape), 2, 0)
+        score = jnp.einsum("rmhe,rnhe->rhmn", query, key) / jnp.sqrt(jnp.float32(shape[-1]))
+        weight = nn.softmax(jnp.where(present[:, None, None], score, -1e9), axis=-1)
+        mixed = jnp.einsum("rhmn,rnhe->rmhe", weight, value).reshape(-1, size)
+        flat += _dense(size, 1.0, use_bias=False)(mixed)
+        flat += nn.relu(_dense(size)(_norm(flat)))
+        return flat.reshape(x.shape)
+
+
+class Attention(nn.Module):
+    """Context and entities in; logits that point (`pointer`), or `head_size` numbers, out; no memory.
+
+    Attributes:
+        entities: how the observation is to be read, and what the logits belong to.
+        head_size: numbers of a row; with `pointer`, those of `entities.num_actions`.
+        head_gain: scale of the last layer.
+        pointer: whether the outputs are logits of the context's and the entities' actions.
+        size: width.
+        num_heads, num_layers: of the self-attention; with no layer, entities are only pooled.
+    """
+
+    entities: Entities
+    head_size: int
+    head_gain: float
+    pointer: bool
+    size: int = 64
+    num_heads: int = 4
+    num_layers: int = 1
+
+    @nn.compact
+    def __call__(self, inputs: jax.Array, carry: Carry, reset: jax.Array) -> tuple[jax.Array, Carry]:
+        """`[L, B, A, F] -> [L, B, A, head_size]`; see `networks.py`."""
+        del reset
+        context, rows = self._split(inputs.reshape(-1, inputs.shape[-1]))
+        present = rows[..., self.entities.present] > 0
+        known = _dense(self.size)(context)
+        x = _dense(self.size)(rows.reshape(-1, rows.shape[-1])).reshape(*rows.shape[:2], self.size)
+        x = nn.relu(x + known[:, None])
+        for _ in range(self.num_layers):
+            x = AttentionLayer(self.size, self.num_heads)(x, present)
+        x = _norm(x.reshape(-1, self.size)).reshape(x.shape)
+        query = nn.relu(_dense(self.size)(jnp.concatenate([known, self._glimpse(x, present)], axis=1)))
+        out = self._point(query, x) if self.pointer else _dense(self.head_size, self.head_gain)(query)
+        return out.reshape(*inputs.shape[:-1], -1), carry
+
+    def initial_carry(self, num_envs: int, num_agents: int) -> Carry:
+        """No memory: `()`."""
+        del num_envs, num_agents
+        return ()
+
+    def _split(self, flat: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Context `[R, C]` and rows `[R, M, K]`."""
+        start = self.entities.context_size
+        return flat[:, :start], flat[:, start:].reshape(-1, self.entities.num_entities, self.entities.entity_size)
+
+    def _glimpse(self, x: jax.Array, present: jax.Array) -> jax.Array:
+        """The entities pooled, `[R, H]`: each head has a score for every entity, and takes its weighted mean."""
+        heads, flat = self.num_heads, x.reshape(-1, self.size)
+        score = _dense(heads, 1.0, use_bias=False)(flat).reshape(*x.shape[:2], heads)
+        weight = nn.softmax(jnp.where(present[..., None], score, -1e9), axis=1)
+        value = _dense(self.size, 1.0, use_bias=False)(flat).reshape(*x.shape[:2], heads, -1)
+        return (weight[..., None] * value).sum(axis=1).reshape(-1, self.size)
+
+    def _point(self, query: jax.Array, x: jax.Array) -> jax.Array:
+        """Logits of the context's and the entities' actions, `[R, num_actions]`."""
+        key = _dense(self.size)(x.reshape(-1, self.size)).reshape(x.shape)
+        met = nn.relu(key + query[:, None]).reshape(-1, self.size)
+        logits = _dense(self.entities.entity_actions, self.head_gain)(met).reshape(x.shape[0], -1)
+        if self.entities.context_actions:
+            own = _dense(self.entities.context_actions, self.head_gain)(query)
+            logits = jnp.concatenate([own, logits], axis=1)
+        return LOGIT_RANGE * nn.tanh(logits / LOGIT_RANGE)
