@@ -1,7 +1,7 @@
 """jaxvrp: cooperative routing and placement, simulated and learned at hardware speed."""
 
 from jaxvrp import spaces
-from jaxvrp.environment import Environment, Role, TimeStep
+from jaxvrp.environment import Entities, Environment, Role, TimeStep
 from jaxvrp.registry import make, register, registered
 from jaxvrp.testing import check_env
 from jaxvrp.vectorize import VecEnv
@@ -9,6 +9,7 @@ from jaxvrp.vectorize import VecEnv
 __version__ = "0.1.0"
 
 __all__ = [
+    "Entities",
     "Environment",
     "Role",
     "TimeStep",

@@ -1,7 +1,24 @@
 """Dial-a-ride: several vehicles, one after the other, bring passengers from pickup to drop-off in time."""
 
+from jaxvrp.envs.darp.cordeau import read_cordeau, write_cordeau
 from jaxvrp.envs.darp.env import Darp, make
 from jaxvrp.envs.darp.generator import generate_dataset
 from jaxvrp.envs.darp.instance import Instance, load, make_instance, pad, save, stack
+from jaxvrp.envs.darp.solution import actions_to_routes, routes_to_actions, solution_report
 
-__all__ = ["Darp", "Instance", "generate_dataset", "load", "make", "make_instance", "pad", "save", "stack"]
+__all__ = [
+    "Darp",
+    "Instance",
+    "actions_to_routes",
+    "generate_dataset",
+    "load",
+    "make",
+    "make_instance",
+    "pad",
+    "read_cordeau",
+    "routes_to_actions",
+    "save",
+    "solution_report",
+    "stack",
+    "write_cordeau",
+]

@@ -5,6 +5,7 @@ Nodes are interleaved: 0 is the depot, odd indices are pickups, the pickup at i 
 
 from __future__ import annotations
 
+import io
 import os
 import warnings
 import zipfile
@@ -238,6 +239,13 @@ def save(path: str | os.PathLike, instance: Instance) -> None:
         partial.unlink(missing_ok=True)
 
 
+def _read_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:
+    # From memory: np.load leaves a damaged file open.
+    content = Path(path).read_bytes()
+    with np.load(io.BytesIO(content), allow_pickle=False) as file:
+        return dict(file)
+
+
 def load(path: str | os.PathLike) -> Instance:
     """Read what `save` wrote, as NumPy arrays.
 
@@ -247,9 +255,8 @@ def load(path: str | os.PathLike) -> Instance:
     """
     remedy = "give a file that jaxvrp.envs.darp.save wrote"
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = dict(file)
-    except (ValueError, EOFError, zipfile.BadZipFile, KeyError) as error:
+        arrays = _read_arrays(path)
+    except (ValueError, EOFError, zipfile.BadZipFile, KeyError, TypeError, RuntimeError) as error:
         raise ValueError(f"{path} is no readable .npz file ({error}); {remedy}") from None
     names = Instance.__dataclass_fields__.keys()
     if str(arrays.pop("format", "")) != FORMAT or arrays.keys() != names:

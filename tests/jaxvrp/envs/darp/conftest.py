@@ -1,0 +1,53 @@
+"""What the dial-a-ride tests share: the published instances and solutions, where they are stored."""
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from jaxvrp.envs.darp.cordeau import from_cordeau_index, read_cordeau
+
+FAMILIES = ("darp_cordeau2006", "darp_cordeau_laporte2003")
+BESIDE_THE_REPOSITORY = Path(__file__).resolve().parents[4].parent / "shared" / "data"
+
+
+@dataclasses.dataclass(frozen=True)
+class Published:
+    """A published solution: the file and its instance, routes in interleaved numbers, and the cost stated with them."""
+
+    path: Path
+    instance: object
+    routes: tuple[tuple[int, ...], ...]
+    cost: float
+
+
+@pytest.fixture(scope="session")
+def data_folder():
+    """The folder with the benchmark data: `JAXVRP_DATA`, or `shared/data` beside the repository."""
+    folder = Path(os.environ.get("JAXVRP_DATA") or BESIDE_THE_REPOSITORY)
+    missing = [name for name in FAMILIES if not (folder / name).is_dir()]
+    if missing:
+        pytest.skip(f"the benchmark data are not part of the repository: no {missing[0]} in {folder}; set JAXVRP_DATA")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def cordeau_files(data_folder):
+    """All instance files of the Cordeau format."""
+    return [path for family in FAMILIES for path in sorted((data_folder / family).glob("*.txt"))]
+
+
+@pytest.fixture(scope="session")
+def published(cordeau_files):
+    """All `Published` optimal solutions."""
+    solutions = []
+    for path in cordeau_files:
+        stored = path.parent / "solutions" / f"{path.stem}.json"
+        if stored.exists():
+            instance, solution = read_cordeau(path), json.loads(stored.read_text())
+            routes = [from_cordeau_index(route, instance.num_nodes // 2).tolist() for route in solution["routes"]]
+            solutions.append(Published(path, instance, tuple(map(tuple, routes)), solution["cost"]))
+    assert solutions
+    return solutions
