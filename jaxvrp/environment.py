@@ -39,6 +39,8 @@ class Entities:
         num_entities, entity_size, context_size: numbers in the observation.
         present: column of a row that is 1 if the entity is there, 0 if the row is void.
         context_actions, entity_actions: see above; 0 where nothing is chosen.
+        places: columns (present, x, y) of the places of an entity, in the order in which they are visited; the next is
+            the first that is present. Coordinates are relative to the depot. Networks may look at distances.
     """
 
     num_entities: int
@@ -47,6 +49,7 @@ class Entities:
     present: int = 0
     context_actions: int = 0
     entity_actions: int = 0
+    places: tuple[tuple[int, int, int], ...] = ()
 
     @property
     def size(self) -> int:

@@ -2,7 +2,8 @@
 
 Nothing in it depends on how many entities there are, and permuting them permutes the pointer's logits, so one set of
 parameters serves instances of any size. After Kool et al. (2019), but encoded anew at every step, since what is known
-of a node changes as the vehicle moves.
+of an entity changes as the vehicle moves; and entities that have places are told their distances, to themselves and in
+the attention: without that, dial-a-ride took three times as many steps to learn.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from jaxvrp import Entities
 
 Carry = Any
 
+FAR, SOFTNESS = 4.0, 8.0
+"""In units of the coordinates: the distance to nobody (beyond any), and how hard the soft minimum is."""
+
 LOGIT_RANGE = 10.0
 """Logits lie within this, so that exploration never dies out (Bello et al. 2017)."""
 
@@ -29,6 +33,48 @@ def _dense(size: int, gain: float = 2.0**0.5, *, use_bias: bool = True) -> nn.De
     return nn.Dense(size, use_bias=use_bias, kernel_init=nn.initializers.orthogonal(gain))
 
 
+def _slopes(key: jax.Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.Array:
+    """From heads that look everywhere to heads that look around."""
+    del key
+    return jnp.linspace(0.0, 10.0, *shape, dtype=dtype)
+
+
+def distances(
+    rows: jax.Array, present: jax.Array, places: tuple[tuple[int, int, int], ...]
+) -> tuple[jax.Array, jax.Array]:
+    """What the places of entities say.
+
+    Args:
+        rows: `[R, M, K]`.
+        present: `bool[R, M]`.
+        places: as in `Entities`.
+
+    Returns:
+        Distances between their next places, `[R, M, M]`; and five numbers for each entity, `[R, M, 5]`, 0 if it is not
+        there: distance from its next place to the nearest of the others, to the others by a soft minimum, from its last
+        place to the nearest of the others, from its next place to the depot, and to its last place.
+    """
+    at = [jnp.stack([rows[..., x], rows[..., y]], axis=-1) for _, x, y in places]
+    following = at[-1]
+    for place, (column, _, _) in zip(reversed(at), reversed(places), strict=True):
+        following = jnp.where(rows[..., column : column + 1] > 0, place, following)
+    gap = _length(following[:, :, None] - following[:, None])
+    others = present[:, None] & ~jnp.eye(rows.shape[1], dtype=bool)
+    soft = nn.softmax(jnp.where(others, -SOFTNESS * gap, -1e9), axis=-1)
+    told = [
+        jnp.where(others, gap, FAR).min(axis=-1),
+        jnp.where(others, soft * gap, 0.0).sum(axis=-1),
+        jnp.where(others, _length(at[-1][:, :, None] - following[:, None]), FAR).min(axis=-1),
+        _length(following),
+        _length(following - at[-1]),
+    ]
+    return gap, jnp.stack(told, axis=-1) * present[..., None]
+
+
+def _length(gap: jax.Array) -> jax.Array:
+    return jnp.sqrt((gap**2).sum(axis=-1))
+
+
 class AttentionLayer(nn.Module):
     """Multi-head self-attention and a dense layer, both residual, normalised before (Xiong et al. 2020)."""
 
@@ -36,13 +82,22 @@ class AttentionLayer(nn.Module):
     num_heads: int
 
     @nn.compact
-    def __call__(self, x: jax.Array, present: jax.Array) -> jax.Array:
-        """`x [R, M, H]`, `present bool[R, M]` -> `[R, M, H]`; who is not present is not attended to."""
+    def __call__(self, x: jax.Array, present: jax.Array, distance: jax.Array | None) -> jax.Array:
+        """`x [R, M, H]` -> `[R, M, H]`.
+
+        Args:
+            x: the entities.
+            present: `bool[R, M]`; who is not there is not attended to.
+            distance: `[R, M, M]` between entities, which each head minds as much as it learns to; None for none.
+        """
         rows, entities, size = x.shape
         flat = x.reshape(-1, size)
         shape = (rows, entities, 3, self.num_heads, size // self.num_heads)
         query, key, value = jnp.moveaxis(_dense(3 * size, 1.0, use_bias=False)(_norm(flat)).reshape(shape), 2, 0)
         score = jnp.einsum("rmhe,rnhe->rhmn", query, key) / jnp.sqrt(jnp.float32(shape[-1]))
+        if distance is not None:
+            slope = self.param("slope", _slopes, (self.num_heads,))
+            score -= slope[:, None, None] * distance[:, None]
         weight = nn.softmax(jnp.where(present[:, None, None], score, -1e9), axis=-1)
         mixed = jnp.einsum("rhmn,rnhe->rmhe", weight, value).reshape(-1, size)
         flat += _dense(size, 1.0, use_bias=False)(mixed)
@@ -76,11 +131,15 @@ class Attention(nn.Module):
         del reset
         context, rows = self._split(inputs.reshape(-1, inputs.shape[-1]))
         present = rows[..., self.entities.present] > 0
+        distance = None
+        if self.entities.places:
+            distance, told = distances(rows, present, self.entities.places)
+            rows = jnp.concatenate([rows, told], axis=-1)
         known = _dense(self.size)(context)
         x = _dense(self.size)(rows.reshape(-1, rows.shape[-1])).reshape(*rows.shape[:2], self.size)
         x = nn.relu(x + known[:, None])
         for _ in range(self.num_layers):
-            x = AttentionLayer(self.size, self.num_heads)(x, present)
+            x = AttentionLayer(self.size, self.num_heads)(x, present, distance)
         x = _norm(x.reshape(-1, self.size)).reshape(x.shape)
         query = nn.relu(_dense(self.size)(jnp.concatenate([known, self._glimpse(x, present)], axis=1)))
         out = self._point(query, x) if self.pointer else _dense(self.head_size, self.head_gain)(query)

@@ -75,7 +75,7 @@ def parse(config_class: type[Config], argv: Sequence[str], *, prog: str, descrip
     Raises:
         UserError: an unknown key, a wrong type, a value out of range, a missing or malformed file.
     """
-    given = _file(_value_of(argv, "config"))
+    given = _file(value_of(argv, "config"))
     env_defaults = _env_defaults(given, argv)
     parser = _parser(config_class, env_defaults, prog, description)
     _check_names(parser, argv, given)
@@ -116,6 +116,21 @@ class _Parser(argparse.ArgumentParser):
 def plain_parser(prog: str, description: str) -> argparse.ArgumentParser:
     """A parser without a configuration, for the smaller commands; a mistake is a UserError."""
     return _Parser(prog=prog, description=description, allow_abbrev=False)
+
+
+def split_env(argv: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+    """The words of a command line without `--env.key value` and `--env.key=value`, and these as a dict."""
+    words, env, rest = [], {}, iter(argv)
+    for word in rest:
+        key, given, value = word.removeprefix("--env.").partition("=")
+        if not word.startswith("--env."):
+            words.append(word)
+            continue
+        text = value if given else next(rest, None)
+        if text is None:
+            raise UserError(f"--env.{key} has no value; give one, for example --env.{key} 10")
+        env[key] = jsonargparse.get_loader("yaml")(text)
+    return words, env
 
 
 def positive(text: str) -> int:
@@ -189,13 +204,13 @@ def _env_help(name: str) -> str:
 def _env_defaults(given: dict[str, Any], argv: Sequence[str]) -> dict[str, Any]:
     """The parameters of the environment that the file and the command line name, with their defaults."""
     asked = {key.removeprefix("env."): value for key, value in given.items() if key.startswith("env.")}
-    name = _value_of(argv, "env.name") or asked.get("name", "truck_drone")
+    name = value_of(argv, "env.name") or asked.get("name", "truck_drone")
     if not isinstance(name, str):
         raise UserError(f"env.name is {name!r}; it must be a registered name, or package.module:Class")
     with _users_code(name):
         own = inspect.signature(registry.resolve(name)).parameters.values()
         named = {p.name: p.default for p in own if p.kind is p.KEYWORD_ONLY or p.kind is p.POSITIONAL_OR_KEYWORD}
-        chosen = {key: _value_of(argv, f"env.{key}") or asked.get(key, default) for key, default in named.items()}
+        chosen = {key: value_of(argv, f"env.{key}") or asked.get(key, default) for key, default in named.items()}
         kind = {"scenario": chosen["scenario"]} if "scenario" in chosen else {}
         defaults = jaxvrp.make(name, **kind).parameters
     return {"name": name, **kind, **defaults}
@@ -215,7 +230,7 @@ def _options(argv: Sequence[str]) -> Iterator[str]:
     return (word[2:].partition("=")[0] for word in argv if word.startswith("--"))
 
 
-def _value_of(argv: Sequence[str], name: str) -> str | None:
+def value_of(argv: Sequence[str], name: str) -> str | None:
     """The value of an option on the command line, before anything is parsed."""
     for i, word in enumerate(argv):
         if word.startswith(f"--{name}="):

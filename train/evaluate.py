@@ -1,6 +1,7 @@
 """Evaluation: whole episodes on fixed instances, deterministic by default.
 
-python -m train.evaluate --run DIR [--sampled] [--episodes N] [--checkpoint best] [--render out.gif]
+python -m train.evaluate --run DIR [--sampled] [--best_of K] [--episodes N] [--checkpoint best] [--render out.gif]
+python -m train.evaluate --run DIR --env.num_nodes 40    # another size, where the network (attention) allows it
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import pathlib
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +20,7 @@ from flax import struct
 
 from jaxvrp import Environment, TimeStep
 from jaxvrp.actor import Actor, Carry
+from jaxvrp.environment import select
 from train import logger, policy
 from train.actor_critic import Actors, ByRole
 from train.rollout import sample_actions
@@ -130,10 +133,19 @@ class Evaluator:
         """The fixed instances, leading axis `[num_episodes]`."""
         return jax.vmap(self.env.generate)(jax.random.split(jax.random.key(self.seed), self.num_episodes))
 
-    def play(self, actor: Actor) -> dict[str, jax.Array]:
-        """Mean figures of an actor; pure, to be jitted by the caller."""
+    def play(self, actor: Actor, best_of: int = 1) -> dict[str, jax.Array]:
+        """Mean figures of an actor, of its best of several tries on each instance; pure, to be jitted by the caller."""
         key = jax.random.fold_in(jax.random.key(self.seed), self.num_episodes)
-        return means(play_episodes(self.env, actor, self.instances(), key))
+        instances = self.instances()
+        best = play_episodes(self.env, actor, instances, key)
+
+        def retry(best: dict[str, jax.Array], key: jax.Array) -> tuple[dict[str, jax.Array], None]:
+            again = play_episodes(self.env, actor, instances, key)
+            return select(again["return"] > best["return"], again, best), None
+
+        if best_of > 1:
+            best, _ = jax.lax.scan(retry, best, jax.random.split(key, best_of - 1))
+        return means(best)
 
     def baselines(self) -> dict[str, Figures]:
         """Figures of the environment's baselines, by name."""
@@ -152,32 +164,72 @@ def to_host(figures: dict[str, jax.Array]) -> Figures:
     return {name: np.asarray(value).tolist() for name, value in jax.device_get(figures).items()}
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """The command line: figures of a trained run beside the baselines, and a picture of an episode."""
-    from train import checkpoint, cli, loop  # they build on this module
+@dataclasses.dataclass(frozen=True)
+class Trained:
+    """A trained run.
 
-    args = _arguments(cli, argv)
-    folder = pathlib.Path(args.run)
+    Attributes:
+        learner: as `train.loop.Learner`, on one device, with the environment to play.
+        params: of its actors.
+        update: of the checkpoint.
+    """
+
+    learner: Any
+    params: Any
+    update: int
+
+
+def load_run(folder: pathlib.Path, checkpoint: str = "latest", env: dict[str, Any] | None = None) -> Trained:
+    """Read a run, to play its environment with some parameters changed (`env`), such as another size.
+
+    Raises:
+        UserError: no run there, no such checkpoint or parameter, or networks that are tied to the old size.
+    """
+    from train import checkpoint as checkpoints  # they build on this module
+    from train import cli, loop
+
     config, algorithm = loop.read_run(folder)
+    # One device is enough, and may be all there is; the checkpoint does not depend on how many wrote it.
+    config = dataclasses.replace(config, num_devices=1)
+    changed = cli.checked(type(config), {**vars(config), "env": {**config.env, **(env or {})}})
+    make_train = importlib.import_module(f"train.{algorithm}").make_train
     try:
-        # One device is enough, and may be all there is; the checkpoint does not depend on how many wrote it.
-        config = dataclasses.replace(config, num_devices=1)
-        learner = importlib.import_module(f"train.{algorithm}").make_train(config)
-        _check_render(learner.env, args.render)
+        learner, player = make_train(config), make_train(changed)
     except (ValueError, TypeError) as error:
         raise cli.UserError(str(error)) from None
-    with checkpoint.Checkpoints(folder / "checkpoints", read_only=True) as checkpoints:
-        like = learner.init(jax.random.key(config.seed))
-        params = learner.actor_params(checkpoints.load(like, getattr(checkpoints, args.checkpoint)))
-        update = getattr(checkpoints, args.checkpoint)
+    with checkpoints.Checkpoints(folder / "checkpoints", read_only=True) as saved:
+        update = getattr(saved, checkpoint)
+        params = learner.actor_params(saved.load(learner.init(jax.random.key(config.seed)), update))
+    wanted = player.actor_params(jax.eval_shape(player.init, jax.random.key(0)))
+    if jax.tree.map(jnp.shape, params) != jax.tree.map(jnp.shape, wanted):
+        raise cli.UserError(
+            f"the networks of {folder} ({config.network}) are tied to the sizes that they were trained with; "
+            "leave out the --env options, or train with --network attention"
+        )
+    return Trained(player, params, update)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line: figures of a trained run beside the baselines, and a picture of an episode."""
+    from train import cli, loop  # they build on this module
+
+    args, env = _arguments(cli, argv)
+    run = load_run(pathlib.Path(args.run), args.checkpoint, env)
+    learner = run.learner
+    try:
+        _check_render(learner.env, args.render)
+    except ValueError as error:
+        raise cli.UserError(str(error)) from None
+    config = learner.config
     evaluator = Evaluator(learner.env, args.episodes or config.eval_episodes, args.seed or config.eval_seed)
-    deterministic = not args.sampled
-    figures = to_host(loop.evaluation(learner, evaluator, deterministic=deterministic)(params))
-    kind = "deterministic" if deterministic else "sampled"
-    print(f"{evaluator.num_episodes} fixed instances, whole episodes, {kind} policy of update {update}\n")
+    how = {"deterministic": not (args.sampled or args.best_of > 1)}
+    figures = to_host(loop.evaluation(learner, evaluator, **how, best_of=args.best_of)(run.params))
+    kind = "deterministic" if how["deterministic"] else "sampled"
+    kind += f", best of {args.best_of}," if args.best_of > 1 else ""
+    print(f"{evaluator.num_episodes} fixed instances, whole episodes, {kind} policy of update {run.update}\n")
     print(logger.figures_table({"policy": figures, **evaluator.baselines()}))
     if args.render:
-        loop.render(learner, params, evaluator, [pathlib.Path(args.render)], deterministic=deterministic)
+        loop.render(learner, run.params, evaluator, [pathlib.Path(args.render)], **how)
         print(f"\ndrew {args.render}")
 
 
@@ -193,17 +245,21 @@ def _check_render(env: Environment, path: str | None) -> None:
         raise ValueError(f"--render {path}: there is no folder {pathlib.Path(path).parent}; make it first")
 
 
-def _arguments(cli: Any, argv: Sequence[str] | None) -> Any:
+def _arguments(cli: Any, argv: Sequence[str] | None) -> tuple[Any, dict[str, Any]]:
+    """The options, and the parameters of the environment among them (`--env.key value`)."""
     parser = cli.plain_parser("train.evaluate", "Evaluate a trained run on fixed instances.")
     parser.add_argument("--run", type=str, required=True, help="run folder")
     parser.add_argument("--sampled", action="store_true", help="sample actions instead of taking the most probable")
+    parser.add_argument("--best_of", type=cli.positive, default=1, help="sample so many episodes, keep the best")
     parser.add_argument("--episodes", type=cli.positive, help="how many instances (default: the run's eval_episodes)")
     parser.add_argument(
         "--seed", type=cli.positive, help="where the instances come from (default: the run's eval_seed)"
     )
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
     parser.add_argument("--render", type=str, help="draw one episode: a .gif moves, a .png sums up")
-    return parser.parse_args(argv)
+    parser.add_argument("--env.KEY", metavar="VALUE", help="another value of a parameter of the environment")
+    words, env = cli.split_env(sys.argv[1:] if argv is None else argv)
+    return parser.parse_args(words), env
 
 
 if __name__ == "__main__":

@@ -21,6 +21,9 @@ COLUMNS = {
     "completion_rate": "completion",
     "success_rate": "success",
     "on_time_rate": "on time",
+    "served_share": "served",
+    "total_distance": "distance",
+    "vehicles_used": "vehicles",
     "battery_used": "battery used",
     "length": "steps",
     "crashed_drones": "crashed",
@@ -76,7 +79,7 @@ def _truncate(path: pathlib.Path, after: int) -> None:
 
 
 class Progress:
-    """A progress bar over environment steps: return, completion, speed, time left."""
+    """A progress bar over environment steps: return, completion or share served, speed, time left."""
 
     def __init__(self, total_steps: int, done_steps: int, enabled: bool):
         self._bar = tqdm(
@@ -92,7 +95,7 @@ class Progress:
 
     def advance(self, steps: int, record: Record) -> None:
         """Show a record."""
-        names = {"return": "episode/return", "completion": "env/completion_rate"}
+        names = {"return": "episode/return", "completion": "env/completion_rate", "served": "env/served_share"}
         shown = {short: record.get(name) for short, name in names.items()}
         text = ", ".join(f"{k} {np.mean(v):.2f}" for k, v in shown.items() if v is not None)
         self._bar.set_postfix_str(text, refresh=False)

@@ -242,11 +242,13 @@ def _writer(folder: pathlib.Path, update: int) -> MetricsWriter:
         raise UserError(f"cannot write {error.filename or folder}: {error.strerror}; free it, and --resume") from None
 
 
-def evaluation(learner: Learner, evaluator: Evaluator, *, deterministic: bool = True) -> Callable[[Any], Figures]:
+def evaluation(
+    learner: Learner, evaluator: Evaluator, *, deterministic: bool = True, best_of: int = 1
+) -> Callable[[Any], Figures]:
     """A jitted function from `actor_params` to figures; over all seeds if there are several."""
 
     def play(params: Any) -> dict[str, jax.Array]:
-        return evaluator.play(learner.actor(params, deterministic=deterministic))
+        return evaluator.play(learner.actor(params, deterministic=deterministic), best_of)
 
     return jax.jit(jax.vmap(play) if learner.config.num_seeds > 1 else play)
 

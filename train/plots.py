@@ -14,6 +14,7 @@ PANELS = {
         ("eval/completion_rate", "completion"),
         ("eval/success_rate", "success"),
         ("eval/on_time_rate", "on time"),
+        ("eval/served_share", "requests served"),
     ),
     "entropy": None,
 }

@@ -108,6 +108,7 @@ class Darp(Environment):
             present=size,
             context_actions=1,
             entity_actions=2,
+            places=((0, 5, 6), (size, size + 5, size + 6)),
         )
 
     @property
