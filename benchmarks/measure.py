@@ -21,7 +21,7 @@ import numpy as np
 
 from train.cli import UserError
 
-Size = tuple[int, int, int]
+Size = tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,11 +126,18 @@ def rates(spread: Spread) -> tuple[str, str]:
 
 
 def sizes_option(text: str) -> Size:
-    """`"2,3,5"` as (drones, customers, nodes); an argument type."""
+    """`"2,3,5"` as a tuple of numbers above 0; an argument type."""
     parts = text.split(",")
-    if len(parts) != 3 or not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise argparse.ArgumentTypeError(f"'{text}' is not drones,customers,nodes, for example 2,3,5")
-    return int(parts[0]), int(parts[1]), int(parts[2])
+    if not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise argparse.ArgumentTypeError(f"'{text}' is no list of whole numbers above 0, for example 2,3,5")
+    return tuple(map(int, parts))
+
+
+def check_sizes(sizes: Iterable[Size], labels: str) -> None:
+    """Raise a UserError unless every size has a number for each of the labels (`"drones,customers,nodes"`)."""
+    for size in sizes:
+        if len(size) != len(labels.split(",")):
+            raise UserError(f"--sizes: '{','.join(map(str, size))}' is not {labels}")
 
 
 def seconds_option(text: str) -> float:

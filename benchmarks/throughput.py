@@ -1,6 +1,7 @@
 """Environment steps per second of masked random play, against a plain NumPy reference.
 
 python -m benchmarks.throughput
+python -m benchmarks.throughput --env darp
 python -m benchmarks.throughput --sizes 2,3,5 --batches 4096 --out result.json
 """
 
@@ -18,15 +19,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from flax import struct
 from jax.sharding import PartitionSpec as P
 from tqdm import tqdm
 
-import jaxvrp
 from benchmarks import measure
 from benchmarks.measure import Size, Spread
-from benchmarks.numpy_truck_drone import NumpyTruckDrone
+from benchmarks.subjects import SUBJECTS
 from jaxvrp import TimeStep, VecEnv
 from jaxvrp.actor import RandomActor
 from train import cli
@@ -35,17 +34,16 @@ from train.sharding import DATA, batch_specs, device_key, make_mesh, shard
 
 Record = dict[str, Any]
 
-SIZES: tuple[Size, ...] = ((2, 3, 5), (4, 20, 10), (8, 50, 16))
 BATCHES = (1, 64, 1024, 4096, 16384)
-TARGET_SIZE, TARGET_BATCH, TARGET_RATIO = (2, 3, 5), 4096, 250
 NUMPY_STEPS = 500
 """Steps of the reference between two looks at the clock."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One row: (drones, customers, nodes), environments, scanned steps per call, and how long to measure."""
+    """One row: environment, its size, how many of them, scanned steps per call, and how long to measure."""
 
+    env: str
     size: Size
     batch: int
     steps: int
@@ -70,8 +68,7 @@ class JaxPlayer:
     """
 
     def __init__(self, case: Case):
-        drones, customers, nodes = case.size
-        env = jaxvrp.make("truck_drone", num_drones=drones, num_customers=customers, num_route_nodes=nodes)
+        env = SUBJECTS[case.env].make(case.size)
         self.devices = len(jax.devices()) if case.batch % len(jax.devices()) == 0 else 1
         self.steps, self.actor = case.steps, RandomActor(env)
         self.vec_env = VecEnv(env, case.batch // self.devices)
@@ -106,7 +103,8 @@ class JaxPlayer:
         state, timestep = carry
         action, _ = self.actor.act(key, (), state.env, timestep)
         state, timestep = self.vec_env.step(state, action, refresh=False)
-        totals = {"reward": timestep.reward["truck"].sum(), "done": timestep.done.sum(dtype=jnp.float32)}
+        reward = next(iter(timestep.reward.values())).sum()
+        totals = {"reward": reward, "done": timestep.done.sum(dtype=jnp.float32)}
         return (state, _seen(timestep)), totals
 
 
@@ -120,27 +118,15 @@ class NumpyPlayer:
     """The reference, one environment in this process, at the same work per step."""
 
     def __init__(self, case: Case):
-        self.env, self._rng = NumpyTruckDrone(*case.size), np.random.default_rng(0)
-        self.env.reset(self._rng)
+        self.reference = SUBJECTS[case.env].reference(case.size)
         self._totals = {"reward": 0.0, "done": 0}
 
     def play(self) -> None:
         """`NUMPY_STEPS` steps."""
         for _ in range(NUMPY_STEPS):
-            self._step()
-
-    def _step(self) -> None:
-        mask = self.env.action_mask()
-        reward, done = self.env.step(self._choose(mask["truck"])[0], self._choose(mask["drone"]))
-        if done:
-            self.env.reset(self._rng)
-        self.env.observation(), self.env.global_observation(), self.env.action_mask()
-        self._totals["reward"] += reward
-        self._totals["done"] += done
-
-    def _choose(self, mask: np.ndarray) -> np.ndarray:
-        """Uniform over the legal actions, `i64[agents]`; of several ways the fastest here."""
-        return np.argmax(mask * self._rng.random(mask.shape), axis=1)
+            reward, done = self.reference.step()
+            self._totals["reward"] += reward
+            self._totals["done"] += done
 
 
 def measure_case(case: Case) -> Record:
@@ -191,9 +177,17 @@ def measure_apart(case: Case, devices: int | None = None) -> Record:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def table(records: Sequence[Record]) -> str:
+def table(records: Sequence[Record], labels: str) -> str:
     """The aligned table, one row per case."""
-    head = ["(drones, customers, nodes)", "batch", "JAX steps/s", "min - max", "NumPy steps/s", "min - max", "ratio"]
+    head = [
+        f"({labels.replace(',', ', ')})",
+        "batch",
+        "JAX steps/s",
+        "min - max",
+        "NumPy steps/s",
+        "min - max",
+        "ratio",
+    ]
     rows = [[*head, "compile s", "peak memory"], *map(_row, records)]
     failed = [f"failed: {tuple(r['size'])}, batch {r['batch']}: {r['error']}" for r in records if "error" in r]
     return "\n".join([aligned(rows), *failed])
@@ -210,14 +204,17 @@ def _row(record: Record) -> list[str]:
     return [*name, *speeds, f"{record['ratio']:.3g}x", f"{record['compile_seconds']:.1f}", memory]
 
 
-def target(records: Sequence[Record]) -> str:
+def target(records: Sequence[Record], env: str) -> str:
     """The line that says whether the target is met."""
-    text = f"target: >= {TARGET_RATIO}x at {TARGET_SIZE}, batch {TARGET_BATCH}: "
-    wanted = [r for r in records if tuple(r["size"]) == TARGET_SIZE and r["batch"] == TARGET_BATCH and "error" not in r]
+    if SUBJECTS[env].target is None:
+        return "target: none was set for this environment"
+    size, batch, least = SUBJECTS[env].target
+    text = f"target: >= {least}x at {size}, batch {batch}: "
+    wanted = [r for r in records if tuple(r["size"]) == size and r["batch"] == batch and "error" not in r]
     if not wanted:
         return text + "not measured"
     reached = ratio(wanted[0]["steps_per_second"])
-    return text + f"{reached:.0f}x {'PASS' if reached >= TARGET_RATIO else 'FAIL'}"
+    return text + f"{reached:.0f}x {'PASS' if reached >= least else 'FAIL'}"
 
 
 def protocol(args: argparse.Namespace, records: Sequence[Record]) -> dict[str, str]:
@@ -245,7 +242,11 @@ def main(argv: Sequence[str] | None = None, run: Callable[[Case, int | None], Re
     if args.case:
         print(json.dumps(measure_case(Case(**json.loads(args.case)))))
         return
-    cases = [Case(s, batch, args.steps, args.repeats, args.seconds) for s in args.sizes for batch in args.batches]
+    subject = SUBJECTS[args.env]
+    sizes = args.sizes or subject.sizes
+    measure.check_sizes(sizes, subject.labels)
+    how_long = (args.steps, args.repeats, args.seconds)
+    cases = [Case(args.env, size, batch, *how_long) for size in sizes for batch in args.batches]
     records = []
     with tqdm(cases, unit="case", file=sys.stderr, dynamic_ncols=True) as bar:
         for case in bar:
@@ -254,18 +255,19 @@ def main(argv: Sequence[str] | None = None, run: Callable[[Case, int | None], Re
     device = next((record["device"] for record in records if "error" not in record), "unknown")
     header = measure.machine(["python", "-m", "benchmarks.throughput", *argv], device)
     how = protocol(args, records)
-    print(f"{measure.described(header, how)}\n\n{table(records)}\n\n{target(records)}")
+    verdict = target(records, args.env)
+    print(f"{measure.described(header, how)}\n\n{table(records, subject.labels)}\n\n{verdict}")
     if args.out:
-        verdict = {"machine": header, "protocol": how, "target": target(records), "cases": records}
+        verdict = {"machine": header, "protocol": how, "target": verdict, "cases": records}
         measure.write_json(args.out, verdict)
         print(f"wrote {args.out}")
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = cli.plain_parser("benchmarks.throughput", "Environment steps per second against a NumPy reference.")
-    parser.add_argument(
-        "--sizes", type=measure.sizes_option, nargs="+", default=SIZES, help="drones,customers,nodes (default: three)"
-    )
+    parser.add_argument("--env", choices=tuple(SUBJECTS), default="truck_drone", help="default: truck_drone")
+    sizes = " or ".join(f"{subject.labels} ({name})" for name, subject in SUBJECTS.items())
+    parser.add_argument("--sizes", type=measure.sizes_option, nargs="+", help=f"{sizes} (default: three of them)")
     parser.add_argument("--batches", type=cli.positive, nargs="+", default=BATCHES, help="environments in parallel")
     parser.add_argument("--repeats", type=cli.positive, default=5, help="repeats of each case (default: 5)")
     parser.add_argument(

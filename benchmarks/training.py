@@ -139,6 +139,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """The command line."""
     argv = sys.argv[1:] if argv is None else list(argv)
     args, overrides = _parser().parse_known_args(argv)
+    measure.check_sizes(args.sizes, "drones,customers,nodes")
     configs = [_config(overrides, network, size) for size in args.sizes for network in args.networks]
     records = []
     with tqdm(configs, unit="row", file=sys.stderr, dynamic_ncols=True) as bar:

@@ -60,10 +60,16 @@ def test_peak_memory_is_plausible():
     assert peak is None or peak > 2**20
 
 
-@pytest.mark.parametrize("text", ["", "2,3", "2,3,5,7", "2,0,5", "2,-3,5", "a,b,c"])
+@pytest.mark.parametrize("text", ["", "2,", "2,0,5", "2,-3,5", "a,b,c"])
 def test_bad_sizes(text):
-    with pytest.raises(argparse.ArgumentTypeError, match="drones,customers,nodes"):
+    with pytest.raises(argparse.ArgumentTypeError, match=f"'{text}' is no list of whole numbers above 0"):
         measure.sizes_option(text)
+
+
+@pytest.mark.parametrize("size", [(2, 3), (2, 3, 5, 7)])
+def test_sizes_of_another_environment(size):
+    with pytest.raises(UserError, match=f"'{','.join(map(str, size))}' is not drones,customers,nodes"):
+        measure.check_sizes([(2, 3, 5), size], "drones,customers,nodes")
 
 
 def test_good_sizes():

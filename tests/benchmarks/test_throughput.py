@@ -1,5 +1,7 @@
 """The throughput benchmark in small: what it plays, what it writes, what it says. No figure is judged."""
 
+import dataclasses
+import functools
 import json
 import pathlib
 
@@ -8,10 +10,11 @@ import numpy as np
 import pytest
 
 from benchmarks import throughput
+from benchmarks.subjects import choose
 from benchmarks.throughput import Case, JaxPlayer, NumpyPlayer
 from train.cli import UserError
 
-CASE = Case(size=(1, 1, 1), batch=2, steps=256, repeats=3, seconds=0.001)
+CASE = Case(env="truck_drone", size=(1, 1, 1), batch=2, steps=256, repeats=3, seconds=0.001)
 
 
 @pytest.fixture(scope="module")
@@ -65,24 +68,37 @@ def test_the_reference_begins_anew():
     player = NumpyPlayer(CASE)
     player.play()
     assert player._totals["done"] >= 2
-    assert not player.env.is_terminal()
+    assert not player.reference.env.is_terminal()
+
+
+def test_every_environment_is_measured():
+    record = throughput.measure_case(dataclasses.replace(CASE, env="darp", size=(2, 1)))
+    assert record["ratio"] > 0
+    assert throughput.table([record], "nodes,vehicles").startswith("(nodes, vehicles)")
+    assert throughput.target([record], "darp") == "target: none was set for this environment"
 
 
 def test_numpy_chooses_uniformly_among_the_legal():
-    player = NumpyPlayer(CASE)
     mask = np.array([[1, 0, 1, 0, 0], [1, 0, 0, 0, 0]], bool)
-    chosen = np.array([player._choose(mask) for _ in range(2000)])
+    chosen = np.array([choose(np.random.default_rng(seed), mask) for seed in range(2000)])
     assert set(chosen[:, 0]) == {0, 2}
     assert abs(np.mean(chosen[:, 0] == 0) - 0.5) < 0.05
     assert (chosen[:, 1] == 0).all()
 
 
 def test_target_line():
+    said = functools.partial(throughput.target, env="truck_drone")
     line = "target: >= 250x at (2, 3, 5), batch 4096: "
-    assert throughput.target([measured(jax=(300.0,), numpy=(1.0,))]) == line + "300x PASS"
-    assert throughput.target([measured(batch=64), measured(jax=(249.0,), numpy=(1.0,))]) == line + "249x FAIL"
-    assert throughput.target([measured(batch=64), measured(size=(4, 20, 10))]) == line + "not measured"
-    assert throughput.target([{"size": [2, 3, 5], "batch": 4096, "error": "killed"}]) == line + "not measured"
+    assert said([measured(jax=(300.0,), numpy=(1.0,))]) == line + "300x PASS"
+    assert (
+        throughput.target([measured(batch=64), measured(jax=(249.0,), numpy=(1.0,))], "truck_drone")
+        == line + "249x FAIL"
+    )
+    assert said([measured(batch=64), measured(size=(4, 20, 10))]) == line + "not measured"
+    assert (
+        throughput.target([{"size": [2, 3, 5], "batch": 4096, "error": "killed"}], "truck_drone")
+        == line + "not measured"
+    )
 
 
 def test_command_line_end_to_end(record, tmp_path, capsys):
@@ -95,10 +111,12 @@ def test_command_line_end_to_end(record, tmp_path, capsys):
         return {**record, "size": list(case.size), "batch": case.batch}
 
     throughput.main(["--sizes", "2,3,5", "--batches", "1", "64", "4096", "--repeats", "2", "--out", str(out)], run)
-    assert [case for case, _ in asked] == [Case((2, 3, 5), batch, 128, 2, 1.0) for batch in (1, 64, 4096)]
+    assert [case for case, _ in asked] == [
+        Case("truck_drone", (2, 3, 5), batch, 128, 2, 1.0) for batch in (1, 64, 4096)
+    ]
     printed = capsys.readouterr().out
     assert "failed: (2, 3, 5), batch 64: exit status -9: it said nothing" in printed
-    assert throughput.target([{**record, "size": [2, 3, 5], "batch": 4096}]) in printed
+    assert throughput.target([{**record, "size": [2, 3, 5], "batch": 4096}], "truck_drone") in printed
     content = json.loads(out.read_text())
     assert set(content) == {"machine", "protocol", "target", "cases"}
     assert len(content["cases"]) == 3
@@ -108,25 +126,27 @@ def test_command_line_end_to_end(record, tmp_path, capsys):
 
 
 def test_table_is_aligned(record):
-    lines = throughput.table([record, measured(batch=16384), measured(size=(8, 50, 16))]).splitlines()
+    lines = throughput.table(
+        [record, measured(batch=16384), measured(size=(8, 50, 16))], "drones,customers,nodes"
+    ).splitlines()
     assert len(lines) == 5
     assert len({len(line) for line in lines}) == 1
 
 
 def test_a_process_of_its_own(monkeypatch):
     monkeypatch.chdir(pathlib.Path(__file__).parents[2])
-    record = throughput.measure_apart(Case((1, 1, 1), 3, 2, 1, 0.001), devices=2)
+    record = throughput.measure_apart(Case("truck_drone", (1, 1, 1), 3, 2, 1, 0.001), devices=2)
     assert record["device"].startswith("2 x ")
     assert record["devices_used"] == 1  # 3 environments cannot be shared by 2
     assert record["size"] == [1, 1, 1]
-    broken = throughput.measure_apart(Case((1, 1, 0), 1, 2, 1, 0.001))
+    broken = throughput.measure_apart(Case("truck_drone", (1, 1, 0), 1, 2, 1, 0.001))
     assert broken["error"].startswith("exit status 1: ValueError: ")
 
 
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["--sizes", "2,3"], "'2,3' is not drones,customers,nodes, for example 2,3,5"),
+        (["--sizes", "2,3"], "--sizes: '2,3' is not drones,customers,nodes"),
         (["--batches", "0"], "'0' is no whole number above 0"),
         (["--seconds", "nan"], "'nan' is no number of seconds above 0"),
         (["--out", "no/such/folder/a.json"], "cannot write 'no/such/folder/a.json'"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -127,6 +129,13 @@ class Darp(Environment):
             "earliest deadline": EarliestDeadlineActor,
             **super().baselines,
         }
+
+    @property
+    def renderer(self) -> Callable[[State, str | os.PathLike], None]:
+        """Routes, loads and windows of an episode."""
+        from jaxvrp.envs.darp.render import render_episode
+
+        return functools.partial(render_episode, self)
 
     @property
     def max_episode_steps(self) -> int:

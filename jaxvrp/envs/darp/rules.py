@@ -218,8 +218,21 @@ def _keeps_everybody(state: State) -> jax.Array:
 
 def _keeps_with_limits(state: State) -> jax.Array:
     """`bool[N+1]`: for each passenger, the sequence so far, the node and that drop-off have a schedule."""
-    possible = schedule.feasible_straight(state.instance, state.route, state.route_length, SLACK)
-    return (~_on_board_after(state) | possible).all(axis=1)
+    nodes = jnp.arange(state.visited.shape[0], dtype=jnp.int32)
+    is_pickup = nodes % 2 == 1
+
+    def possible(then: jax.Array) -> jax.Array:
+        return schedule.feasible_then(state.instance, state.route, state.route_length, then, SLACK)
+
+    def one_more(loop: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        kept, left = loop
+        passenger = _first(left)
+        brought = possible(jnp.broadcast_to(passenger, nodes.shape)) | (nodes == passenger)
+        return kept & brought, left & (nodes != passenger)
+
+    # Passenger by passenger: those on board are few, and all requests at once would be too much for large instances.
+    own = possible(jnp.where(is_pickup, nodes + 1, 0)) | ~is_pickup
+    return jax.lax.while_loop(lambda loop: loop[1].any(), one_more, (own, on_board(state)))[0]
 
 
 def stranded(state: State) -> jax.Array:

@@ -17,7 +17,7 @@ from jaxvrp.envs.darp.instance import Instance, travel_time
 
 
 @struct.dataclass
-class _Sequence:
+class Sequence:
     """Nodes in order, depot first; `[P]` positions, those behind the end are void.
 
     Attributes:
@@ -44,26 +44,22 @@ def feasible_next(instance: Instance, route: jax.Array, length: jax.Array, slack
         slack: added to every upper bound.
     """
     nodes = jnp.arange(instance.num_nodes + 1, dtype=jnp.int32)
-    base = _Route(instance, route, length)
+    base = Route(instance, route, length)
     duration = instance.max_route_duration
-    return jax.vmap(lambda node: _has_schedule(instance, base.extended(node, nodes[0]), duration, slack))(nodes)
+    return jax.vmap(lambda node: has_schedule(instance, base.extended(node, nodes[0]), duration, slack))(nodes)
 
 
-def feasible_straight(instance: Instance, route: jax.Array, length: jax.Array, slack: float) -> jax.Array:
-    """`bool[N+1, N/2]`: the same for the sequence so far, a node, and then a drop-off, without the leg home.
+def feasible_then(instance: Instance, route: jax.Array, length: jax.Array, then: jax.Array, slack: float) -> jax.Array:
+    """`bool[N+1]`: the same for the sequence so far, a node, and then `then[node]` (`i32[N+1]`), without the leg home.
 
     The route duration ends at the depot, so it does not count here.
     """
     nodes = jnp.arange(instance.num_nodes + 1, dtype=jnp.int32)
-    base = _Route(instance, route, length)
-
-    def one(node: jax.Array, drop_off: jax.Array) -> jax.Array:
-        return _has_schedule(instance, base.extended(node, drop_off), jnp.inf, slack)
-
-    return jax.vmap(lambda node: jax.vmap(lambda last: one(node, last))(nodes[2::2]))(nodes)
+    base = Route(instance, route, length)
+    return jax.vmap(lambda node, last: has_schedule(instance, base.extended(node, last), jnp.inf, slack))(nodes, then)
 
 
-class _Route:
+class Route:
     """The sequence so far, to be extended by two nodes; what does not depend on these is computed once."""
 
     def __init__(self, instance: Instance, route: jax.Array, length: jax.Array):
@@ -84,7 +80,7 @@ class _Route:
         gap = a - b
         return travel_time(self.instance, jnp.sqrt(gap[..., 0] ** 2 + gap[..., 1] ** 2))
 
-    def extended(self, node: jax.Array, last: jax.Array) -> _Sequence:
+    def extended(self, node: jax.Array, last: jax.Array) -> Sequence:
         """With `node` and then `last` (both `i32[]`) at its end."""
         instance, first, second = self.instance, self.length + 1, self.length + 2
         locs = instance.locs
@@ -99,7 +95,7 @@ class _Route:
         mate = jnp.where(pickup & (self.nodes + 1 == node), first, self.mate)
         mate = jnp.where(pickup & (self.nodes + 1 == last), second, mate)
         mate = jnp.where((self.at == first) & (node % 2 == 1) & (node + 1 == last), second, mate)
-        return _Sequence(
+        return Sequence(
             earliest=put(self.earliest, instance.earliest[node], instance.earliest[last], -jnp.inf),
             deadline=put(self.deadline, instance.deadline[node], instance.deadline[last], jnp.inf),
             service=service,
@@ -108,8 +104,15 @@ class _Route:
         )
 
 
-def _has_schedule(instance: Instance, sequence: _Sequence, duration: jax.Array | float, slack: float) -> jax.Array:
-    """`bool[]`; see the module's docstring. `duration` is the most from the first time to the last."""
+def has_schedule(instance: Instance, sequence: Sequence, duration: jax.Array | float, slack: float) -> jax.Array:
+    """Whether a sequence has a schedule, `bool[]`; see the module's docstring.
+
+    Args:
+        instance: of the ride time limit.
+        sequence: nodes in order.
+        duration: the most from the first time to the last, `f32[]`.
+        slack: added to every upper bound.
+    """
     at = jnp.arange(sequence.gap.shape[0], dtype=jnp.int32)
 
     def earliest_times(lower: jax.Array) -> jax.Array:

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxvrp import pictures
 from jaxvrp.envs.truck_drone import drawing
 from jaxvrp.envs.truck_drone import episode as episodes
 from jaxvrp.envs.truck_drone.episode import NOBODY, Episode
@@ -23,14 +24,14 @@ def write(episode: Episode, max_battery: float, path: Path) -> None:
     from PIL import Image
 
     scene = _Scene(episode, max_battery)
-    chosen = episodes.sample_frames(episode.length, MAX_FRAMES).tolist()
+    chosen = pictures.sample_frames(episode.length, MAX_FRAMES).tolist()
     # One palette for all frames: with one for each, colours flicker and the file is several times as large.
     palette = _palette(np.concatenate([scene.frame(chosen[at]) for at in (0, len(chosen) // 2, -1)]))
     frames = (Image.fromarray(scene.frame(index)) for index in chosen)
-    pictures = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
-    pause = int(np.clip(PLAY_MS / len(pictures), 100, 300))
-    durations = [pause] * (len(pictures) - 1) + [LAST_FRAME_MS]
-    pictures[0].save(path, "GIF", save_all=True, append_images=pictures[1:], duration=durations, loop=0)
+    images = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
+    pause = int(np.clip(PLAY_MS / len(images), 100, 300))
+    durations = [pause] * (len(images) - 1) + [LAST_FRAME_MS]
+    images[0].save(path, "GIF", save_all=True, append_images=images[1:], duration=durations, loop=0)
 
 
 def _palette(pixels: np.ndarray) -> Any:
@@ -39,7 +40,7 @@ def _palette(pixels: np.ndarray) -> Any:
     from PIL import Image
 
     meaning = (drawing.ON_TIME, drawing.LATE, drawing.CRASH, drawing.WAITING, *drawing.DRONE_COLOURS)
-    named = ("white", drawing.GROUND, drawing.FAINT, *meaning)
+    named = ("white", pictures.GROUND, drawing.FAINT, *meaning)
     exact = np.round([np.multiply(255, to_rgb(name)) for name in named]).astype(np.uint8)
     common = np.array(Image.fromarray(pixels).quantize(200, dither=Image.Dither.NONE).getpalette()).reshape(-1, 3)
     # Pillow looks colours up coarsely: beside an almost equal entry the exact one would not be found.
@@ -53,12 +54,12 @@ class _Scene:
     """The picture of any one state."""
 
     def __init__(self, episode: Episode, max_battery: float):
-        self.figure = drawing.new_figure(9.0, 5.75, 100)
+        self.figure = pictures.new_figure(9.0, 5.75, 100)
         plan = drawing.new_map(self.figure, episode, 0.1, 0.35, 5.05)
         count = episode.num_drones
         tall = min(0.42 * count, 2.1)
-        bars = drawing.new_axes(self.figure, 6.05, 5.1 - tall, 1.55, tall)
-        strip = drawing.new_axes(self.figure, 6.05, 0.85, 2.8, min(0.85 * count, 1.75))
+        bars = pictures.new_axes(self.figure, 6.05, 5.1 - tall, 1.55, tall)
+        strip = pictures.new_axes(self.figure, 6.05, 0.85, 2.8, min(0.85 * count, 1.75))
         self.layers = [
             _Headline(self.figure, episode),
             _Customers(plan, episode),
@@ -89,16 +90,16 @@ class _Headline:
 
     def __init__(self, figure: Any, episode: Episode):
         self.episode = episode
-        style = {"fontsize": 11, "family": "monospace", "va": "center", "color": drawing.INK}
+        style = {"fontsize": 11, "family": "monospace", "va": "center", "color": pictures.INK}
         self.text = figure.text(0.023, 0.955, "", **style)
         self.artists = [self.text]
         overdue = {"markeredgecolor": drawing.LATE, "markeredgewidth": 1.5}
         keys = [
             *drawing.map_keys(),
-            drawing.key(marker="o", color=drawing.WAITING, label="waiting (halo: time left)"),
-            drawing.key(marker="o", color=drawing.WAITING, **overdue, label="overdue"),
+            pictures.key(marker="o", color=drawing.WAITING, label="waiting (halo: time left)"),
+            pictures.key(marker="o", color=drawing.WAITING, **overdue, label="overdue"),
         ]
-        drawing.legend(figure, keys, loc="lower left", ncols=7, bbox_to_anchor=(0.018, 0.012))
+        pictures.legend(figure, keys, loc="lower left", ncols=7, bbox_to_anchor=(0.018, 0.012))
 
     def show(self, index: int) -> None:
         self.text.set_text(drawing.summary(self.episode, index))
@@ -114,18 +115,18 @@ class _Customers:
         position = episode.instance.customer_position
         self.halo = axes.scatter(*position.T, color="#CFE3F3", linewidth=0.7, edgecolor="#9CC3E0")
         self.core = axes.scatter(*position.T, s=self.size**2, linewidth=1.2)
-        numbers = [axes.text(*at, str(i), **drawing.centred(font - 0.5)) for i, at in enumerate(position)]
-        self.stamps = [axes.text(*at, "", **drawing.centred(font)) for at in self._places(axes, font)]
+        numbers = [axes.text(*at, str(i), **pictures.centred(font - 0.5)) for i, at in enumerate(position)]
+        self.stamps = [axes.text(*at, "", **pictures.centred(font)) for at in self._places(axes, font)]
         for customer, stamp in enumerate(self.stamps):
-            stamp.set_path_effects(drawing.outline())
-            stamp.set_color(drawing.text_colour(drawing.service_colour(episode, customer)))
+            stamp.set_path_effects(pictures.outline())
+            stamp.set_color(pictures.text_colour(drawing.service_colour(episode, customer)))
             stamp.set_text(f"@{episode.world.customers.arrival_step[-1, customer]}")
         self.artists = [self.halo, self.core, *numbers, *self.stamps]
 
     def _places(self, axes: Any, font: float) -> np.ndarray:
         position, unit = self.episode.instance.customer_position, drawing.per_point(axes, self.episode)
         digits = 1 + len(str(self.episode.world.step[-1]))
-        return episodes.place_labels(
+        return pictures.place_labels(
             position,
             np.broadcast_to(np.array([0.68 * font * digits, 1.1 * font]) * unit, position.shape),
             markers=np.concatenate([position, self.episode.instance.node_position]),
@@ -152,9 +153,9 @@ class _Truck:
 
     def __init__(self, axes: Any, episode: Episode):
         self.position = episode.world.truck.position
-        (self.trail,) = axes.plot([], [], color=drawing.INK, linewidth=1.8, alpha=0.3)
+        (self.trail,) = axes.plot([], [], color=pictures.INK, linewidth=1.8, alpha=0.3)
         shape = {"marker": drawing.truck_marker(), "markersize": 19, "markeredgecolor": "white"}
-        (self.body,) = axes.plot([], [], color=drawing.INK, **shape)
+        (self.body,) = axes.plot([], [], color=pictures.INK, **shape)
         self.artists = [self.trail, self.body]
 
     def show(self, index: int) -> None:
@@ -181,7 +182,7 @@ class _Fleet:
             lines.set_capstyle("butt")
             axes.add_collection(lines, autolim=False)
         self.bodies = axes.scatter(*np.zeros((2, len(colours))), marker="D", c=colours, linewidth=0.9)
-        self.numbers = [axes.text(0, 0, str(drone), weight="bold", **drawing.centred(7)) for drone in everyone]
+        self.numbers = [axes.text(0, 0, str(drone), weight="bold", **pictures.centred(7)) for drone in everyone]
         (self.crosses,) = axes.plot([], [], "X", color=drawing.CRASH, markersize=11, markeredgecolor="white")
         self.artists = [*self.trails, self.targets, self.bodies, *gauges, *self.numbers, self.crosses]
 
@@ -227,7 +228,7 @@ class _Batteries:
         self.drones, rows = episode.world.drones, range(episode.num_drones)
         axes.set(xlim=(0, max_battery), xticks=[])
         axes.spines["bottom"].set_visible(False)
-        axes.set_title("battery", fontsize=9.5, loc="left", color=drawing.INK, pad=4)
+        axes.set_title("battery", fontsize=9.5, loc="left", color=pictures.INK, pad=4)
         font = drawing.drone_rows(axes, episode)
         axes.barh(rows, max_battery, height=0.62, color=drawing.FAINT)
         self.bars = axes.barh(rows, 0.0, height=0.62, color=drawing.drone_colours(episode)).patches
@@ -240,7 +241,7 @@ class _Batteries:
             bar.set_width(drones.battery[drone])
             parcel = f" (parcel {drones.carrying[drone]})" if drones.carrying[drone] >= 0 else ""
             note.set_text(drawing.STATUS[int(drones.status[drone])] + parcel)
-            note.set_color(drawing.CRASH if drones.is_crashed[drone] else drawing.INK)
+            note.set_color(drawing.CRASH if drones.is_crashed[drone] else pictures.INK)
 
 
 class _Timeline:
@@ -260,7 +261,7 @@ class _Timeline:
                 axes.barh(drone, end - begin, left=begin, height=0.5, color=colour, alpha=alpha, linewidth=0)
         # A white sheet over the future moves to the right: the bars themselves need not be drawn again.
         self.future = axes.add_patch(Rectangle((0, -1), 2 * last, count + 2, color="white", linewidth=0))
-        (self.now,) = axes.plot([0, 0], [-0.5, count - 0.5], color=drawing.INK, linewidth=1)
+        (self.now,) = axes.plot([0, 0], [-0.5, count - 0.5], color=pictures.INK, linewidth=1)
         self.events = self._crosses(axes) + self._dots(axes, 10.0 if few else 6.5)
         numbers = self._numbers(axes, font - 1.5) if few else []
         self.events += numbers
@@ -281,7 +282,7 @@ class _Timeline:
         ]
 
     def _numbers(self, axes: Any, font: float) -> list[tuple[int, Any]]:
-        step, style = self.episode.world.step, drawing.centred(font)
+        step, style = self.episode.world.step, pictures.centred(font)
         return [(at, axes.text(step[at], server, str(i), **style)) for i, at, server in self._services()]
 
     def _services(self) -> list[tuple[int, int, int]]:

@@ -12,38 +12,19 @@ import numpy as np
 
 from jaxvrp.envs.truck_drone.episode import Episode
 from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, ONBOARD, RETURNING
+from jaxvrp.pictures import GROUND, INK, key, new_axes
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart; green, orange and red are kept for customers and
 # crashes, so drones have its other colours and darker relatives of them.
 DRONE_COLOURS = ("#0072B2", "#CC79A7", "#56B4E9", "#7A4A1E", "#8A7F00", "#332288", "#882255", "#7F8C9B")
 DRONE_LINES = ("-", "--", ":", "-.")
-ON_TIME, LATE, CRASH, WAITING, INK = "#009E73", "#E69F00", "#D32F2F", "#9AA0A8", "#222222"
-GROUND, FAINT = "#F5F7F9", "#E4E7EA"
+ON_TIME, LATE, CRASH, WAITING = "#009E73", "#E69F00", "#D32F2F", "#9AA0A8"
+FAINT = "#E4E7EA"
 SHADES = {ONBOARD: "#EEF0F2", FLYING: "#CFE2F3", RETURNING: "#E4DAF0", CRASHED: "#F5CFCF"}
 STATUS = {ONBOARD: "on board", FLYING: "flying", RETURNING: "returning", CRASHED: "crashed"}
 
 FEW_CUSTOMERS = 12
 """Up to so many, customers are labelled in full."""
-
-
-def new_figure(width: float, height: float, dpi: int) -> Any:
-    """A white figure of that size in inches, for the Agg renderer."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), dpi=dpi, facecolor="white")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def new_axes(figure: Any, left: float, bottom: float, width: float, height: float) -> Any:
-    """Axes at a place given in inches, with a line only below."""
-    across, up = figure.get_size_inches()
-    axes = figure.add_axes((left / across, bottom / up, width / across, height / up))
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.tick_params(labelsize=8, length=2, colors=INK)
-    axes.tick_params(axis="y", length=0)
-    return axes
 
 
 def new_map(figure: Any, episode: Episode, left: float, bottom: float, side: float) -> Any:
@@ -105,15 +86,6 @@ def service_colour(episode: Episode, customer: int) -> str:
     return LATE if episode.steps_late[customer] > 0 else ON_TIME
 
 
-def text_colour(colour: str) -> tuple[float, float, float]:
-    """A darker shade of a line colour: thin letters need more contrast than lines."""
-    from matplotlib.colors import to_rgb
-
-    red, green, blue = to_rgb(colour)
-    dark = min(1.0, 0.34 / (0.3 * red + 0.59 * green + 0.11 * blue + 1e-6))
-    return red * dark, green * dark, blue * dark
-
-
 def truck_marker() -> Any:
     """The side view of a truck."""
     from matplotlib.path import Path as Shape
@@ -121,25 +93,6 @@ def truck_marker() -> Any:
     cargo = Shape([(-1.3, -0.45), (0.35, -0.45), (0.35, 0.75), (-1.3, 0.75), (-1.3, -0.45)], closed=True)
     cab = Shape([(0.45, -0.45), (1.3, -0.45), (1.3, 0.0), (0.95, 0.4), (0.45, 0.4), (0.45, -0.45)], closed=True)
     return Shape.make_compound_path(cargo, cab, Shape.circle((-0.75, -0.6), 0.27), Shape.circle((0.8, -0.6), 0.27))
-
-
-def centred(fontsize: float, color: Any = "white") -> dict[str, Any]:
-    """Text style: small letters in the middle of a marker."""
-    return {"ha": "center", "va": "center_baseline", "fontsize": fontsize, "color": color}
-
-
-def outline(width: float = 2.5) -> list[Any]:
-    """White around a text, so that it can be read on top of lines."""
-    from matplotlib.patheffects import withStroke
-
-    return [withStroke(linewidth=width, foreground="white")]
-
-
-def key(**properties: Any) -> Any:
-    """A legend entry."""
-    from matplotlib.lines import Line2D
-
-    return Line2D([], [], **{"linestyle": "none", "markersize": 8, "markeredgecolor": "none", **properties})
 
 
 def map_keys() -> list[Any]:
@@ -151,12 +104,6 @@ def map_keys() -> list[Any]:
         key(marker="o", color=LATE, label="served late"),
         key(marker="X", color=CRASH, label="crashed drone"),
     ]
-
-
-def legend(target: Any, handles: list[Any], **place: Any) -> None:
-    """A frameless legend of `handles` in an axes or a figure."""
-    style = {"fontsize": 8, "frameon": False, "handletextpad": 0.3, "columnspacing": 1.2, "borderaxespad": 0.1}
-    target.legend(handles=handles, **{**style, **place})
 
 
 def summary(episode: Episode, index: int) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxvrp import pictures
 from jaxvrp.envs.truck_drone import animation, drawing
 from jaxvrp.envs.truck_drone import episode as episodes
 from jaxvrp.envs.truck_drone.env import TruckDrone
@@ -55,25 +56,25 @@ def _still(episode: Episode, max_battery: float) -> Any:
     """The whole episode in one figure: the map on the left, batteries and windows over time on the right."""
     side = float(np.clip(2.55 + 0.115 * episode.num_customers, 4.9, 8.4))
     tall, wide = max(side + 1.05, 3.0 + 0.07 * episode.num_customers), side + 6.75
-    figure = drawing.new_figure(wide, tall, 110)
+    figure = pictures.new_figure(wide, tall, 110)
     headline = drawing.summary(episode, -1)
     figure.text(0.27 / wide, 1 - 0.27 / tall, headline, fontsize=11.5, family="monospace", va="center")
     _draw_routes(drawing.new_map(figure, episode, 0.15, tall - 0.45 - side, side), episode)
-    keys = [*drawing.map_keys(), drawing.key(marker="o", color=drawing.WAITING, label="not served")]
+    keys = [*drawing.map_keys(), pictures.key(marker="o", color=drawing.WAITING, label="not served")]
     corner = (0.2 / wide, 1 - (0.47 + side) / tall)
-    drawing.legend(figure, keys, loc="upper left", ncols=3 if side < 7 else 6, bbox_to_anchor=corner)
+    pictures.legend(figure, keys, loc="upper left", ncols=3 if side < 7 else 6, bbox_to_anchor=corner)
     room = tall - 2.1
     windows = min(0.62 * room, 0.55 * episode.num_customers + 0.2)
     batteries = min(room - windows, 0.9 * episode.num_drones)
     left = side + 1.25
-    _draw_batteries(drawing.new_axes(figure, left, tall - 0.72 - batteries, 4.75, batteries), episode, max_battery)
-    _draw_windows(drawing.new_axes(figure, left, 0.52, 4.75, windows), episode)
+    _draw_batteries(pictures.new_axes(figure, left, tall - 0.72 - batteries, 4.75, batteries), episode, max_battery)
+    _draw_windows(pictures.new_axes(figure, left, 0.52, 4.75, windows), episode)
     return figure
 
 
 def _draw_routes(axes: Any, episode: Episode) -> None:
     """Who went where, from the beginning to the end."""
-    truck, ink = episode.world.truck.position, drawing.INK
+    truck, ink = episode.world.truck.position, pictures.INK
     axes.plot(*truck.T, color=ink, linewidth=2.2, alpha=0.45, zorder=2, solid_joinstyle="round")
     axes.plot(*truck[0], "o", markersize=11, markerfacecolor="none", markeredgecolor=ink, markeredgewidth=1.6, zorder=3)
     for drone in range(episode.num_drones):
@@ -102,7 +103,7 @@ def _draw_customers(axes: Any, episode: Episode) -> None:
         colour = drawing.service_colour(episode, customer) if known else drawing.WAITING
         edge = drawing.drone_style(server)["color"] if known else "white"
         axes.plot(*place, "o", color=colour, markersize=size, markeredgecolor=edge, markeredgewidth=1.8, zorder=5)
-        axes.text(*place, str(customer), **drawing.centred(font - 1), zorder=5.5)
+        axes.text(*place, str(customer), **pictures.centred(font - 1), zorder=5.5)
 
 
 def _sizes(episode: Episode) -> tuple[float, float]:
@@ -120,7 +121,7 @@ def _label(axes: Any, episode: Episode, lost: np.ndarray) -> None:
     colours = [drawing.drone_style(episode.server[i])["color"] for i in served] + [drawing.CRASH] * len(lost)
     customers, crashes = episode.instance.customer_position, episode.world.drones.position[-1, lost]
     truck, unit = episode.world.truck.position, drawing.per_point(axes, episode)
-    places = episodes.place_labels(
+    places = pictures.place_labels(
         np.concatenate([customers[served], crashes]),
         np.array([[0.58 * font * len(text), 1.1 * font] for text in texts]).reshape(-1, 2) * unit,
         markers=np.concatenate([customers, crashes, truck[:1], truck[-1:], episode.instance.node_position]),
@@ -129,8 +130,8 @@ def _label(axes: Any, episode: Episode, lost: np.ndarray) -> None:
         limit=drawing.map_limit(episode),
     )
     for place, text, colour in zip(places, texts, colours, strict=True):
-        style = drawing.centred(font, drawing.text_colour(colour))
-        axes.text(*place, text, path_effects=drawing.outline(), **style, zorder=8)
+        style = pictures.centred(font, pictures.text_colour(colour))
+        axes.text(*place, text, path_effects=pictures.outline(), **style, zorder=8)
 
 
 def _step(episode: Episode, customer: int) -> int:
@@ -153,9 +154,9 @@ def _draw_batteries(axes: Any, episode: Episode, max_battery: float) -> None:
     drawing.drone_rows(axes, episode)
     shades = drawing.SHADES.items()
     keys = [
-        drawing.key(marker="s", color=shade, markersize=9, label=drawing.STATUS[status]) for status, shade in shades
+        pictures.key(marker="s", color=shade, markersize=9, label=drawing.STATUS[status]) for status, shade in shades
     ]
-    drawing.legend(axes, keys, loc="lower right", ncols=4, bbox_to_anchor=(1.01, 1.0))
+    pictures.legend(axes, keys, loc="lower right", ncols=4, bbox_to_anchor=(1.01, 1.0))
 
 
 def _draw_windows(axes: Any, episode: Episode) -> None:
@@ -166,7 +167,7 @@ def _draw_windows(axes: Any, episode: Episode) -> None:
     # Windows may go on long after the episode: this axis is that of the problem, not of the episode.
     horizon = max(last, int(end.max()))
     if last < horizon:
-        axes.axvline(last, color=drawing.INK, linewidth=0.9, linestyle=(0, (3, 2)), zorder=0)
+        axes.axvline(last, color=pictures.INK, linewidth=0.9, linestyle=(0, (3, 2)), zorder=0)
     font = _row_font(axes, episode)
     for row, customer in enumerate(order):
         if episode.server[customer] != NOBODY:
@@ -191,7 +192,7 @@ def _ending(last: int, horizon: int) -> str:
 
 
 def _beside(font: float) -> dict[str, Any]:
-    return {"va": "center_baseline", "fontsize": font - 0.5, "path_effects": drawing.outline(1.5)}
+    return {"va": "center_baseline", "fontsize": font - 0.5, "path_effects": pictures.outline(1.5)}
 
 
 def _draw_delivery(axes: Any, episode: Episode, row: int, customer: int, horizon: int) -> None:
@@ -207,6 +208,6 @@ def _draw_delivery(axes: Any, episode: Episode, row: int, customer: int, horizon
         return
     side, align = (-1, "right") if step > 0.75 * horizon else (1, "left")
     text = _service(episode, customer) + (f" ({late} late)" if late else "")
-    shade = drawing.text_colour(drawing.drone_style(episode.server[customer])["color"])
+    shade = pictures.text_colour(drawing.drone_style(episode.server[customer])["color"])
     place = {"xytext": (side * 0.6 * font, 0), "textcoords": "offset points", "ha": align}
     axes.annotate(text, (step if side > 0 else step - late, row), **place, **_beside(font), color=shade)

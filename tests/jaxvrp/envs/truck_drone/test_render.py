@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from jaxvrp import pictures
 from jaxvrp.actor import sample_masked
 from jaxvrp.environment import select
 from jaxvrp.envs.truck_drone import drawing, episode, make
@@ -240,8 +241,8 @@ def test_cut_at_the_end_or_where_the_step_stands_still_or_falls_back():
 
 
 def test_frames_runs_and_flights():
-    assert episode.sample_frames(5, 90).tolist() == [0, 1, 2, 3, 4]
-    chosen = episode.sample_frames(201, 90)
+    assert pictures.sample_frames(5, 90).tolist() == [0, 1, 2, 3, 4]
+    chosen = pictures.sample_frames(201, 90)
     assert len(chosen) == 90 and chosen[[0, -1]].tolist() == [0, 200] and set(np.diff(chosen)) <= {2, 3}
     assert episode.runs(np.array([0, 0, 1, 3, 3])) == [(0, 2, 0), (2, 3, 1), (3, 5, 3)]
     status = [ONBOARD, ONBOARD, FLYING, ONBOARD, ONBOARD, ONBOARD]
@@ -259,7 +260,7 @@ def test_labels_keep_apart():
     anchors = np.array([[0.0, 0.0], [0.05, 0.0], [0.0, 0.06], [0.99, 0.0]])
     sizes = np.tile([0.2, 0.04], (4, 1))
     free = {"markers": anchors, "radius": 0.02, "crowd": np.zeros((0, 2)), "limit": 1.0}
-    places = episode.place_labels(anchors, sizes, **free)
+    places = pictures.place_labels(anchors, sizes, **free)
     apart = (np.abs(places[:, None] - places[None]) >= sizes[0]).any(axis=2)
     assert (apart | np.eye(4, dtype=bool)).all()
     assert (np.abs(places - anchors) < 0.25).all() and places[3, 0] + 0.1 <= 1.0

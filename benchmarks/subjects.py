@@ -1,0 +1,102 @@
+"""The environments that the throughput benchmark knows, each with its NumPy reference."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+import jaxvrp
+from benchmarks.measure import Size
+from benchmarks.numpy_darp import NumpyDarp
+from benchmarks.numpy_truck_drone import NumpyTruckDrone
+from jaxvrp import Environment
+
+
+class Reference(Protocol):
+    """One environment in NumPy under masked random play; every observation is computed."""
+
+    def step(self) -> tuple[float, bool]:
+        """One random step and, at its end, a reset: reward, and whether the episode ended."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """An environment to measure.
+
+    Attributes:
+        labels: what the numbers of a size are.
+        sizes: measured by default.
+        make: the environment of a size.
+        reference: its NumPy reference.
+        target: (size, batch, least ratio) that the project has set itself; None for none.
+    """
+
+    labels: str
+    sizes: tuple[Size, ...]
+    make: Callable[[Size], Environment]
+    reference: Callable[[Size], Reference]
+    target: tuple[Size, int, int] | None = None
+
+
+class RandomTruckDrone:
+    """See `Reference`."""
+
+    def __init__(self, size: Size):
+        self.env, self._rng = NumpyTruckDrone(*size), np.random.default_rng(0)
+        self.env.reset(self._rng)
+
+    def step(self) -> tuple[float, bool]:
+        """See `Reference`."""
+        mask = self.env.action_mask()
+        reward, done = self.env.step(choose(self._rng, mask["truck"])[0], choose(self._rng, mask["drone"]))
+        if done:
+            self.env.reset(self._rng)
+        self.env.observation(), self.env.global_observation(), self.env.action_mask()
+        return reward, done
+
+
+class RandomDarp:
+    """See `Reference`."""
+
+    def __init__(self, size: Size):
+        self.env, self._rng = NumpyDarp(*size), np.random.default_rng(0)
+        self.env.reset(self._rng)
+
+    def step(self) -> tuple[float, bool]:
+        """See `Reference`; the global observation is the vehicle's."""
+        reward, done = self.env.step(int(choose(self._rng, self.env.action_mask()[None])[0]))
+        if done:
+            self.env.reset(self._rng)
+        self.env.observation(), self.env.action_mask()
+        return reward, done
+
+
+def choose(rng: np.random.Generator, mask: np.ndarray) -> np.ndarray:
+    """Uniform over the legal actions, `i64[agents]`; of several ways the fastest here."""
+    return np.argmax(mask * rng.random(mask.shape), axis=1)
+
+
+def _truck_drone(size: Size) -> Environment:
+    drones, customers, nodes = size
+    return jaxvrp.make("truck_drone", num_drones=drones, num_customers=customers, num_route_nodes=nodes)
+
+
+def _darp(size: Size) -> Environment:
+    nodes, vehicles = size
+    return jaxvrp.make("darp", num_nodes=nodes, num_agents=vehicles)
+
+
+SUBJECTS = {
+    "truck_drone": Subject(
+        labels="drones,customers,nodes",
+        sizes=((2, 3, 5), (4, 20, 10), (8, 50, 16)),
+        make=_truck_drone,
+        reference=RandomTruckDrone,
+        target=((2, 3, 5), 4096, 250),
+    ),
+    "darp": Subject(labels="nodes,vehicles", sizes=((20, 5), (50, 8), (100, 10)), make=_darp, reference=RandomDarp),
+}

@@ -1,0 +1,109 @@
+"""The command that draws a plan from files: what it draws, and that a mistake costs one line and no file."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from jaxvrp.envs.darp import generate_dataset, make, make_instance, save, write_cordeau
+from jaxvrp.envs.darp.render import main
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    """A folder with instances, most of them of four requests and three vehicles, and plans."""
+    instance = make_instance(
+        np.stack([[0, 2, 8, 1, 6, 3, 5, -1, -2], np.arange(9) % 3], axis=1),
+        [0, 1, -1, 2, -2, 1, -1, 1, -1],
+        np.full(9, 90.0),
+        capacity=[2, 2, 2],
+        max_ride_time=60,
+        max_route_duration=500,
+    )
+    folder = tmp_path_factory.mktemp("library")
+    save(folder / "one.npz", instance)
+    save(folder / "three.npz", generate_dataset(make(num_nodes=6, num_agents=2), 0, 3))
+    write_cordeau(folder / "one.txt", instance)
+    plan = {"interleaved": [[1, 2], [3, 4]], "cordeau": [[1, 5], [2, 6]], "long": [[1]] * 4, "word": [["x"]]}
+    for name, routes in {**plan, "zero": [[0, 1]], "huge": [[10**30]], "flat": [1, 2], "half": [[1.0]]}.items():
+        (folder / f"{name}.json").write_text(json.dumps({"routes": routes}))
+    (folder / "broken.json").write_text("{")
+    (folder / "list.json").write_text("[]")
+    (folder / "binary.json").write_bytes(b"\xff\xfe\x00")
+    return folder
+
+
+@pytest.fixture
+def files(library, monkeypatch):
+    """The same as the current folder."""
+    monkeypatch.chdir(library)
+    return library
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["one.npz --plan interleaved.json", "one.txt --plan cordeau.json --cordeau_numbering", "three.npz --index 2"],
+)
+def test_the_command_draws(files, capsys, arguments):
+    assert main([*arguments.split(), "--out", "drawn.png"]) == 0
+    assert (files / "drawn.png").read_bytes().startswith(b"\x89PNG")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_both_numberings_draw_the_same_plan(files):
+    given = {"a": "cordeau.json --cordeau_numbering", "b": "interleaved.json", "c": "cordeau.json"}
+    for name, plan in given.items():
+        assert main(["one.txt", "--out", f"drawn_{name}.png", "--plan", *plan.split()]) == 0
+    a, b, c = ((files / f"drawn_{name}.png").read_bytes() for name in given)
+    assert a == b != c
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("", "required: instance, --out"),
+        ("one.npz", "required: --out"),
+        ("one.npz --out a.gif", "--out is 'a.gif'; it must end in .png, .svg or .pdf"),
+        ("one.npz --out away/a.png", "there is no folder 'away'; make it first"),
+        ("one.npz --out a.png --pla b.json", "unrecognized arguments"),
+        ("one.csv --out a.png", "is neither .txt (Cordeau) nor .npz"),
+        ("none.npz --out a.png", "No such file"),
+        ("none.txt --out a.png", "No such file"),
+        ("broken.json --out a.png", "is neither .txt (Cordeau) nor .npz"),
+        ("three.npz --out a.png", "holds 3 instances; choose one with --index 0 to 2"),
+        ("three.npz --index 3 --out a.png", "choose one with --index 0 to 2"),
+        ("three.npz --index -1 --out a.png", "choose one with --index 0 to 2"),
+        ("three.npz --index x --out a.png", "invalid int value: 'x'"),
+        ("one.npz --index 0 --out a.png", "holds a single instance; leave it out"),
+        ("one.npz --cordeau_numbering --out a.png", "give the plan with --plan"),
+        ("one.npz --plan none.json --out a.png", "No such file"),
+        ("one.npz --plan broken.json --out a.png", "broken.json is no JSON"),
+        ("one.npz --plan binary.json --out a.png", "binary.json is no JSON"),
+        ("one.npz --plan list.json --out a.png", 'list.json needs {"routes": [[1, 2], ...]}'),
+        ("one.npz --plan flat.json --out a.png", 'flat.json needs {"routes": [[1, 2], ...]}'),
+        ("one.npz --plan word.json --out a.png", "has 'x' in a route; give whole numbers from 1 to 8"),
+        ("one.npz --plan half.json --out a.png", "has 1.0 in a route"),
+        ("one.npz --plan zero.json --out a.png", "has 0 in a route"),
+        ("one.npz --plan huge.json --cordeau_numbering --out a.png", "give whole numbers from 1 to 8"),
+        ("one.npz --plan long.json --out a.png", "long.json: 4 routes for 3 vehicles"),
+    ],
+)
+def test_mistakes_are_one_line(files, capsys, arguments, words):
+    before = sorted(files.iterdir())
+    assert main(arguments.split()) == 2
+    out, error = capsys.readouterr()
+    assert out == "" and error.startswith("error: ") and words in error and error.count("\n") == 1
+    assert sorted(files.iterdir()) == before
+
+
+def test_as_a_module(files):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "jaxvrp.envs.darp.render", "none.txt", "--out", "a.png"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
