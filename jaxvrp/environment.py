@@ -41,6 +41,8 @@ class Entities:
         context_actions, entity_actions: see above; 0 where nothing is chosen.
         places: columns (present, x, y) of the places of an entity, in the order in which they are visited; the next is
             the first that is present. Coordinates are relative to the depot. Networks may look at distances.
+        coordinates: the same of whatever else is a place on the map.
+        position: columns of the context with the agent's own place; None if it has none.
     """
 
     num_entities: int
@@ -50,6 +52,8 @@ class Entities:
     context_actions: int = 0
     entity_actions: int = 0
     places: tuple[tuple[int, int, int], ...] = ()
+    coordinates: tuple[tuple[int, int, int], ...] = ()
+    position: tuple[int, int] | None = None
 
     @property
     def size(self) -> int:

@@ -18,8 +18,9 @@ from jaxvrp import Entities
 
 Carry = Any
 
-FAR, SOFTNESS = 4.0, 8.0
-"""In units of the coordinates: the distance to nobody (beyond any), and how hard the soft minimum is."""
+FAR, NEAR, SOFTNESS = 4.0, 1e-6, 8.0
+"""In units of the coordinates: the distance to nobody (beyond any), no distance at all, and how hard the soft minimum
+is."""
 
 LOGIT_RANGE = 10.0
 """Logits lie within this, so that exploration never dies out (Bello et al. 2017)."""
@@ -39,6 +40,15 @@ def _slopes(key: jax.Array, shape: tuple[int, ...], dtype: Any = jnp.float32) ->
     return jnp.linspace(0.0, 10.0, *shape, dtype=dtype)
 
 
+def next_places(rows: jax.Array, places: tuple[tuple[int, int, int], ...]) -> jax.Array:
+    """`[R, M, 2]`: the first place that is present, else the last; `rows [R, M, K]`, `places` as in `Entities`."""
+    *earlier, (_, x, y) = places
+    following = rows[..., x : y + 1]
+    for column, x, y in reversed(earlier):
+        following = jnp.where(rows[..., column : column + 1] > 0, rows[..., x : y + 1], following)
+    return following
+
+
 def distances(
     rows: jax.Array, present: jax.Array, places: tuple[tuple[int, int, int], ...]
 ) -> tuple[jax.Array, jax.Array]:
@@ -54,21 +64,54 @@ def distances(
         there: distance from its next place to the nearest of the others, to the others by a soft minimum, from its last
         place to the nearest of the others, from its next place to the depot, and to its last place.
     """
-    at = [jnp.stack([rows[..., x], rows[..., y]], axis=-1) for _, x, y in places]
-    following = at[-1]
-    for place, (column, _, _) in zip(reversed(at), reversed(places), strict=True):
-        following = jnp.where(rows[..., column : column + 1] > 0, place, following)
+    following, (_, x, y) = next_places(rows, places), places[-1]
+    last = rows[..., x : y + 1]
     gap = _length(following[:, :, None] - following[:, None])
     others = present[:, None] & ~jnp.eye(rows.shape[1], dtype=bool)
     soft = nn.softmax(jnp.where(others, -SOFTNESS * gap, -1e9), axis=-1)
     told = [
         jnp.where(others, gap, FAR).min(axis=-1),
         jnp.where(others, soft * gap, 0.0).sum(axis=-1),
-        jnp.where(others, _length(at[-1][:, :, None] - following[:, None]), FAR).min(axis=-1),
+        jnp.where(others, _length(last[:, :, None] - following[:, None]), FAR).min(axis=-1),
         _length(following),
-        _length(following - at[-1]),
+        _length(following - last),
     ]
     return gap, jnp.stack(told, axis=-1) * present[..., None]
+
+
+def turned(context: jax.Array, rows: jax.Array, present: jax.Array, entities: Entities) -> tuple[jax.Array, jax.Array]:
+    """The same observation on a map that is moved, turned and mirrored.
+
+    The agent is at the origin and the depot on the positive x-axis (at the depot: the centre of the next places is),
+    and that centre on the side of positive y. So turning an instance, or looking at it in a mirror, changes nothing,
+    and one instance teaches what to do on all of these.
+
+    Args:
+        context: `[R, C]`.
+        rows: `[R, M, K]`.
+        present: `bool[R, M]`.
+        entities: its `places`, `coordinates` and `position` say which columns these are.
+    """
+    x, y = entities.position
+    own, here = context[:, x : y + 1], present[..., None]
+    centre = (next_places(rows, entities.places) * here).sum(axis=1) / jnp.maximum(here.sum(axis=1), 1) - own
+    ahead = jnp.where(_length(own)[:, None] > NEAR, -own, centre)
+    ahead /= jnp.maximum(_length(ahead)[:, None], NEAR)
+    left = jnp.stack([-ahead[:, 1], ahead[:, 0]], axis=1)
+    left *= jnp.where((left * centre).sum(axis=1) < 0, -1.0, 1.0)[:, None]
+    frame = jnp.stack([ahead, left], axis=-1)
+
+    def turn(place: jax.Array) -> jax.Array:
+        # Written out: a product of a matrix for each row is slow on a CPU.
+        moved = place - own[:, None]
+        return moved[..., :1] * frame[:, None, 0] + moved[..., 1:] * frame[:, None, 1]
+
+    for column, x, y in (*entities.places, *entities.coordinates):
+        there = rows[..., column : column + 1]
+        rows = rows.at[..., x : y + 1].set(turn(rows[..., x : y + 1]) * there)
+    x, y = entities.position
+    depot = turn(jnp.zeros_like(own)[:, None])[:, 0]
+    return context.at[:, x : y + 1].set(depot), rows
 
 
 def _length(gap: jax.Array) -> jax.Array:
@@ -134,6 +177,8 @@ class Attention(nn.Module):
         distance = None
         if self.entities.places:
             distance, told = distances(rows, present, self.entities.places)
+            if self.entities.position:
+                context, rows = turned(context, rows, present, self.entities)
             rows = jnp.concatenate([rows, told], axis=-1)
         known = _dense(self.size)(context)
         x = _dense(self.size)(rows.reshape(-1, rows.shape[-1])).reshape(*rows.shape[:2], self.size)

@@ -111,6 +111,8 @@ class Darp(Environment):
             context_actions=1,
             entity_actions=2,
             places=((0, 5, 6), (size, size + 5, size + 6)),
+            coordinates=((0, 7, 8), (size, size + 7, size + 8)),
+            position=(8, 9),
         )
 
     @property
