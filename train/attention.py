@@ -83,8 +83,8 @@ def turned(context: jax.Array, rows: jax.Array, present: jax.Array, entities: En
     """The same observation on a map that is moved, turned and mirrored.
 
     The agent is at the origin and the depot on the positive x-axis (at the depot: the centre of the next places is),
-    and that centre on the side of positive y. So turning an instance, or looking at it in a mirror, changes nothing,
-    and one instance teaches what to do on all of these.
+    and most of these are on the side of positive y, the far ones counting more. So turning an instance, or looking at
+    it in a mirror, changes nothing, and one instance teaches what to do on all of these.
 
     Args:
         context: `[R, C]`.
@@ -93,12 +93,13 @@ def turned(context: jax.Array, rows: jax.Array, present: jax.Array, entities: En
         entities: its `places`, `coordinates` and `position` say which columns these are.
     """
     x, y = entities.position
-    own, here = context[:, x : y + 1], present[..., None]
-    centre = (next_places(rows, entities.places) * here).sum(axis=1) / jnp.maximum(here.sum(axis=1), 1) - own
-    ahead = jnp.where(_length(own)[:, None] > NEAR, -own, centre)
+    own = context[:, x : y + 1]
+    away = jnp.where(present[..., None], next_places(rows, entities.places) - own[:, None], 0.0)
+    ahead = jnp.where(_length(own)[:, None] > NEAR, -own, away.sum(axis=1))
     ahead /= jnp.maximum(_length(ahead)[:, None], NEAR)
     left = jnp.stack([-ahead[:, 1], ahead[:, 0]], axis=1)
-    left *= jnp.where((left * centre).sum(axis=1) < 0, -1.0, 1.0)[:, None]
+    side = (away * _length(away)[..., None]).sum(axis=1)
+    left *= jnp.where((left * side).sum(axis=1) < 0, -1.0, 1.0)[:, None]
     frame = jnp.stack([ahead, left], axis=-1)
 
     def turn(place: jax.Array) -> jax.Array:

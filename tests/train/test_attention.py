@@ -132,6 +132,28 @@ def test_requests_of_darp_are_entities():
     np.testing.assert_array_equal(seen_other.action_mask["vehicle"][0], seen.action_mask["vehicle"][0][nodes])
 
 
+@pytest.mark.parametrize("pointer", [True, False], ids=["actor", "critic"])
+def test_turning_or_mirroring_an_instance_changes_nothing(pointer):
+    """By the symmetries of the square, since the extent that scales an observation is that of the bounding box."""
+    env = jaxvrp.make("darp", num_nodes=8, num_agents=2)
+    entities = env.roles["vehicle"].entities
+    net = network(entities) if pointer else network(entities, pointer=False, head_size=1)
+    instance, seen = env.generate(jax.random.key(4)), []
+    quarter, mirror = np.array([[0, 1], [-1, 0]]), np.array([[-1, 0], [0, 1]])
+    for turn in (np.eye(2), quarter, mirror, mirror @ quarter):
+        locs = instance.locs[0] + (instance.locs - instance.locs[0]) @ jnp.asarray(turn, jnp.float32)
+        state, timestep = env.reset_to(instance.replace(locs=locs))
+        seen.append([timestep.observation["vehicle"][None, None]])
+        for node in (3, 4, 5):
+            state, timestep = env.step(state, {"vehicle": jnp.array([node])})
+            seen[-1].append(timestep.observation["vehicle"][None, None])
+    params = net.init(jax.random.key(0), seen[0][0], (), jnp.zeros((1, 1), bool))
+    outputs = [[net.apply(params, now, (), jnp.zeros((1, 1), bool))[0] for now in episode] for episode in seen]
+    for episode, other in zip(seen[1:], outputs[1:], strict=True):
+        assert np.abs(np.array(episode) - np.array(seen[0])).max() > 0.1
+        np.testing.assert_allclose(np.array(other), np.array(outputs[0]), atol=2e-4)
+
+
 def test_what_does_not_fit_is_one_line():
     with pytest.raises(ValueError, match="network is 'attention', which needs observations that are sets"):
         make_network("attention", entities=None, pointer=True, head_size=3, head_gain=1.0, **UNUSED, **SIZE)
