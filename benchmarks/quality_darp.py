@@ -24,7 +24,7 @@ from benchmarks.contest import HEAD, KEY, SOLVERS, Contest
 from jaxvrp.envs.darp import read_cordeau, stack
 from train import cli
 from train.cli import UserError
-from train.evaluate import Evaluator, Trained, load_run
+from train.evaluate import Evaluator, RunFolder, Trained
 from train.logger import aligned
 
 FAMILIES = ("darp_cordeau2006", "darp_cordeau_laporte2003")
@@ -39,11 +39,15 @@ replayed: plans that the environment accepts action by action, at the same cost"
 
 def generated(args: argparse.Namespace) -> Iterator[tuple[str, Contest, Trained | None]]:
     """The instances of the trainer's evaluation."""
-    run = load_run(pathlib.Path(args.run), args.checkpoint) if args.run else None
+    run = _load(args) if args.run else None
     env = run.learner.env if run else jaxvrp.make("darp")
     if not isinstance(env, type(jaxvrp.make("darp"))):
         raise UserError(f"--run {args.run} is a run of another environment; give one of darp")
     yield f"{args.episodes} generated instances", Contest(env, Evaluator(env, args.episodes, KEY).instances()), run
+
+
+def _load(args: argparse.Namespace, env: dict[str, Any] | None = None) -> Trained:
+    return RunFolder(pathlib.Path(args.run), env).load(args.checkpoint)
 
 
 def published(args: argparse.Namespace) -> Iterator[tuple[str, Contest, Trained | None]]:
@@ -56,7 +60,7 @@ def published(args: argparse.Namespace) -> Iterator[tuple[str, Contest, Trained 
             raise UserError(str(error)) from None
         sizes = {"num_nodes": instance.num_nodes, "num_agents": instance.num_agents}
         rules = {**sizes, "limits": True, "lookahead": True}
-        run = load_run(pathlib.Path(args.run), args.checkpoint, rules) if args.run else None
+        run = _load(args, rules) if args.run else None
         env = run.learner.env if run else jaxvrp.make("darp", **rules)
         best = best_known(path)
         yield path.stem, Contest(env, stack([instance]), None if best is None else np.array([best])), run

@@ -37,6 +37,13 @@ def test_the_simulator_in_ten_lines(capsys):
     assert capsys.readouterr().out.split("\n")[0] == "(1024, 1) (1024, 4, 128) (1024, 4, 22)"
 
 
+def test_dial_a_ride(capsys):
+    exec(compile(example("dial-a-ride"), "README.md", "exec"), {})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["feasible", "yes"]
+    assert lines[-1].split() == ["34.848858", "1.0"]
+
+
 def test_a_scenario_of_ones_own_is_trained_without_touching_the_repository(tmp_path):
     module = tmp_path / "my_package" / "my_module.py"
     module.parent.mkdir()

@@ -179,34 +179,53 @@ class Trained:
     update: int
 
 
-def load_run(folder: pathlib.Path, checkpoint: str = "latest", env: dict[str, Any] | None = None) -> Trained:
-    """Read a run, to play its environment with some parameters changed (`env`), such as another size.
+class RunFolder:
+    """A run on disk, to be played on one device, with some parameters of its environment changed if wanted.
 
-    Raises:
-        UserError: no run there, no such checkpoint or parameter, or networks that are tied to the old size.
+    Attributes:
+        player: the learner of the environment to play.
     """
-    from train import checkpoint as checkpoints  # they build on this module
-    from train import cli, loop
 
-    config, algorithm = loop.read_run(folder)
-    # One device is enough, and may be all there is; the checkpoint does not depend on how many wrote it.
-    config = dataclasses.replace(config, num_devices=1)
-    changed = cli.checked(type(config), {**vars(config), "env": {**config.env, **(env or {})}})
-    make_train = importlib.import_module(f"train.{algorithm}").make_train
-    try:
-        learner, player = make_train(config), make_train(changed)
-    except (ValueError, TypeError) as error:
-        raise cli.UserError(str(error)) from None
-    with checkpoints.Checkpoints(folder / "checkpoints", read_only=True) as saved:
-        update = getattr(saved, checkpoint)
-        params = learner.actor_params(saved.load(learner.init(jax.random.key(config.seed)), update))
-    wanted = player.actor_params(jax.eval_shape(player.init, jax.random.key(0)))
-    if jax.tree.map(jnp.shape, params) != jax.tree.map(jnp.shape, wanted):
-        raise cli.UserError(
-            f"the networks of {folder} ({config.network}) are tied to the sizes that they were trained with; "
-            "leave out the --env options, or train with --network attention"
-        )
-    return Trained(player, params, update)
+    def __init__(self, folder: pathlib.Path, env: dict[str, Any] | None = None):
+        """Read the configuration; `env` holds the changes, such as another size.
+
+        Raises:
+            UserError: no run there, or no such parameter.
+        """
+        from train import cli, loop  # they build on this module
+
+        config, algorithm = loop.read_run(folder)
+        # One device is enough, and may be all there is; the checkpoint does not depend on how many wrote it.
+        config = dataclasses.replace(config, num_devices=1)
+        changed = cli.checked(type(config), {**vars(config), "env": {**config.env, **(env or {})}})
+        make_train = importlib.import_module(f"train.{algorithm}").make_train
+        try:
+            self.player = make_train(changed)
+            self._writer = make_train(config) if env else self.player
+        except (ValueError, TypeError) as error:
+            raise cli.UserError(str(error)) from None
+        self.folder = folder
+
+    def load(self, checkpoint: str) -> Trained:
+        """The actors of the `latest` or `best` checkpoint.
+
+        Raises:
+            UserError: no such checkpoint, or networks that are tied to the old size.
+        """
+        from train import checkpoint as checkpoints  # they build on this module
+        from train import cli
+
+        with checkpoints.Checkpoints(self.folder / "checkpoints", read_only=True) as saved:
+            update = getattr(saved, checkpoint)
+            like = self._writer.init(jax.random.key(self._writer.config.seed))
+            params = self._writer.actor_params(saved.load(like, update))
+        wanted = self.player.actor_params(jax.eval_shape(self.player.init, jax.random.key(0)))
+        if jax.tree.map(jnp.shape, params) != jax.tree.map(jnp.shape, wanted):
+            raise cli.UserError(
+                f"the networks of {self.folder} ({self.player.config.network}) are tied to the sizes that they were "
+                "trained with; leave out what changes these, or train with --network attention"
+            )
+        return Trained(self.player, params, update)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -214,12 +233,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     from train import cli, loop  # they build on this module
 
     args, env = _arguments(cli, argv)
-    run = load_run(pathlib.Path(args.run), args.checkpoint, env)
-    learner = run.learner
+    folder = RunFolder(pathlib.Path(args.run), env)
+    learner = folder.player
     try:
         _check_render(learner.env, args.render)
     except ValueError as error:
         raise cli.UserError(str(error)) from None
+    run = folder.load(args.checkpoint)
     config = learner.config
     evaluator = Evaluator(learner.env, args.episodes or config.eval_episodes, args.seed or config.eval_seed)
     how = {"deterministic": not (args.sampled or args.best_of > 1)}

@@ -1,9 +1,16 @@
-"""The table of the baselines."""
+"""The tables of the baselines."""
 
+import dataclasses
+import json
+
+import numpy as np
 import pytest
 
+import jaxvrp
 from benchmarks import quality
+from benchmarks.contest import HEAD, Contest
 from train.cli import UserError
+from train.evaluate import Evaluator
 
 
 def test_greedy_beats_random_in_every_row_of_the_table():
@@ -18,3 +25,74 @@ def test_greedy_beats_random_in_every_row_of_the_table():
 def test_a_mistake_is_one_line(words):
     with pytest.raises(UserError, match=f"{words[0]}.*{words[1]}"):
         quality.main(words)
+
+
+@pytest.fixture(scope="module")
+def contest():
+    """Two small generated instances; nearest neighbour, the best of 40 random plays, insertion."""
+    env = jaxvrp.make("darp", num_nodes=6, num_agents=3)
+    played = Contest(env, Evaluator(env, 2, 7).instances())
+    played.act("nearest", env.baselines["nearest neighbour"]())
+    played.act("random, best of 40", env.baselines["random"](), 40)
+    played.insert()
+    return played
+
+
+def test_plans_are_checked_replayed_and_compared(contest):
+    results = contest.results
+    assert all(np.isnan(contest.gap(name)) for name in results), "nothing to compare with yet"
+    assert results["random, best of 40"].cost.mean() <= results["nearest"].cost.mean() + 1e-3
+    for name, result in results.items():
+        assert contest.num_replayed(name) == 2
+        assert (result.distance <= result.cost).all() and (result.served <= 1).all()
+        # Untouched by JAX: distances summed in Python.
+        for i, plan in enumerate(result.actions):
+            tour = contest.instances.locs[i][[0, *plan, 0]].astype(float)
+            np.testing.assert_allclose(np.linalg.norm(np.diff(tour, axis=0), axis=1).sum(), result.distance[i], 1e-6)
+    known = Contest(contest.env, contest.instances, results["nearest"].cost / 2)
+    known.results.update(results)
+    assert known.gap("nearest") == pytest.approx(1.0)
+    assert all(len(row) == len(HEAD) for row in known.rows())
+
+
+def test_a_damaged_plan_is_not_replayed(contest):
+    plan = contest.results["nearest"]
+    spoilt = np.where(plan.actions == 1, 2, plan.actions)
+    other = Contest(contest.env, contest.instances)
+    other.results["spoilt"] = dataclasses.replace(plan, actions=spoilt)
+    assert other.num_replayed("spoilt") == 0
+
+
+def test_dial_a_ride_from_the_command_line(tmp_path, capsys):
+    """Its own data: a hand-made file in Cordeau's format."""
+    nodes = ["0 0 0 0 0 0 480", "1 3 4 1 1 0 1440", "2 -3 4 1 1 60 75", "3 6 8 1 -1 40 60", "4 -6 8 1 -1 0 1440"]
+    (tmp_path / "tiny.txt").write_text("\n".join(["1 2 480 3 30", *nodes]) + "\n")
+    (tmp_path / "best_known.csv").write_text("instance,optimal_cost\ntiny,36.0\n")
+    out = tmp_path / "out.json"
+    quality.main(["--env", "darp", "--instances", str(tmp_path / "tiny.txt"), "--out", str(out)])
+    table = json.loads(out.read_text())["tables"]["tiny"]
+    assert [row[0] for row in table] == [
+        "player",
+        "nearest neighbour",
+        "earliest deadline",
+        "random",
+        "cheapest insertion",
+    ]
+    insertion = dict(zip(*(table[i] for i in (0, 4)), strict=True))
+    # depot - 1 - 3 - 2 - 4 - depot: 5 + 5 + sqrt(97) + 5 + 10
+    assert (insertion["cost"], insertion["feasible"], insertion["replayed"]) == ("34.85", "100.0 %", "1/1")
+    assert "wrote" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--instances", "a0-0"], "no file 'a0-0', and no a0-0.txt in"),
+        (["--solvers", "gurobi"], "invalid choice: 'gurobi'"),
+        (["--run", "nowhere"], "nowhere is no run folder"),
+    ],
+)
+def test_a_mistake_about_darp_is_one_line(words, says):
+    with pytest.raises(UserError) as error:
+        quality.main(["--env", "darp", *words])
+    assert says in str(error.value)

@@ -1,0 +1,73 @@
+"""train.evaluate on a small run of dial-a-ride: the best of several tries, and other sizes than it was trained with."""
+
+import jax
+import numpy as np
+import pytest
+import yaml
+
+from train import evaluate
+from train.checkpoint import Checkpoints
+from train.cli import UserError
+from train.config import PPOConfig
+from train.evaluate import Evaluator, RunFolder, to_host
+from train.mappo import make_train
+
+SMALL = {"num_envs": 4, "rollout_length": 4, "num_minibatches": 1, "eval_episodes": 6, "num_devices": 1}
+NETWORK = {"attention_size": 8, "attention_heads": 2, "hidden_sizes": (8,)}
+
+
+def written(folder, network):
+    """A run folder with an untrained policy in it."""
+    env = {"name": "darp", "num_nodes": 6, "num_agents": 2}
+    config = PPOConfig(env=env, network=network, **SMALL, **NETWORK)
+    learner = make_train(config)
+    plain = {"algorithm": "mappo", **vars(config), "hidden_sizes": [8]}
+    (folder / "config.yaml").write_text(yaml.safe_dump(plain))
+    with Checkpoints(folder / "checkpoints") as checkpoints:
+        checkpoints.save(1, learner.init(jax.random.key(0)), 0.0)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return written(tmp_path_factory.mktemp("attention"), "attention")
+
+
+def test_the_best_of_several_tries_is_never_worse(run):
+    trained = RunFolder(run).load("latest")
+    actor = trained.learner.actor(trained.params, deterministic=False)
+    evaluator = Evaluator(trained.learner.env, 6, 3)
+    once, best = (to_host(jax.jit(lambda k=k: evaluator.play(actor, k))()) for k in (1, 12))
+    assert best["return"] > once["return"]
+    assert best["total_distance"] <= -best["return"] + 1e-3, "figures are of the episode that was kept"
+    np.testing.assert_allclose(-best["return"], best["total_distance"] + 100 * best["unvisited_nodes"], rtol=1e-5)
+
+
+def test_one_checkpoint_serves_any_number_of_requests(run, capsys):
+    evaluate.main(["--run", str(run), "--env.num_nodes", "10", "--env.num_agents=3", "--best_of", "2"])
+    printed = capsys.readouterr().out
+    assert "6 fixed instances, whole episodes, sampled, best of 2, policy of update 1" in printed
+    assert {"policy", "nearest neighbour", "random"} <= {line.split("  ")[0] for line in printed.splitlines()}
+    assert RunFolder(run, {"num_nodes": 10}).load("latest").learner.env.num_nodes == 10
+
+
+def test_other_networks_are_tied_to_their_size(tmp_path):
+    folder = written(tmp_path, "mlp")
+    assert RunFolder(folder, {"lookahead": True}).load("latest").update == 1
+    with pytest.raises(UserError, match=r"\(mlp\) are tied to the sizes .* train with --network attention"):
+        RunFolder(folder, {"num_nodes": 8}).load("latest")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--best_of", "0"], "argument --best_of: '0' is no whole number above 0"),
+        (["--env.num_node", "8"], "'num_node'; did you mean 'num_nodes'"),
+        (["--env.num_nodes", "7"], "num_nodes is 7; it must be even"),
+        (["--env.num_nodes"], "--env.num_nodes has no value; give one"),
+    ],
+)
+def test_a_mistake_is_one_line(words, says, run):
+    with pytest.raises(UserError) as error:
+        evaluate.main(["--run", str(run), *words])
+    assert says in str(error.value)
