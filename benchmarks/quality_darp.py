@@ -97,8 +97,9 @@ def play_all(contest: Contest, run: Trained | None, args: argparse.Namespace) ->
     }
     acts["cheapest insertion"] = contest.insert
     if run:
-        greedy, sampled = (run.learner.actor(_first_seed(run), deterministic=how) for how in (True, False))
-        best = f"policy, best of {args.best_of}"
+        greedy = run.learner.actor(_first_seed(run), deterministic=True)
+        sampled = run.learner.actor(_first_seed(run), deterministic=False, temperature=args.temperature)
+        best = f"policy, best of {args.best_of} at temperature {args.temperature:g}"
         acts["policy"] = lambda: contest.act("policy", greedy)
         acts[best] = lambda: contest.act(best, sampled, args.best_of)
     for solver in args.solvers:
@@ -138,6 +139,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--run", help="run folder of train.mappo on darp: plays its policy, greedy and sampled")
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
     parser.add_argument("--best_of", type=cli.positive, default=128, help="samples of the policy (default: 128)")
+    parser.add_argument("--temperature", type=cli.above_zero, default=3.0, help="of these (default: 3)")
     parser.add_argument("--episodes", type=cli.positive, default=512, help="generated instances (default: 512)")
     parser.add_argument("--instances", help="instead of these: published ones, a2-16,a3-24 or paths, comma-separated")
     parser.add_argument("--solvers", nargs="*", choices=tuple(SOLVERS), default=[], help="needs jaxvrp[solvers]")

@@ -140,6 +140,17 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def above_zero(text: str) -> float:
+    """A finite number above 0, as an argument type."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"'{text}' is no number above 0")
+    return value
+
+
 def checked(config_class: type[Config], values: dict[str, Any]) -> Config:
     """A configuration from plain values; a UserError names what is wrong with them."""
     env = values.get("env")

@@ -1,6 +1,7 @@
 """Evaluation: whole episodes on fixed instances, deterministic by default.
 
-python -m train.evaluate --run DIR [--sampled] [--best_of K] [--episodes N] [--checkpoint best] [--render out.gif]
+python -m train.evaluate --run DIR [--sampled] [--episodes N] [--checkpoint best] [--render out.gif]
+python -m train.evaluate --run DIR --best_of 128 --temperature 3
 python -m train.evaluate --run DIR --env.num_nodes 40    # another size, where the network (attention) allows it
 """
 
@@ -36,11 +37,12 @@ RENAMED = {"success": "success_rate"}
 
 @dataclasses.dataclass(frozen=True)
 class PolicyActor:
-    """Trained actors, as an `Actor`: the most probable action, or a sample."""
+    """Trained actors, as an `Actor`: the most probable action, or a sample, of logits divided by `temperature`."""
 
     actors: Actors
     params: dict[str, Any]
     deterministic: bool = True
+    temperature: float = 1.0
 
     def init(self, num_envs: int) -> Carry:
         """Recurrent states at the beginning of an episode."""
@@ -52,7 +54,7 @@ class PolicyActor:
         observation = jax.tree.map(lambda leaf: leaf[None], timestep.observation)
         reset = jnp.zeros((1, *timestep.terminated.shape), bool)
         logits, carry = self.actors.apply(self.params, observation, carry, reset)
-        logits = jax.tree.map(lambda leaf: leaf[0], logits)
+        logits = jax.tree.map(lambda leaf: leaf[0] / self.temperature, logits)
         if not self.deterministic:
             return sample_actions(key, logits, timestep.action_mask)[0], carry
         return {name: policy.mode(logits[name], timestep.action_mask[name]) for name in logits}, carry
@@ -242,9 +244,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     run = folder.load(args.checkpoint)
     config = learner.config
     evaluator = Evaluator(learner.env, args.episodes or config.eval_episodes, args.seed or config.eval_seed)
-    how = {"deterministic": not (args.sampled or args.best_of > 1)}
+    how = {"deterministic": not (args.sampled or args.best_of > 1), "temperature": args.temperature}
     figures = to_host(loop.evaluation(learner, evaluator, **how, best_of=args.best_of)(run.params))
     kind = "deterministic" if how["deterministic"] else "sampled"
+    kind += f" at temperature {args.temperature:g}" if args.temperature != 1 else ""
     kind += f", best of {args.best_of}," if args.best_of > 1 else ""
     print(f"{evaluator.num_episodes} fixed instances, whole episodes, {kind} policy of update {run.update}\n")
     print(logger.figures_table({"policy": figures, **evaluator.baselines()}))
@@ -271,6 +274,9 @@ def _arguments(cli: Any, argv: Sequence[str] | None) -> tuple[Any, dict[str, Any
     parser.add_argument("--run", type=str, required=True, help="run folder")
     parser.add_argument("--sampled", action="store_true", help="sample actions instead of taking the most probable")
     parser.add_argument("--best_of", type=cli.positive, default=1, help="sample so many episodes, keep the best")
+    parser.add_argument(
+        "--temperature", type=cli.above_zero, default=1.0, help="of the samples; above 1 they differ more (default: 1)"
+    )
     parser.add_argument("--episodes", type=cli.positive, help="how many instances (default: the run's eval_episodes)")
     parser.add_argument(
         "--seed", type=cli.positive, help="where the instances come from (default: the run's eval_seed)"

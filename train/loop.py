@@ -48,8 +48,8 @@ class Learner(Protocol):
     def actor_params(self, state: Any) -> Any:
         """The part of the state that acts."""
 
-    def actor(self, params: Any, *, deterministic: bool) -> Actor:
-        """A player with these parameters (of one seed)."""
+    def actor(self, params: Any, *, deterministic: bool, temperature: float = 1.0) -> Actor:
+        """A player with these parameters (of one seed); samples are of logits divided by `temperature`."""
 
 
 class Stop:
@@ -243,12 +243,12 @@ def _writer(folder: pathlib.Path, update: int) -> MetricsWriter:
 
 
 def evaluation(
-    learner: Learner, evaluator: Evaluator, *, deterministic: bool = True, best_of: int = 1
+    learner: Learner, evaluator: Evaluator, *, deterministic: bool = True, temperature: float = 1.0, best_of: int = 1
 ) -> Callable[[Any], Figures]:
     """A jitted function from `actor_params` to figures; over all seeds if there are several."""
 
     def play(params: Any) -> dict[str, jax.Array]:
-        return evaluator.play(learner.actor(params, deterministic=deterministic), best_of)
+        return evaluator.play(learner.actor(params, deterministic=deterministic, temperature=temperature), best_of)
 
     return jax.jit(jax.vmap(play) if learner.config.num_seeds > 1 else play)
 
@@ -301,7 +301,13 @@ def report(learner: Learner, state: Any, session: _Session, folder: pathlib.Path
 
 
 def render(
-    learner: Learner, params: Any, evaluator: Evaluator, paths: list[pathlib.Path], *, deterministic: bool = True
+    learner: Learner,
+    params: Any,
+    evaluator: Evaluator,
+    paths: list[pathlib.Path],
+    *,
+    deterministic: bool = True,
+    temperature: float = 1.0,
 ) -> None:
     """Draw the episode on the first fixed instance into each path; of the first seed, if there are several."""
     draw = learner.env.renderer
@@ -309,7 +315,8 @@ def render(
         return
     if learner.config.num_seeds > 1:
         params = jax.tree.map(lambda leaf: leaf[0], params)
-    states = jax.jit(lambda p: evaluator.record(learner.actor(p, deterministic=deterministic)))(params)
+    how = {"deterministic": deterministic, "temperature": temperature}
+    states = jax.jit(lambda p: evaluator.record(learner.actor(p, **how)))(params)
     for path in paths:
         draw(jax.device_get(states), path)
 

@@ -102,9 +102,9 @@ class Trainer:
         """Parameters of the actors, by role."""
         return state.params["actor"]
 
-    def actor(self, params: Any, *, deterministic: bool) -> PolicyActor:
+    def actor(self, params: Any, *, deterministic: bool, temperature: float = 1.0) -> PolicyActor:
         """The actors as a player."""
-        return PolicyActor(self.actors, params, deterministic)
+        return PolicyActor(self.actors, params, deterministic, temperature)
 
     def _specs(self) -> TrainState:
         players = jax.eval_shape(self.rollout.reset, jax.eval_shape(lambda: jax.random.key(0)))

@@ -44,9 +44,10 @@ def test_the_best_of_several_tries_is_never_worse(run):
 
 
 def test_one_checkpoint_serves_any_number_of_requests(run, capsys):
-    evaluate.main(["--run", str(run), "--env.num_nodes", "10", "--env.num_agents=3", "--best_of", "2"])
+    words = ["--env.num_nodes", "10", "--env.num_agents=3", "--best_of", "2", "--temperature", "3"]
+    evaluate.main(["--run", str(run), *words])
     printed = capsys.readouterr().out
-    assert "6 fixed instances, whole episodes, sampled, best of 2, policy of update 1" in printed
+    assert "6 fixed instances, whole episodes, sampled at temperature 3, best of 2, policy of update 1" in printed
     assert {"policy", "nearest neighbour", "random"} <= {line.split("  ")[0] for line in printed.splitlines()}
     assert RunFolder(run, {"num_nodes": 10}).load("latest").learner.env.num_nodes == 10
 
@@ -62,6 +63,7 @@ def test_other_networks_are_tied_to_their_size(tmp_path):
     ("words", "says"),
     [
         (["--best_of", "0"], "argument --best_of: '0' is no whole number above 0"),
+        (["--temperature", "0"], "argument --temperature: '0' is no number above 0"),
         (["--env.num_node", "8"], "'num_node'; did you mean 'num_nodes'"),
         (["--env.num_nodes", "7"], "num_nodes is 7; it must be even"),
         (["--env.num_nodes"], "--env.num_nodes has no value; give one"),

@@ -42,3 +42,21 @@ def test_training_beats_random_play_by_far(algorithm, network):
     assert after["completion_rate"] > 0.8
     assert after["return"] > random["return"] + 20
     assert after["invalid_actions"] == 0
+
+
+def test_attention_learns_dial_a_ride():
+    """Within seconds it drives less than the nearest neighbour, which it knows nothing of."""
+    env = {"name": "darp", "num_nodes": 6, "num_agents": 2, "reward": "dense", "lookahead": True}
+    attention = {"network": "attention", "attention_size": 32, "critic": "local", "gamma": 1.0, "value_clip": False}
+    sizes = {"num_envs": 256, "rollout_length": 8, "num_epochs": 2, "num_minibatches": 4, "log_interval": 60}
+    intervals = {"eval_interval": 60, "save_interval": 60, "total_steps": 60 * 256 * 8}
+    learner = make_train(CONFIGS["mappo"](env=env, **{**SETTINGS, **attention, **sizes, **intervals}))
+    evaluator = Evaluator(learner.env, 256, seed=98)
+    evaluate = evaluation(learner, evaluator)
+    state = learner.init(jax.random.key(6))
+    before = to_host(evaluate(learner.actor_params(state)))
+    state, _ = learner.train_chunk(state)
+    after, baselines = to_host(evaluate(learner.actor_params(state))), evaluator.baselines()
+    assert before["return"] < baselines["nearest neighbour"]["return"]
+    assert after["return"] > baselines["nearest neighbour"]["return"] + 5
+    assert after["served_share"] > 0.98

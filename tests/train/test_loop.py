@@ -64,7 +64,7 @@ class Scripted:
     def actor_params(self, state):
         return int(state["update"])
 
-    def actor(self, params, *, deterministic):
+    def actor(self, params, *, deterministic, temperature=1.0):
         raise NotImplementedError
 
 
