@@ -150,9 +150,9 @@ def make_network(
     recurrent_layers: int,
     activation: str,
     layer_norm: bool,
-    attention_size: int,
-    attention_heads: int,
-    attention_layers: int,
+    attention_size: int = 64,
+    attention_heads: int = 4,
+    attention_layers: int = 1,
     entities: Entities | None = None,
     pointer: bool = False,
 ) -> nn.Module:

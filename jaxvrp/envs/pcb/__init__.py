@@ -1,0 +1,27 @@
+"""Component placement: one agent per movable part moves and turns it on a circuit board to shorten the wires."""
+
+from jaxvrp.envs.pcb.board import Board, load, make_board, pad, save, stack, trim
+from jaxvrp.envs.pcb.bookshelf import read_bookshelf
+from jaxvrp.envs.pcb.files import read_pcb
+from jaxvrp.envs.pcb.generator import Parameters, generate, make_parameters
+from jaxvrp.envs.pcb.netlist import Netlist, PcbFile, make_netlist
+from jaxvrp.envs.pcb.writing import write_pcb
+
+__all__ = [
+    "Board",
+    "Netlist",
+    "Parameters",
+    "PcbFile",
+    "generate",
+    "load",
+    "make_board",
+    "make_netlist",
+    "make_parameters",
+    "pad",
+    "read_bookshelf",
+    "read_pcb",
+    "save",
+    "stack",
+    "trim",
+    "write_pcb",
+]

@@ -1,0 +1,273 @@
+"""Plane geometry of a board: parts as axis-aligned rectangles, what they overlap, and what a part sees around itself.
+
+Lengths are millimetres, x points right and y down, the board is `[0, w] x [0, h]`. Angles run counter-clockwise on
+screen, so the heading of `a` is `(cos a, -sin a)`; orientations are quarter turns. `N` parts, `P` pads. Rows that
+only pad an array are switched off by a mask, and what they hold changes nothing. Everything is finite for finite input,
+whether parts coincide, have no size, or lie off the board.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+SECTORS = 8
+SIGHT_RADIUS = 1.5
+LEGAL_OVERLAP = 1e-5
+
+# No part, radius or board is that small; as a denominator it turns 0 / 0 into 0.
+_TINY = 1e-9
+# Up to this many parts, a sorting network beats `jnp.sort`; beyond, it compiles slowly.
+_NETWORK_PARTS = 32
+
+
+class SectorShares(NamedTuple):
+    """Shares of the areas around a part, `f32[8]` each in [0, 1]; sector k is at 45° k ± 22.5° in the part's own frame.
+
+    Attributes:
+        los: of the sector, under other parts or off the board.
+        ol: of the part's own body within the sector, under other parts or off the board.
+        boardmask: of the part's own body within the sector, off the board.
+    """
+
+    los: jax.Array
+    ol: jax.Array
+    boardmask: jax.Array
+
+
+def turned(offset: jax.Array, quarters: jax.Array) -> jax.Array:
+    """`f32[..., 2]`: offsets turned counter-clockwise by quarters (`i32[...]`, any integer, by its value modulo 4)."""
+    sign = 1.0 - (quarters & 2)
+    odd = (quarters & 1) == 1
+    cos, sin = jnp.where(odd, 0.0, sign), jnp.where(odd, sign, 0.0)
+    x, y = offset[..., 0], offset[..., 1]
+    return jnp.stack([x * cos + y * sin, y * cos - x * sin], axis=-1)
+
+
+def half_extent(size: jax.Array, quarters: jax.Array) -> jax.Array:
+    """`f32[..., 2]`: half width and height of parts of a `size` (`f32[..., 2]`) turned by `quarters` (`i32[...]`)."""
+    return 0.5 * jnp.where((quarters[..., None] & 1) == 1, size[..., ::-1], size)
+
+
+def pad_positions(centre: jax.Array, quarters: jax.Array, component: jax.Array, offset: jax.Array) -> jax.Array:
+    """`f32[P, 2]`: where the pads are.
+
+    Args:
+        centre: `f32[N, 2]`, of the parts.
+        quarters: `i32[N]`, of the parts.
+        component: `i32[P]`, the part that a pad is on.
+        offset: `f32[P, 2]`, from the part's centre at 0 quarters.
+    """
+    return centre[component] + turned(offset, quarters[component])
+
+
+def heading(angle: jax.Array) -> jax.Array:
+    """`f32[..., 2]`: the unit vector on screen of an angle in radians (`f32[...]`)."""
+    return jnp.stack([jnp.cos(angle), -jnp.sin(angle)], axis=-1)
+
+
+def polar(vector: jax.Array, unit: jax.Array) -> jax.Array:
+    """`f32[..., 2]`: (length / `unit`, angle / π) of vectors (`f32[..., 2]`), angle in (-π, π]; zeros for zero."""
+    x, y = vector[..., 0], vector[..., 1]
+    # A negated zero would turn the angle π into -π.
+    up = jnp.where(y == 0, 0.0, -y)
+    return jnp.stack([jnp.sqrt(x * x + y * y) / jnp.maximum(unit, _TINY), jnp.arctan2(up, x) / jnp.pi], axis=-1)
+
+
+def clamped(centre: jax.Array, outline: jax.Array) -> jax.Array:
+    """`f32[..., 2]`: the points of the board (`f32[2]`, w and h) nearest to `centre`."""
+    return jnp.clip(centre, 0.0, outline)
+
+
+def has_left(centre: jax.Array, half: jax.Array, outline: jax.Array) -> jax.Array:
+    """`bool[...]`: whether the centre is off the board and no area of the body is on it.
+
+    Args:
+        centre: `f32[..., 2]`.
+        half: `f32[..., 2]`, half extents as turned.
+        outline: `f32[2]`, w and h.
+    """
+    off = ((centre < 0) | (centre > outline)).any(-1)
+    return off & (_common_span(centre - 0.5 * outline, half, 0.5 * outline) <= 0).any(-1)
+
+
+def obstructing(side: jax.Array, valid: jax.Array) -> jax.Array:
+    """`bool[N, N]`: pairs of different `valid` (`bool[N]`) parts on one `side` (`i32[N]`): in each other's way."""
+    same = (side[:, None] == side) & valid[:, None] & valid
+    return same & ~jnp.eye(side.shape[0], dtype=bool)
+
+
+def intersection_areas(centre: jax.Array, half: jax.Array) -> jax.Array:
+    """`f32[N, N]`: areas in mm² that the rectangles (`f32[N, 2]` centres and half extents) have in common."""
+    span = _common_span(centre[:, None] - centre, half[:, None], half)
+    return span[..., 0] * span[..., 1]
+
+
+def area_outside(centre: jax.Array, half: jax.Array, outline: jax.Array) -> jax.Array:
+    """`f32[...]`: area in mm² of rectangles (`f32[..., 2]` centres and half extents) off the board (`f32[2]`)."""
+    inside, full = _common_span(centre - 0.5 * outline, half, 0.5 * outline), 2 * half
+    # Not full - inside: the two strips are exactly 0 for what is on the board.
+    outside = full - inside
+    return outside[..., 0] * full[..., 1] + inside[..., 0] * outside[..., 1]
+
+
+def overlap_ratio(
+    centre: jax.Array, half: jax.Array, outline: jax.Array, obstructs: jax.Array, valid: jax.Array
+) -> jax.Array:
+    """`f32[N]`: (areas in common with each obstructing part, summed, + area off the board) / own area; may exceed 1.
+
+    Args:
+        centre: `f32[N, 2]`.
+        half: `f32[N, 2]`, half extents as turned.
+        outline: `f32[2]`, w and h.
+        obstructs: `bool[N, N]`, from `obstructing`.
+        valid: `bool[N]`; others get 0, and so do parts without area.
+    """
+    common = jnp.sum(jnp.where(obstructs, intersection_areas(centre, half), 0.0), axis=-1)
+    own = 4 * half[:, 0] * half[:, 1]
+    return jnp.where(valid, (common + area_outside(centre, half, outline)) / jnp.maximum(own, _TINY), 0.0)
+
+
+def is_legal(overlap: jax.Array) -> jax.Array:
+    """`bool[...]`: whether a part of this overlap ratio (`f32[...]`) counts as free of overlap."""
+    return overlap <= LEGAL_OVERLAP
+
+
+def sector_shares(
+    centre: jax.Array,
+    size: jax.Array,
+    quarters: jax.Array,
+    part: jax.Array,
+    obstacles: jax.Array,
+    outline: jax.Array,
+    *,
+    rays: int = 8,
+) -> SectorShares:
+    """What the sectors around one part hold; exact along `rays` rays a sector.
+
+    Args:
+        centre: `f32[N, 2]`.
+        size: `f32[N, 2]`, at 0 quarters.
+        quarters: `i32[N]`.
+        part: `i32[]`, the one that looks.
+        obstacles: `bool[N]`, the parts in its way: its row of `obstructing`.
+        outline: `f32[2]`, w and h.
+        rays: of each sector, at least 1.
+    """
+    own, turn = centre[part], quarters[part]
+    # In the frame of the part, and in units of the radius, so that sectors need no turning and areas no scaling.
+    scale = 1 / jnp.maximum(SIGHT_RADIUS * size[part].max(), _TINY)
+    other = turned((centre - own) * scale, -turn)
+    board = turned((0.5 * outline - own) * scale, -turn)
+    other_span = _slabs(other, half_extent(size, quarters - turn) * scale, rays)
+    enter, leave = _slabs(board, half_extent(outline, -turn) * scale, rays)
+    enter = _least(_most(enter, 0.0), 1.0)
+    leave = _most(_least(leave, 1.0), enter)
+    _, body = _slabs(jnp.zeros(2), half_extent(size[part], jnp.zeros_like(turn)) * scale, rays)
+
+    hit = obstacles[:, None] & (other_span[0] < other_span[1])
+    start, end = (_least(_most(jnp.where(hit, at, 0.0), enter), leave) ** 2 for at in other_span)
+    return _shares(start, end, enter**2, leave**2, body**2, rays)
+
+
+def mean_neighbour(centre: jax.Array, neighbours: jax.Array, part: jax.Array) -> jax.Array:
+    """`f32[2]`: vector in mm from a part's centre to the mean of its own and its neighbours' centres; 0 without any.
+
+    Args:
+        centre: `f32[N, 2]`.
+        neighbours: `bool[N]`, other parts that share a signal net with it.
+        part: `i32[]`.
+    """
+    apart = jnp.where(neighbours[:, None], centre - centre[part], 0.0)
+    return jnp.sum(apart, axis=0) / (1 + neighbours.sum())
+
+
+def _common_span(apart: jax.Array, half: jax.Array, other_half: jax.Array) -> jax.Array:
+    """Lengths along x and y that two rectangles have in common, centres `apart`; exact where one spans the other."""
+    return jnp.clip(half + other_half - jnp.abs(apart), 0.0, 2 * jnp.minimum(half, other_half))
+
+
+# Selects, because `jnp.minimum` and `jnp.maximum` pay for NaN: a network of them takes half as long again.
+def _least(a: jax.Array, b: jax.Array | float) -> jax.Array:
+    return jnp.where(a < b, a, b)
+
+
+def _most(a: jax.Array, b: jax.Array | float) -> jax.Array:
+    return jnp.where(a < b, b, a)
+
+
+@functools.lru_cache(maxsize=8)
+def _inverse_rays(rays: int) -> np.ndarray:
+    """`f32[2, 8 · rays]`: inverse components of the directions, sector by sector; quarter turns map them exactly."""
+    if rays < 1:
+        raise ValueError(f"rays={rays}: a sector needs at least 1 ray.")
+    angle = np.deg2rad((np.arange(2 * rays) + 0.5) / rays * 45 - 22.5)
+    x, y = np.cos(angle), -np.sin(angle)
+    # With an odd number the middle ray runs along an axis: its slab across is entered far behind and left far ahead.
+    x, y = (1 / np.where(np.abs(v) < _TINY, _TINY, v) for v in (x, y))
+    return np.stack([np.concatenate([x, y, -x, -y]), np.concatenate([y, -x, -y, x])]).astype(np.float32)
+
+
+def _slabs(offset: jax.Array, half: jax.Array, rays: int) -> tuple[jax.Array, jax.Array]:
+    """Distances (`f32[..., 8 · rays]`) where rays from the origin enter and leave rectangles; enter > leave: a miss."""
+    inverse_x, inverse_y = _inverse_rays(rays)
+    x, y = offset[..., 0, None] * inverse_x, offset[..., 1, None] * inverse_y
+    half_x, half_y = half[..., 0, None] * np.abs(inverse_x), half[..., 1, None] * np.abs(inverse_y)
+    return _most(x - half_x, y - half_y), _least(x + half_x, y + half_y)
+
+
+@functools.lru_cache(maxsize=64)
+def _comparators(count: int) -> tuple[tuple[int, int], ...]:
+    """Batcher's odd-even merge sort of `count` values, as the pairs to put in order."""
+    pairs = []
+    for merged in (1 << level for level in range((count - 1).bit_length())):
+        for stride in (merged >> level for level in range(merged.bit_length())):
+            pairs += [
+                (low, low + stride)
+                for first in range(stride % merged, count - stride, 2 * stride)
+                for low in range(first, min(first + stride, count - stride))
+                if low // (2 * merged) == (low + stride) // (2 * merged)
+            ]
+    return tuple(pairs)
+
+
+def _sorted_rows(values: jax.Array) -> list[jax.Array]:
+    """The rows of `f32[N, K]`, sorted along N for each of the K."""
+    if values.shape[0] > _NETWORK_PARTS:
+        return list(jnp.sort(values, axis=0))
+    rows = list(values)
+    for low, high in _comparators(len(rows)):
+        ordered = rows[low] < rows[high]
+        rows[low], rows[high] = (
+            jnp.where(ordered, rows[low], rows[high]),
+            jnp.where(ordered, rows[high], rows[low]),
+        )
+    return rows
+
+
+def _shares(
+    start: jax.Array, end: jax.Array, enter: jax.Array, leave: jax.Array, body: jax.Array, rays: int
+) -> SectorShares:
+    """Sums over the rays of the squared intervals: `start`, `end` `f32[N, K]` of parts, the others `f32[K]`.
+
+    What is free lies between the k-th end and the (k+1)-th start, wherever these leave a gap: so the ends and the
+    starts are sorted apart from each other. The sum over rays is one reduction of all four at once; apart, each would
+    sort again.
+    """
+    begins, ends = [enter, *_sorted_rows(end)], [*_sorted_rows(start), leave]
+    free = sum(_most(b - a, 0.0) for a, b in zip(begins, ends, strict=True))
+    free_body = sum(_most(_least(b, body) - a, 0.0) for a, b in zip(begins, ends, strict=True))
+    on_board = _most(_least(leave, body) - enter, 0.0)
+    sums = jax.lax.reduce(
+        tuple(v.reshape(SECTORS, rays) for v in (1 - free, body - free_body, body - on_board, body)),
+        (np.float32(0),) * 4,
+        lambda a, b: tuple(x + y for x, y in zip(a, b, strict=True)),
+        dimensions=(1,),
+    )
+    own = _most(sums[3], _TINY)
+    los, ol, boardmask = (jnp.clip(v, 0.0, 1.0) for v in (sums[0] / rays, sums[1] / own, sums[2] / own))
+    return SectorShares(los, ol, boardmask)

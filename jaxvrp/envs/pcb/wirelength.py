@@ -1,0 +1,150 @@
+"""Wirelengths of a board, in mm, and nearest pads, from where its pads are; power nets do not count.
+
+`P` pads, `N` parts, `E` nets. Of every pad: its part (`component: i32[P]`), its `net: i32[P]`, and `signal: bool[P]`,
+whether it exists and its net is a signal; where that is false, the pad changes nothing. The tables of a board
+(`part_pads`, `pad_groups`, `part_nets`, `shared_nets`) do not depend on positions: build them once for a board.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def table_widths(component: np.ndarray, net: np.ndarray, signal: np.ndarray) -> tuple[int, int]:
+    """The most signal pads of a part, and the most of a part on one net, for `part_pads` and `pad_groups`; NumPy.
+
+    Args:
+        component, net, signal: `[..., P]`; with leading axes a batch of boards, and the most of any.
+    """
+    component, net, signal = (np.asarray(v).reshape(-1, np.shape(v)[-1]) for v in (component, net, signal))
+    board = np.nonzero(signal)[0]
+
+    def most(*labels: np.ndarray) -> int:
+        _, counts = np.unique(np.stack([board, *(label[signal] for label in labels)]), axis=1, return_counts=True)
+        return int(counts.max(initial=1))
+
+    return most(component), most(component, net)
+
+
+def part_pads(component: jax.Array, signal: jax.Array, num_parts: int, width: int) -> jax.Array:
+    """`i32[N, width]`: the signal pads of each part, in their order, then -1; pads beyond `width` are lost."""
+    own = (component == jnp.arange(num_parts, dtype=jnp.int32)[:, None]) & signal
+    return _first_true(own, width)
+
+
+def pad_groups(component: jax.Array, net: jax.Array, signal: jax.Array, width: int) -> jax.Array:
+    """`i32[P, width]`: the signal pads that share part and net, in the row of the first of them, then -1.
+
+    The other rows are -1 throughout; pads beyond `width` are lost.
+    """
+    group = (component[:, None] == component) & (net[:, None] == net) & signal[:, None] & signal
+    earlier = jnp.tril(group, -1).any(-1)
+    return _first_true(group & ~earlier[:, None], width)
+
+
+def part_nets(component: jax.Array, net: jax.Array, signal: jax.Array, num_parts: int, num_nets: int) -> jax.Array:
+    """`bool[N, E]`: the signal nets that each part is on."""
+    on_part = (component == jnp.arange(num_parts, dtype=jnp.int32)[:, None]) & signal
+    on_net = net == jnp.arange(num_nets, dtype=jnp.int32)[:, None]
+    return (on_part[:, None] & on_net).any(-1)
+
+
+def shared_nets(part_nets: jax.Array) -> jax.Array:
+    """`bool[N, N]`: the pairs of different parts on one signal net, from `bool[N, E]`."""
+    shared = (part_nets[:, None] & part_nets).any(-1)
+    return shared & ~jnp.eye(part_nets.shape[0], dtype=bool)
+
+
+def pad_wirelengths(
+    pads: jax.Array, component: jax.Array, net: jax.Array, signal: jax.Array, of: jax.Array
+) -> jax.Array:
+    """`f32[K]`: distance of some pads to the nearest of their signal net on another part; 0 if there is none.
+
+    The sum over the pads of a part is its Euclidean wirelength W.
+
+    Args:
+        pads: `f32[P, 2]`, positions.
+        component, net, signal: of all pads.
+        of: `i32[K]`, the pads asked for, -1 for none: a row of `part_pads`.
+    """
+    here = (pads[of, 0], pads[of, 1], component[of], net[of], signal[of] & (of >= 0))
+    return _nearest_on_net(here, (pads[:, 0], pads[:, 1], component, net, signal))
+
+
+def part_wirelengths(
+    pads: jax.Array, component: jax.Array, net: jax.Array, signal: jax.Array, num_parts: int
+) -> jax.Array:
+    """`f32[N]`: the Euclidean wirelength W of every part; arguments as of `pad_wirelengths`."""
+    every = (pads[:, 0], pads[:, 1], component, net, signal)
+    lengths = _nearest_on_net(every, every)
+    own = component == jnp.arange(num_parts, dtype=jnp.int32)[:, None]
+    return jnp.sum(jnp.where(own, lengths, 0.0), axis=-1)
+
+
+def net_hpwl(pads: jax.Array, net: jax.Array, signal: jax.Array, num_nets: int) -> jax.Array:
+    """`f32[E]`: half perimeter of the box around the pads (`f32[P, 2]`) of each signal net; 0 for nets without pads.
+
+    Their sum is the HPWL of the board.
+    """
+    ends = jnp.concatenate([pads, -pads], axis=1)
+    # Pads that do not count go to a net beyond the last, which is dropped; a net without pads has sides of -inf.
+    sides = jax.ops.segment_max(ends, jnp.where(signal, net, num_nets), num_segments=num_nets)
+    # Opposite sides first: a box of no width must have width 0, wherever it is.
+    width_and_height = sides[:, :2] + sides[:, 2:]
+    return jnp.where(jnp.isfinite(sides[:, 0]), width_and_height.sum(-1), 0.0)
+
+
+def part_hpwl(net_hpwl: jax.Array, part_nets: jax.Array) -> jax.Array:
+    """`f32[N]`: H of each part: `net_hpwl` (`f32[E]`) summed over the signal nets that it is on (`bool[N, E]`).
+
+    A row of `part_nets` (`bool[E]`) gives the H of one part.
+    """
+    return jnp.sum(jnp.where(part_nets, net_hpwl, 0.0), axis=-1)
+
+
+def mean_contact(pads: jax.Array, component: jax.Array, net: jax.Array, of: jax.Array, groups: jax.Array) -> jax.Array:
+    """`f32[2]`: mean vector in mm from a part's pads to the nearest pads of other parts on their nets; 0 without any.
+
+    The mean is over the pairs of a pad and another part on its net. Of equally near pads, the first counts.
+
+    Args:
+        pads: `f32[P, 2]`, positions.
+        component, net: of all pads.
+        of: `i32[K]`, the signal pads of the part, -1 for none: a row of `part_pads`.
+        groups: `i32[P, S]`, from `pad_groups`.
+    """
+    lead = groups[:, 0]
+    counted = (of >= 0)[:, None] & (lead >= 0) & (net[of][:, None] == net) & (component[of][:, None] != component)
+    best = across = down = jnp.zeros(counted.shape, pads.dtype)
+    for column in range(groups.shape[1]):
+        pad = groups[:, column]
+        x, y = (pads[pad, axis] - pads[of, axis][:, None] for axis in (0, 1))
+        square = x * x + y * y
+        closer = (pad >= 0) & ((square < best) | (column == 0))
+        best, across, down = (jnp.where(closer, *v) for v in ((square, best), (x, across), (y, down)))
+    # One reduction: apart, each would look for the nearest again.
+    total = jax.lax.reduce(
+        tuple(jnp.where(counted, v, 0.0) for v in (across, down, jnp.ones_like(best))),
+        (np.float32(0),) * 3,
+        lambda a, b: tuple(x + y for x, y in zip(a, b, strict=True)),
+        dimensions=(0, 1),
+    )
+    return jnp.stack(total[:2]) / jnp.maximum(total[2], 1.0)
+
+
+def _nearest_on_net(here: tuple[jax.Array, ...], there: tuple[jax.Array, ...]) -> jax.Array:
+    """Distances from pads `here` to the nearest `there` of their net on another part; each x, y, part, net, signal."""
+    x, y, component, net, signal = (v[:, None] for v in there)
+    wired = (here[3] == net) & (here[2] != component) & here[4] & signal
+    square = jnp.min(jnp.where(wired, (here[0] - x) ** 2 + (here[1] - y) ** 2, jnp.inf), axis=0, initial=jnp.inf)
+    return jnp.where(square < jnp.inf, jnp.sqrt(square), 0.0)
+
+
+def _first_true(mask: jax.Array, width: int) -> jax.Array:
+    """`i32[rows, width]`: in each row of `bool[rows, P]`, the columns of its first true values, then -1."""
+    rank = jnp.where(mask, jnp.cumsum(mask, axis=1, dtype=jnp.int32) - 1, -1)
+    column = jnp.arange(mask.shape[1], dtype=jnp.int32)[:, None]
+    places = rank[..., None] == jnp.arange(width, dtype=jnp.int32)
+    return jnp.max(jnp.where(places, column, -1), axis=1, initial=-1)

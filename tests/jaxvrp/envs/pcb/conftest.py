@@ -1,0 +1,90 @@
+"""What the placement tests share: the published boards, where they are stored, and small hand-made ones."""
+
+import dataclasses
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jaxvrp.envs.pcb.board import LAYOUT, make_board
+
+FAMILIES = ("pcb/rl_pcb", "pcb/cypress")
+BESIDE_THE_REPOSITORY = Path(__file__).resolve().parents[4].parent / "shared" / "data"
+SIMPLE = {
+    "outline": [20, 15],
+    "size": [[6, 4], [2, 1], [3, 1.5]],
+    "pin_component": [0, 0, 1, 1, 2, 2],
+    "pin_offset": [[-2.5, 1], [2.5, 1], [-0.5, 0], [0.5, 0], [-1, 0], [1, 0]],
+    "pin_net": [0, 1, 0, 2, 1, 2],
+    "power_rail": [1, 0, 2],
+    "position": [[10, 7], [3, 4], [15, 12]],
+    "orientation": [0, 1, 3],
+    "fixed": [True, False, False],
+}
+
+
+@pytest.fixture(scope="session")
+def data_folder():
+    """The folder with the boards: `pcb` in `JAXVRP_DATA`, or in `shared/data` beside the repository."""
+    folder = Path(os.environ.get("JAXVRP_DATA") or BESIDE_THE_REPOSITORY)
+    missing = [name for name in FAMILIES if not (folder / name).is_dir()]
+    if missing:
+        pytest.skip(f"the benchmark data are not part of the repository: no {missing[0]} in {folder}; set JAXVRP_DATA")
+    return folder / "pcb"
+
+
+@pytest.fixture(scope="session")
+def make():
+    """`make(**changes)`: a board of an IC and two parts on three nets (ground, signal, supply)."""
+    return lambda **changes: make_board(**SIMPLE | changes)
+
+
+@pytest.fixture(scope="session")
+def assert_same():
+    """`assert_same(board, other)`: equal to the last bit, dtypes included."""
+
+    def compare(one, other):
+        for name in LAYOUT:
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name, strict=True)
+
+    return compare
+
+
+@pytest.fixture
+def write(tmp_path):
+    """`write(content, name)`: the path of a file with that text, or bytes."""
+
+    def put(content, name="hand.pcb"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return put
+
+
+@pytest.fixture(scope="session")
+def signal_hpwl():
+    """`signal_hpwl(board, position, orientation)`: total half perimeter of the signal nets, mm, in plain NumPy."""
+
+    def total(board, position, orientation, power_too=False):
+        turned = np.array([[[1, 0], [0, 1]], [[0, 1], [-1, 0]], [[-1, 0], [0, -1]], [[0, -1], [1, 0]]])
+        part = board.pin_component
+        pads = position[part] + np.einsum("pij,pj->pi", turned[orientation[part]], board.pin_offset)
+        nets = [net for net, rail in enumerate(board.power_rail) if power_too or rail == 0]
+        return sum(np.ptp(pads[board.pin_net == net], axis=0).sum() for net in nets)
+
+    return total
+
+
+@pytest.fixture
+def assert_same_file(assert_same):
+    """`assert_same_file(file, other)`: the same boards, to the last bit, and the same names."""
+
+    def compare(one, other):
+        assert (one.filename, one.timestamp) == (other.filename, other.timestamp)
+        for first, second in zip(one.boards, other.boards, strict=True):
+            assert_same(first.board, second.board)
+            assert dataclasses.replace(first, board=None) == dataclasses.replace(second, board=None)
+
+    return compare
