@@ -143,10 +143,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             actions = _read_plan(options.plan, instance, options.cordeau_numbering)
         render_plan(instance, actions, options.out, tolerance=SLACK if instance.locs.dtype == np.float32 else 1e-4)
-    except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    except OSError as error:
+        return _refused(f"cannot read or write '{error.filename}': {error.strerror}; give another path")
+    except ValueError as error:
+        return _refused(str(error))
     return 0
+
+
+def _refused(message: str) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    return 2
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
