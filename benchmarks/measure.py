@@ -19,7 +19,7 @@ import jax
 import jaxlib
 import numpy as np
 
-from train.cli import UserError
+from train.cli import UserError, above_zero
 
 Size = tuple[int, ...]
 
@@ -142,13 +142,7 @@ def check_sizes(sizes: Iterable[Size], labels: str) -> None:
 
 def seconds_option(text: str) -> float:
     """A finite number of seconds above 0; an argument type."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"'{text}' is no number of seconds above 0")
-    return value
+    return above_zero(text, "number of seconds")
 
 
 def result_file(text: str) -> pathlib.Path:

@@ -65,6 +65,11 @@ class Entities:
         """Of a role whose actions point at entities."""
         return self.context_actions + self.num_entities * self.entity_actions
 
+    @property
+    def spaces(self) -> tuple[tuple[int, ...], Discrete]:
+        """Shape of the observation and space of the action of a role whose actions point at entities."""
+        return (self.size,), Discrete(self.num_actions)
+
 
 @dataclasses.dataclass(frozen=True)
 class Role:

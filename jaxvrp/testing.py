@@ -47,9 +47,9 @@ def check_env(env: Environment, key: jax.Array | None = None, num_steps: int | N
     """
     check_shapes(env)
     _require(batch >= len(POLICIES), f"check_env: batch is {batch}; it must be at least {len(POLICIES)}")
-    key = jax.random.key(0) if key is None else key
-    program, num_steps = _Program(env), env.max_episode_steps + 5 if num_steps is None else num_steps
-    *keys, play_key = jax.random.split(key, batch + 1)
+    num_steps = env.max_episode_steps + 5 if num_steps is None else num_steps
+    program = _Program(env)
+    *keys, play_key = jax.random.split(jax.random.key(0) if key is None else key, batch + 1)
     start = _call("reset under jit and vmap", program.reset, jnp.stack(keys))
     _check_reset(env, keys[0], jax.tree.map(lambda leaf: leaf[0], start))
     _require(not start[1].done.all(), "is_terminal or is_truncated holds in every fresh state; nothing can be played")
@@ -160,9 +160,8 @@ def _check_role(name: Any, role: Any) -> None:
     _require(isinstance(name, str) and isinstance(role, Role), f"{what}: got {role!r}; it must be a jaxvrp.Role")
     _require(_is_count(role.num_agents), f"{what}: num_agents is {role.num_agents!r}; it must be an int, 1 or more")
     _require(isinstance(role.observation, Box), f"{what}: observation is {role.observation!r}; it must be a Box")
-    sizes, counted = (role.observation.shape, role.action), role.entities
-    fits = counted is None or ((counted.size,), Discrete(counted.num_actions)) == sizes
-    _require(fits, f"{what}: {counted} does not make up the observation and action {sizes}")
+    if (parts := role.entities) and (role.observation.shape, role.action) != parts.spaces:
+        raise ConformanceError(f"{what}: {parts} does not make up {role.observation} and {role.action}")
     for space in (role.observation, role.action):
         _require(isinstance(space, Discrete | Box), f"{what}: action is {space!r}; it must be Discrete or Box")
         filled = space.low < space.high if isinstance(space, Box) else _is_count(space.num_actions)

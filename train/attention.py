@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp import Entities
+from train.layers import layer_norm
 
 Carry = Any
 
@@ -24,10 +25,6 @@ is."""
 
 LOGIT_RANGE = 10.0
 """Logits lie within this, so that exploration never dies out (Bello et al. 2017)."""
-
-
-def _norm(x: jax.Array) -> jax.Array:
-    return nn.LayerNorm(use_scale=False, use_bias=False)(x)
 
 
 def _dense(size: int, gain: float = 2.0**0.5, *, use_bias: bool = True) -> nn.Dense:
@@ -137,7 +134,7 @@ class AttentionLayer(nn.Module):
         rows, entities, size = x.shape
         flat = x.reshape(-1, size)
         shape = (rows, entities, 3, self.num_heads, size // self.num_heads)
-        query, key, value = jnp.moveaxis(_dense(3 * size, 1.0, use_bias=False)(_norm(flat)).reshape(shape), 2, 0)
+        query, key, value = jnp.moveaxis(_dense(3 * size, 1.0, use_bias=False)(layer_norm(flat)).reshape(shape), 2, 0)
         score = jnp.einsum("rmhe,rnhe->rhmn", query, key) / jnp.sqrt(jnp.float32(shape[-1]))
         if distance is not None:
             slope = self.param("slope", _slopes, (self.num_heads,))
@@ -145,7 +142,7 @@ class AttentionLayer(nn.Module):
         weight = nn.softmax(jnp.where(present[:, None, None], score, -1e9), axis=-1)
         mixed = jnp.einsum("rhmn,rnhe->rmhe", weight, value).reshape(-1, size)
         flat += _dense(size, 1.0, use_bias=False)(mixed)
-        flat += nn.relu(_dense(size)(_norm(flat)))
+        flat += nn.relu(_dense(size)(layer_norm(flat)))
         return flat.reshape(x.shape)
 
 
@@ -186,7 +183,7 @@ class Attention(nn.Module):
         x = nn.relu(x + known[:, None])
         for _ in range(self.num_layers):
             x = AttentionLayer(self.size, self.num_heads)(x, present, distance)
-        x = _norm(x.reshape(-1, self.size)).reshape(x.shape)
+        x = layer_norm(x.reshape(-1, self.size)).reshape(x.shape)
         query = nn.relu(_dense(self.size)(jnp.concatenate([known, self._glimpse(x, present)], axis=1)))
         out = self._point(query, x) if self.pointer else _dense(self.head_size, self.head_gain)(query)
         return out.reshape(*inputs.shape[:-1], -1), carry

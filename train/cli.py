@@ -140,14 +140,14 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def above_zero(text: str) -> float:
-    """A finite number above 0, as an argument type."""
+def above_zero(text: str, what: str = "number") -> float:
+    """A finite number above 0, as an argument type; `what` names it in the message."""
     try:
         value = float(text)
     except ValueError:
         value = 0.0
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"'{text}' is no number above 0")
+        raise argparse.ArgumentTypeError(f"'{text}' is no {what} above 0")
     return value
 
 

@@ -16,20 +16,13 @@ import jax.numpy as jnp
 
 from jaxvrp import Entities
 from train.attention import Attention
+from train.layers import layer_norm
 
 Carry = Any
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {"relu": nn.relu, "tanh": nn.tanh, "silu": nn.silu}
 NETWORKS = ("mlp", "gru", "attention")
 MAX_UNROLL = 16
-
-
-def layer_norm(x: jax.Array) -> jax.Array:
-    """Normalise `[..., F]` to mean 0 and variance 1 over the last axis (Ba et al. 2016).
-
-    Without scale and bias: the dense layer that follows absorbs them, and their gradients are slow on a CPU.
-    """
-    return nn.LayerNorm(use_scale=False, use_bias=False)(x)
 
 
 class Trunk(nn.Module):

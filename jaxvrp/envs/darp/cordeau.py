@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxvrp.envs.darp.instance import Instance, make_instance
+from jaxvrp.storage import write_whole
 
 HEADER = ("vehicles", "requests", "T", "Q", "L")
 COLUMNS = ("id", "x", "y", "service", "demand", "early", "late")
@@ -181,13 +182,7 @@ def write_cordeau(path: str | os.PathLike, instance: Instance) -> None:
     capacity = np.asarray(instance.capacity)
     header = [capacity.size, requests, instance.max_route_duration, capacity[0], instance.max_ride_time]
     text = "".join(" ".join(map(_word, row)) + "\n" for row in [header, *table])
-    path = Path(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        partial.write_text(text, encoding="ascii")
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_whole(path, lambda partial: partial.write_text(text, encoding="ascii"))
 
 
 def _word(value: float) -> str:

@@ -71,7 +71,7 @@ class Darp(Environment):
 
     num_nodes: int = fields.size(20, minimum=2)
     num_agents: int = fields.size(5)
-    reward_kind: str = struct.field(pytree_node=False, default="sparse", metadata={"choices": REWARDS})
+    reward_kind: str = struct.field(pytree_node=False, default="sparse")
     round_travel_time: bool = struct.field(pytree_node=False, default=True)
     lookahead: bool = struct.field(pytree_node=False, default=False)
     limits: bool = struct.field(pytree_node=False, default=False)

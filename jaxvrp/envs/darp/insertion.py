@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.darp import rules, schedule
-from jaxvrp.envs.darp.instance import Instance, as_float32, travel_time
+from jaxvrp.envs.darp import schedule
+from jaxvrp.envs.darp.instance import Instance, as_float32, distance, travel_time
 
 
 @struct.dataclass
@@ -117,12 +117,12 @@ def cheapest_insertion(instance: Instance, *, limits: bool = False, regret: bool
 
 
 def _problem(instance: Instance, limits: bool) -> _Problem:
-    distance = rules.distance(instance.locs[:, None], instance.locs)
-    travel = travel_time(instance, distance)
+    lengths = distance(instance.locs[:, None], instance.locs)
+    travel = travel_time(instance, lengths)
     in_time = instance.deadline[0] - instance.service_time - travel[:, 0]
     return _Problem(
         instance=instance.replace(deadline=jnp.minimum(instance.deadline, in_time)),
-        distance=distance,
+        distance=lengths,
         travel=travel,
         max_ride_time=instance.max_ride_time if limits else jnp.full_like(instance.max_ride_time, jnp.inf),
     )

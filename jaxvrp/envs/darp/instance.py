@@ -5,12 +5,9 @@ Nodes are interleaved: 0 is the depot, odd indices are pickups, the pickup at i 
 
 from __future__ import annotations
 
-import io
 import os
 import warnings
-import zipfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -18,6 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 from numpy.typing import ArrayLike
+
+from jaxvrp.storage import load_arrays, save_arrays
 
 FORMAT = "jaxvrp-darp-1"
 
@@ -220,30 +219,22 @@ def stack(instances: Sequence[Instance]) -> Instance:
     return jax.tree.map(lambda *leaves: np.stack(leaves), *(pad(i, nodes, agents) for i in instances))
 
 
-def travel_time(instance: Instance, distance: jax.Array) -> jax.Array:
-    """Time to drive a `distance` (any shape) in one instance."""
-    time = distance / instance.vehicle_speed
+def distance(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Euclidean, `f32[..., 2]` and `f32[..., 2]` to `f32[...]`."""
+    gap = a - b
+    return jnp.sqrt(gap[..., 0] ** 2 + gap[..., 1] ** 2)
+
+
+def travel_time(instance: Instance, length: jax.Array) -> jax.Array:
+    """Time to drive a `length` (any shape) in one instance."""
+    time = length / instance.vehicle_speed
     return jnp.where(instance.round_travel_time, jnp.round(time), time)
 
 
 def save(path: str | os.PathLike, instance: Instance) -> None:
     """Write an instance, or a batch, as `.npz`; an exact round trip with `load`. Complete, or not at all."""
-    path = Path(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    arrays = {name: np.asarray(getattr(instance, name)) for name in Instance.__dataclass_fields__}
-    try:
-        with partial.open("wb") as file:
-            np.savez(file, format=np.array(FORMAT), **arrays)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _read_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:
-    # From memory: np.load leaves a damaged file open.
-    content = Path(path).read_bytes()
-    with np.load(io.BytesIO(content), allow_pickle=False) as file:
-        return dict(file)
+    names = Instance.__dataclass_fields__
+    save_arrays(path, FORMAT, {name: np.asarray(getattr(instance, name)) for name in names})
 
 
 def load(path: str | os.PathLike) -> Instance:
@@ -253,19 +244,10 @@ def load(path: str | os.PathLike) -> Instance:
         ValueError: the file is damaged, or something else; one line that names it and the remedy.
         OSError: it cannot be read.
     """
+    ranks = {"demand": 1} | {name: RANK.get(name, 0) for name in Instance.__dataclass_fields__}
     remedy = "give a file that jaxvrp.envs.darp.save wrote"
-    try:
-        arrays = _read_arrays(path)
-    except (ValueError, EOFError, zipfile.BadZipFile, KeyError, TypeError, RuntimeError) as error:
-        raise ValueError(f"{path} is no readable .npz file ({error}); {remedy}") from None
-    names = Instance.__dataclass_fields__.keys()
-    if str(arrays.pop("format", "")) != FORMAT or arrays.keys() != names:
-        raise ValueError(f"{path} holds {', '.join(sorted(arrays)) or 'nothing'}, not an instance; {remedy}")
+    arrays = load_arrays(path, FORMAT, ranks, what="an instance", remedy=remedy)
     batch = arrays["demand"].shape[:-1]
-    for name, array in arrays.items():
-        axes = len(batch) + RANK.get(name, 0)
-        if array.ndim != axes or array.shape[: len(batch)] != batch:
-            raise ValueError(f"{path}: {name} has shape {array.shape}, which does not fit demand's; {remedy}")
     instance = Instance(**arrays)
     for index in np.ndindex(batch):
         try:

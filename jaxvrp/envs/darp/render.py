@@ -10,7 +10,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -27,6 +27,7 @@ from jaxvrp.envs.darp.heuristics import NearestNeighbourActor
 from jaxvrp.envs.darp.instance import Instance, load
 from jaxvrp.envs.darp.rules import SLACK, State
 from jaxvrp.envs.darp.solution import routes_to_actions
+from jaxvrp.storage import write_whole
 
 STILLS = (".png", ".svg", ".pdf")
 DPI = 120
@@ -77,7 +78,7 @@ def render_episode(env: Darp, states: State, path: str | os.PathLike) -> None:
     instance = jax.tree.map(lambda leaf: np.asarray(leaf)[0], states.instance)
     plan = plans.from_actions(instance, actions, SLACK)
     if suffix == ".gif":
-        _replace(path, lambda partial: animation.write(plan, partial))
+        write_whole(path, lambda partial: animation.write(plan, partial))
     else:
         _write_still(plan, path)
 
@@ -112,17 +113,7 @@ def actions_of(states: State) -> np.ndarray:
 
 def _write_still(plan: plans.Plan, path: Path) -> None:
     figure = drawing.draw(plan, dpi=DPI).figure
-    _replace(path, lambda partial: figure.savefig(partial, format=path.suffix.lower()[1:], dpi=DPI))
-
-
-def _replace(path: Path, write: Callable[[Path], None]) -> None:
-    """Write a file under another name first."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        write(partial)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_whole(path, lambda partial: figure.savefig(partial, format=path.suffix.lower()[1:], dpi=DPI))
 
 
 # --- the command ----------------------------------------------------------------------------------------------------

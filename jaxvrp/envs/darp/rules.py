@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.envs.darp import schedule
-from jaxvrp.envs.darp.instance import Instance, travel_time
+from jaxvrp.envs.darp.instance import Instance, distance, travel_time
 
 SLACK = 1e-3
 """On every comparison of times: float32 resolves 1.2e-4 at a clock of 1440, and published routes are tight."""
@@ -82,12 +82,6 @@ def begin(instance: Instance, *, limits: bool) -> State:
         invalid_actions=zero,
         done=visited[1:].all() | unused.all(),
     )
-
-
-def distance(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Euclidean, `f32[..., 2]` and `f32[..., 2]` to `f32[...]`."""
-    gap = a - b
-    return jnp.sqrt(gap[..., 0] ** 2 + gap[..., 1] ** 2)
 
 
 def drive(state: State, node: jax.Array, num_invalid: jax.Array) -> State:

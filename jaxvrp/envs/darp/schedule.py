@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.darp.instance import Instance, travel_time
+from jaxvrp.envs.darp.instance import Instance, distance, travel_time
 
 
 @struct.dataclass
@@ -77,8 +77,7 @@ class Route:
         self.mate = jnp.sum(jnp.where(follows, self.at, 0), axis=1, dtype=jnp.int32)
 
     def _travel(self, a: jax.Array, b: jax.Array) -> jax.Array:
-        gap = a - b
-        return travel_time(self.instance, jnp.sqrt(gap[..., 0] ** 2 + gap[..., 1] ** 2))
+        return travel_time(self.instance, distance(a, b))
 
     def extended(self, node: jax.Array, last: jax.Array) -> Sequence:
         """With `node` and then `last` (both `i32[]`) at its end."""

@@ -15,7 +15,7 @@ import numpy as np
 from flax import struct
 from numpy.typing import ArrayLike
 
-from jaxvrp.envs.pcb.storage import load_arrays, save_arrays
+from jaxvrp.storage import load_arrays, save_arrays
 
 FORMAT = "jaxvrp-pcb-1"
 
@@ -298,7 +298,7 @@ def load(path: str | os.PathLike) -> Board:
     """
     remedy = "give a file that jaxvrp.envs.pcb.save wrote"
     ranks = {name: len(layout.inner) + (layout.axis is not None) for name, layout in LAYOUT.items()}
-    board = Board(**load_arrays(path, FORMAT, ranks, remedy))
+    board = Board(**load_arrays(path, FORMAT, ranks, what=f"the format {FORMAT}", remedy=remedy))
     for name, layout in LAYOUT.items():
         if not np.issubdtype(getattr(board, name).dtype, {float: np.floating, int: np.integer}.get(layout.kind, bool)):
             raise ValueError(f"{path}: {name} has dtype {getattr(board, name).dtype}; {remedy}")

@@ -12,7 +12,7 @@ import numpy as np
 from jaxvrp.envs.pcb.files import CORNERS, EXACT, UNKNOWN
 from jaxvrp.envs.pcb.lines import LARGEST
 from jaxvrp.envs.pcb.netlist import Netlist, PcbFile
-from jaxvrp.envs.pcb.storage import write_whole
+from jaxvrp.storage import write_whole
 
 
 def write_pcb(path: str | os.PathLike, file: PcbFile) -> None:
@@ -33,7 +33,7 @@ def write_pcb(path: str | os.PathLike, file: PcbFile) -> None:
         lines += _board_lines(netlist)
     _refuse("a file without boards", not file.boards)
     _refuse("a line break or outer space in the file name", not _is_plain(file.filename or ""))
-    write_whole(path, lambda stream: stream.write(("\n".join(lines) + "\n").encode()))
+    write_whole(path, lambda partial: partial.write_bytes(("\n".join(lines) + "\n").encode()))
 
 
 def _board_lines(netlist: Netlist) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxvrp import pictures
+from jaxvrp import pictures, storage
 from jaxvrp.envs.truck_drone import animation, drawing
 from jaxvrp.envs.truck_drone import episode as episodes
 from jaxvrp.envs.truck_drone.env import TruckDrone
@@ -40,16 +40,12 @@ def render_episode(env: TruckDrone, states: World, path: str | os.PathLike) -> N
     episode = episodes.from_states(
         states, lambda state: env.is_terminal(state) | env.is_truncated(state), float(env.scenario.delivery_threshold)
     )
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        if suffix == ".gif":
-            animation.write(episode, float(env.scenario.max_battery), partial)
-        else:
-            figure = _still(episode, float(env.scenario.max_battery))
-            figure.savefig(partial, format=suffix[1:], dpi=110)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    max_battery = float(env.scenario.max_battery)
+    if suffix == ".gif":
+        storage.write_whole(path, lambda partial: animation.write(episode, max_battery, partial))
+    else:
+        figure = _still(episode, max_battery)
+        storage.write_whole(path, lambda partial: figure.savefig(partial, format=suffix[1:], dpi=110))
 
 
 def _still(episode: Episode, max_battery: float) -> Any:

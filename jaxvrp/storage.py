@@ -7,13 +7,12 @@ import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
 
-def write_whole(path: str | os.PathLike, write: Callable[[BinaryIO], object]) -> None:
-    """Let `write` fill a file beside `path`, then put it in its place; on failure the old file stays.
+def write_whole(path: str | os.PathLike, write: Callable[[Path], object]) -> None:
+    """Let `write` make a file beside `path`, then put it in its place; on failure the old file stays.
 
     Raises:
         OSError: the file cannot be written.
@@ -21,8 +20,7 @@ def write_whole(path: str | os.PathLike, write: Callable[[BinaryIO], object]) ->
     path = Path(path)
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with partial.open("wb") as file:
-            write(file)
+        write(partial)
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
@@ -30,16 +28,25 @@ def write_whole(path: str | os.PathLike, write: Callable[[BinaryIO], object]) ->
 
 def save_arrays(path: str | os.PathLike, form: str, arrays: dict[str, np.ndarray]) -> None:
     """Write named arrays as `.npz`, with `form` as the name of the format."""
-    write_whole(path, lambda file: np.savez(file, format=np.array(form), **arrays))
+
+    def write(partial: Path) -> None:
+        # By its name, NumPy would add a suffix.
+        with partial.open("wb") as file:
+            np.savez(file, format=np.array(form), **arrays)
+
+    write_whole(path, write)
 
 
-def load_arrays(path: str | os.PathLike, form: str, ranks: dict[str, int], remedy: str) -> dict[str, np.ndarray]:
+def load_arrays(
+    path: str | os.PathLike, form: str, ranks: dict[str, int], *, what: str, remedy: str
+) -> dict[str, np.ndarray]:
     """Read what `save_arrays` wrote.
 
     Args:
         path: the file.
         form: the name of the format.
-        ranks: the names, and how many axes each array has behind the batch axes that all share.
+        ranks: the names, and how many axes each array has behind the batch axes that all share with the first.
+        what: should be in the file, for the message.
         remedy: ends every message.
 
     Raises:
@@ -51,7 +58,7 @@ def load_arrays(path: str | os.PathLike, form: str, ranks: dict[str, int], remed
     except (ValueError, EOFError, zipfile.BadZipFile, KeyError, TypeError, RuntimeError) as error:
         raise ValueError(f"{path} is no readable .npz file ({error}); {remedy}") from None
     if str(arrays.pop("format", "")) != form or arrays.keys() != ranks.keys():
-        raise ValueError(f"{path} holds {', '.join(sorted(arrays)) or 'nothing'}, not the format {form}; {remedy}")
+        raise ValueError(f"{path} holds {', '.join(sorted(arrays)) or 'nothing'}, not {what}; {remedy}")
     first, rank = next(iter(ranks.items()))
     batch = arrays[first].shape[: arrays[first].ndim - rank]
     for name, array in arrays.items():
