@@ -1,8 +1,9 @@
 """jaxvrp: cooperative routing and placement, simulated and learned at hardware speed."""
 
 from jaxvrp import spaces
-from jaxvrp.environment import Entities, Environment, Role, TimeStep
+from jaxvrp.environment import Environment, Role, TimeStep, Turns
 from jaxvrp.registry import make, register, registered
+from jaxvrp.spaces import Entities
 from jaxvrp.testing import check_env
 from jaxvrp.vectorize import VecEnv
 
@@ -13,6 +14,7 @@ __all__ = [
     "Environment",
     "Role",
     "TimeStep",
+    "Turns",
     "VecEnv",
     "check_env",
     "make",

@@ -1,4 +1,4 @@
-"""The contract of every environment: `Environment`, `TimeStep`, `Role`, `Entities`.
+"""The contract of every environment: `Environment`, `TimeStep`, `Role`, `Turns`.
 
 An environment is a frozen pytree of parameters with pure functions. Authors write the abstract functions below;
 `reset`, `reset_to` and `step` are composed from them here, once, so that masks, fallbacks, the fixed point after
@@ -15,60 +15,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from flax import struct
 
-from jaxvrp.spaces import Box, Discrete, Space
+from jaxvrp.actions import checked_action, judge, no_action
+from jaxvrp.spaces import Box, Entities, Space
 
 if TYPE_CHECKING:
     from jaxvrp.actor import Actor
 
 State = Any
 Instance = Any
+Memory = Any
+ByRole = dict[str, jax.Array]
+Choose = Callable[[ByRole, ByRole], ByRole]
+"""`(observation {role: f32[n, ...]}, agent {role: i32[n]}) -> action {role: [n, ...]}`, of agents whose turn it is."""
 Tree = TypeVar("Tree")
-
-
-@dataclasses.dataclass(frozen=True)
-class Entities:
-    """How a flat observation is to be read as a set: a context `[context_size]`, then a row for each entity.
-
-    In a role's observation the first `context_actions` actions belong to the context, the next `entity_actions` to the
-    first entity, and so on; so a network with a pointer head serves any number of entities.
-
-    Attributes:
-        num_entities, entity_size, context_size: numbers in the observation.
-        present: column of a row that is 1 if the entity is there, 0 if the row is void.
-        context_actions, entity_actions: see above; 0 where nothing is chosen.
-        places: columns (present, x, y) of the places of an entity, in the order in which they are visited; the next is
-            the first that is present. Coordinates are relative to the depot. Networks may look at distances.
-        coordinates: the same of whatever else is a place on the map.
-        position: columns of the context with the agent's own place; None if it has none.
-    """
-
-    num_entities: int
-    entity_size: int
-    context_size: int
-    present: int = 0
-    context_actions: int = 0
-    entity_actions: int = 0
-    places: tuple[tuple[int, int, int], ...] = ()
-    coordinates: tuple[tuple[int, int, int], ...] = ()
-    position: tuple[int, int] | None = None
-
-    @property
-    def size(self) -> int:
-        """Of the flat observation."""
-        return self.context_size + self.num_entities * self.entity_size
-
-    @property
-    def num_actions(self) -> int:
-        """Of a role whose actions point at entities."""
-        return self.context_actions + self.num_entities * self.entity_actions
-
-    @property
-    def spaces(self) -> tuple[tuple[int, ...], Discrete]:
-        """Shape of the observation and space of the action of a role whose actions point at entities."""
-        return (self.size,), Discrete(self.num_actions)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,6 +70,36 @@ class TimeStep:
     def done(self) -> jax.Array:
         """`terminated | truncated`."""
         return self.terminated | self.truncated
+
+    @property
+    def team_reward(self) -> jax.Array:
+        """`f32[]`, the mean of the rewards of all agents whose rows are valid: a shared reward counts once."""
+        everybody = {name: jnp.ones_like(reward, bool) for name, reward in self.reward.items()} | self.valid
+        reward, counted = (
+            jnp.concatenate([by[name] for name in self.reward], axis=-1) for by in (self.reward, everybody)
+        )
+        return jnp.where(counted, reward, 0.0).sum(axis=-1) / jnp.maximum(counted.sum(axis=-1), 1)
+
+
+@struct.dataclass
+class Turns:
+    """What every agent saw, did and got in one step that it played in turn; see `Environment.play`.
+
+    Attributes:
+        observation: `{role: f32[agents, ...]}`, when its turn came.
+        action: `{role: [agents, ...]}`, as executed.
+        next_observation: `{role: f32[agents, ...]}`, right after its turn.
+        reward: `{role: f32[agents]}`.
+        terminated: `{role: bool[agents]}`, whether its episode is over, so that nothing is to be bootstrapped.
+        valid: `{role: bool[agents]}`, whether it had a turn.
+    """
+
+    observation: ByRole
+    action: ByRole
+    next_observation: ByRole
+    reward: ByRole
+    terminated: ByRole
+    valid: ByRole
 
 
 def select(condition: jax.Array, on_true: Tree, on_false: Tree) -> Tree:
@@ -196,8 +187,13 @@ class Environment(struct.PyTreeNode, abc.ABC):
         """`{role: bool[agents, actions]}` of the roles with a discrete action; no row is all false."""
 
     def fallback(self, mask: dict[str, jax.Array]) -> dict[str, jax.Array]:
-        """What a forbidden action is executed as, `{role: i32[agents]}`, legal by `mask`: 0, unless overridden."""
-        return {name: jnp.zeros(rows.shape[0], jnp.int32) for name, rows in mask.items()}
+        """What a forbidden action is executed as, by role; 0 (in a box: the point nearest to 0), unless overridden.
+
+        `i32[agents]`, legal by `mask`, where actions are discrete. `f32[agents, ...]` for continuous ones that are not
+        finite; such a row may be NaN, if `transition` understands that.
+        """
+        del mask
+        return {name: no_action(role) for name, role in self.roles.items()}
 
     @abc.abstractmethod
     def reward(self, state: State) -> dict[str, jax.Array]:
@@ -226,6 +222,26 @@ class Environment(struct.PyTreeNode, abc.ABC):
         del state
         return {}
 
+    @property
+    def memory(self) -> Memory:
+        """What later episodes may learn of earlier ones, a pytree that `VecEnv` carries; nothing by default."""
+        return ()
+
+    def remember(self, memory: Memory, state: State) -> Memory:
+        """`memory` after a step of a batch of states (leading axis `[E]`), before any reset."""
+        del state
+        return memory
+
+    def recall(self, memory: Memory) -> Environment:
+        """This environment, generating instances by what is remembered."""
+        del memory
+        return self
+
+    @property
+    def for_evaluation(self) -> Environment:
+        """The environment that policies are evaluated in: this one, unless overridden (longer episodes, say)."""
+        return self
+
     def reset(self, key: jax.Array) -> tuple[State, TimeStep]:
         """A fresh problem: `reset_to(generate(key))`."""
         return self.reset_to(self.generate(key))
@@ -242,8 +258,8 @@ class Environment(struct.PyTreeNode, abc.ABC):
         Args:
             state: from `reset`, `reset_to` or `step`.
             action: `{role: i32[agents]}` (discrete) or `{role: f32[agents, ...]}` (box). A forbidden or out-of-range
-                index is executed as the `fallback`, a box entry is clipped, a non-finite one becomes 0 (clipped); all
-                are counted in the metric `invalid_actions`.
+                index is executed as the `fallback`, and so is an element of a box that is not finite; one outside the
+                box is clipped. All are counted in the metric `invalid_actions`.
 
         Raises:
             ValueError: a role is missing or unknown, or an array has the wrong shape.
@@ -251,10 +267,41 @@ class Environment(struct.PyTreeNode, abc.ABC):
         """
         roles = self.roles
         requested = checked_action(roles, action)
-        mask = self.action_mask(state)
-        executed, num_invalid = _judge(roles, requested, mask, self.fallback(mask))
-        finished = self.is_terminal(state) | self.is_truncated(state)
+        return self._arrive(state, self.transition(state, *self.judged(state, requested)))
+
+    def play(self, state: State, choose: Choose) -> tuple[State, TimeStep, Turns]:
+        """Play one step with actions that `choose` is asked for: of all agents at once, or of one after the other.
+
+        An environment whose agents act in turn asks for one action at a time (`n` = 1 in `Choose`), after the moves
+        before it. Choosing the same actions beforehand and passing them to `step` gives the same.
+        """
+        moved, turns = self.take_turns(state, choose)
+        return *self._arrive(state, moved), turns
+
+    def take_turns(self, state: State, choose: Choose) -> tuple[State, Turns]:
+        """The next state, as from `transition`, and what the agents went through; all act at once by default."""
+        agents = {name: jnp.arange(role.num_agents, dtype=jnp.int32) for name, role in self.roles.items()}
+        observation = self.observation(state)
+        executed, num_invalid = self.judged(state, choose(observation, agents))
         moved = self.transition(state, executed, num_invalid)
+        everybody = {name: jnp.ones(role.num_agents, bool) for name, role in self.roles.items()}
+        return moved, Turns(
+            observation=observation,
+            action=executed,
+            next_observation=self.observation(moved),
+            reward=self.reward(moved),
+            terminated=jax.tree.map(lambda ones: ones & self.is_terminal(moved), everybody),
+            valid=everybody | self.valid(state),
+        )
+
+    def judged(self, state: State, action: ByRole) -> tuple[ByRole, jax.Array]:
+        """The actions as they are executed in `state`, and how many of them are not those asked for (`i32[]`)."""
+        mask = self.action_mask(state)
+        return judge(self.roles, action, mask, self.fallback(mask), self.valid(state))
+
+    def _arrive(self, state: State, moved: State) -> tuple[State, TimeStep]:
+        """The step from `state` to `moved`; a finished state stays."""
+        finished = self.is_terminal(state) | self.is_truncated(state)
         reward = jax.tree.map(lambda r: jnp.where(finished, 0.0, r), self.reward(moved))
         state = select(finished, state, moved)
         return state, self._timestep(state, reward)
@@ -270,55 +317,3 @@ class Environment(struct.PyTreeNode, abc.ABC):
             metrics=self.metrics(state),
             valid=self.valid(state),
         )
-
-
-def _judge(
-    roles: dict[str, Role],
-    action: dict[str, jax.Array],
-    mask: dict[str, jax.Array],
-    fallback: dict[str, jax.Array],
-) -> tuple[dict[str, jax.Array], jax.Array]:
-    executed, num_invalid = {}, jnp.zeros((), jnp.int32)
-    for name, role in roles.items():
-        if isinstance(role.action, Discrete):
-            chosen = jnp.arange(role.action.num_actions, dtype=jnp.int32) == action[name][:, None]
-            legal = (chosen & mask[name]).any(axis=1)
-            executed[name] = jnp.where(legal, action[name], fallback[name])
-        else:
-            finite = jnp.where(jnp.isfinite(action[name]), action[name], 0.0)
-            executed[name] = jnp.clip(finite, role.action.low, role.action.high)
-            legal = (executed[name] == action[name]).reshape(role.num_agents, -1).all(axis=1)
-        num_invalid += jnp.sum(~legal, dtype=jnp.int32)
-    return executed, num_invalid
-
-
-def checked_action(roles: dict[str, Role], action: Mapping[str, Any], batch: tuple[int, ...] = ()) -> dict[str, Any]:
-    """The same actions as arrays of the right dtype, or one clear line.
-
-    Args:
-        roles: the agents.
-        action: `{role: [*batch, agents, ...]}`.
-        batch: leading axes.
-
-    Raises:
-        ValueError: a role is missing or unknown, or an array has the wrong shape.
-        TypeError: an array has the wrong dtype.
-    """
-    if not isinstance(action, Mapping) or set(action) != set(roles):
-        given = sorted(action) if isinstance(action, Mapping) else type(action).__name__
-        raise ValueError(f"action must be a dict with exactly the roles {list(roles)}; got {given}")
-    return {name: _typed(name, role, action[name], batch) for name, role in roles.items()}
-
-
-def _typed(name: str, role: Role, action: Any, batch: tuple[int, ...]) -> jax.Array:
-    array = action if isinstance(action, jax.Array) else np.asarray(action)
-    discrete = isinstance(role.action, Discrete)
-    wanted = (*batch, role.num_agents, *role.action.shape)
-    if not jnp.issubdtype(array.dtype, jnp.integer if discrete else jnp.floating):
-        raise TypeError(f"action['{name}'] has dtype {array.dtype}; it needs {role.action.dtype} of shape {wanted}")
-    if array.shape != wanted:
-        raise ValueError(f"action['{name}'] has shape {array.shape}; it needs {wanted}, one entry for each agent")
-    if discrete and not isinstance(array, jax.Array):
-        # An int64 far outside int32 would wrap around into a legal index.
-        array = np.clip(array.astype(np.int64), -1, role.action.num_actions)
-    return jnp.asarray(array, role.action.dtype)

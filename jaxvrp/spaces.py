@@ -1,4 +1,4 @@
-"""What an agent may see and do: the two spaces that the environments of this suite need.
+"""What an agent may see and do: two spaces, and observations that are sets.
 
 Spaces are static descriptions (hashable, no arrays), so they can be read while tracing.
 """
@@ -60,3 +60,46 @@ class Box:
 
 
 Space = Discrete | Box
+
+
+@dataclasses.dataclass(frozen=True)
+class Entities:
+    """How a flat observation is to be read as a set: a context `[context_size]`, then a row for each entity.
+
+    In a role's observation the first `context_actions` actions belong to the context, the next `entity_actions` to the
+    first entity, and so on; so a network with a pointer head serves any number of entities.
+
+    Attributes:
+        num_entities, entity_size, context_size: numbers in the observation.
+        present: column of a row that is 1 if the entity is there, 0 if the row is void.
+        context_actions, entity_actions: see above; 0 where nothing is chosen.
+        places: columns (present, x, y) of the places of an entity, in the order in which they are visited; the next is
+            the first that is present. Coordinates are relative to the depot. Networks may look at distances.
+        coordinates: the same of whatever else is a place on the map.
+        position: columns of the context with the agent's own place; None if it has none.
+    """
+
+    num_entities: int
+    entity_size: int
+    context_size: int
+    present: int = 0
+    context_actions: int = 0
+    entity_actions: int = 0
+    places: tuple[tuple[int, int, int], ...] = ()
+    coordinates: tuple[tuple[int, int, int], ...] = ()
+    position: tuple[int, int] | None = None
+
+    @property
+    def size(self) -> int:
+        """Of the flat observation."""
+        return self.context_size + self.num_entities * self.entity_size
+
+    @property
+    def num_actions(self) -> int:
+        """Of a role whose actions point at entities."""
+        return self.context_actions + self.num_entities * self.entity_actions
+
+    @property
+    def spaces(self) -> tuple[tuple[int, ...], Discrete]:
+        """Shape of the observation and space of the action of a role whose actions point at entities."""
+        return (self.size,), Discrete(self.num_actions)

@@ -294,7 +294,7 @@ def _not_counted(roles: dict[str, Role], action: dict[str, jax.Array], now: Time
         if isinstance(role.action, Discrete):
             index = jnp.clip(action[name], 0, role.action.num_actions - 1)
             legal &= jnp.take_along_axis(now.action_mask[name], index[:, None], axis=1)[:, 0]
-        illegal += jnp.sum(~legal, dtype=jnp.int32)
+        illegal += jnp.sum(~legal & now.valid.get(name, True), dtype=jnp.int32)
     counted = then.metrics["invalid_actions"].sum() - now.metrics["invalid_actions"].sum()
     message = "metrics['invalid_actions']: illegal actions are not counted once each; add transition's `num_invalid`"
     return {message: counted != jnp.where(now.done, 0, illegal)}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.environment import Environment, Instance, State, TimeStep, checked_action, select
+from jaxvrp.actions import checked_action
+from jaxvrp.environment import ByRole, Environment, Instance, Memory, State, TimeStep, Turns, select
 
 
 @struct.dataclass
@@ -37,6 +39,7 @@ class VecState:
         pool: fresh instances for coming resets, leading axis `[2E]`.
         cursor: `i32[]`, steps since the pool was drawn.
         key: typed key of the next pool.
+        memory: what the episodes so far left behind, as `Environment.memory`.
         episode_return: `f32[E]`, so far.
         episode_length: `i32[E]`, so far.
     """
@@ -45,6 +48,7 @@ class VecState:
     pool: Instance
     cursor: jax.Array
     key: jax.Array
+    memory: Memory
     episode_return: jax.Array
     episode_length: jax.Array
 
@@ -66,9 +70,10 @@ class VecEnv(struct.PyTreeNode):
     num_envs: int = struct.field(pytree_node=False)
     pool_steps: int = struct.field(pytree_node=False, default=128)
 
-    def generate(self, key: jax.Array, count: int | None = None) -> Instance:
-        """`count` (default: `num_envs`) problems, with a leading axis."""
-        return jax.vmap(self.env.generate)(jax.random.split(key, count or self.num_envs))
+    def generate(self, key: jax.Array, count: int | None = None, memory: Memory | None = None) -> Instance:
+        """`count` (default: `num_envs`) problems, with a leading axis; by `memory`, if given."""
+        env = self.env if memory is None else self.env.recall(memory)
+        return jax.vmap(env.generate)(jax.random.split(key, count or self.num_envs))
 
     def reset(self, key: jax.Array) -> tuple[VecState, VecTimeStep]:
         """Fresh problems everywhere."""
@@ -84,6 +89,7 @@ class VecEnv(struct.PyTreeNode):
             pool=self.generate(pool_key, 2 * self.num_envs),
             cursor=jnp.zeros((), jnp.int32),
             key=key,
+            memory=self.env.memory,
             episode_return=jnp.zeros(self.num_envs, jnp.float32),
             episode_length=jnp.zeros(self.num_envs, jnp.int32),
         )
@@ -104,15 +110,49 @@ class VecEnv(struct.PyTreeNode):
             ValueError, TypeError: as `Environment.step`.
         """
         action = checked_action(self.env.roles, action, (self.num_envs,))
-        if refresh:
-            due = state.cursor >= self.pool_steps
-            state = jax.lax.cond(due, self._refresh_own, lambda same: same, state)
+        state = self._supplied(state, refresh)
         env, final = jax.vmap(self.env.step)(state.env, action)
+        return self._advance(state, env, final)
+
+    def play(
+        self, state: VecState, choose: Callable[[ByRole, ByRole, Any], ByRole], given: Any, *, refresh: bool = True
+    ) -> tuple[VecState, VecTimeStep, Turns]:
+        """As `step`, with actions that are asked for when the agents' turns come; see `Environment.play`.
+
+        Args:
+            state: from `reset`, `step` or `play`.
+            choose: as `Choose`, for one environment; its third argument is this environment's row of `given`.
+            given: pytree with a leading axis `[E]`, such as random numbers.
+            refresh: as in `step`.
+
+        Returns:
+            The last are the turns `[E, ...]`, before any reset.
+        """
+        state = self._supplied(state, refresh)
+
+        def one(env: State, given: Any) -> tuple[State, TimeStep, Turns]:
+            return self.env.play(env, lambda observation, agent: choose(observation, agent, given))
+
+        env, final, turns = jax.vmap(one)(state.env, given)
+        return *self._advance(state, env, final), turns
+
+    def _supplied(self, state: VecState, refresh: bool) -> VecState:
+        """With a new pool, if it is due."""
+        if not refresh:
+            return state
+        due = state.cursor >= self.pool_steps
+        return jax.lax.cond(due, self._refresh_own, lambda same: same, state)
+
+    def _advance(self, state: VecState, env: State, final: TimeStep) -> tuple[VecState, VecTimeStep]:
+        """Reset what has ended with the step to `env` and `final`."""
         fresh = jax.vmap(self.env.init_state)(self._next_instances(state))
         reset = select(final.done, fresh, env)
-        total = state.episode_return + _mean_reward(final.reward)
         state = state.replace(
-            env=reset, cursor=state.cursor + 1, episode_return=total, episode_length=state.episode_length + 1
+            env=reset,
+            cursor=state.cursor + 1,
+            memory=self.env.remember(state.memory, env),
+            episode_return=state.episode_return + final.team_reward,
+            episode_length=state.episode_length + 1,
         )
         timestep = self._vectorize(self._observe(reset, final), final, state)
         running = ~final.done
@@ -126,7 +166,8 @@ class VecEnv(struct.PyTreeNode):
 
     def refresh_pool(self, state: VecState, key: jax.Array) -> VecState:
         """Draw a new pool from `key`."""
-        return state.replace(pool=self.generate(key, 2 * self.num_envs), cursor=jnp.zeros((), jnp.int32))
+        pool = self.generate(key, 2 * self.num_envs, state.memory)
+        return state.replace(pool=pool, cursor=jnp.zeros((), jnp.int32))
 
     def _refresh_own(self, state: VecState) -> VecState:
         key, pool_key = jax.random.split(state.key)
@@ -157,8 +198,3 @@ class VecEnv(struct.PyTreeNode):
             final_observation=final.observation,
             final_global_observation=final.global_observation,
         )
-
-
-def _mean_reward(reward: dict[str, jax.Array]) -> jax.Array:
-    """`f32[E]`, mean over all agents of all roles."""
-    return jnp.concatenate(list(reward.values()), axis=-1).mean(axis=-1)

@@ -85,8 +85,7 @@ def play_episodes(env: Environment, actor: Actor, instances: Any, key: jax.Array
         action, carry = actor.act(jax.random.fold_in(key, step), play.carry, play.state, play.timestep)
         running = ~play.timestep.done
         state, timestep = jax.vmap(env.step)(play.state, action)
-        gained = jnp.concatenate(list(timestep.reward.values()), axis=-1).mean(axis=-1)
-        return _Play(state, timestep, carry, play.episode_return + gained, play.episode_length + running)
+        return _Play(state, timestep, carry, play.episode_return + timestep.team_reward, play.episode_length + running)
 
     def body(loop: tuple[jax.Array, _Play]) -> tuple[jax.Array, _Play]:
         return loop[0] + 1, advance(*loop)
@@ -123,13 +122,13 @@ class Evaluator:
     """Plays the fixed instances of a run with any actor.
 
     Attributes:
-        env: the environment.
+        env: the environment that is played.
         num_episodes: how many instances.
         seed: where they come from; not the training seed.
     """
 
     def __init__(self, env: Environment, num_episodes: int, seed: int):
-        self.env, self.num_episodes, self.seed = env, num_episodes, seed
+        self.env, self.num_episodes, self.seed = env.for_evaluation, num_episodes, seed
 
     def instances(self) -> Any:
         """The fixed instances, leading axis `[num_episodes]`."""

@@ -116,14 +116,18 @@ def test_malformed_actions_are_refused_in_one_line(env, reset, action, error, me
 
 
 def test_box_actions_are_clipped_and_counted_once_per_agent(reach):
-    state, _ = reach.replace(noise=0.0).reset(KEY)
+    both_movers = reach.generate(KEY).replace(length=jnp.asarray(4, jnp.int32))
+    state, _ = reach.reset_to(both_movers)
     step = jax.jit(reach.replace(noise=0.0).step)
-    wild = np.array([[np.nan, 5.0], [-np.inf, 0.5]], np.float32)
-    tame = np.array([[0.0, 1.0], [0.0, 0.5]], np.float32)
+    wild = np.array([[np.nan, 5.0], [-3.0, 0.5]], np.float32)
+    tame = np.array([[0.0, 0.0], [-1.0, 0.5]], np.float32)
     after, timestep = step(state, {"mover": wild, "caller": np.array([7])})
     wanted, _ = step(state, {"mover": tame, "caller": np.array([0])})
     chex.assert_trees_all_equal(after.position, wanted.position)
     assert timestep.metrics["invalid_actions"] == 3
+    one_mover, _ = reach.reset_to(both_movers.replace(length=jnp.asarray(3, jnp.int32)))
+    _, timestep = step(one_mover, {"mover": wild, "caller": np.array([7])})
+    assert timestep.metrics["invalid_actions"] == 2
     with pytest.raises(TypeError, match=r"action\['mover'\] has dtype int64; it needs float32 of shape \(2, 2\)"):
         reach.step(state, {"mover": np.zeros((2, 2), np.int64), "caller": np.array([0])})
     with pytest.raises(ValueError, match=r"action\['mover'\] has shape \(2,\); it needs \(2, 2\)"):

@@ -53,7 +53,8 @@ def test_it_plays_what_a_loop_of_env_step_plays(reach, played):
         for time, action in enumerate(actions):
             state, single = step(state, row(action, i))
             seen = row(timesteps[time + 1], i)
-            total, length = total + np.mean([*single.reward["mover"], *single.reward["caller"]]), length + 1
+            counted = [*single.reward["mover"][single.valid["mover"]], *single.reward["caller"]]
+            total, length = total + np.mean(counted), length + 1
             close(seen.final_observation, single.observation)
             close(seen.final_global_observation, single.global_observation)
             close((seen.reward, seen.terminated, seen.truncated), (single.reward, single.terminated, single.truncated))

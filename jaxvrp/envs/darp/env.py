@@ -15,11 +15,11 @@ from flax import struct
 
 from jaxvrp import fields
 from jaxvrp.actor import Actor
-from jaxvrp.environment import Entities, Environment, Role
+from jaxvrp.environment import Environment, Role
 from jaxvrp.envs.darp import generator, instance, observation, rules
 from jaxvrp.envs.darp.instance import Instance
 from jaxvrp.envs.darp.rules import State
-from jaxvrp.spaces import Box, Discrete
+from jaxvrp.spaces import Box, Discrete, Entities
 
 REWARDS = ("sparse", "dense")
 
