@@ -20,6 +20,9 @@ from jaxvrp.registry import nearest
 
 T = TypeVar("T")
 
+SCALARS = {bool: bool, int: numbers.Integral, float: numbers.Real, str: str}
+"""Types of fields that are checked, and what is accepted for them."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Range:
@@ -91,10 +94,12 @@ def _check(field: dataclasses.Field, hint: Any, value: Any, prefix: str) -> Any:
     allowed = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     if value is None and type(None) in allowed:
         return None
-    sequence = next((kind for kind in allowed if typing.get_origin(kind) is tuple), None)
+    sequence = next(
+        (kind for kind in allowed if typing.get_origin(kind) is tuple and typing.get_args(kind)[0] in SCALARS), None
+    )
     if sequence and (len(allowed) == 1 or isinstance(value, list | tuple)):
         return _sequence(name, typing.get_args(sequence)[0], value, bounds)
-    kind = next((kind for kind in (bool, int, float, str) if kind in allowed), None)
+    kind = next((kind for kind in SCALARS if kind in allowed), None)
     if kind is None or (kind is float and _is_float_array(value) and field.metadata.get("pytree_node", True)):
         return value
     value = _typed(name, kind, value)
@@ -123,7 +128,7 @@ def _in_range(name: str, value: Any, bounds: Range) -> Any:
 
 
 def _typed(name: str, kind: type, value: Any) -> Any:
-    accepted = {bool: bool, int: numbers.Integral, float: numbers.Real, str: str}[kind]
+    accepted = SCALARS[kind]
     if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
         wanted = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}[kind]
         raise TypeError(f"{name} is {value!r}; it must be {wanted}")

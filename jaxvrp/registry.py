@@ -13,7 +13,11 @@ from typing import Any
 from jaxvrp.environment import Environment
 
 _FACTORIES: dict[str, dict[str, str | Callable[..., Any]]] = {
-    "environment": {"darp": "jaxvrp.envs.darp:make", "truck_drone": "jaxvrp.envs.truck_drone:make"},
+    "environment": {
+        "darp": "jaxvrp.envs.darp:make",
+        "pcb": "jaxvrp.envs.pcb:make",
+        "truck_drone": "jaxvrp.envs.truck_drone:make",
+    },
     "scenario": {"truck_drone_basic": "jaxvrp.envs.truck_drone.scenarios.truck_drone_basic:TruckDroneBasic"},
 }
 

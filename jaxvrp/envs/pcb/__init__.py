@@ -2,18 +2,25 @@
 
 from jaxvrp.envs.pcb.board import Board, load, make_board, pad, save, stack, trim
 from jaxvrp.envs.pcb.bookshelf import read_bookshelf
+from jaxvrp.envs.pcb.env import Pcb
 from jaxvrp.envs.pcb.files import read_pcb
 from jaxvrp.envs.pcb.generator import Parameters, generate, make_parameters
+from jaxvrp.envs.pcb.making import make
 from jaxvrp.envs.pcb.netlist import Netlist, PcbFile, make_netlist
+from jaxvrp.envs.pcb.turns import Transition, from_unscaled, to_unscaled
 from jaxvrp.envs.pcb.writing import write_pcb
 
 __all__ = [
     "Board",
     "Netlist",
     "Parameters",
+    "Pcb",
     "PcbFile",
+    "Transition",
+    "from_unscaled",
     "generate",
     "load",
+    "make",
     "make_board",
     "make_netlist",
     "make_parameters",
@@ -22,6 +29,7 @@ __all__ = [
     "read_pcb",
     "save",
     "stack",
+    "to_unscaled",
     "trim",
     "write_pcb",
 ]

@@ -1,0 +1,151 @@
+"""From the keywords of `jaxvrp.make("pcb", ...)` to the environment: boards read or drawn, padded, wired."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxvrp import fields
+from jaxvrp.envs.pcb import board as board_module
+from jaxvrp.envs.pcb import generator
+from jaxvrp.envs.pcb.board import Board, as_float32, stack
+from jaxvrp.envs.pcb.bookshelf import read_bookshelf
+from jaxvrp.envs.pcb.env import Pcb
+from jaxvrp.envs.pcb.files import read_pcb
+from jaxvrp.envs.pcb.instance import Sizes, Targets, agent_targets, wire
+
+GENERATED = "generated"
+GIVEN = "given"
+TARGETS = ("file", "annealing", "unknown")
+
+Boards = str | os.PathLike | Board | Sequence[str | os.PathLike | Board]
+
+
+@dataclasses.dataclass(frozen=True)
+class Supply:
+    """Which boards an environment draws its problems from.
+
+    Attributes:
+        targets: those of the files (unknown for generated boards), of the best of a short annealing, or unknown.
+        num_boards, board_seed: generated boards.
+        board_index: only this board of those read; None for all.
+        annealing_moves: moves of each of 32 restarts, for `targets="annealing"`.
+    """
+
+    targets: str = fields.option("file", help="", choices=TARGETS)
+    num_boards: int = fields.option(64, help="", minimum=1)
+    board_seed: int = fields.option(0, help="", minimum=0, maximum=2**32 - 1)
+    board_index: int | None = fields.option(None, help="", minimum=0)
+    annealing_moves: int = fields.option(20_000, help="", minimum=1)
+
+
+def make(*, boards: Boards = GENERATED, **parameters: Any) -> Pcb:
+    """The environment `pcb`.
+
+    Args:
+        boards: `"generated"`; a file, `.pcb`, `.nodes` (Bookshelf) or `.npz` (from `save`); a `Board`; or a list of
+            these. All are padded to the largest.
+        **parameters: fields of `Pcb` and of `Supply`; of `generator.Parameters` for generated boards.
+
+    Raises:
+        ValueError: a parameter is unknown or out of range, a file is damaged; one line that says which.
+        TypeError: a value has the wrong type.
+        OSError: a file cannot be read.
+    """
+    own = {"boards", "wirings", "targets", "sizes", "source"}
+    kinds = {"supply": Supply, "generator": generator.Parameters, "env": Pcb}
+    names = {kind: {f.name for f in dataclasses.fields(cls)} for kind, cls in kinds.items()}
+    names["env"] -= own
+    _refuse_unknown(parameters, set().union(*names.values()) | {"boards"})
+    given = {kind: {k: v for k, v in parameters.items() if k in names[kind]} for kind in kinds}
+    supply = fields.build(Supply, given["supply"], "parameter of 'pcb':")
+    drawn = boards == GENERATED if isinstance(boards, str) else False
+    if not drawn and given["generator"]:
+        raise ValueError(f"{next(iter(given['generator']))} is of generated boards; leave it out, or boards")
+    made = generator.make_parameters(**given["generator"])
+    batch = _drawn(supply, made) if drawn else stack(_chosen(_read_all(boards), supply.board_index))
+    source = {"boards": _named(boards), **dataclasses.asdict(supply), **(dataclasses.asdict(made) if drawn else {})}
+    return _environment(batch, supply, source, given["env"])
+
+
+def _environment(batch: Board, supply: Supply, source: dict[str, Any], options: dict[str, Any]) -> Pcb:
+    sizes = Sizes.of(batch)
+    boards = as_float32(batch)
+    wirings = jax.jit(jax.vmap(lambda board: wire(board, sizes)))(boards)
+    targets = _targets(boards, wirings, supply)
+    made = {"boards": boards, "wirings": wirings, "targets": targets, "sizes": sizes, "source": tuple(source.items())}
+    env = fields.build(Pcb, {**made, **options}, "parameter of 'pcb':")
+    weights = [env.wire_weight, env.overlap_weight, env.hpwl_weight]
+    if all(isinstance(weight, int | float) for weight in weights) and not sum(weights):
+        raise ValueError("wire_weight, overlap_weight and hpwl_weight are all 0; one of them must be above")
+    return env
+
+
+def _refuse_unknown(parameters: dict[str, Any], known: set[str]) -> None:
+    from jaxvrp.registry import nearest
+
+    for name in parameters.keys() - known:
+        raise ValueError(f"unknown parameter of 'pcb': '{name}'; {nearest(name, known)}")
+
+
+def _drawn(supply: Supply, of: generator.Parameters) -> Board:
+    keys = jax.random.split(jax.random.key(supply.board_seed), supply.num_boards)
+    return jax.device_get(jax.jit(jax.vmap(lambda key: generator.generate(key, of)))(keys))
+
+
+def _read_all(boards: Boards) -> list[Board]:
+    if isinstance(boards, str | os.PathLike | Board):
+        boards = [boards]
+    if not isinstance(boards, Sequence) or not boards:
+        raise TypeError(f"boards is {boards!r}; it must be 'generated', a file, a Board, or a list of these")
+    return [board for given in boards for board in _read(given)]
+
+
+def _read(given: str | os.PathLike | Board) -> list[Board]:
+    if isinstance(given, Board):
+        board = jax.tree.map(np.asarray, given)
+    elif isinstance(given, str | os.PathLike):
+        path = Path(given)
+        if path.suffix == ".pcb":
+            return [netlist.board for netlist in read_pcb(path).boards]
+        if path.suffix == ".nodes":
+            return [read_bookshelf(path).board]
+        if path.suffix != ".npz":
+            raise ValueError(f"boards names {path}; a file of boards ends in .pcb, .nodes (Bookshelf) or .npz")
+        board = board_module.load(path)
+    else:
+        raise TypeError(f"boards holds {given!r}; it must be a file or a Board")
+    if board.exists.ndim == 1:
+        return [board]
+    return [jax.tree.map(lambda leaf, row=row: leaf[row], board) for row in range(board.exists.shape[0])]
+
+
+def _chosen(boards: list[Board], index: int | None) -> list[Board]:
+    if index is None:
+        return boards
+    if index >= len(boards):
+        raise ValueError(f"board_index is {index}, but there are {len(boards)} boards, from 0; lower it")
+    return [boards[index]]
+
+
+def _named(boards: Boards) -> Any:
+    """As the keyword of `make`, where it can be written down."""
+    if isinstance(boards, str | os.PathLike):
+        return os.fspath(boards)
+    if isinstance(boards, Board) or any(isinstance(given, Board) for given in boards):
+        return GIVEN
+    return tuple(os.fspath(given) for given in boards)
+
+
+def _targets(boards: Board, wirings: Any, supply: Supply) -> Targets:
+    known = jax.vmap(agent_targets)(boards, wirings)
+    if supply.targets == "unknown":
+        return jax.tree.map(lambda leaf: jnp.full_like(leaf, jnp.inf), known)
+    return known
