@@ -1,10 +1,12 @@
 """Checkpoints: the whole training state, the latest and the best. The only file that imports orbax.
 
 A checkpoint appears under its final name only when it is complete; killing a run during a save leaves the one before.
+Checksums of its files lie beside them, so that damage is found before anything is read.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import math
@@ -16,9 +18,11 @@ from typing import Any
 import jax
 from orbax.checkpoint import v1 as ocp
 
+from jaxvrp.storage import write_whole
 from train.cli import UserError
 
 METRIC = "return"
+CHECKSUMS = "checksums.json"
 
 
 class Checkpoints:
@@ -74,6 +78,8 @@ class Checkpoints:
             known = evaluated_return is not None and math.isfinite(evaluated_return)
             metrics = {METRIC: evaluated_return} if known else None
             self._checkpointer.save(update, state, metrics=metrics)
+            if jax.process_index() == 0:
+                _write_checksums(self.folder / str(update))
 
     def load(self, like: Any, update: int | None = None) -> Any:
         """Read one (the latest by default) with the structure, shapes and shardings of `like`.
@@ -84,6 +90,9 @@ class Checkpoints:
         step = self.latest if update is None else update
         if step is None:
             raise UserError(f"{self.folder} holds no checkpoint; start the run anew, in another --run_dir")
+        # Not left to orbax: of a damaged checkpoint it drops reads half-way, which raise wherever they are collected.
+        if damaged := _damaged(self.folder / str(step)):
+            raise self._unusable(step, f" ({damaged} is missing or was changed)")
         abstract = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), like)
         try:
             with warnings.catch_warnings():
@@ -102,6 +111,34 @@ class Checkpoints:
             f"cannot read checkpoint {self.folder / str(update)}: it is damaged or of another configuration"
             f"{difference}; if config.yaml was changed, undo that, else {remedy}"
         )
+
+
+def _checksums(folder: pathlib.Path) -> dict[str, str]:
+    """By file, relative to the folder."""
+    checksums = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.name != CHECKSUMS:
+            with path.open("rb") as file:
+                checksums[path.relative_to(folder).as_posix()] = hashlib.file_digest(file, "blake2b").hexdigest()
+    return checksums
+
+
+def _write_checksums(folder: pathlib.Path) -> None:
+    content = json.dumps(_checksums(folder), indent=1)
+    write_whole(folder / CHECKSUMS, lambda partial: partial.write_text(content))
+
+
+def _damaged(folder: pathlib.Path) -> str | None:
+    """A file that is not as it was written; None if all are, or if the run was killed before their checksums were."""
+    path = folder / CHECKSUMS
+    if not path.is_file():
+        return None
+    try:
+        written = dict(json.loads(path.read_text()))
+    except (ValueError, TypeError):
+        return CHECKSUMS
+    found = _checksums(folder)
+    return next((name for name, checksum in written.items() if found.get(name) != checksum), None)
 
 
 def _without_return(folder: pathlib.Path) -> Iterator[str]:
