@@ -276,7 +276,11 @@ class Environment(struct.PyTreeNode, abc.ABC):
         before it. Choosing the same actions beforehand and passing them to `step` gives the same.
         """
         moved, turns = self.take_turns(state, choose)
-        return *self._arrive(state, moved), turns
+        finished = self._finished(state)
+        return *self._arrive(state, moved), turns.replace(
+            reward=jax.tree.map(lambda reward: jnp.where(finished, 0.0, reward), turns.reward),
+            valid=jax.tree.map(lambda valid: valid & ~finished, turns.valid),
+        )
 
     def take_turns(self, state: State, choose: Choose) -> tuple[State, Turns]:
         """The next state, as from `transition`, and what the agents went through; all act at once by default."""
@@ -301,10 +305,13 @@ class Environment(struct.PyTreeNode, abc.ABC):
 
     def _arrive(self, state: State, moved: State) -> tuple[State, TimeStep]:
         """The step from `state` to `moved`; a finished state stays."""
-        finished = self.is_terminal(state) | self.is_truncated(state)
+        finished = self._finished(state)
         reward = jax.tree.map(lambda r: jnp.where(finished, 0.0, r), self.reward(moved))
         state = select(finished, state, moved)
         return state, self._timestep(state, reward)
+
+    def _finished(self, state: State) -> jax.Array:
+        return self.is_terminal(state) | self.is_truncated(state)
 
     def _timestep(self, state: State, reward: dict[str, jax.Array]) -> TimeStep:
         return TimeStep(

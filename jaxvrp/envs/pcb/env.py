@@ -229,7 +229,8 @@ class Pcb(Environment):
         observation, valid = turns.observe(state, agent, self.rays), turns.may_act(state, agent)
         alone = {ROLE: Role(1, self.roles[ROLE].observation, self.roles[ROLE].action)}
         asked = {ROLE: choose(observation)[None]}
-        executed, num_invalid = judge(alone, asked, {}, {ROLE: _no_move(1)}, {ROLE: valid[None]})
+        is_agent = state.instance.wiring.is_agent[agent][None]
+        executed, num_invalid = judge(alone, asked, {}, {ROLE: _no_move(1)}, {ROLE: is_agent})
         state = turns.act(state, agent, executed[ROLE][0], self._physics)
         state = state.replace(invalid_actions=state.invalid_actions + num_invalid)
         return state, Transition(
