@@ -15,14 +15,17 @@ import numpy as np
 from jaxvrp import fields
 from jaxvrp.envs.pcb import board as board_module
 from jaxvrp.envs.pcb import generator
+from jaxvrp.envs.pcb.annealing import anneal, net_widths
 from jaxvrp.envs.pcb.board import Board, as_float32, stack
 from jaxvrp.envs.pcb.bookshelf import read_bookshelf
 from jaxvrp.envs.pcb.env import Pcb
 from jaxvrp.envs.pcb.files import read_pcb
-from jaxvrp.envs.pcb.instance import Sizes, Targets, agent_targets, wire
+from jaxvrp.envs.pcb.instance import Sizes, Targets, Wiring, agent_targets, wire
+from jaxvrp.envs.pcb.placement import placement_targets
 
 GENERATED = "generated"
 GIVEN = "given"
+RESTARTS = 8
 TARGETS = ("file", "annealing", "unknown")
 
 Boards = str | os.PathLike | Board | Sequence[str | os.PathLike | Board]
@@ -36,7 +39,7 @@ class Supply:
         targets: those of the files (unknown for generated boards), of the best of a short annealing, or unknown.
         num_boards, board_seed: generated boards.
         board_index: only this board of those read; None for all.
-        annealing_moves: moves of each of 32 restarts, for `targets="annealing"`.
+        annealing_moves: moves of each of 8 restarts, for `targets="annealing"`.
     """
 
     targets: str = fields.option("file", help="", choices=TARGETS)
@@ -144,8 +147,25 @@ def _named(boards: Boards) -> Any:
     return tuple(os.fspath(given) for given in boards)
 
 
-def _targets(boards: Board, wirings: Any, supply: Supply) -> Targets:
+def _targets(boards: Board, wirings: Wiring, supply: Supply) -> Targets:
+    if supply.targets == "annealing":
+        boards = _annealed(boards, supply.annealing_moves)
     known = jax.vmap(agent_targets)(boards, wirings)
     if supply.targets == "unknown":
         return jax.tree.map(lambda leaf: jnp.full_like(leaf, jnp.inf), known)
     return known
+
+
+def _annealed(boards: Board, moves: int) -> Board:
+    """With the lengths of the best of some annealed placements as targets; unknown where none became legal."""
+    widths = net_widths(boards)
+
+    def one(board: Board, key: jax.Array) -> Board:
+        found = anneal(board, key, widths=widths, num_moves=moves, num_restarts=RESTARTS)
+        best = jnp.argmin(found.hpwl)
+        lengths = placement_targets(board, found.position[best], found.orientation[best])
+        reached = (jnp.where(found.legal[best], length, jnp.inf) for length in lengths)
+        return board.replace(**dict(zip(("target_wirelength", "target_hpwl"), reached, strict=True)))
+
+    keys = jax.random.split(jax.random.key(0), boards.exists.shape[0])
+    return jax.jit(jax.vmap(one))(boards, keys)

@@ -1,0 +1,295 @@
+"""Annealing and random placements against plain NumPy, known optima, and the best known published placements."""
+
+import csv
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxvrp.envs.pcb.annealing import anneal, net_widths
+from jaxvrp.envs.pcb.board import as_float32, make_board, pad, stack
+from jaxvrp.envs.pcb.files import read_pcb
+from jaxvrp.envs.pcb.generator import generate, make_parameters
+from jaxvrp.envs.pcb.moves import Poses, change, make_tables
+from jaxvrp.envs.pcb.placement import measure, placement_targets, random_legal
+
+LEGAL = 1e-5
+GENERATED, COPIES = 48, 500
+RESTARTS = 8
+# Components, pins and nets of the padded boards, and what `net_widths` says of all of them: one compilation serves all.
+SIZES, WIDTHS = (9, 24, 9), (2, 4)
+# A fixed body of 4 x 4 with a pin in its centre (net 0) and one on its right edge (net 1). Net 0 also holds a pin 0.25
+# from the short edge of a 2 x 1 part, so it cannot be shorter than 2 + 0.25; net 1 the centre of a 1 x 1 part: 0.5.
+BESIDE_A_BODY = {
+    "outline": [10, 9],
+    "size": [[4, 4], [2, 1], [1, 1]],
+    "pin_component": [0, 0, 1, 2],
+    "pin_offset": [[0, 0], [2, 0], [0.75, 0], [0, 0]],
+    "pin_net": [0, 1, 0, 1],
+    "power_rail": [0, 0],
+    "position": [[5, 4.5], [0, 0], [0, 0]],
+    "fixed": [True, False, False],
+}
+# Neither fits beside the other.
+TWO_LARGE = {
+    "outline": [7, 7],
+    "size": [[6, 6], [5, 6]],
+    "pin_component": [0, 1],
+    "pin_offset": [[0, 0], [0, 0]],
+    "pin_net": [0, 0],
+    "power_rail": [0],
+}
+# On the board only after a quarter turn; its pin is 3 from the centre, the other part's is in its corner.
+LONG = {
+    "outline": [10, 3],
+    "size": [[2, 8], [1, 1]],
+    "pin_component": [0, 1],
+    "pin_offset": [[0, 3], [0.5, 0.5]],
+    "pin_net": [0, 0],
+    "power_rail": [0],
+}
+# In line, as there is no room for anything else: legally 2 x 4 long, but coinciding costs less than that for most of
+# the annealing.
+PULLED = {
+    "outline": [12, 0.15],
+    "size": [[4, 0.1], [4, 0.1]],
+    "pin_component": [0, 0, 1, 1],
+    "pin_offset": np.zeros((4, 2)),
+    "pin_net": [0, 1, 0, 1],
+    "power_rail": [0, 0],
+}
+BOARDS = {
+    "beside a body": (BESIDE_A_BODY, 2.75),
+    "two sides": (TWO_LARGE | {"side": [0, 1]}, 0.0),
+    "one side": (TWO_LARGE, None),
+    "long": (LONG, None),
+    "pulled into each other": (PULLED, 8.0),
+}
+
+
+def rectangles(board, position, orientation):
+    """`[N, 4]`, left, top, right, bottom, in double precision."""
+    size = np.where(np.asarray(orientation)[:, None] % 2 == 1, board.size[:, ::-1], board.size).astype(float)
+    return np.concatenate([position - size / 2, position + size / 2], axis=1)
+
+
+def common(a, b):
+    return max(min(a[2], b[2]) - max(a[0], b[0]), 0) * max(min(a[3], b[3]) - max(a[1], b[1]), 0)
+
+
+def overlap_ratios(board, position, orientation):
+    """Of the parts that exist: area in common with others on their side, and off the board, as a share of their own."""
+    bodies, outline = rectangles(board, position, orientation), (0, 0, *np.asarray(board.outline, float))
+    parts = np.flatnonzero(board.exists)
+    ratios = []
+    for i in parts:
+        area = np.prod(np.asarray(board.size[i], float))
+        with_others = sum(common(bodies[i], bodies[j]) for j in parts if j != i and board.side[i] == board.side[j])
+        ratios.append((with_others + area - common(bodies[i], outline)) / area)
+    return np.array(ratios)
+
+
+def at(tree, *index):
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[index], tree)
+
+
+@pytest.fixture(scope="module")
+def run():
+    """`run(boards)`: placements of a batch of five padded boards."""
+    task = jax.jit(jax.vmap(functools.partial(anneal, widths=WIDTHS, num_moves=8000, num_restarts=RESTARTS)))
+    return lambda boards: task(boards, jax.random.split(jax.random.key(0), 5))
+
+
+@pytest.fixture(scope="module")
+def annealed(run):
+    """By name: the board, padded, and its placements; all from one call on a batch."""
+    batch = stack([pad(make_board(**board), *SIZES) for board, _ in BOARDS.values()])
+    found = run(batch)
+    assert found.position.shape == (len(BOARDS), RESTARTS, SIZES[0], 2) and found.position.dtype == jnp.float32
+    return {name: (at(batch, row), at(found, row)) for row, name in enumerate(BOARDS)}
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_what_annealing_returns_is_what_it_says(annealed, name, signal_hpwl):
+    board, found = annealed[name]
+    for row in range(RESTARTS):
+        position, turns = found.position[row], found.orientation[row]
+        legal = (overlap_ratios(board, position, turns) <= LEGAL).all()
+        assert found.legal[row] == legal == (name != "one side")
+        assert found.hpwl[row] == pytest.approx(signal_hpwl(board, position, turns) if legal else np.inf, abs=1e-5)
+        assert np.isin(turns, range(4)).all() and np.isfinite(position).all()
+
+
+def test_fixed_parts_and_padding_stay(annealed):
+    for board, found in annealed.values():
+        still = ~board.movable
+        np.testing.assert_array_equal(found.position[:, still], np.stack([board.position[still]] * RESTARTS))
+        np.testing.assert_array_equal(found.orientation[:, still], np.stack([board.orientation[still]] * RESTARTS))
+
+
+@pytest.mark.parametrize("name", ["beside a body", "two sides", "pulled into each other"])
+def test_a_known_optimum_is_reached(annealed, name):
+    _, found = annealed[name]
+    assert found.hpwl.min() == pytest.approx(BOARDS[name][1], abs=0.05)
+    assert found.hpwl.min() >= BOARDS[name][1] - 1e-4
+
+
+def test_parts_on_two_sides_may_coincide_and_on_one_may_not(annealed):
+    board, found = annealed["two sides"]
+    bodies = rectangles(board, found.position[0], found.orientation[0])
+    assert common(*bodies[:2]) > 29
+    assert np.isinf(annealed["one side"][1].hpwl).all()
+
+
+def test_a_part_that_fits_only_after_a_turn_is_turned(annealed):
+    _, found = annealed["long"]
+    assert found.legal.all() and (found.orientation[:, 0] % 2 == 1).all()
+
+
+def test_moves_that_are_none_are_refused():
+    board = make_board(**BESIDE_A_BODY)
+    for wrong in ({"num_moves": 0}, {"num_restarts": 0}):
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))} is 0; give at least 1"):
+            anneal(board, jax.random.key(0), widths=net_widths(board), **wrong)
+
+
+@pytest.fixture(scope="module")
+def random_boards():
+    """Generated boards of two sides, in a batch, some with padding."""
+    of = make_parameters(min_parts=3, max_parts=9)
+    boards = jax.jit(jax.vmap(generate, (0, None)))(jax.random.split(jax.random.key(3), GENERATED), of)
+    side = np.arange(boards.num_components) % 5 == 4
+    return at(boards.replace(side=np.broadcast_to(side, boards.side.shape).astype(np.int32)))
+
+
+def test_the_changes_of_many_moves_add_up_to_the_change_of_all(random_boards, signal_hpwl):
+    moves, copies = 300, 3
+    board = at(random_boards, 7)
+    rng = np.random.default_rng(0)
+    parts = board.num_components
+
+    def draw(*shape):
+        x, y = (rng.uniform(-1, length + 1, (*shape, copies)).astype(np.float32) for length in board.outline)
+        return Poses(x, y, rng.integers(0, 4, (*shape, copies)).astype(np.int32))
+
+    start, to = draw(parts), draw(moves)
+    which = rng.choice(np.flatnonzero(board.movable), moves)
+
+    @jax.jit
+    def follow(poses, which, to):
+        tables = make_tables(as_float32(board), net_widths(board))
+
+        def step(carry, move):
+            poses, total = carry
+            part, pose = move
+            total = tuple(a + b for a, b in zip(total, change(tables, poses, part, pose), strict=True))
+            return (Poses(*(old.at[part].set(new) for old, new in zip(poses, pose, strict=True))), total), None
+
+        return jax.lax.scan(step, (poses, (jnp.zeros(copies), jnp.zeros(copies))), (which, to))[0]
+
+    end, (wire, overlap) = follow(start, which, to)
+
+    def exact(poses, copy):
+        place, turns = np.stack([poses.x[:, copy], poses.y[:, copy]], axis=1).astype(float), np.asarray(poses.turns)
+        bodies = rectangles(board, place, turns[:, copy])
+        pairs = itertools.combinations(np.flatnonzero(board.exists), 2)
+        shared = sum(common(bodies[i], bodies[j]) for i, j in pairs if board.side[i] == board.side[j])
+        return np.array([signal_hpwl(board, place, turns[:, copy]), shared])
+
+    for copy in range(copies):
+        difference = exact(end, copy) - exact(start, copy)
+        assert np.abs(difference).min() > 0.1
+        np.testing.assert_allclose([wire[copy], overlap[copy]], difference, atol=2e-3)
+
+
+@pytest.fixture(scope="module")
+def drawn(random_boards):
+    """A batch of boards, the generated ones first, then `BESIDE_A_BODY`, then `TWO_LARGE`; and random placements."""
+    sizes = random_boards.num_components, random_boards.num_pins, random_boards.num_nets
+    hand = [pad(make_board(**board), *sizes) for board in (BESIDE_A_BODY, TWO_LARGE)]
+    boards = jax.tree.map(
+        lambda many, *one: np.concatenate([many, *(np.repeat(v[None], COPIES, axis=0) for v in one)]),
+        random_boards,
+        *hand,
+    )
+    keys = jax.random.split(jax.random.key(0), boards.exists.shape[0])
+    draw = functools.partial(random_legal, tries=16, restarts=4)
+    return boards, at(jax.jit(jax.vmap(draw))(boards, keys))
+
+
+def test_random_placements_are_legal(drawn):
+    boards, (position, turns, legal) = drawn
+    assert legal[:GENERATED].all()
+    for row in range(GENERATED + 10):
+        board = at(boards, row)
+        assert (overlap_ratios(board, position[row], turns[row]) <= LEGAL).all()
+        np.testing.assert_array_equal(position[row][~board.movable], board.position[~board.movable].astype(np.float32))
+        np.testing.assert_array_equal(turns[row][~board.movable], board.orientation[~board.movable])
+
+
+def test_random_placements_spread_over_the_board(drawn):
+    _, (position, turns, legal) = drawn
+    rows = slice(GENERATED, GENERATED + COPIES)
+    assert legal[rows].all()
+    small = position[rows, 2]
+    # The board about the body is symmetric: every quarter of it gets as many, and each edge is come close to.
+    quarter = (small[:, 0] > 5) * 2 + (small[:, 1] > 4.5)
+    assert np.bincount(quarter).min() > COPIES / 5 and np.bincount(turns[rows, 2]).min() > COPIES / 5
+    assert (small.min(axis=0) < 0.6).all() and (small.max(axis=0) > [9.4, 8.4]).all()
+
+
+def test_where_no_random_placement_is_legal_it_is_said(drawn):
+    _, (position, _, legal) = drawn
+    assert not legal[GENERATED + COPIES :].any() and np.isfinite(position).all()
+
+
+def test_targets_are_the_wirelengths_of_each_part_in_plain_python(random_boards, signal_hpwl):
+    board = at(random_boards, int(np.argmin(random_boards.exists.sum(axis=1))))
+    rng = np.random.default_rng(1)
+    position = rng.uniform(0, 10, (board.num_components, 2)).astype(np.float32)
+    turns = rng.integers(0, 4, board.num_components).astype(np.int32)
+    both = jax.jit(lambda *placement: (placement_targets(*placement), measure(*placement)))
+    (wirelength, hpwl), (total, overlap) = both(board, position, turns)
+    matrix = [[[1, 0], [0, 1]], [[0, 1], [-1, 0]], [[-1, 0], [0, -1]], [[0, -1], [1, 0]]]
+    pads = [
+        position[c] + np.array(matrix[turns[c]]) @ o for c, o in zip(board.pin_component, board.pin_offset, strict=True)
+    ]
+    signal = [p for p in range(board.num_pins) if board.pin_net[p] >= 0 and board.power_rail[board.pin_net[p]] == 0]
+    for part in range(board.num_components):
+        own = [p for p in signal if board.pin_component[p] == part]
+        wired = [
+            [q for q in signal if board.pin_net[q] == board.pin_net[p] and board.pin_component[q] != part] for p in own
+        ]
+        nearest = sum(
+            min((np.hypot(*(pads[p] - pads[q])) for q in row), default=0) for p, row in zip(own, wired, strict=True)
+        )
+        boxes = [
+            np.ptp([pads[q] for q in signal if board.pin_net[q] == net], axis=0).sum()
+            for net in {int(board.pin_net[p]) for p in own}
+        ]
+        expected = (nearest, sum(boxes)) if board.exists[part] else (np.inf, np.inf)
+        assert (wirelength[part], hpwl[part]) == pytest.approx(expected, rel=1e-5)
+    np.testing.assert_allclose(overlap[board.exists], overlap_ratios(board, position, turns), rtol=1e-4, atol=1e-5)
+    assert total == pytest.approx(signal_hpwl(board, position, turns), rel=1e-5)
+
+
+def test_the_published_boards_come_near_their_best_known_placements(data_folder, run, signal_hpwl):
+    folder = data_folder / "rl_pcb"
+    netlists = read_pcb(folder / "base" / "evaluation.pcb").boards
+    boards = stack([netlist.board for netlist in (*netlists, *netlists[:2])])
+    assert net_widths(boards) == WIDTHS and boards.num_pins == SIZES[1]
+    with (folder / "best_known_zero_overlap.csv").open() as table:
+        rows = [row for row in csv.DictReader(table) if row["split"] == "evaluation"]
+    best = [next(float(r["signal_hpwl_mm"]) for r in rows if r["index"] == str(index)) for index in range(3)]
+    found = run(boards)
+    assert found.legal.mean() > 0.9
+    for index, known in enumerate(best):
+        board, lengths = at(boards, index), np.asarray(found.hpwl[index])
+        row = lengths.argmin()
+        placement = found.position[index, row], np.asarray(found.orientation[index, row])
+        assert 0.98 * known <= lengths[row] <= 1.15 * known
+        assert lengths[row] == pytest.approx(signal_hpwl(board, *placement), abs=1e-4)
+        assert (overlap_ratios(board, *placement) <= LEGAL).all()
