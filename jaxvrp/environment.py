@@ -73,7 +73,10 @@ class TimeStep:
 
     @property
     def team_reward(self) -> jax.Array:
-        """`f32[]`, the mean of the rewards of all agents whose rows are valid: a shared reward counts once."""
+        """`f32[]`, the mean of the rewards of all agents whose rows are valid: a shared reward counts once.
+
+        Not after an auto-reset of `VecEnv`: `valid` is of the new episode then, and `reward` of the old one.
+        """
         everybody = {name: jnp.ones_like(reward, bool) for name, reward in self.reward.items()} | self.valid
         reward, counted = (
             jnp.concatenate([by[name] for name in self.reward], axis=-1) for by in (self.reward, everybody)
@@ -150,6 +153,11 @@ class Environment(struct.PyTreeNode, abc.ABC):
     @property
     def renderer(self) -> Callable[[State, str | os.PathLike], None] | None:
         """Draws the states `[T + 1, ...]` of one episode into a file (`.gif`, `.png`); None if there is none."""
+        return None
+
+    @property
+    def debug_recorder(self) -> Callable[[State, str | os.PathLike], None] | None:
+        """Records every step of one episode, states `[T + 1, ...]`, in an empty folder; None if there is none."""
         return None
 
     @property

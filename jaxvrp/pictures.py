@@ -1,4 +1,4 @@
-"""What the pictures of all environments share: figures and axes, colours, labels, legends.
+"""What the pictures of all environments share: figures and axes, colours, labels, legends, files, command lines.
 
 matplotlib is imported inside the functions: the simulator does not need it. Nothing goes through pyplot, so no display
 and no global state is touched.
@@ -6,11 +6,20 @@ and no global state is touched.
 
 from __future__ import annotations
 
-from typing import Any
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
 
+from jaxvrp.storage import write_whole
+
 INK, GROUND = "#222222", "#F5F7F9"
+
+STILLS = (".png", ".svg", ".pdf")
+"""Endings of the files that `save_still` writes."""
 
 
 def new_figure(width: float, height: float, dpi: int) -> Any:
@@ -108,3 +117,116 @@ def _overlaps(centre: np.ndarray, half: np.ndarray, others: np.ndarray, others_h
     """`[O]`: how many of the boxes `others` `[M, 2]` each box `centre` `[O, 2]` meets."""
     gap = np.abs(centre[:, None] - others[None])
     return (gap < half[:, None] + others_half).all(axis=2).sum(axis=1)
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+def save_still(figure: Any, path: Path, dpi: int) -> None:
+    """Write a figure in the format of its ending (one of `STILLS`); complete, or not at all."""
+    write_whole(path, lambda partial: figure.savefig(partial, format=path.suffix.lower()[1:], dpi=dpi))
+
+
+class Stage:
+    """A figure of which some artists change from frame to frame; the others are drawn once.
+
+    Args:
+        figure: from `new_figure`.
+        artists: those that change, in the order in which they are drawn.
+    """
+
+    def __init__(self, figure: Any, artists: Sequence[Any]):
+        self.figure, self.artists = figure, list(artists)
+        for artist in self.artists:
+            artist.set_animated(True)
+        # Animated artists are left out here: this is what never changes.
+        figure.canvas.draw()
+        self._background = figure.canvas.copy_from_bbox(figure.bbox)
+
+    def frame(self) -> np.ndarray:
+        """`u8[height, width, 3]`, with the artists as they are now."""
+        self.figure.canvas.restore_region(self._background)
+        for artist in self.artists:
+            self.figure.draw_artist(artist)
+        return np.asarray(self.figure.canvas.buffer_rgba())[..., :3].copy()
+
+
+def shared_palette(pixels: np.ndarray, exact: Sequence[str], colours: int) -> Any:
+    """A palette image for pictures like `pixels` (`u8[h, w, 3]`), in which the colours `exact` are just these."""
+    from matplotlib.colors import to_rgb
+    from PIL import Image
+
+    named = np.round([np.multiply(255, to_rgb(name)) for name in exact]).astype(np.uint8)
+    common = Image.fromarray(pixels).quantize(colours, dither=Image.Dither.NONE).getpalette()
+    common = np.array(common).reshape(-1, 3)
+    # Pillow looks colours up coarsely: beside an almost equal entry the exact one would not be found.
+    apart = np.abs(common[:, None] - named.astype(np.int64)).max(axis=2).min(axis=1) > 8
+    palette = Image.new("P", (1, 1))
+    palette.putpalette(np.concatenate([named, common[apart]])[:256].astype(np.uint8).tobytes())
+    return palette
+
+
+def write_frame(path: Path, frame: np.ndarray, palette: Any) -> None:
+    """Write one frame (`u8[height, width, 3]`) as a small `.png`; complete, or not at all."""
+    from PIL import Image
+
+    image = Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE)
+    write_whole(path, lambda partial: image.save(partial, "PNG"))
+
+
+def write_gif(path: Path, frames: Iterator[np.ndarray], palette: Any, pause: int, last_pause: int) -> None:
+    """Write frames (`u8[height, width, 3]`, one at least) as an animation, whatever the name of `path`; ms."""
+    from PIL import Image
+
+    images = [Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
+    durations = [pause] * (len(images) - 1) + [last_pause]
+    images[0].save(path, "GIF", save_all=True, append_images=images[1:], duration=durations, loop=0)
+
+
+def count_states(step: np.ndarray, ended: np.ndarray) -> int:
+    """States up to the first that has ended, or to the last before `step` stands still or falls back (a reset).
+
+    Args:
+        step: `[T+1]`, the clocks of the states.
+        ended: `bool[T+1]`.
+    """
+    return int((np.append(np.diff(step) <= 0, True) | ended).argmax()) + 1
+
+
+# --- command lines --------------------------------------------------------------------------------------------------
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser of arguments whose mistakes are errors of one line, for `run_command`."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise it."""
+        raise ValueError(f"{message}; see python -m {self.prog} --help")
+
+
+def check_out(path: Path, endings: Sequence[str] = STILLS) -> None:
+    """Find out early whether a picture (`--out`) can be written.
+
+    Raises:
+        ValueError: another ending, or no such folder; one line.
+    """
+    if path.suffix.lower() not in endings:
+        raise ValueError(f"--out is '{path}'; it must end in {', '.join(endings[:-1])} or {endings[-1]}")
+    if not path.parent.is_dir():
+        raise ValueError(f"--out is '{path}', but there is no folder '{path.parent}'; make it first")
+
+
+def run_command(command: Callable[[], None]) -> int:
+    """The exit status: 0, or 2 after one line on stderr for a user's mistake (`ValueError`, `OSError`)."""
+    try:
+        command()
+    except OSError as error:
+        return _refused(f"cannot read or write '{error.filename}': {error.strerror}; give another path")
+    except ValueError as error:
+        return _refused(str(error))
+    return 0
+
+
+def _refused(message: str) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    return 2

@@ -111,6 +111,13 @@ class Pcb(Environment):
         return functools.partial(render_episode, self)
 
     @property
+    def debug_recorder(self) -> Callable[[State, str | os.PathLike], None]:
+        """Component grid, rats-nest and the agents' metrics of every step."""
+        from jaxvrp.envs.pcb.debug import record_debug
+
+        return functools.partial(record_debug, self)
+
+    @property
     def max_episode_steps(self) -> int:
         """`max_steps`."""
         return self.max_steps

@@ -52,7 +52,8 @@ def rewards(state: State, weights: Weights, step: jax.Array, max_steps: int) -> 
     """`f32[A]`: tan(pi c / 2.1) of the agents whose turn came in `step` (`i32[]`, from 1), less what leaving costs."""
     paid = jnp.tan(jnp.pi * weighted_cost(state, weights) / SHARPNESS)
     paid -= jnp.where(state.left, LEAVING * (max_steps - step).astype(jnp.float32), 0.0)
-    return jnp.where(state.instance.wiring.is_agent & (state.moved_at == step), paid, 0.0)
+    took_turn = state.instance.wiring.is_agent & (state.moved_at == step) & (step > 0)
+    return jnp.where(took_turn, paid, 0.0)
 
 
 def metrics(state: State, weights: Weights) -> dict[str, jax.Array]:
