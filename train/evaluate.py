@@ -222,9 +222,11 @@ class RunFolder:
             params = self._writer.actor_params(saved.load(like, update))
         wanted = self.player.actor_params(jax.eval_shape(self.player.init, jax.random.key(0)))
         if jax.tree.map(jnp.shape, params) != jax.tree.map(jnp.shape, wanted):
+            network = getattr(self.player.config, "network", "")
+            kind, other = (f"({network}) ", ", or train with --network attention") if network else ("", "")
             raise cli.UserError(
-                f"the networks of {self.folder} ({self.player.config.network}) are tied to the sizes that they were "
-                "trained with; leave out what changes these, or train with --network attention"
+                f"the networks of {self.folder} {kind}are tied to the sizes that they were trained with; "
+                f"leave out what changes these{other}"
             )
         return Trained(self.player, params, update)
 
@@ -238,6 +240,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     learner = folder.player
     try:
         _check_render(learner.env, args.render)
+        _check_debug(learner.env, args.debug)
     except ValueError as error:
         raise cli.UserError(str(error)) from None
     run = folder.load(args.checkpoint)
@@ -253,6 +256,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.render:
         loop.render(learner, run.params, evaluator, [pathlib.Path(args.render)], **how)
         print(f"\ndrew {args.render}")
+    if args.debug:
+        evaluator.env.debug_recorder(loop.recorded(learner, run.params, evaluator, **how), args.debug)
+        print(f"\nrecorded every step in {args.debug}")
 
 
 def _check_render(env: Environment, path: str | None) -> None:
@@ -265,6 +271,17 @@ def _check_render(env: Environment, path: str | None) -> None:
         raise ValueError(f"--render {path}: the name must end in one of: {', '.join(SUFFIXES)}")
     if not pathlib.Path(path).parent.is_dir():
         raise ValueError(f"--render {path}: there is no folder {pathlib.Path(path).parent}; make it first")
+
+
+def _check_debug(env: Environment, folder: str | None) -> None:
+    """Find out before the episodes are played whether one can be recorded there."""
+    if folder is None:
+        return
+    if env.debug_recorder is None:
+        raise ValueError(f"--debug {folder}: this environment records no steps; leave it out")
+    path = pathlib.Path(folder)
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        raise ValueError(f"--debug {folder}: this is no empty folder; give another one, or empty it")
 
 
 def _arguments(cli: Any, argv: Sequence[str] | None) -> tuple[Any, dict[str, Any]]:
@@ -282,6 +299,7 @@ def _arguments(cli: Any, argv: Sequence[str] | None) -> tuple[Any, dict[str, Any
     )
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
     parser.add_argument("--render", type=str, help="draw one episode: a .gif moves, a .png sums up")
+    parser.add_argument("--debug", metavar="FOLDER", help="record every step of one episode in an empty folder")
     parser.add_argument("--env.KEY", metavar="VALUE", help="another value of a parameter of the environment")
     words, env = cli.split_env(sys.argv[1:] if argv is None else argv)
     return parser.parse_args(words), env

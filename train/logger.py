@@ -24,6 +24,10 @@ COLUMNS = {
     "served_share": "served",
     "total_distance": "distance",
     "vehicles_used": "vehicles",
+    "became_legal": "became legal",
+    "best_ratio": "best / start HPWL",
+    "hpwl": "HPWL at the end",
+    "overlap": "overlap",
     "battery_used": "battery used",
     "length": "steps",
     "crashed_drones": "crashed",
@@ -95,7 +99,12 @@ class Progress:
 
     def advance(self, steps: int, record: Record) -> None:
         """Show a record."""
-        names = {"return": "episode/return", "completion": "env/completion_rate", "served": "env/served_share"}
+        names = {
+            "return": "episode/return",
+            "completion": "env/completion_rate",
+            "served": "env/served_share",
+            "legal": "env/became_legal",
+        }
         shown = {short: record.get(name) for short, name in names.items()}
         text = ", ".join(f"{k} {np.mean(v):.2f}" for k, v in shown.items() if v is not None)
         self._bar.set_postfix_str(text, refresh=False)

@@ -226,7 +226,7 @@ class _Session:
             where = f"the checkpoint of update {kept} is kept" if kept else "no checkpoint had been written"
             raise UserError(
                 f"{name} is not finite at update {self.update + first + 1}; stopped, {where}; "
-                "lower the learning rates or max_grad_norm, or look at the environment with jaxvrp.check_env"
+                "lower the learning rates, or look at the environment with jaxvrp.check_env"
             )
 
     def close(self) -> None:
@@ -256,23 +256,29 @@ def evaluation(
 def summarize(metrics: dict[str, np.ndarray], num_seeds: int, *, settled: bool = True) -> Record:
     """One record from the metrics of a chunk: means over updates, and over the episodes that ended in it.
 
-    Numbers, or lists of one number per seed. Means over episodes are None where none ended, or unless `settled`.
+    Numbers, or lists of one number per seed. Means over episodes are None where none ended, or unless `settled`. Names
+    that begin with `learn/` are means over the updates of which `learn/updates` says that they learned.
     """
     axis = 1 if num_seeds > 1 else 0
     sums = {name: np.asarray(value, np.float64).sum(axis=axis) for name, value in metrics.items()}
     updates = next(iter(metrics.values())).shape[axis]
-    episodes = sums["episode/episodes"]
+    episodes = sums.pop("episode/episodes")
+    learning = sums.pop("learn/updates", np.full_like(episodes, updates))
     known = settled and bool(np.all(episodes > 0))
     record: Record = {"episode/count": episodes.tolist()}
     for name, total in sums.items():
-        short = name.removeprefix("episode/")
-        if short == name:
+        group, _, short = name.partition("/")
+        if group == "episode":
+            _spread(record, EPISODE_NAMES.get(short, f"env/{short}"), _per(total, episodes), axis, known=known)
+        elif group == "learn":
+            _spread(record, short, _per(total, learning), axis, known=bool(np.all(learning > 0)))
+        else:
             _spread(record, name, total / updates, axis)
-        elif short != "episodes":
-            per_episode = episodes.reshape(episodes.shape + (1,) * (total.ndim - episodes.ndim))
-            mean = total / np.maximum(per_episode, 1)
-            _spread(record, EPISODE_NAMES.get(short, f"env/{short}"), mean, axis, known=known)
     return record
+
+
+def _per(total: np.ndarray, count: np.ndarray) -> np.ndarray:
+    return total / np.maximum(count.reshape(count.shape + (1,) * (total.ndim - count.ndim)), 1)
 
 
 def _spread(record: Record, name: str, value: np.ndarray, seed_axes: int, *, known: bool = True) -> None:
@@ -310,15 +316,22 @@ def render(
     temperature: float = 1.0,
 ) -> None:
     """Draw the episode on the first fixed instance into each path; of the first seed, if there are several."""
-    draw = learner.env.renderer
+    draw = evaluator.env.renderer
     if draw is None:
         return
+    states = recorded(learner, params, evaluator, deterministic=deterministic, temperature=temperature)
+    for path in paths:
+        draw(states, path)
+
+
+def recorded(
+    learner: Learner, params: Any, evaluator: Evaluator, *, deterministic: bool = True, temperature: float = 1.0
+) -> Any:
+    """States `[T + 1, ...]` of that episode, on the host."""
     if learner.config.num_seeds > 1:
         params = jax.tree.map(lambda leaf: leaf[0], params)
     how = {"deterministic": deterministic, "temperature": temperature}
-    states = jax.jit(lambda p: evaluator.record(learner.actor(p, **how)))(params)
-    for path in paths:
-        draw(jax.device_get(states), path)
+    return jax.device_get(jax.jit(lambda p: evaluator.record(learner.actor(p, **how)))(params))
 
 
 def _plain(config: RunConfig) -> dict[str, Any]:

@@ -5,8 +5,6 @@ python -m train.mappo --config train/configs/truck_drone_basic.yaml
 
 from __future__ import annotations
 
-import functools
-import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -18,16 +16,15 @@ from flax import struct
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-import jaxvrp
-from jaxvrp import Entities, Environment, VecEnv, fields, spaces
-from jaxvrp.testing import check_shapes
-from train import cli, loop, ppo
+from jaxvrp import Entities, Environment, VecEnv
+from jaxvrp.spaces import Discrete
+from train import cli, launch, ppo
 from train.actor_critic import TEAM, Actors, Critics
-from train.config import CONFIGS, PPOConfig, check_divides
+from train.config import PPOConfig, check_divides
 from train.evaluate import PolicyActor
 from train.networks import make_network
 from train.rollout import Players, Rollout
-from train.sharding import DATA, batch_specs, device_key, initialize, make_mesh, shard
+from train.sharding import DATA, batch_specs, compiled, device_key
 from train.value_norm import ValueNorm
 
 HEAD_GAIN = {"actor": 0.01, "critic": 1.0}
@@ -55,9 +52,7 @@ class TrainState:
 
 
 class Trainer:
-    """A learner: `init(key) -> TrainState` and `train_chunk(state) -> (state, metrics)`, both jitted.
-
-    One call of `train_chunk` scans `log_interval` updates; metrics have a leading axis of as many.
+    """A learner, see `train.loop.Learner`; `init` and `train_chunk` are jitted.
 
     With `num_seeds` above 1 every leaf of the state and of the metrics has a leading axis `[seeds]`.
 
@@ -86,17 +81,9 @@ class Trainer:
             chunk_length=config.sequence_length,
         )
         self.optimizer = _optimizer(config, self.actors, self.critics)
-        specs = self._specs()
-        chunk = shard(self._train_chunk, mesh, (specs,), (specs, P()))
-        init = shard(self._init, mesh, P(), specs)
-        many = config.num_seeds > 1
-        # Not `vmap`: batched QR factorisations, of the orthogonal initialisation, can deadlock on a CPU with two cores.
-        self._init_jitted = jax.jit(functools.partial(jax.lax.map, init) if many else init)
-        self.train_chunk = jax.jit(jax.vmap(chunk) if many else chunk, donate_argnums=0)
-
-    def init(self, key: jax.Array) -> TrainState:
-        """A fresh state from a typed key; with several seeds, from as many keys split off it."""
-        return self._init_jitted(jax.random.split(key, self.config.num_seeds) if self.config.num_seeds > 1 else key)
+        self.init, self.train_chunk = compiled(
+            self._init, self._train_chunk, self._specs(), mesh=mesh, num_seeds=config.num_seeds
+        )
 
     def actor_params(self, state: TrainState) -> Any:
         """Parameters of the actors, by role."""
@@ -173,18 +160,9 @@ def make_train(config: PPOConfig) -> Trainer:
         ValueError: a value is out of range, or does not fit the others; the message says which.
         TypeError: a value has the wrong type.
     """
-    config = fields.validate(config, "key")
-    env = jaxvrp.make(**config.env)
-    check_shapes(env)
-    for name, role in env.roles.items():
-        if not isinstance(role.action, spaces.Discrete):
-            raise ValueError(f"role '{name}' of env.name '{config.env['name']}' has continuous actions; use td3 or sac")
-    mesh = make_mesh(config.num_devices)
-    check_divides("num_envs", config.num_envs, "the number of devices", mesh.size)
+    config, env, mesh = launch.prepare(config, Discrete)
     check_divides("num_envs", config.num_envs, "num_minibatches (times devices)", config.num_minibatches * mesh.size)
     check_divides("rollout_length", config.rollout_length, "chunk_length", config.sequence_length)
-    for name in ("eval_interval", "save_interval"):
-        check_divides(name, getattr(config, name), "log_interval", config.log_interval)
     return Trainer(config, env, mesh)
 
 
@@ -233,18 +211,7 @@ def _split(key: jax.Array, names: Iterable[str]) -> list[tuple[str, jax.Array]]:
 
 def main(argv: Sequence[str] | None = None, *, algorithm: str = "mappo") -> None:
     """The command line; `python -m train.mappo --help` lists every key."""
-    description = f"Train with {algorithm.upper()}, end to end on the device, and see what was learned."
-    launch = cli.parse(
-        CONFIGS[algorithm], sys.argv[1:] if argv is None else argv, prog=f"train.{algorithm}", description=description
-    )
-    if launch.coordinator:
-        initialize(launch.coordinator, launch.num_processes, launch.process_id)
-    config = loop.configuration(launch, algorithm)
-    try:
-        trainer = make_train(config)
-    except (ValueError, TypeError) as error:
-        raise cli.UserError(str(error)) from None
-    loop.run(trainer, loop.run_folder(launch, config, algorithm), resume=launch.resume is not None)
+    launch.main(algorithm, make_train, argv)
 
 
 if __name__ == "__main__":

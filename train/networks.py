@@ -31,6 +31,7 @@ class Trunk(nn.Module):
     hidden_sizes: tuple[int, ...]
     activation: str
     layer_norm: bool
+    kernel_init: Callable[..., jax.Array] = nn.initializers.orthogonal(2**0.5)
 
     @nn.compact
     def __call__(self, inputs: jax.Array) -> jax.Array:
@@ -39,7 +40,7 @@ class Trunk(nn.Module):
         x = inputs.reshape(-1, inputs.shape[-1])
         x = layer_norm(x) if self.layer_norm else x
         for size in self.hidden_sizes:
-            x = nn.Dense(size, kernel_init=nn.initializers.orthogonal(jnp.sqrt(2.0)))(x)
+            x = nn.Dense(size, kernel_init=self.kernel_init)(x)
             x = ACTIVATIONS[self.activation](x)
             x = layer_norm(x) if self.layer_norm else x
         return x.reshape(*inputs.shape[:-1], -1)

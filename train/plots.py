@@ -16,20 +16,23 @@ PANELS = {
         ("eval/on_time_rate", "on time"),
         ("eval/served_share", "requests served"),
     ),
-    "entropy": None,
 }
+
+LEARNED = {"entropy": "/entropy", "value": "/q"}
+"""Panels with a curve for each role, by the end of the metric's name; drawn is the first that a learner has."""
 
 
 def learning_curve(records: Sequence[dict[str, Any]], baselines: dict[str, dict[str, Any]], path: pathlib.Path) -> None:
-    """Return, rates and entropies against environment steps: the mean over seeds, with a band from least to most."""
+    """Return, rates, entropies (or values) against environment steps: mean over seeds, band from least to most."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
     figure = Figure(figsize=(12, 3.6), layout="constrained")
     FigureCanvasAgg(figure)
-    for axes, (title, curves) in zip(figure.subplots(1, len(PANELS)), PANELS.items(), strict=True):
-        for name, label in curves or _entropies(records):
+    panels = {**PANELS, **_learned(records)}
+    for axes, (title, curves) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
+        for name, label in curves:
             _curve(axes, records, name, label)
         axes.set(title=title, xlabel="environment steps")
         axes.xaxis.set_major_locator(MaxNLocator(5))
@@ -45,9 +48,12 @@ def learning_curve(records: Sequence[dict[str, Any]], baselines: dict[str, dict[
     scratch.replace(path)
 
 
-def _entropies(records: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
-    names = sorted({name for record in records[:1] for name in record if name.endswith("/entropy")})
-    return [(name, name.removesuffix("/entropy")) for name in names]
+def _learned(records: Sequence[dict[str, Any]]) -> dict[str, list[tuple[str, str]]]:
+    for title, end in LEARNED.items():
+        names = sorted({name for record in records[:1] for name in record if name.endswith(end)})
+        if names:
+            return {title: [(name, name.removesuffix(end)) for name in names]}
+    return {"entropy": []}
 
 
 def _curve(axes: Any, records: Sequence[dict[str, Any]], name: str, label: str) -> None:

@@ -1,4 +1,4 @@
-"""Masked categorical policies: sampling, mode, log-probability, entropy. The only file that imports distrax."""
+"""Policies, masked categorical and squashed Gaussian: sampling, log-probability. The only file that imports distrax."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import jax.numpy as jnp
 
 _FORBIDDEN = -1e9
 """Finite, so that a row without a legal action gives a uniform distribution and not NaN."""
+
+_LOG_DEVIATIONS = (-20.0, 2.0)
 
 
 def masked_logits(logits: jax.Array, mask: jax.Array) -> jax.Array:
@@ -44,3 +46,22 @@ def log_prob_and_entropy(logits: jax.Array, mask: jax.Array, action: jax.Array) 
     """Log-probability of `action` (`i32[...]`) and entropy in nats, each `f32[...]`."""
     policy = distrax.Categorical(masked_logits(logits, mask))
     return policy.log_prob(action), policy.entropy()
+
+
+def sample_squashed(noise: jax.Array, mean: jax.Array, log_deviation: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Draw from a Gaussian that tanh squashes into [-1, 1], from standard normal numbers.
+
+    The density is computed before the squashing, so it stays finite where tanh is 1 in float32.
+
+    Args:
+        noise, mean: `f32[..., A]`.
+        log_deviation: `f32[..., A]`, clipped to [-20, 2] (Haarnoja et al. 2018).
+
+    Returns:
+        Actions `f32[..., A]` and their log-probabilities `f32[...]`.
+    """
+    log_deviation = jnp.clip(log_deviation, *_LOG_DEVIATIONS)
+    # From the numbers drawn: the difference to the mean would lose them where the deviation is small.
+    drawn = distrax.Normal(0.0, 1.0).log_prob(noise) - log_deviation
+    squashed, stretch = distrax.Tanh().forward_and_log_det(mean + jnp.exp(log_deviation) * noise)
+    return squashed, (drawn - stretch).sum(axis=-1)

@@ -136,7 +136,7 @@ class Rollout:
             reset=players.reset,
             valid=seen.valid,
         )
-        return after, (transition, _finished(timestep))
+        return after, (transition, finished(timestep))
 
     def _critic_input(self, seen: TimeStep) -> ByRole:
         return self.critics.inputs({}, seen.global_observation) if self.critics.is_central else {}
@@ -176,7 +176,7 @@ def _observed(timestep: Any) -> TimeStep:
     return TimeStep(**{**fields, "metrics": {}})
 
 
-def _finished(timestep: Any) -> dict[str, jax.Array]:
+def finished(timestep: Any) -> dict[str, jax.Array]:
     """Sums of the metrics over the episodes that end with this step, and how many they are."""
     done = timestep.done
 

@@ -51,3 +51,35 @@ def batch_specs(tree: Any) -> Any:
 def device_key(key: jax.Array) -> jax.Array:
     """A key of this device's own; inside `shard`."""
     return jax.random.fold_in(key, jax.lax.axis_index(DATA))
+
+
+def compiled(
+    init: Callable[[jax.Array], Any],
+    chunk: Callable[[Any], tuple[Any, Any]],
+    specs: Any,
+    *,
+    mesh: Mesh,
+    num_seeds: int,
+) -> tuple[Callable[[jax.Array], Any], Callable[[Any], tuple[Any, Any]]]:
+    """The two programs of a learner, jitted, from what one device does for one seed.
+
+    Args:
+        init: from a typed key to a fresh state.
+        chunk: from a state to the next, and metrics that are the same on all devices.
+        specs: how the state lies on the devices.
+        mesh: the devices.
+        num_seeds: if above 1, every leaf of states and metrics has a leading axis `[seeds]`.
+
+    Returns:
+        `init`, from one key however many seeds, and `chunk`, which donates the state.
+    """
+    init, chunk = shard(init, mesh, P(), specs), shard(chunk, mesh, (specs,), (specs, P()))
+    if num_seeds == 1:
+        return jax.jit(init), jax.jit(chunk, donate_argnums=0)
+
+    # Not `vmap`: batched QR factorisations, of the orthogonal initialisation, can deadlock on a CPU with two cores.
+    @jax.jit
+    def init_all(key: jax.Array) -> Any:
+        return jax.lax.map(init, jax.random.split(key, num_seeds))
+
+    return init_all, jax.jit(jax.vmap(chunk), donate_argnums=0)

@@ -39,7 +39,7 @@ class Counted(TruckDroneBasic):
 class Scripted:
     """A learner whose state is the number of updates, and whose evaluated return is `returns[update]`."""
 
-    env = types.SimpleNamespace(max_episode_steps=20)
+    env = types.SimpleNamespace(max_episode_steps=20, for_evaluation=None)
 
     def __init__(self, returns=None, bad=None, **config):
         defaults = {"num_envs": 1, "rollout_length": 10, "eval_interval": 1, "save_interval": 1}

@@ -1,0 +1,97 @@
+"""Replay: a ring of decisions for every environment of the batch, and uniform samples over all of them.
+
+One ring per environment makes the whole independent of how the environments are spread over devices. Every decision is
+one row of one array, so that a minibatch is one gather.
+"""
+
+from __future__ import annotations
+
+import chex
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+
+@struct.dataclass
+class Decisions:
+    """What is learned from: what an agent saw, did and got.
+
+    Attributes:
+        observation: `f32[..., F]`, when its turn came.
+        action: `f32[..., A]`, as executed, in [-1, 1].
+        reward: `f32[...]`.
+        terminated: `f32[...]`, 1 where nothing is to be bootstrapped.
+        next_observation: `f32[..., F]`, right after its turn, before any reset.
+    """
+
+    observation: jax.Array
+    action: jax.Array
+    reward: jax.Array
+    terminated: jax.Array
+    next_observation: jax.Array
+
+    def packed(self) -> jax.Array:
+        """One row each, `f32[..., 2F + A + 2]`."""
+        single = jnp.stack([self.reward, self.terminated], axis=-1)
+        return jnp.concatenate([self.observation, self.action, single, self.next_observation], axis=-1)
+
+    @classmethod
+    def unpacked(cls, rows: jax.Array, observation_size: int, action_size: int) -> Decisions:
+        """From rows `f32[..., 2F + A + 2]`."""
+        middle = observation_size + action_size
+        observation, action, single, following = jnp.split(rows, (observation_size, middle, middle + 2), axis=-1)
+        return cls(observation, action, single[..., 0], single[..., 1], following)
+
+
+@struct.dataclass
+class Replay:
+    """Rings of rows, one for each of `E` environments.
+
+    Attributes:
+        rows: `f32[E, C, W]`.
+        position: `i32[E]`, where the next row goes.
+        size: `i32[E]`, how many of the first rows hold something.
+    """
+
+    rows: jax.Array
+    position: jax.Array
+    size: jax.Array
+
+    @classmethod
+    def create(cls, num_envs: int, capacity: int, width: int) -> Replay:
+        """Nothing in it; `capacity` rows of `width` numbers for each environment."""
+        zeros = jnp.zeros(num_envs, jnp.int32)
+        return cls(jnp.zeros((num_envs, capacity, width), jnp.float32), zeros, jnp.copy(zeros))
+
+    def add(self, rows: jax.Array, keep: jax.Array) -> Replay:
+        """With some rows more, in their order; the oldest make place.
+
+        Args:
+            rows: `f32[E, M, W]`, M at most C.
+            keep: `bool[E, M]`; the others are not written.
+        """
+        num_envs, capacity, width = self.rows.shape
+        chex.assert_shape(rows, (num_envs, None, width))
+        chex.assert_shape(keep, rows.shape[:2])
+        assert rows.shape[1] <= capacity, "a row would be written twice"
+        slot = (self.position[:, None] + jnp.cumsum(keep, axis=1, dtype=jnp.int32) - 1) % capacity
+        # Beyond the end, each at a place of its own: so dropped, and all places differ.
+        slot = jnp.where(keep, slot, capacity + jnp.arange(rows.shape[1], dtype=jnp.int32))
+        lane = jnp.arange(num_envs, dtype=jnp.int32)[:, None]
+        count = keep.sum(axis=1, dtype=jnp.int32)
+        return Replay(
+            rows=self.rows.at[lane, slot].set(rows, mode="drop", unique_indices=True),
+            position=(self.position + count) % capacity,
+            size=jnp.minimum(self.size + count, capacity),
+        )
+
+    def sample(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+        """Places of rows, `i32[*shape]`, for `take`: uniform over all that hold something, with replacement."""
+        ends = jnp.cumsum(self.size, dtype=jnp.int32)
+        chosen = jax.random.randint(key, shape, 0, jnp.maximum(ends[-1], 1), jnp.int32)
+        lane = jnp.minimum(jnp.searchsorted(ends, chosen, side="right").astype(jnp.int32), ends.shape[0] - 1)
+        return lane * self.rows.shape[1] + chosen - (ends - self.size)[lane]
+
+    def take(self, places: jax.Array) -> jax.Array:
+        """Rows `f32[..., W]` at `places`, `i32[...]`."""
+        return self.rows.reshape(-1, self.rows.shape[-1])[places]

@@ -1,0 +1,142 @@
+"""SAC (Haarnoja et al. 2018, "Algorithms and applications"): maximum entropy, automatic temperature; inside `jit`.
+
+python -m train.sac --config train/configs/pcb_sac.yaml
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+
+import chex
+import jax
+import jax.numpy as jnp
+import optax
+
+from train import cli, launch, off_policy, policy, q_learning
+from train.config import SACConfig
+from train.q_learning import Learned, Metrics, Networks, Params
+from train.replay_buffer import Decisions
+
+
+class SAC:
+    """The learner of one role; see `train.off_policy.Method`."""
+
+    batches_per_step = 1
+
+    def __init__(self, config: SACConfig, observation_size: int, action_size: int):
+        self.config = config
+        self.networks = Networks.of(config, observation_size, action_size, outputs=2 * action_size)
+        self.target_entropy = -float(action_size) if config.target_entropy is None else config.target_entropy
+        rates = {"actor": config.actor_lr, "critic": config.critic_lr, "log_temperature": config.temperature_lr}
+        self.optimizers = {part: optax.adam(rate) for part, rate in rates.items()}
+
+    def init(self, key: jax.Array) -> Learned:
+        """Fresh parameters; the target is a copy of the critics."""
+        log_temperature = jnp.asarray(math.log(self.config.initial_temperature), jnp.float32)
+        params = {**self.networks.init(key), "log_temperature": log_temperature}
+        optimizer = {part: tx.init(params[part]) for part, tx in self.optimizers.items()}
+        target = {"critic": jax.tree.map(jnp.copy, params["critic"])}
+        return Learned(params=params, target=target, optimizer=optimizer)
+
+    def act(self, actor: Params, observation: jax.Array, noise: jax.Array) -> jax.Array:
+        """A sample of the policy, see `train.off_policy.Method`."""
+        return sample(actor, observation, noise, self.networks)[0]
+
+    def learn(self, learned: Learned, batches: Decisions, key: jax.Array) -> tuple[Learned, Metrics]:
+        """One step of the critics, of the actor, of the temperature, and of the target."""
+        batch = jax.tree.map(lambda leaf: leaf[0], batches)
+        noise = jax.random.normal(key, (2, *batch.action.shape), jnp.float32)
+        common = {"networks": self.networks}
+        target = critic_target(learned.params, learned.target, batch, noise[0], self.config.gamma, **common)
+        loss = functools.partial(q_learning.critic_loss, batch=batch, target=target, **common)
+        learned, metrics = q_learning.descend(learned, "critic", loss, self.optimizers["critic"])
+        loss = functools.partial(
+            actor_loss, others=learned.params, observation=batch.observation, noise=noise[1], **common
+        )
+        learned, actor_metrics = q_learning.descend(learned, "actor", loss, self.optimizers["actor"])
+        loss = functools.partial(temperature_loss, entropy=actor_metrics["entropy"], target_entropy=self.target_entropy)
+        learned, temperature = q_learning.descend(learned, "log_temperature", loss, self.optimizers["log_temperature"])
+        critic = q_learning.polyak(learned.target["critic"], learned.params["critic"], self.config.tau)
+        temperature = {"temperature": temperature["temperature"]}
+        return learned.replace(target={"critic": critic}), metrics | actor_metrics | temperature
+
+
+def sample(actor: Params, observation: jax.Array, noise: jax.Array, networks: Networks) -> tuple[jax.Array, jax.Array]:
+    """Actions `f32[B, A]` in [-1, 1] and their log-probabilities `f32[B]`.
+
+    Args:
+        actor: parameters.
+        observation: `f32[B, F]`.
+        noise: `f32[B, A]`, standard normal; 0 gives the mode of the Gaussian, squashed.
+        networks: of the role.
+    """
+    mean, log_deviation = jnp.split(networks.actor.apply(actor, observation), 2, axis=-1)
+    return policy.sample_squashed(noise, mean, log_deviation)
+
+
+def critic_target(
+    params: dict[str, Params],
+    target: dict[str, Params],
+    batch: Decisions,
+    noise: jax.Array,
+    gamma: float,
+    networks: Networks,
+) -> jax.Array:
+    """What the critics should say, `f32[B]`: the lesser soft value of a sampled next action.
+
+    Args:
+        params: of `actor` and `log_temperature`.
+        target: parameters of the target `critic`.
+        batch: `[B, ...]`.
+        noise: `f32[B, A]`, standard normal.
+        gamma: discount.
+        networks: of the role.
+    """
+    chex.assert_equal_shape([noise, batch.action])
+    following, log_prob = sample(params["actor"], batch.next_observation, noise, networks)
+    value = networks.q(target["critic"], batch.next_observation, following).min(axis=0)
+    return q_learning.bootstrapped(batch, value - jnp.exp(params["log_temperature"]) * log_prob, gamma)
+
+
+def actor_loss(
+    actor: Params, others: dict[str, Params], observation: jax.Array, noise: jax.Array, networks: Networks
+) -> tuple[jax.Array, Metrics]:
+    """Mean of temperature times log-probability minus the lesser value, `f32[]`, and metrics.
+
+    Args:
+        actor: parameters.
+        others: parameters of `critic` and `log_temperature`.
+        observation: `f32[B, F]`.
+        noise: `f32[B, A]`, standard normal.
+        networks: of the role.
+    """
+    chosen, log_prob = sample(actor, observation, noise, networks)
+    value = networks.q(others["critic"], observation, chosen).min(axis=0)
+    chex.assert_equal_shape([log_prob, value])
+    loss = (jnp.exp(others["log_temperature"]) * log_prob - value).mean()
+    return loss, {"actor_loss": loss, "entropy": -log_prob.mean()}
+
+
+def temperature_loss(
+    log_temperature: jax.Array, entropy: jax.Array, target_entropy: float
+) -> tuple[jax.Array, Metrics]:
+    """Temperature times what the policy's entropy has too much, each `f32[]`; and metrics."""
+    chex.assert_rank([log_temperature, entropy], 0)
+    temperature = jnp.exp(log_temperature)
+    return temperature * (entropy - target_entropy), {"temperature": temperature}
+
+
+def make_train(config: SACConfig) -> off_policy.Trainer:
+    """Build the environment and the learner of a configuration; raises as `off_policy.make_train`."""
+    return off_policy.make_train(config, SAC)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line; `python -m train.sac --help` lists every key."""
+    launch.main("sac", make_train, argv)
+
+
+if __name__ == "__main__":
+    cli.entry(main)

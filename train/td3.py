@@ -1,0 +1,110 @@
+"""TD3 (Fujimoto et al. 2018): twin critics, smoothed target actions, delayed actors; end to end inside `jit`.
+
+python -m train.td3 --config train/configs/pcb_td3.yaml
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import chex
+import jax
+import jax.numpy as jnp
+import optax
+
+from train import cli, launch, off_policy, q_learning
+from train.config import TD3Config
+from train.q_learning import Learned, Metrics, Networks, Params
+from train.replay_buffer import Decisions
+
+
+class TD3:
+    """The learner of one role; see `train.off_policy.Method`."""
+
+    def __init__(self, config: TD3Config, observation_size: int, action_size: int):
+        self.config = config
+        self.networks = Networks.of(config, observation_size, action_size, outputs=action_size)
+        self.optimizers = {"actor": optax.adam(config.actor_lr), "critic": optax.adam(config.critic_lr)}
+
+    @property
+    def batches_per_step(self) -> int:
+        """Minibatches of one call of `learn`: the critics' steps for one of the actor."""
+        return self.config.policy_delay
+
+    def init(self, key: jax.Array) -> Learned:
+        """Fresh parameters; the targets are copies."""
+        params = self.networks.init(key)
+        optimizer = {part: tx.init(params[part]) for part, tx in self.optimizers.items()}
+        return Learned(params=params, target=jax.tree.map(jnp.copy, params), optimizer=optimizer)
+
+    def act(self, actor: Params, observation: jax.Array, noise: jax.Array) -> jax.Array:
+        """Actions with exploration noise, see `train.off_policy.Method`."""
+        chosen = action(actor, observation, self.networks)
+        return jnp.clip(chosen + self.config.exploration_noise * noise, -1.0, 1.0)
+
+    def learn(self, learned: Learned, batches: Decisions, key: jax.Array) -> tuple[Learned, Metrics]:
+        """`policy_delay` steps of the critics, then one of the actor and of the targets."""
+        keys = jax.random.split(key, self.batches_per_step)
+        # Unrolled: see `networks.GRULayer`.
+        learned, metrics = jax.lax.scan(self._learn_critic, learned, (batches, keys), unroll=True)
+        metrics = jax.tree.map(jnp.mean, metrics)
+        last = jax.tree.map(lambda leaf: leaf[-1], batches)
+        loss = functools.partial(
+            actor_loss, critic=learned.params["critic"], observation=last.observation, networks=self.networks
+        )
+        learned, actor_metrics = q_learning.descend(learned, "actor", loss, self.optimizers["actor"])
+        target = q_learning.polyak(learned.target, learned.params, self.config.tau)
+        return learned.replace(target=target), metrics | actor_metrics
+
+    def _learn_critic(self, learned: Learned, xs: tuple[Decisions, jax.Array]) -> tuple[Learned, Metrics]:
+        batch, key = xs
+        target = critic_target(
+            learned.target, batch, jax.random.normal(key, batch.action.shape, jnp.float32), self.config, self.networks
+        )
+        loss = functools.partial(q_learning.critic_loss, batch=batch, target=target, networks=self.networks)
+        return q_learning.descend(learned, "critic", loss, self.optimizers["critic"])
+
+
+def action(actor: Params, observation: jax.Array, networks: Networks) -> jax.Array:
+    """The actor's actions `f32[B, A]` in [-1, 1] where `f32[B, F]` is seen."""
+    return jnp.tanh(networks.actor.apply(actor, observation))
+
+
+def critic_target(
+    target: dict[str, Params], batch: Decisions, noise: jax.Array, config: TD3Config, networks: Networks
+) -> jax.Array:
+    """What the critics should say, `f32[B]`: the lesser value of a smoothed action of the target actor.
+
+    Args:
+        target: parameters of the target `actor` and `critic`.
+        batch: `[B, ...]`.
+        noise: `f32[B, A]`, standard normal.
+        config: `policy_noise`, `noise_clip`, `gamma`.
+        networks: of the role.
+    """
+    chex.assert_equal_shape([noise, batch.action])
+    smoothing = jnp.clip(config.policy_noise * noise, -config.noise_clip, config.noise_clip)
+    smoothed = jnp.clip(action(target["actor"], batch.next_observation, networks) + smoothing, -1.0, 1.0)
+    value = networks.q(target["critic"], batch.next_observation, smoothed).min(axis=0)
+    return q_learning.bootstrapped(batch, value, config.gamma)
+
+
+def actor_loss(actor: Params, critic: Params, observation: jax.Array, networks: Networks) -> tuple[jax.Array, Metrics]:
+    """Minus the first critic's mean value of the actor's actions, `f32[]`, where `f32[B, F]` is seen; and metrics."""
+    loss = -networks.q(critic, observation, action(actor, observation, networks))[0].mean()
+    return loss, {"actor_loss": loss}
+
+
+def make_train(config: TD3Config) -> off_policy.Trainer:
+    """Build the environment and the learner of a configuration; raises as `off_policy.make_train`."""
+    return off_policy.make_train(config, TD3)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line; `python -m train.td3 --help` lists every key."""
+    launch.main("td3", make_train, argv)
+
+
+if __name__ == "__main__":
+    cli.entry(main)
