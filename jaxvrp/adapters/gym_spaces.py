@@ -1,0 +1,54 @@
+"""Spaces of the suite as Gymnasium's.
+
+Example:
+
+    role = env.roles["drone"]
+    to_gym(role.action)                      # Discrete(2 + C)
+    to_gym(role.observation)                 # Box(-inf, inf, (O,), float32)
+    to_gym(role.action, count=4)             # MultiDiscrete([2 + C] * 4), the joint action of four
+    to_gym(role.observation, count=4)        # Box(-inf, inf, (4, O), float32)
+    with_mask(to_gym(role.observation), (5,))  # Dict(observation=Box(...), action_mask=Box(0, 1, (5,), int8))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from jaxvrp.adapters.extras import missing_extra
+from jaxvrp.spaces import Discrete, Space
+
+try:
+    from gymnasium import spaces
+except ModuleNotFoundError as error:
+    raise missing_extra("gymnasium", error) from None
+
+
+def to_gym(space: Space, count: int | None = None) -> spaces.Space:
+    """The space of one element, or of `count` of them together."""
+    if isinstance(space, Discrete):
+        number = space.num_actions
+        return spaces.Discrete(number) if count is None else spaces.MultiDiscrete([number] * count)
+    shape = space.shape if count is None else (count, *space.shape)
+    return spaces.Box(space.low, space.high, shape, np.float32)
+
+
+def with_mask(observation: spaces.Space, shape: tuple[int, ...]) -> spaces.Dict:
+    """`{"observation": ..., "action_mask": i8[*shape]}`, as PettingZoo's own environments have it."""
+    return spaces.Dict({"observation": observation, "action_mask": spaces.Box(0, 1, shape, np.int8)})
+
+
+def pad(rows: Sequence[np.ndarray], size: int) -> np.ndarray:
+    """`f32[len(rows), size]`, zeros at the end of shorter ones."""
+    padded = np.zeros((len(rows), size), np.float32)
+    for target, row in zip(padded, rows, strict=True):
+        target[: row.size] = row
+    return padded
+
+
+def padded_spaces(observation_space: Iterable[spaces.Box]) -> list[spaces.Box]:
+    """The same size for each, that of the largest."""
+    observation_space = list(observation_space)
+    size = max(space.shape[0] for space in observation_space)
+    return [spaces.Box(-np.inf, np.inf, (size,), np.float32)] * len(observation_space)

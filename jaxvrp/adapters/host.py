@@ -1,0 +1,132 @@
+"""One environment played from Python: a jitted call for each reset and step, NumPy on both sides.
+
+Example:
+
+    host = Host(jaxvrp.make("truck_drone"))
+    random = np.random.default_rng(0)
+    timestep = host.reset(random)                       # a TimeStep of NumPy arrays, writable
+    action = join(host.roles, [0] * len(host.members))  # one entry per agent -> {"truck": [1], "drone": [D]}
+    while not timestep.done:
+        timestep = host.step(action)
+    names = [member.name for member in host.members]    # ["truck_0", "drone_0", ...]
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxvrp.environment import Environment, Role, State, TimeStep
+from jaxvrp.spaces import Discrete
+
+
+class Member(NamedTuple):
+    """One agent: its name, its role, and its row in the arrays of that role."""
+
+    name: str
+    role: str
+    row: int
+
+
+class Host:
+    """An environment and its present state.
+
+    Environments that differ only in numbers share one compiled program. A `TimeStep` travels as one vector: with an
+    array for each of its two dozen leaves, handing them over takes longer than the step. Episodes know nothing of each
+    other: what `VecEnv` carries from one to the next (`Environment.memory`) is not carried here.
+
+    Attributes:
+        roles: of the environment.
+        members: the agents in order.
+        global_shape: of the global observation.
+    """
+
+    def __init__(self, env: Environment):
+        self.roles = env.roles
+        self.members = members(env)
+        self._env, self._state = jax.device_put(env), None
+        self._layout = jax.eval_shape(lambda: env.reset(jax.random.key(0))[1])
+        self.global_shape = self._layout.global_observation.shape
+
+    def reset(self, random: np.random.Generator) -> TimeStep:
+        """Begin an episode on a fresh problem, drawn from `random`."""
+        self._state, packed = _reset(self._env, random.integers(2**32, dtype=np.uint32))
+        return _unpack(packed, self._layout)
+
+    def step(self, action: Mapping[str, np.ndarray]) -> TimeStep:
+        """Play one step, `{role: [agents, ...]}` from `join`; after the end nothing changes and nothing is paid.
+
+        Raises:
+            RuntimeError: there was no `reset`.
+            ValueError, TypeError: as `Environment.step`.
+        """
+        if self._state is None:
+            raise RuntimeError("step was called before the first reset; call reset() first")
+        self._state, packed = _step(self._env, self._state, action)
+        return _unpack(packed, self._layout)
+
+    def metrics(self, timestep: TimeStep) -> list[dict[str, Any]]:
+        """For each agent, as Python numbers: what is counted once, and its own of what is counted by agent."""
+        shared = {name: value.item() for name, value in timestep.metrics.items() if value.ndim == 0}
+        single = {name: value for name, value in timestep.metrics.items() if value.ndim == 1}
+        if not single:
+            return [shared] * len(self.members)
+        return [
+            shared | {name: value[m.row].item() for name, value in single.items() if self._is_of(value, m)}
+            for m in self.members
+        ]
+
+    def _is_of(self, metric: np.ndarray, member: Member) -> bool:
+        return len(metric) == self.roles[member.role].num_agents
+
+
+def members(env: Environment) -> list[Member]:
+    """The agents in order: role by role."""
+    return [Member(name, role, row) for role, names in env.agent_names.items() for row, name in enumerate(names)]
+
+
+def join(roles: Mapping[str, Role], rows: Iterable[Any]) -> dict[str, np.ndarray]:
+    """One action per agent, in the order of the agents, as `{role: [agents, ...]}`."""
+    rows = iter(rows)
+    return {name: narrow(role, np.stack([*itertools.islice(rows, role.num_agents)])) for name, role in roles.items()}
+
+
+def narrow(role: Role, action: np.ndarray) -> np.ndarray:
+    """Indices as `i32`: what lies outside of the space stays outside, instead of wrapping around into a legal index."""
+    if isinstance(role.action, Discrete) and np.issubdtype(action.dtype, np.integer):
+        return np.minimum(np.maximum(action.astype(np.int64), -1), role.action.num_actions).astype(np.int32)
+    return action
+
+
+@jax.jit
+def _reset(env: Environment, seed: jax.Array) -> tuple[State, jax.Array]:
+    state, timestep = env.reset(jax.random.key(seed))
+    return state, _pack(timestep)
+
+
+@jax.jit
+def _step(env: Environment, state: State, action: dict[str, jax.Array]) -> tuple[State, jax.Array]:
+    state, timestep = env.step(state, action)
+    return state, _pack(timestep)
+
+
+def _pack(timestep: TimeStep) -> jax.Array:
+    """`f32[...]`: all leaves, which the contract has as `float32` or `bool`."""
+    return jnp.concatenate([leaf.ravel().astype(jnp.float32) for leaf in jax.tree.leaves(timestep)])
+
+
+def _unpack(packed: jax.Array, layout: TimeStep) -> TimeStep:
+    """The arrays again, writable (those of JAX are not, which other libraries warn about)."""
+    flat, leaves, start = np.array(packed), [], 0
+    shapes, structure = jax.tree.flatten(layout)
+    for leaf in shapes:
+        end = start + math.prod(leaf.shape)
+        leaves.append(flat[start:end].reshape(leaf.shape).astype(leaf.dtype, copy=False))
+        start = end
+    return jax.tree.unflatten(structure, leaves)

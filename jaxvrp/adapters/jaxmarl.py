@@ -1,0 +1,162 @@
+"""JaxMARL's `MultiAgentEnv` over any environment of the suite: `pip install jaxvrp[jaxmarl]`.
+
+Example:
+
+    import jax, jaxvrp
+    from jaxvrp.adapters.jaxmarl import to_jaxmarl
+
+    env = to_jaxmarl(jaxvrp.make("truck_drone"), pad=True)         # one network for truck and drones
+    keys = jax.random.split(jax.random.key(0), 256)
+    observations, state = jax.vmap(env.reset)(keys)                # {"truck_0": f32[256, O], "drone_0": ..., ...}
+    masks = jax.vmap(env.get_avail_actions)(state)                 # {"truck_0": bool[256, A], ...}
+    actions = {name: mask.argmax(-1) for name, mask in masks.items()}
+    observations, state, rewards, dones, infos = jax.vmap(env.step)(keys, state, actions)      # dones["__all__"]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+from jaxvrp.adapters.extras import missing_extra
+from jaxvrp.adapters.host import Member, members
+from jaxvrp.environment import Environment, State, TimeStep
+from jaxvrp.spaces import Discrete, Space
+
+try:
+    from jaxmarl.environments import spaces
+    from jaxmarl.environments.multi_agent_env import MultiAgentEnv
+except ModuleNotFoundError as error:
+    raise missing_extra("jaxmarl", error) from None
+
+Arrays = dict[str, jax.Array]
+"""By agent."""
+
+
+def to_jaxmarl(env: Environment, *, pad: bool = False) -> JaxMarlEnv:
+    """A `jaxmarl` environment with the agents `truck_0`, `drone_0`, ...
+
+    Args:
+        env: the environment.
+        pad: append zeros to flat observations, and actions that are never available, so that the spaces of all agents
+            are the same: what the baselines of JaxMARL with one network for all need.
+    """
+    return JaxMarlEnv(env, pad)
+
+
+class JaxMarlEnv(MultiAgentEnv):
+    """See `to_jaxmarl`; functions may be jitted and mapped, keys may be typed or raw.
+
+    Beside the observations of the agents there is `"world_state"`, the global observation, `f32[G]`. `dones` of an
+    agent also holds while its row is void. `infos` are the metrics of the episode, `f32[agents]` each: one without an
+    entry for every agent is the mean of those that it has, repeated. `step` begins a new episode with the step that
+    ends one, as every environment of JaxMARL does.
+
+    Attributes:
+        agents, num_agents: names in order, and how many.
+        agent_classes: `{role: names}`.
+    """
+
+    def __init__(self, env: Environment, pad: bool):
+        self._members = members(env)
+        super().__init__(len(self._members))
+        self.env, self._roles = env, env.roles
+        self.agents = [member.name for member in self._members]
+        pairs = [(_to_jaxmarl(role.observation), _to_jaxmarl(role.action)) for role in self._roles.values()]
+        of_role = dict(zip(self._roles, _alike(pairs) if pad else pairs, strict=True))
+        self.observation_spaces = {member.name: of_role[member.role][0] for member in self._members}
+        self.action_spaces = {member.name: of_role[member.role][1] for member in self._members}
+
+    @property
+    def name(self) -> str:
+        """Name of the environment's class."""
+        return type(self.env).__name__
+
+    @property
+    def agent_classes(self) -> dict[str, list[str]]:
+        """`{role: names}`."""
+        return self.env.agent_names
+
+    @partial(jax.jit, static_argnums=0)
+    def reset(self, key: jax.Array) -> tuple[Arrays, State]:
+        """A fresh problem: observations and state."""
+        # JaxMARL's own programs use raw keys.
+        typed = key if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else jax.random.wrap_key_data(key)
+        state, timestep = self.env.reset(typed)
+        return self._observations(timestep.observation, timestep.global_observation), state
+
+    def step_env(
+        self, key: jax.Array, state: State, actions: Mapping[str, jax.Array]
+    ) -> tuple[Arrays, State, Arrays, Arrays, Arrays]:
+        """Play one step without a reset; nothing is drawn from `key`.
+
+        Raises:
+            KeyError: an agent has no action.
+        """
+        del key
+        state, last = self.env.step(state, self._joined(actions))
+        rewards = {member.name: last.reward[member.role][member.row] for member in self._members}
+        dones = {member.name: self._is_out(last, member) for member in self._members}
+        infos = {name: self._spread(value) for name, value in last.metrics.items()}
+        observations = self._observations(last.observation, last.global_observation)
+        return observations, state, rewards, {**dones, "__all__": last.done}, infos
+
+    def get_obs(self, state: State) -> Arrays:
+        """Observations in a state."""
+        return self._observations(self.env.observation(state), self.env.global_observation(state))
+
+    @partial(jax.jit, static_argnums=0)
+    def get_avail_actions(self, state: State) -> Arrays:
+        """`bool[actions]` of the agents with a discrete action."""
+        mask = self.env.action_mask(state)
+        return {
+            member.name: _fill(mask[member.role][member.row], self.action_spaces[member.name].n)
+            for member in self._members
+            if member.role in mask
+        }
+
+    def _observations(self, observation: Arrays, global_observation: jax.Array) -> Arrays:
+        seen = {
+            member.name: _fill(observation[member.role][member.row], self.observation_spaces[member.name].shape[0])
+            for member in self._members
+        }
+        return {**seen, "world_state": global_observation}
+
+    def _joined(self, actions: Mapping[str, jax.Array]) -> Arrays:
+        """`{role: [agents, ...]}`; a baseline may give an index as `[1]`."""
+        joined = {}
+        for name, role in self._roles.items():
+            own = [actions[member.name] for member in self._members if member.role == name]
+            rows = jnp.stack([jnp.reshape(action, role.action.shape) for action in own])
+            joined[name] = rows.astype(role.action.dtype)
+        return joined
+
+    def _spread(self, metric: jax.Array) -> jax.Array:
+        return metric if metric.shape == (self.num_agents,) else jnp.broadcast_to(metric.mean(), self.num_agents)
+
+    def _is_out(self, timestep: TimeStep, member: Member) -> jax.Array:
+        if member.role not in timestep.valid:
+            return timestep.done
+        return timestep.done | ~timestep.valid[member.role][member.row]
+
+
+def _to_jaxmarl(space: Space) -> spaces.Space:
+    if isinstance(space, Discrete):
+        return spaces.Discrete(space.num_actions)
+    return spaces.Box(space.low, space.high, space.shape)
+
+
+def _alike(pairs: list[tuple[spaces.Space, spaces.Space]]) -> list[tuple[spaces.Space, spaces.Space]]:
+    """The same for all roles: (observation, action), as large as the largest; actions only if they are discrete."""
+    size = max(observation.shape[0] for observation, _ in pairs)
+    number = max((action.n for _, action in pairs if isinstance(action, spaces.Discrete)), default=0)
+    seen = spaces.Box(-jnp.inf, jnp.inf, (size,))
+    return [(seen, spaces.Discrete(number) if isinstance(action, spaces.Discrete) else action) for _, action in pairs]
+
+
+def _fill(row: jax.Array, size: int) -> jax.Array:
+    """Zeros (or False) at the end, up to `size`."""
+    return jnp.pad(row, (0, size - row.shape[0]))

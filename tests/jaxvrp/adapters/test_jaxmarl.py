@@ -1,0 +1,119 @@
+"""`to_jaxmarl`: the contract of JaxMARL's `MultiAgentEnv`, its own wrappers, and the environment played by hand."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+pytest.importorskip("jaxmarl", reason="the extra is not installed: pip install jaxvrp[jaxmarl]")
+
+from jaxmarl.environments.multi_agent_env import MultiAgentEnv
+from jaxmarl.wrappers.baselines import CTRolloutManager, LogWrapper
+
+from jaxvrp.adapters.jaxmarl import to_jaxmarl
+
+AGENTS = {"truck_0": ("truck", 0), "drone_0": ("drone", 0), "drone_1": ("drone", 1)}
+NUM_ACTIONS = {"truck_0": 8, "drone_0": 4, "drone_1": 4}
+
+
+@pytest.fixture(scope="module")
+def face(env):
+    return to_jaxmarl(env)
+
+
+def test_it_is_an_environment_of_jaxmarl(face, env):
+    assert isinstance(face, MultiAgentEnv)
+    assert (face.agents, face.num_agents, face.name) == (list(AGENTS), 3, "TruckDrone")
+    assert face.agent_classes == {"truck": ["truck_0"], "drone": ["drone_0", "drone_1"]}
+    assert {name: face.action_space(name).n for name in face.agents} == NUM_ACTIONS
+    for name, (role, _) in AGENTS.items():
+        assert face.observation_space(name).shape == env.roles[role].observation.shape
+
+
+def test_it_plays_what_the_environment_plays_and_begins_again_with_its_key(face, env, reset, step):
+    key = jax.random.key(3)
+    seen, state = face.reset(key)
+    truth, expected = reset(key)
+    random, ends = np.random.default_rng(0), 0
+    for time in range(30):
+        for name, (role, row) in AGENTS.items():
+            np.testing.assert_allclose(seen[name], expected.observation[role][row], atol=1e-6)
+            mask = face.get_avail_actions(state)[name]
+            np.testing.assert_array_equal(mask, expected.action_mask[role][row])
+        np.testing.assert_allclose(seen["world_state"], expected.global_observation, atol=1e-6)
+        actions = {name: jnp.int32(random.integers(number)) for name, number in NUM_ACTIONS.items()}
+        own = jax.random.key(100 + time)
+        seen, state, rewards, dones, infos = face.step(own, state, actions)
+        by_role = {"truck": actions["truck_0"][None], "drone": jnp.stack([actions["drone_0"], actions["drone_1"]])}
+        truth, expected = step(truth, by_role)
+        np.testing.assert_allclose([*rewards.values()], [expected.reward["truck"][0]] * 3, atol=1e-5)
+        assert {name: bool(done) for name, done in dones.items()} == dict.fromkeys(
+            [*AGENTS, "__all__"], bool(expected.done)
+        )
+        np.testing.assert_array_equal(infos["customers_served"], [expected.metrics["customers_served"]] * 3)
+        if expected.done:
+            ends += 1
+            truth, expected = reset(jax.random.split(own)[1])
+    assert ends >= 2
+
+
+def test_raw_keys_are_taken_as_well(face):
+    typed, raw = face.reset(jax.random.key(1))[0], face.reset(jax.random.PRNGKey(1))[0]
+    assert jax.tree.all(jax.tree.map(jnp.array_equal, typed, raw))
+
+
+def test_padded_spaces_are_the_same_for_all(face, env):
+    padded = to_jaxmarl(env, pad=True)
+    assert {padded.observation_space(name).shape for name in AGENTS} == {face.observation_space("truck_0").shape}
+    assert {padded.action_space(name).n for name in AGENTS} == {8}
+    seen, state = padded.reset(jax.random.key(0))
+    plain = face.reset(jax.random.key(0))[0]
+    for name in AGENTS:
+        np.testing.assert_array_equal(seen[name][: plain[name].size], plain[name])
+        assert not seen[name][plain[name].size :].any()
+        assert not padded.get_avail_actions(state)[name][NUM_ACTIONS[name] :].any()
+
+
+def test_continuous_and_void_agents(reach):
+    face = to_jaxmarl(reach)
+    masks, out = set(), set()
+    for seed in range(6):
+        _, state = face.reset(jax.random.key(seed))
+        masks |= set(face.get_avail_actions(state))
+        actions = {"mover_0": jnp.ones(2), "mover_1": jnp.ones(2), "caller_0": jnp.zeros(1, jnp.int32)}
+        _, _, rewards, dones, infos = face.step(jax.random.key(0), state, actions)
+        out.add(tuple(name for name, done in dones.items() if done))
+        assert infos["place"].shape == (3,)
+        assert rewards["mover_0"] < 0
+    assert masks == {"caller_0"}
+    assert out == {(), ("mover_1",)}
+
+
+def test_the_log_of_jaxmarl_counts_whole_episodes(face):
+    logged = LogWrapper(face)
+
+    def step(carry, key):
+        state, total = carry
+        mask = face.get_avail_actions(state.env_state)
+        actions = {name: jax.random.categorical(key, jnp.where(row, 0.0, -jnp.inf)) for name, row in mask.items()}
+        _, state, rewards, dones, info = logged.step(key, state, actions)
+        total = total + rewards["drone_0"]
+        told = (dones["__all__"], info["returned_episode_returns"][1], total)
+        return (state, jnp.where(dones["__all__"], 0.0, total)), told
+
+    _, state = logged.reset(jax.random.key(0))
+    start = (state, jnp.zeros((), jnp.float32))
+    _, (done, returned, total) = jax.lax.scan(step, start, jax.random.split(jax.random.key(1), 40))
+    assert done.sum() >= 3
+    np.testing.assert_allclose(returned[done], total[done], rtol=1e-5)
+
+
+def test_the_manager_of_its_q_learners_runs_it(face):
+    manager = CTRolloutManager(face, batch_size=3)
+    seen, state = manager.batch_reset(jax.random.PRNGKey(0))
+    size = max(face.observation_space(name).shape[0] for name in AGENTS) + len(AGENTS)
+    assert {seen[name].shape for name in AGENTS} == {(3, size)}
+    actions = {name: manager.batch_sample(jax.random.PRNGKey(1), name) for name in AGENTS}
+    seen, state, rewards, dones, _ = manager.batch_step(jax.random.PRNGKey(2), state, actions)
+    np.testing.assert_allclose(rewards["__all__"], 3 * rewards["truck_0"], rtol=1e-6)
+    assert dones["__all__"].shape == (3,)

@@ -1,0 +1,166 @@
+"""`to_pettingzoo`: PettingZoo's own tests, and the environment played by hand."""
+
+import jax
+import numpy as np
+import pytest
+from pettingzoo.test import parallel_api_test, parallel_seed_test
+
+import jaxvrp
+from jaxvrp.adapters.pettingzoo import to_pettingzoo
+
+# The sizes of the other tests, so that all share one compilation.
+SMALL = {
+    "darp": {"num_nodes": 4, "num_agents": 2},
+    "pcb": {"num_boards": 2, "max_steps": 8, "mode": "simultaneous", "rays": 4},
+    "truck_drone": {"num_drones": 2, "num_customers": 2, "num_route_nodes": 3, "max_steps": 12},
+}
+
+# Agents that are void in an instance do not take part, so they do not end either.
+absent = pytest.mark.filterwarnings("ignore:No agents present but not all possible_agents are terminated:UserWarning")
+
+
+def play(env, seed, choose):
+    """Observations, rewards, dones, infos of one episode, from the reset on."""
+    told = [(*env.reset(seed=seed), None)]
+    while env.agents:
+        observations, rewards, terminations, truncations, infos = env.step(choose(env, told[-1][1]))
+        told.append((observations, infos, (rewards, terminations, truncations)))
+    return told
+
+
+def legal(env, infos):
+    return {name: env.action_space(name).sample(infos[name].get("action_mask")) for name in env.agents}
+
+
+@pytest.mark.parametrize("name", jaxvrp.registered())
+@absent
+def test_the_tests_of_pettingzoo_pass(name):
+    env = jaxvrp.make(name, **SMALL.get(name, {}))
+    parallel_api_test(to_pettingzoo(env), num_cycles=40)
+    parallel_seed_test(lambda: to_pettingzoo(env), num_cycles=40)
+
+
+@pytest.mark.parametrize("mask_in_observation", [True, False])
+@absent
+def test_they_pass_with_continuous_actions_void_agents_and_truncation_too(reach, mask_in_observation):
+    def make():
+        return to_pettingzoo(reach, mask_in_observation=mask_in_observation)
+
+    parallel_api_test(make(), num_cycles=20)
+    parallel_seed_test(make, num_cycles=20)
+
+
+def test_it_plays_what_the_environment_plays(env, by_hand):
+    random = np.random.default_rng(3)
+    actions = [
+        {"truck": random.integers(0, 8, 1).astype(np.int32), "drone": random.integers(0, 4, 2).astype(np.int32)}
+        for _ in range(12)
+    ]
+    expected = by_hand(env, np.random.default_rng(8), actions)
+    played = to_pettingzoo(env)
+    observations, infos = played.reset(seed=8)
+    for time, truth in enumerate(expected):
+        rows = {"truck_0": ("truck", 0), "drone_0": ("drone", 0), "drone_1": ("drone", 1)}
+        assert list(observations) == list(rows)
+        for name, (role, row) in rows.items():
+            np.testing.assert_allclose(observations[name]["observation"], truth.observation[role][row], atol=1e-6)
+            assert (observations[name]["action_mask"] == truth.action_mask[role][row]).all()
+            assert (infos[name]["action_mask"] == truth.action_mask[role][row]).all()
+            assert infos[name]["customers_served"] == truth.metrics["customers_served"]
+        np.testing.assert_allclose(played.state(), truth.global_observation, atol=1e-6)
+        if truth.done:
+            break
+        chosen = dict(zip(rows, [*actions[time]["truck"], *actions[time]["drone"]], strict=True))
+        observations, rewards, terminations, truncations, infos = played.step(chosen)
+        np.testing.assert_allclose(rewards["drone_1"], expected[time + 1].reward["drone"][1], atol=1e-5)
+        assert terminations == dict.fromkeys(rows, bool(expected[time + 1].terminated))
+        assert not any(truncations.values())
+    assert truth.done
+    assert not played.agents
+
+
+def test_masks_lead_to_legal_actions_and_observations_lie_in_their_spaces(env):
+    played = to_pettingzoo(env, seed=0)
+    for observations, infos, _ in play(played, 5, legal):
+        assert all(played.observation_space(name).contains(seen) for name, seen in observations.items())
+        assert all(info["invalid_actions"] == 0 for info in infos.values())
+    assert played.state_space.contains(played.state())
+
+
+@pytest.mark.parametrize("index", [-1, 4, 2**32, np.uint8(200)])
+def test_an_index_outside_of_the_space_is_counted_and_never_wraps_around(env, index):
+    played = to_pettingzoo(env, seed=0)
+    played.reset()
+    infos = played.step({"truck_0": 0, "drone_0": index, "drone_1": 0})[-1]
+    assert infos["drone_0"]["invalid_actions"] == 1
+
+
+def test_seeds_reproduce_and_episodes_differ(env):
+    def places(played, seed=None):
+        return played.reset(seed=seed)[0]["truck_0"]["observation"]
+
+    one, two = to_pettingzoo(env, seed=4), to_pettingzoo(env, seed=4)
+    first, second = places(one), places(one)
+    assert not np.array_equal(first, second)
+    assert np.array_equal([places(two), places(two)], [first, second])
+    assert np.array_equal(places(two, seed=4), first)
+    assert not np.array_equal(places(to_pettingzoo(env)), places(to_pettingzoo(env)))
+
+
+def test_masks_can_stay_out_of_the_observation(env):
+    played = to_pettingzoo(env, seed=0, mask_in_observation=False)
+    observations, infos = played.reset()
+    assert played.observation_space("drone_0").contains(observations["drone_0"])
+    assert observations["drone_0"].shape == env.roles["drone"].observation.shape
+    assert infos["drone_0"]["action_mask"].tolist() == [1, 0, 0, 0]
+
+
+def test_agents_that_are_void_do_not_take_part(reach):
+    played = to_pettingzoo(reach)
+    present = []
+    for seed in range(8):
+        _, _, (rewards, _, _) = play(played, seed, legal)[-1]
+        present.append(tuple(rewards))
+    assert set(present) == {("mover_0", "mover_1", "caller_0"), ("mover_0", "caller_0")}
+
+
+def test_an_episode_that_is_cut_short_is_truncated(reach):
+    ends = [play(to_pettingzoo(reach), seed, legal)[-1][2][1:] for seed in range(8)]
+    kinds = {(all(terminated.values()), all(truncated.values())) for terminated, truncated in ends}
+    assert kinds == {(True, False), (False, True)}
+
+
+def test_what_it_returns_belongs_to_the_caller(env):
+    played = to_pettingzoo(env, seed=0)
+    before = played.reset()[0]["truck_0"]["observation"]
+    kept = before.copy()
+    after = played.step({"truck_0": 1, "drone_0": 0, "drone_1": 0})[0]["truck_0"]["observation"]
+    assert np.array_equal(before, kept)
+    assert not np.array_equal(before, after)
+    after += 1.0
+
+
+def test_environments_of_one_kind_are_compiled_once(env):
+    from jaxvrp.adapters import host
+
+    played = to_pettingzoo(env, seed=0)
+    played.reset()
+    compiled = host._step._cache_size()
+    faster = jaxvrp.make("truck_drone", truck_speed=2.0, **SMALL["truck_drone"])
+    for other in (played, to_pettingzoo(faster, seed=1)):
+        other.reset()
+        other.step({"truck_0": 1, "drone_0": 0, "drone_1": 0})
+    assert host._step._cache_size() <= compiled + 1
+    assert jax.tree.leaves(faster) != jax.tree.leaves(env)
+
+
+def test_mistakes_are_one_clear_line(env):
+    played = to_pettingzoo(env)
+    with pytest.raises(RuntimeError, match="call reset"):
+        played.state()
+    assert played.step({}) == ({}, {}, {}, {}, {})
+    played.reset()
+    with pytest.raises(ValueError, match=r"one action for each of \['truck_0', 'drone_0', 'drone_1'\]"):
+        played.step({"truck_0": 0, "drone_0": 0})
+    with pytest.raises(TypeError, match="drone"):
+        played.step({"truck_0": 0, "drone_0": 0.5, "drone_1": 0.0})
