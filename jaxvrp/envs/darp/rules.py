@@ -55,6 +55,11 @@ class State:
     invalid_actions: jax.Array
     done: jax.Array
 
+    def _repr_html_(self) -> str | None:
+        from jaxvrp.envs.darp.notebook import picture  # it builds on this module
+
+        return picture(self)
+
 
 def begin(instance: Instance, *, limits: bool) -> State:
     """The first vehicle at the depot; padded requests are born visited, padded vehicles finished."""

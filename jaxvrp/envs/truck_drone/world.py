@@ -123,6 +123,11 @@ class World:
     totals: Totals
     step: jax.Array
 
+    def _repr_html_(self) -> str | None:
+        from jaxvrp.envs.truck_drone.notebook import picture  # it builds on this module
+
+        return picture(self)
+
 
 def initial_world(instance: Instance, num_drones: int, battery: jax.Array | float) -> World:
     """The world at step 0: drones onboard with charge `battery`, nothing served."""

@@ -1,0 +1,40 @@
+"""The command that draws an episode file: `python -m jaxvrp.replay EPISODE.json [-o PAGE.html]`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from jaxvrp.pictures import Parser, run_command
+from jaxvrp.replay.episode import read_episode
+from jaxvrp.replay.pages import write_page
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Draw an episode file; a user's mistake is one line on stderr and exit status 2."""
+
+    def command() -> None:
+        options = _parse(argv)
+        write_page(read_episode(options.episode), options.out)
+        print(f"wrote {options.out}")
+
+    return run_command(command)
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = Parser(
+        prog="jaxvrp.replay", description="Draw an episode file as a page that plays it.", allow_abbrev=False
+    )
+    parser.add_argument("episode", type=Path, help="JSON, of jaxvrp.replay.save or python -m train.replay")
+    parser.add_argument("-o", "--out", type=Path, help="the page (default: beside the episode, .html)")
+    options = parser.parse_args(argv)
+    options.out = options.out or options.episode.with_suffix(".html")
+    if options.out == options.episode:
+        raise ValueError(f"the page '{options.out}' would take the place of the episode; choose another -o")
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,161 @@
+/**
+ * A chart over time: `paint(svg, width, x)` draws it, x(time) being pixels; `note(time)` is its reading.
+ * `height()` in pixels, `range` [first, last] time, `seek(time)` when it is clicked or dragged, `shift` what this time is
+ * ahead of the player's.
+ */
+function chart({ title, height, range, paint, note, seek, left = 40, right = 10, shift = 0 }) {
+  const card = make("section", { className: "card chart", "aria-label": title }, document.getElementById("charts"));
+  const head = make("header", {}, card);
+  make("h2", { textContent: title }, head);
+  const reading = make("span", {}, head);
+  const svg = draw("svg", { role: "img", "aria-label": title }, card);
+  let width = 0;
+  let cursor = null;
+  const x = (time) => left + ((time - range[0]) / (range[1] - range[0] || 1)) * (width - left - right);
+
+  const timeAt = (event) => {
+    const box = svg.getBoundingClientRect();
+    const share = clamp((event.clientX - box.left - left) / (width - left - right), 0, 1);
+    return lerp(range[0], range[1], share);
+  };
+  svg.addEventListener("pointerdown", (event) => {
+    svg.setPointerCapture(event.pointerId);
+    seek(timeAt(event));
+  });
+  svg.addEventListener("pointermove", (event) => {
+    if (event.buttons) seek(timeAt(event));
+  });
+
+  return {
+    layout() {
+      width = card.clientWidth - 24;
+      const tall = height();
+      svg.replaceChildren();
+      svg.setAttribute("viewBox", `0 0 ${width} ${tall}`);
+      svg.setAttribute("height", tall);
+      paint(svg, width, x);
+      timeAxis(svg, x, range, tall);
+      cursor = draw("line", { class: "cursor", y1: 0, y2: tall - 15 }, svg);
+    },
+    move(time) {
+      const at = time === null ? null : time + shift;
+      set(cursor, at === null ? { visibility: "hidden" } : { visibility: "visible", x1: px(x(at)), x2: px(x(at)) });
+      reading.textContent = note(at);
+    },
+  };
+}
+
+function timeAxis(svg, x, range, tall) {
+  const width = x(range[1]) - x(range[0]);
+  for (const tick of niceTicks(range, clamp(Math.floor(width / 75), 2, 8))) {
+    draw("line", { class: "axis", x1: px(x(tick)), x2: px(x(tick)), y1: tall - 16, y2: tall - 12 }, svg);
+    draw("text", { class: "tiny", x: px(x(tick)), y: tall - 2, "text-anchor": "middle" }, svg, shown(tick));
+  }
+  draw("line", { class: "axis", x1: px(x(range[0])), x2: px(x(range[1])), y1: tall - 16, y2: tall - 16 }, svg);
+}
+
+/** Round numbers within a range, about `count` of them. */
+function niceTicks([low, high], count) {
+  const rough = (high - low) / count || 1;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((times) => times * power).find((size) => size >= rough);
+  const ticks = [];
+  for (let tick = Math.ceil(low / step) * step; tick <= high + 1e-9 * step; tick += step)
+    ticks.push(Number(tick.toPrecision(12)));
+  return ticks;
+}
+
+/** A scale from values to pixels, with its ends written at the left. */
+function valueAxis(svg, values, top, bottom, left, zero) {
+  let low = Infinity;
+  let high = -Infinity;
+  for (const value of values) {
+    low = Math.min(low, value);
+    high = Math.max(high, value);
+  }
+  if (zero) [low, high] = [Math.min(low, 0), Math.max(high, 0)];
+  if (low === high) [low, high] = [low - 1, high + 1];
+  const y = (value) => lerp(bottom, top, (value - low) / (high - low));
+  draw("text", { class: "tiny end", x: left - 6, y: top + 4 }, svg, shown(high));
+  draw("text", { class: "tiny end", x: left - 6, y: bottom + 2 }, svg, shown(low));
+  return y;
+}
+
+/** Path data of values, one for each of `times`. */
+function curve(values, times, x, y) {
+  return values.map((value, at) => `${at ? "L" : "M"}${px(x(times[at]))} ${px(y(value))}`).join("");
+}
+
+const stepTimes = steps.map((_, at) => at);
+
+/** Reward of each step as bars, and its sum so far as a line. */
+function rewardChart(seek) {
+  let sum = 0;
+  const totals = rewards.map((reward) => (sum += reward));
+  const left = 44;
+  return chart({
+    title: "Reward",
+    height: () => 134,
+    left,
+    range: [0, LAST],
+    seek,
+    note: (time) => {
+      const at = time === null ? LAST : Math.floor(time);
+      const own = time === null ? "" : `this step ${shown(rewards[at])} · `;
+      return `${own}so far ${shown(totals[at])}`;
+    },
+    paint(svg, width, x) {
+      const y = valueAxis(svg, totals, 6, 62, left, true);
+      draw("line", { class: "axis", x1: left, x2: px(x(LAST)), y1: px(y(0)), y2: px(y(0)) }, svg);
+      const line = curve(totals, stepTimes, x, y);
+      draw(
+        "path",
+        { d: `${line}L${px(x(LAST))} ${px(y(0))}L${px(x(0))} ${px(y(0))}Z`, fill: "var(--accent)", opacity: 0.1 },
+        svg,
+      );
+      draw("path", { class: "line", d: line, style: "--colour: var(--accent); stroke-width: 1.8" }, svg);
+      const bar = valueAxis(svg, rewards, 78, 114, left, true);
+      draw("line", { class: "axis", x1: left, x2: px(x(LAST)), y1: px(bar(0)), y2: px(bar(0)) }, svg);
+      const thick = clamp(((x(LAST) - x(0)) / Math.max(LAST, 1)) * 0.7, 1, 8);
+      rewards.forEach((reward, at) => {
+        if (Math.abs(bar(reward) - bar(0)) < 0.2) return;
+        const box = { x: px(x(at) - thick / 2), width: px(thick), y: px(Math.min(bar(reward), bar(0))) };
+        const tone = reward < 0 ? "var(--bad)" : "var(--on-time)";
+        draw("rect", { ...box, height: px(Math.max(1, Math.abs(bar(reward) - bar(0)))), fill: tone }, svg);
+      });
+    },
+  });
+}
+
+/** Lines over the steps: `series` of {values, colour}. */
+function lineChart({ title, series, note, seek, zero = false, height = 96 }) {
+  const left = 44;
+  return chart({
+    title,
+    left,
+    height: () => height,
+    range: [0, LAST],
+    seek,
+    note: (time) => note(time === null ? LAST : Math.floor(time)),
+    paint(svg, width, x) {
+      const y = valueAxis(
+        svg,
+        series.flatMap((one) => one.values),
+        6,
+        height - 22,
+        left,
+        zero,
+      );
+      for (const { values, colour } of series)
+        draw(
+          "path",
+          {
+            class: "line",
+            d: curve(values, stepTimes, x, y),
+            style: `--colour: ${colour}; stroke-width: 1.6; opacity: 0.9`,
+          },
+          svg,
+        );
+    },
+  });
+}

@@ -1,0 +1,113 @@
+"use strict";
+
+const episode = JSON.parse(document.getElementById("episode").textContent);
+const steps = episode.steps;
+const LAST = steps.length - 1;
+
+/** What draws a kind of episode: kind -> (seek) => view; see the first of them for what a view is. */
+const VIEWS = {};
+
+const lerp = (a, b, share) => a + (b - a) * share;
+const between = (a, b, share) => [lerp(a[0], b[0], share), lerp(a[1], b[1], share)];
+const clamp = (x, low, high) => Math.min(high, Math.max(low, x));
+const px = (x) => Math.round(x * 10) / 10;
+const colourOf = (index) => `var(--agent-${index % 8})`;
+
+/** A number for people: three digits, or all that stand before the point. */
+function shown(x) {
+  if (Array.isArray(x)) return x.map(shown).join(", ");
+  if (typeof x !== "number") return x === null ? "none" : String(x);
+  if (Number.isInteger(x)) return String(x);
+  const size = Math.abs(x);
+  return x.toFixed(size >= 100 ? 0 : size >= 10 ? 1 : size >= 0.1 || size === 0 ? 2 : 3);
+}
+
+/** An element of the page, at the end of `parent`; `properties` of the element, or attributes where it has none. */
+function make(tag, properties, parent) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties ?? {})) {
+    if (name in element) element[name] = value;
+    else element.setAttribute(name, value);
+  }
+  parent?.append(element);
+  return element;
+}
+
+/** An SVG element at the end of `parent`. */
+function draw(tag, attributes, parent, text) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes ?? {})) element.setAttribute(name, value);
+  if (text !== undefined) element.textContent = text;
+  parent?.append(element);
+  return element;
+}
+
+/** Set attributes that differ from what they are: most do not, from frame to frame. */
+function set(element, attributes) {
+  const known = (element.known ??= {});
+  for (const [name, value] of Object.entries(attributes)) {
+    if (known[name] === value) continue;
+    known[name] = value;
+    element.setAttribute(name, value);
+  }
+}
+
+function tooltip(element, text) {
+  draw("title", {}, element, text);
+}
+
+/** Pixels from places: fits the box x, y (each [low, high]) into width and height; `down` if y points down. */
+function projection(x, y, width, height, margin, down) {
+  const scale = Math.min((width - 2 * margin) / (x[1] - x[0] || 1), (height - 2 * margin) / (y[1] - y[0] || 1));
+  const middle = [(x[0] + x[1]) / 2, (y[0] + y[1]) / 2];
+  const turn = down ? 1 : -1;
+  const to = (place) => [
+    px(width / 2 + (place[0] - middle[0]) * scale),
+    px(height / 2 + turn * (place[1] - middle[1]) * scale),
+  ];
+  return { to, scale };
+}
+
+/** Path data of places that can be cut anywhere: `upTo(index, tip)` ends it there, with a line to `tip` if given. */
+function growingPath(points) {
+  const ends = [];
+  let text = "";
+  let pen = false;
+  points.forEach((point) => {
+    if (point) text += `${pen ? "L" : "M"}${point[0]} ${point[1]}`;
+    pen = Boolean(point);
+    ends.push(text.length);
+  });
+  return (index, tip, from = 0) => {
+    const start = from > 0 ? ends[from - 1] : 0;
+    const body = text.slice(start, ends[index]).replace(/^L/, "M");
+    return body + (tip && points[index] ? `L${px(tip[0])} ${px(tip[1])}` : "") || "M0 0";
+  };
+}
+
+/** Path data of an arc around the origin from the top, clockwise, over a share of the circle. */
+function arc(radius, share) {
+  const part = clamp(share, 0, 0.9999);
+  const end = 2 * Math.PI * part;
+  const tip = `${px(radius * Math.sin(end))} ${px(-radius * Math.cos(end))}`;
+  return part <= 0 ? "M0 0" : `M0 ${-radius}A${radius} ${radius} 0 ${part > 0.5 ? 1 : 0} 1 ${tip}`;
+}
+
+/** Mean over all agents of the reward of each step. */
+const rewards = steps.map((step) => {
+  const all = Object.values(step.reward).flat();
+  return all.reduce((sum, x) => sum + x, 0) / all.length;
+});
+
+/** Index of an agent among those of its role. */
+const agents = episode.agents.map((agent, at) => {
+  const before = episode.agents.slice(0, at).filter((other) => other.role === agent.role).length;
+  return { ...agent, at, index: before };
+});
+
+/** The little picture of a legend entry. */
+function legendEntry(text, paint) {
+  const entry = make("li", {}, document.getElementById("legend"));
+  paint(draw("svg", { viewBox: "-11 -11 22 22", "aria-hidden": "true" }, entry));
+  entry.append(text);
+}

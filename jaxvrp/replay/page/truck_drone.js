@@ -1,0 +1,329 @@
+const CHARGE = (level) => (level > 0.5 ? "var(--on-time)" : level > 0.2 ? "var(--late)" : "var(--bad)");
+const STATUS_WORDS = { onboard: "on board", flying: "flying", returning: "returning", crashed: "crashed" };
+const RECENT_STEPS = 12;
+/** Radius of the battery around a drone, in pixels. */
+const RING = 19;
+
+/**
+ * A view: `aspect`, height of the map by width · `label` for those who do not see it · `layout(svg, width, height)`
+ * draws what stays · `draw(time)` what moves · `cards`, for agentCard · `charts` · `ticks` [{at, colour}] · `summary`
+ * [[name, value]] · `note`, a line on top, and `modes`, ways to measure time, if there is more than one.
+ */
+VIEWS.truck_drone = (seek) => {
+  const { customers, nodes, map } = episode;
+  const drones = steps[0].drones.map((_, drone) => drone);
+  const first = steps[0].step;
+  const capacity = episode.max_battery;
+  let scene = null;
+
+  function layout(svg, width, height) {
+    const { to } = projection(map.x, map.y, width, height, 20, false);
+    draw("rect", { class: "ground", width, height }, svg);
+    const [left, top] = to([-1, 1]);
+    const [right, bottom] = to([1, -1]);
+    draw("rect", { class: "area", x: left, y: top, width: right - left, height: bottom - top, rx: 6 }, svg);
+    nodes.forEach((node, at) => {
+      const [x, y] = to(node.position);
+      const mark = draw("rect", { class: "node", x: x - 8, y: y - 8, width: 16, height: 16, rx: 4 }, svg);
+      tooltip(mark, `node ${at}`);
+      draw("text", { class: "tiny mid", x, y }, svg, at);
+    });
+    const trail = (className, colour) =>
+      draw("path", { class: `line ${className}`, style: `--colour: ${colour}` }, svg);
+    const faint = LAST > 120 ? " old" : "";
+    const paths = drones.map((drone) => growingPath(flight(drone).map((place) => place && to(place))));
+    scene = {
+      to,
+      truckPath: growingPath(steps.map((step) => to(step.truck.position))),
+      truckTrail: trail("trail truck", "var(--ink)"),
+      paths,
+      trails: drones.map((drone) => trail(`trail${faint}`, colourOf(drone))),
+      recents: drones.map((drone) => trail("recent", colourOf(drone))),
+      aims: drones.map((drone) => trail("aim", colourOf(drone))),
+      customers: customers.map((customer, at) => customerMark(svg, to(customer.position), customer, at)),
+      truck: truckIcon(draw("g", { class: "truck-icon" }, svg)),
+      drones: drones.map((drone) => droneMark(svg, drone)),
+    };
+  }
+
+  /** Where a drone flew, with the places of take-off and boarding; null while it rode along. */
+  function flight(drone) {
+    const rode = steps.map((step) => step.drones[drone].status === "onboard");
+    return steps.map((step, at) => {
+      const hidden = rode[at] && (rode[at - 1] ?? true) && (rode[at + 1] ?? true);
+      return hidden ? null : step.drones[drone].position;
+    });
+  }
+
+  function drawFrame(time) {
+    const at = Math.min(Math.floor(time), LAST);
+    const share = time - at;
+    const now = steps[at];
+    const then = steps[Math.min(at + 1, LAST)];
+    const truck = between(scene.to(now.truck.position), scene.to(then.truck.position), share);
+    set(scene.truckTrail, { d: scene.truckPath(at, truck) });
+    const turned = then.truck.position[0] < now.truck.position[0] - 1e-6;
+    set(scene.truck, { transform: `translate(${px(truck[0])} ${px(truck[1])}) scale(${turned ? -13 : 13} 13)` });
+    drones.forEach((drone) => drawDrone(drone, at, share, truck));
+    customers.forEach((customer, index) => drawCustomer(scene.customers[index], customer, first + time));
+  }
+
+  function drawDrone(drone, at, share, truck) {
+    const now = steps[at].drones[drone];
+    const then = steps[Math.min(at + 1, LAST)].drones[drone];
+    const place = between(scene.to(now.position), scene.to(then.position), share);
+    const docked = lerp(now.status === "onboard", then.status === "onboard", share);
+    const slot = [(drone - (drones.length - 1) / 2) * 20, -26];
+    const shift = between([0, 0], slot, docked);
+    const mark = scene.drones[drone];
+    const size = lerp(1, 0.55, docked);
+    set(mark.group, {
+      transform: `translate(${px(place[0] + shift[0])} ${px(place[1] + shift[1])}) scale(${px(size * 10) / 10})`,
+      class: `drone${now.status === "crashed" ? " crashed" : ""}`,
+    });
+    const level = lerp(now.battery, then.battery, share) / capacity;
+    set(mark.charge, { d: arc(RING, level), stroke: CHARGE(level) });
+    set(mark.parcel, { visibility: now.carrying === null ? "hidden" : "visible" });
+    const flies = scene.paths[drone](at, place);
+    set(scene.trails[drone], { d: flies });
+    const resting = now.status === "onboard" && then.status === "onboard";
+    set(scene.recents[drone], { d: resting ? "M0 0" : scene.paths[drone](at, place, Math.max(0, at - RECENT_STEPS)) });
+    const goal = then.target && scene.to(then.target);
+    set(scene.aims[drone], { d: goal ? `M${px(place[0])} ${px(place[1])}L${goal[0]} ${goal[1]}` : "M0 0" });
+  }
+
+  function tellDrone(drone, at) {
+    const now = steps[at].drones[drone];
+    const parcel = now.carrying === null ? "" : `parcel for ${now.carrying}`;
+    return {
+      status: STATUS_WORDS[now.status],
+      tone: now.status === "crashed" ? "bad" : now.status === "onboard" ? "" : "go",
+      note: now.forced_return ? "sent home" : parcel,
+      level: now.battery / capacity,
+      levelText: `${Math.round((100 * now.battery) / capacity)} %`,
+      over: now.status === "crashed",
+    };
+  }
+
+  function tellTruck(at) {
+    const now = steps[at];
+    const riding = now.drones.filter((drone) => drone.status === "onboard").length;
+    const speed = Math.hypot(...now.truck.velocity);
+    return {
+      status: speed > 0 ? "driving" : "waiting",
+      tone: speed > 0 ? "go" : "",
+      note: `${riding} of ${drones.length} on board`,
+    };
+  }
+
+  const done = customers.filter((customer) => customer.served_at !== null);
+  const onTime = done.filter((customer) => customer.late === 0).length;
+  for (const [name, text] of [
+    ["early", "window not open"],
+    ["open", "window open, ring: time left"],
+    ["overdue", "window over"],
+    ["on-time", "served on time"],
+    ["late", "served late"],
+  ])
+    legendEntry(text, (svg) => {
+      const group = draw("g", { class: `customer ${name}` }, svg);
+      if (name === "open") draw("path", { class: "ring", d: arc(9.5, 0.7) }, group);
+      draw("circle", { class: "face", r: 6.5 }, group);
+    });
+  legendEntry("drone, ring: battery", (svg) => {
+    const mark = droneMark(svg, 0);
+    set(mark.group, { transform: "scale(0.55)" });
+    set(mark.charge, { d: arc(RING, 0.75), stroke: CHARGE(0.75) });
+  });
+
+  const cards = agents.map((agent) =>
+    agent.role === "truck"
+      ? { title: agent.name, colour: "var(--ink)", agent, tell: (time) => tellTruck(Math.floor(time)) }
+      : {
+          title: agent.name,
+          colour: colourOf(agent.index),
+          agent,
+          levelName: "battery",
+          levelColour: CHARGE,
+          tell: (time) => tellDrone(agent.index, Math.floor(time)),
+        },
+  );
+  return {
+    aspect: (map.y[1] - map.y[0]) / (map.x[1] - map.x[0]),
+    label: `Map: a truck, ${drones.length} drones, ${customers.length} customers`,
+    layout,
+    draw: drawFrame,
+    cards,
+    charts: [rewardChart(seek), windowChart(seek, first), batteryChart(seek)],
+    ticks: done.map((customer) => ({
+      at: customer.served_at - first,
+      colour: customer.late ? "var(--late)" : "var(--on-time)",
+    })),
+    summary: [
+      ["return", shown(episode.summary.return)],
+      ["served", `${done.length} of ${customers.length}`],
+      ["on time", `${onTime}`],
+      ["steps", `${LAST}`],
+    ],
+  };
+};
+
+function customerMark(svg, [x, y], customer, at) {
+  const group = draw("g", { class: "customer", transform: `translate(${x} ${y})` }, svg);
+  const served =
+    customer.served_at === null
+      ? "never served"
+      : `served at ${customer.served_at} by drone ${customer.served_by}${customer.late ? `, ${customer.late} late` : ""}`;
+  tooltip(group, `customer ${at}: window ${customer.window[0]} to ${customer.window[1]}, ${served}`);
+  const pulse = draw("circle", { class: "pulse", visibility: "hidden" }, group);
+  const ring = draw("path", { class: "ring" }, group);
+  const face = draw("circle", { class: "face", r: 10 }, group);
+  draw("text", { class: "mid" }, group, at);
+  return { group, pulse, ring, face };
+}
+
+/** What a customer's window is like at a time. */
+function windowState(customer, time) {
+  if (customer.served_at !== null && customer.served_at <= time) return customer.late ? "late" : "on-time";
+  if (time < customer.window[0]) return "early";
+  return time > customer.window[1] ? "overdue" : "open";
+}
+
+function drawCustomer(mark, customer, time) {
+  const state = windowState(customer, time);
+  const [start, end] = customer.window;
+  const served = state === "late" || state === "on-time";
+  const edge = served && customer.served_by !== null ? colourOf(customer.served_by) : "";
+  set(mark.group, { class: `customer ${state}` });
+  set(mark.face, { style: edge && `stroke: ${edge}` });
+  set(mark.ring, { d: state === "open" ? arc(14, (end - time) / Math.max(end - start, 1)) : "M0 0" });
+  const since = served ? time - customer.served_at : Infinity;
+  set(
+    mark.pulse,
+    since < 4
+      ? {
+          visibility: "visible",
+          r: px(10 + 5 * since),
+          style: `stroke: ${edge}; opacity: ${(1 - since / 4).toFixed(2)}`,
+        }
+      : { visibility: "hidden" },
+  );
+}
+
+/** A truck about two units long, facing right. */
+function truckIcon(group) {
+  draw(
+    "path",
+    { d: "M-1.3 .45V-.75H.35V.45ZM.45 .45V-.4H.95L1.3 0V.45Z", "vector-effect": "non-scaling-stroke" },
+    group,
+  );
+  for (const x of [-0.75, 0.8])
+    draw(
+      "path",
+      { d: `M${x - 0.27} .6a.27 .27 0 1 0 .54 0a.27 .27 0 1 0-.54 0Z`, "vector-effect": "non-scaling-stroke" },
+      group,
+    );
+  return group;
+}
+
+function droneMark(svg, drone) {
+  const group = draw("g", { class: "drone", style: `--colour: ${colourOf(drone)}` }, svg);
+  draw("circle", { class: "back", r: RING }, group);
+  const charge = draw("path", { class: "charge" }, group);
+  draw("path", { class: "arm", d: "M-9 -9L9 9M-9 9L9 -9" }, group);
+  for (const [x, y] of [
+    [-9, -9],
+    [9, -9],
+    [-9, 9],
+    [9, 9],
+  ])
+    draw("circle", { class: "rotor", cx: x, cy: y, r: 4 }, group);
+  draw("circle", { class: "body", r: 7 }, group);
+  draw("text", { class: "mid", y: 0.5 }, group, drone);
+  const parcel = draw(
+    "rect",
+    { class: "parcel", x: -4.5, y: 10, width: 9, height: 7, rx: 1.5, visibility: "hidden" },
+    group,
+  );
+  return { group, charge, parcel };
+}
+
+/** A row for each customer: its window, and the delivery in it or after it. */
+function windowChart(seek, first) {
+  const { customers } = episode;
+  const order = customers
+    .map((_, at) => at)
+    .sort(
+      (a, b) =>
+        (customers[a].served_at ?? Infinity) - (customers[b].served_at ?? Infinity) ||
+        customers[a].window[1] - customers[b].window[1],
+    );
+  const row = clamp(230 / customers.length, 6, 17);
+  const lastTime = Math.max(LAST + first, ...customers.map((customer) => customer.window[1]));
+  const height = row * customers.length + 24;
+  return chart({
+    title: "Customers: windows and deliveries",
+    height: () => height,
+    left: 30,
+    shift: first,
+    range: [first, lastTime],
+    seek: (time) => seek(clamp(time - first, 0, LAST)),
+    note: (time) =>
+      `${customers.filter((customer) => customer.served_at !== null && customer.served_at <= time).length} served`,
+    paint(svg, width, x) {
+      order.forEach((at, place) => windowRow(svg, x, customers[at], at, 3 + row * (place + 0.5), row));
+      if (LAST + first < lastTime)
+        draw(
+          "line",
+          {
+            class: "axis",
+            x1: px(x(LAST + first)),
+            x2: px(x(LAST + first)),
+            y1: 0,
+            y2: height - 16,
+            "stroke-dasharray": "3 3",
+            style: "stroke: var(--faint)",
+          },
+          svg,
+        );
+    },
+  });
+}
+
+function windowRow(svg, x, customer, at, y, row) {
+  const [start, end] = customer.window;
+  const bar = { y: px(y - row * 0.34), height: px(row * 0.68), rx: 2 };
+  draw("rect", { ...bar, x: px(x(start)), width: px(Math.max(1, x(end) - x(start))), fill: "var(--window)" }, svg);
+  if (row > 9) draw("text", { class: "tiny end", x: 22, y: px(y), "dominant-baseline": "central" }, svg, at);
+  if (customer.served_at === null) return;
+  const tone = customer.late ? "var(--late)" : "var(--on-time)";
+  if (customer.late)
+    draw(
+      "line",
+      { x1: px(x(end)), x2: px(x(customer.served_at)), y1: px(y), y2: px(y), stroke: tone, "stroke-width": 2 },
+      svg,
+    );
+  const edge = customer.served_by === null ? "none" : colourOf(customer.served_by);
+  draw(
+    "circle",
+    {
+      cx: px(x(customer.served_at)),
+      cy: px(y),
+      r: px(clamp(row * 0.33, 2, 5)),
+      style: `fill: ${tone}; stroke: ${edge}; stroke-width: 1.8`,
+    },
+    svg,
+  );
+}
+
+function batteryChart(seek) {
+  const drones = steps[0].drones.map((_, drone) => drone);
+  const percent = (at, drone) => Math.round((100 * steps[at].drones[drone].battery) / episode.max_battery);
+  return lineChart({
+    title: "Battery, %",
+    zero: true,
+    seek,
+    series: [...drones.map((drone) => ({ values: steps.map((_, at) => percent(at, drone)), colour: colourOf(drone) }))],
+    note: (at) => (drones.length > 4 ? "" : drones.map((drone) => `${percent(at, drone)} %`).join(" · ")),
+  });
+}

@@ -1,0 +1,120 @@
+"""Played episodes of each kind: states, actions and timesteps of the environments, and a board by hand."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxvrp
+from jaxvrp.envs import darp, truck_drone
+from jaxvrp.envs.darp.instance import as_float32
+from jaxvrp.envs.pcb import make_board
+from jaxvrp.envs.pcb.board import as_float32 as as_computed
+from jaxvrp.replay import export_episode
+
+
+def play(env, actor, instance, key):
+    """States `[T + 1]`, actions `[T]` and timesteps `[T + 1]` of one episode, in NumPy arrays but for keys."""
+
+    def body(carry, key):
+        state, timestep, memory = carry
+        action, memory = actor.act(key, memory, state, timestep)
+        after = jax.vmap(env.step)(state, action)
+        return (*after, memory), (after, action)
+
+    # Compiled in half the time, to slower code.
+    @functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+    def run(instance, key):
+        first = jax.vmap(env.reset_to)(jax.tree.map(lambda leaf: leaf[None], instance))
+        _, (after, actions) = jax.lax.scan(body, (*first, actor.init(1)), jax.random.split(key, env.max_episode_steps))
+        states, timesteps = jax.tree.map(lambda one, rest: jnp.concatenate([one, rest[:, 0]]), first, after)
+        return states, jax.tree.map(lambda leaf: leaf[:, 0], actions), timesteps
+
+    return jax.tree.map(_to_host, run(instance, key))
+
+
+def _to_host(leaf):
+    return leaf if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key) else np.asarray(leaf)
+
+
+@pytest.fixture(scope="session")
+def deliveries():
+    """Random play of `truck_drone`, so that anything may happen: environment, states, actions, timesteps."""
+    env = truck_drone.make(num_drones=2, num_customers=3, num_route_nodes=4, max_steps=40, delivery_threshold=0.3)
+    instance = jax.jit(env.generate)(jax.random.key(1))
+    return env, *play(env, env.baselines["random"](), instance, jax.random.key(1))
+
+
+@pytest.fixture(scope="session")
+def rides():
+    """The nearest neighbour in `darp`, with padding: environment, states, actions, timesteps."""
+    env = darp.make(num_nodes=10, num_agents=3)
+    instance = darp.make_instance(
+        [[5, 5], [1, 2], [8, 9], [2, 8], [9, 1], [4, 3], [6, 7], [3, 5], [0, 9]],
+        [0, 1, -1, 2, -2, 1, -1, 2, -2],
+        [90, 30, 60, 20, 60, 40, 70, 60, np.inf],
+        capacity=[3, 2],
+    )
+    return env, *play(env, env.baselines["nearest neighbour"](), as_float32(instance), jax.random.key(3))
+
+
+@pytest.fixture(scope="session")
+def placements():
+    """Random play of `pcb`, on the smaller of two boards: environment, states, actions, timesteps."""
+    large = make_board([20, 14], [[3, 2], [2, 2], [1, 2]], [0, 1, 2], [[1, 0], [0, 1], [0, 0]], [0, 0, 0], [0])
+    small = make_board(
+        [12, 8],
+        [[4, 2], [2, 1]],
+        [0, 0, 1, 1],
+        [[1, 0], [-1, 0], [0.5, 0], [0, 0]],
+        [0, 1, 0, -1],
+        [0, 1],
+        fixed=[True, False],
+    )
+    env = jaxvrp.make("pcb", boards=[large, small], rays=4, max_steps=6)
+    key = jax.random.key(5)
+    instance = jax.jit(env.place)(as_computed(small), np.float32([[6, 4], [2, 2]]), np.int32([1, 0]), key)
+    return env, *play(env, env.baselines["random"](), instance, key)
+
+
+@pytest.fixture(scope="session")
+def board():
+    """Two parts on a board, by hand: in the first state they overlap, in the second one has moved away and turned."""
+    poses = [([[3, 3], [4, 3]], [0, 0], 0.5), ([[3, 3], [8, 3]], [0, 1], 0.0), ([[3, 3], [8, 3]], [0, 1], 0.0)]
+    pins = [(0, [-1, 0], 0), (0, [1, 0], 0), (1, [1, 0.5], 0), (1, [0, 0], 1), (1, [0, 1], None)]
+    return {
+        "format": "jaxvrp-episode",
+        "version": 1,
+        "kind": "pcb",
+        "title": "By hand </script><b>&amp;",
+        "config": {"step_fraction": 0.05},
+        "agents": [{"name": "part_0", "role": "part", "component": 1}],
+        "actions": {"part": None},
+        "summary": {"return": 1.5, "length": 2},
+        "outline": [10.0, 6.0],
+        "components": [{"name": name, "size": [2.0, 2.0], "fixed": name == "U1", "side": 0} for name in ("U1", "R1")],
+        "pins": [{"component": part, "offset": offset, "net": net} for part, offset, net in pins],
+        "nets": [{"rail": 0}, {"rail": 1}],
+        "steps": [
+            {
+                "step": step,
+                "reward": {"part": [0.75 * min(step, 1) if step < 2 else 0.75]},
+                "mask": {},
+                "action": None if step == 2 else {"part": [[0.1, 0.2, -1.0]]},
+                "positions": positions,
+                "orientations": orientations,
+                "hpwl": 4.0 + step,
+                "overlap": [overlap, overlap],
+            }
+            for step, (positions, orientations, overlap) in enumerate(poses)
+        ],
+    }
+
+
+@pytest.fixture(scope="session")
+def episodes(deliveries, rides, board):
+    """An episode of each kind, by kind."""
+    told = {"truck_drone": export_episode(*deliveries[:3]), "darp": export_episode(*rides[:3])}
+    return {**told, "pcb": board}

@@ -1,0 +1,297 @@
+"""The episode format: what is exported is what was played, files come back as they were, and damage is one line."""
+
+import copy
+import json
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from jaxvrp import replay
+from jaxvrp.envs.darp import actions_to_routes, solution_report
+from jaxvrp.envs.darp.render import actions_of
+from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, ONBOARD, RETURNING
+from jaxvrp.replay.__main__ import main
+from jaxvrp.replay.episode import plain, to_json
+
+STATUS = {"onboard": ONBOARD, "flying": FLYING, "returning": RETURNING, "crashed": CRASHED}
+
+
+def column(episode, *path):
+    """One entry of every step, as an array."""
+
+    def dig(value):
+        for name in path:
+            value = value[name]
+        return value
+
+    return np.array([dig(step) for step in episode["steps"]])
+
+
+# --- what is exported -----------------------------------------------------------------------------------------------
+
+
+def test_truck_and_drones_are_where_they_were(deliveries, episodes):
+    env, states, _, timesteps = deliveries
+    episode = episodes["truck_drone"]
+    length = int(timesteps.terminated.argmax())
+    assert len(episode["steps"]) == length + 1
+    world = jax.tree.map(lambda leaf: leaf[: length + 1], states)
+    np.testing.assert_array_equal(np.float32(column(episode, "truck", "position")), world.truck.position)
+    for drone in range(2):
+        told = [step["drones"][drone] for step in episode["steps"]]
+        for name in ("position", "velocity", "battery"):
+            values = np.float32([one[name] for one in told])
+            np.testing.assert_array_equal(values, getattr(world.drones, name)[:, drone])
+        assert [STATUS[one["status"]] for one in told] == world.drones.status[:, drone].tolist()
+        carried = [-1 if one["carrying"] is None else one["carrying"] for one in told]
+        assert carried == world.drones.carrying[:, drone].tolist()
+        assert [one["target"] is not None for one in told] == world.drones.has_target[:, drone].tolist()
+    for at, step in enumerate(episode["steps"]):
+        assert step["served"] == np.flatnonzero(world.customers.served[at]).tolist()
+    assert episode["config"]["num_drones"] == env.scenario.num_drones
+
+
+def test_customers_have_windows_and_what_became_of_them(deliveries, episodes):
+    _, states, _, _ = deliveries
+    served = states.customers.served[-1]
+    assert served.any(), "else this test tells nothing"
+    for customer, told in enumerate(episodes["truck_drone"]["customers"]):
+        window = [int(edge[0, customer]) for edge in (states.instance.window_start, states.instance.window_end)]
+        assert told["window"] == window
+        arrival = int(states.customers.arrival_step[-1, customer])
+        assert told["served_at"] == (arrival if served[customer] else None)
+        assert told["late"] == (max(0, arrival - window[1]) if served[customer] else 0)
+        assert (told["served_by"] is not None) == served[customer]
+
+
+@pytest.mark.parametrize("kind", ["truck_drone", "darp"])
+def test_masks_actions_and_rewards_are_those_of_the_environment(kind, request, episodes):
+    env, _, actions, timesteps = request.getfixturevalue({"truck_drone": "deliveries", "darp": "rides"}[kind])
+    episode = episodes[kind]
+    steps, last = episode["steps"], len(episode["steps"]) - 1
+    for role in env.roles:
+        for at, step in enumerate(steps):
+            allowed = [[digit == "1" for digit in row] for row in step["mask"][role]]
+            assert allowed == timesteps.action_mask[role][at].tolist()
+            assert at == last or step["action"][role] == actions[role][at].tolist()
+            np.testing.assert_allclose(step["reward"][role], timesteps.reward[role][at], rtol=1e-6)
+        assert len(episode["actions"][role]) == env.roles[role].action.num_actions
+    assert steps[last]["action"] is None
+    total = np.concatenate([timesteps.reward[role] for role in env.roles], axis=1).mean(axis=1).sum()
+    assert episode["summary"]["return"] == pytest.approx(total, rel=1e-5)
+    assert episode["summary"]["length"] == last
+
+
+def test_vehicles_drive_what_the_plan_says(rides, episodes):
+    _, states, _, _ = rides
+    episode, legs = episodes["darp"], episodes["darp"]["legs"]
+    place = np.array([node["position"] for node in episode["nodes"]])
+    driven = sum(np.linalg.norm(place[leg["to"]] - place[leg["from"]]) for leg in legs)
+    assert driven == pytest.approx(float(states.total_distance[-1]), rel=1e-5)
+    routes = [[leg["to"] for leg in legs if leg["vehicle"] == vehicle and leg["to"]] for vehicle in range(3)]
+    assert [route for route in routes if route] == [r for r in actions_to_routes(actions_of(states)) if r]
+    report = solution_report(jax.tree.map(lambda leaf: leaf[0], states.instance), actions_of(states))
+    for leg in (leg for leg in legs if leg["to"]):
+        assert leg["begin"] == pytest.approx(report.service_start[leg["to"]], rel=1e-6)
+        assert episode["nodes"][leg["to"]]["begin"] == leg["begin"]
+        step, then = episode["steps"][leg["step"]], episode["steps"][leg["step"] + 1]
+        assert (step["node"], then["node"], step["vehicle"]) == (leg["from"], leg["to"], leg["vehicle"])
+
+
+def test_actions_of_vehicles_are_read_off_the_states(rides, episodes):
+    env, states, _, _ = rides
+    assert replay.export_episode(env, states)["steps"] == episodes["darp"]["steps"]
+
+
+def test_padding_is_not_told(episodes):
+    episode = episodes["darp"]
+    assert [request["request"] for request in episode["requests"]] == [1, 2, 3, 4]
+    assert [vehicle["capacity"] for vehicle in episode["vehicles"]] == [3, 2, 0]
+    assert [leg["to"] for leg in episode["legs"]][-1] == 0, "the last vehicle comes home"
+    assert episode["legs"][-1]["step"] == episode["legs"][-2]["step"]
+    assert episode["nodes"][8]["window"] == [0.0, None]
+
+
+def test_parts_are_where_they_were(placements):
+    env, states, actions, timesteps = placements
+    episode = replay.export_episode(env, states, actions)
+    steps = episode["steps"]
+    replay.check(episode)
+    assert len(steps) == 7
+    assert episode["agents"] == [{"name": "component_0", "role": "component", "component": 1}], "the second row is void"
+    assert [part["name"] for part in episode["components"]] == ["", "0"]
+    assert episode["pins"] == [
+        {"component": part, "offset": offset, "net": net}
+        for part, offset, net in ((0, [1.0, 0.0], 0), (0, [-1.0, 0.0], 1), (1, [0.5, 0.0], 0))
+    ]
+    assert episode["nets"] == [{"rail": 0}, {"rail": 1}]
+    np.testing.assert_array_equal(np.float32(column(episode, "positions")), states.position[:, :2])
+    np.testing.assert_array_equal(column(episode, "orientations"), states.orientation[:, :2])
+    np.testing.assert_array_equal(np.float32(column(episode, "hpwl")), states.board_hpwl)
+    np.testing.assert_array_equal(np.float32(column(episode, "overlap")), states.overlap[:, :2])
+    given = [step["action"]["component"] for step in steps[:-1]]
+    np.testing.assert_array_equal(np.float32(given), actions["component"][:, :1])
+    earned = [step["reward"]["component"] for step in steps]
+    np.testing.assert_allclose(earned, timesteps.reward["component"][:, :1], rtol=1e-5)
+    assert episode["summary"]["return"] == pytest.approx(float(np.sum(earned)), rel=1e-5)
+
+
+def test_an_environment_of_ones_own():
+    class Mine:
+        def export_episode(self, states, actions):
+            return {"states": states, "actions": actions}
+
+    assert replay.export_episode(Mine(), 1, 2) == {"states": 1, "actions": 2}
+    with pytest.raises(ValueError, match="object has no episode export; write a method export_episode"):
+        replay.export_episode(object(), 1)
+
+
+def test_numbers_are_the_shortest_that_read_back():
+    assert plain(np.float32([0.1, np.inf, -2.0])) == [0.1, None, -2.0]
+    assert plain({"a": (np.int32(3), np.bool_(True), None, "x", 1.5)}) == {"a": [3, True, None, "x", 1.5]}
+    assert plain(np.zeros((0, 2), np.float32)) == []
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["truck_drone", "darp", "pcb"])
+def test_a_file_comes_back_as_it_was(kind, episodes, tmp_path):
+    path = tmp_path / "episode.json"
+    replay.write_episode(episodes[kind], path)
+    assert replay.read_episode(path) == episodes[kind]
+    assert to_json(json.loads(path.read_text())) == path.read_text()
+    assert [file.name for file in tmp_path.iterdir()] == ["episode.json"]
+
+
+@pytest.mark.parametrize(
+    ("ending", "begins"),
+    [("json", b"{\n"), ("html", b"<!doctype html>"), ("svg", b"<?xml"), ("png", b"\x89PNG"), ("gif", b"GIF8")],
+)
+def test_one_call_saves_in_any_form(ending, begins, rides, tmp_path):
+    env, states, _, _ = rides
+    replay.save(env, states, tmp_path / f"a.{ending}")
+    assert (tmp_path / f"a.{ending}").read_bytes().startswith(begins)
+
+
+def test_other_endings_are_refused(deliveries, tmp_path):
+    env, states, _, _ = deliveries
+    with pytest.raises(ValueError, match=r"use .gif \(animation\), .png, .svg or .pdf"):
+        replay.save(env, states, tmp_path / "a.mov")
+
+
+# --- damage ---------------------------------------------------------------------------------------------------------
+
+
+def without(name):
+    return lambda episode: episode.pop(name)
+
+
+def put(value, *path):
+    def change(episode):
+        for name in path[:-1]:
+            episode = episode[name]
+        episode[path[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("kind", "damage", "says"),
+    [
+        ("pcb", without("format"), 'this is no episode: it has no "format": "jaxvrp-episode"'),
+        ("pcb", put(2, "version"), "version is 2; this program draws version 1"),
+        ("pcb", put("chess", "kind"), "kind is 'chess'; it must be one of: truck_drone, darp, pcb"),
+        ("pcb", put([], "agents"), "agents has 0 entries; it must have at least 1"),
+        ("pcb", without("outline"), "outline is missing"),
+        ("pcb", put(7, "agents", 0, "component"), "agents[0].component is 7; it must be a whole number from 0 to 1"),
+        ("pcb", put([0], "steps", 1, "orientations"), "steps[1].orientations has 1 entries; it must have 2"),
+        ("pcb", put(None, "steps", 1, "hpwl"), "steps[1].hpwl is None; it must be a finite number"),
+        ("pcb", put({"part": ["x"]}, "steps", 0, "action"), "steps[0].action.part[0] is 'x'; it must be a list"),
+        ("truck_drone", put({}, "map"), "map.x is missing"),
+        (
+            "truck_drone",
+            put("asleep", "steps", 0, "drones", 1, "status"),
+            "steps[0].drones[1].status is 'asleep'; it must",
+        ),
+        (
+            "truck_drone",
+            put([99], "steps", 2, "served"),
+            "steps[2].served[0] is 99; it must be a whole number from 0 to 2",
+        ),
+        (
+            "truck_drone",
+            put("10", "steps", 0, "mask", "drone", 0),
+            "steps[0].mask.drone[0] is '10'; it must be a text of 5",
+        ),
+        ("truck_drone", put([0], "steps", 0, "action", "drone"), "steps[0].action.drone has 1 entries; it must have 2"),
+        (
+            "truck_drone",
+            put([9, 0], "steps", 0, "action", "drone"),
+            "action.drone[0] is 9; it must be a whole number from 0",
+        ),
+        ("truck_drone", put(2, "customers", 0, "served_by"), "customers[0].served_by is 2; it must be"),
+        (
+            "truck_drone",
+            put(1, "steps", 0, "drones", 0, "forced_return"),
+            "forced_return is 1; it must be true or false",
+        ),
+        ("darp", put(-1, "legs", 0, "to"), "legs[0].to is -1; it must be a whole number from 0 to 10"),
+        ("darp", without("verdict"), "verdict is missing"),
+        ("darp", put({"role": "vehicle"}, "agents", 0), "agents[0].name is missing"),
+    ],
+)
+def test_damage_is_one_line_with_the_place(kind, damage, says, episodes, tmp_path, capsys):
+    episode = copy.deepcopy(episodes[kind])
+    damage(episode)
+    (tmp_path / "bad.json").write_text(json.dumps(episode))
+    assert main([str(tmp_path / "bad.json")]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1
+    assert err.startswith(f"error: {tmp_path / 'bad.json'}: ") and says in err
+    assert not (tmp_path / "bad.html").exists()
+    with pytest.raises(ValueError, match=r"is |has "):
+        replay.write_page(episode, tmp_path / "bad.html")
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "says"),
+    [
+        (b"{", [], "is no JSON (Expecting property name"),
+        (b"[" * 100_000, [], "is no JSON ("),
+        (b"\xff\xfe", [], "is no JSON ('utf-8' codec can't decode"),
+        (b"[1]", [], "this is no episode"),
+        (b"{}", ["-o", "in.json"], "would take the place of the episode"),
+        (b"{}", ["--colour"], "unrecognized arguments: --colour; see python -m jaxvrp.replay --help"),
+    ],
+)
+def test_what_is_no_episode_is_one_line(content, words, says, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.json").write_bytes(content)
+    assert main(["in.json", *words]) == 2
+    err = capsys.readouterr().err
+    assert says in err and err.count("\n") == 1
+
+
+def test_files_that_cannot_be_read_or_written(board, tmp_path, capsys):
+    assert main([str(tmp_path / "none.json")]) == 2
+    assert "cannot read or write" in capsys.readouterr().err
+    replay.write_episode(board, tmp_path / "board.json")
+    assert main([str(tmp_path / "board.json"), "-o", str(tmp_path / "nowhere" / "page.html")]) == 2
+    assert "No such file or directory; give another path" in capsys.readouterr().err
+
+
+def test_the_command_needs_no_learner(board, tmp_path):
+    replay.write_episode(board, tmp_path / "board.json")
+    code = (
+        "import sys, jaxvrp.replay.__main__ as command; status = command.main(sys.argv[1:]);"
+        "assert not {'train', 'optax', 'distrax', 'matplotlib'} & set(sys.modules); sys.exit(status)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "board.json")], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"wrote {tmp_path / 'board.html'}\n"

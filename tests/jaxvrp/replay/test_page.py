@@ -1,0 +1,305 @@
+"""The page in a real browser: it loads silently, plays, and shows the frame that is asked for; and needs no network."""
+
+import base64
+import copy
+import io
+import json
+import re
+import shutil
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from jaxvrp import replay
+
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+DESKTOP, PHONE = (1280, 800), (390, 844)
+KINDS = ("truck_drone", "darp", "pcb")
+
+
+@pytest.fixture(scope="module")
+def pages(episodes, tmp_path_factory):
+    """Files by kind; of the deliveries, one customer was served late, one has not been served."""
+    folder = tmp_path_factory.mktemp("pages")
+    episodes = copy.deepcopy(episodes)
+    first, second, _ = episodes["truck_drone"]["customers"]
+    first.update(window=[2, 5], served_at=8, served_by=1, late=3)
+    second.update(window=[0, 4], served_at=None, served_by=None, late=0)
+    for kind, episode in episodes.items():
+        replay.write_page(episode, folder / f"{kind}.html")
+    return {kind: folder / f"{kind}.html" for kind in KINDS}, episodes
+
+
+def test_a_page_is_complete_in_itself(pages):
+    for path in pages[0].values():
+        text = path.read_text(encoding="utf-8")
+        assert set(re.findall(r"https?://[^\s\"'<]*", text)) == {"http://www.w3.org/2000/svg"}
+        assert not re.search(r"@import|url\(|<link(?! rel=\"icon\" href=\"data:,\")|<script src|\{\{", text)
+
+
+def test_texts_of_the_episode_stay_texts(pages):
+    paths, episodes = pages
+    text = paths["pcb"].read_text(encoding="utf-8")
+    assert "<title>By hand &lt;/script&gt;&lt;b&gt;&amp;amp;</title>" in text
+    content = re.search(r'<script type="application/json" id="episode">(.*?)</script>', text, re.S)[1]
+    assert json.loads(content) == episodes["pcb"]
+
+
+# --- in a browser ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory):
+    """One headless Chromium for all tests."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    if not (chromium and driver):
+        pytest.skip("no Chromium with chromedriver here (on Debian: apt-get install chromium chromium-driver)")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('browser')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    yield browser
+    browser.quit()
+
+
+@pytest.fixture
+def browser(chromium):
+    """The browser; whatever a test does, the console must stay empty."""
+    yield chromium
+    assert chromium.get_log("browser") == []
+
+
+def show(browser, path, size=DESKTOP, theme="light", still=False, at=""):
+    """Open a page as a screen of that size would."""
+    screen = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size == PHONE}
+    wishes = {"prefers-color-scheme": theme, "prefers-reduced-motion": "reduce" if still else "no-preference"}
+    media = [{"name": name, "value": value} for name, value in wishes.items()]
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
+    browser.get("about:blank")
+    browser.get(f"{path.as_uri()}{at}")
+
+
+def ask(browser, script, *arguments):
+    return browser.execute_script(script, *arguments)
+
+
+SET = """const element = document.getElementById(arguments[0]);
+element.value = arguments[1];
+for (const kind of ["input", "change"]) element.dispatchEvent(new Event(kind));"""
+WAIT = "const wait = (until, done) => until() ? done(true) : setTimeout(wait, 20, until, done); wait"
+NUMBERS = """return [...document.querySelectorAll(arguments[0])].map(
+  (element) => arguments[1].map((name) => Number(element.getAttribute(name))));"""
+TEXTS = "return [...document.querySelectorAll(arguments[0])].map((element) => element.textContent)"
+
+
+def press(browser, key, **more):
+    ask(browser, "document.dispatchEvent(new KeyboardEvent('keydown', arguments[0]))", {"key": key, **more})
+
+
+def place(browser):
+    """The frame that is shown."""
+    return int(ask(browser, "return document.body.dataset.at"))
+
+
+def moved_to(browser, selector):
+    """Where elements have been moved to, in pixels, `[elements, 2]`."""
+    found = ask(
+        browser,
+        "return [...document.querySelectorAll(arguments[0])].map((e) => e.getAttribute('transform'))",
+        selector,
+    )
+    return np.array([[float(x) for x in re.match(r"translate\((\S+) ([^ )]+)\)", text).groups()] for text in found])
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_loads_without_a_word(browser, pages, kind, size, theme):
+    show(browser, pages[0][kind], size, theme)
+    assert ask(browser, "return performance.getEntriesByType('resource').length") == 0
+    assert ask(browser, "return document.documentElement.scrollWidth") <= size[0], "nothing sticks out to the right"
+    shot = browser.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"]
+    pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(shot))).convert("L"), float)
+    assert pixels.shape == size[::-1]
+    assert pixels.mean() > 200 if theme == "light" else pixels.mean() < 60
+    box = "const box = document.getElementById('play').getBoundingClientRect(); return [box.bottom, box.height]"
+    button = ask(browser, box)
+    assert button[0] <= size[1], "what plays is in sight"
+    assert button[1] >= (44 if size == PHONE else 30), "and can be hit"
+
+
+def test_play_advances_and_pauses(browser, pages):
+    show(browser, pages[0]["truck_drone"])
+    assert place(browser) == 0
+    ask(browser, SET, "speed", 8)
+    browser.find_element("id", "play").click()
+    browser.set_script_timeout(20)
+    assert browser.execute_async_script(f"{WAIT}(() => document.body.dataset.at >= 4, arguments[0])")
+    press(browser, " ")
+    assert ask(browser, "return document.getElementById('play').getAttribute('aria-label')") == "Play"
+    stopped = place(browser)
+    assert browser.execute_async_script("setTimeout(arguments[0], 200, true)")
+    assert place(browser) == stopped >= 4
+
+
+def test_keys_step_and_leap(browser, pages):
+    paths, episodes = pages
+    last = len(episodes["truck_drone"]["steps"]) - 1
+    show(browser, paths["truck_drone"])
+    seen = []
+    for key, more in (
+        ("ArrowRight", {}),
+        ("ArrowRight", {"shiftKey": True}),
+        ("ArrowLeft", {}),
+        ("End", {}),
+        ("Home", {}),
+    ):
+        press(browser, key, **more)
+        seen.append(place(browser))
+    assert seen == [1, min(11, last), min(11, last) - 1, last, 0]
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+def test_scrubbing_lands_on_the_right_frame(browser, pages, size):
+    paths, episodes = pages
+    show(browser, paths["truck_drone"], size)
+    at = 7
+    ask(browser, SET, "scrub", at)
+    assert place(browser) == at
+    step, last = episodes["truck_drone"]["steps"][at], len(episodes["truck_drone"]["steps"]) - 1
+    assert ask(browser, "return document.getElementById('time').textContent") == f"step {at} of {last}"
+    here = np.array([step["truck"]["position"], *(drone["position"] for drone in step["drones"])])
+    drawn = np.concatenate([moved_to(browser, "#map .truck-icon"), moved_to(browser, "#map .drone")])
+    nodes = np.array([node["position"] for node in episodes["truck_drone"]["nodes"]])
+    places = np.array(ask(browser, NUMBERS, "#map .node", ["x", "y"])) + 8
+    # From nodes, whose places are known, to pixels: the map has one scale, and y points up.
+    scale = (places[0][0] - places[2][0]) / (nodes[0, 0] - nodes[2, 0])
+    expected = places[0] + (here - nodes[0]) * scale * [1, -1]
+    flying = [True, *(drone["status"] != "onboard" for drone in step["drones"])]
+    np.testing.assert_allclose(drawn[flying], expected[flying], atol=0.3)
+    levels = [float(text.removesuffix(" %")) for text in ask(browser, TEXTS, ".level output")]
+    np.testing.assert_allclose(levels, [100 * drone["battery"] for drone in step["drones"]], atol=0.51)
+
+
+def test_between_two_steps_things_are_between(browser, pages):
+    paths, episodes = pages
+    show(browser, paths["darp"])
+    legs = episodes["darp"]["legs"]
+    spots = []
+    for time in (0, 0.5, 1):
+        ask(browser, "seek(arguments[0], 'steps')", time)
+        spots.append(moved_to(browser, "#map .vehicle")[0])
+    np.testing.assert_allclose(spots[1], (spots[0] + spots[2]) / 2, atol=0.2)
+    assert np.linalg.norm(spots[2] - spots[0]) > 5
+    assert legs[0]["step"] == 0
+
+
+def test_what_it_could_do_and_did(browser, pages):
+    paths, episodes = pages
+    show(browser, paths["truck_drone"], at="#6")
+    step, names = episodes["truck_drone"]["steps"][6], episodes["truck_drone"]["actions"]["drone"]
+    for drone in range(2):
+        card = f".agent:nth-of-type({drone + 2})"
+        able = ask(browser, TEXTS, f"{card} .can")
+        assert able == [name for name, digit in zip(names, step["mask"]["drone"][drone], strict=True) if digit == "1"]
+        assert ask(browser, TEXTS, f"{card} .does") == [names[step["action"]["drone"][drone]]]
+
+
+def test_customers_by_window_and_lateness(browser, pages):
+    show(browser, pages[0]["truck_drone"])
+    script = "seek(arguments[0]); return [...document.querySelectorAll('#map .customer')].map((e) => e.classList[1])"
+    first, second = zip(*(ask(browser, script, at)[:2] for at in (0, 3, 6, 8)), strict=True)
+    assert first == ("early", "open", "overdue", "late")
+    assert second == ("open", "open", "overdue", "overdue")
+
+
+def test_rides_by_the_clock(browser, pages):
+    show(browser, pages[0]["darp"])
+    browser.find_elements("css selector", "#modes button")[1].click()
+    ask(browser, "seek(1e9)")
+    assert ask(browser, "return document.body.dataset.mode") == "clock"
+    assert set(ask(browser, TEXTS, ".agent i")[1:]) == {"finished"}
+
+
+def test_a_board_shows_overlap_wires_and_turns(browser, pages):
+    show(browser, pages[0]["pcb"])
+    wires, clash = (f"return document.querySelector('#map .{name}').getAttribute('d')" for name in ("wire", "clash"))
+    assert ask(browser, clash).startswith("M") and ask(browser, clash) != "M0 0"
+    # U1's pads at x = 2 and 4, R1's at (5, 3.5): each of the three has its nearest pad on the other part.
+    assert ask(browser, wires).count("L") == 3
+    press(browser, "ArrowRight")
+    assert ask(browser, clash) == "M0 0"
+    turned = ask(browser, "return document.querySelectorAll('#map .part')[1].getAttribute('transform')")
+    assert turned.endswith("rotate(-90)"), "counter-clockwise on screen"
+    # (1, 0.5) turned by a quarter is (0.5, -1): the pad is at (8.5, 2), seen from the centre at (8, 3).
+    pad = ask(browser, NUMBERS, "#map .pad", ["cx", "cy"])[2]
+    centre = moved_to(browser, "#map .part")
+    scale = (centre[1] - centre[0])[0] / 5
+    np.testing.assert_allclose((np.array(pad) - centre[1]) / scale, [0.5, -1], atol=0.01)
+
+
+def test_who_wants_no_motion_gets_whole_steps(browser, pages):
+    show(browser, pages[0]["truck_drone"], still=True)
+    ask(browser, "seek(3)")
+    before = moved_to(browser, "#map .truck-icon, #map .drone")
+    ask(browser, "seek(3.9)")
+    np.testing.assert_array_equal(moved_to(browser, "#map .truck-icon, #map .drone"), before)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_episode_that_is_over_at_once(browser, pages, kind, tmp_path):
+    episode = copy.deepcopy(pages[1][kind])
+    episode["steps"] = [{**episode["steps"][0], "action": None}]
+    if kind == "darp":
+        episode.update(legs=[], requests=[], span=[0, 0])
+    replay.write_page(episode, tmp_path / "short.html")
+    show(browser, tmp_path / "short.html")
+    for key in (" ", "ArrowRight", "End"):
+        press(browser, key)
+    assert place(browser) == 0
+    drawn = ask(
+        browser, "return document.getElementById('map').outerHTML + document.getElementById('charts').outerHTML"
+    )
+    assert "NaN" not in drawn and "Infinity" not in drawn
+
+
+def test_every_frame_can_be_drawn(browser, pages):
+    look = """const bad = [];
+    for (const script of document.querySelectorAll("script")) script.remove();
+    for (const mode of modes)
+      for (let at = 0; at <= mode.length; at += mode.length / 60) {
+        seek(at, mode.id);
+        bad.push(...(document.body.outerHTML.match(/.{30}(NaN|undefined|Infinity).{30}/g) ?? []));
+      }
+    return bad"""
+    for kind in KINDS:
+        show(browser, pages[0][kind])
+        assert ask(browser, look) == []
+
+
+def test_the_map_can_be_saved(browser, pages):
+    show(browser, pages[0]["truck_drone"])
+    wait = """const done = arguments[0];
+    URL.createObjectURL = (blob) => (blob.text().then(done), "data:,");
+    HTMLAnchorElement.prototype.click = () => {};
+    document.getElementById("picture").dispatchEvent(new Event("click"));"""
+    picture = ElementTree.fromstring(browser.execute_async_script(wait))
+    assert picture.tag == "{http://www.w3.org/2000/svg}svg"
+    styles = [element.get("style") for element in picture.iter() if element is not picture]
+    assert all("fill: " in style and "var(" not in style for style in styles), "no style sheet is needed"

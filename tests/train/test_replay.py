@@ -1,0 +1,119 @@
+"""train.replay on a small run: the episode that evaluation plays, as JSON and as a page; mistakes are one line."""
+
+import jax
+import numpy as np
+import pytest
+import yaml
+
+import jaxvrp
+from jaxvrp import replay
+from jaxvrp.replay.episode import plain
+from jaxvrp.replay.export import common
+from train import replay as command
+from train.checkpoint import Checkpoints
+from train.cli import UserError
+from train.evaluate import Evaluator, RunFolder
+from train.mappo import make_train
+
+STANDING = {
+    "velocity": [0, 0],
+    "battery": 1,
+    "status": "flying",
+    "carrying": None,
+    "target": None,
+    "forced_return": False,
+}
+
+
+class Told(type(jaxvrp.make("toy_of_the_tests"))):
+    """The toy with an export: its three numbers are heights on the map."""
+
+    def export_episode(self, states, actions):
+        length = int(np.argmax(np.diff(states.step) == 0)) + 1
+        states = jax.tree.map(lambda leaf: leaf[:length], states)
+        names = {"truck": list("abcd"), "drone": list("abc")}
+        told = common(self, states, actions, kind="truck_drone", title="toy", names=names)
+        for step, height in zip(told["steps"], plain(states.position), strict=True):
+            step["truck"] = {"position": [0, height[0]], "velocity": [0, 0]}
+            step["drones"] = [{"position": [1, height[1 + drone]], **STANDING} for drone in range(2)]
+            step["served"] = []
+        sides = {"x": [-1, 1], "y": [-9, 9]}
+        return {**told, "map": sides, "nodes": [], "customers": [], "max_battery": 1}
+
+
+jaxvrp.register("toy_that_tells", Told)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, config):
+    """A run folder with untrained policies of two seeds in it."""
+    folder = tmp_path_factory.mktemp("run")
+    settings = config(env={"name": "toy_that_tells", "cut": False}, num_seeds=2, eval_episodes=6)
+    learner = make_train(settings)
+    plain = {"algorithm": "mappo"} | {k: list(v) if isinstance(v, tuple) else v for k, v in vars(settings).items()}
+    (folder / "config.yaml").write_text(yaml.safe_dump(plain))
+    with Checkpoints(folder / "checkpoints") as checkpoints:
+        checkpoints.save(1, learner.init(jax.random.key(0)), 0.0)
+    return folder
+
+
+def test_the_episode_is_the_one_that_evaluation_plays(run, tmp_path, capsys):
+    command.main(["--run", str(run), "--instance", "2", "--out", str(tmp_path / "new" / "folder")])
+    written = tmp_path / "new" / "folder" / "episode_2.json"
+    episode = replay.read_episode(written)
+    assert written.with_suffix(".html").read_text() == replay.page(episode)
+    assert capsys.readouterr().out.endswith(f"wrote {written} and {written.with_suffix('.html')}\n")
+    trained = RunFolder(run).load("latest")
+    env, config = trained.learner.env, trained.learner.config
+    actor = trained.learner.actor(jax.tree.map(lambda leaf: leaf[0], trained.params), deterministic=True)
+    evaluator = Evaluator(env, config.eval_episodes, config.eval_seed)
+    states = jax.device_get(jax.jit(lambda: evaluator.record(actor, 2))())
+    length = int(states.errand.length[0])
+    assert episode["summary"]["length"] == length
+    heights = np.float32(
+        [[s["truck"]["position"][1], *(d["position"][1] for d in s["drones"])] for s in episode["steps"]]
+    )
+    np.testing.assert_array_equal(heights, states.position[: length + 1])
+    # The toy moves by 0.7 of where it was, the action and the wind: so the actions are those that led there.
+    pushed = heights[1:] - np.float32(0.7) * heights[:-1] - states.errand.wind[0]
+    chosen = [
+        [step["action"][role][i] for role, i in (("truck", 0), ("drone", 0), ("drone", 1))]
+        for step in episode["steps"][:-1]
+    ]
+    np.testing.assert_allclose(pushed, chosen, atol=1e-5)
+    assert (
+        episode["subtitle"] == f"policy of update 1, most probable actions, fixed instance 2 of seed {config.eval_seed}"
+    )
+
+
+def test_samples_go_into_the_run_folder(run):
+    command.main(["--run", str(run), "--sampled"])
+    assert "sampled actions" in replay.read_episode(run / "episode_0.json")["subtitle"]
+    assert (run / "episode_0.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--instance", "6"], "--instance is 6, but the run has 6 fixed instances; choose one from 0 to 5"),
+        (["--instance", "-1"], "'-1' is no whole number from 0"),
+        (["--speed", "2"], "unrecognized arguments: --speed 2; see python -m train.replay --help"),
+        (["--out", "config.yaml"], "cannot make the folder config.yaml: File exists; choose another --out"),
+    ],
+)
+def test_a_mistake_is_one_line(words, says, run, monkeypatch):
+    monkeypatch.chdir(run)
+    with pytest.raises(UserError) as error:
+        command.main(["--run", ".", *words])
+    assert says in str(error.value)
+
+
+def test_a_folder_without_a_run(tmp_path):
+    with pytest.raises(UserError, match="is no run folder"):
+        command.main(["--run", str(tmp_path)])
+
+
+def test_an_environment_without_an_export(run, monkeypatch):
+    monkeypatch.delattr(Told, "export_episode")
+    with pytest.raises(UserError, match="Told has no episode export; write a method"):
+        command.main(["--run", str(run)])

@@ -1,0 +1,127 @@
+"""Play an episode of a trained run, and write it as JSON and as a page that plays it.
+
+python -m train.replay --run DIR [--instance K] [--out FOLDER] [--sampled]
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxvrp import Environment, TimeStep, replay
+from jaxvrp.actor import Actor, Carry
+from jaxvrp.replay.export import exporter
+from train import cli
+from train.actor_critic import ByRole
+from train.evaluate import Evaluator, RunFolder, Trained
+
+
+def record_actions(env: Environment, actor: Actor, instance: Any, key: jax.Array) -> tuple[Any, ByRole]:
+    """States `[T + 1, ...]` and actions `{role: [T, agents, ...]}` of one episode; its last state repeats.
+
+    The same episode as `train.evaluate.record_episode` plays with these arguments.
+    """
+    state, timestep = jax.vmap(env.reset_to)(jax.tree.map(lambda leaf: leaf[None], instance))
+
+    def advance(loop: tuple[Any, TimeStep, Carry], key: jax.Array) -> tuple[tuple[Any, TimeStep, Carry], Any]:
+        state, timestep, carry = loop
+        action, carry = actor.act(key, carry, state, timestep)
+        after, timestep = jax.vmap(env.step)(state, action)
+        return (after, timestep, carry), (state, action)
+
+    keys = jax.random.split(key, env.max_episode_steps)
+    (last, _, _), (states, actions) = jax.lax.scan(advance, (state, timestep, actor.init(1)), keys)
+    states = jax.tree.map(lambda some, end: jnp.concatenate([some[:, 0], end]), states, last)
+    return states, jax.tree.map(lambda leaf: leaf[:, 0], actions)
+
+
+def episode_of(run: Trained, *, instance: int, deterministic: bool, num_episodes: int, seed: int) -> dict[str, Any]:
+    """The episode that a trained run plays on one of its fixed instances, in the format of `jaxvrp.replay`.
+
+    Args:
+        run: from `RunFolder.load`; of several seeds, the first plays.
+        instance: which, from 0.
+        deterministic: the most probable actions, or samples.
+        num_episodes, seed: of the fixed instances.
+    """
+    learner, params = run.learner, run.params
+    if learner.config.num_seeds > 1:
+        params = jax.tree.map(lambda leaf: leaf[0], params)
+    evaluator = Evaluator(learner.env, num_episodes, seed)
+
+    def play(params: Any) -> tuple[Any, ByRole]:
+        problem = jax.tree.map(lambda leaf: leaf[instance], evaluator.instances())
+        return record_actions(
+            evaluator.env, learner.actor(params, deterministic=deterministic), problem, jax.random.key(seed)
+        )
+
+    states, actions = jax.device_get(jax.jit(play)(params))
+    episode = replay.export_episode(evaluator.env, states, actions)
+    kind = "most probable actions" if deterministic else "sampled actions"
+    return {**episode, "subtitle": f"policy of update {run.update}, {kind}, fixed instance {instance} of seed {seed}"}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line; a user's mistake is a `train.cli.UserError`."""
+    args = _arguments(argv)
+    folder = RunFolder(pathlib.Path(args.run))
+    config = folder.player.config
+    if args.instance >= config.eval_episodes:
+        raise cli.UserError(
+            f"--instance is {args.instance}, but the run has {config.eval_episodes} fixed instances; "
+            f"choose one from 0 to {config.eval_episodes - 1}"
+        )
+    try:
+        exporter(folder.player.env)
+    except ValueError as error:
+        raise cli.UserError(str(error)) from None
+    out = _made(pathlib.Path(args.out or args.run))
+    run = folder.load(args.checkpoint)
+    episode = episode_of(
+        run,
+        instance=args.instance,
+        deterministic=not args.sampled,
+        num_episodes=config.eval_episodes,
+        seed=config.eval_seed,
+    )
+    path = out / f"episode_{args.instance}.json"
+    try:
+        replay.write_episode(episode, path)
+        replay.write_page(episode, path.with_suffix(".html"))
+    except OSError as error:
+        raise cli.UserError(f"cannot write {path}: {error.strerror}; choose another --out") from None
+    summary = episode["summary"]
+    print(f"return {summary['return']:.2f} in {summary['length']} steps; wrote {path} and {path.with_suffix('.html')}")
+
+
+def _made(folder: pathlib.Path) -> pathlib.Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cli.UserError(f"cannot make the folder {folder}: {error.strerror}; choose another --out") from None
+    return folder
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = cli.plain_parser("train.replay", "Write an episode of a trained run as JSON and as a page that plays it.")
+    parser.add_argument("--run", type=str, required=True, help="run folder")
+    parser.add_argument("--instance", type=_index, default=0, help="which fixed instance, from 0 (default: 0)")
+    parser.add_argument("--out", type=str, help="folder for episode_K.json and episode_K.html (default: the run's)")
+    parser.add_argument("--sampled", action="store_true", help="sample actions instead of taking the most probable")
+    parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
+    return parser.parse_args(argv)
+
+
+def _index(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"'{text}' is no whole number from 0")
+    return int(text)
+
+
+if __name__ == "__main__":
+    cli.entry(main)
