@@ -3,6 +3,7 @@
 python -m benchmarks.quality                                          # truck_drone at three sizes
 python -m benchmarks.quality --battery_rate 1.0 --episodes 512
 python -m benchmarks.quality --env darp --run DIR --solvers pyvrp     # see quality_darp.py
+python -m benchmarks.quality --env pcb --td3 DIR --sac DIR            # see quality_pcb.py
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Sequence
 from tqdm import tqdm
 
 import jaxvrp
-from benchmarks import quality_darp
+from benchmarks import quality_darp, quality_pcb
 from benchmarks.measure import Size
 from train import cli
 from train.evaluate import Evaluator
@@ -41,11 +42,14 @@ def rows(sizes: Sequence[Size], battery_rate: float, episodes: int) -> list[list
 def main(argv: Sequence[str] | None = None) -> None:
     """The command line; `--env` says whose, each environment has options of its own."""
     argv = sys.argv[1:] if argv is None else list(argv)
-    if cli.value_of(argv, "env") == "darp":
-        quality_darp.main(argv)
+    others = {"darp": quality_darp.main, "pcb": quality_pcb.main}
+    if (env := cli.value_of(argv, "env")) in others:
+        others[env](argv)
         return
     parser = cli.plain_parser("benchmarks.quality", "Baselines of truck_drone on fixed instances.")
-    parser.add_argument("--env", choices=("truck_drone", "darp"), help="--env darp --help lists that one's options")
+    parser.add_argument(
+        "--env", choices=("truck_drone", "darp", "pcb"), help="--env pcb --help lists that one's options"
+    )
     parser.add_argument("--battery_rate", type=_rate, default=0.5, help="battery per map unit flown (default: 0.5)")
     parser.add_argument("--episodes", type=cli.positive, default=512, help="instances of each size (default: 512)")
     args = parser.parse_args(argv)
