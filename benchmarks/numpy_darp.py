@@ -126,7 +126,9 @@ class NumpyDarp:
         demand, deadline = np.zeros(nodes, np.int32), np.full(nodes, given["horizon"], np.float64)
         demand[1::2], demand[2::2] = load, -load
         deadline[1::2], deadline[2::2] = pickup, rng.integers(soonest, latest, endpoint=True)
-        scalars = {name: np.float64(given[name]) for name in ("vehicle_speed", "max_ride_time", "max_route_duration")}
+        scalars: dict[str, Any] = {
+            name: np.float64(given[name]) for name in ("vehicle_speed", "max_ride_time", "max_route_duration")
+        }
         scalars["round_travel_time"] = np.bool_(given["round_travel_time"])
         capacity = np.full(self.num_agents, given["vehicle_capacity"], np.int32)
         zeros = {"earliest": np.zeros(nodes), "service_time": np.zeros(nodes)}
@@ -143,14 +145,16 @@ class NumpyDarp:
             ValueError: the instance is larger than the environment.
         """
         kinds = {"demand": np.int64, "capacity": np.int64, "round_travel_time": np.bool_}
-        arrays = {name: np.asarray(value, kinds.get(name, np.float32)) for name, value in vars(instance).items()}
+        arrays: dict[str, Any] = {
+            name: np.asarray(value, kinds.get(name, np.float32)) for name, value in vars(instance).items()
+        }
         self.instance = pad(Instance(**arrays), self.num_nodes, self.num_agents)
         self._latest = self.instance.deadline + SLACK
         locs = self.instance.locs
         self._distance = distances(locs[:, None], locs[None])
         self._travel = travel_times(self.instance, self._distance)
         self._real = self.instance.demand != 0
-        self._num_requests = np.count_nonzero(self._real[1::2])
+        self._num_requests = int(np.count_nonzero(self._real[1::2]))
         self._prepare_observation()
         self.visited = ~self._real & (self._index > 0)
         self.vehicle_finished = self.instance.capacity == 0
@@ -221,7 +225,7 @@ class NumpyDarp:
 
     def _stranded(self) -> int:
         """Drop-offs still open whose pickup was done by an earlier vehicle."""
-        return np.count_nonzero(self.visited[1::2] & ~self.visited[2::2] & ~self.picked_up_by_current[1::2])
+        return int(np.count_nonzero(self.visited[1::2] & ~self.visited[2::2] & ~self.picked_up_by_current[1::2]))
 
     def _timing(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Arrival, start of service and departure at every node if the vehicle went there now, float32 [N+1] each."""
@@ -303,13 +307,13 @@ class NumpyDarp:
     def _context(self) -> np.ndarray:
         given, horizon = self.instance, self._horizon
         others = ~self.vehicle_finished & (np.arange(self.num_agents) != self.current_agent)
-        waiting, requests = np.count_nonzero(others), max(self._num_requests, 1)
+        waiting, requests = int(np.count_nonzero(others)), max(self._num_requests, 1)
         context = (
             self.current_time / horizon,
             self.current_load / max(given.capacity[self.current_agent], 1),
             given.capacity[self.current_agent] / self._most,
             self.current_node == 0,
-            waiting / max(np.count_nonzero(given.capacity), 1),
+            waiting / max(int(np.count_nonzero(given.capacity)), 1),
             given.capacity[others].sum() / max(waiting, 1) / self._most,
             np.count_nonzero(~self.visited[1::2]) / requests,
             np.count_nonzero(self._onboard()) / requests,

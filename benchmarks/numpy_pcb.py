@@ -161,12 +161,12 @@ class NumpyPCB:
             return record
         self.time += 1
         actions = np.asarray(actions, np.float64)
-        order = range(self.num_agents) if order is None else np.asarray(order).tolist()
-        order = [agent for agent in order if agent < len(self._agents)]
+        asked = range(self.num_agents) if order is None else np.asarray(order).tolist()
+        turns = [agent for agent in asked if agent < len(self._agents)]
         if self._sequential:
-            self._one_by_one(actions, order, record)
+            self._one_by_one(actions, turns, record)
         else:
-            self._all_at_once(actions, order, record)
+            self._all_at_once(actions, turns, record)
         self.truncated = self.time >= self.max_steps and not self.terminated
         self._judge()
         self._improve()

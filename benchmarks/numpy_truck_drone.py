@@ -93,7 +93,7 @@ class NumpyTruckDrone:
         self.status = np.full(drones, ONBOARD, np.int32)
         self.carrying = np.full(drones, NOBODY, np.int32)
         self.has_target, self.forced_return = np.zeros((2, drones), bool)
-        self.battery_used = np.zeros(drones, np.float32)
+        self.battery_used: np.ndarray = np.zeros(drones, np.float32)
         self.served, self.just_served = np.zeros((2, customers), bool)
         self.arrival_step = np.full(customers, -1, np.int32)
         self.time_step = 0

@@ -80,13 +80,13 @@ class Places:
         """Uniform actions."""
         return self._play(self.env, RandomActor(self.env))
 
-    def play(self, run: Trained, *, deterministic: bool) -> Result:
-        """The policy of a run, in its mode, rotation and number of rays."""
+    def play(self, run: Trained, *, temperature: float | None = None) -> Result:
+        """The policy of a run, in its mode, rotation and number of rays; sampled at a temperature, if given."""
         theirs = run.learner.env
         settings = {name: getattr(theirs, name) for name in ("mode", "boundary", "rotation", "shuffle", "rays")}
         env = self.env.replace(**settings, step_fraction=theirs.step_fraction)
         params = jax.tree.map(lambda leaf: leaf[0], run.params) if run.learner.config.num_seeds > 1 else run.params
-        actor = run.learner.actor(params, deterministic=deterministic)
+        actor = run.learner.actor(params, deterministic=temperature is None, temperature=temperature or 1.0)
         return self._play(env, dataclasses.replace(actor, env=env))
 
     def place_randomly(self) -> Result:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import argparse
 import csv
+import functools
 import os
 import pathlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -21,7 +22,8 @@ from tqdm import tqdm
 import jaxvrp
 from benchmarks import measure
 from benchmarks.contest import HEAD, KEY, SOLVERS, Contest
-from jaxvrp.envs.darp import read_cordeau, stack
+from jaxvrp.actor import Actor
+from jaxvrp.envs.darp import Darp, read_cordeau, stack
 from train import cli
 from train.cli import UserError
 from train.evaluate import Evaluator, RunFolder, Trained
@@ -41,7 +43,7 @@ def generated(args: argparse.Namespace) -> Iterator[tuple[str, Contest, Trained 
     """The instances of the trainer's evaluation."""
     run = _load(args) if args.run else None
     env = run.learner.env if run else jaxvrp.make("darp")
-    if not isinstance(env, type(jaxvrp.make("darp"))):
+    if not isinstance(env, Darp):
         raise UserError(f"--run {args.run} is a run of another environment; give one of darp")
     yield f"{args.episodes} generated instances", Contest(env, Evaluator(env, args.episodes, KEY).instances()), run
 
@@ -61,7 +63,7 @@ def published(args: argparse.Namespace) -> Iterator[tuple[str, Contest, Trained 
         sizes = {"num_nodes": instance.num_nodes, "num_agents": instance.num_agents}
         rules = {**sizes, "limits": True, "lookahead": True}
         run = _load(args, rules) if args.run else None
-        env = run.learner.env if run else jaxvrp.make("darp", **rules)
+        env: Any = run.learner.env if run else jaxvrp.make("darp", **rules)
         best = best_known(path)
         yield path.stem, Contest(env, stack([instance]), None if best is None else np.array([best])), run
 
@@ -87,23 +89,24 @@ def best_known(path: pathlib.Path) -> float | None:
         return None
     with table.open(newline="") as file:
         costs = {row["instance"]: row.get("optimal_cost") or row.get("cost") for row in csv.DictReader(file)}
-    return float(costs[path.stem]) if costs.get(path.stem) else None
+    cost = costs.get(path.stem)
+    return float(cost) if cost else None
 
 
 def play_all(contest: Contest, run: Trained | None, args: argparse.Namespace) -> None:
     """Everybody that was asked for, with a progress bar."""
-    acts = {
-        name: lambda name=name, make=make: contest.act(name, make()) for name, make in contest.env.baselines.items()
+    acts: dict[str, Callable[[], None]] = {
+        name: functools.partial(_act, contest, name, make) for name, make in contest.env.baselines.items()
     }
     acts["cheapest insertion"] = contest.insert
     if run:
         greedy = run.learner.actor(_first_seed(run), deterministic=True)
         sampled = run.learner.actor(_first_seed(run), deterministic=False, temperature=args.temperature)
         best = f"policy, best of {args.best_of} at temperature {args.temperature:g}"
-        acts["policy"] = lambda: contest.act("policy", greedy)
-        acts[best] = lambda: contest.act(best, sampled, args.best_of)
+        acts["policy"] = functools.partial(contest.act, "policy", greedy)
+        acts[best] = functools.partial(contest.act, best, sampled, args.best_of)
     for solver in args.solvers:
-        acts[solver] = lambda solver=solver: contest.solve(solver, args.seconds, args.solver_episodes)
+        acts[solver] = functools.partial(contest.solve, solver, args.seconds, args.solver_episodes)
     with tqdm(acts.items(), unit="player", file=sys.stderr, dynamic_ncols=True) as bar:
         for name, act in bar:
             bar.set_postfix_str(name)
@@ -111,6 +114,10 @@ def play_all(contest: Contest, run: Trained | None, args: argparse.Namespace) ->
                 act()
             except (ImportError, ValueError) as error:
                 raise UserError(str(error)) from None
+
+
+def _act(contest: Contest, name: str, make: Callable[[], Actor]) -> None:
+    contest.act(name, make())
 
 
 def _first_seed(run: Trained) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import functools
 import os
 import pathlib
 import sys
@@ -38,9 +39,9 @@ each, in mm; gap: of that mean to {reference}; s/start: wall time, all starts to
 
 def generated(count: int, seed: int) -> Iterator[tuple[str, Board, float | None]]:
     """Boards of the generator that no default training meets: name, board, best known HPWL."""
-    boards = jaxvrp.make("pcb", num_boards=count, board_seed=seed, max_parts=8).boards
+    env: Any = jaxvrp.make("pcb", num_boards=count, board_seed=seed, max_parts=8)
     for index in range(count):
-        yield f"generated {index}", jax.tree.map(lambda leaf, at=index: np.asarray(leaf[at]), boards), None
+        yield f"generated {index}", jax.tree.map(lambda leaf, at=index: np.asarray(leaf[at]), env.boards), None
 
 
 def published() -> Iterator[tuple[str, Board, float | None]]:
@@ -68,15 +69,16 @@ def best_known(path: pathlib.Path) -> dict[int, float]:
     return {int(row["index"]): float(row[key]) for row in rows} if key else {}
 
 
-def compete(places: Places, runs: dict[str, Trained], quick: bool) -> dict[str, Result]:
+def compete(places: Places, runs: dict[str, Trained], temperature: float, quick: bool) -> dict[str, Result]:
     """Everybody on one board, by player."""
     acts: dict[str, Callable[[], Result]] = {
         "random play": places.play_randomly,
         "random legal placement": places.place_randomly,
     }
     for name, run in runs.items():
-        acts[name] = lambda run=run: places.play(run, deterministic=True)
-        acts[f"{name}, sampled"] = lambda run=run: places.play(run, deterministic=False)
+        acts[name] = functools.partial(places.play, run)
+        sampled = f"{name}, sampled at temperature {temperature:g}"
+        acts[sampled] = functools.partial(places.play, run, temperature=temperature)
     results = {}
     with tqdm(acts.items(), unit="player", file=sys.stderr, dynamic_ncols=True, leave=False) as bar:
         for name, act in bar:
@@ -98,7 +100,7 @@ def main(argv: Sequence[str]) -> None:
     boards = published() if args.published else generated(args.boards, args.seed)
     for title, board, best in boards:
         places = Places(board, starts=args.starts, steps=args.steps)
-        results = compete(places, runs, args.quick)
+        results = compete(places, runs, args.temperature, args.quick)
         known = best or min(result.least for result in results.values())
         tables[title] = [list(HEAD), *(result.row(name, known) for name, result in results.items())]
         print(f"\n{title}: {args.starts} starts, {args.steps} steps, best known {known:.2f} mm\n")
@@ -117,6 +119,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--td3", help="run folder of train.td3 on pcb: plays its policy")
     parser.add_argument("--sac", help="run folder of train.sac on pcb: plays its policy")
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
+    parser.add_argument("--temperature", type=cli.above_zero, default=1.0, help="of sampled actions (default: 1)")
     parser.add_argument("--published", action="store_true", help="the evaluation boards of RL_PCB, from JAXVRP_DATA")
     parser.add_argument("--boards", type=cli.positive, default=3, help="instead: generated boards (default: 3)")
     parser.add_argument("--seed", type=cli.positive, default=1000, help="of these (default: 1000)")

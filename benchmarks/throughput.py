@@ -2,6 +2,7 @@
 
 python -m benchmarks.throughput
 python -m benchmarks.throughput --env darp
+python -m benchmarks.throughput --env pcb --batches 64,1024,4096
 python -m benchmarks.throughput --sizes 2,3,5 --batches 4096 --out result.json
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import json
 import os
 import subprocess
@@ -35,8 +37,6 @@ from train.sharding import DATA, batch_specs, device_key, make_mesh, shard
 Record = dict[str, Any]
 
 BATCHES = (1, 64, 1024, 4096, 16384)
-NUMPY_STEPS = 500
-"""Steps of the reference between two looks at the clock."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,15 +115,19 @@ def _seen(timestep: Any) -> TimeStep:
 
 
 class NumpyPlayer:
-    """The reference, one environment in this process, at the same work per step."""
+    """The reference, one environment in this process, at the same work per step.
+
+    Attributes:
+        steps: of one `play`.
+    """
 
     def __init__(self, case: Case):
-        self.reference = SUBJECTS[case.env].reference(case.size)
+        self.reference, self.steps = SUBJECTS[case.env].reference(case.size), SUBJECTS[case.env].reference_steps
         self._totals = {"reward": 0.0, "done": 0}
 
     def play(self) -> None:
-        """`NUMPY_STEPS` steps."""
-        for _ in range(NUMPY_STEPS):
+        """So many steps."""
+        for _ in range(self.steps):
             reward, done = self.reference.step()
             self._totals["reward"] += reward
             self._totals["done"] += done
@@ -134,7 +138,7 @@ def measure_case(case: Case) -> Record:
     jax_player, numpy_player = JaxPlayer(case), NumpyPlayer(case)
     plays = {
         "jax": (jax_player.play, case.batch * case.steps),
-        "numpy": (numpy_player.play, NUMPY_STEPS),
+        "numpy": (numpy_player.play, numpy_player.steps),
     }
     calls = {name: measure.calls_for(play, case.seconds) for name, (play, _) in plays.items()}
 
@@ -142,7 +146,7 @@ def measure_case(case: Case) -> Record:
         play, steps = plays[name]
         return steps * calls[name] / measure.clock(play, calls[name])
 
-    rates = measure.interleaved({name: lambda name=name: speed(name) for name in plays}, case.repeats)
+    rates = measure.interleaved({name: functools.partial(speed, name) for name in plays}, case.repeats)
     peak, memory_of = measure.peak_memory()
     return {
         **dataclasses.asdict(case),
@@ -206,9 +210,10 @@ def _row(record: Record) -> list[str]:
 
 def target(records: Sequence[Record], env: str) -> str:
     """The line that says whether the target is met."""
-    if SUBJECTS[env].target is None:
+    wanted_ratio = SUBJECTS[env].target
+    if wanted_ratio is None:
         return "target: none was set for this environment"
-    size, batch, least = SUBJECTS[env].target
+    size, batch, least = wanted_ratio
     text = f"target: >= {least}x at {size}, batch {batch}: "
     wanted = [r for r in records if tuple(r["size"]) == size and r["batch"] == batch and "error" not in r]
     if not wanted:
@@ -258,8 +263,7 @@ def main(argv: Sequence[str] | None = None, run: Callable[[Case, int | None], Re
     verdict = target(records, args.env)
     print(f"{measure.described(header, how)}\n\n{table(records, subject.labels)}\n\n{verdict}")
     if args.out:
-        verdict = {"machine": header, "protocol": how, "target": verdict, "cases": records}
-        measure.write_json(args.out, verdict)
+        measure.write_json(args.out, {"machine": header, "protocol": how, "target": verdict, "cases": records})
         print(f"wrote {args.out}")
 
 

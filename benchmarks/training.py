@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -89,7 +90,7 @@ def measure_row(config: PPOConfig, repeats: int, seconds: float) -> Record:
     def chunk_seconds(name: str) -> float:
         return measure.clock(runs[name], calls[name]) / calls[name]
 
-    taken = measure.interleaved({name: lambda name=name: chunk_seconds(name) for name in runs}, repeats)
+    taken = measure.interleaved({name: functools.partial(chunk_seconds, name) for name in runs}, repeats)
     share = rollout_share(taken["rollout"], taken["chunk"])
     return {
         "network": config.network,

@@ -69,13 +69,12 @@ def checked_action(roles: dict[str, Role], action: Mapping[str, Any], batch: tup
 
 def _typed(name: str, role: Role, action: Any, batch: tuple[int, ...]) -> jax.Array:
     array = action if isinstance(action, jax.Array) else np.asarray(action)
-    discrete = isinstance(role.action, Discrete)
     wanted = (*batch, role.num_agents, *role.action.shape)
-    if not jnp.issubdtype(array.dtype, jnp.integer if discrete else jnp.floating):
+    if not jnp.issubdtype(array.dtype, jnp.integer if isinstance(role.action, Discrete) else jnp.floating):
         raise TypeError(f"action['{name}'] has dtype {array.dtype}; it needs {role.action.dtype} of shape {wanted}")
     if array.shape != wanted:
         raise ValueError(f"action['{name}'] has shape {array.shape}; it needs {wanted}, one entry for each agent")
-    if discrete and not isinstance(array, jax.Array):
+    if isinstance(role.action, Discrete) and not isinstance(array, jax.Array):
         # An int64 far outside int32 would wrap around into a legal index.
         array = np.clip(array.astype(np.int64), -1, role.action.num_actions)
     return jnp.asarray(array, role.action.dtype)

@@ -42,8 +42,7 @@ class Role:
     entities: Entities | None = None
 
 
-@struct.dataclass
-class TimeStep:
+class TimeStep(struct.PyTreeNode):
     """What the agents are told after a reset or a step; the same structure, dtypes and shapes always.
 
     Attributes:
@@ -84,8 +83,7 @@ class TimeStep:
         return jnp.where(counted, reward, 0.0).sum(axis=-1) / jnp.maximum(counted.sum(axis=-1), 1)
 
 
-@struct.dataclass
-class Turns:
+class Turns(struct.PyTreeNode):
     """What every agent saw, did and got in one step that it played in turn; see `Environment.play`.
 
     Attributes:
@@ -238,6 +236,11 @@ class Environment(struct.PyTreeNode, abc.ABC):
     def remember(self, memory: Memory, state: State) -> Memory:
         """`memory` after a step of a batch of states (leading axis `[E]`), before any reset."""
         del state
+        return memory
+
+    def agreed(self, memory: Memory, axis: str) -> Memory:
+        """One memory of those of all devices along a mapped axis; must be written where `remember` is."""
+        del axis
         return memory
 
     def recall(self, memory: Memory) -> Environment:

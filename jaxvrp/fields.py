@@ -11,7 +11,7 @@ import math
 import numbers
 import types
 import typing
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import jax.numpy as jnp
 from flax import struct
@@ -74,7 +74,7 @@ def build(cls: type[T], values: dict[str, Any], what: str, prefix: str = "") -> 
         ValueError: an unknown key, or a value outside its range or choices.
         TypeError: a value of the wrong type.
     """
-    fields = {field.name: field for field in dataclasses.fields(cls) if field.init}
+    fields = {field.name: field for field in dataclasses.fields(cast(Any, cls)) if field.init}
     for name in values:
         if name not in fields:
             raise ValueError(f"unknown {what} '{prefix}{name}'; {nearest(name, fields)}")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxvrp.storage import write_whole
 
@@ -22,7 +23,7 @@ STILLS = (".png", ".svg", ".pdf")
 """Endings of the files that `save_still` writes."""
 
 
-def new_figure(width: float, height: float, dpi: int) -> Any:
+def new_figure(width: float, height: float, dpi: float) -> Any:
     """A white figure of that size in inches, for the Agg renderer."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -157,8 +158,8 @@ def shared_palette(pixels: np.ndarray, exact: Sequence[str], colours: int) -> An
     from PIL import Image
 
     named = np.round([np.multiply(255, to_rgb(name)) for name in exact]).astype(np.uint8)
-    common = Image.fromarray(pixels).quantize(colours, dither=Image.Dither.NONE).getpalette()
-    common = np.array(common).reshape(-1, 3)
+    found = Image.fromarray(pixels).quantize(colours, dither=Image.Dither.NONE).getpalette()
+    common = np.array(found).reshape(-1, 3)
     # Pillow looks colours up coarsely: beside an almost equal entry the exact one would not be found.
     apart = np.abs(common[:, None] - named.astype(np.int64)).max(axis=2).min(axis=1) > 8
     palette = Image.new("P", (1, 1))
@@ -183,14 +184,14 @@ def write_gif(path: Path, frames: Iterator[np.ndarray], palette: Any, pause: int
     images[0].save(path, "GIF", save_all=True, append_images=images[1:], duration=durations, loop=0)
 
 
-def count_states(step: np.ndarray, ended: np.ndarray) -> int:
+def count_states(step: ArrayLike, ended: ArrayLike) -> int:
     """States up to the first that has ended, or to the last before `step` stands still or falls back (a reset).
 
     Args:
         step: `[T+1]`, the clocks of the states.
         ended: `bool[T+1]`.
     """
-    return int((np.append(np.diff(step) <= 0, True) | ended).argmax()) + 1
+    return int((np.append(np.diff(step) <= 0, True) | np.asarray(ended)).argmax()) + 1
 
 
 # --- command lines --------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ def write_whole(path: str | os.PathLike, write: Callable[[Path], object]) -> Non
         partial.unlink(missing_ok=True)
 
 
-def save_arrays(path: str | os.PathLike, form: str, arrays: dict[str, np.ndarray]) -> None:
+def save_arrays(path: str | os.PathLike, form: str, arrays: dict[str, Any]) -> None:
     """Write named arrays as `.npz`, with `form` as the name of the format."""
 
     def write(partial: Path) -> None:

@@ -169,16 +169,16 @@ def _check_role(name: Any, role: Any) -> None:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 1
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)
 
 
 def _check_functions(env: Environment, state: State) -> None:
     roles = env.roles
-    discrete = {name: role for name, role in roles.items() if isinstance(role.action, Discrete)}
+    discrete = {name: role.action for name, role in roles.items() if isinstance(role.action, Discrete)}
     agents = {name: (role.num_agents,) for name, role in roles.items()}
     seen = {name: (role.num_agents, *role.observation.shape) for name, role in roles.items()}
-    legal = {name: (role.num_agents, role.action.num_actions) for name, role in discrete.items()}
-    by_role = {
+    legal = {name: (roles[name].num_agents, action.num_actions) for name, action in discrete.items()}
+    by_role: dict[str, tuple[str, Mapping[str, tuple[int, ...]], str]] = {
         "observation": ("float32", seen, "a row per agent"),
         "action_mask": ("bool", legal, "a row per agent, a column per action"),
         "reward": ("float32", agents, "one number per agent (a scenario's reward: one f32[] for all)"),
@@ -194,12 +194,12 @@ def _check_functions(env: Environment, state: State) -> None:
             _check_array(f"{function}['{name}']", array, dtype, shapes[name], remedy)
     whole = _abstract("global_observation", env.global_observation, state)
     _check_array("global_observation", whole, "float32", (getattr(whole, "size", 0),), "one vector")
-    shapes = {(), (sum(role.num_agents for role in roles.values()),), *agents.values()}
+    known = {(), (sum(role.num_agents for role in roles.values()),), *agents.values()}
     metrics = _abstract("metrics", env.metrics, state)
     _check_keys("metrics", metrics)
     for name, array in metrics.items():
         _check_array(f"metrics['{name}']", array, "float32", None, "f32[] or f32[agents]")
-        _require(array.shape in shapes, f"metrics['{name}']: shape {array.shape}, expected one of {sorted(shapes)}")
+        _require(array.shape in known, f"metrics['{name}']: shape {array.shape}, expected one of {sorted(known)}")
         _require(name not in ("episode_return", "episode_length"), f"metrics['{name}']: VecEnv adds this; rename it")
 
 
@@ -228,11 +228,11 @@ def _check_same_types(later: str, earlier: str, new: Any, old: Any) -> None:
     for path in sorted(old_types.keys() | new_types.keys()):
         got, wanted = (_text(types[path]) if path in types else "nothing" for types in (new_types, old_types))
         _require(got == wanted, f"{later}{path}: {got}, but {wanted} from {earlier}; types must not change")
-    same = jax.tree.structure(new) == jax.tree.structure(old)
+    same = [jax.tree.structure(new)] == [jax.tree.structure(old)]
     _require(same, f"{later}: other structure than from {earlier}; return the same pytree classes and static fields")
 
 
-def _draw(role: Role, mask: jax.Array | None, uniform: jax.Array, policy: jax.Array) -> jax.Array:
+def _draw(role: Role, mask: Any, uniform: jax.Array, policy: jax.Array) -> jax.Array:
     """Actions of a role by one of `POLICIES`; idle is index 0, or the point of the box that is nearest to 0.
 
     `uniform`, `f32[3, agents, ...]`, is NumPy's: several draws by threefry would take most of the compile time.
@@ -241,12 +241,12 @@ def _draw(role: Role, mask: jax.Array | None, uniform: jax.Array, policy: jax.Ar
     if isinstance(space, Discrete):
         legal = sample_masked(uniform[0], mask)
         arbitrary = jnp.floor(uniform[1] * (space.num_actions + 4)).astype(jnp.int32) - 2
-        extremes, idle = (-(2**31), 2**31 - 1), jnp.zeros(shape, jnp.int32)
+        extremes, idle = np.array([-(2**31), 2**31 - 1]), jnp.zeros(shape, jnp.int32)
     else:
         low, high = max(space.low, -1e3), min(space.high, 1e3)
         legal = jnp.clip(low + (high - low) * uniform[0], low, high)
         arbitrary = low + (high - low) * (3 * uniform[1] - 1)
-        extremes, idle = (jnp.nan, jnp.inf, -jnp.inf), jnp.full(shape, np.clip(0.0, low, high), jnp.float32)
+        extremes, idle = np.array([np.nan, np.inf, -np.inf]), jnp.full(shape, np.clip(0.0, low, high), jnp.float32)
     for i, extreme in enumerate(extremes):
         arbitrary = jnp.where(jnp.floor(12 * uniform[2]) == i, jnp.asarray(extreme, arbitrary.dtype), arbitrary)
     return jax.lax.select_n(policy, legal, arbitrary, idle)

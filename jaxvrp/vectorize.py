@@ -13,7 +13,6 @@ from jaxvrp.actions import checked_action
 from jaxvrp.environment import ByRole, Environment, Instance, Memory, State, TimeStep, Turns, select
 
 
-@struct.dataclass
 class VecTimeStep(TimeStep):
     """A `TimeStep` with a leading axis `[E]`.
 
@@ -30,8 +29,7 @@ class VecTimeStep(TimeStep):
     final_global_observation: jax.Array
 
 
-@struct.dataclass
-class VecState:
+class VecState(struct.PyTreeNode):
     """State of a batch.
 
     Attributes:
@@ -64,11 +62,14 @@ class VecEnv(struct.PyTreeNode):
         env: the environment.
         num_envs: E.
         pool_steps: steps between two draws of the pool.
+        axis: name of the mapped axis over the devices that each play a share; what episodes leave behind is then the
+            same on all of them. None if there is none.
     """
 
     env: Environment
     num_envs: int = struct.field(pytree_node=False)
     pool_steps: int = struct.field(pytree_node=False, default=128)
+    axis: str | None = struct.field(pytree_node=False, default=None)
 
     def generate(self, key: jax.Array, count: int | None = None, memory: Memory | None = None) -> Instance:
         """`count` (default: `num_envs`) problems, with a leading axis; by `memory`, if given."""
@@ -147,10 +148,11 @@ class VecEnv(struct.PyTreeNode):
         """Reset what has ended with the step to `env` and `final`."""
         fresh = jax.vmap(self.env.init_state)(self._next_instances(state))
         reset = select(final.done, fresh, env)
+        memory = self.env.remember(state.memory, env)
         state = state.replace(
             env=reset,
             cursor=state.cursor + 1,
-            memory=self.env.remember(state.memory, env),
+            memory=self.env.agreed(memory, self.axis) if self.axis else memory,
             episode_return=state.episode_return + final.team_reward,
             episode_length=state.episode_length + 1,
         )

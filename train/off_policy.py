@@ -82,7 +82,9 @@ class Trainer:
         self.config, self.env, self.mesh = config, env, mesh
         self.methods = {name: make_method(config, *sizes(role)) for name, role in env.roles.items()}
         self.collector = Collector(
-            vec_env=VecEnv(env, config.num_envs // mesh.size, pool_steps=max(POOL_STEPS, config.rollout_length)),
+            vec_env=VecEnv(
+                env, config.num_envs // mesh.size, pool_steps=max(POOL_STEPS, config.rollout_length), axis=DATA
+            ),
             policies=self.methods,
             num_steps=config.rollout_length,
             unseen_steps=math.ceil(config.target_exploration_steps / config.num_envs),
@@ -195,10 +197,10 @@ def make_train(config: OffPolicyConfig, make_method: MakeMethod) -> Trainer:
             raise ValueError(
                 f"role '{name}' of env.name '{config.env['name']}' has unbounded actions; give its Box bounds"
             )
-    if mesh.size > 1 and jax.tree.leaves(env.memory):
+    if mesh.size > 1 and jax.tree.leaves(env.memory) and type(env).agreed is Environment.agreed:
         raise ValueError(
             f"env.name '{config.env['name']}' learns from one episode to the next, which {mesh.size} devices would "
-            "each do alone; set num_devices to 1"
+            "each do alone; write its function `agreed`, or set num_devices to 1"
         )
     check_divides("batch_size", config.batch_size, "the number of devices", mesh.size)
     trainer = Trainer(config, env, mesh, make_method)

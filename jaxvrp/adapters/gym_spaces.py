@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import jax
 import numpy as np
 
 from jaxvrp.adapters.extras import missing_extra
@@ -39,7 +40,7 @@ def with_mask(observation: spaces.Space, shape: tuple[int, ...]) -> spaces.Dict:
     return spaces.Dict({"observation": observation, "action_mask": spaces.Box(0, 1, shape, np.int8)})
 
 
-def pad(rows: Sequence[np.ndarray], size: int) -> np.ndarray:
+def pad(rows: Sequence[np.ndarray | jax.Array], size: int) -> np.ndarray:
     """`f32[len(rows), size]`, zeros at the end of shorter ones."""
     padded = np.zeros((len(rows), size), np.float32)
     for target, row in zip(padded, rows, strict=True):
@@ -47,8 +48,14 @@ def pad(rows: Sequence[np.ndarray], size: int) -> np.ndarray:
     return padded
 
 
-def padded_spaces(observation_space: Iterable[spaces.Box]) -> list[spaces.Box]:
+def padded_spaces(observation_space: Iterable[spaces.Space]) -> list[spaces.Space]:
     """The same size for each, that of the largest."""
     observation_space = list(observation_space)
-    size = max(space.shape[0] for space in observation_space)
+    size = max(length(space) for space in observation_space)
     return [spaces.Box(-np.inf, np.inf, (size,), np.float32)] * len(observation_space)
+
+
+def length(space: spaces.Space) -> int:
+    """Of the vectors that make up a space."""
+    assert space.shape, f"{space} has no vectors"
+    return space.shape[0]

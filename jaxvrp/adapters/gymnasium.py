@@ -95,32 +95,32 @@ class _Face:
 
     def action(self, action: Any) -> dict[str, np.ndarray]:
         """`{role: [*batch, agents, ...]}` from an element of the action space, or a batch of them."""
-        array, wanted = np.asarray(action), (*self.batch, *self.action_space.shape)
+        array, wanted = np.asarray(action), (*self.batch, *(self.action_space.shape or ()))
         if array.shape != wanted:
             raise ValueError(f"action has shape {array.shape}; it needs {wanted}")
         rows = array.reshape(*self.batch, self.role.num_agents, *self.role.action.shape)
         return {self.name: narrow(self.role, rows)}
 
-    def observe(self, rows: Mapping[str, np.ndarray]) -> np.ndarray:
+    def observe(self, rows: Mapping[str, Any]) -> Any:
         """Observations of the space, `[*batch, ...]`, from `{role: [*batch, agents, ...]}`."""
         return self._of_agents(rows[self.name])
 
-    def told(self, timestep: TimeStep) -> dict[str, np.ndarray]:
+    def told(self, timestep: TimeStep) -> dict[str, Any]:
         """`action_mask` `i8[*batch, ...]` (roles with a discrete action), `valid` `bool[*batch, agents]`."""
-        info = {}
+        info: dict[str, Any] = {}
         if self.name in timestep.action_mask:
             info["action_mask"] = self._of_agents(timestep.action_mask[self.name]).astype(np.int8)
         if self.name in timestep.valid:
             info["valid"] = timestep.valid[self.name]
         return info
 
-    def reward(self, timestep: TimeStep, valid: Mapping[str, np.ndarray]) -> np.ndarray:
+    def reward(self, timestep: TimeStep, valid: Mapping[str, Any]) -> np.ndarray:
         """`f64[*batch]`, mean over the agents that are valid; in double precision, as Gymnasium has it."""
         reward = timestep.reward[self.name].astype(np.float64)
         counted = valid.get(self.name, np.ones_like(reward, bool))
         return np.where(counted, reward, 0.0).sum(axis=-1) / np.maximum(counted.sum(axis=-1), 1)
 
-    def _of_agents(self, rows: np.ndarray) -> np.ndarray:
+    def _of_agents(self, rows: Any) -> Any:
         return rows.squeeze(len(self.batch)) if self.alone else rows
 
 
@@ -133,7 +133,7 @@ class GymnasiumEnv(gymnasium.Env):
         self.action_space, self.observation_space = self._face.action_space, self._face.observation_space
         role = self._face.role
         self._masked = mask_in_observation and isinstance(role.action, Discrete)
-        if self._masked:
+        if mask_in_observation and isinstance(role.action, Discrete):
             shape = (role.num_agents, role.action.num_actions)
             self.observation_space = with_mask(self.observation_space, shape[1:] if self._face.alone else shape)
         self._info: dict[str, Any] = {}
@@ -181,8 +181,9 @@ class GymnasiumVectorEnv(VectorEnv):
         }
         self.num_envs = num_envs
         self._face = _Face(env, (num_envs,))
-        self._vec, self._state = VecEnv(jax.device_put(env), num_envs), None
-        self._valid: Mapping[str, np.ndarray] = {}
+        self._vec = VecEnv(jax.device_put(env), num_envs)
+        self._state: VecState | None = None
+        self._valid: Mapping[str, Any] = {}
         self.single_action_space = self._face.action_space
         self.single_observation_space = self._face.observation_space
         self.action_space = batch_space(self.single_action_space, num_envs)
@@ -202,7 +203,7 @@ class GymnasiumVectorEnv(VectorEnv):
         self._state, timestep = _reset(self._vec, self.np_random.integers(2**32, dtype=np.uint32))
         return self._told(_to_numpy(timestep))
 
-    def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+    def step(self, actions: Any) -> tuple[Any, np.ndarray, Any, Any, dict[str, Any]]:
         """Play one step everywhere: observations, rewards `f64[E]`, terminations, truncations `bool[E]`, infos.
 
         Raises:
@@ -235,7 +236,7 @@ class GymnasiumVectorEnv(VectorEnv):
         return _marked({"final_obs": final, "final_info": _marked(timestep.metrics, done)}, done)
 
 
-def _marked(values: Mapping[str, Any], present: np.ndarray) -> dict[str, Any]:
+def _marked(values: Mapping[str, Any], present: np.ndarray | jax.Array) -> dict[str, Any]:
     """Each with the mask of the environments that it belongs to beside it, under `_` and its name."""
     return {**values, **{f"_{name}": present for name in values}}
 

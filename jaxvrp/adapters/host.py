@@ -50,7 +50,8 @@ class Host:
     def __init__(self, env: Environment):
         self.roles = env.roles
         self.members = members(env)
-        self._env, self._state = jax.device_put(env), None
+        self._env = jax.device_put(env)
+        self._state: State = None
         self._layout = jax.eval_shape(lambda: env.reset(jax.random.key(0))[1])
         self.global_shape = self._layout.global_observation.shape
 
@@ -82,7 +83,7 @@ class Host:
             for m in self.members
         ]
 
-    def _is_of(self, metric: np.ndarray, member: Member) -> bool:
+    def _is_of(self, metric: np.ndarray | jax.Array, member: Member) -> bool:
         return len(metric) == self.roles[member.role].num_agents
 
 

@@ -151,7 +151,7 @@ def _to_jaxmarl(space: Space) -> spaces.Space:
 
 def _alike(pairs: list[tuple[spaces.Space, spaces.Space]]) -> list[tuple[spaces.Space, spaces.Space]]:
     """The same for all roles: (observation, action), as large as the largest; actions only if they are discrete."""
-    size = max(observation.shape[0] for observation, _ in pairs)
+    size = max(observation.shape[0] for observation, _ in pairs if isinstance(observation, spaces.Box))
     number = max((action.n for _, action in pairs if isinstance(action, spaces.Discrete)), default=0)
     seen = spaces.Box(-jnp.inf, jnp.inf, (size,))
     return [(seen, spaces.Discrete(number) if isinstance(action, spaces.Discrete) else action) for _, action in pairs]

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxvrp.adapters.gym_spaces import pad, padded_spaces, spaces, to_gym
+from jaxvrp.adapters.gym_spaces import length, pad, padded_spaces, spaces, to_gym
 from jaxvrp.adapters.host import Host, join
 from jaxvrp.adapters.vector import VRPDummyVecEnv, VRPSubprocVecEnv
 from jaxvrp.environment import Environment, Role, TimeStep
@@ -75,11 +75,11 @@ class VRPEnv:
         self.agents = [member.name for member in members]
         self.n = len(members)
         self.action_space = [to_gym(role.action) for role in self._roles]
-        self.observation_space = [to_gym(role.observation) for role in self._roles]
+        self.observation_space: list[spaces.Space] = [to_gym(role.observation) for role in self._roles]
         self._size = 0
         if pad_observations or _read(args, "pad_observations"):
             self.observation_space = padded_spaces(self.observation_space)
-            self._size = self.observation_space[0].shape[0]
+            self._size = length(self.observation_space[0])
         share = spaces.Box(-np.inf, np.inf, self._host.global_shape, np.float32)
         self.share_observation_space = [share] * self.n
         self.infos: list[dict[str, Any]] = []
@@ -121,7 +121,7 @@ class VRPEnv:
 
     def _told(self, timestep: TimeStep) -> list[np.ndarray]:
         """The observations; keeps the infos."""
-        shared = {
+        shared: dict[str, Any] = {
             "time_step": self._time,
             "share_obs": timestep.global_observation,
             "bad_transition": bool(timestep.truncated),
@@ -135,7 +135,7 @@ class VRPEnv:
                 info["available_actions"] = masks[role][row]
             if role in timestep.valid:
                 info["valid"] = bool(timestep.valid[role][row])
-        seen = [timestep.observation[role][row] for role, row in self._rows]
+        seen: list[Any] = [timestep.observation[role][row] for role, row in self._rows]
         return [*pad(seen, self._size)] if self._size else seen
 
 
@@ -146,8 +146,8 @@ def _read(args: Any, name: str) -> Any:
 
 def _make(args: Any) -> Environment:
     if isinstance(args, Mapping):
-        given = {CLASSICAL_NAMES.get(name, name): value for name, value in args.items() if name not in OWN_ARGUMENTS}
-        return make("truck_drone", **given)
+        own = {CLASSICAL_NAMES.get(str(name), str(name)): args[name] for name in args if name not in OWN_ARGUMENTS}
+        return make("truck_drone", **own)
     scenario = _read(args, "scenario") or _read(args, "scenario_name") or "truck_drone_basic"
     known = make("truck_drone", scenario=scenario).parameters
     classical = {new: _read(args, old) for old, new in CLASSICAL_NAMES.items() if new in known}
@@ -155,7 +155,7 @@ def _make(args: Any) -> Environment:
     return make("truck_drone", scenario=scenario, **{name: value for name, value in given.items() if value is not None})
 
 
-def _element(agent: str, role: Role, action: Any) -> np.ndarray:
+def _element(agent: str, role: Role, action: Any) -> np.ndarray | np.integer:
     """One element of the action space from what the caller has for it."""
     array = np.asarray(action)
     if not isinstance(role.action, Discrete):

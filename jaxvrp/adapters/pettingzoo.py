@@ -68,7 +68,8 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         self._members = {member.name: member for member in self._host.members}
         self._random = np.random.default_rng(seed)
         self._mask_in_observation = mask_in_observation
-        self.possible_agents, self.agents = list(self._members), []
+        self.possible_agents: list[str] = list(self._members)
+        self.agents: list[str] = []
         roles = self._host.roles
         self.action_spaces = {m.name: to_gym(roles[m.role].action) for m in self._host.members}
         self.observation_spaces = {m.name: self._observation_space(m.role) for m in self._host.members}
@@ -91,7 +92,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         """
         if self._last is None:
             raise RuntimeError("state was called before the first reset; call reset() first")
-        return self._last.global_observation
+        return np.asarray(self._last.global_observation)
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
@@ -100,9 +101,9 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         del options
         if seed is not None:
             self._random = np.random.default_rng(seed)
-        self._last = self._host.reset(self._random)
-        self.agents = [name for name in self.possible_agents if self._is_valid(name)]
-        return self._told()
+        self._last = last = self._host.reset(self._random)
+        self.agents = [name for name in self.possible_agents if self._is_valid(last, name)]
+        return self._told(last)
 
     def step(self, actions: Mapping[str, Any]) -> Results:
         """Play one step with an action from each of `agents`; with none of them, nothing happens.
@@ -117,7 +118,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
             return {}, {}, {}, {}, {}
         rows = [actions[name] if name in actions else self._idle(name) for name in self.possible_agents]
         self._last = last = self._host.step(join(self._host.roles, rows))
-        observations, infos = self._told()
+        observations, infos = self._told(last)
         rewards = {name: float(self._row(last.reward, name)) for name in self.agents}
         terminations = dict.fromkeys(self.agents, bool(last.terminated))
         truncations = dict.fromkeys(self.agents, bool(last.truncated))
@@ -131,9 +132,9 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
             return with_mask(box, (action.num_actions,))
         return box
 
-    def _told(self) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    def _told(self, last: TimeStep) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """Observations and infos of the agents of this episode."""
-        last, metrics = self._last, dict(zip(self.possible_agents, self._host.metrics(self._last), strict=True))
+        metrics = dict(zip(self.possible_agents, self._host.metrics(last), strict=True))
         masks = {role: {"action_mask": rows.astype(np.int8)} for role, rows in last.action_mask.items()}
         observations, infos = {}, {}
         for name in self.agents:
@@ -149,9 +150,8 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         space = self._host.roles[self._members[agent].role].action
         return np.zeros(space.shape, space.dtype)
 
-    def _row(self, arrays: Mapping[str, np.ndarray], agent: str) -> Any:
+    def _row(self, arrays: Mapping[str, Any], agent: str) -> Any:
         return arrays[self._members[agent].role][self._members[agent].row]
 
-    def _is_valid(self, agent: str) -> bool:
-        valid = self._last.valid
-        return self._members[agent].role not in valid or bool(self._row(valid, agent))
+    def _is_valid(self, last: TimeStep, agent: str) -> bool:
+        return self._members[agent].role not in last.valid or bool(self._row(last.valid, agent))

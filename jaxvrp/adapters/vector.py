@@ -30,7 +30,7 @@ import cloudpickle
 import jax
 import numpy as np
 
-from jaxvrp.adapters.gym_spaces import pad, padded_spaces
+from jaxvrp.adapters.gym_spaces import length, pad, padded_spaces
 
 if TYPE_CHECKING:
     from jaxvrp.adapters.multi_agent import VRPEnv
@@ -60,6 +60,8 @@ class VRPVecEnv(abc.ABC):
     Raises:
         ValueError: there is no environment, or they differ in their spaces.
     """
+
+    infos: Infos
 
     def __init__(self, spaces: Sequence[Spaces]):
         if not spaces:
@@ -162,7 +164,7 @@ class _Stage:
     def __init__(self, make: Callable[[], VRPEnv]):
         self.env = make()
         self.observation_space = padded_spaces(self.env.observation_space)
-        self.size = self.observation_space[0].shape[0]
+        self.size = length(self.observation_space[0])
 
     def spaces(self) -> Spaces:
         return self.observation_space, self.env.share_observation_space, self.env.action_space
@@ -184,7 +186,7 @@ class _Stage:
 
 def _renewed(ended: dict[str, Any], begun: dict[str, Any], last: np.ndarray) -> dict[str, Any]:
     """What is said of an agent in the step that ended one episode and began another."""
-    now = {name: begun[name] for name in ("available_actions", "share_obs", "valid") if name in begun}
+    now: dict[str, Any] = {name: begun[name] for name in ("available_actions", "share_obs", "valid") if name in begun}
     return {**ended, **now, "final_observation": last, "final_share_obs": ended["share_obs"]}
 
 

@@ -127,7 +127,7 @@ def common(
         "title": title,
         "config": plain(env.parameters),
         "agents": [{"name": own[agent], "role": role} for role, own in env.agent_names.items() for agent in here[role]],
-        "actions": {role: None if names[role] is None else list(names[role]) for role in env.roles},
+        "actions": {role: None if (own := names[role]) is None else list(own) for role in env.roles},
         "summary": {"return": plain(gained.sum(dtype=np.float64).astype(np.float32)), "length": length - 1, **last},
         "steps": steps,
     }

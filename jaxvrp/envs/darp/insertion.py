@@ -18,8 +18,7 @@ from jaxvrp.envs.darp import schedule
 from jaxvrp.envs.darp.instance import Instance, as_float32, distance, travel_time
 
 
-@struct.dataclass
-class _Problem:
+class _Problem(struct.PyTreeNode):
     """An instance whose deadlines also leave time to go home directly; distances and travel times, `f32[N+1, N+1]`."""
 
     instance: Instance
@@ -29,8 +28,7 @@ class _Problem:
     """`f32[]`, inf unless limits are enforced."""
 
 
-@struct.dataclass
-class _Tour:
+class _Tour(struct.PyTreeNode):
     """One vehicle's tour: depot, its nodes, depot, void.
 
     Attributes:
@@ -48,8 +46,7 @@ class _Tour:
     room: jax.Array
 
 
-@struct.dataclass
-class _Places:
+class _Places(struct.PyTreeNode):
     """The cheapest place for each of some requests, in one tour or (with a last axis `V`) in each.
 
     Attributes:
@@ -61,8 +58,7 @@ class _Places:
     at: jax.Array
 
 
-@struct.dataclass
-class _Plan:
+class _Plan(struct.PyTreeNode):
     """Tours so far, and what could come next.
 
     Attributes:
@@ -169,8 +165,7 @@ def _search_all(problem: _Problem, tour: _Tour, waiting: jax.Array) -> _Places:
     return places.replace(cost=jnp.where(waiting, places.cost, jnp.inf))
 
 
-@struct.dataclass
-class _Walk:
+class _Walk(struct.PyTreeNode):
     """Along a tour, with each of some requests picked up after each stop; `[R, N+1]`.
 
     Attributes:

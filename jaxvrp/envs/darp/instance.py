@@ -21,8 +21,7 @@ from jaxvrp.storage import load_arrays, save_arrays
 FORMAT = "jaxvrp-darp-1"
 
 
-@struct.dataclass
-class Instance:
+class Instance(struct.PyTreeNode):
     """One problem; N customers' nodes (pickups and drop-offs), V vehicles. Leading axes make it a batch.
 
     Arrays are NumPy (`float64`, from `make_instance` and files) or JAX (`float32`, from the generator and in an

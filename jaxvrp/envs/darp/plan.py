@@ -179,8 +179,8 @@ class _Walk:
 
     def _times(self, vehicle: int, origin: int, node: int) -> tuple[float, float]:
         """When the vehicle leaves and when service begins; the report tells the latter for first visits."""
-        travel = np.linalg.norm(np.diff(self.instance.locs[[origin, node]].astype(np.float64), axis=0))
-        travel = float(travel / self.instance.vehicle_speed)
+        length = np.linalg.norm(np.diff(self.instance.locs[[origin, node]].astype(np.float64), axis=0))
+        travel = float(length / self.instance.vehicle_speed)
         travel = float(np.round(travel)) if self.instance.round_travel_time else travel
         known = float(self.begin[node]) if node and self.visited_by[node] < 0 else None
         if self.legs and self.legs[-1].vehicle == vehicle:

@@ -13,8 +13,7 @@ SLACK = 1e-3
 """On every comparison of times: float32 resolves 1.2e-4 at a clock of 1440, and published routes are tight."""
 
 
-@struct.dataclass
-class State:
+class State(struct.PyTreeNode):
     """Where a plan stands; the vehicles drive one after the other.
 
     Attributes:
@@ -135,8 +134,7 @@ def _append(state: State, node: jax.Array) -> dict[str, jax.Array]:
     return {"route": jnp.where(node == 0, 0, route), "route_length": length}
 
 
-@struct.dataclass
-class Outlook:
+class Outlook(struct.PyTreeNode):
     """What would happen if the current vehicle went to each node now, serving as early as possible; `f32[N+1]`.
 
     Attributes:
@@ -178,6 +176,7 @@ def allowed(state: State, *, lookahead: bool, limits: bool) -> jax.Array:
     """
     customers = _unconstrained(state)
     if limits:
+        assert state.route is not None
         customers &= schedule.feasible_next(state.instance, state.route, state.route_length, SLACK)
     else:
         then = outlook(state)
@@ -218,10 +217,11 @@ def _keeps_everybody(state: State) -> jax.Array:
 def _keeps_with_limits(state: State) -> jax.Array:
     """`bool[N+1]`: for each passenger, the sequence so far, the node and that drop-off have a schedule."""
     nodes = jnp.arange(state.visited.shape[0], dtype=jnp.int32)
-    is_pickup = nodes % 2 == 1
+    is_pickup, route = nodes % 2 == 1, state.route
+    assert route is not None
 
     def possible(then: jax.Array) -> jax.Array:
-        return schedule.feasible_then(state.instance, state.route, state.route_length, then, SLACK)
+        return schedule.feasible_then(state.instance, route, state.route_length, then, SLACK)
 
     def one_more(loop: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         kept, left = loop

@@ -15,9 +15,11 @@ from flax import struct
 
 from jaxvrp.envs.darp.instance import Instance, distance, travel_time
 
+_Sweep = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
+"""Lower bounds, the times before and now, and how many sweeps there were."""
 
-@struct.dataclass
-class Sequence:
+
+class Sequence(struct.PyTreeNode):
     """Nodes in order, depot first; `[P]` positions, those behind the end are void.
 
     Attributes:
@@ -131,12 +133,12 @@ def has_schedule(instance: Instance, sequence: Sequence, duration: jax.Array | f
     def in_time(time: jax.Array) -> jax.Array:
         return (time <= sequence.deadline + slack).all()
 
-    def go_on(loop: tuple[jax.Array, jax.Array, jax.Array, jax.Array]) -> jax.Array:
+    def go_on(loop: _Sweep) -> jax.Array:
         lower, before, time, sweeps = loop
         del lower
         return in_time(time) & (time != before).any() & (sweeps < at.shape[0])
 
-    def sweep(loop: tuple[jax.Array, jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, ...]:
+    def sweep(loop: _Sweep) -> _Sweep:
         lower, _, time, sweeps = loop
         lower = raised(lower, time)
         return lower, time, earliest_times(lower), sweeps + 1

@@ -140,8 +140,8 @@ class _Task(NamedTuple):
     """What is left to decide, in whole numbers: index 0 is the depot, then pickup, drop-off, pickup, ..."""
 
     nodes: list[int]
-    distance: np.ndarray
-    duration: np.ndarray
+    distance: Any
+    duration: Any
     early: list[int]
     late: list[int]
     service: list[int]
@@ -214,7 +214,7 @@ def _shipment(task: _Task, pickup: int) -> dict[str, Any]:
 def _pyvrp_data(task: _Task, shipments: list[Any]) -> Any:
     import pyvrp
 
-    limit = {} if task.max_duration is None else {"shift_duration": task.max_duration}
+    limit: dict[str, Any] = {} if task.max_duration is None else {"shift_duration": task.max_duration}
     kinds = sorted(set(task.capacity))
     return pyvrp.ProblemData(
         locations=[pyvrp.Location(0, 0) for _ in task.nodes],  # only drawings use coordinates
@@ -273,6 +273,7 @@ def _assign(instance: Instance, task: _Task, routes: list[list[int]]) -> list[li
         return max(itertools.accumulate(task.demand[index] for index in route))
 
     used = sorted(filter(None, routes), key=peak, reverse=True)
+    vehicles: list[int] = []
     capacity = np.asarray(instance.capacity).tolist()
     for count in range(len(used), len(capacity) + 1):
         vehicles = sorted(range(count), key=capacity.__getitem__, reverse=True)[: len(used)]

@@ -60,13 +60,12 @@ def _draw_lane(axes: Any, base: float, capacity: int | None, most: int, font: fl
 def _draw_load(axes: Any, plan: Plan, leg: Leg, since: float, base: float, unit: float) -> list[Any]:
     """The load from the last stop to this one, and its change here."""
     capacity = plan.capacity(leg.vehicle)
-    over = capacity is not None and max(leg.load_before, leg.load) > capacity
     colour = colour_of(leg.vehicle)
     before, after = base + unit * leg.load_before, base + unit * leg.load
     lines = axes.plot([since, leg.begin, leg.begin], [before, before, after], color=colour, linewidth=1.4, zorder=4)
     lines[0].set_solid_joinstyle("miter")
     bars = axes.bar(since, before - base, leg.begin - since, base, align="edge", color=colour, alpha=0.28, zorder=3)
-    if over and leg.load_before > capacity:
+    if capacity is not None and leg.load_before > capacity:
         level = base + unit * capacity
         bars = [*bars, *axes.bar(since, before - level, leg.begin - since, level, align="edge", color=WRONG, zorder=5)]
     if leg.wrong:

@@ -29,8 +29,7 @@ SETTLING = 0.1
 SETTLING_WEIGHT = 100.0
 
 
-@struct.dataclass
-class Schedule:
+class Schedule(struct.PyTreeNode):
     """How an annealing cools, from its first move to its last (geometrically), and what its moves are.
 
     Lengths are in units of the mean size of the movable parts, so that a schedule fits boards of any scale.
@@ -57,8 +56,7 @@ class Schedule:
     turn: float = parameter(0.5, minimum=0.0, maximum=1.0)
 
 
-@struct.dataclass
-class Placements:
+class Placements(struct.PyTreeNode):
     """The best placement of each restart.
 
     Attributes:
@@ -197,7 +195,7 @@ def _pick(share: jax.Array, of: jax.Array) -> jax.Array:
 def _cooled(schedule: Schedule, unit: jax.Array, share: jax.Array) -> _Temperature:
     """The state of the schedule after a `share` of the moves."""
 
-    def between(first: jax.Array, last: jax.Array) -> jax.Array:
+    def between(first: float, last: float) -> jax.Array:
         return first * (last / first) ** share
 
     weight = between(schedule.first_weight, schedule.last_weight) / unit

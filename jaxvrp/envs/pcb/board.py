@@ -20,8 +20,7 @@ from jaxvrp.storage import load_arrays, save_arrays
 FORMAT = "jaxvrp-pcb-1"
 
 
-@struct.dataclass
-class Board:
+class Board(struct.PyTreeNode):
     """One board with N components, P pins and K nets. Leading axes make it a batch.
 
     Arrays are NumPy (`float64`, from `make_board` and files) or JAX (`float32`, from the generator and in an

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -131,7 +132,8 @@ def _read_places(path: Path, sizes: dict) -> tuple[dict[str, tuple[float, float]
 def _read_nets(path: Path, index: dict[str, int]) -> tuple[list[str], list[tuple[int, int, float, float]]]:
     """Names of the nets, and for each pin the indices of component and net, and the offset (y up)."""
     head, counts, content = _content(path, "nets")
-    nets, pins, degrees = [], [], []
+    nets, pins = [], []
+    degrees: list[list[Any]] = []
     for line, words in content:
         if words[0] == "NetDegree":
             row = line.fields(("NetDegree", ":", "degree", "name"), words)

@@ -104,7 +104,7 @@ class BoardView:
         self.notches.set_verts(placement.notches(NOTCH / self.points))
         self.faults.set_verts(_corners(placement.faults))
         ends, nets = placement.wires
-        self.wires.set_segments(ends)
+        self.wires.set_segments(list(ends))
         self.wires.set_color(self.colours[nets].tolist())
         self.pads.set_offsets(placement.pads)
         if self.names:
@@ -206,7 +206,7 @@ def _polygons(board: Any, points: float) -> tuple[Any, Any, Any, Any]:
     faces = np.where(board.fixed, FIXED, np.where(back, BOTTOM, TOP))
     edges = np.where(back, BOTTOM_EDGE, np.where(board.fixed, FIXED_EDGE, TOP_EDGE))
     dashes = [DASHES if dashed else "-" for dashed in back]
-    wrong = {"facecolors": (*_rgb(WRONG), 0.5), "edgecolors": WRONG, "linewidths": 0.9, "hatch": "xxx"}
+    wrong: dict[str, Any] = {"facecolors": (*_rgb(WRONG), 0.5), "edgecolors": WRONG, "linewidths": 0.9, "hatch": "xxx"}
     return (
         PolyCollection([], facecolors=faces, edgecolors=edges, linestyles=dashes, linewidths=width, zorder=2),
         PolyCollection([], facecolors="none", edgecolors="#A3A9B0", linewidths=0, hatch="////", zorder=2.1),
@@ -230,6 +230,6 @@ def _box(centre: np.ndarray, extent: np.ndarray) -> np.ndarray:
     return np.concatenate([centre - extent / 2, centre + extent / 2])
 
 
-def _meets(box: np.ndarray, others: np.ndarray) -> np.ndarray:
+def _meets(box: np.ndarray, others: np.ndarray) -> Any:
     """`bool[M]`: which boxes `[M, 4]` a box `[4]` has area in common with."""
     return ((others[:, :2] < box[2:]) & (others[:, 2:] > box[:2])).all(axis=1)

@@ -17,6 +17,7 @@ from jaxvrp.environment import ByRole, Choose, Environment, Role, Turns
 from jaxvrp.envs.pcb import placing, reward, rules, turns
 from jaxvrp.envs.pcb.board import Board, as_float32, pad
 from jaxvrp.envs.pcb.instance import Instance, Sizes, Targets, Wiring, agent_targets, wire
+from jaxvrp.envs.pcb.reward import Weights
 from jaxvrp.envs.pcb.rules import State
 from jaxvrp.envs.pcb.sight import OBSERVATION_SIZE
 from jaxvrp.envs.pcb.turns import Physics, Transition
@@ -141,6 +142,10 @@ class Pcb(Environment):
         """Lowered to what the parts of a batch of states reached while legal."""
         row = state.instance.row
         return jax.tree.map(lambda old, new: old.at[row].min(new, mode="drop"), memory, state.lowest)
+
+    def agreed(self, memory: Targets, axis: str) -> Targets:
+        """The lowest of all devices."""
+        return jax.tree.map(lambda leaf: jax.lax.pmin(leaf, axis), memory)
 
     def recall(self, memory: Targets) -> Pcb:
         """With these targets."""
@@ -282,6 +287,7 @@ class Pcb(Environment):
     def observation(self, state: State) -> ByRole:
         """`{"component": f32[A, 31]}`, see the class."""
         if self.mode == "simultaneous":
+            assert state.observation is not None
             return {ROLE: state.observation}
         return {ROLE: turns.look_around(state.instance, state.position, state.orientation, self.rays)[1]}
 
@@ -319,8 +325,8 @@ class Pcb(Environment):
         return reward.rewards(state, self._weights, step, self.max_steps)
 
     @property
-    def _weights(self) -> reward.Weights:
-        return reward.Weights(self.wire_weight, self.overlap_weight, self.hpwl_weight)
+    def _weights(self) -> Weights:
+        return Weights(self.wire_weight, self.overlap_weight, self.hpwl_weight)
 
     def is_terminal(self, state: State) -> jax.Array:
         """A part has left the board."""

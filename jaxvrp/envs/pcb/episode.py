@@ -75,7 +75,7 @@ class Episode:
             return None
         return self._placement(best.position, best.orientation, float(best.hpwl), np.zeros(len(best.position)))
 
-    def _placement(self, position: np.ndarray, orientation: np.ndarray, hpwl: float, overlap: np.ndarray) -> Placement:
+    def _placement(self, position: Any, orientation: Any, hpwl: float, overlap: Any) -> Placement:
         kept = self._exists
         return Placement(self.board, self.names, position[kept], orientation[kept], hpwl, overlap[kept])
 

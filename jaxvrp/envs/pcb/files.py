@@ -77,7 +77,7 @@ def read_pcb(path: str | os.PathLike) -> PcbFile:
     """
     reader = _Reader(read_lines(path, WHAT))
     head = reader.values(("filename", "timestamp"), "pcb begin")
-    boards = []
+    boards: list[Netlist] = []
     while not boards or reader.at < len(reader.lines):
         boards.append(_read_board(reader))
     return PcbFile(tuple(boards), head["filename"][1] if "filename" in head else None, _whole(head, "timestamp"))
@@ -117,7 +117,7 @@ def _read_board(reader: _Reader) -> Netlist:
         nets=tuple(net.label for net in edges.nets.values()),
         source=head[".kicad_pcb"][1],
         origin=(float(corners["bb_min_x"]), float(corners["bb_min_y"])),
-        timestamp=_whole(head, "timestamp"),
+        timestamp=_whole(head, "timestamp") or 0,
         id=_whole(head, "id"),
     )
 
@@ -220,9 +220,9 @@ def _read_end(line: Line, row: dict[str, str], end: str, rows: dict, edges: _Edg
     line.expect(node in rows, f"the id of a component, found {node}")
     at, locked = rows[node]
     line.expect(line.whole("locked", words["locked"]) == locked, f"locked {locked} for component {node}, as above")
-    size_x, size_y, *offset = (line.real(name, words[name]) for name in END[3:7])
+    size_x, size_y, offset_x, offset_y = (line.real(name, words[name]) for name in END[3:7])
     index = line.whole("index", words["index"], 0)
-    pad = _Pad(Pin(index, words["pad"], size_x, size_y), tuple(offset), line.whole("net id", row["net id"]))
+    pad = _Pad(Pin(index, words["pad"], size_x, size_y), (offset_x, offset_y), line.whole("net id", row["net id"]))
     known = edges.pins.setdefault((at, index), pad)
     line.expect(known == pad, f"pad {index} of component {node} as in the lines above", "make them the same")
     return at, index

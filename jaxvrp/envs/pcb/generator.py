@@ -21,8 +21,7 @@ SQUARE = 0.5
 WITHOUT_IC = 0.25
 
 
-@struct.dataclass
-class Parameters:
+class Parameters(struct.PyTreeNode):
     """What a board is drawn from.
 
     Attributes:

@@ -9,7 +9,7 @@ whether parts coincide, have no size, or lie off the board.
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -259,8 +259,8 @@ def _shares(
     sort again.
     """
     begins, ends = [enter, *_sorted_rows(end)], [*_sorted_rows(start), leave]
-    free = sum(_most(b - a, 0.0) for a, b in zip(begins, ends, strict=True))
-    free_body = sum(_most(_least(b, body) - a, 0.0) for a, b in zip(begins, ends, strict=True))
+    free: Any = sum(_most(b - a, 0.0) for a, b in zip(begins, ends, strict=True))
+    free_body: Any = sum(_most(_least(b, body) - a, 0.0) for a, b in zip(begins, ends, strict=True))
     on_board = _most(_least(leave, body) - enter, 0.0)
     sums = jax.lax.reduce(
         tuple(v.reshape(SECTORS, rays) for v in (1 - free, body - free_body, body - on_board, body)),

@@ -13,8 +13,7 @@ from jaxvrp.envs.pcb import geometry, wirelength
 from jaxvrp.envs.pcb.board import Board, agent_components, count_agents
 
 
-@struct.dataclass
-class Targets:
+class Targets(struct.PyTreeNode):
     """Wirelengths that are to be reached, in mm; inf for unknown.
 
     Attributes:
@@ -30,8 +29,7 @@ class Targets:
         return jax.tree.map(lambda old, new, at: jnp.where(at, jnp.minimum(old, new), old), self, other, where)
 
 
-@struct.dataclass
-class Wiring:
+class Wiring(struct.PyTreeNode):
     """What a board's nets, sides and agents are, whatever lies where; see `wirelength` for the tables.
 
     Attributes:
@@ -55,8 +53,7 @@ class Wiring:
     obstructs: jax.Array
 
 
-@struct.dataclass
-class Instance:
+class Instance(struct.PyTreeNode):
     """A board, where its parts lie at the start, and what is to be reached.
 
     Attributes:

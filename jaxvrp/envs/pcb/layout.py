@@ -121,7 +121,7 @@ def measured(
     hpwl, overlap = _measure(as_float32(board).replace(position=position.astype(np.float32), orientation=orientation))
     return Placement(
         trim(board),
-        tuple(names[at] for at in kept) if names else (),
+        tuple(names[at] for at in kept.tolist()) if names else (),
         position[kept],
         orientation[kept],
         float(hpwl),

@@ -142,9 +142,10 @@ def _named(boards: Boards) -> Any:
     """As the keyword of `make`, where it can be written down."""
     if isinstance(boards, str | os.PathLike):
         return os.fspath(boards)
-    if isinstance(boards, Board) or any(isinstance(given, Board) for given in boards):
+    if isinstance(boards, Board):
         return GIVEN
-    return tuple(os.fspath(given) for given in boards)
+    paths = [given for given in boards if not isinstance(given, Board)]
+    return tuple(map(os.fspath, paths)) if len(paths) == len(boards) else GIVEN
 
 
 def _targets(boards: Board, wirings: Wiring, supply: Supply) -> Targets:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import jax
 import jax.numpy as jnp
@@ -53,7 +53,7 @@ def placement_targets(board: Board, position: jax.Array, orientation: jax.Array)
     return jnp.where(board.exists, reached, jnp.inf), jnp.where(board.exists, hpwl, jnp.inf)
 
 
-def common_area(apart: Sequence[jax.Array], half: Sequence[jax.Array], other_half: Sequence[jax.Array]) -> jax.Array:
+def common_area(apart: Iterable[jax.Array], half: Iterable[jax.Array], other_half: Iterable[jax.Array]) -> jax.Array:
     """`f32[...]`: area in mm² that rectangles have in common, from x and y, each an array of its own, `f32[...]`.
 
     `geometry.intersection_areas` for any pairs, and without arrays of two: where only one part moves, those cost most.

@@ -59,7 +59,7 @@ def render_board(
     title = ""
     if isinstance(board, Netlist):
         names = [part.name for part in board.components] if names is None else names
-        board, title = board.board, board.source.removesuffix(".kicad_pcb")
+        title, board = board.source.removesuffix(".kicad_pcb"), board.board
     if board.exists.ndim != 1:
         raise ValueError(f"this is a batch of boards, of shape {board.exists.shape[:-1]}; draw one of them")
     names = [str(at) for at in range(board.num_components)] if names is None else names

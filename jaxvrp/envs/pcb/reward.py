@@ -20,9 +20,9 @@ TINY = 1e-9
 class Weights(NamedTuple):
     """Of wirelength, overlap and HPWL, `f32[]` each."""
 
-    wire: jax.Array
-    overlap: jax.Array
-    hpwl: jax.Array
+    wire: jax.Array | float
+    overlap: jax.Array | float
+    hpwl: jax.Array | float
 
 
 def improvement(start: jax.Array, now: jax.Array, target: jax.Array) -> jax.Array:

@@ -12,8 +12,7 @@ from jaxvrp.envs.pcb.instance import Instance, Targets, Wiring
 from jaxvrp.envs.pcb.sight import Sight
 
 
-@struct.dataclass
-class Best:
+class Best(struct.PyTreeNode):
     """The shortest legal placement at the end of any step so far.
 
     Attributes:
@@ -27,8 +26,7 @@ class Best:
     orientation: jax.Array
 
 
-@struct.dataclass
-class State:
+class State(struct.PyTreeNode):
     """An episode under way; lengths in mm.
 
     Attributes:

@@ -13,8 +13,7 @@ from jaxvrp.envs.pcb.instance import Instance
 from jaxvrp.envs.pcb.rules import State
 
 
-@struct.dataclass
-class Transition:
+class Transition(struct.PyTreeNode):
     """One agent's turn.
 
     Attributes:
@@ -43,7 +42,7 @@ class Physics(NamedTuple):
         rays: of a sector.
     """
 
-    step_fraction: jax.Array
+    step_fraction: jax.Array | float
     clamp: bool
     turn: bool
     rays: int

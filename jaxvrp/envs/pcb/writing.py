@@ -6,12 +6,13 @@ import decimal
 import itertools
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from jaxvrp.envs.pcb.files import CORNERS, EXACT, UNKNOWN
 from jaxvrp.envs.pcb.lines import LARGEST
-from jaxvrp.envs.pcb.netlist import Netlist, PcbFile
+from jaxvrp.envs.pcb.netlist import Component, Net, Netlist, PcbFile, Pin
 from jaxvrp.storage import write_whole
 
 
@@ -79,7 +80,7 @@ def _edges(netlist: Netlist) -> Iterator[tuple]:
             yield (*one, *other, net.id, net.name, int(board.power_rail[at]))
 
 
-def _end(netlist: Netlist, pin: int) -> tuple:
+def _end(netlist: Netlist, pin: np.intp) -> tuple:
     component, label = netlist.board.pin_component[pin], netlist.pins[pin]
     locked = int(netlist.board.fixed[component])
     offset = netlist.board.pin_offset[pin]
@@ -92,7 +93,7 @@ def _plus(value: float, origin: float) -> str:
     return f"{EXACT.add(decimal.Decimal(repr(float(value))), decimal.Decimal(repr(float(origin)))):f}"
 
 
-def _word(value: float | str) -> str:
+def _word(value: Any) -> str:
     """A name, quoted where needed, or the shortest text that reads back as the same number."""
     if isinstance(value, str):
         return '"' + value.replace('"', '""') + '"' if set(value) & set('(),"') else value
@@ -119,7 +120,7 @@ def _check_writable(netlist: Netlist, at: int) -> None:
     pins = [(component, pin.index) for component, pin in zip(board.pin_component.tolist(), netlist.pins, strict=True)]
     degrees = np.bincount(board.pin_net[board.pin_net >= 0], minlength=board.num_nets)
     targets = np.concatenate([board.target_wirelength, board.target_hpwl])
-    labels = [*netlist.components, *netlist.pins, *netlist.nets]
+    labels: list[Component | Pin | Net] = [*netlist.components, *netlist.pins, *netlist.nets]
     reasons = {
         "padding; trim it first": not (board.exists.all() and (board.power_rail >= 0).all()),
         "pins without a net": (board.pin_net < 0).any(),

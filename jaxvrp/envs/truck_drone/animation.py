@@ -60,7 +60,7 @@ class _Scene:
         tall = min(0.42 * count, 2.1)
         bars = pictures.new_axes(self.figure, 6.05, 5.1 - tall, 1.55, tall)
         strip = pictures.new_axes(self.figure, 6.05, 0.85, 2.8, min(0.85 * count, 1.75))
-        self.layers = [
+        self.layers: list[Any] = [
             _Headline(self.figure, episode),
             _Customers(plan, episode),
             _Truck(plan, episode),

@@ -125,17 +125,16 @@ def make(scenario: str | type[Scenario] | Scenario = "truck_drone_basic", **para
         TypeError: a value of the wrong type, or something that is no scenario.
     """
     label = scenario if isinstance(scenario, str) else getattr(scenario, "__name__", type(scenario).__name__)
-    if isinstance(scenario, str):
-        scenario = registry.resolve(scenario, "scenario")
-    if isinstance(scenario, Scenario):
-        own = {field.name: getattr(scenario, field.name) for field in dataclasses.fields(scenario)}
-        parameters, scenario = {**own, **parameters}, type(scenario)
-    if not (inspect.isclass(scenario) and issubclass(scenario, Scenario)):
+    kind: Any = registry.resolve(scenario, "scenario") if isinstance(scenario, str) else scenario
+    if isinstance(kind, Scenario):
+        own = {field.name: getattr(kind, field.name) for field in dataclasses.fields(kind)}
+        parameters, kind = {**own, **parameters}, type(kind)
+    if not (inspect.isclass(kind) and issubclass(kind, Scenario)):
         raise TypeError(f"scenario '{label}' is no jaxvrp.envs.truck_drone.Scenario; derive your class from it")
-    if inspect.isabstract(scenario):
-        missing = ", ".join(sorted(scenario.__abstractmethods__))
+    if inspect.isabstract(kind):
+        missing = ", ".join(sorted(kind.__abstractmethods__))
         raise TypeError(f"scenario '{label}' lacks: {missing}; write them, or derive it from TruckDroneBasic")
-    return TruckDrone(scenario=fields.build(scenario, parameters, f"parameter of scenario '{label}':"))
+    return TruckDrone(scenario=fields.build(kind, parameters, f"parameter of scenario '{label}':"))
 
 
 def _any_key() -> jax.Array:

@@ -103,7 +103,7 @@ def _server(world: World, customer: int, at: int, threshold: float) -> int:
     return int(order[0])
 
 
-def runs(values: np.ndarray) -> list[tuple[int, int, int]]:
+def runs(values: np.ndarray | jax.Array) -> list[tuple[int, int, int]]:
     """`(start, stop, value)` of each stretch of equal entries of `[L]`; `stop` is the start of the next stretch."""
     starts = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
     bounds = itertools.pairwise([*starts.tolist(), len(values)])

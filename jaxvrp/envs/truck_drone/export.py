@@ -37,7 +37,7 @@ def export_episode(env: TruckDrone, states: World, actions: Mapping[str, Any] | 
     }
 
 
-def _places(episode: Episode) -> tuple[np.ndarray, ...]:
+def _places(episode: Episode) -> tuple[np.ndarray | jax.Array, ...]:
     instance, world = episode.instance, episode.world
     return instance.node_position, instance.customer_position, world.truck.position, world.drones.position
 

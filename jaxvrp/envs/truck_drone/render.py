@@ -112,7 +112,7 @@ def _label(axes: Any, episode: Episode, lost: np.ndarray) -> None:
     size, font = _sizes(episode)
     brief = episode.num_customers > drawing.FEW_CUSTOMERS
     served = np.flatnonzero(episode.server != NOBODY)
-    texts = [f"d{episode.server[i]} @ {_step(episode, i)}" if brief else _service(episode, i) for i in served]
+    texts = [f"d{episode.server[i]} @ {_step(episode, i)}" if brief else _service(episode, i) for i in served.tolist()]
     texts += [f"drone_{drone}" for drone in lost]
     colours = [drawing.drone_style(episode.server[i])["color"] for i in served] + [drawing.CRASH] * len(lost)
     customers, crashes = episode.instance.customer_position, episode.world.drones.position[-1, lost]

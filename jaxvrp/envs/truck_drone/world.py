@@ -20,8 +20,7 @@ HOVER, RETURN, DELIVER = 0, 1, 2
 """Drone actions: `HOVER`, `RETURN`, then `DELIVER + i` for customer `i`."""
 
 
-@struct.dataclass
-class Instance:
+class Instance(struct.PyTreeNode):
     """One problem, as data.
 
     Attributes:
@@ -41,16 +40,14 @@ class Instance:
     window_end: jax.Array
 
 
-@struct.dataclass
-class Truck:
+class Truck(struct.PyTreeNode):
     """`position` and `velocity`, each `f32[2]`; velocity in map units per time unit."""
 
     position: jax.Array
     velocity: jax.Array
 
 
-@struct.dataclass
-class Drones:
+class Drones(struct.PyTreeNode):
     """The fleet.
 
     Attributes:
@@ -91,8 +88,7 @@ class Drones:
         return self.status == CRASHED
 
 
-@struct.dataclass
-class Customers:
+class Customers(struct.PyTreeNode):
     """`served` `bool[C]`, `just_served` `bool[C]` (in this step), `arrival_step` `i32[C]` (-1 until served)."""
 
     served: jax.Array
@@ -100,8 +96,7 @@ class Customers:
     arrival_step: jax.Array
 
 
-@struct.dataclass
-class Totals:
+class Totals(struct.PyTreeNode):
     """Totals of the episode so far: counts `i32[]`, distances (map units) and battery `f32[]`."""
 
     on_time: jax.Array
@@ -112,8 +107,7 @@ class Totals:
     drone_distance: jax.Array
 
 
-@struct.dataclass
-class World:
+class World(struct.PyTreeNode):
     """Everything that is the case at one step; `step` is `i32[]`."""
 
     instance: Instance

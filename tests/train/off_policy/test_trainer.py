@@ -150,11 +150,15 @@ def test_a_seed_is_what_it_is_alone(make):
         np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-4)
 
 
-def test_devices_learn_one_set_of_parameters_from_their_own_replays(make):
-    learner = make(
-        "sac", {"remembers": False}, num_devices=2, batch_size=8, log_interval=6, eval_interval=6, save_interval=6
-    )
+def test_devices_learn_one_set_of_parameters_from_their_own_replays(make, monkeypatch):
+    def agreed(self, memory, axis):
+        return jax.lax.pmin(memory, axis)
+
+    monkeypatch.setattr(type(make("sac").env), "agreed", agreed)
+    learner = make("sac", num_devices=2, batch_size=8, log_interval=6, eval_interval=6, save_interval=6)
     state, metrics = learner.train_chunk(learner.init(jax.random.key(0)))
+    assert (np.asarray(state.vec.memory) < 9).all()
+    np.testing.assert_array_equal(*(np.asarray(piece.data) for piece in state.vec.memory.addressable_shards))
     assert metrics["learn/updates"].sum() > 0
     for leaf in jax.tree.leaves(state.learned):
         copies = [np.asarray(piece.data) for piece in leaf.addressable_shards]
