@@ -15,6 +15,8 @@ PANELS = {
         ("eval/success_rate", "success"),
         ("eval/on_time_rate", "on time"),
         ("eval/served_share", "requests served"),
+        ("eval/became_legal", "became legal"),
+        ("eval/best_ratio", "best legal HPWL / start's"),
     ),
 }
 
@@ -30,7 +32,7 @@ def learning_curve(records: Sequence[dict[str, Any]], baselines: dict[str, dict[
 
     figure = Figure(figsize=(12, 3.6), layout="constrained")
     FigureCanvasAgg(figure)
-    panels = {**PANELS, **_learned(records)}
+    panels = {**PANELS, **_learned(records), "return": _with_lengths(records)}
     for axes, (title, curves) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
         for name, label in curves:
             _curve(axes, records, name, label)
@@ -46,6 +48,16 @@ def learning_curve(records: Sequence[dict[str, Any]], baselines: dict[str, dict[
     scratch = path.with_name("." + path.name)
     figure.savefig(scratch, dpi=120)
     scratch.replace(path)
+
+
+def _with_lengths(records: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
+    """The curves of the return, with the lengths of the episodes where evaluation plays others than training."""
+    last = {name: record[name] for record in records for name in ("episode/length", "eval/length") if record.get(name)}
+    lengths = [float(np.mean(last.get(name, 0))) for name in ("episode/length", "eval/length")]
+    if not all(lengths) or max(lengths) < 2 * min(lengths):
+        return list(PANELS["return"])
+    pairs = zip(PANELS["return"], lengths, strict=True)
+    return [(name, f"{label}, {length:.0f} steps") for (name, label), length in pairs]
 
 
 def _learned(records: Sequence[dict[str, Any]]) -> dict[str, list[tuple[str, str]]]:

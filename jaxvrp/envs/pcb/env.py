@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 
 from jaxvrp import fields
@@ -174,8 +175,11 @@ class Pcb(Environment):
         Raises:
             ValueError: the board is larger than the environment's sizes.
         """
-        poses = {"position": jnp.asarray(position, jnp.float32), "orientation": jnp.asarray(orientation, jnp.int32)}
-        board = self._fitted(as_float32(board).replace(**poses))
+        board = self._fitted(board)
+        beyond = ((0, board.num_components - len(position)), (0, 0))
+        position = jnp.pad(jnp.asarray(position, jnp.float32), beyond)
+        orientation = jnp.pad(jnp.asarray(orientation, jnp.int32), beyond[:1])
+        board = board.replace(position=position, orientation=orientation)
         wiring = wire(board, self.sizes)
         return self._instance(board, wiring, agent_targets(board, wiring), self._foreign, key)
 
@@ -184,9 +188,9 @@ class Pcb(Environment):
         return jnp.asarray(self.targets.hpwl.shape[0], jnp.int32)
 
     def _fitted(self, board: Board) -> Board:
-        sizes = self.sizes
-        if not isinstance(board.exists, jax.core.Tracer):
-            own = Sizes.of(jax.tree.map(lambda leaf: leaf[None], board))
+        leaves, sizes = jax.tree.leaves(board), self.sizes
+        if not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+            own = Sizes.of(jax.tree.map(lambda leaf: np.asarray(leaf)[None], board))
             if any(a > b for a, b in zip(own[3:], sizes[3:], strict=True)):
                 raise ValueError(
                     f"a board of {own.agents} movable parts, {own.part_pads} signal pads of one part and "

@@ -319,7 +319,7 @@ def test_a_board_that_does_not_fit_is_refused(env, make):
     large = make_board([50, 50], np.ones((many, 2)), range(many), np.zeros((many, 2)), np.zeros(many), [0])
     with pytest.raises(ValueError, match="does not fit"):
         env.instance(large, KEY)
-    fitting = env.instance(make(), KEY)
+    fitting = compiled("instance")(env, as_float32(make()), KEY)
     assert fitting.row == SMALL["num_boards"]
 
 
