@@ -51,18 +51,18 @@ class Still:
         self._scale = (SIZE - 2 * MARGIN) / max(float((high - low).max()), 1e-9)
         self._parts: list[str] = []
 
-    def _pixels(self, place: np.ndarray) -> tuple[float, float]:
+    def _pixels(self, place: Any) -> tuple[float, float]:
         x, y = (place - self._middle) * self._scale
         return round(float(SIZE / 2 + x), 1), round(float(SIZE / 2 - y), 1)
 
-    def line(self, a: np.ndarray, b: np.ndarray, colour: str) -> None:
+    def line(self, a: Any, b: Any, colour: str) -> None:
         """A dotted line."""
         (x1, y1), (x2, y2) = self._pixels(a), self._pixels(b)
         self._parts.append(
             f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="{colour}" stroke-dasharray="2 3" opacity="0.8"/>'
         )
 
-    def mark(self, place: np.ndarray, shape: str, colour: str, *, filled: bool = True, size: float = 6.0) -> None:
+    def mark(self, place: Any, shape: str, colour: str, *, filled: bool = True, size: float = 6.0) -> None:
         """A symbol: `circle`, `square`, `up`, `down`."""
         x, y = self._pixels(place)
         s = size
@@ -75,7 +75,14 @@ class Still:
         look = f'fill="{colour}"' if filled else f'fill="none" stroke="{colour}" stroke-width="1.6"'
         self._parts.append(f'<path transform="translate({x} {y})" d="{path}" {look}/>')
 
-    def text(self, place: np.ndarray, words: Any, colour: str = INK, *, up: float = 0.0, right: float = 0.0) -> None:
+    def box(self, centre: Any, half: Any, colour: str, *, filled: bool = True) -> None:
+        """A rectangle of these half extents, in map units."""
+        (left, top), (right, bottom) = self._pixels(centre + half * (-1, 1)), self._pixels(centre + half * (1, -1))
+        size = f'width="{right - left:.1f}" height="{bottom - top:.1f}"'
+        look = f'fill="{colour}" fill-opacity="{0.35 if filled else 0}" stroke="{colour}"'
+        self._parts.append(f'<rect x="{left}" y="{top}" {size} {look}/>')
+
+    def text(self, place: Any, words: Any, colour: str = INK, *, up: float = 0.0, right: float = 0.0) -> None:
         """A small text; `up` and `right` in pixels."""
         x, y = self._pixels(place)
         look = f'fill="{colour}" font-size="9.5" font-family="sans-serif" text-anchor="middle"'

@@ -12,13 +12,14 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
+from jaxvrp import pictures
 from jaxvrp.envs.darp import animation, drawing
 from jaxvrp.envs.darp import plan as plans
 from jaxvrp.envs.darp.cordeau import from_cordeau_index, read_cordeau
@@ -27,9 +28,9 @@ from jaxvrp.envs.darp.heuristics import NearestNeighbourActor
 from jaxvrp.envs.darp.instance import Instance, load
 from jaxvrp.envs.darp.rules import SLACK, State
 from jaxvrp.envs.darp.solution import routes_to_actions
+from jaxvrp.pictures import STILLS
 from jaxvrp.storage import write_whole
 
-STILLS = (".png", ".svg", ".pdf")
 DPI = 120
 
 
@@ -119,35 +120,22 @@ def _write_still(plan: plans.Plan, path: Path) -> None:
 # --- the command ----------------------------------------------------------------------------------------------------
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ValueError(f"{message}; see python -m {self.prog} --help")
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Draw a plan from files; a user's mistake is one line on stderr and exit status 2."""
-    try:
-        options = _parse(argv)
-        instance = _read_instance(options.instance, options.index)
-        if options.plan is None:
-            actions = _nearest_neighbour(instance)
-        else:
-            actions = _read_plan(options.plan, instance, options.cordeau_numbering)
-        render_plan(instance, actions, options.out, tolerance=SLACK if instance.locs.dtype == np.float32 else 1e-4)
-    except OSError as error:
-        return _refused(f"cannot read or write '{error.filename}': {error.strerror}; give another path")
-    except ValueError as error:
-        return _refused(str(error))
-    return 0
+    return pictures.run_command(lambda: _draw(_parse(argv)))
 
 
-def _refused(message: str) -> int:
-    print(f"error: {message}", file=sys.stderr)
-    return 2
+def _draw(options: argparse.Namespace) -> None:
+    instance = _read_instance(options.instance, options.index)
+    if options.plan is None:
+        actions = _nearest_neighbour(instance)
+    else:
+        actions = _read_plan(options.plan, instance, options.cordeau_numbering)
+    render_plan(instance, actions, options.out, tolerance=SLACK if instance.locs.dtype == np.float32 else 1e-4)
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = _Parser(
+    parser = pictures.Parser(
         prog="jaxvrp.envs.darp.render", description="Draw a dial-a-ride plan to a picture.", allow_abbrev=False
     )
     parser.add_argument("instance", type=Path, help="a Cordeau .txt, or an .npz of jaxvrp.envs.darp.save")
@@ -160,10 +148,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--out", type=Path, required=True, help="the picture: .png, .svg or .pdf")
     options = parser.parse_args(argv)
-    if options.out.suffix.lower() not in STILLS:
-        raise ValueError(f"--out is '{options.out}'; it must end in .png, .svg or .pdf")
-    if not options.out.parent.is_dir():
-        raise ValueError(f"--out is '{options.out}', but there is no folder '{options.out.parent}'; make it first")
+    pictures.check_out(options.out)
     if options.cordeau_numbering and options.plan is None:
         raise ValueError("--cordeau_numbering says how a plan is numbered; give the plan with --plan")
     return options

@@ -64,6 +64,11 @@ class State(struct.PyTreeNode):
     undone: jax.Array
     observation: jax.Array | None
 
+    def _repr_html_(self) -> str | None:
+        from jaxvrp.envs.pcb.notebook import picture  # it builds on this module
+
+        return picture(self)
+
     @property
     def legal(self) -> jax.Array:
         """`bool[]`, no part overlaps another or the edge."""

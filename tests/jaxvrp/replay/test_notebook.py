@@ -38,11 +38,22 @@ def test_a_plan_shows_itself(rides):
     assert re.match(r"step 3, time [\d.]+: vehicle 0 at \S+ \d, \d+ on board; \d of 4 requests served$", caption)
 
 
-@pytest.mark.parametrize("played", ["deliveries", "rides"])
-def test_of_a_batch_the_first_is_shown(played, request):
+def test_a_board_shows_itself(placements):
+    _, states, _, _ = placements
+    state = pick(states, 2)
+    tags, caption = drawn(state._repr_html_())
+    parts = int(state.instance.board.exists.sum())
+    assert tags.count("rect") == 1 + 1 + parts, "frame, outline, parts"
+    overlapping = int((np.asarray(state.overlap) > 1e-5).sum())
+    told = "legal" if overlapping == 0 else f"{overlapping} of {parts} parts overlap or stick out"
+    assert caption == f"step 2: HPWL {state.board_hpwl:.4g} mm, {told}"
+
+
+@pytest.mark.parametrize(("played", "clock"), [("deliveries", "step"), ("rides", "step"), ("placements", "time")])
+def test_of_a_batch_the_first_is_shown(played, clock, request):
     _, states, _, _ = request.getfixturevalue(played)
     first, batch = pick(states, 0)._repr_html_(), states._repr_html_()
-    assert drawn(batch)[1] == f"{drawn(first)[1]} (the first of {len(states.step)} states)"
+    assert drawn(batch)[1] == f"{drawn(first)[1]} (the first of {len(getattr(states, clock))} states)"
 
 
 @pytest.mark.parametrize("played", ["deliveries", "rides"])
