@@ -171,7 +171,7 @@ class NumpyDarp:
         self.current_node, self.current_load, self.route = 0, 0, [0]
         self.current_time = self.instance.earliest[0]
         self.picked_up_by_current = np.zeros(self.num_nodes + 1, bool)
-        self._mask = None
+        self._mask: np.ndarray | None = None
 
     def _is_over(self) -> bool:
         return bool(self.visited[1:].all() or self.vehicle_finished.all())

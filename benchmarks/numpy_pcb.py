@@ -51,7 +51,7 @@ class NumpyPCB:
         overlap, legal: `f64[N]` and whether no part's is above 1e-5, at the end of the step.
         best_hpwl, best_position, best_orientation: of the best legal placement at the end of a step; inf without one.
         blocked, cost: `f64[A]`, sum of `ol` and weighted cost c right after that move; as if free before the first.
-        invalid_actions: so many actions of the episode were not finite, or outside the box.
+        invalid_actions: so many actions asked for in the episode were not finite, or outside the box.
         undone_moves: `i64[A]`, moves of the episode whose result was not finite.
         time, terminated, truncated: steps played, and how the episode has ended, if it has.
     """
@@ -163,6 +163,8 @@ class NumpyPCB:
         actions = np.asarray(actions, np.float64)
         asked = range(self.num_agents) if order is None else np.asarray(order).tolist()
         turns = [agent for agent in asked if agent < len(self._agents)]
+        # Of all that were asked for, also by agents whom a leaving part keeps from moving; NaN is in no range.
+        self.invalid_actions += int((~(np.abs(actions[turns]) <= 1).all(axis=1)).sum())
         if self._sequential:
             self._one_by_one(actions, turns, record)
         else:
@@ -196,9 +198,7 @@ class NumpyPCB:
         """Move and turn one part; an action that is not finite does neither."""
         part = self._agents[agent]
         if not np.isfinite(action).all():
-            self.invalid_actions += 1
             return
-        self.invalid_actions += bool((np.abs(action) > 1).any())
         length, direction, turn = (np.clip(action, -1, 1) + 1) * (0.5, np.pi, 0.5)
         heading = np.array([np.cos(direction), -np.sin(direction)])
         with np.errstate(invalid="ignore"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import jax
 import numpy as np
@@ -83,7 +83,8 @@ class RandomPcb:
     """See `Reference`; one of the boards of the JAX side, drawn anew for every episode."""
 
     def __init__(self, size: Size):
-        env, self._rng = _pcb(size), np.random.default_rng(0)
+        env: Any = _pcb(size)
+        self._rng = np.random.default_rng(0)
         self._boards, self._mode, self._rays = jax.device_get(env.boards), env.mode, env.rays
         self._agents = env.sizes.agents
         self._begin()

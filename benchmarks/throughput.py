@@ -2,7 +2,7 @@
 
 python -m benchmarks.throughput
 python -m benchmarks.throughput --env darp
-python -m benchmarks.throughput --env pcb --batches 64,1024,4096
+python -m benchmarks.throughput --env pcb --batches 64 1024 4096
 python -m benchmarks.throughput --sizes 2,3,5 --batches 4096 --out result.json
 """
 
