@@ -126,9 +126,8 @@ class NumpyDarp:
         demand, deadline = np.zeros(nodes, np.int32), np.full(nodes, given["horizon"], np.float64)
         demand[1::2], demand[2::2] = load, -load
         deadline[1::2], deadline[2::2] = pickup, rng.integers(soonest, latest, endpoint=True)
-        scalars: dict[str, Any] = {
-            name: np.float64(given[name]) for name in ("vehicle_speed", "max_ride_time", "max_route_duration")
-        }
+        limits = ("vehicle_speed", "max_ride_time", "max_route_duration")
+        scalars: dict[str, Any] = {name: np.float64(given[name]) for name in limits}
         scalars["round_travel_time"] = np.bool_(given["round_travel_time"])
         capacity = np.full(self.num_agents, given["vehicle_capacity"], np.int32)
         zeros = {"earliest": np.zeros(nodes), "service_time": np.zeros(nodes)}
@@ -145,9 +144,7 @@ class NumpyDarp:
             ValueError: the instance is larger than the environment.
         """
         kinds = {"demand": np.int64, "capacity": np.int64, "round_travel_time": np.bool_}
-        arrays: dict[str, Any] = {
-            name: np.asarray(value, kinds.get(name, np.float32)) for name, value in vars(instance).items()
-        }
+        arrays: dict[str, Any] = {k: np.asarray(v, kinds.get(k, np.float32)) for k, v in vars(instance).items()}
         self.instance = pad(Instance(**arrays), self.num_nodes, self.num_agents)
         self._latest = self.instance.deadline + SLACK
         locs = self.instance.locs

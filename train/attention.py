@@ -34,7 +34,8 @@ def _dense(size: int, gain: float = 2.0**0.5, *, use_bias: bool = True) -> nn.De
 def _slopes(key: jax.Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.Array:
     """From heads that look everywhere to heads that look around."""
     del key
-    return jnp.linspace(0.0, 10.0, *shape, dtype=dtype)
+    (num_heads,) = shape
+    return jnp.linspace(0.0, 10.0, num_heads, dtype=dtype)
 
 
 def next_places(rows: jax.Array, places: tuple[tuple[int, int, int], ...]) -> jax.Array:
@@ -89,6 +90,7 @@ def turned(context: jax.Array, rows: jax.Array, present: jax.Array, entities: En
         present: `bool[R, M]`.
         entities: its `places`, `coordinates` and `position` say which columns these are.
     """
+    assert entities.position is not None
     x, y = entities.position
     own = context[:, x : y + 1]
     away = jnp.where(present[..., None], next_places(rows, entities.places) - own[:, None], 0.0)

@@ -262,8 +262,9 @@ def _file(path: str | None) -> dict[str, Any]:
     except OSError as error:
         raise UserError(f"cannot read --config {path}: {error.strerror}; give an existing YAML file") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
+        found: Any = error
         place = getattr(error, "problem_mark", None)
-        where = f"line {place.line + 1}: {error.problem}" if place else error.reason
+        where = f"line {place.line + 1}: {found.problem}" if place else found.reason
         raise UserError(f"{path} is no valid YAML, {where}; mend it there") from None
     if content is not None and not isinstance(content, dict):
         raise UserError(

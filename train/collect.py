@@ -6,6 +6,7 @@ Policies act in [-1, 1] whatever the boxes of the environment are, and what they
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import jax
@@ -33,6 +34,12 @@ class Policy(Protocol):
 def sizes(role: Role) -> tuple[int, int]:
     """Numbers in an observation and in an action of one agent."""
     return int(np.prod(role.observation.shape)), int(np.prod(role.action.shape))
+
+
+def box_of(role: Role) -> Box:
+    """The space of a continuous action."""
+    assert isinstance(role.action, Box)
+    return role.action
 
 
 def to_box(box: Box, action: jax.Array) -> jax.Array:
@@ -67,7 +74,7 @@ def normal(uniform: jax.Array) -> jax.Array:
 
 
 def decide(
-    roles: dict[str, Role], policies: dict[str, Policy], actors: dict[str, Any], observation: ByRole, noise: ByRole
+    roles: dict[str, Role], policies: Mapping[str, Policy], actors: dict[str, Any], observation: ByRole, noise: ByRole
 ) -> ByRole:
     """The actions of n agents of each role, `{role: f32[n, A]}` in [-1, 1], with `noise` of that shape."""
     return {
@@ -84,7 +91,7 @@ class TurnActor:
     """
 
     env: Environment
-    policies: dict[str, Policy]
+    policies: Mapping[str, Policy]
     actors: dict[str, Any]
     deterministic: bool = True
     temperature: float = 1.0
@@ -105,7 +112,7 @@ class TurnActor:
             def choose(observation: ByRole, agent: ByRole) -> ByRole:
                 own = {name: noise[name][agent[name]] for name in roles}
                 chosen = decide(roles, self.policies, self.actors, observation, own)
-                return {name: to_box(role.action, chosen[name]) for name, role in roles.items()}
+                return {name: to_box(box_of(role), chosen[name]) for name, role in roles.items()}
 
             return self.env.play(state, choose)[2].action
 
@@ -125,7 +132,7 @@ class Collector:
     """
 
     vec_env: VecEnv
-    policies: dict[str, Policy]
+    policies: Mapping[str, Policy]
     num_steps: int
     unseen_steps: int
     random_steps: int
@@ -164,7 +171,7 @@ class Collector:
             noise = {name: normal(numbers) for name, numbers in uniform.items()}
             chosen = decide(roles, self.policies, actors, observation, noise)
             chosen = {name: jnp.where(self.explored(step), chosen[name], uniform[name]) for name in roles}
-            return {name: to_box(role.action, chosen[name]) for name, role in roles.items()}
+            return {name: to_box(box_of(role), chosen[name]) for name, role in roles.items()}
 
         given = draw(key, roles, self.vec_env.num_envs)
         vec, timestep, turns = self.vec_env.play(vec, choose, given, refresh=False)
@@ -184,7 +191,7 @@ def packed(role: Role, turns: Turns, name: str) -> jax.Array:
 
     return Decisions(
         observation=flat(turns.observation[name]),
-        action=flat(from_box(role.action, turns.action[name])),
+        action=flat(from_box(box_of(role), turns.action[name])),
         reward=turns.reward[name],
         terminated=turns.terminated[name].astype(jnp.float32),
         next_observation=flat(turns.next_observation[name]),

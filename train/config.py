@@ -19,7 +19,7 @@ class RunConfig:
         metadata={"help": "environment: name, and any of its parameters (--env.num_drones 4)"},
     )
     seed: int = option(0, help="seed of everything drawn in training", minimum=0, maximum=2**32 - 1)
-    num_seeds: int = option(1, help="independent trainings in one program, seeds seed, seed + 1, ...", minimum=1)
+    num_seeds: int = option(1, help="independent trainings in one program, from keys of this one seed", minimum=1)
     total_steps: int = option(1_000_000, help="environment steps, of one seed", minimum=1)
     num_envs: int = option(256, help="environments played in parallel, of one seed", minimum=1)
     num_devices: int | None = option(None, help="devices to spread the environments over; null: all", minimum=1)

@@ -60,8 +60,7 @@ class PolicyActor:
         return {name: policy.mode(logits[name], timestep.action_mask[name]) for name in logits}, carry
 
 
-@struct.dataclass
-class _Play:
+class _Play(struct.PyTreeNode):
     """Batch of episodes under way: `[E, ...]` throughout."""
 
     state: Any
@@ -256,8 +255,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.render:
         loop.render(learner, run.params, evaluator, [pathlib.Path(args.render)], **how)
         print(f"\ndrew {args.render}")
-    if args.debug:
-        evaluator.env.debug_recorder(loop.recorded(learner, run.params, evaluator, **how), args.debug)
+    if args.debug and (record := evaluator.env.debug_recorder):
+        record(loop.recorded(learner, run.params, evaluator, **how), args.debug)
         print(f"\nrecorded every step in {args.debug}")
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+import jax
 from jax.sharding import Mesh
 
 import jaxvrp
@@ -38,12 +39,17 @@ def prepare(config: Config, actions: type[Discrete] | type[Box]) -> tuple[Config
             raise ValueError(f"role '{name}' of env.name '{config.env['name']}' has {kind} actions; use {learners}")
     mesh = make_mesh(config.num_devices)
     check_divides("num_envs", config.num_envs, "the number of devices", mesh.size)
+    if mesh.size > 1 and jax.tree.leaves(env.memory) and type(env).agreed is Environment.agreed:
+        raise ValueError(
+            f"env.name '{config.env['name']}' learns from one episode to the next, which {mesh.size} devices would "
+            "each do alone; write its function `agreed`, or set num_devices to 1"
+        )
     for name in ("eval_interval", "save_interval"):
         check_divides(name, getattr(config, name), "log_interval", config.log_interval)
     return config, env, mesh
 
 
-def main(algorithm: str, make_train: Callable[[Any], loop.Learner], argv: Sequence[str] | None = None) -> None:
+def main(algorithm: str, make_train: Callable[[Any], Any], argv: Sequence[str] | None = None) -> None:
     """The command line of an algorithm; `python -m train.<algorithm> --help` lists every key."""
     description = f"Train with {algorithm.upper()}, end to end on the device, and see what was learned."
     launch = cli.parse(

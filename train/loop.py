@@ -152,7 +152,7 @@ def run(learner: Learner, folder: pathlib.Path, *, resume: bool) -> None:
     with Checkpoints(folder / "checkpoints") as checkpoints:
         update = 0
         if resume:
-            state, update = checkpoints.load(state), checkpoints.latest
+            state, update = checkpoints.load(state), checkpoints.latest or 0
         session = _Session(learner, folder, checkpoints, update)
         try:
             with Stop() as stop:
@@ -330,7 +330,7 @@ def recorded(
     """States `[T + 1, ...]` of that episode, on the host."""
     if learner.config.num_seeds > 1:
         params = jax.tree.map(lambda leaf: leaf[0], params)
-    how = {"deterministic": deterministic, "temperature": temperature}
+    how: dict[str, Any] = {"deterministic": deterministic, "temperature": temperature}
     return jax.device_get(jax.jit(lambda p: evaluator.record(learner.actor(p, **how)))(params))
 
 

@@ -24,14 +24,13 @@ from train.config import PPOConfig, check_divides
 from train.evaluate import PolicyActor
 from train.networks import make_network
 from train.rollout import Players, Rollout
-from train.sharding import DATA, batch_specs, compiled, device_key
+from train.sharding import DATA, batch_specs, compiled, device_key, vec_specs
 from train.value_norm import ValueNorm
 
 HEAD_GAIN = {"actor": 0.01, "critic": 1.0}
 
 
-@struct.dataclass
-class TrainState:
+class TrainState(struct.PyTreeNode):
     """Everything that a run is; a checkpoint holds it whole.
 
     Attributes:
@@ -67,14 +66,18 @@ class Trainer:
         self.config, self.env, self.mesh = config, env, mesh
         roles = env.roles
         separate = () if config.share_drone_policy else (n for n, role in roles.items() if role.num_agents > 1)
-        actors = {n: _network(config, "actor", role.action.num_actions, role.entities) for n, role in roles.items()}
+        actors = {
+            name: _network(config, "actor", role.action.num_actions, role.entities)
+            for name, role in roles.items()
+            if isinstance(role.action, Discrete)
+        }
         self.actors = Actors(actors, roles, frozenset(separate))
         heads = {TEAM: (sum(role.num_agents for role in roles.values()), env.global_entities)}
         if config.critic == "local":
             heads = {name: (1, role.entities) for name, role in roles.items()}
         self.critics = Critics({name: _network(config, "critic", *head) for name, head in heads.items()}, roles)
         self.rollout = Rollout(
-            vec_env=VecEnv(env, config.num_envs // mesh.size, pool_steps=config.rollout_length),
+            vec_env=VecEnv(env, config.num_envs // mesh.size, pool_steps=config.rollout_length, axis=DATA),
             actors=self.actors,
             critics=self.critics,
             num_chunks=config.rollout_length // config.sequence_length,
@@ -95,7 +98,9 @@ class Trainer:
 
     def _specs(self) -> TrainState:
         players = jax.eval_shape(self.rollout.reset, jax.eval_shape(lambda: jax.random.key(0)))
-        return TrainState(P(), P(), P(), batch_specs(players), P(), P())
+        whole: Any = P()
+        specs = batch_specs(players).replace(vec=vec_specs(players.vec))
+        return TrainState(whole, whole, whole, specs, whole, whole)
 
     def _init(self, key: jax.Array) -> TrainState:
         key, actor_key, critic_key, env_key = jax.random.split(key, 4)

@@ -158,7 +158,7 @@ def make_network(
     if kind == "attention":
         head = {"head_size": head_size, "head_gain": head_gain, "pointer": pointer}
         return _attention(entities, attention_size, attention_heads, attention_layers, head)
-    common = {
+    common: dict[str, Any] = {
         "hidden_sizes": hidden_sizes,
         "head_size": head_size,
         "head_gain": head_gain,

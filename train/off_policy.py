@@ -18,11 +18,13 @@ from jax.sharding import PartitionSpec as P
 from jaxvrp import Environment, VecEnv
 from jaxvrp.spaces import Box
 from train import launch
-from train.collect import Collector, TurnActor, sizes
-from train.config import OffPolicyConfig, check_divides
+from train.collect import Collector, TurnActor, box_of, sizes
+from train.config import SACConfig, TD3Config, check_divides
 from train.q_learning import Learned, Metrics
 from train.replay_buffer import Decisions, Replay
-from train.sharding import DATA, batch_specs, compiled, device_key
+from train.sharding import DATA, compiled, device_key, vec_specs
+
+Config = TD3Config | SACConfig
 
 POOL_STEPS = 128
 """Instances are drawn for so many steps ahead, however short the rollouts are."""
@@ -31,7 +33,9 @@ POOL_STEPS = 128
 class Method(Protocol):
     """What is particular to an algorithm, for one role; actions are in [-1, 1]."""
 
-    batches_per_step: int
+    @property
+    def batches_per_step(self) -> int:
+        """Minibatches of one call of `learn`."""
 
     def init(self, key: jax.Array) -> Learned:
         """Fresh parameters, those of `actor` among them."""
@@ -47,8 +51,7 @@ MakeMethod = Callable[[Any, int, int], Method]
 """From the configuration and the sizes of observation and action."""
 
 
-@struct.dataclass
-class TrainState:
+class TrainState(struct.PyTreeNode):
     """Everything that a run is; a checkpoint holds it whole.
 
     Attributes:
@@ -78,7 +81,7 @@ class Trainer:
         methods: by role.
     """
 
-    def __init__(self, config: OffPolicyConfig, env: Environment, mesh: Mesh, make_method: MakeMethod):
+    def __init__(self, config: Config, env: Environment, mesh: Mesh, make_method: MakeMethod):
         self.config, self.env, self.mesh = config, env, mesh
         self.methods = {name: make_method(config, *sizes(role)) for name, role in env.roles.items()}
         self.collector = Collector(
@@ -104,8 +107,10 @@ class Trainer:
 
     def _specs(self) -> TrainState:
         vec = jax.eval_shape(self.collector.vec_env.reset, jax.eval_shape(lambda: jax.random.key(0)))[0]
-        specs = batch_specs(vec).replace(memory=jax.tree.map(lambda _: P(), vec.memory))
-        return TrainState(P(), P(DATA), specs, P(), P())
+        specs = vec_specs(vec)
+        whole: Any = P()
+        split: Any = P(DATA)
+        return TrainState(whole, split, specs, whole, whole)
 
     def _init(self, key: jax.Array) -> TrainState:
         key, learn_key, env_key = jax.random.split(key, 3)
@@ -184,7 +189,7 @@ class Trainer:
         return total / jnp.maximum(count, 1.0)
 
 
-def make_train(config: OffPolicyConfig, make_method: MakeMethod) -> Trainer:
+def make_train(config: Config, make_method: MakeMethod) -> Trainer:
     """Build the environment and the learner of a configuration.
 
     Raises:
@@ -193,15 +198,10 @@ def make_train(config: OffPolicyConfig, make_method: MakeMethod) -> Trainer:
     """
     config, env, mesh = launch.prepare(config, Box)
     for name, role in env.roles.items():
-        if not (math.isfinite(role.action.low) and math.isfinite(role.action.high)):
+        if not (math.isfinite(box_of(role).low) and math.isfinite(box_of(role).high)):
             raise ValueError(
                 f"role '{name}' of env.name '{config.env['name']}' has unbounded actions; give its Box bounds"
             )
-    if mesh.size > 1 and jax.tree.leaves(env.memory) and type(env).agreed is Environment.agreed:
-        raise ValueError(
-            f"env.name '{config.env['name']}' learns from one episode to the next, which {mesh.size} devices would "
-            "each do alone; write its function `agreed`, or set num_devices to 1"
-        )
     check_divides("batch_size", config.batch_size, "the number of devices", mesh.size)
     trainer = Trainer(config, env, mesh, make_method)
     for method in trainer.methods.values():
@@ -210,7 +210,7 @@ def make_train(config: OffPolicyConfig, make_method: MakeMethod) -> Trainer:
     return trainer
 
 
-def _check_buffer(config: OffPolicyConfig, agents: Iterable[int]) -> None:
+def _check_buffer(config: Config, agents: Iterable[int]) -> None:
     """The replay must hold an update, so that no place is written twice, and a minibatch, so that learning begins."""
     needed = max(config.steps_per_update * max(agents), config.batch_size + config.num_envs)
     if config.buffer_size < needed:

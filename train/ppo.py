@@ -24,8 +24,7 @@ from train.sharding import DATA
 from train.value_norm import ValueNorm
 
 
-@struct.dataclass
-class Batch:
+class Batch(struct.PyTreeNode):
     """What a minibatch is taken from, `[L, E, K, ...]`; after taking, `[L, B, ...]`.
 
     Attributes:
@@ -154,7 +153,8 @@ def loss(
     logits, _ = actors.apply(params["actor"], batch.observation, batch.carry["actor"], batch.reset)
     seen = batch.critic_input if critics.is_central else batch.observation
     values, _ = critics.apply(params["critic"], seen, batch.carry["critic"], batch.reset)
-    total, metrics = jnp.zeros((), jnp.float32), {}
+    total = jnp.zeros((), jnp.float32)
+    metrics: dict[str, jax.Array] = {}
     for name in actors.roles:
         own = {field: getattr(batch, field)[name] for field in ("action_mask", "action", "log_prob", "advantage")}
         terms = policy_terms(logits[name], **own, clip_eps=config.clip_eps)

@@ -12,8 +12,7 @@ import jax.numpy as jnp
 from flax import struct
 
 
-@struct.dataclass
-class Decisions:
+class Decisions(struct.PyTreeNode):
     """What is learned from: what an agent saw, did and got.
 
     Attributes:
@@ -43,8 +42,7 @@ class Decisions:
         return cls(observation, action, single[..., 0], single[..., 1], following)
 
 
-@struct.dataclass
-class Replay:
+class Replay(struct.PyTreeNode):
     """Rings of rows, one for each of `E` environments.
 
     Attributes:

@@ -15,8 +15,7 @@ from train.actor_critic import Actors, ByRole, Critics
 from train.networks import Carry
 
 
-@struct.dataclass
-class Players:
+class Players(struct.PyTreeNode):
     """Where every environment of the batch stands between two rollouts; each leaf has a leading `[E]` (or is a scalar).
 
     Attributes:
@@ -32,8 +31,7 @@ class Players:
     reset: jax.Array
 
 
-@struct.dataclass
-class Transition:
+class Transition(struct.PyTreeNode):
     """One step of all environments, as recorded (`[E, ...]`; a rollout stacks them to `[K, L, E, ...]`).
 
     Attributes:

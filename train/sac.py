@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import chex
 import jax
@@ -72,7 +73,8 @@ def sample(actor: Params, observation: jax.Array, noise: jax.Array, networks: Ne
         noise: `f32[B, A]`, standard normal; 0 gives the mode of the Gaussian, squashed.
         networks: of the role.
     """
-    mean, log_deviation = jnp.split(networks.actor.apply(actor, observation), 2, axis=-1)
+    outputs: Any = networks.actor.apply(actor, observation)
+    mean, log_deviation = jnp.split(outputs, 2, axis=-1)
     return policy.sample_squashed(noise, mean, log_deviation)
 
 

@@ -48,6 +48,11 @@ def batch_specs(tree: Any) -> Any:
     return jax.tree.map(lambda leaf: P(DATA) if leaf.ndim else P(), tree)
 
 
+def vec_specs(vec: Any) -> Any:
+    """As `batch_specs`, of the state of a `VecEnv`; what episodes leave behind is the same everywhere."""
+    return batch_specs(vec).replace(memory=jax.tree.map(lambda _: P(), vec.memory))
+
+
 def device_key(key: jax.Array) -> jax.Array:
     """A key of this device's own; inside `shard`."""
     return jax.random.fold_in(key, jax.lax.axis_index(DATA))

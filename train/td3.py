@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 import chex
 import jax
@@ -68,7 +69,8 @@ class TD3:
 
 def action(actor: Params, observation: jax.Array, networks: Networks) -> jax.Array:
     """The actor's actions `f32[B, A]` in [-1, 1] where `f32[B, F]` is seen."""
-    return jnp.tanh(networks.actor.apply(actor, observation))
+    outputs: Any = networks.actor.apply(actor, observation)
+    return jnp.tanh(outputs)
 
 
 def critic_target(

@@ -7,8 +7,7 @@ import jax.numpy as jnp
 from flax import struct
 
 
-@struct.dataclass
-class ValueNorm:
+class ValueNorm(struct.PyTreeNode):
     """Exponential averages, debiased on use as in Adam: a fresh one has no memory of a made-up start.
 
     Attributes:

@@ -218,21 +218,24 @@ def test_the_temporary_folder_goes_at_the_next_start(broken):
     assert not [path for path in (broken["finished"].run / "checkpoints").iterdir() if "tmp" in path.name]
 
 
+def files(folder, pattern):
+    return [path for path in folder.glob(pattern) if path.is_file()]
+
+
 def remove(pattern):
-    return lambda folder: [path.unlink() for path in folder.glob(pattern) if path.is_file()]
+    return lambda folder: [path.unlink() for path in files(folder, pattern)]
 
 
 def cut(pattern):
-    def damage(folder):
-        for path in (path for path in folder.glob(pattern) if path.is_file()):
-            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    def half(path):
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
-    return damage
+    return lambda folder: [half(path) for path in files(folder, pattern)]
 
 
 def flip(pattern):
     def damage(folder):
-        path = max((path for path in folder.glob(pattern) if path.is_file()), key=lambda path: path.stat().st_size)
+        path = max(files(folder, pattern), key=lambda path: path.stat().st_size)
         content = bytearray(path.read_bytes())
         content[len(content) // 2] ^= 1
         path.write_bytes(content)
@@ -261,7 +264,7 @@ def test_a_damaged_checkpoint_is_one_line(damage, straight, fresh, tmp_path, cap
     content = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     with pytest.raises(cli.UserError, match=r"damaged.*(delete|start anew)") as mistake:
         load(run, fresh)
-    gc.collect()  # whatever a broken read leaves behind would be reported in another test
+    gc.collect()  # what a broken read leaves behind would be reported elsewhere
     assert str(TOTAL) in str(mistake.value)
     assert "\n" not in str(mistake.value)
     assert content == {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}

@@ -88,3 +88,26 @@ def assert_same_file(assert_same):
             assert dataclasses.replace(first, board=None) == dataclasses.replace(second, board=None)
 
     return compare
+
+
+@pytest.fixture(scope="session")
+def boxes():
+    """`boxes(collection)`: `[N, 4]` of what a collection of rectangles draws."""
+
+    def corners(collection):
+        drawn = np.array([path.vertices[:4] for path in collection.get_paths()]).reshape(-1, 4, 2)
+        return np.concatenate([drawn.min(axis=1), drawn.max(axis=1)], axis=1)
+
+    return corners
+
+
+@pytest.fixture(scope="session")
+def shown():
+    """`shown(axes)`: what is drawn of a board, by name."""
+    names = ("parts", "fixed", "notches", "faults", "wires", "pads")
+
+    def by_name(axes):
+        in_order = sorted(axes.collections, key=lambda collection: collection.get_zorder())
+        return dict(zip(names, in_order, strict=True))
+
+    return by_name

@@ -1,25 +1,15 @@
-"""Pictures are written whole or not at all, and show what the board and the episode are."""
+"""Pictures of boards show what the board is."""
 
-import csv
-import itertools
-import subprocess
-import sys
-
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import shapely
 from matplotlib.colors import to_hex
-from PIL import Image
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial.distance import cdist
 
-from jaxvrp.envs.pcb import animation, curves, debug, drawing, episode, layout, pad, rules, sheet, stack
-from jaxvrp.envs.pcb import make as make_env
+from jaxvrp.envs.pcb import drawing, layout, pad, sheet, stack
 from jaxvrp.envs.pcb.board import make_board
-from jaxvrp.envs.pcb.env import ROLE
-from jaxvrp.envs.pcb.render import render_board, render_episode
+from jaxvrp.envs.pcb.render import render_board
 
 HEADS = {"png": b"\x89PNG", "SVG": b"<?xml", "pdf": b"%PDF"}
 # An IC, 6 x 4 at (10, 7), and two parts; the first on the IC; legal; legal and shorter; off the board, longer.
@@ -30,42 +20,6 @@ COURSE.append(([[5, 7], [20.5, 7]], [2, 3]))
 @pytest.fixture(scope="module")
 def board(make):
     return make(pin_net=[0, 1, 0, 1, 1, 2], power_rail=[1, 0, 2])
-
-
-@pytest.fixture(scope="module")
-def env(board):
-    return make_env(boards=[pad(board, 5, 9, 4)], augment=False, boundary="terminate", rays=1)
-
-
-@pytest.fixture(scope="module")
-def play(env, board):
-    """`play(course)`: states `[T+1]` of an episode in which the two parts are put at these places and turns."""
-    begin = jax.jit(lambda key: env.init_state(env.instance(board, key)))
-    put = jax.jit(lambda state, position, turns: rules.settle(rules.put_all(state, position, turns)))
-
-    def played(course):
-        first = begin(jax.random.key(0))
-        states = [first.replace(time=first.time - 1)]
-        for position, turns in course:
-            state = put(states[-1], jnp.array(position, jnp.float32), jnp.array(turns, jnp.int32))
-            # As if the agents had moved and measured, so that every step has figures of its own.
-            shorter = state.replace(wirelength=0.9 * state.wirelength, hpwl=state.hpwl - jnp.array([1.0, 2.0]))
-            states.append(shorter.replace(moved_at=jnp.full_like(state.moved_at, state.time)))
-        # Nothing is drawn from keys, and NumPy has none.
-        states = [state.replace(instance=state.instance.replace(key=state.time)) for state in states[1:]]
-        return jax.tree.map(lambda *leaves: np.stack(leaves), *states)
-
-    return played
-
-
-@pytest.fixture(scope="module")
-def states(play):
-    return play(COURSE)
-
-
-@pytest.fixture(scope="module")
-def told(env, states):
-    return episode.from_states(env, states)
 
 
 def _random_board(parts, seed, extent=1.0):
@@ -87,35 +41,20 @@ def _random_board(parts, seed, extent=1.0):
     )
 
 
-def _boxes(collection):
-    """`[N, 4]` of what a collection of rectangles draws."""
-    corners = np.array([path.vertices[:4] for path in collection.get_paths()]).reshape(-1, 4, 2)
-    return np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)
-
-
 def _view(placement):
     figure = sheet.draw_board(placement, "", 60)
     figure.canvas.draw()
     return figure.axes[0]
 
 
-def _shown(axes):
-    """Parts, those that are fixed, notches, faults, wires, pads."""
-    return dict(zip(("parts", "fixed", "notches", "faults", "wires", "pads"), _in_order(axes), strict=True))
-
-
-def _in_order(axes):
-    return sorted(axes.collections, key=lambda collection: collection.get_zorder())
-
-
 # --- one board ------------------------------------------------------------------------------------------------------
 
 
-def test_parts_pads_and_notches_lie_where_they_belong(board):
-    shown = _shown(_view(layout.measured(board, ("IC", "A", "B"), None, None)))
+def test_parts_pads_and_notches_lie_where_they_belong(board, boxes, shown):
+    shown = shown(_view(layout.measured(board, ("IC", "A", "B"), None, None)))
     # Turned by a quarter or three, a part of 2 x 1 is 1 x 2.
-    assert np.allclose(_boxes(shown["parts"]), [[7, 5, 13, 9], [2.5, 3, 3.5, 5], [14.25, 10.5, 15.75, 13.5]])
-    assert np.allclose(_boxes(shown["fixed"]), [[7, 5, 13, 9]])
+    assert np.allclose(boxes(shown["parts"]), [[7, 5, 13, 9], [2.5, 3, 3.5, 5], [14.25, 10.5, 15.75, 13.5]])
+    assert np.allclose(boxes(shown["fixed"]), [[7, 5, 13, 9]])
     pads = [[7.5, 8], [12.5, 8], [3, 4.5], [3, 3.5], [15, 11], [15, 13]]
     assert np.allclose(shown["pads"].get_offsets(), pads)
     # Counter-clockwise, the upper left corner goes to the lower left, and three times to the upper right.
@@ -126,10 +65,10 @@ def test_parts_pads_and_notches_lie_where_they_belong(board):
     assert not shown["faults"].get_paths()
 
 
-def test_y_points_down_and_the_sides_differ(board):
+def test_y_points_down_and_the_sides_differ(board, shown):
     axes = _view(layout.measured(board.replace(side=np.array([0, 1, 0], np.int32)), (), None, None))
     assert axes.yaxis_inverted() and not axes.xaxis_inverted()
-    faces = [to_hex(colour).upper() for colour in _shown(axes)["parts"].get_facecolors()]
+    faces = [to_hex(colour).upper() for colour in shown(axes)["parts"].get_facecolors()]
     assert faces == [drawing.FIXED, drawing.BOTTOM, drawing.TOP]
 
 
@@ -147,7 +86,7 @@ def test_wires_are_shortest_trees_of_signal_nets():
 
 
 @pytest.mark.parametrize("extent", [0.6, 1.0, 1.6])
-def test_red_is_what_overlaps_or_is_off_the_board(extent):
+def test_red_is_what_overlaps_or_is_off_the_board(extent, boxes, shown):
     for seed in range(8):
         placement = layout.measured(_random_board(8, seed, extent), (), None, None)
         shapes = [shapely.box(*box) for box in placement.boxes]
@@ -158,7 +97,7 @@ def test_red_is_what_overlaps_or_is_off_the_board(extent):
             for to, other in enumerate(shapes)
             if at < to and side[at] == side[to]
         ] + [shape.difference(edge) for shape in shapes]
-        drawn = _boxes(_shown(_view(placement))["faults"]) if seed == 0 else placement.faults
+        drawn = boxes(shown(_view(placement))["faults"]) if seed == 0 else placement.faults
         union, truth = (shapely.union_all(parts) for parts in ([shapely.box(*box) for box in drawn], wrong))
         assert union.symmetric_difference(truth).area < 1e-3
         assert (len(drawn) > 0) == placement.wrong.any() == (truth.area > 1e-3)
@@ -199,20 +138,6 @@ def test_padding_is_not_shown(board):
     assert np.array_equal(plain.canvas.buffer_rgba(), padded.canvas.buffer_rgba())
 
 
-@pytest.mark.parametrize("suffix", HEADS)
-def test_a_picture_replaces_the_older_one(board, env, states, tmp_path, suffix):
-    for name, draw in (("board", lambda path: render_board(board, path)), ("played", _render(env, states))):
-        path = tmp_path / f"{name}.{suffix}"
-        path.write_text("an older picture")
-        draw(str(path))
-        assert path.read_bytes().startswith(HEADS[suffix]) and path.stat().st_size > 5_000
-    assert len(list(tmp_path.iterdir())) == 2
-
-
-def _render(env, states):
-    return lambda path: render_episode(env, states, path)
-
-
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -229,147 +154,3 @@ def test_what_does_not_fit_a_board(board, tmp_path, given, words):
     with pytest.raises(ValueError, match=r"batch of boards, of shape \(2,\)"):
         render_board(stack([board, board]), tmp_path / "a.png")
     assert not list(tmp_path.iterdir())
-
-
-# --- episodes -------------------------------------------------------------------------------------------------------
-
-
-def test_an_episode_is_what_its_states_say(env, states, told):
-    assert told.length == 4 and told.names == ("", "0", "1") and told.improvements.tolist() == [1, 2]
-    for at in range(4):
-        placement = told.placement(at)
-        assert (
-            np.allclose(placement.position[1:], COURSE[at][0]) and placement.orientation[1:].tolist() == COURSE[at][1]
-        )
-        again = layout.measured(told.board, (), placement.position, placement.orientation)
-        assert placement.hpwl == pytest.approx(again.hpwl) and np.allclose(placement.overlap, again.overlap, atol=1e-6)
-    assert np.allclose(told.best.position[1:], COURSE[2][0]) and told.best.verdict == "legal"
-    at_the_end = jax.tree.map(lambda leaf: leaf[3], states)
-    metrics, reward = jax.jit(lambda state: (env.metrics(state), env.reward(state)))(at_the_end)
-    assert metrics.keys() == told.metrics.keys()
-    for name, value in metrics.items():
-        assert told.metrics[name][3] == pytest.approx(np.asarray(value)), name
-    assert told.reward[3] == pytest.approx(np.asarray(reward[ROLE]))
-    assert not told.reward[0].any() and (told.reward[1:] != told.reward[0]).all()
-
-
-def test_what_follows_the_end_is_cut(env, states):
-    def told(*order):
-        return episode.from_states(env, jax.tree.map(lambda leaf: leaf[list(order)], states))
-
-    assert told(0, 1, 2, 2).length == 3
-    assert told(0, 1, 0, 1).length == 2
-    gone = states.left | (np.arange(4)[:, None] == 2)
-    assert episode.from_states(env, states.replace(left=gone)).length == 3
-    with pytest.raises(ValueError, match=r"shape \(2, 4\); it needs \[T\+1\]"):
-        episode.from_states(env, jax.tree.map(lambda leaf: np.stack([leaf, leaf]), states))
-
-
-def test_the_sheet_shows_before_best_and_metrics(told):
-    figure = sheet.draw_episode(told, 60)
-    before, best, hpwl, overlap, cost, reward = figure.axes
-    assert np.allclose(_boxes(_shown(before)["parts"])[1], [8, 5.5, 10, 6.5])
-    assert np.allclose(_boxes(_shown(best)["parts"])[1], [4.5, 6, 5.5, 8])
-    assert np.allclose(_boxes(_shown(before)["faults"]), [[8, 5.5, 10, 6.5]])
-    assert not _shown(best)["faults"].get_paths()
-    written = [text.get_text() for text in figure.texts]
-    assert "shortest legal placement (step 2)" in written and written[-1].endswith("|  legal")
-    lines = [np.stack(line.get_data(), axis=1) for line in hpwl.lines]
-    assert np.allclose(lines[0], np.stack([range(4), told.metrics["hpwl"]], axis=1))
-    assert np.allclose(lines[2], lines[0][[1, 2]])
-    assert np.allclose(overlap.lines[0].get_ydata(), told.metrics["overlap"])
-    assert np.allclose(cost.lines[0].get_ydata(), told.metrics["weighted_cost"][:, told.agents].mean(axis=1))
-    assert reward.lines[0].get_xdata().tolist() == [1, 2, 3]
-
-
-def test_the_sheet_says_if_nothing_was_legal(env, play):
-    told = episode.from_states(env, play([COURSE[0]] * 4))
-    figure = sheet.draw_episode(told, 60)
-    assert "no legal placement; at the end (step 3)" in [text.get_text() for text in figure.texts]
-    assert not len(told.improvements) and len(figure.axes[2].lines) == 1 and not curves.hpwl_keys(told)
-    assert len(_shown(figure.axes[1])["faults"].get_paths()) == 1
-
-
-def test_animation_moves(env, states, tmp_path):
-    path = tmp_path / "episode.gif"
-    render_episode(env, states, path)
-    with Image.open(path) as picture:
-        frames = [np.asarray((picture.seek(index), picture.convert("RGB"))[1]) for index in range(picture.n_frames)]
-    assert len(frames) == 4 and (frames[0][:3] == 255).all() and frames[0].shape[1] in range(800, 1150)
-    assert all((one != other).any(axis=2).mean() > 0.002 for one, other in itertools.pairwise(frames))
-    assert len(np.unique(frames[-1].reshape(-1, 3), axis=0)) < 100 and path.stat().st_size < 200_000
-    assert [file.name for file in tmp_path.iterdir()] == [path.name]
-
-
-def test_frames_show_their_state(told):
-    scene = animation.Scene(told, range(4))
-    for at in (0, 2, 1):
-        scene.frame(at)
-        assert np.allclose(_boxes(scene.board.parts)[1:], told.placement(at).boxes[1:])
-        assert bool(scene.board.faults.get_paths()) == (at == 0)
-        assert scene.lines[0].get_xdata().tolist() == list(range(at + 1))
-        assert {tuple(dot.get_xdata()) for dot in scene.dots} == {(at,)}
-    assert scene.headline.get_text().startswith("step   1 of 3  |  HPWL")
-    assert scene.frame(0).shape == scene.frame(3).shape
-
-
-def test_a_single_state(env, play, tmp_path):
-    for suffix in ("png", "gif"):
-        render_episode(env, play(COURSE[:1]), tmp_path / f"start.{suffix}")
-        assert (tmp_path / f"start.{suffix}").stat().st_size > 5_000
-
-
-@pytest.mark.parametrize("name", ["episode.mp4", "episode"])
-def test_unknown_suffix(env, states, tmp_path, name):
-    with pytest.raises(ValueError, match=rf"'{name}': use \.gif \(animation\), \.png, \.svg or \.pdf \(still\)$"):
-        render_episode(env, states, tmp_path / name)
-    assert not list(tmp_path.iterdir())
-
-
-def test_render_imports_without_matplotlib():
-    code = (
-        "import sys, jaxvrp.envs.pcb.render, jaxvrp.envs.pcb.debug;"
-        "print([name for name in ('matplotlib', 'PIL', 'tqdm') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
-# --- debug ----------------------------------------------------------------------------------------------------------
-
-
-def test_debug_records_every_step(env, states, told, tmp_path, capsys):
-    folder = tmp_path / "new" / "folder"
-    debug.record_debug(env, states, folder)
-    names = [f"step_{at:04d}.png" for at in range(4)]
-    assert sorted(file.name for file in folder.iterdir()) == ["agents.csv", *names]
-    pixels = [np.asarray(Image.open(folder / name).convert("RGB")) for name in names]
-    assert all((one != other).any() for one, other in itertools.pairwise(pixels))
-    with (folder / "agents.csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    wanted = "step id name reward W We HPWL HPWLe raw_W raw_HPWL Wi HPWLi ol weighted_cost"
-    assert list(rows[0]) == wanted.split()
-    assert [(row["step"], row["id"], row["name"]) for row in rows] == [
-        (str(step), str(agent), f"component_{agent}") for step in range(4) for agent in range(2)
-    ]
-    for at, row in enumerate(rows):
-        for name in debug.METRICS:
-            assert float(row[name]) == pytest.approx(float(told.metrics[name][at // 2, at % 2]), rel=1e-6)
-        assert float(row["reward"]) == pytest.approx(float(told.reward[at // 2, at % 2]), rel=1e-6)
-    assert capsys.readouterr() == ("", "")
-    with pytest.raises(ValueError, match="is not empty; give another one"):
-        debug.record_debug(env, states, folder)
-
-
-def test_the_grid_says_what_lies_where(board):
-    placement = layout.measured(board, (), [[10, 7], [6, 7], [19.2, 12]], [0, 0, 2])
-    grid = debug.component_grid(placement, np.array([-1.0, -1.0, 21.0, 16.0]), 0, cells=22)
-    x, y = np.meshgrid(np.arange(-1, 21) + 0.5, np.arange(-1, 16) + 0.5)
-    assert grid.shape == (17, 22)
-    assert ((grid == debug.FIRST) == ((abs(x - 10) < 3) & (abs(y - 7) < 2))).all()
-    assert ((grid == debug.FIRST + 1) == ((abs(x - 6) < 1) & (abs(y - 7) < 0.5))).sum() == grid.size
-    assert (grid == debug.FAULT).sum() == 1 * 2 and (grid[12:14, 21] == debug.FAULT).all()
-    assert (grid[[0, -1]] == debug.OUTSIDE).all() and (grid == debug.FREE).sum() > 200
-    assert set(np.unique(debug.component_grid(placement, np.array([0, 0, 20.0, 15.0]), 1))) == {debug.FREE}
-    crossing = layout.measured(board, (), [[10, 7], [10, 9], [15, 12]], [0, 1, 2])
-    assert (debug.component_grid(crossing, np.array([0, 0, 20.0, 15.0]), 0, cells=40) == debug.FAULT).sum() == 4
