@@ -1,7 +1,8 @@
 """Checkpoints: the whole training state, the latest and the best. The only file that imports orbax.
 
 A checkpoint appears under its final name only when it is complete; killing a run during a save leaves the one before.
-Checksums of its files lie beside them, so that damage is found before anything is read.
+What it holds, and checksums of its files, lie beside them, so that damage, or another configuration, is found before
+anything is read.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from jaxvrp.storage import write_whole
 from train.cli import UserError
 
 METRIC = "return"
-CHECKSUMS = "checksums.json"
+CONTENTS = "contents.json"
 
 
 class Checkpoints:
@@ -79,7 +80,7 @@ class Checkpoints:
             metrics = {METRIC: evaluated_return} if known else None
             self._checkpointer.save(update, state, metrics=metrics)
             if jax.process_index() == 0:
-                _write_checksums(self.folder / str(update))
+                _write_contents(self.folder / str(update), state)
 
     def load(self, like: Any, update: int | None = None) -> Any:
         """Read one (the latest by default) with the structure, shapes and shardings of `like`.
@@ -90,9 +91,9 @@ class Checkpoints:
         step = self.latest if update is None else update
         if step is None:
             raise UserError(f"{self.folder} holds no checkpoint; start the run anew, in another --run_dir")
-        # Not left to orbax: of a damaged checkpoint it drops reads half-way, which raise wherever they are collected.
-        if damaged := _damaged(self.folder / str(step)):
-            raise self._unusable(step, f" ({damaged} is missing or was changed)")
+        # Not left to orbax: it drops the reads of a checkpoint that does not fit half-way, which raise when collected.
+        if fault := _fault(self.folder / str(step), like):
+            raise self._unusable(step, f" ({fault})")
         abstract = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), like)
         try:
             with warnings.catch_warnings():
@@ -100,7 +101,7 @@ class Checkpoints:
                 state = self._checkpointer.load(step, abstract)
         except Exception as error:  # orbax and tensorstore raise all kinds
             raise self._unusable(step, "") from error
-        if difference := _difference(state, abstract):
+        if difference := _difference(_described(state), _described(like)):
             raise self._unusable(step, f" ({difference})")
         return state
 
@@ -117,28 +118,36 @@ def _checksums(folder: pathlib.Path) -> dict[str, str]:
     """By file, relative to the folder."""
     checksums = {}
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.name != CHECKSUMS:
+        if path.is_file() and path.name != CONTENTS:
             with path.open("rb") as file:
                 checksums[path.relative_to(folder).as_posix()] = hashlib.file_digest(file, "blake2b").hexdigest()
     return checksums
 
 
-def _write_checksums(folder: pathlib.Path) -> None:
-    content = json.dumps(_checksums(folder), indent=1)
-    write_whole(folder / CHECKSUMS, lambda partial: partial.write_text(content))
+def _write_contents(folder: pathlib.Path, state: Any) -> None:
+    content = json.dumps({"arrays": _described(state), "files": _checksums(folder)}, indent=1)
+    write_whole(folder / CONTENTS, lambda partial: partial.write_text(content))
 
 
-def _damaged(folder: pathlib.Path) -> str | None:
-    """A file that is not as it was written; None if all are, or if the run was killed before their checksums were."""
-    path = folder / CHECKSUMS
+def _fault(folder: pathlib.Path, like: Any) -> str | None:
+    """Why a checkpoint cannot be read; None if nothing is known, as when the run was killed before it was written."""
+    path = folder / CONTENTS
     if not path.is_file():
         return None
     try:
-        written = dict(json.loads(path.read_text()))
-    except (ValueError, TypeError):
-        return CHECKSUMS
+        content = json.loads(path.read_text())
+        files, arrays = dict(content["files"]), dict(content["arrays"])
+    except (ValueError, TypeError, KeyError):
+        return f"{CONTENTS} was changed"
     found = _checksums(folder)
-    return next((name for name, checksum in written.items() if found.get(name) != checksum), None)
+    damaged = next((name for name, checksum in files.items() if found.get(name) != checksum), None)
+    return f"{damaged} is missing or was changed" if damaged else _difference(arrays, _described(like))
+
+
+def _described(state: Any) -> dict[str, str]:
+    """Type and shape of every leaf, by its place."""
+    leaves = jax.tree_util.tree_leaves_with_path(state)
+    return {jax.tree_util.keystr(where): f"{leaf.dtype}{list(leaf.shape)}" for where, leaf in leaves}
 
 
 def _without_return(folder: pathlib.Path) -> Iterator[str]:
@@ -150,12 +159,9 @@ def _without_return(folder: pathlib.Path) -> Iterator[str]:
             yield path.parts[-3]
 
 
-def _difference(state: Any, abstract: Any) -> str | None:
-    """The first leaf that has not the wanted shape and dtype."""
-    for (where, leaf), wanted in zip(
-        jax.tree_util.tree_leaves_with_path(state), jax.tree.leaves(abstract), strict=True
-    ):
-        if leaf.shape != wanted.shape or leaf.dtype != wanted.dtype:
-            name = jax.tree_util.keystr(where)
-            return f"{name} is {leaf.dtype}{leaf.shape}, this run has {wanted.dtype}{wanted.shape}"
+def _difference(written: dict[str, str], wanted: dict[str, str]) -> str | None:
+    """The first leaf that is not the same in both."""
+    for name in {**wanted, **written}:
+        if written.get(name) != wanted.get(name):
+            return f"{name} is {written.get(name, 'not there')}, this run has {wanted.get(name, 'no such thing')}"
     return None
