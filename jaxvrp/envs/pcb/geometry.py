@@ -71,7 +71,7 @@ def heading(angle: jax.Array) -> jax.Array:
 
 
 def polar(vector: jax.Array, unit: jax.Array) -> jax.Array:
-    """`f32[..., 2]`: (length / `unit`, angle / π) of vectors (`f32[..., 2]`), angle in (-π, π]; zeros for zero."""
+    """`f32[..., 2]`: (length / `unit`, angle / π) of vectors (`f32[..., 2]`), angle in [-π, π]; zeros for zero."""
     x, y = vector[..., 0], vector[..., 1]
     # A negated zero would turn the angle π into -π.
     up = jnp.where(y == 0, 0.0, -y)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from shapely import LineString, Polygon, box, union_all
 
@@ -311,6 +311,7 @@ length = st.sampled_from([0.0, 1e-6, 2.0, 4.0]) | st.floats(0, 30, width=32)
     quarters=st.lists(st.integers(0, 3), min_size=3, max_size=3),
     outline=st.sampled_from([(20.0, 16.0), (0.0, 0.0), (1e-6, 5.0)]),
 )
+@example(centre=[(20.0, 0.0), (0.0, 0.0), (0.0, 1e-6)], size=[(0.0, 0.0)] * 3, quarters=[0] * 3, outline=(20.0, 16.0))
 def test_whatever_the_parts_all_numbers_are_finite_and_shares_are_shares(centre, size, quarters, outline):
     found = seen(centre, size, quarters, 0, outline)
     for values in found:
@@ -323,7 +324,8 @@ def test_whatever_the_parts_all_numbers_are_finite_and_shares_are_shares(centre,
     vector = geometry.mean_neighbour(centre, jnp.array([False, True, True]), jnp.int32(0))
     polar = np.asarray(geometry.polar(vector, jnp.float32(0.0)))
     assert np.isfinite(polar).all()
-    assert -1 < polar[1] <= 1
+    # The angle of a vector to the left and a hair down is above -pi by less than float32 resolves.
+    assert -1 <= polar[1] <= 1
 
 
 def test_a_batch_of_boards_is_the_boards_one_by_one():
