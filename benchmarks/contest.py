@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
+from benchmarks.measure import timed
 from jaxvrp.actor import Actor
 from jaxvrp.envs.darp import Darp, Instance, routes_to_actions, solution_report
 from jaxvrp.envs.darp.insertion import cheapest_insertion
@@ -90,14 +91,6 @@ def replay(env: Darp, instances: Instance, actions: jax.Array) -> tuple[jax.Arra
     state, _ = jax.lax.scan(advance, state, actions.T)
     metrics = jax.vmap(env.metrics)(state)
     return metrics["total_distance"], metrics["invalid_actions"]
-
-
-def timed(function: Callable[[], Any]) -> tuple[Any, float]:
-    """What a pure function gives, and the seconds that it takes once compiled."""
-    compiled = jax.jit(function).lower().compile()
-    start = time.perf_counter()
-    result = jax.block_until_ready(compiled())
-    return jax.device_get(result), time.perf_counter() - start
 
 
 class Contest:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,12 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxvrp
+from benchmarks.measure import timed
 from jaxvrp.actor import Actor, RandomActor
 from jaxvrp.envs.pcb import Board
 from jaxvrp.envs.pcb.annealing import anneal, net_widths
 from jaxvrp.envs.pcb.board import as_float32
 from jaxvrp.envs.pcb.placement import measure, random_legal
-from train.evaluate import Trained
+from train.evaluate import Trained, first_seed
 
 HEAD = ("player", "legal", "mean HPWL", "least HPWL", "gap", "s/start")
 SEED = 1_000_003
@@ -85,7 +85,7 @@ class Places:
         theirs = run.learner.env
         settings = {name: getattr(theirs, name) for name in ("mode", "boundary", "rotation", "shuffle", "rays")}
         env = self.env.replace(**settings, step_fraction=theirs.step_fraction)
-        params = jax.tree.map(lambda leaf: leaf[0], run.params) if run.learner.config.num_seeds > 1 else run.params
+        params = first_seed(run.learner, run.params)
         actor = run.learner.actor(params, deterministic=temperature is None, temperature=temperature or 1.0)
         return self._play(env, dataclasses.replace(actor, env=env))
 
@@ -126,7 +126,5 @@ class Places:
 
 
 def _timed(function: Callable[[], jax.Array]) -> Result:
-    compiled = jax.jit(function).lower().compile()
-    start = time.perf_counter()
-    hpwl = jax.block_until_ready(compiled())
-    return Result(np.asarray(hpwl, np.float64), time.perf_counter() - start)
+    hpwl, seconds = timed(function)
+    return Result(np.asarray(hpwl, np.float64), seconds)

@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 from tqdm import tqdm
 
@@ -26,7 +25,7 @@ from jaxvrp.actor import Actor
 from jaxvrp.envs.darp import Darp, read_cordeau, stack
 from train import cli
 from train.cli import UserError
-from train.evaluate import Evaluator, RunFolder, Trained
+from train.evaluate import Evaluator, RunFolder, Trained, first_seed
 from train.logger import aligned
 
 FAMILIES = ("darp_cordeau2006", "darp_cordeau_laporte2003")
@@ -100,8 +99,9 @@ def play_all(contest: Contest, run: Trained | None, args: argparse.Namespace) ->
     }
     acts["cheapest insertion"] = contest.insert
     if run:
-        greedy = run.learner.actor(_first_seed(run), deterministic=True)
-        sampled = run.learner.actor(_first_seed(run), deterministic=False, temperature=args.temperature)
+        params = first_seed(run.learner, run.params)
+        greedy = run.learner.actor(params, deterministic=True)
+        sampled = run.learner.actor(params, deterministic=False, temperature=args.temperature)
         best = f"policy, best of {args.best_of} at temperature {args.temperature:g}"
         acts["policy"] = functools.partial(contest.act, "policy", greedy)
         acts[best] = functools.partial(contest.act, best, sampled, args.best_of)
@@ -118,11 +118,6 @@ def play_all(contest: Contest, run: Trained | None, args: argparse.Namespace) ->
 
 def _act(contest: Contest, name: str, make: Callable[[], Actor]) -> None:
     contest.act(name, make())
-
-
-def _first_seed(run: Trained) -> Any:
-    many = run.learner.config.num_seeds > 1
-    return jax.tree.map(lambda leaf: leaf[0], run.params) if many else run.params
 
 
 def main(argv: Sequence[str]) -> None:

@@ -97,19 +97,25 @@ def play_episodes(env: Environment, actor: Actor, instances: Any, key: jax.Array
     return {**play.timestep.metrics, "return": play.episode_return, "length": play.episode_length}
 
 
-def record_episode(env: Environment, actor: Actor, instance: Any, key: jax.Array) -> Any:
-    """States `[T + 1, ...]` of one episode on one instance; after its end the last state repeats."""
+def record_episode(env: Environment, actor: Actor, instance: Any, key: jax.Array) -> tuple[Any, ByRole]:
+    """States `[T + 1, ...]` and actions `{role: [T, agents, ...]}` of one episode; its last state repeats."""
     state, timestep = jax.vmap(env.reset_to)(jax.tree.map(lambda leaf: leaf[None], instance))
 
     def advance(loop: tuple[Any, TimeStep, Carry], key: jax.Array) -> tuple[tuple[Any, TimeStep, Carry], Any]:
         state, timestep, carry = loop
         action, carry = actor.act(key, carry, state, timestep)
         state, timestep = jax.vmap(env.step)(state, action)
-        return (state, timestep, carry), state
+        return (state, timestep, carry), (state, action)
 
     keys = jax.random.split(key, env.max_episode_steps)
-    _, states = jax.lax.scan(advance, (state, timestep, actor.init(1)), keys)
-    return jax.tree.map(lambda first, rest: jnp.concatenate([first, rest[:, 0]]), state, states)
+    _, (states, actions) = jax.lax.scan(advance, (state, timestep, actor.init(1)), keys)
+    states = jax.tree.map(lambda first, rest: jnp.concatenate([first, rest[:, 0]]), state, states)
+    return states, jax.tree.map(lambda leaf: leaf[:, 0], actions)
+
+
+def first_seed(learner: Any, params: Any) -> Any:
+    """The parameters of the first seed, if the learner has several."""
+    return jax.tree.map(lambda leaf: leaf[0], params) if learner.config.num_seeds > 1 else params
 
 
 def means(metrics: dict[str, jax.Array]) -> dict[str, jax.Array]:
@@ -153,8 +159,8 @@ class Evaluator:
             name: to_host(jax.jit(lambda make=make: self.play(make()))()) for name, make in self.env.baselines.items()
         }
 
-    def record(self, actor: Actor, index: int = 0) -> Any:
-        """States of the episode on instance `index`; pure."""
+    def record(self, actor: Actor, index: int = 0) -> tuple[Any, ByRole]:
+        """States and actions of the episode on instance `index`, see `record_episode`; pure."""
         instance = jax.tree.map(lambda leaf: leaf[index], self.instances())
         return record_episode(self.env, actor, instance, jax.random.key(self.seed))
 

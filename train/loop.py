@@ -25,7 +25,7 @@ from jaxvrp.actor import Actor
 from train.checkpoint import Checkpoints
 from train.cli import Launch, UserError, checked
 from train.config import CONFIGS, RunConfig
-from train.evaluate import Evaluator, Figures, to_host
+from train.evaluate import Evaluator, Figures, first_seed, to_host
 from train.logger import METRICS, MetricsWriter, Progress, Record, figures_table, read_records
 from train.plots import learning_curve
 
@@ -328,10 +328,9 @@ def recorded(
     learner: Learner, params: Any, evaluator: Evaluator, *, deterministic: bool = True, temperature: float = 1.0
 ) -> Any:
     """States `[T + 1, ...]` of that episode, on the host."""
-    if learner.config.num_seeds > 1:
-        params = jax.tree.map(lambda leaf: leaf[0], params)
+    params = first_seed(learner, params)
     how: dict[str, Any] = {"deterministic": deterministic, "temperature": temperature}
-    return jax.device_get(jax.jit(lambda p: evaluator.record(learner.actor(p, **how)))(params))
+    return jax.device_get(jax.jit(lambda p: evaluator.record(learner.actor(p, **how))[0])(params))
 
 
 def _plain(config: RunConfig) -> dict[str, Any]:

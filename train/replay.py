@@ -11,33 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
-from jaxvrp import Environment, TimeStep, replay
-from jaxvrp.actor import Actor, Carry
+from jaxvrp import replay
 from jaxvrp.replay.export import exporter
 from train import cli
-from train.actor_critic import ByRole
-from train.evaluate import Evaluator, RunFolder, Trained
-
-
-def record_actions(env: Environment, actor: Actor, instance: Any, key: jax.Array) -> tuple[Any, ByRole]:
-    """States `[T + 1, ...]` and actions `{role: [T, agents, ...]}` of one episode; its last state repeats.
-
-    The same episode as `train.evaluate.record_episode` plays with these arguments.
-    """
-    state, timestep = jax.vmap(env.reset_to)(jax.tree.map(lambda leaf: leaf[None], instance))
-
-    def advance(loop: tuple[Any, TimeStep, Carry], key: jax.Array) -> tuple[tuple[Any, TimeStep, Carry], Any]:
-        state, timestep, carry = loop
-        action, carry = actor.act(key, carry, state, timestep)
-        after, timestep = jax.vmap(env.step)(state, action)
-        return (after, timestep, carry), (state, action)
-
-    keys = jax.random.split(key, env.max_episode_steps)
-    (last, _, _), (states, actions) = jax.lax.scan(advance, (state, timestep, actor.init(1)), keys)
-    states = jax.tree.map(lambda some, end: jnp.concatenate([some[:, 0], end]), states, last)
-    return states, jax.tree.map(lambda leaf: leaf[:, 0], actions)
+from train.evaluate import Evaluator, RunFolder, Trained, first_seed
 
 
 def episode_of(run: Trained, *, instance: int, deterministic: bool, num_episodes: int, seed: int) -> dict[str, Any]:
@@ -49,18 +27,10 @@ def episode_of(run: Trained, *, instance: int, deterministic: bool, num_episodes
         deterministic: the most probable actions, or samples.
         num_episodes, seed: of the fixed instances.
     """
-    learner, params = run.learner, run.params
-    if learner.config.num_seeds > 1:
-        params = jax.tree.map(lambda leaf: leaf[0], params)
+    learner, params = run.learner, first_seed(run.learner, run.params)
     evaluator = Evaluator(learner.env, num_episodes, seed)
-
-    def play(params: Any) -> tuple[Any, ByRole]:
-        problem = jax.tree.map(lambda leaf: leaf[instance], evaluator.instances())
-        return record_actions(
-            evaluator.env, learner.actor(params, deterministic=deterministic), problem, jax.random.key(seed)
-        )
-
-    states, actions = jax.device_get(jax.jit(play)(params))
+    play = jax.jit(lambda params: evaluator.record(learner.actor(params, deterministic=deterministic), instance))
+    states, actions = jax.device_get(play(params))
     episode = replay.export_episode(evaluator.env, states, actions)
     kind = "most probable actions" if deterministic else "sampled actions"
     return {**episode, "subtitle": f"policy of update {run.update}, {kind}, fixed instance {instance} of seed {seed}"}

@@ -7,42 +7,24 @@ from typing import Any
 
 import numpy as np
 
+from jaxvrp import pictures
 from jaxvrp.envs.darp import drawing, picture
 from jaxvrp.envs.darp.plan import Plan
-from jaxvrp.pictures import GROUND, INK, centred, sample_frames
+from jaxvrp.pictures import GROUND, INK, centred
 
 WIDTH = 1080
-MAX_FRAMES, FRAMES_PER_LEG, PLAY_MS, LAST_FRAME_MS = 96, 4, 12_000, 3000
+MAX_FRAMES, FRAMES_PER_LEG, PLAY_MS, LAST_FRAME_MS, COLOURS = 96, 4, 12_000, 3000, 256
 
 
 def write(plan: Plan, path: Path) -> None:
     """Write the animation as a GIF, whatever the name of `path`."""
-    from PIL import Image
-
     scene = _Scene(plan)
-    chosen = sample_frames(FRAMES_PER_LEG * len(plan.legs) + 1, MAX_FRAMES) / FRAMES_PER_LEG
-    palette = _palette(np.concatenate([scene.frame(moment) for moment in (0.0, chosen[-1])]))
-    frames = (Image.fromarray(scene.frame(moment)) for moment in chosen.tolist())
-    pictures = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
-    pause = int(np.clip(PLAY_MS / len(pictures), 100, 250))
-    durations = [pause] * (len(pictures) - 1) + [LAST_FRAME_MS]
-    pictures[0].save(path, "GIF", save_all=True, append_images=pictures[1:], duration=durations, loop=0)
-
-
-def _palette(pixels: np.ndarray) -> Any:
-    """One palette for all frames, so that colours do not flicker; those that carry a meaning are exact."""
-    from matplotlib.colors import to_rgb
-    from PIL import Image
-
-    named = ["white", GROUND, INK, *picture.COLOURS, picture.WRONG, picture.PICKUP_WINDOW, picture.DROP_OFF_WINDOW]
-    palette = Image.fromarray(pixels).quantize(256, dither=Image.Dither.NONE)
-    entries = np.array(palette.getpalette()).reshape(-1, 3)
-    for colour in np.round([np.multiply(255, to_rgb(name)) for name in named]).astype(np.int64):
-        # Pillow looks colours up coarsely: an almost equal entry would be taken instead.
-        gap = np.abs(entries - colour).max(axis=1)
-        entries[gap <= max(8, gap.min())] = colour
-    palette.putpalette(entries.astype(np.uint8).tobytes())
-    return palette
+    chosen = pictures.sample_frames(FRAMES_PER_LEG * len(plan.legs) + 1, MAX_FRAMES) / FRAMES_PER_LEG
+    sample = np.concatenate([scene.frame(moment) for moment in (0.0, chosen[-1])])
+    meaning = (*picture.COLOURS, picture.WRONG, picture.PICKUP_WINDOW, picture.DROP_OFF_WINDOW)
+    palette = pictures.shared_palette(sample, ("white", GROUND, INK, *meaning), COLOURS)
+    pause = int(np.clip(PLAY_MS / len(chosen), 100, 250))
+    pictures.write_gif(path, (scene.frame(moment) for moment in chosen.tolist()), palette, pause, LAST_FRAME_MS)
 
 
 class _Scene:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import abc
+
 import jax
 import jax.numpy as jnp
 
@@ -11,7 +13,7 @@ from jaxvrp.envs.darp import rules
 from jaxvrp.envs.darp.rules import State
 
 
-class _PriorityActor:
+class _PriorityActor(abc.ABC):
     """Goes to the allowed customer with the least priority number, to the depot only if there is none."""
 
     def init(self, num_envs: int) -> Carry:
@@ -27,9 +29,9 @@ class _PriorityActor:
         # With no customer all are inf, and the first is the depot.
         return {"vehicle": jnp.argmin(jnp.where(customers, priority, jnp.inf), axis=-1).astype(jnp.int32)}, carry
 
+    @abc.abstractmethod
     def priority(self, state: State) -> jax.Array:
         """`f32[N+1]`, of one instance."""
-        raise NotImplementedError
 
 
 class NearestNeighbourActor(_PriorityActor):

@@ -101,8 +101,7 @@ def actions_of(states: State) -> np.ndarray:
     step = np.asarray(states.step)
     if step.ndim != 1 or step.size == 0:
         raise ValueError(f"states.step has shape {step.shape}; it needs [T+1], the states of one episode")
-    stops = np.append(np.diff(step) <= 0, True) | np.asarray(states.done)
-    last = int(stops.argmax())
+    last = pictures.count_states(step, states.done) - 1
     actions: list[int] = []
     vehicle = 0
     agents, nodes = np.asarray(states.current_agent)[:last], np.asarray(states.current_node)[1 : last + 1]
@@ -113,8 +112,7 @@ def actions_of(states: State) -> np.ndarray:
 
 
 def _write_still(plan: plans.Plan, path: Path) -> None:
-    figure = drawing.draw(plan, dpi=DPI).figure
-    write_whole(path, lambda partial: figure.savefig(partial, format=path.suffix.lower()[1:], dpi=DPI))
+    pictures.save_still(drawing.draw(plan, dpi=DPI).figure, path, DPI)
 
 
 # --- the command ----------------------------------------------------------------------------------------------------

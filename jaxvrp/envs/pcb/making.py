@@ -21,7 +21,9 @@ from jaxvrp.envs.pcb.bookshelf import read_bookshelf
 from jaxvrp.envs.pcb.env import Pcb
 from jaxvrp.envs.pcb.files import read_pcb
 from jaxvrp.envs.pcb.instance import Sizes, Targets, Wiring, agent_targets, wire
+from jaxvrp.envs.pcb.netlist import Netlist
 from jaxvrp.envs.pcb.placement import placement_targets
+from jaxvrp.registry import nearest
 
 GENERATED = "generated"
 GIVEN = "given"
@@ -92,8 +94,6 @@ def _environment(batch: Board, supply: Supply, source: dict[str, Any], options: 
 
 
 def _refuse_unknown(parameters: dict[str, Any], known: set[str]) -> None:
-    from jaxvrp.registry import nearest
-
     for name in parameters.keys() - known:
         raise ValueError(f"unknown parameter of 'pcb': '{name}'; {nearest(name, known)}")
 
@@ -113,21 +113,34 @@ def _read_all(boards: Boards) -> list[Board]:
 
 def _read(given: str | os.PathLike | Board) -> list[Board]:
     if isinstance(given, Board):
-        board = jax.tree.map(np.asarray, given)
-    elif isinstance(given, str | os.PathLike):
-        path = Path(given)
-        if path.suffix == ".pcb":
-            return [netlist.board for netlist in read_pcb(path).boards]
-        if path.suffix == ".nodes":
-            return [read_bookshelf(path).board]
-        if path.suffix != ".npz":
-            raise ValueError(f"boards names {path}; a file of boards ends in .pcb, .nodes (Bookshelf) or .npz")
-        board = board_module.load(path)
-    else:
+        return _one_by_one(jax.tree.map(np.asarray, given))
+    if not isinstance(given, str | os.PathLike):
         raise TypeError(f"boards holds {given!r}; it must be a file or a Board")
-    if board.exists.ndim == 1:
-        return [board]
-    return [jax.tree.map(lambda leaf, row=row: leaf[row], board) for row in range(board.exists.shape[0])]
+    return [board.board if isinstance(board, Netlist) else board for board in read_boards(given)]
+
+
+def read_boards(path: str | os.PathLike) -> Sequence[Board | Netlist]:
+    """The boards of a `.pcb`, `.nodes` (Bookshelf) or `.npz` file, with names where it has them.
+
+    Raises:
+        ValueError: another ending, or a damaged file; one line.
+        OSError: it cannot be read.
+    """
+    path = Path(path)
+    if path.suffix == ".pcb":
+        return read_pcb(path).boards
+    if path.suffix == ".nodes":
+        return [read_bookshelf(path)]
+    if path.suffix != ".npz":
+        raise ValueError(f"boards '{path}' is neither .pcb, .nodes (Bookshelf) nor .npz (jaxvrp.envs.pcb.save)")
+    return _one_by_one(board_module.load(path))
+
+
+def _one_by_one(boards: Board) -> list[Board]:
+    """One board, or those of a batch."""
+    if boards.exists.ndim == 1:
+        return [boards]
+    return [jax.tree.map(lambda leaf, row=row: leaf[row], boards) for row in range(boards.exists.shape[0])]
 
 
 def _chosen(boards: list[Board], index: int | None) -> list[Board]:

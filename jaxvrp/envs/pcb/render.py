@@ -12,15 +12,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import jax
 from numpy.typing import ArrayLike
 
 from jaxvrp import pictures
 from jaxvrp.envs.pcb import animation, episode, layout, sheet
-from jaxvrp.envs.pcb.board import Board, load
-from jaxvrp.envs.pcb.bookshelf import read_bookshelf
+from jaxvrp.envs.pcb.board import Board
 from jaxvrp.envs.pcb.env import Pcb
-from jaxvrp.envs.pcb.files import read_pcb
+from jaxvrp.envs.pcb.making import read_boards
 from jaxvrp.envs.pcb.netlist import Netlist
 from jaxvrp.envs.pcb.rules import State
 from jaxvrp.pictures import STILLS
@@ -116,27 +114,13 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _draw(options: argparse.Namespace) -> None:
-    boards = _read(options.boards)
+    boards = read_boards(options.boards)
     if not 0 <= options.board < len(boards):
         last = len(boards) - 1
         held = f"{len(boards)} boards; choose one with --board 0 to {last}" if last else "1 board; leave --board out"
         raise ValueError(f"{options.boards} holds {held}")
     render_board(boards[options.board], options.out)
     print(f"drew {options.out}")
-
-
-def _read(path: Path) -> Sequence[Board | Netlist]:
-    """The boards of a file, with names where it has them."""
-    if path.suffix == ".pcb":
-        return read_pcb(path).boards
-    if path.suffix == ".nodes":
-        return [read_bookshelf(path)]
-    if path.suffix != ".npz":
-        raise ValueError(f"boards '{path}' is neither .pcb, .nodes (Bookshelf) nor .npz (jaxvrp.envs.pcb.save)")
-    board = load(path)
-    if board.exists.ndim == 1:
-        return [board]
-    return [jax.tree.map(lambda leaf, row=row: leaf[row], board) for row in range(board.exists.shape[0])]
 
 
 if __name__ == "__main__":

@@ -14,40 +14,21 @@ from jaxvrp.envs.truck_drone import episode as episodes
 from jaxvrp.envs.truck_drone.episode import NOBODY, Episode
 from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, RETURNING, Drones
 
-MAX_FRAMES, PLAY_MS, LAST_FRAME_MS = 90, 9000, 2500
+MAX_FRAMES, PLAY_MS, LAST_FRAME_MS, COLOURS = 90, 9000, 2500, 200
 TRAIL = 15
 """Steps for which the path of a drone stays visible."""
 
 
 def write(episode: Episode, max_battery: float, path: Path) -> None:
     """Write the animation as a GIF, whatever the name of `path`."""
-    from PIL import Image
-
     scene = _Scene(episode, max_battery)
     chosen = pictures.sample_frames(episode.length, MAX_FRAMES).tolist()
     # One palette for all frames: with one for each, colours flicker and the file is several times as large.
-    palette = _palette(np.concatenate([scene.frame(chosen[at]) for at in (0, len(chosen) // 2, -1)]))
-    frames = (Image.fromarray(scene.frame(index)) for index in chosen)
-    images = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
-    pause = int(np.clip(PLAY_MS / len(images), 100, 300))
-    durations = [pause] * (len(images) - 1) + [LAST_FRAME_MS]
-    images[0].save(path, "GIF", save_all=True, append_images=images[1:], duration=durations, loop=0)
-
-
-def _palette(pixels: np.ndarray) -> Any:
-    """A palette image for pictures like `pixels` in which the colours that carry a meaning are exact."""
-    from matplotlib.colors import to_rgb
-    from PIL import Image
-
+    sample = np.concatenate([scene.frame(chosen[at]) for at in (0, len(chosen) // 2, -1)])
     meaning = (drawing.ON_TIME, drawing.LATE, drawing.CRASH, drawing.WAITING, *drawing.DRONE_COLOURS)
-    named = ("white", pictures.GROUND, drawing.FAINT, *meaning)
-    exact = np.round([np.multiply(255, to_rgb(name)) for name in named]).astype(np.uint8)
-    common = np.array(Image.fromarray(pixels).quantize(200, dither=Image.Dither.NONE).getpalette()).reshape(-1, 3)
-    # Pillow looks colours up coarsely: beside an almost equal entry the exact one would not be found.
-    apart = np.abs(common[:, None] - exact.astype(np.int64)).max(axis=2).min(axis=1) > 8
-    palette = Image.new("P", (1, 1))
-    palette.putpalette(np.concatenate([exact, common[apart]]).astype(np.uint8).tobytes())
-    return palette
+    palette = pictures.shared_palette(sample, ("white", pictures.GROUND, drawing.FAINT, *meaning), COLOURS)
+    pause = int(np.clip(PLAY_MS / len(chosen), 100, 300))
+    pictures.write_gif(path, (scene.frame(at) for at in chosen), palette, pause, LAST_FRAME_MS)
 
 
 class _Scene:

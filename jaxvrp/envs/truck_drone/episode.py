@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from jaxvrp.envs.truck_drone.world import FLYING, ONBOARD, World
+from jaxvrp.pictures import count_states
 
 NOBODY = -1
 """The server of a customer who was not served in these states."""
@@ -74,18 +75,12 @@ def from_states(states: World, is_over: Callable[[World], jax.Array], delivery_t
     world = jax.tree.map(np.asarray, states)
     if world.step.ndim != 1 or world.step.size == 0:
         raise ValueError(f"states.step has shape {world.step.shape}; it needs [T+1], the states of one episode")
-    length = _length(world.step, np.asarray(jax.vmap(is_over)(states)))
+    length = count_states(world.step, jax.vmap(is_over)(states))
     world = jax.tree.map(lambda leaf: leaf[:length], world)
     served_at = np.where(world.customers.just_served.any(axis=0), world.customers.just_served.argmax(axis=0), -1)
     servers = [_server(world, customer, at, delivery_threshold) for customer, at in enumerate(served_at)]
     late = np.where(served_at >= 0, world.step[served_at] - world.instance.window_end[0], 0)
     return Episode(world=world, server=np.array(servers, np.int64), served_at=served_at, steps_late=np.maximum(late, 0))
-
-
-def _length(step: np.ndarray, ended: np.ndarray) -> int:
-    """States up to the first that has ended, or to the last before `step` stands still or falls back (a reset)."""
-    stops = np.append(np.diff(step) <= 0, True) | ended
-    return int(stops.argmax()) + 1
 
 
 def _server(world: World, customer: int, at: int, threshold: float) -> int:

@@ -294,7 +294,7 @@ def test_leaving_ends_the_episode_at_a_price(make):
         ({"mode": "parallel"}, "mode is 'parallel'; it must be one of: sequential, simultaneous"),
         ({"ray": 4}, "unknown parameter of 'pcb': 'ray'; did you mean 'rays'"),
         ({"step_fraction": 0.0}, "step_fraction is 0.0; it must be > 0"),
-        ({"boards": "board.txt"}, "ends in .pcb, .nodes"),
+        ({"boards": "board.txt"}, "boards 'board.txt' is neither .pcb, .nodes (Bookshelf) nor .npz"),
         ({"boards": "there/is/none.pcb"}, "none.pcb"),
         ({"boards": []}, "boards is"),
         ({"wire_weight": 0, "overlap_weight": 0, "hpwl_weight": 0}, "all 0"),
