@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import datetime
-import json
 import math
 import os
 import pathlib
@@ -19,7 +18,8 @@ import jax
 import jaxlib
 import numpy as np
 
-from train.cli import UserError, above_zero
+from jaxvrp.io.command_line import UserError, above_zero
+from jaxvrp.io.whole_files import write_json
 
 Size = tuple[int, ...]
 
@@ -153,12 +153,10 @@ def result_file(text: str) -> pathlib.Path:
     return path
 
 
-def write_json(path: pathlib.Path, content: Any) -> None:
+def write_result(path: pathlib.Path, content: Any) -> None:
     """Write a result, whole or not at all."""
-    scratch = path.with_name(f".{path.name}.tmp")
     try:
-        scratch.write_text(json.dumps(content, indent=2) + "\n")
-        os.replace(scratch, path)
+        write_json(path, content)
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}; choose another --out") from None
 

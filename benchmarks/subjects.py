@@ -11,9 +11,9 @@ import numpy as np
 
 import jaxvrp
 from benchmarks.measure import Size
-from benchmarks.numpy_darp import NumpyDarp
-from benchmarks.numpy_pcb import NumpyPCB
-from benchmarks.numpy_truck_drone import NumpyTruckDrone
+from benchmarks.reference.darp import NumpyDarp
+from benchmarks.reference.pcb import NumpyPCB
+from benchmarks.reference.truck_drone import NumpyTruckDrone
 from jaxvrp import Environment
 
 

@@ -30,8 +30,9 @@ from benchmarks.measure import Size, Spread
 from benchmarks.subjects import SUBJECTS
 from jaxvrp import TimeStep, VecEnv
 from jaxvrp.actor import RandomActor
-from train import cli
-from train.logger import aligned
+from jaxvrp.io.command_line import Parser, positive
+from train.running import command_line
+from train.running.tables import aligned
 from train.sharding import DATA, batch_specs, device_key, make_mesh, shard
 
 Record = dict[str, Any]
@@ -263,26 +264,26 @@ def main(argv: Sequence[str] | None = None, run: Callable[[Case, int | None], Re
     verdict = target(records, args.env)
     print(f"{measure.described(header, how)}\n\n{table(records, subject.labels)}\n\n{verdict}")
     if args.out:
-        measure.write_json(args.out, {"machine": header, "protocol": how, "target": verdict, "cases": records})
+        measure.write_result(args.out, {"machine": header, "protocol": how, "target": verdict, "cases": records})
         print(f"wrote {args.out}")
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
-    parser = cli.plain_parser("benchmarks.throughput", "Environment steps per second against a NumPy reference.")
+    parser = Parser("benchmarks.throughput", "Environment steps per second against a NumPy reference.")
     parser.add_argument("--env", choices=tuple(SUBJECTS), default="truck_drone", help="default: truck_drone")
     sizes = " or ".join(f"{subject.labels} ({name})" for name, subject in SUBJECTS.items())
     parser.add_argument("--sizes", type=measure.sizes_option, nargs="+", help=f"{sizes} (default: three of them)")
-    parser.add_argument("--batches", type=cli.positive, nargs="+", default=BATCHES, help="environments in parallel")
-    parser.add_argument("--repeats", type=cli.positive, default=5, help="repeats of each case (default: 5)")
+    parser.add_argument("--batches", type=positive, nargs="+", default=BATCHES, help="environments in parallel")
+    parser.add_argument("--repeats", type=positive, default=5, help="repeats of each case (default: 5)")
     parser.add_argument(
         "--seconds", type=measure.seconds_option, default=1.0, help="least time of a repeat (default: 1)"
     )
-    parser.add_argument("--steps", type=cli.positive, default=128, help="scanned steps of one call (default: 128)")
-    parser.add_argument("--devices", type=cli.positive, help="CPU devices (default: JAX's own choice, usually 1)")
+    parser.add_argument("--steps", type=positive, default=128, help="scanned steps of one call (default: 128)")
+    parser.add_argument("--devices", type=positive, help="CPU devices (default: JAX's own choice, usually 1)")
     parser.add_argument("--out", type=measure.result_file, help="JSON file for machine, protocol and all figures")
     parser.add_argument("--case", help=argparse.SUPPRESS)
     return parser.parse_args(argv)
 
 
 if __name__ == "__main__":
-    cli.entry(main)
+    command_line.entry(main)

@@ -19,12 +19,13 @@ from tqdm import tqdm
 
 from benchmarks import measure
 from benchmarks.measure import Size, Spread
-from train import cli
-from train.config import PPOConfig
-from train.logger import aligned
-from train.mappo import Trainer, TrainState, make_train
+from jaxvrp.io.command_line import Parser, UserError, positive
 from train.networks import NETWORKS
-from train.rollout import Players, Transition
+from train.on_policy.config import PPOConfig
+from train.on_policy.rollout import Players, Transition
+from train.on_policy.trainer import Trainer, TrainState, make_train
+from train.running import command_line
+from train.running.tables import aligned
 from train.sharding import DATA, batch_specs, device_key, shard
 
 Record = dict[str, Any]
@@ -38,7 +39,7 @@ ROW_KEYS = {
 }
 """Keys that make the rows, and the option that sets them."""
 
-LAUNCH_KEYS = set(cli.LAUNCH) - {"config"}
+LAUNCH_KEYS = set(command_line.LAUNCH) - {"config"}
 
 
 class Learning:
@@ -155,7 +156,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     }
     print(f"{measure.described(header, how)}\n\n{table(records)}")
     if args.out:
-        measure.write_json(args.out, {"machine": header, "protocol": how, "rows": records})
+        measure.write_result(args.out, {"machine": header, "protocol": how, "rows": records})
         print(f"wrote {args.out}")
 
 
@@ -163,29 +164,29 @@ def _measured(config: PPOConfig, args: argparse.Namespace) -> Record:
     try:
         return measure_row(config, args.repeats, args.seconds)
     except (ValueError, TypeError) as error:
-        raise cli.UserError(str(error)) from None
+        raise UserError(str(error)) from None
 
 
 def _config(overrides: Sequence[str], network: str, size: Size) -> PPOConfig:
     """The configuration of a row: the defaults, what the command line overrides, and the row's own keys."""
     for name in (word[2:].partition("=")[0] for word in overrides if word.startswith("--")):
         if name in ROW_KEYS:
-            raise cli.UserError(f"--{name} differs from row to row; give {ROW_KEYS[name]} instead")
+            raise UserError(f"--{name} differs from row to row; give {ROW_KEYS[name]} instead")
         if name in LAUNCH_KEYS:
-            raise cli.UserError(f"--{name} is for training runs; leave it out")
+            raise UserError(f"--{name} is for training runs; leave it out")
     values = zip(ROW_KEYS, (network, *size), strict=True)
     words = [*overrides, *(f"--{name}={value}" for name, value in values)]
-    return cli.parse(PPOConfig, words, prog="benchmarks.training", description="").config
+    return command_line.parse(PPOConfig, words, prog="benchmarks.training", description="").config
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = cli.plain_parser("benchmarks.training", "Environment steps per second of MAPPO, end to end.")
+    parser = Parser("benchmarks.training", "Environment steps per second of MAPPO, end to end.")
     parser.epilog = "Any key of python -m train.mappo --help overrides all rows: --num_envs 1024 --layer_norm false"
     parser.add_argument(
         "--sizes", type=measure.sizes_option, nargs="+", default=SIZES, help="drones,customers,nodes (default: two)"
     )
     parser.add_argument("--networks", choices=NETWORKS, nargs="+", default=("mlp", "gru"), help="kinds of network")
-    parser.add_argument("--repeats", type=cli.positive, default=5, help="repeats of each row (default: 5)")
+    parser.add_argument("--repeats", type=positive, default=5, help="repeats of each row (default: 5)")
     parser.add_argument(
         "--seconds", type=measure.seconds_option, default=2.0, help="least time of a repeat (default: 2)"
     )
@@ -194,4 +195,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    cli.entry(main)
+    command_line.entry(main)

@@ -1,10 +1,13 @@
 """jaxvrp: cooperative routing and placement, simulated and learned at hardware speed."""
 
 from jaxvrp import spaces
-from jaxvrp.environment import Environment, Role, TimeStep, Turns
+from jaxvrp.environment import Environment, TimeStep
+from jaxvrp.memory import Memory
 from jaxvrp.registry import make, register, registered
-from jaxvrp.spaces import Entities
+from jaxvrp.spaces import Entities, Role
 from jaxvrp.testing import check_env
+from jaxvrp.toolbox import Headline, ReplayKind, Toolbox
+from jaxvrp.turns import TurnBasedEnvironment, Turns
 from jaxvrp.vectorize import VecEnv
 
 __version__ = "0.1.0"
@@ -12,8 +15,13 @@ __version__ = "0.1.0"
 __all__ = [
     "Entities",
     "Environment",
+    "Headline",
+    "Memory",
+    "ReplayKind",
     "Role",
     "TimeStep",
+    "Toolbox",
+    "TurnBasedEnvironment",
     "Turns",
     "VecEnv",
     "check_env",

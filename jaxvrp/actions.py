@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvrp.spaces import Discrete
-
-if TYPE_CHECKING:
-    from jaxvrp.environment import Role
+from jaxvrp.spaces import Discrete, Role
 
 
 def no_action(role: Role) -> jax.Array:

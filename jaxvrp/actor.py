@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.environment import Environment, State, TimeStep
-from jaxvrp.spaces import Discrete
+from jaxvrp.spaces import ByRole, Discrete
 
 Carry = Any
+"""What an actor carries from step to step of an episode (a recurrent state), a pytree; () for nothing."""
 
 
 class Actor(Protocol):
@@ -20,7 +21,7 @@ class Actor(Protocol):
         """What it remembers at the beginning of an episode (a recurrent state), leading axis `[E]`; or ()."""
         ...
 
-    def act(self, key: jax.Array, carry: Carry, state: State, timestep: TimeStep) -> tuple[dict[str, jax.Array], Carry]:
+    def act(self, key: jax.Array, carry: Carry, state: State, timestep: TimeStep) -> tuple[ByRole, Carry]:
         """Actions `{role: [E, agents, ...]}` from the states and timesteps of a batch, both with leading axis `[E]`."""
         ...
 
@@ -53,7 +54,7 @@ class RandomActor:
         del num_envs
         return ()
 
-    def act(self, key: jax.Array, carry: Carry, state: State, timestep: TimeStep) -> tuple[dict[str, jax.Array], Carry]:
+    def act(self, key: jax.Array, carry: Carry, state: State, timestep: TimeStep) -> tuple[ByRole, Carry]:
         """See `Actor.act`."""
         del state
         batch = timestep.terminated.shape

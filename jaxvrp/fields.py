@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.registry import nearest
+from jaxvrp.io.messages import nearest
 
 T = TypeVar("T")
 
@@ -45,18 +45,32 @@ class Range:
         return " and ".join(f"{sign} {bound:.10g}" for sign, bound in bounds if bound is not None) or "finite"
 
 
-def parameter(default: float, **bounds: float) -> Any:
-    """A numeric leaf of an environment, with `minimum`, `maximum`, `above` as its range."""
-    return struct.field(default=default, metadata={"range": Range(**bounds)})
+def parameter(default: float, *, help: str = "", unit: str = "", **bounds: float) -> Any:
+    """A numeric leaf of an environment: its sentence, its unit, and `minimum`, `maximum`, `above` as its range."""
+    return struct.field(default=default, metadata={"help": help, "unit": unit, "range": Range(**bounds)})
 
 
-def size(default: int, minimum: int = 1) -> Any:
+def size(default: Any, minimum: int = 1, *, help: str = "", unit: str = "") -> Any:
     """A static count, at least `minimum`."""
-    return struct.field(pytree_node=False, default=default, metadata={"range": Range(minimum=minimum)})
+    return _static(default, help=help, unit=unit, range=Range(minimum=minimum))
+
+
+def choice(default: str, choices: tuple[str, ...], *, help: str = "") -> Any:
+    """A static word, one of `choices`."""
+    return _static(default, help=help, choices=choices)
+
+
+def switch(default: bool, *, help: str = "") -> Any:
+    """A static truth value."""
+    return _static(default, help=help)
+
+
+def _static(default: Any, **metadata: Any) -> Any:
+    return struct.field(pytree_node=False, default=default, metadata=metadata)
 
 
 def option(default: Any, *, help: str, choices: tuple[str, ...] = (), **bounds: float) -> Any:
-    """A configuration key: its default, its help text, and its choices or range."""
+    """A configuration key: its default, its sentence, and its choices or range."""
     metadata = {"help": help, "choices": choices, "range": Range(**bounds)}
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -78,9 +92,36 @@ def build(cls: type[T], values: dict[str, Any], what: str, prefix: str = "") -> 
     for name in values:
         if name not in fields:
             raise ValueError(f"unknown {what} '{prefix}{name}'; {nearest(name, fields)}")
-    hints = typing.get_type_hints(cls)
-    checked = {name: _check(fields[name], hints[name], value, prefix) for name, value in values.items()}
-    return cls(**checked)
+    made = cls(**_checked(cls, values, prefix))
+    _check_together(made)
+    return made
+
+
+def replace(instance: T, changes: dict[str, Any], what: str) -> T:
+    """A copy of a dataclass with some fields changed; names, types and ranges are checked as in `build`.
+
+    Raises:
+        ValueError, TypeError: as `build`.
+    """
+    cls: Any = type(instance)
+    known = {field.name for field in dataclasses.fields(cls) if field.init}
+    for name in changes:
+        if name not in known:
+            raise ValueError(f"unknown {what} '{name}'; {nearest(name, known)}")
+    copy = dataclasses.replace(cast(Any, instance), **_checked(cls, changes, ""))
+    _check_together(copy)
+    return copy
+
+
+def _checked(cls: type, values: dict[str, Any], prefix: str) -> dict[str, Any]:
+    fields, hints = {field.name: field for field in dataclasses.fields(cls)}, typing.get_type_hints(cls)
+    return {name: _check(fields[name], hints[name], value, prefix) for name, value in values.items()}
+
+
+def _check_together(instance: Any) -> None:
+    """What no single field can tell: a class may have a method `check_fields` that raises a ValueError."""
+    if hasattr(instance, "check_fields"):
+        instance.check_fields()
 
 
 def validate(instance: Any, what: str, prefix: str = "") -> Any:
@@ -133,3 +174,26 @@ def _typed(name: str, kind: type, value: Any) -> Any:
         wanted = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}[kind]
         raise TypeError(f"{name} is {value!r}; it must be {wanted}")
     return kind(value)
+
+
+def accepted_values(cls: type, field: dataclasses.Field) -> str:
+    """What a field accepts, in words: `"whole, >= 1"`, `"true, false"`, `"one of: a, b"`, `"list of numbers, > 0"`."""
+    hint = typing.get_type_hints(cls)[field.name]
+    allowed = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    words = []
+    for kind in allowed:
+        if kind is type(None):
+            continue
+        is_list = typing.get_origin(kind) is tuple
+        words.append(_kind_in_words(typing.get_args(kind)[0] if is_list else kind, field, is_list=is_list))
+    return ", or ".join([*words, *(["null"] if type(None) in allowed else [])])
+
+
+def _kind_in_words(kind: type, field: dataclasses.Field, *, is_list: bool) -> str:
+    if choices := field.metadata.get("choices"):
+        return "one of: " + ", ".join(choices)
+    bounds = str(field.metadata.get("range", Range()))
+    ranged = "" if bounds == "finite" else ", " + bounds.replace(" and ", ", ")
+    if is_list:
+        return {int: "list of whole numbers", float: "list of numbers"}.get(kind, "list of texts") + ranged
+    return {bool: "true, false", int: "whole" + ranged, float: "number" + ranged}.get(kind, "text")

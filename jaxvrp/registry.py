@@ -1,56 +1,81 @@
-"""Names of environments and scenarios, and what builds them.
+"""Names of environments and scenarios: what builds them, and the toolbox that belongs to them.
 
-Built-in factories are given as `module:attribute` and imported on first use, so `import jaxvrp` stays light.
+Built-in ones are given as `module:attribute` and imported on first use, so `import jaxvrp` stays light.
 """
 
 from __future__ import annotations
 
-import difflib
+import dataclasses
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from jaxvrp.environment import Environment
+from jaxvrp.io.messages import nearest
+from jaxvrp.toolbox import ReplayKind, Toolbox
 
-_FACTORIES: dict[str, dict[str, str | Callable[..., Any]]] = {
+Factory = Callable[..., Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """What a name stands for.
+
+    Attributes:
+        factory: makes it from keywords; or a dotted path to that.
+        toolbox: of the environment classes and states that are defined where `factory` is, or below; or a dotted path.
+    """
+
+    factory: str | Factory
+    toolbox: str | Toolbox | None = None
+
+    @property
+    def module(self) -> str:
+        """Where the factory is defined."""
+        return self.factory.partition(":")[0] if isinstance(self.factory, str) else self.factory.__module__
+
+
+_ENTRIES: dict[str, dict[str, Entry]] = {
     "environment": {
-        "darp": "jaxvrp.envs.darp:make",
-        "pcb": "jaxvrp.envs.pcb:make",
-        "truck_drone": "jaxvrp.envs.truck_drone:make",
+        "darp": Entry("jaxvrp.envs.darp:make", "jaxvrp.envs.darp.toolbox:TOOLBOX"),
+        "pcb": Entry("jaxvrp.envs.pcb:make", "jaxvrp.envs.pcb.toolbox:TOOLBOX"),
+        "truck_drone": Entry("jaxvrp.envs.truck_drone:make", "jaxvrp.envs.truck_drone.toolbox:TOOLBOX"),
     },
-    "scenario": {"truck_drone_basic": "jaxvrp.envs.truck_drone.scenarios.truck_drone_basic:TruckDroneBasic"},
+    "scenario": {"truck_drone_basic": Entry("jaxvrp.envs.truck_drone.scenarios.truck_drone_basic:TruckDroneBasic")},
 }
 
 
-def nearest(name: str, names: Iterable[str]) -> str:
-    """A remedy for a misspelt `name`: the nearest of `names`, or all of them if none is near."""
-    names = sorted(names)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    return f"did you mean '{close[0]}'" if close else f"known: {', '.join(names)}"
-
-
-def register(name: str, factory: Callable[..., Any]) -> None:
+def register(name: str, factory: Factory, *, toolbox: str | Toolbox | None = None) -> None:
     """Make `factory` known as `name`, for `make(name)`, or, if it is a scenario class, for `make(..., scenario=name)`.
+
+    Args:
+        name: without a colon.
+        factory: a class of environments, or a function that makes one.
+        toolbox: baselines, pictures, replay of the environments that are defined in the factory's module or package; a
+            `Toolbox`, or a dotted path `package.module:NAME` that is imported when it is first needed.
 
     Raises:
         ValueError: the name is taken by another factory, or is a dotted path.
+        TypeError: `factory` or `toolbox` is of another type.
     """
     if not callable(factory):
         raise TypeError(f"register('{name}', ...) needs a factory (a class or a function); got {factory!r}")
+    if not isinstance(toolbox, str | Toolbox | None):
+        raise TypeError(f"register('{name}', ...): toolbox is {toolbox!r}; give a jaxvrp.Toolbox, or a dotted path")
     if ":" in name:
         raise ValueError(f"cannot register '{name}': a name has no ':'; dotted paths work without being registered")
-    known = _FACTORIES[getattr(factory, "registry_kind", "environment")]
-    if known.get(name, factory) is not factory:
+    known = _ENTRIES[getattr(factory, "registry_kind", "environment")]
+    if name in known and known[name].factory is not factory:
         raise ValueError(f"cannot register '{name}': the name is taken; choose another")
-    known[name] = factory
+    known[name] = Entry(factory, toolbox)
 
 
 def registered(kind: str = "environment") -> tuple[str, ...]:
     """The known names, sorted; `kind` is `"environment"` or `"scenario"`."""
-    return tuple(sorted(_FACTORIES[kind]))
+    return tuple(sorted(_ENTRIES[kind]))
 
 
-def resolve(name: str, kind: str = "environment") -> Callable[..., Any]:
+def resolve(name: str, kind: str = "environment") -> Factory:
     """The factory behind a registered name or a dotted path `package.module:attribute`.
 
     Raises:
@@ -58,12 +83,12 @@ def resolve(name: str, kind: str = "environment") -> Callable[..., Any]:
     """
     if ":" in name:
         return _import(name, kind)
-    known = _FACTORIES[kind]
+    known = _ENTRIES[kind]
     if name not in known:
         raise ValueError(
             f"unknown {kind} '{name}'; {nearest(name, known)}; your own goes as 'package.module:attribute'"
         )
-    factory = known[name]
+    factory = known[name].factory
     return _import(factory, kind) if isinstance(factory, str) else factory
 
 
@@ -80,7 +105,46 @@ def make(name: str, **parameters: Any) -> Environment:
     return env
 
 
-def _import(path: str, kind: str) -> Callable[..., Any]:
+def toolbox_of(subject: object) -> Toolbox:
+    """The toolbox that belongs to an environment, or to one of its states; an empty one if there is none.
+
+    Raises:
+        ValueError: the registered toolbox cannot be found.
+    """
+    for ancestor in type(subject).__mro__:
+        for entry in _with_toolbox():
+            exact = entry.factory is ancestor
+            if exact or ancestor.__module__ == entry.module or ancestor.__module__.startswith(entry.module + "."):
+                return _toolbox(entry)
+    return Toolbox()
+
+
+def replay_kind(kind: str) -> ReplayKind:
+    """How episodes of a `kind`, the registered name of an environment, are told and played.
+
+    Raises:
+        ValueError: there is no such environment, or it has no replay.
+    """
+    entry = _ENTRIES["environment"].get(kind)
+    replay = None if entry is None or entry.toolbox is None else _toolbox(entry).replay
+    if replay is None:
+        known = [name for name, entry in _ENTRIES["environment"].items() if entry.toolbox and _toolbox(entry).replay]
+        raise ValueError(f"kind is '{kind}'; it must be one of: {', '.join(sorted(known))}")
+    return replay
+
+
+def _with_toolbox() -> Iterator[Entry]:
+    return (entry for known in _ENTRIES.values() for entry in known.values() if entry.toolbox is not None)
+
+
+def _toolbox(entry: Entry) -> Toolbox:
+    found: Any = _import(entry.toolbox, "toolbox") if isinstance(entry.toolbox, str) else entry.toolbox
+    if not isinstance(found, Toolbox):
+        raise ValueError(f"'{entry.toolbox}' is no jaxvrp.Toolbox; name one where you register the environment")
+    return found
+
+
+def _import(path: str, kind: str) -> Any:
     module_name, _, attribute = path.partition(":")
     try:
         module = importlib.import_module(module_name)

@@ -1,4 +1,4 @@
-"""What an agent may see and do: two spaces, and observations that are sets.
+"""What agents may see and do: two spaces, observations that are sets, and roles.
 
 Spaces are static descriptions (hashable, no arrays), so they can be read while tracing.
 """
@@ -103,3 +103,17 @@ class Entities:
     def spaces(self) -> tuple[tuple[int, ...], Discrete]:
         """Shape of the observation and space of the action of a role whose actions point at entities."""
         return (self.size,), Discrete(self.num_actions)
+
+
+@dataclasses.dataclass(frozen=True)
+class Role:
+    """Agents of one kind: how many, and the spaces of one agent; `entities` if its observation is a set."""
+
+    num_agents: int
+    observation: Box
+    action: Space
+    entities: Entities | None = None
+
+
+ByRole = dict[str, jax.Array]
+"""Arrays by the name of the role, `{role: [agents, ...]}`."""

@@ -9,8 +9,11 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+from jaxvrp import turns
 from jaxvrp.actions import checked_action
-from jaxvrp.environment import ByRole, Environment, Instance, Memory, State, TimeStep, Turns, select
+from jaxvrp.environment import Environment, Instance, State, TimeStep, select
+from jaxvrp.spaces import ByRole
+from jaxvrp.turns import Turns
 
 
 class VecTimeStep(TimeStep):
@@ -37,7 +40,7 @@ class VecState(struct.PyTreeNode):
         pool: fresh instances for coming resets, leading axis `[2E]`.
         cursor: `i32[]`, steps since the pool was drawn.
         key: typed key of the next pool.
-        memory: what the episodes so far left behind, as `Environment.memory`.
+        memory: what the episodes so far left behind, the content of `Environment.memory`; () for nothing.
         episode_return: `f32[E]`, so far.
         episode_length: `i32[E]`, so far.
     """
@@ -46,7 +49,7 @@ class VecState(struct.PyTreeNode):
     pool: Instance
     cursor: jax.Array
     key: jax.Array
-    memory: Memory
+    memory: Any
     episode_return: jax.Array
     episode_length: jax.Array
 
@@ -71,9 +74,10 @@ class VecEnv(struct.PyTreeNode):
     pool_steps: int = struct.field(pytree_node=False, default=128)
     axis: str | None = struct.field(pytree_node=False, default=None)
 
-    def generate(self, key: jax.Array, count: int | None = None, memory: Memory | None = None) -> Instance:
-        """`count` (default: `num_envs`) problems, with a leading axis; by `memory`, if given."""
-        env = self.env if memory is None else self.env.recall(memory)
+    def generate(self, key: jax.Array, count: int | None = None, memory: Any = None) -> Instance:
+        """`count` (default: `num_envs`) problems, with a leading axis; by the content `memory`, if given."""
+        rules = self.env.memory
+        env = self.env if memory is None or rules is None else rules.apply(memory)
         return jax.vmap(env.generate)(jax.random.split(key, count or self.num_envs))
 
     def reset(self, key: jax.Array) -> tuple[VecState, VecTimeStep]:
@@ -90,7 +94,7 @@ class VecEnv(struct.PyTreeNode):
             pool=self.generate(pool_key, 2 * self.num_envs),
             cursor=jnp.zeros((), jnp.int32),
             key=key,
-            memory=self.env.memory,
+            memory=() if self.env.memory is None else self.env.memory.initial,
             episode_return=jnp.zeros(self.num_envs, jnp.float32),
             episode_length=jnp.zeros(self.num_envs, jnp.int32),
         )
@@ -118,7 +122,7 @@ class VecEnv(struct.PyTreeNode):
     def play(
         self, state: VecState, choose: Callable[[ByRole, ByRole, Any], ByRole], given: Any, *, refresh: bool = True
     ) -> tuple[VecState, VecTimeStep, Turns]:
-        """As `step`, with actions that are asked for when the agents' turns come; see `Environment.play`.
+        """As `step`, with actions that are asked for when the agents' turns come; see `jaxvrp.turns.play`.
 
         Args:
             state: from `reset`, `step` or `play`.
@@ -131,11 +135,11 @@ class VecEnv(struct.PyTreeNode):
         """
         state = self._supplied(state, refresh)
 
-        def one(env: State, given: Any) -> tuple[State, TimeStep, Turns]:
-            return self.env.play(env, lambda observation, agent: choose(observation, agent, given))
+        def play_single(env: State, given: Any) -> tuple[State, TimeStep, Turns]:
+            return turns.play(self.env, env, lambda observation, agent: choose(observation, agent, given))
 
-        env, final, turns = jax.vmap(one)(state.env, given)
-        return *self._advance(state, env, final), turns
+        env, final, taken = jax.vmap(play_single)(state.env, given)
+        return *self._advance(state, env, final), taken
 
     def _supplied(self, state: VecState, refresh: bool) -> VecState:
         """With a new pool, if it is due."""
@@ -148,11 +152,10 @@ class VecEnv(struct.PyTreeNode):
         """Reset what has ended with the step to `env` and `final`."""
         fresh = jax.vmap(self.env.init_state)(self._next_instances(state))
         reset = select(final.done, fresh, env)
-        memory = self.env.remember(state.memory, env)
         state = state.replace(
             env=reset,
             cursor=state.cursor + 1,
-            memory=self.env.agreed(memory, self.axis) if self.axis else memory,
+            memory=self._remembered(state.memory, env),
             episode_return=state.episode_return + final.team_reward,
             episode_length=state.episode_length + 1,
         )
@@ -165,6 +168,14 @@ class VecEnv(struct.PyTreeNode):
             ),
             timestep,
         )
+
+    def _remembered(self, content: Any, env: State) -> Any:
+        """The content of the memory after a step to the states `env`, the same on all devices."""
+        rules = self.env.memory
+        if rules is None:
+            return content
+        content = rules.update(content, env)
+        return rules.merge(content, self.axis) if self.axis and rules.merge else content
 
     def refresh_pool(self, state: VecState, key: jax.Array) -> VecState:
         """Draw a new pool from `key`."""

@@ -19,8 +19,8 @@ from jaxvrp import fields
 from jaxvrp.envs import darp
 from jaxvrp.envs.darp.observation import NODE_SIZE
 from jaxvrp.envs.pcb import Parameters, Pcb, reward
-from jaxvrp.envs.pcb.making import Supply
-from jaxvrp.envs.pcb.sight import OBSERVATION_SIZE
+from jaxvrp.envs.pcb.factory import Supply
+from jaxvrp.envs.pcb.observation import OBSERVATION_SIZE
 from jaxvrp.envs.truck_drone import TruckDroneBasic
 
 with warnings.catch_warnings():

@@ -5,16 +5,15 @@ python -m train.ippo --config train/configs/truck_drone_basic.yaml
 
 from __future__ import annotations
 
-from train import cli, mappo
-from train.mappo import make_train
+from collections.abc import Sequence
 
-__all__ = ["main", "make_train"]
+from train.running import command_line, launch
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """The command line; `python -m train.ippo --help` lists every key."""
-    mappo.main(algorithm="ippo")
+    launch.main("ippo", argv)
 
 
 if __name__ == "__main__":
-    cli.entry(main)
+    command_line.entry(main)

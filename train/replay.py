@@ -13,9 +13,12 @@ from typing import Any
 import jax
 
 from jaxvrp import replay
+from jaxvrp.io.command_line import Parser, UserError, index
 from jaxvrp.replay.export import exporter
-from train import cli
-from train.evaluate import Evaluator, RunFolder, Trained, first_seed
+from train.running import command_line
+from train.running.evaluator import Evaluator, first_seed
+from train.running.prepare import evaluation_env
+from train.running.run_folder import RunFolder, Trained
 
 
 def episode_of(run: Trained, *, instance: int, deterministic: bool, num_episodes: int, seed: int) -> dict[str, Any]:
@@ -28,7 +31,7 @@ def episode_of(run: Trained, *, instance: int, deterministic: bool, num_episodes
         num_episodes, seed: of the fixed instances.
     """
     learner, params = run.learner, first_seed(run.learner, run.params)
-    evaluator = Evaluator(learner.env, num_episodes, seed)
+    evaluator = Evaluator(evaluation_env(learner.env, learner.config), num_episodes, seed)
     play = jax.jit(lambda params: evaluator.record(learner.actor(params, deterministic=deterministic), instance))
     states, actions = jax.device_get(play(params))
     episode = replay.export_episode(evaluator.env, states, actions)
@@ -37,19 +40,19 @@ def episode_of(run: Trained, *, instance: int, deterministic: bool, num_episodes
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command line; a user's mistake is a `train.cli.UserError`."""
+    """The command line; a user's mistake is a `UserError`."""
     args = _arguments(argv)
     folder = RunFolder(pathlib.Path(args.run))
     config = folder.player.config
     if args.instance >= config.eval_episodes:
-        raise cli.UserError(
+        raise UserError(
             f"--instance is {args.instance}, but the run has {config.eval_episodes} fixed instances; "
             f"choose one from 0 to {config.eval_episodes - 1}"
         )
     try:
         exporter(folder.player.env)
     except ValueError as error:
-        raise cli.UserError(str(error)) from None
+        raise UserError(str(error)) from None
     out = _made(pathlib.Path(args.out or args.run))
     run = folder.load(args.checkpoint)
     episode = episode_of(
@@ -64,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         replay.write_episode(episode, path)
         replay.write_page(episode, path.with_suffix(".html"))
     except OSError as error:
-        raise cli.UserError(f"cannot write {path}: {error.strerror}; choose another --out") from None
+        raise UserError(f"cannot write {path}: {error.strerror}; choose another --out") from None
     summary = episode["summary"]
     print(f"return {summary['return']:.2f} in {summary['length']} steps; wrote {path} and {path.with_suffix('.html')}")
 
@@ -73,25 +76,19 @@ def _made(folder: pathlib.Path) -> pathlib.Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise cli.UserError(f"cannot make the folder {folder}: {error.strerror}; choose another --out") from None
+        raise UserError(f"cannot make the folder {folder}: {error.strerror}; choose another --out") from None
     return folder
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = cli.plain_parser("train.replay", "Write an episode of a trained run as JSON and as a page that plays it.")
+    parser = Parser("train.replay", "Write an episode of a trained run as JSON and as a page that plays it.")
     parser.add_argument("--run", type=str, required=True, help="run folder")
-    parser.add_argument("--instance", type=_index, default=0, help="which fixed instance, from 0 (default: 0)")
+    parser.add_argument("--instance", type=index, default=0, help="which fixed instance, from 0 (default: 0)")
     parser.add_argument("--out", type=str, help="folder for episode_K.json and episode_K.html (default: the run's)")
     parser.add_argument("--sampled", action="store_true", help="sample actions instead of taking the most probable")
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
     return parser.parse_args(argv)
 
 
-def _index(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"'{text}' is no whole number from 0")
-    return int(text)
-
-
 if __name__ == "__main__":
-    cli.entry(main)
+    command_line.entry(main)

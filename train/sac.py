@@ -5,6 +5,7 @@ python -m train.sac --config train/configs/pcb_sac.yaml
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Sequence
@@ -15,10 +16,24 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from train import cli, launch, off_policy, policy, q_learning
-from train.config import SACConfig
-from train.q_learning import Learned, Metrics, Networks, Params
-from train.replay_buffer import Decisions
+from jaxvrp.fields import option
+from train.networks import distributions
+from train.off_policy import q_learning, trainer
+from train.off_policy.config import OffPolicyConfig
+from train.off_policy.q_learning import Learned, Metrics, Networks, Params
+from train.off_policy.replay_buffer import Decisions
+from train.running import command_line, launch
+
+
+@dataclasses.dataclass(frozen=True)
+class SACConfig(OffPolicyConfig):
+    """Keys of SAC."""
+
+    temperature_lr: float = option(3e-4, help="learning rate of the temperature", above=0)
+    initial_temperature: float = option(1.0, help="weight of the entropy at first", above=0)
+    target_entropy: float | None = option(
+        None, help="entropy that the temperature is to hold; null: minus the size of an action"
+    )
 
 
 class SAC:
@@ -75,7 +90,7 @@ def sample(actor: Params, observation: jax.Array, noise: jax.Array, networks: Ne
     """
     outputs: Any = networks.actor.apply(actor, observation)
     mean, log_deviation = jnp.split(outputs, 2, axis=-1)
-    return policy.sample_squashed(noise, mean, log_deviation)
+    return distributions.sample_squashed(noise, mean, log_deviation)
 
 
 def critic_target(
@@ -130,15 +145,15 @@ def temperature_loss(
     return temperature * (entropy - target_entropy), {"temperature": temperature}
 
 
-def make_train(config: SACConfig) -> off_policy.Trainer:
-    """Build the environment and the learner of a configuration; raises as `off_policy.make_train`."""
-    return off_policy.make_train(config, SAC)
+def make_train(config: SACConfig) -> trainer.Trainer:
+    """Build the environment and the learner of a configuration; raises as `trainer.make_train`."""
+    return trainer.make_train(config, SAC)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command line; `python -m train.sac --help` lists every key."""
-    launch.main("sac", make_train, argv)
+    launch.main("sac", argv)
 
 
 if __name__ == "__main__":
-    cli.entry(main)
+    command_line.entry(main)

@@ -5,6 +5,7 @@ python -m train.td3 --config train/configs/pcb_td3.yaml
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Any
@@ -14,10 +15,25 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from train import cli, launch, off_policy, q_learning
-from train.config import TD3Config
-from train.q_learning import Learned, Metrics, Networks, Params
-from train.replay_buffer import Decisions
+from jaxvrp.fields import option
+from train.off_policy import q_learning, trainer
+from train.off_policy.config import OffPolicyConfig
+from train.off_policy.q_learning import Learned, Metrics, Networks, Params
+from train.off_policy.replay_buffer import Decisions
+from train.running import command_line, launch
+
+
+@dataclasses.dataclass(frozen=True)
+class TD3Config(OffPolicyConfig):
+    """Keys of TD3."""
+
+    batch_size: int = option(128, help="decisions of a minibatch", minimum=1)
+    actor_lr: float = option(1e-3, help="learning rate of the actors", above=0)
+    critic_lr: float = option(1e-3, help="learning rate of the critics", above=0)
+    exploration_noise: float = option(0.1, help="deviation of the noise on the actions played", minimum=0)
+    policy_noise: float = option(0.2, help="deviation of the noise on the targets' actions", minimum=0)
+    noise_clip: float = option(0.5, help="bound of that noise", minimum=0)
+    policy_delay: int = option(2, help="steps of the critics for one of actor and targets", minimum=1)
 
 
 class TD3:
@@ -98,15 +114,15 @@ def actor_loss(actor: Params, critic: Params, observation: jax.Array, networks: 
     return loss, {"actor_loss": loss}
 
 
-def make_train(config: TD3Config) -> off_policy.Trainer:
-    """Build the environment and the learner of a configuration; raises as `off_policy.make_train`."""
-    return off_policy.make_train(config, TD3)
+def make_train(config: TD3Config) -> trainer.Trainer:
+    """Build the environment and the learner of a configuration; raises as `trainer.make_train`."""
+    return trainer.make_train(config, TD3)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command line; `python -m train.td3 --help` lists every key."""
-    launch.main("td3", make_train, argv)
+    launch.main("td3", argv)
 
 
 if __name__ == "__main__":
-    cli.entry(main)
+    command_line.entry(main)

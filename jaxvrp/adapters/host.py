@@ -22,8 +22,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvrp.environment import Environment, Role, State, TimeStep
-from jaxvrp.spaces import Discrete
+from jaxvrp.environment import Environment, State, TimeStep
+from jaxvrp.spaces import Discrete, Role
 
 
 class Member(NamedTuple):

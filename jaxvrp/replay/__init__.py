@@ -1,11 +1,12 @@
-"""Episodes as JSON files, and one self-contained HTML page that plays them; the format is that of `replay.episode`.
+"""Episodes as JSON files, and one self-contained HTML page that plays them; see `jaxvrp.replay.episode_format`.
 
 `python -m jaxvrp.replay EPISODE.json [-o PAGE.html]` draws any episode file, without the learners.
 """
 
-from jaxvrp.replay.episode import FORMAT, VERSION, check, read_episode, write_episode
-from jaxvrp.replay.export import export_episode, save
-from jaxvrp.replay.pages import html_of, page, write_page
+from jaxvrp.replay.common import FORMAT, VERSION
+from jaxvrp.replay.episode_format import check, read_episode, write_episode
+from jaxvrp.replay.export import export_episode, html_of, save
+from jaxvrp.replay.pages import page, write_page
 
 __all__ = [
     "FORMAT",

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from jaxvrp.pictures import Parser, run_command
-from jaxvrp.replay.episode import read_episode
+from jaxvrp.io.command_line import Parser, run_command
+from jaxvrp.replay.episode_format import read_episode
 from jaxvrp.replay.pages import write_page
 
 
@@ -20,13 +20,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         write_page(read_episode(options.episode), options.out)
         print(f"wrote {options.out}")
 
-    return run_command(command)
+    return run_command(command, (ValueError,))
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = Parser(
-        prog="jaxvrp.replay", description="Draw an episode file as a page that plays it.", allow_abbrev=False
-    )
+    parser = Parser("jaxvrp.replay", "Draw an episode file as a page that plays it.")
     parser.add_argument("episode", type=Path, help="JSON, of jaxvrp.replay.save or python -m train.replay")
     parser.add_argument("-o", "--out", type=Path, help="the page (default: beside the episode, .html)")
     options = parser.parse_args(argv)

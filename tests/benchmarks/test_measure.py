@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import measure
 from benchmarks.measure import Spread
-from train.cli import UserError
+from jaxvrp.io.command_line import UserError
 
 
 def test_spread_is_median_and_extremes():
@@ -91,10 +91,10 @@ def test_result_file_is_checked_first(tmp_path):
 
 def test_json_is_written_whole_or_not_at_all(tmp_path):
     path = tmp_path / "a.json"
-    measure.write_json(path, {"x": 1})
+    measure.write_result(path, {"x": 1})
     with pytest.raises(TypeError):
-        measure.write_json(path, {"x": object()})
+        measure.write_result(path, {"x": object()})
     assert json.loads(path.read_text()) == {"x": 1}
     assert [file.name for file in tmp_path.iterdir()] == ["a.json"]
     with pytest.raises(UserError, match=r"cannot write .*; choose another --out"):
-        measure.write_json(tmp_path / "no" / "a.json", {})
+        measure.write_result(tmp_path / "no" / "a.json", {})

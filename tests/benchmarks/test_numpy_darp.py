@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from benchmarks.numpy_darp import NumpyDarp, feasible_schedule
-from jaxvrp.envs.darp.instance import make_instance
+from benchmarks.reference.darp import NumpyDarp, feasible_schedule
+from jaxvrp.envs.darp.problem.instance import make_instance
 
 CORNERS = [(0, 0), (3, 0), (3, 4), (6, 4), (6, 0)]
 """Depot, pickup 1, drop-off 2, pickup 3, drop-off 4: 0-1 3, 1-2 4, 2-3 3, 3-4 4, 4-0 6, 0-2 5, 1-3 5, 1-4 3."""

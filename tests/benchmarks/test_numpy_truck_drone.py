@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.numpy_truck_drone import NumpyTruckDrone
+from benchmarks.reference.truck_drone import NumpyTruckDrone
 
 ONBOARD, FLYING, RETURNING, CRASHED = 0, 1, 2, 3
 STAY, MOVE_0 = 0, 1  # every world below has one node, so RELEASE_d is 2 + d and RECOVER_d is 2 + D + d

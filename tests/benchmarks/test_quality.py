@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from benchmarks import quality
-from benchmarks.contest import HEAD, Contest
-from train.cli import UserError
-from train.evaluate import Evaluator
+from benchmarks.quality import baselines
+from benchmarks.quality.darp_contest import HEAD, Contest
+from jaxvrp.io.command_line import UserError
+from train.running.evaluator import Evaluator
 
 
 def test_greedy_beats_random_in_every_row_of_the_table():
-    head, greedy, random = quality.rows([(1, 2, 3)], battery_rate=0.5, episodes=32)
+    head, greedy, random = baselines.rows([(1, 2, 3)], battery_rate=0.5, episodes=32)
     assert head[:3] == ["(drones, customers, nodes)", "player", "return"]
     assert (greedy[1], random[1]) == ("greedy", "random")
     assert float(greedy[2]) > float(random[2])
@@ -24,7 +24,7 @@ def test_greedy_beats_random_in_every_row_of_the_table():
 @pytest.mark.parametrize("words", [["--battery_rate", "-1"], ["--battery_rate", "much"], ["--episodes", "0"]])
 def test_a_mistake_is_one_line(words):
     with pytest.raises(UserError, match=f"{words[0]}.*{words[1]}"):
-        quality.main(words)
+        baselines.main(words)
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_dial_a_ride_from_the_command_line(tmp_path, capsys):
     (tmp_path / "tiny.txt").write_text("\n".join(["1 2 480 3 30", *nodes]) + "\n")
     (tmp_path / "best_known.csv").write_text("instance,optimal_cost\ntiny,36.0\n")
     out = tmp_path / "out.json"
-    quality.main(["--env", "darp", "--instances", str(tmp_path / "tiny.txt"), "--out", str(out)])
+    baselines.main(["--env", "darp", "--instances", str(tmp_path / "tiny.txt"), "--out", str(out)])
     table = json.loads(out.read_text())["tables"]["tiny"]
     assert [row[0] for row in table] == [
         "player",
@@ -94,5 +94,5 @@ def test_dial_a_ride_from_the_command_line(tmp_path, capsys):
 )
 def test_a_mistake_about_darp_is_one_line(words, says):
     with pytest.raises(UserError) as error:
-        quality.main(["--env", "darp", *words])
+        baselines.main(["--env", "darp", *words])
     assert says in str(error.value)

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks import quality, quality_pcb
-from benchmarks.placing import HEAD, Places, Result
+from benchmarks.quality import baselines, pcb
+from benchmarks.quality.pcb_places import HEAD, Places, Result
 from jaxvrp.envs.pcb import make_board
-from train.cli import UserError
+from jaxvrp.io.command_line import UserError
 
 
 @pytest.fixture(scope="module")
@@ -48,14 +48,14 @@ def test_the_best_known_are_of_the_evaluation_boards(tmp_path):
     path = tmp_path / "best.csv"
     rows = ["split,index,component,signal_hpwl_mm", "training,0,C1,9.0", "evaluation,0,C1,16.5", "evaluation,1,R1,10.5"]
     path.write_text("\n".join(rows) + "\n")
-    assert quality_pcb.best_known(path) == {0: 16.5, 1: 10.5}
-    assert quality_pcb.best_known(tmp_path / "none.csv") == {}
+    assert pcb.best_known(path) == {0: 16.5, 1: 10.5}
+    assert pcb.best_known(tmp_path / "none.csv") == {}
 
 
 def test_the_command_line(board, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(quality_pcb, "generated", lambda count, seed: iter([("tiny", board, None)]))
     out = tmp_path / "out.json"
-    quality.main(["--env", "pcb", "--starts", "2", "--steps", "3", "--quick", "--out", str(out)])
+    baselines.main(["--env", "pcb", "--starts", "2", "--steps", "3", "--quick", "--out", str(out)])
     table = json.loads(out.read_text())["tables"]["tiny"]
     assert [row[0] for row in table] == [
         "player",
@@ -69,4 +69,4 @@ def test_the_command_line(board, tmp_path, monkeypatch, capsys):
 def test_published_boards_that_are_not_there_are_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("JAXVRP_DATA", str(tmp_path))
     with pytest.raises(UserError, match="set JAXVRP_DATA to the folder"):
-        quality.main(["--env", "pcb", "--published"])
+        baselines.main(["--env", "pcb", "--published"])

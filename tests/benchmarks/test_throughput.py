@@ -12,7 +12,7 @@ import pytest
 from benchmarks import throughput
 from benchmarks.subjects import choose
 from benchmarks.throughput import Case, JaxPlayer, NumpyPlayer
-from train.cli import UserError
+from jaxvrp.io.command_line import UserError
 
 CASE = Case(env="truck_drone", size=(1, 1, 1), batch=2, steps=256, repeats=3, seconds=0.001)
 

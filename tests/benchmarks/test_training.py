@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from benchmarks import training
-from train.cli import UserError
-from train.config import PPOConfig
-from train.mappo import make_train
+from jaxvrp.io.command_line import UserError
+from train.on_policy.config import PPOConfig
+from train.on_policy.trainer import make_train
 
 TINY = {
     "num_envs": 8,

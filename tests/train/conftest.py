@@ -21,10 +21,10 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     import distrax  # noqa: F401
 
-from train.config import PPOConfig
-from train.mappo import make_train
+from train.on_policy.config import PPOConfig
+from train.on_policy.trainer import make_train
+from train.on_policy.value_norm import ValueNorm
 from train.sharding import make_mesh, shard
-from train.value_norm import ValueNorm
 
 UNBOUNDED = (-float("inf"), float("inf"))
 

@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from train.networks.networks import make_network
 
 import jaxvrp
 from jaxvrp import Entities
-from train.attention import distances
-from train.networks import make_network
+from train.networks.attention import distances
 
 SIZE = {"attention_size": 16, "attention_heads": 4, "attention_layers": 2}
 UNUSED = {"hidden_sizes": (8,), "recurrent_size": 4, "recurrent_layers": 1, "activation": "relu", "layer_norm": True}

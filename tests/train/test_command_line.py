@@ -10,8 +10,9 @@ import sys
 import pytest
 import yaml
 
-from train import cli, evaluate, loop, mappo
-from train.config import IPPOConfig, PPOConfig
+from train import evaluate, mappo
+from train.on_policy.config import IPPOConfig, PPOConfig
+from train.running import command_line, loop
 
 ROOT = pathlib.Path(__file__).parents[2]
 TINY = "--num_envs 4 --num_minibatches 2 --num_devices 1 --rollout_length 8 --total_steps 32 --env.max_steps 12"
@@ -67,7 +68,7 @@ def mistake(workplace, capfd):
     def run(words, main=mappo.main):
         before = sorted(workplace.iterdir())
         with pytest.raises(SystemExit) as stopped:
-            cli.entry(lambda: main(words.split() if isinstance(words, str) else words))
+            command_line.entry(lambda: main(words.split() if isinstance(words, str) else words))
         told = capfd.readouterr()
         lines = told.err.splitlines()
         assert stopped.value.code == 2
@@ -82,7 +83,7 @@ def mistake(workplace, capfd):
 
 def parse(words, config_class=PPOConfig):
     argv = words.split() if isinstance(words, str) else words
-    return cli.parse(config_class, argv, prog="train.mappo", description="").config
+    return command_line.parse(config_class, argv, prog="train.mappo", description="").config
 
 
 @pytest.mark.parametrize(
@@ -242,7 +243,7 @@ def test_ctrl_c_before_training(capfd):
         raise KeyboardInterrupt
 
     with pytest.raises(SystemExit) as stopped:
-        cli.entry(interrupted)
+        command_line.entry(interrupted)
     assert stopped.value.code == 130
     assert len(capfd.readouterr().err.splitlines()) == 1
 
@@ -303,7 +304,7 @@ def test_a_folder_named_by_a_number(tmp_path):
     path = tmp_path / "given.yaml"
     path.write_text("run_dir: 2026\n")
     for words in (["--run_dir", "2026"], ["--config", str(path)]):
-        assert cli.parse(PPOConfig, words, prog="train.mappo", description="").run_dir == "2026"
+        assert command_line.parse(PPOConfig, words, prog="train.mappo", description="").run_dir == "2026"
 
 
 def test_ippo_has_the_local_critic_by_default():
@@ -322,11 +323,11 @@ def test_help_lists_every_key_with_its_default(capsys):
     for name, value in defaults.items():
         shown = "null" if value is None else str(value)
         assert re.search(rf"--{re.escape(name)} [^-]*.*?default: {re.escape(shown)}\)", told), name
-    assert all(f"--{name} " in told for name in cli.LAUNCH)
+    assert all(f"--{name} " in told for name in command_line.LAUNCH)
 
 
 def test_the_resolved_configuration_gives_the_same_run(tmp_path):
-    launch = cli.parse(
+    launch = command_line.parse(
         IPPOConfig,
         ["--actor_lr", "3e-4", "--hidden_sizes", "[8]", "--env.num_drones", "3", "--run_dir", str(tmp_path / "run")],
         prog="train.ippo",
@@ -343,7 +344,7 @@ def test_the_resolved_configuration_gives_the_same_run(tmp_path):
 
 def test_runs_of_one_second_have_folders_of_their_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    launch = cli.parse(PPOConfig, [], prog="train.mappo", description="")
+    launch = command_line.parse(PPOConfig, [], prog="train.mappo", description="")
     folders = {loop.run_folder(launch, launch.config, "mappo") for _ in range(3)}
     assert len(folders) == 3
     assert all(re.match(r"runs/mappo_truck_drone_basic_\d{4}-\d\d-\d\d_", str(folder)) for folder in folders)

@@ -5,12 +5,13 @@ import numpy as np
 import pytest
 import yaml
 
+from jaxvrp.io.command_line import UserError
 from train import evaluate
-from train.checkpoint import Checkpoints
-from train.cli import UserError
-from train.config import PPOConfig
-from train.evaluate import Evaluator, RunFolder, to_host
-from train.mappo import make_train
+from train.on_policy.config import PPOConfig
+from train.on_policy.trainer import make_train
+from train.running.checkpoint import Checkpoints
+from train.running.evaluator import Evaluator, to_host
+from train.running.run_folder import RunFolder
 
 SMALL = {"num_envs": 4, "rollout_length": 4, "num_minibatches": 1, "eval_episodes": 6, "num_devices": 1}
 NETWORK = {"attention_size": 8, "attention_heads": 2, "hidden_sizes": (8,)}

@@ -6,9 +6,8 @@ import jax
 import pytest
 
 from train.config import CONFIGS
-from train.evaluate import Evaluator, to_host
-from train.loop import evaluation
-from train.mappo import make_train
+from train.on_policy.trainer import make_train
+from train.running.evaluator import Evaluator, evaluation, to_host
 
 ENV = {"name": "truck_drone", "num_drones": 1, "num_customers": 2, "num_route_nodes": 3, "max_steps": 60}
 SETTINGS = {

@@ -11,10 +11,11 @@ import pytest
 from matplotlib import image
 from tensorboardX.proto import event_pb2
 
-from train import cli, evaluate, loop, mappo
-from train.checkpoint import Checkpoints
-from train.config import PPOConfig
-from train.logger import read_records
+from train import evaluate, mappo
+from train.on_policy.config import PPOConfig
+from train.running import command_line, loop
+from train.running.checkpoint import Checkpoints
+from train.running.metrics import read_records
 
 SIZES = "--num_envs 4 --rollout_length 8 --num_minibatches 2 --num_epochs 1 --num_devices 1 --hidden_sizes [8]"
 WORLD = "--env.num_customers 2 --env.num_route_nodes 3 --env.max_steps 12"
@@ -164,7 +165,9 @@ def test_what_is_beyond_the_checkpoint_is_cut_off(play, tmp_path):
 @pytest.mark.parametrize(("interval", "kept"), [(1, 6), (2, 6), (3, 6), (5, 5)])
 def test_the_update_of_a_loss_that_is_not_finite(interval, kept, play, tmp_path):
     learner = Scripted(bad=7, total_steps=300, log_interval=interval, eval_interval=interval, save_interval=interval)
-    with pytest.raises(cli.UserError, match=rf"value_loss is not finite at update 7; .* of update {kept} is kept"):
+    with pytest.raises(
+        command_line.UserError, match=rf"value_loss is not finite at update 7; .* of update {kept} is kept"
+    ):
         play(learner)
     assert saved(tmp_path)[-1] == kept
     assert [record["update"] for record in read_records(tmp_path / "metrics.jsonl")][-1] == kept
@@ -172,7 +175,7 @@ def test_the_update_of_a_loss_that_is_not_finite(interval, kept, play, tmp_path)
 
 def test_a_loss_that_is_not_finite_in_one_seed(play):
     learner = Scripted(bad=103, total_steps=80, num_seeds=2, log_interval=2, eval_interval=2, save_interval=4)
-    with pytest.raises(cli.UserError, match="not finite at update 3; stopped, no checkpoint had been written"):
+    with pytest.raises(command_line.UserError, match="not finite at update 3; stopped, no checkpoint had been written"):
         play(learner)
 
 
@@ -185,7 +188,7 @@ def test_a_stop_saves_at_once(number, play, tmp_path):
             return super().train_chunk(state)
 
     before = signal.getsignal(number)
-    with pytest.raises(cli.UserError, match=rf"interrupted at update 3 of 8; .* --resume {tmp_path}"):
+    with pytest.raises(command_line.UserError, match=rf"interrupted at update 3 of 8; .* --resume {tmp_path}"):
         play(Interrupted(total_steps=80, eval_interval=5, save_interval=5))
     assert signal.getsignal(number) is before
     assert saved(tmp_path) == [3]
@@ -210,7 +213,7 @@ def test_a_second_ctrl_c_stops_in_the_middle(play, tmp_path):
 def test_a_folder_that_cannot_be_written_any_more(play, tmp_path):
     play(Scripted(total_steps=20))
     (tmp_path / "metrics.tmp").mkdir()
-    with pytest.raises(cli.UserError, match=r"cannot write .*metrics\.tmp: Is a directory"):
+    with pytest.raises(command_line.UserError, match=r"cannot write .*metrics\.tmp: Is a directory"):
         play(Scripted(total_steps=20), resume=True)
 
 

@@ -8,11 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from train.networks.networks import make_network
 
 from jaxvrp import Role
 from jaxvrp.spaces import Box, Discrete
-from train.actor_critic import TEAM, Actors, Critics
-from train.networks import GRULayer, make_network
+from train.networks.gru import GRULayer
+from train.on_policy.actor_critic import TEAM, Actors, Critics
 
 LENGTH, BATCH, AGENTS, INPUTS, HIDDEN = 5, 3, 2, 4, 6
 SHAPE = (LENGTH, BATCH, AGENTS, INPUTS)

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from train import policy
-from train.rollout import sample_actions
+from train.networks import distributions
+from train.on_policy.actor_critic import sample_actions
 
 ACTIONS = 7
 ALMOST_ONE = float(np.nextafter(np.float32(1), np.float32(0)))
 
-sample = jax.jit(policy.sample)
-mode = jax.jit(policy.mode)
-log_prob_and_entropy = jax.jit(policy.log_prob_and_entropy)
+sample = jax.jit(distributions.sample)
+mode = jax.jit(distributions.mode)
+log_prob_and_entropy = jax.jit(distributions.log_prob_and_entropy)
 
 
 def probabilities(logits, mask):
@@ -99,7 +99,7 @@ def test_rounding_of_the_cumulative_sum_lets_nothing_through(actions):
     columns = np.arange(len(exact)), rng.integers(0, actions, len(exact))
     for step in range(-2, 3):  # aim at the edges between the actions, give or take some units in the last place
         uniform = np.clip(exact[columns] + step * 2.0**-24, 0, ALMOST_ONE).astype(np.float32)
-        action, _ = jax.jit(policy.sample)(uniform, logits, mask)
+        action, _ = jax.jit(distributions.sample)(uniform, logits, mask)
         assert np.take_along_axis(mask, np.asarray(action)[:, None], 1).all()
 
 
@@ -125,14 +125,14 @@ def test_one_legal_action_is_certain():
         action, log_prob = sample(jnp.float32(uniform), logits, mask)
         assert (int(action), float(log_prob)) == (1, 0.0)
     assert [float(x) for x in log_prob_and_entropy(logits, mask, jnp.int32(1))] == [0.0, 0.0]
-    slope = jax.grad(lambda x: sum(policy.log_prob_and_entropy(x, mask, jnp.int32(1))))(logits)
+    slope = jax.grad(lambda x: sum(distributions.log_prob_and_entropy(x, mask, jnp.int32(1))))(logits)
     np.testing.assert_array_equal(slope, 0.0)
 
 
 def test_gradients_do_not_touch_forbidden_actions():
     logits = jnp.array([0.5, 2.0, -1.0, 1.0])
     mask = jnp.array([True, False, True, True])
-    slope = jax.grad(lambda x: policy.log_prob_and_entropy(x, mask, jnp.int32(3))[0])(logits)
+    slope = jax.grad(lambda x: distributions.log_prob_and_entropy(x, mask, jnp.int32(3))[0])(logits)
     np.testing.assert_allclose(slope, np.array([0, 0, 0, 1]) - probabilities(logits, mask), atol=1e-6)
 
 
@@ -140,7 +140,7 @@ def test_a_row_without_a_legal_action_gives_no_nan():
     logits, nothing = jnp.array([[1e4, -1e4, 0.0]]), jnp.zeros((1, 3), bool)
 
     def both(x):
-        log_prob, entropy = policy.log_prob_and_entropy(x, nothing, jnp.array([2]))
+        log_prob, entropy = distributions.log_prob_and_entropy(x, nothing, jnp.array([2]))
         return (log_prob + entropy).sum(), (log_prob, entropy)
 
     (_, (log_prob, entropy)), slope = jax.value_and_grad(both, has_aux=True)(logits)
@@ -149,4 +149,4 @@ def test_a_row_without_a_legal_action_gives_no_nan():
     np.testing.assert_array_equal(slope, 0.0)
     for uniform in (0.0, ALMOST_ONE):
         assert 0 <= int(sample(jnp.full(1, uniform), logits, nothing)[0][0]) < 3
-    assert 0 <= int(policy.mode(logits, nothing)[0]) < 3
+    assert 0 <= int(distributions.mode(logits, nothing)[0]) < 3

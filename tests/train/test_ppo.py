@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
-from train import ppo
-from train.mappo import make_train
-from train.rollout import Transition
-from train.value_norm import ValueNorm
+from train.on_policy import ppo
+from train.on_policy.rollout import Transition
+from train.on_policy.trainer import make_train
+from train.on_policy.value_norm import ValueNorm
 
 STEPS, AGENTS = 7, 2
 CHUNKS, LENGTH, ENVS = 3, 4, 5

@@ -7,13 +7,13 @@ import yaml
 
 import jaxvrp
 from jaxvrp import replay
-from jaxvrp.replay.episode import plain
-from jaxvrp.replay.export import common
+from jaxvrp.io.command_line import UserError
+from jaxvrp.replay.common import common, plain
 from train import replay as command
-from train.checkpoint import Checkpoints
-from train.cli import UserError
-from train.evaluate import Evaluator, RunFolder
-from train.mappo import make_train
+from train.on_policy.trainer import make_train
+from train.running.checkpoint import Checkpoints
+from train.running.evaluator import Evaluator
+from train.running.run_folder import RunFolder
 
 STANDING = {
     "velocity": [0, 0],

@@ -15,8 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from train import cli, loop, mappo
-from train.checkpoint import Checkpoints
+from train import mappo
+from train.running import command_line, loop
+from train.running.checkpoint import Checkpoints
 
 # When one array of a checkpoint cannot be read, orbax closes its event loop under the reads of the others.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -40,7 +41,7 @@ def replaced(source, target, *rest, **options):
 
 rename, os.rename = os.rename, replaced
 os.replace = replaced
-cli.entry(lambda: mappo.main(["--resume", sys.argv[1]]))
+command_line.entry(lambda: mappo.main(["--resume", sys.argv[1]]))
 """
 
 
@@ -157,7 +158,7 @@ def load(run, like, update=None):
 def status_of(capfd, argv):
     """Exit status and the lines on stderr of the command line, in this process."""
     with pytest.raises(SystemExit) as stopped:
-        cli.entry(lambda: mappo.main(argv))
+        command_line.entry(lambda: mappo.main(argv))
     return stopped.value.code, capfd.readouterr().err.splitlines()
 
 
@@ -262,7 +263,7 @@ def test_a_damaged_checkpoint_is_one_line(damage, straight, fresh, tmp_path, cap
     shutil.copytree(straight.run, run)
     damage(run / "checkpoints" / str(TOTAL))
     content = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-    with pytest.raises(cli.UserError, match=r"damaged.*(delete|start anew)") as mistake:
+    with pytest.raises(command_line.UserError, match=r"damaged.*(delete|start anew)") as mistake:
         load(run, fresh)
     gc.collect()  # what a broken read leaves behind would be reported elsewhere
     assert str(TOTAL) in str(mistake.value)
@@ -279,7 +280,7 @@ def test_after_a_damaged_checkpoint_is_deleted_the_older_one_serves(broken, fres
     )
     older = [update for update in saved(run) if update < TOTAL]
     DAMAGES["no data"](run / "checkpoints" / str(TOTAL))
-    with pytest.raises(cli.UserError, match=f"delete that folder to go on from update {older[-1]}"):
+    with pytest.raises(command_line.UserError, match=f"delete that folder to go on from update {older[-1]}"):
         load(run, fresh)
     shutil.rmtree(run / "checkpoints" / str(TOTAL))
     assert load(run, fresh).update == older[-1]
@@ -295,7 +296,7 @@ def test_a_checkpoint_without_its_contents_is_read(straight, fresh, tmp_path):
 def test_a_checkpoint_of_other_sizes_or_networks_is_one_line(straight, fresh):
     wider = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]) if leaf.ndim else leaf, fresh)
     for other in (wider, fresh.replace(params={"actor": fresh.params["actor"]})):
-        with pytest.raises(cli.UserError, match="of another configuration"):
+        with pytest.raises(command_line.UserError, match="of another configuration"):
             load(straight.run, other)
 
 

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from train.actor_critic import TEAM
-from train.evaluate import PolicyActor, play_episodes
+from jaxvrp.episodes import play_episodes
+from train.on_policy.actor_critic import TEAM, PolicyActor
 
 ENVS, CHUNKS, LENGTH = 4, 3, 4
 STEPS = CHUNKS * LENGTH

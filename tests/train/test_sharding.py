@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
 
-from train import ppo
-from train.config import PPOConfig
-from train.mappo import make_train
+from train.on_policy import ppo
+from train.on_policy.config import PPOConfig
+from train.on_policy.trainer import make_train
 from train.sharding import DATA, make_mesh, shard
 
 TINY = {"num_envs": 8, "rollout_length": 12, "num_minibatches": 2, "hidden_sizes": (8,), "total_steps": 96 * 4}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from train.value_norm import ValueNorm
+from train.on_policy.value_norm import ValueNorm
 
 
 def after(batches, decay):

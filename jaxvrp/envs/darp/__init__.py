@@ -1,10 +1,10 @@
 """Dial-a-ride: several vehicles, one after the other, bring passengers from pickup to drop-off in time."""
 
-from jaxvrp.envs.darp.cordeau import read_cordeau, write_cordeau
 from jaxvrp.envs.darp.env import Darp, make
-from jaxvrp.envs.darp.generator import generate_dataset
-from jaxvrp.envs.darp.instance import Instance, load, make_instance, pad, save, stack
-from jaxvrp.envs.darp.solution import actions_to_routes, routes_to_actions, solution_report
+from jaxvrp.envs.darp.problem.cordeau import read_cordeau, write_cordeau
+from jaxvrp.envs.darp.problem.generator import generate_dataset
+from jaxvrp.envs.darp.problem.instance import Instance, load, make_instance, pad, save, stack
+from jaxvrp.envs.darp.problem.solution import actions_to_routes, routes_to_actions, solution_report
 
 __all__ = [
     "Darp",

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import os
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -14,12 +11,12 @@ import numpy as np
 from flax import struct
 
 from jaxvrp import fields
-from jaxvrp.actor import Actor
-from jaxvrp.environment import Environment, Role
-from jaxvrp.envs.darp import generator, instance, observation, rules
-from jaxvrp.envs.darp.instance import Instance
+from jaxvrp.environment import Environment
+from jaxvrp.envs.darp import observation, rules
+from jaxvrp.envs.darp.problem import generator, instance
+from jaxvrp.envs.darp.problem.instance import Instance
 from jaxvrp.envs.darp.rules import State
-from jaxvrp.spaces import Box, Discrete, Entities
+from jaxvrp.spaces import Box, ByRole, Discrete, Entities, Role
 
 REWARDS = ("sparse", "dense")
 
@@ -89,6 +86,26 @@ class Darp(Environment):
     penalty_unvisited: float = fields.parameter(100.0, minimum=0.0)
     orphan_factor: float = fields.parameter(1.0, minimum=0.0)
 
+    def check_fields(self) -> None:
+        """Refuse fields that do not fit each other, with a ValueError; see `jaxvrp.fields.build`."""
+        if self.num_nodes % 2:
+            raise ValueError(
+                f"num_nodes is {self.num_nodes}; it must be even: a pickup and a drop-off for each request"
+            )
+        for low, high in (
+            ("min_demand", "max_demand"),
+            ("min_pickup_deadline", "max_pickup_deadline"),
+            ("min_loc", "max_loc"),
+        ):
+            least, most = getattr(self, low), getattr(self, high)
+            if isinstance(least, int | float) and isinstance(most, int | float) and least > most:
+                raise ValueError(f"{low} is {least}, above {high} {most}; give them in order")
+        if isinstance(self.vehicle_capacity, tuple) and len(self.vehicle_capacity) != self.num_agents:
+            raise ValueError(
+                f"vehicle_capacity lists {len(self.vehicle_capacity)} vehicles, num_agents is {self.num_agents}; "
+                "give one for each"
+            )
+
     @property
     def roles(self) -> dict[str, Role]:
         """The vehicle under way."""
@@ -122,24 +139,6 @@ class Darp(Environment):
         return {"reward" if name == "reward_kind" else name: value for name, value in values.items()}
 
     @property
-    def baselines(self) -> dict[str, Callable[[], Actor]]:
-        """Nearest neighbour, earliest deadline, and random play."""
-        from jaxvrp.envs.darp.heuristics import EarliestDeadlineActor, NearestNeighbourActor
-
-        return {
-            "nearest neighbour": NearestNeighbourActor,
-            "earliest deadline": EarliestDeadlineActor,
-            **super().baselines,
-        }
-
-    @property
-    def renderer(self) -> Callable[[State, str | os.PathLike], None]:
-        """Routes, loads and windows of an episode."""
-        from jaxvrp.envs.darp.render import render_episode
-
-        return functools.partial(render_episode, self)
-
-    @property
     def max_episode_steps(self) -> int:
         """N + V: each step visits a customer or sends a vehicle home."""
         return self.num_nodes + self.num_agents
@@ -157,20 +156,20 @@ class Darp(Environment):
         padded = instance.pad(instance.as_float32(instance_), self.num_nodes, self.num_agents)
         return rules.begin(padded, limits=self.limits)
 
-    def transition(self, state: State, action: dict[str, jax.Array], num_invalid: jax.Array) -> State:
+    def transition(self, state: State, action: ByRole, num_invalid: jax.Array) -> State:
         """Drive to the node, and home with the last one."""
         return rules.drive(state, action["vehicle"][0], num_invalid)
 
-    def action_mask(self, state: State) -> dict[str, jax.Array]:
+    def action_mask(self, state: State) -> ByRole:
         """`{"vehicle": bool[1, N+1]}`."""
         return {"vehicle": rules.allowed(state, lookahead=self.lookahead, limits=self.limits)[None]}
 
-    def fallback(self, mask: dict[str, jax.Array]) -> dict[str, jax.Array]:
+    def fallback(self, mask: ByRole) -> ByRole:
         """The lowest-index allowed customer, the depot if there is none."""
         customers = mask["vehicle"].at[:, 0].set(False)
         return {"vehicle": jax.lax.argmax(customers, 1, jnp.int32)}
 
-    def observation(self, state: State) -> dict[str, jax.Array]:
+    def observation(self, state: State) -> ByRole:
         """`{"vehicle": f32[1, F]}`, see the class."""
         return {"vehicle": self.global_observation(state)[None]}
 
@@ -178,7 +177,7 @@ class Darp(Environment):
         """`f32[F]`, what the vehicle sees."""
         return observation.observe(state, self.action_mask(state)["vehicle"][0])
 
-    def reward(self, state: State) -> dict[str, jax.Array]:
+    def reward(self, state: State) -> ByRole:
         """`{"vehicle": f32[1]}`, see the class."""
         penalty = jnp.where(state.done, self._penalty(state), 0.0)
         if self.reward_kind == "dense":
@@ -226,24 +225,7 @@ def make(*, reward: str = "sparse", **parameters: Any) -> Darp:
     if reward not in REWARDS:
         raise ValueError(f"reward is '{reward}'; it must be one of: {', '.join(REWARDS)}")
     env = fields.build(Darp, {**parameters, "reward_kind": reward}, "parameter of 'darp':")
-    if env.num_nodes % 2:
-        raise ValueError(f"num_nodes is {env.num_nodes}; it must be even: a pickup and a drop-off for each request")
-    for low, high in (
-        ("min_demand", "max_demand"),
-        ("min_pickup_deadline", "max_pickup_deadline"),
-        ("min_loc", "max_loc"),
-    ):
-        _check_order(env, low, high)
-    if isinstance(env.vehicle_capacity, tuple) and len(env.vehicle_capacity) != env.num_agents:
-        count = len(env.vehicle_capacity)
-        raise ValueError(f"vehicle_capacity lists {count} vehicles, num_agents is {env.num_agents}; give one for each")
     if np.max(env.vehicle_capacity) < env.min_demand:
         text = f"vehicle_capacity {env.vehicle_capacity} is below every demand (min_demand {env.min_demand})"
         warnings.warn(f"{text}; no request can be served", stacklevel=2)
     return env
-
-
-def _check_order(env: Darp, low: str, high: str) -> None:
-    least, most = getattr(env, low), getattr(env, high)
-    if isinstance(least, int | float) and isinstance(most, int | float) and least > most:
-        raise ValueError(f"{low} is {least}, above {high} {most}; give them in order")

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.envs.darp import rules
-from jaxvrp.envs.darp.instance import Instance
+from jaxvrp.envs.darp.problem.instance import Instance
 from jaxvrp.envs.darp.rules import State
 
 CONTEXT_SIZE, NODE_SIZE = 13, 19

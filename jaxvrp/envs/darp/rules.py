@@ -7,13 +7,14 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.envs.darp import schedule
-from jaxvrp.envs.darp.instance import Instance, distance, travel_time
+from jaxvrp.envs.darp.problem.instance import Instance, distance, travel_time
+from jaxvrp.notebook import NotebookStill
 
 SLACK = 1e-3
 """On every comparison of times: float32 resolves 1.2e-4 at a clock of 1440, and published routes are tight."""
 
 
-class State(struct.PyTreeNode):
+class State(NotebookStill, struct.PyTreeNode):
     """Where a plan stands; the vehicles drive one after the other.
 
     Attributes:
@@ -53,11 +54,6 @@ class State(struct.PyTreeNode):
     step: jax.Array
     invalid_actions: jax.Array
     done: jax.Array
-
-    def _repr_html_(self) -> str | None:
-        from jaxvrp.envs.darp.notebook import picture  # it builds on this module
-
-        return picture(self)
 
 
 def begin(instance: Instance, *, limits: bool) -> State:

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.darp.instance import Instance, distance, travel_time
+from jaxvrp.envs.darp.problem.instance import Instance, distance, travel_time
 
 _Sweep = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
 """Lower bounds, the times before and now, and how many sweeps there were."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -14,15 +12,17 @@ from flax import struct
 
 from jaxvrp import fields
 from jaxvrp.actions import judge
-from jaxvrp.environment import ByRole, Choose, Environment, Role, Turns
-from jaxvrp.envs.pcb import placing, reward, rules, turns
-from jaxvrp.envs.pcb.board import Board, as_float32, pad
-from jaxvrp.envs.pcb.instance import Instance, Sizes, Targets, Wiring, agent_targets, wire
+from jaxvrp.envs.pcb import reward, rules, turns
+from jaxvrp.envs.pcb.observation import OBSERVATION_SIZE
+from jaxvrp.envs.pcb.problem import start_placement
+from jaxvrp.envs.pcb.problem.board import Board, as_float32, pad
+from jaxvrp.envs.pcb.problem.instance import Instance, Sizes, Targets, Wiring, agent_targets, wire
 from jaxvrp.envs.pcb.reward import Weights
 from jaxvrp.envs.pcb.rules import State
-from jaxvrp.envs.pcb.sight import OBSERVATION_SIZE
 from jaxvrp.envs.pcb.turns import Physics, Transition
-from jaxvrp.spaces import Box
+from jaxvrp.memory import Memory
+from jaxvrp.spaces import Box, ByRole, Role
+from jaxvrp.turns import Choose, TurnBasedEnvironment, Turns, act_at_once
 
 ROLE = "component"
 MODES = ("sequential", "simultaneous")
@@ -30,7 +30,7 @@ BOUNDARIES = ("clamp", "terminate")
 ROTATIONS = ("absolute", "hold")
 
 
-class Pcb(Environment):
+class Pcb(TurnBasedEnvironment):
     """Each movable part of a circuit board is an agent that moves and turns it, to shorten the wires without overlap.
 
     One role, `"component"`, of A agents in the order of the parts; on boards with fewer the last rows are void (zeros,
@@ -70,7 +70,7 @@ class Pcb(Environment):
         rotation: see above.
         shuffle: a new order of turns in every step; else that of the parts.
         augment: shift and turn what is fixed in every episode.
-        max_steps: of an episode; `eval_max_steps` in evaluation.
+        max_steps: of an episode.
         rays: rays of a sector; 4 is faster, 8 more exact.
         step_fraction, wire_weight, overlap_weight, hpwl_weight: see above.
     """
@@ -86,12 +86,17 @@ class Pcb(Environment):
     shuffle: bool = struct.field(pytree_node=False, default=True)
     augment: bool = struct.field(pytree_node=False, default=True)
     max_steps: int = fields.size(200)
-    eval_max_steps: int = fields.size(600)
     rays: int = fields.size(8)
     step_fraction: float = fields.parameter(0.05, above=0.0)
     wire_weight: float = fields.parameter(4.0, minimum=0.0)
     overlap_weight: float = fields.parameter(2.0, minimum=0.0)
     hpwl_weight: float = fields.parameter(4.0, minimum=0.0)
+
+    def check_fields(self) -> None:
+        """Refuse weights that are all 0, with a ValueError; see `jaxvrp.fields.build`."""
+        weights = [self.wire_weight, self.overlap_weight, self.hpwl_weight]
+        if all(isinstance(weight, int | float) for weight in weights) and not sum(weights):
+            raise ValueError("wire_weight, overlap_weight and hpwl_weight are all 0; one of them must be above")
 
     @property
     def roles(self) -> dict[str, Role]:
@@ -106,51 +111,19 @@ class Pcb(Environment):
         return {**dict(self.source), **{name: v for name, v in super().parameters.items() if name not in made}}
 
     @property
-    def renderer(self) -> Callable[[State, str | os.PathLike], None]:
-        """The board before and after, or an episode as it moves."""
-        from jaxvrp.envs.pcb.render import render_episode
-
-        return functools.partial(render_episode, self)
-
-    @property
-    def debug_recorder(self) -> Callable[[State, str | os.PathLike], None]:
-        """Component grid, rats-nest and the agents' metrics of every step."""
-        from jaxvrp.envs.pcb.debug import record_debug
-
-        return functools.partial(record_debug, self)
-
-    @property
     def max_episode_steps(self) -> int:
         """`max_steps`."""
         return self.max_steps
 
     @property
-    def truncates(self) -> bool:
-        """After `max_steps`."""
-        return True
-
-    @property
-    def for_evaluation(self) -> Pcb:
-        """With episodes of `eval_max_steps`."""
-        return self.replace(max_steps=self.eval_max_steps)
-
-    @property
-    def memory(self) -> Targets:
-        """The targets, which improve themselves."""
-        return self.targets
-
-    def remember(self, memory: Targets, state: State) -> Targets:
-        """Lowered to what the parts of a batch of states reached while legal."""
-        row = state.instance.row
-        return jax.tree.map(lambda old, new: old.at[row].min(new, mode="drop"), memory, state.lowest)
-
-    def agreed(self, memory: Targets, axis: str) -> Targets:
-        """The lowest of all devices."""
-        return jax.tree.map(lambda leaf: jax.lax.pmin(leaf, axis), memory)
-
-    def recall(self, memory: Targets) -> Pcb:
-        """With these targets."""
-        return self.replace(targets=memory)
+    def memory(self) -> Memory:
+        """The targets, which improve themselves: the lowest that any part of any board reached while legal."""
+        return Memory(
+            initial=self.targets,
+            update=_lowered_targets,
+            apply=lambda targets: self.replace(targets=targets),
+            merge=lambda targets, axis: jax.tree.map(lambda leaf: jax.lax.pmin(leaf, axis), targets),
+        )
 
     def generate(self, key: jax.Array) -> Instance:
         """One of the boards, what is fixed augmented (if `augment`), the other parts anywhere."""
@@ -201,8 +174,8 @@ class Pcb(Environment):
 
     def _begin(self, board: Board, wiring: Wiring, targets: Targets, row: jax.Array, key: jax.Array) -> Instance:
         shift, place, turns = jax.random.split(key, 3)
-        board = placing.augment(board, shift) if self.augment else board
-        return self._instance(placing.scatter(board, place), wiring, targets, row, turns)
+        board = start_placement.augment(board, shift) if self.augment else board
+        return self._instance(start_placement.scatter(board, place), wiring, targets, row, turns)
 
     def _instance(self, board: Board, wiring: Wiring, targets: Targets, row: jax.Array, key: jax.Array) -> Instance:
         pose, nothing = (board.position, board.orientation), jnp.zeros(self.sizes.agents, jnp.float32)
@@ -263,9 +236,9 @@ class Pcb(Environment):
         return Physics(self.step_fraction, self.boundary == "clamp", self.rotation == "absolute", self.rays)
 
     def take_turns(self, state: State, choose: Choose) -> tuple[State, Turns]:
-        """See `Environment.take_turns`; one agent after the other in sequential mode."""
+        """See `TurnBasedEnvironment`; one agent after the other in sequential mode."""
         if self.mode == "simultaneous":
-            return super().take_turns(state, choose)
+            return act_at_once(self, state, choose)
 
         def turn(state: State, agent: jax.Array) -> tuple[State, Transition]:
             own = {ROLE: agent[None]}
@@ -347,3 +320,9 @@ class Pcb(Environment):
 
 def _no_move(agents: int) -> jax.Array:
     return jnp.full((agents, 3), jnp.nan, jnp.float32)
+
+
+def _lowered_targets(targets: Targets, states: State) -> Targets:
+    """Lowered to what the parts of a batch of states reached while legal."""
+    row = states.instance.row
+    return jax.tree.map(lambda old, new: old.at[row].min(new, mode="drop"), targets, states.lowest)

@@ -7,9 +7,10 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.envs.pcb import geometry, wirelength
-from jaxvrp.envs.pcb.board import Board
-from jaxvrp.envs.pcb.instance import Instance, Targets, Wiring
-from jaxvrp.envs.pcb.sight import Sight
+from jaxvrp.envs.pcb.observation import Sight
+from jaxvrp.envs.pcb.problem.board import Board
+from jaxvrp.envs.pcb.problem.instance import Instance, Targets, Wiring
+from jaxvrp.notebook import NotebookStill
 
 
 class Best(struct.PyTreeNode):
@@ -26,7 +27,7 @@ class Best(struct.PyTreeNode):
     orientation: jax.Array
 
 
-class State(struct.PyTreeNode):
+class State(NotebookStill, struct.PyTreeNode):
     """An episode under way; lengths in mm.
 
     Attributes:
@@ -63,11 +64,6 @@ class State(struct.PyTreeNode):
     invalid_actions: jax.Array
     undone: jax.Array
     observation: jax.Array | None
-
-    def _repr_html_(self) -> str | None:
-        from jaxvrp.envs.pcb.notebook import picture  # it builds on this module
-
-        return picture(self)
 
     @property
     def legal(self) -> jax.Array:

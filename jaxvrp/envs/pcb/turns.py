@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.pcb import rules, sight
-from jaxvrp.envs.pcb.instance import Instance
+from jaxvrp.envs.pcb import observation, rules
+from jaxvrp.envs.pcb.problem.instance import Instance
 from jaxvrp.envs.pcb.rules import State
 
 
@@ -60,20 +60,20 @@ def from_unscaled(action: jax.Array) -> jax.Array:
 
 def look_around(
     instance: Instance, position: jax.Array, orientation: jax.Array, rays: int
-) -> tuple[sight.Sight, jax.Array]:
+) -> tuple[observation.Sight, jax.Array]:
     """What all agents measure (leading axis `[A]`), and their observations `f32[A, 31]`."""
 
-    def one(agent: jax.Array) -> tuple[sight.Sight, jax.Array]:
-        seen = sight.look(instance, position, orientation, agent, rays=rays)
-        return seen, sight.observe(instance, position, orientation, agent, seen)
+    def one(agent: jax.Array) -> tuple[observation.Sight, jax.Array]:
+        seen = observation.look(instance, position, orientation, agent, rays=rays)
+        return seen, observation.observe(instance, position, orientation, agent, seen)
 
     return jax.vmap(one)(jnp.arange(instance.wiring.component.shape[0], dtype=jnp.int32))
 
 
 def observe(state: State, agent: jax.Array, rays: int) -> jax.Array:
     """`f32[31]`, what one agent sees."""
-    seen = sight.look(state.instance, state.position, state.orientation, agent, rays=rays)
-    return sight.observe(state.instance, state.position, state.orientation, agent, seen)
+    seen = observation.look(state.instance, state.position, state.orientation, agent, rays=rays)
+    return observation.observe(state.instance, state.position, state.orientation, agent, seen)
 
 
 def may_act(state: State, agent: jax.Array) -> jax.Array:
@@ -86,7 +86,7 @@ def act(state: State, agent: jax.Array, action: jax.Array, physics: Physics) -> 
     may = may_act(state, agent)
     position, orientation, undone = _pose_after(state, agent, jnp.where(may, action, jnp.nan), physics)
     moved = rules.put(state, agent, position, orientation)
-    seen = sight.look(moved.instance, moved.position, moved.orientation, agent, rays=physics.rays)
+    seen = observation.look(moved.instance, moved.position, moved.orientation, agent, rays=physics.rays)
     who = may & (jnp.arange(state.left.shape[0]) == agent)
     return rules.measured(moved, who, seen, undone, leaving=not physics.clamp)
 

@@ -10,34 +10,20 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+from jaxvrp.envs.truck_drone.problem.instance import Instance
+from jaxvrp.notebook import NotebookStill
+
 ONBOARD, FLYING, RETURNING, CRASHED = 0, 1, 2, 3
 """Drone status."""
+
+STATUS_NAMES = ("onboard", "flying", "returning", "crashed")
+"""Of a drone, by status, as files have them."""
 
 STAY = 0
 """Truck action 0; then `MOVE_0..MOVE_{N-1}, RELEASE_0..RELEASE_{D-1}, RECOVER_0..RECOVER_{D-1}`."""
 
 HOVER, RETURN, DELIVER = 0, 1, 2
 """Drone actions: `HOVER`, `RETURN`, then `DELIVER + i` for customer `i`."""
-
-
-class Instance(struct.PyTreeNode):
-    """One problem, as data.
-
-    Attributes:
-        truck_position: `f32[2]`, where truck and drones start.
-        node_position: `f32[N, 2]`, where the truck can drive.
-        customer_position: `f32[C, 2]`.
-        demand: `f32[C]`, parcel size.
-        window_start: `i32[C]`, first step of the time window.
-        window_end: `i32[C]`, last step at which a delivery is on time.
-    """
-
-    truck_position: jax.Array
-    node_position: jax.Array
-    customer_position: jax.Array
-    demand: jax.Array
-    window_start: jax.Array
-    window_end: jax.Array
 
 
 class Truck(struct.PyTreeNode):
@@ -107,7 +93,7 @@ class Totals(struct.PyTreeNode):
     drone_distance: jax.Array
 
 
-class World(struct.PyTreeNode):
+class World(NotebookStill, struct.PyTreeNode):
     """Everything that is the case at one step; `step` is `i32[]`."""
 
     instance: Instance
@@ -116,11 +102,6 @@ class World(struct.PyTreeNode):
     customers: Customers
     totals: Totals
     step: jax.Array
-
-    def _repr_html_(self) -> str | None:
-        from jaxvrp.envs.truck_drone.notebook import picture  # it builds on this module
-
-        return picture(self)
 
 
 def initial_world(instance: Instance, num_drones: int, battery: jax.Array | float) -> World:

@@ -9,9 +9,9 @@ import pytest
 
 import jaxvrp
 from jaxvrp.envs import darp, truck_drone
-from jaxvrp.envs.darp.instance import as_float32
+from jaxvrp.envs.darp.problem.instance import as_float32
 from jaxvrp.envs.pcb import make_board
-from jaxvrp.envs.pcb.board import as_float32 as as_computed
+from jaxvrp.envs.pcb.problem.board import as_float32 as as_computed
 from jaxvrp.replay import export_episode
 
 

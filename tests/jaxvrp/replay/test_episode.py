@@ -11,10 +11,11 @@ import pytest
 
 from jaxvrp import replay
 from jaxvrp.envs.darp import actions_to_routes, solution_report
-from jaxvrp.envs.darp.render import actions_of
+from jaxvrp.envs.darp.pictures.render import actions_of
 from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, ONBOARD, RETURNING
 from jaxvrp.replay.__main__ import main
-from jaxvrp.replay.episode import plain, to_json
+from jaxvrp.replay.common import plain
+from jaxvrp.replay.episode_format import to_json
 
 STATUS = {"onboard": ONBOARD, "flying": FLYING, "returning": RETURNING, "crashed": CRASHED}
 

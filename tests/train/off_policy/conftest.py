@@ -9,8 +9,8 @@ from flax import struct
 
 import jaxvrp
 from jaxvrp import Environment, Role
-from jaxvrp.environment import Turns
 from jaxvrp.spaces import Box
+from jaxvrp.turns import Turns
 
 with warnings.catch_warnings():
     # distrax brings TensorFlow Probability, which reads names that JAX has deprecated.

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from jaxvrp import VecEnv
+from jaxvrp.episodes import play_episodes
 from jaxvrp.spaces import Box
-from train import collect
-from train.collect import Collector, TurnActor
-from train.evaluate import play_episodes
-from train.replay_buffer import Decisions
+from train.off_policy import collect
+from train.off_policy.collect import Collector, TurnActor
+from train.off_policy.replay_buffer import Decisions
 
 ENVS, TIME, AGENTS, STEPS, REACH, LOW, HIGH = 4, 19, 3, 8, 0.25, -0.5, 1.5
 UNSEEN, RANDOM = 3, 6

@@ -7,8 +7,11 @@ import pytest
 import yaml
 
 from jaxvrp import fields
-from train import cli, mappo, sac, td3
-from train.config import CONFIGS, SACConfig, TD3Config
+from train import mappo, sac, td3
+from train.config import CONFIGS
+from train.running import command_line
+from train.sac import SACConfig
+from train.td3 import TD3Config
 
 CONFIG_FILES = pathlib.Path(td3.__file__).parent / "configs"
 MAIN = {"td3": td3.main, "sac": sac.main, "mappo": mappo.main}
@@ -22,7 +25,7 @@ def mistake(tmp_path, monkeypatch, capfd):
 
     def run(algorithm, words):
         with pytest.raises(SystemExit) as stopped:
-            cli.entry(lambda: MAIN[algorithm](words.split()))
+            command_line.entry(lambda: MAIN[algorithm](words.split()))
         told = capfd.readouterr()
         assert stopped.value.code == 2
         assert len(told.err.splitlines()) == 1 and told.out == "", told.err

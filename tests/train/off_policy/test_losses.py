@@ -5,10 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from train import policy, q_learning, sac, td3
-from train.config import SACConfig, TD3Config
-from train.q_learning import Learned
-from train.replay_buffer import Decisions
+from train import sac, td3
+from train.networks import distributions
+from train.off_policy import q_learning
+from train.off_policy.q_learning import Learned
+from train.off_policy.replay_buffer import Decisions
+from train.sac import SACConfig
+from train.td3 import TD3Config
 
 SEES, ACTS, BATCH = 4, 2, 6
 TD3_CONFIG = TD3Config(hidden_sizes=(5, 3), policy_noise=0.4, noise_clip=0.3, gamma=0.9, tau=0.1, policy_delay=3)
@@ -249,7 +252,7 @@ def test_noise_of_the_policies(twin, soft):
 
 def test_the_density_of_a_squashed_gaussian_sums_to_one():
     noise = np.linspace(-9, 9, 20_001, dtype=np.float32)[:, None]
-    action, log_prob = policy.sample_squashed(noise, jnp.float32(0.4), jnp.float32(-0.5))
+    action, log_prob = distributions.sample_squashed(noise, jnp.float32(0.4), jnp.float32(-0.5))
     total = np.trapezoid(np.exp(np.asarray(log_prob, float)), np.asarray(action, float)[:, 0])
     np.testing.assert_allclose(total, 1.0, atol=1e-4)
 
@@ -261,7 +264,7 @@ def test_a_squashed_gaussian_is_finite_anywhere(quick_jit):
     )
 
     def log_prob(mean, log_deviation):
-        action, log_prob = policy.sample_squashed(noise, mean, log_deviation)
+        action, log_prob = distributions.sample_squashed(noise, mean, log_deviation)
         return log_prob.sum(), (action, log_prob)
 
     slopes, (action, each) = quick_jit(jax.grad(log_prob, (0, 1), has_aux=True))(mean, log_deviation)

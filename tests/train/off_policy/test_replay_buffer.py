@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from train.replay_buffer import Decisions, Replay
+from train.off_policy.replay_buffer import Decisions, Replay
 
 ENVS, CAPACITY, WIDTH = 3, 7, 2
 

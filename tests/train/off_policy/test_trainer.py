@@ -9,10 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from train import cli, evaluate, loop, q_learning, td3
-from train.checkpoint import Checkpoints
-from train.evaluate import Evaluator, to_host
-from train.loop import evaluation
+from train import evaluate, td3
+from train.off_policy import q_learning
+from train.running import command_line, loop
+from train.running.checkpoint import Checkpoints
+from train.running.evaluator import Evaluator, evaluation, to_host
 from train.sharding import DATA, make_mesh, shard
 
 ALGORITHMS = ("td3", "sac")
@@ -91,7 +92,7 @@ def test_resumed_to_the_last_bit(algorithm, make, tmp_path, capfd):
     straight, broken = tmp_path / "straight", tmp_path / "broken"
     straight.mkdir(), broken.mkdir()
     loop.run(learner, straight, resume=False)
-    with pytest.raises(cli.UserError, match="interrupted at update 5 of 10"):
+    with pytest.raises(command_line.UserError, match="interrupted at update 5 of 10"):
         loop.run(Interrupted(learner), broken, resume=False)
     loop.run(learner, broken, resume=True)
     for name in ("metrics.jsonl", "summary.json", "learning_curve.png"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jaxvrp.envs.darp.cordeau import from_cordeau_index, read_cordeau
+from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index, read_cordeau
 
 FAMILIES = ("darp_cordeau2006", "darp_cordeau_laporte2003")
 BESIDE_THE_REPOSITORY = Path(__file__).resolve().parents[4].parent / "shared" / "data"

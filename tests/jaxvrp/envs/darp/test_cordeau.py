@@ -4,8 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from jaxvrp.envs.darp.cordeau import from_cordeau_index, read_cordeau, write_cordeau
-from jaxvrp.envs.darp.instance import Instance, as_float32, make_instance, pad, stack
+from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index, read_cordeau, write_cordeau
+from jaxvrp.envs.darp.problem.instance import Instance, as_float32, make_instance, pad, stack
 
 TWO_REQUESTS = """\
 3 2 480 6 30

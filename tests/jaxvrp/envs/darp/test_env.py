@@ -11,7 +11,7 @@ import pytest
 import jaxvrp
 from jaxvrp.actor import RandomActor
 from jaxvrp.envs.darp import make_instance, pad, routes_to_actions, solution_report, stack
-from jaxvrp.envs.darp.instance import as_float32
+from jaxvrp.envs.darp.problem.instance import as_float32
 
 ROUNDING = 1e-6
 """Relative: compiled for one instance or for many, XLA may fuse a product and a sum, which rounds once less."""

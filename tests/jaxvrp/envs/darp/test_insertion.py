@@ -10,9 +10,9 @@ import pytest
 
 import jaxvrp
 from jaxvrp.envs.darp import generate_dataset, make_instance, pad, stack
-from jaxvrp.envs.darp.insertion import cheapest_insertion
-from jaxvrp.envs.darp.instance import as_float32
-from jaxvrp.envs.darp.solution import actions_to_routes, solution_report
+from jaxvrp.envs.darp.baselines.insertion import cheapest_insertion
+from jaxvrp.envs.darp.problem.instance import as_float32
+from jaxvrp.envs.darp.problem.solution import actions_to_routes, solution_report
 
 NODES, VEHICLES = 12, 3
 TOLERANCE = 1e-3

@@ -7,7 +7,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxvrp.envs.darp.instance import Instance, as_float32, check, load, make_instance, pad, save, stack, travel_time
+from jaxvrp.envs.darp.problem.instance import (
+    Instance,
+    as_float32,
+    check,
+    load,
+    make_instance,
+    pad,
+    save,
+    stack,
+    travel_time,
+)
 
 NAMES = tuple(field.name for field in dataclasses.fields(Instance))
 SIMPLE = {

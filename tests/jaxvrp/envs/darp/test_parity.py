@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from benchmarks.numpy_darp import NumpyDarp
+from benchmarks.reference.darp import NumpyDarp
 from jaxvrp.actor import RandomActor
 from jaxvrp.envs.darp import Instance, make_instance, stack
 

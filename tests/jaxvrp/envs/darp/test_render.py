@@ -9,10 +9,11 @@ import pytest
 from matplotlib.colors import to_rgb
 from PIL import Image
 
-from jaxvrp.envs.darp import drawing, make, make_instance, pad, routes_to_actions
-from jaxvrp.envs.darp import plan as plans
-from jaxvrp.envs.darp.picture import WRONG
-from jaxvrp.envs.darp.render import DPI, actions_of, render_episode, render_plan
+from jaxvrp.envs.darp import make, make_instance, pad, routes_to_actions
+from jaxvrp.envs.darp.pictures import plan as plans
+from jaxvrp.envs.darp.pictures import plan_figure
+from jaxvrp.envs.darp.pictures.canvas import WRONG
+from jaxvrp.envs.darp.pictures.render import DPI, actions_of, render_episode, render_plan
 from jaxvrp.envs.darp.rules import drive
 
 HEADS = {"png": b"\x89PNG", "SVG": b"<?xml", "pdf": b"%PDF"}
@@ -63,14 +64,14 @@ def test_a_picture_replaces_the_older_one(instance, tmp_path, suffix):
 
 @pytest.mark.parametrize("actions", [[], [0, 0, 0], [1, 1, 0, 2], [2, 0, 1, 0], [1, 2, 0, 0, 0, 5, 6], [77, 3, 4]])
 def test_strange_plans_can_be_drawn(instance, actions):
-    picture = drawing.draw(plans.from_actions(pad(instance, 12, 5), actions), dpi=60)
+    picture = plan_figure.draw(plans.from_actions(pad(instance, 12, 5), actions), dpi=60)
     picture.figure.canvas.draw()
 
 
 def test_windows_without_end_and_one_place_can_be_drawn():
     nowhere = make_instance(np.zeros((3, 2)), [0, 1, -1], [np.inf] * 3, capacity=1)
     for actions in ([], [1, 2]):
-        drawing.draw(plans.from_actions(nowhere, actions), dpi=60).figure.canvas.draw()
+        plan_figure.draw(plans.from_actions(nowhere, actions), dpi=60).figure.canvas.draw()
 
 
 def test_many_requests_stay_within_the_picture():
@@ -80,7 +81,7 @@ def test_many_requests_stay_within_the_picture():
         [node for request in range(vehicle, 96, 12) for node in (2 * request + 1, 2 * request + 2)]
         for vehicle in range(12)
     ]
-    canvas = drawing.draw(plans.from_actions(instance, routes_to_actions(routes, 12)), dpi=DPI).figure.canvas
+    canvas = plan_figure.draw(plans.from_actions(instance, routes_to_actions(routes, 12)), dpi=DPI).figure.canvas
     canvas.draw()
     pixels = np.asarray(canvas.buffer_rgba())[..., :3]
     assert max(pixels.shape) < 2200
@@ -151,7 +152,7 @@ def test_trouble_in_words(instance):
     assert plans.verdict(plan.report, most=2) == (
         "not feasible: unserved 3 (first: drop-off 3), pairing 1 (first: pickup 3), 4 more"
     )
-    assert drawing.summary(plan).split("   |   ")[1:] == ["2 of 4 requests served (50%)", "2 of 3 vehicles used"]
+    assert plan_figure.summary(plan).split("   |   ")[1:] == ["2 of 4 requests served (50%)", "2 of 3 vehicles used"]
     assert plans.verdict(plans.from_actions(instance, [99, 3, 4, 0]).report, most=9).count("node 99") == 1
 
 
@@ -179,7 +180,7 @@ def _texts(picture):
 
 def test_padding_is_not_shown(instance):
     plain, padded = (
-        drawing.draw(plans.from_actions(problem, ACTIONS), dpi=100) for problem in (instance, pad(instance, 40, 9))
+        plan_figure.draw(plans.from_actions(problem, ACTIONS), dpi=100) for problem in (instance, pad(instance, 40, 9))
     )
     assert _texts(plain) == _texts(padded) and len(plain.events) == len(padded.events)
     plain.figure.canvas.draw(), padded.figure.canvas.draw()
@@ -187,7 +188,7 @@ def test_padding_is_not_shown(instance):
 
 
 def test_what_went_wrong_is_written(instance):
-    picture = drawing.draw(plans.from_actions(instance, ACTIONS), dpi=100)
+    picture = plan_figure.draw(plans.from_actions(instance, ACTIONS), dpi=100)
     written = _texts(picture)
     assert (picture.end, "not served") in written and (picture.end, "never dropped off") in written
     assert [moment for moment, text in written if text.startswith("late by")] == [4]
@@ -196,7 +197,7 @@ def test_what_went_wrong_is_written(instance):
 
 def test_marks_bars_and_loads_stand_where_they_belong(instance):
     plan = plans.from_actions(instance, ACTIONS)
-    picture = drawing.draw(plan, dpi=60)
+    picture = plan_figure.draw(plan, dpi=60)
     for parity, marker in enumerate("v^"):
         marks = [line.get_xdata()[0] for line in picture.rows.lines if line.get_marker() == marker]
         begin = plan.begin[1:][np.arange(1, 9) % 2 == parity]

@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxvrp.envs.darp.instance import as_float32, make_instance, pad, stack
-from jaxvrp.envs.darp.solution import CONSTRAINTS, actions_to_routes, routes_to_actions, solution_report
+from jaxvrp.envs.darp.problem.instance import as_float32, make_instance, pad, stack
+from jaxvrp.envs.darp.problem.solution import CONSTRAINTS, actions_to_routes, routes_to_actions, solution_report
 
 
 def broken(report):

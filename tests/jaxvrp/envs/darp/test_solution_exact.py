@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaxvrp.envs.darp.instance import as_float32, make_instance
-from jaxvrp.envs.darp.solution import Violation, routes_to_actions, solution_report
+from jaxvrp.envs.darp.problem.instance import as_float32, make_instance
+from jaxvrp.envs.darp.problem.solution import Violation, routes_to_actions, solution_report
 
 
 def named(report):

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from jaxvrp.envs.darp import make_instance, pad, stack
-from jaxvrp.envs.darp.instance import as_float32
-from jaxvrp.envs.darp.solution import routes_to_actions, solution_report
-from jaxvrp.envs.darp.solvers import LARGEST, solve_ortools, solve_pyvrp, tighten
+from jaxvrp.envs.darp.baselines.solvers import LARGEST, solve_ortools, solve_pyvrp, tighten
+from jaxvrp.envs.darp.problem.instance import as_float32
+from jaxvrp.envs.darp.problem.solution import routes_to_actions, solution_report
 
 SECONDS = 0.1
 """Thousands of iterations; the instances here need a handful."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jaxvrp.envs.pcb.board import LAYOUT, make_board
+from jaxvrp.envs.pcb.problem.board import LAYOUT, make_board
 
 FAMILIES = ("pcb/rl_pcb", "pcb/cypress")
 BESIDE_THE_REPOSITORY = Path(__file__).resolve().parents[4].parent / "shared" / "data"

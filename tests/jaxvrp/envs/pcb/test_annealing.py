@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxvrp.envs.pcb.annealing import anneal, net_widths
-from jaxvrp.envs.pcb.board import as_float32, make_board, pad, stack
-from jaxvrp.envs.pcb.files import read_pcb
-from jaxvrp.envs.pcb.generator import generate, make_parameters
-from jaxvrp.envs.pcb.moves import Poses, change, make_tables
-from jaxvrp.envs.pcb.placement import measure, placement_targets, random_legal
+from jaxvrp.envs.pcb.baselines.annealing import anneal, net_widths
+from jaxvrp.envs.pcb.baselines.annealing_moves import Poses, change, make_tables
+from jaxvrp.envs.pcb.measure import measure, placement_targets, random_legal
+from jaxvrp.envs.pcb.problem.board import as_float32, make_board, pad, stack
+from jaxvrp.envs.pcb.problem.generator import generate, make_parameters
+from jaxvrp.envs.pcb.problem.pcb_reader import read_pcb
 
 LEGAL = 1e-5
 GENERATED, COPIES = 48, 500

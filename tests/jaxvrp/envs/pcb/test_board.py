@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxvrp.envs.pcb.board import (
+from jaxvrp.envs.pcb.problem.board import (
     LAYOUT,
     Board,
     agent_components,

@@ -5,8 +5,8 @@ import csv
 import numpy as np
 import pytest
 
-from jaxvrp.envs.pcb.board import make_board
-from jaxvrp.envs.pcb.bookshelf import read_bookshelf
+from jaxvrp.envs.pcb.problem.board import make_board
+from jaxvrp.envs.pcb.problem.bookshelf import read_bookshelf
 
 NODES = """\
 UCLA nodes 1.0

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import jaxvrp
 from jaxvrp import VecEnv
 from jaxvrp.envs.pcb import from_unscaled, make_board, pad, to_unscaled
-from jaxvrp.envs.pcb.board import as_float32
+from jaxvrp.envs.pcb.problem.board import as_float32
 
 KEY = jax.random.key(3)
 SMALL = {"num_boards": 3, "max_parts": 3, "rays": 2, "max_steps": 6}

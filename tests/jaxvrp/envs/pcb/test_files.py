@@ -6,11 +6,11 @@ import jax
 import numpy as np
 import pytest
 
-from jaxvrp.envs.pcb.board import as_float32, make_board, pad, stack, trim
-from jaxvrp.envs.pcb.files import read_pcb
-from jaxvrp.envs.pcb.generator import generate, make_parameters
-from jaxvrp.envs.pcb.netlist import Component, Net, PcbFile, Pin, make_netlist
-from jaxvrp.envs.pcb.writing import write_pcb
+from jaxvrp.envs.pcb.problem.board import as_float32, make_board, pad, stack, trim
+from jaxvrp.envs.pcb.problem.generator import generate, make_parameters
+from jaxvrp.envs.pcb.problem.netlist import Component, Net, PcbFile, Pin, make_netlist
+from jaxvrp.envs.pcb.problem.pcb_reader import read_pcb
+from jaxvrp.envs.pcb.problem.pcb_writer import write_pcb
 
 TWO_PARTS = """\
 filename=./hand.pcb

@@ -4,8 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from jaxvrp.envs.pcb.board import LAYOUT, check, count_agents
-from jaxvrp.envs.pcb.generator import Parameters, generate, make_parameters
+from jaxvrp.envs.pcb.problem.board import LAYOUT, check, count_agents
+from jaxvrp.envs.pcb.problem.generator import Parameters, generate, make_parameters
 
 COUNT = 1000
 KEYS = jax.random.split(jax.random.key(1), COUNT)

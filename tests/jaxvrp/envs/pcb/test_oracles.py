@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from benchmarks.numpy_pcb import NumpyPCB
+from benchmarks.reference.pcb import NumpyPCB
 from jaxvrp.envs.pcb import make_board, pad, read_pcb
-from jaxvrp.envs.pcb.board import as_float32
+from jaxvrp.envs.pcb.problem.board import as_float32
 
 COMPONENTS, PINS, NETS, AGENTS = 10, 28, 10, 9
 SHARES = {"los": slice(8), "ol": slice(8, 16), "boardmask": slice(23, 31)}

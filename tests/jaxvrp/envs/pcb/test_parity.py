@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from benchmarks.numpy_pcb import NumpyPCB, Turns
+from benchmarks.reference.pcb import NumpyPCB, Turns
 from jaxvrp.envs.pcb import Board, generate, make_board, make_parameters, stack
-from jaxvrp.envs.pcb.board import as_float32
+from jaxvrp.envs.pcb.problem.board import as_float32
 
 # Boards, steps, parameters; one program each.
 CASES = {

@@ -7,9 +7,10 @@ from matplotlib.colors import to_hex
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial.distance import cdist
 
-from jaxvrp.envs.pcb import drawing, layout, pad, sheet, stack
-from jaxvrp.envs.pcb.board import make_board
-from jaxvrp.envs.pcb.render import render_board
+from jaxvrp.envs.pcb import pad, stack
+from jaxvrp.envs.pcb.pictures import board_view, drawn_placement, sheet
+from jaxvrp.envs.pcb.pictures.render import render_board
+from jaxvrp.envs.pcb.problem.board import make_board
 
 HEADS = {"png": b"\x89PNG", "SVG": b"<?xml", "pdf": b"%PDF"}
 # An IC, 6 x 4 at (10, 7), and two parts; the first on the IC; legal; legal and shorter; off the board, longer.
@@ -51,7 +52,7 @@ def _view(placement):
 
 
 def test_parts_pads_and_notches_lie_where_they_belong(board, boxes, shown):
-    shown = shown(_view(layout.measured(board, ("IC", "A", "B"), None, None)))
+    shown = shown(_view(drawn_placement.measured(board, ("IC", "A", "B"), None, None)))
     # Turned by a quarter or three, a part of 2 x 1 is 1 x 2.
     assert np.allclose(boxes(shown["parts"]), [[7, 5, 13, 9], [2.5, 3, 3.5, 5], [14.25, 10.5, 15.75, 13.5]])
     assert np.allclose(boxes(shown["fixed"]), [[7, 5, 13, 9]])
@@ -61,20 +62,20 @@ def test_parts_pads_and_notches_lie_where_they_belong(board, boxes, shown):
     corners = [path.vertices[0] for path in shown["notches"].get_paths()]
     assert np.allclose(corners, [[7, 5], [2.5, 5], [15.75, 10.5]])
     colours = [to_hex(colour).upper() for colour in shown["pads"].get_facecolors()]
-    assert colours == [drawing.POWER, drawing.COLOURS[0]] * 2 + [drawing.COLOURS[0], drawing.POWER]
+    assert colours == [board_view.POWER, board_view.COLOURS[0]] * 2 + [board_view.COLOURS[0], board_view.POWER]
     assert not shown["faults"].get_paths()
 
 
 def test_y_points_down_and_the_sides_differ(board, shown):
-    axes = _view(layout.measured(board.replace(side=np.array([0, 1, 0], np.int32)), (), None, None))
+    axes = _view(drawn_placement.measured(board.replace(side=np.array([0, 1, 0], np.int32)), (), None, None))
     assert axes.yaxis_inverted() and not axes.xaxis_inverted()
     faces = [to_hex(colour).upper() for colour in shown(axes)["parts"].get_facecolors()]
-    assert faces == [drawing.FIXED, drawing.BOTTOM, drawing.TOP]
+    assert faces == [board_view.FIXED, board_view.BOTTOM, board_view.TOP]
 
 
 def test_wires_are_shortest_trees_of_signal_nets():
     for seed in range(5):
-        placement = layout.measured(_random_board(20, seed), (), None, None)
+        placement = drawn_placement.measured(_random_board(20, seed), (), None, None)
         ends, nets = placement.wires
         assert set(nets) <= set(np.flatnonzero(placement.board.power_rail == 0))
         for net in np.flatnonzero(placement.board.power_rail == 0):
@@ -82,13 +83,13 @@ def test_wires_are_shortest_trees_of_signal_nets():
             length = np.linalg.norm(np.diff(ends[nets == net], axis=1), axis=-1).sum()
             assert len(ends[nets == net]) == max(len(pads) - 1, 0)
             assert length == pytest.approx(minimum_spanning_tree(cdist(pads, pads)).sum())
-    assert layout.spanning_tree(np.zeros((3, 2))).tolist() == [[0, 1], [0, 2]]
+    assert drawn_placement.spanning_tree(np.zeros((3, 2))).tolist() == [[0, 1], [0, 2]]
 
 
 @pytest.mark.parametrize("extent", [0.6, 1.0, 1.6])
 def test_red_is_what_overlaps_or_is_off_the_board(extent, boxes, shown):
     for seed in range(8):
-        placement = layout.measured(_random_board(8, seed, extent), (), None, None)
+        placement = drawn_placement.measured(_random_board(8, seed, extent), (), None, None)
         shapes = [shapely.box(*box) for box in placement.boxes]
         edge, side = shapely.box(0, 0, *placement.board.outline), placement.board.side
         wrong = [
@@ -106,9 +107,9 @@ def test_red_is_what_overlaps_or_is_off_the_board(extent, boxes, shown):
 
 
 def test_what_only_touches_is_not_red(board):
-    placement = layout.measured(board, (), [[10, 7], [6, 7], [1.5, 12]], [0, 0, 2])
+    placement = drawn_placement.measured(board, (), [[10, 7], [6, 7], [1.5, 12]], [0, 0, 2])
     assert placement.verdict == "legal" and not len(placement.faults)
-    placement = layout.measured(board, (), [[10, 7], [6.1, 7], [1.4, 12]], [0, 0, 2])
+    placement = drawn_placement.measured(board, (), [[10, 7], [6.1, 7], [1.4, 12]], [0, 0, 2])
     assert placement.verdict == "not legal: 3 of 3 parts overlap or stick out"
     assert np.allclose(placement.faults, [[7, 6.5, 7.1, 7.5], [-0.1, 11.25, 0, 12.75]])
 
@@ -117,7 +118,9 @@ def test_what_only_touches_is_not_red(board):
 def test_no_text_covers_another_or_leaves_the_picture(parts):
     board = _random_board(parts, parts, 1.2)
     names = [f"C{1000 * at % 9973}" for at in range(parts)]
-    figure = sheet.draw_board(layout.measured(board, names, None, None), "a_rather_long_name_of_a_board" * 3, 120)
+    figure = sheet.draw_board(
+        drawn_placement.measured(board, names, None, None), "a_rather_long_name_of_a_board" * 3, 120
+    )
     figure.canvas.draw()
     texts = [text for text in (*figure.axes[0].texts, *figure.texts) if text.get_visible()]
     extents = [text.get_window_extent() for text in texts]
@@ -127,13 +130,15 @@ def test_no_text_covers_another_or_leaves_the_picture(parts):
     pixels = np.asarray(figure.canvas.buffer_rgba())[..., :3]
     assert all((edge == 255).all() for edge in (pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1]))
     assert max(pixels.shape) < 1600
-    assert all(text.get_fontsize() >= drawing.SMALLEST - 1e-9 for text in texts if text.get_text() in names)
+    assert all(text.get_fontsize() >= board_view.SMALLEST - 1e-9 for text in texts if text.get_text() in names)
 
 
 def test_padding_is_not_shown(board):
     names = ("IC", "A", "B")
-    plain = sheet.draw_board(layout.measured(board, names, None, None), "", 60)
-    padded = sheet.draw_board(layout.measured(pad(board, 6, 9, 5), (*names, "x", "y", "z"), None, None), "", 60)
+    plain = sheet.draw_board(drawn_placement.measured(board, names, None, None), "", 60)
+    padded = sheet.draw_board(
+        drawn_placement.measured(pad(board, 6, 9, 5), (*names, "x", "y", "z"), None, None), "", 60
+    )
     plain.canvas.draw(), padded.canvas.draw()
     assert np.array_equal(plain.canvas.buffer_rgba(), padded.canvas.buffer_rgba())
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from jaxvrp.envs.pcb import PcbFile, make_netlist, save, stack, write_pcb
-from jaxvrp.envs.pcb.render import main
+from jaxvrp.envs.pcb.pictures.render import main
 
 
 @pytest.fixture

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from jaxvrp.envs.pcb import animation, curves, debug, episode, layout, pad, rules, sheet
 from jaxvrp.envs.pcb import make as make_env
+from jaxvrp.envs.pcb import pad, rules
 from jaxvrp.envs.pcb.env import ROLE
-from jaxvrp.envs.pcb.render import render_board, render_episode
+from jaxvrp.envs.pcb.pictures import animation, curves, drawn_placement, played_episode, sheet, step_recorder
+from jaxvrp.envs.pcb.pictures.render import render_board, render_episode
 
 HEADS = {"png": b"\x89PNG", "SVG": b"<?xml", "pdf": b"%PDF"}
 # An IC, 6 x 4 at (10, 7), and two parts; the first on the IC; legal; legal and shorter; off the board, longer.
@@ -60,7 +61,7 @@ def states(play):
 
 @pytest.fixture(scope="module")
 def told(env, states):
-    return episode.from_states(env, states)
+    return played_episode.from_states(env, states)
 
 
 @pytest.mark.parametrize("suffix", HEADS)
@@ -84,7 +85,7 @@ def test_an_episode_is_what_its_states_say(env, states, told):
         assert (
             np.allclose(placement.position[1:], COURSE[at][0]) and placement.orientation[1:].tolist() == COURSE[at][1]
         )
-        again = layout.measured(told.board, (), placement.position, placement.orientation)
+        again = drawn_placement.measured(told.board, (), placement.position, placement.orientation)
         assert placement.hpwl == pytest.approx(again.hpwl) and np.allclose(placement.overlap, again.overlap, atol=1e-6)
     assert np.allclose(told.best.position[1:], COURSE[2][0]) and told.best.verdict == "legal"
     at_the_end = jax.tree.map(lambda leaf: leaf[3], states)
@@ -98,14 +99,14 @@ def test_an_episode_is_what_its_states_say(env, states, told):
 
 def test_what_follows_the_end_is_cut(env, states):
     def told(*order):
-        return episode.from_states(env, jax.tree.map(lambda leaf: leaf[list(order)], states))
+        return played_episode.from_states(env, jax.tree.map(lambda leaf: leaf[list(order)], states))
 
     assert told(0, 1, 2, 2).length == 3
     assert told(0, 1, 0, 1).length == 2
     gone = states.left | (np.arange(4)[:, None] == 2)
-    assert episode.from_states(env, states.replace(left=gone)).length == 3
+    assert played_episode.from_states(env, states.replace(left=gone)).length == 3
     with pytest.raises(ValueError, match=r"shape \(2, 4\); it needs \[T\+1\]"):
-        episode.from_states(env, jax.tree.map(lambda leaf: np.stack([leaf, leaf]), states))
+        played_episode.from_states(env, jax.tree.map(lambda leaf: np.stack([leaf, leaf]), states))
 
 
 def test_the_sheet_shows_before_best_and_metrics(told, boxes, shown):
@@ -126,7 +127,7 @@ def test_the_sheet_shows_before_best_and_metrics(told, boxes, shown):
 
 
 def test_the_sheet_says_if_nothing_was_legal(env, play, shown):
-    told = episode.from_states(env, play([COURSE[0]] * 4))
+    told = played_episode.from_states(env, play([COURSE[0]] * 4))
     figure = sheet.draw_episode(told, 60)
     assert "no legal placement; at the end (step 3)" in [text.get_text() for text in figure.texts]
     assert not len(told.improvements) and len(figure.axes[2].lines) == 1 and not curves.hpwl_keys(told)
@@ -183,7 +184,7 @@ def test_render_imports_without_matplotlib():
 
 def test_debug_records_every_step(env, states, told, tmp_path, capsys):
     folder = tmp_path / "new" / "folder"
-    debug.record_debug(env, states, folder)
+    step_recorder.record_debug(env, states, folder)
     names = [f"step_{at:04d}.png" for at in range(4)]
     assert sorted(file.name for file in folder.iterdir()) == ["agents.csv", *names]
     pixels = [np.asarray(Image.open(folder / name).convert("RGB")) for name in names]
@@ -196,23 +197,27 @@ def test_debug_records_every_step(env, states, told, tmp_path, capsys):
         (str(step), str(agent), f"component_{agent}") for step in range(4) for agent in range(2)
     ]
     for at, row in enumerate(rows):
-        for name in debug.METRICS:
+        for name in step_recorder.METRICS:
             assert float(row[name]) == pytest.approx(float(told.metrics[name][at // 2, at % 2]), rel=1e-6)
         assert float(row["reward"]) == pytest.approx(float(told.reward[at // 2, at % 2]), rel=1e-6)
     assert capsys.readouterr() == ("", "")
     with pytest.raises(ValueError, match="is not empty; give another one"):
-        debug.record_debug(env, states, folder)
+        step_recorder.record_debug(env, states, folder)
 
 
 def test_the_grid_says_what_lies_where(board):
-    placement = layout.measured(board, (), [[10, 7], [6, 7], [19.2, 12]], [0, 0, 2])
-    grid = debug.component_grid(placement, np.array([-1.0, -1.0, 21.0, 16.0]), 0, cells=22)
+    placement = drawn_placement.measured(board, (), [[10, 7], [6, 7], [19.2, 12]], [0, 0, 2])
+    grid = step_recorder.component_grid(placement, np.array([-1.0, -1.0, 21.0, 16.0]), 0, cells=22)
     x, y = np.meshgrid(np.arange(-1, 21) + 0.5, np.arange(-1, 16) + 0.5)
     assert grid.shape == (17, 22)
-    assert ((grid == debug.FIRST) == ((abs(x - 10) < 3) & (abs(y - 7) < 2))).all()
-    assert ((grid == debug.FIRST + 1) == ((abs(x - 6) < 1) & (abs(y - 7) < 0.5))).sum() == grid.size
-    assert (grid == debug.FAULT).sum() == 1 * 2 and (grid[12:14, 21] == debug.FAULT).all()
-    assert (grid[[0, -1]] == debug.OUTSIDE).all() and (grid == debug.FREE).sum() > 200
-    assert set(np.unique(debug.component_grid(placement, np.array([0, 0, 20.0, 15.0]), 1))) == {debug.FREE}
-    crossing = layout.measured(board, (), [[10, 7], [10, 9], [15, 12]], [0, 1, 2])
-    assert (debug.component_grid(crossing, np.array([0, 0, 20.0, 15.0]), 0, cells=40) == debug.FAULT).sum() == 4
+    assert ((grid == step_recorder.FIRST) == ((abs(x - 10) < 3) & (abs(y - 7) < 2))).all()
+    assert ((grid == step_recorder.FIRST + 1) == ((abs(x - 6) < 1) & (abs(y - 7) < 0.5))).sum() == grid.size
+    assert (grid == step_recorder.FAULT).sum() == 1 * 2 and (grid[12:14, 21] == step_recorder.FAULT).all()
+    assert (grid[[0, -1]] == step_recorder.OUTSIDE).all() and (grid == step_recorder.FREE).sum() > 200
+    assert set(np.unique(step_recorder.component_grid(placement, np.array([0, 0, 20.0, 15.0]), 1))) == {
+        step_recorder.FREE
+    }
+    crossing = drawn_placement.measured(board, (), [[10, 7], [10, 9], [15, 12]], [0, 1, 2])
+    assert (
+        step_recorder.component_grid(crossing, np.array([0, 0, 20.0, 15.0]), 0, cells=40) == step_recorder.FAULT
+    ).sum() == 4

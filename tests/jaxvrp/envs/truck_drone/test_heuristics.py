@@ -10,7 +10,7 @@ import pytest
 import jaxvrp
 from jaxvrp.actor import RandomActor
 from jaxvrp.envs.truck_drone import Instance
-from jaxvrp.envs.truck_drone.heuristics import GreedyActor, greedy_action
+from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor, greedy_action
 from jaxvrp.envs.truck_drone.world import FLYING
 
 # One node: RELEASE_d is 2 + d, RECOVER_d is 2 + D + d. A drone flies 0.2 a step, the truck drives 0.1.

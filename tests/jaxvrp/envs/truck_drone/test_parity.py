@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from benchmarks.numpy_truck_drone import NumpyTruckDrone
+from benchmarks.reference.truck_drone import NumpyTruckDrone
 from jaxvrp.actor import RandomActor
 
 # (drones, customers, nodes, other parameters, environments, least number of steps, 100 000 in all). Without a

@@ -12,8 +12,9 @@ from PIL import Image
 from jaxvrp import pictures
 from jaxvrp.actor import sample_masked
 from jaxvrp.environment import select
-from jaxvrp.envs.truck_drone import drawing, episode, make
-from jaxvrp.envs.truck_drone.render import render_episode
+from jaxvrp.envs.truck_drone import make
+from jaxvrp.envs.truck_drone.pictures import played_episode, route_map
+from jaxvrp.envs.truck_drone.pictures.render import render_episode
 from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, ONBOARD, RETURNING, Drones, Instance, initial_world
 
 EPISODES, STEPS = 16, 40
@@ -79,7 +80,7 @@ def test_animation_moves(env, states, tmp_path):
     render_episode(env, states, path)
     with Image.open(path) as picture:
         frames = [np.asarray((picture.seek(index), picture.convert("RGB"))[1]) for index in range(picture.n_frames)]
-    length = episode.from_states(states, env.is_terminal, 0.3).length
+    length = played_episode.from_states(states, env.is_terminal, 0.3).length
     assert 1 < len(frames) <= length
     assert frames[0].shape[0] > 400 and 700 <= frames[0].shape[1] <= 900
     assert (frames[0] != frames[-1]).any(axis=2).mean() > 0.005
@@ -188,7 +189,7 @@ def test_the_one_that_carried_the_parcel_served():
         "battery_used": [0.1, 0.001, 0.1],
         "has_target": [True, False, False],
     }
-    told = episode.from_states(_served_states({"carrying": [-1, 0, 0]}, after), _never, 0.05)
+    told = played_episode.from_states(_served_states({"carrying": [-1, 0, 0]}, after), _never, 0.05)
     assert told.server.tolist() == [2] and told.served_at.tolist() == [1] and told.steps_late.tolist() == [0]
 
 
@@ -196,13 +197,13 @@ def test_of_two_at_once_the_one_without_a_target_served():
     # The rules give a tie to the lower index; the other one keeps its target, even where it is nearer.
     after = {"position": [[0.5, 0.03], [0.5, 0.0]], "status": [FLYING, FLYING], "has_target": [False, True]}
     states = _served_states({"carrying": [0, 0]}, after, steps=8)
-    told = episode.from_states(states, _never, 0.05)
+    told = played_episode.from_states(states, _never, 0.05)
     assert told.server.tolist() == [0] and told.steps_late.tolist() == [5]
 
 
 def test_under_foreign_rules_the_nearest_served():
     after = {"position": [[-0.5, 0.0], [0.4, 0.0]], "status": [FLYING, RETURNING]}
-    assert episode.from_states(_served_states({}, after), _never, 0.05).server.tolist() == [1]
+    assert played_episode.from_states(_served_states({}, after), _never, 0.05).server.tolist() == [1]
 
 
 def test_servers_of_random_episodes(env, played):
@@ -211,9 +212,9 @@ def test_servers_of_random_episodes(env, played):
     deliveries = 0
     for index in range(EPISODES):
         states, action = _pick(everything, index), actions[index]
-        told = episode.from_states(states, env.is_terminal, 0.3)
+        told = played_episode.from_states(states, env.is_terminal, 0.3)
         for customer, at in enumerate(told.served_at):
-            expected = episode.NOBODY if at < 0 else _server(states, action[at - 1], customer, at)
+            expected = played_episode.NOBODY if at < 0 else _server(states, action[at - 1], customer, at)
             assert told.server[customer] == expected
             deliveries += at >= 0
         assert (told.served_at >= 0).tolist() == states.customers.served[-1].tolist()
@@ -232,7 +233,7 @@ def test_cut_at_the_end_or_where_the_step_stands_still_or_falls_back():
     def length(steps, over=lambda state: state.step < 0):
         worlds = [_world(1).replace(step=np.int32(step)) for step in steps]
         states = jax.tree.map(lambda *leaves: np.stack(leaves), *worlds)
-        return episode.from_states(states, over, 0.05).length
+        return played_episode.from_states(states, over, 0.05).length
 
     assert length([0, 1, 2]) == 3
     assert length([0, 1, 2, 2, 2]) == 3
@@ -244,15 +245,15 @@ def test_frames_runs_and_flights():
     assert pictures.sample_frames(5, 90).tolist() == [0, 1, 2, 3, 4]
     chosen = pictures.sample_frames(201, 90)
     assert len(chosen) == 90 and chosen[[0, -1]].tolist() == [0, 200] and set(np.diff(chosen)) <= {2, 3}
-    assert episode.runs(np.array([0, 0, 1, 3, 3])) == [(0, 2, 0), (2, 3, 1), (3, 5, 3)]
+    assert played_episode.runs(np.array([0, 0, 1, 3, 3])) == [(0, 2, 0), (2, 3, 1), (3, 5, 3)]
     status = [ONBOARD, ONBOARD, FLYING, ONBOARD, ONBOARD, ONBOARD]
     worlds = [_world(1).replace(step=np.int32(step)) for step in range(len(status))]
     worlds = [
         world.replace(drones=world.drones.replace(status=np.array([s])))
         for world, s in zip(worlds, status, strict=True)
     ]
-    told = episode.from_states(jax.tree.map(lambda *leaves: np.stack(leaves), *worlds), _never, 0.05)
-    assert np.isnan(episode.flight_path(told, 0)[:, 0]).tolist() == [True, False, False, False, True, True]
+    told = played_episode.from_states(jax.tree.map(lambda *leaves: np.stack(leaves), *worlds), _never, 0.05)
+    assert np.isnan(played_episode.flight_path(told, 0)[:, 0]).tolist() == [True, False, False, False, True, True]
     assert told.activities(0) == [(0, 1, ONBOARD), (1, 2, FLYING), (2, 5, ONBOARD)]
 
 
@@ -267,6 +268,6 @@ def test_labels_keep_apart():
 
 
 def test_drones_differ():
-    styles = [tuple(drawing.drone_style(drone).values()) for drone in range(24)]
+    styles = [tuple(route_map.drone_style(drone).values()) for drone in range(24)]
     assert len(set(styles)) == 24
-    assert drawing.STATUS.keys() == drawing.SHADES.keys() == {ONBOARD, FLYING, RETURNING, CRASHED}
+    assert route_map.STATUS.keys() == route_map.SHADES.keys() == {ONBOARD, FLYING, RETURNING, CRASHED}

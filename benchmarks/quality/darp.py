@@ -1,0 +1,146 @@
+"""Dial-a-ride: heuristics, outside solvers and a trained policy on the same instances, every plan checked.
+
+python -m benchmarks.quality --env darp [--run DIR]
+python -m benchmarks.quality --env darp --run DIR --instances a2-16,a3-24
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import functools
+import os
+import pathlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+import jaxvrp
+from benchmarks import measure
+from benchmarks.quality.darp_contest import HEAD, KEY, SOLVERS, Contest
+from jaxvrp.envs.darp import Darp, read_cordeau, stack
+from jaxvrp.io.command_line import Parser, UserError, above_zero, positive
+from train.running.evaluator import Evaluator, baseline_actors, first_seed
+from train.running.run_folder import RunFolder, Trained
+from train.running.tables import aligned
+
+FAMILIES = ("darp_cordeau2006", "darp_cordeau_laporte2003")
+"""Folders of the published instances, within `JAXVRP_DATA`."""
+
+NOTES = """cost: distance, and 100 (penalty_unvisited) for each unvisited node; means over instances
+gap: summed cost against {reference}, on the instances of both
+feasible: share of plans that solution_report finds nothing wrong with, everybody served
+s/instance: wall time; players in JAX play all instances at once, and were compiled before
+replayed: plans that the environment accepts action by action, at the same cost"""
+
+
+def generated(args: argparse.Namespace) -> Iterator[tuple[str, Contest, Trained | None]]:
+    """The instances of the trainer's evaluation."""
+    run = _load(args) if args.run else None
+    env = run.learner.env if run else jaxvrp.make("darp")
+    if not isinstance(env, Darp):
+        raise UserError(f"--run {args.run} is a run of another environment; give one of darp")
+    yield f"{args.episodes} generated instances", Contest(env, Evaluator(env, args.episodes, KEY).instances()), run
+
+
+def _load(args: argparse.Namespace, env: dict[str, Any] | None = None) -> Trained:
+    return RunFolder(pathlib.Path(args.run), env).load(args.checkpoint)
+
+
+def published(args: argparse.Namespace) -> Iterator[tuple[str, Contest, Trained | None]]:
+    """Files in Cordeau's format, with ride times and route durations, one contest each."""
+    for name in args.instances.split(","):
+        path = find(name)
+        try:
+            instance = read_cordeau(path)
+        except (ValueError, OSError) as error:
+            raise UserError(str(error)) from None
+        sizes = {"num_nodes": instance.num_nodes, "num_agents": instance.num_agents}
+        rules = {**sizes, "limits": True, "lookahead": True}
+        run = _load(args, rules) if args.run else None
+        env: Any = run.learner.env if run else jaxvrp.make("darp", **rules)
+        best = best_known(path)
+        yield path.stem, Contest(env, stack([instance]), None if best is None else np.array([best])), run
+
+
+def find(name: str) -> pathlib.Path:
+    """The file of an instance: a path, or a name to look for in the published sets."""
+    if pathlib.Path(name).is_file():
+        return pathlib.Path(name)
+    data = pathlib.Path(os.environ.get("JAXVRP_DATA", "../shared/data"))
+    found = [path for family in FAMILIES if (path := data / family / f"{name}.txt").is_file()]
+    if not found:
+        raise UserError(
+            f"--instances: no file '{name}', and no {name}.txt in {' or '.join(FAMILIES)} of {data}; "
+            "give a path, or set JAXVRP_DATA to the folder that holds these"
+        )
+    return found[0]
+
+
+def best_known(path: pathlib.Path) -> float | None:
+    """The cost of an instance in the `best_known.csv` beside it, None if there is none."""
+    table = path.with_name("best_known.csv")
+    if not table.is_file():
+        return None
+    with table.open(newline="") as file:
+        costs = {row["instance"]: row.get("optimal_cost") or row.get("cost") for row in csv.DictReader(file)}
+    cost = costs.get(path.stem)
+    return float(cost) if cost else None
+
+
+def play_all(contest: Contest, run: Trained | None, args: argparse.Namespace) -> None:
+    """Everybody that was asked for, with a progress bar."""
+    acts: dict[str, Callable[[], None]] = {
+        name: functools.partial(contest.act, name, actor) for name, actor in baseline_actors(contest.env).items()
+    }
+    acts["cheapest insertion"] = contest.insert
+    if run:
+        params = first_seed(run.learner, run.params)
+        greedy = run.learner.actor(params, deterministic=True)
+        sampled = run.learner.actor(params, deterministic=False, temperature=args.temperature)
+        best = f"policy, best of {args.best_of} at temperature {args.temperature:g}"
+        acts["policy"] = functools.partial(contest.act, "policy", greedy)
+        acts[best] = functools.partial(contest.act, best, sampled, args.best_of)
+    for solver in args.solvers:
+        acts[solver] = functools.partial(contest.solve, solver, args.seconds, args.solver_episodes)
+    with tqdm(acts.items(), unit="player", file=sys.stderr, dynamic_ncols=True) as bar:
+        for name, act in bar:
+            bar.set_postfix_str(name)
+            try:
+                act()
+            except (ImportError, ValueError) as error:
+                raise UserError(str(error)) from None
+
+
+def main(argv: Sequence[str]) -> None:
+    """The command line."""
+    args = _arguments(argv)
+    tables, reference = {}, "the best known cost" if args.instances else "PyVRP"
+    for title, contest, run in (published if args.instances else generated)(args):
+        play_all(contest, run, args)
+        tables[title] = [list(HEAD), *contest.rows()]
+        print(f"\n{title}\n\n{aligned(tables[title])}")
+    print(f"\n{NOTES.format(reference=reference)}")
+    if args.out:
+        header = measure.machine(["python", "-m", "benchmarks.quality", *argv], measure.device_name())
+        measure.write_result(args.out, {"machine": header, "options": vars(args) | {"out": None}, "tables": tables})
+        print(f"wrote {args.out}")
+
+
+def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = Parser("benchmarks.quality", "Dial-a-ride: heuristics, solvers and a policy, side by side.")
+    parser.add_argument("--env", choices=("darp",), help="this environment")
+    parser.add_argument("--run", help="run folder of train.mappo on darp: plays its policy, greedy and sampled")
+    parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
+    parser.add_argument("--best_of", type=positive, default=128, help="samples of the policy (default: 128)")
+    parser.add_argument("--temperature", type=above_zero, default=3.0, help="of these (default: 3)")
+    parser.add_argument("--episodes", type=positive, default=512, help="generated instances (default: 512)")
+    parser.add_argument("--instances", help="instead of these: published ones, a2-16,a3-24 or paths, comma-separated")
+    parser.add_argument("--solvers", nargs="*", choices=tuple(SOLVERS), default=[], help="needs jaxvrp[solvers]")
+    parser.add_argument("--seconds", type=measure.seconds_option, default=10.0, help="of a solver, for each instance")
+    parser.add_argument("--solver_episodes", type=positive, default=32, help="instances that solvers get")
+    parser.add_argument("--out", type=measure.result_file, help="JSON file for machine and tables")
+    return parser.parse_args(argv)

@@ -1,0 +1,193 @@
+"""Players of dial-a-ride on the same instances: whole plans, each checked by `solution_report` and replayed."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from tqdm import tqdm
+
+from benchmarks.measure import timed
+from jaxvrp.actor import Actor
+from jaxvrp.envs.darp import Darp, Instance, routes_to_actions, solution_report
+from jaxvrp.envs.darp.baselines.insertion import cheapest_insertion
+from jaxvrp.envs.darp.baselines.solvers import solve_ortools, solve_pyvrp
+
+SOLVERS: dict[str, Callable[..., list[list[int]]]] = {"pyvrp": solve_pyvrp, "ortools": solve_ortools}
+AT_ONCE = 16
+"""Tries of one instance that are played side by side."""
+
+HEAD = ("player", "instances", "cost", "gap", "feasible", "served", "s/instance", "replayed")
+KEY = 1_000_003
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """What a player did on the first n of the instances.
+
+    Attributes:
+        actions: `i32[n, N+V]`, the plans.
+        seconds: wall time per instance, without compilation.
+        cost: `f64[n]`, distance and penalties for unvisited nodes.
+        distance: `f64[n]`.
+        feasible: `bool[n]`, nothing is violated, nobody unserved.
+        served: `f64[n]`, share of the requests.
+    """
+
+    actions: np.ndarray
+    seconds: float
+    cost: np.ndarray
+    distance: np.ndarray
+    feasible: np.ndarray
+    served: np.ndarray
+
+
+def play(env: Darp, actor: Actor, instances: Instance, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Actions `i32[E, N+V]` of whole episodes, and their returns `f32[E]`."""
+    first = jax.vmap(env.reset_to)(instances)
+    count = instances.demand.shape[0]
+
+    def advance(now: Any, key: jax.Array) -> Any:
+        state, timestep, carry = now
+        action, carry = actor.act(key, carry, state, timestep)
+        state, timestep = jax.vmap(env.step)(state, action)
+        return (state, timestep, carry), (action["vehicle"][:, 0], timestep.reward["vehicle"][:, 0])
+
+    keys = jax.random.split(key, env.max_episode_steps)
+    _, (actions, rewards) = jax.lax.scan(advance, (*first, actor.init(count)), keys)
+    return actions.T, rewards.sum(axis=0)
+
+
+def play_best(env: Darp, actor: Actor, instances: Instance, key: jax.Array, tries: int) -> jax.Array:
+    """Actions `i32[E, N+V]` of the best of several tries on each instance."""
+    count = instances.demand.shape[0]
+    together = max(1, min(tries, AT_ONCE // count))
+    repeated = jax.tree.map(lambda leaf: jnp.repeat(leaf, together, axis=0), instances)
+
+    def attempt(best: tuple[jax.Array, jax.Array], key: jax.Array) -> tuple[tuple[jax.Array, jax.Array], None]:
+        actions, gained = play(env, actor, repeated, key)
+        actions, gained = actions.reshape(count, together, -1), gained.reshape(count, together)
+        pick = gained.argmax(axis=1)[:, None]
+        actions, gained = jnp.take_along_axis(actions, pick[..., None], 1)[:, 0], jnp.max(gained, axis=1)
+        better = gained > best[1]
+        return (jnp.where(better[:, None], actions, best[0]), jnp.where(better, gained, best[1])), None
+
+    nothing = jnp.zeros((count, env.max_episode_steps), jnp.int32), jnp.full(count, -jnp.inf, jnp.float32)
+    return jax.lax.scan(attempt, nothing, jax.random.split(key, -(-tries // together)))[0][0]
+
+
+def replay(env: Darp, instances: Instance, actions: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Total distance `f32[E]` of plans played in the environment, and how many actions it refused, `f32[E]`."""
+    state, _ = jax.vmap(env.reset_to)(instances)
+
+    def advance(state: Any, action: jax.Array) -> tuple[Any, None]:
+        return jax.vmap(env.step)(state, {"vehicle": action[:, None]})[0], None
+
+    state, _ = jax.lax.scan(advance, state, actions.T)
+    metrics = jax.vmap(env.metrics)(state)
+    return metrics["total_distance"], metrics["invalid_actions"]
+
+
+class Contest:
+    """Players on the same instances.
+
+    Attributes:
+        env: what is played.
+        instances: a batch `[E]`, NumPy.
+        optimum: `f64[E]`, known costs; None to compare with PyVRP on the instances that it solved.
+        results: by player.
+    """
+
+    def __init__(self, env: Darp, instances: Instance, optimum: np.ndarray | None = None):
+        self.env, self.instances, self.optimum = env, jax.device_get(instances), optimum
+        self.results: dict[str, Result] = {}
+
+    def act(self, name: str, actor: Actor, tries: int = 1) -> None:
+        """An actor: its best of several tries on each instance."""
+        self._batched(name, lambda: play_best(self.env, actor, self.instances, jax.random.key(KEY), tries))
+
+    def insert(self) -> None:
+        """Cheapest insertion."""
+        instances = jax.tree.map(jnp.asarray, self.instances)
+        plan = jax.vmap(lambda instance: cheapest_insertion(instance, limits=self.env.limits))
+        self._batched("cheapest insertion", lambda: plan(instances))
+
+    def solve(self, solver: str, seconds: float, count: int) -> None:
+        """An outside solver (a key of `SOLVERS`), on the first `count` instances, one after the other."""
+        count = min(count, self.instances.demand.shape[0])
+        plans, start = [], time.perf_counter()
+        for index in tqdm(range(count), unit="instance", desc=solver, leave=False):
+            routes = SOLVERS[solver](self._at(index), seconds=seconds, penalty=float(self.env.penalty_unvisited))
+            plans.append(routes_to_actions(routes, self.env.num_agents))
+        seconds = (time.perf_counter() - start) / count
+        steps = self.env.max_episode_steps
+        self._add(solver, np.stack([np.pad(plan, (0, steps - len(plan))) for plan in plans]), seconds)
+
+    def _batched(self, name: str, plan: Callable[[], jax.Array]) -> None:
+        actions, seconds = timed(plan)
+        self._add(name, actions, seconds / len(actions))
+
+    def _at(self, index: int) -> Instance:
+        return jax.tree.map(lambda leaf: leaf[index], self.instances)
+
+    def _add(self, name: str, actions: np.ndarray, seconds: float) -> None:
+        reports = [solution_report(self._at(i), plan) for i, plan in enumerate(actions)]
+        requests = np.count_nonzero(self.instances.demand[: len(actions), 1::2], axis=1)
+        served = np.array([sum(map(_num_served, report.routes)) for report in reports])
+        distance = np.array([report.cost for report in reports])
+        unvisited = np.array([report.violations["unserved"].count for report in reports])
+        self.results[name] = Result(
+            actions=actions,
+            seconds=seconds,
+            cost=distance + float(self.env.penalty_unvisited) * unvisited,
+            distance=distance,
+            feasible=np.array([report.feasible for report in reports]),
+            served=served / np.maximum(requests, 1),
+        )
+
+    def reference(self) -> np.ndarray:
+        """Costs to compare with, of the first so many instances."""
+        if self.optimum is not None:
+            return self.optimum
+        return self.results["pyvrp"].cost if "pyvrp" in self.results else np.zeros(0)
+
+    def gap(self, name: str) -> float:
+        """How much dearer a player is than the reference, on the instances of both; nan if there are none."""
+        cost, known = self.results[name].cost, self.reference()
+        both = min(len(cost), len(known))
+        return float(cost[:both].sum() / known[:both].sum() - 1) if both else float("nan")
+
+    def rows(self) -> list[list[str]]:
+        """A row for each player, under `HEAD`."""
+        return [self._row(name, result) for name, result in self.results.items()]
+
+    def _row(self, name: str, result: Result) -> list[str]:
+        gap = self.gap(name)
+        return [
+            name,
+            str(len(result.cost)),
+            f"{result.cost.mean():.2f}",
+            "-" if np.isnan(gap) else f"{100 * gap:+.2f} %",
+            f"{100 * result.feasible.mean():.1f} %",
+            f"{100 * result.served.mean():.2f} %",
+            f"{result.seconds:.2g}",
+            f"{self.num_replayed(name)}/{len(result.cost)}",
+        ]
+
+    def num_replayed(self, name: str) -> int:
+        """How many of a player's plans the environment plays as they are, at the cost that the report found."""
+        result = self.results[name]
+        instances = jax.tree.map(lambda leaf: leaf[: len(result.actions)], self.instances)
+        actions = jnp.asarray(result.actions, jnp.int32)
+        distance, refused = jax.device_get(jax.jit(replay)(self.env, instances, actions))
+        return int(np.count_nonzero((refused == 0) & np.isclose(distance, result.distance, rtol=1e-5)))
+
+
+def _num_served(route: tuple[int, ...]) -> int:
+    """Requests with both ends in a route, in order."""
+    return sum(node % 2 == 0 and node - 1 in route[:at] for at, node in enumerate(route))

@@ -1,0 +1,153 @@
+"""One environment behind the list API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxvrp.adapters.gym_spaces import length, pad, padded_spaces, spaces, to_gym
+from jaxvrp.adapters.host import Host, join
+from jaxvrp.environment import Environment, TimeStep
+from jaxvrp.registry import make
+from jaxvrp.spaces import Discrete, Role
+
+CLASSICAL_NAMES = {"scenario_name": "scenario", "episode_length": "max_steps"}
+"""How codes of this kind call parameters of the environment."""
+
+OWN_ARGUMENTS = ("seed", "pad_observations")
+"""Those of `VRPEnv` itself."""
+
+COUNTS = ("customers_served", "total_customers")
+"""Metrics that are whole numbers in `info`."""
+
+
+class VRPEnv:
+    """Agents in a list, truck first: `truck_0`, `drone_0`, ...
+
+    `info_n[i]` has `available_actions` (`f32[actions]` of 0 and 1, agents with a discrete action), `share_obs`
+    (`f32[G]`), `policy_id` (0 truck, 1 drone), `time_step`, all metrics of the episode (`customers_served`,
+    `total_customers`, ...), `bad_transition` (the episode was cut short: its value is to be bootstrapped), and `valid`
+    (agents whose rows can be void).
+
+    Args:
+        args: a namespace, of which the parameters of the environment are read and whatever else it has is left alone
+            (learners keep theirs in the same one), or a mapping, which must have nothing else. `scenario` (or
+            `scenario_name`), `max_steps` (or `episode_length`), any field of the scenario, `seed`, `pad_observations`.
+        env: an environment of any kind to play instead of the one that `args` describes.
+        pad_observations: append zeros, so that observations of all agents have one size.
+
+    Attributes:
+        n: number of agents.
+        agents: their names.
+        action_space, observation_space, share_observation_space: lists with one entry per agent.
+        infos: as `info_n` of the last step; those of the beginning after a reset.
+
+    Raises:
+        ValueError, TypeError: as `jaxvrp.make`.
+    """
+
+    def __init__(self, args: Any = None, *, env: Environment | None = None, pad_observations: bool = False):
+        args = {} if args is None else args
+        self._host = Host(_make(args) if env is None else env)
+        members, roles = self._host.members, self._host.roles
+        self._roles = [roles[member.role] for member in members]
+        self._rows = [(member.role, member.row) for member in members]
+        self._policy = [list(roles).index(member.role) for member in members]
+        self.agents = [member.name for member in members]
+        self.n = len(members)
+        self.action_space = [to_gym(role.action) for role in self._roles]
+        self.observation_space: list[spaces.Space] = [to_gym(role.observation) for role in self._roles]
+        self._size = 0
+        if pad_observations or _read(args, "pad_observations"):
+            self.observation_space = padded_spaces(self.observation_space)
+            self._size = length(self.observation_space[0])
+        share = spaces.Box(-np.inf, np.inf, self._host.global_shape, np.float32)
+        self.share_observation_space = [share] * self.n
+        self.infos: list[dict[str, Any]] = []
+        self._time, self._done = 0, False
+        self.seed(_read(args, "seed"))
+
+    def seed(self, seed: int | None = None) -> None:
+        """Of the problems from the next reset on; None draws one."""
+        self._random = np.random.default_rng(seed)
+
+    def reset(self) -> list[np.ndarray]:
+        """A fresh problem: the observations."""
+        self._time, self._done = 0, False
+        return self._told(self._host.reset(self._random))
+
+    def step(
+        self, actions: Sequence[Any]
+    ) -> tuple[list[np.ndarray], list[list[float]], list[bool], list[dict[str, Any]]]:
+        """Play one step: `obs_n`, `reward_n` as `[[r], ...]`, `done_n`, `info_n`.
+
+        Args:
+            actions: for each agent an index, a one-hot row, or the vector of a continuous action.
+
+        Raises:
+            RuntimeError: there was no `reset`.
+            ValueError: too many or too few actions, or one of the wrong shape.
+        """
+        if len(actions) != self.n:
+            raise ValueError(f"step got {len(actions)} actions; it needs {self.n}, one for each of {self.agents}")
+        rows = map(_element, self.agents, self._roles, actions)
+        timestep = self._host.step(join(self._host.roles, rows))
+        self._time, self._done = self._time + (not self._done), bool(timestep.done)
+        observations = self._told(timestep)
+        rewards = [[float(timestep.reward[role][row])] for role, row in self._rows]
+        return observations, rewards, [self._done] * self.n, self.infos
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _told(self, timestep: TimeStep) -> list[np.ndarray]:
+        """The observations; keeps the infos."""
+        shared: dict[str, Any] = {
+            "time_step": self._time,
+            "share_obs": timestep.global_observation,
+            "bad_transition": bool(timestep.truncated),
+        }
+        masks = {role: rows.astype(np.float32) for role, rows in timestep.action_mask.items()}
+        told = zip(self._host.metrics(timestep), self._policy, strict=True)
+        self.infos = [{**metrics, **shared, "policy_id": policy} for metrics, policy in told]
+        for info, (role, row) in zip(self.infos, self._rows, strict=True):
+            info.update((name, int(info[name])) for name in COUNTS if name in info)
+            if role in masks:
+                info["available_actions"] = masks[role][row]
+            if role in timestep.valid:
+                info["valid"] = bool(timestep.valid[role][row])
+        seen: list[Any] = [timestep.observation[role][row] for role, row in self._rows]
+        return [*pad(seen, self._size)] if self._size else seen
+
+
+def _read(args: Any, name: str) -> Any:
+    """An entry or attribute, None if there is none."""
+    return args.get(name) if isinstance(args, Mapping) else getattr(args, name, None)
+
+
+def _make(args: Any) -> Environment:
+    if isinstance(args, Mapping):
+        own = {CLASSICAL_NAMES.get(str(name), str(name)): args[name] for name in args if name not in OWN_ARGUMENTS}
+        return make("truck_drone", **own)
+    scenario = _read(args, "scenario") or _read(args, "scenario_name") or "truck_drone_basic"
+    known = make("truck_drone", scenario=scenario).parameters
+    classical = {new: _read(args, old) for old, new in CLASSICAL_NAMES.items() if new in known}
+    given = classical | {name: value for name in known if (value := _read(args, name)) is not None}
+    return make("truck_drone", scenario=scenario, **{name: value for name, value in given.items() if value is not None})
+
+
+def _element(agent: str, role: Role, action: Any) -> np.ndarray | np.integer:
+    """One element of the action space from what the caller has for it."""
+    array = np.asarray(action)
+    if not isinstance(role.action, Discrete):
+        if array.size != np.prod(role.action.shape, dtype=int):
+            raise ValueError(f"action of {agent} has shape {array.shape}; it needs {role.action.shape}")
+        return array.reshape(role.action.shape).astype(np.float32)
+    number = role.action.num_actions
+    if array.size == 1 and float(array.item()).is_integer():
+        return np.int64(min(max(array.item(), -1), number))
+    if array.size != number or number == 1:
+        raise ValueError(f"action of {agent} is {action!r}; it needs an index below {number}, or a row of {number}")
+    return array.argmax()

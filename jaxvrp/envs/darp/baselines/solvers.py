@@ -1,0 +1,319 @@
+"""Plans by outside solvers, PyVRP and OR-Tools, to compare policies with: `pip install 'jaxvrp[solvers]'`.
+
+Both count in whole numbers. Travel and service are rounded up to millionths, and windows and limits widened by a hair
+(`HAIR`): legs never get shorter, so no plan breaks a window or limit by as much as 1e-4, and one that fits exactly is
+not lost to rounding. Left out are padding and requests that nobody can serve: too large for every vehicle, or at odds
+with their own windows or ride.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxvrp.envs.darp.problem.instance import Instance
+
+TIME_SCALE = 10**6
+"""The solvers' whole numbers per unit of time."""
+
+COST_SCALE = 10**4
+"""And per unit of distance, and per passenger. Coarser than time: PyVRP lets a plan be late for at most 10^5 per whole
+number, and a plan that is late by next to nothing must not look better than one that leaves somebody out."""
+
+HAIR = 20
+"""Millionths of time added to deadlines and limits and taken from earliest times: one for each of 20 legs and stops."""
+
+LARGEST = 10**6
+"""Largest distance, time and penalty: beyond, penalty terms of the solvers could leave 64 bits."""
+
+
+def solve_pyvrp(instance: Instance, *, seconds: float, seed: int = 0, penalty: float = 100.0) -> list[list[int]]:
+    """The best plan that PyVRP's iterated local search finds.
+
+    A request is a PyVRP shipment: pairing, precedence and capacity are exact, and so are windows, service times,
+    vehicles of different capacity, the route duration, and the choice whom to leave unserved. Relaxed is one thing:
+    PyVRP knows no ride time limit. `max_ride_time` counts only as far as `tighten` turns it into windows, so where it
+    is finite a plan may break it.
+
+    Args:
+        instance: one problem, without leading axes, NumPy or JAX; its limits count whatever an environment enforces.
+        seconds: time limit of the search, all of which is used.
+        seed: of the search.
+        penalty: cost of an unvisited node, so of half an unserved request, in units of distance.
+
+    Returns:
+        V lists of node indices, in the order of driving and without depot: route v is driven by vehicle v, empty if
+        unused. Empty routes come last as far as capacities allow. All are empty if no plan was found in time.
+
+    Raises:
+        ImportError: PyVRP is missing, or older than 0.14, which cannot pair pickups with drop-offs.
+        ValueError: an argument is out of range, or the instance is a batch or has numbers beyond `LARGEST`.
+    """
+    try:
+        from pyvrp import Shipment, solve
+        from pyvrp.exceptions import PenaltyBoundWarning
+        from pyvrp.stop import MaxRuntime
+    except ImportError as error:
+        raise ImportError(f"solve_pyvrp needs PyVRP 0.14 or newer ({error}); pip install 'jaxvrp[solvers]'") from None
+    _check_arguments(seconds, penalty)
+    task = _task(instance, penalty)
+    if task is None:
+        return [[] for _ in range(instance.num_agents)]
+    data = _pyvrp_data(task, [Shipment(**_shipment(task, pickup)) for pickup in range(1, len(task.nodes), 2)])
+    with warnings.catch_warnings():  # that there may be no feasible plan; but serving nobody is one
+        warnings.simplefilter("ignore", PenaltyBoundWarning)
+        best = solve(data, MaxRuntime(seconds), seed=seed, collect_stats=False, display=False).best
+    found = best.routes() if best.is_feasible() else []
+    routes = [[1 + 2 * step.idx + step.is_delivery() for step in route if step.is_shipment()] for route in found]
+    return _assign(instance, task, routes)
+
+
+def solve_ortools(instance: Instance, *, seconds: float, seed: int = 0, penalty: float = 100.0) -> list[list[int]]:
+    """The best plan that guided local search of OR-Tools' routing finds; every constraint is exact.
+
+    Args:
+        instance: one problem, without leading axes, NumPy or JAX; its limits count whatever an environment enforces.
+        seconds: time limit of the search, all of which is used.
+        seed: of the constraint solver; the local search itself is deterministic, up to where the time limit cuts it.
+        penalty: cost of an unvisited node, so of half an unserved request, in units of distance.
+
+    Returns:
+        As `solve_pyvrp`.
+
+    Raises:
+        ImportError: OR-Tools is missing.
+        ValueError: as `solve_pyvrp`.
+    """
+    try:
+        from ortools.constraint_solver import pywrapcp
+        from ortools.constraint_solver.routing_enums_pb2 import FirstSolutionStrategy, LocalSearchMetaheuristic
+    except ImportError as error:
+        raise ImportError(f"solve_ortools needs OR-Tools ({error}); pip install 'jaxvrp[solvers]'") from None
+    _check_arguments(seconds, penalty)
+    task = _task(instance, penalty)
+    if task is None:
+        return [[] for _ in range(instance.num_agents)]
+    manager = pywrapcp.RoutingIndexManager(len(task.nodes), len(task.capacity), 0)
+    routing = pywrapcp.RoutingModel(manager)
+    routing.solver().ReSeed(seed)
+    routing.SetArcCostEvaluatorOfAllVehicles(routing.RegisterTransitMatrix(task.distance.tolist()))
+    load = routing.RegisterUnaryTransitVector(task.demand)
+    routing.AddDimensionWithVehicleCapacity(load, 0, task.capacity, True, "load")
+    _add_time(routing, manager, task)
+    _add_requests(routing, manager, task)
+    search = pywrapcp.DefaultRoutingSearchParameters()
+    search.first_solution_strategy = FirstSolutionStrategy.LOCAL_CHEAPEST_INSERTION
+    search.local_search_metaheuristic = LocalSearchMetaheuristic.GUIDED_LOCAL_SEARCH
+    search.time_limit.FromMilliseconds(max(1, round(1000 * seconds)))
+    solution = routing.SolveWithParameters(search)
+    return _assign(instance, task, _driven(routing, manager, solution) if solution else [])
+
+
+def tighten(instance: Instance) -> tuple[np.ndarray, np.ndarray]:
+    """Windows without the times that no plan can use, because of the request's other end and the ride time limit.
+
+    Args:
+        instance: one problem, without leading axes, NumPy or JAX.
+
+    Returns:
+        `(earliest, deadline)`, float64 `[N+1]` each, as the instance's but tighter at pickups and drop-offs. A request
+        that can be served in no way may get a window that ends before it begins.
+    """
+    early, late, service = (_floats(instance, name) for name in ("earliest", "deadline", "service_time"))
+    direct = np.diagonal(_fastest(instance), offset=1)[1::2]
+    longest = float(instance.max_ride_time)
+    pickups, drop_offs = np.arange(1, early.size, 2), np.arange(2, early.size, 2)
+    served = service[pickups]
+    tight_early, tight_late = early.copy(), late.copy()
+    tight_early[pickups] = np.maximum(early[pickups], early[drop_offs] - longest - served)
+    tight_late[pickups] = np.minimum(late[pickups], late[drop_offs] - direct - served)
+    tight_early[drop_offs] = np.maximum(early[drop_offs], early[pickups] + served + direct)
+    tight_late[drop_offs] = np.minimum(late[drop_offs], late[pickups] + served + longest)
+    return tight_early, tight_late
+
+
+class _Task(NamedTuple):
+    """What is left to decide, in whole numbers: index 0 is the depot, then pickup, drop-off, pickup, ..."""
+
+    nodes: list[int]
+    distance: Any
+    duration: Any
+    early: list[int]
+    late: list[int]
+    service: list[int]
+    demand: list[int]
+    capacity: list[int]
+    penalty: int
+    max_ride: int | None
+    max_duration: int | None
+
+
+def _task(instance: Instance, penalty: float) -> _Task | None:
+    """The instance without what can be left out; None if nothing or nobody is left. Time 0 is the depot's opening."""
+    if np.ndim(instance.demand) != 1:
+        raise ValueError(f"demand has {np.ndim(instance.demand)} axes; solve the instances of a batch one by one")
+    early, late = (times - float(instance.earliest[0]) for times in tighten(instance))
+    early = np.maximum(early, 0.0)
+    capacity = [int(c) for c in np.asarray(instance.capacity) if c > 0]
+    nodes = _servable(instance, early, late, max(capacity, default=0))
+    if len(nodes) == 1:
+        return None
+    distance, travel = (matrix[np.ix_(nodes, nodes)] for matrix in (_distances(instance), _travel_times(instance)))
+    early, late, service = (times[nodes] for times in (early, late, _floats(instance, "service_time")))
+    ends = np.concatenate([early, late[np.isfinite(late)]])
+    horizon = float(ends.max() + service.sum() + len(nodes) * travel.max())
+    largest = max(horizon, distance.max(), penalty)
+    if largest > LARGEST:
+        raise ValueError(f"the solvers count up to {LARGEST:,} and this needs {largest:,.0f}; choose larger units")
+    limits = [float(instance.max_ride_time), float(instance.max_route_duration)]
+    max_ride, max_duration = (_up(limit).item() + HAIR if limit < horizon else None for limit in limits)
+    return _Task(
+        nodes=nodes,
+        distance=np.round(distance * COST_SCALE).astype(np.int64),
+        duration=_up(travel),
+        early=np.maximum(np.floor(early * TIME_SCALE).astype(np.int64) - HAIR, 0).tolist(),
+        late=(_up(np.minimum(late, horizon)) + HAIR).tolist(),
+        service=_up(service).tolist(),
+        demand=[int(d) for d in np.asarray(instance.demand)[nodes]],
+        capacity=capacity,
+        penalty=round(penalty * COST_SCALE),
+        max_ride=max_ride,
+        max_duration=max_duration,
+    )
+
+
+def _servable(instance: Instance, early: np.ndarray, late: np.ndarray, capacity: int) -> list[int]:
+    """The depot and the nodes of the requests that are worth asking a solver about."""
+    demand = np.asarray(instance.demand)[1::2]
+    direct = np.diagonal(_fastest(instance), offset=1)[1::2]
+    hair = HAIR / TIME_SCALE
+    opens = early <= late + hair
+    keep = (demand > 0) & (demand <= capacity) & (direct <= float(instance.max_ride_time) + hair)
+    pickups = 1 + 2 * np.flatnonzero(keep & opens[0] & opens[1::2] & opens[2::2])
+    return [0, *np.stack([pickups, pickups + 1], axis=1).ravel().tolist()]
+
+
+def _shipment(task: _Task, pickup: int) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "amount": [task.demand[pickup] * COST_SCALE],
+        "prize": 2 * task.penalty,
+        "required": False,
+    }
+    for end, node in (("pickup", pickup), ("delivery", pickup + 1)):
+        fields[f"{end}_location"] = node
+        fields[f"{end}_tw_early"] = task.early[node]
+        fields[f"{end}_tw_late"] = task.late[node]
+        fields[f"{end}_service_duration"] = task.service[node]
+    return fields
+
+
+def _pyvrp_data(task: _Task, shipments: list[Any]) -> Any:
+    import pyvrp
+
+    limit: dict[str, Any] = {} if task.max_duration is None else {"shift_duration": task.max_duration}
+    kinds = sorted(set(task.capacity))
+    return pyvrp.ProblemData(
+        locations=[pyvrp.Location(0, 0) for _ in task.nodes],  # only drawings use coordinates
+        clients=[],
+        depots=[pyvrp.Depot(0, tw_early=task.early[0], tw_late=task.late[0])],
+        vehicle_types=[pyvrp.VehicleType(task.capacity.count(k), capacity=[k * COST_SCALE], **limit) for k in kinds],
+        distance_matrices=[task.distance],
+        duration_matrices=[task.duration],
+        shipments=shipments,
+    )
+
+
+def _add_time(routing: Any, manager: Any, task: _Task) -> None:
+    transit = task.duration + np.array(task.service)[:, None]
+    horizon = max(task.late)
+    routing.AddDimension(routing.RegisterTransitMatrix(transit.tolist()), horizon, horizon, False, "time")
+    time = routing.GetDimensionOrDie("time")
+    for node in range(1, len(task.nodes)):
+        time.CumulVar(manager.NodeToIndex(node)).SetRange(task.early[node], task.late[node])
+    for vehicle in range(len(task.capacity)):
+        for end in (routing.Start(vehicle), routing.End(vehicle)):
+            time.CumulVar(end).SetRange(task.early[0], task.late[0])
+        if task.max_duration is not None:
+            time.SetSpanUpperBoundForVehicle(task.max_duration, vehicle)
+
+
+def _add_requests(routing: Any, manager: Any, task: _Task) -> None:
+    time, solver = routing.GetDimensionOrDie("time"), routing.solver()
+    for node in range(1, len(task.nodes), 2):
+        pickup, drop_off = manager.NodeToIndex(node), manager.NodeToIndex(node + 1)
+        routing.AddPickupAndDelivery(pickup, drop_off)
+        # An unserved node has no vehicle (-1), so this also serves both ends or none.
+        solver.Add(routing.VehicleVar(pickup) == routing.VehicleVar(drop_off))
+        solver.Add(time.CumulVar(pickup) <= time.CumulVar(drop_off))
+        if task.max_ride is not None:
+            latest = time.CumulVar(pickup) + task.service[node] + task.max_ride
+            solver.Add(time.CumulVar(drop_off) <= latest)
+        for end in (pickup, drop_off):
+            routing.AddDisjunction([end], task.penalty)
+
+
+def _driven(routing: Any, manager: Any, solution: Any) -> list[list[int]]:
+    routes: list[list[int]] = []
+    for vehicle in range(routing.vehicles()):
+        routes.append([])
+        index = routing.Start(vehicle)
+        while not routing.IsEnd(index := solution.Value(routing.NextVar(index))):
+            routes[-1].append(manager.IndexToNode(index))
+    return routes
+
+
+def _assign(instance: Instance, task: _Task, routes: list[list[int]]) -> list[list[int]]:
+    """Give routes, in indices of the task, to as few first vehicles as can drive them: largest to largest."""
+
+    def peak(route: list[int]) -> int:
+        return max(itertools.accumulate(task.demand[index] for index in route))
+
+    used = sorted(filter(None, routes), key=peak, reverse=True)
+    vehicles: list[int] = []
+    capacity = np.asarray(instance.capacity).tolist()
+    for count in range(len(used), len(capacity) + 1):
+        vehicles = sorted(range(count), key=capacity.__getitem__, reverse=True)[: len(used)]
+        if all(peak(route) <= capacity[vehicle] for route, vehicle in zip(used, vehicles, strict=True)):
+            break
+    plan: list[list[int]] = [[] for _ in capacity]
+    for route, vehicle in zip(used, vehicles, strict=True):
+        plan[vehicle] = [task.nodes[index] for index in route]
+    return plan
+
+
+def _check_arguments(seconds: float, penalty: float) -> None:
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"seconds is {seconds}; give a time limit above 0")
+    if not 0 <= penalty < math.inf:
+        raise ValueError(f"penalty is {penalty}; give 0 or more")
+
+
+def _up(values: Any) -> np.ndarray:
+    # A thousandth of a unit is float noise: a whole number of units must not become the next one.
+    return np.ceil(np.asarray(values) * TIME_SCALE - 1e-3).astype(np.int64)
+
+
+def _floats(instance: Instance, name: str) -> np.ndarray:
+    return np.asarray(getattr(instance, name), np.float64)
+
+
+def _distances(instance: Instance) -> np.ndarray:
+    locs = _floats(instance, "locs")
+    return np.linalg.norm(locs[:, None] - locs, axis=-1)
+
+
+def _travel_times(instance: Instance) -> np.ndarray:
+    times = _distances(instance) / float(instance.vehicle_speed)
+    return np.round(times) if instance.round_travel_time else times
+
+
+def _fastest(instance: Instance) -> np.ndarray:
+    """Shortest times, with stops on the way: rounded ones break the triangle inequality (two legs of 0.4 take 0)."""
+    times = _travel_times(instance)
+    for stop in range(len(times) if instance.round_travel_time else 0):
+        times = np.minimum(times, times[:, stop, None] + times[stop])
+    return times

@@ -1,0 +1,338 @@
+"""Checks a whole dial-a-ride plan, in NumPy and `float64`, without the environment and without its mask."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from jaxvrp.envs.darp.problem.instance import Instance
+
+CONSTRAINTS = (
+    "unserved",
+    "unknown_node",
+    "duplicates",
+    "pairing",
+    "precedence",
+    "capacity",
+    "load_at_depot",
+    "windows",
+    "ride_time",
+    "route_duration",
+    "open_tour",
+    "vehicles",
+)
+"""What is checked, in the order of a report:
+
+- unserved: a real node that no tour visits; counts nodes.
+- unknown_node: an index that is no node of the instance, or padding. It is left out of everything else.
+- duplicates: a visit after the first. It is driven and takes its time, but moves nobody.
+- pairing: a request whose pickup and drop-off are not in the same tour, if either is visited; counts requests, named by
+  the node that comes first in the plan.
+- precedence: a drop-off before its pickup, in the same tour.
+- capacity: a pickup after which the vehicle holds more than its capacity.
+- load_at_depot: a tour that returns with passengers, named by the first of them that was picked up.
+- windows: service that starts, or a return that comes (node 0), after the deadline.
+- ride_time: a drop-off whose passenger rode longer than `max_ride_time`.
+- route_duration: a tour longer than `max_route_duration`, named by its first node.
+- open_tour: the last tour does not return although something is unserved, named by its last node.
+- vehicles: a tour of a vehicle that does not exist or is padding, named by its first node.
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Violation:
+    """How often a constraint is broken, and the first node at which, in the plan's order; None for never."""
+
+    count: int = 0
+    first_node: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SolutionReport:
+    """What `solution_report` found.
+
+    Attributes:
+        feasible: nothing is violated.
+        cost: total distance, with all legs home.
+        routes: known nodes in the order of driving, without the depot; one per vehicle, empty for an unused one.
+        service_start: `f64[N+1]`, of the first visit; nan for the depot and for unvisited nodes.
+        violations: one for each of `CONSTRAINTS`.
+    """
+
+    feasible: bool
+    cost: float
+    routes: tuple[tuple[int, ...], ...]
+    service_start: np.ndarray
+    violations: dict[str, Violation]
+
+    def summary(self) -> str:
+        """The violated constraints with count and first node, on one line; empty if there are none."""
+        broken = ((name, found) for name, found in self.violations.items() if found.count)
+        return ", ".join(f"{name} {found.count} (first node {found.first_node})" for name, found in broken)
+
+    def __str__(self) -> str:
+        rows = [("feasible", "yes" if self.feasible else "no", ""), ("cost", f"{self.cost:.4f}", "")]
+        rows += [("tours", str(sum(map(bool, self.routes))), "")]
+        for name, found in self.violations.items():
+            rows.append((name, str(found.count), f"first node {found.first_node}" if found.count else ""))
+        return "\n".join(f"{name:<14}  {value:>12}  {where}".rstrip() for name, value, where in rows)
+
+
+def actions_to_routes(actions: ArrayLike) -> list[list[int]]:
+    """Split a plan at its returns to the depot.
+
+    Args:
+        actions: whole numbers `[T]`, a node each; 0 ends the current vehicle's tour.
+
+    Returns:
+        One list of nodes per vehicle, without the depot; empty for a vehicle left unused, but none of those at the end.
+
+    Raises:
+        ValueError: not a sequence of whole numbers.
+    """
+    nodes = np.asarray(actions)
+    if nodes.ndim != 1 or (nodes.size and nodes.dtype.kind not in "iu"):
+        raise ValueError(f"actions are {nodes.dtype} of shape {nodes.shape}; give one sequence of whole node indices")
+    routes: list[list[int]] = [[]]
+    for node in nodes.tolist():
+        if node == 0:
+            routes.append([])
+        else:
+            routes[-1].append(node)
+    while routes and not routes[-1]:
+        routes.pop()
+    return routes
+
+
+def routes_to_actions(routes: Sequence[Iterable[int]], num_agents: int) -> np.ndarray:
+    """The plan in which vehicle v drives `routes[v]`: each route and a 0, and a 0 for every vehicle that is left.
+
+    Args:
+        routes: nodes without the depot, at most `num_agents` of them. The environment's mask lets a vehicle stay unused
+            only when it can serve nobody: put empty routes last.
+        num_agents: V.
+
+    Returns:
+        `i64[nodes + V]`; N + V for a whole solution, which is the longest episode.
+
+    Raises:
+        ValueError: more routes than vehicles.
+    """
+    if len(routes) > num_agents:
+        raise ValueError(f"{len(routes)} routes for {num_agents} vehicles; give at most one route per vehicle")
+    parts = [[*route, 0] for route in routes] + [[0]] * (num_agents - len(routes))
+    return np.array([node for part in parts for node in part], np.int64)
+
+
+def solution_report(
+    instance: Instance, actions: ArrayLike, *, strict: bool = False, tolerance: float = 1e-4
+) -> SolutionReport:
+    """Check a plan: the vehicles drive one after the other, tour number v is driven by vehicle v.
+
+    Service may start later than the vehicle could: times come from the eight-step forward-slack procedure of Cordeau &
+    Laporte (2003), which finds a schedule that keeps windows, ride times and route durations whenever there is one. A
+    plan that serves everything and ends away from the depot is closed by the leg home, as the environment does.
+
+    `tolerance` allows for instances that were stored in `float32`. 1e-4 covers rounded coordinates, and times that
+    `float32` holds exactly, such as the whole numbers of the published sets: their optima pass. Times with fractions
+    are rounded by up to 6.1e-5 at clocks from 1024 to 2048, and two of them meet in a ride time: a plan without any
+    slack can then miss by more than 1e-4, so pass 1e-3 for those.
+
+    Args:
+        instance: one problem, NumPy or JAX. Padding need not be served, and may not be visited.
+        actions: whole numbers `[T]`, node indices as an agent plays them; 0 returns to the depot, and the next vehicle
+            takes over; at the depot it leaves a vehicle unused.
+        strict: raise instead of reporting violations.
+        tolerance: by how much deadlines, ride times, durations (all in time units) and capacities may be exceeded.
+
+    Raises:
+        ValueError: `actions` are no whole numbers, `instance` is a batch; with `strict`, the violated constraints.
+    """
+    if np.ndim(instance.demand) != 1:
+        raise ValueError(f"demand has shape {np.shape(instance.demand)}; give one instance of the batch at a time")
+    report = _examine(_as_float64(instance), actions, tolerance)
+    if strict and not report.feasible:
+        raise ValueError(f"the plan is not feasible: {report.summary()}")
+    return report
+
+
+def _as_float64(instance: Instance) -> Instance:
+    fields = {field.name: np.asarray(getattr(instance, field.name)) for field in dataclasses.fields(Instance)}
+    return Instance(**{name: value.astype(np.float64) for name, value in fields.items()})
+
+
+def _examine(instance: Instance, actions: ArrayLike, tolerance: float) -> SolutionReport:
+    found: dict[str, list[int]] = {name: [] for name in CONSTRAINTS}
+    real = [node for node in range(1, instance.demand.size) if instance.demand[node - 1 + node % 2] > 0]
+    routes = _known_nodes(actions_to_routes(actions), set(real), found)
+    place = _first_visits(routes, found)
+    found["unserved"] += [node for node in real if node not in place]
+    if found["unserved"] and routes and routes[-1] and np.asarray(actions)[-1] != 0:
+        found["open_tour"].append(routes[-1][-1])
+    _check_pairs(place, found)
+    _check_loads(instance, routes, place, tolerance, found)
+    service_start = np.full(instance.demand.size, np.nan)
+    for tour, route in enumerate(routes):
+        stops = _stops(instance, tour, route, place)
+        begin = _schedule(stops)
+        _check_times(instance, route, stops, begin, tolerance, found)
+        first = [place[node] == (tour, position) for position, node in enumerate(route)]
+        service_start[np.array(route, int)[first]] = begin[1:-1][first]
+    return SolutionReport(
+        feasible=not any(found.values()),
+        cost=float(sum(_legs(instance, route).sum() for route in routes)),
+        routes=routes,
+        service_start=service_start,
+        violations={name: Violation(len(nodes), nodes[0] if nodes else None) for name, nodes in found.items()},
+    )
+
+
+def _known_nodes(tours: list[list[int]], real: set[int], found: dict[str, list[int]]) -> tuple[tuple[int, ...], ...]:
+    found["unknown_node"] += [node for tour in tours for node in tour if node not in real]
+    return tuple(tuple(node for node in tour if node in real) for tour in tours)
+
+
+def _first_visits(routes: Sequence[Sequence[int]], found: dict[str, list[int]]) -> dict[int, tuple[int, int]]:
+    """Tour and position of each node's first visit, in the plan's order."""
+    place: dict[int, tuple[int, int]] = {}
+    for tour, route in enumerate(routes):
+        for position, node in enumerate(route):
+            if node in place:
+                found["duplicates"].append(node)
+            else:
+                place[node] = (tour, position)
+    return place
+
+
+def _check_pairs(place: dict[int, tuple[int, int]], found: dict[str, list[int]]) -> None:
+    for node, here in place.items():
+        there = place.get(node + 1 if node % 2 else node - 1)
+        if there is not None and there < here:
+            continue
+        if there is None or there[0] != here[0]:
+            found["pairing"].append(node)
+        elif node % 2 == 0:
+            found["precedence"].append(node)
+
+
+def _check_loads(
+    instance: Instance,
+    routes: Sequence[Sequence[int]],
+    place: dict[int, tuple[int, int]],
+    tolerance: float,
+    found: dict[str, list[int]],
+) -> None:
+    for tour, route in enumerate(routes):
+        exists = tour < instance.num_agents and instance.capacity[tour] > 0
+        if route and not exists:
+            found["vehicles"].append(route[0])
+        capacity = instance.capacity[tour] if exists else np.inf
+        aboard: list[int] = []
+        for position, node in enumerate(route):
+            if node % 2 == 0 and node - 1 in aboard:
+                aboard.remove(node - 1)
+            elif node % 2 and place[node] == (tour, position):
+                aboard.append(node)
+                if instance.demand[aboard].sum() > capacity + tolerance:
+                    found["capacity"].append(node)
+        found["load_at_depot"] += aboard[:1]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Stops:
+    """A tour from depot to depot: `f64[S]` each, and `pickup` `i[S]`, where a drop-off's passenger got in, else -1.
+
+    `travel` is the time from the stop before.
+    """
+
+    travel: np.ndarray
+    earliest: np.ndarray
+    deadline: np.ndarray
+    service: np.ndarray
+    pickup: np.ndarray
+    max_ride_time: float
+
+    def rides(self, begin: np.ndarray) -> np.ndarray:
+        """`f64[S]`, ride time of the passenger who gets out at a stop; -inf where nobody does."""
+        return np.where(self.pickup >= 0, begin - begin[self.pickup] - self.service[self.pickup], -np.inf)
+
+
+def _legs(instance: Instance, route: Sequence[int]) -> np.ndarray:
+    """`f64[len(route) + 1]`, distances from the depot through the route and back."""
+    return np.linalg.norm(np.diff(instance.locs[[0, *route, 0]], axis=0), axis=1)
+
+
+def _stops(instance: Instance, tour: int, route: Sequence[int], place: dict[int, tuple[int, int]]) -> _Stops:
+    travel = _legs(instance, route) / instance.vehicle_speed
+    if instance.round_travel_time:
+        travel = np.round(travel)
+    pickup = np.full(len(route) + 2, -1)
+    for position, node in enumerate(route):
+        vehicle, got_in = place.get(node - 1, (-1, 0))
+        if node % 2 == 0 and place[node] == (tour, position) and vehicle == tour:
+            pickup[position + 1] = got_in + 1
+    nodes = [0, *route, 0]
+    return _Stops(
+        travel=np.concatenate([[0.0], travel]),
+        earliest=instance.earliest[nodes],
+        deadline=instance.deadline[nodes],
+        service=instance.service_time[nodes],
+        pickup=pickup,
+        max_ride_time=float(instance.max_ride_time),
+    )
+
+
+def _schedule(stops: _Stops) -> np.ndarray:
+    """Start of service at each stop, `f64[S]`, by the eight-step procedure.
+
+    Delaying a pickup to its latest never costs another passenger a feasible ride: those who got in before limit the
+    delay, and those who get in later wait less. So the ride limits hold here if they can hold at all.
+    """
+    begin, wait = np.full_like(stops.travel, np.nan), np.zeros_like(stops.travel)
+    begin[0] = stops.earliest[0]
+    _serve(stops, begin, wait, 0)
+    _delay(stops, begin, wait, 0)
+    for at in np.unique(stops.pickup[stops.pickup >= 0]):
+        if (stops.rides(begin) <= stops.max_ride_time).all():
+            break
+        _delay(stops, begin, wait, at)
+    return begin
+
+
+def _serve(stops: _Stops, begin: np.ndarray, wait: np.ndarray, after: int) -> None:
+    """Serve everything behind stop `after` as early as possible, given when that one begins; the rest stays."""
+    for at in range(after + 1, begin.size):
+        arrival = begin[at - 1] + stops.service[at - 1] + stops.travel[at]
+        start = max(arrival, stops.earliest[at])
+        wait[at] = start - arrival
+        if start == begin[at]:
+            break
+        begin[at] = start
+
+
+def _delay(stops: _Stops, begin: np.ndarray, wait: np.ndarray, at: int) -> None:
+    """Begin at stop `at` as late as its forward slack allows without a later end of the tour."""
+    absorbed = np.cumsum(wait[at:]) - wait[at]
+    boarded_before = (stops.pickup[at:] >= 0) & (stops.pickup[at:] < at)
+    rest = np.where(boarded_before, stops.max_ride_time - stops.rides(begin)[at:], np.inf)
+    slack = np.minimum(stops.deadline[at:] - begin[at:], rest)
+    begin[at] += min((absorbed + np.maximum(slack, 0.0)).min(), absorbed[-1])
+    _serve(stops, begin, wait, at)
+
+
+def _check_times(
+    instance: Instance,
+    route: Sequence[int],
+    stops: _Stops,
+    begin: np.ndarray,
+    tolerance: float,
+    found: dict[str, list[int]],
+) -> None:
+    nodes = np.array([0, *route, 0])
+    found["windows"] += nodes[begin > stops.deadline + tolerance].tolist()
+    found["ride_time"] += nodes[stops.rides(begin) > stops.max_ride_time + tolerance].tolist()
+    if begin[-1] - begin[0] > instance.max_route_duration + tolerance:
+        found["route_duration"].append(route[0])

@@ -1,0 +1,26 @@
+"""What belongs to `darp` beside its rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jaxvrp.envs.darp import replay
+from jaxvrp.envs.darp.baselines.greedy import EarliestDeadlineActor, NearestNeighbourActor
+from jaxvrp.envs.darp.pictures import notebook
+from jaxvrp.envs.darp.pictures.render import render_episode
+from jaxvrp.toolbox import Headline, ReplayKind, Toolbox
+
+TOOLBOX = Toolbox(
+    baselines={
+        "nearest neighbour": lambda env: NearestNeighbourActor(),
+        "earliest deadline": lambda env: EarliestDeadlineActor(),
+    },
+    headlines=(
+        Headline("served_share", "served", curve="requests served", progress="served"),
+        Headline("total_distance", "distance"),
+        Headline("vehicles_used", "vehicles"),
+    ),
+    renderer=render_episode,
+    replay=ReplayKind(replay.export_episode, replay.check_episode, Path(__file__).with_name("replay.js")),
+    still=notebook.draw_state,
+)

@@ -1,0 +1,153 @@
+"""Boards in Bookshelf form, as the Cypress benchmark has them: `.nodes`, `.nets` and `.pl` beside each other."""
+
+from __future__ import annotations
+
+import csv
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jaxvrp.envs.pcb.problem.board import make_board
+from jaxvrp.envs.pcb.problem.netlist import Netlist, make_netlist
+from jaxvrp.io.text_lines import Line, read_lines
+
+CANVAS = "canvas.csv"
+SIDES = {"N": 0, "FN": 1}
+
+
+def read_bookshelf(
+    path: str | os.PathLike, *, outline: tuple[float, float] | None = None, units_per_mm: float = 10.0
+) -> Netlist:
+    """Read a board; `.nets` and `.pl` lie beside the `.nodes` file and share its stem.
+
+    Bookshelf's y points up; the board's points down, so it is the picture that is kept. Every part can be moved and
+    every net is a signal, as the files say nothing else. Sizes and offsets are as placed, so every orientation is 0.
+
+    Args:
+        path: the `.nodes` file.
+        outline: width and height in the file's units; default: those in `canvas.csv` of the same folder.
+        units_per_mm: the file's units in a millimetre.
+
+    Returns:
+        The board, in mm, pins ordered by component, with its names.
+
+    Raises:
+        ValueError: a file is damaged, or something else; one line with file, line, what was expected and the remedy.
+        OSError: one cannot be read.
+    """
+    path = Path(path)
+    width, height = outline or _read_canvas(path.with_name(CANVAS), path.stem)
+    sizes = _read_nodes(path)
+    corners, sides = _read_places(path.with_suffix(".pl"), sizes)
+    nets, pins = _read_nets(path.with_suffix(".nets"), {name: at for at, name in enumerate(sizes)})
+    size, corner = np.array(list(sizes.values())), np.array([corners[name] for name in sizes])
+    component, net, x, y = np.array(sorted(pins, key=lambda pin: pin[0])).T
+    centre = corner + size / 2
+    board = make_board(
+        np.array([width, height]) / units_per_mm,
+        size / units_per_mm,
+        component,
+        np.column_stack([x, 0 - y]) / units_per_mm,
+        net,
+        np.zeros(len(nets)),
+        position=np.column_stack([centre[:, 0], height - centre[:, 1]]) / units_per_mm,
+        side=[sides[name] for name in sizes],
+    )
+    return make_netlist(board, path.stem, tuple(sizes), tuple(nets))
+
+
+def _read_canvas(path: Path, stem: str) -> tuple[float, float]:
+    remedy = f"add a line for {stem}, or give outline=(width, height)"
+    if not path.exists():
+        raise ValueError(f"{path} does not exist: expected the size of {stem} there; write it, or give outline=...")
+    header, *rows = read_lines(path, "a table of canvas sizes")
+    names = next(csv.reader([header.text]))
+    wanted = ("board", "canvas_width", "canvas_height")
+    header.expect(set(wanted) <= set(names), f"the columns {', '.join(wanted)}", remedy)
+    for line in rows:
+        row = line.fields(tuple(names))
+        if row["board"] == stem:
+            width, height = (line.real(name, row[name]) for name in wanted[1:])
+            line.expect(min(width, height) > 0, f"a size above 0, found {width:g} x {height:g}")
+            return width, height
+    raise header.error(f"a line for {stem} below", remedy)
+
+
+def _content(path: Path, kind: str) -> tuple[Line, dict[str, tuple[Line, int]], list[tuple[Line, list[str]]]]:
+    """The head line, declared counts `Num... : n` by name, and the other lines with their words."""
+    head, *lines = read_lines(path, f"a Bookshelf file of {kind}")
+    head.expect(head.text.startswith(f"UCLA {kind}"), f"'UCLA {kind} 1.0'", f"give a Bookshelf file of {kind}")
+    counts, content = {}, []
+    for line in lines:
+        words = line.text.replace(":", " : ").split()
+        if words[0].startswith("Num"):
+            line.expect(len(words) == 3 and words[1] == ":", f"'{words[0]} : count'")
+            counts[words[0]] = (line, line.whole(words[0], words[2], 0))
+        elif not words[0].startswith("#"):
+            content.append((line, words))
+    return head, counts, content
+
+
+def _check_count(head: Line, counts: dict[str, tuple[Line, int]], name: str, found: int) -> None:
+    head.expect(name in counts, f"a line '{name} : {found}' below", "add it")
+    line, count = counts[name]
+    line.expect(count == found, f"as many as are there, {found}, found {count}", "restore the missing lines, or this")
+
+
+def _read_nodes(path: Path) -> dict[str, tuple[float, float]]:
+    """Width and height by name."""
+    head, counts, content = _content(path, "nodes")
+    sizes = {}
+    for line, words in content:
+        row = line.fields(("name", "width", "height"), words)
+        line.expect(row["name"] not in sizes, f"a new name, found {row['name']!r} again", "rename it")
+        size = (line.real("width", row["width"]), line.real("height", row["height"]))
+        line.expect(min(size) >= 0, f"a size of at least 0, found {size[0]:g} x {size[1]:g}")
+        sizes[row["name"]] = size
+    _check_count(head, counts, "NumNodes", len(sizes))
+    head.expect(len(sizes) > 0, "at least one part below", "add it")
+    return sizes
+
+
+def _read_places(path: Path, sizes: dict) -> tuple[dict[str, tuple[float, float]], dict[str, int]]:
+    """Lower left corners and sides, by name."""
+    head, _, content = _content(path, "pl")
+    corners, sides = {}, {}
+    for line, words in content:
+        row = line.fields(("name", "x", "y", ":", "side"), words)
+        name = row["name"]
+        line.expect(name in sizes, f"a part of the .nodes file, found {name!r}", "correct the name, or add the part")
+        line.expect(name not in corners, f"each part once, found {name!r} again", "remove one of the lines")
+        line.expect(row[":"] == ":", f"':' before the side, found {row[':']!r}")
+        line.expect(row["side"] in SIDES, f"side {' or '.join(SIDES)}, found {row['side']!r}")
+        corners[name] = (line.real("x", row["x"]), line.real("y", row["y"]))
+        sides[name] = SIDES[row["side"]]
+    missing = [name for name in sizes if name not in corners]
+    head.expect(not missing, f"a place for each part, found none for {', '.join(missing[:1])!r}", "add its line")
+    return corners, sides
+
+
+def _read_nets(path: Path, index: dict[str, int]) -> tuple[list[str], list[tuple[int, int, float, float]]]:
+    """Names of the nets, and for each pin the indices of component and net, and the offset (y up)."""
+    head, counts, content = _content(path, "nets")
+    nets, pins = [], []
+    degrees: list[list[Any]] = []
+    for line, words in content:
+        if words[0] == "NetDegree":
+            row = line.fields(("NetDegree", ":", "degree", "name"), words)
+            nets.append(row["name"])
+            degrees.append([line, line.whole("degree", row["degree"], 1), 0])
+            continue
+        row = line.fields(("part", "direction", ":", "x", "y"), words)
+        line.expect(len(nets) > 0, "'NetDegree : degree name' before the first pin", "add it")
+        line.expect(row["part"] in index, f"a part of the .nodes file, found {row['part']!r}", "correct the name")
+        pins.append((index[row["part"]], len(nets) - 1, line.real("x", row["x"]), line.real("y", row["y"])))
+        degrees[-1][2] += 1
+    for line, degree, found in degrees:
+        line.expect(degree == found, f"as many pins as follow, {found}, found {degree}", "restore what is missing")
+    _check_count(head, counts, "NumNets", len(nets))
+    _check_count(head, counts, "NumPins", len(pins))
+    head.expect(len(pins) > 0, "at least one net below", "add it")
+    return nets, pins

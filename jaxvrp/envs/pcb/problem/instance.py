@@ -1,0 +1,149 @@
+"""An episode's problem as data: a board with its start placement, its wiring as tables, and the targets."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from jaxvrp.envs.pcb import geometry, wirelength
+from jaxvrp.envs.pcb.problem.board import Board, agent_components, count_agents
+
+
+class Targets(struct.PyTreeNode):
+    """Wirelengths that are to be reached, in mm; inf for unknown.
+
+    Attributes:
+        wirelength: `f32[..., A]`, Wₑ of each agent.
+        hpwl: `f32[..., A]`, Hₑ of each agent.
+    """
+
+    wirelength: jax.Array
+    hpwl: jax.Array
+
+    def lowered(self, other: Targets, where: Targets) -> Targets:
+        """The lesser of both, where the truth values `where` hold."""
+        return jax.tree.map(lambda old, new, at: jnp.where(at, jnp.minimum(old, new), old), self, other, where)
+
+
+class Wiring(struct.PyTreeNode):
+    """What a board's nets, sides and agents are, whatever lies where; see `wirelength` for the tables.
+
+    Attributes:
+        component: `i32[A]`, the part of each agent; 0 where there is none.
+        is_agent: `bool[A]`.
+        signal: `bool[P]`.
+        pads: `i32[A, K]`.
+        groups: `i32[P, S]`.
+        nets: `bool[A, E]`.
+        neighbours: `bool[A, N]`, other parts on a signal net with the agent's.
+        obstructs: `bool[N, N]`.
+    """
+
+    component: jax.Array
+    is_agent: jax.Array
+    signal: jax.Array
+    pads: jax.Array
+    groups: jax.Array
+    nets: jax.Array
+    neighbours: jax.Array
+    obstructs: jax.Array
+
+
+class Instance(struct.PyTreeNode):
+    """A board, where its parts lie at the start, and what is to be reached.
+
+    Attributes:
+        board: `Board`, `float32`; its positions and orientations are the start.
+        wiring: tables of the board.
+        targets: Wₑ and Hₑ of this episode.
+        row: `i32[]`, which of the environment's boards it is; their number for any other board.
+        key: typed key of the orders of turns.
+        start_wirelength, start_hpwl: `f32[A]`, W₀ and H₀ in mm.
+        start_board_hpwl: `f32[]`, over all signal nets, in mm.
+        start_overlap: `f32[N]`, overlap ratios.
+        start_observation: `f32[A, 31]`, where all agents act at once; else None.
+    """
+
+    board: Board
+    wiring: Wiring
+    targets: Targets
+    row: jax.Array
+    key: jax.Array
+    start_wirelength: jax.Array
+    start_hpwl: jax.Array
+    start_board_hpwl: jax.Array
+    start_overlap: jax.Array
+    start_observation: jax.Array | None
+
+
+class Sizes(NamedTuple):
+    """Static sizes of an environment.
+
+    Attributes:
+        components, pins, nets, agents: N, P, E, A.
+        part_pads: K, the most signal pads of a movable part.
+        shared_pads: S, the most signal pads of a part on one net.
+    """
+
+    components: int
+    pins: int
+    nets: int
+    agents: int
+    part_pads: int
+    shared_pads: int
+
+    @classmethod
+    def of(cls, boards: Board) -> Sizes:
+        """The least that hold a batch `[B]` of boards; not under `jit`."""
+        boards = jax.tree.map(np.asarray, boards)
+        component, net, signal = boards.pin_component, boards.pin_net, boards.signal_pin
+        movable = np.take_along_axis(boards.movable, component, axis=-1)
+        return cls(
+            components=boards.num_components,
+            pins=boards.num_pins,
+            nets=boards.num_nets,
+            agents=count_agents(boards),
+            part_pads=wirelength.table_widths(component, net, signal & movable)[0],
+            shared_pads=wirelength.table_widths(component, net, signal)[1],
+        )
+
+
+def wire(board: Board, sizes: Sizes) -> Wiring:
+    """The tables of one board of these sizes; works under `jit` and `vmap`."""
+    component, is_agent = agent_components(board, sizes.agents)
+    pins, signal = (board.pin_component, board.pin_net), board.signal_pin
+    nets = wirelength.part_nets(*pins, signal, sizes.components, sizes.nets)
+    return Wiring(
+        component=component,
+        is_agent=is_agent,
+        signal=signal,
+        pads=_own_pads(board.pin_component, signal, component, is_agent, sizes.part_pads),
+        groups=wirelength.pad_groups(*pins, signal, sizes.shared_pads),
+        nets=nets[component] & is_agent[:, None],
+        neighbours=wirelength.shared_nets(nets)[component] & is_agent[:, None],
+        obstructs=geometry.obstructing(board.side, board.exists),
+    )
+
+
+def _own_pads(
+    pin_component: jax.Array, signal: jax.Array, component: jax.Array, is_agent: jax.Array, width: int
+) -> jax.Array:
+    """`i32[A, width]`: the signal pads of every agent, -1 for none."""
+    num_parts = component.shape[0]
+    # Agents in place of parts: a fixed part may have more pads than the table is wide.
+    agent = jnp.argmax((pin_component[:, None] == component) & is_agent, axis=1).astype(jnp.int32)
+    own = ((pin_component[:, None] == component) & is_agent).any(axis=1)
+    return wirelength.part_pads(agent, signal & own, num_parts, width)
+
+
+def agent_targets(board: Board, wiring: Wiring) -> Targets:
+    """The targets that the board brings along, by agent."""
+
+    def of_agents(values: jax.Array) -> jax.Array:
+        return jnp.where(wiring.is_agent, values[wiring.component], jnp.inf).astype(jnp.float32)
+
+    return Targets(of_agents(board.target_wirelength), of_agents(board.target_hpwl))

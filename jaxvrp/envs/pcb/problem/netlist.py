@@ -1,0 +1,101 @@
+"""Boards together with the names that their files give to parts, pins and nets."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import numpy as np
+
+from jaxvrp.envs.pcb.problem.board import Board
+
+
+@dataclasses.dataclass(frozen=True)
+class Component:
+    """What a file says of a component beyond the board: identity, and counts of all its pins, connected or not."""
+
+    id: int
+    name: str
+    pins: int
+    pins_smd: int
+    pins_th: int
+    type: int = -1
+
+
+@dataclasses.dataclass(frozen=True)
+class Pin:
+    """Index within the component (from 0), name, and copper size in mm at orientation 0."""
+
+    index: int
+    name: str
+    size_x: float = 0.0
+    size_y: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Net:
+    """Identity and name of a net."""
+
+    id: int
+    name: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Netlist:
+    """A board and its names.
+
+    Attributes:
+        board: NumPy arrays, one board without padding.
+        components, pins, nets: one for each of the board's, in its order.
+        source: name of the file or circuit that the board comes from.
+        origin: the outline's corner in the sheet, mm; positions of the board are relative to it.
+        timestamp: Unix seconds.
+        id: of the board, if it has one.
+    """
+
+    board: Board
+    components: tuple[Component, ...]
+    pins: tuple[Pin, ...]
+    nets: tuple[Net, ...]
+    source: str
+    origin: tuple[float, float] = (0.0, 0.0)
+    timestamp: int = 0
+    id: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class PcbFile:
+    """What a `.pcb` file holds: boards with their names, and its own name and Unix time where it has them."""
+
+    boards: tuple[Netlist, ...]
+    filename: str | None = None
+    timestamp: int | None = None
+
+
+def make_netlist(
+    board: Board,
+    source: str = "board",
+    component_names: tuple[str, ...] | None = None,
+    net_names: tuple[str, ...] | None = None,
+) -> Netlist:
+    """A board with names; without given ones they are part0, part1, ... and net0, net1, ...
+
+    Pins of each component are numbered in their order.
+    """
+    board = jax.tree.map(np.asarray, board)
+    index, counts = [], [0] * board.num_components
+    for component in board.pin_component.tolist():
+        index.append(counts[component])
+        counts[component] += 1
+    components = component_names or tuple(f"part{at}" for at in range(board.num_components))
+    nets = net_names or tuple(f"net{at}" for at in range(board.num_nets))
+    return Netlist(
+        board=board,
+        components=tuple(
+            Component(at, name, count, count, 0)
+            for at, (name, count) in enumerate(zip(components, counts, strict=True))
+        ),
+        pins=tuple(Pin(at, str(at + 1)) for at in index),
+        nets=tuple(Net(at + 1, name) for at, name in enumerate(nets)),
+        source=source,
+    )

@@ -1,0 +1,25 @@
+"""What belongs to `pcb` beside its rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jaxvrp.envs.pcb import replay
+from jaxvrp.envs.pcb.pictures import notebook
+from jaxvrp.envs.pcb.pictures.render import render_episode
+from jaxvrp.envs.pcb.pictures.step_recorder import record_steps
+from jaxvrp.toolbox import Headline, ReplayKind, Toolbox
+
+TOOLBOX = Toolbox(
+    headlines=(
+        Headline("became_legal", "became legal", curve="became legal", progress="legal"),
+        Headline("best_ratio", "best / start HPWL", curve="best legal HPWL / start's"),
+        Headline("hpwl", "HPWL at the end"),
+        Headline("overlap", "overlap"),
+    ),
+    renderer=render_episode,
+    step_recorder=record_steps,
+    replay=ReplayKind(replay.export_episode, replay.check_episode, Path(__file__).with_name("replay.js")),
+    still=notebook.draw_state,
+    evaluation={"max_steps": 600},
+)

@@ -1,0 +1,195 @@
+"""A greedy dispatcher: the baseline that learned policies have to beat."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from jaxvrp.actor import Carry
+from jaxvrp.environment import TimeStep
+from jaxvrp.envs.truck_drone.env import TruckDrone
+from jaxvrp.envs.truck_drone.physics import distance, recoverable
+from jaxvrp.envs.truck_drone.world import DELIVER, HOVER, RETURN, STAY, World
+
+# Far above the rounding of float32, far below any trip: a plan at the very edge of its battery is not begun.
+SLACK = 1e-4
+
+
+class GreedyActor:
+    """Plays `greedy_action` on a batch; an `Actor` without memory or randomness.
+
+    The rules, in the order in which they apply:
+
+    1. A drone flies to the nearest unserved customer that no other drone has, if its battery covers the flight there
+       and, at the customer, still satisfies the battery guard. A package that it carries decides for it; airborne
+       drones choose before those onboard; of all free pairs the closest is matched first.
+    2. An airborne drone without such a customer, or without the battery to go on, returns and boards.
+    3. The truck releases drones that have a customer, the one with the farthest first.
+    4. Else it drives to the node next to the nearest customer that no drone has, as long as that leaves the way home
+       of every airborne drone covered.
+    5. Else it recovers a drone that is near and has nothing to do, or stays.
+    """
+
+    def __init__(self, env: TruckDrone):
+        self.env = env
+
+    def init(self, num_envs: int) -> Carry:
+        """Remembers nothing."""
+        del num_envs
+        return ()
+
+    def act(self, key: jax.Array, carry: Carry, state: World, timestep: TimeStep) -> tuple[dict[str, jax.Array], Carry]:
+        """See `Actor.act`."""
+        del key, timestep
+        return jax.vmap(lambda world: greedy_action(self.env, world))(state), carry
+
+
+def greedy_action(env: TruckDrone, world: World) -> dict[str, jax.Array]:
+    """The rules of `GreedyActor` on one instance; legal by the scenario's mask.
+
+    Args:
+        env: its physics and its mask.
+        world: one world, without a batch axis.
+
+    Returns:
+        `{"truck": i32[1], "drone": i32[D]}`.
+    """
+    mask = env.action_mask(world)
+    customer = _match_customers(env, world, mask["drone"][:, DELIVER:])
+    drone = jnp.where(customer >= 0, DELIVER + customer, RETURN)
+    drone = jnp.where(world.drones.is_airborne, drone, HOVER)
+    return {
+        "truck": _legal(_truck_action(env, world, customer)[None], mask["truck"]),
+        "drone": _legal(drone, mask["drone"]),
+    }
+
+
+def _legal(action: jax.Array, mask: jax.Array) -> jax.Array:
+    """`action` `i32[agents]`, or 0 where `mask` `bool[agents, actions]` forbids it (a scenario may forbid more)."""
+    return jnp.where(jnp.take_along_axis(mask, action[:, None], axis=1)[:, 0], action, 0)
+
+
+def _reserve(env: TruckDrone, gap: jax.Array) -> jax.Array:
+    """Battery with which a drone at distance `gap` from the truck must go home: where the battery guard fires."""
+    # A guard that is set below the length of the way home does not protect from a crash.
+    factor = jnp.maximum(env.forced_return_factor, 1.0)
+    return factor * env.battery_rate * (gap + env.drone_speed * env.dt)
+
+
+def _trip(env: TruckDrone, gap: jax.Array, outward: jax.Array, homeward: jax.Array) -> jax.Array:
+    """Battery for a delivery on whose way the guard never fires.
+
+    The battery falls linearly on the way and the reserve is convex in the position, so both ends suffice.
+
+    Args:
+        env: its physics.
+        gap: distance of the drone from the truck.
+        outward: distance of the customer from the drone.
+        homeward: distance of the customer from the truck.
+    """
+    return jnp.maximum(env.battery_rate * outward + _reserve(env, homeward), _reserve(env, gap))
+
+
+def _match_customers(env: TruckDrone, world: World, may_deliver: jax.Array) -> jax.Array:
+    """The customer of each drone, `i32[D]`, -1 for none; onboard drones are meant to be released for it.
+
+    Args:
+        env: its physics.
+        world: one world.
+        may_deliver: `bool[D, C]`, the mask of the DELIVER actions.
+    """
+    drones, places = world.drones, world.instance.customer_position
+    onboard, loaded = drones.is_onboard, drones.carrying >= 0
+    outward = distance(drones.position[:, None], places)
+    # Release takes a hovering step; and what is worth a release must still be worth it one rounding later.
+    charge = drones.battery - jnp.where(onboard, env.hover_cost + SLACK, 0.0)
+    gap = distance(drones.position, world.truck.position)
+    trip = _trip(env, gap[:, None], outward, distance(places, world.truck.position))
+    affordable = charge[:, None] >= trip + jnp.where(loaded, 0.0, SLACK)[:, None]
+    free = ~world.customers.served & ~_claimed(drones.carrying, places.shape[0])
+    candidates = affordable & jnp.where(onboard[:, None], free, may_deliver & (free | loaded[:, None]))
+    # Whoever is in the air chooses first: a drone just released must not lose its customer to one onboard.
+    rank = jnp.where(loaded, 0.0, jnp.where(onboard, 2.0, 1.0))[:, None]
+    return _match_closest(jnp.where(candidates, outward + rank * (1.0 + outward.max()), jnp.inf))
+
+
+def _claimed(customer: jax.Array, num_customers: int) -> jax.Array:
+    """`bool[C]`: who is among `customer` (`i32[D]`, -1 for none)."""
+    return (customer[:, None] == jnp.arange(num_customers, dtype=jnp.int32)).any(axis=0)
+
+
+def _match_closest(cost: jax.Array) -> jax.Array:
+    """Match the cheapest pair, strike out its row and column, and so on: `f32[D, C]` (inf: never) to `i32[D]`."""
+    num_drones, num_customers = cost.shape
+    rows = jnp.arange(num_drones, dtype=jnp.int32)
+    columns = jnp.arange(num_customers, dtype=jnp.int32)
+
+    def match_one(_: int, carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        matched, cost = carry
+        pair = jax.lax.argmin(cost.ravel(), 0, jnp.int32)
+        row, column = pair // num_customers, pair % num_customers
+        matched = jnp.where((rows == row) & jnp.isfinite(cost[row, column]), column, matched)
+        return matched, jnp.where((rows == row)[:, None] | (columns == column), jnp.inf, cost)
+
+    nobody = jnp.full(num_drones, -1, jnp.int32)
+    return jax.lax.fori_loop(0, num_drones, match_one, (nobody, cost))[0]
+
+
+def _truck_action(env: TruckDrone, world: World, customer: jax.Array) -> jax.Array:
+    """RELEASE, else MOVE, else RECOVER, else STAY: `i32[]`, given the `customer` (`i32[D]`) of each drone."""
+    waiting = world.drones.is_onboard & (customer >= 0)
+    gap = distance(world.instance.customer_position[jnp.maximum(customer, 0)], world.truck.position)
+    # The farthest first: the last delivery ends the episode.
+    released = jax.lax.argmax(jnp.where(waiting, gap, -1.0), 0, jnp.int32)
+    idle = recoverable(env, world) & (customer < 0)
+    recovered = jax.lax.argmax(idle, 0, jnp.int32)
+    node, worthwhile = _destination(env, world, customer)
+    moves = worthwhile & _leaves_nobody(env, world, customer, _after_move(env, world, node))
+    release = 1 + env.num_route_nodes
+    action = jnp.where(idle.any(), release + env.num_drones + recovered, STAY)
+    action = jnp.where(moves, 1 + node, action)
+    return jnp.where(waiting.any(), release + released, action)
+
+
+def _destination(env: TruckDrone, world: World, customer: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The node to drive to, `i32[]`, and whether that is worthwhile, `bool[]`.
+
+    It is the node closest to the nearest customer that no drone has; customers which a full battery cannot serve from
+    here or from any node come last, or the truck would wait beside them for ever. Every move brings that customer
+    nearer, so the choice needs no memory not to swing to and fro.
+    """
+    places, nodes = world.instance.customer_position, world.instance.node_position
+    here, there = distance(places, world.truck.position), distance(nodes[:, None], places)
+    closest = jnp.minimum(here, there.min(axis=0))
+    full = env.max_battery - env.hover_cost
+    within_reach = full >= _trip(env, jnp.zeros_like(closest), closest, closest) + 2 * SLACK
+    left = ~world.customers.served & ~_claimed(world.drones.carrying, places.shape[0])
+    left &= ~_claimed(customer, places.shape[0])
+    hopeful = left & within_reach
+    wanted = jnp.where(hopeful.any(), hopeful, left)
+    nearest = jax.lax.argmin(jnp.where(wanted, here, jnp.inf), 0, jnp.int32)
+    node = jax.lax.argmin(there[:, nearest], 0, jnp.int32)
+    return node, left.any() & (there[node, nearest] < here[nearest] - SLACK)
+
+
+def _after_move(env: TruckDrone, world: World, node: jax.Array) -> jax.Array:
+    """The truck's position after one step towards `node`, `f32[2]`."""
+    truck, target = world.truck.position, world.instance.node_position[node]
+    gap = distance(target, truck)
+    fraction = jnp.minimum(env.truck_speed * env.dt / jnp.where(gap > 0, gap, 1.0), 1.0)
+    return truck + fraction * (target - truck)
+
+
+def _leaves_nobody(env: TruckDrone, world: World, customer: jax.Array, truck: jax.Array) -> jax.Array:
+    """`bool[]`: with the truck at `truck` (`f32[2]`) every airborne drone can still finish what it does.
+
+    One step ahead is enough, because the truck can always stay where it then is.
+    """
+    drones, delivers = world.drones, customer >= 0
+    target = jnp.where(delivers[:, None], world.instance.customer_position[customer], drones.position)
+    now, then = distance(drones.position, world.truck.position), distance(drones.position, truck)
+    trip = _trip(env, then, distance(target, drones.position), distance(target, truck))
+    # A returning drone boards where the truck was before it moved (but never at a threshold of 0, which is strict).
+    boards = (now <= env.drone_speed * env.dt) & (env.recovery_threshold > 0)
+    fine = (drones.battery >= trip + SLACK) | (~delivers & (boards | (then <= now)))
+    return (fine | ~drones.is_airborne).all()

@@ -1,0 +1,112 @@
+"""One played episode as NumPy arrays, for pictures and reports: where it ends, who served whom, who flew when."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxvrp.envs.truck_drone.world import FLYING, ONBOARD, World
+from jaxvrp.episodes import count_states
+
+NOBODY = -1
+"""The server of a customer who was not served in these states."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Episode:
+    """The states of one episode up to its end, `L` of them, and what they tell.
+
+    Attributes:
+        world: the states, NumPy leaves with leading axis `[L]`.
+        server: `i64[C]`, the drone that served each customer, `NOBODY` for none.
+        served_at: `i64[C]`, the index of the state in which it had just been served, -1 for never.
+        steps_late: `i64[C]`, steps after the end of the window; 0 if on time or not served.
+    """
+
+    world: World
+    server: np.ndarray
+    served_at: np.ndarray
+    steps_late: np.ndarray
+
+    @property
+    def length(self) -> int:
+        """L, the states from the beginning to the end."""
+        return len(self.world.step)
+
+    @property
+    def num_drones(self) -> int:
+        """D."""
+        return self.world.drones.status.shape[1]
+
+    @property
+    def num_customers(self) -> int:
+        """C."""
+        return len(self.server)
+
+    @property
+    def instance(self) -> Any:
+        """The problem, without the time axis."""
+        return jax.tree.map(lambda leaf: leaf[0], self.world.instance)
+
+    def activities(self, drone: int) -> list[tuple[int, int, int]]:
+        """`(begin, end, status)` in steps, one after the other: what the drone was doing when."""
+        step = self.world.step
+        # The status of a state is that of the step which led to it.
+        stretches = runs(self.world.drones.status[:, drone])
+        return [(int(step[max(start - 1, 0)]), int(step[stop - 1]), status) for start, stop, status in stretches]
+
+
+def from_states(states: World, is_over: Callable[[World], jax.Array], delivery_threshold: float) -> Episode:
+    """Cut an episode at its end and derive who served whom.
+
+    Args:
+        states: leaves (NumPy or JAX) with leading axis `[T+1]`.
+        is_over: whether the episode has ended in one state, `bool[]`.
+        delivery_threshold: a drone serves a customer closer than this.
+
+    Raises:
+        ValueError: the states have no leading time axis, or more than one.
+    """
+    world = jax.tree.map(np.asarray, states)
+    if world.step.ndim != 1 or world.step.size == 0:
+        raise ValueError(f"states.step has shape {world.step.shape}; it needs [T+1], the states of one episode")
+    length = count_states(world.step, jax.vmap(is_over)(states))
+    world = jax.tree.map(lambda leaf: leaf[:length], world)
+    served_at = np.where(world.customers.just_served.any(axis=0), world.customers.just_served.argmax(axis=0), -1)
+    servers = [_server(world, customer, at, delivery_threshold) for customer, at in enumerate(served_at)]
+    late = np.where(served_at >= 0, world.step[served_at] - world.instance.window_end[0], 0)
+    return Episode(world=world, server=np.array(servers, np.int64), served_at=served_at, steps_late=np.maximum(late, 0))
+
+
+def _server(world: World, customer: int, at: int, threshold: float) -> int:
+    """The drone whose DELIVER served `customer` in the step that led to state `at`."""
+    if at < 0:
+        return NOBODY
+    now = jax.tree.map(lambda leaf: leaf[at], world.drones)
+    carried = world.drones.carrying[max(at - 1, 0)]
+    gap = np.linalg.norm(now.position - world.instance.customer_position[at, customer], axis=1)
+    # Who serves ends the step in flight, with neither package nor target; who came second keeps its target.
+    fits = (now.status == FLYING) & (now.carrying < 0) & ~now.has_target & np.isin(carried, (customer, -1))
+    hovers = (now.velocity == 0).all(axis=1) & (now.battery_used > 0)
+    # Foreign physics may break these rules: then nearness alone decides. Ties go to the lower index.
+    order = np.lexsort((np.arange(len(gap)), gap, carried != customer, hovers, ~(fits & (gap < threshold))))
+    return int(order[0])
+
+
+def runs(values: np.ndarray | jax.Array) -> list[tuple[int, int, int]]:
+    """`(start, stop, value)` of each stretch of equal entries of `[L]`; `stop` is the start of the next stretch."""
+    starts = np.flatnonzero(np.append(True, values[1:] != values[:-1]))
+    bounds = itertools.pairwise([*starts.tolist(), len(values)])
+    return [(start, stop, int(values[start])) for start, stop in bounds]
+
+
+def flight_path(episode: Episode, drone: int) -> np.ndarray:
+    """`f32[L, 2]`: where the drone flew, with the places of take-off and boarding; NaN while it rode along."""
+    rode = np.pad(episode.world.drones.status[:, drone] == ONBOARD, 1, mode="edge")
+    hidden = rode[:-2] & rode[1:-1] & rode[2:]
+    return np.where(hidden[:, None], np.nan, episode.world.drones.position[:, drone])

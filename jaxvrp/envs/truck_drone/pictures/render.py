@@ -1,0 +1,210 @@
+"""Pictures of one episode: an animation, or a still that sums it up.
+
+matplotlib and pillow are imported inside the functions: the simulator does not need them. Nothing here goes through
+pyplot, so no display and no global state is touched.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jaxvrp import pictures
+from jaxvrp.envs.truck_drone.env import TruckDrone
+from jaxvrp.envs.truck_drone.pictures import animation, route_map
+from jaxvrp.envs.truck_drone.pictures import played_episode as episodes
+from jaxvrp.envs.truck_drone.pictures.played_episode import NOBODY, Episode
+from jaxvrp.envs.truck_drone.world import CRASHED, World
+from jaxvrp.io.whole_files import write_whole
+
+SUFFIXES = (".gif", ".png", ".svg", ".pdf")
+
+
+def render_episode(env: TruckDrone, states: World, path: str | os.PathLike) -> None:
+    """Draw one episode to a file; a file that is there already is replaced once the new one is complete.
+
+    Args:
+        env: the environment that was played.
+        states: the states of steps 0..T of one episode, leaves with leading axis `[T+1]`; what follows the end is cut.
+        path: `.gif` for an animation; `.png`, `.svg` or `.pdf` for a still that sums the episode up.
+
+    Raises:
+        ValueError: another suffix, or states of no or of several episodes.
+    """
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise ValueError(f"cannot draw an episode to '{path.name}': use .gif (animation), .png, .svg or .pdf (still)")
+    episode = episodes.from_states(
+        states, lambda state: env.is_terminal(state) | env.is_truncated(state), float(env.delivery_threshold)
+    )
+    max_battery = float(env.max_battery)
+    if suffix == ".gif":
+        write_whole(path, lambda partial: animation.write(episode, max_battery, partial))
+    else:
+        figure = _still(episode, max_battery)
+        write_whole(path, lambda partial: figure.savefig(partial, format=suffix[1:], dpi=110))
+
+
+def _still(episode: Episode, max_battery: float) -> Any:
+    """The whole episode in one figure: the map on the left, batteries and windows over time on the right."""
+    side = float(np.clip(2.55 + 0.115 * episode.num_customers, 4.9, 8.4))
+    tall, wide = max(side + 1.05, 3.0 + 0.07 * episode.num_customers), side + 6.75
+    figure = pictures.new_figure(wide, tall, 110)
+    headline = route_map.summary(episode, -1)
+    figure.text(0.27 / wide, 1 - 0.27 / tall, headline, fontsize=11.5, family="monospace", va="center")
+    _draw_routes(route_map.new_map(figure, episode, 0.15, tall - 0.45 - side, side), episode)
+    keys = [*route_map.map_keys(), pictures.key(marker="o", color=route_map.WAITING, label="not served")]
+    corner = (0.2 / wide, 1 - (0.47 + side) / tall)
+    pictures.legend(figure, keys, loc="upper left", ncols=3 if side < 7 else 6, bbox_to_anchor=corner)
+    room = tall - 2.1
+    windows = min(0.62 * room, 0.55 * episode.num_customers + 0.2)
+    batteries = min(room - windows, 0.9 * episode.num_drones)
+    left = side + 1.25
+    _draw_batteries(pictures.new_axes(figure, left, tall - 0.72 - batteries, 4.75, batteries), episode, max_battery)
+    _draw_windows(pictures.new_axes(figure, left, 0.52, 4.75, windows), episode)
+    return figure
+
+
+def _draw_routes(axes: Any, episode: Episode) -> None:
+    """Who went where, from the beginning to the end."""
+    truck, ink = episode.world.truck.position, pictures.INK
+    axes.plot(*truck.T, color=ink, linewidth=2.2, alpha=0.45, zorder=2, solid_joinstyle="round")
+    axes.plot(*truck[0], "o", markersize=11, markerfacecolor="none", markeredgecolor=ink, markeredgewidth=1.6, zorder=3)
+    for drone in range(episode.num_drones):
+        path = episodes.flight_path(episode, drone)
+        axes.plot(*path.T, **route_map.drone_style(drone), linewidth=1.4, alpha=0.75, zorder=3)
+    _draw_customers(axes, episode)
+    lost = episode.world.drones.status[-1] == CRASHED
+    axes.plot(
+        *episode.world.drones.position[-1, lost].T,
+        "X",
+        color=route_map.CRASH,
+        markersize=11,
+        markeredgecolor="white",
+        zorder=6,
+    )
+    axes.plot(*truck[-1], marker=route_map.truck_marker(), color=ink, markersize=20, markeredgecolor="white", zorder=7)
+    _label(axes, episode, np.flatnonzero(lost))
+
+
+def _draw_customers(axes: Any, episode: Episode) -> None:
+    """Circles with the customer's number, edged in the colour of the drone that came."""
+    size, font = _sizes(episode)
+    for customer, place in enumerate(episode.instance.customer_position):
+        server = episode.server[customer]
+        known = server != NOBODY
+        colour = route_map.service_colour(episode, customer) if known else route_map.WAITING
+        edge = route_map.drone_style(server)["color"] if known else "white"
+        axes.plot(*place, "o", color=colour, markersize=size, markeredgecolor=edge, markeredgewidth=1.8, zorder=5)
+        axes.text(*place, str(customer), **pictures.centred(font - 1), zorder=5.5)
+
+
+def _sizes(episode: Episode) -> tuple[float, float]:
+    """Points: customers' circles, letters."""
+    return (14.0, 8.5) if episode.num_customers <= route_map.FEW_CUSTOMERS else (11.0, 6.5)
+
+
+def _label(axes: Any, episode: Episode, lost: np.ndarray) -> None:
+    """Write who came and when beside the customers, and who it was beside the drones `lost`."""
+    size, font = _sizes(episode)
+    brief = episode.num_customers > route_map.FEW_CUSTOMERS
+    served = np.flatnonzero(episode.server != NOBODY)
+    texts = [f"d{episode.server[i]} @ {_step(episode, i)}" if brief else _service(episode, i) for i in served.tolist()]
+    texts += [f"drone_{drone}" for drone in lost]
+    colours = [route_map.drone_style(episode.server[i])["color"] for i in served] + [route_map.CRASH] * len(lost)
+    customers, crashes = episode.instance.customer_position, episode.world.drones.position[-1, lost]
+    truck, unit = episode.world.truck.position, route_map.per_point(axes, episode)
+    places = pictures.place_labels(
+        np.concatenate([customers[served], crashes]),
+        np.array([[0.58 * font * len(text), 1.1 * font] for text in texts]).reshape(-1, 2) * unit,
+        markers=np.concatenate([customers, crashes, truck[:1], truck[-1:], episode.instance.node_position]),
+        radius=size / 2 * unit,
+        crowd=np.concatenate([truck, *(episodes.flight_path(episode, i) for i in range(episode.num_drones))]),
+        limit=route_map.map_limit(episode),
+    )
+    for place, text, colour in zip(places, texts, colours, strict=True):
+        style = pictures.centred(font, pictures.text_colour(colour))
+        axes.text(*place, text, path_effects=pictures.outline(), **style, zorder=8)
+
+
+def _step(episode: Episode, customer: int) -> int:
+    return int(episode.world.step[episode.served_at[customer]])
+
+
+def _service(episode: Episode, customer: int) -> str:
+    return f"drone_{episode.server[customer]} @ {_step(episode, customer)}"
+
+
+def _draw_batteries(axes: Any, episode: Episode, max_battery: float) -> None:
+    """A lane for each drone, empty at its bottom and full at its top, shaded by what the drone was doing."""
+    step, drones = episode.world.step, episode.world.drones
+    for drone in range(episode.num_drones):
+        for begin, end, status in episode.activities(drone):
+            axes.barh(drone, end - begin, left=begin, height=0.84, color=route_map.SHADES[status], linewidth=0)
+        level = drone + 0.42 - 0.84 * drones.battery[:, drone] / max_battery
+        axes.plot(step, level, **route_map.drone_style(drone), linewidth=1.6, solid_joinstyle="round", clip_on=False)
+    route_map.time_axis(axes, int(step[-1]), "battery")
+    route_map.drone_rows(axes, episode)
+    shades = route_map.SHADES.items()
+    keys = [
+        pictures.key(marker="s", color=shade, markersize=9, label=route_map.STATUS[status]) for status, shade in shades
+    ]
+    pictures.legend(axes, keys, loc="lower right", ncols=4, bbox_to_anchor=(1.01, 1.0))
+
+
+def _draw_windows(axes: Any, episode: Episode) -> None:
+    """A row for each customer in the order of service: the time window, and the delivery in it or after it."""
+    start, end, last = episode.instance.window_start, episode.instance.window_end, int(episode.world.step[-1])
+    order = np.lexsort((end, episode.served_at, episode.server == NOBODY))
+    axes.barh(range(len(order)), (end - start)[order], left=start[order], height=0.62, color="#DCE3EA")
+    # Windows may go on long after the episode: this axis is that of the problem, not of the episode.
+    horizon = max(last, int(end.max()))
+    if last < horizon:
+        axes.axvline(last, color=pictures.INK, linewidth=0.9, linestyle=(0, (3, 2)), zorder=0)
+    font = _row_font(axes, episode)
+    for row, customer in enumerate(order):
+        if episode.server[customer] != NOBODY:
+            _draw_delivery(axes, episode, row, customer, horizon)
+        elif font:
+            axes.text(1.01, row, "not served", **_beside(font), color="#6B727A", transform=axes.get_yaxis_transform())
+    route_map.time_axis(axes, horizon, "customers: time windows and deliveries" + _ending(last, horizon))
+    axes.set_ylim(len(order) - 0.4, -0.6)
+    axes.set_yticks(range(len(order)), order.tolist() if font else [""] * len(order), fontsize=font or 1)
+    axes.set_ylabel("customer", fontsize=8, labelpad=3)
+
+
+def _row_font(axes: Any, episode: Episode) -> float:
+    """The size of letters that fits a row of `axes`, in points; 0 if nobody could read them."""
+    row = axes.get_window_extent().height / axes.figure.dpi * 72 / episode.num_customers
+    font = min(_sizes(episode)[1], 0.95 * row)
+    return font if font > 4.5 else 0.0
+
+
+def _ending(last: int, horizon: int) -> str:
+    return " (dashed: end of the episode)" if last < horizon else ""
+
+
+def _beside(font: float) -> dict[str, Any]:
+    return {"va": "center_baseline", "fontsize": font - 0.5, "path_effects": pictures.outline(1.5)}
+
+
+def _draw_delivery(axes: Any, episode: Episode, row: int, customer: int, horizon: int) -> None:
+    """A dot at the delivery, an orange line from the end of the window if late, and who did it."""
+    font = _row_font(axes, episode)
+    step, late = _step(episode, customer), int(episode.steps_late[customer])
+    axes.barh(row, late, left=step - late, height=0.22, color=route_map.LATE)
+    colour = route_map.service_colour(episode, customer)
+    axes.plot(
+        step, row, "o", color=colour, markersize=max(0.75 * font, 3), markeredgecolor="white", markeredgewidth=0.7
+    )
+    if not font:
+        return
+    side, align = (-1, "right") if step > 0.75 * horizon else (1, "left")
+    text = _service(episode, customer) + (f" ({late} late)" if late else "")
+    shade = pictures.text_colour(route_map.drone_style(episode.server[customer])["color"])
+    place = {"xytext": (side * 0.6 * font, 0), "textcoords": "offset points", "ha": align}
+    axes.annotate(text, (step if side > 0 else step - late, row), **place, **_beside(font), color=shade)

@@ -1,0 +1,116 @@
+"""What the pictures of an episode share: colours, axes, the map, markers, legends.
+
+matplotlib is imported inside the functions: the simulator does not need it. Nothing goes through pyplot, so no display
+and no global state is touched.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jaxvrp.envs.truck_drone.pictures.played_episode import Episode
+from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, ONBOARD, RETURNING
+from jaxvrp.pictures import GROUND, INK, key, new_axes
+
+# Okabe and Ito's palette, which colour-blind readers can tell apart; green, orange and red are kept for customers and
+# crashes, so drones have its other colours and darker relatives of them.
+DRONE_COLOURS = ("#0072B2", "#CC79A7", "#56B4E9", "#7A4A1E", "#8A7F00", "#332288", "#882255", "#7F8C9B")
+DRONE_LINES = ("-", "--", ":", "-.")
+ON_TIME, LATE, CRASH, WAITING = "#009E73", "#E69F00", "#D32F2F", "#9AA0A8"
+FAINT = "#E4E7EA"
+SHADES = {ONBOARD: "#EEF0F2", FLYING: "#CFE2F3", RETURNING: "#E4DAF0", CRASHED: "#F5CFCF"}
+STATUS = {ONBOARD: "on board", FLYING: "flying", RETURNING: "returning", CRASHED: "crashed"}
+
+FEW_CUSTOMERS = 12
+"""Up to so many, customers are labelled in full."""
+
+
+def new_map(figure: Any, episode: Episode, left: float, bottom: float, side: float) -> Any:
+    """Square axes with what never changes: the service area and the route nodes."""
+    from matplotlib.patches import Rectangle
+
+    axes = new_axes(figure, left, bottom, side, side)
+    limit = map_limit(episode)
+    axes.set(xlim=(-limit, limit), ylim=(-limit, limit), xticks=[], yticks=[])
+    axes.spines["bottom"].set_visible(False)
+    axes.add_patch(Rectangle((-1, -1), 2, 2, facecolor=GROUND, edgecolor="#C9CDD2", linewidth=0.8, zorder=0))
+    node = episode.instance.node_position
+    axes.scatter(*node.T, s=55, marker="s", facecolor=FAINT, edgecolor="#B4BAC1", linewidth=0.8, zorder=1)
+    return axes
+
+
+def map_limit(episode: Episode) -> float:
+    """Half the side of the map: the service area, or more if something lies outside it."""
+    places = (episode.world.truck.position, episode.instance.node_position, episode.instance.customer_position)
+    return 1.05 * max(1.0, *(float(np.abs(place).max(initial=0.0)) for place in places))
+
+
+def per_point(axes: Any, episode: Episode) -> float:
+    """Map units in one typographic point."""
+    return 2 * map_limit(episode) * axes.figure.dpi / 72 / axes.get_window_extent().width
+
+
+def time_axis(axes: Any, last: int, title: str) -> None:
+    """Steps from 0 to `last` along the bottom, with room for a marker at either end."""
+    last = max(1, last)
+    axes.set_xlim(-0.03 * last, 1.03 * last)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set_xlabel("step", fontsize=8, labelpad=1)
+    axes.set_title(title, fontsize=9.5, loc="left", color=INK, pad=4)
+
+
+def drone_rows(axes: Any, episode: Episode) -> float:
+    """One named row for each drone, from the top; the size of letters that fits them, in points."""
+    count = episode.num_drones
+    font = min(8.0, 0.8 * axes.get_window_extent().height / axes.figure.dpi * 72 / count)
+    axes.set_ylim(count - 0.5, -0.5)
+    axes.set_yticks(range(count), [f"drone_{drone}" for drone in range(count)], fontsize=font)
+    return font
+
+
+def drone_style(drone: int) -> dict[str, Any]:
+    """Colour and line; fleets larger than the palette repeat its colours with another line."""
+    line = DRONE_LINES[drone // len(DRONE_COLOURS) % len(DRONE_LINES)]
+    return {"color": DRONE_COLOURS[drone % len(DRONE_COLOURS)], "linestyle": line}
+
+
+def drone_colours(episode: Episode) -> list[str]:
+    """One for each drone."""
+    return [drone_style(drone)["color"] for drone in range(episode.num_drones)]
+
+
+def service_colour(episode: Episode, customer: int) -> str:
+    """Green or, if late, orange."""
+    return LATE if episode.steps_late[customer] > 0 else ON_TIME
+
+
+def truck_marker() -> Any:
+    """The side view of a truck."""
+    from matplotlib.path import Path as Shape
+
+    cargo = Shape([(-1.3, -0.45), (0.35, -0.45), (0.35, 0.75), (-1.3, 0.75), (-1.3, -0.45)], closed=True)
+    cab = Shape([(0.45, -0.45), (1.3, -0.45), (1.3, 0.0), (0.95, 0.4), (0.45, 0.4), (0.45, -0.45)], closed=True)
+    return Shape.make_compound_path(cargo, cab, Shape.circle((-0.75, -0.6), 0.27), Shape.circle((0.8, -0.6), 0.27))
+
+
+def map_keys() -> list[Any]:
+    """Legend entries of what both pictures show on the map."""
+    return [
+        key(marker=truck_marker(), color=INK, markersize=12, label="truck"),
+        key(marker="s", color=FAINT, markeredgecolor="#B4BAC1", markersize=7, label="route node"),
+        key(marker="o", color=ON_TIME, label="served on time @ step"),
+        key(marker="o", color=LATE, label="served late"),
+        key(marker="X", color=CRASH, label="crashed drone"),
+    ]
+
+
+def summary(episode: Episode, index: int) -> str:
+    """The headline of the state `index`."""
+    world = episode.world
+    last, served = world.step[-1], int(world.customers.served[index].sum())
+    return (
+        f"step {world.step[index]:>{len(str(last))}}/{last}    served {served}/{episode.num_customers}"
+        f" ({world.totals.on_time[index]} on time)    battery used {world.totals.battery_used[index]:.2f}"
+    )

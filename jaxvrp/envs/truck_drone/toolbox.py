@@ -1,0 +1,25 @@
+"""What belongs to `truck_drone` beside its rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jaxvrp.envs.truck_drone import replay
+from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
+from jaxvrp.envs.truck_drone.pictures import notebook
+from jaxvrp.envs.truck_drone.pictures.render import render_episode
+from jaxvrp.toolbox import Headline, ReplayKind, Toolbox
+
+TOOLBOX = Toolbox(
+    baselines={"greedy": GreedyActor},
+    headlines=(
+        Headline("completion_rate", "completion", curve="completion", progress="completion"),
+        Headline("success", "success", mean_name="success_rate", curve="success"),
+        Headline("on_time_rate", "on time", curve="on time"),
+        Headline("battery_used", "battery used"),
+        Headline("crashed_drones", "crashed"),
+    ),
+    renderer=render_episode,
+    replay=ReplayKind(replay.export_episode, replay.check_episode, Path(__file__).with_name("replay.js")),
+    still=notebook.draw_state,
+)

@@ -1,0 +1,13 @@
+"""States that show themselves in notebooks."""
+
+from __future__ import annotations
+
+from jaxvrp import registry
+
+
+class NotebookStill:
+    """A mixin for classes of states: notebooks show them as the toolbox of their environment draws them."""
+
+    def _repr_html_(self) -> str | None:
+        still = registry.toolbox_of(self).still
+        return None if still is None else still(self)

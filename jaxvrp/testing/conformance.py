@@ -1,0 +1,350 @@
+"""The conformance suite of the environment contract, for users' own environments and scenarios.
+
+`check_shapes` only traces an environment (a fraction of a second); `check_env` also plays episodes under legal,
+arbitrary and idle actions. Both raise `ConformanceError`: one line with the function, what is wrong, and the remedy.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxvrp.actor import sample_masked
+from jaxvrp.environment import Environment, State, TimeStep
+from jaxvrp.spaces import Box, Discrete, Role
+
+POLICIES = ("legal", "arbitrary", "idle")
+"""How the rows of a batch are played, in turn."""
+
+TOLERANCE = 1e-5
+"""Absolute and relative, between two compilations of the same float32 arithmetic."""
+
+Failed = dict[str, jax.Array]
+"""`{message: bool[]}`, whether a check fails."""
+
+
+class ConformanceError(AssertionError):
+    """An environment breaks the contract; the message is one line with the remedy."""
+
+
+def check_env(env: Environment, key: jax.Array | None = None, num_steps: int | None = None, batch: int = 6) -> None:
+    """Check everything that the contract of `jaxvrp.Environment` promises.
+
+    Args:
+        env: the environment, any parameters.
+        key: typed key of the instances and actions; a fixed one by default.
+        num_steps: steps to play; by default a few more than `env.max_episode_steps`, so that episodes must end.
+        batch: environments played together, at least 3: one each for legal, arbitrary and idle actions.
+
+    Raises:
+        ConformanceError: what is wrong, in one line.
+    """
+    check_shapes(env)
+    _require(batch >= len(POLICIES), f"check_env: batch is {batch}; it must be at least {len(POLICIES)}")
+    num_steps = env.max_episode_steps + 5 if num_steps is None else num_steps
+    program = _Program(env)
+    *keys, play_key = jax.random.split(jax.random.key(0) if key is None else key, batch + 1)
+    start = _call("reset under jit and vmap", program.reset, jnp.stack(keys))
+    _check_reset(env, keys[0], jax.tree.map(lambda leaf: leaf[0], start))
+    _require(not start[1].done.all(), "is_terminal or is_truncated holds in every fresh state; nothing can be played")
+    _check_agreement(program, _play_episodes(program, play_key, start, num_steps))
+
+
+def check_shapes(env: Environment) -> None:
+    """Check the roles, and the structure, shapes and dtypes of everything that the environment returns; runs nothing.
+
+    Raises:
+        ConformanceError: what is wrong, in one line.
+    """
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    instance = _abstract("generate", env.generate, key)
+    state = _abstract("init_state", env.init_state, instance)
+    _check_roles(env, state)
+    _check_functions(env, state)
+    _check_types(env, state, key)
+
+
+class _Program:
+    """What is compiled, once; `traces` counts the compilations of `play`."""
+
+    def __init__(self, env: Environment):
+        self.env, self.roles, self.traces = env, env.roles, 0
+        self.leaves = jax.tree.map(np.asarray, env)
+        self.reset = jax.jit(jax.vmap(env.reset))
+        self.play = jax.jit(jax.vmap(self._play, in_axes=(None, 0, 0, 0)))
+        self.single = jax.jit(lambda env, state, action: env.step(state, action))
+        self.constant = jax.jit(env.step)
+
+    def _play(self, env: Environment, uniform: dict[str, jax.Array], row: jax.Array, now: Any) -> tuple[Any, ...]:
+        """The actions, (next state, next timestep), and `Failed`; `now` is (state, timestep)."""
+        self.traces += 1
+        policy, mask = row % len(POLICIES), now[1].action_mask
+        action = {name: _draw(role, mask.get(name), uniform[name], policy) for name, role in self.roles.items()}
+        then = env.step(now[0], action)
+        failed = _not_sound(self.env, then[1]) | _not_counted(self.roles, action, now[1], then[1])
+        failed |= _not_fixed(now, then)
+        if not self.env.truncates:
+            failed["is_truncated holds, but `truncates` is False; override both"] = then[1].truncated
+        return action, then, failed
+
+
+def _require(condition: Any, message: str) -> None:
+    if not condition:
+        raise ConformanceError(message)
+
+
+def _call(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Whatever a user's function raises becomes one line that names it, and the innermost place outside JAX."""
+    try:
+        return function(*arguments)
+    except Exception as error:
+        lines, ours = str(error).strip().splitlines() or [""], (os.path.dirname(jax.__file__), __file__)
+        places = [f"{at.filename}:{at.lineno}" for at in traceback.extract_tb(error.__traceback__)]
+        places = ["", *(f" ({os.path.basename(place)})" for place in places if not place.startswith(ours))]
+        message = f"{name} raised {type(error).__name__}: {lines[0][:300]}{places[-1]}"
+        if isinstance(error, jax.errors.JAXTypeError | jax.errors.JAXIndexError):
+            message += "; values are not known while tracing: use jnp, jnp.where and static sizes"
+        raise ConformanceError(message) from error
+
+
+def _abstract(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Types of what `function` returns, none of them weak."""
+    types = _call(name, jax.eval_shape, function, *arguments)
+    for path, leaf in _by_path(types).items():
+        weak = getattr(leaf, "weak_type", False)
+        _require(not weak, f"{name}{path}: weak type {_text(leaf)}; give it a dtype, jnp.asarray(x, jnp.{leaf.dtype})")
+    return types
+
+
+def _by_path(tree: Any) -> dict[str, Any]:
+    return {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+
+
+def _text(leaf: Any) -> str:
+    return f"{leaf.dtype}{list(leaf.shape)}"
+
+
+def _check_keys(name: str, got: Any, wanted: set[str] | None = None) -> None:
+    _require(isinstance(got, Mapping), f"{name}: got {type(got).__name__}; it must be a dict by role or name")
+    _require(wanted in (None, set(got)), f"{name}: has the keys {sorted(got)}, expected {sorted(wanted or ())}")
+
+
+def _check_array(name: str, got: Any, dtype: str, shape: tuple[int, ...] | None, remedy: str) -> None:
+    _require(hasattr(got, "shape"), f"{name}: got {type(got).__name__}, expected one array; {remedy}")
+    _require(shape in (None, got.shape), f"{name}: shape {got.shape}, expected {shape}; {remedy}")
+    _require(got.dtype == dtype, f"{name}: dtype {got.dtype}, expected {dtype}; use .astype or an explicit dtype")
+
+
+def _check_roles(env: Environment, state: State) -> None:
+    # Roles may read the observation's sizes (truck_drone does), so a broken observation is named first.
+    seen = _abstract("observation", env.observation, state)
+    _check_keys("observation", seen)
+    for name, array in seen.items():
+        _check_array(f"observation['{name}']", array, "float32", None, "one array, a row per agent")
+    roles = _call(f"roles (observation has the keys {sorted(seen)})", lambda: env.roles)
+    _require(isinstance(roles, Mapping) and roles, f"roles: got {roles!r}; it must be a dict with at least one Role")
+    for name, role in roles.items():
+        _check_role(name, role)
+    steps = _call("max_episode_steps", lambda: env.max_episode_steps)
+    _require(_is_count(steps), f"max_episode_steps: got {steps!r}; it must be an int of at least 1, static")
+
+
+def _check_role(name: Any, role: Any) -> None:
+    what = f"roles['{name}']"
+    _require(isinstance(name, str) and isinstance(role, Role), f"{what}: got {role!r}; it must be a jaxvrp.Role")
+    _require(_is_count(role.num_agents), f"{what}: num_agents is {role.num_agents!r}; it must be an int, 1 or more")
+    _require(isinstance(role.observation, Box), f"{what}: observation is {role.observation!r}; it must be a Box")
+    if (parts := role.entities) and (role.observation.shape, role.action) != parts.spaces:
+        raise ConformanceError(f"{what}: {parts} does not make up {role.observation} and {role.action}")
+    for space in (role.observation, role.action):
+        _require(isinstance(space, Discrete | Box), f"{what}: action is {space!r}; it must be Discrete or Box")
+        filled = space.low < space.high if isinstance(space, Box) else _is_count(space.num_actions)
+        _require(filled, f"{what}: {space} is empty; low must be below high, and num_actions an int, 1 or more")
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)
+
+
+def _check_functions(env: Environment, state: State) -> None:
+    roles = env.roles
+    discrete = {name: role.action for name, role in roles.items() if isinstance(role.action, Discrete)}
+    agents = {name: (role.num_agents,) for name, role in roles.items()}
+    seen = {name: (role.num_agents, *role.observation.shape) for name, role in roles.items()}
+    legal = {name: (roles[name].num_agents, action.num_actions) for name, action in discrete.items()}
+    by_role: dict[str, tuple[str, Mapping[str, tuple[int, ...]], str]] = {
+        "observation": ("float32", seen, "a row per agent"),
+        "action_mask": ("bool", legal, "a row per agent, a column per action"),
+        "reward": ("float32", agents, "one number per agent (a scenario's reward: one f32[] for all)"),
+        "valid": ("bool", agents, "one truth value per agent"),
+    }
+    for function in ("is_terminal", "is_truncated"):
+        got = _abstract(function, getattr(env, function), state)
+        _check_array(function, got, "bool", (), "one truth value per episode")
+    for function, (dtype, shapes, remedy) in by_role.items():
+        got = _abstract(function, getattr(env, function), state)
+        _check_keys(function, got, set(shapes) & set(got) if function == "valid" else set(shapes))
+        for name, array in got.items():
+            _check_array(f"{function}['{name}']", array, dtype, shapes[name], remedy)
+    whole = _abstract("global_observation", env.global_observation, state)
+    _check_array("global_observation", whole, "float32", (getattr(whole, "size", 0),), "one vector")
+    known = {(), (sum(role.num_agents for role in roles.values()),), *agents.values()}
+    metrics = _abstract("metrics", env.metrics, state)
+    _check_keys("metrics", metrics)
+    for name, array in metrics.items():
+        _check_array(f"metrics['{name}']", array, "float32", None, "f32[] or f32[agents]")
+        _require(array.shape in known, f"metrics['{name}']: shape {array.shape}, expected one of {sorted(known)}")
+        _require(name not in ("episode_return", "episode_length"), f"metrics['{name}']: VecEnv adds this; rename it")
+
+
+def _check_types(env: Environment, state: State, key: jax.Array) -> None:
+    """The same types from `transition`, `reset` and `step`, also with the environment's parameters as traced arrays."""
+
+    def episode(env: Environment, key: jax.Array) -> tuple[Any, Any]:
+        start = env.reset(key)
+        return start, env.step(start[0], action)
+
+    for path, leaf in _by_path(env).items():
+        remedy = "make a size static, as by jaxvrp.fields.size, and a parameter a float"
+        _require(type(leaf) is not int, f"env{path}: got the whole number {leaf}; {remedy}")
+    action = {name: jnp.zeros((r.num_agents, *r.action.shape), r.action.dtype) for name, r in env.roles.items()}
+    moved = _abstract("transition", env.transition, state, action, jax.ShapeDtypeStruct((), jnp.int32))
+    _check_same_types("transition", "init_state", moved, state)
+    start, then = _abstract("reset and step", lambda key: episode(env, key), key)
+    _check_same_types("step", "reset", then, start)
+    what = "reset and step with the environment as an argument of jit (sizes and kinds must be static fields)"
+    traced = _abstract(what, episode, jax.tree.map(np.asarray, env), key)
+    _check_same_types("step with traced parameters", "step", traced, (start, then))
+
+
+def _check_same_types(later: str, earlier: str, new: Any, old: Any) -> None:
+    new_types, old_types = _by_path(new), _by_path(old)
+    for path in sorted(old_types.keys() | new_types.keys()):
+        got, wanted = (_text(types[path]) if path in types else "nothing" for types in (new_types, old_types))
+        _require(got == wanted, f"{later}{path}: {got}, but {wanted} from {earlier}; types must not change")
+    same = [jax.tree.structure(new)] == [jax.tree.structure(old)]
+    _require(same, f"{later}: other structure than from {earlier}; return the same pytree classes and static fields")
+
+
+def _draw(role: Role, mask: Any, uniform: jax.Array, policy: jax.Array) -> jax.Array:
+    """Actions of a role by one of `POLICIES`; idle is index 0, or the point of the box that is nearest to 0.
+
+    `uniform`, `f32[3, agents, ...]`, is NumPy's: several draws by threefry would take most of the compile time.
+    """
+    space, shape = role.action, uniform.shape[1:]
+    if isinstance(space, Discrete):
+        legal = sample_masked(uniform[0], mask)
+        arbitrary = jnp.floor(uniform[1] * (space.num_actions + 4)).astype(jnp.int32) - 2
+        extremes, idle = np.array([-(2**31), 2**31 - 1]), jnp.zeros(shape, jnp.int32)
+    else:
+        low, high = max(space.low, -1e3), min(space.high, 1e3)
+        legal = jnp.clip(low + (high - low) * uniform[0], low, high)
+        arbitrary = low + (high - low) * (3 * uniform[1] - 1)
+        extremes, idle = np.array([np.nan, np.inf, -np.inf]), jnp.full(shape, np.clip(0.0, low, high), jnp.float32)
+    for i, extreme in enumerate(extremes):
+        arbitrary = jnp.where(jnp.floor(12 * uniform[2]) == i, jnp.asarray(extreme, arbitrary.dtype), arbitrary)
+    return jax.lax.select_n(policy, legal, arbitrary, idle)
+
+
+def _numbers(leaf: jax.Array) -> jax.Array:
+    return jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+
+
+def _not_fixed(now: tuple[State, TimeStep], then: tuple[State, TimeStep]) -> Failed:
+    done, new = now[1].done, _by_path(then[0])
+    failed = {"step: a finished episode is not done any more": done & ~then[1].done}
+    for path, leaf in _by_path(now[0]).items():
+        same = jnp.array_equal(_numbers(leaf), _numbers(new[path]), equal_nan=True)
+        failed[f"step: a finished state changes, in state{path}; it must stay as it is"] = done & ~same
+    for name, reward in then[1].reward.items():
+        failed[f"step: a finished state pays a reward['{name}']; it must pay 0"] = done & (reward != 0).any()
+    return failed
+
+
+def _not_sound(env: Environment, timestep: TimeStep) -> Failed:
+    seen, failed, fallback = timestep.observation, {}, env.fallback(timestep.action_mask)
+    told = {"observation": seen, "reward": timestep.reward, "metrics": timestep.metrics}
+    for path, leaf in _by_path({"global_observation": timestep.global_observation, **told}).items():
+        name = path.removeprefix("['").replace("']", "", 1)
+        failed[f"{name}: NaN or infinite; everything that is told must be finite"] = ~jnp.isfinite(leaf).all()
+    for name, mask in timestep.action_mask.items():
+        what = f"action_mask['{name}']"
+        failed[f"{what}: a row has no legal action; one must always be legal"] = ~mask.any(axis=1).all()
+        legal = jnp.take_along_axis(mask, fallback[name][:, None], axis=1)
+        failed[f"{what}: forbids the fallback of illegal actions (index 0, unless overridden)"] = ~legal.all()
+    for name, box in ((name, role.observation) for name, role in env.roles.items()):
+        slack = TOLERANCE * (1 + max((abs(x) for x in (box.low, box.high) if np.isfinite(x)), default=0.0))
+        outside = (seen[name] < box.low - slack) | (seen[name] > box.high + slack)
+        failed[f"observation['{name}']: outside of the Box in its role, [{box.low}, {box.high}]"] = outside.any()
+    return failed
+
+
+def _not_counted(roles: dict[str, Role], action: dict[str, jax.Array], now: TimeStep, then: TimeStep) -> Failed:
+    if "invalid_actions" not in then.metrics:
+        return {}
+    illegal = jnp.zeros((), jnp.int32)
+    for name, role in roles.items():
+        legal = role.action.contains(action[name])
+        if isinstance(role.action, Discrete):
+            index = jnp.clip(action[name], 0, role.action.num_actions - 1)
+            legal &= jnp.take_along_axis(now.action_mask[name], index[:, None], axis=1)[:, 0]
+        illegal += jnp.sum(~legal & now.valid.get(name, True), dtype=jnp.int32)
+    counted = then.metrics["invalid_actions"].sum() - now.metrics["invalid_actions"].sum()
+    message = "metrics['invalid_actions']: illegal actions are not counted once each; add transition's `num_invalid`"
+    return {message: counted != jnp.where(now.done, 0, illegal)}
+
+
+def _check_reset(env: Environment, key: jax.Array, compiled: tuple[State, TimeStep]) -> None:
+    plain, again = (_call("reset without jit", env.reset, key) for _ in range(2))
+    _check_equal("reset twice with one key", plain, again, "draw from the key alone, not from NumPy or Python")
+    _check_equal("reset with and without jit", plain, compiled, "generate and init_state must be pure")
+    for message, failed in _not_sound(env, compiled[1]).items():
+        _require(not failed, f"{message} (after reset)")
+
+
+def _play_episodes(program: _Program, key: jax.Array, now: tuple[State, TimeStep], num_steps: int) -> list[Any]:
+    """Play on in every row; returns a few (state, action, (next state, next timestep)) to compare with."""
+    rows, sampled, limit = np.arange(now[1].done.shape[0], dtype=np.int32), [], program.env.max_episode_steps
+    random = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+    shapes = {name: (len(rows), 3, role.num_agents, *role.action.shape) for name, role in program.roles.items()}
+    for time in range(num_steps):
+        uniform = {name: random.random(shape, np.float32) for name, shape in shapes.items()}
+        action, then, failed = _call("step under jit and vmap", program.play, program.leaves, uniform, rows, now)
+        if time in (0, limit // 4, limit // 2):
+            sampled.append((now[0], action, then))
+        for message, at in jax.device_get(failed).items():
+            policies = [POLICIES[row % len(POLICIES)] for row in np.flatnonzero(at)]
+            _require(not policies, f"{message} (step {time + 1}, {', '.join(policies[:1])} actions)")
+        _require(time + 1 != limit or then[1].done.all(), f"is_terminal: no end after max_episode_steps = {limit}")
+        now = then
+    _require(program.traces <= 1, f"step was compiled {program.traces} times; static fields must not change")
+    return sampled
+
+
+def _check_agreement(program: _Program, sampled: list[Any]) -> None:
+    """A batch against a loop, parameters as arguments against constants, compiled against plain."""
+    for row in range(len(POLICIES)):
+        for states in sampled:
+            state, action, batched = jax.tree.map(lambda leaf, row=row: leaf[row], states)
+            looped = program.single(program.leaves, state, action)
+            _check_equal("vmap(step) and a loop over step", batched, looped, "reduce over agents, not over the batch")
+            constant = program.constant(state, action)
+            _check_equal("step with parameters as arguments and as constants", looped, constant, "read them from self")
+            plain = _call("step without jit", program.env.step, state, action)
+            _check_equal("step with and without jit", plain, constant, "no Python state, no NumPy randomness")
+
+
+def _check_equal(what: str, a: Any, b: Any, remedy: str) -> None:
+    """Floats within the tolerance, all else exactly."""
+    others = _by_path(jax.device_get(jax.tree.map(_numbers, b)))
+    for path, x in _by_path(jax.device_get(jax.tree.map(_numbers, a))).items():
+        y, real = others[path], np.issubdtype(x.dtype, np.floating)
+        same = np.allclose(x, y, TOLERANCE, TOLERANCE, equal_nan=True) if real else np.array_equal(x, y)
+        name = path.replace("[0]", "state", 1) if path.startswith("[0]") else path.replace("[1]", "timestep", 1)
+        _require(same, f"{what} differ in {name}; {remedy}")

@@ -1,0 +1,81 @@
+"""What belongs to an environment beside its rules: baselines, pictures, replay, and what is worth telling of it.
+
+The registry maps environments to toolboxes, so that neither an environment nor its states import what draws them, and
+learners, logs, plots and benchmarks name no environment.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from jaxvrp.actor import Actor
+
+Draw = Callable[[Any, Any, str | os.PathLike], None]
+"""`(env, states [T + 1, ...], path)`: draws, or records, the states of one episode."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Headline:
+    """A metric that tables, plots and progress bars show.
+
+    Attributes:
+        metric: its name in `Environment.metrics`.
+        title: the head of its column in tables.
+        mean_name: the name of its mean over episodes in figures and records; None: that of the metric.
+        curve: its label in the plot of rates, for metrics in [0, 1]; None: not drawn.
+        progress: its label on the progress bar; None: not shown.
+    """
+
+    metric: str
+    title: str
+    mean_name: str | None = None
+    curve: str | None = None
+    progress: str | None = None
+
+    @property
+    def figure(self) -> str:
+        """The name of its mean over episodes."""
+        return self.mean_name or self.metric
+
+
+@dataclasses.dataclass(frozen=True)
+class ReplayKind:
+    """How episodes of an environment are told and played on a page; see `jaxvrp.replay`.
+
+    Attributes:
+        export: `(env, states [T + 1, ...], actions {role: [T, agents, ...]} or None) -> episode`, a JSON object whose
+            `kind` is the name that the environment is registered under.
+        check: raises a ValueError, one line, unless an episode has what `script` reads.
+        script: a JavaScript file that defines `VIEWS[kind]`.
+    """
+
+    export: Callable[[Any, Any, Mapping[str, Any] | None], dict[str, Any]]
+    check: Callable[[dict[str, Any]], None]
+    script: Path
+
+
+@dataclasses.dataclass(frozen=True)
+class Toolbox:
+    """What belongs to an environment beside its rules; every part can be left out.
+
+    Attributes:
+        baselines: by name, `env -> Actor`: what a learned policy is compared with, besides random play.
+        headlines: in the order of the table's columns.
+        renderer: draws an episode to `.gif`, `.png`, `.svg` or `.pdf`.
+        step_recorder: records every step of an episode in an empty folder.
+        replay: how episodes are told and played.
+        still: `state -> SVG` or None, how a state shows itself in a notebook.
+        evaluation: parameters that evaluation changes by default, such as longer episodes.
+    """
+
+    baselines: Mapping[str, Callable[[Any], Actor]] = dataclasses.field(default_factory=dict)
+    headlines: tuple[Headline, ...] = ()
+    renderer: Draw | None = None
+    step_recorder: Draw | None = None
+    replay: ReplayKind | None = None
+    still: Callable[[Any], str | None] | None = None
+    evaluation: Mapping[str, Any] = dataclasses.field(default_factory=dict)

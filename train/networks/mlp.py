@@ -1,0 +1,44 @@
+"""Dense layers without memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flax.linen as nn
+import jax
+
+from jaxvrp.actor import Carry
+from train.networks.layers import NetworkSpec, Trunk
+
+
+class MLP(nn.Module):
+    """A trunk and a linear head; no memory."""
+
+    hidden_sizes: tuple[int, ...]
+    head_size: int
+    head_gain: float
+    activation: str = "relu"
+    layer_norm: bool = True
+
+    @nn.compact
+    def __call__(self, inputs: jax.Array, carry: Carry, reset: jax.Array) -> tuple[jax.Array, Carry]:
+        """See `train.networks`."""
+        del reset
+        x = Trunk(self.hidden_sizes, self.activation, self.layer_norm)(inputs)
+        return nn.Dense(self.head_size, kernel_init=nn.initializers.orthogonal(self.head_gain))(x), carry
+
+    def initial_carry(self, num_envs: int, num_agents: int) -> Carry:
+        """No memory: `()`."""
+        del num_envs, num_agents
+        return ()
+
+
+def build(config: Any, spec: NetworkSpec) -> MLP:
+    """As a `PPOConfig` wants it."""
+    return MLP(
+        hidden_sizes=config.hidden_sizes,
+        head_size=spec.head_size,
+        head_gain=spec.head_gain,
+        activation=config.activation,
+        layer_norm=config.layer_norm,
+    )

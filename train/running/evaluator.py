@@ -1,0 +1,102 @@
+"""Playing the fixed instances of a run: figures of any actor on whole episodes, and one recorded episode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxvrp import Environment, registry
+from jaxvrp.actor import Actor, RandomActor
+from jaxvrp.environment import select
+from jaxvrp.episodes import play_episodes, record_episode
+from jaxvrp.spaces import ByRole
+
+Figures = dict[str, Any]
+
+
+class Evaluator:
+    """Plays the fixed instances of a run with any actor.
+
+    Attributes:
+        env: the environment that is played.
+        num_episodes: how many instances.
+        seed: where they come from; not the training seed.
+    """
+
+    def __init__(self, env: Environment, num_episodes: int, seed: int):
+        self.env, self.num_episodes, self.seed = env, num_episodes, seed
+
+    def instances(self) -> Any:
+        """The fixed instances, leading axis `[num_episodes]`."""
+        return jax.vmap(self.env.generate)(jax.random.split(jax.random.key(self.seed), self.num_episodes))
+
+    def play(self, actor: Actor, best_of: int = 1) -> dict[str, jax.Array]:
+        """Mean figures of an actor, of its best of several tries on each instance; pure, to be jitted by the caller."""
+        key = jax.random.fold_in(jax.random.key(self.seed), self.num_episodes)
+        instances = self.instances()
+        best = play_episodes(self.env, actor, instances, key)
+
+        def retry(best: dict[str, jax.Array], key: jax.Array) -> tuple[dict[str, jax.Array], None]:
+            again = play_episodes(self.env, actor, instances, key)
+            return select(again["return"] > best["return"], again, best), None
+
+        if best_of > 1:
+            best, _ = jax.lax.scan(retry, best, jax.random.split(key, best_of - 1))
+        return mean_figures(self.env, best)
+
+    def baselines(self) -> dict[str, Figures]:
+        """Figures of random play and of the baselines in the environment's toolbox, by name; random play comes last."""
+        return {
+            name: to_host(jax.jit(lambda actor=actor: self.play(actor))())
+            for name, actor in baseline_actors(self.env).items()
+        }
+
+    def record(self, actor: Actor, index: int = 0) -> tuple[Any, ByRole]:
+        """States and actions of the episode on instance `index`, see `jaxvrp.episodes.record_episode`; pure."""
+        instance = jax.tree.map(lambda leaf: leaf[index], self.instances())
+        return record_episode(self.env, actor, instance, jax.random.key(self.seed))
+
+
+def baseline_actors(env: Environment) -> dict[str, Actor]:
+    """What a policy is compared with, by name: the baselines of the environment's toolbox, and random play."""
+    known = registry.toolbox_of(env).baselines
+    return {**{name: make(env) for name, make in known.items()}, "random": RandomActor(env)}
+
+
+def mean_figures(env: Environment, metrics: dict[str, jax.Array]) -> dict[str, jax.Array]:
+    """Means over episodes, under the names that the toolbox's headlines give to them."""
+    names = {headline.metric: headline.figure for headline in registry.toolbox_of(env).headlines}
+    return {names.get(name, name): value.mean(axis=0) for name, value in metrics.items()}
+
+
+def evaluation_function(
+    learner: Any, evaluator: Evaluator, *, deterministic: bool = True, temperature: float = 1.0, best_of: int = 1
+) -> Callable[[Any], dict[str, jax.Array]]:
+    """A jitted function from `actor_params` to figures; over all seeds if there are several."""
+
+    def play(params: Any) -> dict[str, jax.Array]:
+        return evaluator.play(learner.actor(params, deterministic=deterministic, temperature=temperature), best_of)
+
+    return jax.jit(jax.vmap(play) if learner.config.num_seeds > 1 else play)
+
+
+def recorded_states(
+    learner: Any, params: Any, evaluator: Evaluator, *, deterministic: bool = True, temperature: float = 1.0
+) -> Any:
+    """States `[T + 1, ...]`, on the host, of the episode on the first fixed instance; of the first seed."""
+    params = first_seed(learner, params)
+    how: dict[str, Any] = {"deterministic": deterministic, "temperature": temperature}
+    return jax.device_get(jax.jit(lambda p: evaluator.record(learner.actor(p, **how))[0])(params))
+
+
+def first_seed(learner: Any, params: Any) -> Any:
+    """The parameters of the first seed, if the learner has several."""
+    return jax.tree.map(lambda leaf: leaf[0], params) if learner.config.num_seeds > 1 else params
+
+
+def to_host(figures: dict[str, jax.Array]) -> Figures:
+    """Python numbers, and lists where there are seeds or agents."""
+    return {name: np.asarray(value).tolist() for name, value in jax.device_get(figures).items()}

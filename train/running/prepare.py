@@ -1,0 +1,63 @@
+"""From a configuration to what a learner needs: the checked configuration, its environment, its devices."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from jax.sharding import Mesh
+
+import jaxvrp
+from jaxvrp import Environment, fields, registry
+from jaxvrp.spaces import Box, Discrete
+from jaxvrp.testing import check_shapes
+from train.config import RunConfig, check_divides
+from train.sharding import make_mesh
+
+Config = TypeVar("Config", bound=RunConfig)
+
+KINDS = {Discrete: ("discrete", "mappo or ippo"), Box: ("continuous", "td3 or sac")}
+"""How actions are called, and what learns them."""
+
+
+def prepare(config: Config, actions: type[Discrete] | type[Box]) -> tuple[Config, Environment, Mesh]:
+    """The checked configuration, its environment, and its devices, for a learner of such actions.
+
+    Raises:
+        ValueError: a value is out of range, or does not fit the others; the message says which.
+        TypeError: a value has the wrong type.
+    """
+    config = fields.validate(config, "key")
+    env = jaxvrp.make(**config.env)
+    check_shapes(env)
+    for name, role in env.roles.items():
+        if not isinstance(role.action, actions):
+            kind, learners = KINDS[type(role.action)]
+            raise ValueError(f"role '{name}' of env.name '{config.env['name']}' has {kind} actions; use {learners}")
+    mesh = make_mesh(config.num_devices)
+    check_divides("num_envs", config.num_envs, "the number of devices", mesh.size)
+    if mesh.size > 1 and env.memory is not None and env.memory.merge is None:
+        raise ValueError(
+            f"env.name '{config.env['name']}' learns from one episode to the next, which {mesh.size} devices would "
+            "each do alone; give its memory a function `merge`, or set num_devices to 1"
+        )
+    evaluation_env(env, config)
+    for name in ("eval_interval", "save_interval"):
+        check_divides(name, getattr(config, name), "log_interval", config.log_interval)
+    return config, env, mesh
+
+
+def evaluation_parameters(env: Environment, chosen: dict[str, Any]) -> dict[str, Any]:
+    """What evaluation changes about an environment: what is `chosen`, else what its toolbox says."""
+    return {**registry.toolbox_of(env).evaluation, **chosen}
+
+
+def evaluation_env(env: Environment, config: RunConfig) -> Environment:
+    """The environment that policies are evaluated in.
+
+    Raises:
+        ValueError, TypeError: `eval_env` names no parameter, or one out of range, or changes what agents see or do.
+    """
+    changed = env.replace(**evaluation_parameters(env, config.eval_env))
+    if changed.roles != env.roles:
+        raise ValueError("eval_env changes what the agents see or do; leave the sizes of the environment as they are")
+    return changed

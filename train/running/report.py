@@ -1,0 +1,53 @@
+"""The end of a run: summary, learning curve, pictures of one episode, and the table."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+from jaxvrp import registry
+from jaxvrp.io.whole_files import write_json
+from train.running.evaluator import Evaluator, Figures, recorded_states
+from train.running.metrics import METRICS, read_records
+from train.running.plots import learning_curve
+from train.running.tables import figures_table
+
+
+def write_report(learner: Any, params: Any, policy: Figures, evaluator: Evaluator, folder: pathlib.Path) -> None:
+    """Write everything that a finished run leaves, and print the table.
+
+    Args:
+        learner: see `train.running.loop.Learner`.
+        params: of its actors.
+        policy: their figures on the fixed instances.
+        evaluator: of these instances.
+        folder: of the run.
+    """
+    toolbox, baselines = registry.toolbox_of(evaluator.env), evaluator.baselines()
+    figures = {"policy": policy, **baselines}
+    write_json(folder / "summary.json", figures)
+    records = list(read_records(folder / METRICS))
+    learning_curve(records, baselines, toolbox.headlines, folder / "learning_curve.png")
+    pictures = ["episode.gif", "episode.png"] if toolbox.renderer else []
+    draw_episode(learner, params, evaluator, [folder / name for name in pictures])
+    print(f"\n{evaluator.num_episodes} fixed instances, whole episodes, deterministic policy\n")
+    print(figures_table(figures, toolbox.headlines))
+    print(f"\nrun folder: {folder} ({', '.join(['learning_curve.png', *pictures, 'summary.json', METRICS])})")
+
+
+def draw_episode(
+    learner: Any,
+    params: Any,
+    evaluator: Evaluator,
+    paths: list[pathlib.Path],
+    *,
+    deterministic: bool = True,
+    temperature: float = 1.0,
+) -> None:
+    """Draw the episode on the first fixed instance into each path; of the first seed, if there are several."""
+    draw = registry.toolbox_of(evaluator.env).renderer
+    if draw is None or not paths:
+        return
+    states = recorded_states(learner, params, evaluator, deterministic=deterministic, temperature=temperature)
+    for path in paths:
+        draw(evaluator.env, states, path)

@@ -1,0 +1,38 @@
+"""Aligned tables of figures, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxvrp.toolbox import Headline
+
+
+def figures_table(figures: dict[str, dict[str, Any]], headlines: Sequence[Headline]) -> str:
+    """The aligned table of several players on the same instances, one row each; without headlines, of all figures."""
+    first = next(iter(figures.values()))
+    named = {headline.figure: headline.title for headline in headlines} or {key: key for key in first}
+    columns = {"return": "return", **named, "length": "steps"}
+    rows = [["", *columns.values()]]
+    for name, values in figures.items():
+        rows.append([name, *(_cell(values[key]) for key in columns)])
+    return aligned(rows)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Columns of equal width: the first to the left, numbers to the right, a rule under the head."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = [
+        "  ".join(c.rjust(w) if i else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
+        for row in rows
+    ]
+    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
+
+
+def _cell(value: Any) -> str:
+    """A number, or mean and standard deviation over seeds."""
+    if isinstance(value, list):
+        return f"{np.mean(value):.3f} ± {np.std(value):.3f}"
+    return f"{value:.3f}"
