@@ -1,4 +1,4 @@
-"""Frames of an animation: a stage on which some artists change, and files of frames."""
+"""Frames of an animation: figures of which some artists change, and files of frames."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def sample_frames(length: int, limit: int) -> np.ndarray:
     return np.unique(np.linspace(0, length - 1, min(length, limit)).round().astype(np.int64))
 
 
-class Stage:
+class AnimatedFigure:
     """A figure of which some artists change from frame to frame; the others are drawn once.
 
     Args:

@@ -52,7 +52,7 @@ class Scene:
         pictures.legend(figure, entries, ncols=2, loc="upper left", bbox_to_anchor=corner, handletextpad=0.5)
         style = {"fontsize": 11, "family": "monospace", "va": "center", "color": pictures.INK}
         self.headline = figure.text(0.2 / across, 1 - 0.25 / up, "", **style)
-        self.stage = pictures.Stage(figure, [*self.board.artists, *self.lines, self.headline])
+        self.animated = pictures.AnimatedFigure(figure, [*self.board.artists, *self.lines, self.headline])
 
     def _draw_curves(self, figure: Any, left: float, top: float, tall: float) -> list[Any]:
         """Wirelength and overlap, pale for the whole episode; the lines that grow."""
@@ -79,7 +79,7 @@ class Scene:
             past = x == step if line in self.dots else x <= step
             line.set_data(x[past], y[past])
         self.headline.set_text(self._headline(at))
-        return self.stage.frame()
+        return self.animated.frame()
 
     def _headline(self, at: int) -> str:
         metrics: dict[str, Any] = self.episode.metrics

@@ -137,7 +137,8 @@ class Scene:
         pictures.legend(figure, entries, ncols=per_row, loc="upper left", bbox_to_anchor=corner, handletextpad=0.5)
         style = {"fontsize": 10.5, "family": "monospace", "va": "center", "color": pictures.INK}
         self.headline = figure.text(0.25 / across, 1 - 0.22 / up, "", **style)
-        self.stage = pictures.Stage(figure, [*self.grids.values(), *outlines, *self.board.artists, self.headline])
+        changing = [*self.grids.values(), *outlines, *self.board.artists, self.headline]
+        self.animated = pictures.AnimatedFigure(figure, changing)
 
     def frame(self, at: int) -> np.ndarray:
         """`u8[height, width, 3]` of the state with this index."""
@@ -148,7 +149,7 @@ class Scene:
         self.headline.set_text(
             f"step {self.played.states.time[at]:3d}  |  HPWL {placement.hpwl:7.2f} mm  |  {placement.verdict}"
         )
-        return self.stage.frame()
+        return self.animated.frame()
 
 
 _TITLE = {"fontsize": 9, "loc": "left", "color": pictures.INK, "pad": 5}
