@@ -1,4 +1,8 @@
-"""Colours that mean the same in all pictures, and the palettes of animations."""
+"""Colours, named once for all pictures, and the palettes of animations.
+
+Agents and kinds of things have Okabe and Ito's colours, which colour-blind readers can tell apart, and darker relatives
+of them where more are needed.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,22 @@ from typing import Any
 
 import numpy as np
 
-INK, GROUND = "#222222", "#F5F7F9"
+BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9"
+"""Okabe and Ito's."""
+
+BROWN, INDIGO, OLIVE, WINE, SLATE = "#7A4A1E", "#332288", "#8A7F00", "#882255", "#7F8C9B"
+
+ON_TIME, LATE, WAITING, LOST = GREEN, ORANGE, "#9AA0A8", "#D32F2F"
+"""What became of somebody who was to be served, or of a machine."""
+
+RIGHT, WRONG = "#00734F", "#C62828"
+"""Whether a solution keeps the rules, as the colour of words and marks."""
+
+INK, NOTE = "#222222", "#6B727A"
+"""Words, and words that matter less."""
+
+GROUND, FRAME, GRID, PALE = "#F5F7F9", "#C9CDD2", "#EEF0F2", "#D5D9DD"
+"""The ground of a map, the line around it, lines across a chart, and what stands behind other lines."""
 
 
 def text_colour(colour: str) -> tuple[float, float, float]:

@@ -8,20 +8,23 @@ from typing import Any
 import jax
 import numpy as np
 
-COLOURS = ("#0072B2", "#CC79A7", "#56B4E9", "#A0703F", "#8A7F00", "#7B6FD0", "#B0578A", "#7F8C9B")
-ON_TIME, WAITING, BAD = "#009E73", "#9AA0A8", "#D32F2F"
+from jaxvrp.pictures.palette import BLUE, OLIVE, PURPLE, SKY, SLATE, WAITING
+
+# Brown, indigo and wine are lighter than in other pictures: a notebook may be dark.
+AGENT_COLOURS = (BLUE, PURPLE, SKY, "#A0703F", OLIVE, "#7B6FD0", "#B0578A", SLATE)
 INK = "currentColor"
 """What the notebook writes with, light or dark."""
 
 SIZE, MARGIN = 320, 20
+"""Pixels: the side of the square picture, and what stays free along its edges."""
 
 
-def colour_of(index: int) -> str:
-    """Of an agent."""
-    return COLOURS[index % len(COLOURS)]
+def agent_colour(agent: int) -> str:
+    """The colour of the agent with this index; more agents than colours share them."""
+    return AGENT_COLOURS[agent % len(AGENT_COLOURS)]
 
 
-def first_of(state: Any, step: Any) -> tuple[Any, str] | None:
+def first_state(state: Any, step: Any) -> tuple[Any, str] | None:
     """One state with NumPy leaves, and what to say about the others; None if there is nothing to draw (traced).
 
     Args:
@@ -63,14 +66,13 @@ class Still:
         )
 
     def mark(self, place: Any, shape: str, colour: str, *, filled: bool = True, size: float = 6.0) -> None:
-        """A symbol: `circle`, `square`, `up`, `down`."""
+        """A symbol: `circle`, `square`, or a triangle `up` or `down`; `size` is half its width, in pixels."""
         x, y = self._pixels(place)
-        s = size
         path = {
-            "circle": f"M{-s} 0a{s} {s} 0 1 0 {2 * s} 0a{s} {s} 0 1 0 {-2 * s} 0z",
-            "square": f"M{-s} {-s}h{2 * s}v{2 * s}h{-2 * s}z",
-            "up": f"M0 {-s}L{s} {s}H{-s}z",
-            "down": f"M0 {s}L{s} {-s}H{-s}z",
+            "circle": f"M{-size} 0a{size} {size} 0 1 0 {2 * size} 0a{size} {size} 0 1 0 {-2 * size} 0z",
+            "square": f"M{-size} {-size}h{2 * size}v{2 * size}h{-2 * size}z",
+            "up": f"M0 {-size}L{size} {size}H{-size}z",
+            "down": f"M0 {size}L{size} {-size}H{-size}z",
         }[shape]
         look = f'fill="{colour}"' if filled else f'fill="none" stroke="{colour}" stroke-width="1.6"'
         self._parts.append(f'<path transform="translate({x} {y})" d="{path}" {look}/>')

@@ -1,4 +1,4 @@
-"""What the episodes of all environments have in common, from their states; used by every environment's `replay.py`."""
+"""The entries that episodes of all kinds share, made from states; each environment's `replay.py` adds its own."""
 
 from __future__ import annotations
 
@@ -10,86 +10,121 @@ import jax
 import numpy as np
 
 from jaxvrp.environment import Environment
-from jaxvrp.spaces import Discrete
+from jaxvrp.spaces import ByRole, Discrete
 
 FORMAT, VERSION = "jaxvrp-episode", 1
 
 
-def plain(values: Any) -> Any:
-    """An array, or a tree of dicts, lists and numbers, as JSON has it; see the module for the numbers."""
+def as_json(values: Any) -> Any:
+    """An array, or a tree of dicts, lists and numbers, as JSON values.
+
+    A float becomes the shortest decimal that reads back as the same number in its precision; one that is not finite
+    becomes None.
+    """
     if isinstance(values, dict):
-        return {str(name): plain(value) for name, value in values.items()}
+        return {str(name): as_json(value) for name, value in values.items()}
     if isinstance(values, list | tuple):
-        return [plain(value) for value in values]
+        return [as_json(value) for value in values]
     if values is None or isinstance(values, str):
         return values
     array = np.asarray(values)
     if not np.issubdtype(array.dtype, np.floating):
         return array.tolist()
     numbers = [float(str(value)) if math.isfinite(value) else None for value in array.ravel()]
+    # The extra None keeps NumPy from making an array of floats.
     return np.array([*numbers, None], object)[:-1].reshape(array.shape).tolist()
 
 
-def common_parts(
+def common_entries(
     env: Environment,
     states: Any,
     actions: Mapping[str, Any] | None,
     *,
     kind: str,
     title: str,
-    names: Mapping[str, Sequence[str] | None],
+    action_names: Mapping[str, Sequence[str] | None],
+    step_entries: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """What the episodes of all kinds have: everything but the world itself, which goes into the entries of `steps`.
+    """What episodes of every kind have, as `jaxvrp.replay.episode_format` describes it; an environment adds its own.
 
     Args:
-        env: the environment.
-        states: leaves `[L, ...]`, up to the end.
-        actions: `{role: [T, agents, ...]}` with T >= L - 1, or None.
-        kind, title: see the format.
-        names: of the actions of each role.
+        env: the environment that was played.
+        states: leaves `[L, ...]`, up to the end of the episode.
+        actions: `{role: [T, agents, ...]}` with T >= L - 1, or None if they are not known.
+        kind: the name that the environment is registered under.
+        title: a text for people.
+        action_names: of the actions of each role; None for a role whose actions are numbers.
+        step_entries: L of them, what each entry of `steps` says of the world.
     """
-    look = jax.jit(jax.vmap(lambda at: (env.action_mask(at), env.reward(at), env.metrics(at), env.valid(at))))
-    masks, rewards, metrics, valid = jax.device_get(look(states))
-    # Rows that are void at the start are so throughout: nobody is there.
-    here = {
-        name: np.flatnonzero(valid[name][0]) if name in valid else np.arange(role.num_agents)
-        for name, role in env.roles.items()
-    }
-    length = len(next(iter(rewards.values())))
-    earned = np.arange(length)[:, None] > 0
-    rewards = {role: np.where(earned, reward, 0.0)[:, here[role]] for role, reward in rewards.items()}
-    steps = [
-        {
-            "step": at,
-            "reward": {role: plain(reward[at]) for role, reward in rewards.items()},
-            "mask": {role: [_digits(row) for row in mask[at][here[role]]] for role, mask in masks.items()},
-            "action": None if actions is None or at + 1 == length else _at(env, actions, at, here),
-        }
-        for at in range(length)
-    ]
-    gained = np.concatenate(list(rewards.values()), axis=1).mean(axis=1)
-    last = {name: plain(value[-1]) for name, value in metrics.items()}
+    masks, rewards, metrics, valid = jax.device_get(_observe(env, states))
+    rows = _present_rows(env, valid)
+    rewards = {role: _of_steps_taken(reward)[:, rows[role]] for role, reward in rewards.items()}
+    mean_reward = np.concatenate(list(rewards.values()), axis=1).mean(axis=1)
+    last_step = len(step_entries) - 1
     return {
         "format": FORMAT,
         "version": VERSION,
         "kind": kind,
         "title": title,
-        "config": plain(env.parameters),
-        "agents": [{"name": own[agent], "role": role} for role, own in env.agent_names.items() for agent in here[role]],
-        "actions": {role: None if (own := names[role]) is None else list(own) for role in env.roles},
-        "summary": {"return": plain(gained.sum(dtype=np.float64).astype(np.float32)), "length": length - 1, **last},
-        "steps": steps,
+        "config": as_json(env.parameters),
+        "agents": [{"name": names[row], "role": role} for role, names in env.agent_names.items() for row in rows[role]],
+        "actions": {role: None if (names := action_names[role]) is None else list(names) for role in env.roles},
+        "summary": {
+            "return": as_json(mean_reward.sum(dtype=np.float64).astype(np.float32)),
+            "length": last_step,
+            **{name: as_json(value[-1]) for name, value in metrics.items()},
+        },
+        "steps": [
+            {
+                "step": step,
+                "reward": {role: as_json(reward[step]) for role, reward in rewards.items()},
+                "mask": {role: [_digits(row) for row in mask[step][rows[role]]] for role, mask in masks.items()},
+                "action": None if actions is None or step == last_step else _chosen(env, actions, step, rows),
+                **entry,
+            }
+            for step, entry in enumerate(step_entries)
+        ],
     }
 
 
-def _digits(row: np.ndarray) -> str:
-    return "".join("01"[int(allowed)] for allowed in row)
+def _observe(env: Environment, states: Any) -> tuple[ByRole, ByRole, dict[str, jax.Array], ByRole]:
+    """Masks, rewards, metrics and valid rows of every state, with a leading axis `[L]`."""
+
+    @jax.jit
+    @jax.vmap
+    def observe(state: Any) -> tuple[ByRole, ByRole, dict[str, jax.Array], ByRole]:
+        return env.action_mask(state), env.reward(state), env.metrics(state), env.valid(state)
+
+    return observe(states)
 
 
-def _at(env: Environment, actions: Mapping[str, Any], at: int, here: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The actions of one step; an index out of range does not get into the file, since nothing is done by that name."""
+def _present_rows(env: Environment, valid: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """`{role: i64[rows]}`, the agents that are there: rows that are void at the start are so throughout."""
+    return {
+        name: np.flatnonzero(valid[name][0]) if name in valid else np.arange(role.num_agents)
+        for name, role in env.roles.items()
+    }
+
+
+def _of_steps_taken(reward: np.ndarray) -> np.ndarray:
+    """`f32[L, agents]` with zeros in the first row, to which no step led."""
+    return np.where(np.arange(len(reward))[:, None] > 0, reward, 0.0)
+
+
+def _digits(allowed: np.ndarray) -> str:
+    """A row of a mask, `bool[actions]`, as a text of digits 0 and 1."""
+    return "".join("01"[int(value)] for value in allowed)
+
+
+def _chosen(env: Environment, actions: Mapping[str, Any], step: int, rows: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The actions of one step, by role.
+
+    An index out of range is clipped: nothing that could be named was done by it, and the format has only names.
+    """
     chosen = {}
-    for role, space in ((name, role.action) for name, role in env.roles.items()):
-        values = np.asarray(actions[role])[at][here[role]]
-        chosen[role] = plain(np.clip(values, 0, space.num_actions - 1) if isinstance(space, Discrete) else values)
+    for name, role in env.roles.items():
+        values = np.asarray(actions[name])[step][rows[name]]
+        if isinstance(role.action, Discrete):
+            values = np.clip(values, 0, role.action.num_actions - 1)
+        chosen[name] = as_json(values)
     return chosen

@@ -1,15 +1,14 @@
 """The episode format: one JSON object for one played episode, complete enough to be drawn without the environment.
 
-Times are steps or the problem's own unit, lengths map units (mm for boards). Unknown further keys are allowed. A number
-that is not finite (no deadline, no limit) is written as null. Numbers are the shortest that read back as the same
-float32. Common to all kinds:
+Unknown further keys are allowed. A number that is not finite (no deadline, no limit) is written as null. Numbers are
+the shortest that read back as the same float32. Common to all kinds:
 
     format      "jaxvrp-episode"
     version     1; a file of another version is refused
-    kind        "truck_drone", "darp" or "pcb"
+    kind        the name that the environment is registered under
     title       a text for people; `subtitle` may be there too
     config      the parameters of the environment, by name
-    agents      [{name, role}] in the order of the roles, without void rows; pcb: also {component}
+    agents      [{name, role}] in the order of the roles, without void rows
     actions     {role: [name of action 0, ...]}, or null for a role whose actions are numbers (a box)
     steps       the states 0..T, one object each (below)
     summary     {return, length, and the metrics of the last state}; return is the mean over agents
@@ -22,39 +21,8 @@ Every entry of `steps`, the state after `step` steps:
     action      {role: [index, or list of numbers, for each agent]}: what it does now, as it was asked for; null in the
                 last, or unknown
 
-Of kind "truck_drone", y points up:
-
-    map         {x: [low, high], y: [low, high]}, what should be seen
-    nodes       [{position}], where the truck can drive
-    customers   [{position, demand, window: [first, last] in steps, served_at: step or null, served_by: drone or null,
-                late: steps after the window}]
-    max_battery a full charge
-    steps       also: truck {position, velocity}; drones [{position, velocity, battery, status: "onboard" | "flying" |
-                "returning" | "crashed", carrying: customer or null, target: point or null, forced_return}];
-                served: [customers, so far]
-
-Of kind "darp" (vehicles drive one after the other; node 0 is the depot, request r has its pickup at node 2r - 1 and its
-drop-off at 2r; padding is left out of `requests`, but not of `nodes`), y points up:
-
-    nodes       [{position, demand, window: [earliest, deadline or null], service_time, vehicle, begin, late}]: who
-                served it, when service began, how much after the deadline; null, null and 0 if nobody did
-    requests    [{request, delivered, ride: time or null, too_long}]
-    vehicles    [{name, capacity}]
-    legs        [{step, vehicle, from, to, leave, begin, load_before, load}]: the drives that step `step` (from that
-                state to the next) brings about, with the times of `solution_report`; the last step may also bring a
-                vehicle home
-    span        [first, last] time that is worth showing
-    verdict     "feasible", or what is not
-    steps       also: vehicle and node (where the current vehicle is), clock, load, distance (so far)
-
-Of kind "pcb", y points down:
-
-    outline     [width, height]
-    components  [{name, size: [width, height] unturned, fixed, side: 0 | 1}]
-    pins        [{component, offset: point, unturned, net: index or null}]
-    nets        [{rail}]: 0 for a signal, whose wires are drawn
-    steps       also: positions [point for each component], orientations [quarter turns, counter-clockwise on screen],
-                hpwl, overlap: [share of each component's own area that overlaps or lies outside]
+What an episode of a kind says besides, in further keys and in every entry of `steps`, is described and checked in the
+`replay.py` of that environment; a page draws it with the `replay.js` there.
 """
 
 from __future__ import annotations
@@ -68,58 +36,66 @@ from jaxvrp import registry
 from jaxvrp.io.whole_files import write_text
 from jaxvrp.replay import schema
 from jaxvrp.replay.common import FORMAT, VERSION
+from jaxvrp.toolbox import ReplayKind
 
 REMEDY = "write it with jaxvrp.replay.save or python -m train.replay"
 
 
 def check(episode: Any) -> None:
-    """Check an episode against the format of this module.
+    """Check an episode against the format of this module and of its kind.
 
     Raises:
-        ValueError: one line with what is wrong, and where.
+        ValueError: one line with what is wrong, and where; also if its kind is no registered environment with a replay.
     """
     if not isinstance(episode, dict) or episode.get("format") != FORMAT:
         raise ValueError(f'this is no episode: it has no "format": "{FORMAT}"; {REMEDY}')
     if episode.get("version") != VERSION:
         found = episode.get("version")
         raise ValueError(f"version is {found!r}; this program draws version {VERSION}: {REMEDY} of this version")
-    schema.record(
+    schema.object_with(
         kind=schema.text,
         title=schema.text,
-        config=schema.mapping(schema.anything),
-        agents=schema.many(schema.record(name=schema.text, role=schema.text), least=1),
-        actions=schema.mapping(schema.optional(schema.many(schema.text, least=1))),
-        steps=schema.many(schema.record(), least=1),
-        summary=schema.mapping(schema.anything),
+        config=schema.object_of(schema.anything),
+        agents=schema.list_of(schema.object_with(name=schema.text, role=schema.text), least=1),
+        actions=schema.object_of(schema.optional(schema.list_of(schema.text, least=1))),
+        steps=schema.list_of(schema.object_with(), least=1),
+        summary=schema.object_of(schema.anything),
     )(episode, "")
-    kind = registry.replay_kind(episode["kind"])
+    kind = _kind_of(episode)
     _check_steps(episode)
     kind.check(episode)
 
 
+def _kind_of(episode: dict[str, Any]) -> ReplayKind:
+    try:
+        return registry.replay_kind(episode["kind"])
+    except ValueError as error:
+        raise ValueError(
+            f"{error}; one of your own: import what registers it, and call jaxvrp.replay.write_page"
+        ) from None
+
+
 def _check_steps(episode: dict[str, Any]) -> None:
-    """What the steps of all kinds have in common."""
+    """Check the entries of `steps` as far as all kinds share them: numbers of agents and of actions must agree."""
     counts: dict[str, int] = {}
     for agent in episode["agents"]:
         counts[agent["role"]] = counts.get(agent["role"], 0) + 1
-    roles = schema.record(**dict.fromkeys(counts, schema.anything))
-    roles(episode["actions"], "actions")
+    schema.object_with(**dict.fromkeys(counts, schema.anything))(episode["actions"], "actions")
     names = {role: episode["actions"][role] for role in counts}
+    numbers = schema.list_of(schema.optional(schema.number))
+    rewards = {role: schema.list_of(schema.number, count) for role, count in counts.items()}
+    masks = {role: schema.list_of(schema.mask(len(names[role])), counts[role]) for role in counts if names[role]}
     chosen = {
-        role: schema.many(
-            schema.many(schema.optional(schema.number)) if names[role] is None else schema.index(len(names[role])),
-            count,
-        )
+        role: schema.list_of(schema.whole_number(len(names[role])) if names[role] else numbers, count)
         for role, count in counts.items()
     }
-    masks = {role: schema.many(schema.mask(len(names[role])), counts[role]) for role in counts if names[role]}
-    each = schema.record(
-        step=schema.index(),
-        reward=schema.record(**{role: schema.many(schema.number, count) for role, count in counts.items()}),
-        mask=schema.record(**masks),
-        action=schema.optional(schema.record(**chosen)),
+    step = schema.object_with(
+        step=schema.whole_number(),
+        reward=schema.object_with(**rewards),
+        mask=schema.object_with(**masks),
+        action=schema.optional(schema.object_with(**chosen)),
     )
-    schema.many(each)(episode["steps"], "steps")
+    schema.list_of(step)(episode["steps"], "steps")
 
 
 def read_episode(path: str | os.PathLike) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from jaxvrp.replay.pages import page, write_page
 
 
 def export_episode(env: Environment, states: Any, actions: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """One played episode in the format of `jaxvrp.replay.episode`.
+    """One played episode in the format of `jaxvrp.replay.episode_format`.
 
     Args:
         env: the environment that was played.

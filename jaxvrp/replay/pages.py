@@ -12,7 +12,9 @@ from jaxvrp import registry
 from jaxvrp.io.whole_files import write_text
 from jaxvrp.replay.episode_format import to_json
 
-STYLES = ("style.css",)
+STYLE = "style.css"
+"""The common style sheet; that of the kind, if it has one, comes after it."""
+
 SCRIPTS = ("tools.js", "charts.js", "agents.js")
 """What the scripts of all kinds build on; the kind's own comes next, and then `PLAYER`, which begins."""
 
@@ -26,15 +28,16 @@ def page(episode: dict[str, Any]) -> str:
         ValueError: the episode does not follow the format.
     """
     text = to_json(episode)
-    kind = registry.replay_kind(episode["kind"])
+    script = registry.replay_kind(episode["kind"]).script
+    style = script.with_suffix(".css")
     parts = {
-        "title": html.escape(episode["title"] if isinstance(episode.get("title"), str) else ""),
-        "style": "\n".join(_part(name) for name in STYLES),
+        "title": html.escape(episode["title"]),
+        "style": _part(STYLE) + (style.read_text("utf-8") if style.is_file() else ""),
         # In a script element "</script" would end it; as JSON these are the same texts.
         "episode": text.replace("<", "\\u003c"),
-        "script": "\n".join([*(_part(name) for name in SCRIPTS), kind.script.read_text("utf-8"), _part(PLAYER)]),
+        "script": "\n".join([*(_part(name) for name in SCRIPTS), script.read_text("utf-8"), _part(PLAYER)]),
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _part("page.html"))
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _part("page.html"))
 
 
 def write_page(episode: dict[str, Any], path: str | os.PathLike) -> None:
@@ -49,4 +52,5 @@ def write_page(episode: dict[str, Any], path: str | os.PathLike) -> None:
 
 
 def _part(name: str) -> str:
+    """A file of the folder `page`, as text."""
     return resources.files("jaxvrp.replay").joinpath("page", name).read_text(encoding="utf-8")

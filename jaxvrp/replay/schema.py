@@ -1,58 +1,62 @@
-"""What a JSON value has to be, put together from small checks; each says in one line where a value is wrong."""
+"""What a JSON value has to be: small checks, and functions that make a check from others.
+
+A check is called with a value and the place where it stands (`steps[1].hpwl`, for its message). It returns nothing if
+the value is right, and raises a ValueError of one line otherwise.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 Check = Callable[[Any, str], None]
-"""Of a value and the place where it stands; raises a ValueError."""
+"""`(value, place) -> None`; raises a ValueError unless the value is right."""
 
 
-def _refuse(where: str, value: Any, wanted: str) -> None:
+def _refuse(where: str, value: Any, wanted: str) -> NoReturn:
+    """Raise a ValueError: the value at `where`, which must be `wanted`; of a long one, its beginning."""
     shown = repr(value)
     raise ValueError(f"{where} is {shown if len(shown) < 40 else shown[:36] + ' ...'}; it must be {wanted}")
 
 
 def number(value: Any, where: str) -> None:
-    """A finite number."""
+    """Refuse what is no finite number; true and false are none."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         _refuse(where, value, "a finite number")
 
 
 def text(value: Any, where: str) -> None:
-    """A string."""
+    """Refuse what is no text."""
     if not isinstance(value, str):
         _refuse(where, value, "a text")
 
 
-def flag(value: Any, where: str) -> None:
-    """True or false."""
+def boolean(value: Any, where: str) -> None:
+    """Refuse what is neither true nor false."""
     if not isinstance(value, bool):
         _refuse(where, value, "true or false")
 
 
 def anything(value: Any, where: str) -> None:
-    """Whatever JSON can hold."""
+    """Accept every value."""
     del value, where
 
 
-def index(below: int | None = None, least: int = 0) -> Check:
-    """A whole number from `least` up to, but without, `below`."""
+def whole_number(below: int | None = None, least: int = 0) -> Check:
+    """A check for whole numbers from `least` up to, but without, `below` (None: without end)."""
+    is_empty = below is not None and below <= least
+    accepted = "(no such)" if is_empty else f"from {least}" + ("" if below is None else f" to {below - 1}")
 
     def check(value: Any, where: str) -> None:
         if type(value) is not int or value < least or (below is not None and value >= below):
-            room = (
-                f"from {least}" if below is None else f"from {least} to {below - 1}" if below > least else "(no such)"
-            )
-            _refuse(where, value, f"a whole number {room}")
+            _refuse(where, value, f"a whole number {accepted}")
 
     return check
 
 
 def one_of(*words: str) -> Check:
-    """One of some words."""
+    """A check for texts that are one of `words`."""
 
     def check(value: Any, where: str) -> None:
         if value not in words:
@@ -62,7 +66,7 @@ def one_of(*words: str) -> Check:
 
 
 def optional(inner: Check) -> Check:
-    """Null, or something."""
+    """A check that accepts null, and what `inner` accepts."""
 
     def check(value: Any, where: str) -> None:
         if value is not None:
@@ -71,8 +75,8 @@ def optional(inner: Check) -> Check:
     return check
 
 
-def many(inner: Check, length: int | None = None, least: int = 0) -> Check:
-    """A list of equals; of a fixed `length`, or of `least` entries at least."""
+def list_of(inner: Check, length: int | None = None, least: int = 0) -> Check:
+    """A check for lists whose entries all pass `inner`: `length` of them, if given, and at least `least`."""
 
     def check(value: Any, where: str) -> None:
         if not isinstance(value, list):
@@ -81,14 +85,14 @@ def many(inner: Check, length: int | None = None, least: int = 0) -> Check:
             raise ValueError(f"{where} has {len(value)} entries; it must have {length}")
         if len(value) < least:
             raise ValueError(f"{where} has {len(value)} entries; it must have at least {least}")
-        for at, entry in enumerate(value):
-            inner(entry, f"{where}[{at}]")
+        for position, entry in enumerate(value):
+            inner(entry, f"{where}[{position}]")
 
     return check
 
 
-def record(**fields: Check) -> Check:
-    """An object with these keys, and perhaps others."""
+def object_with(**fields: Check) -> Check:
+    """A check for objects with these keys, each with a value that passes its check; other keys may be there too."""
 
     def check(value: Any, where: str) -> None:
         if not isinstance(value, dict):
@@ -102,8 +106,8 @@ def record(**fields: Check) -> Check:
     return check
 
 
-def mapping(inner: Check) -> Check:
-    """An object with any keys."""
+def object_of(inner: Check) -> Check:
+    """A check for objects with any keys, whose values all pass `inner`."""
 
     def check(value: Any, where: str) -> None:
         if not isinstance(value, dict):
@@ -115,7 +119,7 @@ def mapping(inner: Check) -> Check:
 
 
 def mask(length: int) -> Check:
-    """A text of `length` digits 0 and 1."""
+    """A check for texts of `length` digits 0 and 1: what an agent may do."""
 
     def check(value: Any, where: str) -> None:
         if not isinstance(value, str) or len(value) != length or set(value) - {"0", "1"}:
@@ -124,4 +128,5 @@ def mask(length: int) -> Check:
     return check
 
 
-POINT = many(number, length=2)
+POINT = list_of(number, length=2)
+"""A check for a place, a vector, or the two ends of something: a list of two numbers."""

@@ -1,7 +1,7 @@
 /** Moments of the clock's own way of playing. */
 const CLOCK_MOMENTS = 240;
 
-/** See VIEWS.truck_drone for what a view is. Two ways to measure time: by decision, and by the vehicles' own clock. */
+/** Two ways to measure time: by decision, and by the vehicles' own clock. */
 VIEWS.darp = (seek) => {
   const { nodes, requests, legs, span, vehicles } = episode;
   const used = [...new Set(legs.map((leg) => leg.vehicle))];

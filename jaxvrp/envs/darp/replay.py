@@ -1,4 +1,20 @@
-"""Episodes of `darp` in the format of `jaxvrp.replay.episode`."""
+"""Episodes of `darp` as `jaxvrp.replay.episode_format` has them, played by `replay.js`.
+
+Vehicles drive one after the other. Node 0 is the depot; request r has its pickup at node 2r - 1 and its drop-off at 2r.
+Padding is left out of `requests`, but not of `nodes`. Lengths are map units, y points up; times are in the unit of the
+instance. Besides what all episodes have:
+
+    nodes       [{position, demand, window: [earliest, deadline or null], service_time, vehicle, begin, late}]: who
+                served it, when service began, how much after the deadline; null, null and 0 if nobody did
+    requests    [{request, delivered, ride: time or null, too_long}]
+    vehicles    [{name, capacity}]
+    legs        [{step, vehicle, from, to, leave, begin, load_before, load}]: the drives that step `step` (from that
+                state to the next) brings about, with the times of `solution_report`; the last step may also bring a
+                vehicle home
+    span        [first, last] time that is worth showing
+    verdict     "feasible", or what is not
+    steps       also: vehicle and node (where the current vehicle is), clock, load, distance (so far)
+"""
 
 from __future__ import annotations
 
@@ -14,8 +30,8 @@ from jaxvrp.envs.darp.pictures.plan import Leg, Plan
 from jaxvrp.envs.darp.pictures.render import actions_of
 from jaxvrp.envs.darp.rules import SLACK, State
 from jaxvrp.episodes import count_states
-from jaxvrp.replay.common import common_parts, plain
-from jaxvrp.replay.schema import POINT, flag, index, many, number, optional, record, text
+from jaxvrp.replay.common import as_json, common_entries
+from jaxvrp.replay.schema import POINT, boolean, list_of, number, object_with, optional, text, whole_number
 
 
 def export_episode(env: Darp, states: State, actions: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -29,10 +45,17 @@ def export_episode(env: Darp, states: State, actions: Mapping[str, Any] | None =
         actions = {"vehicle": states.current_node[1:, None]}
     title = f"Dial-a-ride: {len(plan.requests)} requests, {plan.num_vehicles} vehicles"
     names = {"vehicle": [plans.name_of(node) for node in range(env.num_nodes + 1)]}
-    told = common_parts(env, states, actions, kind="darp", title=title, names=names)
-    steps = told.pop("steps")
+    entries = common_entries(
+        env,
+        states,
+        actions,
+        kind="darp",
+        title=title,
+        action_names=names,
+        step_entries=[_step_entry(states, at) for at in range(length)],
+    )
     return {
-        **told,
+        **entries,
         "nodes": [_node(plan, node) for node in range(plan.instance.num_nodes + 1)],
         "requests": [_request(plan, request) for request in plan.requests.tolist()],
         "vehicles": [
@@ -40,9 +63,8 @@ def export_episode(env: Darp, states: State, actions: Mapping[str, Any] | None =
             for vehicle, capacity in enumerate(plan.instance.capacity)
         ],
         "legs": [_leg(leg, step) for leg, step in zip(plan.legs, _steps_of(plan, states), strict=True)],
-        "span": plain(np.asarray(plan.span(), np.float32)),
+        "span": as_json(np.asarray(plan.span(), np.float32)),
         "verdict": plans.verdict(plan.report),
-        "steps": [{**step, **_frame(states, at)} for at, step in enumerate(steps)],
     }
 
 
@@ -50,10 +72,10 @@ def _node(plan: Plan, node: int) -> dict[str, Any]:
     instance = plan.instance
     known = plan.moment[node] > 0
     return {
-        "position": plain(instance.locs[node]),
+        "position": as_json(instance.locs[node]),
         "demand": int(instance.demand[node]),
-        "window": [plain(instance.earliest[node]), plain(instance.deadline[node])],
-        "service_time": plain(instance.service_time[node]),
+        "window": [as_json(instance.earliest[node]), as_json(instance.deadline[node])],
+        "service_time": as_json(instance.service_time[node]),
         "vehicle": int(plan.visited_by[node]) if known else None,
         "begin": _time(plan.begin[node]) if known else None,
         "late": _time(plan.late[node]),
@@ -84,7 +106,7 @@ def _leg(leg: Leg, step: int) -> dict[str, Any]:
 
 def _time(value: float) -> float | None:
     # The report computes in float64 from float32 data: digits beyond those would be noise.
-    return plain(np.float32(value))
+    return as_json(np.float32(value))
 
 
 def _steps_of(plan: Plan, states: State) -> list[int]:
@@ -94,44 +116,47 @@ def _steps_of(plan: Plan, states: State) -> list[int]:
     return moved + moved[-1:] * (len(plan.legs) - len(moved))
 
 
-def _frame(states: State, at: int) -> dict[str, Any]:
+def _step_entry(states: State, at: int) -> dict[str, Any]:
+    """What the entry of the state with index `at` says of the world."""
     return {
         "step": int(states.step[at]),
         "vehicle": int(states.current_agent[at]),
         "node": int(states.current_node[at]),
-        "clock": plain(states.current_time[at]),
+        "clock": as_json(states.current_time[at]),
         "load": int(states.current_load[at]),
-        "distance": plain(states.total_distance[at]),
+        "distance": as_json(states.total_distance[at]),
     }
 
 
 def check_episode(episode: dict[str, Any]) -> None:
     """Raise a ValueError, one line, unless an episode has what `replay.js` reads."""
-    record(nodes=many(record(), least=1), vehicles=many(record(name=text, capacity=number)))(episode, "")
-    node, vehicle = index(len(episode["nodes"])), index(len(episode["vehicles"]))
-    record(
-        nodes=many(
-            record(
+    object_with(nodes=list_of(object_with(), least=1), vehicles=list_of(object_with(name=text, capacity=number)))(
+        episode, ""
+    )
+    node, vehicle = whole_number(len(episode["nodes"])), whole_number(len(episode["vehicles"]))
+    object_with(
+        nodes=list_of(
+            object_with(
                 position=POINT,
                 demand=number,
-                window=many(optional(number), length=2),
+                window=list_of(optional(number), length=2),
                 service_time=number,
                 vehicle=optional(vehicle),
                 begin=optional(number),
                 late=number,
             )
         ),
-        requests=many(
-            record(
-                request=index((len(episode["nodes"]) + 1) // 2, least=1),
-                delivered=flag,
+        requests=list_of(
+            object_with(
+                request=whole_number((len(episode["nodes"]) + 1) // 2, least=1),
+                delivered=boolean,
                 ride=optional(number),
-                too_long=flag,
+                too_long=boolean,
             )
         ),
-        legs=many(
-            record(
-                **{"step": index(len(episode["steps"])), "from": node, "to": node},
+        legs=list_of(
+            object_with(
+                **{"step": whole_number(len(episode["steps"])), "from": node, "to": node},
                 vehicle=vehicle,
                 leave=number,
                 begin=number,
@@ -141,5 +166,5 @@ def check_episode(episode: dict[str, Any]) -> None:
         ),
         span=POINT,
         verdict=text,
-        steps=many(record(vehicle=vehicle, node=node, clock=number, load=number, distance=number)),
+        steps=list_of(object_with(vehicle=vehicle, node=node, clock=number, load=number, distance=number)),
     )(episode, "")

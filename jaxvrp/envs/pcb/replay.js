@@ -1,4 +1,3 @@
-/** See VIEWS.truck_drone for what a view is. */
 VIEWS.pcb = (seek) => {
   const { components, outline, pins, nets } = episode;
   const owner = new Map(agents.map((agent, at) => [episode.agents[at].component, agent.at]));

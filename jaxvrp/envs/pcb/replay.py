@@ -1,4 +1,15 @@
-"""Episodes of `pcb` in the format of `jaxvrp.replay.episode`."""
+"""Episodes of `pcb` as `jaxvrp.replay.episode_format` has them, played by `replay.js`.
+
+Lengths are mm, y points down. Besides what all episodes have:
+
+    agents      each also: {component}, the index of its part
+    outline     [width, height]
+    components  [{name, size: [width, height] unturned, fixed, side: 0 | 1}]
+    pins        [{component, offset: point, unturned, net: index or null}]
+    nets        [{rail}]: 0 for a signal, whose wires are drawn
+    steps       also: positions [point for each component], orientations [quarter turns, counter-clockwise on screen],
+                hpwl, overlap: [share of each component's own area that overlaps or lies outside]
+"""
 
 from __future__ import annotations
 
@@ -11,8 +22,8 @@ from jaxvrp.envs.pcb.env import ROLE, Pcb
 from jaxvrp.envs.pcb.pictures import played_episode as episodes
 from jaxvrp.envs.pcb.pictures.played_episode import Episode
 from jaxvrp.envs.pcb.rules import State
-from jaxvrp.replay.common import common_parts, plain
-from jaxvrp.replay.schema import POINT, flag, index, many, number, optional, record, text
+from jaxvrp.replay.common import as_json, common_entries
+from jaxvrp.replay.schema import POINT, boolean, list_of, number, object_with, optional, text, whole_number
 
 
 def export_episode(env: Pcb, states: State, actions: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -20,21 +31,27 @@ def export_episode(env: Pcb, states: State, actions: Mapping[str, Any] | None = 
     episode = episodes.from_states(env, states)
     board = episode.board
     title = f"Placement: {len(episode.agents)} movable of {board.num_components} parts, {board.num_nets} nets"
-    told = common_parts(env, episode.states, actions, kind="pcb", title=title, names={ROLE: None})
-    steps, agents = told.pop("steps"), told.pop("agents")
+    entries = common_entries(
+        env,
+        episode.states,
+        actions,
+        kind="pcb",
+        title=title,
+        action_names={ROLE: None},
+        step_entries=[_step_entry(episode, at) for at in range(episode.length)],
+    )
     kept = np.flatnonzero(episode.states.instance.board.exists[0])
     component = np.searchsorted(kept, episode.states.instance.wiring.component[0, episode.agents])
     return {
-        **told,
-        "agents": [{**agent, "component": int(part)} for agent, part in zip(agents, component, strict=True)],
-        "outline": plain(board.outline),
+        **entries,
+        "agents": [{**agent, "component": int(part)} for agent, part in zip(entries["agents"], component, strict=True)],
+        "outline": as_json(board.outline),
         "components": [_component(episode, part) for part in range(board.num_components)],
         "pins": [
-            {"component": int(part), "offset": plain(offset), "net": int(net)}
+            {"component": int(part), "offset": as_json(offset), "net": int(net)}
             for part, offset, net in zip(board.pin_component, board.pin_offset, board.pin_net, strict=True)
         ],
         "nets": [{"rail": rail} for rail in board.power_rail.tolist()],
-        "steps": [{**step, **_frame(episode, at)} for at, step in enumerate(steps)],
     }
 
 
@@ -42,37 +59,40 @@ def _component(episode: Episode, part: int) -> dict[str, Any]:
     board = episode.board
     return {
         "name": episode.names[part],
-        "size": plain(board.size[part]),
+        "size": as_json(board.size[part]),
         "fixed": bool(board.fixed[part]),
         "side": int(board.side[part]),
     }
 
 
-def _frame(episode: Episode, at: int) -> dict[str, Any]:
+def _step_entry(episode: Episode, at: int) -> dict[str, Any]:
+    """What the entry of the state with index `at` says of the world."""
     placement = episode.placement(at)
     return {
-        "positions": plain(placement.position),
+        "positions": as_json(placement.position),
         "orientations": placement.orientation.tolist(),
-        "hpwl": plain(np.float32(placement.hpwl)),
-        "overlap": plain(placement.overlap),
+        "hpwl": as_json(np.float32(placement.hpwl)),
+        "overlap": as_json(placement.overlap),
     }
 
 
 def check_episode(episode: dict[str, Any]) -> None:
     """Raise a ValueError, one line, unless an episode has what `replay.js` reads."""
-    record(components=many(record(), least=1), nets=many(record(rail=index())))(episode, "")
+    object_with(components=list_of(object_with(), least=1), nets=list_of(object_with(rail=whole_number())))(episode, "")
     count = len(episode["components"])
-    record(
+    object_with(
         outline=POINT,
-        components=many(record(name=text, size=POINT, fixed=flag, side=index(2))),
-        pins=many(record(component=index(count), offset=POINT, net=optional(index(len(episode["nets"]))))),
-        agents=many(record(component=index(count))),
-        steps=many(
-            record(
-                positions=many(POINT, count),
-                orientations=many(index(4), count),
+        components=list_of(object_with(name=text, size=POINT, fixed=boolean, side=whole_number(2))),
+        pins=list_of(
+            object_with(component=whole_number(count), offset=POINT, net=optional(whole_number(len(episode["nets"]))))
+        ),
+        agents=list_of(object_with(component=whole_number(count))),
+        steps=list_of(
+            object_with(
+                positions=list_of(POINT, count),
+                orientations=list_of(whole_number(4), count),
                 hpwl=number,
-                overlap=many(number, count),
+                overlap=list_of(number, count),
             )
         ),
     )(episode, "")

@@ -4,11 +4,6 @@ const RECENT_STEPS = 12;
 /** Radius of the battery around a drone, in pixels. */
 const RING = 19;
 
-/**
- * A view: `aspect`, height of the map by width · `label` for those who do not see it · `layout(svg, width, height)`
- * draws what stays · `draw(time)` what moves · `cards`, for agentCard · `charts` · `ticks` [{at, colour}] · `summary`
- * [[name, value]] · `note`, a line on top, and `modes`, ways to measure time, if there is more than one.
- */
 VIEWS.truck_drone = (seek) => {
   const { customers, nodes, map } = episode;
   const drones = steps[0].drones.map((_, drone) => drone);

@@ -1,4 +1,16 @@
-"""Episodes of `truck_drone` in the format of `jaxvrp.replay.episode`."""
+"""Episodes of `truck_drone` as `jaxvrp.replay.episode_format` has them, played by `replay.js`.
+
+Lengths are map units, y points up; times are steps. Besides what all episodes have:
+
+    map         {x: [low, high], y: [low, high]}, what should be seen
+    nodes       [{position}], where the truck can drive
+    customers   [{position, demand, window: [first, last] in steps, served_at: step or null, served_by: drone or null,
+                late: steps after the window}]
+    max_battery a full charge
+    steps       also: truck {position, velocity}; drones [{position, velocity, battery, status: "onboard" | "flying" |
+                "returning" | "crashed", carrying: customer or null, target: point or null, forced_return}];
+                served: [customers, so far]
+"""
 
 from __future__ import annotations
 
@@ -8,40 +20,44 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxvrp.envs.truck_drone import played_episode
 from jaxvrp.envs.truck_drone.env import TruckDrone
-from jaxvrp.envs.truck_drone.pictures import played_episode as episodes
-from jaxvrp.envs.truck_drone.pictures.played_episode import NOBODY, Episode
+from jaxvrp.envs.truck_drone.played_episode import NOBODY, Episode
 from jaxvrp.envs.truck_drone.world import STATUS_NAMES, World
-from jaxvrp.replay.common import common_parts, plain
-from jaxvrp.replay.schema import POINT, flag, index, many, number, one_of, optional, record
+from jaxvrp.replay.common import as_json, common_entries
+from jaxvrp.replay.schema import POINT, boolean, list_of, number, object_with, one_of, optional, whole_number
 
 
 def export_episode(env: TruckDrone, states: World, actions: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """See `jaxvrp.replay.export_episode`."""
-    episode = episodes.from_states(
-        states, lambda state: env.is_terminal(state) | env.is_truncated(state), float(env.delivery_threshold)
+    episode = played_episode.from_states(env, states)
+    entries = common_entries(
+        env,
+        episode.world,
+        actions,
+        kind="truck_drone",
+        title=f"{type(env).__name__}: {episode.num_drones} drones, {episode.num_customers} customers",
+        action_names=_action_names(episode),
+        step_entries=[_step_entry(episode, index) for index in range(episode.length)],
     )
-    instance = episode.instance
-    title = f"{type(env).__name__}: {episode.num_drones} drones, {episode.num_customers} customers"
-    told = common_parts(env, episode.world, actions, kind="truck_drone", title=title, names=_action_names(episode))
-    steps = told.pop("steps")
     limit = max(1.0, *(float(np.abs(place).max(initial=0.0)) for place in _places(episode)))
     return {
-        **told,
+        **entries,
         "map": {"x": [-limit, limit], "y": [-limit, limit]},
-        "max_battery": plain(env.max_battery),
-        "nodes": [{"position": plain(place)} for place in instance.node_position],
+        "max_battery": as_json(env.max_battery),
+        "nodes": [{"position": as_json(place)} for place in episode.instance.node_position],
         "customers": [_customer(episode, customer) for customer in range(episode.num_customers)],
-        "steps": [{**step, **_frame(episode, at)} for at, step in enumerate(steps)],
     }
 
 
 def _places(episode: Episode) -> tuple[np.ndarray | jax.Array, ...]:
+    """Arrays `[..., 2]` of all that must lie on the map."""
     instance, world = episode.instance, episode.world
     return instance.node_position, instance.customer_position, world.truck.position, world.drones.position
 
 
 def _action_names(episode: Episode) -> dict[str, list[str]]:
+    """Of both roles, by index of the action."""
     drones, nodes = range(episode.num_drones), range(len(episode.instance.node_position))
     truck = [f"MOVE_{i}" for i in nodes] + [f"RELEASE_{i}" for i in drones] + [f"RECOVER_{i}" for i in drones]
     return {
@@ -51,22 +67,24 @@ def _action_names(episode: Episode) -> dict[str, list[str]]:
 
 
 def _customer(episode: Episode, customer: int) -> dict[str, Any]:
-    instance, at, server = episode.instance, episode.served_at[customer], episode.server[customer]
+    """What there is to say of one customer, whose parcel may never have come."""
+    instance, server, state_index = episode.instance, episode.server[customer], episode.served_at[customer]
     return {
-        "position": plain(instance.customer_position[customer]),
-        "demand": plain(instance.demand[customer]),
+        "position": as_json(instance.customer_position[customer]),
+        "demand": as_json(instance.demand[customer]),
         "window": [int(instance.window_start[customer]), int(instance.window_end[customer])],
-        "served_at": None if at < 0 else int(episode.world.step[at]),
+        "served_at": None if state_index < 0 else int(episode.world.step[state_index]),
         "served_by": None if server == NOBODY else int(server),
         "late": int(episode.steps_late[customer]),
     }
 
 
-def _frame(episode: Episode, at: int) -> dict[str, Any]:
-    world = jax.tree.map(lambda leaf: leaf[at], episode.world)
+def _step_entry(episode: Episode, index: int) -> dict[str, Any]:
+    """What the entry of the state `index` says of the world."""
+    world = jax.tree.map(lambda leaf: leaf[index], episode.world)
     return {
         "step": int(world.step),
-        "truck": {"position": plain(world.truck.position), "velocity": plain(world.truck.velocity)},
+        "truck": {"position": as_json(world.truck.position), "velocity": as_json(world.truck.velocity)},
         "drones": [_drone(world, drone) for drone in range(episode.num_drones)],
         "served": np.flatnonzero(world.customers.served).tolist(),
     }
@@ -75,47 +93,51 @@ def _frame(episode: Episode, at: int) -> dict[str, Any]:
 def _drone(world: World, drone: int) -> dict[str, Any]:
     drones = jax.tree.map(lambda leaf: leaf[drone], world.drones)
     return {
-        "position": plain(drones.position),
-        "velocity": plain(drones.velocity),
-        "battery": plain(drones.battery),
+        "position": as_json(drones.position),
+        "velocity": as_json(drones.velocity),
+        "battery": as_json(drones.battery),
         "status": STATUS_NAMES[drones.status],
         "carrying": None if drones.carrying < 0 else int(drones.carrying),
-        "target": plain(drones.target) if drones.has_target else None,
+        "target": as_json(drones.target) if drones.has_target else None,
         "forced_return": bool(drones.forced_return),
     }
 
 
 def check_episode(episode: dict[str, Any]) -> None:
     """Raise a ValueError, one line, unless an episode has what `replay.js` reads."""
-    record(
-        map=record(x=POINT, y=POINT),
-        nodes=many(record(position=POINT)),
-        customers=many(record()),
+    object_with(
+        map=object_with(x=POINT, y=POINT),
+        nodes=list_of(object_with(position=POINT)),
+        customers=list_of(object_with()),
         max_battery=number,
     )(episode, "")
     drones = sum(agent["role"] == "drone" for agent in episode["agents"])
-    customer = index(len(episode["customers"]))
-    drone = record(
+    customer = whole_number(len(episode["customers"]))
+    drone = object_with(
         position=POINT,
         velocity=POINT,
         battery=number,
         status=one_of(*STATUS_NAMES),
         carrying=optional(customer),
         target=optional(POINT),
-        forced_return=flag,
+        forced_return=boolean,
     )
-    record(
-        customers=many(
-            record(
+    object_with(
+        customers=list_of(
+            object_with(
                 position=POINT,
                 demand=number,
                 window=POINT,
-                served_at=optional(index()),
-                served_by=optional(index(drones)),
+                served_at=optional(whole_number()),
+                served_by=optional(whole_number(drones)),
                 late=number,
             )
         ),
-        steps=many(
-            record(truck=record(position=POINT, velocity=POINT), drones=many(drone, drones), served=many(customer))
+        steps=list_of(
+            object_with(
+                truck=object_with(position=POINT, velocity=POINT),
+                drones=list_of(drone, drones),
+                served=list_of(customer),
+            )
         ),
     )(episode, "")

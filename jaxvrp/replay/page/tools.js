@@ -4,7 +4,12 @@ const episode = JSON.parse(document.getElementById("episode").textContent);
 const steps = episode.steps;
 const LAST = steps.length - 1;
 
-/** What draws a kind of episode: kind -> (seek) => view; see the first of them for what a view is. */
+/**
+ * What draws a kind of episode: kind -> (seek) => view. A view: `aspect`, height of the map by width · `label` for those
+ * who do not see it · `layout(svg, width, height)` draws what stays · `draw(time, mode)` what moves · `cards`, for
+ * agentCard · `charts` · `ticks` [{at, colour}] · `summary` [[name, value]] · `note`, a line on top, and `modes`, ways to
+ * measure time [{id, name, length, text(time)}], if there is more than one.
+ */
 const VIEWS = {};
 
 const lerp = (a, b, share) => a + (b - a) * share;

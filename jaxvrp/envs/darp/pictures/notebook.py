@@ -6,12 +6,12 @@ import numpy as np
 
 from jaxvrp.envs.darp.pictures.plan import name_of
 from jaxvrp.envs.darp.rules import State
-from jaxvrp.pictures import stills
+from jaxvrp.pictures import palette, stills
 
 
 def draw_state(state: State) -> str | None:
     """A map and a line of words; of a batch, its first state; None if there is nothing to draw (traced values)."""
-    found = stills.first_of(state, state.step)
+    found = stills.first_state(state, state.step)
     if found is None:
         return None
     state, note = found
@@ -21,12 +21,12 @@ def draw_state(state: State) -> str | None:
     still.mark(locs[0], "square", stills.INK, size=7)
     aboard = [node for node in nodes if _on_board(state, node)]
     for drop_off in aboard:
-        still.line(locs[state.current_node], locs[drop_off], stills.colour_of(int(state.current_agent)))
+        still.line(locs[state.current_node], locs[drop_off], stills.agent_colour(int(state.current_agent)))
     for node in nodes:
         done = bool(state.visited[node])
-        still.mark(locs[node], "up" if node % 2 else "down", stills.ON_TIME if done else stills.WAITING, filled=done)
+        still.mark(locs[node], "up" if node % 2 else "down", palette.ON_TIME if done else palette.WAITING, filled=done)
         still.text(locs[node], (node + 1) // 2, right=11, up=5)
-    still.mark(locs[state.current_node], "circle", stills.colour_of(int(state.current_agent)), filled=False, size=11)
+    still.mark(locs[state.current_node], "circle", stills.agent_colour(int(state.current_agent)), filled=False, size=11)
     return still.html(_caption(state, nodes) + note)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from jaxvrp.envs.pcb.geometry import LEGAL_OVERLAP
 from jaxvrp.envs.pcb.rules import State
-from jaxvrp.pictures import stills
+from jaxvrp.pictures import palette, stills
 
 UPRIGHT = np.array([1.0, -1.0])
 """Boards have y pointing down."""
@@ -14,7 +14,7 @@ UPRIGHT = np.array([1.0, -1.0])
 
 def draw_state(state: State) -> str | None:
     """The board and a line of words; of a batch, its first state; None if there is nothing to draw (traced values)."""
-    found = stills.first_of(state.replace(instance=state.instance.replace(key=None)), state.time)
+    found = stills.first_state(state.replace(instance=state.instance.replace(key=None)), state.time)
     if found is None:
         return None
     state, note = found
@@ -25,7 +25,7 @@ def draw_state(state: State) -> str | None:
     still.box(board.outline / 2 * UPRIGHT, board.outline / 2, stills.INK, filled=False)
     for part in parts:
         overlaps = state.overlap[part] > LEGAL_OVERLAP
-        colour = stills.BAD if overlaps else stills.WAITING if board.fixed[part] else stills.ON_TIME
+        colour = palette.LOST if overlaps else palette.WAITING if board.fixed[part] else palette.ON_TIME
         still.box(state.position[part] * UPRIGHT, half[part], colour)
         still.text(state.position[part] * UPRIGHT, part)
     overlapping = int((state.overlap[parts] > LEGAL_OVERLAP).sum())

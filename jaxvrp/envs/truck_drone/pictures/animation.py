@@ -9,10 +9,11 @@ import jax
 import numpy as np
 
 from jaxvrp import pictures
-from jaxvrp.envs.truck_drone.pictures import played_episode as episodes
+from jaxvrp.envs.truck_drone import played_episode
 from jaxvrp.envs.truck_drone.pictures import route_map
-from jaxvrp.envs.truck_drone.pictures.played_episode import NOBODY, Episode
+from jaxvrp.envs.truck_drone.played_episode import NOBODY, Episode
 from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, RETURNING, Drones
+from jaxvrp.pictures import palette
 
 MAX_FRAMES, PLAY_MS, LAST_FRAME_MS, COLOURS = 90, 9000, 2500, 200
 TRAIL = 15
@@ -24,46 +25,39 @@ def write(episode: Episode, max_battery: float, path: Path) -> None:
     scene = _Scene(episode, max_battery)
     chosen = pictures.sample_frames(episode.length, MAX_FRAMES).tolist()
     # One palette for all frames: with one for each, colours flicker and the file is several times as large.
-    sample = np.concatenate([scene.frame(chosen[at]) for at in (0, len(chosen) // 2, -1)])
-    meaning = (route_map.ON_TIME, route_map.LATE, route_map.CRASH, route_map.WAITING, *route_map.DRONE_COLOURS)
-    palette = pictures.shared_palette(sample, ("white", pictures.GROUND, route_map.FAINT, *meaning), COLOURS)
+    sample = np.concatenate([scene.frame(index) for index in (chosen[0], chosen[len(chosen) // 2], chosen[-1])])
+    meaning = (palette.ON_TIME, palette.LATE, palette.LOST, palette.WAITING, *route_map.DRONE_COLOURS)
+    colours = pictures.shared_palette(sample, ("white", pictures.GROUND, route_map.FAINT, *meaning), COLOURS)
     pause = int(np.clip(PLAY_MS / len(chosen), 100, 300))
-    pictures.write_gif(path, (scene.frame(at) for at in chosen), palette, pause, LAST_FRAME_MS)
+    pictures.write_gif(path, (scene.frame(index) for index in chosen), colours, pause, LAST_FRAME_MS)
 
 
 class _Scene:
     """The picture of any one state."""
 
     def __init__(self, episode: Episode, max_battery: float):
-        self.figure = pictures.new_figure(9.0, 5.75, 100)
-        plan = route_map.new_map(self.figure, episode, 0.1, 0.35, 5.05)
+        figure = pictures.new_figure(9.0, 5.75, 100)
+        plan = route_map.new_map(figure, episode, 0.1, 0.35, 5.05)
         count = episode.num_drones
         tall = min(0.42 * count, 2.1)
-        bars = pictures.new_axes(self.figure, 6.05, 5.1 - tall, 1.55, tall)
-        strip = pictures.new_axes(self.figure, 6.05, 0.85, 2.8, min(0.85 * count, 1.75))
+        bars = pictures.new_axes(figure, 6.05, 5.1 - tall, 1.55, tall)
+        strip = pictures.new_axes(figure, 6.05, 0.85, 2.8, min(0.85 * count, 1.75))
         self.layers: list[Any] = [
-            _Headline(self.figure, episode),
+            _Headline(figure, episode),
             _Customers(plan, episode),
             _Truck(plan, episode),
             _Fleet(plan, episode, max_battery),
             _Batteries(bars, episode, max_battery),
             _Timeline(strip, episode),
         ]
-        for layer in self.layers:
-            for artist in layer.artists:
-                artist.set_animated(True)
-        # Animated artists are left out here: this is what never changes.
-        self.figure.canvas.draw()
-        self.background = self.figure.canvas.copy_from_bbox(self.figure.bbox)
+        artists = [artist for layer in self.layers for artist in layer.artists]
+        self.animated = pictures.AnimatedFigure(figure, artists)
 
     def frame(self, index: int) -> np.ndarray:
         """`u8[height, width, 3]` of the state `index`."""
-        self.figure.canvas.restore_region(self.background)
         for layer in self.layers:
             layer.show(index)
-            for artist in layer.artists:
-                self.figure.draw_artist(artist)
-        return np.asarray(self.figure.canvas.buffer_rgba())[..., :3].copy()
+        return self.animated.frame()
 
 
 class _Headline:
@@ -74,11 +68,11 @@ class _Headline:
         style = {"fontsize": 11, "family": "monospace", "va": "center", "color": pictures.INK}
         self.text = figure.text(0.023, 0.955, "", **style)
         self.artists = [self.text]
-        overdue = {"markeredgecolor": route_map.LATE, "markeredgewidth": 1.5}
+        overdue = {"markeredgecolor": palette.LATE, "markeredgewidth": 1.5}
         keys = [
             *route_map.map_keys(),
-            pictures.key(marker="o", color=route_map.WAITING, label="waiting (halo: time left)"),
-            pictures.key(marker="o", color=route_map.WAITING, **overdue, label="overdue"),
+            pictures.key(marker="o", color=palette.WAITING, label="waiting (halo: time left)"),
+            pictures.key(marker="o", color=palette.WAITING, **overdue, label="overdue"),
         ]
         pictures.legend(figure, keys, loc="lower left", ncols=7, bbox_to_anchor=(0.018, 0.012))
 
@@ -96,8 +90,8 @@ class _Customers:
         position = episode.instance.customer_position
         self.halo = axes.scatter(*position.T, color="#CFE3F3", linewidth=0.7, edgecolor="#9CC3E0")
         self.core = axes.scatter(*position.T, s=self.size**2, linewidth=1.2)
-        numbers = [axes.text(*at, str(i), **pictures.centred(font - 0.5)) for i, at in enumerate(position)]
-        self.stamps = [axes.text(*at, "", **pictures.centred(font)) for at in self._places(axes, font)]
+        numbers = [axes.text(*place, str(i), **pictures.centred(font - 0.5)) for i, place in enumerate(position)]
+        self.stamps = [axes.text(*place, "", **pictures.centred(font)) for place in self._places(axes, font)]
         for customer, stamp in enumerate(self.stamps):
             stamp.set_path_effects(pictures.outline())
             stamp.set_color(pictures.text_colour(route_map.service_colour(episode, customer)))
@@ -105,7 +99,9 @@ class _Customers:
         self.artists = [self.halo, self.core, *numbers, *self.stamps]
 
     def _places(self, axes: Any, font: float) -> np.ndarray:
-        position, unit = self.episode.instance.customer_position, route_map.per_point(axes, self.episode)
+        """Centres of the stamps beside the customers, `[C, 2]`."""
+        position = np.asarray(self.episode.instance.customer_position)
+        unit = route_map.per_point(axes, self.episode)
         digits = 1 + len(str(self.episode.world.step[-1]))
         return pictures.place_labels(
             position,
@@ -123,10 +119,8 @@ class _Customers:
         overdue = ~served & (step > end)
         late = served & (world.customers.arrival_step[index] > end)
         self.halo.set_sizes(np.where(served | overdue, 0.0, (self.size + self.halo_size * left) ** 2))
-        self.core.set_facecolor(
-            np.select([late, served], [route_map.LATE, route_map.ON_TIME], route_map.WAITING).tolist()
-        )
-        self.core.set_edgecolor(np.where(overdue, route_map.LATE, "white").tolist())
+        self.core.set_facecolor(np.select([late, served], [palette.LATE, palette.ON_TIME], palette.WAITING).tolist())
+        self.core.set_edgecolor(np.where(overdue, palette.LATE, "white").tolist())
         for stamp, visible in zip(self.stamps, served.tolist(), strict=True):
             stamp.set_visible(visible)
 
@@ -154,7 +148,7 @@ class _Fleet:
 
         self.drones, self.max_battery = episode.world.drones, max_battery
         everyone, colours = range(episode.num_drones), route_map.drone_colours(episode)
-        self.paths = [episodes.flight_path(episode, drone) for drone in everyone]
+        self.paths = [played_episode.flight_path(episode, drone) for drone in everyone]
         self.trails = [axes.plot([], [], **route_map.drone_style(i), linewidth=1.4, alpha=0.6)[0] for i in everyone]
         self.targets = LineCollection([], colors=colours, linewidths=1.0, linestyles=[(0, (2, 2))])
         self.rims = LineCollection([], colors="white", linewidths=6)
@@ -166,7 +160,7 @@ class _Fleet:
             axes.add_collection(lines, autolim=False)
         self.bodies = axes.scatter(*np.zeros((2, len(colours))), marker="D", c=colours, linewidth=0.9)
         self.numbers = [axes.text(0, 0, str(drone), weight="bold", **pictures.centred(7)) for drone in everyone]
-        (self.crosses,) = axes.plot([], [], "X", color=route_map.CRASH, markersize=11, markeredgecolor="white")
+        (self.crosses,) = axes.plot([], [], "X", color=palette.LOST, markersize=11, markeredgecolor="white")
         self.artists = [*self.trails, self.targets, self.bodies, *gauges, *self.numbers, self.crosses]
 
     def show(self, index: int) -> None:
@@ -175,7 +169,7 @@ class _Fleet:
         place = np.where(aboard[:, None], _berths(drones.position), drones.position)
         self.bodies.set_offsets(place)
         self.bodies.set_sizes(np.where(aboard, 62.0, 95.0))
-        self.bodies.set_edgecolor(np.where(lost, route_map.CRASH, "white").tolist())
+        self.bodies.set_edgecolor(np.where(lost, palette.LOST, "white").tolist())
         for spot, number, small in zip(place, self.numbers, aboard, strict=True):
             number.set_position(spot)
             number.set_fontsize(5.5 if small else 7)
@@ -223,8 +217,8 @@ class _Batteries:
         for drone, (bar, note) in enumerate(zip(self.bars, self.notes, strict=True)):
             bar.set_width(drones.battery[drone])
             parcel = f" (parcel {drones.carrying[drone]})" if drones.carrying[drone] >= 0 else ""
-            note.set_text(route_map.STATUS[int(drones.status[drone])] + parcel)
-            note.set_color(route_map.CRASH if drones.is_crashed[drone] else pictures.INK)
+            note.set_text(route_map.STATUS_WORDS[int(drones.status[drone])] + parcel)
+            note.set_color(palette.LOST if drones.is_crashed[drone] else pictures.INK)
 
 
 class _Timeline:
@@ -246,27 +240,32 @@ class _Timeline:
         self.future = axes.add_patch(Rectangle((0, -1), 2 * last, count + 2, color="white", linewidth=0))
         (self.now,) = axes.plot([0, 0], [-0.5, count - 0.5], color=pictures.INK, linewidth=1)
         self.events = self._crosses(axes) + self._dots(axes, 10.0 if few else 6.5)
-        numbers = self._numbers(axes, font - 1.5) if few else []
-        self.events += numbers
+        self.events += self._numbers(axes, font - 1.5) if few else []
         self.artists = [self.future, self.now, *(artist for _, artist in self.events)]
 
     def _crosses(self, axes: Any) -> list[tuple[int, Any]]:
+        """A cross for each crash, with the state from which it shows."""
         lost = self.episode.world.drones.status == CRASHED
-        style = {"color": route_map.CRASH, "markersize": 8, "markeredgecolor": "white"}
+        style = {"color": palette.LOST, "markersize": 8, "markeredgecolor": "white"}
         moments = [(int(lost[:, drone].argmax()), drone) for drone in np.flatnonzero(lost[-1])]
-        return [(at, axes.plot(self.episode.world.step[at], drone, "X", **style)[0]) for at, drone in moments]
+        return [(index, axes.plot(self.episode.world.step[index], drone, "X", **style)[0]) for index, drone in moments]
 
     def _dots(self, axes: Any, size: float) -> list[tuple[int, Any]]:
-        style = {"markersize": size, "markeredgecolor": "white", "markeredgewidth": 0.8}
-        colours = [route_map.service_colour(self.episode, customer) for customer, _, _ in self._services()]
-        return [
-            (at, axes.plot(self.episode.world.step[at], server, "o", color=colour, **style)[0])
-            for (_, at, server), colour in zip(self._services(), colours, strict=True)
-        ]
+        """A dot for each delivery, with the state from which it shows."""
+        step, style = self.episode.world.step, {"markersize": size, "markeredgecolor": "white", "markeredgewidth": 0.8}
+        dots = []
+        for customer, index, server in self._services():
+            colour = route_map.service_colour(self.episode, customer)
+            dots.append((index, axes.plot(step[index], server, "o", color=colour, **style)[0]))
+        return dots
 
     def _numbers(self, axes: Any, font: float) -> list[tuple[int, Any]]:
+        """The customer's number on each dot, with the state from which it shows."""
         step, style = self.episode.world.step, pictures.centred(font)
-        return [(at, axes.text(step[at], server, str(i), **style)) for i, at, server in self._services()]
+        return [
+            (index, axes.text(step[index], server, str(customer), **style))
+            for customer, index, server in self._services()
+        ]
 
     def _services(self) -> list[tuple[int, int, int]]:
         """`(customer, state, server)` of all who were served."""
@@ -274,8 +273,8 @@ class _Timeline:
         return [(int(i), int(self.episode.served_at[i]), int(self.episode.server[i])) for i in served]
 
     def show(self, index: int) -> None:
-        now = self.episode.world.step[index]
-        self.now.set_xdata([now, now])
-        self.future.set_x(now)
-        for at, artist in self.events:
-            artist.set_visible(at <= index)
+        step = self.episode.world.step[index]
+        self.now.set_xdata([step, step])
+        self.future.set_x(step)
+        for first_index, artist in self.events:
+            artist.set_visible(first_index <= index)

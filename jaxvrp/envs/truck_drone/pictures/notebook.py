@@ -5,23 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from jaxvrp.envs.truck_drone.world import CRASHED, ONBOARD, STATUS_NAMES, World
-from jaxvrp.pictures import stills
+from jaxvrp.pictures import palette, stills
 
 
 def draw_state(world: World) -> str | None:
     """A map and a line of words; of a batch, its first world; None if there is nothing to draw (traced values)."""
-    found = stills.first_of(world, world.step)
-    if found is None:
+    first = stills.first_state(world, world.step)
+    if first is None:
         return None
-    world, note = found
+    world, note = first
     instance, drones = world.instance, world.drones
     corners = np.array([[-1, -1], [1, 1]])
     still = stills.Still(np.concatenate([corners, instance.customer_position, instance.node_position, drones.position]))
     for place in instance.node_position:
-        still.mark(place, "square", stills.WAITING, filled=False, size=4)
+        still.mark(place, "square", palette.WAITING, filled=False, size=4)
     for customer, place in enumerate(instance.customer_position):
         served = bool(world.customers.served[customer])
-        still.mark(place, "circle", stills.ON_TIME if served else stills.WAITING, filled=served, size=8)
+        still.mark(place, "circle", palette.ON_TIME if served else palette.WAITING, filled=served, size=8)
         still.text(place, customer, "white" if served else stills.INK)
     still.mark(world.truck.position, "square", stills.INK, size=7)
     for drone in np.flatnonzero(drones.status != ONBOARD).tolist():
@@ -31,7 +31,7 @@ def draw_state(world: World) -> str | None:
 
 def _draw_drone(still: stills.Still, world: World, drone: int) -> None:
     drones = world.drones
-    colour = stills.BAD if drones.status[drone] == CRASHED else stills.colour_of(drone)
+    colour = palette.LOST if drones.status[drone] == CRASHED else stills.agent_colour(drone)
     if drones.has_target[drone]:
         still.line(drones.position[drone], drones.target[drone], colour)
     still.mark(drones.position[drone], "circle", colour, size=5)

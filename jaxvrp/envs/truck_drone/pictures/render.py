@@ -1,8 +1,4 @@
-"""Pictures of one episode: an animation, or a still that sums it up.
-
-matplotlib and pillow are imported inside the functions: the simulator does not need them. Nothing here goes through
-pyplot, so no display and no global state is touched.
-"""
+"""Pictures of one episode: an animation, or a still that sums it up."""
 
 from __future__ import annotations
 
@@ -13,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from jaxvrp import pictures
+from jaxvrp.envs.truck_drone import played_episode
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.pictures import animation, route_map
-from jaxvrp.envs.truck_drone.pictures import played_episode as episodes
-from jaxvrp.envs.truck_drone.pictures.played_episode import NOBODY, Episode
+from jaxvrp.envs.truck_drone.played_episode import NOBODY, Episode
 from jaxvrp.envs.truck_drone.world import CRASHED, World
 from jaxvrp.io.whole_files import write_whole
+from jaxvrp.pictures import palette
 
-SUFFIXES = (".gif", ".png", ".svg", ".pdf")
+SUFFIXES = (".gif", *pictures.STILLS)
 
 
 def render_episode(env: TruckDrone, states: World, path: str | os.PathLike) -> None:
@@ -38,15 +35,13 @@ def render_episode(env: TruckDrone, states: World, path: str | os.PathLike) -> N
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise ValueError(f"cannot draw an episode to '{path.name}': use .gif (animation), .png, .svg or .pdf (still)")
-    episode = episodes.from_states(
-        states, lambda state: env.is_terminal(state) | env.is_truncated(state), float(env.delivery_threshold)
-    )
+    episode = played_episode.from_states(env, states)
     max_battery = float(env.max_battery)
     if suffix == ".gif":
         write_whole(path, lambda partial: animation.write(episode, max_battery, partial))
     else:
         figure = _still(episode, max_battery)
-        write_whole(path, lambda partial: figure.savefig(partial, format=suffix[1:], dpi=110))
+        pictures.save_still(figure, path, 110)
 
 
 def _still(episode: Episode, max_battery: float) -> Any:
@@ -57,7 +52,7 @@ def _still(episode: Episode, max_battery: float) -> Any:
     headline = route_map.summary(episode, -1)
     figure.text(0.27 / wide, 1 - 0.27 / tall, headline, fontsize=11.5, family="monospace", va="center")
     _draw_routes(route_map.new_map(figure, episode, 0.15, tall - 0.45 - side, side), episode)
-    keys = [*route_map.map_keys(), pictures.key(marker="o", color=route_map.WAITING, label="not served")]
+    keys = [*route_map.map_keys(), pictures.key(marker="o", color=palette.WAITING, label="not served")]
     corner = (0.2 / wide, 1 - (0.47 + side) / tall)
     pictures.legend(figure, keys, loc="upper left", ncols=3 if side < 7 else 6, bbox_to_anchor=corner)
     room = tall - 2.1
@@ -75,14 +70,14 @@ def _draw_routes(axes: Any, episode: Episode) -> None:
     axes.plot(*truck.T, color=ink, linewidth=2.2, alpha=0.45, zorder=2, solid_joinstyle="round")
     axes.plot(*truck[0], "o", markersize=11, markerfacecolor="none", markeredgecolor=ink, markeredgewidth=1.6, zorder=3)
     for drone in range(episode.num_drones):
-        path = episodes.flight_path(episode, drone)
+        path = played_episode.flight_path(episode, drone)
         axes.plot(*path.T, **route_map.drone_style(drone), linewidth=1.4, alpha=0.75, zorder=3)
     _draw_customers(axes, episode)
     lost = episode.world.drones.status[-1] == CRASHED
     axes.plot(
         *episode.world.drones.position[-1, lost].T,
         "X",
-        color=route_map.CRASH,
+        color=palette.LOST,
         markersize=11,
         markeredgecolor="white",
         zorder=6,
@@ -97,14 +92,14 @@ def _draw_customers(axes: Any, episode: Episode) -> None:
     for customer, place in enumerate(episode.instance.customer_position):
         server = episode.server[customer]
         known = server != NOBODY
-        colour = route_map.service_colour(episode, customer) if known else route_map.WAITING
+        colour = route_map.service_colour(episode, customer) if known else palette.WAITING
         edge = route_map.drone_style(server)["color"] if known else "white"
         axes.plot(*place, "o", color=colour, markersize=size, markeredgecolor=edge, markeredgewidth=1.8, zorder=5)
         axes.text(*place, str(customer), **pictures.centred(font - 1), zorder=5.5)
 
 
 def _sizes(episode: Episode) -> tuple[float, float]:
-    """Points: customers' circles, letters."""
+    """The sizes of customers' circles and of letters, in points."""
     return (14.0, 8.5) if episode.num_customers <= route_map.FEW_CUSTOMERS else (11.0, 6.5)
 
 
@@ -115,7 +110,7 @@ def _label(axes: Any, episode: Episode, lost: np.ndarray) -> None:
     served = np.flatnonzero(episode.server != NOBODY)
     texts = [f"d{episode.server[i]} @ {_step(episode, i)}" if brief else _service(episode, i) for i in served.tolist()]
     texts += [f"drone_{drone}" for drone in lost]
-    colours = [route_map.drone_style(episode.server[i])["color"] for i in served] + [route_map.CRASH] * len(lost)
+    colours = [route_map.drone_style(episode.server[i])["color"] for i in served] + [palette.LOST] * len(lost)
     customers, crashes = episode.instance.customer_position, episode.world.drones.position[-1, lost]
     truck, unit = episode.world.truck.position, route_map.per_point(axes, episode)
     places = pictures.place_labels(
@@ -123,7 +118,7 @@ def _label(axes: Any, episode: Episode, lost: np.ndarray) -> None:
         np.array([[0.58 * font * len(text), 1.1 * font] for text in texts]).reshape(-1, 2) * unit,
         markers=np.concatenate([customers, crashes, truck[:1], truck[-1:], episode.instance.node_position]),
         radius=size / 2 * unit,
-        crowd=np.concatenate([truck, *(episodes.flight_path(episode, i) for i in range(episode.num_drones))]),
+        crowd=np.concatenate([truck, *(played_episode.flight_path(episode, i) for i in range(episode.num_drones))]),
         limit=route_map.map_limit(episode),
     )
     for place, text, colour in zip(places, texts, colours, strict=True):
@@ -132,10 +127,12 @@ def _label(axes: Any, episode: Episode, lost: np.ndarray) -> None:
 
 
 def _step(episode: Episode, customer: int) -> int:
+    """The step in which a customer was served."""
     return int(episode.world.step[episode.served_at[customer]])
 
 
 def _service(episode: Episode, customer: int) -> str:
+    """Who served a customer, and when."""
     return f"drone_{episode.server[customer]} @ {_step(episode, customer)}"
 
 
@@ -149,9 +146,9 @@ def _draw_batteries(axes: Any, episode: Episode, max_battery: float) -> None:
         axes.plot(step, level, **route_map.drone_style(drone), linewidth=1.6, solid_joinstyle="round", clip_on=False)
     route_map.time_axis(axes, int(step[-1]), "battery")
     route_map.drone_rows(axes, episode)
-    shades = route_map.SHADES.items()
     keys = [
-        pictures.key(marker="s", color=shade, markersize=9, label=route_map.STATUS[status]) for status, shade in shades
+        pictures.key(marker="s", color=shade, markersize=9, label=route_map.STATUS_WORDS[status])
+        for status, shade in route_map.SHADES.items()
     ]
     pictures.legend(axes, keys, loc="lower right", ncols=4, bbox_to_anchor=(1.01, 1.0))
 
@@ -170,7 +167,8 @@ def _draw_windows(axes: Any, episode: Episode) -> None:
         if episode.server[customer] != NOBODY:
             _draw_delivery(axes, episode, row, customer, horizon)
         elif font:
-            axes.text(1.01, row, "not served", **_beside(font), color="#6B727A", transform=axes.get_yaxis_transform())
+            style = {**_beside(font), "color": palette.NOTE, "transform": axes.get_yaxis_transform()}
+            axes.text(1.01, row, "not served", **style)
     route_map.time_axis(axes, horizon, "customers: time windows and deliveries" + _ending(last, horizon))
     axes.set_ylim(len(order) - 0.4, -0.6)
     axes.set_yticks(range(len(order)), order.tolist() if font else [""] * len(order), fontsize=font or 1)
@@ -185,10 +183,12 @@ def _row_font(axes: Any, episode: Episode) -> float:
 
 
 def _ending(last: int, horizon: int) -> str:
+    """What the title says of the line at the end of the episode, if there is one."""
     return " (dashed: end of the episode)" if last < horizon else ""
 
 
 def _beside(font: float) -> dict[str, Any]:
+    """Text style: what stands beside a marker."""
     return {"va": "center_baseline", "fontsize": font - 0.5, "path_effects": pictures.outline(1.5)}
 
 
@@ -196,7 +196,7 @@ def _draw_delivery(axes: Any, episode: Episode, row: int, customer: int, horizon
     """A dot at the delivery, an orange line from the end of the window if late, and who did it."""
     font = _row_font(axes, episode)
     step, late = _step(episode, customer), int(episode.steps_late[customer])
-    axes.barh(row, late, left=step - late, height=0.22, color=route_map.LATE)
+    axes.barh(row, late, left=step - late, height=0.22, color=palette.LATE)
     colour = route_map.service_colour(episode, customer)
     axes.plot(
         step, row, "o", color=colour, markersize=max(0.75 * font, 3), markeredgecolor="white", markeredgewidth=0.7

@@ -1,8 +1,4 @@
-"""What the pictures of an episode share: colours, axes, the map, markers, legends.
-
-matplotlib is imported inside the functions: the simulator does not need it. Nothing goes through pyplot, so no display
-and no global state is touched.
-"""
+"""What the pictures of an episode share: colours, axes, the map, markers, legends."""
 
 from __future__ import annotations
 
@@ -10,18 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from jaxvrp.envs.truck_drone.pictures.played_episode import Episode
-from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, ONBOARD, RETURNING
+from jaxvrp.envs.truck_drone.played_episode import Episode
+from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, ONBOARD, RETURNING, STATUS_NAMES
 from jaxvrp.pictures import GROUND, INK, key, new_axes
+from jaxvrp.pictures.palette import BLUE, BROWN, FRAME, INDIGO, LATE, LOST, OLIVE, ON_TIME, PURPLE, SKY, SLATE, WINE
 
-# Okabe and Ito's palette, which colour-blind readers can tell apart; green, orange and red are kept for customers and
-# crashes, so drones have its other colours and darker relatives of them.
-DRONE_COLOURS = ("#0072B2", "#CC79A7", "#56B4E9", "#7A4A1E", "#8A7F00", "#332288", "#882255", "#7F8C9B")
+# Green, orange and red are kept for customers and crashes.
+DRONE_COLOURS = (BLUE, PURPLE, SKY, BROWN, OLIVE, INDIGO, WINE, SLATE)
 DRONE_LINES = ("-", "--", ":", "-.")
-ON_TIME, LATE, CRASH, WAITING = "#009E73", "#E69F00", "#D32F2F", "#9AA0A8"
 FAINT = "#E4E7EA"
 SHADES = {ONBOARD: "#EEF0F2", FLYING: "#CFE2F3", RETURNING: "#E4DAF0", CRASHED: "#F5CFCF"}
-STATUS = {ONBOARD: "on board", FLYING: "flying", RETURNING: "returning", CRASHED: "crashed"}
+"""What a drone was doing, as a ground behind its battery."""
+
+STATUS_WORDS = {**dict(enumerate(STATUS_NAMES)), ONBOARD: "on board"}
+"""The names of drone statuses, for people."""
 
 FEW_CUSTOMERS = 12
 """Up to so many, customers are labelled in full."""
@@ -35,7 +33,7 @@ def new_map(figure: Any, episode: Episode, left: float, bottom: float, side: flo
     limit = map_limit(episode)
     axes.set(xlim=(-limit, limit), ylim=(-limit, limit), xticks=[], yticks=[])
     axes.spines["bottom"].set_visible(False)
-    axes.add_patch(Rectangle((-1, -1), 2, 2, facecolor=GROUND, edgecolor="#C9CDD2", linewidth=0.8, zorder=0))
+    axes.add_patch(Rectangle((-1, -1), 2, 2, facecolor=GROUND, edgecolor=FRAME, linewidth=0.8, zorder=0))
     node = episode.instance.node_position
     axes.scatter(*node.T, s=55, marker="s", facecolor=FAINT, edgecolor="#B4BAC1", linewidth=0.8, zorder=1)
     return axes
@@ -77,17 +75,17 @@ def drone_style(drone: int) -> dict[str, Any]:
 
 
 def drone_colours(episode: Episode) -> list[str]:
-    """One for each drone."""
+    """The colour of each drone, by index."""
     return [drone_style(drone)["color"] for drone in range(episode.num_drones)]
 
 
 def service_colour(episode: Episode, customer: int) -> str:
-    """Green or, if late, orange."""
+    """The colour of a customer who was served: whether it was on time."""
     return LATE if episode.steps_late[customer] > 0 else ON_TIME
 
 
 def truck_marker() -> Any:
-    """The side view of a truck."""
+    """A marker (a matplotlib path) that shows a truck from its side."""
     from matplotlib.path import Path as Shape
 
     cargo = Shape([(-1.3, -0.45), (0.35, -0.45), (0.35, 0.75), (-1.3, 0.75), (-1.3, -0.45)], closed=True)
@@ -102,7 +100,7 @@ def map_keys() -> list[Any]:
         key(marker="s", color=FAINT, markeredgecolor="#B4BAC1", markersize=7, label="route node"),
         key(marker="o", color=ON_TIME, label="served on time @ step"),
         key(marker="o", color=LATE, label="served late"),
-        key(marker="X", color=CRASH, label="crashed drone"),
+        key(marker="X", color=LOST, label="crashed drone"),
     ]
 
 

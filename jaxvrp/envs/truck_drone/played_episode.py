@@ -1,15 +1,16 @@
-"""One played episode as NumPy arrays, for pictures and reports: where it ends, who served whom, who flew when."""
+"""One played episode as NumPy arrays, for pictures and replays: where it ends, who served whom, who flew when."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable
-from typing import Any
 
 import jax
 import numpy as np
 
+from jaxvrp.environment import is_over
+from jaxvrp.envs.truck_drone.env import TruckDrone
+from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.envs.truck_drone.world import FLYING, ONBOARD, World
 from jaxvrp.episodes import count_states
 
@@ -35,7 +36,7 @@ class Episode:
 
     @property
     def length(self) -> int:
-        """L, the states from the beginning to the end."""
+        """L, how many states there are, the first and the last counted."""
         return len(self.world.step)
 
     @property
@@ -49,7 +50,7 @@ class Episode:
         return len(self.server)
 
     @property
-    def instance(self) -> Any:
+    def instance(self) -> Instance:
         """The problem, without the time axis."""
         return jax.tree.map(lambda leaf: leaf[0], self.world.instance)
 
@@ -57,17 +58,18 @@ class Episode:
         """`(begin, end, status)` in steps, one after the other: what the drone was doing when."""
         step = self.world.step
         # The status of a state is that of the step which led to it.
-        stretches = runs(self.world.drones.status[:, drone])
-        return [(int(step[max(start - 1, 0)]), int(step[stop - 1]), status) for start, stop, status in stretches]
+        return [
+            (int(step[max(start - 1, 0)]), int(step[stop - 1]), status)
+            for start, stop, status in runs(self.world.drones.status[:, drone])
+        ]
 
 
-def from_states(states: World, is_over: Callable[[World], jax.Array], delivery_threshold: float) -> Episode:
+def from_states(env: TruckDrone, states: World) -> Episode:
     """Cut an episode at its end and derive who served whom.
 
     Args:
+        env: the environment that was played.
         states: leaves (NumPy or JAX) with leading axis `[T+1]`.
-        is_over: whether the episode has ended in one state, `bool[]`.
-        delivery_threshold: a drone serves a customer closer than this.
 
     Raises:
         ValueError: the states have no leading time axis, or more than one.
@@ -75,24 +77,26 @@ def from_states(states: World, is_over: Callable[[World], jax.Array], delivery_t
     world = jax.tree.map(np.asarray, states)
     if world.step.ndim != 1 or world.step.size == 0:
         raise ValueError(f"states.step has shape {world.step.shape}; it needs [T+1], the states of one episode")
-    length = count_states(world.step, jax.vmap(is_over)(states))
+    length = count_states(world.step, jax.vmap(lambda state: is_over(env, state))(states))
     world = jax.tree.map(lambda leaf: leaf[:length], world)
-    served_at = np.where(world.customers.just_served.any(axis=0), world.customers.just_served.argmax(axis=0), -1)
-    servers = [_server(world, customer, at, delivery_threshold) for customer, at in enumerate(served_at)]
+    just_served = world.customers.just_served
+    served_at = np.where(just_served.any(axis=0), just_served.argmax(axis=0), -1)
+    threshold = float(env.delivery_threshold)
+    servers = [_server(world, customer, index, threshold) for customer, index in enumerate(served_at)]
     late = np.where(served_at >= 0, world.step[served_at] - world.instance.window_end[0], 0)
     return Episode(world=world, server=np.array(servers, np.int64), served_at=served_at, steps_late=np.maximum(late, 0))
 
 
-def _server(world: World, customer: int, at: int, threshold: float) -> int:
-    """The drone whose DELIVER served `customer` in the step that led to state `at`."""
-    if at < 0:
+def _server(world: World, customer: int, index: int, threshold: float) -> int:
+    """The drone whose DELIVER served `customer` in the step that led to the state `index`; -1: never served."""
+    if index < 0:
         return NOBODY
-    now = jax.tree.map(lambda leaf: leaf[at], world.drones)
-    carried = world.drones.carrying[max(at - 1, 0)]
-    gap = np.linalg.norm(now.position - world.instance.customer_position[at, customer], axis=1)
+    drones = jax.tree.map(lambda leaf: leaf[index], world.drones)
+    carried = world.drones.carrying[max(index - 1, 0)]
+    gap = np.linalg.norm(drones.position - world.instance.customer_position[index, customer], axis=1)
     # Who serves ends the step in flight, with neither package nor target; who came second keeps its target.
-    fits = (now.status == FLYING) & (now.carrying < 0) & ~now.has_target & np.isin(carried, (customer, -1))
-    hovers = (now.velocity == 0).all(axis=1) & (now.battery_used > 0)
+    fits = (drones.status == FLYING) & (drones.carrying < 0) & ~drones.has_target & np.isin(carried, (customer, -1))
+    hovers = (drones.velocity == 0).all(axis=1) & (drones.battery_used > 0)
     # Foreign physics may break these rules: then nearness alone decides. Ties go to the lower index.
     order = np.lexsort((np.arange(len(gap)), gap, carried != customer, hovers, ~(fits & (gap < threshold))))
     return int(order[0])
