@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jaxvrp import make
 from jaxvrp.actor import RandomActor, sample_masked
 from jaxvrp.environment import select
 
@@ -167,25 +168,54 @@ def test_select_leaves_constant_leaves_alone():
 
 def test_one_vmapped_call_sweeps_a_parameter(env, rollout):
     rates = jnp.array([0.1, 0.5, 2.0, 8.0], jnp.float32)
-    swept = env.replace(scenario=env.scenario.replace(battery_rate=rates))
-    axes = jax.tree.map(lambda _: None, env)
-    axes = axes.replace(scenario=axes.scenario.replace(battery_rate=0))
-    _, batch = jax.jit(jax.vmap(lambda env: rollout(env, KEY, 12), in_axes=(axes,)))(swept)
+    _, batch = jax.jit(jax.vmap(lambda rate: rollout(env.replace(battery_rate=rate), KEY, 12)))(rates)
     single = jax.jit(lambda env: rollout(env, KEY, 12))
     for i, rate in enumerate(rates):
-        _, alone = single(env.replace(scenario=env.scenario.replace(battery_rate=rate)))
+        _, alone = single(env.replace(battery_rate=rate))
         chex.assert_trees_all_close(jax.tree.map(lambda leaf, i=i: leaf[i], batch), alone, rtol=1e-5, atol=1e-5)
     used = batch.metrics["battery_used"][:, -1]
     assert len(set(used.tolist())) == len(rates)
 
 
+REPLACED = {
+    "a size out of range": ("truck_drone", {"num_drones": 0}, "num_drones is 0; it must be >= 1"),
+    "a size that is no number": (
+        "truck_drone",
+        {"num_customers": 2.5},
+        "num_customers is 2.5; it must be a whole number",
+    ),
+    "a misspelt parameter": (
+        "truck_drone",
+        {"batery_rate": 1.0},
+        "unknown parameter of TruckDroneBasic: 'batery_rate'; did you mean 'battery_rate'",
+    ),
+    "a parameter out of range": ("truck_drone", {"dt": 0.0}, "dt is 0.0; it must be > 0"),
+    "an odd number of nodes": ("darp", {"num_nodes": 21}, "num_nodes is 21; it must be even"),
+    "demands in disorder": ("darp", {"min_demand": 9}, "min_demand is 9, above max_demand 3; give them in order"),
+}
+
+
+@pytest.mark.parametrize(("name", "changes", "message"), REPLACED.values(), ids=REPLACED)
+def test_replace_refuses_what_make_refuses(name, changes, message):
+    with pytest.raises((ValueError, TypeError), match=message) as caught:
+        make(name).replace(**changes)
+    assert "\n" not in str(caught.value)
+    with pytest.raises((ValueError, TypeError), match=message.partition(": ")[2] or message):
+        make(name, **changes)
+
+
+def test_replace_gives_what_make_gives():
+    assert make("truck_drone").replace(num_drones=4, dt=0.2) == make("truck_drone", num_drones=4, dt=0.2)
+    assert make("darp").replace(num_nodes=8, max_loc=5) == make("darp", num_nodes=8, max_loc=5.0)
+
+
 def test_gradient_of_the_return_by_physics_is_finite(env, rollout):
     def returns(parameters):
-        _, timesteps = rollout(env.replace(scenario=env.scenario.replace(**parameters)), KEY, 12)
+        _, timesteps = rollout(env.replace(**parameters), KEY, 12)
         return timesteps.reward["truck"].sum() + timesteps.metrics["truck_distance"][-1]
 
     names = ("dt", "truck_speed", "drone_speed", "max_battery", "battery_rate", "hover_cost", "recharge_rate")
-    parameters = {name: jnp.asarray(getattr(env.scenario, name), jnp.float32) for name in (*names, "energy_cost")}
+    parameters = {name: jnp.asarray(getattr(env, name), jnp.float32) for name in (*names, "energy_cost")}
     gradient = jax.jit(jax.grad(returns))(parameters)
     chex.assert_tree_all_finite(gradient)
     assert all(gradient[name] != 0 for name in ("truck_speed", "battery_rate", "energy_cost"))

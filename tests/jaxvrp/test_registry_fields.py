@@ -10,14 +10,14 @@ import pytest
 
 import jaxvrp
 from jaxvrp import make, register, registered, registry
-from jaxvrp.envs.truck_drone import Scenario, TruckDrone, TruckDroneBasic
+from jaxvrp.envs.truck_drone import TruckDrone, TruckDroneBasic
 from jaxvrp.envs.truck_drone import make as make_truck_drone
 from jaxvrp.fields import Range, build, option, size, validate
 
 
 @pytest.fixture(autouse=True)
 def names_of_this_test_only(monkeypatch):
-    monkeypatch.setattr(registry, "_FACTORIES", copy.deepcopy(registry._FACTORIES))
+    monkeypatch.setattr(registry, "_ENTRIES", copy.deepcopy(registry._ENTRIES))
 
 
 @pytest.fixture
@@ -80,8 +80,8 @@ def test_unknown_names_are_told_with_the_nearest(name, parameters, message):
 
 def test_dotted_paths_need_no_registration(user_module):
     env = make("truck_drone", scenario="user_scenarios:Mine", fuel=1, num_drones=3)
-    assert (env.scenario.fuel, env.scenario.num_drones) == (1.0, 3)
-    assert make("user_scenarios:factory", num_drones=3).scenario.num_drones == 3
+    assert (env.fuel, env.num_drones) == (1.0, 3)
+    assert make("user_scenarios:factory", num_drones=3).num_drones == 3
     assert make("jaxvrp.envs.truck_drone:make") == make("truck_drone")
     with pytest.raises(ModuleNotFoundError, match="no_such_library_at_all"):
         make("needs_more:Mine")
@@ -94,7 +94,7 @@ def test_own_scenarios_and_environments_are_first_class():
     assert "quick" not in registered()
     assert "quick_env" in registered()
     env = make("quick_env", toll=4)
-    assert (env.scenario.toll, env.max_episode_steps) == (4.0, 50)
+    assert (env.toll, env.max_episode_steps) == (4.0, 50)
     with pytest.raises(ValueError, match="'tol'; did you mean 'toll'"):
         make("truck_drone", scenario="quick", tol=4)
 
@@ -119,8 +119,8 @@ def test_factories_must_return_environments():
 
 
 def test_importing_the_package_imports_no_environment():
-    lazy = {kind: [f for f in known.values() if isinstance(f, str)] for kind, known in registry._FACTORIES.items()}
-    assert "jaxvrp.envs.truck_drone:make" in lazy["environment"]
+    factories = [entry.factory for entry in registry._ENTRIES["environment"].values()]
+    assert "jaxvrp.envs.truck_drone:make" in factories
     assert set(jaxvrp.__all__) >= {"make", "register", "registered", "check_env", "VecEnv", "Environment"}
 
 
@@ -150,15 +150,15 @@ def test_wrong_parameters_are_named(parameters, error, message):
 
 
 def test_numbers_of_numpy_and_whole_numbers_become_plain():
-    scenario = make("truck_drone", num_drones=np.int64(3), dt=np.float64(0.5), drone_speed=3).scenario
+    scenario = make("truck_drone", num_drones=np.int64(3), dt=np.float64(0.5), drone_speed=3)
     assert [type(x) for x in (scenario.num_drones, scenario.dt, scenario.drone_speed)] == [int, float, float]
     assert (scenario.num_drones, scenario.dt, scenario.drone_speed) == (3, 0.5, 3.0)
 
 
 def test_arrays_and_tracers_pass_as_parameters():
     rates = jnp.array([0.1, 0.2])
-    assert make("truck_drone", battery_rate=rates).scenario.battery_rate is rates
-    rate = jax.jit(lambda rate: make("truck_drone", battery_rate=rate).scenario.battery_rate * 2)(0.25)
+    assert make("truck_drone", battery_rate=rates).battery_rate is rates
+    rate = jax.jit(lambda rate: make("truck_drone", battery_rate=rate).battery_rate * 2)(0.25)
     assert rate == 0.5
 
 
@@ -166,7 +166,7 @@ def test_sizes_are_static_and_parameters_are_leaves():
     env = make("truck_drone", num_drones=4)
     leaves = jax.tree.leaves(env)
     assert all(isinstance(leaf, float) for leaf in leaves)
-    fields = {field.name for field in dataclasses.fields(env.scenario)}
+    fields = {field.name for field in dataclasses.fields(env)}
     assert len(leaves) == len(fields - {"num_drones", "num_customers", "num_route_nodes", "max_steps"})
     assert jax.tree.structure(env) != jax.tree.structure(make("truck_drone", num_drones=5))
 
@@ -181,17 +181,17 @@ def test_a_scenario_comes_as_name_class_or_instance():
 
 @pytest.mark.parametrize("scenario", [3, dict, lambda: None, "jaxvrp.envs.truck_drone:World"])
 def test_what_is_no_scenario_is_refused(scenario):
-    with pytest.raises(TypeError, match=r"is no jaxvrp.envs.truck_drone.Scenario; derive your class from it"):
+    with pytest.raises(TypeError, match=r"is no jaxvrp.envs.truck_drone.TruckDrone; derive your class from it"):
         make_truck_drone(scenario)
 
 
 def test_an_unfinished_scenario_is_told_what_it_lacks():
-    class Unfinished(Scenario):
+    class Unfinished(TruckDrone):
         def generate(self, key): ...
 
-        def observation(self, world): ...
+        def observation(self, state): ...
 
-    lacks = "lacks: action_mask, global_observation, is_terminal, metrics, reward; write them, or derive"
+    lacks = "lacks: action_mask, global_observation, is_terminal, metrics, shared_reward; write them, or derive"
     with pytest.raises(TypeError, match=lacks):
         make_truck_drone(Unfinished)
 

@@ -39,7 +39,7 @@ def basic(**functions):
 def changed(function, change):
     """A scenario with `change` applied to what `function` returns, given the world too."""
     original = getattr(TruckDroneBasic, function)
-    return basic(**{function: lambda self, world: change(original(self, world), world)})
+    return basic(**{function: lambda self, state: change(original(self, state), state)})
 
 
 def raising(error):
@@ -63,20 +63,23 @@ BROKEN_SHAPES = {
         r"action_mask\['truck'\]: dtype float32, expected bool",
     ),
     "reward int": (
-        changed("reward", lambda reward, _: reward.astype(jnp.int32)),
+        changed("shared_reward", lambda reward, _: reward.astype(jnp.int32)),
         r"reward\['drone'\]: dtype int32, expected float32",
     ),
     "reward half": (
-        changed("reward", lambda reward, _: reward.astype(jnp.float16)),
+        changed("shared_reward", lambda reward, _: reward.astype(jnp.float16)),
         r"reward\['drone'\]: dtype float16, expected float32",
     ),
     "reward per drone": (
-        changed("reward", lambda reward, world: jnp.broadcast_to(reward, world.drones.battery.shape)),
+        changed("shared_reward", lambda reward, world: jnp.broadcast_to(reward, world.drones.battery.shape)),
         r"reward\['truck'\]: shape \(1, 2\), expected \(1,\); .*a scenario's reward: one f32\[\] for all",
     ),
-    "reward of Python": (changed("reward", lambda *_: 1.0), r"reward raised TypeError: 'float' object .*env\.py:\d+"),
+    "reward of Python": (
+        changed("shared_reward", lambda *_: 1.0),
+        r"reward raised TypeError: 'float' object .*env\.py:\d+",
+    ),
     "reward weak": (
-        changed("reward", lambda _, world: jnp.where(world.step > 3, 1.0, 0.0)),
+        changed("shared_reward", lambda _, world: jnp.where(world.step > 3, 1.0, 0.0)),
         r"reward\['drone'\]: weak type float32\[2\]; give it a dtype, jnp.asarray\(x, jnp.float32\)",
     ),
     "observation rows": (
@@ -121,12 +124,12 @@ BROKEN_SHAPES = {
         basic(generate=raising(OSError("no file customers.csv\nand more"))),
         r"generate raised OSError: no file customers.csv \(test_testing.py:\d+\)$",
     ),
-    "init_world weak": (
-        changed("init_world", lambda world, _: world.replace(step=0)),
+    "init_state weak": (
+        changed("init_state", lambda world, _: world.replace(step=0)),
         r"init_state\.step: weak type int32\[\]; give it a dtype",
     ),
-    "init_world dtype": (
-        changed("init_world", lambda world, _: world.replace(step=jnp.zeros((), jnp.float32))),
+    "init_state dtype": (
+        changed("init_state", lambda world, _: world.replace(step=jnp.zeros((), jnp.float32))),
         r"transition\.customers\.arrival_step: float32\[2\], but int32\[2\] from init_state; types must not change",
     ),
     "branch on a value": (
@@ -134,7 +137,7 @@ BROKEN_SHAPES = {
         r"is_terminal raised TracerBoolConversionError: .*test_testing.py:\d+\); values are not known while tracing",
     ),
     "branch on a parameter": (
-        basic(reward=lambda self, world: jnp.zeros((), jnp.float32) if self.delivery_bonus > 5 else 0.0),
+        basic(shared_reward=lambda self, world: jnp.zeros((), jnp.float32) if self.delivery_bonus > 5 else 0.0),
         r"as an argument of jit \(sizes and kinds must be static fields\) raised Tracer",
     ),
 }
@@ -185,7 +188,7 @@ def test_a_size_that_became_a_parameter_is_named():
     class Short(TruckDroneBasic):
         max_steps: int = 12
 
-    with pytest.raises(ConformanceError, match=r"env\.scenario\.max_steps: got the whole number 12; .*fields\.size"):
+    with pytest.raises(ConformanceError, match=r"env\.max_steps: got the whole number 12; .*fields\.size"):
         check_shapes(make("truck_drone", scenario=Short))
 
 

@@ -1,0 +1,210 @@
+"""The house as designed: no import circle, arrows one way, nothing outside an environment's folder that names it."""
+
+import ast
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+from jaxvrp import registered
+
+ROOT = pathlib.Path(__file__).parents[1]
+TOPS = ("jaxvrp", "train", "benchmarks")
+
+LAYERS = (
+    ("jaxvrp.io", "jaxvrp.memory", "jaxvrp.spaces"),
+    ("jaxvrp.fields", "jaxvrp.actions"),
+    ("jaxvrp.environment",),
+    ("jaxvrp.actor", "jaxvrp.turns"),
+    ("jaxvrp.toolbox", "jaxvrp.episodes", "jaxvrp.vectorize"),
+    ("jaxvrp.registry", "jaxvrp.testing"),
+    ("jaxvrp.notebook", "jaxvrp.pictures"),
+    ("jaxvrp.replay.schema", "jaxvrp.replay.common"),
+    ("jaxvrp.envs",),
+    ("jaxvrp.envs.*.toolbox",),
+    ("jaxvrp.replay", "jaxvrp.adapters"),
+    ("train",),
+    ("benchmarks",),
+)
+"""From the ground up: a module imports its own layer and those before it. Of the names that fit, the longest counts."""
+
+RULES = ("rules", "world", "physics", "schedule", "geometry", "wirelength", "measure")
+"""Modules of environments that know the world alone."""
+
+
+def module_name(path: pathlib.Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+PATHS = {module_name(path): path for top in TOPS for path in sorted((ROOT / top).rglob("*.py"))}
+
+
+def is_for_type_checkers(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def import_statements(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Those inside functions too; not those for type checkers."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            yield child
+        elif not is_for_type_checkers(child):
+            yield from import_statements(child)
+
+
+def imported(path: pathlib.Path) -> set[str]:
+    """Full names of what a file imports: modules, and names in modules."""
+    names = set()
+    for statement in import_statements(ast.parse(path.read_text())):
+        if isinstance(statement, ast.Import):
+            names |= {alias.name for alias in statement.names}
+        elif statement.module:
+            names |= {statement.module, *(f"{statement.module}.{alias.name}" for alias in statement.names)}
+    return names
+
+
+IMPORTED = {module: imported(path) for module, path in PATHS.items()}
+ARROWS = {module: {name for name in names if name in PATHS and name != module} for module, names in IMPORTED.items()}
+
+
+def is_face(module: str) -> bool:
+    """Whether it is a package's `__init__`, which only hands names on."""
+    return PATHS[module].name == "__init__.py"
+
+
+def circle_from(start: str, arrows: dict[str, set[str]]) -> list[str] | None:
+    """A way of imports that leads from a module back to it."""
+    ways, reached = [[start]], set()
+    while ways:
+        way = ways.pop()
+        for following in arrows[way[-1]]:
+            if following == start:
+                return [*way, start]
+            if following not in reached:
+                reached.add(following)
+                ways.append([*way, following])
+    return None
+
+
+def test_no_import_circle():
+    arrows = {
+        module: {name for name in names if not is_face(name)} for module, names in ARROWS.items() if not is_face(module)
+    }
+    circles = [circle for module in arrows if (circle := circle_from(module, arrows))]
+    assert not circles, "\n".join(" -> ".join(circle) for circle in circles[:5])
+
+
+def test_a_circle_would_be_found():
+    assert circle_from("a", {"a": {"b"}, "b": {"c", "d"}, "c": {"c"}, "d": {"a"}}) == ["a", "b", "d", "a"]
+    assert circle_from("a", {"a": {"b"}, "b": {"c"}, "c": {"b"}}) is None
+
+
+def fits(module: str, pattern: str) -> bool:
+    parts, wanted = module.split("."), pattern.split(".")
+    return len(parts) >= len(wanted) and all(w in ("*", p) for p, w in zip(parts, wanted, strict=False))
+
+
+def layer_of(module: str) -> int:
+    found = [
+        (len(name.split(".")), number) for number, names in enumerate(LAYERS) for name in names if fits(module, name)
+    ]
+    assert found, f"{module} is in no layer; say in LAYERS where it belongs"
+    return max(found)[1]
+
+
+MODULES = [module for module in PATHS if not (is_face(module) and module in ("jaxvrp", "jaxvrp.replay"))]
+
+
+def test_arrows_run_one_way():
+    upward = [
+        f"{module} -> {name}"
+        for module in MODULES
+        for name in ARROWS[module]
+        if name in MODULES and layer_of(name) > layer_of(module)
+    ]
+    assert not upward, "\n".join(upward)
+
+
+def environment_of(name: str) -> str | None:
+    parts = name.split(".")
+    return parts[2] if parts[:2] == ["jaxvrp", "envs"] and len(parts) > 2 else None
+
+
+def test_no_two_environments_import_each_other():
+    for module, names in IMPORTED.items():
+        others = {environment_of(name) for name in names} - {None, environment_of(module)}
+        assert not environment_of(module) or not others, f"{module} imports {others}"
+
+
+def test_the_simulator_and_the_learners_know_no_environment():
+    """By import; environments are made by name, and drawn by their toolbox."""
+    for module, names in IMPORTED.items():
+        if environment_of(module) is None and not module.startswith("benchmarks"):
+            assert not any(environment_of(name) for name in names), module
+
+
+def strings(path: pathlib.Path) -> Iterator[str]:
+    """All texts of a file, except docstrings and other texts that stand alone."""
+    tree = ast.parse(path.read_text())
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
+            yield node.value
+
+
+GENERAL = [
+    module
+    for module in PATHS
+    if module.startswith(("train", "jaxvrp.replay", "jaxvrp.pictures", "jaxvrp.io", "jaxvrp.testing"))
+    or module in ("benchmarks.throughput", "benchmarks.training", "benchmarks.measure", "benchmarks.quality.__main__")
+]
+DEFAULTS = {"train.config", "train.running.command_line", "benchmarks.throughput"}
+"""Where an environment may be named: what is played if nothing is said, and examples in messages."""
+
+
+@pytest.mark.parametrize("module", GENERAL)
+def test_what_serves_all_environments_names_none_and_no_metric_of_one(module):
+    from jaxvrp.registry import _ENTRIES, _toolbox
+
+    names = set(registered()) | set(registered("scenario")) if module not in DEFAULTS else set()
+    for entry in _ENTRIES["environment"].values():
+        if entry.toolbox:
+            names |= {headline.metric for headline in _toolbox(entry).headlines} - {"overlap"}
+    found = {text for text in strings(PATHS[module]) if text in names}
+    assert not found, f"{module} names {found}"
+
+
+@pytest.mark.parametrize("library", ["distrax", "orbax", "tensorboardX"])
+def test_some_libraries_are_imported_by_one_file(library):
+    users = [module for module, names in IMPORTED.items() if any(name.split(".")[0] == library for name in names)]
+    assert len(users) == 1, users
+
+
+def test_rules_know_neither_observations_nor_rewards():
+    for module, names in IMPORTED.items():
+        if environment_of(module) and module.split(".")[-1] in RULES:
+            beyond = {name for name in names if set(name.split(".")) & {"observation", "reward", "pictures", "replay"}}
+            assert not beyond - {"jaxvrp.pictures"}, f"{module} imports {beyond}"
+
+
+def test_pictures_are_imported_only_where_something_is_drawn():
+    """matplotlib and pillow stand inside functions: importing the simulator does not import them."""
+    for module, path in PATHS.items():
+        top = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.Import | ast.ImportFrom)]
+        names = {
+            name
+            for node in top
+            for name in ([node.module] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names])
+        }
+        assert not {name for name in names if name and name.split(".")[0] in ("matplotlib", "PIL")}, module
+
+
+MOST_MEMBERS = 24
+
+
+def test_the_contract_fits_on_a_page():
+    from jaxvrp import Environment
+
+    members = [name for name in vars(Environment) if not name.startswith("_")]
+    assert len(members) <= MOST_MEMBERS, members

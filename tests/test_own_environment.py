@@ -1,0 +1,248 @@
+"""An environment in a package of one's own has all that the shipped ones have, by one line: nothing here is touched."""
+
+import json
+import sys
+import textwrap
+
+import jax
+import pytest
+
+import jaxvrp
+from jaxvrp import registry
+from jaxvrp.replay.__main__ import main as draw_page
+from jaxvrp.replay.export import exporter
+
+RULES = '''
+    """Beads on a string are pushed to the right: the fewer steps it takes, the better."""
+
+    import jax
+    import jax.numpy as jnp
+    from flax import struct
+
+    import jaxvrp
+    from jaxvrp import Environment, Role
+    from jaxvrp.fields import build, parameter, size
+    from jaxvrp.notebook import NotebookStill
+    from jaxvrp.spaces import Box, Discrete
+
+
+    class Beads(NotebookStill, struct.PyTreeNode):
+        goal: jax.Array
+        place: jax.Array
+        step: jax.Array
+
+
+    class Abacus(Environment):
+        num_beads: int = size(3, help="beads")
+        max_steps: int = size(8, help="length of an episode", unit="steps")
+        step_cost: float = parameter(0.1, minimum=0.0, help="of every step")
+
+        @property
+        def roles(self):
+            return {"bead": Role(self.num_beads, Box(0.0, 1.0, (2,)), Discrete(2))}
+
+        @property
+        def max_episode_steps(self):
+            return self.max_steps
+
+        def generate(self, key):
+            return jax.random.randint(key, (self.num_beads,), 1, 4, jnp.int32)
+
+        def init_state(self, instance):
+            return Beads(instance, jnp.zeros(self.num_beads, jnp.int32), jnp.zeros((), jnp.int32))
+
+        def transition(self, state, action, num_invalid):
+            return state.replace(place=state.place + action["bead"], step=state.step + 1)
+
+        def observation(self, state):
+            return {"bead": jnp.stack([state.place, state.goal], axis=1).astype(jnp.float32) / 4}
+
+        def global_observation(self, state):
+            return self.observation(state)["bead"].ravel()
+
+        def action_mask(self, state):
+            return {"bead": jnp.stack([jnp.ones(self.num_beads, bool), state.place < state.goal], axis=1)}
+
+        def reward(self, state):
+            return {"bead": jnp.full(self.num_beads, -self.step_cost, jnp.float32)}
+
+        def is_terminal(self, state):
+            return (state.place == state.goal).all() | (state.step >= self.max_steps)
+
+        def metrics(self, state):
+            return {"counted": jnp.mean(state.place == state.goal, dtype=jnp.float32)}
+
+
+    def make(**parameters):
+        return build(Abacus, parameters, "parameter of 'abacus':")
+
+
+    jaxvrp.register("abacus", make, toolbox="abacus_package.toolbox:TOOLBOX")
+'''
+
+TOOLBOX = '''
+    """What belongs to the abacus beside its rules."""
+
+    from pathlib import Path
+
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    from jaxvrp import Headline, ReplayKind, Toolbox, pictures
+    from jaxvrp.replay.common import as_json, common_entries
+    from jaxvrp.replay.schema import list_of, number, object_with
+
+
+    class PushActor:
+        def __init__(self, env):
+            pass
+
+        def init(self, num_envs):
+            return ()
+
+        def act(self, key, carry, state, timestep):
+            return {"bead": timestep.action_mask["bead"][..., 1].astype(jnp.int32)}, carry
+
+
+    def draw(env, states, path):
+        figure = pictures.new_figure(3, 2, 50)
+        pictures.new_axes(figure, 0.5, 0.5, 2, 1).plot(np.asarray(states.place))
+        path = Path(path)
+        figure.savefig(path, format="png" if path.suffix == ".png" else "gif" if path.suffix == ".gif" else None)
+
+
+    def export(env, states, actions):
+        length = int(np.argmax(jax.vmap(env.is_terminal)(states))) + 1
+        states = jax.tree.map(lambda leaf: np.asarray(leaf)[:length], states)
+        names = {"bead": ["STAY", "PUSH"]}
+        entries = [{"places": as_json(places)} for places in states.place]
+        about = {"kind": "abacus", "title": "Abacus", "action_names": names, "step_entries": entries}
+        return common_entries(env, states, actions, **about)
+
+
+    def check(episode):
+        object_with(steps=list_of(object_with(places=list_of(number))))(episode, "")
+
+
+    TOOLBOX = Toolbox(
+        baselines={"push": PushActor},
+        headlines=(Headline("counted", "beads counted", mean_name="counted_share", curve="counted", progress="beads"),),
+        renderer=draw,
+        replay=ReplayKind(export, check, Path(__file__).with_name("view.js")),
+        still=lambda state: f"<svg><!-- {np.asarray(state.place).tolist()} --></svg>",
+        evaluation={"max_steps": 12},
+    )
+'''
+
+SCRIPT = "VIEWS.abacus = (seek) => abacusView(seek);"
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    """The folder of the package `abacus_package`, on the path; the registry is as before in the end."""
+    folder = tmp_path_factory.mktemp("own") / "abacus_package"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "rules.py").write_text(textwrap.dedent(RULES))
+    (folder / "toolbox.py").write_text(textwrap.dedent(TOOLBOX))
+    (folder / "view.js").write_text(SCRIPT)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder.parent)
+        patch.setattr(registry, "_ENTRIES", {kind: dict(names) for kind, names in registry._ENTRIES.items()})
+        yield folder
+    for name in [name for name in sys.modules if name.startswith("abacus_package")]:
+        del sys.modules[name]
+
+
+@pytest.fixture(scope="module")
+def run(package):
+    """A tiny training run on it, by the command line; what it printed lies beside it."""
+    import contextlib
+    import io
+
+    from train import mappo
+
+    folder, printed = package.parent / "run", io.StringIO()
+    words = "--env.name abacus_package.rules:make --env.num_beads 2 --total_steps 512 --num_envs 8 --rollout_length 16"
+    words += (
+        " --num_minibatches 2 --hidden_sizes [8] --eval_episodes 16 --num_devices 1 --eval_interval 2 --save_interval 4"
+    )
+    with contextlib.redirect_stdout(printed):
+        mappo.main([*words.split(), "--run_dir", str(folder)])
+    (folder / "printed.txt").write_text(printed.getvalue())
+    return folder
+
+
+def test_its_toolbox_is_found_from_the_environment_and_from_its_states(package):
+    env = jaxvrp.make("abacus_package.rules:make", num_beads=2)
+    assert list(registry.toolbox_of(env).baselines) == ["push"]
+    assert "abacus" in jaxvrp.registered()
+    state, _ = jax.jit(env.reset)(jax.random.key(0))
+    assert state._repr_html_() == "<svg><!-- [0, 0] --></svg>"
+    assert registry.toolbox_of(jaxvrp.make("darp")) is not registry.toolbox_of(env)
+
+
+def test_training_shows_its_headlines_and_its_baseline(run):
+    head, _, *rows = (run / "printed.txt").read_text().strip().splitlines()[2:]
+    assert head.split() == ["return", "beads", "counted", "steps"]
+    assert [row.split()[0] for row in rows[:3]] == ["policy", "push", "random"]
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["push"]["counted_share"] == 1.0
+    assert 0 < summary["random"]["length"] <= 12
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert "counted_share" in {name.removeprefix("eval/") for name in records[-1]}
+    assert records[-1]["env/counted"] > 0
+
+
+def test_training_leaves_its_pictures(run):
+    assert (run / "episode.png").read_bytes()[:4] == b"\x89PNG"
+    assert (run / "episode.gif").read_bytes()[:3] == b"GIF"
+    assert (run / "learning_curve.png").stat().st_size > 5000
+
+
+def test_evaluation_has_its_own_length_and_may_be_changed(run, capsys):
+    from train import evaluate
+
+    config = (run / "config.yaml").read_text()
+    assert "eval_env:\n  max_steps: 12" in config
+    evaluate.main(["--run", str(run)])
+    assert "beads counted" in capsys.readouterr().out
+
+
+def test_its_episodes_become_a_page_with_its_script(run, capsys):
+    from train import replay
+
+    replay.main(["--run", str(run), "--instance", "1"])
+    page = (run / "episode_1.html").read_text()
+    assert SCRIPT in page and "VIEWS.darp" not in page
+    episode = json.loads((run / "episode_1.json").read_text())
+    assert (episode["kind"], episode["steps"][0]["places"]) == ("abacus", [0, 0])
+    assert draw_page([str(run / "episode_1.json"), "-o", str(run / "again.html")]) == 0
+    assert (run / "again.html").read_text().count(SCRIPT) == 1
+    del episode["steps"][0]["places"]
+    (run / "broken.json").write_text(json.dumps(episode))
+    capsys.readouterr()
+    assert draw_page([str(run / "broken.json")]) == 2
+    assert "steps[0].places is missing" in capsys.readouterr().err
+
+
+class Bare:
+    """Of no environment that is registered."""
+
+
+def test_where_there_is_no_toolbox_nothing_is_drawn_or_told():
+    assert registry.toolbox_of(Bare()) == jaxvrp.Toolbox()
+    with pytest.raises(ValueError, match="Bare has no episode export; give the toolbox that it is registered with"):
+        exporter(Bare())
+
+
+def test_what_is_no_toolbox_is_refused(package):
+    with pytest.raises(TypeError, match=r"toolbox is 3; give a jaxvrp.Toolbox, or a dotted path"):
+        jaxvrp.register("no_toolbox", Bare, toolbox=3)
+    jaxvrp.register("lost_toolbox", Bare, toolbox="abacus_package.toolbox:TOOLBAX")
+    with pytest.raises(ValueError, match="has no 'TOOLBAX'; did you mean 'TOOLBOX'"):
+        registry.toolbox_of(Bare())
+    jaxvrp.register("lost_toolbox", Bare, toolbox="abacus_package.toolbox:PushActor")
+    with pytest.raises(ValueError, match=r"PushActor' is no jaxvrp\.Toolbox"):
+        registry.toolbox_of(Bare())
