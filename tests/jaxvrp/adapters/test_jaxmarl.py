@@ -23,7 +23,7 @@ def face(env):
 
 def test_it_is_an_environment_of_jaxmarl(face, env):
     assert isinstance(face, MultiAgentEnv)
-    assert (face.agents, face.num_agents, face.name) == (list(AGENTS), 3, "TruckDrone")
+    assert (face.agents, face.num_agents, face.name) == (list(AGENTS), 3, "TruckDroneBasic")
     assert face.agent_classes == {"truck": ["truck_0"], "drone": ["drone_0", "drone_1"]}
     assert {name: face.action_space(name).n for name in face.agents} == NUM_ACTIONS
     for name, (role, _) in AGENTS.items():

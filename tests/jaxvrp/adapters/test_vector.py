@@ -211,7 +211,7 @@ def fragile():
 
 
 def test_what_an_environment_raises_is_reported_with_its_traceback_and_ends_all(fragile, monkeypatch):
-    monkeypatch.setattr("jaxvrp.adapters.vector.PATIENCE", 0.2)
+    monkeypatch.setattr("jaxvrp.adapters.multi_agent.vector.PATIENCE", 0.2)
     assert fragile.reset().shape[:2] == (2, 1)
     traceback = r"(?s)worker 0 failed in 'step':\nTraceback.*in step\n.*OSError: the road is gone"
     with pytest.raises(RuntimeError, match=traceback):
