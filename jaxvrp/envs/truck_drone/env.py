@@ -44,13 +44,14 @@ class TruckDrone(Physics, Environment):
 
     @property
     def roles(self) -> dict[str, Role]:
-        """Truck first, then drones; observation sizes are read off the scenario."""
-        seen = jax.eval_shape(lambda key: self.observation(self.init_state(self.generate(key))), _any_key())
-        counts = {"truck": 1, "drone": self.num_drones}
-        actions = {"truck": 1 + self.num_route_nodes + 2 * self.num_drones, "drone": 2 + self.num_customers}
+        """Truck first, then drones; the sizes of observations are those that the scenario's `observation` has."""
+        key = jax.eval_shape(lambda: jax.random.key(0))
+        observation = jax.eval_shape(lambda key: self.observation(self.init_state(self.generate(key))), key)
+        num_agents = {"truck": 1, "drone": self.num_drones}
+        num_actions = {"truck": 1 + self.num_route_nodes + 2 * self.num_drones, "drone": 2 + self.num_customers}
         return {
-            name: Role(counts[name], Box(-jnp.inf, jnp.inf, seen[name].shape[1:]), Discrete(actions[name]))
-            for name in counts
+            name: Role(count, Box(-jnp.inf, jnp.inf, observation[name].shape[1:]), Discrete(num_actions[name]))
+            for name, count in num_agents.items()
         }
 
     @property
@@ -87,17 +88,13 @@ def make(scenario: str | type[TruckDrone] | TruckDrone = "truck_drone_basic", **
         ValueError: an unknown scenario or parameter, or a value out of range.
         TypeError: a value of the wrong type, or something that is no scenario.
     """
+    if isinstance(scenario, TruckDrone):
+        return make(type(scenario), **{**scenario.parameters, **parameters})
     label = scenario if isinstance(scenario, str) else getattr(scenario, "__name__", type(scenario).__name__)
-    kind: Any = registry.resolve(scenario, "scenario") if isinstance(scenario, str) else scenario
-    if isinstance(kind, TruckDrone):
-        parameters, kind = {**kind.parameters, **parameters}, type(kind)
-    if not (inspect.isclass(kind) and issubclass(kind, TruckDrone)):
+    cls: Any = registry.resolve(scenario, "scenario") if isinstance(scenario, str) else scenario
+    if not (inspect.isclass(cls) and issubclass(cls, TruckDrone)):
         raise TypeError(f"scenario '{label}' is no jaxvrp.envs.truck_drone.TruckDrone; derive your class from it")
-    if inspect.isabstract(kind):
-        missing = ", ".join(sorted(kind.__abstractmethods__))
+    if inspect.isabstract(cls):
+        missing = ", ".join(sorted(cls.__abstractmethods__))
         raise TypeError(f"scenario '{label}' lacks: {missing}; write them, or derive it from TruckDroneBasic")
-    return fields.build(kind, parameters, f"parameter of scenario '{label}':")
-
-
-def _any_key() -> jax.Array:
-    return jax.eval_shape(lambda: jax.random.key(0))
+    return fields.build(cls, parameters, f"parameter of scenario '{label}':")

@@ -1,4 +1,7 @@
-"""What truck and drones see in `truck_drone_basic`: flat vectors; layouts in the docstring of `TruckDroneBasic`."""
+"""What truck and drones see in `truck_drone_basic`: flat vectors; layouts in the docstring of `TruckDroneBasic`.
+
+`D` drones, `C` customers; `max_steps` is the unit of clocks and windows.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,13 @@ import jax.numpy as jnp
 from jaxvrp.envs.truck_drone.world import World
 
 STATUS_CODE = (0.0, 0.25, 0.5, 1.0)
-"""How onboard, flying, returning, crashed are observed."""
+"""How the status of a drone is observed, by status: onboard, flying, returning, crashed."""
 
 
 def truck_observation(world: World, max_steps: int) -> jax.Array:
-    """`f32[1, 4 + 8D + 5C + (1+D)]`."""
+    """`f32[1, 4 + 8D + 5C + (1+D)]`: places relative to the truck, but for its own."""
     num_drones = world.drones.status.shape[0]
-    seen = jnp.concatenate(
+    features = jnp.concatenate(
         [
             world.truck.position,
             world.truck.velocity,
@@ -24,11 +27,11 @@ def truck_observation(world: World, max_steps: int) -> jax.Array:
             jnp.eye(1 + num_drones, dtype=jnp.float32)[0],
         ]
     )
-    return seen[None]
+    return features[None]
 
 
 def drone_observation(world: World, max_steps: int) -> jax.Array:
-    """`f32[D, 11 + 5C + 4(D-1) + (1+D)]`."""
+    """`f32[D, 11 + 5C + 4(D-1) + (1+D)]`: places relative to each drone, but for its own and its target."""
     drones, num_drones = world.drones, world.drones.status.shape[0]
     return jnp.concatenate(
         [
@@ -48,7 +51,7 @@ def drone_observation(world: World, max_steps: int) -> jax.Array:
 
 
 def global_observation(world: World, max_steps: int) -> jax.Array:
-    """`f32[4 + 7D + 5C + 1]`, absolute coordinates."""
+    """`f32[4 + 7D + 5C + 1]`, what a central critic sees, in absolute coordinates."""
     clock = world.step.astype(jnp.float32) / max_steps
     return jnp.concatenate(
         [
@@ -62,6 +65,7 @@ def global_observation(world: World, max_steps: int) -> jax.Array:
 
 
 def _status_code(world: World) -> jax.Array:
+    """`f32[D]`."""
     return jnp.asarray(STATUS_CODE, jnp.float32)[world.drones.status]
 
 

@@ -23,32 +23,27 @@ from jaxvrp.fields import parameter
 
 
 class Physics(struct.PyTreeNode):
-    """The parameters of the world; leaves, so they can be swept, batched and differentiated.
+    """The parameters of the world; leaves, so they can be swept, batched and differentiated."""
 
-    Attributes:
-        dt: time units per step.
-        truck_speed: map units per time unit.
-        drone_speed: map units per time unit.
-        max_battery: a full charge.
-        battery_rate: battery per map unit flown; 0.5 gives a range of 2 units, so the truck has to move.
-        hover_cost: battery per hovering step.
-        recharge_rate: battery per step on board.
-        forced_return_factor: safety factor of the battery guard.
-        delivery_threshold: a drone serves a customer closer than this (strict).
-        recovery_threshold: the truck recovers a drone within this; a returning drone boards closer than this. 0.12 is
-            not a multiple of a truck step, where an exact tie would be decided by rounding.
-    """
-
-    dt: float = parameter(0.1, above=0.0)
-    truck_speed: float = parameter(1.0, minimum=0.0)
-    drone_speed: float = parameter(2.0, minimum=0.0)
-    max_battery: float = parameter(1.0, above=0.0)
-    battery_rate: float = parameter(0.5, minimum=0.0)
-    hover_cost: float = parameter(0.001, minimum=0.0)
-    recharge_rate: float = parameter(0.05, minimum=0.0)
-    forced_return_factor: float = parameter(1.2, minimum=0.0)
-    delivery_threshold: float = parameter(0.05, above=0.0)
-    recovery_threshold: float = parameter(0.12, minimum=0.0)
+    dt: float = parameter(0.1, above=0.0, help="length of a step", unit="time units")
+    truck_speed: float = parameter(1.0, minimum=0.0, help="how fast the truck drives", unit="map units per time unit")
+    drone_speed: float = parameter(2.0, minimum=0.0, help="how fast a drone flies", unit="map units per time unit")
+    max_battery: float = parameter(1.0, above=0.0, help="a full charge")
+    # With 0.5 a full charge lasts for 2 map units, so the truck has to move.
+    battery_rate: float = parameter(0.5, minimum=0.0, help="battery per map unit flown", unit="charge per map unit")
+    hover_cost: float = parameter(0.001, minimum=0.0, help="battery per hovering step", unit="charge per step")
+    recharge_rate: float = parameter(0.05, minimum=0.0, help="battery per step on board", unit="charge per step")
+    forced_return_factor: float = parameter(1.2, minimum=0.0, help="safety factor of the battery guard")
+    delivery_threshold: float = parameter(
+        0.05, above=0.0, help="a drone serves a customer closer than this", unit="map units"
+    )
+    # 0.12 is not a multiple of a truck step, where an exact tie would be decided by rounding.
+    recovery_threshold: float = parameter(
+        0.12,
+        minimum=0.0,
+        help="the truck recovers a drone within this; a returning drone boards closer than this",
+        unit="map units",
+    )
 
 
 def distance(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -104,6 +99,7 @@ def step(
 
 
 def _battery_guard(physics: Physics, world: World) -> jax.Array:
+    """Step 2 of the specification, `bool[D]`: airborne, with a battery that might not last for a later way home."""
     # One step of margin: without it most drones that are sent home crash on the way.
     way_home = distance(world.drones.position, world.truck.position) + physics.drone_speed * physics.dt
     reserve = physics.forced_return_factor * physics.battery_rate * way_home
@@ -111,10 +107,12 @@ def _battery_guard(physics: Physics, world: World) -> jax.Array:
 
 
 def _release(drones: Drones, released: jax.Array) -> Drones:
+    """Step 3: onboard drones that are `released` (`bool[D]`) fly."""
     return drones.replace(status=jnp.where(released & drones.is_onboard, FLYING, drones.status))
 
 
 def _recover(drones: Drones, recovered: jax.Array) -> Drones:
+    """Step 3: drones that are `recovered` (`bool[D]`) are on board."""
     return _stop(drones, recovered).replace(status=jnp.where(recovered, ONBOARD, drones.status))
 
 
@@ -178,6 +176,7 @@ def _drive(physics: Physics, truck: Truck, action: jax.Array, node_position: jax
 
 
 def _ride(physics: Physics, drones: Drones, truck_position: jax.Array, *, charging: jax.Array) -> Drones:
+    """Step 5: onboard drones end where the truck is; those that are `charging` (`bool[D]`) charge."""
     charged = jnp.minimum(drones.battery + physics.recharge_rate, physics.max_battery)
     return drones.replace(
         position=jnp.where(drones.is_onboard[:, None], truck_position, drones.position),
@@ -186,7 +185,10 @@ def _ride(physics: Physics, drones: Drones, truck_position: jax.Array, *, chargi
 
 
 def _deliver(physics: Physics, world: World, action: jax.Array) -> tuple[Drones, Customers]:
-    """Step 6. Crashed and onboard drones carry nothing, so `carrying` tells who can serve."""
+    """Step 6: drones and customers after the deliveries.
+
+    Crashed and onboard drones carry nothing, so `carrying` tells who can serve.
+    """
     drones, customers = world.drones, world.customers
     customer = jnp.maximum(action - DELIVER, 0)
     gap = distance(drones.position, world.instance.customer_position[customer])
@@ -207,6 +209,7 @@ def _deliver(physics: Physics, world: World, action: jax.Array) -> tuple[Drones,
 
 
 def _clear_target(drones: Drones, cleared: jax.Array) -> Drones:
+    """No target any more where `cleared` (`bool[D]`)."""
     return drones.replace(
         target=jnp.where(cleared[:, None], 0.0, drones.target), has_target=drones.has_target & ~cleared
     )

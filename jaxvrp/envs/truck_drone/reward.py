@@ -31,8 +31,8 @@ def shared_reward(weights: RewardWeights, world: World, is_terminal: jax.Array) 
     """
     customers = world.customers
     late = jnp.maximum(customers.arrival_step - world.instance.window_end, 0).astype(jnp.float32)
-    paid = weights.delivery_bonus - weights.late_penalty * late
-    deliveries = jnp.where(customers.just_served, paid, 0.0).sum()
+    payment = weights.delivery_bonus - weights.late_penalty * late
+    deliveries = jnp.where(customers.just_served, payment, 0.0).sum()
     energy = weights.energy_cost * world.drones.battery_used.sum()
     forced = weights.forced_return_penalty * jnp.sum(world.drones.forced_return, dtype=jnp.float32)
     unserved = jnp.sum(~customers.served, dtype=jnp.float32)

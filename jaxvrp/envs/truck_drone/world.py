@@ -17,7 +17,7 @@ ONBOARD, FLYING, RETURNING, CRASHED = 0, 1, 2, 3
 """Drone status."""
 
 STATUS_NAMES = ("onboard", "flying", "returning", "crashed")
-"""Of a drone, by status, as files have them."""
+"""What episode files and pictures call the status of a drone, by status."""
 
 STAY = 0
 """Truck action 0; then `MOVE_0..MOVE_{N-1}, RELEASE_0..RELEASE_{D-1}, RECOVER_0..RECOVER_{D-1}`."""
@@ -60,7 +60,7 @@ class Drones(struct.PyTreeNode):
 
     @property
     def is_onboard(self) -> jax.Array:
-        """`bool[D]`."""
+        """`bool[D]`: rides on the truck."""
         return self.status == ONBOARD
 
     @property
@@ -70,7 +70,7 @@ class Drones(struct.PyTreeNode):
 
     @property
     def is_crashed(self) -> jax.Array:
-        """`bool[D]`."""
+        """`bool[D]`: ran out of battery in flight."""
         return self.status == CRASHED
 
 
@@ -94,7 +94,7 @@ class Totals(struct.PyTreeNode):
 
 
 class World(NotebookStill, struct.PyTreeNode):
-    """Everything that is the case at one step; `step` is `i32[]`."""
+    """The state of the environment: the problem and everything that changes in it; `step` (`i32[]`) counts from 0."""
 
     instance: Instance
     truck: Truck

@@ -8,17 +8,23 @@ import numpy as np
 import pytest
 
 import jaxvrp
+from jaxvrp import registry
+from jaxvrp.actor import RandomActor
+from jaxvrp.environment import is_over
 from jaxvrp.envs import darp, truck_drone
 from jaxvrp.envs.darp.problem.instance import as_float32
 from jaxvrp.envs.pcb import make_board
 from jaxvrp.envs.pcb.problem.board import as_float32 as as_computed
+from jaxvrp.episodes import count_states
 from jaxvrp.replay import export_episode
+from jaxvrp.replay.common import as_json, common_entries
+from jaxvrp.replay.schema import POINT, list_of, object_with
 
 
 def play(env, actor, instance, key):
     """States `[T + 1]`, actions `[T]` and timesteps `[T + 1]` of one episode, in NumPy arrays but for keys."""
 
-    def body(carry, key):
+    def advance(carry, key):
         state, timestep, memory = carry
         action, memory = actor.act(key, memory, state, timestep)
         after = jax.vmap(env.step)(state, action)
@@ -28,8 +34,10 @@ def play(env, actor, instance, key):
     @functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
     def run(instance, key):
         first = jax.vmap(env.reset_to)(jax.tree.map(lambda leaf: leaf[None], instance))
-        _, (after, actions) = jax.lax.scan(body, (*first, actor.init(1)), jax.random.split(key, env.max_episode_steps))
-        states, timesteps = jax.tree.map(lambda one, rest: jnp.concatenate([one, rest[:, 0]]), first, after)
+        _, (after, actions) = jax.lax.scan(
+            advance, (*first, actor.init(1)), jax.random.split(key, env.max_episode_steps)
+        )
+        states, timesteps = jax.tree.map(lambda start, rest: jnp.concatenate([start, rest[:, 0]]), first, after)
         return states, jax.tree.map(lambda leaf: leaf[:, 0], actions), timesteps
 
     return jax.tree.map(_to_host, run(instance, key))
@@ -44,7 +52,7 @@ def deliveries():
     """Random play of `truck_drone`, so that anything may happen: environment, states, actions, timesteps."""
     env = truck_drone.make(num_drones=2, num_customers=3, num_route_nodes=4, max_steps=40, delivery_threshold=0.3)
     instance = jax.jit(env.generate)(jax.random.key(1))
-    return env, *play(env, env.baselines["random"](), instance, jax.random.key(1))
+    return env, *play(env, RandomActor(env), instance, jax.random.key(1))
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +65,9 @@ def rides():
         [90, 30, 60, 20, 60, 40, 70, 60, np.inf],
         capacity=[3, 2],
     )
-    return env, *play(env, env.baselines["nearest neighbour"](), as_float32(instance), jax.random.key(3))
+    return env, *play(
+        env, registry.toolbox_of(env).baselines["nearest neighbour"](env), as_float32(instance), jax.random.key(3)
+    )
 
 
 @pytest.fixture(scope="session")
@@ -76,7 +86,7 @@ def placements():
     env = jaxvrp.make("pcb", boards=[large, small], rays=4, max_steps=6)
     key = jax.random.key(5)
     instance = jax.jit(env.place)(as_computed(small), np.float32([[6, 4], [2, 2]]), np.int32([1, 0]), key)
-    return env, *play(env, env.baselines["random"](), instance, key)
+    return env, *play(env, RandomActor(env), instance, key)
 
 
 @pytest.fixture(scope="session")
@@ -116,5 +126,51 @@ def board():
 @pytest.fixture(scope="session")
 def episodes(deliveries, rides, board):
     """An episode of each kind, by kind."""
-    told = {"truck_drone": export_episode(*deliveries[:3]), "darp": export_episode(*rides[:3])}
-    return {**told, "pcb": board}
+    return {"truck_drone": export_episode(*deliveries[:3]), "darp": export_episode(*rides[:3]), "pcb": board}
+
+
+VIEW = """VIEWS.reach = (seek) => ({
+  aspect: 1,
+  label: "A goal",
+  layout: (svg) => draw("circle", { class: "goal", r: 5 }, svg),
+  draw: () => {},
+  cards: agents.map((agent) => ({ title: agent.name, colour: "red", agent, tell: () => ({ status: "moving" }) })),
+  charts: [rewardChart(seek)],
+  ticks: [],
+  summary: [["return", shown(episode.summary.return)]],
+});
+"""
+
+
+def export_reach(env, states, actions):
+    length = count_states(states.step, jax.vmap(lambda state: is_over(env, state))(states))
+    states = jax.tree.map(lambda leaf: leaf[:length], states)
+    return common_entries(
+        env,
+        states,
+        actions,
+        kind="reach",
+        title="Reach",
+        action_names={"mover": None, "caller": ["WAIT", "CALL", "SHOUT"]},
+        step_entries=[{"places": as_json(places)} for places in states.position],
+    )
+
+
+@pytest.fixture(scope="session")
+def reaching(reach):
+    """Random play of an environment that does not ship: environment, states, actions, timesteps."""
+    instance = reach.generate(jax.random.key(0)).replace(length=jnp.int32(3))
+    return reach, *play(reach, RandomActor(reach), instance, jax.random.key(1))
+
+
+@pytest.fixture
+def own_kind(reaching, tmp_path, monkeypatch):
+    """`reaching`, while it is registered with a toolbox that has nothing but a replay."""
+    (tmp_path / "view").mkdir()
+    (tmp_path / "view" / "reach.js").write_text(VIEW)
+    (tmp_path / "view" / "reach.css").write_text(".goal { fill: rgb(1, 2, 3); }")
+    monkeypatch.setattr(registry, "_ENTRIES", {kind: dict(names) for kind, names in registry._ENTRIES.items()})
+    check = object_with(steps=list_of(object_with(places=list_of(POINT, 2))))
+    kind = jaxvrp.ReplayKind(export_reach, lambda episode: check(episode, ""), tmp_path / "view" / "reach.js")
+    jaxvrp.register("reach", type(reaching[0]), toolbox=jaxvrp.Toolbox(replay=kind))
+    return reaching

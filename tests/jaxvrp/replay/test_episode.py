@@ -12,12 +12,10 @@ import pytest
 from jaxvrp import replay
 from jaxvrp.envs.darp import actions_to_routes, solution_report
 from jaxvrp.envs.darp.pictures.render import actions_of
-from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, ONBOARD, RETURNING
+from jaxvrp.envs.truck_drone.world import STATUS_NAMES
 from jaxvrp.replay.__main__ import main
-from jaxvrp.replay.common import plain
+from jaxvrp.replay.common import as_json
 from jaxvrp.replay.episode_format import to_json
-
-STATUS = {"onboard": ONBOARD, "flying": FLYING, "returning": RETURNING, "crashed": CRASHED}
 
 
 def column(episode, *path):
@@ -42,30 +40,31 @@ def test_truck_and_drones_are_where_they_were(deliveries, episodes):
     world = jax.tree.map(lambda leaf: leaf[: length + 1], states)
     np.testing.assert_array_equal(np.float32(column(episode, "truck", "position")), world.truck.position)
     for drone in range(2):
-        told = [step["drones"][drone] for step in episode["steps"]]
+        entries = [step["drones"][drone] for step in episode["steps"]]
         for name in ("position", "velocity", "battery"):
-            values = np.float32([one[name] for one in told])
+            values = np.float32([entry[name] for entry in entries])
             np.testing.assert_array_equal(values, getattr(world.drones, name)[:, drone])
-        assert [STATUS[one["status"]] for one in told] == world.drones.status[:, drone].tolist()
-        carried = [-1 if one["carrying"] is None else one["carrying"] for one in told]
+        statuses = [STATUS_NAMES.index(entry["status"]) for entry in entries]
+        assert statuses == world.drones.status[:, drone].tolist()
+        carried = [-1 if entry["carrying"] is None else entry["carrying"] for entry in entries]
         assert carried == world.drones.carrying[:, drone].tolist()
-        assert [one["target"] is not None for one in told] == world.drones.has_target[:, drone].tolist()
+        assert [entry["target"] is not None for entry in entries] == world.drones.has_target[:, drone].tolist()
     for at, step in enumerate(episode["steps"]):
         assert step["served"] == np.flatnonzero(world.customers.served[at]).tolist()
-    assert episode["config"]["num_drones"] == env.scenario.num_drones
+    assert episode["config"]["num_drones"] == env.num_drones
 
 
 def test_customers_have_windows_and_what_became_of_them(deliveries, episodes):
     _, states, _, _ = deliveries
     served = states.customers.served[-1]
     assert served.any(), "else this test tells nothing"
-    for customer, told in enumerate(episodes["truck_drone"]["customers"]):
+    for customer, entry in enumerate(episodes["truck_drone"]["customers"]):
         window = [int(edge[0, customer]) for edge in (states.instance.window_start, states.instance.window_end)]
-        assert told["window"] == window
+        assert entry["window"] == window
         arrival = int(states.customers.arrival_step[-1, customer])
-        assert told["served_at"] == (arrival if served[customer] else None)
-        assert told["late"] == (max(0, arrival - window[1]) if served[customer] else 0)
-        assert (told["served_by"] is not None) == served[customer]
+        assert entry["served_at"] == (arrival if served[customer] else None)
+        assert entry["late"] == (max(0, arrival - window[1]) if served[customer] else 0)
+        assert (entry["served_by"] is not None) == served[customer]
 
 
 @pytest.mark.parametrize("kind", ["truck_drone", "darp"])
@@ -98,8 +97,8 @@ def test_vehicles_drive_what_the_plan_says(rides, episodes):
     for leg in (leg for leg in legs if leg["to"]):
         assert leg["begin"] == pytest.approx(report.service_start[leg["to"]], rel=1e-6)
         assert episode["nodes"][leg["to"]]["begin"] == leg["begin"]
-        step, then = episode["steps"][leg["step"]], episode["steps"][leg["step"] + 1]
-        assert (step["node"], then["node"], step["vehicle"]) == (leg["from"], leg["to"], leg["vehicle"])
+        step, next_step = episode["steps"][leg["step"]], episode["steps"][leg["step"] + 1]
+        assert (step["node"], next_step["node"], step["vehicle"]) == (leg["from"], leg["to"], leg["vehicle"])
 
 
 def test_actions_of_vehicles_are_read_off_the_states(rides, episodes):
@@ -140,20 +139,35 @@ def test_parts_are_where_they_were(placements):
     assert episode["summary"]["return"] == pytest.approx(float(np.sum(earned)), rel=1e-5)
 
 
-def test_an_environment_of_ones_own():
-    class Mine:
-        def export_episode(self, states, actions):
-            return {"states": states, "actions": actions}
-
-    assert replay.export_episode(Mine(), 1, 2) == {"states": 1, "actions": 2}
-    with pytest.raises(ValueError, match="object has no episode export; write a method export_episode"):
-        replay.export_episode(object(), 1)
+def test_an_environment_of_ones_own_has_episodes_and_a_page(own_kind, tmp_path, capsys):
+    env, states, actions, timesteps = own_kind
+    episode = replay.export_episode(env, states, actions)
+    assert episode["agents"] == [{"name": name, "role": name[:-2]} for name in ("mover_0", "caller_0")], (
+        "one row is void"
+    )
+    assert episode["actions"] == {"mover": None, "caller": ["WAIT", "CALL", "SHOUT"]}
+    assert len(episode["steps"]) == 4, "an instance of three steps"
+    assert [step["mask"] for step in episode["steps"]] == [{"caller": [row]} for row in ("111", "101", "111", "101")]
+    np.testing.assert_array_equal(np.float32(column(episode, "places")), states.position[:4])
+    moves = [step["action"]["mover"][0] for step in episode["steps"][:-1]]
+    np.testing.assert_array_equal(np.float32(moves), actions["mover"][:3, 0])
+    np.testing.assert_allclose(column(episode, "reward", "mover")[:, 0], timesteps.reward["mover"][:4, 0], rtol=1e-5)
+    replay.save(env, states, tmp_path / "own.json", actions)
+    assert main([str(tmp_path / "own.json")]) == 0
+    assert capsys.readouterr().out == f"wrote {tmp_path / 'own.html'}\n"
+    text = (tmp_path / "own.html").read_text()
+    assert "VIEWS.reach = " in text and ".goal { fill: rgb(1, 2, 3); }" in text and "VIEWS.truck_drone" not in text
+    del episode["steps"][2]["places"]
+    with pytest.raises(ValueError, match=r"^steps\[2\]\.places is missing"):
+        replay.write_page(episode, tmp_path / "bad.html")
+    with pytest.raises(ValueError, match=r"cannot draw to 'own\.gif': Reach has no renderer; use \.json or \.html"):
+        replay.save(env, states, tmp_path / "own.gif")
 
 
 def test_numbers_are_the_shortest_that_read_back():
-    assert plain(np.float32([0.1, np.inf, -2.0])) == [0.1, None, -2.0]
-    assert plain({"a": (np.int32(3), np.bool_(True), None, "x", 1.5)}) == {"a": [3, True, None, "x", 1.5]}
-    assert plain(np.zeros((0, 2), np.float32)) == []
+    assert as_json(np.float32([0.1, np.inf, -2.0])) == [0.1, None, -2.0]
+    assert as_json({"a": (np.int32(3), np.bool_(True), None, "x", 1.5)}) == {"a": [3, True, None, "x", 1.5]}
+    assert as_json(np.zeros((0, 2), np.float32)) == []
 
 
 # --- files ----------------------------------------------------------------------------------------------------------
@@ -205,7 +219,11 @@ def put(value, *path):
     [
         ("pcb", without("format"), 'this is no episode: it has no "format": "jaxvrp-episode"'),
         ("pcb", put(2, "version"), "version is 2; this program draws version 1"),
-        ("pcb", put("chess", "kind"), "kind is 'chess'; it must be one of: truck_drone, darp, pcb"),
+        (
+            "pcb",
+            put("chess", "kind"),
+            "kind is 'chess'; it must be one of: darp, pcb, truck_drone; one of your own: import what registers it",
+        ),
         ("pcb", put([], "agents"), "agents has 0 entries; it must have at least 1"),
         ("pcb", without("outline"), "outline is missing"),
         ("pcb", put(7, "agents", 0, "component"), "agents[0].component is 7; it must be a whole number from 0 to 1"),
@@ -285,14 +303,17 @@ def test_files_that_cannot_be_read_or_written(board, tmp_path, capsys):
     assert "No such file or directory; give another path" in capsys.readouterr().err
 
 
-def test_the_command_needs_no_learner(board, tmp_path):
+def test_the_command_needs_no_learner_and_no_matplotlib(board, tmp_path):
+    """A kind that is not known makes it look at the toolboxes of all that are."""
     replay.write_episode(board, tmp_path / "board.json")
+    (tmp_path / "chess.json").write_text(json.dumps({**board, "kind": "chess"}))
     code = (
-        "import sys, jaxvrp.replay.__main__ as command; status = command.main(sys.argv[1:]);"
-        "assert not {'train', 'optax', 'distrax', 'matplotlib'} & set(sys.modules); sys.exit(status)"
+        "import sys; from jaxvrp.replay.__main__ import main; statuses = [main([path]) for path in sys.argv[1:]];"
+        "assert not {'train', 'optax', 'distrax', 'matplotlib', 'PIL'} & set(sys.modules); sys.exit(statuses != [0, 2])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "board.json")], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    command = [sys.executable, "-c", code, str(tmp_path / "board.json"), str(tmp_path / "chess.json")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     assert done.stdout == f"wrote {tmp_path / 'board.html'}\n"
+    assert done.stderr.startswith(f"error: {tmp_path / 'chess.json'}: kind is 'chess'; it must be one of: darp, pcb, ")
+    assert done.stderr.count("\n") == 1

@@ -45,8 +45,8 @@ def test_a_board_shows_itself(placements):
     parts = int(state.instance.board.exists.sum())
     assert tags.count("rect") == 1 + 1 + parts, "frame, outline, parts"
     overlapping = int((np.asarray(state.overlap) > 1e-5).sum())
-    told = "legal" if overlapping == 0 else f"{overlapping} of {parts} parts overlap or stick out"
-    assert caption == f"step 2: HPWL {state.board_hpwl:.4g} mm, {told}"
+    verdict = "legal" if overlapping == 0 else f"{overlapping} of {parts} parts overlap or stick out"
+    assert caption == f"step 2: HPWL {state.board_hpwl:.4g} mm, {verdict}"
 
 
 @pytest.mark.parametrize(("played", "clock"), [("deliveries", "step"), ("rides", "step"), ("placements", "time")])

@@ -4,6 +4,7 @@ import base64
 import copy
 import io
 import json
+import pathlib
 import re
 import shutil
 from xml.etree import ElementTree
@@ -12,7 +13,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import jaxvrp
 from jaxvrp import replay
+from jaxvrp.replay import pages as pages_module
 
 FLAGS = [
     "--headless",
@@ -46,6 +49,12 @@ def test_a_page_is_complete_in_itself(pages):
         text = path.read_text(encoding="utf-8")
         assert set(re.findall(r"https?://[^\s\"'<]*", text)) == {"http://www.w3.org/2000/svg"}
         assert not re.search(r"@import|url\(|<link(?! rel=\"icon\" href=\"data:,\")|<script src|\{\{", text)
+
+
+def test_what_pages_share_names_no_environment():
+    for path in pathlib.Path(pages_module.__file__).with_name("page").iterdir():
+        text = path.read_text(encoding="utf-8")
+        assert not [name for name in jaxvrp.registered() if name in text], path.name
 
 
 def test_texts_of_the_episode_stay_texts(pages):
@@ -84,15 +93,28 @@ def browser(chromium):
     assert chromium.get_log("browser") == []
 
 
-def show(browser, path, size=DESKTOP, theme="light", still=False, at=""):
+def show(browser, path, size=DESKTOP, still=False, at=""):
     """Open a page as a screen of that size would."""
     screen = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size == PHONE}
-    wishes = {"prefers-color-scheme": theme, "prefers-reduced-motion": "reduce" if still else "no-preference"}
-    media = [{"name": name, "value": value} for name, value in wishes.items()]
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
+    wish(browser, still=still)
     browser.get("about:blank")
     browser.get(f"{path.as_uri()}{at}")
+
+
+def wish(browser, theme="light", still=False):
+    """Tell pages what the reader prefers."""
+    wishes = {"prefers-color-scheme": theme, "prefers-reduced-motion": "reduce" if still else "no-preference"}
+    media = [{"name": name, "value": value} for name, value in wishes.items()]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
+
+
+def brightness(browser, size):
+    """The mean of the pixels that are shown, 0 to 255."""
+    shot = browser.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"]
+    pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(shot))).convert("L"), float)
+    assert pixels.shape == size[::-1]
+    return pixels.mean()
 
 
 def ask(browser, script, *arguments):
@@ -127,21 +149,19 @@ def moved_to(browser, selector):
     return np.array([[float(x) for x in re.match(r"translate\((\S+) ([^ )]+)\)", text).groups()] for text in found])
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_loads_without_a_word(browser, pages, kind, size, theme):
-    show(browser, pages[0][kind], size, theme)
+def test_it_loads_without_a_word(browser, pages, kind, size):
+    show(browser, pages[0][kind], size)
     assert ask(browser, "return performance.getEntriesByType('resource').length") == 0
     assert ask(browser, "return document.documentElement.scrollWidth") <= size[0], "nothing sticks out to the right"
-    shot = browser.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})["data"]
-    pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(shot))).convert("L"), float)
-    assert pixels.shape == size[::-1]
-    assert pixels.mean() > 200 if theme == "light" else pixels.mean() < 60
     box = "const box = document.getElementById('play').getBoundingClientRect(); return [box.bottom, box.height]"
     button = ask(browser, box)
     assert button[0] <= size[1], "what plays is in sight"
     assert button[1] >= (44 if size == PHONE else 30), "and can be hit"
+    assert brightness(browser, size) > 200
+    wish(browser, theme="dark")
+    assert brightness(browser, size) < 60
 
 
 def test_play_advances_and_pauses(browser, pages):
@@ -291,6 +311,17 @@ def test_every_frame_can_be_drawn(browser, pages):
     for kind in KINDS:
         show(browser, pages[0][kind])
         assert ask(browser, look) == []
+
+
+def test_the_page_of_an_environment_of_ones_own(browser, own_kind, tmp_path):
+    env, states, actions, _ = own_kind
+    replay.save(env, states, tmp_path / "own.html", actions)
+    show(browser, tmp_path / "own.html")
+    assert ask(browser, "return document.getElementById('map').getAttribute('aria-label')") == "A goal"
+    assert ask(browser, "return getComputedStyle(document.querySelector('#map .goal')).fill") == "rgb(1, 2, 3)"
+    press(browser, "End")
+    assert place(browser) == 3
+    assert ask(browser, TEXTS, ".agent h2") == ["mover_0moving", "caller_0moving"]
 
 
 def test_the_map_can_be_saved(browser, pages):

@@ -11,8 +11,9 @@ from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.physics import distance, recoverable
 from jaxvrp.envs.truck_drone.world import DELIVER, HOVER, RETURN, STAY, World
 
-# Far above the rounding of float32, far below any trip: a plan at the very edge of its battery is not begun.
 SLACK = 1e-4
+"""Battery, or map units: far above the rounding of float32, far below any trip; a plan at the very edge of its battery
+is not begun."""
 
 
 class GreedyActor:
@@ -124,7 +125,7 @@ def _match_closest(cost: jax.Array) -> jax.Array:
     rows = jnp.arange(num_drones, dtype=jnp.int32)
     columns = jnp.arange(num_customers, dtype=jnp.int32)
 
-    def match_one(_: int, carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    def match_pair(_: int, carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         matched, cost = carry
         pair = jax.lax.argmin(cost.ravel(), 0, jnp.int32)
         row, column = pair // num_customers, pair % num_customers
@@ -132,7 +133,7 @@ def _match_closest(cost: jax.Array) -> jax.Array:
         return matched, jnp.where((rows == row)[:, None] | (columns == column), jnp.inf, cost)
 
     nobody = jnp.full(num_drones, -1, jnp.int32)
-    return jax.lax.fori_loop(0, num_drones, match_one, (nobody, cost))[0]
+    return jax.lax.fori_loop(0, num_drones, match_pair, (nobody, cost))[0]
 
 
 def _truck_action(env: TruckDrone, world: World, customer: jax.Array) -> jax.Array:
@@ -159,17 +160,17 @@ def _destination(env: TruckDrone, world: World, customer: jax.Array) -> tuple[ja
     nearer, so the choice needs no memory not to swing to and fro.
     """
     places, nodes = world.instance.customer_position, world.instance.node_position
-    here, there = distance(places, world.truck.position), distance(nodes[:, None], places)
-    closest = jnp.minimum(here, there.min(axis=0))
+    from_truck, from_node = distance(places, world.truck.position), distance(nodes[:, None], places)
+    closest = jnp.minimum(from_truck, from_node.min(axis=0))
     full = env.max_battery - env.hover_cost
     within_reach = full >= _trip(env, jnp.zeros_like(closest), closest, closest) + 2 * SLACK
-    left = ~world.customers.served & ~_claimed(world.drones.carrying, places.shape[0])
-    left &= ~_claimed(customer, places.shape[0])
-    hopeful = left & within_reach
-    wanted = jnp.where(hopeful.any(), hopeful, left)
-    nearest = jax.lax.argmin(jnp.where(wanted, here, jnp.inf), 0, jnp.int32)
-    node = jax.lax.argmin(there[:, nearest], 0, jnp.int32)
-    return node, left.any() & (there[node, nearest] < here[nearest] - SLACK)
+    unclaimed = ~world.customers.served & ~_claimed(world.drones.carrying, places.shape[0])
+    unclaimed &= ~_claimed(customer, places.shape[0])
+    hopeful = unclaimed & within_reach
+    wanted = jnp.where(hopeful.any(), hopeful, unclaimed)
+    nearest = jax.lax.argmin(jnp.where(wanted, from_truck, jnp.inf), 0, jnp.int32)
+    node = jax.lax.argmin(from_node[:, nearest], 0, jnp.int32)
+    return node, unclaimed.any() & (from_node[node, nearest] < from_truck[nearest] - SLACK)
 
 
 def _after_move(env: TruckDrone, world: World, node: jax.Array) -> jax.Array:
@@ -187,9 +188,9 @@ def _leaves_nobody(env: TruckDrone, world: World, customer: jax.Array, truck: ja
     """
     drones, delivers = world.drones, customer >= 0
     target = jnp.where(delivers[:, None], world.instance.customer_position[customer], drones.position)
-    now, then = distance(drones.position, world.truck.position), distance(drones.position, truck)
-    trip = _trip(env, then, distance(target, drones.position), distance(target, truck))
+    gap, gap_after = distance(drones.position, world.truck.position), distance(drones.position, truck)
+    trip = _trip(env, gap_after, distance(target, drones.position), distance(target, truck))
     # A returning drone boards where the truck was before it moved (but never at a threshold of 0, which is strict).
-    boards = (now <= env.drone_speed * env.dt) & (env.recovery_threshold > 0)
-    fine = (drones.battery >= trip + SLACK) | (~delivers & (boards | (then <= now)))
-    return (fine | ~drones.is_airborne).all()
+    boards = (gap <= env.drone_speed * env.dt) & (env.recovery_threshold > 0)
+    can_finish = (drones.battery >= trip + SLACK) | (~delivers & (boards | (gap_after <= gap)))
+    return (can_finish | ~drones.is_airborne).all()

@@ -38,7 +38,7 @@ class TruckDroneBasic(RewardWeights, TruckDrone):
     """
 
     def generate(self, key: jax.Array) -> Instance:
-        """Customers uniform in [-0.8, 0.8]^2, demand in [0.5, 1), windows as specified, nodes on a circle of 0.6."""
+        """A problem of these sizes; its distribution is in `problem.generator`."""
         return generator.generate(
             key, num_customers=self.num_customers, num_route_nodes=self.num_route_nodes, max_steps=self.max_steps
         )
@@ -60,8 +60,8 @@ class TruckDroneBasic(RewardWeights, TruckDrone):
         always = jnp.ones(1 + self.num_route_nodes, bool)
         truck = jnp.concatenate([always, drones.is_onboard, recoverable(self, state)])
         customer = jnp.arange(self.num_customers, dtype=jnp.int32)
-        empty, own = drones.carrying < 0, drones.carrying[:, None] == customer
-        deliver = drones.is_airborne[:, None] & ~state.customers.served & (empty[:, None] | own)
+        is_empty, has_package = drones.carrying < 0, drones.carrying[:, None] == customer
+        deliver = drones.is_airborne[:, None] & ~state.customers.served & (is_empty[:, None] | has_package)
         hover = jnp.ones((self.num_drones, 1), bool)
         drone = jnp.concatenate([hover, drones.is_airborne[:, None], deliver], axis=1)
         return {"truck": truck[None], "drone": drone}

@@ -52,19 +52,24 @@ def fly(world, positions, batteries):
     return world.replace(drones=drones)
 
 
+@jax.jit
+def decide_and_step(env, world):
+    action = greedy_action(env, world)
+    return action, *env.step(world, action)
+
+
 def play(env, world):
     """`(truck, drones)` for each step until the episode ends, and its last timestep."""
-    step, act, plan = jax.jit(env.step), jax.jit(greedy_action), []
+    plan = []
     while True:
-        action = act(env.scenario, world)
+        action, world, timestep = decide_and_step(env, world)
         plan.append((int(action["truck"][0]), *action["drone"].tolist()))
-        world, timestep = step(world, action)
         if timestep.done:
             return plan, timestep
 
 
 def decide(env, world):
-    action = jax.jit(greedy_action)(env.scenario, world)
+    action, _, _ = decide_and_step(env, world)
     return int(action["truck"][0]), action["drone"].tolist()
 
 
@@ -75,14 +80,14 @@ def rollout(env, generate_key, play_key, actor_type, num_envs):
     instances = jax.vmap(env.generate)(jax.random.split(generate_key, num_envs))
     state, timestep = jax.vmap(env.reset_to)(instances)
 
-    def one(carry, key):
+    def advance(carry, key):
         state, timestep, memory = carry
         action, memory = actor.act(key, memory, state, timestep)
-        after, timestep = jax.vmap(env.step)(state, action)
-        return (after, timestep, memory), (state, action, timestep.reward["truck"][:, 0])
+        next_state, timestep = jax.vmap(env.step)(state, action)
+        return (next_state, timestep, memory), (state, action, timestep.reward["truck"][:, 0])
 
     keys = jax.random.split(play_key, env.max_episode_steps)
-    last, (states, actions, rewards) = jax.lax.scan(one, (state, timestep, actor.init(num_envs)), keys)
+    last, (states, actions, rewards) = jax.lax.scan(advance, (state, timestep, actor.init(num_envs)), keys)
     return states, actions, rewards.sum(axis=0), last[1]
 
 
@@ -202,8 +207,8 @@ def test_the_same_instances_give_the_same_episodes_whatever_the_key():
     _, second, _, _ = rollout(env, jax.random.key(0), jax.random.key(2), GreedyActor, 64)
     jax.tree.map(np.testing.assert_array_equal, first, second)
     # The batch is nothing but the function on each of its worlds.
-    alone = jax.jit(greedy_action)(env.scenario, jax.tree.map(lambda leaf: leaf[5, 3], states))
-    jax.tree.map(lambda one, batch: np.testing.assert_array_equal(one, batch[5, 3]), alone, first)
+    alone = jax.jit(greedy_action)(env, jax.tree.map(lambda leaf: leaf[5, 3], states))
+    jax.tree.map(lambda single, batch: np.testing.assert_array_equal(single, batch[5, 3]), alone, first)
 
 
 def test_beats_random_play_by_far():

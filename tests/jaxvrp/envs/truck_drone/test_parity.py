@@ -6,7 +6,7 @@ of a batch has a battery rate of its own. One action in five is drawn from all i
 
 from __future__ import annotations
 
-import functools
+import dataclasses
 from typing import Any
 
 import jax
@@ -23,7 +23,7 @@ from jaxvrp.actor import RandomActor
 SIZES = [
     (1, 1, 1, {}, 240, 16_000),
     (2, 3, 5, {}, 240, 25_000),
-    (2, 3, 5, {"forced_return_factor": 0.0, "hover_cost": 0.013}, 220, 20_000),
+    (2, 3, 5, {"forced_return_factor": 0.0, "hover_cost": 0.013}, 240, 20_000),
     (3, 2, 4, {"truck_speed": 0.7, "drone_speed": 1.3, "dt": 0.17, "max_steps": 90, "late_penalty": 0.7}, 330, 15_000),
     (4, 20, 10, {"recharge_rate": 0.021, "max_battery": 0.9}, 160, 24_000),
 ]
@@ -68,11 +68,11 @@ def some_actions(key: jax.Array, legal: dict[str, jax.Array], mask: dict[str, ja
     return replaced
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@jax.jit
 def play(env: jaxvrp.Environment, key: jax.Array, rate: jax.Array) -> tuple[Any, ...]:
     """Random steps of one environment per rate: instances, and states, actions, timesteps `[STEPS, E, ...]`."""
-    axes = env.replace(scenario=jax.tree.map(lambda _: None, env.scenario).replace(battery_rate=0))
-    swept = env.replace(scenario=env.scenario.replace(battery_rate=rate))
+    axes = dataclasses.replace(jax.tree.map(lambda _: None, env), battery_rate=0)
+    swept = env.replace(battery_rate=rate)
     instances = jax.vmap(env.generate)(jax.random.split(key, rate.shape[0]))
     first = jax.vmap(lambda e, i: e.reset_to(i), in_axes=(axes, 0))(swept, instances)
     actor = RandomActor(env)

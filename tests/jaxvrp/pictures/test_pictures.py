@@ -1,0 +1,58 @@
+"""What the pictures of all environments share: frames, labels, palettes."""
+
+import numpy as np
+from matplotlib.colors import to_rgb
+from PIL import Image
+
+from jaxvrp import pictures
+
+
+def test_frames_are_spread_evenly():
+    assert pictures.sample_frames(5, 90).tolist() == [0, 1, 2, 3, 4]
+    chosen = pictures.sample_frames(201, 90)
+    assert len(chosen) == 90 and chosen[[0, -1]].tolist() == [0, 200] and set(np.diff(chosen)) <= {2, 3}
+
+
+def test_labels_keep_apart():
+    anchors = np.array([[0.0, 0.0], [0.05, 0.0], [0.0, 0.06], [0.99, 0.0]])
+    sizes = np.tile([0.2, 0.04], (4, 1))
+    free = {"markers": anchors, "radius": 0.02, "crowd": np.zeros((0, 2)), "limit": 1.0}
+    places = pictures.place_labels(anchors, sizes, **free)
+    apart = (np.abs(places[:, None] - places[None]) >= sizes[0]).any(axis=2)
+    assert (apart | np.eye(4, dtype=bool)).all()
+    assert (np.abs(places - anchors) < 0.25).all() and places[3, 0] + 0.1 <= 1.0
+
+
+def test_of_an_animated_figure_only_the_artists_change():
+    figure = pictures.new_figure(2.0, 1.0, 50)
+    figure.text(0.1, 0.5, "fixed")
+    moving = figure.text(0.5, 0.5, "before")
+    animated = pictures.AnimatedFigure(figure, [moving])
+    before = animated.frame()
+    moving.set_text("after")
+    after = animated.frame()
+    assert before.shape == after.shape == (50, 100, 3) and before.dtype == np.uint8
+    changed = (before != after).any(axis=2)
+    assert changed[:, 50:].any() and not changed[:, :50].any()
+    assert (before[:, :50] < 128).any(), "what is fixed is drawn"
+    moving.set_text("before")
+    np.testing.assert_array_equal(animated.frame(), before)
+
+
+def test_a_palette_has_the_exact_colours_and_files_keep_them(tmp_path):
+    exact = ("#0072B2", "#E69F00")
+    # A gradient, and colours beside the exact ones, which must not take their places.
+    pixels = np.stack([*np.meshgrid(np.arange(0, 256, 4), np.arange(0, 256, 4)), np.full((64, 64), 90)], axis=-1)
+    pixels = pixels.astype(np.uint8)
+    named = np.round([np.multiply(255, to_rgb(name)) for name in exact]).astype(np.uint8)
+    pixels[0, :2], pixels[1, :2] = named, named + 1
+    palette = pictures.shared_palette(pixels, exact, 16)
+    pictures.write_frame(tmp_path / "frame.png", pixels, palette)
+    frames = [pixels, pixels[::-1].copy()]
+    pictures.write_gif(tmp_path / "frames.gif", iter(frames), palette, 100, 500)
+    with Image.open(tmp_path / "frame.png") as still, Image.open(tmp_path / "frames.gif") as moving:
+        assert moving.n_frames == 2 and moving.info["duration"] == 100
+        for picture in (still, moving):
+            np.testing.assert_array_equal(np.asarray(picture.convert("RGB"))[0, :2], named)
+        moving.seek(1)
+        assert moving.info["duration"] == 500
