@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import datetime
+import importlib
+import importlib.util
 import math
 import os
 import pathlib
@@ -12,6 +14,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
 import jax
@@ -34,7 +37,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Spread:
-        """Of at least one value."""
+        """The spread of at least one value."""
         values = list(values)
         return cls(statistics.median(values), min(values), max(values))
 
@@ -69,7 +72,7 @@ def _cpu_model() -> str:
 
 
 def described(header: Mapping[str, Any], protocol: Mapping[str, str]) -> str:
-    """Header and protocol, one `name  value` line each."""
+    """One `name  value` line for each entry of header and protocol, the values aligned."""
     lines = {**header, **protocol}
     width = max(map(len, lines))
     return "\n".join(f"{name.ljust(width)}  {value}" for name, value in lines.items())
@@ -134,7 +137,11 @@ def sizes_option(text: str) -> Size:
 
 
 def check_sizes(sizes: Iterable[Size], labels: str) -> None:
-    """Raise a UserError unless every size has a number for each of the labels (`"drones,customers,nodes"`)."""
+    """Refuse sizes that do not have a number for each of the labels (`"drones,customers,nodes"`).
+
+    Raises:
+        UserError: one has too few numbers or too many.
+    """
     for size in sizes:
         if len(size) != len(labels.split(",")):
             raise UserError(f"--sizes: '{','.join(map(str, size))}' is not {labels}")
@@ -154,15 +161,25 @@ def result_file(text: str) -> pathlib.Path:
 
 
 def write_result(path: pathlib.Path, content: Any) -> None:
-    """Write a result, whole or not at all."""
+    """Write a result as JSON, whole or not at all.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
     try:
         write_json(path, content)
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}; choose another --out") from None
 
 
+def module_of(package: str, env: str) -> ModuleType | None:
+    """The module of `package` that is named as an environment is; None for dotted paths, or if there is none."""
+    path = f"{package}.{env}"
+    return importlib.import_module(path) if env.isidentifier() and importlib.util.find_spec(path) else None
+
+
 def timed(function: Callable[[], Any]) -> tuple[Any, float]:
-    """What a pure function gives, and the seconds that it takes once compiled."""
+    """The result of a pure function, on the host, and the seconds that it takes once compiled."""
     compiled = jax.jit(function).lower().compile()
     start = time.perf_counter()
     result = jax.block_until_ready(compiled())

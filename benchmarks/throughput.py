@@ -4,6 +4,7 @@ python -m benchmarks.throughput
 python -m benchmarks.throughput --env darp
 python -m benchmarks.throughput --env pcb --batches 64 1024 4096
 python -m benchmarks.throughput --sizes 2,3,5 --batches 4096 --out result.json
+python -m benchmarks.throughput --env my_package.my_module:make          # one of your own, without a reference
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ from flax import struct
 from jax.sharding import PartitionSpec as P
 from tqdm import tqdm
 
+import jaxvrp
 from benchmarks import measure
 from benchmarks.measure import Size, Spread
-from benchmarks.subjects import SUBJECTS
-from jaxvrp import TimeStep, VecEnv
+from benchmarks.subject import NO_SUBJECT, Reference, Subject
+from jaxvrp import Environment, TimeStep, VecEnv, registry
 from jaxvrp.actor import RandomActor
-from jaxvrp.io.command_line import Parser, positive
+from jaxvrp.io.command_line import Parser, UserError, positive
 from train.running import command_line
 from train.running.tables import aligned
 from train.sharding import DATA, batch_specs, device_key, make_mesh, shard
@@ -38,6 +40,11 @@ from train.sharding import DATA, batch_specs, device_key, make_mesh, shard
 Record = dict[str, Any]
 
 BATCHES = (1, 64, 1024, 4096, 16384)
+
+
+def subject_of(env: str) -> Subject:
+    """What `benchmarks/reference` says about an environment, by its name; `NO_SUBJECT` if it says nothing."""
+    return getattr(measure.module_of("benchmarks.reference", env), "SUBJECT", NO_SUBJECT)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,8 +75,7 @@ class JaxPlayer:
         compile_seconds: to trace, lower and compile the call.
     """
 
-    def __init__(self, case: Case):
-        env = SUBJECTS[case.env].make(case.size)
+    def __init__(self, case: Case, env: Environment):
         self.devices = len(jax.devices()) if case.batch % len(jax.devices()) == 0 else 1
         self.steps, self.actor = case.steps, RandomActor(env)
         self.vec_env = VecEnv(env, case.batch // self.devices)
@@ -90,7 +96,7 @@ class JaxPlayer:
 
     def _begin(self, key: jax.Array) -> Playing:
         state, timestep = self.vec_env.reset(key)
-        return Playing(state, _seen(timestep), jax.random.key(1))
+        return Playing(state, _without_metrics(timestep), jax.random.key(1))
 
     def _chunk(self, playing: Playing) -> tuple[Playing, dict[str, jax.Array]]:
         key, pool_key, play_key = jax.random.split(playing.key, 3)
@@ -106,10 +112,10 @@ class JaxPlayer:
         state, timestep = self.vec_env.step(state, action, refresh=False)
         reward = next(iter(timestep.reward.values())).sum()
         totals = {"reward": reward, "done": timestep.done.sum(dtype=jnp.float32)}
-        return (state, _seen(timestep)), totals
+        return (state, _without_metrics(timestep)), totals
 
 
-def _seen(timestep: Any) -> TimeStep:
+def _without_metrics(timestep: Any) -> TimeStep:
     """What the scan carries: with the observations in it, every step has to write them out."""
     fields = {name: getattr(timestep, name) for name in TimeStep.__dataclass_fields__}
     return TimeStep(**{**fields, "metrics": {}})
@@ -122,12 +128,12 @@ class NumpyPlayer:
         steps: of one `play`.
     """
 
-    def __init__(self, case: Case):
-        self.reference, self.steps = SUBJECTS[case.env].reference(case.size), SUBJECTS[case.env].reference_steps
+    def __init__(self, reference: Reference, steps: int):
+        self.reference, self.steps = reference, steps
         self._totals = {"reward": 0.0, "done": 0}
 
     def play(self) -> None:
-        """So many steps."""
+        """Play `steps` steps."""
         for _ in range(self.steps):
             reward, done = self.reference.step()
             self._totals["reward"] += reward
@@ -136,11 +142,13 @@ class NumpyPlayer:
 
 def measure_case(case: Case) -> Record:
     """Compile, warm up and measure one case in this process."""
-    jax_player, numpy_player = JaxPlayer(case), NumpyPlayer(case)
-    plays = {
-        "jax": (jax_player.play, case.batch * case.steps),
-        "numpy": (numpy_player.play, numpy_player.steps),
-    }
+    subject = subject_of(case.env)
+    env = jaxvrp.make(case.env, **subject.parameters(case.size))
+    jax_player = JaxPlayer(case, env)
+    plays = {"jax": (jax_player.play, case.batch * case.steps)}
+    if subject.reference is not None:
+        numpy_player = NumpyPlayer(subject.reference(env), subject.reference_steps)
+        plays["numpy"] = (numpy_player.play, numpy_player.steps)
     calls = {name: measure.calls_for(play, case.seconds) for name, (play, _) in plays.items()}
 
     def speed(name: str) -> float:
@@ -163,9 +171,9 @@ def measure_case(case: Case) -> Record:
     }
 
 
-def ratio(rates: dict[str, list[float]]) -> float:
-    """Median of JAX over median of NumPy."""
-    return Spread.of(rates["jax"]).median / Spread.of(rates["numpy"]).median
+def ratio(rates: dict[str, list[float]]) -> float | None:
+    """Median of JAX over median of NumPy; None without a reference."""
+    return Spread.of(rates["jax"]).median / Spread.of(rates["numpy"]).median if "numpy" in rates else None
 
 
 def measure_apart(case: Case, devices: int | None = None) -> Record:
@@ -176,8 +184,8 @@ def measure_apart(case: Case, devices: int | None = None) -> Record:
         env["JAX_NUM_CPU_DEVICES"] = str(devices)
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = done.stderr.strip().splitlines() or ["it said nothing"]
-        error = f"exit status {done.returncode}: {said[-1]}"
+        last_words = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        error = f"exit status {done.returncode}: {last_words}"
         return {**dataclasses.asdict(case), "error": error}
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -185,7 +193,7 @@ def measure_apart(case: Case, devices: int | None = None) -> Record:
 def table(records: Sequence[Record], labels: str) -> str:
     """The aligned table, one row per case."""
     head = [
-        f"({labels.replace(',', ', ')})",
+        f"({labels.replace(',', ', ')})" if labels else "size",
         "batch",
         "JAX steps/s",
         "min - max",
@@ -194,32 +202,38 @@ def table(records: Sequence[Record], labels: str) -> str:
         "ratio",
     ]
     rows = [[*head, "compile s", "peak memory"], *map(_row, records)]
-    failed = [f"failed: {tuple(r['size'])}, batch {r['batch']}: {r['error']}" for r in records if "error" in r]
+    failed = [f"failed: {_size(r['size'])}, batch {r['batch']}: {r['error']}" for r in records if "error" in r]
     return "\n".join([aligned(rows), *failed])
 
 
+def _size(size: Sequence[int]) -> str:
+    return str(tuple(size)) if size else "default"
+
+
 def _row(record: Record) -> list[str]:
-    name = [str(tuple(record["size"])), str(record["batch"])]
+    name = [_size(record["size"]), str(record["batch"])]
     if "error" in record:
         return [*name, "failed", *["-"] * 6]
     figures = record["steps_per_second"]
-    speeds = [cell for player in ("jax", "numpy") for cell in measure.rates(Spread.of(figures[player]))]
+    speeds = {player: measure.rates(Spread.of(rates)) for player, rates in figures.items()}
+    compared = "-" if record["ratio"] is None else f"{record['ratio']:.3g}x"
     peak = record["peak_memory_bytes"]
     memory = "-" if peak is None else f"{peak / 2**20:.0f} MiB"
-    return [*name, *speeds, f"{record['ratio']:.3g}x", f"{record['compile_seconds']:.1f}", memory]
+    cells = [*speeds["jax"], *speeds.get("numpy", ("-", "-")), compared, f"{record['compile_seconds']:.1f}", memory]
+    return [*name, *cells]
 
 
 def target(records: Sequence[Record], env: str) -> str:
     """The line that says whether the target is met."""
-    wanted_ratio = SUBJECTS[env].target
-    if wanted_ratio is None:
+    wanted = subject_of(env).target
+    if wanted is None:
         return "target: none was set for this environment"
-    size, batch, least = wanted_ratio
+    size, batch, least = wanted
     text = f"target: >= {least}x at {size}, batch {batch}: "
-    wanted = [r for r in records if tuple(r["size"]) == size and r["batch"] == batch and "error" not in r]
-    if not wanted:
+    measured = [r for r in records if tuple(r["size"]) == size and r["batch"] == batch and "error" not in r]
+    reached = ratio(measured[0]["steps_per_second"]) if measured else None
+    if reached is None:
         return text + "not measured"
-    reached = ratio(wanted[0]["steps_per_second"])
     return text + f"{reached:.0f}x {'PASS' if reached >= least else 'FAIL'}"
 
 
@@ -227,13 +241,15 @@ def protocol(args: argparse.Namespace, records: Sequence[Record]) -> dict[str, s
     """What was measured, and how."""
     measured = [r for r in records if "error" not in r]
     used = sorted({r["devices_used"] for r in measured})
+    reference = "one environment in one process: action sampling, reset and all observations included"
+    compared = any("numpy" in r["steps_per_second"] for r in measured)
     whose = {"device": "of the device", "process": "resident, of the case's process: Python, JAX, compiler and all"}
     return {
         "work per step": "masked random actions, step, auto-reset, observations, global observation, masks",
         "JAX": f"one jitted, donated call = a fresh pool of instances, then {args.steps} scanned steps of VecEnv; the "
         "scan carries observations and masks (so each step writes them) and returns the sums of reward and done",
         "JAX devices": f"{' or '.join(map(str, used)) or '-'}, the batch spread over them",
-        "NumPy": "one environment in one process: action sampling, reset and all observations included",
+        "NumPy": reference if compared else "-",
         "repeats": f"{args.repeats} of at least {args.seconds:g} s, JAX and NumPy in turn; medians, and min - max",
         "ratio": "median of JAX / median of NumPy",
         "compile": "trace, lower and compile the call, without compilation cache",
@@ -248,9 +264,7 @@ def main(argv: Sequence[str] | None = None, run: Callable[[Case, int | None], Re
     if args.case:
         print(json.dumps(measure_case(Case(**json.loads(args.case)))))
         return
-    subject = SUBJECTS[args.env]
-    sizes = args.sizes or subject.sizes
-    measure.check_sizes(sizes, subject.labels)
+    subject, sizes = _asked_for(args)
     how_long = (args.steps, args.repeats, args.seconds)
     cases = [Case(args.env, size, batch, *how_long) for size in sizes for batch in args.batches]
     records = []
@@ -268,10 +282,28 @@ def main(argv: Sequence[str] | None = None, run: Callable[[Case, int | None], Re
         print(f"wrote {args.out}")
 
 
+def _asked_for(args: argparse.Namespace) -> tuple[Subject, Sequence[Size]]:
+    """What is to be measured, and at which sizes."""
+    try:
+        registry.resolve(args.env)
+    except ValueError as error:
+        raise UserError(f"--env: {error}") from None
+    subject = subject_of(args.env)
+    if not subject.labels and args.sizes:
+        raise UserError(f"--sizes: nothing says what the sizes of '{args.env}' are; leave it out")
+    measure.check_sizes(args.sizes or (), subject.labels)
+    return subject, args.sizes or subject.sizes
+
+
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = Parser("benchmarks.throughput", "Environment steps per second against a NumPy reference.")
-    parser.add_argument("--env", choices=tuple(SUBJECTS), default="truck_drone", help="default: truck_drone")
-    sizes = " or ".join(f"{subject.labels} ({name})" for name, subject in SUBJECTS.items())
+    known = jaxvrp.registered()
+    parser.add_argument(
+        "--env",
+        default="truck_drone",
+        help=f"{', '.join(known)} or package.module:make (default: truck_drone)",
+    )
+    sizes = " or ".join(f"{labels} ({name})" for name in known if (labels := subject_of(name).labels))
     parser.add_argument("--sizes", type=measure.sizes_option, nargs="+", help=f"{sizes} (default: three of them)")
     parser.add_argument("--batches", type=positive, nargs="+", default=BATCHES, help="environments in parallel")
     parser.add_argument("--repeats", type=positive, default=5, help="repeats of each case (default: 5)")

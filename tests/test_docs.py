@@ -14,16 +14,22 @@ import tomllib
 import types
 import warnings
 
+import jax
 import pytest
 import yaml
+from PIL import Image
 
 import jaxvrp
+import jaxvrp.replay
 from jaxvrp import registry
 
 with warnings.catch_warnings():
     # distrax brings TensorFlow Probability, which reads names that JAX has deprecated.
     warnings.simplefilter("ignore", DeprecationWarning)
     import distrax  # noqa: F401
+
+from train.running.evaluator import Evaluator
+from train.running.tables import figures_table
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
@@ -49,13 +55,13 @@ def marker_of(line: str) -> tuple[str, str]:
 
 def blocks(page: pathlib.Path) -> list[Block]:
     found, lines, start = [], page.read_text().splitlines(), None
-    for at, line in enumerate(lines):
+    for row, line in enumerate(lines):
         if not line.startswith("```"):
             continue
         if start is None:
-            start = at
+            start = row
             continue
-        text = "\n".join(lines[start + 1 : at])
+        text = "\n".join(lines[start + 1 : row])
         found.append(Block(lines[start][3:].strip(), text, start + 2, marker_of(lines[start - 1])))
         start = None
     return found
@@ -85,13 +91,46 @@ def test_examples_run(page, need, tmp_path, monkeypatch):
     if need and importlib.util.find_spec(need) is None:
         pytest.skip(f"this example needs the extra '{need}'")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(registry, "_FACTORIES", {kind: dict(names) for kind, names in registry._FACTORIES.items()})
+    monkeypatch.setattr(registry, "_ENTRIES", {kind: dict(names) for kind, names in registry._ENTRIES.items()})
     module = types.ModuleType("example_of_the_docs")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     wanted = ("needs", need) if need else ("", "")
     for block in (block for block in blocks(page) if block.language == "python" and block.marker == wanted):
         # Blank lines, so that a traceback names the line of the page.
         exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), module.__dict__)
+
+
+def complete_environment() -> list[str]:
+    """The lines of the environment that `environments.md` writes down whole."""
+    shown = [block.text for block in blocks(ROOT / "docs" / "environments.md") if block.language == "python"]
+    (text,) = (text for text in shown if "class Corridor(Environment)" in text)
+    return text.splitlines()
+
+
+def test_the_complete_environment_is_short():
+    lines = complete_environment()
+    assert lines[-1].startswith("    return build(Corridor"), "it ends with its factory"
+    class_and_factory = lines[next(row for row, line in enumerate(lines) if line.startswith("class Corridor")) :]
+    assert len(class_and_factory) < 80
+    assert len([line for line in lines if line.strip()]) < 80, "with its imports and its data"
+
+
+def test_the_toolbox_of_the_complete_environment_is_used(tmp_path, monkeypatch):
+    shown = [block.text for block in blocks(ROOT / "docs" / "environments.md") if block.language == "python"]
+    (toolbox,) = (text for text in shown if "toolbox = Toolbox(" in text)
+    monkeypatch.setattr(registry, "_ENTRIES", {kind: dict(names) for kind, names in registry._ENTRIES.items()})
+    module = types.ModuleType("corridor")
+    exec("\n".join([*complete_environment(), toolbox]), module.__dict__)
+    jaxvrp.register("corridor", module.make, toolbox=module.toolbox)
+    evaluator = Evaluator(jaxvrp.make("corridor", length=5, max_steps=8), num_episodes=8, seed=0)
+    figures = evaluator.baselines()
+    assert figures["straight home"]["arrived"] == 1.0 > figures["random"]["arrived"]
+    headlines = registry.toolbox_of(evaluator.env).headlines
+    assert figures_table(figures, headlines).splitlines()[0].split() == ["return", "arrived", "steps"]
+    states, _ = evaluator.record(module.StraightHome())
+    jaxvrp.replay.save(evaluator.env, jax.device_get(states), tmp_path / "episode.png")
+    with Image.open(tmp_path / "episode.png") as picture:
+        assert picture.size == (20 * 5, 20 * 9)
 
 
 def commands() -> list[list[str]]:
@@ -108,15 +147,16 @@ OURS = sorted({tuple(words) for words in commands() if words[0].partition(".")[0
 @pytest.mark.parametrize("words", OURS, ids=" ".join)
 def test_commands_exist_with_their_options(words, monkeypatch, capsys):
     module, *arguments = words
-    told = help_of(module, arguments, monkeypatch, capsys)
+    help_text = help_of(module, arguments, monkeypatch, capsys)
     # The parameters of the reader's own environment are not known here.
     own = any(MINE in word for word in arguments)
     for word in arguments:
         name = word.partition("=")[0].strip("[]")
         if not re.match(r"--?[a-z]", name) or (own and name.startswith("--env.")):
             continue
-        known = re.search(rf"(?<!\S){re.escape(name)}(?![\w.])", told.replace(",", " "))
-        assert known or (name.startswith("--env.") and "--env.KEY" in told), f"{module} has no option {name}"
+        known = re.search(rf"(?<!\S){re.escape(name)}(?![\w.])", help_text.replace(",", " "))
+        any_key = name.partition(".")[0] + ".KEY"
+        assert known or ("." in name and any_key in help_text), f"{module} has no option {name}"
     for name in (word for word in arguments if word.endswith(".yaml")):
         assert (ROOT / name).is_file(), name
 
@@ -160,8 +200,8 @@ def test_every_page_can_be_reached_from_the_index():
 
 def test_extras_exist():
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    told = {extra for page in PAGES for extra in re.findall(r"(?:jaxvrp|'\.)\[(\w+)\]", page.read_text())}
-    assert told <= set(known), f"no extra {told - set(known)} in pyproject.toml"
+    named = {extra for page in PAGES for extra in re.findall(r"(?:jaxvrp|'\.)\[(\w+)\]", page.read_text())}
+    assert named <= set(known), f"no extra {named - set(known)} in pyproject.toml"
 
 
 def test_citation():

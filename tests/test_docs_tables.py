@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import importlib.util
 import inspect
+import itertools
 import json
 import math
 import pathlib
 import re
+import types
 import warnings
 
 import jax
@@ -16,12 +20,10 @@ import yaml
 
 import jaxvrp
 from jaxvrp import fields
-from jaxvrp.envs import darp
 from jaxvrp.envs.darp.observation import NODE_SIZE
-from jaxvrp.envs.pcb import Parameters, Pcb, reward
-from jaxvrp.envs.pcb.factory import Supply
+from jaxvrp.envs.pcb import Pcb, reward
 from jaxvrp.envs.pcb.observation import OBSERVATION_SIZE
-from jaxvrp.envs.truck_drone import TruckDroneBasic
+from jaxvrp.registry import toolbox_of
 
 with warnings.catch_warnings():
     # distrax brings TensorFlow Probability, which reads names that JAX has deprecated.
@@ -29,40 +31,40 @@ with warnings.catch_warnings():
     import distrax  # noqa: F401
 
 from benchmarks.measure import Spread, rate
-from train import config
+from train.algorithms import ALGORITHMS
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
 RESULTS = DOCS.parent / "benchmarks" / "results"
-MADE = {"boards", "wirings", "targets", "sizes", "source"}
-"""Fields of `Pcb` that `make` fills."""
+MADE = {"boards", "wirings", "targets", "sizes"}
+"""Fields of `Pcb` without a default, which `make` fills."""
 
 LENGTHS = (("", ""), ("raw_", ""), ("", "i"), ("", "e"), ("raw_", "e"))
 """What stands before and behind `W` and `HPWL` in the metrics of `pcb`."""
 
 
+def script(path: pathlib.Path) -> types.ModuleType:
+    """A program that is in no package, as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+make_tables = script(DOCS / "make_tables.py")
+
+
 def rows_below(page: pathlib.Path, kind: str) -> dict[str, list[list[str]]]:
     """The tables under `<!-- KIND: NAME -->`, by name: rows of cells, without the head."""
     tables, lines = {}, page.read_text().splitlines()
-    for at, line in enumerate(lines):
+    for row, line in enumerate(lines):
         if found := re.fullmatch(rf"<!-- {kind}: (.*) -->", line):
-            tables[found[1]] = table_at(lines, at + 1)
+            table = itertools.takewhile(lambda line: line.startswith("|"), lines[row + 1 :])
+            tables[found[1]] = [[cell.strip() for cell in line.strip("|").split("|")] for line in table][2:]
     return tables
-
-
-def table_at(lines: list[str], at: int) -> list[list[str]]:
-    cells = []
-    while at < len(lines) and lines[at].startswith("|"):
-        cells.append([cell.strip() for cell in lines[at].strip().strip("|").split("|")])
-        at += 1
-    return cells[2:]
 
 
 def code(cell: str) -> str:
     return cell.strip("`")
-
-
-def own_fields(cls: type) -> dict[str, dataclasses.Field]:
-    return {name: field for name, field in fields_of(cls).items() if name in inspect.get_annotations(cls)}
 
 
 def fields_of(cls: type) -> dict[str, dataclasses.Field]:
@@ -70,9 +72,9 @@ def fields_of(cls: type) -> dict[str, dataclasses.Field]:
 
 
 def same_default(cell: str, default: object) -> bool:
-    told = float(code(cell)) if code(cell) == "inf" else yaml.safe_load(code(cell))
+    written = float(code(cell)) if code(cell) == "inf" else yaml.safe_load(code(cell))
     default = list(default) if isinstance(default, tuple) else default
-    return told == default and isinstance(told, bool) == isinstance(default, bool)
+    return written == default and isinstance(written, bool) == isinstance(default, bool)
 
 
 def attempts(text: str, default: object) -> list[tuple[object, bool]]:
@@ -97,7 +99,7 @@ def attempts(text: str, default: object) -> list[tuple[object, bool]]:
 
 
 def accepts(cls: type, name: str, value: object) -> bool:
-    given = dict.fromkeys(MADE - {"source"}) if cls is Pcb else {}
+    given = dict.fromkeys(MADE) if cls is Pcb else {}
     try:
         fields.build(cls, {**given, name: value}, "key")
     except (ValueError, TypeError):
@@ -111,45 +113,46 @@ def check_row(cls: type, field: dataclasses.Field, default: str, text: str) -> N
         assert accepts(cls, field.name, value) == accepted, f"{field.name}: range {text}, {value!r}"
 
 
+def test_tables_of_fields_are_those_of_the_code():
+    """`python docs/make_tables.py` writes them."""
+    assert make_tables.main(["--check"]) == 0
+
+
+def config_class(path: str) -> type:
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
 KEYS = rows_below(DOCS / "trainer.md", "keys")
 
 
-@pytest.mark.parametrize("name", ["RunConfig", "PPOConfig", "IPPOConfig", "OffPolicyConfig", "TD3Config", "SACConfig"])
-def test_tables_of_configuration_keys(name):
-    cls = getattr(config, name)
-    told = {code(key): (default, text) for key, default, text, _ in KEYS[name]}
-    assert list(told) == list(own_fields(cls))
-    for key, field in own_fields(cls).items():
-        if key != "env":
-            check_row(cls, field, *told[key])
+@pytest.mark.parametrize("path", KEYS)
+def test_ranges_of_configuration_keys_are_enforced(path):
+    cls = config_class(path)
+    for key, default, text, _ in KEYS[path]:
+        if text != "mapping":
+            check_row(cls, fields_of(cls)[code(key)], default, text)
 
 
 def test_every_class_of_keys_has_a_table():
-    classes = {base.__name__ for cls in config.CONFIGS.values() for base in cls.__mro__ if base is not object}
-    assert classes == set(KEYS)
+    classes = {base for kind in ALGORITHMS.values() for base in kind.config_class.__mro__ if base is not object}
+    assert classes == {config_class(path) for path in KEYS}
 
 
-PARAMETERS = {"truck_drone": (TruckDroneBasic,), "darp": (darp.Darp,), "pcb": (Supply, Parameters, Pcb)}
-"""What the keywords of each environment become, by page."""
+PARAMETERS = {name: rows_below(DOCS / f"{name}.md", "parameters")[name] for name in jaxvrp.registered()}
 
 
-@pytest.mark.parametrize("page", PARAMETERS)
-def test_tables_of_parameters(page):
-    path = DOCS / f"{page}.md"
-    lines = path.read_text().splitlines()
-    table = table_at(lines, next(at for at, line in enumerate(lines) if line.startswith("| parameter |")))
-    told = {code(row[0]): row[1:3] for row in table}
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_ranges_of_parameters_are_enforced(name):
+    env = jaxvrp.make(name)
     known = {}
-    for cls in PARAMETERS[page]:
-        own = {name: (cls, field) for name, field in fields_of(cls).items() if cls is not Pcb or name not in MADE}
-        known |= own
-    known = {{"reward_kind": "reward"}.get(name, name): where for name, where in known.items()}
-    assert set(told) - {"boards"} == set(known)
-    for name, (cls, field) in known.items():
-        if name == "reward":  # its choices are those of `make`
-            assert told.pop(name) == ["`sparse`", "`sparse`, `dense`"] and darp.env.REWARDS == ("sparse", "dense")
-        else:
-            check_row(cls, field, *told[name])
+    for cls in (type(env), *toolbox_of(env).parameters):
+        for field in dataclasses.fields(cls):
+            known[field.metadata.get("keyword", field.name)] = (cls, field)
+    for parameter, default, text, *_ in PARAMETERS[name]:
+        cls, field = known[code(parameter)]
+        if parameter != "`boards`":
+            check_row(cls, field, default, text)
 
 
 def sizes_seen() -> dict[str, tuple[int, dict[str, int]]]:
@@ -176,11 +179,11 @@ def test_tables_of_observations_have_no_gaps():
     sizes = sizes_seen()
     assert set(tables) == set(sizes)
     for name, (total, letters) in sizes.items():
-        at = 0
+        count = 0
         for start, numbers, *_ in tables[name]:
-            assert eval(code(start), {}, letters) == at, f"{name}: {start}"
-            at += eval(code(numbers), {}, letters)
-        assert at == total, name
+            assert eval(code(start), {}, letters) == count, f"{name}: {start}"
+            count += eval(code(numbers), {}, letters)
+        assert count == total, name
 
 
 @pytest.mark.parametrize("page", PARAMETERS)
@@ -195,10 +198,9 @@ def test_metrics_are_all_named(page):
     assert named and {name for name in named if f"`{name}`" not in text} == set()
 
 
-def test_the_contract_is_told_whole():
+def test_the_page_names_the_whole_contract():
     text = (DOCS / "environments.md").read_text()
-    composed = {"replace", "tree_flatten", "tree_unflatten", "judged", "registry_kind"}
-    public = {name for name in vars(jaxvrp.Environment) if not name.startswith("_")} - composed
+    public = {name for name in vars(jaxvrp.Environment) if not name.startswith("_")}
     assert {name for name in public if not re.search(rf"`(?:\w+\.)?{name}\b", text)} == set()
 
 

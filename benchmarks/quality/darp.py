@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import csv
 import functools
-import os
 import pathlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -20,15 +19,17 @@ from tqdm import tqdm
 
 import jaxvrp
 from benchmarks import measure
-from benchmarks.quality.darp_contest import HEAD, KEY, SOLVERS, Contest
+from benchmarks.quality.baselines import SEED
+from benchmarks.quality.darp_contest import HEAD, SOLVERS, Contest
 from jaxvrp.envs.darp import Darp, read_cordeau, stack
 from jaxvrp.io.command_line import Parser, UserError, above_zero, positive
+from jaxvrp.io.published_data import VARIABLE, data_folder
 from train.running.evaluator import Evaluator, baseline_actors, first_seed
 from train.running.run_folder import RunFolder, Trained
 from train.running.tables import aligned
 
 FAMILIES = ("darp_cordeau2006", "darp_cordeau_laporte2003")
-"""Folders of the published instances, within `JAXVRP_DATA`."""
+"""Folders of the published instances, within `data_folder()`."""
 
 NOTES = """cost: distance, and 100 (penalty_unvisited) for each unvisited node; means over instances
 gap: summed cost against {reference}, on the instances of both
@@ -43,7 +44,7 @@ def generated(args: argparse.Namespace) -> Iterator[tuple[str, Contest, Trained 
     env = run.learner.env if run else jaxvrp.make("darp")
     if not isinstance(env, Darp):
         raise UserError(f"--run {args.run} is a run of another environment; give one of darp")
-    yield f"{args.episodes} generated instances", Contest(env, Evaluator(env, args.episodes, KEY).instances()), run
+    yield f"{args.episodes} generated instances", Contest(env, Evaluator(env, args.episodes, SEED).instances()), run
 
 
 def _load(args: argparse.Namespace, env: dict[str, Any] | None = None) -> Trained:
@@ -67,15 +68,18 @@ def published(args: argparse.Namespace) -> Iterator[tuple[str, Contest, Trained 
 
 
 def find(name: str) -> pathlib.Path:
-    """The file of an instance: a path, or a name to look for in the published sets."""
+    """The file of an instance: a path, or a name to look for in the published sets.
+
+    Raises:
+        UserError: there is neither.
+    """
     if pathlib.Path(name).is_file():
         return pathlib.Path(name)
-    data = pathlib.Path(os.environ.get("JAXVRP_DATA", "../shared/data"))
-    found = [path for family in FAMILIES if (path := data / family / f"{name}.txt").is_file()]
+    found = [path for family in FAMILIES if (path := data_folder() / family / f"{name}.txt").is_file()]
     if not found:
         raise UserError(
-            f"--instances: no file '{name}', and no {name}.txt in {' or '.join(FAMILIES)} of {data}; "
-            "give a path, or set JAXVRP_DATA to the folder that holds these"
+            f"--instances: no file '{name}', and no {name}.txt in {' or '.join(FAMILIES)} of {data_folder()}; "
+            f"give a path, or set {VARIABLE} to the folder that holds these"
         )
     return found[0]
 
@@ -92,25 +96,29 @@ def best_known(path: pathlib.Path) -> float | None:
 
 
 def play_all(contest: Contest, run: Trained | None, args: argparse.Namespace) -> None:
-    """Everybody that was asked for, with a progress bar."""
-    acts: dict[str, Callable[[], None]] = {
+    """Let everybody play that was asked for, with a progress bar.
+
+    Raises:
+        UserError: a solver is not installed, or refuses the instances.
+    """
+    turns: dict[str, Callable[[], None]] = {
         name: functools.partial(contest.act, name, actor) for name, actor in baseline_actors(contest.env).items()
     }
-    acts["cheapest insertion"] = contest.insert
+    turns["cheapest insertion"] = contest.insert
     if run:
         params = first_seed(run.learner, run.params)
         greedy = run.learner.actor(params, deterministic=True)
         sampled = run.learner.actor(params, deterministic=False, temperature=args.temperature)
         best = f"policy, best of {args.best_of} at temperature {args.temperature:g}"
-        acts["policy"] = functools.partial(contest.act, "policy", greedy)
-        acts[best] = functools.partial(contest.act, best, sampled, args.best_of)
+        turns["policy"] = functools.partial(contest.act, "policy", greedy)
+        turns[best] = functools.partial(contest.act, best, sampled, args.best_of)
     for solver in args.solvers:
-        acts[solver] = functools.partial(contest.solve, solver, args.seconds, args.solver_episodes)
-    with tqdm(acts.items(), unit="player", file=sys.stderr, dynamic_ncols=True) as bar:
-        for name, act in bar:
+        turns[solver] = functools.partial(contest.solve, solver, args.seconds, args.solver_episodes)
+    with tqdm(turns.items(), unit="player", file=sys.stderr, dynamic_ncols=True) as bar:
+        for name, take_turn in bar:
             bar.set_postfix_str(name)
             try:
-                act()
+                take_turn()
             except (ImportError, ValueError) as error:
                 raise UserError(str(error)) from None
 

@@ -13,17 +13,20 @@ import numpy as np
 from tqdm import tqdm
 
 from benchmarks.measure import timed
+from benchmarks.quality.baselines import SEED
+from jaxvrp import TimeStep
 from jaxvrp.actor import Actor
 from jaxvrp.envs.darp import Darp, Instance, routes_to_actions, solution_report
 from jaxvrp.envs.darp.baselines.insertion import cheapest_insertion
 from jaxvrp.envs.darp.baselines.solvers import solve_ortools, solve_pyvrp
+from jaxvrp.episodes import record_episodes
+from jaxvrp.spaces import ByRole
 
 SOLVERS: dict[str, Callable[..., list[list[int]]]] = {"pyvrp": solve_pyvrp, "ortools": solve_ortools}
 AT_ONCE = 16
 """Tries of one instance that are played side by side."""
 
 HEAD = ("player", "instances", "cost", "gap", "feasible", "served", "s/instance", "replayed")
-KEY = 1_000_003
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,17 +52,11 @@ class Result:
 
 def play(env: Darp, actor: Actor, instances: Instance, key: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Actions `i32[E, N+V]` of whole episodes, and their returns `f32[E]`."""
-    first = jax.vmap(env.reset_to)(instances)
-    count = instances.demand.shape[0]
 
-    def advance(now: Any, key: jax.Array) -> Any:
-        state, timestep, carry = now
-        action, carry = actor.act(key, carry, state, timestep)
-        state, timestep = jax.vmap(env.step)(state, action)
-        return (state, timestep, carry), (action["vehicle"][:, 0], timestep.reward["vehicle"][:, 0])
+    def action_and_reward(action: ByRole, state: Any, timestep: TimeStep) -> tuple[jax.Array, jax.Array]:
+        return action["vehicle"][:, 0], timestep.reward["vehicle"][:, 0]
 
-    keys = jax.random.split(key, env.max_episode_steps)
-    _, (actions, rewards) = jax.lax.scan(advance, (*first, actor.init(count)), keys)
+    _, (actions, rewards) = record_episodes(env, actor, instances, key, action_and_reward)
     return actions.T, rewards.sum(axis=0)
 
 
@@ -81,7 +78,7 @@ def play_best(env: Darp, actor: Actor, instances: Instance, key: jax.Array, trie
     return jax.lax.scan(attempt, nothing, jax.random.split(key, -(-tries // together)))[0][0]
 
 
-def replay(env: Darp, instances: Instance, actions: jax.Array) -> tuple[jax.Array, jax.Array]:
+def replayed(env: Darp, instances: Instance, actions: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Total distance `f32[E]` of plans played in the environment, and how many actions it refused, `f32[E]`."""
     state, _ = jax.vmap(env.reset_to)(instances)
 
@@ -108,21 +105,21 @@ class Contest:
         self.results: dict[str, Result] = {}
 
     def act(self, name: str, actor: Actor, tries: int = 1) -> None:
-        """An actor: its best of several tries on each instance."""
-        self._batched(name, lambda: play_best(self.env, actor, self.instances, jax.random.key(KEY), tries))
+        """Let an actor play: its best of several tries on each instance counts."""
+        self._batched(name, lambda: play_best(self.env, actor, self.instances, jax.random.key(SEED), tries))
 
     def insert(self) -> None:
-        """Cheapest insertion."""
+        """Plan by cheapest insertion."""
         instances = jax.tree.map(jnp.asarray, self.instances)
         plan = jax.vmap(lambda instance: cheapest_insertion(instance, limits=self.env.limits))
         self._batched("cheapest insertion", lambda: plan(instances))
 
     def solve(self, solver: str, seconds: float, count: int) -> None:
-        """An outside solver (a key of `SOLVERS`), on the first `count` instances, one after the other."""
+        """Let an outside solver (a key of `SOLVERS`) plan the first `count` instances, one after the other."""
         count = min(count, self.instances.demand.shape[0])
         plans, start = [], time.perf_counter()
         for index in tqdm(range(count), unit="instance", desc=solver, leave=False):
-            routes = SOLVERS[solver](self._at(index), seconds=seconds, penalty=float(self.env.penalty_unvisited))
+            routes = SOLVERS[solver](self._instance(index), seconds=seconds, penalty=float(self.env.penalty_unvisited))
             plans.append(routes_to_actions(routes, self.env.num_agents))
         seconds = (time.perf_counter() - start) / count
         steps = self.env.max_episode_steps
@@ -132,11 +129,11 @@ class Contest:
         actions, seconds = timed(plan)
         self._add(name, actions, seconds / len(actions))
 
-    def _at(self, index: int) -> Instance:
+    def _instance(self, index: int) -> Instance:
         return jax.tree.map(lambda leaf: leaf[index], self.instances)
 
     def _add(self, name: str, actions: np.ndarray, seconds: float) -> None:
-        reports = [solution_report(self._at(i), plan) for i, plan in enumerate(actions)]
+        reports = [solution_report(self._instance(i), plan) for i, plan in enumerate(actions)]
         requests = np.count_nonzero(self.instances.demand[: len(actions), 1::2], axis=1)
         served = np.array([sum(map(_num_served, report.routes)) for report in reports])
         distance = np.array([report.cost for report in reports])
@@ -184,10 +181,10 @@ class Contest:
         result = self.results[name]
         instances = jax.tree.map(lambda leaf: leaf[: len(result.actions)], self.instances)
         actions = jnp.asarray(result.actions, jnp.int32)
-        distance, refused = jax.device_get(jax.jit(replay)(self.env, instances, actions))
+        distance, refused = jax.device_get(jax.jit(replayed)(self.env, instances, actions))
         return int(np.count_nonzero((refused == 0) & np.isclose(distance, result.distance, rtol=1e-5)))
 
 
 def _num_served(route: tuple[int, ...]) -> int:
     """Requests with both ends in a route, in order."""
-    return sum(node % 2 == 0 and node - 1 in route[:at] for at, node in enumerate(route))
+    return sum(node % 2 == 0 and node - 1 in route[:place] for place, node in enumerate(route))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import csv
 import functools
-import os
 import pathlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +24,7 @@ from benchmarks.quality.pcb_places import HEAD, Places, Result
 from jaxvrp.envs.pcb import Board
 from jaxvrp.envs.pcb.problem.pcb_reader import read_pcb
 from jaxvrp.io.command_line import Parser, UserError, above_zero, positive
+from jaxvrp.io.published_data import VARIABLE, data_folder
 from train.running.run_folder import RunFolder, Trained
 from train.running.tables import aligned
 
@@ -40,7 +40,7 @@ def generated(count: int, seed: int) -> Iterator[tuple[str, Board, float | None]
     """Boards of the generator that no default training meets: name, board, best known HPWL."""
     env: Any = jaxvrp.make("pcb", num_boards=count, board_seed=seed, max_parts=8)
     for index in range(count):
-        yield f"generated {index}", jax.tree.map(lambda leaf, at=index: np.asarray(leaf[at]), env.boards), None
+        yield f"generated {index}", jax.tree.map(lambda leaf, row=index: np.asarray(leaf[row]), env.boards), None
 
 
 def published() -> Iterator[tuple[str, Board, float | None]]:
@@ -49,10 +49,10 @@ def published() -> Iterator[tuple[str, Board, float | None]]:
     Raises:
         UserError: they are not there.
     """
-    folder = pathlib.Path(os.environ.get("JAXVRP_DATA", "../shared/data")) / FAMILY
+    folder = data_folder() / FAMILY
     path = folder / "base" / "evaluation.pcb"
     if not path.is_file():
-        raise UserError(f"--published: there is no {path}; set JAXVRP_DATA to the folder that holds {FAMILY}")
+        raise UserError(f"--published: there is no {path}; set {VARIABLE} to the folder that holds {FAMILY}")
     best = best_known(folder / "best_known_zero_overlap.csv")
     for index, (name, netlist) in enumerate(zip(PUBLISHED, read_pcb(path).boards, strict=True)):
         yield name, netlist.board, best.get(index)
@@ -69,20 +69,27 @@ def best_known(path: pathlib.Path) -> dict[int, float]:
 
 
 def compete(places: Places, runs: dict[str, Trained], temperature: float, quick: bool) -> dict[str, Result]:
-    """Everybody on one board, by player."""
-    acts: dict[str, Callable[[], Result]] = {
+    """Let everybody play on one board; results by player.
+
+    Args:
+        places: the board and its starts.
+        runs: trained runs, by the name of their algorithm.
+        temperature: of sampled actions.
+        quick: leave out the long annealing.
+    """
+    turns: dict[str, Callable[[], Result]] = {
         "random play": places.play_randomly,
         "random legal placement": places.place_randomly,
     }
     for name, run in runs.items():
-        acts[name] = functools.partial(places.play, run)
+        turns[name] = functools.partial(places.play, run)
         sampled = f"{name}, sampled at temperature {temperature:g}"
-        acts[sampled] = functools.partial(places.play, run, temperature=temperature)
+        turns[sampled] = functools.partial(places.play, run, temperature=temperature)
     results = {}
-    with tqdm(acts.items(), unit="player", file=sys.stderr, dynamic_ncols=True, leave=False) as bar:
-        for name, act in bar:
+    with tqdm(turns.items(), unit="player", file=sys.stderr, dynamic_ncols=True, leave=False) as bar:
+        for name, take_turn in bar:
             bar.set_postfix_str(name)
-            results[name] = act()
+            results[name] = take_turn()
     slowest = max(result.seconds for name, result in results.items() if "legal" not in name)
     results["annealing in the same time"] = places.anneal_for(slowest)
     if not quick:

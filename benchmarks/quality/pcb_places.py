@@ -12,17 +12,19 @@ import numpy as np
 
 import jaxvrp
 from benchmarks.measure import timed
+from benchmarks.quality.baselines import SEED
 from jaxvrp.actor import Actor, RandomActor
 from jaxvrp.envs.pcb import Board
-from jaxvrp.envs.pcb.baselines.annealing import anneal, net_widths
-from jaxvrp.envs.pcb.measure import measure, random_legal
+from jaxvrp.envs.pcb.baselines import anneal, net_widths, random_legal
+from jaxvrp.envs.pcb.measure import measure_board
 from jaxvrp.envs.pcb.problem.board import as_float32
+from jaxvrp.episodes import record_episodes
 from train.running.evaluator import first_seed
 from train.running.run_folder import Trained
 
 HEAD = ("player", "legal", "mean HPWL", "least HPWL", "gap", "s/start")
-SEED = 1_000_003
 TRIAL_MOVES = 4_096
+"""Of the annealing that tells how fast it is."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,16 +50,13 @@ class Result:
         return float(self.hpwl.min())
 
     def row(self, name: str, best_known: float) -> list[str]:
-        """Under `HEAD`."""
-        mean, some = (self.reached.mean(), True) if self.reached.size else (0.0, False)
-        return [
-            name,
-            f"{self.reached.size}/{self.hpwl.size}",
-            f"{mean:.2f}" if some else "-",
-            f"{self.least:.2f}" if some else "-",
-            f"{100 * (mean / best_known - 1):+.1f} %" if some else "-",
-            f"{self.seconds / self.hpwl.size:.3f}",
-        ]
+        """The row of the player `name`, under `HEAD`; the gap is to `best_known`, in mm."""
+        lengths = ["-", "-", "-"]
+        if self.reached.size:
+            mean = self.reached.mean()
+            lengths = [f"{mean:.2f}", f"{self.least:.2f}", f"{100 * (mean / best_known - 1):+.1f} %"]
+        seconds = f"{self.seconds / self.hpwl.size:.3f}"
+        return [name, f"{self.reached.size}/{self.hpwl.size}", *lengths, seconds]
 
 
 class Places:
@@ -71,59 +70,52 @@ class Places:
 
     def __init__(self, board: Board, *, starts: int, steps: int):
         self.board, self.starts = as_float32(board), starts
-        self.env = jaxvrp.make("pcb", boards=board, augment=False, max_steps=steps, eval_max_steps=steps)
+        self.env = jaxvrp.make("pcb", boards=board, augment=False, max_steps=steps)
 
     @property
     def _keys(self) -> jax.Array:
         return jax.random.split(jax.random.key(SEED), self.starts)
 
     def play_randomly(self) -> Result:
-        """Uniform actions."""
+        """Play uniform actions from every start."""
         return self._play(self.env, RandomActor(self.env))
 
     def play(self, run: Trained, *, temperature: float | None = None) -> Result:
-        """The policy of a run, in its mode, rotation and number of rays; sampled at a temperature, if given."""
-        theirs = run.learner.env
-        settings = {name: getattr(theirs, name) for name in ("mode", "boundary", "rotation", "shuffle", "rays")}
-        env = self.env.replace(**settings, step_fraction=theirs.step_fraction)
+        """Play a run's policy, in its mode, rotation and number of rays; sampled at a temperature, if given."""
+        trained_in: Any = run.learner.env
+        settings = {name: getattr(trained_in, name) for name in ("mode", "boundary", "rotation", "shuffle", "rays")}
+        env = self.env.replace(**settings, step_fraction=trained_in.step_fraction)
         params = first_seed(run.learner, run.params)
-        actor = run.learner.actor(params, deterministic=temperature is None, temperature=temperature or 1.0)
+        actor: Any = run.learner.actor(params, deterministic=temperature is None, temperature=temperature or 1.0)
         return self._play(env, dataclasses.replace(actor, env=env))
 
     def place_randomly(self) -> Result:
-        """One random placement without overlap for each start."""
+        """Draw one random placement without overlap for each start."""
 
-        def one(key: jax.Array) -> jax.Array:
+        def legal_hpwl(key: jax.Array) -> jax.Array:
             position, orientation, legal = random_legal(self.board, key)
-            return jnp.where(legal, measure(self.board, position, orientation)[0], jnp.inf)
+            return jnp.where(legal, measure_board(self.board, position, orientation).hpwl, jnp.inf)
 
-        return _timed(lambda: jax.lax.map(one, self._keys))
+        return _timed(lambda: jax.lax.map(legal_hpwl, self._keys))
 
     def anneal(self, moves: int) -> Result:
-        """Annealing, as many restarts as there are starts."""
+        """Anneal with as many restarts as there are starts."""
         widths = net_widths(self.board)
         key = jax.random.key(SEED)
         return _timed(lambda: anneal(self.board, key, widths=widths, num_moves=moves, num_restarts=self.starts).hpwl)
 
     def anneal_for(self, seconds: float) -> Result:
-        """Annealing in about this time."""
+        """Anneal for about this time."""
         pace = self.anneal(TRIAL_MOVES).seconds / TRIAL_MOVES
         return self.anneal(max(1, int(seconds / pace)))
 
     def _play(self, env: Any, actor: Actor) -> Result:
-        def advance(now: Any, key: jax.Array) -> Any:
-            state, timestep, carry = now
-            action, carry = actor.act(key, carry, state, timestep)
-            state, timestep = jax.vmap(env.step)(state, action)
-            return (state, timestep, carry), None
+        def best_hpwl() -> jax.Array:
+            instances = jax.vmap(env.generate)(self._keys)
+            states, _ = record_episodes(env, actor, instances, jax.random.key(SEED), lambda *step: ())
+            return states.best.hpwl
 
-        def episode() -> jax.Array:
-            first = jax.vmap(env.reset)(self._keys)
-            keys = jax.random.split(jax.random.key(SEED), env.max_steps)
-            (state, _, _), _ = jax.lax.scan(advance, (*first, actor.init(self.starts)), keys)
-            return state.best.hpwl
-
-        return _timed(episode)
+        return _timed(best_hpwl)
 
 
 def _timed(function: Callable[[], jax.Array]) -> Result:

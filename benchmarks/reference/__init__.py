@@ -1,0 +1,1 @@
+"""Plain NumPy references, one file an environment, found by its name."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.subject import Subject, choose
 from jaxvrp.envs.darp.problem.instance import Instance, pad
 
 SLACK = np.float32(1e-3)  # on every time comparison of the mask: float32 clocks, tight published routes
@@ -348,3 +349,28 @@ class NumpyDarp:
             "vehicles_used": float(self.vehicles_used),
             "invalid_actions": float(self.invalid_actions),
         }
+
+
+class RandomDarp:
+    """The reference under masked random play: a `benchmarks.subject.Reference`."""
+
+    def __init__(self, env: Any):
+        """As many nodes and vehicles as a `jaxvrp` environment has."""
+        self.env, self._rng = NumpyDarp(env.num_nodes, env.num_agents), np.random.default_rng(0)
+        self.env.reset(self._rng)
+
+    def step(self) -> tuple[float, bool]:
+        """Reward of a random step, and whether it ended the episode; the global observation is the vehicle's."""
+        reward, done = self.env.step(int(choose(self._rng, self.env.action_mask()[None])[0]))
+        if done:
+            self.env.reset(self._rng)
+        self.env.observation(), self.env.action_mask()
+        return reward, done
+
+
+SUBJECT = Subject(
+    labels="nodes,vehicles",
+    sizes=((20, 5), (50, 8), (100, 10)),
+    parameters=lambda size: dict(zip(("num_nodes", "num_agents"), size, strict=True)),
+    reference=RandomDarp,
+)

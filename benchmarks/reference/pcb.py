@@ -6,11 +6,13 @@ counter-clockwise on screen, orientations in quarter turns. N components, A agen
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from benchmarks.reference.pcb_placement import LEGAL, SECTORS, Placement
+from benchmarks.subject import Subject
 from jaxvrp.envs.pcb.problem.board import Board
 
 OBSERVATION = 31
@@ -282,3 +284,52 @@ def _gain(start: float, now: float, target: float) -> float:
 def _share(value: np.ndarray | float, whole: np.ndarray | float) -> np.ndarray:
     """A length as a share of another; as it is if that one is 0."""
     return value / np.where(whole > 0, whole, 1.0)
+
+
+class RandomPcb:
+    """The reference under random play, a `benchmarks.subject.Reference`: every episode draws one of the boards."""
+
+    def __init__(self, env: Any):
+        """Boards, mode and rays of a `jaxvrp` environment."""
+        self._rng = np.random.default_rng(0)
+        self._boards, self._mode, self._rays = jax.device_get(env.boards), env.mode, env.rays
+        self._agents = env.sizes.agents
+        self._begin()
+
+    def _begin(self) -> None:
+        row = self._rng.integers(len(self._boards.exists))
+        board = jax.tree.map(lambda leaf: leaf[row], self._boards)
+        self.env = NumpyPCB(board, num_agents=self._agents, mode=self._mode, rays=self._rays)
+        places = self._rng.uniform(0.05, 0.95, board.position.shape) * board.outline
+        movable = board.movable
+        self.env.reset(
+            np.where(movable[:, None], places, board.position),
+            np.where(movable, self._rng.integers(4, size=movable.size), board.orientation),
+        )
+
+    def step(self) -> tuple[float, bool]:
+        """Sum of the rewards of a random step, and whether it ended the episode."""
+        actions = self._rng.uniform(-1, 1, (self._agents, 3))
+        reward = self.env.step(actions, self._rng.permutation(self._agents)).reward.sum()
+        done = self.env.done
+        if done:
+            self._begin()
+        self.env.observation()
+        return float(reward), done
+
+
+def _parameters(size: tuple[int, ...]) -> dict[str, Any]:
+    parts, rays, num_turns = size
+    if num_turns not in (1, parts):
+        raise ValueError(f"a step of {parts} parts has 1 turn (simultaneous) or {parts} (sequential), not {num_turns}")
+    mode = "simultaneous" if num_turns == 1 else "sequential"
+    return {"min_parts": parts, "max_parts": parts, "rays": rays, "mode": mode}
+
+
+SUBJECT = Subject(
+    labels="parts,rays,turns",
+    sizes=((8, 4, 8), (8, 4, 1), (8, 8, 8), (8, 8, 1), (16, 4, 16), (16, 4, 1)),
+    parameters=_parameters,
+    reference=RandomPcb,
+    reference_steps=20,
+)

@@ -4,7 +4,11 @@ Written from the spec alone, independent of the JAX environment. Distances in ma
 units per time unit, batteries as a fraction of a charge, all float32. D drones, C customers, N route nodes.
 """
 
+from typing import Any
+
 import numpy as np
+
+from benchmarks.subject import Subject, choose
 
 ONBOARD, FLYING, RETURNING, CRASHED = 0, 1, 2, 3
 STATUS_CODE = np.array([0.0, 0.25, 0.5, 1.0], np.float32)
@@ -347,3 +351,31 @@ class NumpyTruckDrone:
             "time_step": float(self.time_step),
             "crashed_drones": float(np.count_nonzero(self.status == CRASHED)),
         }
+
+
+class RandomTruckDrone:
+    """The reference under masked random play: a `benchmarks.subject.Reference`."""
+
+    def __init__(self, env: Any):
+        """As many drones, customers and nodes as a `jaxvrp` environment has."""
+        sizes = env.num_drones, env.num_customers, env.num_route_nodes
+        self.env, self._rng = NumpyTruckDrone(*sizes), np.random.default_rng(0)
+        self.env.reset(self._rng)
+
+    def step(self) -> tuple[float, bool]:
+        """Reward of a random step, and whether it ended the episode."""
+        mask = self.env.action_mask()
+        reward, done = self.env.step(choose(self._rng, mask["truck"])[0], choose(self._rng, mask["drone"]))
+        if done:
+            self.env.reset(self._rng)
+        self.env.observation(), self.env.global_observation(), self.env.action_mask()
+        return reward, done
+
+
+SUBJECT = Subject(
+    labels="drones,customers,nodes",
+    sizes=((2, 3, 5), (4, 20, 10), (8, 50, 16)),
+    parameters=lambda size: dict(zip(("num_drones", "num_customers", "num_route_nodes"), size, strict=True)),
+    reference=RandomTruckDrone,
+    target=((2, 3, 5), 4096, 250),
+)

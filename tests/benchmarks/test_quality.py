@@ -7,24 +7,35 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from benchmarks.quality import baselines
+from benchmarks.quality import truck_drone
+from benchmarks.quality.__main__ import main
 from benchmarks.quality.darp_contest import HEAD, Contest
 from jaxvrp.io.command_line import UserError
-from train.running.evaluator import Evaluator
+from train.running.evaluator import Evaluator, baseline_actors
 
 
 def test_greedy_beats_random_in_every_row_of_the_table():
-    head, greedy, random = baselines.rows([(1, 2, 3)], battery_rate=0.5, episodes=32)
+    head, greedy, random = truck_drone.rows([(1, 2, 3)], battery_rate=0.5, episodes=32)
     assert head[:3] == ["(drones, customers, nodes)", "player", "return"]
     assert (greedy[1], random[1]) == ("greedy", "random")
     assert float(greedy[2]) > float(random[2])
     assert float(greedy[3]) > 0.9 > float(random[3])
 
 
-@pytest.mark.parametrize("words", [["--battery_rate", "-1"], ["--battery_rate", "much"], ["--episodes", "0"]])
+@pytest.mark.parametrize(
+    "words", [["--battery_rate", "-1"], ["--battery_rate", "much"], ["--episodes", "0"], ["--env", "truck_drones"]]
+)
 def test_a_mistake_is_one_line(words):
-    with pytest.raises(UserError, match=f"{words[0]}.*{words[1]}"):
-        baselines.main(words)
+    with pytest.raises(UserError, match=f"{words[0]}.*{words[1]}") as error:
+        main(words)
+    assert "\n" not in str(error.value)
+
+
+def test_an_environment_without_a_file_shows_its_headlines(capsys):
+    main(["--env", "jaxvrp.envs.darp:make", "--episodes", "4"])
+    head, _, *players = capsys.readouterr().out.splitlines()
+    assert head.split() == ["return", "served", "distance", "vehicles", "steps"]
+    assert [line.split()[0] for line in players] == ["nearest", "earliest", "random"]
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +43,9 @@ def contest():
     """Two small generated instances; nearest neighbour, the best of 40 random plays, insertion."""
     env = jaxvrp.make("darp", num_nodes=6, num_agents=3)
     played = Contest(env, Evaluator(env, 2, 7).instances())
-    played.act("nearest", env.baselines["nearest neighbour"]())
-    played.act("random, best of 40", env.baselines["random"](), 40)
+    actors = baseline_actors(env)
+    played.act("nearest", actors["nearest neighbour"])
+    played.act("random, best of 40", actors["random"], 40)
     played.insert()
     return played
 
@@ -69,7 +81,7 @@ def test_dial_a_ride_from_the_command_line(tmp_path, capsys):
     (tmp_path / "tiny.txt").write_text("\n".join(["1 2 480 3 30", *nodes]) + "\n")
     (tmp_path / "best_known.csv").write_text("instance,optimal_cost\ntiny,36.0\n")
     out = tmp_path / "out.json"
-    baselines.main(["--env", "darp", "--instances", str(tmp_path / "tiny.txt"), "--out", str(out)])
+    main(["--env", "darp", "--instances", str(tmp_path / "tiny.txt"), "--out", str(out)])
     table = json.loads(out.read_text())["tables"]["tiny"]
     assert [row[0] for row in table] == [
         "player",
@@ -94,5 +106,5 @@ def test_dial_a_ride_from_the_command_line(tmp_path, capsys):
 )
 def test_a_mistake_about_darp_is_one_line(words, says):
     with pytest.raises(UserError) as error:
-        baselines.main(["--env", "darp", *words])
+        main(["--env", "darp", *words])
     assert says in str(error.value)

@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks.quality import baselines, pcb
+from benchmarks.quality import pcb
+from benchmarks.quality.__main__ import main
 from benchmarks.quality.pcb_places import HEAD, Places, Result
 from jaxvrp.envs.pcb import make_board
 from jaxvrp.io.command_line import UserError
@@ -53,9 +54,9 @@ def test_the_best_known_are_of_the_evaluation_boards(tmp_path):
 
 
 def test_the_command_line(board, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(quality_pcb, "generated", lambda count, seed: iter([("tiny", board, None)]))
+    monkeypatch.setattr(pcb, "generated", lambda count, seed: iter([("tiny", board, None)]))
     out = tmp_path / "out.json"
-    baselines.main(["--env", "pcb", "--starts", "2", "--steps", "3", "--quick", "--out", str(out)])
+    main(["--env", "pcb", "--starts", "2", "--steps", "3", "--quick", "--out", str(out)])
     table = json.loads(out.read_text())["tables"]["tiny"]
     assert [row[0] for row in table] == [
         "player",
@@ -69,4 +70,4 @@ def test_the_command_line(board, tmp_path, monkeypatch, capsys):
 def test_published_boards_that_are_not_there_are_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("JAXVRP_DATA", str(tmp_path))
     with pytest.raises(UserError, match="set JAXVRP_DATA to the folder"):
-        baselines.main(["--env", "pcb", "--published"])
+        main(["--env", "pcb", "--published"])

@@ -4,17 +4,25 @@ import dataclasses
 import functools
 import json
 import pathlib
+import re
 
 import jax
 import numpy as np
 import pytest
 
+import jaxvrp
 from benchmarks import throughput
-from benchmarks.subjects import choose
+from benchmarks.reference.truck_drone import RandomTruckDrone
+from benchmarks.subject import choose
 from benchmarks.throughput import Case, JaxPlayer, NumpyPlayer
 from jaxvrp.io.command_line import UserError
 
 CASE = Case(env="truck_drone", size=(1, 1, 1), batch=2, steps=256, repeats=3, seconds=0.001)
+
+
+@pytest.fixture(scope="module")
+def env():
+    return jaxvrp.make("truck_drone", **throughput.subject_of("truck_drone").parameters(CASE.size))
 
 
 @pytest.fixture(scope="module")
@@ -52,11 +60,11 @@ def test_ratio_is_of_the_medians(record):
     assert measured()["ratio"] == 4.0
 
 
-def test_the_scan_carries_true_observations():
-    player = JaxPlayer(CASE)
+def test_the_scan_carries_true_observations(env):
+    player = JaxPlayer(CASE, env)
     player.play()
     assert player.devices == 2
-    env, playing = player.vec_env.env, player._playing
+    playing = player._playing
     for name in ("observation", "global_observation", "action_mask"):
         wanted = jax.vmap(getattr(env, name))(playing.vec.env)
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), getattr(playing.timestep, name), wanted)
@@ -64,18 +72,30 @@ def test_the_scan_carries_true_observations():
     assert (np.asarray(playing.vec.episode_length) < CASE.steps).all()
 
 
-def test_the_reference_begins_anew():
-    player = NumpyPlayer(CASE)
+def test_the_reference_begins_anew(env):
+    player = NumpyPlayer(RandomTruckDrone(env), 500)
     player.play()
     assert player._totals["done"] >= 2
     assert not player.reference.env.is_terminal()
 
 
-def test_every_environment_is_measured():
-    record = throughput.measure_case(dataclasses.replace(CASE, env="darp", size=(2, 1)))
-    assert record["ratio"] > 0
-    assert throughput.table([record], "nodes,vehicles").startswith("(nodes, vehicles)")
-    assert throughput.target([record], "darp") == "target: none was set for this environment"
+def test_every_environment_has_a_reference_that_plays():
+    for name in jaxvrp.registered():
+        subject = throughput.subject_of(name)
+        assert {len(size) for size in subject.sizes} == {len(subject.labels.split(","))}
+        env = jaxvrp.make(name, **subject.parameters(subject.sizes[0]))
+        reward, done = subject.reference(env).step()
+        assert np.isfinite(reward) and not done, name
+
+
+def test_an_environment_without_a_reference_is_measured_alone(capsys):
+    name = "jaxvrp.envs.truck_drone:make"
+    record = throughput.measure_case(dataclasses.replace(CASE, env=name, size=(), steps=2, repeats=1))
+    assert record["median"]["jax"] > 0 and record["ratio"] is None
+    throughput.main(["--env", name, "--batches", "2"], run=lambda case, devices: record)
+    printed = capsys.readouterr().out
+    assert re.search(r"^default +2 +[\d.]+ [kM] +[\d.]+ [kM] - [\d.]+ [kM] +- +- +- ", printed, re.M), printed
+    assert "target: none was set for this environment" in printed
 
 
 def test_numpy_chooses_uniformly_among_the_legal():
@@ -147,6 +167,8 @@ def test_a_process_of_its_own(monkeypatch):
     ("argv", "message"),
     [
         (["--sizes", "2,3"], "--sizes: '2,3' is not drones,customers,nodes"),
+        (["--env", "jaxvrp.envs.darp:make", "--sizes", "20,5"], "'jaxvrp.envs.darp:make' are; leave it out"),
+        (["--env", "drap"], "--env: unknown environment 'drap'; did you mean 'darp'"),
         (["--batches", "0"], "'0' is no whole number above 0"),
         (["--seconds", "nan"], "'nan' is no number of seconds above 0"),
         (["--out", "no/such/folder/a.json"], "cannot write 'no/such/folder/a.json'"),

@@ -1,0 +1,53 @@
+"""What the throughput benchmark has to know of an environment: its sizes, and its NumPy reference."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from benchmarks.measure import Size
+
+
+class Reference(Protocol):
+    """One environment in NumPy under masked random play."""
+
+    def step(self) -> tuple[float, bool]:
+        """One random step and, at its end, a reset; every observation is computed, as the JAX side does.
+
+        Returns:
+            The reward of the step, and whether it ended the episode.
+        """
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """How an environment is measured: the attribute `SUBJECT` of `benchmarks/reference/NAME.py`.
+
+    Attributes:
+        labels: what the numbers of a size are, comma-separated.
+        sizes: measured by default.
+        parameters: the parameters of an environment of a size, by keyword of its factory.
+        reference: the NumPy reference of an environment; None: there is none.
+        target: (size, batch, least ratio) that the project has set itself; None for none.
+        reference_steps: steps of the reference between two looks at the clock.
+    """
+
+    labels: str
+    sizes: tuple[Size, ...]
+    parameters: Callable[[Size], dict[str, Any]]
+    reference: Callable[[Any], Reference] | None
+    target: tuple[Size, int, int] | None = None
+    reference_steps: int = 500
+
+
+NO_SUBJECT = Subject(labels="", sizes=((),), parameters=lambda size: {}, reference=None)
+"""Of an environment that no file describes: measured as its factory makes it, alone."""
+
+
+def choose(rng: np.random.Generator, mask: np.ndarray) -> np.ndarray:
+    """Uniform over the legal actions, `i64[agents]`, by `bool[agents, actions]`; of several ways the fastest here."""
+    return np.argmax(mask * rng.random(mask.shape), axis=1)
