@@ -1,61 +1,278 @@
-"""Named arrays in `.npz` files, written whole and read back exactly."""
+"""Problems as arrays by a schema: checked, padded, stacked, and kept in `.npz` files, written whole and read exactly.
+
+A problem is a dataclass of arrays. Its schema says of each field what its first axis counts (nodes, vehicles, pins), so
+that problems of several sizes can be padded to one. Leading axes before that make a batch.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import os
 import zipfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxvrp.io.whole_files import write_whole
 
+Problem = TypeVar("Problem")
 
-def save_arrays(path: str | os.PathLike, form: str, arrays: dict[str, Any]) -> None:
-    """Write named arrays as `.npz`, with `form` as the name of the format."""
+STORED = {float: np.float64, int: np.int32, bool: np.bool_}
+"""Dtypes of problems as NumPy arrays, by kind of number."""
+
+COMPUTED = {float: jnp.float32, int: jnp.int32, bool: jnp.bool_}
+"""Dtypes that environments compute with."""
+
+FAMILY = {float: np.floating, int: np.integer, bool: np.bool_}
+"""The dtypes that a file may have, by kind of number."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ArrayField:
+    """What one array of a problem looks like.
+
+    Attributes:
+        axis: what its first axis counts; None if it has no such axis.
+        inner: lengths of the axes behind it.
+        kind: of the numbers: `float`, `int` or `bool`.
+        padding: the value of rows that are added, or `"first row"`: these repeat the first one.
+    """
+
+    axis: str | None = None
+    inner: tuple[int, ...] = ()
+    kind: type = float
+    padding: float | Literal["first row"] = 0.0
+
+    @property
+    def rank(self) -> int:
+        """How many axes it has in a single problem."""
+        return len(self.inner) + (self.axis is not None)
+
+
+Schema = Mapping[str, ArrayField]
+"""By name, in the order of the dataclass's fields."""
+
+
+# --- checking -------------------------------------------------------------------------------------------------------
+
+
+def number_arrays(values: Mapping[str, ArrayLike], what: str) -> dict[str, np.ndarray]:
+    """`float64` arrays of numbers or sequences of any kind; `what` names the problem in the message, as `"a board"`.
+
+    Raises:
+        ValueError: a value is no array of numbers.
+    """
+    try:
+        return {name: np.asarray(value, np.float64) for name, value in values.items()}
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{what} needs arrays of numbers: {error}") from None
+
+
+def stored_arrays(schema: Schema, arrays: Mapping[str, np.ndarray], fraction: str) -> dict[str, np.ndarray]:
+    """New arrays of one problem, in the dtypes that are stored.
+
+    Args:
+        schema: of the problem.
+        arrays: numbers, one array for each field.
+        fraction: what is wrong with a fraction where numbers are whole; stands behind the field's name.
+
+    Raises:
+        ValueError: a field of whole numbers or flags holds something else.
+    """
+    for name, field in schema.items():
+        whole = np.isfinite(arrays[name]) & (arrays[name] == np.round(arrays[name]))
+        if field.kind is not float and not whole.all():
+            raise ValueError(f"{name} {fraction}")
+    return {name: np.array(arrays[name], STORED[field.kind]) for name, field in schema.items()}
+
+
+def check_shapes(schema: Schema, problem: object, counts: Mapping[str, int]) -> None:
+    """Check the shapes of one problem, without leading axes.
+
+    Args:
+        schema: of the problem.
+        problem: any numbers or arrays, as attributes.
+        counts: the length of each counted axis.
+
+    Raises:
+        ValueError: a field has another shape.
+    """
+    for name, field in schema.items():
+        shape = (() if field.axis is None else (counts[field.axis],)) + field.inner
+        if np.shape(getattr(problem, name)) != shape:
+            raise ValueError(f"{name} has shape {np.shape(getattr(problem, name))}; it needs {shape}")
+
+
+def refuse_where(wrong: np.ndarray, message: str) -> None:
+    """Refuse a problem if an entry of `wrong` (`bool[n]`) holds; `{}` in the message is the index of the first.
+
+    Raises:
+        ValueError: the message.
+    """
+    if wrong.any():
+        raise ValueError(message.format(int(np.argmax(wrong))))
+
+
+# --- computing with it ----------------------------------------------------------------------------------------------
+
+
+def computed_arrays(schema: Schema, problem: Problem) -> Problem:
+    """The same problem, or batch, as JAX arrays of the dtypes that environments compute with."""
+    arrays = {name: jnp.asarray(getattr(problem, name), COMPUTED[field.kind]) for name, field in schema.items()}
+    return _with_arrays(problem, arrays)
+
+
+def pad_arrays(schema: Schema, problem: Problem, lengths: Mapping[str, int]) -> Problem:
+    """The same problem with rows added at the end; works on batches, under `jit` and `vmap`, in NumPy and JAX.
+
+    Args:
+        schema: of the problem.
+        problem: with any leading axes.
+        lengths: of the counted axes; at least as long as they are.
+    """
+    arrays = {
+        name: _pad(field, getattr(problem, name), lengths[field.axis])
+        for name, field in schema.items()
+        if field.axis is not None
+    }
+    changed = {name: array for name, array in arrays.items() if array is not getattr(problem, name)}
+    return _with_arrays(problem, changed) if changed else problem
+
+
+def _pad(field: ArrayField, array: Any, length: int) -> Any:
+    axis = array.ndim - field.rank
+    missing = length - array.shape[axis]
+    if missing == 0:
+        return array
+    xp = jnp if isinstance(array, jax.Array) else np
+    if field.padding == "first row":
+        first = array[(slice(None),) * axis + (slice(0, 1),)]
+        return xp.concatenate([array, xp.repeat(first, missing, axis=axis)], axis=axis)
+    rows = xp.full((*array.shape[:axis], missing, *field.inner), field.padding, array.dtype)
+    return xp.concatenate([array, rows], axis=axis)
+
+
+def stack_arrays(schema: Schema, problems: Sequence[Problem]) -> Problem:
+    """A batch `[E]` of problems of any sizes, padded to the largest, as NumPy arrays."""
+    lengths: dict[str, int] = {}
+    for name, field in schema.items():
+        if field.axis is not None:
+            found = [getattr(problem, name).shape[-field.rank] for problem in problems]
+            lengths[field.axis] = max(found)
+    padded = [pad_arrays(schema, problem, lengths) for problem in problems]
+    arrays = {name: np.stack([getattr(problem, name) for problem in padded]) for name in schema}
+    return _with_arrays(padded[0], arrays)
+
+
+def _with_arrays(problem: Problem, arrays: dict[str, Any]) -> Problem:
+    copy: Problem = dataclasses.replace(problem, **arrays)  # type: ignore[type-var]
+    return copy
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+def save_arrays(path: str | os.PathLike, file_format: str, schema: Schema, problem: object) -> None:
+    """Write a problem, or a batch, as `.npz`; an exact round trip with `load_arrays`. Complete, or not at all.
+
+    Args:
+        path: where to, whatever its ending; an existing file is replaced.
+        file_format: the name of the format, which is written as well.
+        schema: of the problem.
+        problem: NumPy or JAX.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    arrays: dict[str, Any] = {name: np.asarray(getattr(problem, name)) for name in schema}
 
     def write(partial: Path) -> None:
         # By its name, NumPy would add a suffix.
         with partial.open("wb") as file:
-            np.savez(file, format=np.array(form), **arrays)
+            np.savez(file, format=np.array(file_format), **arrays)
 
     write_whole(path, write)
 
 
+@dataclasses.dataclass(frozen=True)
+class FileWords:
+    """What messages about a file say.
+
+    Attributes:
+        content: what should be in the file, as `"an instance"`.
+        entry: one problem of a batch, as `"instance"`.
+        remedy: ends messages, as `"give a file that jaxvrp.envs.darp.save wrote"`.
+    """
+
+    content: str
+    entry: str
+    remedy: str
+
+
 def load_arrays(
-    path: str | os.PathLike, form: str, ranks: dict[str, int], *, what: str, remedy: str
-) -> dict[str, np.ndarray]:
-    """Read what `save_arrays` wrote.
+    path: str | os.PathLike,
+    file_format: str,
+    schema: Schema,
+    build: Callable[..., Problem],
+    check: Callable[[Problem], None],
+    *,
+    batch_field: str,
+    words: FileWords,
+) -> Problem:
+    """Read what `save_arrays` wrote, as NumPy arrays, and check every problem in it.
 
     Args:
         path: the file.
-        form: the name of the format.
-        ranks: the names, and how many axes each array has behind the batch axes that all share with the first.
-        what: should be in the file, for the message.
-        remedy: ends every message.
+        file_format: the name of the format.
+        schema: of the problem.
+        build: makes the problem, from one array for each field.
+        check: raises a ValueError if a single problem is wrong.
+        batch_field: the field whose leading axes all others must have.
+        words: for messages.
 
     Raises:
-        ValueError: the file is damaged, or something else; one line that names it.
+        ValueError: the file is damaged, or something else; one line that names it, and the problem in a batch.
         OSError: it cannot be read.
     """
+    arrays = _read_npz(path, words)
+    if str(arrays.pop("format", "")) != file_format or arrays.keys() != schema.keys():
+        found = ", ".join(sorted(arrays)) or "nothing"
+        raise ValueError(f"{path} holds {found}, not {words.content}; {words.remedy}")
+    batch = arrays[batch_field].shape[: arrays[batch_field].ndim - schema[batch_field].rank]
+    for name, field in schema.items():
+        array = arrays[name]
+        if array.ndim != len(batch) + field.rank or array.shape[: len(batch)] != batch:
+            misfit = f"{name} has shape {array.shape}, which does not fit {batch_field}'s"
+            raise ValueError(f"{path}: {misfit}; {words.remedy}")
+        if not np.issubdtype(array.dtype, FAMILY[field.kind]):
+            raise ValueError(f"{path}: {name} has dtype {array.dtype}; {words.remedy}")
+    problem = build(**{name: arrays[name] for name in schema})
+    for index in np.ndindex(batch):
+        _check_entry(path, problem, index, check, words.entry)
+    return problem
+
+
+def _check_entry(
+    path: str | os.PathLike, problem: Problem, index: tuple[int, ...], check: Callable[[Problem], None], entry: str
+) -> None:
     try:
-        arrays = _read_arrays(path)
-    except (ValueError, EOFError, zipfile.BadZipFile, KeyError, TypeError, RuntimeError) as error:
-        raise ValueError(f"{path} is no readable .npz file ({error}); {remedy}") from None
-    if str(arrays.pop("format", "")) != form or arrays.keys() != ranks.keys():
-        raise ValueError(f"{path} holds {', '.join(sorted(arrays)) or 'nothing'}, not {what}; {remedy}")
-    first, rank = next(iter(ranks.items()))
-    batch = arrays[first].shape[: arrays[first].ndim - rank]
-    for name, array in arrays.items():
-        if array.ndim != len(batch) + ranks[name] or array.shape[: len(batch)] != batch:
-            raise ValueError(f"{path}: {name} has shape {array.shape}, which does not fit {first}'s; {remedy}")
-    return arrays
+        check(jax.tree.map(lambda leaf: leaf[index], problem))
+    except ValueError as error:
+        where = f" ({entry} {', '.join(map(str, index))})" if index else ""
+        raise ValueError(f"{path}{where}: {error}") from None
 
 
-def _read_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:
+def _read_npz(path: str | os.PathLike, words: FileWords) -> dict[str, np.ndarray]:
     # From memory: np.load leaves a damaged file open.
     content = Path(path).read_bytes()
-    with np.load(io.BytesIO(content), allow_pickle=False) as file:
-        return dict(file)
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+            return dict(file)
+    except (ValueError, EOFError, zipfile.BadZipFile, KeyError, TypeError, RuntimeError) as error:
+        raise ValueError(f"{path} is no readable .npz file ({error}); {words.remedy}") from None

@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 
 LARGEST = 1e12
+"""Numbers are smaller than that, unless a format says otherwise."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,10 +29,10 @@ class Line:
         if not holds:
             raise self.error(expected, remedy)
 
-    def fields(self, names: tuple[str, ...], words: list[str] | None = None) -> dict[str, str]:
-        """The words by name; comma-separated, quoted where needed, unless given."""
+    def fields(self, names: tuple[str, ...], words: list[str] | None = None, what: str = "fields") -> dict[str, str]:
+        """The words by name; comma-separated, quoted where needed, unless given. `what` they are, for the message."""
         words = self._comma_separated() if words is None else words
-        wanted = f"the {len(names)} fields '{' '.join(names)}', found {len(words)}"
+        wanted = f"the {len(names)} {what} '{' '.join(names)}', found {len(words)}"
         self.expect(len(words) == len(names), wanted, "add or remove what is wrong")
         return dict(zip(names, words, strict=True))
 
@@ -41,30 +42,38 @@ class Line:
         except csv.Error as error:
             raise self.error(f"fields between commas ({error})", "correct the quotes") from None
 
-    def real(self, name: str, word: str) -> float:
-        """A finite number."""
-        try:
-            value = float(word)
-        except ValueError:
-            value = math.nan
-        self.expect(abs(value) < LARGEST, f"a number below {LARGEST:.0f} for {name}, found {word[:20]!r}")
+    def real(self, name: str, word: str, below: float = LARGEST) -> float:
+        """A number whose absolute value is less than `below`; any finite one, if that is inf."""
+        value = _number(word)
+        wanted = "a finite number" if math.isinf(below) else f"a number below {below:.0f}"
+        self.expect(abs(value) < below, f"{wanted} for {name}, found {word[:20]!r}")
         return value
 
-    def whole(self, name: str, word: str, minimum: int | None = None) -> int:
-        """A whole number."""
-        value = self.real(name, word)
-        enough = minimum is None or value >= minimum
-        wanted = "a whole number" + ("" if minimum is None else f" of at least {minimum}")
-        self.expect(value.is_integer() and enough, f"{wanted} for {name}, found {word[:20]!r}")
+    def whole(self, name: str, word: str, minimum: int | None = None, below: int | None = None) -> int:
+        """A whole number, at least `minimum`, its absolute value less than `below`."""
+        value = self.real(name, word) if below is None else _number(word)
+        in_range = (minimum is None or value >= minimum) and (below is None or abs(value) < below)
+        wanted = "a whole number" + ("" if below is None else f" below {below}")
+        wanted += "" if minimum is None else f" of at least {minimum}"
+        self.expect(value.is_integer() and in_range, f"{wanted} for {name}, found {word[:20]!r}")
         return int(value)
 
 
-def read_lines(path: str | os.PathLike, what: str) -> list[Line]:
-    """The lines of a UTF-8 file that are not blank.
+def _number(word: str) -> float:
+    """What a word says; nan for what is no number."""
+    try:
+        return float(word)
+    except ValueError:
+        return math.nan
+
+
+def read_lines(path: str | os.PathLike, what: str, first_line: str | None = None) -> list[Line]:
+    """The lines of a UTF-8 file that are not blank; at least one.
 
     Args:
         path: the file.
         what: it should be, for the message.
+        first_line: what its first line should say, for the message about an empty file; None: `what`.
 
     Raises:
         ValueError: it is empty, or binary.
@@ -77,5 +86,6 @@ def read_lines(path: str | os.PathLike, what: str) -> list[Line]:
         raise ValueError(f"{path}, byte {error.start}: expected text, found binary data; give {what}") from None
     lines = [Line(path, number, row.strip()) for number, row in enumerate(text.split("\n"), 1) if row.strip()]
     if not lines:
-        raise ValueError(f"{path}, line 1: expected {what}, found an empty file; give one")
+        remedy = "give one" if first_line is None else f"give {what}"
+        raise ValueError(f"{path}, line 1: expected {first_line or what}, found an empty file; {remedy}")
     return lines

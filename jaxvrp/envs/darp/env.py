@@ -8,17 +8,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import struct
 
 from jaxvrp import fields
 from jaxvrp.environment import Environment
-from jaxvrp.envs.darp import observation, rules
-from jaxvrp.envs.darp.problem import generator, instance
-from jaxvrp.envs.darp.problem.instance import Instance
+from jaxvrp.envs.darp import rules
+from jaxvrp.envs.darp.observation import CONTEXT_SIZE, NODE_SIZE, observe
+from jaxvrp.envs.darp.problem.generator import generate
+from jaxvrp.envs.darp.problem.instance import Instance, as_float32, pad
+from jaxvrp.envs.darp.reward import REWARDS, step_reward, unvisited_nodes
 from jaxvrp.envs.darp.rules import State
 from jaxvrp.spaces import Box, ByRole, Discrete, Entities, Role
-
-REWARDS = ("sparse", "dense")
 
 
 class Darp(Environment):
@@ -53,38 +52,59 @@ class Darp(Environment):
 
     Metrics: requests_served, served_share, unvisited_nodes, stranded, total_distance, vehicles_used, invalid_actions.
 
-    Attributes:
-        num_nodes: N, pickups and drop-offs.
-        num_agents: V, vehicles.
-        reward_kind: see above; the keyword is `reward`.
-        round_travel_time: whether generated instances round travel times to whole numbers, half to even.
-        lookahead: forbid nodes after which somebody on board cannot be brought in time.
-        limits: enforce ride times and route durations.
-        vehicle_capacity: passengers, one number or one per vehicle.
-        min_demand, max_demand, min_pickup_deadline, max_pickup_deadline: of the generator, inclusive.
-        vehicle_speed, min_loc, max_loc, horizon, max_ride_time, max_route_duration: of the generator.
-        penalty_unvisited, orphan_factor: of the reward.
+    The fields are the parameters of `make`, where `reward_kind` is called `reward`. Those that say what is generated do
+    not count for instances from elsewhere.
     """
 
-    num_nodes: int = fields.size(20, minimum=2)
-    num_agents: int = fields.size(5)
-    reward_kind: str = struct.field(pytree_node=False, default="sparse")
-    round_travel_time: bool = struct.field(pytree_node=False, default=True)
-    lookahead: bool = struct.field(pytree_node=False, default=False)
-    limits: bool = struct.field(pytree_node=False, default=False)
-    vehicle_capacity: int | tuple[int, ...] = fields.size(5)
-    min_demand: int = fields.size(1)
-    max_demand: int = fields.size(3)
-    min_pickup_deadline: int = fields.size(10, minimum=0)
-    max_pickup_deadline: int = fields.size(30, minimum=0)
-    vehicle_speed: float = fields.parameter(25.0, above=0.0)
-    min_loc: float = fields.parameter(0.0)
-    max_loc: float = fields.parameter(100.0)
-    horizon: float = fields.parameter(48.0, above=0.0)
-    max_ride_time: float = fields.parameter(np.inf, above=0.0, maximum=np.inf)
-    max_route_duration: float = fields.parameter(np.inf, above=0.0, maximum=np.inf)
-    penalty_unvisited: float = fields.parameter(100.0, minimum=0.0)
-    orphan_factor: float = fields.parameter(1.0, minimum=0.0)
+    num_nodes: int = fields.size(20, minimum=2, help="N, pickups and drop-offs; even")
+    num_agents: int = fields.size(5, help="V, vehicles")
+    reward_kind: str = fields.choice(
+        "sparse", REWARDS, keyword="reward", help="all of the reward on the last step, or the distance as it is driven"
+    )
+    round_travel_time: bool = fields.switch(
+        True, help="generated instances round travel times to whole numbers, half to even"
+    )
+    lookahead: bool = fields.switch(False, help="forbid nodes after which somebody on board cannot be brought in time")
+    limits: bool = fields.switch(False, help="enforce ride times and route durations")
+    vehicle_capacity: int | tuple[int, ...] = fields.size(
+        5, help="what a vehicle can hold; one number, or one per vehicle", unit="passengers"
+    )
+    min_demand: int = fields.size(1, help="smallest demand of a generated request", unit="passengers")
+    max_demand: int = fields.size(3, help="largest demand of a generated request, inclusive", unit="passengers")
+    min_pickup_deadline: int = fields.size(
+        10, minimum=0, help="earliest deadline of a generated pickup", unit="time units"
+    )
+    max_pickup_deadline: int = fields.size(
+        30, minimum=0, help="latest deadline of a generated pickup, inclusive", unit="time units"
+    )
+    vehicle_speed: float = fields.parameter(
+        25.0, above=0.0, help="speed of generated vehicles", unit="map units per time unit"
+    )
+    min_loc: float = fields.parameter(0.0, help="least coordinate of generated nodes", unit="map units")
+    max_loc: float = fields.parameter(100.0, help="largest coordinate of generated nodes", unit="map units")
+    horizon: float = fields.parameter(
+        48.0, above=0.0, help="the depot's deadline in generated instances", unit="time units"
+    )
+    max_ride_time: float = fields.parameter(
+        np.inf,
+        above=0.0,
+        maximum=np.inf,
+        help="longest ride in generated instances; counts with limits",
+        unit="time units",
+    )
+    max_route_duration: float = fields.parameter(
+        np.inf,
+        above=0.0,
+        maximum=np.inf,
+        help="longest tour in generated instances; counts with limits",
+        unit="time units",
+    )
+    penalty_unvisited: float = fields.parameter(
+        100.0, minimum=0.0, help="at the end, for each unvisited node", unit="map units"
+    )
+    orphan_factor: float = fields.parameter(
+        1.0, minimum=0.0, help="how often the drop-off of a stranded passenger counts as unvisited"
+    )
 
     def check_fields(self) -> None:
         """Refuse fields that do not fit each other, with a ValueError; see `jaxvrp.fields.build`."""
@@ -109,9 +129,9 @@ class Darp(Environment):
     @property
     def roles(self) -> dict[str, Role]:
         """The vehicle under way."""
-        layout = self.global_entities
-        box = Box(-jnp.inf, jnp.inf, (layout.size,))
-        return {"vehicle": Role(1, box, Discrete(self.num_nodes + 1), layout)}
+        entities = self.global_entities
+        box = Box(-jnp.inf, jnp.inf, (entities.size,))
+        return {"vehicle": Role(1, box, Discrete(self.num_nodes + 1), entities)}
 
     @property
     def global_entities(self) -> Entities:
@@ -119,16 +139,15 @@ class Darp(Environment):
 
         The depot's row belongs to the context: 32 numbers, then N/2 times 38.
         """
-        size = observation.NODE_SIZE
         return Entities(
             num_entities=self.num_nodes // 2,
-            entity_size=2 * size,
-            context_size=observation.CONTEXT_SIZE + size,
-            present=size,
+            entity_size=2 * NODE_SIZE,
+            context_size=CONTEXT_SIZE + NODE_SIZE,
+            present=NODE_SIZE,
             context_actions=1,
             entity_actions=2,
-            places=((0, 5, 6), (size, size + 5, size + 6)),
-            coordinates=((0, 7, 8), (size, size + 7, size + 8)),
+            places=((0, 5, 6), (NODE_SIZE, NODE_SIZE + 5, NODE_SIZE + 6)),
+            coordinates=((0, 7, 8), (NODE_SIZE, NODE_SIZE + 7, NODE_SIZE + 8)),
             position=(8, 9),
         )
 
@@ -145,15 +164,15 @@ class Darp(Environment):
 
     def generate(self, key: jax.Array) -> Instance:
         """A random instance of the environment's sizes."""
-        return generator.generate(key, self)
+        return generate(key, self)
 
-    def init_state(self, instance_: Instance) -> State:
+    def init_state(self, instance: Instance) -> State:
         """The first vehicle at the depot; a smaller instance is padded.
 
         Raises:
             ValueError: the instance is larger than the environment.
         """
-        padded = instance.pad(instance.as_float32(instance_), self.num_nodes, self.num_agents)
+        padded = pad(as_float32(instance), self.num_nodes, self.num_agents)
         return rules.begin(padded, limits=self.limits)
 
     def transition(self, state: State, action: ByRole, num_invalid: jax.Array) -> State:
@@ -175,18 +194,17 @@ class Darp(Environment):
 
     def global_observation(self, state: State) -> jax.Array:
         """`f32[F]`, what the vehicle sees."""
-        return observation.observe(state, self.action_mask(state)["vehicle"][0])
+        return observe(state, self.action_mask(state)["vehicle"][0])
 
     def reward(self, state: State) -> ByRole:
         """`{"vehicle": f32[1]}`, see the class."""
-        penalty = jnp.where(state.done, self._penalty(state), 0.0)
-        if self.reward_kind == "dense":
-            return {"vehicle": -(state.step_distance + penalty)[None]}
-        return {"vehicle": jnp.where(state.done, -(state.total_distance + penalty), 0.0)[None]}
-
-    def _penalty(self, state: State) -> jax.Array:
-        stranded = rules.stranded(state).astype(jnp.float32)
-        return self.penalty_unvisited * (_unvisited(state) + (self.orphan_factor - 1.0) * stranded)
+        paid = step_reward(
+            state,
+            kind=self.reward_kind,
+            penalty_unvisited=self.penalty_unvisited,
+            orphan_factor=self.orphan_factor,
+        )
+        return {"vehicle": paid[None]}
 
     def is_terminal(self, state: State) -> jax.Array:
         """All customers visited, or all vehicles finished."""
@@ -199,16 +217,12 @@ class Darp(Environment):
         return {
             "requests_served": served,
             "served_share": served / jnp.maximum(jnp.sum(real, dtype=jnp.float32), 1.0),
-            "unvisited_nodes": _unvisited(state),
+            "unvisited_nodes": unvisited_nodes(state),
             "stranded": rules.stranded(state).astype(jnp.float32),
             "total_distance": state.total_distance,
             "vehicles_used": state.vehicles_used.astype(jnp.float32),
             "invalid_actions": state.invalid_actions.astype(jnp.float32),
         }
-
-
-def _unvisited(state: State) -> jax.Array:
-    return jnp.sum(~state.visited[1:], dtype=jnp.float32)
 
 
 def make(*, reward: str = "sparse", **parameters: Any) -> Darp:

@@ -42,11 +42,12 @@ class _Scales:
 
 
 def _context(state: State, scales: _Scales) -> jax.Array:
-    """`f32[13]`."""
+    """`f32[13]`, the numbers that the vehicle sees of itself and of the whole problem."""
     instance = state.instance
     capacity = instance.capacity.astype(jnp.float32)
-    own = jnp.sum(jnp.where(jnp.arange(capacity.shape[0]) == state.current_agent, capacity, 0.0))
-    waiting = ~state.vehicle_finished & (jnp.arange(capacity.shape[0]) != state.current_agent)
+    is_current = jnp.arange(capacity.shape[0]) == state.current_agent
+    current_capacity = jnp.sum(jnp.where(is_current, capacity, 0.0))
+    waiting = ~state.vehicle_finished & ~is_current
     num_waiting = waiting.sum(dtype=jnp.float32)
     mean_waiting = jnp.sum(capacity * waiting) / jnp.maximum(num_waiting, 1.0)
     num_vehicles = jnp.maximum(jnp.sum(instance.capacity > 0, dtype=jnp.float32), 1.0)
@@ -54,8 +55,8 @@ def _context(state: State, scales: _Scales) -> jax.Array:
     place = (instance.locs[state.current_node] - instance.locs[0]) / scales.extent
     figures = [
         state.current_time / scales.horizon,
-        state.current_load / jnp.maximum(own, 1.0),
-        own / scales.capacity,
+        state.current_load / jnp.maximum(current_capacity, 1.0),
+        current_capacity / scales.capacity,
         (state.current_node == 0).astype(jnp.float32),
         num_waiting / num_vehicles,
         mean_waiting / scales.capacity,
@@ -73,11 +74,11 @@ def _context(state: State, scales: _Scales) -> jax.Array:
 def _nodes(state: State, allowed: jax.Array, scales: _Scales) -> jax.Array:
     """`f32[N+1, 19]`, rows of what is not there any more all zero."""
     instance, nodes = state.instance, jnp.arange(state.visited.shape[0])
-    then, aboard = rules.outlook(state), rules.on_board(state)
+    visits, aboard = rules.outlook(state), rules.on_board(state)
     present = scales.is_depot | (~state.visited & scales.is_real)
     place = (instance.locs - instance.locs[0]) / scales.extent
     deadline = jnp.minimum(instance.deadline, scales.horizon)
-    ride = instance.max_ride_time - (then.start - jnp.roll(state.pickup_time, 1))
+    ride = instance.max_ride_time - (visits.start - jnp.roll(state.pickup_time, 1))
     columns = [
         present.astype(jnp.float32),
         (nodes % 2 == 1).astype(jnp.float32),
@@ -93,10 +94,10 @@ def _nodes(state: State, allowed: jax.Array, scales: _Scales) -> jax.Array:
         scales.share(deadline),
         scales.share(instance.service_time),
         scales.share(_partners(deadline)),
-        then.distance / scales.extent,
-        scales.share(then.start - state.current_time),
-        scales.share(instance.deadline - then.arrival),
-        scales.share(instance.deadline[0] - then.home),
+        visits.distance / scales.extent,
+        scales.share(visits.start - state.current_time),
+        scales.share(instance.deadline - visits.arrival),
+        scales.share(instance.deadline[0] - visits.home),
         jnp.where(aboard, scales.share(ride), 1.0),
     ]
     return jnp.where(present[:, None], jnp.stack(columns, axis=1), 0.0)

@@ -52,7 +52,7 @@ def export_episode(env: Darp, states: State, actions: Mapping[str, Any] | None =
         kind="darp",
         title=title,
         action_names=names,
-        step_entries=[_step_entry(states, at) for at in range(length)],
+        step_entries=[_step_entry(states, index) for index in range(length)],
     )
     return {
         **entries,
@@ -111,20 +111,20 @@ def _time(value: float) -> float | None:
 
 def _steps_of(plan: Plan, states: State) -> list[int]:
     """The step that brought about each leg: those that went somewhere; the last again for the way home."""
-    here, after = states.current_node[:-1], states.current_node[1:]
-    moved = np.flatnonzero((here != 0) | (after != 0)).tolist()
+    before, after = states.current_node[:-1], states.current_node[1:]
+    moved = np.flatnonzero((before != 0) | (after != 0)).tolist()
     return moved + moved[-1:] * (len(plan.legs) - len(moved))
 
 
-def _step_entry(states: State, at: int) -> dict[str, Any]:
-    """What the entry of the state with index `at` says of the world."""
+def _step_entry(states: State, index: int) -> dict[str, Any]:
+    """What the entry of the state with this index says of the world."""
     return {
-        "step": int(states.step[at]),
-        "vehicle": int(states.current_agent[at]),
-        "node": int(states.current_node[at]),
-        "clock": as_json(states.current_time[at]),
-        "load": int(states.current_load[at]),
-        "distance": as_json(states.total_distance[at]),
+        "step": int(states.step[index]),
+        "vehicle": int(states.current_agent[index]),
+        "node": int(states.current_node[index]),
+        "clock": as_json(states.current_time[index]),
+        "load": int(states.current_load[index]),
+        "distance": as_json(states.total_distance[index]),
     }
 
 

@@ -61,7 +61,7 @@ def begin(instance: Instance, *, limits: bool) -> State:
     count = instance.num_nodes + 1
     node = jnp.arange(count, dtype=jnp.int32)
     unused = instance.capacity <= 0
-    zero, nothing = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.float32)
+    zero, no_distance = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.float32)
     visited = (instance.demand == 0) & (node > 0)
     return State(
         instance=instance,
@@ -76,8 +76,8 @@ def begin(instance: Instance, *, limits: bool) -> State:
         route_length=zero,
         vehicle_finished=unused,
         vehicles_used=zero,
-        total_distance=nothing,
-        step_distance=nothing,
+        total_distance=no_distance,
+        step_distance=no_distance,
         step=zero,
         invalid_actions=zero,
         done=visited[1:].all() | unused.all(),
@@ -91,27 +91,27 @@ def drive(state: State, node: jax.Array, num_invalid: jax.Array) -> State:
     """
     instance = state.instance
     nodes = jnp.arange(instance.num_nodes + 1, dtype=jnp.int32)
-    here, home = nodes == node, node == 0
+    is_node, goes_home = nodes == node, node == 0
     place, depot = instance.locs[node], instance.locs[0]
     length = distance(instance.locs[state.current_node], place)
     arrival = state.current_time + travel_time(instance, length)
     time = jnp.maximum(arrival, instance.earliest[node]) + instance.service_time[node]
-    visited = state.visited | (here & (nodes > 0))
-    finished = state.vehicle_finished | (home & (_agents(state) == state.current_agent))
+    visited = state.visited | (is_node & (nodes > 0))
+    finished = state.vehicle_finished | (goes_home & (_vehicles(state) == state.current_agent))
     served_all = visited[1:].all()
     length += jnp.where(served_all, distance(place, depot), 0.0)
-    picked_up = here & (nodes % 2 == 1)
+    picked_up = is_node & (nodes % 2 == 1)
     return state.replace(
         current_node=node,
-        current_agent=jnp.where(home & ~finished.all(), _first(~finished), state.current_agent),
-        current_time=jnp.where(home, instance.earliest[0], time),
-        current_load=jnp.where(home, 0, state.current_load + instance.demand[node]),
+        current_agent=jnp.where(goes_home & ~finished.all(), _first(~finished), state.current_agent),
+        current_time=jnp.where(goes_home, instance.earliest[0], time),
+        current_load=jnp.where(goes_home, 0, state.current_load + instance.demand[node]),
         visited=visited,
-        picked_up_by_current=~home & (state.picked_up_by_current | picked_up),
+        picked_up_by_current=~goes_home & (state.picked_up_by_current | picked_up),
         pickup_time=jnp.where(picked_up, time, state.pickup_time),
         **_append(state, node),
         vehicle_finished=finished,
-        vehicles_used=state.vehicles_used + (~home & (state.current_node == 0)),
+        vehicles_used=state.vehicles_used + (~goes_home & (state.current_node == 0)),
         total_distance=state.total_distance + length,
         step_distance=length,
         step=state.step + 1,
@@ -125,8 +125,8 @@ def _append(state: State, node: jax.Array) -> dict[str, jax.Array]:
     length = jnp.where(node == 0, 0, state.route_length + 1)
     if state.route is None:
         return {"route_length": length}
-    at = jnp.arange(state.route.shape[0], dtype=jnp.int32)
-    route = jnp.where(at == state.route_length, node, state.route)
+    positions = jnp.arange(state.route.shape[0], dtype=jnp.int32)
+    route = jnp.where(positions == state.route_length, node, state.route)
     return {"route": jnp.where(node == 0, 0, route), "route_length": length}
 
 
@@ -147,13 +147,13 @@ class Outlook(struct.PyTreeNode):
 
 
 def outlook(state: State) -> Outlook:
-    """Of the current vehicle."""
+    """What would happen next to the current vehicle, for each node that it could go to."""
     instance = state.instance
-    away = distance(instance.locs, instance.locs[state.current_node])
-    arrival = state.current_time + travel_time(instance, away)
+    leg = distance(instance.locs, instance.locs[state.current_node])
+    arrival = state.current_time + travel_time(instance, leg)
     start = jnp.maximum(arrival, instance.earliest)
     back = travel_time(instance, distance(instance.locs, instance.locs[0]))
-    return Outlook(away, arrival, start, start + instance.service_time + back)
+    return Outlook(leg, arrival, start, start + instance.service_time + back)
 
 
 def on_board(state: State) -> jax.Array:
@@ -175,14 +175,13 @@ def allowed(state: State, *, lookahead: bool, limits: bool) -> jax.Array:
         assert state.route is not None
         customers &= schedule.feasible_next(state.instance, state.route, state.route_length, SLACK)
     else:
-        then = outlook(state)
-        in_time = (then.arrival <= state.instance.deadline + SLACK) & (then.home <= state.instance.deadline[0] + SLACK)
-        customers &= in_time
+        visits, deadline = outlook(state), state.instance.deadline
+        customers &= (visits.arrival <= deadline + SLACK) & (visits.home <= deadline[0] + SLACK)
     if lookahead:
-        everybody = customers & (_keeps_with_limits(state) if limits else _keeps_everybody(state))
+        prudent = customers & (_keeps_with_limits(state) if limits else _keeps_everybody(state))
         # Two passengers, each deliverable but not both: one is better than none.
-        lifted = ~everybody.any() & (state.current_load > 0)
-        customers = jnp.where(lifted, customers, everybody)
+        lifted = ~prudent.any() & (state.current_load > 0)
+        customers = jnp.where(lifted, customers, prudent)
     depot = ((state.current_load == 0) & (state.current_node != 0)) | ~customers.any()
     return customers | (depot & (jnp.arange(customers.shape[0]) == 0))
 
@@ -216,18 +215,19 @@ def _keeps_with_limits(state: State) -> jax.Array:
     is_pickup, route = nodes % 2 == 1, state.route
     assert route is not None
 
-    def possible(then: jax.Array) -> jax.Array:
-        return schedule.feasible_then(state.instance, route, state.route_length, then, SLACK)
+    def can_go_on_to(drop_off: jax.Array) -> jax.Array:
+        return schedule.feasible_then(state.instance, route, state.route_length, drop_off, SLACK)
 
-    def one_more(loop: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        kept, left = loop
-        passenger = _first(left)
-        brought = possible(jnp.broadcast_to(passenger, nodes.shape)) | (nodes == passenger)
-        return kept & brought, left & (nodes != passenger)
+    def check_passenger(loop: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        kept, unchecked = loop
+        drop_off = _first(unchecked)
+        brought = can_go_on_to(jnp.broadcast_to(drop_off, nodes.shape)) | (nodes == drop_off)
+        return kept & brought, unchecked & (nodes != drop_off)
 
     # Passenger by passenger: those on board are few, and all requests at once would be too much for large instances.
-    own = possible(jnp.where(is_pickup, nodes + 1, 0)) | ~is_pickup
-    return jax.lax.while_loop(lambda loop: loop[1].any(), one_more, (own, on_board(state)))[0]
+    brings_who_boards = can_go_on_to(jnp.where(is_pickup, nodes + 1, 0)) | ~is_pickup
+    start = (brings_who_boards, on_board(state))
+    return jax.lax.while_loop(lambda loop: loop[1].any(), check_passenger, start)[0]
 
 
 def stranded(state: State) -> jax.Array:
@@ -236,7 +236,8 @@ def stranded(state: State) -> jax.Array:
     return jnp.sum(left_behind[1::2], dtype=jnp.int32)
 
 
-def _agents(state: State) -> jax.Array:
+def _vehicles(state: State) -> jax.Array:
+    """`i32[V]`, their indices."""
     return jnp.arange(state.vehicle_finished.shape[0], dtype=jnp.int32)
 
 

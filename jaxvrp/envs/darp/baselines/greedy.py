@@ -17,7 +17,7 @@ class _PriorityActor(abc.ABC):
     """Goes to the allowed customer with the least priority number, to the depot only if there is none."""
 
     def init(self, num_envs: int) -> Carry:
-        """Remembers nothing."""
+        """Nothing to carry from one decision to the next."""
         del num_envs
         return ()
 
@@ -31,20 +31,20 @@ class _PriorityActor(abc.ABC):
 
     @abc.abstractmethod
     def priority(self, state: State) -> jax.Array:
-        """`f32[N+1]`, of one instance."""
+        """`f32[N+1]` of one state: the least goes first."""
 
 
 class NearestNeighbourActor(_PriorityActor):
-    """The nearest customer that is allowed, pickup or drop-off."""
+    """Goes to the nearest customer that is allowed, pickup or drop-off."""
 
     def priority(self, state: State) -> jax.Array:
-        """Distance."""
+        """`f32[N+1]`, distance from the current node."""
         return rules.outlook(state).distance
 
 
 class EarliestDeadlineActor(_PriorityActor):
-    """The allowed customer whose deadline is next; nodes without deadline last."""
+    """Goes to the allowed customer whose deadline is next; nodes without deadline come last."""
 
     def priority(self, state: State) -> jax.Array:
-        """Deadline."""
+        """`f32[N+1]`, deadlines; finite, so that the depot (inf) comes last."""
         return jnp.minimum(state.instance.deadline, jnp.finfo(jnp.float32).max)

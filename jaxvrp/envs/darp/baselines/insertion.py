@@ -51,11 +51,11 @@ class _Places(struct.PyTreeNode):
 
     Attributes:
         cost: `f32[R]`, distance that is added; inf if there is no place.
-        at: `i32[R]`, i (N + 1) + j: i nodes of the tour come before the pickup, j before the drop-off.
+        index: `i32[R]`, i (N + 1) + j: i nodes of the tour come before the pickup, j before the drop-off.
     """
 
     cost: jax.Array
-    at: jax.Array
+    index: jax.Array
 
 
 class _Plan(struct.PyTreeNode):
@@ -125,7 +125,7 @@ def _problem(instance: Instance, limits: bool) -> _Problem:
 
 
 def _empty(problem: _Problem, limits: bool) -> _Plan:
-    """No tours yet."""
+    """The plan without tours, and where each request could go first."""
     instance = problem.instance
     vehicles, nodes = instance.num_agents, instance.num_nodes
     routes, lengths = jnp.zeros((vehicles, nodes), jnp.int32), jnp.zeros(vehicles, jnp.int32)
@@ -139,21 +139,25 @@ def _empty(problem: _Problem, limits: bool) -> _Plan:
 
 
 def _tour(problem: _Problem, route: jax.Array, length: jax.Array, capacity: jax.Array) -> _Tour:
-    """From `i32[N]`, `i32[]` and `i32[]`."""
+    """The tour of a vehicle from its `route` (`i32[N]`, 0 behind `length`), and its `capacity` (`i32[]`)."""
     instance = problem.instance
     depot = jnp.zeros(1, jnp.int32)
     nodes = jnp.concatenate([depot, route, depot])
     gap = instance.service_time[nodes[:-1]] + problem.travel[nodes[:-1], nodes[1:]]
 
-    def later(time: jax.Array, xs: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        return (jnp.maximum(time + xs[0], xs[1]),) * 2
+    def next_start(start: jax.Array, stop: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        gap, earliest = stop
+        start = jnp.maximum(start + gap, earliest)
+        return start, start
 
-    def sooner(time: jax.Array, xs: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        return (jnp.minimum(time - xs[0], xs[1]),) * 2
+    def latest_before(latest: jax.Array, stop: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        gap, deadline = stop
+        latest = jnp.minimum(latest - gap, deadline)
+        return latest, latest
 
     first, last = instance.earliest[:1], instance.deadline[:1]
-    start = jax.lax.scan(later, first[0], (gap, instance.earliest[nodes[1:]]))[1]
-    latest = jax.lax.scan(sooner, last[0], (gap, instance.deadline[nodes[:-1]]), reverse=True)[1]
+    start = jax.lax.scan(next_start, first[0], (gap, instance.earliest[nodes[1:]]))[1]
+    latest = jax.lax.scan(latest_before, last[0], (gap, instance.deadline[nodes[:-1]]), reverse=True)[1]
     room = capacity - jnp.cumsum(instance.demand[nodes], dtype=jnp.int32)
     return _Tour(nodes, length, jnp.concatenate([first, start]), jnp.concatenate([latest, last]), room)
 
@@ -184,10 +188,10 @@ class _Walk(struct.PyTreeNode):
 
 
 def _search(problem: _Problem, tour: _Tour, requests: jax.Array, floor: _Places) -> _Places:
-    """The first place behind `floor` (by cost, then `at`) for each of `requests`, `i32[R]`; all `[R]`."""
+    """The first place behind `floor` (by cost, then `index`) for each of `requests`, `i32[R]`; all `[R]`."""
     stops = jnp.arange(problem.instance.num_nodes + 1, dtype=jnp.int32)
     shape = (requests.shape[0], stops.shape[0])
-    nothing, none = jnp.zeros(shape, jnp.float32), jnp.zeros(shape, jnp.int32)
+    zeros = jnp.zeros(shape, jnp.float32)
     before, behind = tour.nodes[:-1], tour.nodes[1:]
     to_pickup = problem.distance[2 * requests + 1]
     detour = to_pickup[:, before] + to_pickup[:, behind] - problem.distance[before, behind]
@@ -195,12 +199,18 @@ def _search(problem: _Problem, tour: _Tour, requests: jax.Array, floor: _Places)
     def visit(stop: jax.Array, walk: _Walk) -> _Walk:
         walk = _pass(problem, tour, 2 * requests + 1, stop, walk)
         cost = _drop(problem, tour, 2 * requests + 2, stop, walk, detour)
-        at = stops * stops.shape[0] + stop
-        new = (cost > floor.cost[:, None]) | ((cost == floor.cost[:, None]) & (at > floor.at[:, None]))
-        better = new & (cost < walk.cost)
+        index = stops * stops.shape[0] + stop
+        behind_floor = (cost > floor.cost[:, None]) | ((cost == floor.cost[:, None]) & (index > floor.index[:, None]))
+        better = behind_floor & (cost < walk.cost)
         return walk.replace(cost=jnp.where(better, cost, walk.cost), drop=jnp.where(better, stop, walk.drop))
 
-    walk = _Walk(nothing, nothing, jnp.zeros(shape, bool), jnp.full(shape, jnp.inf), none)
+    walk = _Walk(
+        leave=zeros,
+        ride=zeros,
+        alive=jnp.zeros(shape, bool),
+        cost=jnp.full(shape, jnp.inf),
+        drop=jnp.zeros(shape, jnp.int32),
+    )
     walk = jax.lax.fori_loop(0, tour.length + 1, visit, walk)
     first = jax.lax.argmin(walk.cost, 1, jnp.int32)
     drop = jnp.take_along_axis(walk.drop, first[:, None], axis=1)[:, 0]
@@ -216,11 +226,13 @@ def _pass(problem: _Problem, tour: _Tour, pickup: jax.Array, stop: jax.Array, wa
     start = jnp.maximum(walk.leave + leg, instance.earliest[node])
     service = instance.service_time[node]
     boarding = jnp.maximum(tour.start[stop] + service + travel[node, pickup], instance.earliest[pickup])
-    now = stops == stop
-    in_time = jnp.where(now, boarding <= instance.deadline[pickup], walk.alive & (start <= instance.deadline[node]))
+    boards_here = stops == stop
+    in_time = jnp.where(
+        boards_here, boarding <= instance.deadline[pickup], walk.alive & (start <= instance.deadline[node])
+    )
     return walk.replace(
-        leave=jnp.where(now, boarding + instance.service_time[pickup], start + service),
-        ride=jnp.where(now, 0.0, walk.ride + leg + service),
+        leave=jnp.where(boards_here, boarding + instance.service_time[pickup], start + service),
+        ride=jnp.where(boards_here, 0.0, walk.ride + leg + service),
         alive=in_time & (instance.demand[pickup] <= tour.room[stop]),
     )
 
@@ -233,9 +245,9 @@ def _drop(
     `detour` is the distance for a pickup between each stop and the next.
     """
     instance, travel, distance = problem.instance, problem.travel, problem.distance
-    now = jnp.arange(instance.num_nodes + 1, dtype=jnp.int32) == stop
+    boarded_here = jnp.arange(instance.num_nodes + 1, dtype=jnp.int32) == stop
     node, behind, drop_off = tour.nodes[stop], tour.nodes[stop + 1], drop_off[:, None]
-    last = jnp.where(now, drop_off - 1, node)
+    last = jnp.where(boarded_here, drop_off - 1, node)
     leg = travel[last, drop_off]
     start = jnp.maximum(walk.leave + leg, instance.earliest[drop_off])
     onward = start + instance.service_time[drop_off] + travel[drop_off, behind]
@@ -243,7 +255,7 @@ def _drop(
     feasible &= walk.ride + leg <= problem.max_ride_time
     direct = distance[node, drop_off - 1] + distance[drop_off - 1, drop_off]
     replaced = distance[drop_off, behind] - distance[node, behind]
-    cost = jnp.where(now, direct + replaced, detour + distance[node, drop_off] + replaced)
+    cost = jnp.where(boarded_here, direct + replaced, detour + distance[node, drop_off] + replaced)
     return jnp.where(feasible, cost, jnp.inf)
 
 
@@ -264,8 +276,8 @@ def _second(cost: jax.Array) -> jax.Array:
 
 def _insert(problem: _Problem, plan: _Plan, request: jax.Array, vehicle: jax.Array, limits: bool) -> _Plan:
     """Put a request at its place and search that vehicle's tour again."""
-    at = plan.places.at[request, vehicle]
-    route = _inserted(plan.routes[vehicle], request, at)
+    place = plan.places.index[request, vehicle]
+    route = _inserted(plan.routes[vehicle], request, place)
     length = plan.lengths[vehicle] + 2
     waiting = plan.waiting.at[request].set(False)
     tour = _tour(problem, route, length, problem.instance.capacity[vehicle])
@@ -276,19 +288,19 @@ def _insert(problem: _Problem, plan: _Plan, request: jax.Array, vehicle: jax.Arr
         waiting=waiting,
         places=_Places(
             plan.places.cost.at[request].set(jnp.inf).at[:, vehicle].set(places.cost),
-            plan.places.at.at[:, vehicle].set(places.at),
+            plan.places.index.at[:, vehicle].set(places.index),
         ),
         certain=plan.certain.at[:, vehicle].set(not limits),
     )
 
 
-def _inserted(route: jax.Array, request: jax.Array, at: jax.Array) -> jax.Array:
-    """`i32[N]`, the route with a request at a place (see `_Places`)."""
+def _inserted(route: jax.Array, request: jax.Array, place: jax.Array) -> jax.Array:
+    """`i32[N]`, the route with a request at a place (an `index` of `_Places`)."""
     size = route.shape[0] + 1
-    pickup, drop_off = at // size, at % size + 1
-    index = jnp.arange(route.shape[0], dtype=jnp.int32)
-    moved = route[jnp.maximum(index - (index > pickup) - (index > drop_off), 0)]
-    return jnp.select([index == pickup, index == drop_off], [2 * request + 1, 2 * request + 2], moved)
+    pickup, drop_off = place // size, place % size + 1
+    position = jnp.arange(route.shape[0], dtype=jnp.int32)
+    moved = route[jnp.maximum(position - (position > pickup) - (position > drop_off), 0)]
+    return jnp.select([position == pickup, position == drop_off], [2 * request + 1, 2 * request + 2], moved)
 
 
 def _settle(problem: _Problem, plan: _Plan, regret: bool) -> _Plan:
@@ -309,14 +321,14 @@ def _settle(problem: _Problem, plan: _Plan, regret: bool) -> _Plan:
 def _test(problem: _Problem, plan: _Plan, request: jax.Array, vehicle: jax.Array) -> _Plan:
     """Test one place; if it is infeasible, the next cheapest of this request and vehicle takes over, untested."""
     places, route, length = plan.places, plan.routes[vehicle], plan.lengths[vehicle]
-    here = _Places(places.cost[request, vehicle], places.at[request, vehicle])
-    feasible = _keeps_limits(problem, _inserted(route, request, here.at), length + 2)
+    place = _Places(places.cost[request, vehicle], places.index[request, vehicle])
+    feasible = _keeps_limits(problem, _inserted(route, request, place.index), length + 2)
     tour = _tour(problem, route, length, problem.instance.capacity[vehicle])
-    behind = _search(problem, tour, request[None], jax.tree.map(lambda leaf: leaf[None], here))
+    next_place = _search(problem, tour, request[None], jax.tree.map(lambda leaf: leaf[None], place))
     return plan.replace(
         places=_Places(
-            places.cost.at[request, vehicle].set(jnp.where(feasible, here.cost, behind.cost[0])),
-            places.at.at[request, vehicle].set(jnp.where(feasible, here.at, behind.at[0])),
+            places.cost.at[request, vehicle].set(jnp.where(feasible, place.cost, next_place.cost[0])),
+            places.index.at[request, vehicle].set(jnp.where(feasible, place.index, next_place.index[0])),
         ),
         certain=plan.certain.at[request, vehicle].set(feasible),
     )
@@ -336,8 +348,8 @@ def _keeps_limits(problem: _Problem, route: jax.Array, length: jax.Array) -> jax
 
 def _actions(plan: _Plan) -> jax.Array:
     """`i32[N+V]`, the tours one behind the other."""
-    at = jnp.arange(plan.routes.shape[1], dtype=jnp.int32)
+    position = jnp.arange(plan.routes.shape[1], dtype=jnp.int32)
     begin = jnp.cumsum(plan.lengths + 1, dtype=jnp.int32) - plan.lengths - 1
     size = sum(plan.routes.shape)
-    target = jnp.where(at < plan.lengths[:, None], begin[:, None] + at, size)
+    target = jnp.where(position < plan.lengths[:, None], begin[:, None] + position, size)
     return jnp.zeros(size, jnp.int32).at[target].set(plan.routes, mode="drop")

@@ -21,8 +21,9 @@ TIME_SCALE = 10**6
 """The solvers' whole numbers per unit of time."""
 
 COST_SCALE = 10**4
-"""And per unit of distance, and per passenger. Coarser than time: PyVRP lets a plan be late for at most 10^5 per whole
-number, and a plan that is late by next to nothing must not look better than one that leaves somebody out."""
+"""The solvers' whole numbers per unit of distance, and per passenger. Coarser than time: PyVRP lets a plan be late for
+at most 10^5 per whole number, and a plan that is late by next to nothing must not look better than one that leaves
+somebody out."""
 
 HAIR = 20
 """Millionths of time added to deadlines and limits and taken from earliest times: one for each of 20 legs and stops."""
@@ -123,7 +124,9 @@ def tighten(instance: Instance) -> tuple[np.ndarray, np.ndarray]:
         `(earliest, deadline)`, float64 `[N+1]` each, as the instance's but tighter at pickups and drop-offs. A request
         that can be served in no way may get a window that ends before it begins.
     """
-    early, late, service = (_floats(instance, name) for name in ("earliest", "deadline", "service_time"))
+    early = _as_float64(instance, "earliest")
+    late = _as_float64(instance, "deadline")
+    service = _as_float64(instance, "service_time")
     direct = np.diagonal(_fastest(instance), offset=1)[1::2]
     longest = float(instance.max_ride_time)
     pickups, drop_offs = np.arange(1, early.size, 2), np.arange(2, early.size, 2)
@@ -156,34 +159,40 @@ def _task(instance: Instance, penalty: float) -> _Task | None:
     """The instance without what can be left out; None if nothing or nobody is left. Time 0 is the depot's opening."""
     if np.ndim(instance.demand) != 1:
         raise ValueError(f"demand has {np.ndim(instance.demand)} axes; solve the instances of a batch one by one")
-    early, late = (times - float(instance.earliest[0]) for times in tighten(instance))
-    early = np.maximum(early, 0.0)
+    opening = float(instance.earliest[0])
+    early, late = tighten(instance)
+    early, late = np.maximum(early - opening, 0.0), late - opening
     capacity = [int(c) for c in np.asarray(instance.capacity) if c > 0]
     nodes = _servable(instance, early, late, max(capacity, default=0))
     if len(nodes) == 1:
         return None
-    distance, travel = (matrix[np.ix_(nodes, nodes)] for matrix in (_distances(instance), _travel_times(instance)))
-    early, late, service = (times[nodes] for times in (early, late, _floats(instance, "service_time")))
+    distance = _distances(instance)[np.ix_(nodes, nodes)]
+    travel = _travel_times(instance)[np.ix_(nodes, nodes)]
+    early, late, service = early[nodes], late[nodes], _as_float64(instance, "service_time")[nodes]
     ends = np.concatenate([early, late[np.isfinite(late)]])
     horizon = float(ends.max() + service.sum() + len(nodes) * travel.max())
     largest = max(horizon, distance.max(), penalty)
     if largest > LARGEST:
         raise ValueError(f"the solvers count up to {LARGEST:,} and this needs {largest:,.0f}; choose larger units")
-    limits = [float(instance.max_ride_time), float(instance.max_route_duration)]
-    max_ride, max_duration = (_up(limit).item() + HAIR if limit < horizon else None for limit in limits)
     return _Task(
         nodes=nodes,
         distance=np.round(distance * COST_SCALE).astype(np.int64),
-        duration=_up(travel),
+        duration=_rounded_up(travel),
         early=np.maximum(np.floor(early * TIME_SCALE).astype(np.int64) - HAIR, 0).tolist(),
-        late=(_up(np.minimum(late, horizon)) + HAIR).tolist(),
-        service=_up(service).tolist(),
+        late=(_rounded_up(np.minimum(late, horizon)) + HAIR).tolist(),
+        service=_rounded_up(service).tolist(),
         demand=[int(d) for d in np.asarray(instance.demand)[nodes]],
         capacity=capacity,
         penalty=round(penalty * COST_SCALE),
-        max_ride=max_ride,
-        max_duration=max_duration,
+        max_ride=_limit(instance.max_ride_time, horizon),
+        max_duration=_limit(instance.max_route_duration, horizon),
     )
+
+
+def _limit(longest: Any, horizon: float) -> int | None:
+    """A limit in the solvers' whole numbers; None if nothing can take that long."""
+    limit = float(longest)
+    return _rounded_up(limit).item() + HAIR if limit < horizon else None
 
 
 def _servable(instance: Instance, early: np.ndarray, late: np.ndarray, capacity: int) -> list[int]:
@@ -198,20 +207,22 @@ def _servable(instance: Instance, early: np.ndarray, late: np.ndarray, capacity:
 
 
 def _shipment(task: _Task, pickup: int) -> dict[str, Any]:
-    fields: dict[str, Any] = {
+    """A request in PyVRP's terms, by keyword of its `Shipment`."""
+    shipment: dict[str, Any] = {
         "amount": [task.demand[pickup] * COST_SCALE],
         "prize": 2 * task.penalty,
         "required": False,
     }
     for end, node in (("pickup", pickup), ("delivery", pickup + 1)):
-        fields[f"{end}_location"] = node
-        fields[f"{end}_tw_early"] = task.early[node]
-        fields[f"{end}_tw_late"] = task.late[node]
-        fields[f"{end}_service_duration"] = task.service[node]
-    return fields
+        shipment[f"{end}_location"] = node
+        shipment[f"{end}_tw_early"] = task.early[node]
+        shipment[f"{end}_tw_late"] = task.late[node]
+        shipment[f"{end}_service_duration"] = task.service[node]
+    return shipment
 
 
 def _pyvrp_data(task: _Task, shipments: list[Any]) -> Any:
+    """The task in PyVRP's terms."""
     import pyvrp
 
     limit: dict[str, Any] = {} if task.max_duration is None else {"shift_duration": task.max_duration}
@@ -228,6 +239,7 @@ def _pyvrp_data(task: _Task, shipments: list[Any]) -> Any:
 
 
 def _add_time(routing: Any, manager: Any, task: _Task) -> None:
+    """Tell OR-Tools of travel, service, windows and the route duration."""
     transit = task.duration + np.array(task.service)[:, None]
     horizon = max(task.late)
     routing.AddDimension(routing.RegisterTransitMatrix(transit.tolist()), horizon, horizon, False, "time")
@@ -242,6 +254,7 @@ def _add_time(routing: Any, manager: Any, task: _Task) -> None:
 
 
 def _add_requests(routing: Any, manager: Any, task: _Task) -> None:
+    """Tell OR-Tools of pairs, ride times, and the price of leaving somebody out."""
     time, solver = routing.GetDimensionOrDie("time"), routing.solver()
     for node in range(1, len(task.nodes), 2):
         pickup, drop_off = manager.NodeToIndex(node), manager.NodeToIndex(node + 1)
@@ -257,6 +270,7 @@ def _add_requests(routing: Any, manager: Any, task: _Task) -> None:
 
 
 def _driven(routing: Any, manager: Any, solution: Any) -> list[list[int]]:
+    """The routes of a solution of OR-Tools, in indices of the task, without the depot."""
     routes: list[list[int]] = []
     for vehicle in range(routing.vehicles()):
         routes.append([])
@@ -292,17 +306,19 @@ def _check_arguments(seconds: float, penalty: float) -> None:
         raise ValueError(f"penalty is {penalty}; give 0 or more")
 
 
-def _up(values: Any) -> np.ndarray:
+def _rounded_up(values: Any) -> np.ndarray:
+    """Times in the solvers' whole numbers, not shorter than they are."""
     # A thousandth of a unit is float noise: a whole number of units must not become the next one.
     return np.ceil(np.asarray(values) * TIME_SCALE - 1e-3).astype(np.int64)
 
 
-def _floats(instance: Instance, name: str) -> np.ndarray:
+def _as_float64(instance: Instance, name: str) -> np.ndarray:
+    """A field in NumPy and `float64`."""
     return np.asarray(getattr(instance, name), np.float64)
 
 
 def _distances(instance: Instance) -> np.ndarray:
-    locs = _floats(instance, "locs")
+    locs = _as_float64(instance, "locs")
     return np.linalg.norm(locs[:, None] - locs, axis=-1)
 
 

@@ -8,21 +8,30 @@ from typing import Any
 import numpy as np
 
 from jaxvrp import pictures
-from jaxvrp.envs.darp.pictures import canvas, plan_figure
 from jaxvrp.envs.darp.pictures.plan import Plan
+from jaxvrp.envs.darp.pictures.plan_figure import (
+    COLOURS,
+    DROP_OFF_WINDOW,
+    PICKUP_WINDOW,
+    colour_of,
+    draw_plan,
+    line_style,
+    summary,
+)
 from jaxvrp.pictures import GROUND, INK, centred
+from jaxvrp.pictures.palette import WRONG
 
 WIDTH = 1080
-MAX_FRAMES, FRAMES_PER_LEG, PLAY_MS, LAST_FRAME_MS, COLOURS = 96, 4, 12_000, 3000, 256
+MAX_FRAMES, FRAMES_PER_LEG, PLAY_MS, LAST_FRAME_MS, PALETTE_SIZE = 96, 4, 12_000, 3000, 256
 
 
-def write(plan: Plan, path: Path) -> None:
+def write_animation(plan: Plan, path: Path) -> None:
     """Write the animation as a GIF, whatever the name of `path`."""
     scene = _Scene(plan)
     chosen = pictures.sample_frames(FRAMES_PER_LEG * len(plan.legs) + 1, MAX_FRAMES) / FRAMES_PER_LEG
     sample = np.concatenate([scene.frame(moment) for moment in (0.0, chosen[-1])])
-    meaning = (*canvas.COLOURS, canvas.WRONG, canvas.PICKUP_WINDOW, canvas.DROP_OFF_WINDOW)
-    palette = pictures.shared_palette(sample, ("white", GROUND, INK, *meaning), COLOURS)
+    meaning = (*COLOURS, WRONG, PICKUP_WINDOW, DROP_OFF_WINDOW)
+    palette = pictures.shared_palette(sample, ("white", GROUND, INK, *meaning), PALETTE_SIZE)
     pause = int(np.clip(PLAY_MS / len(chosen), 100, 250))
     pictures.write_gif(path, (scene.frame(moment) for moment in chosen.tolist()), palette, pause, LAST_FRAME_MS)
 
@@ -31,12 +40,12 @@ class _Scene:
     """The picture at any moment, counted in legs; whole numbers are stops."""
 
     def __init__(self, plan: Plan):
-        self.plan, self.picture = plan, plan_figure.draw(plan, width=WIDTH)
+        self.plan, self.picture = plan, draw_plan(plan, width=WIDTH)
         axes = self.picture.map
-        (self.way,) = axes.plot([], [], linewidth=1.8, zorder=3)
+        (self.trail,) = axes.plot([], [], linewidth=1.8, zorder=3)
         (self.body,) = axes.plot([], [], "o", markersize=15, markeredgecolor="white", zorder=9)
         self.number = axes.text(0, 0, "", weight="bold", zorder=10, **centred(8.5))
-        self.moving = [self.way, self.body, self.number]
+        self.moving = [self.trail, self.body, self.number]
         events = sorted(self.picture.events, key=lambda event: event[1].get_zorder())
         # On the map, things come to lie under others; elsewhere what was drawn once can stay.
         self.layered = [(since, artist) for since, artist in events if artist.axes is axes]
@@ -50,6 +59,7 @@ class _Scene:
         self.stop = -1
 
     def _copy(self) -> Any:
+        """What is on the canvas now, to be restored."""
         return self.canvas.copy_from_bbox(self.picture.figure.bbox)
 
     def frame(self, moment: float) -> np.ndarray:
@@ -58,7 +68,7 @@ class _Scene:
         if int(moment) != self.stop:
             self._draw_stop(int(moment))
         self.canvas.restore_region(self.background)
-        self.picture.headline.set_text(plan_figure.summary(self.plan) if over else self._headline(moment))
+        self.picture.headline.set_text(summary(self.plan) if over else self._headline(moment))
         self.picture.figure.draw_artist(self.picture.headline)
         if not over:
             self._move(moment)
@@ -81,19 +91,20 @@ class _Scene:
         self.background, self.stop = self._copy(), stop
 
     def _move(self, moment: float) -> None:
-        """Put the vehicle on its way, with the number of passengers on it."""
+        """Put the vehicle where it is on its leg, with the number of passengers on it."""
         leg, share = self.plan.legs[int(moment)], moment % 1
         start, end = self.plan.instance.locs[[leg.origin, leg.node]]
         place = start + share * (end - start)
-        self.way.set_data(*np.stack([start, place]).T)
-        self.way.set(**canvas.line_style(leg.vehicle))
+        self.trail.set_data(*np.stack([start, place]).T)
+        self.trail.set(**line_style(leg.vehicle))
         self.body.set_data([place[0]], [place[1]])
-        self.body.set_color(canvas.colour_of(leg.vehicle))
+        self.body.set_color(colour_of(leg.vehicle))
         self.body.set_markeredgecolor("white")
         self.number.set_position(place)
         self.number.set_text(str(leg.load_before))
 
     def _headline(self, moment: float) -> str:
+        """Who drives, when, with how many, and what has been done so far."""
         leg, share = self.plan.legs[int(moment)], moment % 1
         served = int(((self.plan.moment[2::2] <= moment) & self.plan.delivered[1:]).sum())
         capacity = self.plan.capacity(leg.vehicle)

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 from collections.abc import Sequence
 
+import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -119,8 +120,7 @@ def from_actions(instance: Instance, actions: ArrayLike, tolerance: float = 1e-4
         ValueError: `actions` are no whole numbers, `instance` is a batch.
     """
     report = solution_report(instance, actions, tolerance=tolerance)
-    fields = {field.name: np.asarray(getattr(instance, field.name)) for field in dataclasses.fields(Instance)}
-    instance = Instance(**fields)
+    instance = jax.tree.map(np.asarray, instance)
     walk = _Walk(instance, report, tolerance)
     begin, pickups = report.service_start, slice(1, None, 2)
     late = np.nan_to_num(begin - instance.deadline, nan=0.0, neginf=0.0)
@@ -202,10 +202,12 @@ def verdict(report: SolutionReport, most: int = 3) -> str:
     broken = [(name.replace("_", " "), found) for name, found in report.violations.items() if found.count]
     if not broken:
         return "feasible"
-    words = [f"{name} {found.count} (first: {_place(name, found)})" for name, found in broken[:most]]
-    rest = [f"{len(broken) - most} more"] if len(broken) > most else []
-    return "not feasible: " + ", ".join(words + rest)
+    words = [f"{name} {found.count} (first: {_first_node(name, found)})" for name, found in broken[:most]]
+    if len(broken) > most:
+        words.append(f"{len(broken) - most} more")
+    return "not feasible: " + ", ".join(words)
 
 
-def _place(name: str, found: Violation) -> str:
+def _first_node(name: str, found: Violation) -> str:
+    """Where a constraint is broken first, in words."""
     return f"node {found.first_node}" if name == "unknown node" else name_of(int(found.first_node or 0))

@@ -1,36 +1,110 @@
-"""The picture of a dial-a-ride plan: its layout, its legends, and the map.
+"""The figure of a dial-a-ride plan: a map, the vehicles' loads over time, a row for each request, and the legends.
 
 Everything that happened is drawn as an artist of its own, with the moment at which it had happened: a still shows all,
-an animation what was before.
+an animation what was before. matplotlib is imported inside the functions; nothing goes through pyplot.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 
 from jaxvrp import pictures
-from jaxvrp.envs.darp.pictures import timelines
-from jaxvrp.envs.darp.pictures.canvas import (
-    DROP_OFF_WINDOW,
-    INK,
-    MANY,
-    MARKERS,
-    PICKUP_WINDOW,
-    RIGHT,
-    WAITING,
-    WRONG,
-    Picture,
-    colour_of,
-    line_style,
-)
 from jaxvrp.envs.darp.pictures.plan import Leg, Plan, verdict
-from jaxvrp.pictures import place_labels
+from jaxvrp.pictures import INK, place_labels
+from jaxvrp.pictures.palette import (
+    BLUE,
+    BROWN,
+    FRAME,
+    GREEN,
+    GRID,
+    INDIGO,
+    NOTE,
+    ORANGE,
+    PALE,
+    PURPLE,
+    RIGHT,
+    SKY,
+    SLATE,
+    WRONG,
+)
+
+# Red is kept for what went wrong. The dashes tell vehicles apart in grey.
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, BROWN, INDIGO, SLATE)
+DASHES: tuple[Any, ...] = (
+    "-",
+    (0, (5, 1.6)),
+    (0, (1.2, 1.2)),
+    (0, (6, 1.5, 1.2, 1.5)),
+    (0, (10, 2)),
+    (0, (3, 1)),
+    (0, (6, 1.2, 1.2, 1.2, 1.2, 1.2)),
+    (0, (2, 2)),
+)
+WAITING = "#A4ABB3"
+PICKUP_WINDOW, DROP_OFF_WINDOW = "#BCD6EC", "#E2D8C3"
+MARKERS = ("v", "^")
+"""By the node's parity: drop-offs point down, pickups up."""
+
+SMALLEST_LETTERS = 6.5
+"""Pixels; smaller letters are left out."""
+
+MANY = 24
+"""From so many requests on, the map has smaller symbols."""
 
 
-def draw(plan: Plan, dpi: float = 120.0, width: float | None = None) -> Picture:
-    """The whole plan.
+@dataclasses.dataclass
+class PlanFigure:
+    """The figure of a plan, and when its artists appear.
+
+    Attributes:
+        plan: what it shows.
+        figure: of matplotlib.
+        map, loads, rows: its axes; `rows` has one for each request.
+        headline: the text on top.
+        events: artists, each with the number of legs after which it belongs to the picture.
+    """
+
+    plan: Plan
+    figure: Any
+    map: Any
+    loads: Any
+    rows: Any
+    headline: Any
+    events: list[tuple[int, Any]] = dataclasses.field(default_factory=list)
+
+    @property
+    def end(self) -> int:
+        """The moment after all legs."""
+        return len(self.plan.legs)
+
+    def add(self, moment: int, *artists: Any) -> None:
+        """Let artists appear at `moment`."""
+        self.events += [(moment, artist) for artist in artists]
+
+    def legible(self, size: float) -> float:
+        """The size of letters, in points: `size`, or 0 (none) if nobody could read that."""
+        return size if size * self.figure.dpi / 72 >= SMALLEST_LETTERS else 0.0
+
+
+def line_style(vehicle: int) -> dict[str, Any]:
+    """Colour and dashes; fleets larger than the palette repeat its colours with other dashes."""
+    dashes = DASHES[(vehicle + vehicle // len(COLOURS)) % len(DASHES)]
+    return {"color": COLOURS[vehicle % len(COLOURS)], "linestyle": dashes}
+
+
+def colour_of(vehicle: int) -> str:
+    """The colour of a vehicle wherever it is drawn."""
+    return line_style(vehicle)["color"]
+
+
+# --- the layout -----------------------------------------------------------------------------------------------------
+
+
+def draw_plan(plan: Plan, dpi: float = 120.0, width: float | None = None) -> PlanFigure:
+    """Draw the whole plan.
 
     Args:
         plan: what to draw.
@@ -48,7 +122,7 @@ def draw(plan: Plan, dpi: float = 120.0, width: float | None = None) -> Picture:
     rows += min(spare, 0.1 * count)
     figure = pictures.new_figure(across, up, width / across if width else dpi)
     left = side + 1.05
-    picture = Picture(
+    picture = PlanFigure(
         plan,
         figure,
         map=pictures.new_axes(figure, 0.2, up - 0.75 - side, side, side),
@@ -57,13 +131,12 @@ def draw(plan: Plan, dpi: float = 120.0, width: float | None = None) -> Picture:
         headline=figure.text(0.2 / across, 1 - 0.25 / up, "", fontsize=12.5, va="center", color=INK, weight="bold"),
     )
     _draw_map(picture, side)
-    timelines.draw_loads(picture)
-    timelines.draw_rows(picture)
+    _draw_loads(picture)
+    _draw_rows(picture)
     _draw_keys(picture, (0.15 / across, (up - 0.82 - side) / up), _key_columns(side))
     picture.headline.set_text(summary(plan))
-    found = verdict(plan.report)
     colour = RIGHT if plan.report.feasible else WRONG
-    text = figure.text(0.2 / across, 1 - 0.53 / up, found, fontsize=10, va="center", color=colour)
+    text = figure.text(0.2 / across, 1 - 0.53 / up, verdict(plan.report), fontsize=10, va="center", color=colour)
     picture.add(picture.end, text)
     return picture
 
@@ -80,7 +153,7 @@ def _key_columns(side: float) -> int:
     return int(side / 1.05)
 
 
-def _draw_keys(picture: Picture, corner: tuple[float, float], columns: int) -> None:
+def _draw_keys(picture: PlanFigure, corner: tuple[float, float], columns: int) -> None:
     """Vehicles and symbols below the map."""
     key = pictures.key
     symbols = [
@@ -100,18 +173,19 @@ def _draw_keys(picture: Picture, corner: tuple[float, float], columns: int) -> N
     drop = 0.2 * -(-len(vehicles) // columns) / picture.figure.get_size_inches()[1]
     place = {"loc": "upper left", "handlelength": 2.6}
     if vehicles:
-        picture.figure.legend(handles=vehicles, ncols=columns, bbox_to_anchor=corner, **place, **_KEYS)
+        picture.figure.legend(handles=vehicles, ncols=columns, bbox_to_anchor=corner, **place, **_LEGEND_STYLE)
     below = (corner[0], corner[1] - drop)
-    pictures.legend(picture.figure, symbols, ncols=4, bbox_to_anchor=below, loc="upper left", **_KEYS)
+    pictures.legend(picture.figure, symbols, ncols=4, bbox_to_anchor=below, loc="upper left", **_LEGEND_STYLE)
 
 
-_KEYS = {"fontsize": 8, "frameon": False, "columnspacing": 1.2, "borderaxespad": 0.1}
+_LEGEND_STYLE = {"fontsize": 8, "frameon": False, "columnspacing": 1.2, "borderaxespad": 0.1}
 
 
 # --- the map --------------------------------------------------------------------------------------------------------
 
 
-def _draw_map(picture: Picture, side: float) -> None:
+def _draw_map(picture: PlanFigure, side: float) -> None:
+    """Nodes, their numbers and the legs; the axes measure `side` inches."""
     axes, plan = picture.map, picture.plan
     nodes = _real_nodes(plan)
     places = plan.instance.locs[[0, *nodes]]
@@ -119,7 +193,7 @@ def _draw_map(picture: Picture, side: float) -> None:
     half = 1.07 * max(float((places.max(axis=0) - places.min(axis=0)).max()) / 2, 1e-9)
     axes.set(xlim=(centre[0] - half, centre[0] + half), ylim=(centre[1] - half, centre[1] + half), xticks=[], yticks=[])
     axes.set_facecolor(pictures.GROUND)
-    axes.spines[:].set(visible=True, color="#C9CDD2", linewidth=0.8)
+    axes.spines[:].set(visible=True, color=FRAME, linewidth=0.8)
     many = len(plan.requests) >= MANY
     for moment, leg in enumerate(plan.legs, 1):
         picture.add(moment, *_draw_leg(axes, plan, leg, many, 2 * half / side))
@@ -131,6 +205,7 @@ def _draw_map(picture: Picture, side: float) -> None:
 
 
 def _real_nodes(plan: Plan) -> list[int]:
+    """Pickups and drop-offs, without padding."""
     return [node for request in plan.requests.tolist() for node in (2 * request - 1, 2 * request)]
 
 
@@ -152,7 +227,7 @@ def _draw_leg(axes: Any, plan: Plan, leg: Leg, many: bool, inch: float) -> list[
     return lines + axes.plot(*(ends[0] + 0.55 * gap), marker=head, markersize=6 if many else 8, zorder=4, **look)
 
 
-def _draw_nodes(picture: Picture, nodes: list[int], size: float) -> None:
+def _draw_nodes(picture: PlanFigure, nodes: list[int], size: float) -> None:
     """Hollow symbols, filled when somebody comes; red in the end for those whom nobody brought."""
     axes, plan = picture.map, picture.plan
     for node in nodes:
@@ -173,18 +248,18 @@ def _draw_nodes(picture: Picture, nodes: list[int], size: float) -> None:
 
 
 def _label_nodes(
-    picture: Picture, nodes: list[int], centre: np.ndarray, half: float, size: float, point: float
+    picture: PlanFigure, nodes: list[int], centre: np.ndarray, half: float, size: float, point: float
 ) -> None:
     """The number of the request beside each node."""
     axes, plan = picture.map, picture.plan
-    font = picture.letters(5.8 if len(plan.requests) >= MANY else 8.5)
+    font = picture.legible(5.8 if len(plan.requests) >= MANY else 8.5)
     if not font:
         return
     locs = plan.instance.locs - centre
     texts = [str((node + 1) // 2) for node in nodes]
-    ways = np.array([locs[[leg.origin, leg.node]] for leg in plan.legs]).reshape(-1, 2, 2)
+    legs = np.array([locs[[leg.origin, leg.node]] for leg in plan.legs]).reshape(-1, 2, 2)
     share = np.linspace(0.0, 1.0, 12)[:, None, None]
-    crowd = ((1 - share) * ways[:, 0] + share * ways[:, 1]).reshape(-1, 2)
+    crowd = ((1 - share) * legs[:, 0] + share * legs[:, 1]).reshape(-1, 2)
     places = place_labels(
         locs[nodes],
         np.array([[0.62 * font * len(text), font] for text in texts]).reshape(-1, 2) * point,
@@ -195,11 +270,157 @@ def _label_nodes(
     )
     for node, text, place in zip(nodes, texts, places, strict=True):
         lost = not plan.delivered[(node + 1) // 2]
-        look = {
-            "path_effects": pictures.outline(1.8),
-            "zorder": 8,
-        }
+        outlined = {"path_effects": pictures.outline(1.8), "zorder": 8}
         for moment, colour, weight in ((0, INK, "normal"), (picture.end, WRONG, "bold"))[: 1 + lost]:
-            picture.add(
-                moment, axes.text(*(place + centre), text, weight=weight, **pictures.centred(font, colour), **look)
+            look = {"weight": weight, **pictures.centred(font, colour), **outlined}
+            picture.add(moment, axes.text(*(place + centre), text, **look))
+
+
+# --- loads ----------------------------------------------------------------------------------------------------------
+
+
+def _draw_loads(picture: PlanFigure) -> None:
+    """A lane for each vehicle that drove, with its load as steps, and its capacity."""
+    axes, plan = picture.loads, picture.plan
+    used = plan.used
+    _time_axis(picture, axes, "passengers on board (dashed: capacity)")
+    axes.tick_params(axis="x", labelbottom=False)
+    if not used:
+        axes.text(0.5, 0.5, "no vehicle left the depot", transform=axes.transAxes, **pictures.centred(8.5, WRONG))
+        axes.set_yticks([])
+        return
+    most = max([1, *(leg.load for leg in plan.legs), *(plan.capacity(vehicle) or 0 for vehicle in used)])
+    base = {vehicle: float(lane) for lane, vehicle in enumerate(reversed(used))}
+    for vehicle in used:
+        _draw_lane(axes, base[vehicle], plan.capacity(vehicle), most, picture.legible(7.5))
+    since = 0.0
+    for moment, leg in enumerate(plan.legs, 1):
+        since = leg.leave if leg.origin == 0 else since
+        picture.add(moment, *_draw_load(axes, plan, leg, since, base[leg.vehicle], 0.8 / most))
+        since = leg.begin
+    font = min(8.0, 0.85 * axes.get_window_extent().height / picture.figure.dpi * 72 / len(used))
+    axes.set_ylim(-0.06, len(used))
+    axes.set_yticks([base[vehicle] + 0.4 for vehicle in used], [f"vehicle {vehicle}" for vehicle in used])
+    for tick, vehicle in zip(axes.get_yticklabels(), used, strict=True):
+        tick.set(color=pictures.text_colour(colour_of(vehicle)), fontsize=font, weight="bold")
+
+
+def _draw_lane(axes: Any, base: float, capacity: int | None, most: int, font: float) -> None:
+    axes.axhline(base, color=FRAME, linewidth=0.8, zorder=1)
+    if capacity is None:
+        return
+    level = base + 0.8 * capacity / most
+    axes.axhline(level, color="#7A828A", linewidth=0.9, linestyle=(0, (4, 2.5)), zorder=2)
+    beside = {"transform": axes.get_yaxis_transform(), "fontsize": font, "color": NOTE, "va": "center"}
+    axes.text(1.01, level, str(capacity) if font else "", **beside)
+
+
+def _draw_load(axes: Any, plan: Plan, leg: Leg, since: float, base: float, unit: float) -> list[Any]:
+    """The load from the last stop to this one, and its change here."""
+    capacity = plan.capacity(leg.vehicle)
+    colour = colour_of(leg.vehicle)
+    before, after = base + unit * leg.load_before, base + unit * leg.load
+    lines = axes.plot([since, leg.begin, leg.begin], [before, before, after], color=colour, linewidth=1.4, zorder=4)
+    lines[0].set_solid_joinstyle("miter")
+    bars = axes.bar(since, before - base, leg.begin - since, base, align="edge", color=colour, alpha=0.28, zorder=3)
+    if capacity is not None and leg.load_before > capacity:
+        level = base + unit * capacity
+        bars = [*bars, *axes.bar(since, before - level, leg.begin - since, level, align="edge", color=WRONG, zorder=5)]
+    if leg.wrong:
+        lines += axes.plot(leg.begin, before, "X", color=WRONG, markersize=7, markeredgecolor="white", zorder=6)
+    return [*bars, *lines]
+
+
+def _time_axis(picture: PlanFigure, axes: Any, title: str) -> None:
+    first, last = picture.plan.span()
+    axes.set_xlim(first - 0.015 * (last - first), last + 0.015 * (last - first))
+    axes.grid(axis="x", color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.set_title(title, fontsize=9.5, loc="left", color=INK, pad=5)
+
+
+# --- requests -------------------------------------------------------------------------------------------------------
+
+
+def _draw_rows(picture: PlanFigure) -> None:
+    """A row for each request, vehicle after vehicle in the order of pickups; those never picked up last."""
+    axes, plan = picture.rows, picture.plan
+    longest = float(plan.instance.max_ride_time)
+    limit = f" (at most {longest:.4g})" if np.isfinite(longest) else ""
+    _time_axis(picture, axes, f"requests: time windows (none: any time), service, ride{limit}")
+    axes.set_xlabel("time", fontsize=8, labelpad=1)
+    pickups = 2 * plan.requests - 1
+    order = plan.requests[np.lexsort((plan.moment[pickups], plan.moment[pickups] == 0))]
+    row_points = axes.get_window_extent().height / picture.figure.dpi * 72 / max(len(order), 1)
+    font = picture.legible(min(8.0, 0.92 * row_points))
+    for row, request in enumerate(order.tolist()):
+        _draw_windows(axes, plan, row, request)
+        _draw_ride(picture, row, request, float(np.clip(0.5 * row_points, 2.6, 6.5)))
+        if font:
+            _name_row(picture, row, request, font)
+        if font and plan.trouble(request):
+            _note(picture, row, request, font)
+    first_rows = np.flatnonzero(np.diff(plan.visited_by[2 * order - 1])) + 0.5
+    for line in first_rows:
+        axes.axhline(line, color=PALE, linewidth=0.7, zorder=1)
+    axes.set_ylim(max(len(order), 1) - 0.4, -0.6)
+    axes.set_yticks([])
+    axes.set_ylabel("request", fontsize=8, labelpad=18)
+
+
+def _name_row(picture: PlanFigure, row: int, request: int, font: float) -> None:
+    """The number of the request, red in the end if nobody brought it."""
+    axes = picture.rows
+    beside = {"transform": axes.get_yaxis_transform(), "ha": "right", "va": "center_baseline", "fontsize": font}
+    axes.text(-0.012, row, str(request), color=INK, **beside)
+    if not picture.plan.delivered[request]:
+        picture.add(picture.end, axes.text(-0.012, row, str(request), color=WRONG, **beside))
+
+
+def _draw_windows(axes: Any, plan: Plan, row: int, request: int) -> None:
+    """The pickup's above, the drop-off's below; none where only the depot's binds."""
+    first, last = plan.span()
+    for node, y, colour in ((2 * request - 1, row - 0.2, PICKUP_WINDOW), (2 * request, row + 0.2, DROP_OFF_WINDOW)):
+        start, end = (float(window[node]) for window in (plan.instance.earliest, plan.instance.deadline))
+        start = max(start, first)
+        if plan.binds(node) and start < last:
+            axes.barh(y, min(end, last) - start, left=start, height=0.36, color=colour, linewidth=0, zorder=2)
+
+
+def _draw_ride(picture: PlanFigure, row: int, request: int, size: float) -> None:
+    """A line from pickup to drop-off, and the marks of both."""
+    axes, plan = picture.rows, picture.plan
+    pickup, drop_off = 2 * request - 1, 2 * request
+    if plan.delivered[request]:
+        bad = plan.too_long[request]
+        colour, width = (WRONG, 0.5 * size) if bad else (colour_of(plan.visited_by[pickup]), 0.3 * size)
+        ends = [plan.begin[pickup], plan.begin[drop_off]], [row - 0.2, row + 0.2]
+        picture.add(plan.moment[drop_off], *axes.plot(*ends, color=colour, linewidth=width, zorder=3))
+    for node, y in ((pickup, row - 0.2), (drop_off, row + 0.2)):
+        if plan.moment[node]:
+            late = plan.late[node] > 0
+            look = {"color": WRONG if late else colour_of(plan.visited_by[node]), "markeredgecolor": "white"}
+            marks = axes.plot(
+                plan.begin[node],
+                y,
+                MARKERS[node % 2],
+                **look,
+                markersize=size * (1.25 if late else 1.0),
+                markeredgewidth=0.1 * size,
+                zorder=4 + late,
             )
+            picture.add(plan.moment[node], *marks)
+
+
+def _note(picture: PlanFigure, row: int, request: int, font: float) -> None:
+    """What went wrong, after the last mark, or before the first if there is no room."""
+    axes, plan = picture.rows, picture.plan
+    first, last = plan.span()
+    visits = plan.begin[[2 * request - 1, 2 * request]]
+    visits = visits[~np.isnan(visits)].tolist()
+    fits = max(visits, default=first) < first + 0.66 * (last - first)
+    beside = max(visits, default=first) if fits else min(visits)
+    place = {"xytext": (7 if fits else -7, 0), "textcoords": "offset points", "ha": "left" if fits else "right"}
+    look = {"va": "center", "fontsize": font - 0.5, "color": WRONG, "path_effects": pictures.outline(2.0), "zorder": 7}
+    moment = picture.end if not plan.delivered[request] else plan.moment[2 * request]
+    picture.add(moment, axes.annotate(plan.trouble(request), (beside, row), **place, **look))

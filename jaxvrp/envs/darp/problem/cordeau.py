@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
-from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxvrp.envs.darp.problem.instance import Instance, make_instance
-from jaxvrp.io.whole_files import write_whole
+from jaxvrp.io.text_lines import Line, read_lines
+from jaxvrp.io.whole_files import write_text
 
 HEADER = ("vehicles", "requests", "T", "Q", "L")
 COLUMNS = ("id", "x", "y", "service", "demand", "early", "late")
@@ -18,22 +18,26 @@ WHOLE = ("vehicles", "requests", "Q", "id", "demand")
 LARGEST = 1_000_000
 
 
-@dataclasses.dataclass(frozen=True)
-class _Line:
-    """A line that is not empty: where it stands, and its numbers."""
+class _Header(NamedTuple):
+    """The first line of a file, in its order: `requests` may be n or 2n."""
 
-    path: Path
-    number: int
-    values: tuple[float, ...]
+    vehicles: float
+    requests: float
+    max_route_duration: float
+    capacity: float
+    max_ride_time: float
 
-    def error(self, expected: str, remedy: str) -> ValueError:
-        """The error about this line."""
-        return ValueError(f"{self.path}, line {self.number}: expected {expected}; {remedy}")
 
-    def expect(self, holds: bool, expected: str, remedy: str) -> None:
-        """Raise the error about this line unless it `holds`."""
-        if not holds:
-            raise self.error(expected, remedy)
+class _Node(NamedTuple):
+    """A line of a node, in its order."""
+
+    identity: float
+    x: float
+    y: float
+    service: float
+    demand: float
+    early: float
+    late: float
 
 
 def from_cordeau_index(node: ArrayLike, num_requests: int) -> np.ndarray:
@@ -71,92 +75,75 @@ def read_cordeau(path: str | os.PathLike) -> Instance:
         ValueError: the file is damaged, or something else; one line with file, line, what was expected and the remedy.
         OSError: it cannot be read.
     """
-    path = Path(path)
-    header, nodes = _read_lines(path)
-    requests = _count_requests(header, len(nodes))
-    for expected_id, line in enumerate(nodes):
-        _check_node(line, expected_id, requests, nodes)
+    what = "a file in the format of Cordeau & Laporte"
+    header_line, *node_lines = read_lines(path, what, f"'{' '.join(HEADER)}'")
+    header = _Header(*_numbers(header_line, HEADER))
+    nodes = [_Node(*_numbers(line, COLUMNS)) for line in node_lines]
+    requests = _count_requests(header_line, header, len(nodes))
+    for expected_id, (line, node) in enumerate(zip(node_lines, nodes, strict=True)):
+        _check_node(line, node, expected_id)
+        _check_place_in_file(line, node, nodes, expected_id, requests)
     order = np.argsort(from_cordeau_index(np.arange(2 * requests + 1), requests))
-    table = np.array([line.values for line in nodes])[order]
-    vehicles, _, max_route_duration, capacity, max_ride_time = header.values
+    table = np.array(nodes)[order]
+    column = {name: table[:, index] for index, name in enumerate(_Node._fields)}
     return make_instance(
         table[:, 1:3],
-        table[:, 4],
-        table[:, 6],
-        capacity=np.full(int(vehicles), capacity),
-        earliest=table[:, 5],
-        service_time=table[:, 3],
-        max_ride_time=max_ride_time,
-        max_route_duration=max_route_duration,
+        column["demand"],
+        column["late"],
+        capacity=np.full(int(header.vehicles), header.capacity),
+        earliest=column["early"],
+        service_time=column["service"],
+        max_ride_time=header.max_ride_time,
+        max_route_duration=header.max_route_duration,
     )
 
 
-def _read_lines(path: Path) -> tuple[_Line, list[_Line]]:
-    remedy = "give a file in the format of Cordeau & Laporte"
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}, byte {error.start}: expected text, found binary data; {remedy}") from None
-    rows = [(number, row.split()) for number, row in enumerate(text.split("\n"), 1) if row.strip()]
-    if not rows:
-        raise ValueError(f"{path}, line 1: expected '{' '.join(HEADER)}', found an empty file; {remedy}")
-    lines = [
-        _Line(path, number, _numbers(path, number, row, HEADER if at == 0 else COLUMNS))
-        for at, (number, row) in enumerate(rows)
+def _numbers(line: Line, names: tuple[str, ...]) -> list[float]:
+    """The numbers of a line, in the order of `names`."""
+    words = line.fields(names, line.text.split(), what="numbers")
+    return [
+        line.whole(name, word, below=LARGEST) if name in WHOLE else line.real(name, word, below=np.inf)
+        for name, word in words.items()
     ]
-    return lines[0], lines[1:]
 
 
-def _numbers(path: Path, number: int, row: list[str], names: tuple[str, ...]) -> tuple[float, ...]:
-    line = _Line(path, number, ())
-    wanted = f"the {len(names)} numbers '{' '.join(names)}'"
-    line.expect(len(row) == len(names), f"{wanted}, found {len(row)}", "add or remove what is wrong")
-    values = []
-    for name, word in zip(names, row, strict=True):
-        try:
-            value = float(word)
-        except ValueError:
-            value = float("nan")
-        whole = name in WHOLE
-        kind = f"a whole number below {LARGEST}" if whole else "a finite number"
-        holds = value.is_integer() and abs(value) < LARGEST if whole else np.isfinite(value)
-        line.expect(holds, f"{kind} for {name}, found {word[:20]!r}", "correct it")
-        values.append(value)
-    return tuple(values)
-
-
-def _count_requests(header: _Line, count: int) -> int:
+def _count_requests(line: Line, header: _Header, count: int) -> int:
     """n, from the number of node lines, as the header's second number may be n or 2n."""
-    vehicles, given, duration, capacity, ride = header.values
-    positive = min(vehicles, given, capacity) >= 1 and min(duration, ride) > 0
-    header.expect(positive, f"numbers above 0 for '{' '.join(HEADER)}'", "correct it")
+    line.expect(min(header) > 0, f"numbers above 0 for '{' '.join(HEADER)}'")
+    given = header.requests
     halves = [given] if given % 2 else [given, given / 2]
     for requests in map(int, halves):
         if 2 * requests + 1 <= count <= 2 * requests + 2:
             return requests
     sizes = " or ".join(f"{2 * requests + 1:.0f}" for requests in halves)
-    raise header.error(
+    raise line.error(
         f"{sizes} node lines for a second number of {given:.0f}, and perhaps the depot once more, found {count}",
         "restore the missing lines, or correct the number",
     )
 
 
-def _check_node(line: _Line, expected_id: int, requests: int, nodes: list[_Line]) -> None:
-    identity, _, _, service, demand, early, late = line.values
-    line.expect(identity == expected_id, f"id {expected_id}, found {identity:.0f}", "put the lines in the order of ids")
-    line.expect(late >= early, f"late not before early, found {early:g} to {late:g}", "correct the window")
-    line.expect(service >= 0, f"service of at least 0, found {service:g}", "correct it")
-    if expected_id == 0:
-        line.expect(service == demand == 0, "no service and no demand at the depot", "set both to 0")
-    elif expected_id <= requests:
-        line.expect(demand >= 1, f"demand of at least 1 at a pickup, found {demand:.0f}", "correct it")
-    elif expected_id <= 2 * requests:
-        taken = nodes[expected_id - requests].values[4]
-        expected = f"demand {-taken:.0f}, the negative of pickup {expected_id - requests}'s, found {demand:.0f}"
-        line.expect(demand == -taken, expected, "correct one of the two")
+def _check_node(line: Line, node: _Node, expected_id: int) -> None:
+    found_id = f"id {expected_id}, found {node.identity:.0f}"
+    line.expect(node.identity == expected_id, found_id, "put the lines in the order of ids")
+    window = f"late not before early, found {node.early:g} to {node.late:g}"
+    line.expect(node.late >= node.early, window, "correct the window")
+    line.expect(node.service >= 0, f"service of at least 0, found {node.service:g}")
+
+
+def _check_place_in_file(line: Line, node: _Node, nodes: list[_Node], identity: int, requests: int) -> None:
+    """What a line must say because of its place: the depot's, a pickup's, its drop-off's, or the depot's again."""
+    if identity == 0:
+        line.expect(node.service == node.demand == 0, "no service and no demand at the depot", "set both to 0")
+    elif identity <= requests:
+        line.expect(node.demand >= 1, f"demand of at least 1 at a pickup, found {node.demand:.0f}")
+    elif identity <= 2 * requests:
+        pickup = identity - requests
+        wanted = -nodes[pickup].demand
+        expected = f"demand {wanted:.0f}, the negative of pickup {pickup}'s, found {node.demand:.0f}"
+        line.expect(node.demand == wanted, expected, "correct one of the two")
     else:
         remedy = "make it the same, or leave the line out"
-        line.expect(line.values[1:] == nodes[0].values[1:], "the depot of the first node line again", remedy)
+        line.expect(node[1:] == nodes[0][1:], "the depot of the first node line again", remedy)
 
 
 def write_cordeau(path: str | os.PathLike, instance: Instance) -> None:
@@ -182,7 +169,7 @@ def write_cordeau(path: str | os.PathLike, instance: Instance) -> None:
     capacity = np.asarray(instance.capacity)
     header = [capacity.size, requests, instance.max_route_duration, capacity[0], instance.max_ride_time]
     text = "".join(" ".join(map(_word, row)) + "\n" for row in [header, *table])
-    write_whole(path, lambda partial: partial.write_text(text, encoding="ascii"))
+    write_text(path, text)
 
 
 def _word(value: float) -> str:

@@ -29,43 +29,50 @@ class Parameters(Protocol):
     max_route_duration: float
 
 
-def generate(key: jax.Array, of: Parameters) -> Instance:
-    """Draw one instance.
+def generate(key: jax.Array, parameters: Parameters) -> Instance:
+    """Draw one instance by its `parameters`, which are those of the environment.
 
     Depot and nodes are uniform in a square; demands and pickup deadlines uniform whole numbers. A drop-off's deadline
     is a whole number that leaves between once and twice the direct time after its pickup's deadline. Earliest times
     and service times are 0.
     """
-    requests = of.num_nodes // 2
+    requests = parameters.num_nodes // 2
     place_key, demand_key, pickup_key, drop_key = jax.random.split(key, 4)
-    side = jnp.asarray(of.max_loc - of.min_loc, jnp.float32)
-    locs = of.min_loc + side * jax.random.uniform(place_key, (of.num_nodes + 1, 2), jnp.float32)
-    demand = jax.random.randint(demand_key, (requests,), of.min_demand, of.max_demand + 1, jnp.int32)
-    pickup = jax.random.randint(pickup_key, (requests,), of.min_pickup_deadline, of.max_pickup_deadline + 1, jnp.int32)
-    direct = jnp.linalg.norm(locs[2::2] - locs[1::2], axis=1) / of.vehicle_speed
+    side = jnp.asarray(parameters.max_loc - parameters.min_loc, jnp.float32)
+    locs = parameters.min_loc + side * jax.random.uniform(place_key, (parameters.num_nodes + 1, 2), jnp.float32)
+    demand = jax.random.randint(demand_key, (requests,), parameters.min_demand, parameters.max_demand + 1, jnp.int32)
+    first_deadline, last_deadline = parameters.min_pickup_deadline, parameters.max_pickup_deadline
+    pickup = jax.random.randint(pickup_key, (requests,), first_deadline, last_deadline + 1, jnp.int32)
+    direct = jnp.linalg.norm(locs[2::2] - locs[1::2], axis=1) / parameters.vehicle_speed
     direct = jnp.maximum(direct, 1.0)
     soonest = pickup + jnp.ceil(direct).astype(jnp.int32)
     latest = jnp.maximum(pickup + jnp.ceil(2 * direct).astype(jnp.int32), soonest + 1)
     drop_off = jax.random.randint(drop_key, (requests,), soonest, latest + 1, jnp.int32)
-    deadline = _interleave(jnp.asarray(of.horizon, jnp.float32), pickup.astype(jnp.float32), drop_off)
+    deadline = _interleave(jnp.asarray(parameters.horizon, jnp.float32), pickup.astype(jnp.float32), drop_off)
     return Instance(
         locs=locs.astype(jnp.float32),
         demand=_interleave(jnp.zeros((), jnp.int32), demand, -demand),
-        earliest=jnp.zeros(of.num_nodes + 1, jnp.float32),
+        earliest=jnp.zeros(parameters.num_nodes + 1, jnp.float32),
         deadline=deadline,
-        service_time=jnp.zeros(of.num_nodes + 1, jnp.float32),
-        capacity=jnp.broadcast_to(jnp.asarray(of.vehicle_capacity, jnp.int32), (of.num_agents,)),
-        vehicle_speed=jnp.asarray(of.vehicle_speed, jnp.float32),
-        max_ride_time=jnp.asarray(of.max_ride_time, jnp.float32),
-        max_route_duration=jnp.asarray(of.max_route_duration, jnp.float32),
-        round_travel_time=jnp.asarray(of.round_travel_time, jnp.bool_),
+        service_time=jnp.zeros(parameters.num_nodes + 1, jnp.float32),
+        capacity=jnp.broadcast_to(jnp.asarray(parameters.vehicle_capacity, jnp.int32), (parameters.num_agents,)),
+        vehicle_speed=jnp.asarray(parameters.vehicle_speed, jnp.float32),
+        max_ride_time=jnp.asarray(parameters.max_ride_time, jnp.float32),
+        max_route_duration=jnp.asarray(parameters.max_route_duration, jnp.float32),
+        round_travel_time=jnp.asarray(parameters.round_travel_time, jnp.bool_),
     )
 
 
-def generate_dataset(of: Parameters, seed: int, count: int) -> Instance:
-    """`count` instances `[count]` from a seed, always the same ones; `save` writes them to a file."""
+def generate_dataset(parameters: Parameters, seed: int, count: int) -> Instance:
+    """`count` instances `[count]` from a seed, always the same ones; `save` writes them to a file.
+
+    Args:
+        parameters: an environment, or anything else that has these attributes.
+        seed: of the random numbers.
+        count: how many instances.
+    """
     keys = jax.random.split(jax.random.key(seed), count)
-    return jax.jit(jax.vmap(lambda key: generate(key, of)))(keys)
+    return jax.jit(jax.vmap(lambda key: generate(key, parameters)))(keys)
 
 
 def _interleave(depot: jax.Array, pickup: jax.Array, drop_off: jax.Array) -> jax.Array:

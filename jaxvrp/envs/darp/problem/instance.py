@@ -16,7 +16,20 @@ import numpy as np
 from flax import struct
 from numpy.typing import ArrayLike
 
-from jaxvrp.io.arrays import load_arrays, save_arrays
+from jaxvrp.io.arrays import (
+    ArrayField,
+    FileWords,
+    Schema,
+    check_shapes,
+    computed_arrays,
+    load_arrays,
+    number_arrays,
+    pad_arrays,
+    refuse_where,
+    save_arrays,
+    stack_arrays,
+    stored_arrays,
+)
 
 FORMAT = "jaxvrp-darp-1"
 
@@ -63,10 +76,21 @@ class Instance(struct.PyTreeNode):
         return self.capacity.shape[-1]
 
 
-RANK = {"locs": 2, "demand": 1, "earliest": 1, "deadline": 1, "service_time": 1, "capacity": 1}
-"""Axes of the fields that have any."""
+SCHEMA: Schema = {
+    "locs": ArrayField("nodes", (2,), padding="first row"),
+    "demand": ArrayField("nodes", kind=int),
+    "earliest": ArrayField("nodes"),
+    "deadline": ArrayField("nodes", padding=np.inf),
+    "service_time": ArrayField("nodes"),
+    "capacity": ArrayField("vehicles", kind=int),
+    "vehicle_speed": ArrayField(),
+    "max_ride_time": ArrayField(),
+    "max_route_duration": ArrayField(),
+    "round_travel_time": ArrayField(kind=bool),
+}
+"""Padded nodes lie at the depot, with demand 0 and without deadline."""
 
-INTEGERS = ("demand", "capacity")
+WORDS = FileWords(content="an instance", entry="instance", remedy="give a file that jaxvrp.envs.darp.save wrote")
 
 
 def make_instance(
@@ -96,27 +120,22 @@ def make_instance(
     Raises:
         ValueError: what is wrong, at which node, and the remedy; see `check`.
     """
-    nodes = np.shape(demand)
+    unspecified = np.zeros(np.shape(demand))
     values = {
         "locs": locs,
         "demand": demand,
-        "earliest": np.zeros(nodes) if earliest is None else earliest,
+        "earliest": unspecified if earliest is None else earliest,
         "deadline": deadline,
-        "service_time": np.zeros(nodes) if service_time is None else service_time,
+        "service_time": unspecified if service_time is None else service_time,
         "capacity": np.atleast_1d(capacity),
         "vehicle_speed": vehicle_speed,
         "max_ride_time": max_ride_time,
         "max_route_duration": max_route_duration,
+        "round_travel_time": round_travel_time,
     }
-    try:
-        arrays = {name: np.asarray(value, np.float64) for name, value in values.items()}
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"an instance needs arrays of numbers: {error}") from None
-    for name in INTEGERS:
-        if not np.array_equal(arrays[name], np.round(arrays[name])):
-            raise ValueError(f"{name} has a fraction; passengers are counted in whole numbers")
-        arrays[name] = arrays[name].astype(np.int32)
-    instance = Instance(**arrays, round_travel_time=np.asarray(round_travel_time, np.bool_))
+    arrays = number_arrays(values, "an instance")
+    fraction = "has a fraction; passengers are counted in whole numbers"
+    instance = Instance(**stored_arrays(SCHEMA, arrays, fraction))
     check(instance)
     return instance
 
@@ -129,24 +148,16 @@ def check(instance: Instance) -> None:
     Raises:
         ValueError: one line with what is wrong, at which node, and the remedy.
     """
-    _check_shapes(instance)
-    locs, demand, capacity = (np.asarray(getattr(instance, name)) for name in ("locs", "demand", "capacity"))
-    early, late, service = (np.asarray(getattr(instance, n)) for n in ("earliest", "deadline", "service_time"))
-    _refuse(~np.isfinite(locs).all(axis=1), "locs of node {} is not finite; give two coordinates")
-    _refuse(~np.isfinite(early), "earliest of node {} is not finite; give 0 for none")
-    _refuse(np.isnan(late), "deadline of node {} is no number; give inf for none")
-    _refuse(late < early, "deadline of node {} lies before its earliest time; a window must not be empty")
-    _refuse(~(np.isfinite(service) & (service >= 0)), "service_time of node {} is not 0 or more; give 0 for none")
-    _refuse(np.arange(demand.size) % 2 * demand < 0, "demand of pickup {} is negative; only drop-offs have that")
-    pairs = np.zeros(demand.size, bool)
-    pairs[2::2] = demand[2::2] != -demand[1::2]
-    _refuse(pairs, "demand of drop-off {} is not the negative of its pickup's, the node before; make it so")
+    _check_sizes(instance)
+    instance = jax.tree.map(np.asarray, instance)
+    demand, capacity, service = instance.demand, instance.capacity, instance.service_time
+    _check_nodes(instance)
     if demand[0] != 0 or service[0] != 0:
         raise ValueError("the depot (node 0) has a demand or a service time; both must be 0")
-    _refuse(capacity < 0, "capacity of vehicle {} is negative; give at least 1, or 0 for padding")
-    for name, least in (("vehicle_speed", 0.0), ("max_ride_time", 0.0), ("max_route_duration", 0.0)):
-        if not np.asarray(getattr(instance, name)) > least:
-            raise ValueError(f"{name} is {getattr(instance, name)}; it must be > {least:g}")
+    refuse_where(capacity < 0, "capacity of vehicle {} is negative; give at least 1, or 0 for padding")
+    for name in ("vehicle_speed", "max_ride_time", "max_route_duration"):
+        if not getattr(instance, name) > 0:
+            raise ValueError(f"{name} is {getattr(instance, name)}; it must be > 0")
     oversized = np.flatnonzero(demand > capacity.max(initial=0))
     if oversized.size:
         warnings.warn(
@@ -156,27 +167,32 @@ def check(instance: Instance) -> None:
         )
 
 
-def _check_shapes(instance: Instance) -> None:
+def _check_sizes(instance: Instance) -> None:
     count = np.size(instance.demand)
     if count < 3 or count % 2 == 0:
         raise ValueError(f"num_nodes is {count - 1}; it must be even and at least 2: a pickup and a drop-off a request")
-    shapes = {name: (count,) for name in RANK} | {"locs": (count, 2)}
-    shapes["capacity"] = (max(np.size(instance.capacity), 1),)
-    for name, shape in shapes.items():
-        if np.shape(getattr(instance, name)) != shape:
-            raise ValueError(f"{name} has shape {np.shape(getattr(instance, name))}; it needs {shape}")
+    check_shapes(SCHEMA, instance, {"nodes": count, "vehicles": max(np.size(instance.capacity), 1)})
 
 
-def _refuse(bad: np.ndarray, message: str) -> None:
-    if bad.any():
-        raise ValueError(message.format(int(np.argmax(bad))))
+def _check_nodes(instance: Instance) -> None:
+    demand, service = instance.demand, instance.service_time
+    refuse_where(~np.isfinite(instance.locs).all(axis=1), "locs of node {} is not finite; give two coordinates")
+    refuse_where(~np.isfinite(instance.earliest), "earliest of node {} is not finite; give 0 for none")
+    refuse_where(np.isnan(instance.deadline), "deadline of node {} is no number; give inf for none")
+    empty = instance.deadline < instance.earliest
+    refuse_where(empty, "deadline of node {} lies before its earliest time; a window must not be empty")
+    wrong_service = ~(np.isfinite(service) & (service >= 0))
+    refuse_where(wrong_service, "service_time of node {} is not 0 or more; give 0 for none")
+    negative_pickup = np.arange(demand.size) % 2 * demand < 0
+    refuse_where(negative_pickup, "demand of pickup {} is negative; only drop-offs have that")
+    unequal_pair = np.zeros(demand.size, bool)
+    unequal_pair[2::2] = demand[2::2] != -demand[1::2]
+    refuse_where(unequal_pair, "demand of drop-off {} is not the negative of its pickup's, the node before; make it so")
 
 
 def as_float32(instance: Instance) -> Instance:
     """The same problem as JAX arrays of the dtypes that environments compute with."""
-    kinds = dict.fromkeys(INTEGERS, jnp.int32) | {"round_travel_time": jnp.bool_}
-    fields = {name: getattr(instance, name) for name in Instance.__dataclass_fields__}
-    return Instance(**{name: jnp.asarray(value, kinds.get(name, jnp.float32)) for name, value in fields.items()})
+    return computed_arrays(SCHEMA, instance)
 
 
 def pad(instance: Instance, num_nodes: int, num_agents: int) -> Instance:
@@ -187,39 +203,21 @@ def pad(instance: Instance, num_nodes: int, num_agents: int) -> Instance:
     Raises:
         ValueError: the instance is larger.
     """
-    nodes, agents = num_nodes - instance.num_nodes, num_agents - instance.num_agents
-    if nodes < 0 or agents < 0:
+    if num_nodes < instance.num_nodes or num_agents < instance.num_agents:
         raise ValueError(
             f"an instance of {instance.num_nodes} nodes and {instance.num_agents} vehicles does not fit into "
             f"num_nodes {num_nodes}, num_agents {num_agents}; make the environment with at least its sizes"
         )
-    if nodes == agents == 0:
-        return instance
-    xp = jnp if isinstance(instance.locs, jax.Array) else np
-    batch = instance.demand.shape[:-1]
-    depots = xp.repeat(instance.locs[..., :1, :], nodes, axis=-2)
-
-    def extend(array: Any, count: int, value: float) -> Any:
-        return xp.concatenate([array, xp.full((*batch, count), value, array.dtype)], axis=-1)
-
-    return instance.replace(
-        locs=xp.concatenate([instance.locs, depots], axis=-2),
-        demand=extend(instance.demand, nodes, 0),
-        earliest=extend(instance.earliest, nodes, 0.0),
-        deadline=extend(instance.deadline, nodes, np.inf),
-        service_time=extend(instance.service_time, nodes, 0.0),
-        capacity=extend(instance.capacity, agents, 0),
-    )
+    return pad_arrays(SCHEMA, instance, {"nodes": num_nodes + 1, "vehicles": num_agents})
 
 
 def stack(instances: Sequence[Instance]) -> Instance:
-    """A batch `[E]` of problems of any sizes, padded to the largest."""
-    nodes, agents = max(i.num_nodes for i in instances), max(i.num_agents for i in instances)
-    return jax.tree.map(lambda *leaves: np.stack(leaves), *(pad(i, nodes, agents) for i in instances))
+    """A batch `[E]` of problems of any sizes, padded to the largest, as NumPy arrays."""
+    return stack_arrays(SCHEMA, instances)
 
 
 def distance(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Euclidean, `f32[..., 2]` and `f32[..., 2]` to `f32[...]`."""
+    """The Euclidean distance of places, `f32[..., 2]` and `f32[..., 2]` to `f32[...]`."""
     gap = a - b
     return jnp.sqrt(gap[..., 0] ** 2 + gap[..., 1] ** 2)
 
@@ -232,8 +230,7 @@ def travel_time(instance: Instance, length: jax.Array) -> jax.Array:
 
 def save(path: str | os.PathLike, instance: Instance) -> None:
     """Write an instance, or a batch, as `.npz`; an exact round trip with `load`. Complete, or not at all."""
-    names = Instance.__dataclass_fields__
-    save_arrays(path, FORMAT, {name: np.asarray(getattr(instance, name)) for name in names})
+    save_arrays(path, FORMAT, SCHEMA, instance)
 
 
 def load(path: str | os.PathLike) -> Instance:
@@ -243,15 +240,4 @@ def load(path: str | os.PathLike) -> Instance:
         ValueError: the file is damaged, or something else; one line that names it and the remedy.
         OSError: it cannot be read.
     """
-    ranks = {"demand": 1} | {name: RANK.get(name, 0) for name in Instance.__dataclass_fields__}
-    remedy = "give a file that jaxvrp.envs.darp.save wrote"
-    arrays = load_arrays(path, FORMAT, ranks, what="an instance", remedy=remedy)
-    batch = arrays["demand"].shape[:-1]
-    instance = Instance(**arrays)
-    for index in np.ndindex(batch):
-        try:
-            check(jax.tree.map(lambda leaf, at=index: leaf[at], instance))
-        except ValueError as error:
-            where = f" (instance {', '.join(map(str, index))})" if index else ""
-            raise ValueError(f"{path}{where}: {error}") from None
-    return instance
+    return load_arrays(path, FORMAT, SCHEMA, Instance, check, batch_field="demand", words=WORDS)

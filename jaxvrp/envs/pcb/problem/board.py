@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,20 @@ import numpy as np
 from flax import struct
 from numpy.typing import ArrayLike
 
-from jaxvrp.io.arrays import load_arrays, save_arrays
+from jaxvrp.io.arrays import (
+    ArrayField,
+    FileWords,
+    Schema,
+    check_shapes,
+    computed_arrays,
+    load_arrays,
+    number_arrays,
+    pad_arrays,
+    refuse_where,
+    save_arrays,
+    stack_arrays,
+    stored_arrays,
+)
 
 FORMAT = "jaxvrp-pcb-1"
 
@@ -84,32 +97,22 @@ class Board(struct.PyTreeNode):
         return (self.pin_net >= 0) & (rail == 0)
 
 
-class _Layout(NamedTuple):
-    """How a field is stored: what its first axis counts, axes behind it, its type, and its value in padding."""
-
-    axis: str | None
-    inner: tuple[int, ...]
-    kind: type
-    padding: float = 0
-
-
-LAYOUT = {
-    "outline": _Layout(None, (2,), float),
-    "size": _Layout("components", (2,), float),
-    "position": _Layout("components", (2,), float),
-    "orientation": _Layout("components", (), int),
-    "fixed": _Layout("components", (), bool, True),
-    "side": _Layout("components", (), int),
-    "exists": _Layout("components", (), bool, False),
-    "target_wirelength": _Layout("components", (), float, np.inf),
-    "target_hpwl": _Layout("components", (), float, np.inf),
-    "pin_component": _Layout("pins", (), int),
-    "pin_offset": _Layout("pins", (2,), float),
-    "pin_net": _Layout("pins", (), int, -1),
-    "power_rail": _Layout("nets", (), int, -1),
+SCHEMA: Schema = {
+    "outline": ArrayField(inner=(2,)),
+    "size": ArrayField("components", (2,)),
+    "position": ArrayField("components", (2,)),
+    "orientation": ArrayField("components", kind=int),
+    "fixed": ArrayField("components", kind=bool, padding=True),
+    "side": ArrayField("components", kind=int),
+    "exists": ArrayField("components", kind=bool, padding=False),
+    "target_wirelength": ArrayField("components", padding=np.inf),
+    "target_hpwl": ArrayField("components", padding=np.inf),
+    "pin_component": ArrayField("pins", kind=int),
+    "pin_offset": ArrayField("pins", (2,)),
+    "pin_net": ArrayField("pins", kind=int, padding=-1),
+    "power_rail": ArrayField("nets", kind=int, padding=-1),
 }
-STORED = {float: np.float64, int: np.int32, bool: np.bool_}
-COMPUTED = {float: jnp.float32, int: jnp.int32, bool: jnp.bool_}
+WORDS = FileWords(content=f"the format {FORMAT}", entry="board", remedy="give a file that jaxvrp.envs.pcb.save wrote")
 
 
 def make_board(
@@ -140,15 +143,9 @@ def make_board(
         ValueError: what is wrong, at which component, pin or net, and the remedy; see `check`.
     """
     given = {name: value for name, value in locals().items() if value is not None}
-    try:
-        arrays = {name: np.asarray(value, np.float64) for name, value in given.items()}
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"a board needs arrays of numbers: {error}") from None
+    arrays = number_arrays(given, "a board")
     arrays = _defaults(arrays) | arrays
-    for name, layout in LAYOUT.items():
-        if layout.kind is not float and not np.isin(arrays[name] % 1, 0).all():
-            raise ValueError(f"{name} holds a fraction; give whole numbers")
-    board = Board(**{name: np.array(arrays[name], STORED[layout.kind]) for name, layout in LAYOUT.items()})
+    board = Board(**stored_arrays(SCHEMA, arrays, "holds a fraction; give whole numbers"))
     check(board)
     return board
 
@@ -169,53 +166,52 @@ def check(board: Board) -> None:
     Raises:
         ValueError: one line with what is wrong, at which component, pin or net, and the remedy.
     """
-    _check_shapes(board)
+    _check_sizes(board)
     board = jax.tree.map(np.asarray, board)
-    outline, exists, net = board.outline, board.exists, board.pin_net
-    if not (np.isfinite(outline) & (outline > 0)).all():
-        raise ValueError(f"outline is {outline.tolist()}; give a finite width and height above 0")
+    if not (np.isfinite(board.outline) & (board.outline > 0)).all():
+        raise ValueError(f"outline is {board.outline.tolist()}; give a finite width and height above 0")
     _check_components(board)
-    _refuse((board.pin_component < 0) | (board.pin_component >= exists.size), "pin {}: component is none of the board")
-    _refuse(~np.isfinite(board.pin_offset).all(axis=1), "offset of pin {} is not finite; give two distances")
-    _refuse((net < -1) | (net >= board.num_nets), "pin {}: net is none of the board; give its index, or -1 for none")
-    _refuse((net >= 0) & ~exists[board.pin_component], "pin {} belongs to a component of padding; set its net to -1")
-    _refuse(board.power_rail < -1, "power_rail of net {} is below -1; give 0 for a signal")
-    _refuse((net >= 0) & (board.power_rail[net] < 0), "pin {} is on a net of padding (power_rail -1); give it a net")
+    _check_pins(board)
     if not board.movable.any():
         raise ValueError("every component is fixed; a board needs one that can be moved")
 
 
 def _check_components(board: Board) -> None:
     size, exists = board.size, board.exists
-    _refuse(~(np.isfinite(size) & (size >= 0)).all(axis=1), "size of component {} is not finite and 0 or more")
-    _refuse(~np.isfinite(board.position).all(axis=1), "position of component {} is not finite; give its centre")
-    _refuse(~np.isin(board.orientation, range(4)), "orientation of component {} is none of 0, 1, 2, 3 quarter turns")
-    _refuse(~np.isin(board.side, range(2)), "side of component {} is neither 0 nor 1; give one of them")
-    _refuse(~exists & ~board.fixed, "component {} is padding, but not fixed; fix it")
-    _refuse(~exists & size.any(axis=1), "component {} is padding, but has a size; make it 0")
+    refuse_where(~(np.isfinite(size) & (size >= 0)).all(axis=1), "size of component {} is not finite and 0 or more")
+    refuse_where(~np.isfinite(board.position).all(axis=1), "position of component {} is not finite; give its centre")
+    wrong_turns = ~np.isin(board.orientation, range(4))
+    refuse_where(wrong_turns, "orientation of component {} is none of 0, 1, 2, 3 quarter turns")
+    refuse_where(~np.isin(board.side, range(2)), "side of component {} is neither 0 nor 1; give one of them")
+    refuse_where(~exists & ~board.fixed, "component {} is padding, but not fixed; fix it")
+    refuse_where(~exists & size.any(axis=1), "component {} is padding, but has a size; make it 0")
     for name in ("target_wirelength", "target_hpwl"):
-        _refuse(~(getattr(board, name) >= 0), name + " of component {} is not 0 or more; give inf for unknown")
+        refuse_where(~(getattr(board, name) >= 0), name + " of component {} is not 0 or more; give inf for unknown")
 
 
-def _check_shapes(board: Board) -> None:
+def _check_pins(board: Board) -> None:
+    component, net, rail = board.pin_component, board.pin_net, board.power_rail
+    refuse_where((component < 0) | (component >= board.exists.size), "pin {}: component is none of the board")
+    refuse_where(~np.isfinite(board.pin_offset).all(axis=1), "offset of pin {} is not finite; give two distances")
+    unknown_net = (net < -1) | (net >= board.num_nets)
+    refuse_where(unknown_net, "pin {}: net is none of the board; give its index, or -1 for none")
+    on_padding = (net >= 0) & ~board.exists[component]
+    refuse_where(on_padding, "pin {} belongs to a component of padding; set its net to -1")
+    refuse_where(rail < -1, "power_rail of net {} is below -1; give 0 for a signal")
+    refuse_where((net >= 0) & (rail[net] < 0), "pin {} is on a net of padding (power_rail -1); give it a net")
+
+
+def _check_sizes(board: Board) -> None:
     counts = {"components": np.size(board.exists), "pins": np.size(board.pin_net), "nets": np.size(board.power_rail)}
     for what, count in counts.items():
         if count == 0:
             raise ValueError(f"a board without {what} has no wire to shorten; give at least one")
-    for name, layout in LAYOUT.items():
-        shape = (() if layout.axis is None else (counts[layout.axis],)) + layout.inner
-        if np.shape(getattr(board, name)) != shape:
-            raise ValueError(f"{name} has shape {np.shape(getattr(board, name))}; it needs {shape}")
-
-
-def _refuse(bad: np.ndarray, message: str) -> None:
-    if bad.any():
-        raise ValueError(message.format(int(np.argmax(bad))))
+    check_shapes(SCHEMA, board, counts)
 
 
 def as_float32(board: Board) -> Board:
     """The same board as JAX arrays of the dtypes that environments compute with."""
-    return Board(**{name: jnp.asarray(getattr(board, name), COMPUTED[layout.kind]) for name, layout in LAYOUT.items()})
+    return computed_arrays(SCHEMA, board)
 
 
 def count_agents(board: Board) -> int:
@@ -243,24 +239,13 @@ def pad(board: Board, num_components: int, num_pins: int, num_nets: int) -> Boar
     Raises:
         ValueError: the board is larger.
     """
-    sizes = {"components": num_components, "pins": num_pins, "nets": num_nets}
-    missing = {name: size - getattr(board, f"num_{name}") for name, size in sizes.items()}
-    if min(missing.values()) < 0:
+    lengths = {"components": num_components, "pins": num_pins, "nets": num_nets}
+    if any(length < getattr(board, f"num_{axis}") for axis, length in lengths.items()):
         raise ValueError(
             f"a board of {board.num_components} components, {board.num_pins} pins and {board.num_nets} nets does not "
             f"fit into {num_components}, {num_pins} and {num_nets}; make the environment with at least its sizes"
         )
-    xp = jnp if isinstance(board.exists, jax.Array) else np
-    batch = board.exists.shape[:-1]
-
-    def extend(name: str, layout: _Layout) -> Any:
-        array = getattr(board, name)
-        if layout.axis is None or not missing[layout.axis]:
-            return array
-        rows = xp.full((*batch, missing[layout.axis], *layout.inner), layout.padding, array.dtype)
-        return xp.concatenate([array, rows], axis=len(batch))
-
-    return Board(**{name: extend(name, layout) for name, layout in LAYOUT.items()})
+    return pad_arrays(SCHEMA, board, lengths)
 
 
 def trim(board: Board) -> Board:
@@ -268,8 +253,8 @@ def trim(board: Board) -> Board:
     board = jax.tree.map(np.asarray, board)
     kept = {"components": board.exists, "pins": board.pin_net >= 0, "nets": board.power_rail >= 0}
     arrays = {
-        name: getattr(board, name) if layout.axis is None else getattr(board, name)[kept[layout.axis]]
-        for name, layout in LAYOUT.items()
+        name: getattr(board, name) if field.axis is None else getattr(board, name)[kept[field.axis]]
+        for name, field in SCHEMA.items()
     }
     for name, axis in (("pin_component", "components"), ("pin_net", "nets")):
         renumbered = np.cumsum(kept[axis], dtype=np.int32) - 1
@@ -279,13 +264,12 @@ def trim(board: Board) -> Board:
 
 def stack(boards: Sequence[Board]) -> Board:
     """A batch `[E]` of boards of any sizes, padded to the largest, as NumPy arrays."""
-    sizes = [max(getattr(b, f"num_{name}") for b in boards) for name in ("components", "pins", "nets")]
-    return jax.tree.map(lambda *leaves: np.stack(leaves), *(pad(board, *sizes) for board in boards))
+    return stack_arrays(SCHEMA, boards)
 
 
 def save(path: str | os.PathLike, board: Board) -> None:
     """Write a board, or a batch, as `.npz`; an exact round trip with `load`. Complete, or not at all."""
-    save_arrays(path, FORMAT, {name: np.asarray(getattr(board, name)) for name in LAYOUT})
+    save_arrays(path, FORMAT, SCHEMA, board)
 
 
 def load(path: str | os.PathLike) -> Board:
@@ -295,16 +279,4 @@ def load(path: str | os.PathLike) -> Board:
         ValueError: the file is damaged, or something else; one line that names it and the remedy.
         OSError: it cannot be read.
     """
-    remedy = "give a file that jaxvrp.envs.pcb.save wrote"
-    ranks = {name: len(layout.inner) + (layout.axis is not None) for name, layout in LAYOUT.items()}
-    board = Board(**load_arrays(path, FORMAT, ranks, what=f"the format {FORMAT}", remedy=remedy))
-    for name, layout in LAYOUT.items():
-        if not np.issubdtype(getattr(board, name).dtype, {float: np.floating, int: np.integer}.get(layout.kind, bool)):
-            raise ValueError(f"{path}: {name} has dtype {getattr(board, name).dtype}; {remedy}")
-    for index in np.ndindex(board.exists.shape[:-1]):
-        try:
-            check(jax.tree.map(lambda leaf, at=index: leaf[at], board))
-        except ValueError as error:
-            where = f" (board {', '.join(map(str, index))})" if index else ""
-            raise ValueError(f"{path}{where}: {error}") from None
-    return board
+    return load_arrays(path, FORMAT, SCHEMA, Board, check, batch_field="outline", words=WORDS)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ import pytest
 from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index, read_cordeau
 
 FAMILIES = ("darp_cordeau2006", "darp_cordeau_laporte2003")
-BESIDE_THE_REPOSITORY = Path(__file__).resolve().parents[4].parent / "shared" / "data"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,19 +22,10 @@ class Published:
 
 
 @pytest.fixture(scope="session")
-def data_folder():
-    """The folder with the benchmark data: `JAXVRP_DATA`, or `shared/data` beside the repository."""
-    folder = Path(os.environ.get("JAXVRP_DATA") or BESIDE_THE_REPOSITORY)
-    missing = [name for name in FAMILIES if not (folder / name).is_dir()]
-    if missing:
-        pytest.skip(f"the benchmark data are not part of the repository: no {missing[0]} in {folder}; set JAXVRP_DATA")
-    return folder
-
-
-@pytest.fixture(scope="session")
-def cordeau_files(data_folder):
+def cordeau_files(published_folder):
     """All instance files of the Cordeau format."""
-    return [path for family in FAMILIES for path in sorted((data_folder / family).glob("*.txt"))]
+    folder = published_folder(*FAMILIES)
+    return [path for family in FAMILIES for path in sorted((folder / family).glob("*.txt"))]
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index, read_cordeau, write_cordeau
-from jaxvrp.envs.darp.problem.instance import Instance, as_float32, make_instance, pad, stack
+from jaxvrp.envs.darp.problem.instance import as_float32, make_instance, pad, stack
 
 TWO_REQUESTS = """\
 3 2 480 6 30
@@ -16,18 +16,6 @@ TWO_REQUESTS = """\
 4  0.0 7.0  1 -2   0 1440
 5  0.5 0.25 0  0   0  480
 """
-
-
-@pytest.fixture
-def write(tmp_path):
-    """`write(text)` or `write(bytes)`: the path of a file with that content."""
-
-    def put(content):
-        path = tmp_path / "hand.txt"
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return put
 
 
 def edited(line, column, word):
@@ -41,12 +29,7 @@ def without(*lines):
     return "".join(row for at, row in enumerate(TWO_REQUESTS.splitlines(keepends=True), 1) if at not in lines)
 
 
-def assert_same(one, other):
-    for name in Instance.__dataclass_fields__:
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name, strict=True)
-
-
-def test_a_file_is_read_into_interleaved_order(write):
+def test_a_file_is_read_into_interleaved_order(write, assert_same):
     instance = read_cordeau(write(TWO_REQUESTS))
     expected = make_instance(
         [[0.5, 0.25], [-1.5, 2.0], [2.5, 8.0], [4.0, 0.1], [0.0, 7.0]],
@@ -76,7 +59,7 @@ def test_a_file_is_read_into_interleaved_order(write):
     ],
     ids=["twice the requests", "no end depot", "both", "Windows", "blank lines", "tabs"],
 )
-def test_other_forms_of_the_same_file(write, text):
+def test_other_forms_of_the_same_file(write, text, assert_same):
     expected = read_cordeau(write(TWO_REQUESTS))
     assert_same(read_cordeau(write(text)), expected)
 
@@ -164,14 +147,14 @@ def random_instance(seed=0, requests=7):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_writing_and_reading_keeps_every_digit(tmp_path, seed):
+def test_writing_and_reading_keeps_every_digit(tmp_path, seed, assert_same):
     instance = random_instance(seed)
     write_cordeau(tmp_path / "out.txt", instance)
     assert_same(read_cordeau(tmp_path / "out.txt"), instance)
     assert [path.name for path in tmp_path.iterdir()] == ["out.txt"]
 
 
-def test_writing_jax_arrays_keeps_their_float32_values(tmp_path):
+def test_writing_jax_arrays_keeps_their_float32_values(tmp_path, assert_same):
     instance = as_float32(random_instance())
     write_cordeau(tmp_path / "out.txt", instance)
     assert_same(as_float32(read_cordeau(tmp_path / "out.txt")), instance)
@@ -219,14 +202,9 @@ def test_what_the_format_cannot_hold_is_named_and_nothing_is_written(tmp_path, m
     assert not list(tmp_path.iterdir())
 
 
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, full_disk):
     path = tmp_path / "out.txt"
     path.write_text("old")
-
-    def fail(*_):
-        raise OSError("disk full")
-
-    monkeypatch.setattr("os.replace", fail)
     with pytest.raises(OSError, match="disk full"):
         write_cordeau(path, random_instance())
     assert [found.name for found in tmp_path.iterdir()] == ["out.txt"] and path.read_text() == "old"
@@ -240,7 +218,7 @@ def test_node_numbers():
             from_cordeau_index([1, outside], 3)
 
 
-def test_every_published_file_is_read_and_survives_a_round_trip(cordeau_files, tmp_path):
+def test_every_published_file_is_read_and_survives_a_round_trip(cordeau_files, tmp_path, assert_same):
     assert cordeau_files
     for path in cordeau_files:
         instance = read_cordeau(path)

@@ -1,6 +1,6 @@
 """What must hold of `darp` whatever is played: sums, bounds, padding, batches; and published optima under the mask."""
 
-import functools
+import dataclasses
 import warnings
 
 import jax
@@ -10,42 +10,48 @@ import pytest
 
 import jaxvrp
 from jaxvrp.actor import RandomActor
-from jaxvrp.envs.darp import make_instance, pad, routes_to_actions, solution_report, stack
+from jaxvrp.envs.darp import Darp, make_instance, pad, routes_to_actions, solution_report, stack
 from jaxvrp.envs.darp.problem.instance import as_float32
 
 ROUNDING = 1e-6
 """Relative: compiled for one instance or for many, XLA may fuse a product and a sum, which rounds once less."""
 
 
-@functools.partial(jax.jit, static_argnums=(0, 3))
-def rollout(env, instances, key, share_random=0.0):
+@jax.jit
+def generated(env, key):
+    """64 instances; environments of the same static fields share the program, here and below."""
+    return jax.vmap(env.generate)(jax.random.split(key, 64))
+
+
+@jax.jit
+def rollout(env, instances, key, share_random):
     """Masked random play, a share of it any integer: actions `[E, T]`, rewards `[E, T]`, last state and timestep."""
     actor = RandomActor(env)
-    first = jax.vmap(env.reset_to)(instances)
 
-    def body(now, key):
-        keys = jax.random.split(key, 3)
-        action = actor.act(keys[0], (), *now)[0]["vehicle"]
-        anything = jax.random.randint(keys[1], action.shape, -3, env.num_nodes + 4)
-        action = jnp.where(jax.random.bernoulli(keys[2], share_random, action.shape), anything, action)
-        then = jax.vmap(env.step)(now[0], {"vehicle": action})
-        return then, (action[:, 0], then[1].reward["vehicle"][:, 0])
+    def body(play, key):
+        state, timestep = play
+        actor_key, integer_key, share_key = jax.random.split(key, 3)
+        action = actor.act(actor_key, (), state, timestep)[0]["vehicle"]
+        anything = jax.random.randint(integer_key, action.shape, -3, env.num_nodes + 4)
+        action = jnp.where(jax.random.bernoulli(share_key, share_random, action.shape), anything, action)
+        state, timestep = jax.vmap(env.step)(state, {"vehicle": action})
+        return (state, timestep), (action[:, 0], timestep.reward["vehicle"][:, 0])
 
-    last, (actions, rewards) = jax.lax.scan(body, first, jax.random.split(key, env.max_episode_steps))
+    start = jax.vmap(env.reset_to)(instances)
+    last, (actions, rewards) = jax.lax.scan(body, start, jax.random.split(key, env.max_episode_steps))
     return actions.T, rewards.T, last
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@jax.jit
 def replay(env, instance, actions):
-    """Rewards and masks of one instance, alone."""
-    state, timestep = env.reset_to(instance)
+    """Rewards `[T]`, the last state and its metrics, of one instance, alone."""
 
-    def body(now, action):
-        state, timestep = env.step(now[0], {"vehicle": action[None]})
-        return (state, timestep), (timestep.reward["vehicle"][0], now[1].action_mask["vehicle"][0, action])
+    def body(state, action):
+        state, timestep = env.step(state, {"vehicle": action[None]})
+        return state, timestep.reward["vehicle"][0]
 
-    (state, timestep), (rewards, legal) = jax.lax.scan(body, (state, timestep), actions)
-    return rewards, legal, state, timestep.metrics
+    state, rewards = jax.lax.scan(body, env.init_state(instance), actions)
+    return rewards, state, env.metrics(state)
 
 
 @pytest.fixture(scope="module")
@@ -55,12 +61,8 @@ def env():
 
 @pytest.fixture(scope="module")
 def played(env):
-    instances = jax.vmap(env.generate)(jax.random.split(jax.random.key(1), 64))
+    instances = generated(env, jax.random.key(1))
     return instances, *rollout(env, instances, jax.random.key(2), 0.2)
-
-
-def test_it_keeps_the_contract():
-    jaxvrp.check_env(jaxvrp.make("darp", num_nodes=4, num_agents=2))
 
 
 def test_everything_ends_within_n_plus_v_steps(played, env):
@@ -70,6 +72,12 @@ def test_everything_ends_within_n_plus_v_steps(played, env):
     np.testing.assert_allclose(rewards.sum(axis=1), -(state.total_distance + 100 * penalty(timestep.metrics)), 1e-5)
 
 
+def list_of(instances):
+    """A batch in NumPy, one by one."""
+    instances = jax.device_get(instances)
+    return [jax.tree.map(lambda leaf, i=i: leaf[i], instances) for i in range(len(instances.demand))]
+
+
 def penalty(metrics):
     return metrics["unvisited_nodes"] + metrics["stranded"]  # orphan_factor 2
 
@@ -77,7 +85,7 @@ def penalty(metrics):
 def test_dense_rewards_sum_to_the_sparse_one(played, env):
     instances, actions, rewards, _ = played
     dense = env.replace(reward_kind="dense")
-    spread = jax.vmap(lambda instance, plan: replay(dense, instance, plan)[0])(instances, actions)
+    spread = jax.vmap(replay, (None, 0, 0))(dense, instances, actions)[0]
     np.testing.assert_allclose(spread.sum(axis=1), rewards.sum(axis=1), 1e-5)
     assert (np.count_nonzero(spread, axis=1) > 4).all()
     assert (np.count_nonzero(rewards, axis=1) == 1).all()
@@ -88,9 +96,9 @@ def test_an_instance_costs_the_same_alone_padded_and_in_any_batch(played, env):
     larger = jaxvrp.make("darp", num_nodes=14, num_agents=5, vehicle_capacity=4, orphan_factor=2.0)
     for i in range(6):
         instance = jax.tree.map(lambda leaf, i=i: leaf[i], instances)
-        alone, _, last, _ = replay(env, instance, actions[i])
+        alone, last, _ = replay(env, instance, actions[i])
         np.testing.assert_allclose(alone.sum(), rewards[i].sum(), ROUNDING)
-        wide, _, wide_last, metrics = replay(larger, instance, actions[i])
+        wide, wide_last, metrics = replay(larger, instance, actions[i])
         np.testing.assert_allclose(wide.sum(), rewards[i].sum(), ROUNDING)
         np.testing.assert_allclose(wide_last.total_distance, last.total_distance, ROUNDING)
         np.testing.assert_allclose(wide_last.total_distance, state.total_distance[i], ROUNDING)
@@ -100,37 +108,35 @@ def test_an_instance_costs_the_same_alone_padded_and_in_any_batch(played, env):
 def test_nested_vmap_changes_nothing(played, env):
     instances, actions, rewards, _ = played
     square = jax.tree.map(lambda leaf: leaf.reshape(4, 16, *leaf.shape[1:]), (instances, actions))
-    nested = jax.vmap(jax.vmap(lambda instance, plan: replay(env, instance, plan)[0]))(*square)
+    nested = jax.vmap(jax.vmap(replay, (None, 0, 0)), (None, 0, 0))(env, *square)[0]
     np.testing.assert_allclose(nested.sum(axis=-1).ravel(), rewards.sum(axis=1), ROUNDING)
 
 
 def test_instances_of_different_size_share_a_batch(env):
-    small = as_float32(jaxvrp.make("darp", num_nodes=4, num_agents=1).generate(jax.random.key(5)))
-    large = env.generate(jax.random.key(6))
-    batch = stack([jax.device_get(small), jax.device_get(large)])
-    _, _, (state, timestep) = rollout(env, batch, jax.random.key(0))
-    assert state.step[0] <= 5 and timestep.done.all()
-    assert timestep.metrics["requests_served"][0] <= 2
-    assert not state.visited[0, 5:].all() or state.instance.demand[0, 5:].max() == 0
+    small = list_of(generated(jaxvrp.make("darp", num_nodes=4, num_agents=1), jax.random.key(5)))[:32]
+    large = list_of(generated(env, jax.random.key(6)))[:32]
+    _, _, (state, timestep) = rollout(env, stack([*small, *large]), jax.random.key(0), 0.0)
+    assert (state.step[:32] <= 5).all() and timestep.done.all()
+    assert (timestep.metrics["requests_served"][:32] <= 2).all() and timestep.metrics["requests_served"].max() > 2
+    assert (state.instance.demand[:32, 5:] == 0).all() and state.visited[:32, 5:].all()
     with pytest.raises(ValueError, match="8 nodes and 3 vehicles does not fit into num_nodes 4, num_agents 3"):
-        jaxvrp.make("darp", num_nodes=4, num_agents=3).reset_to(large)
+        jaxvrp.make("darp", num_nodes=4, num_agents=3).reset_to(large[0])
 
 
 @pytest.mark.parametrize("limits", [False, True])
 def test_rollouts_without_emergency_pass_the_report(limits):
-    env = jaxvrp.make("darp", num_nodes=8, num_agents=3, limits=limits, max_ride_time=6.0, max_route_duration=30.0)
-    instances = jax.vmap(env.generate)(jax.random.split(jax.random.key(8), 64))
-    actions, _, (state, timestep) = rollout(env, instances, jax.random.key(9))
+    bounds = {"max_ride_time": 6.0, "max_route_duration": 30.0}
+    env = jaxvrp.make("darp", num_nodes=8, num_agents=3, vehicle_capacity=4, limits=limits, **bounds)
+    instances = generated(env, jax.random.key(8))
+    actions, _, (state, timestep) = rollout(env, instances, jax.random.key(9), 0.0)
     clean = np.flatnonzero(np.asarray(timestep.metrics["stranded"]) == 0)
     assert len(clean) > 16
-    instances = (
-        instances
-        if limits
-        else instances.replace(max_ride_time=jnp.full(64, jnp.inf), max_route_duration=jnp.full(64, jnp.inf))
-    )
+    if not limits:
+        instances = instances.replace(**dict.fromkeys(bounds, np.full(64, np.inf)))
+    instances, actions = list_of(instances), np.asarray(actions)
     for i in clean:
         # The environment grants 1e-3 on each limit.
-        report = solution_report(jax.tree.map(lambda leaf, i=i: leaf[i], instances), actions[i], tolerance=1e-3)
+        report = solution_report(instances[i], actions[i], tolerance=1e-3)
         broken = {name for name, found in report.violations.items() if found.count}
         assert broken <= {"unserved"}, report.summary()
         np.testing.assert_allclose(report.cost, state.total_distance[i], 1e-5)
@@ -144,7 +150,7 @@ def test_published_optima_are_played_under_the_mask(published):
     for solution in small:
         actions = routes_to_actions(solution.routes, env.num_agents)
         plan = np.pad(actions, (0, env.max_episode_steps - len(actions)))
-        _, _, state, metrics = replay(env, as_float32(pad(solution.instance, 48, 4)), plan)
+        _, state, metrics = replay(env, as_float32(pad(solution.instance, 48, 4)), plan)
         assert metrics["invalid_actions"] == 0, solution.path.stem
         assert metrics["unvisited_nodes"] == 0
         np.testing.assert_allclose(state.total_distance, solution.cost, 1e-5)
@@ -155,11 +161,20 @@ def test_a_fleet_of_different_vehicles_is_driven_in_order():
     instance = make_instance(
         [[0, 0], [1, 0], [2, 0], [0, 1], [0, 2]], [0, 3, -3, 1, -1], [99] * 5, capacity=[1, 3], vehicle_speed=1.0
     )
-    state, timestep = env.reset_to(instance)
-    assert timestep.action_mask["vehicle"][0].tolist() == [False, False, False, True, False]
-    for node in (3, 4, 0):
-        state, timestep = env.step(state, {"vehicle": jnp.array([node])})
-    assert (int(state.current_agent), timestep.action_mask["vehicle"][0].tolist()) == (1, [False, True] + [False] * 3)
+
+    @jax.jit
+    def masks(nodes):
+        def drive(state, node):
+            state, timestep = env.step(state, {"vehicle": node[None]})
+            return state, timestep.action_mask["vehicle"][0]
+
+        start, timestep = env.reset_to(instance)
+        state, later = jax.lax.scan(drive, start, nodes)
+        return state.current_agent, timestep.action_mask["vehicle"][0], later
+
+    agent, first, later = masks(jnp.array([3, 4, 0]))
+    assert first.tolist() == [False, False, False, True, False]
+    assert int(agent) == 1 and later[-1].tolist() == [False, True, False, False, False]
 
 
 @pytest.mark.parametrize(
@@ -183,12 +198,19 @@ def test_a_bad_parameter_is_one_line(given, says):
     assert says in str(error.value) and "\n" not in str(error.value)
 
 
-def test_a_capacity_below_every_demand_is_legal_but_says_so():
+def test_a_capacity_below_every_demand_is_legal_but_says_so(env):
     with pytest.warns(UserWarning, match="below every demand"):
-        env = jaxvrp.make("darp", num_nodes=4, num_agents=2, vehicle_capacity=1, min_demand=2)
+        narrow = jaxvrp.make("darp", num_nodes=8, num_agents=3, vehicle_capacity=1, min_demand=2)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        _, _, (_, timestep) = rollout(
-            env, jax.vmap(env.generate)(jax.random.split(jax.random.key(0), 3)), jax.random.key(1)
-        )
-    assert timestep.done.all() and (timestep.metrics["unvisited_nodes"] == 4).all()
+        _, _, (_, timestep) = rollout(env, generated(narrow, jax.random.key(0)), jax.random.key(1), 0.0)
+    assert timestep.done.all() and (timestep.metrics["unvisited_nodes"] == 8).all()
+
+
+def test_every_parameter_has_a_sentence():
+    sentences = [field.metadata["help"] for field in dataclasses.fields(Darp)]
+    assert all(sentences) and len(set(sentences)) == len(sentences)
+    env = jaxvrp.make("darp", num_nodes=4, num_agents=2, reward="dense")
+    assert env.parameters["reward"] == "dense" and set(env.parameters) >= {"num_nodes", "orphan_factor"}
+    with pytest.raises(ValueError, match="reward_kind is 'spars'; it must be one of: sparse, dense"):
+        env.replace(reward_kind="spars")

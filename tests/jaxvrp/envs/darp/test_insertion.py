@@ -15,6 +15,10 @@ from jaxvrp.envs.darp.problem.instance import as_float32
 from jaxvrp.envs.darp.problem.solution import actions_to_routes, solution_report
 
 NODES, VEHICLES = 12, 3
+
+# Compiled in half the time, to slower code.
+compiled = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+
 TOLERANCE = 1e-3
 """Of reports in float64 on plans whose times were summed up in float32."""
 
@@ -100,12 +104,13 @@ def padded():
 @functools.lru_cache
 def actions(limits, regret):
     """Plans for `padded()`, solved as one batch."""
-    solve = jax.vmap(functools.partial(cheapest_insertion, limits=limits, regret=regret))
-    return np.asarray(jax.jit(solve)(stack([instance for _, instance in padded()])))
+    solve = compiled(jax.vmap(functools.partial(cheapest_insertion, limits=limits, regret=regret)))
+    return np.asarray(solve(stack([instance for _, instance in padded()])))
 
 
 def cases(kind, limits, regret):
-    return [(i, plan) for (of, i), plan in zip(padded(), actions(limits, regret), strict=True) if of == kind]
+    pairs = zip(padded(), actions(limits, regret), strict=True)
+    return [(instance, plan) for (its_kind, instance), plan in pairs if its_kind == kind]
 
 
 # With limits that are infinite, as the generated instances have, regret is the same as without.
@@ -228,7 +233,7 @@ def replayed(limits):
 
         return env.metrics(jax.lax.scan(step, env.reset_to(instance)[0], plan)[0])
 
-    return jax.jit(jax.vmap(play))(stack([instance for _, instance in padded()]), actions(limits, False))
+    return compiled(jax.vmap(play))(stack([instance for _, instance in padded()]), actions(limits, False))
 
 
 @pytest.mark.parametrize("limits", [False, True])

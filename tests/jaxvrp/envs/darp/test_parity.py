@@ -67,13 +67,13 @@ def play(env: jaxvrp.Environment, instances: Instance, key: jax.Array) -> tuple[
     first = jax.vmap(env.reset_to)(instances)
     actor = RandomActor(env)
 
-    def body(now: Any, key: jax.Array) -> Any:
+    def body(play: Any, key: jax.Array) -> Any:
         legal_key, odd_key, which_key = jax.random.split(key, 3)
-        legal = actor.act(legal_key, (), now[0], now[1])[0]["vehicle"]
+        legal = actor.act(legal_key, (), *play)[0]["vehicle"]
         anything = jax.random.randint(odd_key, legal.shape, -2, env.num_nodes + 3)
         action = jnp.where(jax.random.bernoulli(which_key, 0.2, legal.shape), anything, legal)
-        then = jax.vmap(env.step)(now[0], {"vehicle": action})
-        return then, (then, action[:, 0])
+        play = jax.vmap(env.step)(play[0], {"vehicle": action})
+        return play, (play, action[:, 0])
 
     keys = jax.random.split(key, env.max_episode_steps + 2)
     _, (played, actions) = jax.lax.scan(body, first, keys)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxvrp.envs.darp import generate_dataset, make, make_instance, save, write_cordeau
-from jaxvrp.envs.darp.pictures.render import main
+from jaxvrp.envs.darp.pictures.__main__ import main
 
 
 @pytest.fixture(scope="module")
@@ -90,20 +90,30 @@ def test_both_numberings_draw_the_same_plan(files):
         ("one.npz --plan long.json --out a.png", "long.json: 4 routes for 3 vehicles"),
     ],
 )
-def test_mistakes_are_one_line(files, capsys, arguments, words):
-    before = sorted(files.iterdir())
-    assert main(arguments.split()) == 2
-    out, error = capsys.readouterr()
-    assert out == "" and error.startswith("error: ") and words in error and error.count("\n") == 1
-    assert sorted(files.iterdir()) == before
+def test_mistakes_are_one_line(files, assert_refused, arguments, words):
+    assert_refused(main, arguments, words)
 
 
-def test_as_a_module(files):
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "jaxvrp.envs.darp.render", "none.txt", "--out", "a.png"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2 and done.stdout == ""
-    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
+AS_MODULES = """
+import runpy
+import sys
+
+import jaxvrp.envs.darp.toolbox
+
+print([name for name in ("matplotlib", "PIL") if name in sys.modules])
+for module in ("jaxvrp.envs.darp.pictures", "jaxvrp.envs.darp.render"):
+    sys.argv = [module, "none.txt", "--out", "a.png"]
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as stop:
+        print(module, stop.code)
+"""
+
+
+def test_as_modules_and_without_matplotlib_until_something_is_drawn(files):
+    command = [sys.executable, "-W", "error", "-c", AS_MODULES]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["[]", "jaxvrp.envs.darp.pictures 2", "jaxvrp.envs.darp.render 2"]
+    missing, moved = done.stderr.splitlines()
+    assert missing.startswith("error: ") and "none.txt" in missing
+    assert moved.startswith("error: ") and "type python -m jaxvrp.envs.darp.pictures" in moved

@@ -1,16 +1,12 @@
 """What the placement tests share: the published boards, where they are stored, and small hand-made ones."""
 
 import dataclasses
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from jaxvrp.envs.pcb.problem.board import LAYOUT, make_board
+from jaxvrp.envs.pcb.problem.board import make_board
 
-FAMILIES = ("pcb/rl_pcb", "pcb/cypress")
-BESIDE_THE_REPOSITORY = Path(__file__).resolve().parents[4].parent / "shared" / "data"
 SIMPLE = {
     "outline": [20, 15],
     "size": [[6, 4], [2, 1], [3, 1.5]],
@@ -25,42 +21,15 @@ SIMPLE = {
 
 
 @pytest.fixture(scope="session")
-def data_folder():
-    """The folder with the boards: `pcb` in `JAXVRP_DATA`, or in `shared/data` beside the repository."""
-    folder = Path(os.environ.get("JAXVRP_DATA") or BESIDE_THE_REPOSITORY)
-    missing = [name for name in FAMILIES if not (folder / name).is_dir()]
-    if missing:
-        pytest.skip(f"the benchmark data are not part of the repository: no {missing[0]} in {folder}; set JAXVRP_DATA")
-    return folder / "pcb"
+def data_folder(published_folder):
+    """The folder with the published boards."""
+    return published_folder("pcb/rl_pcb", "pcb/cypress") / "pcb"
 
 
 @pytest.fixture(scope="session")
 def make():
     """`make(**changes)`: a board of an IC and two parts on three nets (ground, signal, supply)."""
     return lambda **changes: make_board(**SIMPLE | changes)
-
-
-@pytest.fixture(scope="session")
-def assert_same():
-    """`assert_same(board, other)`: equal to the last bit, dtypes included."""
-
-    def compare(one, other):
-        for name in LAYOUT:
-            np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name, strict=True)
-
-    return compare
-
-
-@pytest.fixture
-def write(tmp_path):
-    """`write(content, name)`: the path of a file with that text, or bytes."""
-
-    def put(content, name="hand.pcb"):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return put
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxvrp.envs.pcb.problem.board import LAYOUT, check, count_agents
+from jaxvrp.envs.pcb.problem.board import SCHEMA, check, count_agents
 from jaxvrp.envs.pcb.problem.generator import Parameters, generate, make_parameters
 
 COUNT = 1000
@@ -41,7 +41,7 @@ def test_every_board_passes_the_check_and_has_the_stated_sizes(drawn):
         4 * of.max_parts,
         2 * of.max_parts,
     )
-    for name, layout in LAYOUT.items():
+    for name, layout in SCHEMA.items():
         array = getattr(boards, name)
         assert array.dtype == {float: np.float32, int: np.int32, bool: np.bool_}[layout.kind], name
         assert name.startswith("target") == (not np.isfinite(array).all()), name
@@ -109,7 +109,7 @@ def test_pins_lie_within_their_parts_and_apart(drawn):
 def test_a_key_gives_its_board_alone_or_in_a_batch():
     of = make_parameters()
     batch, alone = DRAW(KEYS, of), jax.jit(generate)(KEYS[2], of)
-    for name in LAYOUT:
+    for name in SCHEMA:
         np.testing.assert_allclose(getattr(batch, name)[2], getattr(alone, name), rtol=1e-6, err_msg=name)
     assert not np.array_equal(batch.outline[0], batch.outline[1])
 

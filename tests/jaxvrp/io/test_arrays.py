@@ -1,0 +1,259 @@
+"""Problems as arrays: a small one with all kinds of fields is checked, padded, stacked, saved and loaded."""
+
+import dataclasses
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import struct
+
+from jaxvrp.io.arrays import (
+    ArrayField,
+    FileWords,
+    check_shapes,
+    computed_arrays,
+    load_arrays,
+    number_arrays,
+    pad_arrays,
+    refuse_where,
+    save_arrays,
+    stack_arrays,
+    stored_arrays,
+)
+
+
+class Errand(struct.PyTreeNode):
+    """`place` `f[S, 2]`, `load` `i[S]`, `open` `bool[D]`, `speed` `f[]`."""
+
+    place: np.ndarray
+    load: np.ndarray
+    open: np.ndarray
+    speed: np.ndarray
+
+
+SCHEMA = {
+    "place": ArrayField("stops", (2,), padding="first row"),
+    "load": ArrayField("stops", kind=int, padding=-1),
+    "open": ArrayField("doors", kind=bool, padding=False),
+    "speed": ArrayField(),
+}
+FORMAT = "errand-1"
+WORDS = FileWords(content="an errand", entry="errand", remedy="save one")
+VALUES = {"place": [[1, 2], [3, 4.5]], "load": [1, 2], "open": [True], "speed": 1 / 3}
+
+
+def errand(**changes):
+    arrays = number_arrays(VALUES | changes, "an errand")
+    return Errand(**stored_arrays(SCHEMA, arrays, "has a fraction"))
+
+
+def check(problem):
+    check_shapes(SCHEMA, problem, {"stops": np.size(problem.load), "doors": np.size(problem.open)})
+    refuse_where(problem.load < 0, "load of stop {} is negative")
+
+
+def load(path):
+    return load_arrays(path, FORMAT, SCHEMA, Errand, check, batch_field="load", words=WORDS)
+
+
+def assert_same(one, other):
+    for name in SCHEMA:
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name, strict=True)
+
+
+def dtypes(problem):
+    return [np.asarray(getattr(problem, name)).dtype.name for name in SCHEMA]
+
+
+# --- checking -------------------------------------------------------------------------------------------------------
+
+
+def test_values_become_arrays_of_the_stored_dtypes():
+    assert dtypes(errand()) == ["float64", "int32", "bool", "float64"]
+    assert errand().load.tolist() == [1, 2] and errand().open.tolist() == [True] and errand().speed == 1 / 3
+
+
+def test_the_arrays_are_copies():
+    given = np.ones((2, 2))
+    problem = errand(place=given)
+    given[:] = 7
+    assert (problem.place == 1).all()
+
+
+@pytest.mark.parametrize("value", ["a", [[1, 2], [3]], [None, {}]])
+def test_what_is_no_array_of_numbers_is_refused(value):
+    with pytest.raises(ValueError, match=r"^an errand needs arrays of numbers: "):
+        errand(place=value)
+
+
+@pytest.mark.parametrize(("name", "value"), [("load", [1, 1.5]), ("load", [1, np.inf]), ("open", [0.5])])
+def test_fractions_are_refused_where_numbers_are_whole(name, value):
+    with pytest.raises(ValueError, match=f"^{name} has a fraction$"):
+        errand(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("place", np.zeros((2, 3)), "place has shape (2, 3); it needs (2, 2)"),
+        ("place", np.zeros((3, 2)), "place has shape (3, 2); it needs (2, 2)"),
+        ("speed", np.zeros(1), "speed has shape (1,); it needs ()"),
+        ("load", np.array([3, -1]), "load of stop 1 is negative"),
+    ],
+)
+def test_a_wrong_shape_or_entry_is_named(name, value, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        check(errand().replace(**{name: value}))
+
+
+# --- computing ------------------------------------------------------------------------------------------------------
+
+
+def test_computed_arrays_are_of_float32_and_keep_whole_numbers():
+    problem = computed_arrays(SCHEMA, errand())
+    assert dtypes(problem) == ["float32", "int32", "bool", "float32"]
+    assert all(isinstance(leaf, jax.Array) and not leaf.weak_type for leaf in jax.tree.leaves(problem))
+
+
+def test_padding_adds_rows_at_the_end_in_the_same_dtypes():
+    padded = pad_arrays(SCHEMA, errand(), {"stops": 4, "doors": 2})
+    assert padded.place.tolist() == [[1, 2], [3, 4.5], [1, 2], [1, 2]]
+    assert padded.load.tolist() == [1, 2, -1, -1] and padded.open.tolist() == [True, False]
+    assert dtypes(padded) == dtypes(errand()) and padded.speed == 1 / 3
+
+
+def test_padding_touches_only_what_is_too_short():
+    problem = errand()
+    assert pad_arrays(SCHEMA, problem, {"stops": 2, "doors": 1}) is problem
+    assert pad_arrays(SCHEMA, problem, {"stops": 2, "doors": 3}).place is problem.place
+
+
+@pytest.mark.parametrize("as_kind", [lambda problem: problem, lambda problem: computed_arrays(SCHEMA, problem)])
+def test_a_batch_is_padded_as_each_of_it(as_kind):
+    single = [as_kind(errand()), as_kind(errand(load=[5, 6], speed=2))]
+    xp = jnp if isinstance(single[0].load, jax.Array) else np
+    batch = jax.tree.map(lambda *leaves: xp.stack(leaves), *single)
+    lengths = {"stops": 3, "doors": 4}
+    whole = pad_arrays(SCHEMA, batch, lengths)
+    mapped = jax.vmap(lambda problem: pad_arrays(SCHEMA, problem, lengths))(computed_arrays(SCHEMA, batch))
+    for index, problem in enumerate(single):
+        padded = pad_arrays(SCHEMA, problem, lengths)
+        assert_same(jax.tree.map(lambda leaf, at=index: leaf[at], whole), padded)
+        assert_same(jax.tree.map(lambda leaf, at=index: leaf[at], mapped), computed_arrays(SCHEMA, padded))
+    assert all(isinstance(leaf, xp.ndarray) for leaf in jax.tree.leaves(whole))
+
+
+def test_stacking_pads_each_axis_to_the_longest():
+    long = errand(place=np.zeros((3, 2)), load=[1, 2, 3])
+    wide = errand(open=[1, 0, 1])
+    batch = stack_arrays(SCHEMA, [long, wide])
+    assert batch.place.shape == (2, 3, 2) and batch.open.shape == (2, 3) and batch.speed.shape == (2,)
+    for index, problem in enumerate((long, wide)):
+        padded = pad_arrays(SCHEMA, problem, {"stops": 3, "doors": 3})
+        assert_same(jax.tree.map(lambda leaf, at=index: leaf[at], batch), padded)
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+def test_saving_and_loading_is_exact(tmp_path):
+    single = errand(place=np.random.default_rng(0).normal(size=(2, 2)))
+    batch = stack_arrays(SCHEMA, [single, errand(load=[1, 1])])
+    for problem in (single, batch, computed_arrays(SCHEMA, single)):
+        save_arrays(tmp_path / "errand.npz", FORMAT, SCHEMA, problem)
+        assert_same(load(tmp_path / "errand.npz"), jax.tree.map(np.asarray, problem))
+    assert [path.name for path in tmp_path.iterdir()] == ["errand.npz"]
+
+
+def test_the_ending_of_the_name_is_kept(tmp_path):
+    save_arrays(tmp_path / "errand.data", FORMAT, SCHEMA, errand())
+    assert [path.name for path in tmp_path.iterdir()] == ["errand.data"]
+    assert_same(load(tmp_path / "errand.data"), errand())
+
+
+def test_a_failed_save_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    path = tmp_path / "errand.npz"
+    save_arrays(path, FORMAT, SCHEMA, errand())
+    before = path.read_bytes()
+
+    def fail(file, **arrays):
+        file.write(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(np, "savez", fail)
+    with pytest.raises(OSError, match="disk full"):
+        save_arrays(path, FORMAT, SCHEMA, errand(load=[9, 9]))
+    assert [found.name for found in tmp_path.iterdir()] == ["errand.npz"] and path.read_bytes() == before
+
+
+def test_a_missing_file_stays_an_operating_system_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "nowhere.npz")
+
+
+@pytest.mark.parametrize("cut", [0, 1, 100, -200, -1])
+def test_a_truncated_file_is_refused(tmp_path, cut):
+    path = tmp_path / "cut.npz"
+    save_arrays(path, FORMAT, SCHEMA, errand())
+    path.write_bytes(path.read_bytes()[:cut])
+    with pytest.raises(ValueError, match=r"cut\.npz is no readable \.npz file .*; save one$"):
+        load(path)
+
+
+def test_a_plain_array_is_refused(tmp_path):
+    np.save(tmp_path / "array.npy", np.zeros(3))
+    with pytest.raises(ValueError, match=r"array\.npy is no readable \.npz file"):
+        load(tmp_path / "array.npy")
+
+
+def test_a_damaged_byte_is_refused_wherever_it_matters(tmp_path):
+    path, problem = tmp_path / "damaged.npz", errand(place=np.random.default_rng(0).normal(size=(2, 2)))
+    save_arrays(path, FORMAT, SCHEMA, problem)
+    content = path.read_bytes()
+    # The last 200 bytes are the archive's directory.
+    spots, refused = {*range(0, len(content), 7), *range(len(content) - 200, len(content))}, set()
+    for at in spots:
+        path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+        try:
+            assert_same(load(path), problem)
+        except ValueError as error:
+            assert str(error).startswith(str(path)) and "\n" not in str(error)
+            refused.add(at)
+    start = content.index(problem.place.tobytes())
+    assert refused > spots & set(range(start, start + problem.place.nbytes))
+
+
+STORED = {name: np.asarray(value) for name, value in dataclasses.asdict(errand()).items()} | {"format": FORMAT}
+FOREIGN = {
+    "another format": ({"format": "errand-0"}, "holds load, open, place, speed, not an errand; save one"),
+    "no format": ({"format": None}, "not an errand; save one"),
+    "a missing field": ({"speed": None}, "holds load, open, place, not an errand; save one"),
+    "a surplus field": ({"name": np.ones(3)}, "not an errand; save one"),
+    "objects": ({"place": np.array([None])}, "is no readable .npz file"),
+    "another batch": ({"place": np.zeros((3, 2, 2))}, "place has shape (3, 2, 2), which does not fit load's; save one"),
+    "another rank": ({"load": np.zeros((), np.int32)}, "load has shape (), which does not fit load's"),
+    "another length": ({"place": np.zeros((3, 2))}, "place has shape (3, 2); it needs (2, 2)"),
+    "whole numbers for a float": ({"place": np.zeros((2, 2), np.int64)}, "place has dtype int64; save one"),
+    "numbers for flags": ({"open": np.ones(1)}, "open has dtype float64; save one"),
+    "letters": ({"load": np.array(["a", "b"])}, "load has dtype <U1; save one"),
+    "a wrong entry": ({"load": np.array([1, -1])}, "load of stop 1 is negative"),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), FOREIGN.values(), ids=FOREIGN)
+def test_a_foreign_file_is_refused_by_name(tmp_path, changes, message):
+    path = tmp_path / "foreign.npz"
+    np.savez(path, **{name: array for name, array in (STORED | changes).items() if array is not None})
+    with pytest.raises(ValueError, match=re.escape(message)) as caught:
+        load(path)
+    assert str(caught.value).startswith(str(path)) and "\n" not in str(caught.value)
+
+
+def test_a_wrong_problem_in_a_batch_is_named(tmp_path):
+    batch = jax.tree.map(lambda *leaves: np.stack(leaves), *[stack_arrays(SCHEMA, [errand(), errand()])] * 3)
+    batch.load[2, 1, 0] = -4
+    save_arrays(tmp_path / "batch.npz", FORMAT, SCHEMA, batch)
+    with pytest.raises(ValueError, match=r"batch\.npz \(errand 2, 1\): load of stop 0 is negative$"):
+        load(tmp_path / "batch.npz")

@@ -1,0 +1,87 @@
+"""Files that are whole or not there, the folder of published data, and remedies for misspelt names."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from jaxvrp.io.messages import nearest
+from jaxvrp.io.published_data import VARIABLE, data_folder
+from jaxvrp.io.whole_files import write_json, write_text, write_whole
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_is_replaced_once_the_new_one_is_complete(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+
+    def write(partial):
+        partial.write_text("new")
+        assert path.read_text() == "old" and partial.parent == tmp_path
+
+    write_whole(str(path), write)
+    assert path.read_text() == "new" and names(tmp_path) == ["a.txt"]
+
+
+@pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, error):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+
+    def write(partial):
+        partial.write_text("half")
+        raise error
+
+    with pytest.raises(type(error)):
+        write_whole(path, write)
+    assert path.read_text() == "old" and names(tmp_path) == ["a.txt"]
+
+
+def test_a_failure_before_the_first_byte_leaves_nothing(tmp_path):
+    with pytest.raises(ZeroDivisionError):
+        write_whole(tmp_path / "a.txt", lambda partial: 1 / 0)
+    assert names(tmp_path) == []
+
+
+def test_a_missing_folder_is_an_operating_system_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        write_text(tmp_path / "away" / "a.txt", "text")
+
+
+def test_text_and_json_are_utf8(tmp_path):
+    write_text(tmp_path / "a.txt", "né\n")
+    write_json(tmp_path / "a.json", {"né": [1, None]})
+    assert (tmp_path / "a.txt").read_bytes() == "né\n".encode()
+    written = (tmp_path / "a.json").read_text(encoding="utf-8")
+    assert json.loads(written) == {"né": [1, None]} and written.startswith("{\n  ") and written.endswith("}\n")
+
+
+def test_the_folder_of_published_data(monkeypatch):
+    monkeypatch.setenv(VARIABLE, "somewhere")
+    assert data_folder() == Path("somewhere")
+    monkeypatch.delenv(VARIABLE)
+    assert data_folder() == Path("../shared/data")
+
+
+MANY = [f"{letter}_parameter" for letter in "abcdefghijklmnop"]
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "says"),
+    [
+        ("sped", ["speed", "load"], "did you mean 'speed'"),
+        ("num_node", ["num_nodes", "num_modes"], "did you mean 'num_nodes'"),
+        ("zzz", ["speed", "load"], "known: load, speed"),
+        ("zzz", [], "known: "),
+        ("zzz", MANY, f"none of 16 is similar; some of them: {', '.join(MANY[:5])}"),
+    ],
+)
+def test_a_misspelt_name_is_answered_by_the_nearest(name, known, says):
+    assert nearest(name, known) == says
+
+
+def test_of_many_names_only_a_few_are_told():
+    assert nearest("parallel", MANY).count(",") < 5
