@@ -2,8 +2,11 @@
 
 Nothing in it depends on how many entities there are, and permuting them permutes the pointer's logits, so one set of
 parameters serves instances of any size. After Kool et al. (2019), but encoded anew at every step, since what is known
-of an entity changes as the vehicle moves; and entities that have places are told their distances, to themselves and in
-the attention: without that, dial-a-ride took three times as many steps to learn.
+of an entity changes as the vehicle moves; and where entities have places, their distances are features of them and
+biases of the attention: without that, dial-a-ride took three times as many steps to learn.
+
+Shapes: `R` rows of the batch (steps, environments and agents, merged), `M` entities of `K` numbers, a context of `C`,
+width `H`.
 """
 
 from __future__ import annotations
@@ -18,9 +21,14 @@ from jaxvrp import Entities
 from jaxvrp.actor import Carry
 from train.networks.layers import NetworkSpec, layer_norm
 
-FAR, NEAR, SOFTNESS = 4.0, 1e-6, 8.0
-"""In units of the coordinates: the distance to nobody (beyond any), no distance at all, and how hard the soft minimum
-is."""
+FAR = 4.0
+"""Distance to the nearest of no others, in units of the coordinates: beyond any real one."""
+
+NEAR = 1e-6
+"""Below this a distance counts as none, in the same units."""
+
+SOFTNESS = 8.0
+"""Inverse temperature of the soft minimum of distances, per unit of them."""
 
 LOGIT_RANGE = 10.0
 """Logits lie within this, so that exploration never dies out (Bello et al. 2017)."""
@@ -31,90 +39,101 @@ def _dense(size: int, gain: float = 2.0**0.5, *, use_bias: bool = True) -> nn.De
 
 
 def _slopes(key: jax.Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.Array:
-    """From heads that look everywhere to heads that look around."""
+    """Initial weights of the distance, one per head: the first looks everywhere, the last at what is near."""
     del key
     (num_heads,) = shape
     return jnp.linspace(0.0, 10.0, num_heads, dtype=dtype)
 
 
 def next_places(rows: jax.Array, places: tuple[tuple[int, int, int], ...]) -> jax.Array:
-    """`[R, M, 2]`: the first place that is present, else the last; `rows [R, M, K]`, `places` as in `Entities`."""
+    """Where each entity is to be visited next, `f32[R, M, 2]`: the first of its places that is present, else the last.
+
+    Args:
+        rows: `f32[R, M, K]`.
+        places: as in `Entities`.
+    """
     *earlier, (_, x, y) = places
-    following = rows[..., x : y + 1]
+    next_place = rows[..., x : y + 1]
     for column, x, y in reversed(earlier):
-        following = jnp.where(rows[..., column : column + 1] > 0, rows[..., x : y + 1], following)
-    return following
+        next_place = jnp.where(rows[..., column : column + 1] > 0, rows[..., x : y + 1], next_place)
+    return next_place
 
 
 def distances(
     rows: jax.Array, present: jax.Array, places: tuple[tuple[int, int, int], ...]
 ) -> tuple[jax.Array, jax.Array]:
-    """What the places of entities say.
+    """Distances between entities, and what they come to for each of them.
 
     Args:
-        rows: `[R, M, K]`.
+        rows: `f32[R, M, K]`.
         present: `bool[R, M]`.
         places: as in `Entities`.
 
     Returns:
-        Distances between their next places, `[R, M, M]`; and five numbers for each entity, `[R, M, 5]`, 0 if it is not
-        there: distance from its next place to the nearest of the others, to the others by a soft minimum, from its last
-        place to the nearest of the others, from its next place to the depot, and to its last place.
+        Distances between their next places, `f32[R, M, M]`; and five features of each entity, `f32[R, M, 5]`, 0 if it
+        is not there: distance from its next place to the nearest of the others, to the others by a soft minimum, from
+        its last place to the nearest of the others, from its next place to the depot, and to its last place.
     """
-    following, (_, x, y) = next_places(rows, places), places[-1]
-    last = rows[..., x : y + 1]
-    gap = _length(following[:, :, None] - following[:, None])
-    others = present[:, None] & ~jnp.eye(rows.shape[1], dtype=bool)
-    soft = nn.softmax(jnp.where(others, -SOFTNESS * gap, -1e9), axis=-1)
-    told = [
-        jnp.where(others, gap, FAR).min(axis=-1),
-        jnp.where(others, soft * gap, 0.0).sum(axis=-1),
-        jnp.where(others, _length(last[:, :, None] - following[:, None]), FAR).min(axis=-1),
-        _length(following),
-        _length(following - last),
+    next_place, (_, x, y) = next_places(rows, places), places[-1]
+    last_place = rows[..., x : y + 1]
+    distance = _length(next_place[:, :, None] - next_place[:, None])
+    is_other = present[:, None] & ~jnp.eye(rows.shape[1], dtype=bool)
+    nearness = nn.softmax(jnp.where(is_other, -SOFTNESS * distance, -1e9), axis=-1)
+    features = [
+        jnp.where(is_other, distance, FAR).min(axis=-1),
+        jnp.where(is_other, nearness * distance, 0.0).sum(axis=-1),
+        jnp.where(is_other, _length(last_place[:, :, None] - next_place[:, None]), FAR).min(axis=-1),
+        _length(next_place),
+        _length(next_place - last_place),
     ]
-    return gap, jnp.stack(told, axis=-1) * present[..., None]
+    return distance, jnp.stack(features, axis=-1) * present[..., None]
 
 
-def turned(context: jax.Array, rows: jax.Array, present: jax.Array, entities: Entities) -> tuple[jax.Array, jax.Array]:
-    """The same observation on a map that is moved, turned and mirrored.
+def canonical_frame(
+    context: jax.Array, rows: jax.Array, present: jax.Array, entities: Entities
+) -> tuple[jax.Array, jax.Array]:
+    """The same observation on a map that is moved, turned and mirrored to one position.
 
     The agent is at the origin and the depot on the positive x-axis (at the depot: the centre of the next places is),
     and most of these are on the side of positive y, the far ones counting more. So turning an instance, or looking at
     it in a mirror, changes nothing, and one instance teaches what to do on all of these.
 
     Args:
-        context: `[R, C]`.
-        rows: `[R, M, K]`.
+        context: `f32[R, C]`.
+        rows: `f32[R, M, K]`.
         present: `bool[R, M]`.
         entities: its `places`, `coordinates` and `position` say which columns these are.
+
+    Returns:
+        Context and rows with other coordinates; in the context, those of the depot as the agent sees it.
     """
     assert entities.position is not None
     x, y = entities.position
-    own = context[:, x : y + 1]
-    away = jnp.where(present[..., None], next_places(rows, entities.places) - own[:, None], 0.0)
-    ahead = jnp.where(_length(own)[:, None] > NEAR, -own, away.sum(axis=1))
+    agent = context[:, x : y + 1]
+    next_offset = jnp.where(present[..., None], next_places(rows, entities.places) - agent[:, None], 0.0)
+    ahead = jnp.where(_length(agent)[:, None] > NEAR, -agent, next_offset.sum(axis=1))
     ahead /= jnp.maximum(_length(ahead)[:, None], NEAR)
     left = jnp.stack([-ahead[:, 1], ahead[:, 0]], axis=1)
-    side = (away * _length(away)[..., None]).sum(axis=1)
+    side = (next_offset * _length(next_offset)[..., None]).sum(axis=1)
     left *= jnp.where((left * side).sum(axis=1) < 0, -1.0, 1.0)[:, None]
-    frame = jnp.stack([ahead, left], axis=-1)
+    axes = jnp.stack([ahead, left], axis=-1)
 
     def turn(place: jax.Array) -> jax.Array:
         # Written out: a product of a matrix for each row is slow on a CPU.
-        moved = place - own[:, None]
-        return moved[..., :1] * frame[:, None, 0] + moved[..., 1:] * frame[:, None, 1]
+        offset = place - agent[:, None]
+        return offset[..., :1] * axes[:, None, 0] + offset[..., 1:] * axes[:, None, 1]
 
     for column, x, y in (*entities.places, *entities.coordinates):
-        there = rows[..., column : column + 1]
-        rows = rows.at[..., x : y + 1].set(turn(rows[..., x : y + 1]) * there)
+        is_present = rows[..., column : column + 1]
+        rows = rows.at[..., x : y + 1].set(turn(rows[..., x : y + 1]) * is_present)
     x, y = entities.position
-    depot = turn(jnp.zeros_like(own)[:, None])[:, 0]
+    depot = turn(jnp.zeros_like(agent)[:, None])[:, 0]
     return context.at[:, x : y + 1].set(depot), rows
 
 
-def _length(gap: jax.Array) -> jax.Array:
-    return jnp.sqrt((gap**2).sum(axis=-1))
+def _length(vector: jax.Array) -> jax.Array:
+    """Euclidean length over the last axis, `f32[...]`."""
+    return jnp.sqrt((vector**2).sum(axis=-1))
 
 
 class AttentionLayer(nn.Module):
@@ -125,17 +144,18 @@ class AttentionLayer(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, present: jax.Array, distance: jax.Array | None) -> jax.Array:
-        """`x [R, M, H]` -> `[R, M, H]`.
+        """Embeddings of the entities, `f32[R, M, H]`, after the layer.
 
         Args:
-            x: the entities.
+            x: embeddings before it, `f32[R, M, H]`.
             present: `bool[R, M]`; who is not there is not attended to.
-            distance: `[R, M, M]` between entities, which each head minds as much as it learns to; None for none.
+            distance: `f32[R, M, M]` between entities, which each head minds as much as it learns to; None for none.
         """
         rows, entities, size = x.shape
         flat = x.reshape(-1, size)
         shape = (rows, entities, 3, self.num_heads, size // self.num_heads)
-        query, key, value = jnp.moveaxis(_dense(3 * size, 1.0, use_bias=False)(layer_norm(flat)).reshape(shape), 2, 0)
+        projected = _dense(3 * size, 1.0, use_bias=False)(layer_norm(flat)).reshape(shape)
+        query, key, value = jnp.moveaxis(projected, 2, 0)
         score = jnp.einsum("rmhe,rnhe->rhmn", query, key) / jnp.sqrt(jnp.float32(shape[-1]))
         if distance is not None:
             slope = self.param("slope", _slopes, (self.num_heads,))
@@ -169,23 +189,23 @@ class Attention(nn.Module):
 
     @nn.compact
     def __call__(self, inputs: jax.Array, carry: Carry, reset: jax.Array) -> tuple[jax.Array, Carry]:
-        """`[L, B, A, F] -> [L, B, A, head_size]`; see `train.networks`."""
+        """Outputs `f32[L, B, A, head_size]` of observations `f32[L, B, A, F]`; see `train.networks`."""
         del reset
         context, rows = self._split(inputs.reshape(-1, inputs.shape[-1]))
         present = rows[..., self.entities.present] > 0
         distance = None
         if self.entities.places:
-            distance, told = distances(rows, present, self.entities.places)
+            distance, features = distances(rows, present, self.entities.places)
             if self.entities.position:
-                context, rows = turned(context, rows, present, self.entities)
-            rows = jnp.concatenate([rows, told], axis=-1)
-        known = _dense(self.size)(context)
+                context, rows = canonical_frame(context, rows, present, self.entities)
+            rows = jnp.concatenate([rows, features], axis=-1)
+        situation = _dense(self.size)(context)
         x = _dense(self.size)(rows.reshape(-1, rows.shape[-1])).reshape(*rows.shape[:2], self.size)
-        x = nn.relu(x + known[:, None])
+        x = nn.relu(x + situation[:, None])
         for _ in range(self.num_layers):
             x = AttentionLayer(self.size, self.num_heads)(x, present, distance)
         x = layer_norm(x.reshape(-1, self.size)).reshape(x.shape)
-        query = nn.relu(_dense(self.size)(jnp.concatenate([known, self._glimpse(x, present)], axis=1)))
+        query = nn.relu(_dense(self.size)(jnp.concatenate([situation, self._glimpse(x, present)], axis=1)))
         out = self._point(query, x) if self.pointer else _dense(self.head_size, self.head_gain)(query)
         return out.reshape(*inputs.shape[:-1], -1), carry
 
@@ -195,12 +215,12 @@ class Attention(nn.Module):
         return ()
 
     def _split(self, flat: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Context `[R, C]` and rows `[R, M, K]`."""
+        """Context `f32[R, C]` and rows `f32[R, M, K]` of flat observations `f32[R, F]`."""
         start = self.entities.context_size
         return flat[:, :start], flat[:, start:].reshape(-1, self.entities.num_entities, self.entities.entity_size)
 
     def _glimpse(self, x: jax.Array, present: jax.Array) -> jax.Array:
-        """The entities pooled, `[R, H]`: each head has a score for every entity, and takes its weighted mean."""
+        """The entities pooled, `f32[R, H]`: each head has a score for every entity, and takes its weighted mean."""
         heads, flat = self.num_heads, x.reshape(-1, self.size)
         score = _dense(heads, 1.0, use_bias=False)(flat).reshape(*x.shape[:2], heads)
         weight = nn.softmax(jnp.where(present[..., None], score, -1e9), axis=1)
@@ -208,24 +228,28 @@ class Attention(nn.Module):
         return (weight[..., None] * value).sum(axis=1).reshape(-1, self.size)
 
     def _point(self, query: jax.Array, x: jax.Array) -> jax.Array:
-        """Logits of the context's and the entities' actions, `[R, num_actions]`."""
+        """Logits of the context's and the entities' actions, `f32[R, num_actions]`.
+
+        Args:
+            query: what the agent looks for, `f32[R, H]`.
+            x: embeddings of the entities, `f32[R, M, H]`.
+        """
         key = _dense(self.size)(x.reshape(-1, self.size)).reshape(x.shape)
-        met = nn.relu(key + query[:, None]).reshape(-1, self.size)
-        logits = _dense(self.entities.entity_actions, self.head_gain)(met).reshape(x.shape[0], -1)
+        match = nn.relu(key + query[:, None]).reshape(-1, self.size)
+        logits = _dense(self.entities.entity_actions, self.head_gain)(match).reshape(x.shape[0], -1)
         if self.entities.context_actions:
-            own = _dense(self.entities.context_actions, self.head_gain)(query)
-            logits = jnp.concatenate([own, logits], axis=1)
+            context_logits = _dense(self.entities.context_actions, self.head_gain)(query)
+            logits = jnp.concatenate([context_logits, logits], axis=1)
         return LOGIT_RANGE * nn.tanh(logits / LOGIT_RANGE)
 
 
 def build(config: Any, spec: NetworkSpec) -> Attention:
-    """As a `PPOConfig` wants it: actors point at what they choose.
+    """As a `PPOConfig` wants it: actors point at what they choose; `spec.entities` is needed.
 
     Raises:
-        ValueError: the observation is no set, or the heads do not divide the width.
+        ValueError: the heads do not divide the width.
     """
-    if spec.entities is None:
-        raise ValueError("network is 'attention', which needs observations that are sets; take 'mlp' or 'gru' here")
+    assert spec.entities is not None
     if config.attention_size % config.attention_heads:
         raise ValueError(
             f"attention_size is {config.attention_size}, "

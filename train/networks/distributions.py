@@ -10,6 +10,7 @@ _FORBIDDEN = -1e9
 """Finite, so that a row without a legal action gives a uniform distribution and not NaN."""
 
 _LOG_DEVIATIONS = (-20.0, 2.0)
+"""Bounds of the logarithm of a Gaussian's standard deviation (Haarnoja et al. 2018)."""
 
 
 def masked_logits(logits: jax.Array, mask: jax.Array) -> jax.Array:
@@ -62,6 +63,6 @@ def sample_squashed(noise: jax.Array, mean: jax.Array, log_deviation: jax.Array)
     """
     log_deviation = jnp.clip(log_deviation, *_LOG_DEVIATIONS)
     # From the numbers drawn: the difference to the mean would lose them where the deviation is small.
-    drawn = distrax.Normal(0.0, 1.0).log_prob(noise) - log_deviation
-    squashed, stretch = distrax.Tanh().forward_and_log_det(mean + jnp.exp(log_deviation) * noise)
-    return squashed, (drawn - stretch).sum(axis=-1)
+    log_density = distrax.Normal(0.0, 1.0).log_prob(noise) - log_deviation
+    squashed, log_stretch = distrax.Tanh().forward_and_log_det(mean + jnp.exp(log_deviation) * noise)
+    return squashed, (log_density - log_stretch).sum(axis=-1)

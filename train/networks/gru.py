@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from train.networks.layers import NetworkSpec, Trunk, layer_norm
 
 MAX_UNROLL = 16
+"""Steps of the scan that are unrolled at most."""
 
 
 class GRULayer(nn.Module):
@@ -24,9 +25,12 @@ class GRULayer(nn.Module):
 
     @nn.compact
     def __call__(self, inputs: jax.Array, hidden: jax.Array, reset: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """`inputs [L, B, A, F]`, `hidden [B, A, H]`, `reset [L, B]` -> `[L, B, A, H]` and the last hidden state.
+        """Hidden states after every step, `f32[L, B, A, H]`, and the last of them, `f32[B, A, H]`.
 
-        Where `reset` holds, the hidden state is zero before the step.
+        Args:
+            inputs: `f32[L, B, A, F]`.
+            hidden: the state before the first step, `f32[B, A, H]`.
+            reset: `bool[L, B]`; where it holds, the state is zero before the step.
         """
         length, batch, agents = inputs.shape[:3]
         kernel_init = _gates(nn.initializers.xavier_uniform(), self.size)
@@ -34,20 +38,20 @@ class GRULayer(nn.Module):
         gates = gates.reshape(length, batch * agents, -1)
         recurrent = self.param("recurrent", _gates(nn.initializers.orthogonal(), self.size), (self.size, 3 * self.size))
         bias = self.param("recurrent_bias", nn.initializers.zeros, (self.size,))
-        fresh = jnp.repeat(reset, agents, axis=1)[..., None]
+        begins = jnp.repeat(reset, agents, axis=1)[..., None]
 
         def advance(hidden: jax.Array, xs: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-            gate, new_episode = xs
-            hidden = jnp.where(new_episode, 0.0, hidden)
-            own = hidden @ recurrent
-            update, forget = jnp.split(nn.sigmoid(gate[:, : 2 * self.size] + own[:, : 2 * self.size]), 2, axis=1)
-            new = jnp.tanh(gate[:, 2 * self.size :] + forget * (own[:, 2 * self.size :] + bias))
+            gate, begins = xs
+            hidden = jnp.where(begins, 0.0, hidden)
+            recalled = hidden @ recurrent
+            update, forget = jnp.split(nn.sigmoid(gate[:, : 2 * self.size] + recalled[:, : 2 * self.size]), 2, axis=1)
+            new = jnp.tanh(gate[:, 2 * self.size :] + forget * (recalled[:, 2 * self.size :] + bias))
             hidden = new + update * (hidden - new)
             return hidden, hidden
 
         # Rolled loops run their small products on one core: 3 times slower on a CPU, measured at 10 steps.
         unroll = min(length, MAX_UNROLL)
-        hidden, out = jax.lax.scan(advance, hidden.reshape(batch * agents, -1), (gates, fresh), unroll=unroll)
+        hidden, out = jax.lax.scan(advance, hidden.reshape(batch * agents, -1), (gates, begins), unroll=unroll)
         return out.reshape(length, batch, agents, -1), hidden.reshape(batch, agents, -1)
 
 

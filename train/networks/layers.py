@@ -48,7 +48,7 @@ class Trunk(nn.Module):
 
     @nn.compact
     def __call__(self, inputs: jax.Array) -> jax.Array:
-        """`[..., F] -> [..., hidden_sizes[-1]]`."""
+        """Activations `f32[..., hidden_sizes[-1]]` of inputs `f32[..., F]`."""
         # As rows: four axes cost XLA's CPU kernels a factor of two.
         x = inputs.reshape(-1, inputs.shape[-1])
         x = layer_norm(x) if self.layer_norm else x

@@ -1,13 +1,14 @@
 """Actors and critics by role: which network sees what, and how agents share parameters.
 
-An actor belongs to a role. Its agents share one set of parameters, or have one each (`share` false: parameters with a
+An actor belongs to a role. Its agents share one set of parameters, or have one each (`separate`: parameters with a
 leading agent axis). A critic sees the global observation (`central`, MAPPO: one network with a value for every agent)
-or the role's own (`local`, IPPO: one network per role). Everything maps sequences `[L, B, ...]`, see `networks.py`.
+or the role's own (`local`, IPPO: one network per role). Everything maps sequences `[L, B, ...]`, see `train.networks`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import Any
 
 import flax.linen as nn
@@ -41,15 +42,16 @@ class Actors:
 
     def init(self, key: jax.Array, role: str) -> Params:
         """Fresh parameters of a role; with a leading axis `[agents]` if they are separate."""
-        network, count = self.networks[role], self.roles[role].num_agents
-        agents = 1 if role in self.separate else count
-        inputs = jnp.zeros((1, 1, agents, *self.roles[role].observation.shape), jnp.float32)
+        network, num_agents = self.networks[role], self.roles[role].num_agents
+        is_separate = role in self.separate
+        agents_per_network = 1 if is_separate else num_agents
+        inputs = jnp.zeros((1, 1, agents_per_network, *self.roles[role].observation.shape), jnp.float32)
 
-        def one(key: jax.Array) -> Params:
-            return network.init(key, inputs, network.initial_carry(1, agents), jnp.zeros((1, 1), bool))
+        def init_network(key: jax.Array) -> Params:
+            return network.init(key, inputs, network.initial_carry(1, agents_per_network), jnp.zeros((1, 1), bool))
 
-        # Not `vmap`: see `Trainer.__init__`.
-        return jax.lax.map(one, jax.random.split(key, count)) if role in self.separate else one(key)
+        # Not `vmap`: see `train.sharding.compiled`.
+        return jax.lax.map(init_network, jax.random.split(key, num_agents)) if is_separate else init_network(key)
 
     def initial_carry(self, num_envs: int) -> dict[str, Carry]:
         """Recurrent states at the beginning of an episode, `{role: [B, agents, ...]}`."""
@@ -58,27 +60,33 @@ class Actors:
     def apply(
         self, params: dict[str, Params], observation: ByRole, carry: dict[str, Carry], reset: jax.Array
     ) -> tuple[ByRole, dict[str, Carry]]:
-        """Logits `{role: [L, B, agents, actions]}` from observations `{role: [L, B, agents, F]}`, `reset [L, B]`."""
-        logits, after = {}, {}
-        for name in self.roles:
-            call = self._apply_separately if name in self.separate else self._apply_shared
-            logits[name], after[name] = call(name, params[name], observation[name], carry[name], reset)
-        return logits, after
+        """Logits `{role: f32[L, B, agents, actions]}` of all roles, and the recurrent states after the last step.
 
-    def _apply_shared(
+        Args:
+            params: by role.
+            observation: `{role: f32[L, B, agents, F]}`.
+            carry: recurrent states before the first step, `{role: [B, agents, ...]}`.
+            reset: `bool[L, B]`, an episode begins with the step.
+        """
+        logits, new_carry = {}, {}
+        for role in self.roles:
+            logits[role], new_carry[role] = self.apply_role(role, params[role], observation[role], carry[role], reset)
+        return logits, new_carry
+
+    def apply_role(
         self, role: str, params: Params, observation: jax.Array, carry: Carry, reset: jax.Array
     ) -> tuple[jax.Array, Carry]:
-        return self.networks[role].apply(params, observation, carry, reset)
+        """As `apply`, of one role: logits `f32[L, B, agents, actions]`, and the recurrent states afterwards."""
+        network = self.networks[role]
+        if role not in self.separate:
+            return network.apply(params, observation, carry, reset)
 
-    def _apply_separately(
-        self, role: str, params: Params, observation: jax.Array, carry: Carry, reset: jax.Array
-    ) -> tuple[jax.Array, Carry]:
-        def one(params: Params, observation: jax.Array, carry: Carry) -> tuple[jax.Array, Carry]:
+        def apply_agent(params: Params, observation: jax.Array, carry: Carry) -> tuple[jax.Array, Carry]:
             carry = jax.tree.map(lambda leaf: leaf[:, None], carry)
-            logits, carry = self.networks[role].apply(params, observation[:, :, None], carry, reset)
+            logits, carry = network.apply(params, observation[:, :, None], carry, reset)
             return logits[:, :, 0], jax.tree.map(lambda leaf: leaf[:, 0], carry)
 
-        return jax.vmap(one, in_axes=(0, 2, 1), out_axes=(2, 1))(params, observation, carry)
+        return jax.vmap(apply_agent, in_axes=(0, 2, 1), out_axes=(2, 1))(params, observation, carry)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,34 +110,49 @@ class Critics:
         """What each critic sees, `{critic: [..., A, F]}`, from arrays with any leading axes."""
         return {TEAM: global_observation[..., None, :]} if self.is_central else observation
 
-    def init(self, key: jax.Array, critic: str, seen: jax.Array) -> Params:
-        """Fresh parameters of a critic that sees arrays like `seen [E, A, F]`."""
-        network, agents = self.networks[critic], seen.shape[1]
-        inputs = jnp.zeros((1, 1, agents, seen.shape[2]), jnp.float32)
-        return network.init(key, inputs, network.initial_carry(1, agents), jnp.zeros((1, 1), bool))
+    def init(self, key: jax.Array, critic: str, inputs: jax.Array) -> Params:
+        """Fresh parameters of a critic that sees arrays like `inputs [E, A, F]`."""
+        network, agents = self.networks[critic], inputs.shape[1]
+        zeros = jnp.zeros((1, 1, agents, inputs.shape[2]), jnp.float32)
+        return network.init(key, zeros, network.initial_carry(1, agents), jnp.zeros((1, 1), bool))
 
     def initial_carry(self, num_envs: int) -> dict[str, Carry]:
         """Recurrent states at the beginning of an episode, `{critic: [B, A, ...]}`."""
-        counts = {TEAM: 1, **{name: role.num_agents for name, role in self.roles.items()}}
-        return {name: network.initial_carry(num_envs, counts[name]) for name, network in self.networks.items()}
+        num_agents = {TEAM: 1, **{name: role.num_agents for name, role in self.roles.items()}}
+        return {name: network.initial_carry(num_envs, num_agents[name]) for name, network in self.networks.items()}
 
     def apply(
-        self, params: dict[str, Params], seen: ByRole, carry: dict[str, Carry], reset: jax.Array
+        self, params: dict[str, Params], inputs: ByRole, carry: dict[str, Carry], reset: jax.Array
     ) -> tuple[ByRole, dict[str, Carry]]:
-        """Values `{role: [L, B, agents]}`, on the normalised scale, from inputs `{critic: [L, B, A, F]}`."""
-        out, after = {}, {}
-        for name, network in self.networks.items():
-            out[name], after[name] = network.apply(params[name], seen[name], carry[name], reset)
-        return self._by_role(out), after
+        """Values `{role: f32[L, B, agents]}`, on the normalised scale, and the recurrent states after the last step.
 
-    def _by_role(self, out: ByRole) -> ByRole:
-        if not self.is_central:
-            return {name: value[..., 0] for name, value in out.items()}
+        Args:
+            params: by critic.
+            inputs: `{critic: f32[L, B, A, F]}`, see `inputs`.
+            carry: recurrent states before the first step, `{critic: [B, A, ...]}`.
+            reset: `bool[L, B]`, an episode begins with the step.
+        """
+        values: ByRole = {}
+        new_carry = {}
+        for critic in self.networks:
+            of_critic, new_carry[critic] = self.apply_critic(
+                critic, params[critic], inputs[critic], carry[critic], reset
+            )
+            values |= of_critic
+        return values, new_carry
+
+    def apply_critic(
+        self, critic: str, params: Params, inputs: jax.Array, carry: Carry, reset: jax.Array
+    ) -> tuple[ByRole, Carry]:
+        """As `apply`, of one critic: values `{role: f32[L, B, agents]}` of the roles that it values."""
+        outputs, carry = self.networks[critic].apply(params, inputs, carry, reset)
+        if critic != TEAM:
+            return {critic: outputs[..., 0]}, carry
         values, start = {}, 0
         for name, role in self.roles.items():
-            values[name] = out[TEAM][..., 0, start : start + role.num_agents]
+            values[name] = outputs[..., 0, start : start + role.num_agents]
             start += role.num_agents
-        return values
+        return values, carry
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,13 +181,18 @@ class PolicyActor:
 
 
 def sample_actions(key: jax.Array, logits: ByRole, mask: ByRole) -> tuple[ByRole, ByRole]:
-    """Actions and log-probabilities, each `{role: [E, agents]}`, from one batched draw."""
-    counts = [logit.shape[-2] for logit in logits.values()]
+    """Actions `{role: i32[E, agents]}` and log-probabilities `{role: f32[E, agents]}`, from one batched draw.
+
+    Args:
+        key: typed key.
+        logits: `{role: f32[E, agents, actions]}`.
+        mask: `{role: bool[E, agents, actions]}`.
+    """
+    num_agents = [logit.shape[-2] for logit in logits.values()]
     batch = next(iter(logits.values())).shape[:-2]
-    uniform = jnp.split(jax.random.uniform(key, (*batch, sum(counts)), jnp.float32), _offsets(counts), axis=-1)
-    drawn = {name: distributions.sample(u, logits[name], mask[name]) for name, u in zip(logits, uniform, strict=True)}
-    return {name: pair[0] for name, pair in drawn.items()}, {name: pair[1] for name, pair in drawn.items()}
-
-
-def _offsets(counts: list[int]) -> list[int]:
-    return [sum(counts[: i + 1]) for i in range(len(counts) - 1)]
+    uniform = jax.random.uniform(key, (*batch, sum(num_agents)), jnp.float32)
+    ends = list(itertools.accumulate(num_agents))
+    action, log_prob = {}, {}
+    for name, part in zip(logits, jnp.split(uniform, ends[:-1], axis=-1), strict=True):
+        action[name], log_prob[name] = distributions.sample(part, logits[name], mask[name])
+    return action, log_prob

@@ -9,56 +9,81 @@ from train.config import RunConfig
 from train.networks import NETWORKS
 from train.networks.layers import ACTIVATIONS
 
+CRITIC = "what the critic sees: `central`, the global observation (MAPPO); `local`, the role's own (IPPO)"
+
 
 @dataclasses.dataclass(frozen=True)
 class PPOConfig(RunConfig):
     """Keys of MAPPO and IPPO."""
 
-    critic: str = option(
-        "central",
-        help="what the critic sees: the global observation (MAPPO) or the role's own (IPPO)",
-        choices=("central", "local"),
+    critic: str = option("central", help=CRITIC, choices=("central", "local"))
+    network: str = option(
+        "mlp",
+        help="kind of network; `attention` needs observations that are sets",
+        group="network",
+        choices=tuple(NETWORKS),
     )
-    network: str = option("mlp", help="kind of network", choices=tuple(NETWORKS))
-    hidden_sizes: tuple[int, ...] = option((64, 64), help="widths of the dense layers", minimum=1)
-    activation: str = option("relu", help="activation of the dense layers", choices=tuple(ACTIVATIONS))
-    layer_norm: bool = option(True, help="LayerNorm on the input and after each layer")
-    recurrent_size: int = option(64, help="width of the recurrent state (gru)", minimum=1)
-    recurrent_layers: int = option(1, help="recurrent layers (gru)", minimum=1)
-    chunk_length: int = option(10, help="length of the sequences that are learned from (gru)", minimum=1)
-    attention_size: int = option(64, help="width of the entities (attention)", minimum=1)
-    attention_heads: int = option(4, help="heads of a layer (attention)", minimum=1)
-    attention_layers: int = option(1, help="self-attention of the actors; 0: entities are only pooled", minimum=0)
-    critic_attention_layers: int = option(0, help="the same of the critics", minimum=0)
-    share_drone_policy: bool = option(True, help="agents of a role share one actor; false: one actor each")
+    hidden_sizes: tuple[int, ...] = option((64, 64), help="widths of the dense layers", group="network", minimum=1)
+    activation: str = option("relu", help="activation of the dense layers", group="network", choices=tuple(ACTIVATIONS))
+    layer_norm: bool = option(
+        True, help="LayerNorm (without scale and bias) on the input and after each layer", group="network"
+    )
+    recurrent_size: int = option(64, help="width of the recurrent state (`gru`)", group="network", minimum=1)
+    recurrent_layers: int = option(1, help="recurrent layers (`gru`)", group="network", minimum=1)
+    chunk_length: int = option(
+        10,
+        help="length of the sequences that are learned from (`gru`); divides `rollout_length`",
+        group="network",
+        minimum=1,
+    )
+    attention_size: int = option(
+        64, help="width of the entities (`attention`); a multiple of `attention_heads`", group="network", minimum=1
+    )
+    attention_heads: int = option(4, help="heads of a layer (`attention`)", group="network", minimum=1)
+    attention_layers: int = option(
+        1,
+        help="self-attention layers of the actors (`attention`); 0: entities are only pooled",
+        group="network",
+        minimum=0,
+    )
+    critic_attention_layers: int = option(
+        0, help="self-attention layers of the critics (`attention`)", group="network", minimum=0
+    )
+    share_drone_policy: bool = option(
+        True, help="the agents of a role share one actor; false: one actor each", group="network"
+    )
     num_epochs: int = option(4, help="passes over a rollout", minimum=1)
-    num_minibatches: int = option(4, help="minibatches of a pass, each of some environments", minimum=1)
-    gae_lambda: float = option(0.95, help="trace decay of the advantages", minimum=0, maximum=1)
-    clip_eps: float = option(0.2, help="clip range of ratio and value", above=0)
+    num_minibatches: int = option(
+        4, help="minibatches of a pass, each of some environments; times devices, divides `num_envs`", minimum=1
+    )
+    gae_lambda: float = option(0.95, help="trace decay of the advantages (Schulman et al. 2016)", minimum=0, maximum=1)
+    clip_eps: float = option(
+        0.2, help="clip range of the ratio (Schulman et al. 2017), and of the values if `value_clip`", above=0
+    )
     entropy_coef: float = option(0.01, help="weight of the entropy bonus", minimum=0)
     actor_lr: float = option(1e-3, help="learning rate of the actors", above=0)
     critic_lr: float = option(1e-3, help="learning rate of the critic", above=0)
     lr_decay: bool = option(True, help="let both learning rates fall linearly to 0")
-    max_grad_norm: float = option(0.5, help="clip the norm of each network's gradient", above=0)
+    max_grad_norm: float = option(0.5, help="clip the norm of each network's gradient to this", above=0)
     value_loss: str = option("huber", help="error of the values", choices=("huber", "mse"))
-    huber_delta: float = option(10.0, help="where the Huber loss becomes linear", above=0)
-    value_clip: bool = option(True, help="clip the change of the values as well")
-    value_norm: bool = option(True, help="normalise the returns that the critic learns (ValueNorm)")
-    value_norm_decay: float = option(0.99, help="memory of these statistics per update", minimum=0, maximum=1)
-    normalize_advantage: bool = option(True, help="normalise advantages per role, over real decisions")
+    huber_delta: float = option(10.0, help="error at which the Huber loss becomes linear", above=0)
+    value_clip: bool = option(True, help="clip the change of the values as well; the worse of both errors counts")
+    value_norm: bool = option(True, help="normalise the returns that the critic learns (ValueNorm of MAPPO)")
+    value_norm_decay: float = option(
+        0.99, help="memory of the statistics of `value_norm`, per update", minimum=0, maximum=1
+    )
+    normalize_advantage: bool = option(
+        True, help="normalise the advantages per role, over real decisions (more than one legal action)"
+    )
 
     @property
     def sequence_length(self) -> int:
         """Length of the sequences of a minibatch: whole rollouts where there is no memory."""
-        return self.chunk_length if self.network == "gru" else self.rollout_length
+        return self.chunk_length if NETWORKS[self.network].has_memory else self.rollout_length
 
 
 @dataclasses.dataclass(frozen=True)
 class IPPOConfig(PPOConfig):
     """IPPO is MAPPO whose critic sees what its role sees."""
 
-    critic: str = option(
-        "local",
-        help="what the critic sees: the role's own observation (IPPO) or the global one (MAPPO)",
-        choices=("local", "central"),
-    )
+    critic: str = option("local", help=CRITIC, choices=("local", "central"))

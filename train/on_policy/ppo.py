@@ -3,7 +3,7 @@
 Shapes: a rollout is `[K, L, E, ...]` (chunks, steps of a chunk, environments). For the update it becomes
 `[L, E, K, ...]`; a minibatch takes some environments and merges the last two into a batch `[L, B, ...]` of sequences.
 All reductions over the batch are sums divided by counts over the mesh axis `data`, so any number of devices gives the
-same gradient.
+same gradient. Losses are of one actor or of one critic; the trainer sums them.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ import jax.numpy as jnp
 import optax
 from flax import struct
 
+from jaxvrp.spaces import ByRole
 from train.networks import distributions
-from train.on_policy.actor_critic import Actors, ByRole, Critics
+from train.on_policy.actor_critic import Actors, Critics, Params
 from train.on_policy.config import PPOConfig
 from train.on_policy.rollout import Transition
 from train.on_policy.value_norm import ValueNorm
 from train.sharding import DATA
+
+Metrics = dict[str, jax.Array]
 
 
 class Batch(struct.PyTreeNode):
@@ -87,7 +90,12 @@ def gae(
 
 
 def masked_mean(x: jax.Array, weight: jax.Array, axis: tuple[int, ...] | None = None) -> jax.Array:
-    """Share of this device in the mean of `x` over all devices; sum it over `data` to get the mean."""
+    """This device's share of the mean of `x` over all devices, weighted; the sum over `data` is the mean.
+
+    Args:
+        x, weight: of the same shape.
+        axis: what the mean is over; None for everything.
+    """
     return (x * weight).sum(axis) / jnp.maximum(jax.lax.psum(weight.sum(axis), DATA), 1.0)
 
 
@@ -103,34 +111,46 @@ def prepare(
     carry: Any,
     last_value: ByRole,
     norm: dict[str, ValueNorm],
-) -> tuple[Batch, dict[str, ValueNorm], dict[str, jax.Array]]:
-    """From a rollout `[K, L, E, ...]` to a batch: advantages, targets, new value statistics; and metrics of the old."""
-    targets, advantages, values, decides, valids, metrics = {}, {}, {}, {}, {}, {}
-    new_norm = dict(norm)
+) -> tuple[Batch, dict[str, ValueNorm], Metrics]:
+    """From a rollout to a batch: advantages, targets, and new value statistics.
+
+    Args:
+        config: discount, trace decay, and what is normalised.
+        transitions: `[K, L, E, ...]`.
+        carry: recurrent states at the beginnings of the chunks, `[K, E, ...]`.
+        last_value: `{role: f32[E, agents]}` after the last step, on the normalised scale.
+        norm: value statistics that the values were scaled by, by role.
+
+    Returns:
+        The batch; value statistics that have taken in its targets; and how well the values explained them, by role.
+    """
+    computed: dict[str, ByRole] = {field: {} for field in ("value", "target", "advantage", "decides", "valid")}
+    new_norm, metrics = dict(norm), {}
     for name in transitions.reward:
-        advantage, value = _advantage(config, transitions, last_value, norm, name)
+        advantage, value = _advantage(config, transitions, last_value[name], norm[name], name)
         target = advantage + value
-        valid = _valid(transitions, name, target)
+        valid = _valid(transitions, name)
         metrics[f"{name}/explained_variance"] = _explained_variance(value, target, valid)
         if config.value_norm:
             mean, variance = moments(target, valid)
             new_norm[name] = norm[name].update(mean, variance + mean**2, config.value_norm_decay)
-        choice = (transitions.action_mask[name].sum(axis=-1) > 1).astype(jnp.float32) * valid
+        decides = (transitions.action_mask[name].sum(axis=-1) > 1).astype(jnp.float32) * valid
         if config.normalize_advantage:
-            mean, variance = moments(advantage, choice)
+            mean, variance = moments(advantage, decides)
             advantage = (advantage - mean) / (jnp.sqrt(variance) + 1e-8)
-        targets[name], values[name] = (new_norm[name].normalize(x) for x in (target, value))
-        advantages[name], decides[name], valids[name] = advantage, choice, valid
-    recorded = {f: getattr(transitions, f) for f in ("observation", "critic_input", "action_mask", "action")}
-    steps = {"log_prob": transitions.log_prob, "reset": transitions.reset, **recorded}
-    steps |= {"value": values, "target": targets, "advantage": advantages, "decides": decides, "valid": valids}
+        computed["target"][name] = new_norm[name].normalize(target)
+        computed["value"][name] = new_norm[name].normalize(value)
+        computed["advantage"][name], computed["decides"][name] = advantage, decides
+        computed["valid"][name] = valid
+    recorded = ("observation", "critic_input", "action_mask", "action", "log_prob", "reset")
+    steps = {field: getattr(transitions, field) for field in recorded} | computed
     steps = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 2), steps)
     carry = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 1), carry)
     return Batch(**steps, carry=carry), new_norm, metrics
 
 
 def take(batch: Batch, envs: jax.Array) -> Batch:
-    """The sequences of some environments, `i32[e]`: `[L, E, K, ...] -> [L, e * K, ...]`."""
+    """The sequences `[L, e * K, ...]` of some environments, `i32[e]`, of a batch `[L, E, K, ...]`."""
 
     def pick(leaf: jax.Array, axis: int) -> jax.Array:
         taken = jnp.take(leaf, envs, axis=axis)
@@ -140,31 +160,63 @@ def take(batch: Batch, envs: jax.Array) -> Batch:
     return steps.replace(carry=jax.tree.map(lambda leaf: pick(leaf, 0), batch.carry))
 
 
-def loss(
-    params: dict[str, Any], batch: Batch, *, config: PPOConfig, actors: Actors, critics: Critics
-) -> tuple[jax.Array, dict[str, jax.Array]]:
-    """This device's share of the loss of a minibatch `[L, B, ...]`: policy, entropy and value terms of all roles.
+def actor_loss(
+    params: Params, batch: Batch, role: str, *, config: PPOConfig, actors: Actors
+) -> tuple[jax.Array, Metrics]:
+    """This device's share of the loss of one role's actor in a minibatch: policy and entropy terms.
+
+    Args:
+        params: of this role's actor.
+        batch: `[L, B, ...]`.
+        role: its name.
+        config: `clip_eps`, `entropy_coef`.
+        actors: the networks.
 
     Returns:
-        `f32[]`, and metrics by name (shares too): `f32[]`, or `f32[agents]` for roles with separate actors.
+        `f32[]`, a sum over agents with separate actors; and metrics `{role/name: ...}` (shares too): `f32[]`, or
+        `f32[agents]` if the actors are separate.
     """
-    for name in actors.roles:
-        chex.assert_shape(batch.advantage[name], (*batch.reset.shape, actors.roles[name].num_agents))
-    logits, _ = actors.apply(params["actor"], batch.observation, batch.carry["actor"], batch.reset)
-    seen = batch.critic_input if critics.is_central else batch.observation
-    values, _ = critics.apply(params["critic"], seen, batch.carry["critic"], batch.reset)
-    total = jnp.zeros((), jnp.float32)
-    metrics: dict[str, jax.Array] = {}
-    for name in actors.roles:
-        own = {field: getattr(batch, field)[name] for field in ("action_mask", "action", "log_prob", "advantage")}
-        terms = policy_terms(logits[name], **own, clip_eps=config.clip_eps)
-        axis = (0, 1) if name in actors.separate else None
-        role = {key: masked_mean(term, batch.decides[name], axis) for key, term in terms.items()}
-        error = value_error(values[name], batch.value[name], batch.target[name], config)
-        role["value_loss"] = masked_mean(error, batch.valid[name])
-        total += (role["policy_loss"] - config.entropy_coef * role["entropy"]).sum() + role["value_loss"]
-        metrics |= {f"{name}/{key}": value for key, value in role.items()}
-    return total, metrics
+    chex.assert_shape(batch.advantage[role], (*batch.reset.shape, actors.roles[role].num_agents))
+    carry = batch.carry["actor"][role]
+    logits, _ = actors.apply_role(role, params, batch.observation[role], carry, batch.reset)
+    terms = policy_terms(
+        logits,
+        action_mask=batch.action_mask[role],
+        action=batch.action[role],
+        log_prob=batch.log_prob[role],
+        advantage=batch.advantage[role],
+        clip_eps=config.clip_eps,
+    )
+    axis = (0, 1) if role in actors.separate else None
+    means = {name: masked_mean(term, batch.decides[role], axis) for name, term in terms.items()}
+    loss = (means["policy_loss"] - config.entropy_coef * means["entropy"]).sum()
+    return loss, {f"{role}/{name}": mean for name, mean in means.items()}
+
+
+def critic_loss(
+    params: Params, batch: Batch, critic: str, *, config: PPOConfig, critics: Critics
+) -> tuple[jax.Array, Metrics]:
+    """This device's share of the loss of one critic in a minibatch: the errors of its values, for all its roles.
+
+    Args:
+        params: of this critic.
+        batch: `[L, B, ...]`.
+        critic: its name: that of its role, or `TEAM` for all roles.
+        config: `clip_eps`, `value_clip`, `value_loss`, `huber_delta`.
+        critics: the networks.
+
+    Returns:
+        `f32[]`, and metrics `{role/value_loss: f32[]}` (shares too).
+    """
+    inputs = batch.critic_input if critics.is_central else batch.observation
+    values, _ = critics.apply_critic(critic, params, inputs[critic], batch.carry["critic"][critic], batch.reset)
+    loss = jnp.zeros((), jnp.float32)
+    metrics = {}
+    for role, value in values.items():
+        error = value_error(value, batch.value[role], batch.target[role], config)
+        metrics[f"{role}/value_loss"] = masked_mean(error, batch.valid[role])
+        loss += metrics[f"{role}/value_loss"]
+    return loss, metrics
 
 
 def policy_terms(
@@ -216,29 +268,32 @@ def value_error(value: jax.Array, old: jax.Array, target: jax.Array, config: PPO
 
 
 def _advantage(
-    config: PPOConfig, transitions: Transition, last_value: ByRole, norm: dict[str, ValueNorm], name: str
+    config: PPOConfig, transitions: Transition, last_value: jax.Array, norm: ValueNorm, role: str
 ) -> tuple[jax.Array, jax.Array]:
-    """Advantages and values of one role on the scale of rewards, `f32[K, L, E, agents]`."""
-    value = norm[name].denormalize(transitions.value[name])
-    shape = value.shape
-    flat = value.reshape(-1, *shape[2:])
-    following = jnp.concatenate([flat[1:], norm[name].denormalize(last_value[name])[None]])
-    terminated, truncated = (
-        jnp.broadcast_to(x.reshape(*flat.shape[:2], 1), flat.shape)
-        for x in (transitions.terminated, transitions.truncated)
-    )
+    """Advantages and values of one role, on the scale of rewards, each `f32[K, L, E, agents]`."""
+    value = norm.denormalize(transitions.value[role])
+    chunked = value.shape
+    flat = value.reshape(-1, *chunked[2:])
+    next_value = jnp.concatenate([flat[1:], norm.denormalize(last_value)[None]])
+
+    def by_agent(ends: jax.Array) -> jax.Array:
+        return jnp.broadcast_to(ends.reshape(*flat.shape[:2], 1), flat.shape)
+
+    terminated, truncated = by_agent(transitions.terminated), by_agent(transitions.truncated)
     if transitions.final_value:
-        final = norm[name].denormalize(transitions.final_value[name]).reshape(flat.shape)
-        following = jnp.where(truncated, final, following)
-    reward = transitions.reward[name].reshape(flat.shape)
-    advantage = gae(reward, flat, following, terminated, truncated, gamma=config.gamma, gae_lambda=config.gae_lambda)
-    return advantage.reshape(shape), value
+        final_value = norm.denormalize(transitions.final_value[role]).reshape(flat.shape)
+        next_value = jnp.where(truncated, final_value, next_value)
+    reward = transitions.reward[role].reshape(flat.shape)
+    advantage = gae(reward, flat, next_value, terminated, truncated, gamma=config.gamma, gae_lambda=config.gae_lambda)
+    return advantage.reshape(chunked), value
 
 
-def _valid(transitions: Transition, name: str, like: jax.Array) -> jax.Array:
-    rows = transitions.valid.get(name)
-    return jnp.ones_like(like) if rows is None else rows.astype(jnp.float32)
+def _valid(transitions: Transition, role: str) -> jax.Array:
+    """1 for the rows of a role that are no padding, `f32[K, L, E, agents]`."""
+    valid = transitions.valid.get(role)
+    return jnp.ones_like(transitions.reward[role]) if valid is None else valid.astype(jnp.float32)
 
 
 def _explained_variance(value: jax.Array, target: jax.Array, valid: jax.Array) -> jax.Array:
+    """Share of the targets' variance that the values account for, `f32[]`; 1 where they are the same."""
     return 1 - moments(target - value, valid)[1] / jnp.maximum(moments(target, valid)[1], 1e-8)

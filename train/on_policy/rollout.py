@@ -12,6 +12,7 @@ from flax import struct
 from jaxvrp import TimeStep, VecEnv
 from jaxvrp.actor import Carry
 from jaxvrp.spaces import ByRole
+from jaxvrp.vectorize import VecTimeStep
 from train.episode_statistics import ended_episodes
 from train.on_policy.actor_critic import Actors, Critics, sample_actions
 
@@ -65,7 +66,13 @@ class Transition(struct.PyTreeNode):
 
 @dataclasses.dataclass(frozen=True)
 class Rollout:
-    """Plays `num_chunks * chunk_length` steps; recurrent states are kept at the beginning of each chunk only."""
+    """Plays `num_chunks * chunk_length` steps; recurrent states are kept at the beginning of each chunk only.
+
+    Attributes:
+        vec_env: the environments, this device's share.
+        actors, critics: the networks.
+        num_chunks, chunk_length: K and L of what is recorded.
+    """
 
     vec_env: VecEnv
     actors: Actors
@@ -78,10 +85,15 @@ class Rollout:
         vec, timestep = self.vec_env.reset(key)
         num_envs = self.vec_env.num_envs
         carry = {"actor": self.actors.initial_carry(num_envs), "critic": self.critics.initial_carry(num_envs)}
-        return Players(vec, _observed(timestep), carry, jnp.ones(num_envs, bool))
+        return Players(vec, _plain(timestep), carry, jnp.ones(num_envs, bool))
 
     def play(self, params: dict[str, Any], players: Players, key: jax.Array) -> tuple[Players, Transition, Any, Any]:
         """Play and record.
+
+        Args:
+            params: `{"actor": {role: ...}, "critic": {critic: ...}}`.
+            players: where everybody stands.
+            key: typed key.
 
         Returns:
             The players afterwards; transitions `[K, L, E, ...]`; recurrent states at the beginnings of the chunks
@@ -90,13 +102,13 @@ class Rollout:
         pool_key, play_key = jax.random.split(key)
         players = players.replace(vec=self.vec_env.refresh_pool(players.vec, pool_key))
 
-        def chunk(players: Players, key: jax.Array) -> tuple[Players, Any]:
+        def play_chunk(players: Players, key: jax.Array) -> tuple[Players, Any]:
             keys = jax.random.split(key, self.chunk_length)
-            after, recorded = jax.lax.scan(lambda p, k: self._step(params, p, k), players, keys)
-            return after, (*recorded, players.carry)
+            new_players, recorded = jax.lax.scan(lambda p, k: self._step(params, p, k), players, keys)
+            return new_players, (*recorded, players.carry)
 
         keys = jax.random.split(play_key, self.num_chunks)
-        players, (transitions, statistics, carries) = jax.lax.scan(chunk, players, keys)
+        players, (transitions, statistics, carries) = jax.lax.scan(play_chunk, players, keys)
         return players, transitions, carries, jax.tree.map(lambda leaf: leaf.sum(axis=(0, 1)), statistics)
 
     def bootstrap(self, params: dict[str, Any], players: Players) -> ByRole:
@@ -106,57 +118,63 @@ class Rollout:
     def _value(
         self, params: dict[str, Any], players: Players, observation: ByRole, global_observation: jax.Array
     ) -> tuple[ByRole, Carry]:
-        seen = _sequence(self.critics.inputs(observation, global_observation))
-        values, carry = self.critics.apply(params["critic"], seen, players.carry["critic"], players.reset[None])
+        """Values `{role: f32[E, agents]}` of what is observed, and the critics' recurrent states afterwards."""
+        inputs = _sequence(self.critics.inputs(observation, global_observation))
+        values, carry = self.critics.apply(params["critic"], inputs, players.carry["critic"], players.reset[None])
         return _first(values), carry
 
     def _step(
         self, params: dict[str, Any], players: Players, key: jax.Array
     ) -> tuple[Players, tuple[Transition, dict[str, jax.Array]]]:
-        seen = players.timestep
+        """One step of all environments: the players afterwards, what is recorded, statistics of finished episodes."""
+        before = players.timestep
         logits, actor_carry = self.actors.apply(
-            params["actor"], _sequence(seen.observation), players.carry["actor"], players.reset[None]
+            params["actor"], _sequence(before.observation), players.carry["actor"], players.reset[None]
         )
-        action, log_prob = sample_actions(key, _first(logits), seen.action_mask)
-        value, critic_carry = self._value(params, players, seen.observation, seen.global_observation)
-        vec, timestep = self.vec_env.step(players.vec, action, refresh=False)
-        after = Players(vec, _observed(timestep), {"actor": actor_carry, "critic": critic_carry}, timestep.done)
+        action, log_prob = sample_actions(key, _first(logits), before.action_mask)
+        value, critic_carry = self._value(params, players, before.observation, before.global_observation)
+        vec, after = self.vec_env.step(players.vec, action, refresh=False)
+        new_players = Players(vec, _plain(after), {"actor": actor_carry, "critic": critic_carry}, after.done)
         transition = Transition(
-            observation=seen.observation,
-            critic_input=self._critic_input(seen),
-            action_mask=seen.action_mask,
+            observation=before.observation,
+            critic_input=self._critic_input(before),
+            action_mask=before.action_mask,
             action=action,
             log_prob=log_prob,
             value=value,
-            reward=timestep.reward,
-            final_value=self._final_value(params, after, timestep),
-            terminated=timestep.terminated,
-            truncated=timestep.truncated,
+            reward=after.reward,
+            final_value=self._final_value(params, new_players, after),
+            terminated=after.terminated,
+            truncated=after.truncated,
             reset=players.reset,
-            valid=seen.valid,
+            valid=before.valid,
         )
-        return after, (transition, ended_episodes(timestep))
+        return new_players, (transition, ended_episodes(after))
 
-    def _critic_input(self, seen: TimeStep) -> ByRole:
-        return self.critics.inputs({}, seen.global_observation) if self.critics.is_central else {}
+    def _critic_input(self, timestep: TimeStep) -> ByRole:
+        """What critics see that is not recorded as an observation anyway."""
+        return self.critics.inputs({}, timestep.global_observation) if self.critics.is_central else {}
 
-    def _final_value(self, params: dict[str, Any], after: Players, timestep: Any) -> ByRole:
-        """Values before an auto-reset, which truncated episodes are bootstrapped from."""
+    def _final_value(self, params: dict[str, Any], players: Players, timestep: VecTimeStep) -> ByRole:
+        """Values before an auto-reset, which truncated episodes are bootstrapped from; {} if nothing is truncated."""
         if not self.vec_env.env.truncates:
             return {}
-        going_on = after.replace(reset=jnp.zeros_like(after.reset))
-        return self._value(params, going_on, timestep.final_observation, timestep.final_global_observation)[0]
+        # The episode's own recurrent state, though it has ended.
+        unreset = players.replace(reset=jnp.zeros_like(players.reset))
+        return self._value(params, unreset, timestep.final_observation, timestep.final_global_observation)[0]
 
 
 def _sequence(arrays: ByRole) -> ByRole:
+    """As a sequence of one step: `[...] -> [1, ...]`."""
     return jax.tree.map(lambda leaf: leaf[None], arrays)
 
 
 def _first(arrays: ByRole) -> ByRole:
+    """The only step of a sequence: `[1, ...] -> [...]`."""
     return jax.tree.map(lambda leaf: leaf[0], arrays)
 
 
-def _observed(timestep: Any) -> TimeStep:
-    """The part that the next step needs, as a plain `TimeStep`: the rest need not be carried."""
+def _plain(timestep: TimeStep) -> TimeStep:
+    """The part of a `VecTimeStep` that the next step needs, as a `TimeStep`: the rest need not be carried."""
     fields = {name: getattr(timestep, name) for name in TimeStep.__dataclass_fields__}
     return TimeStep(**{**fields, "metrics": {}})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import optax
@@ -13,20 +12,22 @@ from flax import struct
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from jaxvrp import Entities, Environment, VecEnv
+from jaxvrp import Environment, VecEnv
 from jaxvrp.spaces import Discrete
 from train.config import check_divides
-from train.networks import NETWORKS
+from train.networks import build_network
 from train.networks.layers import NetworkSpec
 from train.on_policy import ppo
-from train.on_policy.actor_critic import TEAM, Actors, Critics, PolicyActor
+from train.on_policy.actor_critic import TEAM, Actors, Critics, Params, PolicyActor
 from train.on_policy.config import PPOConfig
 from train.on_policy.rollout import Players, Rollout
 from train.on_policy.value_norm import ValueNorm
 from train.running.prepare import prepare
 from train.sharding import DATA, batch_specs, compiled, device_key, vec_specs
 
-HEAD_GAIN = {"actor": 0.01, "critic": 1.0}
+ACTOR_HEAD_GAIN, CRITIC_HEAD_GAIN = 0.01, 1.0
+"""Scales of the last layers at the start: policies that are nearly uniform (Andrychowicz et al. 2021), values that are
+not small."""
 
 
 class TrainState(struct.PyTreeNode):
@@ -36,7 +37,7 @@ class TrainState(struct.PyTreeNode):
         params: `{"actor": {role: ...}, "critic": {critic: ...}}`.
         optimizer: of the same structure.
         value_norm: `{role: ValueNorm}`.
-        players: the environments and what the agents remember.
+        players: the environments, and the recurrent states of the agents.
         key: typed key.
         update: `i32[]`, updates done.
     """
@@ -50,7 +51,7 @@ class TrainState(struct.PyTreeNode):
 
 
 class Trainer:
-    """A learner, see `train.running.loop.Learner`; `init` and `train_chunk` are jitted.
+    """A learner, see `train.running.learner.Learner`; `init` and `train_chunk` are jitted.
 
     With `num_seeds` above 1 every leaf of the state and of the metrics has a leading axis `[seeds]`.
 
@@ -63,18 +64,8 @@ class Trainer:
 
     def __init__(self, config: PPOConfig, env: Environment, mesh: Mesh):
         self.config, self.env, self.mesh = config, env, mesh
-        roles = env.roles
-        separate = () if config.share_drone_policy else (n for n, role in roles.items() if role.num_agents > 1)
-        actors = {
-            name: _network(config, "actor", role.action.num_actions, role.entities)
-            for name, role in roles.items()
-            if isinstance(role.action, Discrete)
-        }
-        self.actors = Actors(actors, roles, frozenset(separate))
-        heads = {TEAM: (sum(role.num_agents for role in roles.values()), env.global_entities)}
-        if config.critic == "local":
-            heads = {name: (1, role.entities) for name, role in roles.items()}
-        self.critics = Critics({name: _network(config, "critic", *head) for name, head in heads.items()}, roles)
+        self.actors = _actors(config, env)
+        self.critics = _critics(config, env)
         self.rollout = Rollout(
             vec_env=VecEnv(env, config.num_envs // mesh.size, pool_steps=config.rollout_length, axis=DATA),
             actors=self.actors,
@@ -95,7 +86,36 @@ class Trainer:
         """The actors as a player."""
         return PolicyActor(self.actors, params, deterministic, temperature)
 
+    def loss(self, params: dict[str, Any], batch: ppo.Batch) -> tuple[jax.Array, ppo.Metrics]:
+        """This device's share of the loss of a minibatch `[L, B, ...]`: the sum over all actors and critics.
+
+        An update that treats roles one after the other takes the same terms apart.
+
+        Args:
+            params: `{"actor": {role: ...}, "critic": {critic: ...}}`.
+            batch: from `ppo.take`.
+
+        Returns:
+            `f32[]`, and the metrics of all terms, by name.
+        """
+        total = jnp.zeros((), jnp.float32)
+        metrics: ppo.Metrics = {}
+        for role in self.actors.roles:
+            loss, role_metrics = ppo.actor_loss(
+                params["actor"][role], batch, role, config=self.config, actors=self.actors
+            )
+            total += loss
+            metrics |= role_metrics
+        for critic in self.critics.networks:
+            loss, critic_metrics = ppo.critic_loss(
+                params["critic"][critic], batch, critic, config=self.config, critics=self.critics
+            )
+            total += loss
+            metrics |= critic_metrics
+        return total, metrics
+
     def _specs(self) -> TrainState:
+        """How the state lies on the devices."""
         players = jax.eval_shape(self.rollout.reset, jax.eval_shape(lambda: jax.random.key(0)))
         whole: Any = P()
         specs = batch_specs(players).replace(vec=vec_specs(players.vec))
@@ -104,10 +124,11 @@ class Trainer:
     def _init(self, key: jax.Array) -> TrainState:
         key, actor_key, critic_key, env_key = jax.random.split(key, 4)
         players = self.rollout.reset(device_key(env_key))
-        seen = self.critics.inputs(players.timestep.observation, players.timestep.global_observation)
+        inputs = self.critics.inputs(players.timestep.observation, players.timestep.global_observation)
+        actor_keys, critic_keys = _split(actor_key, self.actors.networks), _split(critic_key, inputs)
         params = {
-            "actor": {name: self.actors.init(k, name) for name, k in _split(actor_key, self.actors.networks)},
-            "critic": {name: self.critics.init(k, name, seen[name]) for name, k in _split(critic_key, seen)},
+            "actor": {role: self.actors.init(k, role) for role, k in actor_keys.items()},
+            "critic": {critic: self.critics.init(k, critic, inputs[critic]) for critic, k in critic_keys.items()},
         }
         return TrainState(
             params=params,
@@ -129,7 +150,9 @@ class Trainer:
         batch, norm, metrics = ppo.prepare(self.config, transitions, carries, last_value, state.value_norm)
         order = self._minibatches(device_key(shuffle_key), batch.reset.shape[1])
         (params, optimizer), losses = jax.lax.scan(
-            lambda learned, envs: self._learn(*learned, ppo.take(batch, envs)), (state.params, state.optimizer), order
+            lambda carry, envs: self._gradient_step(*carry, ppo.take(batch, envs)),
+            (state.params, state.optimizer),
+            order,
         )
         metrics |= jax.tree.map(lambda leaf: leaf.mean(axis=0), losses)
         metrics |= {f"episode/{name}": value for name, value in jax.lax.psum(episodes, DATA).items()}
@@ -142,11 +165,9 @@ class Trainer:
         shuffled = jax.vmap(lambda k: jax.random.permutation(k, num_envs))(keys)
         return shuffled.reshape(self.config.num_epochs * self.config.num_minibatches, -1)
 
-    def _learn(self, params: Any, optimizer: Any, batch: ppo.Batch) -> tuple[tuple[Any, Any], dict[str, jax.Array]]:
-        """One gradient step of every network."""
-        grads, metrics = jax.grad(ppo.loss, has_aux=True)(
-            params, batch, config=self.config, actors=self.actors, critics=self.critics
-        )
+    def _gradient_step(self, params: Params, optimizer: Any, batch: ppo.Batch) -> tuple[tuple[Any, Any], ppo.Metrics]:
+        """One step of every network on a minibatch: new parameters, new states of the optimiser, and metrics."""
+        grads, metrics = jax.grad(self.loss, has_aux=True)(params, batch)
         grads, metrics = jax.lax.psum((grads, metrics), DATA)
         for name in self.actors.roles:
             norm = jax.vmap(optax.tree.norm) if name in self.actors.separate else optax.tree.norm
@@ -165,14 +186,36 @@ def make_train(config: PPOConfig) -> Trainer:
         TypeError: a value has the wrong type.
     """
     config, env, mesh = prepare(config, Discrete)
-    check_divides("num_envs", config.num_envs, "num_minibatches (times devices)", config.num_minibatches * mesh.size)
-    check_divides("rollout_length", config.rollout_length, "chunk_length", config.sequence_length)
+    check_divides(config, "num_envs", "num_minibatches", config.num_minibatches, devices=mesh.size)
+    check_divides(config, "rollout_length", "chunk_length", config.sequence_length)
     return Trainer(config, env, mesh)
 
 
-def _network(config: PPOConfig, part: str, head_size: int, entities: Entities | None) -> nn.Module:
-    spec = NetworkSpec(is_actor=part == "actor", head_size=head_size, head_gain=HEAD_GAIN[part], entities=entities)
-    return NETWORKS[config.network](config, spec)
+def _actors(config: PPOConfig, env: Environment) -> Actors:
+    """A network for every role; one for every agent where they do not share a policy."""
+    networks = {}
+    for name, role in env.roles.items():
+        assert isinstance(role.action, Discrete)
+        spec = NetworkSpec(
+            is_actor=True, head_size=role.action.num_actions, head_gain=ACTOR_HEAD_GAIN, entities=role.entities
+        )
+        networks[name] = build_network(config, spec)
+    several = frozenset(name for name, role in env.roles.items() if role.num_agents > 1)
+    return Actors(networks, env.roles, frozenset() if config.share_drone_policy else several)
+
+
+def _critics(config: PPOConfig, env: Environment) -> Critics:
+    """A network for every role (local), or one with a value for every agent of all roles (central)."""
+    head_sizes = {name: 1 for name in env.roles}
+    entities = {name: role.entities for name, role in env.roles.items()}
+    if config.critic == "central":
+        head_sizes = {TEAM: sum(role.num_agents for role in env.roles.values())}
+        entities = {TEAM: env.global_entities}
+    specs = {
+        name: NetworkSpec(is_actor=False, head_size=size, head_gain=CRITIC_HEAD_GAIN, entities=entities[name])
+        for name, size in head_sizes.items()
+    }
+    return Critics({name: build_network(config, spec) for name, spec in specs.items()}, env.roles)
 
 
 def _optimizer(config: PPOConfig, actors: Actors, critics: Critics) -> optax.GradientTransformation:
@@ -195,6 +238,7 @@ def _optimizer(config: PPOConfig, actors: Actors, critics: Critics) -> optax.Gra
     return optax.partition(transforms, labels)
 
 
-def _split(key: jax.Array, names: Iterable[str]) -> list[tuple[str, jax.Array]]:
+def _split(key: jax.Array, names: Iterable[str]) -> dict[str, jax.Array]:
+    """A key for every name."""
     names = list(names)
-    return list(zip(names, jax.random.split(key, len(names)), strict=True))
+    return dict(zip(names, jax.random.split(key, len(names)), strict=True))

@@ -13,7 +13,7 @@ class ValueNorm(struct.PyTreeNode):
     Attributes:
         mean: `f32[]`, biased average of the returns.
         mean_square: `f32[]`, biased average of their squares.
-        weight: `f32[]`, sum of the weights so far; 0 means that nothing has been seen.
+        weight: `f32[]`, sum of the weights so far; 0 before the first update.
     """
 
     mean: jax.Array
@@ -22,7 +22,7 @@ class ValueNorm(struct.PyTreeNode):
 
     @classmethod
     def create(cls) -> ValueNorm:
-        """Nothing seen: normalises by mean 0, deviation 1."""
+        """Before any update: normalises by mean 0, deviation 1."""
         zero = jnp.zeros((), jnp.float32)
         return cls(zero, zero, zero)
 
@@ -39,15 +39,15 @@ class ValueNorm(struct.PyTreeNode):
         weight = jnp.maximum(self.weight, 1e-8)
         mean = self.mean / weight
         variance = jnp.maximum(self.mean_square / weight - mean**2, 1e-2)
-        seen = self.weight > 0
-        return jnp.where(seen, mean, 0.0), jnp.where(seen, jnp.sqrt(variance), 1.0)
+        is_updated = self.weight > 0
+        return jnp.where(is_updated, mean, 0.0), jnp.where(is_updated, jnp.sqrt(variance), 1.0)
 
     def normalize(self, value: jax.Array) -> jax.Array:
-        """Returns in map units of reward to the scale of the critic."""
+        """From the scale of returns (`f32[...]`, in units of the reward) to that of the critic."""
         mean, deviation = self.moments()
         return (value - mean) / deviation
 
     def denormalize(self, value: jax.Array) -> jax.Array:
-        """The critic's scale back to rewards."""
+        """From the scale of the critic back to that of returns, `f32[...]`."""
         mean, deviation = self.moments()
         return value * deviation + mean

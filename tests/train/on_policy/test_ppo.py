@@ -192,7 +192,6 @@ MOMENTS = ((1, "mean"), (2, "mean_square"))
 def test_unchanged_parameters_reproduce_the_rollout(learner, on_mesh, fresh_norm, network, share, critic):
     made = learner(network=network, share_drone_policy=share, critic=critic, value_norm=False)
     trainer, played, ppo_config = made.trainer, made.played, made.trainer.config
-    kinds = {"config": ppo_config, "actors": trainer.actors, "critics": trainer.critics}
 
     def first_minibatch(played):
         args = (played.transitions, played.carries, played.last_value, fresh_norm)
@@ -205,7 +204,7 @@ def test_unchanged_parameters_reproduce_the_rollout(learner, on_mesh, fresh_norm
         }
         seen = batch.critic_input if trainer.critics.is_central else batch.observation
         values, _ = trainer.critics.apply(played.params["critic"], seen, batch.carry["critic"], batch.reset)
-        return batch, terms, values, ppo.loss(played.params, batch, **kinds)
+        return batch, terms, values, trainer.loss(played.params, batch)
 
     batch, terms, values, (total, metrics) = jax.device_get(on_mesh(first_minibatch)(played))
     assert 3 <= batch.reset.sum() < batch.reset.size / 2
@@ -230,22 +229,60 @@ def test_unchanged_parameters_reproduce_the_rollout(learner, on_mesh, fresh_norm
     np.testing.assert_allclose(total, expected, rtol=1e-4)
 
 
-def test_forced_decisions_have_no_policy_gradient(learner, on_mesh, fresh_norm):
+@pytest.fixture(scope="module")
+def minibatch(learner, on_mesh, fresh_norm):
+    """Trainer, parameters and a minibatch of all environments; and the gradients of its loss, `(params, batch)`.
+
+    The second gradients are those of the loss of every actor and of every critic alone, as an update that treats roles
+    one after the other takes them.
+    """
     made = learner(network="mlp", share_drone_policy=True, critic="central", value_norm=False)
-    kinds = {"config": made.trainer.config, "actors": made.trainer.actors, "critics": made.trainer.critics}
-    played = made.played
+    trainer, played = made.trainer, made.played
     args = (played.transitions, played.carries, played.last_value, fresh_norm)
-    batch = on_mesh(lambda *args: ppo.take(ppo.prepare(kinds["config"], *args)[0], jnp.arange(4)))(*args)
-    gradient = on_mesh(jax.grad(lambda *args: ppo.loss(*args, **kinds)[0]))
-    plain = gradient(played.params, batch)["actor"]["drone"]
+    batch = on_mesh(lambda *args: ppo.take(ppo.prepare(trainer.config, *args)[0], jnp.arange(4)))(*args)
+
+    def gradients(params, batch):
+        actor, critic = {}, {}
+        for role in trainer.actors.roles:
+            grad = jax.grad(ppo.actor_loss, has_aux=True)
+            kinds = {"config": trainer.config, "actors": trainer.actors}
+            actor[role] = grad(params["actor"][role], batch, role, **kinds)[0]
+        for name in trainer.critics.networks:
+            grad = jax.grad(ppo.critic_loss, has_aux=True)
+            kinds = {"config": trainer.config, "critics": trainer.critics}
+            critic[name] = grad(params["critic"][name], batch, name, **kinds)[0]
+        return jax.grad(lambda *args: trainer.loss(*args)[0])(params, batch), {"actor": actor, "critic": critic}
+
+    return played.params, batch, on_mesh(gradients)
+
+
+def test_the_loss_is_a_sum_over_actors_and_critics(minibatch):
+    params, batch, gradients = minibatch
+    together, apart = gradients(params, batch)
+    chex.assert_trees_all_close(together, apart, rtol=1e-5, atol=1e-6)
+    assert min(np.abs(leaf).max() for leaf in jax.tree.leaves(together)) > 1e-4
+    doubled = {**batch.advantage, "truck": 2 * batch.advantage["truck"]}
+    _, other = gradients(params, batch.replace(advantage=doubled))
+    chex.assert_trees_all_equal(other["actor"]["drone"], apart["actor"]["drone"])
+    chex.assert_trees_all_equal(other["critic"], apart["critic"])
+    moved = jax.tree.map(lambda a, b: np.abs(a - b).max(), other["actor"]["truck"], apart["actor"]["truck"])
+    assert max(jax.tree.leaves(moved)) > 1e-3
+
+
+def test_forced_decisions_have_no_policy_gradient(minibatch):
+    params, batch, gradients = minibatch
+
+    def drone_gradient(batch):
+        return gradients(params, batch)[0]["actor"]["drone"]
+
+    plain = drone_gradient(batch)
     forced = np.asarray(batch.action_mask["drone"].sum(-1)) == 1
     assert 0.1 < forced.mean() < 0.9
     loud = {**batch.advantage, "drone": jnp.where(forced, 1e3, batch.advantage["drone"])}
-    chex.assert_trees_all_equal(gradient(played.params, batch.replace(advantage=loud))["actor"]["drone"], plain)
+    chex.assert_trees_all_equal(drone_gradient(batch.replace(advantage=loud)), plain)
     assert max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(plain)) > 1e-3
     silent = {**batch.decides, "drone": jnp.zeros_like(batch.decides["drone"])}
-    nothing = gradient(played.params, batch.replace(decides=silent))["actor"]["drone"]
-    chex.assert_trees_all_equal(nothing, jax.tree.map(jnp.zeros_like, plain))
+    chex.assert_trees_all_equal(drone_gradient(batch.replace(decides=silent)), jax.tree.map(jnp.zeros_like, plain))
 
 
 def test_policy_terms_against_numpy(quick_jit):

@@ -1,4 +1,4 @@
-"""Masked categorical policies."""
+"""Masked categorical policies, and squashed Gaussian ones."""
 
 import math
 
@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from train.networks import distributions
-from train.on_policy.actor_critic import sample_actions
 
 ACTIONS = 7
 ALMOST_ONE = float(np.nextafter(np.float32(1), np.float32(0)))
@@ -18,6 +17,7 @@ ALMOST_ONE = float(np.nextafter(np.float32(1), np.float32(0)))
 sample = jax.jit(distributions.sample)
 mode = jax.jit(distributions.mode)
 log_prob_and_entropy = jax.jit(distributions.log_prob_and_entropy)
+slopes = jax.jit(jax.jacrev(distributions.log_prob_and_entropy))
 
 
 def probabilities(logits, mask):
@@ -46,26 +46,6 @@ def test_samples_invert_the_distribution_function(logits, mask):
     np.testing.assert_allclose(share, expected, atol=2 / count)
     assert (np.diff(action) >= 0).all()
     np.testing.assert_allclose(log_prob, np.log(expected[np.asarray(action)]), atol=1e-5)
-
-
-def test_samples_of_the_agents_match_their_probabilities_and_are_independent():
-    count = 20_000
-    logits = {"truck": np.array([[0.5, -0.5, 1.0]]), "drone": np.array([[0.0, 1.0], [0.4, 0.0]])}
-    mask = {"truck": np.array([[1, 1, 0]], bool), "drone": np.ones((2, 2), bool)}
-    tiled = [{n: jnp.tile(jnp.asarray(x), (count, 1, 1)) for n, x in tree.items()} for tree in (logits, mask)]
-    action, log_prob = jax.jit(sample_actions)(jax.random.key(5), *tiled)
-    rows = [(name, agent) for name in logits for agent in range(len(logits[name]))]
-    drawn = [np.asarray(action[name][:, agent]) for name, agent in rows]
-    wanted = [probabilities(logits[name][agent], mask[name][agent]) for name, agent in rows]
-    for (name, agent), own, expected in zip(rows, drawn, wanted, strict=True):
-        five_sigma = 5 * np.sqrt(expected * (1 - expected) / count)
-        assert (np.abs(np.bincount(own, minlength=len(expected)) / count - expected) <= five_sigma).all()
-        np.testing.assert_allclose(log_prob[name][:, agent], np.log(expected[own]), atol=1e-5)
-    for one in range(3):
-        for other in range(one):
-            both = np.mean((drawn[one] == 0) & (drawn[other] == 0))
-            alone = wanted[one][0] * wanted[other][0]
-            assert abs(both - alone) <= 5 * math.sqrt(alone * (1 - alone) / count)
 
 
 finite = st.floats(-1e4, 1e4, width=32)
@@ -99,7 +79,7 @@ def test_rounding_of_the_cumulative_sum_lets_nothing_through(actions):
     columns = np.arange(len(exact)), rng.integers(0, actions, len(exact))
     for step in range(-2, 3):  # aim at the edges between the actions, give or take some units in the last place
         uniform = np.clip(exact[columns] + step * 2.0**-24, 0, ALMOST_ONE).astype(np.float32)
-        action, _ = jax.jit(distributions.sample)(uniform, logits, mask)
+        action, _ = sample(uniform, logits, mask)
         assert np.take_along_axis(mask, np.asarray(action)[:, None], 1).all()
 
 
@@ -119,34 +99,53 @@ def test_log_prob_and_entropy_against_numpy():
 
 
 def test_one_legal_action_is_certain():
-    logits = jnp.array([1e4, -1e4, 3.0])
-    mask = jnp.array([False, True, False])
+    logits = jnp.array([1e4, -1e4, 3.0, 0.0, 0.0, 0.0, 0.0])
+    mask = jnp.arange(ACTIONS) == 1
     for uniform in (0.0, 0.5, ALMOST_ONE):
-        action, log_prob = sample(jnp.float32(uniform), logits, mask)
+        action, log_prob = sample(np.float32(uniform), logits, mask)
         assert (int(action), float(log_prob)) == (1, 0.0)
     assert [float(x) for x in log_prob_and_entropy(logits, mask, jnp.int32(1))] == [0.0, 0.0]
-    slope = jax.grad(lambda x: sum(distributions.log_prob_and_entropy(x, mask, jnp.int32(1))))(logits)
-    np.testing.assert_array_equal(slope, 0.0)
+    log_prob_slope, entropy_slope = slopes(logits, mask, jnp.int32(1))
+    np.testing.assert_array_equal(log_prob_slope + entropy_slope, 0.0)
 
 
 def test_gradients_do_not_touch_forbidden_actions():
-    logits = jnp.array([0.5, 2.0, -1.0, 1.0])
-    mask = jnp.array([True, False, True, True])
-    slope = jax.grad(lambda x: distributions.log_prob_and_entropy(x, mask, jnp.int32(3))[0])(logits)
-    np.testing.assert_allclose(slope, np.array([0, 0, 0, 1]) - probabilities(logits, mask), atol=1e-6)
+    logits = jnp.array([0.5, 2.0, -1.0, 1.0, 0.0, 3.0, -2.0])
+    mask = jnp.array([True, False, True, True, False, False, True])
+    log_prob_slope, _ = slopes(logits, mask, jnp.int32(3))
+    expected = (np.arange(ACTIONS) == 3) - probabilities(logits, mask)
+    np.testing.assert_allclose(log_prob_slope, expected, atol=1e-6)
 
 
 def test_a_row_without_a_legal_action_gives_no_nan():
-    logits, nothing = jnp.array([[1e4, -1e4, 0.0]]), jnp.zeros((1, 3), bool)
-
-    def both(x):
-        log_prob, entropy = distributions.log_prob_and_entropy(x, nothing, jnp.array([2]))
-        return (log_prob + entropy).sum(), (log_prob, entropy)
-
-    (_, (log_prob, entropy)), slope = jax.value_and_grad(both, has_aux=True)(logits)
-    np.testing.assert_allclose(log_prob, -math.log(3), rtol=1e-5)
-    np.testing.assert_allclose(entropy, math.log(3), rtol=1e-5)
-    np.testing.assert_array_equal(slope, 0.0)
+    logits, nothing = jnp.array([1e4, -1e4, 0.0, 0.0, 5.0, 1.0, 0.0]), jnp.zeros(ACTIONS, bool)
+    log_prob, entropy = log_prob_and_entropy(logits, nothing, jnp.int32(2))
+    np.testing.assert_allclose(log_prob, -math.log(ACTIONS), rtol=1e-5)
+    np.testing.assert_allclose(entropy, math.log(ACTIONS), rtol=1e-5)
+    log_prob_slope, entropy_slope = slopes(logits, nothing, jnp.int32(2))
+    np.testing.assert_array_equal(log_prob_slope + entropy_slope, 0.0)
     for uniform in (0.0, ALMOST_ONE):
-        assert 0 <= int(sample(jnp.full(1, uniform), logits, nothing)[0][0]) < 3
-    assert 0 <= int(distributions.mode(logits, nothing)[0]) < 3
+        assert 0 <= int(sample(np.float32(uniform), logits, nothing)[0]) < ACTIONS
+    assert 0 <= int(mode(logits, nothing)) < ACTIONS
+
+
+def test_the_density_of_a_squashed_gaussian_sums_to_one():
+    noise = np.linspace(-9, 9, 20_001, dtype=np.float32)[:, None]
+    action, log_prob = distributions.sample_squashed(noise, jnp.float32(0.4), jnp.float32(-0.5))
+    total = np.trapezoid(np.exp(np.asarray(log_prob, float)), np.asarray(action, float)[:, 0])
+    np.testing.assert_allclose(total, 1.0, atol=1e-4)
+
+
+def test_a_squashed_gaussian_is_finite_anywhere(quick_jit):
+    mean, log_deviation, noise = (
+        jnp.asarray(x, jnp.float32)[..., None]
+        for x in np.meshgrid([0.0, 12.0, -300.0], [-90.0, 0.0, 70.0], [0.0, -3.0, 4.0])
+    )
+
+    def log_prob(mean, log_deviation):
+        action, log_prob = distributions.sample_squashed(noise, mean, log_deviation)
+        return log_prob.sum(), (action, log_prob)
+
+    slopes, (action, each) = quick_jit(jax.grad(log_prob, (0, 1), has_aux=True))(mean, log_deviation)
+    assert all(np.isfinite(x).all() for x in (*slopes, each))
+    assert (np.abs(action) <= 1).all()

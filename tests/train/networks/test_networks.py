@@ -1,4 +1,4 @@
-"""Networks: recurrent layers over time, initialisation, normalisation, and who shares parameters with whom."""
+"""Networks: the table of them, recurrent layers over time, initialisation and normalisation."""
 
 import math
 
@@ -8,25 +8,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from train.networks.networks import make_network
 
-from jaxvrp import Role
-from jaxvrp.spaces import Box, Discrete
+from jaxvrp import fields
+from train.networks import NETWORKS, build_network
 from train.networks.gru import GRULayer
-from train.on_policy.actor_critic import TEAM, Actors, Critics
+from train.networks.layers import NetworkSpec
+from train.on_policy.config import PPOConfig
 
 LENGTH, BATCH, AGENTS, INPUTS, HIDDEN = 5, 3, 2, 4, 6
 SHAPE = (LENGTH, BATCH, AGENTS, INPUTS)
-ROLES = {
-    "truck": Role(1, Box(-math.inf, math.inf, (3,)), Discrete(4)),
-    "drone": Role(2, Box(-math.inf, math.inf, (INPUTS,)), Discrete(5)),
-}
 ACTIVATE = {"relu": lambda x: max(x, 0.0), "tanh": math.tanh, "silu": lambda x: x / (1 + math.exp(-x))}
 
 
 def network(kind="mlp", **changes):
-    usual = {"head_size": 5, "head_gain": 0.01, "hidden_sizes": (8,), "recurrent_size": HIDDEN, "recurrent_layers": 1}
-    return make_network(kind, **{**usual, "activation": "tanh", "layer_norm": True, **changes})
+    keys = {"hidden_sizes": (8,), "recurrent_size": HIDDEN, "recurrent_layers": 1, "activation": "tanh", **changes}
+    spec = NetworkSpec(is_actor=True, head_size=5, head_gain=0.01, entities=None)
+    return build_network(PPOConfig(network=kind, **keys), spec)
 
 
 def noise(shape, seed=0):
@@ -122,8 +119,17 @@ def test_mlp_against_numpy(quick_jit, activation, normed):
 
 
 def test_an_unknown_kind_is_refused():
-    with pytest.raises(ValueError, match=r"lstm.*mlp, gru"):
-        network("lstm")
+    with pytest.raises(ValueError, match=r"network is 'lstm'; it must be one of: mlp, gru, attention"):
+        fields.build(PPOConfig, {"network": "lstm"}, "key")
+
+
+def test_a_kind_with_memory_learns_from_chunks_and_carries_something():
+    for name, kind in NETWORKS.items():
+        config = PPOConfig(network=name, rollout_length=100, chunk_length=20)
+        assert config.sequence_length == (20 if kind.has_memory else 100)
+        if not kind.reads_entities:
+            assert bool(jax.tree.leaves(network(name).initial_carry(BATCH, AGENTS))) == kind.has_memory
+    assert [name for name, kind in NETWORKS.items() if kind.has_memory] == ["gru"]
 
 
 def assert_orthogonal(kernel, gain):
@@ -164,100 +170,3 @@ def test_every_gate_begins_as_a_layer_of_its_own(fresh_gru, layer, inputs):
         assert abs(kernel.std() - bound / math.sqrt(3)) < 0.2 * bound
     first, second, third = np.split(own["recurrent"], 3, axis=1)
     assert min(np.abs(first - second).max(), np.abs(second - third).max()) > 0.1
-
-
-@pytest.fixture(scope="module", params=["mlp", "gru"])
-def crew(request):
-    """`crew(separate)`: actors, observations, carries of noise, resets."""
-
-    def make(separate):
-        networks = {name: network(request.param, head_size=role.action.num_actions) for name, role in ROLES.items()}
-        actors = Actors(networks, ROLES, frozenset(separate))
-        seen = {"truck": noise((LENGTH, BATCH, 1, 3), 5), "drone": noise((LENGTH, BATCH, 2, INPUTS), 6)}
-        carry = jax.tree.map(lambda leaf: noise(leaf.shape, 7), actors.initial_carry(BATCH))
-        return actors, seen, carry, resets((2, 1))
-
-    return make
-
-
-def shapes(actors):
-    return jax.eval_shape(lambda key: {name: actors.init(key, name) for name in ROLES}, jax.random.key(2))
-
-
-@pytest.mark.parametrize("crew", ["mlp"], indirect=True)
-def test_fresh_actors_are_nearly_undecided(crew, quick_jit):
-    actors, seen, carry, reset = crew(("drone",))
-
-    def apply(key):
-        fresh = {name: actors.init(key, name) for name in ROLES}
-        return fresh, actors.apply(fresh, seen, carry, reset)[0]
-
-    fresh, logits = quick_jit(apply)(jax.random.key(2))
-    for name, own in logits.items():
-        count = ROLES[name].action.num_actions
-        assert own.shape == (LENGTH, BATCH, ROLES[name].num_agents, count)
-        np.testing.assert_allclose(jax.nn.softmax(own), 1 / count, rtol=0.06)
-        assert np.ptp(own) > 1e-4
-    first, second = fresh["drone"]["params"]["Dense_0"]["kernel"]
-    assert np.abs(first - second).max() > 1e-3
-
-
-@pytest.mark.parametrize("separate", [(), ("drone",)], ids=["shared", "separate"])
-def test_who_shares_parameters(crew, quick_jit, separate):
-    actors, seen, carry, reset = crew(separate)
-    apply = quick_jit(actors.apply)
-    params = shaken(shapes(actors))
-    before, after = apply(params, seen, carry, reset)
-    chex.assert_trees_all_equal_shapes(after, carry)
-    if separate:
-        moved = {**params, "drone": jax.tree.map(lambda leaf: leaf.at[1].add(0.5), params["drone"])}
-    else:
-        moved = {**params, "drone": jax.tree.map(lambda leaf: leaf + 0.5, params["drone"])}
-    other, other_after = apply(moved, seen, carry, reset)
-    np.testing.assert_array_equal(other["truck"], before["truck"])
-    change = np.abs(other["drone"] - before["drone"]).max(axis=(0, 3))
-    assert change[:, 1].min() > 1e-3
-    assert (change[:, 0] == 0).all() == bool(separate)
-    for one, two in zip(jax.tree.leaves(other_after["drone"]), jax.tree.leaves(after["drone"]), strict=True):
-        assert (np.abs(one - two).max(axis=(2, 3)) > 0).tolist() == [[not separate, True]] * BATCH
-
-
-def test_separate_actors_are_single_agents_side_by_side(crew, quick_jit):
-    actors, seen, carry, reset = crew(("drone",))
-    params = shaken(shapes(actors))
-    logits, after = quick_jit(actors.apply)(params, seen, carry, reset)
-    alone = quick_jit(actors.networks["drone"].apply)
-    for agent in range(2):
-        own = jax.tree.map(lambda leaf, agent=agent: leaf[agent], params["drone"])
-        mine = jax.tree.map(lambda leaf, agent=agent: leaf[:, agent : agent + 1], carry["drone"])
-        expected, memory = alone(own, seen["drone"][:, :, agent : agent + 1], mine, reset)
-        chex.assert_trees_all_close(logits["drone"][:, :, agent], expected[:, :, 0], atol=1e-5)
-        kept = jax.tree.map(lambda leaf, agent=agent: leaf[:, agent : agent + 1], after["drone"])
-        chex.assert_trees_all_close(kept, memory, atol=1e-5)
-
-
-def test_a_central_critic_has_one_value_for_every_agent_in_order():
-    critics = Critics({TEAM: network(head_size=3, head_gain=1.0)}, ROLES)
-    seen = critics.inputs({}, noise((1, BATCH, 9), 8))
-    params = shaken(jax.eval_shape(lambda key: critics.init(key, TEAM, seen[TEAM][0]), jax.random.key(0)))
-    params["params"]["Dense_0"] = {"kernel": jnp.zeros((8, 3)), "bias": jnp.array([10.0, 20.0, 30.0])}
-    values, _ = critics.apply({TEAM: params}, seen, critics.initial_carry(BATCH), jnp.zeros((1, BATCH), bool))
-    np.testing.assert_array_equal(values["truck"], np.full((1, BATCH, 1), 10.0))
-    np.testing.assert_array_equal(values["drone"], np.full((1, BATCH, 2), [20.0, 30.0]))
-
-
-def test_a_local_critic_sees_its_role_only(quick_jit):
-    critics = Critics({name: network(head_size=1, head_gain=1.0) for name in ROLES}, ROLES)
-    seen = {"truck": noise((1, BATCH, 1, 3), 5), "drone": noise((1, BATCH, 2, INPUTS), 6)}
-    assert critics.inputs(seen, noise((1, BATCH, 9))) is seen
-    names = list(ROLES)
-    params = {
-        n: shaken(jax.eval_shape(lambda k, n=n: critics.init(k, n, seen[n][0]), jax.random.key(0))) for n in names
-    }
-    reset = jnp.zeros((1, BATCH), bool)
-    apply = quick_jit(lambda seen: critics.apply(params, seen, critics.initial_carry(BATCH), reset)[0])
-    before = apply(seen)
-    after = apply({**seen, "drone": seen["drone"].at[:, :, 1].add(noise(INPUTS))})
-    np.testing.assert_array_equal(before["truck"], after["truck"])
-    np.testing.assert_array_equal(before["drone"][..., 0], after["drone"][..., 0])
-    assert np.abs(before["drone"] - after["drone"])[..., 1].min() > 1e-4

@@ -1,0 +1,180 @@
+"""Actors and critics: who shares parameters with whom, who sees what, and what the agents draw."""
+
+import dataclasses
+import functools
+import itertools
+import math
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxvrp import Role
+from jaxvrp.spaces import Box, Discrete
+from train.networks.gru import GRU
+from train.networks.mlp import MLP
+from train.on_policy.actor_critic import TEAM, Actors, Critics, sample_actions
+
+LENGTH, BATCH, INPUTS = 5, 3, 4
+ROLES = {
+    "truck": Role(1, Box(-math.inf, math.inf, (3,)), Discrete(4)),
+    "drone": Role(2, Box(-math.inf, math.inf, (INPUTS,)), Discrete(5)),
+}
+
+
+def network(kind, head_size, head_gain=0.01):
+    memory = {"recurrent_size": 6} if kind is GRU else {}
+    return kind((8,), head_size, head_gain, activation="tanh", **memory)
+
+
+def noise(shape, seed=0):
+    return jnp.asarray(np.random.default_rng(seed).normal(size=shape), jnp.float32)
+
+
+def noise_like(shapes, seed=0):
+    """Parameters of the given shapes, filled with noise."""
+    leaves, structure = jax.tree.flatten(shapes)
+    return jax.tree.unflatten(structure, [0.6 * noise(leaf.shape, seed + i) for i, leaf in enumerate(leaves)])
+
+
+@dataclasses.dataclass(frozen=True)
+class Applied:
+    """Actors with parameters of noise, what they saw, and what came out; the recurrent states are reset once."""
+
+    actors: Any
+    apply: Any
+    params: Any
+    observation: Any
+    carry: Any
+    reset: Any
+    logits: Any
+    new_carry: Any
+
+
+@pytest.fixture(scope="module", params=[MLP, GRU], ids=["mlp", "gru"])
+def applied(request, quick_jit):
+    """`applied(separate)`: an `Applied`, whose roles `separate` have an actor for every agent."""
+
+    @functools.cache
+    def apply(separate):
+        networks = {name: network(request.param, role.action.num_actions) for name, role in ROLES.items()}
+        actors = Actors(networks, ROLES, frozenset(separate))
+        observation = {"truck": noise((LENGTH, BATCH, 1, 3), 5), "drone": noise((LENGTH, BATCH, 2, INPUTS), 6)}
+        carry = jax.tree.map(lambda leaf: noise(leaf.shape, 7), actors.initial_carry(BATCH))
+        reset = jnp.zeros((LENGTH, BATCH), bool).at[2, 1].set(True)
+        key = jax.random.key(2)
+        params = noise_like(jax.eval_shape(lambda key: {name: actors.init(key, name) for name in ROLES}, key))
+        jitted = quick_jit(actors.apply)
+        return Applied(actors, jitted, params, observation, carry, reset, *jitted(params, observation, carry, reset))
+
+    return apply
+
+
+def test_fresh_actors_are_nearly_undecided(quick_jit):
+    networks = {name: network(MLP, role.action.num_actions) for name, role in ROLES.items()}
+    actors = Actors(networks, ROLES, frozenset({"drone"}))
+    observation = {"truck": noise((LENGTH, BATCH, 1, 3), 5), "drone": noise((LENGTH, BATCH, 2, INPUTS), 6)}
+
+    def init_and_apply(key):
+        params = {name: actors.init(key, name) for name in ROLES}
+        reset = jnp.zeros((LENGTH, BATCH), bool)
+        return params, actors.apply(params, observation, actors.initial_carry(BATCH), reset)[0]
+
+    params, logits = quick_jit(init_and_apply)(jax.random.key(2))
+    for name, role in ROLES.items():
+        num_actions = role.action.num_actions
+        assert logits[name].shape == (LENGTH, BATCH, role.num_agents, num_actions)
+        np.testing.assert_allclose(jax.nn.softmax(logits[name]), 1 / num_actions, rtol=0.06)
+        assert np.ptp(logits[name]) > 1e-4
+    first, second = params["drone"]["params"]["Dense_0"]["kernel"]
+    assert np.abs(first - second).max() > 1e-3
+
+
+@pytest.mark.parametrize("separate", [(), ("drone",)], ids=["shared", "separate"])
+def test_who_shares_parameters(applied, separate):
+    before = applied(separate)
+    chex.assert_trees_all_equal_shapes(before.new_carry, before.carry)
+    drone = before.params["drone"]
+    if separate:
+        moved = jax.tree.map(lambda leaf: leaf.at[1].add(0.5), drone)
+    else:
+        moved = jax.tree.map(lambda leaf: leaf + 0.5, drone)
+    logits, new_carry = before.apply({**before.params, "drone": moved}, before.observation, before.carry, before.reset)
+    np.testing.assert_array_equal(logits["truck"], before.logits["truck"])
+    change = np.abs(logits["drone"] - before.logits["drone"]).max(axis=(0, 3))
+    assert change[:, 1].min() > 1e-3
+    assert (change[:, 0] == 0).all() == bool(separate)
+    pairs = zip(jax.tree.leaves(new_carry["drone"]), jax.tree.leaves(before.new_carry["drone"]), strict=True)
+    for carry_after, carry_before in pairs:
+        moved_by = np.abs(carry_after - carry_before).max(axis=(2, 3))
+        assert (moved_by > 0).tolist() == [[not separate, True]] * BATCH
+
+
+def test_separate_actors_are_single_agents_side_by_side(applied, quick_jit):
+    crew = applied(("drone",))
+    apply_single = quick_jit(crew.actors.networks["drone"].apply)
+
+    def agents_part(tree, agent):
+        return jax.tree.map(lambda leaf: leaf[:, agent : agent + 1], tree)
+
+    for agent in range(2):
+        params = jax.tree.map(lambda leaf, agent=agent: leaf[agent], crew.params["drone"])
+        observation = crew.observation["drone"][:, :, agent : agent + 1]
+        logits, carry = apply_single(params, observation, agents_part(crew.carry["drone"], agent), crew.reset)
+        chex.assert_trees_all_close(crew.logits["drone"][:, :, agent], logits[:, :, 0], atol=1e-5)
+        chex.assert_trees_all_close(agents_part(crew.new_carry["drone"], agent), carry, atol=1e-5)
+
+
+def test_a_central_critic_has_one_value_for_every_agent_in_order(quick_jit):
+    critics = Critics({TEAM: network(MLP, 3, 1.0)}, ROLES)
+    inputs = critics.inputs({}, noise((1, BATCH, 9), 8))
+    params = noise_like(jax.eval_shape(lambda key: critics.init(key, TEAM, inputs[TEAM][0]), jax.random.key(0)))
+    params["params"]["Dense_0"] = {"kernel": jnp.zeros((8, 3)), "bias": jnp.array([10.0, 20.0, 30.0])}
+    apply = quick_jit(critics.apply)
+    values, _ = apply({TEAM: params}, inputs, critics.initial_carry(BATCH), jnp.zeros((1, BATCH), bool))
+    np.testing.assert_array_equal(values["truck"], np.full((1, BATCH, 1), 10.0))
+    np.testing.assert_array_equal(values["drone"], np.full((1, BATCH, 2), [20.0, 30.0]))
+
+
+def test_a_local_critic_sees_its_role_only(quick_jit):
+    critics = Critics({name: network(MLP, 1, 1.0) for name in ROLES}, ROLES)
+    observation = {"truck": noise((1, BATCH, 1, 3), 5), "drone": noise((1, BATCH, 2, INPUTS), 6)}
+    assert critics.inputs(observation, noise((1, BATCH, 9))) is observation
+    params = {
+        name: noise_like(jax.eval_shape(lambda key, n=name: critics.init(key, n, observation[n][0]), jax.random.key(0)))
+        for name in ROLES
+    }
+    reset = jnp.zeros((1, BATCH), bool)
+    apply = quick_jit(lambda inputs: critics.apply(params, inputs, critics.initial_carry(BATCH), reset)[0])
+    before = apply(observation)
+    after = apply({**observation, "drone": observation["drone"].at[:, :, 1].add(noise(INPUTS))})
+    np.testing.assert_array_equal(before["truck"], after["truck"])
+    np.testing.assert_array_equal(before["drone"][..., 0], after["drone"][..., 0])
+    assert np.abs(before["drone"] - after["drone"])[..., 1].min() > 1e-4
+
+
+def test_samples_of_the_agents_match_their_probabilities_and_are_independent():
+    count = 20_000
+    logits = {"truck": np.array([[0.5, -0.5, 1.0]]), "drone": np.array([[0.0, 1.0], [0.4, 0.0]])}
+    mask = {"truck": np.array([[1, 1, 0]], bool), "drone": np.ones((2, 2), bool)}
+    tiled_logits = {name: np.tile(rows, (count, 1, 1)) for name, rows in logits.items()}
+    tiled_mask = {name: np.tile(rows, (count, 1, 1)) for name, rows in mask.items()}
+    action, log_prob = jax.jit(sample_actions)(jax.random.key(5), tiled_logits, tiled_mask)
+    weights = {name: np.where(mask[name], np.exp(logits[name]), 0.0) for name in logits}
+    samples, probabilities = [], []
+    for name, agent in (("truck", 0), ("drone", 0), ("drone", 1)):
+        chosen = np.asarray(action[name][:, agent])
+        probability = weights[name][agent] / weights[name][agent].sum()
+        five_sigma = 5 * np.sqrt(probability * (1 - probability) / count)
+        share = np.bincount(chosen, minlength=len(probability)) / count
+        assert (np.abs(share - probability) <= five_sigma).all()
+        np.testing.assert_allclose(log_prob[name][:, agent], np.log(probability[chosen]), atol=1e-5)
+        samples.append(chosen)
+        probabilities.append(probability)
+    for first, second in itertools.combinations(range(3), 2):
+        both = np.mean((samples[first] == 0) & (samples[second] == 0))
+        expected = probabilities[first][0] * probabilities[second][0]
+        assert abs(both - expected) <= 5 * math.sqrt(expected * (1 - expected) / count)
