@@ -22,16 +22,16 @@ def place_labels(
         `[P, 2]`.
     """
     angles = np.arange(16) * np.pi / 8
-    ways = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    directions = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     placed = np.zeros((0, 4))
     for anchor, size in zip(anchors, sizes, strict=True):
-        options = np.concatenate([anchor + ways * (radius * stretch + size / 2) for stretch in (1.35, 2.2, 3.2)])
+        options = np.concatenate([anchor + directions * (radius * stretch + size / 2) for stretch in (1.35, 2.2, 3.2)])
         half = np.broadcast_to(size / 2, options.shape)
         hits = 10 * _overlaps(options, half, placed[:, :2], placed[:, 2:])
         hits += 6 * _overlaps(options, half, markers, np.full(2, radius))
         hits += 30 * (np.abs(options) + half > limit).any(axis=1)
         # Nearer places come first, and among equal ones the right side, where one looks for a label.
-        nuisance = 0.2 * _overlaps(options, half, crowd, np.zeros(2)) + np.arange(len(options)) // len(ways)
+        nuisance = 0.2 * _overlaps(options, half, crowd, np.zeros(2)) + np.arange(len(options)) // len(directions)
         best = options[(hits + nuisance).argmin()]
         placed = np.concatenate([placed, np.concatenate([best, size / 2])[None]])
     return placed[:, :2]

@@ -47,9 +47,9 @@ def played(env):
     @jax.jit
     def play(key):
         first = jax.vmap(lambda key: env.init_state(env.generate(key)))(jax.random.split(key, EPISODES))
-        uniform = jax.random.uniform(key, (STEPS, EPISODES, env.scenario.num_drones))
+        uniform = jax.random.uniform(key, (STEPS, EPISODES, env.num_drones))
         last, (states, actions) = jax.lax.scan(body, first, uniform)
-        states = jax.tree.map(lambda some, end: jnp.concatenate([some, end[None]]), states, last)
+        states = jax.tree.map(lambda before, end: jnp.concatenate([before, end[None]]), states, last)
         return jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), (states, actions))
 
     return jax.tree.map(np.asarray, play(jax.random.key(1)))
