@@ -1,7 +1,7 @@
-"""Dataclass fields that carry their own range, and one builder that checks values against them.
+"""Dataclass fields that carry their sentence and their range, and one builder that checks values against them.
 
 Used for the parameters of environments and scenarios and for the configuration of the learners, so that a bad value
-gives the same one line wherever it comes from.
+gives the same one line wherever it comes from, and `--help` and the tables of the documentation say the same.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def size(default: Any, minimum: int = 1, *, help: str = "", unit: str = "") -> A
     return _static(default, help=help, unit=unit, range=Range(minimum=minimum))
 
 
-def choice(default: str, choices: tuple[str, ...], *, help: str = "") -> Any:
-    """A static word, one of `choices`."""
-    return _static(default, help=help, choices=choices)
+def choice(default: str, choices: tuple[str, ...], *, help: str = "", keyword: str = "") -> Any:
+    """A static word, one of `choices`; `keyword` is what the factory calls it, if not like the field."""
+    return _static(default, help=help, choices=choices, keyword=keyword)
 
 
 def switch(default: bool, *, help: str = "") -> Any:
@@ -69,9 +69,9 @@ def _static(default: Any, **metadata: Any) -> Any:
     return struct.field(pytree_node=False, default=default, metadata=metadata)
 
 
-def option(default: Any, *, help: str, choices: tuple[str, ...] = (), **bounds: float) -> Any:
-    """A configuration key: its default, its sentence, and its choices or range."""
-    metadata = {"help": help, "choices": choices, "range": Range(**bounds)}
+def option(default: Any, *, help: str, group: str = "", choices: tuple[str, ...] = (), **bounds: float) -> Any:
+    """A configuration key: its default, its sentence, the group that `--help` lists it in, its choices or range."""
+    metadata = {"help": help, "group": group, "choices": choices, "range": Range(**bounds)}
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -88,33 +88,35 @@ def build(cls: type[T], values: dict[str, Any], what: str, prefix: str = "") -> 
         ValueError: an unknown key, or a value outside its range or choices.
         TypeError: a value of the wrong type.
     """
-    fields = {field.name: field for field in dataclasses.fields(cast(Any, cls)) if field.init}
-    for name in values:
-        if name not in fields:
-            raise ValueError(f"unknown {what} '{prefix}{name}'; {nearest(name, fields)}")
-    made = cls(**_checked(cls, values, prefix))
-    _check_together(made)
-    return made
+    _refuse_unknown(cls, values, what, prefix)
+    instance = cls(**_checked(cls, values, prefix))
+    _check_together(instance)
+    return instance
 
 
-def replace(instance: T, changes: dict[str, Any], what: str) -> T:
+def replace(instance: T, changes: dict[str, Any], what: str, prefix: str = "") -> T:
     """A copy of a dataclass with some fields changed; names, types and ranges are checked as in `build`.
 
     Raises:
         ValueError, TypeError: as `build`.
     """
-    cls: Any = type(instance)
-    known = {field.name for field in dataclasses.fields(cls) if field.init}
-    for name in changes:
-        if name not in known:
-            raise ValueError(f"unknown {what} '{name}'; {nearest(name, known)}")
-    copy = dataclasses.replace(cast(Any, instance), **_checked(cls, changes, ""))
+    cls = type(instance)
+    _refuse_unknown(cls, changes, what, prefix)
+    copy = dataclasses.replace(cast(Any, instance), **_checked(cls, changes, prefix))
     _check_together(copy)
     return copy
 
 
+def _refuse_unknown(cls: type, values: dict[str, Any], what: str, prefix: str) -> None:
+    known = {field.name for field in dataclasses.fields(cls) if field.init}
+    for name in values:
+        if name not in known:
+            raise ValueError(f"unknown {what} '{prefix}{name}'; {nearest(name, known)}")
+
+
 def _checked(cls: type, values: dict[str, Any], prefix: str) -> dict[str, Any]:
-    fields, hints = {field.name: field for field in dataclasses.fields(cls)}, typing.get_type_hints(cls)
+    fields = {field.name: field for field in dataclasses.fields(cls)}
+    hints = typing.get_type_hints(cls)
     return {name: _check(fields[name], hints[name], value, prefix) for name, value in values.items()}
 
 
@@ -132,7 +134,7 @@ def validate(instance: Any, what: str, prefix: str = "") -> Any:
 
 def _check(field: dataclasses.Field, hint: Any, value: Any, prefix: str) -> Any:
     name, bounds = prefix + field.name, field.metadata.get("range", Range())
-    allowed = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    allowed = _alternatives(hint)
     if value is None and type(None) in allowed:
         return None
     sequence = next(
@@ -176,24 +178,27 @@ def _typed(name: str, kind: type, value: Any) -> Any:
     return kind(value)
 
 
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    """`(int, NoneType)` for `int | None`, `(int,)` for `int`."""
+    is_union = isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
+    return typing.get_args(hint) if is_union else (hint,)
+
+
 def accepted_values(cls: type, field: dataclasses.Field) -> str:
     """What a field accepts, in words: `"whole, >= 1"`, `"true, false"`, `"one of: a, b"`, `"list of numbers, > 0"`."""
-    hint = typing.get_type_hints(cls)[field.name]
-    allowed = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-    words = []
-    for kind in allowed:
-        if kind is type(None):
-            continue
-        is_list = typing.get_origin(kind) is tuple
-        words.append(_kind_in_words(typing.get_args(kind)[0] if is_list else kind, field, is_list=is_list))
+    allowed = _alternatives(typing.get_type_hints(cls)[field.name])
+    words = [_kind_in_words(kind, field) for kind in allowed if kind is not type(None)]
     return ", or ".join([*words, *(["null"] if type(None) in allowed else [])])
 
 
-def _kind_in_words(kind: type, field: dataclasses.Field, *, is_list: bool) -> str:
+def _kind_in_words(kind: Any, field: dataclasses.Field) -> str:
     if choices := field.metadata.get("choices"):
         return "one of: " + ", ".join(choices)
     bounds = str(field.metadata.get("range", Range()))
-    ranged = "" if bounds == "finite" else ", " + bounds.replace(" and ", ", ")
-    if is_list:
-        return {int: "list of whole numbers", float: "list of numbers"}.get(kind, "list of texts") + ranged
-    return {bool: "true, false", int: "whole" + ranged, float: "number" + ranged}.get(kind, "text")
+    bounds = "" if bounds == "finite" else ", " + bounds.replace(" and ", ", ")
+    if typing.get_origin(kind) is tuple:
+        item = typing.get_args(kind)[0]
+        return {int: "list of whole numbers", float: "list of numbers"}.get(item, "list of texts") + bounds
+    if typing.get_origin(kind) is dict:
+        return "mapping"
+    return {bool: "true, false", int: "whole" + bounds, float: "number" + bounds}.get(kind, "text")

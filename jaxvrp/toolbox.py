@@ -50,7 +50,8 @@ class ReplayKind:
         export: `(env, states [T + 1, ...], actions {role: [T, agents, ...]} or None) -> episode`, a JSON object whose
             `kind` is the name that the environment is registered under.
         check: raises a ValueError, one line, unless an episode has what `script` reads.
-        script: a JavaScript file that defines `VIEWS[kind]`.
+        script: a JavaScript file that defines `VIEWS[kind]`; see `jaxvrp/replay/page/tools.js`. A style sheet of the
+            same name that ends in `.css` may lie beside it.
     """
 
     export: Callable[[Any, Any, Mapping[str, Any] | None], dict[str, Any]]
@@ -70,6 +71,8 @@ class Toolbox:
         replay: how episodes are told and played.
         still: `state -> SVG` or None, how a state shows itself in a notebook.
         evaluation: parameters that evaluation changes by default, such as longer episodes.
+        parameters: dataclasses whose fields are keywords of the factory, besides the fields of the environment itself;
+            `--help` takes sentences and ranges from them.
     """
 
     baselines: Mapping[str, Callable[[Any], Actor]] = dataclasses.field(default_factory=dict)
@@ -79,3 +82,4 @@ class Toolbox:
     replay: ReplayKind | None = None
     still: Callable[[Any], str | None] | None = None
     evaluation: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    parameters: tuple[type, ...] = ()

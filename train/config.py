@@ -15,23 +15,58 @@ class RunConfig:
 
     env: dict[str, Any] = dataclasses.field(
         default_factory=lambda: {"name": "truck_drone"},
-        metadata={"help": "environment: name, and any of its parameters (--env.num_drones 4)"},
+        metadata={
+            "help": "the environment: its `name`, and any parameter of it (`--env.num_drones 4`)",
+            "group": "environment",
+        },
     )
-    seed: int = option(0, help="seed of everything drawn in training", minimum=0, maximum=2**32 - 1)
-    num_seeds: int = option(1, help="independent trainings in one program, from keys of this one seed", minimum=1)
-    total_steps: int = option(1_000_000, help="environment steps, of one seed", minimum=1)
-    num_envs: int = option(256, help="environments played in parallel, of one seed", minimum=1)
-    num_devices: int | None = option(None, help="devices to spread the environments over; null: all", minimum=1)
-    log_interval: int = option(1, help="updates between two lines of metrics", minimum=1)
-    eval_interval: int = option(10, help="updates between two evaluations", minimum=1)
-    save_interval: int = option(10, help="updates between two checkpoints", minimum=1)
-    eval_episodes: int = option(512, help="fixed instances that are evaluated", minimum=1)
+    seed: int = option(
+        0, help="seed of everything that is drawn in training", group="run", minimum=0, maximum=2**32 - 1
+    )
+    num_seeds: int = option(
+        1, help="independent trainings in one program, of seeds split from `seed`", group="run", minimum=1
+    )
+    total_steps: int = option(
+        1_000_000,
+        help="environment steps, of one seed; rounded up to whole chunks of `log_interval` updates",
+        group="run",
+        minimum=1,
+    )
+    num_envs: int = option(
+        256, help="environments played in parallel, of one seed; spread over the devices", group="run", minimum=1
+    )
+    num_devices: int | None = option(
+        None, help="devices to spread the environments over; null: all", group="run", minimum=1
+    )
+    log_interval: int = option(
+        1,
+        help="updates between two lines of metrics; so many are one call of the compiled program",
+        group="run",
+        minimum=1,
+    )
+    eval_interval: int = option(
+        10, help="updates between two evaluations; a multiple of `log_interval`", group="evaluation", minimum=1
+    )
+    save_interval: int = option(
+        10, help="updates between two checkpoints; a multiple of `log_interval`", group="run", minimum=1
+    )
+    eval_episodes: int = option(512, help="fixed instances that are evaluated", group="evaluation", minimum=1)
     eval_env: dict[str, Any] = dataclasses.field(
         default_factory=dict,
-        metadata={"help": "parameters of the environment that evaluation changes (--eval_env.max_steps 600)"},
+        metadata={
+            "help": "parameters of the environment that evaluation changes, for longer episodes, say "
+            "(`--eval_env.max_steps 600`)",
+            "group": "evaluation",
+        },
     )
-    eval_seed: int = option(1_000_003, help="seed of those instances", minimum=0, maximum=2**32 - 1)
-    rollout_length: int = option(100, help="steps between two updates", minimum=1)
+    eval_seed: int = option(
+        1_000_003,
+        help="seed of the instances that are evaluated; not the training seed",
+        group="evaluation",
+        minimum=0,
+        maximum=2**32 - 1,
+    )
+    rollout_length: int = option(100, help="steps between two updates", group="run", minimum=1)
     gamma: float = option(0.99, help="discount", minimum=0, maximum=1)
 
     @property
@@ -45,8 +80,38 @@ class RunConfig:
         return math.ceil(self.total_steps / (self.steps_per_update * self.log_interval)) * self.log_interval
 
 
-def check_divides(name: str, value: int, by_name: str, by: int) -> None:
-    """Raise a ValueError that names the nearest value that works, unless `by` divides `value`."""
-    if value % by:
-        nearest = max(round(value / by), 1) * by
-        raise ValueError(f"{name} is {value}, which {by_name} ({by}) does not divide; take {nearest}, for example")
+def check_divides(config: RunConfig, name: str, divisor_name: str, divisor: int, *, devices: int = 1) -> None:
+    """Check that the key `name` is a multiple of another key.
+
+    Args:
+        config: with both keys.
+        name: of the key that is to be a multiple.
+        divisor_name: of the key that is to divide it.
+        divisor: the value of that key, as it is used (`num_devices` null means all).
+        devices: the multiple must be one of `divisor` times so many.
+
+    Raises:
+        ValueError: it is not; the message names the nearest value that works, of the key that is not at its default.
+    """
+    value = getattr(config, name)
+    if value % (divisor * devices) == 0:
+        return
+    multiple = max(round(value / (divisor * devices)), 1) * divisor * devices
+    remedies = {name: f"{name} {multiple}"}
+    if value % devices == 0:
+        remedies[divisor_name] = f"{divisor_name} {_nearest_divisor(value // devices, divisor)}"
+    changed = [remedy for key, remedy in remedies.items() if _is_changed(config, key)]
+    divided_by = "the number of devices" if divisor_name == "num_devices" else divisor_name
+    times = f" times {devices} devices" if devices > 1 else ""
+    raise ValueError(
+        f"{name} is {value}, which {divided_by} ({divisor}{times}) does not divide; "
+        f"take {' or '.join(changed or remedies.values())}"
+    )
+
+
+def _nearest_divisor(value: int, wanted: int) -> int:
+    return min((d for d in range(1, value + 1) if value % d == 0), key=lambda d: abs(d - wanted))
+
+
+def _is_changed(config: RunConfig, key: str) -> bool:
+    return any(getattr(config, key) != field.default for field in dataclasses.fields(config) if field.name == key)

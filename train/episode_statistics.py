@@ -9,11 +9,19 @@ import jax.numpy as jnp
 
 
 def ended_episodes(timestep: Any) -> dict[str, jax.Array]:
-    """Sums of the metrics over the episodes that end with this step, and how many they are."""
+    """Sums of the metrics over the episodes that end with a step of `VecEnv`, `{name: f32[] or f32[agents]}`.
+
+    Args:
+        timestep: `[E, ...]`; its metrics are of the episodes that ended, where any did.
+
+    Returns:
+        The sums, and `episodes`, how many they are over.
+    """
     done = timestep.done
 
     def total(metric: jax.Array) -> jax.Array:
-        shaped = done.reshape(done.shape + (1,) * (metric.ndim - 1))
-        return jnp.where(shaped, metric, 0.0).sum(axis=0)
+        done_per_entry = done.reshape(done.shape + (1,) * (metric.ndim - 1))
+        return jnp.where(done_per_entry, metric, 0.0).sum(axis=0)
 
-    return {**{k: total(v) for k, v in timestep.metrics.items()}, "episodes": done.sum(dtype=jnp.float32)}
+    sums = {name: total(metric) for name, metric in timestep.metrics.items()}
+    return {**sums, "episodes": done.sum(dtype=jnp.float32)}

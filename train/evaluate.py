@@ -7,6 +7,7 @@ python -m train.evaluate --run DIR --env.num_nodes 40    # another size, where t
 
 from __future__ import annotations
 
+import argparse
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -25,30 +26,40 @@ from train.running.tables import figures_table
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command line: figures of a trained run beside the baselines, and a picture of an episode."""
+    """The command line: figures of a trained run beside the baselines, and a picture of an episode.
+
+    Raises:
+        UserError: a mistake of the user's, as one line.
+    """
     args, changes = _arguments(argv)
     folder = RunFolder(pathlib.Path(args.run), changes)
-    learner = folder.player
-    env = evaluation_env(learner.env, learner.config)
+    learner, config = folder.player, folder.player.config
+    env = evaluation_env(learner.env, config)
     toolbox = registry.toolbox_of(env)
     _check_render(toolbox, args.render)
     _check_debug(toolbox, args.debug)
     run = folder.load(args.checkpoint)
-    config = learner.config
     evaluator = Evaluator(env, args.episodes or config.eval_episodes, args.seed or config.eval_seed)
-    how = {"deterministic": not (args.sampled or args.best_of > 1), "temperature": args.temperature}
-    figures = to_host(evaluation_function(learner, evaluator, **how, best_of=args.best_of)(run.params))
-    kind = "deterministic" if how["deterministic"] else "sampled"
-    kind += f" at temperature {args.temperature:g}" if args.temperature != 1 else ""
-    kind += f", best of {args.best_of}," if args.best_of > 1 else ""
-    print(f"{evaluator.num_episodes} fixed instances, whole episodes, {kind} policy of update {run.update}\n")
+    deterministic = not (args.sampled or args.best_of > 1)
+    choosing: dict[str, Any] = {"deterministic": deterministic, "temperature": args.temperature}
+    figures = to_host(evaluation_function(learner, evaluator, **choosing, best_of=args.best_of)(run.params))
+    print(
+        f"{evaluator.num_episodes} fixed instances, whole episodes, {_kind_of_play(args, deterministic)} policy of "
+        f"update {run.update}\n"
+    )
     print(figures_table({"policy": figures, **evaluator.baselines()}, toolbox.headlines))
     if args.render:
-        draw_episode(learner, run.params, evaluator, [pathlib.Path(args.render)], **how)
+        draw_episode(learner, run.params, evaluator, [pathlib.Path(args.render)], **choosing)
         print(f"\ndrew {args.render}")
     if args.debug and toolbox.step_recorder:
-        toolbox.step_recorder(env, recorded_states(learner, run.params, evaluator, **how), args.debug)
+        toolbox.step_recorder(env, recorded_states(learner, run.params, evaluator, **choosing), args.debug)
         print(f"\nrecorded every step in {args.debug}")
+
+
+def _kind_of_play(args: argparse.Namespace, deterministic: bool) -> str:
+    temperature = f" at temperature {args.temperature:g}" if args.temperature != 1 else ""
+    best_of = f", best of {args.best_of}," if args.best_of > 1 else ""
+    return f"{'deterministic' if deterministic else 'sampled'}{temperature}{best_of}"
 
 
 def _check_render(toolbox: Toolbox, path: str | None) -> None:
@@ -71,11 +82,12 @@ def _check_debug(toolbox: Toolbox, folder: str | None) -> None:
     if toolbox.step_recorder is None:
         raise UserError(f"--debug {folder}: this environment records no steps; leave it out")
     path = pathlib.Path(folder)
-    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+    is_empty_folder = path.is_dir() and not any(path.iterdir())
+    if path.exists() and not is_empty_folder:
         raise UserError(f"--debug {folder}: this is no empty folder; give another one, or empty it")
 
 
-def _arguments(argv: Sequence[str] | None) -> tuple[Any, dict[str, Any]]:
+def _arguments(argv: Sequence[str] | None) -> tuple[argparse.Namespace, dict[str, Any]]:
     """The options, and the parameters of the environment among them (`--env.key value`)."""
     parser = Parser("train.evaluate", "Evaluate a trained run on fixed instances.")
     parser.add_argument("--run", type=str, required=True, help="run folder")
@@ -93,7 +105,7 @@ def _arguments(argv: Sequence[str] | None) -> tuple[Any, dict[str, Any]]:
     parser.add_argument("--render", type=str, help="draw one episode: a .gif moves, a .png sums up")
     parser.add_argument("--debug", metavar="FOLDER", help="record every step of one episode in an empty folder")
     parser.add_argument("--env.KEY", metavar="VALUE", help="another value of a parameter of the environment")
-    words, env = command_line.split_group(sys.argv[1:] if argv is None else argv, "env")
+    words, env = command_line.split_mapping(sys.argv[1:] if argv is None else argv, "env")
     return parser.parse_args(words), env
 
 

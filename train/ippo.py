@@ -1,6 +1,6 @@
 """IPPO: as MAPPO, but every critic sees only what its role sees.
 
-python -m train.ippo --config train/configs/truck_drone_basic.yaml
+python -m train.ippo --config truck_drone_basic
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""MAPPO: separate actors for truck and drones, a central critic; trained end to end inside `jit`.
+"""MAPPO: an actor for each role, a critic that sees the global observation; trained end to end inside `jit`.
 
-python -m train.mappo --config train/configs/truck_drone_basic.yaml
+python -m train.mappo --config truck_drone_basic
 """
 
 from __future__ import annotations

@@ -32,15 +32,19 @@ def episode_of(run: Trained, *, instance: int, deterministic: bool, num_episodes
     """
     learner, params = run.learner, first_seed(run.learner, run.params)
     evaluator = Evaluator(evaluation_env(learner.env, learner.config), num_episodes, seed)
-    play = jax.jit(lambda params: evaluator.record(learner.actor(params, deterministic=deterministic), instance))
-    states, actions = jax.device_get(play(params))
+    record = jax.jit(lambda params: evaluator.record(learner.actor(params, deterministic=deterministic), instance))
+    states, actions = jax.device_get(record(params))
     episode = replay.export_episode(evaluator.env, states, actions)
     kind = "most probable actions" if deterministic else "sampled actions"
     return {**episode, "subtitle": f"policy of update {run.update}, {kind}, fixed instance {instance} of seed {seed}"}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command line; a user's mistake is a `UserError`."""
+    """The command line: writes `episode_K.json` and `episode_K.html`.
+
+    Raises:
+        UserError: a mistake of the user's, as one line.
+    """
     args = _arguments(argv)
     folder = RunFolder(pathlib.Path(args.run))
     config = folder.player.config
@@ -53,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         exporter(folder.player.env)
     except ValueError as error:
         raise UserError(str(error)) from None
-    out = _made(pathlib.Path(args.out or args.run))
+    out = _make_folder(pathlib.Path(args.out or args.run))
     run = folder.load(args.checkpoint)
     episode = episode_of(
         run,
@@ -72,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"return {summary['return']:.2f} in {summary['length']} steps; wrote {path} and {path.with_suffix('.html')}")
 
 
-def _made(folder: pathlib.Path) -> pathlib.Path:
+def _make_folder(folder: pathlib.Path) -> pathlib.Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

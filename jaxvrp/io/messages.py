@@ -8,14 +8,25 @@ from collections.abc import Iterable
 FEW = 12
 """Up to so many names are listed all."""
 
+NEAR, SIMILAR = 0.7, 0.4
+"""Likeness, in [0, 1], of what was probably meant, and of what is worth a look."""
+
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """A remedy for a misspelt `name`: the nearest of `names`; all of them if none is near and they are few."""
+    """A remedy for a misspelt `name`: which of `names` was probably meant; else all of them, or a few of many."""
     names = sorted(names)
-    close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
-    if close:
-        return "did you mean " + " or ".join(f"'{found}'" for found in close)
+    near = difflib.get_close_matches(name, names, n=3, cutoff=NEAR)
+    if near:
+        best = _likeness(name, near[0])
+        return "did you mean " + " or ".join(f"'{other}'" for other in near if _likeness(name, other) > best - 0.1)
     if len(names) <= FEW:
         return f"known: {', '.join(names)}"
-    similar = difflib.get_close_matches(name, names, n=5, cutoff=0.3) or names[:5]
-    return f"the nearest known: {', '.join(similar)}"
+    similar = difflib.get_close_matches(name, names, n=5, cutoff=SIMILAR)
+    if similar:
+        return f"the most similar of {len(names)}: {', '.join(similar)}"
+    return f"none of {len(names)} is similar; some of them: {', '.join(names[:5])}"
+
+
+def _likeness(name: str, other: str) -> float:
+    # In this order, as `get_close_matches` compares them.
+    return difflib.SequenceMatcher(None, other, name).ratio()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import jax
 import pytest
 
-from train.config import CONFIGS
+from train.algorithms import ALGORITHMS
 from train.on_policy.trainer import make_train
-from train.running.evaluator import Evaluator, evaluation, to_host
+from train.running.evaluator import Evaluator, evaluation_function, to_host
 
 ENV = {"name": "truck_drone", "num_drones": 1, "num_customers": 2, "num_route_nodes": 3, "max_steps": 60}
 SETTINGS = {
@@ -29,9 +29,9 @@ SETTINGS = {
     ("algorithm", "network"), [("mappo", {}), ("ippo", {"network": "gru", "recurrent_size": 32, "chunk_length": 20})]
 )
 def test_training_beats_random_play_by_far(algorithm, network):
-    learner = make_train(CONFIGS[algorithm](env=ENV, **SETTINGS, **network))
+    learner = make_train(ALGORITHMS[algorithm].config_class(env=ENV, **SETTINGS, **network))
     evaluator = Evaluator(learner.env, 256, seed=99)
-    evaluate = evaluation(learner, evaluator)
+    evaluate = evaluation_function(learner, evaluator)
     state = learner.init(jax.random.key(5))
     before = to_host(evaluate(learner.actor_params(state)))
     state, _ = learner.train_chunk(state)
@@ -49,9 +49,9 @@ def test_attention_learns_dial_a_ride():
     attention = {"network": "attention", "attention_size": 32, "critic": "local", "gamma": 1.0, "value_clip": False}
     sizes = {"num_envs": 256, "rollout_length": 8, "num_epochs": 2, "num_minibatches": 4, "log_interval": 60}
     intervals = {"eval_interval": 60, "save_interval": 60, "total_steps": 60 * 256 * 8}
-    learner = make_train(CONFIGS["mappo"](env=env, **{**SETTINGS, **attention, **sizes, **intervals}))
+    learner = make_train(ALGORITHMS["mappo"].config_class(env=env, **{**SETTINGS, **attention, **sizes, **intervals}))
     evaluator = Evaluator(learner.env, 256, seed=98)
-    evaluate = evaluation(learner, evaluator)
+    evaluate = evaluation_function(learner, evaluator)
     state = learner.init(jax.random.key(6))
     before = to_host(evaluate(learner.actor_params(state)))
     state, _ = learner.train_chunk(state)

@@ -1,14 +1,17 @@
 """train.replay on a small run: the episode that evaluation plays, as JSON and as a page; mistakes are one line."""
 
+import pathlib
+
 import jax
 import numpy as np
 import pytest
 import yaml
 
 import jaxvrp
-from jaxvrp import replay
+from jaxvrp import registry, replay
 from jaxvrp.io.command_line import UserError
 from jaxvrp.replay.common import common, plain
+from jaxvrp.toolbox import ReplayKind, Toolbox
 from train import replay as command
 from train.on_policy.trainer import make_train
 from train.running.checkpoint import Checkpoints
@@ -26,22 +29,24 @@ STANDING = {
 
 
 class Told(type(jaxvrp.make("toy_of_the_tests"))):
-    """The toy with an export: its three numbers are heights on the map."""
-
-    def export_episode(self, states, actions):
-        length = int(np.argmax(np.diff(states.step) == 0)) + 1
-        states = jax.tree.map(lambda leaf: leaf[:length], states)
-        names = {"truck": list("abcd"), "drone": list("abc")}
-        told = common(self, states, actions, kind="truck_drone", title="toy", names=names)
-        for step, height in zip(told["steps"], plain(states.position), strict=True):
-            step["truck"] = {"position": [0, height[0]], "velocity": [0, 0]}
-            step["drones"] = [{"position": [1, height[1 + drone]], **STANDING} for drone in range(2)]
-            step["served"] = []
-        sides = {"x": [-1, 1], "y": [-9, 9]}
-        return {**told, "map": sides, "nodes": [], "customers": [], "max_battery": 1}
+    """The toy with a toolbox: its three numbers are heights on the map."""
 
 
-jaxvrp.register("toy_that_tells", Told)
+def export_episode(env, states, actions):
+    length = int(np.argmax(np.diff(states.step) == 0)) + 1
+    states = jax.tree.map(lambda leaf: leaf[:length], states)
+    names = {"truck": list("abcd"), "drone": list("abc")}
+    told = common(env, states, actions, kind="truck_drone", title="toy", names=names)
+    for step, height in zip(told["steps"], plain(states.position), strict=True):
+        step["truck"] = {"position": [0, height[0]], "velocity": [0, 0]}
+        step["drones"] = [{"position": [1, height[1 + drone]], **STANDING} for drone in range(2)]
+        step["served"] = []
+    sides = {"x": [-1, 1], "y": [-9, 9]}
+    return {**told, "map": sides, "nodes": [], "customers": [], "max_battery": 1}
+
+
+KIND = ReplayKind(export_episode, lambda episode: None, pathlib.Path("unused.js"))
+jaxvrp.register("toy_that_tells", Told, toolbox=Toolbox(replay=KIND))
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +119,6 @@ def test_a_folder_without_a_run(tmp_path):
 
 
 def test_an_environment_without_an_export(run, monkeypatch):
-    monkeypatch.delattr(Told, "export_episode")
-    with pytest.raises(UserError, match="Told has no episode export; write a method"):
+    monkeypatch.setitem(registry._ENTRIES["environment"], "toy_that_tells", registry.Entry(Told, Toolbox()))
+    with pytest.raises(UserError, match=r"Told has no episode export; give the toolbox .* a ReplayKind"):
         command.main(["--run", str(run)])

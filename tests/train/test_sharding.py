@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import socket
 import subprocess
 import sys
@@ -18,12 +19,35 @@ from train.on_policy.config import PPOConfig
 from train.on_policy.trainer import make_train
 from train.sharding import DATA, make_mesh, shard
 
+ROOT = pathlib.Path(__file__).parents[2]
 TINY = {"num_envs": 8, "rollout_length": 12, "num_minibatches": 2, "hidden_sizes": (8,), "total_steps": 96 * 4}
-ENV = {"name": "truck_drone", "max_steps": 10}
+ENV = {"name": "tests.train.conftest:Toy", "cut": True}
+"""By its path, so that other processes find it."""
+
+CHUNKS = 3
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_compilation():
+    """Programs that compile in half the time, and run slower."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
 
 
 def trainer(num_devices, **overrides):
     return make_train(PPOConfig(env=ENV, num_devices=num_devices, **{**TINY, **overrides}))
+
+
+@pytest.fixture(scope="module")
+def trained_on_two():
+    """The last state, and the metrics of every chunk, of a run on two devices."""
+    learner = trainer(2)
+    state, metrics = learner.init(jax.random.key(0)), []
+    for _ in range(CHUNKS):
+        state, of_chunk = learner.train_chunk(state)
+        metrics.append(jax.device_get(of_chunk))
+    return state, metrics
 
 
 def gradients(learner, data):
@@ -33,8 +57,7 @@ def gradients(learner, data):
         batch, norm, _ = ppo.prepare(learner.config, transitions, carries, last_value, state.value_norm)
         envs = jax.numpy.arange(batch.reset.shape[1])
         whole = ppo.take(batch, envs)
-        options = {"config": learner.config, "actors": learner.actors, "critics": learner.critics}
-        grads, metrics = jax.grad(lambda p: ppo.loss(p, whole, **options), has_aux=True)(state.params)
+        grads, metrics = jax.grad(learner.loss, has_aux=True)(state.params, whole)
         return jax.lax.psum((grads, metrics), DATA), norm
 
     state, transitions, carries, last_value = data
@@ -71,15 +94,14 @@ def test_two_devices_give_the_gradients_of_one(overrides):
     )
 
 
-def test_devices_play_different_environments_with_the_same_parameters():
-    learner = trainer(2)
-    state, metrics = learner.train_chunk(learner.init(jax.random.key(0)))
+def test_devices_play_different_environments_with_the_same_parameters(trained_on_two):
+    state, metrics = trained_on_two
     for leaf in jax.tree.leaves((state.params, state.optimizer)):
         copies = [np.asarray(piece.data) for piece in leaf.addressable_shards]
         assert len(copies) == 2
         np.testing.assert_array_equal(*copies)
-    places = np.asarray(state.players.vec.env.instance.customer_position)
-    assert len(np.unique(places[:, 0, 0])) == TINY["num_envs"]
+    winds = np.asarray(state.players.vec.env.errand.wind)
+    assert len(np.unique(winds)) == TINY["num_envs"]
     assert np.isfinite(np.concatenate([np.ravel(m) for m in jax.tree.leaves(metrics)])).all()
 
 
@@ -91,30 +113,30 @@ def test_too_many_devices_are_refused():
 PROCESS = """
 import sys
 import jax, numpy as np
-from train.config import PPOConfig
-from train.mappo import make_train
+from train.on_policy.config import PPOConfig
+from train.on_policy.trainer import make_train
 from train.sharding import initialize
 initialize(sys.argv[1], 2, int(sys.argv[2]))
 assert jax.process_count() == 2 and jax.device_count() == 2 and jax.local_device_count() == 1
 learner = make_train(PPOConfig(env={env}, **{tiny}))
 state = learner.init(jax.random.key(0))
-for _ in range(3):
+for _ in range({chunks}):
     state, metrics = learner.train_chunk(state)
 local = [np.asarray(leaf.addressable_data(0)).ravel() for leaf in jax.tree.leaves(state.params)]
 np.save(sys.argv[3], np.concatenate(local))
 """
 
 
-def test_two_processes_train_together_and_agree(tmp_path):
+def test_two_processes_train_together_and_agree(trained_on_two, tmp_path):
     with socket.socket() as free:
         free.bind(("localhost", 0))
         address = f"localhost:{free.getsockname()[1]}"
-    script = PROCESS.format(env=ENV, tiny=TINY)
-    env = {**os.environ, "JAX_NUM_CPU_DEVICES": "1"}
+    script = PROCESS.format(env=ENV, tiny=TINY, chunks=CHUNKS)
+    env = {**os.environ, "JAX_NUM_CPU_DEVICES": "1", "JAX_DISABLE_MOST_OPTIMIZATIONS": "true"}
     files = [tmp_path / f"{i}.npy" for i in range(2)]
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", script, address, str(i), str(files[i])], env=env, stderr=subprocess.PIPE
+            [sys.executable, "-c", script, address, str(i), str(files[i])], cwd=ROOT, env=env, stderr=subprocess.PIPE
         )
         for i in range(2)
     ]
@@ -123,9 +145,6 @@ def test_two_processes_train_together_and_agree(tmp_path):
         assert process.returncode == 0, errors.decode()
     first, second = (np.load(file) for file in files)
     np.testing.assert_array_equal(first, second)
-    alone = trainer(2)
-    state = alone.init(jax.random.key(0))
-    for _ in range(3):
-        state, _ = alone.train_chunk(state)
+    state, _ = trained_on_two
     mine = np.concatenate([np.asarray(leaf).ravel() for leaf in jax.tree.leaves(state.params)])
     np.testing.assert_allclose(first, mine, atol=1e-6)

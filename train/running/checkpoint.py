@@ -19,8 +19,8 @@ from typing import Any
 import jax
 from orbax.checkpoint import v1 as ocp
 
-from jaxvrp.io.whole_files import write_whole
-from train.running.command_line import UserError
+from jaxvrp.io.command_line import UserError
+from jaxvrp.io.whole_files import write_json
 
 METRIC = "return"
 CONTENTS = "contents.json"
@@ -125,8 +125,7 @@ def _checksums(folder: pathlib.Path) -> dict[str, str]:
 
 
 def _write_contents(folder: pathlib.Path, state: Any) -> None:
-    content = json.dumps({"arrays": _described(state), "files": _checksums(folder)}, indent=1)
-    write_whole(folder / CONTENTS, lambda partial: partial.write_text(content))
+    write_json(folder / CONTENTS, {"arrays": _described(state), "files": _checksums(folder)})
 
 
 def _fault(folder: pathlib.Path, like: Any) -> str | None:

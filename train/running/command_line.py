@@ -1,43 +1,42 @@
-"""The command lines of the learners: one YAML file, dotted overrides, `--help` with every key and its default."""
+"""The command lines of the learners: keys of one YAML file, keys that are typed, and the configuration they give."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import dataclasses
-import inspect
 import os
 import pathlib
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn, TypeVar
 
 import jax
 import jsonargparse
-import yaml
 
 import jaxvrp
-from jaxvrp import fields, registry
+from jaxvrp import fields
 from jaxvrp.io.command_line import UserError, run_command
 from jaxvrp.io.messages import nearest
 from jaxvrp.testing import ConformanceError
 from train.config import RunConfig
-from train.running.prepare import evaluation_parameters
+from train.running.config_file import check_mapping, read_config_file
+from train.running.keys import (
+    ANY_EVALUATION,
+    GROUPS,
+    LAUNCH,
+    HelpFormatter,
+    Key,
+    configuration_keys,
+    environment_keys,
+    scenario_default,
+)
+from train.running.prepare import changed_for_evaluation, evaluation_parameters
 
 Config = TypeVar("Config", bound=RunConfig)
 
-LAUNCH = {
-    "config": "YAML file with any of the keys below",
-    "run_dir": "folder for what the run leaves (default: runs/, with name and date)",
-    "resume": "run folder to go on with, bit for bit; takes no other key",
-    "coordinator": "several processes: address HOST:PORT of process 0",
-    "num_processes": "several processes: how many",
-    "process_id": "several processes: which this is, from 0",
-}
-
-
-GROUPS = ("env", "eval_env")
-"""Keys of the configuration that are mappings, given as `--env.key value`."""
+PROCESSES = [key.name for key in LAUNCH.values() if key.group == "processes"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,67 +65,101 @@ def parse(config_class: type[Config], argv: Sequence[str], *, prog: str, descrip
     Raises:
         UserError: an unknown key, a wrong type, a value out of range, a missing or malformed file.
     """
-    argv, eval_env = split_group(argv, "eval_env")
-    given = _file(value_of(argv, "config"))
-    eval_env = {**_mapping("eval_env", given.pop("eval_env", None)), **eval_env}
-    env_defaults = _env_defaults(given, argv)
-    parser = _parser(config_class, env_defaults, prog, description)
-    _check_names(parser, argv, given)
-    parser.set_defaults(given)  # so that the command line goes before the file, wherever it names it
+    path = value_of(argv, "config")
+    from_file = {} if path is None else read_config_file(path)
+    keys = known_keys(config_class, {**from_file, **_typed_environment(argv)})
+    check_names(_options(argv), [*keys, "help"], "")
+    check_names(from_file, keys.keys() - {"config"}, " in the file")
+    if list(_options(argv)).count("config") > 1:
+        raise UserError("--config is given twice; put all keys into one file, or on the command line")
+    parser = _parser(keys.values(), prog, description)
+    parser.set_defaults(from_file)  # so that the command line goes before the file, wherever it names it
     try:
         values = parser.parse_args(list(argv)).as_dict()
     except jsonargparse.ArgumentError as error:
         raise UserError(f"{error}; see python -m {prog} --help") from None
     launch = {name: values.pop(name) for name in LAUNCH}
-    _check_launch(launch, argv)
-    config = checked(config_class, {**values, "eval_env": eval_env})
-    launch.pop("config")
-    return Launch(config=config, **launch)
+    del launch["config"]
+    _check_resume(launch, argv)
+    _check_processes(launch)
+    numbers = {name: _whole_number(name, launch[name]) for name in ("num_processes", "process_id")}
+    return Launch(config=build_config(config_class, values), **{**launch, **numbers})
 
 
-def _check_launch(launch: dict[str, Any], argv: Sequence[str]) -> None:
-    """Check what is no part of the configuration; numbers become numbers."""
-    group = ("coordinator", "num_processes", "process_id")
-    if launch["resume"] is not None and (extra := [name for name in _options(argv) if name not in ("resume", *group)]):
+def _check_resume(launch: dict[str, Any], argv: Sequence[str]) -> None:
+    allowed = ("resume", *PROCESSES)
+    if launch["resume"] is not None and (extra := [name for name in _options(argv) if name not in allowed]):
         raise UserError(f"--resume goes on in the run's own folder and configuration; leave out --{extra[0]}")
-    given = [name for name in group if launch[name] is not None]
-    if given and (missing := [name for name in group if name not in given]):
-        raise UserError(f"--{given[0]} is given without --{missing[0]}; several processes need {', '.join(group)}")
+
+
+def _check_processes(launch: dict[str, Any]) -> None:
+    """Check that all that several processes need is given, or nothing of it."""
+    given = [name for name in PROCESSES if launch[name] is not None]
+    missing = [name for name in PROCESSES if launch[name] is None]
+    if given and missing:
+        raise UserError(f"--{given[0]} is given without --{missing[0]}; several processes need {', '.join(PROCESSES)}")
     if given and launch["resume"] is None and not launch["run_dir"]:
         raise UserError("several processes write one run folder; give all of them the same --run_dir")
-    for name in group[1:]:
-        text = str(launch[name] or 0)
-        if not text.isdecimal():
-            raise UserError(f"{name} is '{text}'; it must be a whole number")
-        launch[name] = int(text)
 
 
-def split_group(argv: Sequence[str], group: str) -> tuple[list[str], dict[str, Any]]:
-    """The words of a command line without `--GROUP.key value` and `--GROUP.key=value`, and these as a dict."""
-    words, values, rest = [], {}, iter(argv)
-    for word in rest:
-        key, has_value, value = word.removeprefix(f"--{group}.").partition("=")
-        if not word.startswith(f"--{group}."):
-            words.append(word)
-            continue
-        text = value if has_value else next(rest, None)
-        if text is None:
-            raise UserError(f"--{group}.{key} has no value; give one, for example --{group}.{key} 10")
-        values[key] = jsonargparse.get_loader("yaml")(text)
-    return words, values
+def _whole_number(name: str, value: Any) -> int:
+    text = str(value or 0)
+    if not text.isdecimal():
+        raise UserError(f"{name} is '{text}'; it must be a whole number")
+    return int(text)
 
 
-def checked(config_class: type[Config], values: dict[str, Any]) -> Config:
-    """A configuration from plain values; a UserError names what is wrong with them."""
-    env = values.get("env")
-    if not isinstance(env, dict) or not isinstance(env.get("name"), str):
-        raise UserError(f"env is {env!r}; it must be a mapping with a name, for example {{name: truck_drone}}")
-    with _users_code(env["name"]):
-        built = jaxvrp.make(**env)
-    resolved = {**env, **{name: value for name, value in built.parameters.items() if name in env}}
-    eval_env = evaluation_parameters(built, _mapping("eval_env", values.get("eval_env")))
+def known_keys(config_class: type[RunConfig], values: dict[str, Any]) -> dict[str, Key]:
+    """The keys that a configuration takes, by name: its own, and those of the environment that `values` name.
+
+    Args:
+        config_class: of the configuration.
+        values: flat, see `config_file.flat`; `env.name` and `env.scenario` are read.
+
+    Raises:
+        UserError: there is no such environment or scenario.
+    """
+    name = values.get("env.name", config_class().env["name"])
+    if not isinstance(name, str):
+        raise UserError(f"env.name is {name!r}; it must be a registered name, or package.module:Class")
+    with _users_code(name):
+        scenario = scenario_default(name)
+        chosen = None if scenario is None else values.get("env.scenario", scenario)
+        keys = [*LAUNCH.values(), *configuration_keys(config_class), *environment_keys(name, chosen)]
+    return {key.name: key for key in keys}
+
+
+def check_names(names: Iterable[str], known: Iterable[str], place: str) -> None:
+    """Refuse a name that is not known, with the nearest; `place` says where it stands, ` in the file`.
+
+    Raises:
+        UserError: it.
+    """
+    known = set(known)
+    for name in names:
+        if name not in known:
+            # The same parameters again with another prefix: named only to somebody who thinks of evaluation.
+            others = known if "eval" in name else {key for key in known if not key.startswith("eval_env.")}
+            raise UserError(f"unknown key '{name}'{place}; {nearest(name, others - {ANY_EVALUATION})}")
+
+
+def build_config(config_class: type[Config], values: dict[str, Any]) -> Config:
+    """A configuration from plain values, with `env` and `eval_env` as mappings.
+
+    Raises:
+        UserError: what is wrong with them.
+    """
+    env_values, changes = values.get("env"), values.get("eval_env") or {}
+    if not isinstance(env_values, dict) or not isinstance(env_values.get("name"), str):
+        raise UserError(f"env is {env_values!r}; it must be a mapping with a name, for example {{name: truck_drone}}")
+    check_mapping("eval_env", changes)
+    with _users_code(env_values["name"]):
+        env = jaxvrp.make(**env_values)
+        changed = changed_for_evaluation(env, changes)
+    built_values = {**env_values, **{name: value for name, value in env.parameters.items() if name in env_values}}
+    eval_values = {name: getattr(changed, name) for name in evaluation_parameters(env, changes)}
     try:
-        return fields.build(config_class, {**values, "env": resolved, "eval_env": eval_env}, "key")
+        return fields.build(config_class, {**values, "env": built_values, "eval_env": eval_values}, "key")
     except (ValueError, TypeError) as error:
         raise UserError(str(error)) from None
 
@@ -146,57 +179,30 @@ def _users_code(name: str) -> Iterator[None]:
         ) from error
 
 
-def _parser(
-    config_class: type[Config], env_defaults: dict[str, Any], prog: str, description: str
-) -> jsonargparse.ArgumentParser:
+def _parser(keys: Iterable[Key], prog: str, description: str) -> jsonargparse.ArgumentParser:
     parser = jsonargparse.ArgumentParser(
-        prog=prog, description=description, exit_on_error=False, allow_abbrev=False, print_config=None
+        prog=f"python -m {prog}",
+        usage="%(prog)s [--config FILE] [--KEY VALUE ...]",
+        description=description,
+        formatter_class=HelpFormatter,
+        exit_on_error=False,
+        allow_abbrev=False,
+        print_config=None,
     )
-    for name, text in LAUNCH.items():
-        parser.add_argument(f"--{name}", type=str | None, default=None, help=text)
-    for field in dataclasses.fields(config_class):
-        if field.name not in GROUPS:
-            text = field.metadata["help"] + (f" {_choices(field)}" if field.metadata.get("choices") else "")
-            parser.add_argument(f"--{field.name}", type=Any, default=field.default, help=text)
-    for name, default in env_defaults.items():
-        parser.add_argument(f"--env.{name}", type=Any, default=default, help=_env_help(name))
+    keys = list(keys)
+    for group, title in GROUPS.items():
+        section = parser.add_argument_group(title)
+        for key in (key for key in keys if key.group == group):
+            kind = str | None if key.name in LAUNCH else Any
+            default = argparse.SUPPRESS if key.name == ANY_EVALUATION else key.default
+            section.add_argument(f"--{key.name}", type=kind, default=default, metavar=key.metavar, help=key.help)
     return parser
 
 
-def _choices(field: dataclasses.Field) -> str:
-    return "[" + ", ".join(field.metadata["choices"]) + "]"
-
-
-def _env_help(name: str) -> str:
-    return {
-        "name": "environment: a registered name, or package.module:Class",
-        "scenario": "scenario: a registered name, or package.module:Class",
-    }.get(name, "parameter of the environment")
-
-
-def _env_defaults(given: dict[str, Any], argv: Sequence[str]) -> dict[str, Any]:
-    """The parameters of the environment that the file and the command line name, with their defaults."""
-    asked = {key.removeprefix("env."): value for key, value in given.items() if key.startswith("env.")}
-    name = value_of(argv, "env.name") or asked.get("name", "truck_drone")
-    if not isinstance(name, str):
-        raise UserError(f"env.name is {name!r}; it must be a registered name, or package.module:Class")
-    with _users_code(name):
-        own = inspect.signature(registry.resolve(name)).parameters.values()
-        named = {p.name: p.default for p in own if p.kind is p.KEYWORD_ONLY or p.kind is p.POSITIONAL_OR_KEYWORD}
-        chosen = {key: value_of(argv, f"env.{key}") or asked.get(key, default) for key, default in named.items()}
-        kind = {"scenario": chosen["scenario"]} if "scenario" in chosen else {}
-        defaults = jaxvrp.make(name, **kind).parameters
-    return {"name": name, **kind, **defaults}
-
-
-def _check_names(parser: jsonargparse.ArgumentParser, argv: Sequence[str], given: dict[str, Any]) -> None:
-    known = {action.dest for action in parser._actions} - {"help"}
-    for name in (name for name in _options(argv) if name not in known | {"help"}):
-        raise UserError(f"unknown key '{name}'; {nearest(name, known)}")
-    for name in (name for name in given if name not in known - {"config"}):
-        raise UserError(f"unknown key '{name}' in the file; {nearest(name, known - {'config'})}")
-    if len([name for name in _options(argv) if name == "config"]) > 1:
-        raise UserError("--config is given twice; put all keys into one file, or on the command line")
+def _typed_environment(argv: Sequence[str]) -> dict[str, str]:
+    """Environment and scenario of a command line, where it names them."""
+    named = {name: value_of(argv, name) for name in ("env.name", "env.scenario")}
+    return {name: value for name, value in named.items() if value}
 
 
 def _options(argv: Sequence[str]) -> Iterator[str]:
@@ -213,40 +219,20 @@ def value_of(argv: Sequence[str], name: str) -> str | None:
     return None
 
 
-def _file(path: str | None) -> dict[str, Any]:
-    """The keys of a YAML file, those of `env` as `env.key`; {} for no file."""
-    if path is None:
-        return {}
-    try:
-        text = pathlib.Path(path).read_text()
-        content = jsonargparse.get_loader("yaml")(text)  # reads 3e-4 as a number, but 'key:' alone as a text
-        content = yaml.safe_load(text) if isinstance(content, str) else content
-    except OSError as error:
-        raise UserError(f"cannot read --config {path}: {error.strerror}; give an existing YAML file") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        found: Any = error
-        place = getattr(error, "problem_mark", None)
-        where = f"line {place.line + 1}: {found.problem}" if place else found.reason
-        raise UserError(f"{path} is no valid YAML, {where}; mend it there") from None
-    if content is not None and not isinstance(content, dict):
-        raise UserError(
-            f"{path} holds {type(content).__name__}, not 'key: value' lines; see train/configs for examples"
-        )
-    return _flat(content or {})
+def split_mapping(argv: Sequence[str], mapping: str) -> tuple[list[str], dict[str, Any]]:
+    """The words of a command line without `--MAPPING.key value` and `--MAPPING.key=value`, and these as a dict.
 
-
-def _flat(content: dict[str, Any]) -> dict[str, Any]:
-    content = {str(key): value for key, value in content.items()}
-    for name in LAUNCH.keys() & content.keys():
-        if not isinstance(content[name], str | int | None):
-            raise UserError(f"{name} is {content[name]!r}; it must be a text")
-        content[name] = None if content[name] is None else str(content[name])
-    env = _mapping("env", content.pop("env", None))
-    return content | {f"env.{key}": value for key, value in env.items()}
-
-
-def _mapping(name: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value or {}, dict):
-        example = "{name: truck_drone}" if name == "env" else "{max_steps: 600}"
-        raise UserError(f"{name} is {value!r}; it must be a mapping, for example '{name}: {example}'")
-    return value or {}
+    Raises:
+        UserError: a key without a value.
+    """
+    words, values, rest = [], {}, iter(argv)
+    for word in rest:
+        key, has_value, value = word.removeprefix(f"--{mapping}.").partition("=")
+        if not word.startswith(f"--{mapping}."):
+            words.append(word)
+            continue
+        text = value if has_value else next(rest, None)
+        if text is None:
+            raise UserError(f"--{mapping}.{key} has no value; give one, for example --{mapping}.{key} 10")
+        values[key] = jsonargparse.get_loader("yaml")(text)
+    return words, values

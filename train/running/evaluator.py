@@ -13,6 +13,7 @@ from jaxvrp.actor import Actor, RandomActor
 from jaxvrp.environment import select
 from jaxvrp.episodes import play_episodes, record_episode
 from jaxvrp.spaces import ByRole
+from train.running.learner import Learner
 
 Figures = dict[str, Any]
 
@@ -40,8 +41,8 @@ class Evaluator:
         best = play_episodes(self.env, actor, instances, key)
 
         def retry(best: dict[str, jax.Array], key: jax.Array) -> tuple[dict[str, jax.Array], None]:
-            again = play_episodes(self.env, actor, instances, key)
-            return select(again["return"] > best["return"], again, best), None
+            retried = play_episodes(self.env, actor, instances, key)
+            return select(retried["return"] > best["return"], retried, best), None
 
         if best_of > 1:
             best, _ = jax.lax.scan(retry, best, jax.random.split(key, best_of - 1))
@@ -62,20 +63,20 @@ class Evaluator:
 
 def baseline_actors(env: Environment) -> dict[str, Actor]:
     """What a policy is compared with, by name: the baselines of the environment's toolbox, and random play."""
-    known = registry.toolbox_of(env).baselines
-    return {**{name: make(env) for name, make in known.items()}, "random": RandomActor(env)}
+    baselines = registry.toolbox_of(env).baselines
+    return {**{name: make_actor(env) for name, make_actor in baselines.items()}, "random": RandomActor(env)}
 
 
 def mean_figures(env: Environment, metrics: dict[str, jax.Array]) -> dict[str, jax.Array]:
-    """Means over episodes, under the names that the toolbox's headlines give to them."""
+    """Means `f32[...]` of `[episodes, ...]`, under the names that the toolbox's headlines give to them."""
     names = {headline.metric: headline.figure for headline in registry.toolbox_of(env).headlines}
     return {names.get(name, name): value.mean(axis=0) for name, value in metrics.items()}
 
 
 def evaluation_function(
-    learner: Any, evaluator: Evaluator, *, deterministic: bool = True, temperature: float = 1.0, best_of: int = 1
+    learner: Learner, evaluator: Evaluator, *, deterministic: bool = True, temperature: float = 1.0, best_of: int = 1
 ) -> Callable[[Any], dict[str, jax.Array]]:
-    """A jitted function from `actor_params` to figures; over all seeds if there are several."""
+    """A jitted function from `actor_params` to mean figures; with a leading axis `[seeds]` if there are several."""
 
     def play(params: Any) -> dict[str, jax.Array]:
         return evaluator.play(learner.actor(params, deterministic=deterministic, temperature=temperature), best_of)
@@ -84,15 +85,18 @@ def evaluation_function(
 
 
 def recorded_states(
-    learner: Any, params: Any, evaluator: Evaluator, *, deterministic: bool = True, temperature: float = 1.0
+    learner: Learner, params: Any, evaluator: Evaluator, *, deterministic: bool = True, temperature: float = 1.0
 ) -> Any:
     """States `[T + 1, ...]`, on the host, of the episode on the first fixed instance; of the first seed."""
-    params = first_seed(learner, params)
-    how: dict[str, Any] = {"deterministic": deterministic, "temperature": temperature}
-    return jax.device_get(jax.jit(lambda p: evaluator.record(learner.actor(p, **how))[0])(params))
+
+    def record(params: Any) -> Any:
+        states, _ = evaluator.record(learner.actor(params, deterministic=deterministic, temperature=temperature))
+        return states
+
+    return jax.device_get(jax.jit(record)(first_seed(learner, params)))
 
 
-def first_seed(learner: Any, params: Any) -> Any:
+def first_seed(learner: Learner, params: Any) -> Any:
     """The parameters of the first seed, if the learner has several."""
     return jax.tree.map(lambda leaf: leaf[0], params) if learner.config.num_seeds > 1 else params
 

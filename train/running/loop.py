@@ -7,40 +7,21 @@ import signal
 import sys
 import time
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import numpy as np
 
-from jaxvrp import Environment, registry
-from jaxvrp.actor import Actor
-from jaxvrp.io.command_line import UserError
-from train.config import RunConfig
+from jaxvrp import registry
+from jaxvrp.io.command_line import Interrupted, UserError
 from train.running.checkpoint import Checkpoints
 from train.running.evaluator import Evaluator, Figures, evaluation_function, to_host
+from train.running.learner import Learner
 from train.running.metrics import MetricsWriter, summarize
 from train.running.prepare import evaluation_env
 from train.running.progress import Progress
 from train.running.report import write_report
-
-
-class Learner(Protocol):
-    """What the loop needs of a learner; `train_chunk` does `config.log_interval` updates."""
-
-    config: RunConfig
-    env: Environment
-
-    def init(self, key: jax.Array) -> Any:
-        """A fresh state."""
-
-    def train_chunk(self, state: Any) -> tuple[Any, dict[str, jax.Array]]:
-        """Donates the state; metrics `{name: [(seeds,) updates, ...]}`."""
-
-    def actor_params(self, state: Any) -> Any:
-        """The part of the state that acts."""
-
-    def actor(self, params: Any, *, deterministic: bool, temperature: float = 1.0) -> Actor:
-        """A player with these parameters (of one seed); samples are of logits divided by `temperature`."""
+from train.running.run_folder import CHECKPOINTS
 
 
 class Stop:
@@ -50,11 +31,11 @@ class Stop:
         self.requested = False
 
     def __enter__(self) -> Stop:
-        self._before = {s: signal.signal(s, self._request) for s in (signal.SIGINT, signal.SIGTERM)}
+        self._previous_handlers = {s: signal.signal(s, self._request) for s in (signal.SIGINT, signal.SIGTERM)}
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
+        for number, handler in self._previous_handlers.items():
             signal.signal(number, handler)
 
     def _request(self, number: int, frame: FrameType | None) -> None:
@@ -62,47 +43,75 @@ class Stop:
         if self.requested and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.requested = True
-        print("\nstopping: saving after this update ...", file=sys.stderr)
+        print("\nstopping: saving after this update; Ctrl-C again stops at once ...", file=sys.stderr)
 
 
 def run(learner: Learner, folder: pathlib.Path, *, resume: bool) -> None:
     """Train to the end (or go on from the latest checkpoint), then report.
 
     Raises:
-        UserError: no usable checkpoint to resume; a loss that is not finite; an interruption (after saving).
+        UserError: no usable checkpoint to resume; a loss that is not finite.
+        Interrupted: Ctrl-C, or a request to terminate; the message says what is saved.
     """
-    state = learner.init(jax.random.key(learner.config.seed))
-    with Checkpoints(folder / "checkpoints") as checkpoints:
-        update = 0
-        if resume:
-            state, update = checkpoints.load(state), checkpoints.latest or 0
-        session = _Session(learner, folder, checkpoints, update)
+    with Checkpoints(folder / CHECKPOINTS) as checkpoints:
         try:
-            with Stop() as stop:
-                state = session.train(state, stop)
-        finally:
-            session.close()
+            _train_and_report(learner, folder, checkpoints, resume=resume)
+        except KeyboardInterrupt:
+            raise Interrupted(_what_is_kept(folder, checkpoints.latest, learner.config.num_updates)) from None
+
+
+def _train_and_report(learner: Learner, folder: pathlib.Path, checkpoints: Checkpoints, *, resume: bool) -> None:
+    state = learner.init(jax.random.key(learner.config.seed))
+    update = 0
+    if resume:
+        state, update = checkpoints.load(state), checkpoints.latest or 0
+    session = _Session(learner, folder, checkpoints, update)
+    try:
+        with Stop() as stop:
+            state = session.train(state, stop)
+    finally:
+        session.close()
+    figures = session.last_figures or session.evaluate(state)
     if jax.process_index() == 0:
-        params = learner.actor_params(state)
-        write_report(learner, params, to_host(session.evaluate(params)), session.evaluator, folder)
+        write_report(learner, learner.actor_params(state), figures, session.evaluator, folder)
+
+
+def _what_is_kept(folder: pathlib.Path, update: int | None, num_updates: int) -> str:
+    """What a run that was stopped at once has left."""
+    if update is None:
+        return f"stopped at once, before the first checkpoint: nothing is saved; delete {folder}, and start anew"
+    return f"stopped at once; the checkpoint of update {update} of {num_updates} is kept, go on with --resume {folder}"
 
 
 class _Session:
-    """One stretch of training: from a state to the end, or to an interruption."""
+    """One stretch of training: from a state to the end, or to an interruption.
+
+    Attributes:
+        evaluator: of the fixed instances.
+        last_figures: of the evaluation of the latest update; empty if it was not evaluated.
+    """
 
     def __init__(self, learner: Learner, folder: pathlib.Path, checkpoints: Checkpoints, update: int):
         config = learner.config
         self.learner, self.folder, self.checkpoints, self.update = learner, folder, checkpoints, update
-        self.is_main = jax.process_index() == 0
         env = evaluation_env(learner.env, config)
         self.evaluator = Evaluator(env, config.eval_episodes, config.eval_seed)
-        self.evaluate = evaluation_function(learner, self.evaluator)
-        self.writer = _writer(folder, update) if self.is_main else None
-        step = config.steps_per_update
+        self.last_figures: Figures = {}
+        self._figures_of = evaluation_function(learner, self.evaluator)
+        is_main = jax.process_index() == 0
+        env_steps = update * config.steps_per_update
+        self._writer = _metrics_writer(folder, update, env_steps) if is_main else None
         headlines = registry.toolbox_of(env).headlines
-        self.progress = Progress(config.num_updates * step, update * step, headlines, enabled=self.is_main)
+        total_steps = config.num_updates * config.steps_per_update
+        self._progress = Progress(total_steps, env_steps, headlines, enabled=is_main)
 
     def train(self, state: Any, stop: Stop) -> Any:
+        """The state at the end.
+
+        Raises:
+            UserError: a loss is not finite.
+            Interrupted: a stop was requested; everything is saved.
+        """
         config = self.learner.config
         while self.update < config.num_updates:
             began = time.perf_counter()
@@ -111,43 +120,51 @@ class _Session:
             seconds = time.perf_counter() - began
             self._require_finite(metrics)
             self.update += config.log_interval
-            last = self.update >= config.num_updates
-            figures = self._evaluate(state) if last or self.update % config.eval_interval == 0 else {}
-            self._log(metrics, figures, seconds)
-            if last or stop.requested or self.update % config.save_interval == 0:
-                score = float(np.mean(figures["return"])) if figures else None
-                self.checkpoints.save(self.update, state, score)
-            if stop.requested and not last:
-                raise UserError(
+            is_last = self.update >= config.num_updates
+            is_evaluated = is_last or self.update % config.eval_interval == 0
+            self.last_figures = self.evaluate(state) if is_evaluated else {}
+            self._log(metrics, seconds)
+            if is_last or stop.requested or self.update % config.save_interval == 0:
+                self._save(state)
+            if stop.requested and not is_last:
+                raise Interrupted(
                     f"interrupted at update {self.update} of {config.num_updates}; everything is saved, "
                     f"go on with --resume {self.folder}"
                 )
         return state
 
-    def _evaluate(self, state: Any) -> Figures:
-        return to_host(self.evaluate(self.learner.actor_params(state)))
+    def evaluate(self, state: Any) -> Figures:
+        """Figures of the state's policy on the fixed instances."""
+        with self._progress.phase("evaluation"):
+            return to_host(self._figures_of(self.learner.actor_params(state)))
 
-    def _log(self, metrics: dict[str, np.ndarray], figures: Figures, seconds: float) -> None:
+    def _save(self, state: Any) -> None:
+        score = float(np.mean(self.last_figures["return"])) if self.last_figures else None
+        self.checkpoints.save(self.update, state, score)
+
+    def _log(self, metrics: dict[str, np.ndarray], seconds: float) -> None:
         config = self.learner.config
         steps = config.log_interval * config.steps_per_update
-        record = {"update": self.update, "env_steps": self.update * config.steps_per_update}
+        env_steps = self.update * config.steps_per_update
+        record = {"update": self.update, "env_steps": env_steps}
         # Before every environment can have ended an episode, only the short ones have: their mean would flatter.
-        played = self.update * config.steps_per_update // config.num_envs
-        record |= summarize(metrics, config.num_seeds, settled=played >= self.learner.env.max_episode_steps)
-        record |= {f"eval/{name}": value for name, value in figures.items()}
+        is_settled = env_steps // config.num_envs >= self.learner.env.max_episode_steps
+        record |= summarize(metrics, config.num_seeds, settled=is_settled)
+        record |= {f"eval/{name}": value for name, value in self.last_figures.items()}
         timing = {"update": self.update, "time/seconds": seconds}
         timing["time/env_steps_per_second"] = steps * config.num_seeds / seconds
-        if self.writer:
-            self.writer.write(record, timing)
-        self.progress.advance(steps, record)
+        if self._writer:
+            self._writer.write(record, timing)
+        self._progress.advance(steps, record)
 
     def _require_finite(self, metrics: dict[str, np.ndarray]) -> None:
         for name, values in metrics.items():
-            bad = ~np.isfinite(values)
-            if name.startswith("episode/") or not bad.any():
+            is_bad = ~np.isfinite(values)
+            if name.startswith("episode/") or not is_bad.any():
                 continue
-            axis = 1 if self.learner.config.num_seeds > 1 else 0
-            first = int(np.argmax(bad.any(axis=tuple(i for i in range(bad.ndim) if i != axis))))
+            updates_axis = 1 if self.learner.config.num_seeds > 1 else 0
+            other_axes = tuple(axis for axis in range(is_bad.ndim) if axis != updates_axis)
+            first = int(np.argmax(is_bad.any(axis=other_axes)))
             kept = self.checkpoints.latest
             where = f"the checkpoint of update {kept} is kept" if kept else "no checkpoint had been written"
             raise UserError(
@@ -156,13 +173,14 @@ class _Session:
             )
 
     def close(self) -> None:
-        self.progress.close()
-        if self.writer:
-            self.writer.close()
+        """Close the files and the progress bar."""
+        self._progress.close()
+        if self._writer:
+            self._writer.close()
 
 
-def _writer(folder: pathlib.Path, update: int) -> MetricsWriter:
+def _metrics_writer(folder: pathlib.Path, update: int, env_steps: int) -> MetricsWriter:
     try:
-        return MetricsWriter(folder, after=update)
+        return MetricsWriter(folder, update=update, env_steps=env_steps)
     except OSError as error:
         raise UserError(f"cannot write {error.filename or folder}: {error.strerror}; free it, and --resume") from None

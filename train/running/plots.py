@@ -13,8 +13,8 @@ from jaxvrp.toolbox import Headline
 
 RETURNS = (("episode/return", "training"), ("eval/return", "evaluation"))
 
-LEARNED = {"entropy": "/entropy", "value": "/q"}
-"""Panels with a curve for each role, by the end of the metric's name; drawn is the first that a learner has."""
+ROLE_PANELS = {"entropy": "/entropy", "value": "/q"}
+"""Titles of panels with a curve for each role, and how their metrics end; drawn is the first that a learner has."""
 
 
 def learning_curve(
@@ -38,7 +38,7 @@ def learning_curve(
     figure = Figure(figsize=(12, 3.6), layout="constrained")
     FigureCanvasAgg(figure)
     rates = [(f"eval/{headline.figure}", headline.curve) for headline in headlines if headline.curve]
-    panels = {"return": _with_lengths(records), "rate": rates, **_learned(records)}
+    panels = {"return": _return_curves(records), "rate": rates, **_role_panel(records)}
     for axes, (title, curves) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
         for name, label in curves:
             _curve(axes, records, name, label)
@@ -54,7 +54,7 @@ def learning_curve(
     write_whole(path, lambda partial: figure.savefig(partial, dpi=120, format="png"))
 
 
-def _with_lengths(records: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
+def _return_curves(records: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
     """The curves of the return, with the lengths of the episodes where evaluation plays others than training."""
     last = {name: record[name] for record in records for name in ("episode/length", "eval/length") if record.get(name)}
     lengths = [float(np.mean(last.get(name, 0))) for name in ("episode/length", "eval/length")]
@@ -64,15 +64,17 @@ def _with_lengths(records: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
     return [(name, f"{label}, {length:.0f} steps") for (name, label), length in pairs]
 
 
-def _learned(records: Sequence[dict[str, Any]]) -> dict[str, list[tuple[str, str]]]:
-    for title, end in LEARNED.items():
-        names = sorted({name for record in records[:1] for name in record if name.endswith(end)})
+def _role_panel(records: Sequence[dict[str, Any]]) -> dict[str, list[tuple[str, str]]]:
+    """Title and curves (metric, label) of the panel of what each role learns."""
+    for title, suffix in ROLE_PANELS.items():
+        names = sorted({name for record in records[:1] for name in record if name.endswith(suffix)})
         if names:
-            return {title: [(name, name.removesuffix(end)) for name in names]}
+            return {title: [(name, name.removesuffix(suffix)) for name in names]}
     return {"entropy": []}
 
 
 def _curve(axes: Any, records: Sequence[dict[str, Any]], name: str, label: str) -> None:
+    """A metric against environment steps, where it is known: mean over seeds, and their band."""
     points = [(record["env_steps"], record[name]) for record in records if record.get(name) is not None]
     if not points:
         return
@@ -86,5 +88,6 @@ def _curve(axes: Any, records: Sequence[dict[str, Any]], name: str, label: str) 
 
 
 def _levels(axes: Any, baselines: dict[str, dict[str, Any]]) -> None:
+    """The returns of the baselines, as horizontal lines."""
     for (name, figures), style in zip(baselines.items(), ("--", ":", "-.") * len(baselines), strict=False):
         axes.axhline(figures["return"], linestyle=style, color="0.4", linewidth=1, label=name)

@@ -10,13 +10,14 @@ import jaxvrp
 from jaxvrp import Environment, fields, registry
 from jaxvrp.spaces import Box, Discrete
 from jaxvrp.testing import check_shapes
+from train.algorithms import ALGORITHMS
 from train.config import RunConfig, check_divides
 from train.sharding import make_mesh
 
 Config = TypeVar("Config", bound=RunConfig)
 
-KINDS = {Discrete: ("discrete", "mappo or ippo"), Box: ("continuous", "td3 or sac")}
-"""How actions are called, and what learns them."""
+ACTION_KINDS = {Discrete: "discrete", Box: "continuous"}
+"""What a space of actions is called."""
 
 
 def prepare(config: Config, actions: type[Discrete] | type[Box]) -> tuple[Config, Environment, Mesh]:
@@ -31,10 +32,11 @@ def prepare(config: Config, actions: type[Discrete] | type[Box]) -> tuple[Config
     check_shapes(env)
     for name, role in env.roles.items():
         if not isinstance(role.action, actions):
-            kind, learners = KINDS[type(role.action)]
+            kind = ACTION_KINDS[type(role.action)]
+            learners = " or ".join(key for key, value in ALGORITHMS.items() if value.actions is type(role.action))
             raise ValueError(f"role '{name}' of env.name '{config.env['name']}' has {kind} actions; use {learners}")
     mesh = make_mesh(config.num_devices)
-    check_divides("num_envs", config.num_envs, "the number of devices", mesh.size)
+    check_divides(config, "num_envs", "num_devices", mesh.size)
     if mesh.size > 1 and env.memory is not None and env.memory.merge is None:
         raise ValueError(
             f"env.name '{config.env['name']}' learns from one episode to the next, which {mesh.size} devices would "
@@ -42,22 +44,30 @@ def prepare(config: Config, actions: type[Discrete] | type[Box]) -> tuple[Config
         )
     evaluation_env(env, config)
     for name in ("eval_interval", "save_interval"):
-        check_divides(name, getattr(config, name), "log_interval", config.log_interval)
+        check_divides(config, name, "log_interval", config.log_interval)
     return config, env, mesh
 
 
-def evaluation_parameters(env: Environment, chosen: dict[str, Any]) -> dict[str, Any]:
-    """What evaluation changes about an environment: what is `chosen`, else what its toolbox says."""
-    return {**registry.toolbox_of(env).evaluation, **chosen}
-
-
 def evaluation_env(env: Environment, config: RunConfig) -> Environment:
-    """The environment that policies are evaluated in.
+    """The environment that policies are evaluated in: see `changed_for_evaluation`, by `config.eval_env`."""
+    return changed_for_evaluation(env, config.eval_env)
+
+
+def changed_for_evaluation(env: Environment, chosen: dict[str, Any]) -> Environment:
+    """The environment with what its toolbox changes for evaluation, and what is `chosen`, which goes first.
 
     Raises:
-        ValueError, TypeError: `eval_env` names no parameter, or one out of range, or changes what agents see or do.
+        ValueError, TypeError: something chosen is no parameter, or out of range, or changes what agents see or do.
     """
-    changed = env.replace(**evaluation_parameters(env, config.eval_env))
+    changed = fields.replace(env, evaluation_parameters(env, chosen), "parameter", "eval_env.")
     if changed.roles != env.roles:
-        raise ValueError("eval_env changes what the agents see or do; leave the sizes of the environment as they are")
+        raise ValueError(
+            f"eval_env ({', '.join(chosen)}) changes what the agents see or do; leave the sizes of the environment as "
+            "they are"
+        )
     return changed
+
+
+def evaluation_parameters(env: Environment, chosen: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that evaluation changes: what is `chosen`, and else what the environment's toolbox says."""
+    return {**registry.toolbox_of(env).evaluation, **chosen}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,28 +14,76 @@ from jaxvrp.toolbox import Headline
 
 
 class Progress:
-    """A progress bar over environment steps: return, what the headlines name, speed, time left."""
+    """A progress bar over environment steps: speed, time left, returns and what the headlines name.
 
-    def __init__(self, total_steps: int, done_steps: int, headlines: Sequence[Headline], *, enabled: bool):
-        shown = {headline.progress: f"env/{headline.metric}" for headline in headlines if headline.progress}
-        self._names = {"return": "episode/return", **shown}
+    Speed and time left leave out compilation: the first stretch, and the first time of each `phase`.
+    """
+
+    def __init__(
+        self,
+        total_steps: int,
+        done_steps: int,
+        headlines: Sequence[Headline],
+        *,
+        enabled: bool,
+        clock: Callable[[], float] = time.perf_counter,
+    ):
+        rates = {headline.progress: f"env/{headline.metric}" for headline in headlines if headline.progress}
+        self._names = {"return": "episode/return", **rates, "evaluated return": "eval/return"}
+        self._figures: dict[str, str] = {}
+        self._known_phases: set[str] = set()
+        self._clock = clock
+        self._stretch_began, self._uncounted_seconds = clock(), 0.0
+        self._counted_steps, self._counted_seconds = 0, 0.0
+        self._is_first_stretch = True
+        self._steps_left = total_steps - done_steps
         self._bar = tqdm(
             total=total_steps,
             initial=done_steps,
             disable=not enabled,
-            unit="step",
             unit_scale=True,
             dynamic_ncols=True,
-            bar_format="{l_bar}{bar:20}| {n_fmt}/{total_fmt} steps, {rate_fmt}, {remaining} left{postfix}",
+            bar_format="{l_bar}{bar:20}| {n_fmt}/{total_fmt} steps{postfix}",
         )
         self._bar.set_postfix_str("compiling")
 
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """A part of the work that takes time now and then; its first time is compilation too, and is not counted."""
+        if name in self._known_phases:
+            yield
+            return
+        began = self._clock()
+        yield
+        self._known_phases.add(name)
+        self._uncounted_seconds += self._clock() - began
+
     def advance(self, steps: int, record: dict[str, Any]) -> None:
-        """Show a record."""
-        shown = {short: record.get(name) for short, name in self._names.items()}
-        text = ", ".join(f"{k} {np.mean(v):.2f}" for k, v in shown.items() if v is not None)
-        self._bar.set_postfix_str(text, refresh=False)
+        """Show a record, and that `steps` more have been done; a figure stays where the record has none."""
+        now = self._clock()
+        if not self._is_first_stretch:
+            self._counted_steps += steps
+            self._counted_seconds += now - self._stretch_began - self._uncounted_seconds
+        self._is_first_stretch = False
+        self._steps_left -= steps
+        self._stretch_began, self._uncounted_seconds = now, 0.0
+        for label, name in self._names.items():
+            if record.get(name) is not None:
+                self._figures[label] = f"{label} {np.mean(record[name]):.2f}"
+        figures = [self._figures[label] for label in self._names if label in self._figures]
+        self._bar.set_postfix_str(", ".join(filter(None, [self._speed(), *figures])), refresh=False)
         self._bar.update(steps)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """An estimate, of what was counted so far; None before anything was."""
+        return self._steps_left * self._counted_seconds / self._counted_steps if self._counted_steps else None
+
+    def _speed(self) -> str:
+        if self.seconds_left is None or not self._counted_seconds:
+            return ""
+        rate = tqdm.format_sizeof(self._counted_steps / self._counted_seconds)
+        return f"{rate} steps/s, {tqdm.format_interval(self.seconds_left)} left"
 
     def close(self) -> None:
         """Leave the bar as it is."""

@@ -8,19 +8,20 @@ from typing import Any
 from jaxvrp import registry
 from jaxvrp.io.whole_files import write_json
 from train.running.evaluator import Evaluator, Figures, recorded_states
+from train.running.learner import Learner
 from train.running.metrics import METRICS, read_records
 from train.running.plots import learning_curve
 from train.running.tables import figures_table
 
 
-def write_report(learner: Any, params: Any, policy: Figures, evaluator: Evaluator, folder: pathlib.Path) -> None:
+def write_report(learner: Learner, params: Any, policy: Figures, evaluator: Evaluator, folder: pathlib.Path) -> None:
     """Write everything that a finished run leaves, and print the table.
 
     Args:
-        learner: see `train.running.loop.Learner`.
-        params: of its actors.
+        learner: that was trained.
+        params: of its actors; with a leading axis `[seeds]` if there are several.
         policy: their figures on the fixed instances.
-        evaluator: of these instances.
+        evaluator: of these instances, in the environment of evaluation.
         folder: of the run.
     """
     toolbox, baselines = registry.toolbox_of(evaluator.env), evaluator.baselines()
@@ -36,7 +37,7 @@ def write_report(learner: Any, params: Any, policy: Figures, evaluator: Evaluato
 
 
 def draw_episode(
-    learner: Any,
+    learner: Learner,
     params: Any,
     evaluator: Evaluator,
     paths: list[pathlib.Path],

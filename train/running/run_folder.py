@@ -1,11 +1,8 @@
-"""The folder of a run: made at its start, read again to resume, evaluate or replay it."""
+"""The folder of a run, written at its start and read again: its configuration, and its policy, to be played."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import datetime
-import itertools
 import pathlib
 from typing import Any
 
@@ -17,78 +14,50 @@ from jaxvrp.io.command_line import UserError
 from jaxvrp.io.whole_files import write_text
 from train.algorithms import ALGORITHMS
 from train.config import RunConfig
+from train.networks import NETWORKS
 from train.running.checkpoint import Checkpoints
-from train.running.command_line import Launch, checked
+from train.running.command_line import build_config, check_names, known_keys
+from train.running.config_file import flat
+from train.running.learner import Learner
 
 CONFIG = "config.yaml"
+CHECKPOINTS = "checkpoints"
 
 
-def configuration(launch: Launch, algorithm: str) -> RunConfig:
-    """The configuration that a command line asks for: its own, or that of the run to resume."""
-    if launch.resume is None:
-        return launch.config
-    config, wrote = read_run(pathlib.Path(launch.resume))
-    if wrote != algorithm:
-        raise UserError(
-            f"{launch.resume} is a run of {wrote}; go on with python -m train.{wrote} --resume {launch.resume}"
-        )
-    return config
-
-
-def run_folder(launch: Launch, config: RunConfig, algorithm: str) -> pathlib.Path:
-    """The folder of a run: made, with the resolved configuration in it, unless the run is resumed.
+def write_configuration(folder: pathlib.Path, config: RunConfig, algorithm: str) -> None:
+    """Write the resolved configuration of a run into its folder, as `read_run` reads it.
 
     Raises:
-        UserError: it cannot be written, or holds something.
+        OSError: it cannot be written.
     """
-    if launch.resume is not None:
-        return pathlib.Path(launch.resume)
-    name = config.env.get("scenario", config.env["name"]).rpartition(":")[2]
-    folder = pathlib.Path(launch.run_dir or f"runs/{algorithm}_{name}")
-    if jax.process_index() > 0:
-        return folder
-    try:
-        folder = _made(folder, dated=not launch.run_dir)
-        if any(folder.iterdir()):
-            raise UserError(f"the run folder {folder} is not empty; choose another --run_dir, or --resume {folder}")
-        write_text(folder / CONFIG, yaml.safe_dump({"algorithm": algorithm, **_plain(config)}, sort_keys=False))
-    except OSError as error:
-        raise UserError(f"cannot write the run folder {folder}: {error.strerror}; choose another --run_dir") from None
-    return folder
-
-
-def _made(folder: pathlib.Path, *, dated: bool) -> pathlib.Path:
-    """The folder, made; if `dated`, a new one with the time in its name, another for each run of the same second."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    if not dated:
-        folder.mkdir(exist_ok=True)
-        return folder
-    now = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
-    own = folder.with_name(f"{folder.name}_{now}")
-    for count in itertools.count(2):
-        with contextlib.suppress(FileExistsError):
-            own.mkdir()
-            break
-        own = folder.with_name(f"{folder.name}_{now}_{count}")
-    return own
+    values = {
+        name: list(value) if isinstance(value, tuple) else value for name, value in dataclasses.asdict(config).items()
+    }
+    write_text(folder / CONFIG, yaml.safe_dump({"algorithm": algorithm, **values}, sort_keys=False))
 
 
 def read_run(folder: pathlib.Path) -> tuple[RunConfig, str]:
     """The resolved configuration that a run wrote at its start, and the algorithm.
 
     Raises:
-        UserError: the folder holds no run, or its configuration was damaged.
+        UserError: the folder holds no run, or its configuration was damaged or is of another version.
     """
+    path = folder / CONFIG
     try:
-        content = yaml.safe_load((folder / CONFIG).read_text())
-        algorithm = content.pop("algorithm")
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        algorithm = values.pop("algorithm")
         config_class = ALGORITHMS[algorithm].config_class
     except (OSError, yaml.YAMLError, AttributeError, KeyError, TypeError, UnicodeDecodeError):
         raise UserError(f"{folder} is no run folder: it has no readable {CONFIG}; give the folder of a run") from None
     try:
-        return checked(config_class, content), algorithm
+        flat_values = flat(values)
+        check_names(flat_values, known_keys(config_class, flat_values), "")
     except UserError as error:
-        raise UserError(f"{folder / CONFIG}: {error}") from None
+        raise UserError(f"{path}: {error}; if another version wrote it, rename or delete the key there") from None
+    try:
+        return build_config(config_class, values), algorithm
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,12 +65,12 @@ class Trained:
     """A trained run.
 
     Attributes:
-        learner: as `train.running.loop.Learner`, on one device, with the environment to play.
+        learner: on one device, with the environment to play.
         params: of its actors.
         update: of the checkpoint.
     """
 
-    learner: Any
+    learner: Learner
     params: Any
     update: int
 
@@ -110,6 +79,7 @@ class RunFolder:
     """A run on disk, to be played on one device, with some parameters of its environment changed if wanted.
 
     Attributes:
+        folder: where it lies.
         player: the learner of the environment to play.
     """
 
@@ -122,7 +92,7 @@ class RunFolder:
         config, algorithm = read_run(folder)
         # One device is enough, and may be all there is; the checkpoint does not depend on how many wrote it.
         config = dataclasses.replace(config, num_devices=1)
-        changed = checked(type(config), {**vars(config), "env": {**config.env, **(env or {})}})
+        changed = build_config(type(config), {**vars(config), "env": {**config.env, **(env or {})}})
         make_train = ALGORITHMS[algorithm].make_train
         try:
             self.player = make_train(changed)
@@ -137,22 +107,19 @@ class RunFolder:
         Raises:
             UserError: no such checkpoint, or networks that are tied to the old size.
         """
-        with Checkpoints(self.folder / "checkpoints", read_only=True) as saved:
+        with Checkpoints(self.folder / CHECKPOINTS, read_only=True) as saved:
             update = getattr(saved, checkpoint)
             like = self._writer.init(jax.random.key(self._writer.config.seed))
             params = self._writer.actor_params(saved.load(like, update))
         wanted = self.player.actor_params(jax.eval_shape(self.player.init, jax.random.key(0)))
         if jax.tree.map(jnp.shape, params) != jax.tree.map(jnp.shape, wanted):
-            network = getattr(self.player.config, "network", "")
-            kind, other = (f"({network}) ", ", or train with --network attention") if network else ("", "")
-            raise UserError(
-                f"the networks of {self.folder} {kind}are tied to the sizes that they were trained with; "
-                f"leave out what changes these{other}"
-            )
+            raise UserError(f"the networks of {self.folder} {self._tied()}")
         return Trained(self.player, params, update)
 
-
-def _plain(config: RunConfig) -> dict[str, Any]:
-    return {
-        name: list(value) if isinstance(value, tuple) else value for name, value in dataclasses.asdict(config).items()
-    }
+    def _tied(self) -> str:
+        """Why they cannot play another size, and what can."""
+        network = getattr(self.player.config, "network", None)
+        kind = f"({network}) " if network else ""
+        any_size = " or ".join(name for name, entry in NETWORKS.items() if entry.reads_entities)
+        other = f", or train with --network {any_size}" if network else ""
+        return f"{kind}are tied to the sizes that they were trained with; leave out what changes these{other}"

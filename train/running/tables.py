@@ -23,11 +23,11 @@ def figures_table(figures: dict[str, dict[str, Any]], headlines: Sequence[Headli
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
     """Columns of equal width: the first to the left, numbers to the right, a rule under the head."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = [
-        "  ".join(c.rjust(w) if i else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
-        for row in rows
-    ]
+    name_width, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
+    lines = []
+    for name, *cells in rows:
+        numbers = (cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+        lines.append("  ".join([name.ljust(name_width), *numbers]))
     return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
 
 

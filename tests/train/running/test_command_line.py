@@ -1,20 +1,22 @@
 """What a user gets wrong is one line that says what and how to mend it, exit status 2, and nothing left behind."""
 
 import dataclasses
-import os
-import pathlib
 import re
+import runpy
 import subprocess
 import sys
 
 import pytest
 import yaml
 
+from jaxvrp.io.command_line import Interrupted
 from train import evaluate, mappo
 from train.on_policy.config import IPPOConfig, PPOConfig
-from train.running import command_line, loop
+from train.running import command_line, launch
+from train.running.config_file import shipped_names
+from train.running.run_folder import read_run
 
-ROOT = pathlib.Path(__file__).parents[2]
+SHIPPED = "darp, pcb_sac, pcb_td3, truck_drone_basic"
 TINY = "--num_envs 4 --num_minibatches 2 --num_devices 1 --rollout_length 8 --total_steps 32 --env.max_steps 12"
 
 SCENARIOS = """
@@ -104,6 +106,9 @@ def parse(words, config_class=PPOConfig):
         ("actor_lr:\n", r"actor_lr is None; it must be a number"),
         ("run_dir: [x]\n", r"run_dir is \['x'\]; it must be a text"),
         ("env: {num_drones: {a: 3}}\n", r"num_drones is \{'a': 3\}; it must be a whole number"),
+        ("eval_env: 600\n", r"eval_env is 600; it must be a mapping, for example 'eval_env: \{max_steps: 600\}'"),
+        ("eval_env: {max_step: 9}\n", r"unknown key 'eval_env\.max_step' in the file; did you mean 'eval_env\.max_st"),
+        ("eval_env: {dt: fast}\n", r"eval_env\.dt is 'fast'; it must be a number"),
     ],
 )
 def test_a_bad_file(content, says, workplace, mistake):
@@ -115,11 +120,26 @@ def test_a_bad_file(content, says, workplace, mistake):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("--config nowhere.yaml", "cannot read --config nowhere.yaml: No such file or directory; give an existing"),
+        (
+            "--config nowhere.yaml",
+            f"cannot read --config nowhere.yaml: No such file .*, or a name: {SHIPPED}$",
+        ),
+        ("--config truck_drone", f"cannot read --config truck_drone: No such file .*, or a name: {SHIPPED}$"),
         ("--config .", "cannot read --config .: Is a directory"),
         ("--num_env 3", "unknown key 'num_env'; did you mean 'num_envs'"),
-        ("--env.drone_sped 3", "unknown key 'env.drone_sped'; did you mean 'env.drone_speed'"),
-        ("--zzz 3", "unknown key 'zzz'; known: activation, "),
+        ("--env.drone_sped 3", "unknown key 'env.drone_sped'; did you mean 'env.drone_speed'$"),
+        ("--zzz 3", r"unknown key 'zzz'; none of \d+ is similar; some of them: activation, (\w+, ){3}\w+$"),
+        (
+            "--batch_size 3",
+            r"unknown key 'batch_size'; the most similar of \d+: attention_size, hidden_sizes, ",
+        ),
+        ("--lr 3", r"unknown key 'lr'; the most similar of \d+: lr_decay, actor_lr$"),
+        ("--eval_env.max_step 9", "unknown key 'eval_env.max_step'; did you mean 'eval_env.max_steps'$"),
+        ("--env.eval_max_steps 9", "unknown key 'env.eval_max_steps'; did you mean .*'eval_env.max_steps'"),
+        ("--eval_env.max_steps 2", "eval_env.max_steps is 2; it must be >= 3"),
+        ("--eval_env.max_steps long", "eval_env.max_steps is 'long'; it must be a whole number"),
+        ("--eval_env.num_drones 3", r"eval_env \(num_drones\) changes what the agents see or do; leave the sizes"),
+        ("--eval_env 3", "unknown key 'eval_env'"),
         ("num_envs 4", "unrecognized arguments: num_envs 4; see python -m train.mappo --help"),
         ("--num_envs", "--num_envs: expected one argument"),
         ("--num_envs four", "num_envs is 'four'; it must be a whole number"),
@@ -145,14 +165,21 @@ def test_a_bad_file(content, says, workplace, mistake):
         ("--env.scenario truck_basic", "unknown scenario 'truck_basic'; did you mean 'truck_drone_basic'"),
         ("--env.scenario nowhere:Scenario", "no module 'nowhere'; run from the folder that holds it"),
         ("--env.scenario scenarios_of_a_user:LongRewad", "has no 'LongRewad'; did you mean 'LongReward'"),
-        ("--env.scenario scenarios_of_a_user:NoScenario", "is no jaxvrp.envs.truck_drone.Scenario; derive"),
+        ("--env.scenario scenarios_of_a_user:NoScenario", "is no jaxvrp.envs.truck_drone.TruckDrone; derive"),
         ("--env.scenario syntax_of_a_user:Scenario", r"SyntaxError: .*syntax_of_a_user\.py, line 1.*; mend it there"),
         ("--env.scenario import_of_a_user:Scenario", r"no_such_module_anywhere.*\(import_of_a_user\.py:1\)"),
         ("--env.name scenarios_of_a_user:fails", r"RuntimeError: two lines \(scenarios_of_a_user\.py:\d+\)"),
-        ("--num_envs 6 --num_minibatches 4 --num_devices 1", "num_envs is 6, which num_minibatches .* take 8"),
-        ("--num_envs 9 --num_devices 2 --num_minibatches 1", "num_envs is 9, which the number of devices"),
-        ("--network gru --chunk_length 7", "rollout_length is 100, which chunk_length .7. does not divide; take 98"),
-        ("--log_interval 3", "eval_interval is 10, which log_interval .3. does not divide; take 9"),
+        (
+            "--num_envs 6 --num_devices 1",
+            r"6, which num_minibatches \(4\) does not divide; take num_envs 8$",
+        ),
+        ("--num_minibatches 1000 --num_devices 1", r"num_minibatches \(1000\) does not .*; take num_minibatches 256$"),
+        ("--num_minibatches 7 --num_devices 2", r"\(7 times 2 devices\) does not divide; take num_minibatches 8$"),
+        ("--num_envs 9 --num_minibatches 7 --num_devices 1", "; take num_envs 7 or num_minibatches 9$"),
+        ("--num_envs 9 --num_devices 2 --num_minibatches 1", "9, which the number of devices .2. .* take num_envs 8"),
+        ("--network gru --chunk_length 7", r"chunk_length \(7\) does not divide; take chunk_length 5$"),
+        ("--log_interval 3", r"eval_interval is 10, which log_interval \(3\) does not divide; take log_interval 2$"),
+        ("--save_interval 15 --log_interval 10", "save_interval is 15, .*; take save_interval 20 or log_interval 5$"),
         ("--num_devices 99", "num_devices is 99, but there are 2 .cpu.; lower it"),
         ("--resume nowhere", "nowhere is no run folder: it has no readable config.yaml"),
         ("--resume=", "is no run folder"),
@@ -189,10 +216,11 @@ def test_two_files(workplace, mistake):
 
 def test_an_unwritable_run_folder(workplace, mistake):
     (workplace / "file").write_text("mine")
-    assert (
-        mistake(f"{TINY} --run_dir file") == "cannot write the run folder file: File exists; choose another --run_dir"
-    )
-    assert re.match("cannot write the run folder file/below: .*; choose", mistake(f"{TINY} --run_dir file/below"))
+    says = "cannot write the run folder file: File exists; choose another --run_dir"
+    assert mistake(f"{TINY} --run_dir file") == says
+    given = command_line.parse(PPOConfig, ["--run_dir", "file/below"], prog="train.mappo", description="")
+    with pytest.raises(command_line.UserError, match=r"cannot write the run folder file/below: .*; choose"):
+        launch.make_run_folder(given, given.config, "mappo")
     assert (workplace / "file").read_text() == "mine"
 
 
@@ -205,12 +233,30 @@ def test_a_run_folder_that_holds_something(workplace, mistake):
 
 def test_resume_of_a_damaged_configuration(workplace, mistake):
     config = workplace / "config.yaml"
-    for content in ("algorithm: mappo\nnum_envs: 4\n", "algorithm: mappo\nenv: {name: truck_drone}\nnum_envs: many\n"):
+    for content in ("algorithm: mappo\nenv: 3\n", "algorithm: mappo\nenv: {name: truck_drone}\nnum_envs: many\n"):
         config.write_text(content)
-        assert re.match(r"config\.yaml: (env is None|num_envs is 'many'); it must be", mistake("--resume ."))
+        assert re.match(r"config\.yaml: (env is 3|num_envs is 'many'); it must be", mistake("--resume ."))
+    config.write_text("algorithm: mappo\nnum_envs: 4\n")
+    assert re.match(r"config\.yaml: env is None; it must be", mistake("--resume ."))
     for content in ("", "algorithm: ppg\n", "[1\n", "- 1\n"):
         config.write_text(content)
         assert re.match(r"\. is no run folder", mistake("--resume ."))
+
+
+@pytest.mark.parametrize(
+    ("key", "nearest"),
+    [
+        (
+            "env: {name: truck_drone, eval_max_steps: 40}",
+            r"'env\.eval_max_steps'; did you mean .*'eval_env\.max_st",
+        ),
+        ("env: {name: truck_drone}\nnum_updates: 3", r"'num_updates'; the most similar of \d+: num_devices, "),
+    ],
+)
+def test_a_run_of_another_version_is_refused_with_its_key(key, nearest, workplace, mistake):
+    (workplace / "config.yaml").write_text(f"algorithm: mappo\n{key}\n")
+    told = mistake("--run .", evaluate.main)
+    assert re.match(rf"config\.yaml: unknown key {nearest}.*; if another version wrote it, rename or delete", told)
 
 
 def test_resume_with_the_other_algorithm(workplace, mistake):
@@ -231,36 +277,74 @@ def test_resume_with_the_other_algorithm(workplace, mistake):
         ("--run .", "checkpoints does not exist: the run wrote no checkpoint"),
     ],
 )
-@pytest.mark.parametrize("algorithm", ["mappo", "ippo"])
-def test_bad_words_for_evaluate(words, says, algorithm, workplace, mistake):
-    config = f"algorithm: {algorithm}\nenv: {{name: truck_drone}}\nnum_devices: 1\n"
-    (workplace / "config.yaml").write_text(config)
+def test_bad_words_for_evaluate(words, says, workplace, mistake):
+    (workplace / "config.yaml").write_text("algorithm: ippo\nenv: {name: truck_drone}\nnum_devices: 1\n")
     assert says in mistake(words, evaluate.main)
 
 
-def test_ctrl_c_before_training(capfd):
+@pytest.mark.parametrize(
+    ("error", "says"), [(KeyboardInterrupt(), "interrupted; "), (Interrupted("saved; go on"), "saved; go on\n")]
+)
+def test_ctrl_c_is_no_error(error, says, capfd):
     def interrupted():
-        raise KeyboardInterrupt
+        raise error
 
     with pytest.raises(SystemExit) as stopped:
         command_line.entry(interrupted)
+    told = capfd.readouterr().err
     assert stopped.value.code == 130
-    assert len(capfd.readouterr().err.splitlines()) == 1
+    assert told.startswith(says) and len(told.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
     "words",
-    ["train.mappo --num_envz 4", "train.ippo --env.num_drones 0", "train.evaluate --run nowhere"],
+    [
+        "train.mappo --num_envz 4",
+        "train.ippo --env.num_drones 0",
+        "train.td3 --tau 0",
+        "train.sac --tau 0",
+        "train.evaluate --run nowhere",
+        "train.replay --run nowhere",
+    ],
 )
-def test_exit_status_of_a_process(words, tmp_path):
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-m", *words.split()], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
-    )
+def test_every_module_is_a_command(words, workplace, monkeypatch, capfd):
+    module, *argv = words.split()
+    monkeypatch.setattr(sys, "argv", [module, *argv])
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    with pytest.raises(SystemExit) as stopped:
+        runpy.run_module(module, run_name="__main__")
+    assert stopped.value.code == 2
+    assert re.fullmatch(r"error: [^\n]*\n", capfd.readouterr().err)
+
+
+def test_exit_status_of_a_process(tmp_path):
+    words = [sys.executable, "-m", "train.mappo", "--num_envz", "4"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stdout == ""
-    assert re.fullmatch(r"error: [^\n]*\n", done.stderr)
+    assert re.fullmatch(r"error: unknown key 'num_envz'; did you mean 'num_envs'\n", done.stderr)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("given", ["truck_drone_basic", "truck_drone_basic.yaml"])
+def test_a_shipped_file_is_found_by_its_name(given, workplace):
+    """From any folder; a file of the user's that is called so goes first."""
+    assert parse(["--config", given]).total_steps == 2_000_000
+    (workplace / given).write_text("total_steps: 7\n")
+    assert parse(["--config", given]).total_steps == 7
+
+
+def test_shipped_files_are_listed_and_are_configurations(workplace):
+    assert ", ".join(shipped_names()) == SHIPPED
+    assert parse(["--config", "darp"]).network == "attention"
+
+
+def test_what_evaluation_changes(tmp_path):
+    (tmp_path / "given.yaml").write_text("eval_env: {max_steps: 300, dt: 1}\n")
+    config = parse(["--config", str(tmp_path / "given.yaml"), "--eval_env.dt=0.2", "--eval_env.late_penalty", "0"])
+    assert config.eval_env == {"max_steps": 300, "dt": 0.2, "late_penalty": 0.0}
+    assert config.env["max_steps"] == 200
+    assert parse("").eval_env == {}
 
 
 def test_values_of_the_command_line():
@@ -313,38 +397,27 @@ def test_ippo_has_the_local_critic_by_default():
     assert parse("--critic central", IPPOConfig).critic == "central"
 
 
-def test_help_lists_every_key_with_its_default(capsys):
-    with pytest.raises(SystemExit) as stopped:
-        mappo.main(["--help"])
-    told = " ".join(capsys.readouterr().out.split())
-    assert stopped.value.code == 0
-    defaults = {f.name: f.default for f in dataclasses.fields(PPOConfig) if f.name != "env"}
-    defaults |= {f"env.{name}": value for name, value in parse("").env.items()}
-    for name, value in defaults.items():
-        shown = "null" if value is None else str(value)
-        assert re.search(rf"--{re.escape(name)} [^-]*.*?default: {re.escape(shown)}\)", told), name
-    assert all(f"--{name} " in told for name in command_line.LAUNCH)
-
-
 def test_the_resolved_configuration_gives_the_same_run(tmp_path):
-    launch = command_line.parse(
+    words = "--actor_lr 3e-4 --hidden_sizes [8] --env.num_drones 3 --eval_env.max_steps 300 --run_dir"
+    given = command_line.parse(
         IPPOConfig,
-        ["--actor_lr", "3e-4", "--hidden_sizes", "[8]", "--env.num_drones", "3", "--run_dir", str(tmp_path / "run")],
+        [*words.split(), str(tmp_path / "run")],
         prog="train.ippo",
         description="",
     )
-    folder = loop.run_folder(launch, launch.config, "ippo")
+    folder = launch.make_run_folder(given, given.config, "ippo")
     assert folder == tmp_path / "run"
-    assert loop.read_run(folder) == (launch.config, "ippo")
+    assert read_run(folder) == (given.config, "ippo")
     content = yaml.safe_load((folder / "config.yaml").read_text())
+    assert content["eval_env"] == {"max_steps": 300}
     del content["algorithm"]
     (tmp_path / "again.yaml").write_text(yaml.safe_dump(content))
-    assert parse(["--config", str(tmp_path / "again.yaml")], IPPOConfig) == launch.config
+    assert parse(["--config", str(tmp_path / "again.yaml")], IPPOConfig) == given.config
 
 
 def test_runs_of_one_second_have_folders_of_their_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    launch = command_line.parse(PPOConfig, [], prog="train.mappo", description="")
-    folders = {loop.run_folder(launch, launch.config, "mappo") for _ in range(3)}
+    given = command_line.parse(PPOConfig, [], prog="train.mappo", description="")
+    folders = {launch.make_run_folder(given, given.config, "mappo") for _ in range(3)}
     assert len(folders) == 3
     assert all(re.match(r"runs/mappo_truck_drone_basic_\d{4}-\d\d-\d\d_", str(folder)) for folder in folders)

@@ -1,0 +1,159 @@
+"""The keys that a command line takes: their sentences, what they accept, their defaults, and the page of `--help`."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import inspect
+import json
+import shutil
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import jaxvrp
+from jaxvrp import Environment, fields, registry
+from train.config import RunConfig
+
+MAPPINGS = ("env", "eval_env")
+"""Keys of the configuration that are mappings; on the command line, `--env.key value`."""
+
+ANY_EVALUATION = "eval_env.KEY"
+"""Stands on the page of `--help` for all keys of `eval_env`."""
+
+GROUPS = {
+    "start": "start",
+    "run": "run",
+    "evaluation": "evaluation",
+    "": "algorithm",
+    "network": "network",
+    "environment": "environment",
+    "processes": "several processes",
+}
+"""Titles on the page of `--help`, in its order, by the `group` of a field."""
+
+UNDESCRIBED = "parameter of the environment"
+
+METAVARS = {"whole": "N", "number": "X", "list": "LIST", "true": "BOOL", "one": "WORD", "file": "FILE", "folder": "DIR"}
+"""What stands for the value of a key, by the first word of what it accepts."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Key:
+    """A key of a command line.
+
+    Attributes:
+        name: as it is typed, without `--`: `"num_envs"`, `"env.num_drones"`.
+        group: a key of `GROUPS`.
+        sentence: what it means.
+        accepted: its values in words, see `jaxvrp.fields.accepted_values`.
+        default: its value where none is given.
+        shown: whether `--help` lists it.
+    """
+
+    name: str
+    group: str
+    sentence: str
+    accepted: str = "text"
+    default: Any = None
+    shown: bool = True
+
+    @property
+    def help(self) -> str:
+        """Its sentence, its values and its default, for `--help`."""
+        if not self.shown:
+            return argparse.SUPPRESS
+        values = f"{self.accepted}; " if self.accepted else ""
+        is_option = self.group in ("start", "processes")
+        text = self.sentence if is_option else f"{self.sentence} ({values}default: {as_typed(self.default)})"
+        return text.replace("`", "").replace("%", "%%")
+
+    @property
+    def metavar(self) -> str:
+        """What stands for its value in `--help`."""
+        return METAVARS.get(self.accepted.replace(",", " ").partition(" ")[0], "TEXT")
+
+
+LAUNCH = {
+    key.name: key
+    for key in (
+        Key("config", "start", "YAML file with any of the keys below, or the name of one that is shipped", "file"),
+        Key("run_dir", "start", "folder for what the run leaves, new or empty; default: in runs/", "folder"),
+        Key("resume", "start", "run folder to go on with, bit for bit; takes no other key", "folder"),
+        Key("coordinator", "processes", "address HOST:PORT of process 0"),
+        Key("num_processes", "processes", "how many there are", "whole"),
+        Key("process_id", "processes", "which of them this is, from 0", "whole"),
+    )
+}
+"""Options that are no keys of the configuration."""
+
+
+def configuration_keys(config_class: type[RunConfig]) -> Iterable[Key]:
+    """The keys of a configuration, without those of `MAPPINGS`."""
+    for field in dataclasses.fields(config_class):
+        if field.name not in MAPPINGS:
+            accepted = fields.accepted_values(config_class, field)
+            yield Key(field.name, field.metadata["group"], field.metadata["help"], accepted, field.default)
+
+
+def environment_keys(name: str, scenario: str | None) -> Iterable[Key]:
+    """The keys `env.*` of an environment, with the defaults of its factory, and the keys `eval_env.*`.
+
+    Raises:
+        ValueError, TypeError: there is no such environment or scenario.
+    """
+    text = "a registered name, or package.module:Class"
+    yield Key("env.name", "environment", f"environment: {text}", "text", name)
+    if scenario is not None:
+        yield Key("env.scenario", "environment", f"scenario: {text}", "text", scenario)
+    env = jaxvrp.make(name, **({} if scenario is None else {"scenario": scenario}))
+    described = _described_parameters(env)
+    for parameter, default in env.parameters.items():
+        sentence, accepted = described.get(parameter, (UNDESCRIBED, ""))
+        yield Key(f"env.{parameter}", "environment", sentence, accepted, default)
+    changed = dict(registry.toolbox_of(env).evaluation)
+    yield Key(ANY_EVALUATION, "evaluation", _sentence("eval_env"), "of a parameter", changed)
+    for field in dataclasses.fields(env):
+        yield Key(f"eval_env.{field.name}", "evaluation", "", default=argparse.SUPPRESS, shown=False)
+
+
+def _sentence(key: str) -> str:
+    return next(field.metadata["help"] for field in dataclasses.fields(RunConfig) if field.name == key)
+
+
+def scenario_default(name: str) -> str | None:
+    """The default of the keyword `scenario` of an environment's factory; None if it has none.
+
+    Raises:
+        ValueError: there is no such environment.
+    """
+    parameter = inspect.signature(registry.resolve(name)).parameters.get("scenario")
+    return None if parameter is None else parameter.default
+
+
+def _described_parameters(env: Environment) -> dict[str, tuple[str, str]]:
+    """Sentence and accepted values of the keywords of a factory, from the fields that they become."""
+    described = {}
+    for cls in (type(env), *registry.toolbox_of(env).parameters):
+        for field in dataclasses.fields(cls):
+            unit = f" [{field.metadata['unit']}]" if field.metadata.get("unit") else ""
+            sentence = field.metadata.get("help", "") + unit
+            keyword = field.metadata.get("keyword") or field.name
+            described[keyword] = (sentence or UNDESCRIBED, fields.accepted_values(cls, field))
+    return described
+
+
+def as_typed(value: Any) -> str:
+    """A value as it would be typed: `null`, `true`, `[64, 64]`, `3e-4`."""
+    if isinstance(value, str):
+        return value
+    if value is None or isinstance(value, bool | list | tuple | Mapping):
+        return json.dumps(value)
+    return str(value)
+
+
+class HelpFormatter(argparse.HelpFormatter):
+    """Keys on the left, sentences on the right, up to 120 columns."""
+
+    def __init__(self, prog: str):
+        width = min(shutil.get_terminal_size().columns, 120) - 2
+        super().__init__(prog, max_help_position=30, width=width)
