@@ -10,7 +10,14 @@ from jaxvrp.envs.truck_drone import TruckDroneBasic
 from jaxvrp.spaces import Box, Discrete
 from jaxvrp.testing import ConformanceError, check_env, check_shapes
 
-SHIPPED = [(name, {}) for name in registered()]
+SMALL = {
+    "darp": {"num_nodes": 8, "num_agents": 3},
+    "truck_drone": {"max_steps": 20},
+}
+"""Compiling and plain steps take most of the time: sizes at which everything still happens."""
+
+# `pcb` is checked in all its modes with its own tests.
+SHIPPED = [(name, SMALL[name]) for name in registered() if name != "pcb"]
 SHIPPED += [("truck_drone", {"scenario": name}) for name in registered("scenario") if name != "truck_drone_basic"]
 
 
