@@ -2,13 +2,13 @@
 
 from jaxvrp.envs.pcb.env import Pcb
 from jaxvrp.envs.pcb.factory import make
+from jaxvrp.envs.pcb.moves import Turn, from_unscaled, to_unscaled
 from jaxvrp.envs.pcb.problem.board import Board, load, make_board, pad, save, stack, trim
 from jaxvrp.envs.pcb.problem.bookshelf import read_bookshelf
 from jaxvrp.envs.pcb.problem.generator import Parameters, generate, make_parameters
 from jaxvrp.envs.pcb.problem.netlist import Netlist, PcbFile, make_netlist
 from jaxvrp.envs.pcb.problem.pcb_reader import read_pcb
 from jaxvrp.envs.pcb.problem.pcb_writer import write_pcb
-from jaxvrp.envs.pcb.turns import Transition, from_unscaled, to_unscaled
 
 __all__ = [
     "Board",
@@ -16,7 +16,7 @@ __all__ = [
     "Parameters",
     "Pcb",
     "PcbFile",
-    "Transition",
+    "Turn",
     "from_unscaled",
     "generate",
     "load",

@@ -7,27 +7,26 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from flax import struct
 
 from jaxvrp import fields
 from jaxvrp.actions import judge
-from jaxvrp.envs.pcb import reward, rules, turns
-from jaxvrp.envs.pcb.observation import OBSERVATION_SIZE
+from jaxvrp.envs.pcb import moves, reward, rules
+from jaxvrp.envs.pcb.measure import measure_board
+from jaxvrp.envs.pcb.moves import MoveRules, Turn
+from jaxvrp.envs.pcb.observation import OBSERVATION_SIZE, board_vector
 from jaxvrp.envs.pcb.problem import start_placement
-from jaxvrp.envs.pcb.problem.board import Board, as_float32, pad
-from jaxvrp.envs.pcb.problem.instance import Instance, Sizes, Targets, Wiring, agent_targets, wire
+from jaxvrp.envs.pcb.problem.board import Board
+from jaxvrp.envs.pcb.problem.instance import Instance, Sizes, Targets, Wiring, board_targets, fit_board, wire
 from jaxvrp.envs.pcb.reward import Weights
 from jaxvrp.envs.pcb.rules import State
-from jaxvrp.envs.pcb.turns import Physics, Transition
 from jaxvrp.memory import Memory
 from jaxvrp.spaces import Box, ByRole, Role
 from jaxvrp.turns import Choose, TurnBasedEnvironment, Turns, act_at_once
 
 ROLE = "component"
-MODES = ("sequential", "simultaneous")
-BOUNDARIES = ("clamp", "terminate")
-ROTATIONS = ("absolute", "hold")
+MADE_FIELDS = ("boards", "wirings", "targets", "sizes", "source")
+"""Fields of `Pcb` that `make` fills in; the others are its keywords."""
 
 
 class Pcb(TurnBasedEnvironment):
@@ -65,32 +64,41 @@ class Pcb(TurnBasedEnvironment):
         targets: `Targets`, `[B, A]`.
         sizes: static sizes of boards and tables.
         source: what the boards were made from, by keyword of `make`.
-        mode: agents act one after the other, each seeing the moves before it, or all at once.
-        boundary: centres are kept on the board, or parts may leave it.
-        rotation: see above.
-        shuffle: a new order of turns in every step; else that of the parts.
-        augment: shift and turn what is fixed in every episode.
-        max_steps: of an episode.
-        rays: rays of a sector; 4 is faster, 8 more exact.
-        step_fraction, wire_weight, overlap_weight, hpwl_weight: see above.
+        the others: keywords of `make`; what each is stands beside its default.
     """
 
-    boards: Board
+    boards: Board = struct.field(
+        metadata={"help": "what is played: generated, a file (.pcb, .nodes or .npz), or a list of files"}
+    )
     wirings: Wiring
     targets: Targets
     sizes: Sizes = struct.field(pytree_node=False)
     source: tuple[tuple[str, Any], ...] = struct.field(pytree_node=False, default=())
-    mode: str = struct.field(pytree_node=False, default="sequential", metadata={"choices": MODES})
-    boundary: str = struct.field(pytree_node=False, default="clamp", metadata={"choices": BOUNDARIES})
-    rotation: str = struct.field(pytree_node=False, default="absolute", metadata={"choices": ROTATIONS})
-    shuffle: bool = struct.field(pytree_node=False, default=True)
-    augment: bool = struct.field(pytree_node=False, default=True)
-    max_steps: int = fields.size(200)
-    rays: int = fields.size(8)
-    step_fraction: float = fields.parameter(0.05, above=0.0)
-    wire_weight: float = fields.parameter(4.0, minimum=0.0)
-    overlap_weight: float = fields.parameter(2.0, minimum=0.0)
-    hpwl_weight: float = fields.parameter(4.0, minimum=0.0)
+    mode: str = fields.choice(
+        "sequential",
+        ("sequential", "simultaneous"),
+        help="agents act one after the other, each seeing the moves before it, or all at once",
+    )
+    boundary: str = fields.choice(
+        "clamp",
+        ("clamp", "terminate"),
+        help="centres are kept on the board, or parts may leave it, which ends the episode",
+    )
+    rotation: str = fields.choice(
+        "absolute",
+        ("absolute", "hold"),
+        help="the third number of an action is the part's new orientation, or means nothing",
+    )
+    shuffle: bool = fields.switch(True, help="a new order of turns in every step; else that of the parts")
+    augment: bool = fields.switch(True, help="shift and turn what is fixed, in every episode")
+    max_steps: int = fields.size(200, help="steps of an episode")
+    rays: int = fields.size(8, help="rays of a sector of what an agent sees; 4 is faster, 8 more exact")
+    step_fraction: float = fields.parameter(
+        0.05, above=0.0, help="longest step of a part, as a share of the board's shorter side"
+    )
+    wire_weight: float = fields.parameter(4.0, minimum=0.0, help="weight of the wirelength W in the reward")
+    overlap_weight: float = fields.parameter(2.0, minimum=0.0, help="weight of the freedom from overlap in the reward")
+    hpwl_weight: float = fields.parameter(4.0, minimum=0.0, help="weight of the half perimeters H in the reward")
 
     def check_fields(self) -> None:
         """Refuse weights that are all 0, with a ValueError; see `jaxvrp.fields.build`."""
@@ -107,8 +115,8 @@ class Pcb(TurnBasedEnvironment):
     @property
     def parameters(self) -> dict[str, Any]:
         """By keyword of `make`."""
-        made = {"boards", "wirings", "targets", "sizes", "source"}
-        return {**dict(self.source), **{name: v for name, v in super().parameters.items() if name not in made}}
+        settings = {name: value for name, value in super().parameters.items() if name not in MADE_FIELDS}
+        return {**dict(self.source), **settings}
 
     @property
     def max_episode_steps(self) -> int:
@@ -127,10 +135,11 @@ class Pcb(TurnBasedEnvironment):
 
     def generate(self, key: jax.Array) -> Instance:
         """One of the boards, what is fixed augmented (if `augment`), the other parts anywhere."""
-        pick, key = jax.random.split(key)
-        row = jax.random.randint(pick, (), 0, self.targets.hpwl.shape[0], jnp.int32)
+        row_key, start_key = jax.random.split(key)
+        row = jax.random.randint(row_key, (), 0, self.targets.hpwl.shape[0], jnp.int32)
         board, wiring, targets = jax.tree.map(lambda leaf: leaf[row], (self.boards, self.wirings, self.targets))
-        return self._begin(board, wiring, targets, row, key)
+        board, turn_key = self._random_start(board, start_key)
+        return self._instance(board, wiring, targets, row, turn_key)
 
     def instance(self, board: Board, key: jax.Array) -> Instance:
         """A given board with its own targets; parts are placed as in `generate`.
@@ -138,9 +147,8 @@ class Pcb(TurnBasedEnvironment):
         Raises:
             ValueError: the board is larger than the environment's sizes.
         """
-        board = self._fitted(board)
-        wiring = wire(board, self.sizes)
-        return self._begin(board, wiring, agent_targets(board, wiring), self._foreign, key)
+        board, turn_key = self._random_start(fit_board(board, self.sizes), key)
+        return self._instance_of_guest(board, turn_key)
 
     def place(self, board: Board, position: jax.Array, orientation: jax.Array, key: jax.Array) -> Instance:
         """A given board with its parts at given places: `f32[n, 2]` centres and `i32[n]` quarter turns.
@@ -148,43 +156,46 @@ class Pcb(TurnBasedEnvironment):
         Raises:
             ValueError: the board is larger than the environment's sizes.
         """
-        board = self._fitted(board)
-        beyond = ((0, board.num_components - len(position)), (0, 0))
-        position = jnp.pad(jnp.asarray(position, jnp.float32), beyond)
-        orientation = jnp.pad(jnp.asarray(orientation, jnp.int32), beyond[:1])
-        board = board.replace(position=position, orientation=orientation)
+        board = fit_board(board, self.sizes)
+        missing = board.num_components - len(position)
+        position = jnp.pad(jnp.asarray(position, jnp.float32), ((0, missing), (0, 0)))
+        orientation = jnp.pad(jnp.asarray(orientation, jnp.int32), (0, missing))
+        return self._instance_of_guest(board.replace(position=position, orientation=orientation), key)
+
+    def _random_start(self, board: Board, key: jax.Array) -> tuple[Board, jax.Array]:
+        """The board with its parts at a random start, and the key of the orders of turns."""
+        augment_key, scatter_key, turn_key = jax.random.split(key, 3)
+        board = start_placement.augment(board, augment_key) if self.augment else board
+        return start_placement.scatter(board, scatter_key), turn_key
+
+    def _instance_of_guest(self, board: Board, turn_key: jax.Array) -> Instance:
+        """The instance of a board that is none of the environment's own: its row is beyond the last of them."""
         wiring = wire(board, self.sizes)
-        return self._instance(board, wiring, agent_targets(board, wiring), self._foreign, key)
+        row_beyond = jnp.asarray(self.targets.hpwl.shape[0], jnp.int32)
+        return self._instance(board, wiring, board_targets(board, wiring), row_beyond, turn_key)
 
-    @property
-    def _foreign(self) -> jax.Array:
-        return jnp.asarray(self.targets.hpwl.shape[0], jnp.int32)
-
-    def _fitted(self, board: Board) -> Board:
-        leaves, sizes = jax.tree.leaves(board), self.sizes
-        if not any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
-            own = Sizes.of(jax.tree.map(lambda leaf: np.asarray(leaf)[None], board))
-            if any(a > b for a, b in zip(own[3:], sizes[3:], strict=True)):
-                raise ValueError(
-                    f"a board of {own.agents} movable parts, {own.part_pads} signal pads of one part and "
-                    f"{own.shared_pads} on one net does not fit into {sizes.agents}, {sizes.part_pads} and "
-                    f"{sizes.shared_pads}; make the environment with it, make('pcb', boards=[...])"
-                )
-        return pad(as_float32(board), sizes.components, sizes.pins, sizes.nets)
-
-    def _begin(self, board: Board, wiring: Wiring, targets: Targets, row: jax.Array, key: jax.Array) -> Instance:
-        shift, place, turns = jax.random.split(key, 3)
-        board = start_placement.augment(board, shift) if self.augment else board
-        return self._instance(start_placement.scatter(board, place), wiring, targets, row, turns)
-
-    def _instance(self, board: Board, wiring: Wiring, targets: Targets, row: jax.Array, key: jax.Array) -> Instance:
-        pose, nothing = (board.position, board.orientation), jnp.zeros(self.sizes.agents, jnp.float32)
-        _, nets, overlap = rules.measure_board(board, wiring, *pose)
-        instance = Instance(board, wiring, targets, row, key, nothing, nothing, nets.sum(), overlap, None)
-        seen, observation = turns.look_around(instance, *pose, self.rays)
+    def _instance(
+        self, board: Board, wiring: Wiring, targets: Targets, row: jax.Array, turn_key: jax.Array
+    ) -> Instance:
+        """The instance of a board whose parts lie at their start, with the start measured."""
+        start = measure_board(board, board.position, board.orientation, wiring)
+        unmeasured = jnp.zeros(self.sizes.agents, jnp.float32)
+        instance = Instance(
+            board=board,
+            wiring=wiring,
+            targets=targets,
+            row=row,
+            key=turn_key,
+            start_wirelength=unmeasured,
+            start_hpwl=unmeasured,
+            start_board_hpwl=start.hpwl,
+            start_overlap=start.overlap,
+            start_observation=None,
+        )
+        measures, observation = moves.measure_agents(instance, board.position, board.orientation, self.rays)
         return instance.replace(
-            start_wirelength=jnp.where(wiring.is_agent, seen.wirelength, 0.0),
-            start_hpwl=jnp.where(wiring.is_agent, seen.hpwl, 0.0),
+            start_wirelength=jnp.where(wiring.is_agent, measures.wirelength, 0.0),
+            start_hpwl=jnp.where(wiring.is_agent, measures.hpwl, 0.0),
             start_observation=observation if self.mode == "simultaneous" else None,
         )
 
@@ -194,15 +205,9 @@ class Pcb(TurnBasedEnvironment):
 
     def order(self, state: State) -> jax.Array:
         """`i32[A]`, the agents in the order of their turns in the coming step."""
-        agents = jnp.arange(self.sizes.agents, dtype=jnp.int32)
-        if not self.shuffle:
-            return agents
-        draws = jax.random.uniform(jax.random.fold_in(state.instance.key, state.time), agents.shape, jnp.float32)
-        earlier = (draws < draws[:, None]) | ((draws == draws[:, None]) & (agents < agents[:, None]))
-        rank = earlier.sum(axis=1, dtype=jnp.int32)
-        return jnp.where(rank == agents[:, None], agents, 0).sum(axis=1, dtype=jnp.int32)
+        return moves.draw_order(state) if self.shuffle else jnp.arange(self.sizes.agents, dtype=jnp.int32)
 
-    def move(self, state: State, agent: jax.Array, action: jax.Array) -> tuple[State, Transition]:
+    def move(self, state: State, agent: jax.Array, action: jax.Array) -> tuple[State, Turn]:
         """One agent's turn; `step` is the turns of all in their `order`, and the clock.
 
         Args:
@@ -210,75 +215,76 @@ class Pcb(TurnBasedEnvironment):
             agent: `i32[]`.
             action: `f32[3]` in [-1, 1]; clipped, no move if it is not finite, and counted.
         """
-        return self._turn(state, agent, lambda _: action)
+        return self._take_turn(state, agent, lambda _: action)
 
-    def _turn(
+    def _take_turn(
         self, state: State, agent: jax.Array, choose: Callable[[jax.Array], jax.Array]
-    ) -> tuple[State, Transition]:
-        observation, valid = turns.observe(state, agent, self.rays), turns.may_act(state, agent)
-        alone = {ROLE: Role(1, self.roles[ROLE].observation, self.roles[ROLE].action)}
-        asked = {ROLE: choose(observation)[None]}
-        is_agent = state.instance.wiring.is_agent[agent][None]
-        executed, num_invalid = judge(alone, asked, {}, {ROLE: _no_move(1)}, {ROLE: is_agent})
-        state = turns.act(state, agent, executed[ROLE][0], self._physics)
+    ) -> tuple[State, Turn]:
+        """One agent's turn with the action that it chooses by its observation."""
+        observation, valid = moves.observe(state, agent, self.rays), moves.may_act(state, agent)
+        single_role = {ROLE: Role(1, self.roles[ROLE].observation, self.roles[ROLE].action)}
+        requested = {ROLE: choose(observation)[None]}
+        is_agent = {ROLE: state.instance.wiring.is_agent[agent][None]}
+        executed, num_invalid = judge(single_role, requested, {}, {ROLE: moves.no_moves(1)}, is_agent)
+        action = executed[ROLE][0]
+        state = moves.act(state, agent, action, self._move_rules)
         state = state.replace(invalid_actions=state.invalid_actions + num_invalid)
-        return state, Transition(
+        return state, Turn(
             obs=observation,
-            action=executed[ROLE][0],
-            next_obs=turns.observe(state, agent, self.rays),
+            action=action,
+            next_obs=moves.observe(state, agent, self.rays),
             reward=jnp.where(valid, self._rewards(state, state.time + 1)[agent], 0.0),
             terminated=valid & state.left[agent],
             valid=valid,
         )
 
     @property
-    def _physics(self) -> Physics:
-        return Physics(self.step_fraction, self.boundary == "clamp", self.rotation == "absolute", self.rays)
+    def _move_rules(self) -> MoveRules:
+        return MoveRules(self.step_fraction, self.boundary == "clamp", self.rotation == "absolute", self.rays)
 
     def take_turns(self, state: State, choose: Choose) -> tuple[State, Turns]:
         """See `TurnBasedEnvironment`; one agent after the other in sequential mode."""
         if self.mode == "simultaneous":
             return act_at_once(self, state, choose)
 
-        def turn(state: State, agent: jax.Array) -> tuple[State, Transition]:
-            own = {ROLE: agent[None]}
-            return self._turn(state, agent, lambda seen: choose({ROLE: seen[None]}, own)[ROLE][0])
+        def take_turn(state: State, agent: jax.Array) -> tuple[State, Turn]:
+            who = {ROLE: agent[None]}
+            return self._take_turn(state, agent, lambda observation: choose({ROLE: observation[None]}, who)[ROLE][0])
 
         order = self.order(state)
-        state, taken = jax.lax.scan(turn, state, order)
-        by_agent = jnp.argmax(order == jnp.arange(self.sizes.agents)[:, None], axis=1)
-        rows = (taken.obs, taken.action, taken.next_obs, taken.reward, taken.terminated, taken.valid)
-        return rules.settle(state), Turns(*({ROLE: row[by_agent]} for row in rows))
+        state, turns = jax.lax.scan(take_turn, state, order)
+        place_in_order = jnp.argmax(order == jnp.arange(self.sizes.agents)[:, None], axis=1)
+        turns = jax.tree.map(lambda leaf: leaf[place_in_order], turns)
+        return rules.settle(state), Turns(
+            observation={ROLE: turns.obs},
+            action={ROLE: turns.action},
+            next_observation={ROLE: turns.next_obs},
+            reward={ROLE: turns.reward},
+            terminated={ROLE: turns.terminated},
+            valid={ROLE: turns.valid},
+        )
 
     def transition(self, state: State, action: ByRole, num_invalid: jax.Array) -> State:
         """All agents move, one after the other or at once."""
         state = state.replace(invalid_actions=state.invalid_actions + num_invalid)
         if self.mode == "simultaneous":
-            return rules.settle(turns.act_at_once(state, action[ROLE], self._physics))
+            return rules.settle(moves.act_at_once(state, action[ROLE], self._move_rules))
 
-        def turn(state: State, agent: jax.Array) -> tuple[State, None]:
-            return turns.act(state, agent, action[ROLE][agent], self._physics), None
+        def take_turn(state: State, agent: jax.Array) -> tuple[State, None]:
+            return moves.act(state, agent, action[ROLE][agent], self._move_rules), None
 
-        return rules.settle(jax.lax.scan(turn, state, self.order(state))[0])
+        return rules.settle(jax.lax.scan(take_turn, state, self.order(state))[0])
 
     def observation(self, state: State) -> ByRole:
         """`{"component": f32[A, 31]}`, see the class."""
         if self.mode == "simultaneous":
             assert state.observation is not None
             return {ROLE: state.observation}
-        return {ROLE: turns.look_around(state.instance, state.position, state.orientation, self.rays)[1]}
+        return {ROLE: moves.measure_agents(state.instance, state.position, state.orientation, self.rays)[1]}
 
     def global_observation(self, state: State) -> jax.Array:
         """`f32[9 N]`, see the class."""
-        board = state.instance.board
-        columns = [
-            *(flag.astype(jnp.float32)[:, None] for flag in (board.exists, board.fixed & board.exists, board.side)),
-            state.position / board.outline,
-            (state.orientation / 4).astype(jnp.float32)[:, None],
-            board.size / board.outline,
-            state.overlap[:, None],
-        ]
-        return jnp.where(board.exists[:, None], jnp.concatenate(columns, axis=1), 0.0).ravel()
+        return board_vector(state)
 
     def action_mask(self, state: State) -> ByRole:
         """None: actions are continuous."""
@@ -288,7 +294,7 @@ class Pcb(TurnBasedEnvironment):
     def fallback(self, mask: ByRole) -> ByRole:
         """Actions that are not finite are no moves: NaN, as `transition` understands it."""
         del mask
-        return {ROLE: _no_move(self.sizes.agents)}
+        return {ROLE: moves.no_moves(self.sizes.agents)}
 
     def valid(self, state: State) -> dict[str, jax.Array]:
         """The agents that the board has."""
@@ -318,11 +324,7 @@ class Pcb(TurnBasedEnvironment):
         return reward.metrics(state, self._weights)
 
 
-def _no_move(agents: int) -> jax.Array:
-    return jnp.full((agents, 3), jnp.nan, jnp.float32)
-
-
 def _lowered_targets(targets: Targets, states: State) -> Targets:
-    """Lowered to what the parts of a batch of states reached while legal."""
+    """The targets `[B, A]` lowered to what the parts of a batch of states reached while legal."""
     row = states.instance.row
-    return jax.tree.map(lambda old, new: old.at[row].min(new, mode="drop"), targets, states.lowest)
+    return jax.tree.map(lambda target, lowest: target.at[row].min(lowest, mode="drop"), targets, states.lowest)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -14,41 +14,46 @@ import numpy as np
 
 from jaxvrp import fields
 from jaxvrp.envs.pcb.baselines.annealing import anneal, net_widths
-from jaxvrp.envs.pcb.env import Pcb
-from jaxvrp.envs.pcb.measure import placement_targets
-from jaxvrp.envs.pcb.problem import board as board_module
+from jaxvrp.envs.pcb.env import MADE_FIELDS, Pcb
+from jaxvrp.envs.pcb.measure import measure_parts
 from jaxvrp.envs.pcb.problem import generator
 from jaxvrp.envs.pcb.problem.board import Board, as_float32, stack
-from jaxvrp.envs.pcb.problem.bookshelf import read_bookshelf
-from jaxvrp.envs.pcb.problem.instance import Sizes, Targets, Wiring, agent_targets, wire
+from jaxvrp.envs.pcb.problem.board_files import read_boards, single_boards
+from jaxvrp.envs.pcb.problem.instance import Sizes, Targets, Wiring, board_targets, least_sizes, wire
 from jaxvrp.envs.pcb.problem.netlist import Netlist
-from jaxvrp.envs.pcb.problem.pcb_reader import read_pcb
 from jaxvrp.io.messages import nearest
 
 GENERATED = "generated"
+"""The value of `boards` for which boards are drawn."""
+
 GIVEN = "given"
+"""How an environment tells of boards that it was given as arrays: these cannot be written down."""
+
 RESTARTS = 8
 TARGETS = ("file", "annealing", "unknown")
+PARAMETER = "parameter of 'pcb':"
 
 Boards = str | os.PathLike | Board | Sequence[str | os.PathLike | Board]
 
 
 @dataclasses.dataclass(frozen=True)
 class Supply:
-    """Which boards an environment draws its problems from.
+    """Which boards an environment draws its problems from, and which targets they get; each field says what it is."""
 
-    Attributes:
-        targets: those of the files (unknown for generated boards), of the best of a short annealing, or unknown.
-        num_boards, board_seed: generated boards.
-        board_index: only this board of those read; None for all.
-        annealing_moves: moves of each of 8 restarts, for `targets="annealing"`.
-    """
-
-    targets: str = fields.option("file", help="", choices=TARGETS)
-    num_boards: int = fields.option(64, help="", minimum=1)
-    board_seed: int = fields.option(0, help="", minimum=0, maximum=2**32 - 1)
-    board_index: int | None = fields.option(None, help="", minimum=0)
-    annealing_moves: int = fields.option(20_000, help="", minimum=1)
+    targets: str = fields.option(
+        "file",
+        help="lengths to be reached: those of the files (unknown for generated boards), of the best of a short "
+        "annealing, or unknown",
+        choices=TARGETS,
+    )
+    num_boards: int = fields.option(64, help="number of generated boards", minimum=1)
+    board_seed: int = fields.option(0, help="seed of generated boards", minimum=0, maximum=2**32 - 1)
+    board_index: int | None = fields.option(
+        None, help="only this board of those read, from 0; all of them if left out", minimum=0
+    )
+    annealing_moves: int = fields.option(
+        20_000, help=f"moves of each of {RESTARTS} restarts of the annealing, for targets: annealing", minimum=1
+    )
 
 
 def make(*, boards: Boards = GENERATED, **parameters: Any) -> Pcb:
@@ -64,39 +69,67 @@ def make(*, boards: Boards = GENERATED, **parameters: Any) -> Pcb:
         TypeError: a value has the wrong type.
         OSError: a file cannot be read.
     """
-    own = {"boards", "wirings", "targets", "sizes", "source"}
-    kinds = {"supply": Supply, "generator": generator.Parameters, "env": Pcb}
-    names = {kind: {f.name for f in dataclasses.fields(cls)} for kind, cls in kinds.items()}
-    names["env"] -= own
-    _refuse_unknown(parameters, set().union(*names.values()) | {"boards"})
-    given = {kind: {k: v for k, v in parameters.items() if k in names[kind]} for kind in kinds}
-    supply = fields.build(Supply, given["supply"], "parameter of 'pcb':")
-    drawn = boards == GENERATED if isinstance(boards, str) else False
-    if not drawn and given["generator"]:
-        raise ValueError(f"{next(iter(given['generator']))} is of generated boards; leave it out, or boards")
-    made = generator.make_parameters(**given["generator"])
-    batch = _drawn(supply, made) if drawn else stack(_chosen(_read_all(boards), supply.board_index))
-    source = {"boards": _named(boards), **dataclasses.asdict(supply), **(dataclasses.asdict(made) if drawn else {})}
-    return _environment(batch, supply, source, given["env"])
+    supply_values, generator_values, env_values = _sorted_out(parameters)
+    supply = fields.build(Supply, supply_values, PARAMETER)
+    is_generated = isinstance(boards, str) and boards == GENERATED
+    if generator_values and not is_generated:
+        raise ValueError(f"{next(iter(generator_values))} is of generated boards; leave it out, or boards")
+    generator_parameters = generator.make_parameters(**generator_values)
+    if is_generated:
+        batch = _generated(supply, generator_parameters)
+    else:
+        batch = stack(_chosen(_read_all(boards), supply.board_index))
+    source = {"boards": _written_down(boards), **dataclasses.asdict(supply)}
+    if is_generated:
+        source |= dataclasses.asdict(generator_parameters)
+    return _environment(batch, supply, source, env_values)
 
 
-def _environment(batch: Board, supply: Supply, source: dict[str, Any], options: dict[str, Any]) -> Pcb:
-    sizes = Sizes.of(batch)
+def _sorted_out(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """The parameters of `Supply`, of `generator.Parameters`, and of `Pcb`."""
+    supply_names = {field.name for field in dataclasses.fields(Supply)}
+    generator_names = {field.name for field in dataclasses.fields(generator.Parameters)}
+    env_names = {field.name for field in dataclasses.fields(Pcb)} - set(MADE_FIELDS)
+    known = supply_names | generator_names | env_names
+    for name in parameters:
+        if name not in known:
+            raise ValueError(f"unknown {PARAMETER} '{name}'; {nearest(name, known | {'boards'})}")
+    return (
+        {name: value for name, value in parameters.items() if name in supply_names},
+        {name: value for name, value in parameters.items() if name in generator_names},
+        {name: value for name, value in parameters.items() if name in env_names},
+    )
+
+
+def _environment(batch: Board, supply: Supply, source: dict[str, Any], env_values: dict[str, Any]) -> Pcb:
+    """The environment of a batch of boards, with their tables and targets."""
+    sizes = least_sizes(batch)
     boards = as_float32(batch)
-    wirings = jax.jit(jax.vmap(lambda board: wire(board, sizes)))(boards)
-    targets = _targets(boards, wirings, supply)
-    made = {"boards": boards, "wirings": wirings, "targets": targets, "sizes": sizes, "source": tuple(source.items())}
-    return fields.build(Pcb, {**made, **options}, "parameter of 'pcb':")
+    wirings = _wire_all(boards, sizes)
+    values = {
+        "boards": boards,
+        "wirings": wirings,
+        "targets": _targets(boards, wirings, supply),
+        "sizes": sizes,
+        "source": tuple(source.items()),
+        **env_values,
+    }
+    return fields.build(Pcb, values, PARAMETER)
 
 
-def _refuse_unknown(parameters: dict[str, Any], known: set[str]) -> None:
-    for name in parameters.keys() - known:
-        raise ValueError(f"unknown parameter of 'pcb': '{name}'; {nearest(name, known)}")
-
-
-def _drawn(supply: Supply, of: generator.Parameters) -> Board:
+def _generated(supply: Supply, parameters: generator.Parameters) -> Board:
     keys = jax.random.split(jax.random.key(supply.board_seed), supply.num_boards)
-    return jax.device_get(jax.jit(jax.vmap(lambda key: generator.generate(key, of)))(keys))
+    return jax.device_get(_generate_all(keys, parameters))
+
+
+@functools.partial(jax.jit, static_argnames="parameters")
+def _generate_all(keys: jax.Array, parameters: generator.Parameters) -> Board:
+    return jax.vmap(lambda key: generator.generate(key, parameters))(keys)
+
+
+@functools.partial(jax.jit, static_argnames="sizes")
+def _wire_all(boards: Board, sizes: Sizes) -> Wiring:
+    return jax.vmap(lambda board: wire(board, sizes))(boards)
 
 
 def _read_all(boards: Boards) -> list[Board]:
@@ -104,39 +137,15 @@ def _read_all(boards: Boards) -> list[Board]:
         boards = [boards]
     if not isinstance(boards, Sequence) or not boards:
         raise TypeError(f"boards is {boards!r}; it must be 'generated', a file, a Board, or a list of these")
-    return [board for given in boards for board in _read(given)]
+    return [board for entry in boards for board in _read(entry)]
 
 
-def _read(given: str | os.PathLike | Board) -> list[Board]:
-    if isinstance(given, Board):
-        return _one_by_one(jax.tree.map(np.asarray, given))
-    if not isinstance(given, str | os.PathLike):
-        raise TypeError(f"boards holds {given!r}; it must be a file or a Board")
-    return [board.board if isinstance(board, Netlist) else board for board in read_boards(given)]
-
-
-def read_boards(path: str | os.PathLike) -> Sequence[Board | Netlist]:
-    """The boards of a `.pcb`, `.nodes` (Bookshelf) or `.npz` file, with names where it has them.
-
-    Raises:
-        ValueError: another ending, or a damaged file; one line.
-        OSError: it cannot be read.
-    """
-    path = Path(path)
-    if path.suffix == ".pcb":
-        return read_pcb(path).boards
-    if path.suffix == ".nodes":
-        return [read_bookshelf(path)]
-    if path.suffix != ".npz":
-        raise ValueError(f"boards '{path}' is neither .pcb, .nodes (Bookshelf) nor .npz (jaxvrp.envs.pcb.save)")
-    return _one_by_one(board_module.load(path))
-
-
-def _one_by_one(boards: Board) -> list[Board]:
-    """One board, or those of a batch."""
-    if boards.exists.ndim == 1:
-        return [boards]
-    return [jax.tree.map(lambda leaf, row=row: leaf[row], boards) for row in range(boards.exists.shape[0])]
+def _read(entry: str | os.PathLike | Board) -> list[Board]:
+    if isinstance(entry, Board):
+        return single_boards(jax.tree.map(np.asarray, entry))
+    if not isinstance(entry, str | os.PathLike):
+        raise TypeError(f"boards holds {entry!r}; it must be a file or a Board")
+    return [board.board if isinstance(board, Netlist) else board for board in read_boards(entry)]
 
 
 def _chosen(boards: list[Board], index: int | None) -> list[Board]:
@@ -147,35 +156,39 @@ def _chosen(boards: list[Board], index: int | None) -> list[Board]:
     return [boards[index]]
 
 
-def _named(boards: Boards) -> Any:
-    """As the keyword of `make`, where it can be written down."""
+def _written_down(boards: Boards) -> Any:
+    """The keyword `boards` of `make`, where it can be written down."""
     if isinstance(boards, str | os.PathLike):
         return os.fspath(boards)
     if isinstance(boards, Board):
         return GIVEN
-    paths = [given for given in boards if not isinstance(given, Board)]
+    paths = [entry for entry in boards if not isinstance(entry, Board)]
     return tuple(map(os.fspath, paths)) if len(paths) == len(boards) else GIVEN
 
 
 def _targets(boards: Board, wirings: Wiring, supply: Supply) -> Targets:
+    """The targets `[B, A]` of a batch of boards."""
     if supply.targets == "annealing":
-        boards = _annealed(boards, supply.annealing_moves)
-    known = jax.vmap(agent_targets)(boards, wirings)
+        boards = _with_annealed_targets(boards, supply.annealing_moves)
+    targets = jax.vmap(board_targets)(boards, wirings)
     if supply.targets == "unknown":
-        return jax.tree.map(lambda leaf: jnp.full_like(leaf, jnp.inf), known)
-    return known
+        return jax.tree.map(lambda leaf: jnp.full_like(leaf, jnp.inf), targets)
+    return targets
 
 
-def _annealed(boards: Board, moves: int) -> Board:
-    """With the lengths of the best of some annealed placements as targets; unknown where none became legal."""
+def _with_annealed_targets(boards: Board, num_moves: int) -> Board:
+    """The boards with the lengths of the best of some annealed placements; unknown where none became legal."""
     widths = net_widths(boards)
 
-    def one(board: Board, key: jax.Array) -> Board:
-        found = anneal(board, key, widths=widths, num_moves=moves, num_restarts=RESTARTS)
+    def with_targets(board: Board, key: jax.Array) -> Board:
+        found = anneal(board, key, widths=widths, num_moves=num_moves, num_restarts=RESTARTS)
         best = jnp.argmin(found.hpwl)
-        lengths = placement_targets(board, found.position[best], found.orientation[best])
-        reached = (jnp.where(found.legal[best], length, jnp.inf) for length in lengths)
-        return board.replace(**dict(zip(("target_wirelength", "target_hpwl"), reached, strict=True)))
+        wirelength, hpwl = measure_parts(board, found.position[best], found.orientation[best])
+        legal = found.legal[best]
+        return board.replace(
+            target_wirelength=jnp.where(legal, wirelength, jnp.inf),
+            target_hpwl=jnp.where(legal, hpwl, jnp.inf),
+        )
 
     keys = jax.random.split(jax.random.key(0), boards.exists.shape[0])
-    return jax.jit(jax.vmap(one))(boards, keys)
+    return jax.jit(jax.vmap(with_targets))(boards, keys)

@@ -107,6 +107,27 @@ def intersection_areas(centre: jax.Array, half: jax.Array) -> jax.Array:
     return span[..., 0] * span[..., 1]
 
 
+def common_area(
+    apart_x: jax.Array,
+    apart_y: jax.Array,
+    half: tuple[jax.Array, jax.Array],
+    other_half: tuple[jax.Array, jax.Array],
+) -> jax.Array:
+    """`f32[...]`: area in mm² that rectangles have in common, from x and y, each an array of its own, `f32[...]`.
+
+    `intersection_areas` for any pairs, and without arrays of two: where only one part moves, those cost most.
+
+    Args:
+        apart_x, apart_y: from the one centre to the other.
+        half, other_half: half extents as turned, along x and y.
+    """
+
+    def common_length(apart: jax.Array, half: jax.Array, other_half: jax.Array) -> jax.Array:
+        return jnp.maximum(jnp.minimum(half + other_half - jnp.abs(apart), 2 * jnp.minimum(half, other_half)), 0.0)
+
+    return common_length(apart_x, half[0], other_half[0]) * common_length(apart_y, half[1], other_half[1])
+
+
 def area_outside(centre: jax.Array, half: jax.Array, outline: jax.Array) -> jax.Array:
     """`f32[...]`: area in mm² of rectangles (`f32[..., 2]` centres and half extents) off the board (`f32[2]`)."""
     inside, full = _common_span(centre - 0.5 * outline, half, 0.5 * outline), 2 * half
@@ -128,8 +149,8 @@ def overlap_ratio(
         valid: `bool[N]`; others get 0, and so do parts without area.
     """
     common = jnp.sum(jnp.where(obstructs, intersection_areas(centre, half), 0.0), axis=-1)
-    own = 4 * half[:, 0] * half[:, 1]
-    return jnp.where(valid, (common + area_outside(centre, half, outline)) / jnp.maximum(own, _TINY), 0.0)
+    area = 4 * half[:, 0] * half[:, 1]
+    return jnp.where(valid, (common + area_outside(centre, half, outline)) / jnp.maximum(area, _TINY), 0.0)
 
 
 def is_legal(overlap: jax.Array) -> jax.Array:
@@ -158,19 +179,20 @@ def sector_shares(
         outline: `f32[2]`, w and h.
         rays: of each sector, at least 1.
     """
-    own, turn = centre[part], quarters[part]
+    own_centre, turn = centre[part], quarters[part]
     # In the frame of the part, and in units of the radius, so that sectors need no turning and areas no scaling.
     scale = 1 / jnp.maximum(SIGHT_RADIUS * size[part].max(), _TINY)
-    other = turned((centre - own) * scale, -turn)
-    board = turned((0.5 * outline - own) * scale, -turn)
-    other_span = _slabs(other, half_extent(size, quarters - turn) * scale, rays)
+    parts = turned((centre - own_centre) * scale, -turn)
+    board = turned((0.5 * outline - own_centre) * scale, -turn)
+    part_enter, part_leave = _slabs(parts, half_extent(size, quarters - turn) * scale, rays)
     enter, leave = _slabs(board, half_extent(outline, -turn) * scale, rays)
     enter = _least(_most(enter, 0.0), 1.0)
     leave = _most(_least(leave, 1.0), enter)
     _, body = _slabs(jnp.zeros(2), half_extent(size[part], jnp.zeros_like(turn)) * scale, rays)
 
-    hit = obstacles[:, None] & (other_span[0] < other_span[1])
-    start, end = (_least(_most(jnp.where(hit, at, 0.0), enter), leave) ** 2 for at in other_span)
+    hit = obstacles[:, None] & (part_enter < part_leave)
+    start = _least(_most(jnp.where(hit, part_enter, 0.0), enter), leave) ** 2
+    end = _least(_most(jnp.where(hit, part_leave, 0.0), enter), leave) ** 2
     return _shares(start, end, enter**2, leave**2, body**2, rays)
 
 
@@ -208,8 +230,11 @@ def _inverse_rays(rays: int) -> np.ndarray:
     angle = np.deg2rad((np.arange(2 * rays) + 0.5) / rays * 45 - 22.5)
     x, y = np.cos(angle), -np.sin(angle)
     # With an odd number the middle ray runs along an axis: its slab across is entered far behind and left far ahead.
-    x, y = (1 / np.where(np.abs(v) < _TINY, _TINY, v) for v in (x, y))
-    return np.stack([np.concatenate([x, y, -x, -y]), np.concatenate([y, -x, -y, x])]).astype(np.float32)
+    inverse_x = 1 / np.where(np.abs(x) < _TINY, _TINY, x)
+    inverse_y = 1 / np.where(np.abs(y) < _TINY, _TINY, y)
+    first_components = np.concatenate([inverse_x, inverse_y, -inverse_x, -inverse_y])
+    second_components = np.concatenate([inverse_y, -inverse_x, -inverse_y, inverse_x])
+    return np.stack([first_components, second_components]).astype(np.float32)
 
 
 def _slabs(offset: jax.Array, half: jax.Array, rays: int) -> tuple[jax.Array, jax.Array]:
@@ -262,12 +287,15 @@ def _shares(
     free: Any = sum(_most(b - a, 0.0) for a, b in zip(begins, ends, strict=True))
     free_body: Any = sum(_most(_least(b, body) - a, 0.0) for a, b in zip(begins, ends, strict=True))
     on_board = _most(_least(leave, body) - enter, 0.0)
-    sums = jax.lax.reduce(
-        tuple(v.reshape(SECTORS, rays) for v in (1 - free, body - free_body, body - on_board, body)),
+    blocked, body_blocked, body_outside, whole_body = jax.lax.reduce(
+        tuple(length.reshape(SECTORS, rays) for length in (1 - free, body - free_body, body - on_board, body)),
         (np.float32(0),) * 4,
-        lambda a, b: tuple(x + y for x, y in zip(a, b, strict=True)),
+        lambda sums, terms: tuple(total + term for total, term in zip(sums, terms, strict=True)),
         dimensions=(1,),
     )
-    own = _most(sums[3], _TINY)
-    los, ol, boardmask = (jnp.clip(v, 0.0, 1.0) for v in (sums[0] / rays, sums[1] / own, sums[2] / own))
-    return SectorShares(los, ol, boardmask)
+    whole_body = _most(whole_body, _TINY)
+    return SectorShares(
+        los=jnp.clip(blocked / rays, 0.0, 1.0),
+        ol=jnp.clip(body_blocked / whole_body, 0.0, 1.0),
+        boardmask=jnp.clip(body_outside / whole_body, 0.0, 1.0),
+    )

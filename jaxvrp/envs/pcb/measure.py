@@ -1,141 +1,118 @@
-"""Placements of a board's parts: how long and how legal they are, the targets they give, and random legal ones."""
+"""What a placement of a board's parts is worth: to the board, to each part, and to the agent that moves one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from jaxvrp.envs.pcb import geometry, wirelength
 from jaxvrp.envs.pcb.problem.board import Board, as_float32
-
-# Of the board's longest side: touching parts stay so far apart that rounding cannot make them overlap.
-CLEARANCE = 2.0**-22
+from jaxvrp.envs.pcb.problem.instance import Instance, Wiring
 
 
-def measure(board: Board, position: jax.Array, orientation: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The two numbers that a placement is judged by; works under `jit` and `vmap`.
+class BoardMeasures(NamedTuple):
+    """Measures of a placement as a whole.
+
+    Attributes:
+        pads: `f32[P, 2]`, where the pads are, in mm.
+        net_hpwl: `f32[E]`, half perimeter of each signal net in mm; 0 for others.
+        overlap: `f32[N]`, `geometry.overlap_ratio` of the parts.
+    """
+
+    pads: jax.Array
+    net_hpwl: jax.Array
+    overlap: jax.Array
+
+    @property
+    def hpwl(self) -> jax.Array:
+        """`f32[...]`, over all signal nets, in mm."""
+        return self.net_hpwl.sum(axis=-1)
+
+
+class AgentMeasures(NamedTuple):
+    """What an agent measures where its part lies.
+
+    Attributes:
+        shares: what the eight sectors around the part hold.
+        wirelength, hpwl: `f32[]`, W and H of the part in mm.
+        to_contacts: `f32[2]`, mean vector in mm to the nearest pads on its nets.
+        to_neighbours: `f32[2]`, vector in mm to the mean of its neighbours' centres and its own.
+    """
+
+    shares: geometry.SectorShares
+    wirelength: jax.Array
+    hpwl: jax.Array
+    to_contacts: jax.Array
+    to_neighbours: jax.Array
+
+
+def measure_board(
+    board: Board, position: jax.Array, orientation: jax.Array, wiring: Wiring | None = None
+) -> BoardMeasures:
+    """Measure a placement; works under `jit` and `vmap`.
 
     Args:
         board: without leading axes.
         position: `f32[N, 2]`, centres in mm.
         orientation: `i32[N]`, quarter turns.
-
-    Returns:
-        `f32[]`, half perimeter of the signal nets, summed, in mm; and `f32[N]`, `geometry.overlap_ratio` of the parts.
+        wiring: the board's tables, where they are at hand; else what is needed of them is made anew.
     """
     board = as_float32(board)
+    signal = board.signal_pin if wiring is None else wiring.signal
+    obstructs = geometry.obstructing(board.side, board.exists) if wiring is None else wiring.obstructs
     pads = geometry.pad_positions(position, orientation, board.pin_component, board.pin_offset)
-    hpwl = wirelength.net_hpwl(pads, board.pin_net, board.signal_pin, board.num_nets).sum()
     half = geometry.half_extent(board.size, orientation)
-    obstructs = geometry.obstructing(board.side, board.exists)
-    return hpwl, geometry.overlap_ratio(position, half, board.outline, obstructs, board.exists)
+    return BoardMeasures(
+        pads=pads,
+        net_hpwl=wirelength.net_hpwl(pads, board.pin_net, signal, board.num_nets),
+        overlap=geometry.overlap_ratio(position, half, board.outline, obstructs, board.exists),
+    )
 
 
-def placement_targets(board: Board, position: jax.Array, orientation: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """What each part of a placement reaches, to be used as `Board.target_wirelength` and `target_hpwl`.
+def measure_parts(board: Board, position: jax.Array, orientation: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The wirelengths of each part in a placement; they can be the board's targets.
 
     Args:
-        board, position, orientation: as of `measure`.
+        board, position, orientation: as of `measure_board`.
 
     Returns:
         Two `f32[N]` in mm: W, the distances of the part's signal pads to the nearest of their net on another part, and
         H, the half perimeters of its signal nets, both summed; inf for padding.
     """
     board = as_float32(board)
-    of_pins = (board.pin_component, board.pin_net, board.signal_pin)
-    pads = geometry.pad_positions(position, orientation, board.pin_component, board.pin_offset)
-    reached = wirelength.part_wirelengths(pads, *of_pins, board.num_components)
-    nets = wirelength.part_nets(*of_pins, board.num_components, board.num_nets)
-    of_nets = wirelength.net_hpwl(pads, board.pin_net, board.signal_pin, board.num_nets)
-    hpwl = wirelength.part_hpwl(of_nets, nets)
-    return jnp.where(board.exists, reached, jnp.inf), jnp.where(board.exists, hpwl, jnp.inf)
+    component, net, signal = board.pin_component, board.pin_net, board.signal_pin
+    whole = measure_board(board, position, orientation)
+    lengths = wirelength.part_wirelengths(whole.pads, component, net, signal, board.num_components)
+    nets = wirelength.part_nets(component, net, signal, board.num_components, board.num_nets)
+    hpwl = wirelength.part_hpwl(whole.net_hpwl, nets)
+    return jnp.where(board.exists, lengths, jnp.inf), jnp.where(board.exists, hpwl, jnp.inf)
 
 
-def common_area(apart: Iterable[jax.Array], half: Iterable[jax.Array], other_half: Iterable[jax.Array]) -> jax.Array:
-    """`f32[...]`: area in mm² that rectangles have in common, from x and y, each an array of its own, `f32[...]`.
-
-    `geometry.intersection_areas` for any pairs, and without arrays of two: where only one part moves, those cost most.
+def measure_agent(
+    instance: Instance, position: jax.Array, orientation: jax.Array, agent: jax.Array, *, rays: int
+) -> AgentMeasures:
+    """What one agent measures.
 
     Args:
-        apart: from the one centre to the other.
-        half, other_half: half extents as turned.
+        instance: the problem.
+        position: `f32[N, 2]`, centres in mm.
+        orientation: `i32[N]`, quarter turns.
+        agent: `i32[]`.
+        rays: of a sector.
     """
-    x, y = (
-        jnp.maximum(jnp.minimum(a + b - jnp.abs(d), 2 * jnp.minimum(a, b)), 0.0)
-        for d, a, b in zip(apart, half, other_half, strict=True)
+    board, wiring = instance.board, instance.wiring
+    component, net = board.pin_component, board.pin_net
+    part, own_pads = wiring.component[agent], wiring.pads[agent]
+    pads = geometry.pad_positions(position, orientation, component, board.pin_offset)
+    net_hpwl = wirelength.net_hpwl(pads, net, wiring.signal, board.num_nets)
+    pad_lengths = wirelength.pad_wirelengths(pads, component, net, wiring.signal, own_pads)
+    obstacles = wiring.obstructs[part]
+    return AgentMeasures(
+        shares=geometry.sector_shares(position, board.size, orientation, part, obstacles, board.outline, rays=rays),
+        wirelength=pad_lengths.sum(),
+        hpwl=wirelength.part_hpwl(net_hpwl, wiring.nets[agent]),
+        to_contacts=wirelength.mean_contact(pads, component, net, own_pads, wiring.groups),
+        to_neighbours=geometry.mean_neighbour(position, wiring.neighbours[agent], part),
     )
-    return x * y
-
-
-def uniform_poses(board: Board, draws: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Poses of parts, each on its own: uniform over those wholly on the board, fixed parts where they are.
-
-    A part that fits on the board only after a quarter turn gets one; one that never fits is centred.
-
-    Args:
-        board: as `as_float32` makes it, without leading axes.
-        draws: `f32[..., N, 3]`, uniform in [0, 1).
-
-    Returns:
-        `f32[..., N, 2]` centres and `i32[..., N]` quarter turns.
-    """
-    clearance = CLEARANCE * board.outline.max()
-    turns = jnp.floor(draws[..., 2] * 4).astype(jnp.int32)
-    fits = (2 * geometry.half_extent(board.size, turns) <= board.outline).all(-1)
-    turns = jnp.where(fits, turns, (turns + 1) & 3)
-    room = jnp.maximum(board.outline - 2 * (geometry.half_extent(board.size, turns) + clearance), 0.0)
-    centre = 0.5 * board.outline + (draws[..., :2] - 0.5) * room
-    movable = board.movable
-    return jnp.where(movable[:, None], centre, board.position), jnp.where(movable, turns, board.orientation)
-
-
-def random_legal(
-    board: Board, key: jax.Array, *, tries: int = 32, restarts: int = 8
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """A random placement without overlap; works under `jit`, and under `vmap` for batches of boards.
-
-    The parts are placed one after another, the largest first, each uniformly over the poses that are free: the first
-    free one of `tries` is taken, and where none is free, the one that overlaps least. Of `restarts` such placements the
-    first legal one counts; where none is legal, the one with the least overlap.
-
-    Args:
-        board: without leading axes; fixed parts stay.
-        key: a typed key.
-        tries: poses drawn for each part.
-        restarts: placements drawn.
-
-    Returns:
-        `f32[N, 2]` centres in mm, `i32[N]` quarter turns, `bool[]` whether every part is free of overlap.
-    """
-    board = as_float32(board)
-    draws = jax.random.uniform(key, (restarts, tries, board.num_components, 3), jnp.float32)
-    position, orientation = jax.vmap(_one_by_one, (None, 0))(board, draws)
-    _, overlap = jax.vmap(measure, (None, 0, 0))(board, position, orientation)
-    worst = overlap.max(axis=-1)
-    best = jnp.argmin(jnp.where(geometry.is_legal(worst), 0.0, worst))
-    return position[best], orientation[best], geometry.is_legal(worst[best])
-
-
-def _one_by_one(board: Board, draws: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """One placement of `random_legal`, from uniform draws `f32[tries, N, 3]`."""
-    centre, turns = uniform_poses(board, draws)
-    half = geometry.half_extent(board.size, turns)
-    obstructs = geometry.obstructing(board.side, board.exists)
-
-    def place(chosen: jax.Array, part: jax.Array) -> tuple[jax.Array, None]:
-        placed = (chosen >= 0) & obstructs[part]
-        at = jnp.maximum(chosen, 0)[None, :, None]
-        apart = centre[:, part, None] - jnp.take_along_axis(centre, at, axis=0)
-        other = jnp.take_along_axis(half, at, axis=0)
-        common = common_area(*(jnp.moveaxis(v, -1, 0) for v in (apart, half[:, part, None], other)))
-        overlap = jnp.where(placed, common, 0.0).sum(axis=-1)
-        return chosen.at[part].set(jnp.argmin(overlap).astype(jnp.int32)), None
-
-    # Every try of a fixed part is its own place.
-    chosen = jnp.where(board.movable, -1, 0).astype(jnp.int32)
-    order = jnp.argsort(jnp.where(board.movable, -board.size.prod(axis=-1), -jnp.inf))
-    chosen, _ = jax.lax.scan(place, chosen, order)
-    at = chosen[None, :, None]
-    return jnp.take_along_axis(centre, at, axis=0)[0], jnp.take_along_axis(turns, at[..., 0], axis=0)[0]

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from jaxvrp.envs.pcb.env import ROLE, Pcb
-from jaxvrp.envs.pcb.pictures import played_episode as episodes
-from jaxvrp.envs.pcb.pictures.played_episode import Episode
+from jaxvrp.envs.pcb.pictures import played_episode
+from jaxvrp.envs.pcb.pictures.played_episode import PlayedEpisode
 from jaxvrp.envs.pcb.rules import State
 from jaxvrp.replay.common import as_json, common_entries
 from jaxvrp.replay.schema import POINT, boolean, list_of, number, object_with, optional, text, whole_number
@@ -28,7 +28,7 @@ from jaxvrp.replay.schema import POINT, boolean, list_of, number, object_with, o
 
 def export_episode(env: Pcb, states: State, actions: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """See `jaxvrp.replay.export_episode`."""
-    episode = episodes.from_states(env, states)
+    episode = played_episode.from_states(env, states)
     board = episode.board
     title = f"Placement: {len(episode.agents)} movable of {board.num_components} parts, {board.num_nets} nets"
     entries = common_entries(
@@ -38,7 +38,7 @@ def export_episode(env: Pcb, states: State, actions: Mapping[str, Any] | None = 
         kind="pcb",
         title=title,
         action_names={ROLE: None},
-        step_entries=[_step_entry(episode, at) for at in range(episode.length)],
+        step_entries=[_step_entry(episode, index) for index in range(episode.length)],
     )
     kept = np.flatnonzero(episode.states.instance.board.exists[0])
     component = np.searchsorted(kept, episode.states.instance.wiring.component[0, episode.agents])
@@ -55,7 +55,7 @@ def export_episode(env: Pcb, states: State, actions: Mapping[str, Any] | None = 
     }
 
 
-def _component(episode: Episode, part: int) -> dict[str, Any]:
+def _component(episode: PlayedEpisode, part: int) -> dict[str, Any]:
     board = episode.board
     return {
         "name": episode.names[part],
@@ -65,9 +65,9 @@ def _component(episode: Episode, part: int) -> dict[str, Any]:
     }
 
 
-def _step_entry(episode: Episode, at: int) -> dict[str, Any]:
-    """What the entry of the state with index `at` says of the world."""
-    placement = episode.placement(at)
+def _step_entry(episode: PlayedEpisode, index: int) -> dict[str, Any]:
+    """What the entry of the state with this index says of the world."""
+    placement = episode.placement(index)
     return {
         "positions": as_json(placement.position),
         "orientations": placement.orientation.tolist(),

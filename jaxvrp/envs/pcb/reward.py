@@ -18,7 +18,7 @@ TINY = 1e-9
 
 
 class Weights(NamedTuple):
-    """Of wirelength, overlap and HPWL, `f32[]` each."""
+    """Of the three terms of the reward: wirelength W, freedom from overlap, half perimeters H; `f32[]` each."""
 
     wire: jax.Array | float
     overlap: jax.Array | float
@@ -58,14 +58,14 @@ def rewards(state: State, weights: Weights, step: jax.Array, max_steps: int) -> 
 
 def metrics(state: State, weights: Weights) -> dict[str, jax.Array]:
     """`{name: f32[] or f32[A]}`, see `Pcb`; 0 for agents that the board has not."""
-    instance, found = state.instance, jnp.isfinite(state.best.hpwl)
+    instance, became_legal = state.instance, jnp.isfinite(state.best.hpwl)
     return {
         "hpwl": state.board_hpwl,
         "overlap": state.overlap.sum() / jnp.maximum(instance.board.exists.sum(), 1),
         "legal": state.legal.astype(jnp.float32),
-        "became_legal": found.astype(jnp.float32),
-        "best_hpwl": jnp.where(found, state.best.hpwl, 0.0),
-        "best_ratio": jnp.where(found, state.best.hpwl / jnp.maximum(instance.start_board_hpwl, TINY), 1.0),
+        "became_legal": became_legal.astype(jnp.float32),
+        "best_hpwl": jnp.where(became_legal, state.best.hpwl, 0.0),
+        "best_ratio": jnp.where(became_legal, state.best.hpwl / jnp.maximum(instance.start_board_hpwl, TINY), 1.0),
         "invalid_actions": state.invalid_actions.astype(jnp.float32),
         "undone_moves": state.undone.astype(jnp.float32),
         "ol": state.blocked / SECTORS,

@@ -7,9 +7,8 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.envs.pcb import geometry, wirelength
-from jaxvrp.envs.pcb.observation import Sight
-from jaxvrp.envs.pcb.problem.board import Board
-from jaxvrp.envs.pcb.problem.instance import Instance, Targets, Wiring
+from jaxvrp.envs.pcb.measure import AgentMeasures, measure_board
+from jaxvrp.envs.pcb.problem.instance import Instance, Targets
 from jaxvrp.notebook import NotebookStill
 
 
@@ -78,107 +77,94 @@ class State(NotebookStill, struct.PyTreeNode):
 
 def begin(instance: Instance) -> State:
     """All parts at their start."""
-    board, agents = instance.board, instance.wiring.component.shape[0]
-    nobody, never = jnp.zeros(agents, bool), jnp.zeros(agents, jnp.int32)
+    board, num_agents = instance.board, instance.wiring.component.shape[0]
+    unreached = jnp.full(num_agents, jnp.inf, jnp.float32)
+    no_count = jnp.zeros(num_agents, jnp.int32)
     return State(
         instance=instance,
         position=board.position,
         orientation=board.orientation,
         time=jnp.zeros((), jnp.int32),
-        moved_at=never,
+        moved_at=no_count,
         wirelength=instance.start_wirelength,
         hpwl=instance.start_hpwl,
-        blocked=jnp.zeros(agents, jnp.float32),
-        left=nobody,
+        blocked=jnp.zeros(num_agents, jnp.float32),
+        left=jnp.zeros(num_agents, bool),
         board_hpwl=instance.start_board_hpwl,
         overlap=instance.start_overlap,
-        lowest=Targets(*(jnp.full(agents, jnp.inf, jnp.float32) for _ in range(2))),
+        lowest=Targets(wirelength=unreached, hpwl=unreached),
         best=Best(jnp.full((), jnp.inf, jnp.float32), board.position, board.orientation),
         invalid_actions=jnp.zeros((), jnp.int32),
-        undone=never,
+        undone=no_count,
         observation=instance.start_observation,
     )
 
 
-def stepped(here: jax.Array, outline: jax.Array, share: jax.Array, angle: jax.Array, *, clamp: bool) -> jax.Array:
+def centre_after(
+    centre: jax.Array, outline: jax.Array, share: jax.Array, angle: jax.Array, *, clamp: bool
+) -> jax.Array:
     """`f32[2]`: where a step of `share` times the board's shorter side leads, in the direction `angle` (radians).
 
     With `clamp`, to the nearest point of the board.
     """
-    there = here + share * outline.min() * geometry.heading(angle)
-    return geometry.clamped(there, outline) if clamp else there
+    goal = centre + share * outline.min() * geometry.heading(angle)
+    return geometry.clamped(goal, outline) if clamp else goal
 
 
-def put(state: State, agent: jax.Array, position: jax.Array, orientation: jax.Array) -> State:
-    """With one agent's part elsewhere."""
-    at = jnp.arange(state.position.shape[0]) == state.instance.wiring.component[agent]
+def put_part(state: State, agent: jax.Array, position: jax.Array, orientation: jax.Array) -> State:
+    """The state with one agent's part at `position` (`f32[2]`) and `orientation` (`i32[]`)."""
+    is_part = jnp.arange(state.position.shape[0]) == state.instance.wiring.component[agent]
     return state.replace(
-        position=jnp.where(at[:, None], position, state.position),
-        orientation=jnp.where(at, orientation, state.orientation),
+        position=jnp.where(is_part[:, None], position, state.position),
+        orientation=jnp.where(is_part, orientation, state.orientation),
     )
 
 
-def put_all(state: State, position: jax.Array, orientation: jax.Array) -> State:
-    """With all agents' parts at `position` (`f32[A, 2]`) and `orientation` (`i32[A]`)."""
+def put_parts(state: State, position: jax.Array, orientation: jax.Array) -> State:
+    """The state with all agents' parts at `position` (`f32[A, 2]`) and `orientation` (`i32[A]`)."""
     wiring = state.instance.wiring
-    nowhere = state.position.shape[0]
-    at = jnp.where(wiring.is_agent, wiring.component, nowhere)
+    out_of_range = state.position.shape[0]
+    part = jnp.where(wiring.is_agent, wiring.component, out_of_range)
     return state.replace(
-        position=state.position.at[at].set(position, mode="drop"),
-        orientation=state.orientation.at[at].set(orientation, mode="drop"),
+        position=state.position.at[part].set(position, mode="drop"),
+        orientation=state.orientation.at[part].set(orientation, mode="drop"),
     )
 
 
-def measured(state: State, who: jax.Array, sight: Sight, undone: jax.Array, *, leaving: bool) -> State:
-    """Keep what agents measured after their turns.
+def record_turns(state: State, acted: jax.Array, measures: AgentMeasures, undone: jax.Array, *, clamp: bool) -> State:
+    """The state with what agents measured after their turns.
 
     Args:
         state: after their moves.
-        who: `bool[A]`.
-        sight: of one agent, or of all (leading axis `[A]`).
-        undone: `bool[]` or `bool[A]`.
-        leaving: parts can leave the board.
+        acted: `bool[A]`, whose turn it was.
+        measures: of one agent, or of all (leading axis `[A]`).
+        undone: `bool[]` or `bool[A]`, their moves led to no place.
+        clamp: centres stay on the board, so that no part can leave it.
     """
     component = state.instance.wiring.component
     gone = geometry.has_left(state.position, state.half, state.instance.board.outline)[component]
     return state.replace(
-        moved_at=jnp.where(who, state.time + 1, state.moved_at),
-        wirelength=jnp.where(who, sight.wirelength, state.wirelength),
-        hpwl=jnp.where(who, sight.hpwl, state.hpwl),
-        blocked=jnp.where(who, sight.shares.ol.sum(axis=-1), state.blocked),
-        left=state.left | (who & gone) if leaving else state.left,
-        undone=state.undone + (who & undone),
+        moved_at=jnp.where(acted, state.time + 1, state.moved_at),
+        wirelength=jnp.where(acted, measures.wirelength, state.wirelength),
+        hpwl=jnp.where(acted, measures.hpwl, state.hpwl),
+        blocked=jnp.where(acted, measures.shares.ol.sum(axis=-1), state.blocked),
+        left=state.left if clamp else state.left | (acted & gone),
+        undone=state.undone + (acted & undone),
     )
 
 
 def settle(state: State) -> State:
-    """End a step: the clock, and what the placement is worth."""
-    wiring = state.instance.wiring
-    pads, nets, overlap = measure_board(state.instance.board, wiring, state.position, state.orientation)
-    state = state.replace(time=state.time + 1, board_hpwl=nets.sum(), overlap=overlap)
-    lengths = Targets(_part_lengths(state, pads)[wiring.component], wirelength.part_hpwl(nets, wiring.nets))
+    """End a step: the clock, what the placement is worth, and the best so far."""
+    board, wiring = state.instance.board, state.instance.wiring
+    measures = measure_board(board, state.position, state.orientation, wiring)
+    state = state.replace(time=state.time + 1, board_hpwl=measures.hpwl, overlap=measures.overlap)
+    part_lengths = wirelength.part_wirelengths(
+        measures.pads, board.pin_component, board.pin_net, wiring.signal, board.num_components
+    )
+    lengths = Targets(part_lengths[wiring.component], wirelength.part_hpwl(measures.net_hpwl, wiring.nets))
     legal_parts = wiring.is_agent & geometry.is_legal(state.overlap)[wiring.component]
     lowest = state.lowest.lowered(lengths, Targets(legal_parts, wiring.is_agent & state.legal))
     better = state.legal & (state.board_hpwl < state.best.hpwl)
-    now = Best(state.board_hpwl, state.position, state.orientation)
-    return state.replace(
-        lowest=lowest, best=jax.tree.map(lambda new, old: jnp.where(better, new, old), now, state.best)
-    )
-
-
-def measure_board(
-    board: Board, wiring: Wiring, position: jax.Array, orientation: jax.Array
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Where the pads are (`f32[P, 2]`), HPWL of each net (`f32[E]`, mm), overlap ratio of each part (`f32[N]`)."""
-    pads = geometry.pad_positions(position, orientation, board.pin_component, board.pin_offset)
-    half = geometry.half_extent(board.size, orientation)
-    return (
-        pads,
-        wirelength.net_hpwl(pads, board.pin_net, wiring.signal, board.num_nets),
-        geometry.overlap_ratio(position, half, board.outline, wiring.obstructs, board.exists),
-    )
-
-
-def _part_lengths(state: State, pads: jax.Array) -> jax.Array:
-    board, signal = state.instance.board, state.instance.wiring.signal
-    return wirelength.part_wirelengths(pads, board.pin_component, board.pin_net, signal, board.num_components)
+    present = Best(state.board_hpwl, state.position, state.orientation)
+    best = jax.tree.map(lambda new, old: jnp.where(better, new, old), present, state.best)
+    return state.replace(lowest=lowest, best=best)

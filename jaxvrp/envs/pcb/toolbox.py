@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from jaxvrp.envs.pcb import replay
+from jaxvrp.envs.pcb.factory import Supply
 from jaxvrp.envs.pcb.pictures import notebook
 from jaxvrp.envs.pcb.pictures.render import render_episode
 from jaxvrp.envs.pcb.pictures.step_recorder import record_steps
+from jaxvrp.envs.pcb.problem.generator import Parameters
 from jaxvrp.toolbox import Headline, ReplayKind, Toolbox
 
 TOOLBOX = Toolbox(
@@ -22,4 +24,5 @@ TOOLBOX = Toolbox(
     replay=ReplayKind(replay.export_episode, replay.check_episode, Path(__file__).with_name("replay.js")),
     still=notebook.draw_state,
     evaluation={"max_steps": 600},
+    parameters=(Supply, Parameters),
 )

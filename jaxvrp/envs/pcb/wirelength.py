@@ -7,6 +7,8 @@ whether it exists and its net is a signal; where that is false, the pad changes 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,20 +20,19 @@ def table_widths(component: np.ndarray, net: np.ndarray, signal: np.ndarray) -> 
     Args:
         component, net, signal: `[..., P]`; with leading axes a batch of boards, and the most of any.
     """
-    component, net, signal = (np.asarray(v).reshape(-1, np.shape(v)[-1]) for v in (component, net, signal))
-    board = np.nonzero(signal)[0]
-
-    def most(*labels: np.ndarray) -> int:
-        _, counts = np.unique(np.stack([board, *(label[signal] for label in labels)]), axis=1, return_counts=True)
-        return int(counts.max(initial=1))
-
-    return most(component), most(component, net)
+    signal = np.asarray(signal).reshape(-1, np.shape(signal)[-1])
+    row, pad = np.nonzero(signal)
+    part = np.asarray(component).reshape(signal.shape)[row, pad]
+    net_of_pad = np.asarray(net).reshape(signal.shape)[row, pad]
+    _, pads_of_part = np.unique(np.stack([row, part]), axis=1, return_counts=True)
+    _, pads_of_part_on_net = np.unique(np.stack([row, part, net_of_pad]), axis=1, return_counts=True)
+    return int(pads_of_part.max(initial=1)), int(pads_of_part_on_net.max(initial=1))
 
 
 def part_pads(component: jax.Array, signal: jax.Array, num_parts: int, width: int) -> jax.Array:
     """`i32[N, width]`: the signal pads of each part, in their order, then -1; pads beyond `width` are lost."""
-    own = (component == jnp.arange(num_parts, dtype=jnp.int32)[:, None]) & signal
-    return _first_true(own, width)
+    on_part = (component == jnp.arange(num_parts, dtype=jnp.int32)[:, None]) & signal
+    return _first_true(on_part, width)
 
 
 def pad_groups(component: jax.Array, net: jax.Array, signal: jax.Array, width: int) -> jax.Array:
@@ -58,7 +59,7 @@ def shared_nets(part_nets: jax.Array) -> jax.Array:
 
 
 def pad_wirelengths(
-    pads: jax.Array, component: jax.Array, net: jax.Array, signal: jax.Array, of: jax.Array
+    pads: jax.Array, component: jax.Array, net: jax.Array, signal: jax.Array, chosen: jax.Array
 ) -> jax.Array:
     """`f32[K]`: distance of some pads to the nearest of their signal net on another part; 0 if there is none.
 
@@ -67,20 +68,21 @@ def pad_wirelengths(
     Args:
         pads: `f32[P, 2]`, positions.
         component, net, signal: of all pads.
-        of: `i32[K]`, the pads asked for, -1 for none: a row of `part_pads`.
+        chosen: `i32[K]`, the pads asked for, -1 for none: a row of `part_pads`.
     """
-    here = (pads[of, 0], pads[of, 1], component[of], net[of], signal[of] & (of >= 0))
-    return _nearest_on_net(here, (pads[:, 0], pads[:, 1], component, net, signal))
+    every = _Pads(pads[:, 0], pads[:, 1], component, net, signal)
+    asked = _Pads(pads[chosen, 0], pads[chosen, 1], component[chosen], net[chosen], signal[chosen] & (chosen >= 0))
+    return _nearest_on_net(asked, every)
 
 
 def part_wirelengths(
     pads: jax.Array, component: jax.Array, net: jax.Array, signal: jax.Array, num_parts: int
 ) -> jax.Array:
     """`f32[N]`: the Euclidean wirelength W of every part; arguments as of `pad_wirelengths`."""
-    every = (pads[:, 0], pads[:, 1], component, net, signal)
+    every = _Pads(pads[:, 0], pads[:, 1], component, net, signal)
     lengths = _nearest_on_net(every, every)
-    own = component == jnp.arange(num_parts, dtype=jnp.int32)[:, None]
-    return jnp.sum(jnp.where(own, lengths, 0.0), axis=-1)
+    on_part = component == jnp.arange(num_parts, dtype=jnp.int32)[:, None]
+    return jnp.sum(jnp.where(on_part, lengths, 0.0), axis=-1)
 
 
 def net_hpwl(pads: jax.Array, net: jax.Array, signal: jax.Array, num_nets: int) -> jax.Array:
@@ -104,7 +106,9 @@ def part_hpwl(net_hpwl: jax.Array, part_nets: jax.Array) -> jax.Array:
     return jnp.sum(jnp.where(part_nets, net_hpwl, 0.0), axis=-1)
 
 
-def mean_contact(pads: jax.Array, component: jax.Array, net: jax.Array, of: jax.Array, groups: jax.Array) -> jax.Array:
+def mean_contact(
+    pads: jax.Array, component: jax.Array, net: jax.Array, own_pads: jax.Array, groups: jax.Array
+) -> jax.Array:
     """`f32[2]`: mean vector in mm from a part's pads to the nearest pads of other parts on their nets; 0 without any.
 
     The mean is over the pairs of a pad and another part on its net. Of equally near pads, the first counts.
@@ -112,39 +116,60 @@ def mean_contact(pads: jax.Array, component: jax.Array, net: jax.Array, of: jax.
     Args:
         pads: `f32[P, 2]`, positions.
         component, net: of all pads.
-        of: `i32[K]`, the signal pads of the part, -1 for none: a row of `part_pads`.
+        own_pads: `i32[K]`, the signal pads of the part, -1 for none: a row of `part_pads`.
         groups: `i32[P, S]`, from `pad_groups`.
     """
-    lead = groups[:, 0]
-    counted = (of >= 0)[:, None] & (lead >= 0) & (net[of][:, None] == net) & (component[of][:, None] != component)
-    best = across = down = jnp.zeros(counted.shape, pads.dtype)
+    # `[K, P]`: an own pad, and a group of pads of another part on its net, in the row of the first of them.
+    first_of_group = groups[:, 0]
+    same_net, other_part = net[own_pads][:, None] == net, component[own_pads][:, None] != component
+    counted = (own_pads >= 0)[:, None] & (first_of_group >= 0) & same_net & other_part
+    least_square = nearest_x = nearest_y = jnp.zeros(counted.shape, pads.dtype)
     for column in range(groups.shape[1]):
         pad = groups[:, column]
-        x, y = (pads[pad, axis] - pads[of, axis][:, None] for axis in (0, 1))
+        x = pads[pad, 0] - pads[own_pads, 0][:, None]
+        y = pads[pad, 1] - pads[own_pads, 1][:, None]
         square = x * x + y * y
-        closer = (pad >= 0) & ((square < best) | (column == 0))
-        best, across, down = (jnp.where(closer, *v) for v in ((square, best), (x, across), (y, down)))
+        closer = (pad >= 0) & ((square < least_square) | (column == 0))
+        least_square = jnp.where(closer, square, least_square)
+        nearest_x = jnp.where(closer, x, nearest_x)
+        nearest_y = jnp.where(closer, y, nearest_y)
     # One reduction: apart, each would look for the nearest again.
-    total = jax.lax.reduce(
-        tuple(jnp.where(counted, v, 0.0) for v in (across, down, jnp.ones_like(best))),
+    sum_x, sum_y, count = jax.lax.reduce(
+        (
+            jnp.where(counted, nearest_x, 0.0),
+            jnp.where(counted, nearest_y, 0.0),
+            jnp.where(counted, jnp.ones_like(least_square), 0.0),
+        ),
         (np.float32(0),) * 3,
-        lambda a, b: tuple(x + y for x, y in zip(a, b, strict=True)),
+        lambda sums, terms: (sums[0] + terms[0], sums[1] + terms[1], sums[2] + terms[2]),
         dimensions=(0, 1),
     )
-    return jnp.stack(total[:2]) / jnp.maximum(total[2], 1.0)
+    return jnp.stack([sum_x, sum_y]) / jnp.maximum(count, 1.0)
 
 
-def _nearest_on_net(here: tuple[jax.Array, ...], there: tuple[jax.Array, ...]) -> jax.Array:
-    """Distances from pads `here` to the nearest `there` of their net on another part; each x, y, part, net, signal."""
-    x, y, component, net, signal = (v[:, None] for v in there)
-    wired = (here[3] == net) & (here[2] != component) & here[4] & signal
-    square = jnp.min(jnp.where(wired, (here[0] - x) ** 2 + (here[1] - y) ** 2, jnp.inf), axis=0, initial=jnp.inf)
-    return jnp.where(square < jnp.inf, jnp.sqrt(square), 0.0)
+class _Pads(NamedTuple):
+    """Some pads, `[K]` each: coordinates in mm, part, net, and whether they exist on a signal net."""
+
+    x: jax.Array
+    y: jax.Array
+    component: jax.Array
+    net: jax.Array
+    signal: jax.Array
+
+
+def _nearest_on_net(asked: _Pads, candidates: _Pads) -> jax.Array:
+    """`f32[K]`: distances of the pads asked for to the nearest candidate of their net on another part; 0 for none."""
+    # Candidates down, pads asked for across.
+    down = jax.tree.map(lambda column: column[:, None], candidates)
+    wired = (asked.net == down.net) & (asked.component != down.component) & asked.signal & down.signal
+    squares = jnp.where(wired, (asked.x - down.x) ** 2 + (asked.y - down.y) ** 2, jnp.inf)
+    least_square = jnp.min(squares, axis=0, initial=jnp.inf)
+    return jnp.where(least_square < jnp.inf, jnp.sqrt(least_square), 0.0)
 
 
 def _first_true(mask: jax.Array, width: int) -> jax.Array:
     """`i32[rows, width]`: in each row of `bool[rows, P]`, the columns of its first true values, then -1."""
     rank = jnp.where(mask, jnp.cumsum(mask, axis=1, dtype=jnp.int32) - 1, -1)
     column = jnp.arange(mask.shape[1], dtype=jnp.int32)[:, None]
-    places = rank[..., None] == jnp.arange(width, dtype=jnp.int32)
-    return jnp.max(jnp.where(places, column, -1), axis=1, initial=-1)
+    has_rank = rank[..., None] == jnp.arange(width, dtype=jnp.int32)
+    return jnp.max(jnp.where(has_rank, column, -1), axis=1, initial=-1)

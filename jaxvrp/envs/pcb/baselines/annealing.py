@@ -16,13 +16,15 @@ import numpy as np
 from flax import struct
 
 from jaxvrp.envs.pcb import geometry
-from jaxvrp.envs.pcb.baselines.annealing_moves import Moves, Poses, Tables, as_poses, change, fits, make_tables, propose
-from jaxvrp.envs.pcb.measure import measure, uniform_poses
+from jaxvrp.envs.pcb.baselines.annealing_moves import Move, Poses, Tables, as_poses, change, fits, make_tables, propose
+from jaxvrp.envs.pcb.baselines.random_placement import uniform_poses
+from jaxvrp.envs.pcb.measure import measure_board
 from jaxvrp.envs.pcb.problem.board import Board, as_float32
 from jaxvrp.fields import parameter
 
-# Moves for which the random numbers are drawn at once; after each such block the placements are measured anew.
 BLOCK = 128
+"""Moves for which the random numbers are drawn at once; after each such block the placements are measured anew."""
+
 # Parts on many nets are pulled into each other with more force than a good last weight holds back: for this share of
 # the moves, the last ones, it is so many times as much.
 SETTLING = 0.1
@@ -56,7 +58,7 @@ class Schedule(struct.PyTreeNode):
     turn: float = parameter(0.5, minimum=0.0, maximum=1.0)
 
 
-class Placements(struct.PyTreeNode):
+class BestPlacements(struct.PyTreeNode):
     """The best placement of each restart.
 
     Attributes:
@@ -79,15 +81,14 @@ def net_widths(board: Board) -> tuple[int, int]:
         board: with leading axes a batch, and the most of any.
     """
     signal = np.asarray(board.signal_pin).reshape(-1, board.num_pins)
-    component, net, movable = (
-        np.asarray(v).reshape(len(signal), -1) for v in (board.pin_component, board.pin_net, board.movable)
-    )
-    at, pin = np.nonzero(signal)
-    component, net = component[at, pin], net[at, pin]
-    on_net = np.unique(np.stack([at, net]), axis=1, return_counts=True)[1]
-    part_and_net = np.unique(np.stack([at, component, net])[:, movable[at, component]], axis=1)
-    of_part = np.unique(part_and_net[:2], axis=1, return_counts=True)[1]
-    return int(of_part.max(initial=1)), int(on_net.max(initial=1))
+    row, pin = np.nonzero(signal)
+    component = np.asarray(board.pin_component).reshape(signal.shape)[row, pin]
+    net = np.asarray(board.pin_net).reshape(signal.shape)[row, pin]
+    movable = np.asarray(board.movable).reshape(len(signal), -1)[row, component]
+    _, pads_of_net = np.unique(np.stack([row, net]), axis=1, return_counts=True)
+    part_and_net = np.unique(np.stack([row, component, net])[:, movable], axis=1)
+    _, nets_of_part = np.unique(part_and_net[:2], axis=1, return_counts=True)
+    return int(nets_of_part.max(initial=1)), int(pads_of_net.max(initial=1))
 
 
 def anneal(
@@ -98,7 +99,7 @@ def anneal(
     num_moves: int = 400_000,
     num_restarts: int = 32,
     schedule: Schedule | None = None,
-) -> Placements:
+) -> BestPlacements:
     """Anneal random placements; works under `jit` (`widths`, `num_moves`, `num_restarts` static) and `vmap`.
 
     Fixed parts stay, no part leaves the board, and overlap costs more and more. Once a block of moves, every restart
@@ -120,99 +121,98 @@ def anneal(
             raise ValueError(f"{name} is {value}; give at least 1")
     board, schedule = as_float32(board), schedule or Schedule()
     tables, num_blocks = make_tables(board, widths), math.ceil(num_moves / BLOCK)
-    start_key, key = jax.random.split(key)
-    start = _start(board, start_key, num_restarts)
+    start_key, move_key = jax.random.split(key)
+    start = _random_start(board, start_key, num_restarts)
 
-    def block(carry: tuple[Poses, Placements], at: jax.Array) -> tuple[tuple[Poses, Placements], None]:
+    def play_block(carry: tuple[Poses, BestPlacements], block: jax.Array) -> tuple[tuple[Poses, BestPlacements], None]:
         poses, best = carry
-        now = _cooled(schedule, tables.unit, at / max(num_blocks - 1, 1))
-        moves = _draw(jax.random.fold_in(key, at), board, schedule, now, num_restarts)
-        poses, _ = jax.lax.scan(lambda poses, move: (_step(tables, now, poses, move), None), poses, moves)
+        cooled = _cooled(schedule, tables.unit, block / max(num_blocks - 1, 1))
+        moves = _draw_moves(jax.random.fold_in(move_key, block), board, schedule, cooled, num_restarts)
+        poses, _ = jax.lax.scan(lambda poses, move: (_step(tables, cooled, poses, move), None), poses, moves)
         return (poses, _better(board, best, poses)), None
 
     carry = (as_poses(start.position, start.orientation), start)
-    (_, best), _ = jax.lax.scan(block, carry, jnp.arange(num_blocks, dtype=jnp.int32))
+    (_, best), _ = jax.lax.scan(play_block, carry, jnp.arange(num_blocks, dtype=jnp.int32))
     return best
 
 
-class _Temperature(NamedTuple):
-    """The state of the schedule: `f32[]` each, in mm, wire (mm) per mm², mm."""
+class _Cooled(NamedTuple):
+    """A schedule at one time: `f32[]` each, in mm, wire (mm) per mm², mm."""
 
     temperature: jax.Array
     weight: jax.Array
     reach: jax.Array
 
 
-def _start(board: Board, key: jax.Array, num_restarts: int) -> Placements:
+def _random_start(board: Board, key: jax.Array, num_restarts: int) -> BestPlacements:
     draws = jax.random.uniform(key, (num_restarts, board.num_components, 3), jnp.float32)
-    unknown = jnp.full(num_restarts, jnp.inf, jnp.float32)
-    return Placements(*uniform_poses(board, draws), hpwl=unknown, legal=jnp.zeros(num_restarts, bool))
+    position, orientation = uniform_poses(board, draws)
+    no_hpwl = jnp.full(num_restarts, jnp.inf, jnp.float32)
+    return BestPlacements(position, orientation, hpwl=no_hpwl, legal=jnp.zeros(num_restarts, bool))
 
 
-def _step(tables: Tables, now: _Temperature, poses: Poses, move: Moves) -> Poses:
+def _step(tables: Tables, cooled: _Cooled, poses: Poses, move: Move) -> Poses:
     """Propose the move and accept it, or not, in each restart."""
-    to = propose(tables, poses, move)
-    wire, overlap = change(tables, poses, move.part, to)
-    accepted = (wire + now.weight * overlap < move.margin) & fits(tables, move.part, to.turns)
-    return Poses(
-        *(old.at[move.part].set(jnp.where(accepted, new, old[move.part])) for old, new in zip(poses, to, strict=True))
-    )
+    proposed, present = propose(tables, poses, move), poses.of_part(move.part)
+    wire, overlap = change(tables, poses, move.part, proposed)
+    accepted = (wire + cooled.weight * overlap < move.margin) & fits(tables, move.part, proposed.quarters)
+    pose = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), proposed, present)
+    return poses.with_part(move.part, pose)
 
 
-def _draw(key: jax.Array, board: Board, schedule: Schedule, now: _Temperature, num_restarts: int) -> Moves:
-    """A block of moves: `Moves` with a leading axis."""
+def _draw_moves(key: jax.Array, board: Board, schedule: Schedule, cooled: _Cooled, num_restarts: int) -> Move:
+    """A block of moves: `Move` with a leading axis."""
     # One draw for everything: the random generator is the greater part of what has to be compiled.
     draws = jax.random.uniform(key, (BLOCK * (5 * num_restarts + 2),), jnp.float32)
-    pick = draws[: 2 * BLOCK].reshape(2, BLOCK)
+    part_draw, other_draw = draws[: 2 * BLOCK].reshape(2, BLOCK)
     kind, turn, x, y, accept = draws[2 * BLOCK :].reshape(5, BLOCK, num_restarts)
-    part, other = (_pick(*of) for of in zip(pick, (board.movable, board.exists), strict=True))
     # How far `kind` is into its share says on which of four sides the parts touch.
     side = jnp.floor(4 * (kind - schedule.jump) / jnp.maximum(schedule.contact, 1e-6)).astype(jnp.int32)
-    across, sign = (side & 1) == 1, 1.0 - (side & 2)
+    above_or_below, sign = (side & 1) == 1, 1.0 - (side & 2)
     quarters = 1 + jnp.floor(3 * turn / jnp.maximum(schedule.turn, 1e-6)).astype(jnp.int32)
-    return Moves(
-        part=part,
-        other=other,
+    return Move(
+        part=_pick(part_draw, board.movable),
+        other=_pick(other_draw, board.exists),
         jumps=kind < schedule.jump,
         touches=(kind >= schedule.jump) & (kind < schedule.jump + schedule.contact),
         turn=jnp.where(turn < schedule.turn, quarters, 0),
-        shift_x=(2 * x - 1) * now.reach,
-        shift_y=(2 * y - 1) * now.reach,
+        shift_x=(2 * x - 1) * cooled.reach,
+        shift_y=(2 * y - 1) * cooled.reach,
         place_x=x,
         place_y=y,
-        beside_x=jnp.where(across, 2 * x - 1, sign),
-        beside_y=jnp.where(across, sign, 2 * y - 1),
-        margin=-now.temperature * jnp.log(accept),
+        beside_x=jnp.where(above_or_below, 2 * x - 1, sign),
+        beside_y=jnp.where(above_or_below, sign, 2 * y - 1),
+        margin=-cooled.temperature * jnp.log(accept),
     )
 
 
-def _pick(share: jax.Array, of: jax.Array) -> jax.Array:
+def _pick(share: jax.Array, candidates: jax.Array) -> jax.Array:
     """`i32[...]`: indices of the true values of `bool[N]`, all as likely, from `f32[...]` uniform in [0, 1)."""
-    (index,) = jnp.nonzero(of, size=of.shape[0], fill_value=0)
-    return index[jnp.floor(share * of.sum()).astype(jnp.int32)].astype(jnp.int32)
+    (index,) = jnp.nonzero(candidates, size=candidates.shape[0], fill_value=0)
+    return index[jnp.floor(share * candidates.sum()).astype(jnp.int32)].astype(jnp.int32)
 
 
-def _cooled(schedule: Schedule, unit: jax.Array, share: jax.Array) -> _Temperature:
+def _cooled(schedule: Schedule, unit: jax.Array, share: jax.Array) -> _Cooled:
     """The state of the schedule after a `share` of the moves."""
 
     def between(first: float, last: float) -> jax.Array:
         return first * (last / first) ** share
 
     weight = between(schedule.first_weight, schedule.last_weight) / unit
-    return _Temperature(
+    return _Cooled(
         temperature=unit * between(schedule.first_temperature, schedule.last_temperature),
         weight=weight * jnp.where(share > 1 - SETTLING, SETTLING_WEIGHT, 1.0),
         reach=unit * between(schedule.first_reach, schedule.last_reach),
     )
 
 
-def _better(board: Board, best: Placements, poses: Poses) -> Placements:
+def _better(board: Board, best: BestPlacements, poses: Poses) -> BestPlacements:
     """For each restart the better of its best placement and the present one."""
-    position, orientation = jnp.stack(poses[:2], axis=-1).swapaxes(0, 1), poses.turns.T
-    hpwl, overlap = jax.vmap(measure, (None, 0, 0))(board, position, orientation)
-    legal = geometry.is_legal(overlap).all(axis=-1)
+    position, orientation = jnp.stack([poses.x, poses.y], axis=-1).swapaxes(0, 1), poses.quarters.T
+    measures = jax.vmap(measure_board, (None, 0, 0))(board, position, orientation)
+    hpwl, legal = measures.hpwl, geometry.is_legal(measures.overlap).all(axis=-1)
     better = jnp.where(legal, hpwl < best.hpwl, ~best.legal)
-    return Placements(
+    return BestPlacements(
         position=jnp.where(better[:, None, None], position, best.position),
         orientation=jnp.where(better[:, None], orientation, best.orientation),
         hpwl=jnp.where(better & legal, hpwl, best.hpwl),

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvrp.envs.pcb import geometry, wirelength
-from jaxvrp.envs.pcb.measure import CLEARANCE, common_area
+from jaxvrp.envs.pcb.baselines.random_placement import CLEARANCE
 from jaxvrp.envs.pcb.problem.board import Board
 
 
@@ -23,7 +23,19 @@ class Poses(NamedTuple):
 
     x: jax.Array
     y: jax.Array
-    turns: jax.Array
+    quarters: jax.Array
+
+    def of_part(self, part: jax.Array) -> Poses:
+        """Those of one part (`i32[]`), `[R]` each."""
+        return Poses(self.x[part], self.y[part], self.quarters[part])
+
+    def with_part(self, part: jax.Array, pose: Poses) -> Poses:
+        """All poses, with another one (`[R]` each) of one part (`i32[]`)."""
+        return Poses(
+            x=self.x.at[part].set(pose.x),
+            y=self.y.at[part].set(pose.y),
+            quarters=self.quarters.at[part].set(pose.quarters),
+        )
 
 
 class Tables(NamedTuple):
@@ -51,9 +63,13 @@ class Tables(NamedTuple):
     offset_x: jax.Array
     offset_y: jax.Array
 
+    def half(self, part: jax.Array, quarters: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Half width and height of a part (`i32[]`) at these quarter turns, `[R]` each."""
+        return _half_as_turned(self.half_width[part], self.half_height[part], quarters)
 
-class Moves(NamedTuple):
-    """Moves, as far as they do not depend on where the parts are; the first two are the same in all placements.
+
+class Move(NamedTuple):
+    """A move, as far as it does not depend on where the parts are; the first two are the same in all placements.
 
     Attributes:
         part: `i32[]`, the one that moves.
@@ -87,11 +103,12 @@ def as_poses(position: jax.Array, orientation: jax.Array) -> Poses:
 
 def make_tables(board: Board, widths: tuple[int, int]) -> Tables:
     """Those of a board as `as_float32` makes it; `widths` from `net_widths`."""
-    of_pins = (board.pin_component, board.pin_net, board.signal_pin)
-    on_part = wirelength.part_nets(*of_pins, board.num_components, board.num_nets)
-    net = jax.vmap(lambda on: jnp.nonzero(on, size=widths[0], fill_value=-1)[0])(on_part)
-    on_net = wirelength.part_pads(board.pin_net, board.signal_pin, board.num_nets, widths[1])
-    pin = jnp.where(net[..., None] >= 0, on_net[net], -1)
+    component, net, signal = board.pin_component, board.pin_net, board.signal_pin
+    part_has_net = wirelength.part_nets(component, net, signal, board.num_components, board.num_nets)
+    nets_of_part = jax.vmap(lambda has_net: jnp.nonzero(has_net, size=widths[0], fill_value=-1)[0])(part_has_net)
+    # The table of pads by part, with nets in place of parts.
+    pads_of_net = wirelength.part_pads(net, signal, board.num_nets, widths[1])
+    pin = jnp.where(nets_of_part[..., None] >= 0, pads_of_net[nets_of_part], -1)
     size = jnp.where(board.movable, board.size.mean(axis=-1), 0.0).sum() / jnp.maximum(board.movable.sum(), 1)
     return Tables(
         outline=board.outline,
@@ -102,85 +119,96 @@ def make_tables(board: Board, widths: tuple[int, int]) -> Tables:
         movable=board.movable,
         obstructs=geometry.obstructing(board.side, board.exists),
         pin=pin,
-        owner=board.pin_component[pin],
+        owner=component[pin],
         offset_x=board.pin_offset[pin, 0],
         offset_y=board.pin_offset[pin, 1],
     )
 
 
-def propose(tables: Tables, poses: Poses, move: Moves) -> Poses:
+def propose(tables: Tables, poses: Poses, move: Move) -> Poses:
     """Where the move takes its part, `[R]` each: wholly on the board, if it fits on it at all."""
-    part, turns = move.part, (poses.turns[move.part] + move.turn) & 3
-    half = _half(tables.half_width[part], tables.half_height[part], turns)
-    other_half = _half(tables.half_width[move.other], tables.half_height[move.other], poses.turns[move.other])
+    pose, other_pose = poses.of_part(move.part), poses.of_part(move.other)
+    quarters = (pose.quarters + move.turn) & 3
+    half = tables.half(move.part, quarters)
+    other_half = tables.half(move.other, other_pose.quarters)
     clearance = CLEARANCE * tables.outline.max()
-    touches = move.touches & tables.obstructs[part, move.other]
+    touches = move.touches & tables.obstructs[move.part, move.other]
 
     def along(axis: int, place: jax.Array, beside: jax.Array, shift: jax.Array) -> jax.Array:
-        touching = poses[axis][move.other] + beside * (half[axis] + other_half[axis] + clearance)
-        to = jnp.where(touches, touching, poses[axis][part] + shift)
-        to = jnp.where(move.jumps, place * tables.outline[axis], to)
+        touching = other_pose[axis] + beside * (half[axis] + other_half[axis] + clearance)
+        goal = jnp.where(touches, touching, pose[axis] + shift)
+        goal = jnp.where(move.jumps, place * tables.outline[axis], goal)
         least = half[axis] + clearance
-        return jnp.maximum(jnp.minimum(to, tables.outline[axis] - least), least)
+        return jnp.maximum(jnp.minimum(goal, tables.outline[axis] - least), least)
 
     x = along(0, move.place_x, move.beside_x, move.shift_x)
     y = along(1, move.place_y, move.beside_y, move.shift_y)
-    return Poses(x, y, turns)
+    return Poses(x, y, quarters)
 
 
-def fits(tables: Tables, part: jax.Array, turns: jax.Array) -> jax.Array:
+def fits(tables: Tables, part: jax.Array, quarters: jax.Array) -> jax.Array:
     """`bool[R]`: whether a part may be moved, and fits on the board at these quarter turns (`i32[R]`)."""
-    width, height = _half(tables.half_width[part], tables.half_height[part], turns)
-    return (2 * width <= tables.outline[0]) & (2 * height <= tables.outline[1]) & tables.movable[part]
+    half_width, half_height = tables.half(part, quarters)
+    fits_across, fits_down = 2 * half_width <= tables.outline[0], 2 * half_height <= tables.outline[1]
+    return fits_across & fits_down & tables.movable[part]
 
 
-def change(tables: Tables, poses: Poses, part: jax.Array, to: Poses) -> tuple[jax.Array, jax.Array]:
+def change(tables: Tables, poses: Poses, part: jax.Array, new_pose: Poses) -> tuple[jax.Array, jax.Array]:
     """What it changes to give a part (`i32[]`) another pose (`[R]` each).
 
     Returns:
         `f32[R]` of the half perimeters (mm), and `f32[R]` of the areas that the part has in common with others (mm²).
     """
-    return _wire_change(tables, poses, part, to), _overlap_change(tables, poses, part, to)
+    return _wire_change(tables, poses, part, new_pose), _overlap_change(tables, poses, part, new_pose)
 
 
-def _overlap_change(tables: Tables, poses: Poses, part: jax.Array, to: Poses) -> jax.Array:
-    others = _half(tables.half_width[:, None], tables.half_height[:, None], poses.turns)
+def _overlap_change(tables: Tables, poses: Poses, part: jax.Array, new_pose: Poses) -> jax.Array:
+    """`f32[R]`: by how much the areas in common with the parts in its way grow."""
+    halves = _half_as_turned(tables.half_width[:, None], tables.half_height[:, None], poses.quarters)
 
-    def common(at: Poses) -> jax.Array:
-        half = _half(tables.half_width[part], tables.half_height[part], at.turns)
-        return common_area((poses.x - at.x, poses.y - at.y), half, others)
+    def common_areas(pose: Poses) -> jax.Array:
+        half = tables.half(part, pose.quarters)
+        return geometry.common_area(poses.x - pose.x, poses.y - pose.y, half, halves)
 
-    more = common(to) - common(Poses(*(row[part] for row in poses)))
-    return jnp.sum(jnp.where(tables.obstructs[part][:, None], more, 0.0), axis=0)
+    growth = common_areas(new_pose) - common_areas(poses.of_part(part))
+    return jnp.sum(jnp.where(tables.obstructs[part][:, None], growth, 0.0), axis=0)
 
 
-def _wire_change(tables: Tables, poses: Poses, part: jax.Array, to: Poses) -> jax.Array:
-    owner, pin = tables.owner[part], tables.pin[part][..., None]
-    offset = (tables.offset_x[part][..., None], tables.offset_y[part][..., None])
-    before = _turned(*offset, poses.turns[owner])
-    pads = [at[owner] + turned for at, turned in zip(poses[:2], before, strict=True)]
-    own = (owner == part)[..., None]
-    after = _turned(*offset, to.turns)
-    moved = [jnp.where(own, at + turned, pad) for at, turned, pad in zip(to[:2], after, pads, strict=True)]
+def _wire_change(tables: Tables, poses: Poses, part: jax.Array, new_pose: Poses) -> jax.Array:
+    """`f32[R]`: by how much the half perimeters of the part's nets grow, from the pads `[M, D, R]` of these nets."""
+    owner, exists = tables.owner[part], tables.pin[part][..., None] >= 0
+    is_own = (owner == part)[..., None]
+    offset_x, offset_y = tables.offset_x[part][..., None], tables.offset_y[part][..., None]
+    old_offset_x, old_offset_y = _turned(offset_x, offset_y, poses.quarters[owner])
+    new_offset_x, new_offset_y = _turned(offset_x, offset_y, new_pose.quarters)
+    old_x, old_y = poses.x[owner] + old_offset_x, poses.y[owner] + old_offset_y
+    new_x = jnp.where(is_own, new_pose.x + new_offset_x, old_x)
+    new_y = jnp.where(is_own, new_pose.y + new_offset_y, old_y)
+    # The largest of v and of -v over the pads of a net: its right side, and minus its left one.
     # One reduction of all eight sides, because apart each would compute the pads again.
-    sides = tuple(jnp.where(pin >= 0, sign * pad, -jnp.inf) for pad in (*moved, *pads) for sign in (1.0, -1.0))
-    sides = jax.lax.reduce(
-        sides,
-        (np.float32(-np.inf),) * len(sides),
-        lambda a, b: tuple(jnp.where(one > other, one, other) for one, other in zip(a, b, strict=True)),
+    signed = (new_x, -new_x, new_y, -new_y, old_x, -old_x, old_y, -old_y)
+    new_right, new_left, new_bottom, new_top, old_right, old_left, old_bottom, old_top = jax.lax.reduce(
+        tuple(jnp.where(exists, value, -jnp.inf) for value in signed),
+        (np.float32(-np.inf),) * len(signed),
+        _larger_of_each,
         dimensions=(1,),
     )
-    after, before = (sides[k] + sides[k + 1] + (sides[k + 2] + sides[k + 3]) for k in (0, 4))
-    return jnp.sum(jnp.where(pin[:, 0] >= 0, after - before, 0.0), axis=0)
+    new_hpwl = new_right + new_left + (new_bottom + new_top)
+    old_hpwl = old_right + old_left + (old_bottom + old_top)
+    return jnp.sum(jnp.where(exists[:, 0], new_hpwl - old_hpwl, 0.0), axis=0)
 
 
-def _half(width: jax.Array, height: jax.Array, turns: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Half width and height as turned."""
-    odd = (turns & 1) == 1
+def _larger_of_each(values: tuple[jax.Array, ...], others: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+    return tuple(jnp.where(value > other, value, other) for value, other in zip(values, others, strict=True))
+
+
+def _half_as_turned(width: jax.Array, height: jax.Array, quarters: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Half width and height as turned, from those at 0 quarters."""
+    odd = (quarters & 1) == 1
     return jnp.where(odd, height, width), jnp.where(odd, width, height)
 
 
-def _turned(x: jax.Array, y: jax.Array, turns: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _turned(x: jax.Array, y: jax.Array, quarters: jax.Array) -> tuple[jax.Array, jax.Array]:
     """`geometry.turned` for offsets whose x and y are arrays of their own."""
-    sign, odd = 1.0 - (turns & 2), (turns & 1) == 1
+    sign, odd = 1.0 - (quarters & 2), (quarters & 1) == 1
     return jnp.where(odd, sign * y, sign * x), jnp.where(odd, -sign * x, sign * y)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxvrp import pictures
-from jaxvrp.envs.pcb.pictures.drawn_placement import Placement
+from jaxvrp.envs.pcb.pictures.drawn_placement import DrawnPlacement
+from jaxvrp.envs.pcb.problem.board import Board
+from jaxvrp.pictures.palette import BLUE, BROWN, GREEN, INDIGO, OLIVE, ORANGE, PURPLE, RIGHT, SKY, WINE, WRONG
 
-# Okabe and Ito's palette and darker relatives; red is kept for what is wrong.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#7A4A1E", "#332288", "#8A7F00", "#882255")
-WRONG, RIGHT, POWER = "#C62828", "#00734F", "#4A4F55"
+# Red is kept for what is wrong.
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, BROWN, INDIGO, OLIVE, WINE)
+POWER = "#4A4F55"
 TOP, BOTTOM, FIXED = "#DCE7F2", "#F4E4C4", "#DDDFE2"
 TOP_EDGE, BOTTOM_EDGE, FIXED_EDGE = "#4E6E8E", "#8F6B1F", "#7A828A"
 DASHES = (0, (3, 1.6))
@@ -28,14 +30,28 @@ SMALLEST_PIXELS = 8.2
 NOTCH = 10.0
 """Points: the longest side of the mark in a corner."""
 
-
-Place = tuple[np.ndarray, float, int]
-"""Of a name: its box `[4]` (left, top, right, bottom in mm), the size of its letters in points, and its angle."""
-
-_WAYS = np.array([(0, 0), (1, 0), (-1, 0), (0, -1), (0, 1), (1, 1), (-1, -1), (1, -1), (-1, 1)])
+DIRECTIONS = np.array([(0, 0), (1, 0), (-1, 0), (0, -1), (0, 1), (1, 1), (-1, -1), (1, -1), (-1, 1)])
+BESIDE_DIRECTIONS = DIRECTIONS[[3, 4, 1, 2]]
+"""Where a name stands, from the middle of its part: inside, and beside it; the best first."""
 
 
-def view_of(placements: Sequence[Placement]) -> np.ndarray:
+class NamePlace(NamedTuple):
+    """A place where a name may stand.
+
+    Attributes:
+        box: `[4]`, left, top, right, bottom of the letters in mm.
+        font: size of the letters in points.
+        angle: of the line, degrees.
+        inside: the part, not beside it.
+    """
+
+    box: np.ndarray
+    font: float
+    angle: int
+    inside: bool
+
+
+def view_of(placements: Sequence[DrawnPlacement]) -> np.ndarray:
     """`[4]`: left, top, right, bottom in mm of what holds the board and all parts, with a margin."""
     outline = placements[0].board.outline
     boxes = np.concatenate([[[0, 0, *outline]], *(placement.boxes for placement in placements)])
@@ -71,37 +87,38 @@ class BoardView:
         top: float,
         view: np.ndarray,
         scale: float,
-        placement: Placement,
+        placement: DrawnPlacement,
         ticks: bool = True,
     ):
         from matplotlib.collections import LineCollection
 
         width, height = scale * (view[2:] - view[:2])
-        self.view, self.points, self.board = view, 72 * scale, placement.board
+        self.view, self.points_per_mm, self.board = view, 72 * scale, placement.board
         self.axes = pictures.new_axes(figure, left, top - height, width, height)
         _set_axes(self.axes, view, ticks)
         self.axes.add_patch(outline_patch(self.board))
         self.colours = np.array(net_colours(self.board))
-        self.parts, self.hatched, self.notches, self.faults = _polygons(self.board, self.points)
-        self.wires = LineCollection([], linewidths=float(np.clip(0.09 * self.points, 0.7, 1.4)), zorder=4)
-        for collection in (self.parts, self.hatched, self.notches, self.faults, self.wires):
+        self.parts, self.hatched, self.notches, self.faults = _polygons(self.board, self.points_per_mm)
+        self.wires = LineCollection([], linewidths=float(np.clip(0.09 * self.points_per_mm, 0.7, 1.4)), zorder=4)
+        collections = [self.parts, self.hatched, self.notches, self.faults, self.wires]
+        for collection in collections:
             self.axes.add_collection(collection, autolim=False)
-        pad = float(np.clip(0.3 * self.points, 2.4, 5.0))
-        edge = {"edgecolors": "white", "linewidths": 0.1 * pad}
+        pad_points = float(np.clip(0.3 * self.points_per_mm, 2.4, 5.0))
+        edge = {"edgecolors": "white", "linewidths": 0.1 * pad_points}
         net = self.board.pin_net
-        self.pads = self.axes.scatter(*np.zeros((2, len(net))), s=pad**2, c=self.colours[net], **edge, zorder=5)
-        self.pad = pad / self.points
-        look = {**pictures.centred(LETTERS, pictures.INK), "va": "center", "path_effects": pictures.outline(1.6)}
-        self.names = [self.axes.text(0, 0, name, **look, zorder=6) for name in placement.names]
-        fixed = (self.parts, self.hatched, self.notches, self.faults, self.wires, self.pads)
-        self.artists = [*fixed, *self.names]
+        nowhere = np.zeros((2, len(net)))
+        self.pads = self.axes.scatter(*nowhere, s=pad_points**2, c=self.colours[net], **edge, zorder=5)
+        self.pad_extent = pad_points / self.points_per_mm
+        style = {**pictures.centred(LETTERS, pictures.INK), "va": "center", "path_effects": pictures.outline(1.6)}
+        self.names = [self.axes.text(0, 0, name, **style, zorder=6) for name in placement.names]
+        self.artists = [*collections, self.pads, *self.names]
 
-    def show(self, placement: Placement) -> None:
+    def show(self, placement: DrawnPlacement) -> None:
         """Move everything to where it is in a placement of the same board."""
         corners = _corners(placement.boxes)
         self.parts.set_verts(corners)
         self.hatched.set_verts(corners[self.board.fixed])
-        self.notches.set_verts(placement.notches(NOTCH / self.points))
+        self.notches.set_verts(placement.notches(NOTCH / self.points_per_mm))
         self.faults.set_verts(_corners(placement.faults))
         ends, nets = placement.wires
         self.wires.set_segments(list(ends))
@@ -110,63 +127,76 @@ class BoardView:
         if self.names:
             self._put_names(placement)
 
-    def _put_names(self, placement: Placement) -> None:
+    def _put_names(self, placement: DrawnPlacement) -> None:
         """Where they cover least, inside their parts or beside them; one that would cover another is left out."""
-        taken, boxes = np.zeros((0, 4)), placement.boxes
-        pads = np.concatenate([placement.pads - self.pad / 2, placement.pads + self.pad / 2], axis=1)
+        taken, parts = np.zeros((0, 4)), placement.boxes
+        pads = np.concatenate([placement.pads - self.pad_extent / 2, placement.pads + self.pad_extent / 2], axis=1)
         # Small parts first: they have the fewest places.
         for part in np.argsort(placement.board.size.prod(axis=1), kind="stable"):
             text = self.names[part]
-            for inside, (box, font, angle) in self._places(boxes[part], len(text.get_text())):
-                crowd = [taken, pads] if inside else [taken, pads, boxes]
-                free = self._in_view(box) and not _meets(box, np.concatenate(crowd)).any()
-                text.set_visible(free)
-                if free:
-                    text.set(position=((box[0] + box[2]) / 2, (box[1] + box[3]) / 2), fontsize=font, rotation=angle)
-                    taken = np.concatenate([taken, box[None]])
+            obstacles_inside = np.concatenate([taken, pads])
+            obstacles_beside = np.concatenate([obstacles_inside, parts])
+            text.set_visible(False)
+            for place in self._name_places(parts[part], len(text.get_text())):
+                obstacles = obstacles_inside if place.inside else obstacles_beside
+                if self._in_view(place.box) and not _meets(place.box, obstacles).any():
+                    middle = (place.box[:2] + place.box[2:]) / 2
+                    text.set(visible=True, position=tuple(middle), fontsize=place.font, rotation=place.angle)
+                    taken = np.concatenate([taken, place.box[None]])
                     break
 
     def _in_view(self, box: np.ndarray) -> bool:
         return bool((box[:2] >= self.view[:2]).all() and (box[2:] <= self.view[2:]).all())
 
-    def _places(self, box: np.ndarray, letters: int) -> Iterator[tuple[bool, Place]]:
-        """Where the name of a part may stand, the best first, and whether that is inside."""
-        extent = np.array([0.66 * max(letters, 1), 1.05]) / self.points
+    def _name_places(self, part: np.ndarray, letters: int) -> Iterator[NamePlace]:
+        """Where the name of a part (its box, `[4]`) may stand, the best first: inside, if letters can be large there,
+        beside it, inside in small letters, beside it in small ones.
+        """
+        extent = np.array([0.66 * max(letters, 1), 1.05]) / self.points_per_mm
         least = max(SMALLEST, SMALLEST_PIXELS * 72 / self.axes.figure.dpi)
-        inside = [place for place in _inside(box, extent, letters) if place[1] >= least]
-        for above, font in ((BESIDE, max(BESIDE, least)), (0.0, least)):
-            yield from ((True, place) for place in inside if (place[1] >= BESIDE) == (above > 0))
-            centre, reach = (box[:2] + box[2:]) / 2, box[2:] - box[:2] + font * extent
-            for way in _WAYS[[3, 4, 1, 2]]:
-                yield False, (_box(centre + way * (reach / 2 + 1.2 / self.points), font * extent), font, 0)
+        inside = [place for place in _places_inside(part, extent, letters) if place.font >= least]
+        yield from (place for place in inside if place.font >= BESIDE)
+        yield from self._places_beside(part, extent, max(BESIDE, least))
+        yield from (place for place in inside if place.font < BESIDE)
+        yield from self._places_beside(part, extent, least)
+
+    def _places_beside(self, part: np.ndarray, extent: np.ndarray, font: float) -> Iterator[NamePlace]:
+        """Above, below, right and left of a part."""
+        centre, reach = (part[:2] + part[2:]) / 2, part[2:] - part[:2] + font * extent
+        for direction in BESIDE_DIRECTIONS:
+            place = centre + direction * (reach / 2 + 1.2 / self.points_per_mm)
+            yield NamePlace(_box(place, font * extent), font, 0, inside=False)
 
 
-def _inside(box: np.ndarray, extent: np.ndarray, letters: int) -> Iterator[Place]:
+def _places_inside(part: np.ndarray, extent: np.ndarray, letters: int) -> Iterator[NamePlace]:
     """Places in a part for a name that takes `extent` (mm) in letters of one point; large letters first."""
-    centre, room = (box[:2] + box[2:]) / 2, 0.94 * (box[2:] - box[:2])
+    centre, room = (part[:2] + part[2:]) / 2, 0.94 * (part[2:] - part[:2])
     # A short name is never laid on its side.
     upright = letters > 2 and room[1] > room[0] and (room / extent).min() < BESIDE
     angle, extent = (90, extent[::-1]) if upright else (0, extent)
     most = min(LETTERS, float((room / extent).min()))
     for font in (most, 0.8 * most, 0.65 * most):
         spare = (room - font * extent) / 2
-        yield from ((_box(centre + way * spare, font * extent), font, angle) for way in _WAYS)
+        for direction in DIRECTIONS:
+            yield NamePlace(_box(centre + direction * spare, font * extent), font, angle, inside=True)
 
 
-def outline_patch(board: Any, fill: bool = True) -> Any:
+def outline_patch(board: Board, fill: bool = True) -> Any:
     """The rectangle of a board, white or see-through."""
     from matplotlib.patches import Rectangle
 
     return Rectangle((0, 0), *board.outline, facecolor="white", fill=fill, edgecolor=pictures.INK, linewidth=1.3)
 
 
-def net_colours(board: Any) -> list[str]:
+def net_colours(board: Board) -> list[str]:
     """Of the pads and wires of every net; power nets share one, and signal nets beyond the palette repeat it."""
     rank = np.cumsum(board.power_rail == 0) - 1
-    return [POWER if rail else COLOURS[at % len(COLOURS)] for at, rail in zip(rank, board.power_rail, strict=True)]
+    return [
+        POWER if rail else COLOURS[number % len(COLOURS)] for number, rail in zip(rank, board.power_rail, strict=True)
+    ]
 
 
-def keys(board: Any) -> list[Any]:
+def legend_entries(board: Board) -> list[Any]:
     """Legend entries for what a picture of this board can hold."""
     key, square = pictures.key, {"marker": "s", "markersize": 9}
     entries = []
@@ -198,14 +228,14 @@ def _set_axes(axes: Any, view: np.ndarray, ticks: bool) -> None:
     axes.tick_params(labelsize=7, length=2, width=0.6, labelbottom=ticks, labelleft=ticks, bottom=ticks, left=ticks)
 
 
-def _polygons(board: Any, points: float) -> tuple[Any, Any, Any, Any]:
+def _polygons(board: Board, points_per_mm: float) -> tuple[Any, Any, Any, Any]:
     """Collections without places yet: all parts, the hatching of the fixed ones, notches, what is wrong."""
     from matplotlib.collections import PolyCollection
 
-    back, width = board.side == 1, float(np.clip(0.05 * points, 0.6, 1.1))
-    faces = np.where(board.fixed, FIXED, np.where(back, BOTTOM, TOP))
-    edges = np.where(back, BOTTOM_EDGE, np.where(board.fixed, FIXED_EDGE, TOP_EDGE))
-    dashes = [DASHES if dashed else "-" for dashed in back]
+    is_back, width = board.side == 1, float(np.clip(0.05 * points_per_mm, 0.6, 1.1))
+    faces = np.where(board.fixed, FIXED, np.where(is_back, BOTTOM, TOP))
+    edges = np.where(is_back, BOTTOM_EDGE, np.where(board.fixed, FIXED_EDGE, TOP_EDGE))
+    dashes = [DASHES if back else "-" for back in is_back]
     wrong: dict[str, Any] = {"facecolors": (*_rgb(WRONG), 0.5), "edgecolors": WRONG, "linewidths": 0.9, "hatch": "xxx"}
     return (
         PolyCollection([], facecolors=faces, edgecolors=edges, linestyles=dashes, linewidths=width, zorder=2),
@@ -227,6 +257,7 @@ def _corners(boxes: np.ndarray) -> np.ndarray:
 
 
 def _box(centre: np.ndarray, extent: np.ndarray) -> np.ndarray:
+    """`[4]`: left, top, right, bottom."""
     return np.concatenate([centre - extent / 2, centre + extent / 2])
 
 

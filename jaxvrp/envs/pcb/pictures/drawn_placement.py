@@ -10,13 +10,13 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxvrp.envs.pcb import geometry, wirelength
 from jaxvrp.envs.pcb.geometry import LEGAL_OVERLAP
+from jaxvrp.envs.pcb.measure import measure_board
 from jaxvrp.envs.pcb.problem.board import Board, as_float32, trim
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Placement:
+class DrawnPlacement:
     """Where the parts of a board lie, and what that is worth.
 
     Attributes:
@@ -72,17 +72,20 @@ class Placement:
         size = self.board.size
         arm = np.minimum(0.42 * size.min(axis=1), longest)
         corner = -size / 2
-        along, down = (corner + arm[:, None] * np.eye(2)[axis] for axis in (0, 1))
-        triangle = np.stack([corner, along, down], axis=1)
+        along_x = corner + arm[:, None] * np.array([1.0, 0.0])
+        along_y = corner + arm[:, None] * np.array([0.0, 1.0])
+        triangle = np.stack([corner, along_x, along_y], axis=1)
         return self.position[:, None] + turned(triangle, self.orientation[:, None])
 
     @property
     def faults(self) -> np.ndarray:
         """`[F, 4]`: what two parts have in common, and what is off the board, as boxes; none if it is legal."""
-        one, other = np.triu_indices(len(self.boxes), 1)
-        counts = (self.wrong[one] | self.wrong[other]) & (self.board.side[one] == self.board.side[other])
-        common = _common(self.boxes[one[counts]], self.boxes[other[counts]])
-        return _with_area(np.concatenate([common, *_outside(self.boxes[self.wrong], self.board.outline)]))
+        first, second = np.triu_indices(len(self.boxes), 1)
+        same_side = self.board.side[first] == self.board.side[second]
+        counts = same_side & (self.wrong[first] | self.wrong[second])
+        common = _intersections(self.boxes[first[counts]], self.boxes[second[counts]])
+        pieces = np.concatenate([common, *_strips_outside(self.boxes[self.wrong], self.board.outline)])
+        return pieces[(pieces[:, 2:] > pieces[:, :2]).all(axis=1)]
 
     @property
     def wires(self) -> tuple[np.ndarray, np.ndarray]:
@@ -96,10 +99,16 @@ class Placement:
         return np.concatenate(trees), np.concatenate(nets)
 
 
-def measured(
+def measure_placement(
     board: Board, names: Sequence[str], position: ArrayLike | None, orientation: ArrayLike | None
-) -> Placement:
-    """A placement, measured as the environment does it; by default the one that the board brings along.
+) -> DrawnPlacement:
+    """A placement of a board, measured as the environment does it.
+
+    Args:
+        board: one board; what is padding is left out.
+        names: of its parts, or none.
+        position: `[N, 2]`, centres in mm; None: those of the board.
+        orientation: `[N]`, quarter turns; None: those of the board.
 
     Raises:
         ValueError: an array or the names do not fit the board's parts.
@@ -107,68 +116,68 @@ def measured(
     exists = np.asarray(board.exists)
     position = np.asarray(board.position if position is None else position, np.float64)
     orientation = np.asarray(board.orientation if orientation is None else orientation)
-    if position.shape != (exists.size, 2) or orientation.shape != (exists.size,):
+    _check_fit(exists.size, names, position, orientation)
+    orientation = orientation.astype(np.int32)
+    hpwl, overlap = _hpwl_and_overlap(as_float32(board), position.astype(np.float32), orientation)
+    kept = np.flatnonzero(exists)
+    return DrawnPlacement(
+        board=trim(board),
+        names=tuple(names[part] for part in kept.tolist()) if names else (),
+        position=position[kept],
+        orientation=orientation[kept],
+        hpwl=float(hpwl),
+        overlap=np.asarray(overlap)[kept],
+    )
+
+
+def _check_fit(num_parts: int, names: Sequence[str], position: np.ndarray, orientation: np.ndarray) -> None:
+    if position.shape != (num_parts, 2) or orientation.shape != (num_parts,):
         raise ValueError(
             f"position has shape {position.shape} and orientation {orientation.shape}; "
-            f"this board needs ({exists.size}, 2) and ({exists.size},)"
+            f"this board needs ({num_parts}, 2) and ({num_parts},)"
         )
     if not np.isfinite(position).all() or not np.isin(orientation, range(4)).all():
         raise ValueError("position must be finite, and orientation 0, 1, 2 or 3 quarter turns")
-    if len(names) not in (0, exists.size):
-        raise ValueError(f"{len(names)} names for {exists.size} parts; give one for each, or none")
-    kept = np.flatnonzero(exists)
-    orientation = orientation.astype(np.int32)
-    hpwl, overlap = _measure(as_float32(board).replace(position=position.astype(np.float32), orientation=orientation))
-    return Placement(
-        trim(board),
-        tuple(names[at] for at in kept.tolist()) if names else (),
-        position[kept],
-        orientation[kept],
-        float(hpwl),
-        np.asarray(overlap)[kept],
-    )
+    if len(names) not in (0, num_parts):
+        raise ValueError(f"{len(names)} names for {num_parts} parts; give one for each, or none")
 
 
 @jax.jit
-def _measure(board: Board) -> tuple[jax.Array, jax.Array]:
-    """HPWL (`f32[]`, mm) and overlap ratios (`f32[N]`)."""
-    pads = geometry.pad_positions(board.position, board.orientation, board.pin_component, board.pin_offset)
-    half = geometry.half_extent(board.size, board.orientation)
-    obstructs = geometry.obstructing(board.side, board.exists)
-    return (
-        wirelength.net_hpwl(pads, board.pin_net, board.signal_pin, board.num_nets).sum(),
-        geometry.overlap_ratio(board.position, half, board.outline, obstructs, board.exists),
-    )
+def _hpwl_and_overlap(board: Board, position: jax.Array, orientation: jax.Array) -> tuple[jax.Array, jax.Array]:
+    measures = measure_board(board, position, orientation)
+    return measures.hpwl, measures.overlap
 
 
 def turned(offset: np.ndarray, quarters: np.ndarray) -> np.ndarray:
     """`[..., 2]`: offsets turned counter-clockwise on screen by quarters (`[...]`)."""
     x, y = offset[..., 0], offset[..., 1]
-    ways = np.stack([np.stack(way, axis=-1) for way in ((x, y), (y, -x), (-x, -y), (-y, x))])
-    return np.choose((np.broadcast_to(quarters, x.shape) % 4)[..., None], ways)
+    by_quarters = np.stack([np.stack(pair, axis=-1) for pair in ((x, y), (y, -x), (-x, -y), (-y, x))])
+    return np.choose((np.broadcast_to(quarters, x.shape) % 4)[..., None], by_quarters)
 
 
 def spanning_tree(points: np.ndarray) -> np.ndarray:
     """`i64[n - 1, 2]`: the edges of a shortest tree over points `[n, 2]` (Prim)."""
     edges = np.zeros((max(len(points) - 1, 0), 2), np.int64)
-    nearest, gap = np.zeros(len(points), np.int64), np.full(len(points), np.inf)
-    inside, last = np.zeros(len(points), bool), 0
+    nearest_inside, gap = np.zeros(len(points), np.int64), np.full(len(points), np.inf)
+    inside, latest = np.zeros(len(points), bool), 0
     for edge in edges:
-        inside[last] = True
-        reach = np.hypot(*(points - points[last]).T)
-        nearest, gap = np.where(reach < gap, last, nearest), np.minimum(gap, reach)
-        last = int(np.where(inside, np.inf, gap).argmin())
-        edge[:] = nearest[last], last
+        inside[latest] = True
+        distance = np.hypot(*(points - points[latest]).T)
+        nearest_inside, gap = np.where(distance < gap, latest, nearest_inside), np.minimum(gap, distance)
+        latest = int(np.where(inside, np.inf, gap).argmin())
+        edge[:] = nearest_inside[latest], latest
     return edges
 
 
-def _common(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    return np.concatenate([np.maximum(one[:, :2], other[:, :2]), np.minimum(one[:, 2:], other[:, 2:])], axis=1)
+def _intersections(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """`[M, 4]`: what pairs of boxes have in common; right of or below itself where that is nothing."""
+    return np.concatenate([np.maximum(boxes[:, :2], others[:, :2]), np.minimum(boxes[:, 2:], others[:, 2:])], axis=1)
 
 
-def _outside(boxes: np.ndarray, outline: np.ndarray) -> list[np.ndarray]:
+def _strips_outside(boxes: np.ndarray, outline: np.ndarray) -> list[np.ndarray]:
     """What boxes have left and right of the board, and above and below of what remains; some without area."""
-    (left, top, right, bottom), (width, height) = boxes.T, outline
+    left, top, right, bottom = boxes.T
+    width, height = outline
     start, end = np.clip(left, 0, width), np.clip(right, 0, width)
     strips = [
         (left, top, np.minimum(right, 0), bottom),
@@ -177,7 +186,3 @@ def _outside(boxes: np.ndarray, outline: np.ndarray) -> list[np.ndarray]:
         (start, np.maximum(top, height), end, bottom),
     ]
     return [np.stack(strip, axis=1) for strip in strips]
-
-
-def _with_area(boxes: np.ndarray) -> np.ndarray:
-    return boxes[(boxes[:, 2:] > boxes[:, :2]).all(axis=1)]

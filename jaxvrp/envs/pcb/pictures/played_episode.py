@@ -11,14 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvrp.envs.pcb.env import ROLE, Pcb
-from jaxvrp.envs.pcb.pictures.drawn_placement import Placement
+from jaxvrp.envs.pcb.pictures.drawn_placement import DrawnPlacement
 from jaxvrp.envs.pcb.problem.board import Board, trim
 from jaxvrp.envs.pcb.rules import State
 from jaxvrp.episodes import count_states
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Episode:
+class PlayedEpisode:
     """States 0..T up to the end, as NumPy arrays.
 
     Attributes:
@@ -60,24 +60,24 @@ class Episode:
             names[self.states.instance.wiring.component[0, agent]] = str(agent)
         return tuple(names[part] for part in self._exists)
 
-    def placement(self, at: int) -> Placement:
+    def placement(self, index: int) -> DrawnPlacement:
         """Of the state with this index."""
-        state = self.states
+        states = self.states
         return self._placement(
-            state.position[at], state.orientation[at], float(state.board_hpwl[at]), state.overlap[at]
+            states.position[index], states.orientation[index], float(states.board_hpwl[index]), states.overlap[index]
         )
 
     @functools.cached_property
-    def best(self) -> Placement | None:
+    def best(self) -> DrawnPlacement | None:
         """The shortest legal placement; None if there was none."""
         best = jax.tree.map(lambda leaf: leaf[-1], self.states.best)
         if not np.isfinite(best.hpwl):
             return None
         return self._placement(best.position, best.orientation, float(best.hpwl), np.zeros(len(best.position)))
 
-    def _placement(self, position: Any, orientation: Any, hpwl: float, overlap: Any) -> Placement:
+    def _placement(self, position: Any, orientation: Any, hpwl: float, overlap: Any) -> DrawnPlacement:
         kept = self._exists
-        return Placement(self.board, self.names, position[kept], orientation[kept], hpwl, overlap[kept])
+        return DrawnPlacement(self.board, self.names, position[kept], orientation[kept], hpwl, overlap[kept])
 
     @property
     def improvements(self) -> np.ndarray:
@@ -86,7 +86,7 @@ class Episode:
         return np.flatnonzero(best < np.concatenate([[np.inf], best[:-1]]))
 
 
-def from_states(env: Pcb, states: State) -> Episode:
+def from_states(env: Pcb, states: State) -> PlayedEpisode:
     """Cut an episode at its end and measure it.
 
     Args:
@@ -99,20 +99,20 @@ def from_states(env: Pcb, states: State) -> Episode:
     clock = np.asarray(states.time)
     if clock.ndim != 1 or clock.size == 0:
         raise ValueError(f"states.time has shape {clock.shape}; it needs [T+1], the states of one episode")
-    ended, metrics, reward = jax.device_get(_told(env, states))
+    ended, metrics, reward = jax.device_get(_outcomes(env, states))
     length = count_states(clock, ended)
     # Keys are not for NumPy, and nothing here draws.
     states = states.replace(instance=states.instance.replace(key=states.time))
     states, metrics, reward = jax.tree.map(lambda leaf: np.asarray(leaf)[:length], (states, metrics, reward))
-    return Episode(states, metrics, reward, tuple(env.agent_names[ROLE]))
+    return PlayedEpisode(states, metrics, reward, tuple(env.agent_names[ROLE]))
 
 
 @jax.jit
-def _told(env: Pcb, states: State) -> Any:
+def _outcomes(env: Pcb, states: State) -> tuple[jax.Array, dict[str, jax.Array], jax.Array]:
     """Whether each state is the end, its metrics, and the reward of the step that led to it."""
 
-    def told(state: State) -> Any:
+    def outcome(state: State) -> tuple[jax.Array, dict[str, jax.Array], jax.Array]:
         ended = env.is_terminal(state) | env.is_truncated(state)
         return ended, env.metrics(state), jnp.where(state.time > 0, env.reward(state)[ROLE], 0.0)
 
-    return jax.vmap(told)(states)
+    return jax.vmap(outcome)(states)

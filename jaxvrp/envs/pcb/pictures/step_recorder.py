@@ -14,16 +14,23 @@ from jaxvrp import pictures
 from jaxvrp.envs.pcb.env import Pcb
 from jaxvrp.envs.pcb.pictures import board_view, played_episode
 from jaxvrp.envs.pcb.pictures.board_view import BoardView
-from jaxvrp.envs.pcb.pictures.drawn_placement import Placement
-from jaxvrp.envs.pcb.pictures.played_episode import Episode
+from jaxvrp.envs.pcb.pictures.captions import (
+    FRAME_DPI,
+    LEGEND_ROW,
+    count_rows,
+    draw_legend,
+    join_words,
+    new_headline,
+)
+from jaxvrp.envs.pcb.pictures.drawn_placement import DrawnPlacement
+from jaxvrp.envs.pcb.pictures.played_episode import PlayedEpisode
+from jaxvrp.envs.pcb.problem.board import Board
 from jaxvrp.envs.pcb.rules import State
 from jaxvrp.io.whole_files import write_whole
+from jaxvrp.pictures.palette import WRONG
 
 TABLE = "agents.csv"
-METRICS = (
-    *("W", "We", "HPWL", "HPWLe", "raw_W", "raw_HPWL"),
-    *("Wi", "HPWLi", "ol", "weighted_cost"),
-)
+METRICS = ("W", "We", "HPWL", "HPWLe", "raw_W", "raw_HPWL", "Wi", "HPWLi", "ol", "weighted_cost")
 COLUMNS = ("step", "id", "name", "reward", *METRICS)
 
 CELLS = 240
@@ -35,7 +42,11 @@ OUTSIDE, FREE, FAULT, FIRST = 0, 1, 2, 3
 LONG = 100
 """From so many steps on, there is a progress bar."""
 
-DPI, SIDE, COLOURS = 100, 4.6, 64
+SIDE = 4.6
+"""Inches of a board's longer side, at most."""
+
+NUM_COLOURS = 64
+AXES_TITLE = {"fontsize": 9, "loc": "left", "color": pictures.INK, "pad": 5}
 
 
 def record_steps(env: Pcb, states: State, folder: str | os.PathLike) -> None:
@@ -60,26 +71,27 @@ def record_steps(env: Pcb, states: State, folder: str | os.PathLike) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise ValueError(f"the folder '{folder}' is not empty; give another one, or empty it")
-    played = played_episode.from_states(env, states)
-    write_whole(folder / TABLE, lambda partial: _write_table(played, partial))
-    scene = Scene(played)
-    palette = pictures.shared_palette(scene.frame(0), board_view.EXACT, COLOURS)
-    for at in tqdm(range(played.length), desc=str(folder), unit="step", disable=played.length < LONG):
-        name = f"step_{played.states.time[at]:04d}.png"
-        pictures.write_frame(folder / name, scene.frame(at), palette)
+    episode = played_episode.from_states(env, states)
+    write_whole(folder / TABLE, lambda partial: _write_table(episode, partial))
+    scene = StepScene(episode)
+    palette = pictures.shared_palette(scene.frame(0), board_view.EXACT, NUM_COLOURS)
+    for index in tqdm(range(episode.length), desc=str(folder), unit="step", disable=episode.length < LONG):
+        name = f"step_{episode.states.time[index]:04d}.png"
+        pictures.write_frame(folder / name, scene.frame(index), palette)
 
 
-def _write_table(played: Episode, path: Path) -> None:
+def _write_table(episode: PlayedEpisode, path: Path) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)
         table.writerow(COLUMNS)
-        for at, step in enumerate(played.states.time.tolist()):
-            for agent in played.agents.tolist():
-                values = [played.reward[at, agent], *(played.metrics[name][at, agent] for name in METRICS)]
-                table.writerow([step, agent, played.agent_names[agent], *(f"{value:.7g}" for value in values)])
+        for index, step in enumerate(episode.states.time.tolist()):
+            for agent in episode.agents.tolist():
+                metrics = [episode.metrics[name][index, agent] for name in METRICS]
+                figures = [f"{value:.7g}" for value in (episode.reward[index, agent], *metrics)]
+                table.writerow([step, agent, episode.agent_names[agent], *figures])
 
 
-def component_grid(placement: Placement, view: np.ndarray, side: int, cells: int = CELLS) -> np.ndarray:
+def component_grid(placement: DrawnPlacement, view: np.ndarray, side: int, cells: int = CELLS) -> np.ndarray:
     """`i32[rows, columns]`: what the centre of each cell is under on one side of the board; see `OUTSIDE`.
 
     Args:
@@ -104,68 +116,70 @@ def component_grid(placement: Placement, view: np.ndarray, side: int, cells: int
     return grid
 
 
-class Scene:
-    """The picture of any state.
+class StepScene:
+    """The picture of any state: the component grid of each side that is in use, and the rats-nest.
 
     Attributes:
         board: the view with the rats-nest.
         grids: the images of the component grids, by side.
+        headline: the text above.
     """
 
-    def __init__(self, played: Episode):
-        self.played = played
-        self.view = view = board_view.view_of([played.placement(at) for at in range(played.length)])
+    def __init__(self, episode: PlayedEpisode):
+        self.episode = episode
+        self.view = view = board_view.view_of([episode.placement(index) for index in range(episode.length)])
         scale = board_view.scale_to(view, SIDE, SIDE)
         width, height = scale * (view[2:] - view[:2])
-        start = played.placement(0)
-        sides = sorted(set(played.board.side.tolist()))
-        columns = max(width, 2.6) + 0.25
-        entries = board_view.keys(played.board)
-        per_row = max(1, int((len(sides) + 1) * columns / 2.15))
-        below = 0.22 * -(-len(entries) // per_row)
-        across, up = max((len(sides) + 1) * columns + 0.25, 7.0), height + 0.95 + below
-        figure = pictures.new_figure(across, up, DPI)
+        sides = sorted(set(episode.board.side.tolist()))
+        pitch, num_views = max(width, 2.6) + 0.25, len(sides) + 1
+        entries = board_view.legend_entries(episode.board)
+        columns = max(1, int(num_views * pitch / 2.15))
+        legend_height = LEGEND_ROW * count_rows(entries, columns)
+        across, up = max(num_views * pitch + 0.25, 7.0), height + 0.95 + legend_height
+        figure = pictures.new_figure(across, up, FRAME_DPI)
         self.grids, outlines = {}, []
         for place, side in enumerate(sides):
-            axes = pictures.new_axes(figure, 0.25 + place * columns, up - 0.75 - height, width, height)
-            name = "component grid" + (f" of side {side}" if len(sides) > 1 else "") + " (red: overlap, off the board)"
-            self.grids[side] = _draw_grid(axes, component_grid(start, view, side), view, played.board, name)
-            outlines += [axes.add_patch(board_view.outline_patch(played.board, fill=False))]
-        self.board = BoardView(figure, 0.25 + len(sides) * columns, up - 0.75, view, scale, start, ticks=False)
-        self.board.axes.set_title("rats-nest", **_TITLE)
-        corner = (0.2 / across, (below + 0.12) / up)
-        pictures.legend(figure, entries, ncols=per_row, loc="upper left", bbox_to_anchor=corner, handletextpad=0.5)
-        style = {"fontsize": 10.5, "family": "monospace", "va": "center", "color": pictures.INK}
-        self.headline = figure.text(0.25 / across, 1 - 0.22 / up, "", **style)
+            axes = pictures.new_axes(figure, 0.25 + place * pitch, up - 0.75 - height, width, height)
+            grid = component_grid(episode.placement(0), view, side)
+            self.grids[side] = _draw_grid(axes, grid, view, episode.board, _grid_title(side, len(sides)))
+            outlines.append(axes.add_patch(board_view.outline_patch(episode.board, fill=False)))
+        left, top = 0.25 + len(sides) * pitch, up - 0.75
+        self.board = BoardView(figure, left, top, view, scale, episode.placement(0), ticks=False)
+        self.board.axes.set_title("rats-nest", **AXES_TITLE)
+        draw_legend(figure, entries, columns, 0.2, legend_height + 0.12)
+        self.headline = new_headline(figure, 0.25, 0.22, 10.5)
         changing = [*self.grids.values(), *outlines, *self.board.artists, self.headline]
-        self.animated = pictures.AnimatedFigure(figure, changing)
+        self._animated = pictures.AnimatedFigure(figure, changing)
 
-    def frame(self, at: int) -> np.ndarray:
+    def frame(self, index: int) -> np.ndarray:
         """`u8[height, width, 3]` of the state with this index."""
-        placement = self.played.placement(at)
+        placement = self.episode.placement(index)
         for side, image in self.grids.items():
             image.set_data(component_grid(placement, self.view, side))
         self.board.show(placement)
-        self.headline.set_text(
-            f"step {self.played.states.time[at]:3d}  |  HPWL {placement.hpwl:7.2f} mm  |  {placement.verdict}"
-        )
-        return self.animated.frame()
+        step = f"step {self.episode.states.time[index]:3d}"
+        self.headline.set_text(join_words([step, f"HPWL {placement.hpwl:7.2f} mm", placement.verdict]))
+        return self._animated.frame()
 
 
-_TITLE = {"fontsize": 9, "loc": "left", "color": pictures.INK, "pad": 5}
+def _grid_title(side: int, num_sides: int) -> str:
+    of_side = f" of side {side}" if num_sides > 1 else ""
+    return f"component grid{of_side} (red: overlap, off the board)"
 
 
-def _draw_grid(axes: Any, grid: np.ndarray, view: np.ndarray, board: Any, title: str) -> Any:
-    """The image, in axes without ticks."""
+def _draw_grid(axes: Any, grid: np.ndarray, view: np.ndarray, board: Board, title: str) -> Any:
+    """The image of a grid, in axes without ticks; the agents' colours repeat from the palette's end on."""
     from matplotlib.colors import ListedColormap
 
     agent = np.cumsum(~board.fixed) - 1
-    colours = [board_view.COLOURS[at % len(board_view.COLOURS)] for at in agent]
-    parts = [board_view.FIXED_EDGE if fixed else colour for fixed, colour in zip(board.fixed, colours, strict=True)]
-    palette = ListedColormap([pictures.GROUND, "white", board_view.WRONG, *parts])
+    parts = [
+        board_view.FIXED_EDGE if fixed else board_view.COLOURS[number % len(board_view.COLOURS)]
+        for fixed, number in zip(board.fixed, agent, strict=True)
+    ]
+    palette = ListedColormap([pictures.GROUND, "white", WRONG, *parts])
     limits = {"vmin": 0, "vmax": FIRST + len(parts) - 1, "interpolation": "nearest"}
     image = axes.imshow(grid, cmap=palette, extent=view[[0, 2, 3, 1]], aspect="auto", **limits)
     axes.set(xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
-    axes.set_title(title, **_TITLE)
+    axes.set_title(title, **AXES_TITLE)
     return image

@@ -1,0 +1,1 @@
+"""The problem: boards and their files, the generator, starts, and what belongs to an instance."""

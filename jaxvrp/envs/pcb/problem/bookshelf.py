@@ -41,7 +41,7 @@ def read_bookshelf(
     width, height = outline or _read_canvas(path.with_name(CANVAS), path.stem)
     sizes = _read_nodes(path)
     corners, sides = _read_places(path.with_suffix(".pl"), sizes)
-    nets, pins = _read_nets(path.with_suffix(".nets"), {name: at for at, name in enumerate(sizes)})
+    nets, pins = _read_nets(path.with_suffix(".nets"), {name: index for index, name in enumerate(sizes)})
     size, corner = np.array(list(sizes.values())), np.array([corners[name] for name in sizes])
     component, net, x, y = np.array(sorted(pins, key=lambda pin: pin[0])).T
     centre = corner + size / 2

@@ -22,19 +22,27 @@ WITHOUT_IC = 0.25
 
 
 class Parameters(struct.PyTreeNode):
-    """What a board is drawn from.
+    """What a board is drawn from; each field says what it is.
 
-    Attributes:
-        min_parts, max_parts: two-pin parts; every board has max_parts + 1 components, the rest of them padding.
-        max_degree: most pins of a net; the least is 2.
-        min_utilisation, max_utilisation: share of the board that the parts and the IC cover.
+    Every board has max_parts + 1 components; those that it does not need are padding.
     """
 
-    min_parts: int = size(2, minimum=2)
-    max_parts: int = size(16, minimum=2)
-    max_degree: int = size(5, minimum=2)
-    min_utilisation: float = parameter(0.05, above=0.0, maximum=0.45)
-    max_utilisation: float = parameter(0.30, above=0.0, maximum=0.45)
+    min_parts: int = size(2, minimum=2, help="least number of two-pin parts of a generated board")
+    max_parts: int = size(16, minimum=2, help="largest number of two-pin parts of a generated board")
+    max_degree: int = size(5, minimum=2, help="most pins of a net of a generated board; the least is 2")
+    min_utilisation: float = parameter(
+        0.05, above=0.0, maximum=0.45, help="least share of a generated board that its parts cover"
+    )
+    max_utilisation: float = parameter(
+        0.30, above=0.0, maximum=0.45, help="largest share of a generated board that its parts cover"
+    )
+
+    def check_fields(self) -> None:
+        """Refuse a least above a most, with a ValueError; see `jaxvrp.fields.build`."""
+        for name in ("parts", "utilisation"):
+            least, most = getattr(self, f"min_{name}"), getattr(self, f"max_{name}")
+            if isinstance(least, int | float) and isinstance(most, int | float) and least > most:
+                raise ValueError(f"min_{name} is {least}, above max_{name}, {most}; lower the one or raise the other")
 
 
 def make_parameters(**values: Any) -> Parameters:
@@ -44,15 +52,10 @@ def make_parameters(**values: Any) -> Parameters:
         ValueError: an unknown name, a value out of range, or a least above a most; one line that names it.
         TypeError: a value of the wrong type.
     """
-    made = build(Parameters, values, "board parameter")
-    for what in ("parts", "utilisation"):
-        low, high = getattr(made, f"min_{what}"), getattr(made, f"max_{what}")
-        if low > high:
-            raise ValueError(f"min_{what} is {low}, above max_{what}, {high}; lower the one or raise the other")
-    return made
+    return build(Parameters, values, "board parameter")
 
 
-def generate(key: jax.Array, of: Parameters) -> Board:
+def generate(key: jax.Array, parameters: Parameters) -> Board:
     """Draw one board.
 
     Component 0 is the IC: fixed, inside the board, at any quarter turn. The two-pin parts, a uniform number, have the
@@ -65,12 +68,13 @@ def generate(key: jax.Array, of: Parameters) -> Board:
         and 2 max_parts nets; `float32`.
     """
     # One draw for everything: a quarter of the compilation that one key for each takes.
-    draws = jax.random.uniform(key, (8, 2 * of.max_parts + 2), jnp.float32)
-    flips, slots = draws[6, -of.max_parts :], draws[7, : 2 * of.max_parts]
-    real = jnp.arange(of.max_parts) < of.min_parts + _whole(draws[7, -1], of.max_parts - of.min_parts + 1)
+    least, most = parameters.min_parts, parameters.max_parts
+    draws = jax.random.uniform(key, (8, 2 * most + 2), jnp.float32)
+    flips, slots = draws[6, -most:], draws[7, : 2 * most]
+    real = jnp.arange(most) < least + _whole_numbers(draws[7, -1], most - least + 1)
     exists = jnp.concatenate([jnp.ones(1, bool), real])
-    bodies = _bodies(draws[:2], real, of)
-    pad_net, with_ic = _nets(draws[2:5, : 2 * of.max_parts], real, of.max_degree)
+    bodies = _bodies(draws[:2], real, parameters)
+    pad_net, with_ic = _nets(draws[2:5, : 2 * most], real, parameters.max_degree)
     position, orientation = _places(draws[5:7], bodies, exists)
     nets = with_ic.size
     used = with_ic | (pad_net[:, None] == jnp.arange(nets)).any(axis=0)
@@ -102,25 +106,27 @@ class _Bodies(NamedTuple):
     pad: jax.Array
 
 
-def _whole(draws: jax.Array, count: int) -> jax.Array:
+def _whole_numbers(draws: jax.Array, count: int) -> jax.Array:
     """`i32`, 0 to count - 1, from uniform numbers in [0, 1)."""
     return jnp.floor(draws * count).astype(jnp.int32)
 
 
 def _ranks(draws: jax.Array) -> jax.Array:
     """`i32[..., n]`, a permutation: how many of `f32[..., n]` come before each; of equal ones the first does."""
-    one, other = draws[..., :, None], draws[..., None, :]
-    at = jnp.arange(draws.shape[-1])
-    return ((other < one) | ((other == one) & (at < at[:, None]))).sum(axis=-1, dtype=jnp.int32)
+    draw, other = draws[..., :, None], draws[..., None, :]
+    index = jnp.arange(draws.shape[-1])
+    return ((other < draw) | ((other == draw) & (index < index[:, None]))).sum(axis=-1, dtype=jnp.int32)
 
 
-def _bodies(draws: jax.Array, real: jax.Array, of: Parameters) -> _Bodies:
-    area, ic_ratio, share, square, ratio = draws[0, :5]
-    chips = jnp.array(CHIPS, jnp.float32)[_whole(draws[1, : real.size], len(CHIPS))] * real[:, None]
-    area = IC_AREA[0] + (IC_AREA[1] - IC_AREA[0]) * area
-    sizes = jnp.concatenate([_rectangle(area, LONGEST_IC ** (2 * ic_ratio - 1))[None], chips[:, :2]])
-    share = of.min_utilisation + (of.max_utilisation - of.min_utilisation) * share
-    ratio = jnp.where(square < SQUARE, 1.0, LONGEST_BOARD ** (2 * ratio - 1))
+def _bodies(draws: jax.Array, real: jax.Array, parameters: Parameters) -> _Bodies:
+    """Sizes of the IC and of the parts that are `real` (`bool[N-1]`), and a board that they cover as they should."""
+    area_draw, ic_ratio_draw, share_draw, square_draw, ratio_draw = draws[0, :5]
+    chips = jnp.array(CHIPS, jnp.float32)[_whole_numbers(draws[1, : real.size], len(CHIPS))] * real[:, None]
+    ic_area = IC_AREA[0] + (IC_AREA[1] - IC_AREA[0]) * area_draw
+    sizes = jnp.concatenate([_rectangle(ic_area, LONGEST_IC ** (2 * ic_ratio_draw - 1))[None], chips[:, :2]])
+    least, most = parameters.min_utilisation, parameters.max_utilisation
+    share = least + (most - least) * share_draw
+    ratio = jnp.where(square_draw < SQUARE, 1.0, LONGEST_BOARD ** (2 * ratio_draw - 1))
     return _Bodies(_rectangle(jnp.prod(sizes, axis=1).sum() / share, ratio), sizes, chips[:, 2])
 
 
@@ -143,7 +149,7 @@ def _nets(draws: jax.Array, real: jax.Array, max_degree: int) -> tuple[jax.Array
     order, lengths = draws[:2].reshape(2, 2, count)
     # Parts that do not exist come last.
     rank = _ranks(order + 2.0 * ~real)
-    ends = jnp.cumsum(1 + _whole(lengths, max_degree - 1), axis=1)
+    ends = jnp.cumsum(1 + _whole_numbers(lengths, max_degree - 1), axis=1)
     group = (ends[:, None, :] <= rank[:, :, None]).sum(axis=-1, dtype=jnp.int32)
     net = group + count * jnp.arange(2, dtype=jnp.int32)[:, None]
     net = jnp.where(real, net, 2 * count).T.reshape(-1)
@@ -162,7 +168,8 @@ def _ic_pins(draws: jax.Array, body: jax.Array) -> jax.Array:
 
 def _places(draws: jax.Array, bodies: _Bodies, exists: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Centres `f32[N, 2]` and quarter turns `i32[N]`, 0 for padding."""
-    share, turns = draws[0].reshape(-1, 2), _whole(draws[1, : exists.size], 4) * exists
+    share = draws[0].reshape(-1, 2)
+    turns = _whole_numbers(draws[1, : exists.size], 4) * exists
     half = jnp.where(turns[0] % 2 == 0, bodies.size[0], bodies.size[0, ::-1]) / 2
     ic = half + share[0] * (bodies.outline - 2 * half)
     movable = (0.05 + 0.9 * share[1:]) * bodies.outline

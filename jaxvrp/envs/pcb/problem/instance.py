@@ -10,7 +10,7 @@ import numpy as np
 from flax import struct
 
 from jaxvrp.envs.pcb import geometry, wirelength
-from jaxvrp.envs.pcb.problem.board import Board, agent_components, count_agents
+from jaxvrp.envs.pcb.problem.board import Board, agent_components, as_float32, count_agents, pad
 
 
 class Targets(struct.PyTreeNode):
@@ -26,7 +26,7 @@ class Targets(struct.PyTreeNode):
 
     def lowered(self, other: Targets, where: Targets) -> Targets:
         """The lesser of both, where the truth values `where` hold."""
-        return jax.tree.map(lambda old, new, at: jnp.where(at, jnp.minimum(old, new), old), self, other, where)
+        return jax.tree.map(lambda old, new, holds: jnp.where(holds, jnp.minimum(old, new), old), self, other, where)
 
 
 class Wiring(struct.PyTreeNode):
@@ -96,54 +96,77 @@ class Sizes(NamedTuple):
     part_pads: int
     shared_pads: int
 
-    @classmethod
-    def of(cls, boards: Board) -> Sizes:
-        """The least that hold a batch `[B]` of boards; not under `jit`."""
-        boards = jax.tree.map(np.asarray, boards)
-        component, net, signal = boards.pin_component, boards.pin_net, boards.signal_pin
-        movable = np.take_along_axis(boards.movable, component, axis=-1)
-        return cls(
-            components=boards.num_components,
-            pins=boards.num_pins,
-            nets=boards.num_nets,
-            agents=count_agents(boards),
-            part_pads=wirelength.table_widths(component, net, signal & movable)[0],
-            shared_pads=wirelength.table_widths(component, net, signal)[1],
+
+def least_sizes(boards: Board) -> Sizes:
+    """The least sizes that hold a batch `[B]` of boards; not under `jit`."""
+    boards = jax.tree.map(np.asarray, boards)
+    component, net, signal = boards.pin_component, boards.pin_net, boards.signal_pin
+    movable = np.take_along_axis(boards.movable, component, axis=-1)
+    part_pads, _ = wirelength.table_widths(component, net, signal & movable)
+    _, shared_pads = wirelength.table_widths(component, net, signal)
+    return Sizes(
+        components=boards.num_components,
+        pins=boards.num_pins,
+        nets=boards.num_nets,
+        agents=count_agents(boards),
+        part_pads=part_pads,
+        shared_pads=shared_pads,
+    )
+
+
+def fit_board(board: Board, sizes: Sizes) -> Board:
+    """One board in float32, padded to these sizes; works under `jit` and `vmap`, where tables are not checked.
+
+    Raises:
+        ValueError: it is larger.
+    """
+    if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(board)):
+        needed = least_sizes(jax.tree.map(lambda leaf: np.asarray(leaf)[None], board))
+        enough = (
+            needed.agents <= sizes.agents
+            and needed.part_pads <= sizes.part_pads
+            and needed.shared_pads <= sizes.shared_pads
         )
+        if not enough:
+            raise ValueError(
+                f"a board of {needed.agents} movable parts, {needed.part_pads} signal pads of one part and "
+                f"{needed.shared_pads} on one net does not fit into {sizes.agents}, {sizes.part_pads} and "
+                f"{sizes.shared_pads}; make the environment with it, make('pcb', boards=[...])"
+            )
+    return pad(as_float32(board), sizes.components, sizes.pins, sizes.nets)
 
 
 def wire(board: Board, sizes: Sizes) -> Wiring:
     """The tables of one board of these sizes; works under `jit` and `vmap`."""
     component, is_agent = agent_components(board, sizes.agents)
-    pins, signal = (board.pin_component, board.pin_net), board.signal_pin
-    nets = wirelength.part_nets(*pins, signal, sizes.components, sizes.nets)
+    pin_component, pin_net, signal = board.pin_component, board.pin_net, board.signal_pin
+    nets = wirelength.part_nets(pin_component, pin_net, signal, sizes.components, sizes.nets)
     return Wiring(
         component=component,
         is_agent=is_agent,
         signal=signal,
-        pads=_own_pads(board.pin_component, signal, component, is_agent, sizes.part_pads),
-        groups=wirelength.pad_groups(*pins, signal, sizes.shared_pads),
+        pads=_agent_pads(pin_component, signal, component, is_agent, sizes.part_pads),
+        groups=wirelength.pad_groups(pin_component, pin_net, signal, sizes.shared_pads),
         nets=nets[component] & is_agent[:, None],
         neighbours=wirelength.shared_nets(nets)[component] & is_agent[:, None],
         obstructs=geometry.obstructing(board.side, board.exists),
     )
 
 
-def _own_pads(
+def _agent_pads(
     pin_component: jax.Array, signal: jax.Array, component: jax.Array, is_agent: jax.Array, width: int
 ) -> jax.Array:
     """`i32[A, width]`: the signal pads of every agent, -1 for none."""
-    num_parts = component.shape[0]
     # Agents in place of parts: a fixed part may have more pads than the table is wide.
-    agent = jnp.argmax((pin_component[:, None] == component) & is_agent, axis=1).astype(jnp.int32)
-    own = ((pin_component[:, None] == component) & is_agent).any(axis=1)
-    return wirelength.part_pads(agent, signal & own, num_parts, width)
+    belongs = (pin_component[:, None] == component) & is_agent
+    agent = jnp.argmax(belongs, axis=1).astype(jnp.int32)
+    return wirelength.part_pads(agent, signal & belongs.any(axis=1), component.shape[0], width)
 
 
-def agent_targets(board: Board, wiring: Wiring) -> Targets:
-    """The targets that the board brings along, by agent."""
+def board_targets(board: Board, wiring: Wiring) -> Targets:
+    """The targets that a board brings along, by agent; inf where there is none."""
 
-    def of_agents(values: jax.Array) -> jax.Array:
-        return jnp.where(wiring.is_agent, values[wiring.component], jnp.inf).astype(jnp.float32)
+    def by_agent(lengths: jax.Array) -> jax.Array:
+        return jnp.where(wiring.is_agent, lengths[wiring.component], jnp.inf).astype(jnp.float32)
 
-    return Targets(of_agents(board.target_wirelength), of_agents(board.target_hpwl))
+    return Targets(by_agent(board.target_wirelength), by_agent(board.target_hpwl))

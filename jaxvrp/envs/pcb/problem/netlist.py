@@ -83,19 +83,19 @@ def make_netlist(
     Pins of each component are numbered in their order.
     """
     board = jax.tree.map(np.asarray, board)
-    index, counts = [], [0] * board.num_components
+    counts, index_in_component = [0] * board.num_components, []
     for component in board.pin_component.tolist():
-        index.append(counts[component])
+        index_in_component.append(counts[component])
         counts[component] += 1
-    components = component_names or tuple(f"part{at}" for at in range(board.num_components))
-    nets = net_names or tuple(f"net{at}" for at in range(board.num_nets))
+    component_names = component_names or tuple(f"part{row}" for row in range(board.num_components))
+    net_names = net_names or tuple(f"net{row}" for row in range(board.num_nets))
     return Netlist(
         board=board,
         components=tuple(
-            Component(at, name, count, count, 0)
-            for at, (name, count) in enumerate(zip(components, counts, strict=True))
+            Component(row, name, count, count, 0)
+            for row, (name, count) in enumerate(zip(component_names, counts, strict=True))
         ),
-        pins=tuple(Pin(at, str(at + 1)) for at in index),
-        nets=tuple(Net(at + 1, name) for at, name in enumerate(nets)),
+        pins=tuple(Pin(index, str(index + 1)) for index in index_in_component),
+        nets=tuple(Net(row + 1, name) for row, name in enumerate(net_names)),
         source=source,
     )

@@ -31,14 +31,14 @@ class _Reader:
     """The lines, and how many of them are read."""
 
     lines: list[Line]
-    at: int = 0
+    num_read: int = 0
 
     def next(self, expected: str) -> Line:
         """The next line; `expected` names it for the error at the end of the file."""
-        if self.at == len(self.lines):
+        if self.num_read == len(self.lines):
             raise self.lines[-1].error(f"{expected} after it, found the end of the file", "restore what is missing")
-        self.at += 1
-        return self.lines[self.at - 1]
+        self.num_read += 1
+        return self.lines[self.num_read - 1]
 
     def mark(self, text: str) -> Line:
         """The next line, which opens or closes a section and must be `text`."""
@@ -54,7 +54,7 @@ class _Reader:
     def values(self, names: tuple[str, ...], until: str) -> dict[str, tuple[Line, str]]:
         """Lines of `name=value`, up to the line `until`, which stays to be read."""
         found = {}
-        while self.lines[self.at : self.at + 1] and self.lines[self.at].text != until:
+        while self.lines[self.num_read : self.num_read + 1] and self.lines[self.num_read].text != until:
             line = self.next(until)
             name, equals, value = line.text.partition("=")
             wanted = f"{' or '.join(f'{name}=...' for name in names)} or '{until}', found {line.text[:30]!r}"
@@ -78,7 +78,7 @@ def read_pcb(path: str | os.PathLike) -> PcbFile:
     reader = _Reader(read_lines(path, WHAT))
     head = reader.values(("filename", "timestamp"), "pcb begin")
     boards: list[Netlist] = []
-    while not boards or reader.at < len(reader.lines):
+    while not boards or reader.num_read < len(reader.lines):
         boards.append(_read_board(reader))
     return PcbFile(tuple(boards), head["filename"][1] if "filename" in head else None, _whole(head, "timestamp"))
 
@@ -176,28 +176,30 @@ class _Net:
 
 @dataclasses.dataclass(frozen=True)
 class _Edges:
-    """Pads by (row of the component, index), and nets by id."""
+    """Pads by (index of the component, index in it), and nets by id."""
 
     pins: dict[tuple[int, int], _Pad]
     nets: dict[int, _Net]
 
 
 def _read_edges(reader: _Reader, nodes: dict) -> _Edges:
-    rows = {node: (at, line.whole("locked", row["locked"])) for at, (node, (line, row)) in enumerate(nodes.items())}
+    components = {
+        node: (index, line.whole("locked", row["locked"])) for index, (node, (line, row)) in enumerate(nodes.items())
+    }
     opening, edges = reader.mark("edges begin"), _Edges({}, {})
     for line in reader.rows("edges"):
         row = line.fields(EDGE)
         net = _read_net(line, row, edges)
-        pair = frozenset(_read_end(line, row, end, rows, edges) for end in "ab")
+        pair = frozenset(_read_end(line, row, end, components, edges) for end in "ab")
         line.expect(len(pair) == 2, "two different pads, found one twice", "remove the line")
         line.expect(pair not in net.edges, "each pair of pads once, found it again", "remove one of the two")
         net.edges.add(pair)
     for net in edges.nets.values():
-        pads = len(set().union(*net.edges))
-        wanted = f"{pads * (pads - 1) // 2} edges between the {pads} pads of net {net.label.name}"
+        num_pads = len(set().union(*net.edges))
+        num_pairs = num_pads * (num_pads - 1) // 2
         net.line.expect(
-            len(net.edges) == pads * (pads - 1) // 2,
-            f"{wanted}, found {len(net.edges)}",
+            len(net.edges) == num_pairs,
+            f"{num_pairs} edges between the {num_pads} pads of net {net.label.name}, found {len(net.edges)}",
             "restore the missing lines: every pair of pads has one",
         )
     opening.expect(len(edges.nets) > 0, "at least one edge below", "add it")
@@ -213,19 +215,28 @@ def _read_net(line: Line, row: dict[str, str], edges: _Edges) -> _Net:
     return known
 
 
-def _read_end(line: Line, row: dict[str, str], end: str, rows: dict, edges: _Edges) -> tuple[int, int]:
-    """Row of the component and pad index of one end; its pad is added to the edges."""
+def _read_end(
+    line: Line, row: dict[str, str], end: str, components: dict[int, tuple[int, int]], edges: _Edges
+) -> tuple[int, int]:
+    """Index of the component on the board, and pad index in it, of one end (a or b); its pad is added to the edges.
+
+    `components`: index on the board and `locked`, by id.
+    """
     words = {name: row[f"{name} {end}"] for name in END}
     node = line.whole("component", words["component"])
-    line.expect(node in rows, f"the id of a component, found {node}")
-    at, locked = rows[node]
+    line.expect(node in components, f"the id of a component, found {node}")
+    component, locked = components[node]
     line.expect(line.whole("locked", words["locked"]) == locked, f"locked {locked} for component {node}, as above")
-    size_x, size_y, offset_x, offset_y = (line.real(name, words[name]) for name in END[3:7])
+    real = {name: line.real(name, words[name]) for name in ("size_x", "size_y", "offset_x", "offset_y")}
     index = line.whole("index", words["index"], 0)
-    pad = _Pad(Pin(index, words["pad"], size_x, size_y), (offset_x, offset_y), line.whole("net id", row["net id"]))
-    known = edges.pins.setdefault((at, index), pad)
+    pad = _Pad(
+        label=Pin(index, words["pad"], real["size_x"], real["size_y"]),
+        offset=(real["offset_x"], real["offset_y"]),
+        net=line.whole("net id", row["net id"]),
+    )
+    known = edges.pins.setdefault((component, index), pad)
     line.expect(known == pad, f"pad {index} of component {node} as in the lines above", "make them the same")
-    return at, index
+    return component, index
 
 
 def _read_corners(reader: _Reader) -> dict[str, str]:
@@ -245,11 +256,11 @@ def _read_corners(reader: _Reader) -> dict[str, str]:
 def _assemble(nodes: dict, targets: np.ndarray, edges: _Edges, corners: dict[str, str]) -> Board:
     rows = [row for _, row in nodes.values()]
     pads = sorted(edges.pins.items())
-    nets = {net: at for at, net in enumerate(edges.nets)}
+    nets = {net: index for index, net in enumerate(edges.nets)}
     return make_board(
         [_minus(corners[f"bb_max_{axis}"], corners[f"bb_min_{axis}"]) for axis in "xy"],
         [(float(row["size_x"]), float(row["size_y"])) for row in rows],
-        [at for (at, _), _ in pads],
+        [component for (component, _), _ in pads],
         [pad.offset for _, pad in pads],
         [nets[pad.net] for _, pad in pads],
         [net.power_rail for net in edges.nets.values()],

@@ -1,4 +1,4 @@
-"""Writing the `.pcb` text format of RL_PCB; see `files` for reading."""
+"""Writing the `.pcb` text format of RL_PCB, which `pcb_reader` reads."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def write_pcb(path: str | os.PathLike, file: PcbFile) -> None:
     """
     head = [("filename", file.filename), ("timestamp", file.timestamp)]
     lines = [f"{name}={value}" for name, value in head if value is not None]
-    for at, netlist in enumerate(file.boards):
-        _check_writable(netlist, at)
+    for index, netlist in enumerate(file.boards):
+        _check_writable(netlist, index)
         lines += _board_lines(netlist)
     _refuse("a file without boards", not file.boards)
     _refuse("a line break or outer space in the file name", not _is_plain(file.filename or ""))
@@ -59,10 +59,10 @@ def _board_lines(netlist: Netlist) -> Iterator[str]:
 
 def _nodes(netlist: Netlist) -> Iterator[tuple]:
     board = netlist.board
-    for at, part in enumerate(netlist.components):
-        position = (_plus(value, start) for value, start in zip(board.position[at], netlist.origin, strict=True))
-        pose = (*board.size[at], *position, 90 * int(board.orientation[at]))
-        flags = (int(board.side[at]), int(board.fixed[at]))
+    for row, part in enumerate(netlist.components):
+        position = [_plus(value, start) for value, start in zip(board.position[row], netlist.origin, strict=True)]
+        pose = (*board.size[row], *position, 90 * int(board.orientation[row]))
+        flags = (int(board.side[row]), int(board.fixed[row]))
         yield (part.id, part.name, *pose, *flags, part.pins, part.pins_smd, part.pins_th, part.type)
 
 
@@ -74,10 +74,10 @@ def _optimals(netlist: Netlist) -> Iterator[tuple]:
 
 def _edges(netlist: Netlist) -> Iterator[tuple]:
     board = netlist.board
-    for at, net in enumerate(netlist.nets):
-        ends = [_end(netlist, pin) for pin in np.flatnonzero(board.pin_net == at)]
-        for one, other in itertools.combinations(ends, 2):
-            yield (*one, *other, net.id, net.name, int(board.power_rail[at]))
+    for index, net in enumerate(netlist.nets):
+        ends = [_end(netlist, pin) for pin in np.flatnonzero(board.pin_net == index)]
+        for end_a, end_b in itertools.combinations(ends, 2):
+            yield (*end_a, *end_b, net.id, net.name, int(board.power_rail[index]))
 
 
 def _end(netlist: Netlist, pin: np.intp) -> tuple:
@@ -109,8 +109,8 @@ def _refuse(what: str, found: bool, where: str = "") -> None:
         raise ValueError(f"{where}the .pcb format cannot hold {what}; change it, or use jaxvrp.envs.pcb.save")
 
 
-def _check_writable(netlist: Netlist, at: int) -> None:
-    board, where = netlist.board, f"board {at} ({netlist.source}): "
+def _check_writable(netlist: Netlist, index: int) -> None:
+    board, where = netlist.board, f"board {index} ({netlist.source}): "
     if np.ndim(board.exists) != 1:
         raise ValueError(f"{where}exists has shape {np.shape(board.exists)}; write one board of the batch at a time")
     counts = [len(labels) for labels in (netlist.components, netlist.pins, netlist.nets)]

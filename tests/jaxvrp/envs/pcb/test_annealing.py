@@ -11,7 +11,8 @@ import pytest
 
 from jaxvrp.envs.pcb.baselines.annealing import anneal, net_widths
 from jaxvrp.envs.pcb.baselines.annealing_moves import Poses, change, make_tables
-from jaxvrp.envs.pcb.measure import measure, placement_targets, random_legal
+from jaxvrp.envs.pcb.baselines.random_placement import random_legal
+from jaxvrp.envs.pcb.measure import measure_board, measure_parts
 from jaxvrp.envs.pcb.problem.board import as_float32, make_board, pad, stack
 from jaxvrp.envs.pcb.problem.generator import generate, make_parameters
 from jaxvrp.envs.pcb.problem.pcb_reader import read_pcb
@@ -186,14 +187,14 @@ def test_the_changes_of_many_moves_add_up_to_the_change_of_all(random_boards, si
             poses, total = carry
             part, pose = move
             total = tuple(a + b for a, b in zip(total, change(tables, poses, part, pose), strict=True))
-            return (Poses(*(old.at[part].set(new) for old, new in zip(poses, pose, strict=True))), total), None
+            return (poses.with_part(part, pose), total), None
 
         return jax.lax.scan(step, (poses, (jnp.zeros(copies), jnp.zeros(copies))), (which, to))[0]
 
     end, (wire, overlap) = follow(start, which, to)
 
     def exact(poses, copy):
-        place, turns = np.stack([poses.x[:, copy], poses.y[:, copy]], axis=1).astype(float), np.asarray(poses.turns)
+        place, turns = np.stack([poses.x[:, copy], poses.y[:, copy]], axis=1).astype(float), np.asarray(poses.quarters)
         bodies = rectangles(board, place, turns[:, copy])
         pairs = itertools.combinations(np.flatnonzero(board.exists), 2)
         shared = sum(common(bodies[i], bodies[j]) for i, j in pairs if board.side[i] == board.side[j])
@@ -251,8 +252,8 @@ def test_targets_are_the_wirelengths_of_each_part_in_plain_python(random_boards,
     rng = np.random.default_rng(1)
     position = rng.uniform(0, 10, (board.num_components, 2)).astype(np.float32)
     turns = rng.integers(0, 4, board.num_components).astype(np.int32)
-    both = jax.jit(lambda *placement: (placement_targets(*placement), measure(*placement)))
-    (wirelength, hpwl), (total, overlap) = both(board, position, turns)
+    both = jax.jit(lambda *placement: (measure_parts(*placement), measure_board(*placement)))
+    (wirelength, hpwl), measures = both(board, position, turns)
     matrix = [[[1, 0], [0, 1]], [[0, 1], [-1, 0]], [[-1, 0], [0, -1]], [[0, -1], [1, 0]]]
     pads = [
         position[c] + np.array(matrix[turns[c]]) @ o for c, o in zip(board.pin_component, board.pin_offset, strict=True)
@@ -272,8 +273,10 @@ def test_targets_are_the_wirelengths_of_each_part_in_plain_python(random_boards,
         ]
         expected = (nearest, sum(boxes)) if board.exists[part] else (np.inf, np.inf)
         assert (wirelength[part], hpwl[part]) == pytest.approx(expected, rel=1e-5)
-    np.testing.assert_allclose(overlap[board.exists], overlap_ratios(board, position, turns), rtol=1e-4, atol=1e-5)
-    assert total == pytest.approx(signal_hpwl(board, position, turns), rel=1e-5)
+    np.testing.assert_allclose(
+        measures.overlap[board.exists], overlap_ratios(board, position, turns), rtol=1e-4, atol=1e-5
+    )
+    assert measures.hpwl == pytest.approx(signal_hpwl(board, position, turns), rel=1e-5)
 
 
 def test_the_published_boards_come_near_their_best_known_placements(data_folder, run, signal_hpwl):

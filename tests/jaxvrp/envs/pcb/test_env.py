@@ -12,10 +12,15 @@ from hypothesis import strategies as st
 import jaxvrp
 from jaxvrp import VecEnv
 from jaxvrp.envs.pcb import from_unscaled, make_board, pad, to_unscaled
+from jaxvrp.envs.pcb.measure import measure_board
 from jaxvrp.envs.pcb.problem.board import as_float32
+from jaxvrp.turns import play
 
 KEY = jax.random.key(3)
 SMALL = {"num_boards": 3, "max_parts": 3, "rays": 2, "max_steps": 6}
+# Of environments for hand-made boards: the same for all, so that each program is compiled once.
+BY_HAND = {"shuffle": False, "rays": 2, "max_steps": 60}
+START = np.array([[10, 7], [3, 4], [15, 12]], np.float32), np.array([0, 1, 3], np.int32)
 ROLE = "component"
 PLACES = st.floats(-30, 50, width=32)
 
@@ -24,19 +29,25 @@ def close(one, other, atol=1e-5):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=atol), one, other)
 
 
+@functools.cache
+def small_env(mode):
+    return jaxvrp.make("pcb", mode=mode, **SMALL)
+
+
 @pytest.fixture(scope="module", params=["sequential", "simultaneous"])
 def env(request):
-    return jaxvrp.make("pcb", mode=request.param, **SMALL)
-
-
-@pytest.fixture(scope="module")
-def step(env):
-    return jax.jit(env.step)
+    return small_env(request.param)
 
 
 @pytest.fixture(scope="module")
 def start(env):
-    return jax.device_get(jax.jit(env.reset)(KEY)[0])
+    return jax.device_get(compiled("reset")(env, KEY)[0])
+
+
+@pytest.fixture(scope="module")
+def by_hand(make):
+    """`by_hand(mode)`: the environment for boards of up to two agents, as `make()` is one."""
+    return functools.cache(lambda mode: jaxvrp.make("pcb", boards=make(), mode=mode, **BY_HAND))
 
 
 @functools.cache
@@ -45,8 +56,17 @@ def compiled(function):
     return jax.jit(lambda env, *args: getattr(env, function)(*args))
 
 
+@jax.jit
+def asked(env, state, action):
+    """One step in which the agents are asked for their rows of `action`."""
+    return play(env, state, lambda _, agent: {ROLE: action[agent[ROLE]]})
+
+
 def begin(env, board, position, orientation):
-    return compiled("reset_to")(env, compiled("place")(env, as_float32(board), position, orientation, KEY))
+    """State and timestep with the parts of a board at given places; both boundaries begin alike."""
+    env = env.replace(boundary="clamp")
+    board = as_float32(pad(board, *env.sizes[:3]))
+    return compiled("reset_to")(env, compiled("place")(env, board, position, orientation, KEY))
 
 
 def actions(env, seed, steps=1):
@@ -64,61 +84,57 @@ def test_the_contract_is_kept(mode, boundary):
     jaxvrp.check_env(jaxvrp.make("pcb", mode=mode, boundary=boundary, step_fraction=0.5, **small), batch=3)
 
 
-def test_play_is_step_with_actions_asked_for_in_turn(env, step, start):
-    state = start
-    given = row(actions(env, 1), 0)
-    asked = jax.jit(lambda state: env.play(state, lambda seen, agent: {ROLE: given[ROLE][agent[ROLE]]}))
-    played, timestep, turns = asked(state)
-    stepped, wanted = step(state, given)
+def test_play_is_step_with_actions_asked_for_in_turn(env, start):
+    requested = row(actions(env, 1), 0)
+    played, timestep, turns = asked(env, start, requested[ROLE])
+    stepped, wanted = compiled("step")(env, start, requested)
     close((played.position, played.lowest, timestep), (stepped.position, stepped.lowest, wanted))
     valid = turns.valid[ROLE]
     np.testing.assert_array_equal(valid, timestep.valid[ROLE])
     close(turns.reward, wanted.reward)
-    np.testing.assert_array_equal(turns.action[ROLE][valid], given[ROLE][valid])
+    np.testing.assert_array_equal(turns.action[ROLE][valid], requested[ROLE][valid])
     assert np.abs(turns.next_observation[ROLE] - turns.observation[ROLE])[valid].max(axis=1).all()
 
 
 def test_turns_of_a_sequential_step_are_moves_in_order():
-    env = jaxvrp.make("pcb", mode="sequential", **SMALL)
-    state, _ = jax.jit(env.reset)(KEY)
-    given = row(actions(env, 2), 0)[ROLE]
-    wanted, _, turns = jax.jit(lambda s: env.play(s, lambda seen, agent: {ROLE: given[agent[ROLE]]}))(state)
+    env = small_env("sequential")
+    state, _ = compiled("reset")(env, KEY)
+    action = row(actions(env, 2), 0)[ROLE]
+    wanted, _, turns = asked(env, state, action)
     order = np.asarray(env.order(state))
     assert sorted(order) == list(range(env.sizes.agents))
-    move, moved = jax.jit(env.move), state
+    moved = state
     for agent in order:
-        moved, transition = move(moved, jnp.int32(agent), given[agent])
-        close(transition.obs, turns.observation[ROLE][agent])
-        close(transition.next_obs, turns.next_observation[ROLE][agent])
-        close(transition.reward, turns.reward[ROLE][agent], atol=1e-4)
-        assert transition.valid == turns.valid[ROLE][agent]
+        moved, turn = compiled("move")(env, moved, jnp.int32(agent), action[agent])
+        close(turn.obs, turns.observation[ROLE][agent])
+        close(turn.next_obs, turns.next_observation[ROLE][agent])
+        close(turn.reward, turns.reward[ROLE][agent], atol=1e-4)
+        assert turn.valid == turns.valid[ROLE][agent]
     close(moved.position, wanted.position)
     np.testing.assert_array_equal(moved.orientation, wanted.orientation)
     assert wanted.time == moved.time + 1
 
 
-def test_orders_change_from_step_to_step_only_with_shuffle(env, start):
-    order = jax.jit(env.order)
-    orders = {tuple(np.asarray(order(start.replace(time=jnp.int32(t))))) for t in range(12)}
+def test_orders_change_from_step_to_step_only_with_shuffle():
+    env = small_env("sequential")
+    state, _ = compiled("reset")(env, KEY)
+    orders = {tuple(np.asarray(compiled("order")(env, state.replace(time=jnp.int32(t))))) for t in range(12)}
     assert 3 < len(orders) <= 6
-    np.testing.assert_array_equal(env.replace(shuffle=False).order(start), np.arange(env.sizes.agents))
+    np.testing.assert_array_equal(env.replace(shuffle=False).order(state), np.arange(env.sizes.agents))
 
 
-def test_with_one_agent_both_modes_are_one(make):
+def test_with_one_agent_both_modes_are_one(make, by_hand):
     board = make(fixed=[True, True, False])
-    poses = np.array([[10, 7], [3, 4], [9, 8]], np.float32), np.array([0, 1, 0])
     ends = []
     for mode in ("sequential", "simultaneous"):
-        env = jaxvrp.make("pcb", boards=board, mode=mode, boundary="terminate", rays=2, max_steps=30)
-        state, timestep = begin(env, board, *poses)
-        rows = actions(env, 5, steps=30)
-
-        def advance(state, action, env=env):
-            state, timestep = env.step(state, action)
-            return state, timestep
-
-        state, timesteps = jax.jit(lambda s, a: jax.lax.scan(advance, s, a))(state, rows)
-        ends.append((state.replace(observation=None, instance=None), timesteps, timestep.observation))
+        env = by_hand(mode).replace(boundary="terminate")
+        state, first = begin(env, board, np.array([[10, 7], [3, 4], [9, 8]], np.float32), np.array([0, 1, 0]))
+        assert first.valid[ROLE].tolist() == [True, False]
+        timesteps, requested = [], actions(env, 5, steps=30)
+        for time in range(30):
+            state, timestep = compiled("step")(env, state, row(requested, time))
+            timesteps.append(timestep)
+        ends.append((state.replace(observation=None, instance=None), timesteps))
     close(*ends)
 
 
@@ -130,22 +146,9 @@ def test_unscaled_actions_are_inverse():
     np.testing.assert_allclose(from_unscaled(to_unscaled(edges)), edges, atol=1e-6)
 
 
-@pytest.fixture(scope="module")
-def hostile(env):
-    """`(positions, orientations, action) -> everything that a step tells`, on a board of the environment."""
-    board = row(env.boards, 0)
-
-    @jax.jit
-    def play(position, orientation, action):
-        state, timestep = env.reset_to(env.place(board, position, orientation, KEY))
-        return timestep, env.step(state, {ROLE: action})[1]
-
-    return play
-
-
 @settings(max_examples=40, deadline=None)
 @given(st.data())
-def test_nothing_is_ever_not_finite(env, hostile, data):
+def test_nothing_is_ever_not_finite(env, data):
     parts = env.sizes.components
     place = st.one_of(st.just((5.0, 5.0)), st.tuples(PLACES, PLACES))
     position = np.array(data.draw(st.lists(place, min_size=parts, max_size=parts)), np.float32)
@@ -153,55 +156,56 @@ def test_nothing_is_ever_not_finite(env, hostile, data):
     number = st.one_of(st.floats(-2, 2, width=32), st.sampled_from([np.nan, np.inf, -np.inf]))
     shape = env.sizes.agents * 3
     action = np.array(data.draw(st.lists(number, min_size=shape, max_size=shape)), np.float32).reshape(-1, 3)
-    for timestep in hostile(position, orientation, action):
+    state, first = begin(env, row(env.boards, 0), position, orientation)
+    for timestep in (first, compiled("step")(env, state, {ROLE: action})[1]):
         for name, leaf in vars(timestep).items():
             assert all(np.isfinite(x).all() for x in jax.tree.leaves(leaf)), name
 
 
-def test_parts_without_neighbours_or_size_are_harmless():
+def test_parts_without_neighbours_or_size_are_harmless(by_hand):
+    env = by_hand("sequential")
     lonely = make_board([10, 8], [[0, 0], [2, 1]], [0, 1], [[0, 0], [0, 0]], [0, 1], [0, 0])
-    env = jaxvrp.make("pcb", boards=lonely, rays=2, max_steps=3)
-    state, timestep = compiled("reset")(env, KEY)
+    state, timestep = begin(env, lonely, np.array([[1, 2], [8, 7]], np.float32), np.array([0, 3]))
+    state = state.replace(time=state.time + env.max_steps - 3)
     for _ in range(3):
-        seen = timestep.observation[ROLE]
-        assert np.isfinite(seen).all()
-        np.testing.assert_array_equal(seen[:, 16:20], 0)
+        observation = timestep.observation[ROLE]
+        assert np.isfinite(observation).all() and observation.any(axis=1).all()
+        np.testing.assert_array_equal(observation[:, 16:20], 0)
+        assert not timestep.truncated
         state, timestep = compiled("step")(env, state, row(actions(env, 1), 0))
         assert np.isfinite(timestep.reward[ROLE]).all()
     assert timestep.truncated
 
 
-def test_an_action_that_is_not_finite_moves_and_turns_nothing(env, step, start):
-    state = start
+def test_an_action_that_is_not_finite_moves_and_turns_nothing(env, start):
     wild = jnp.full((env.sizes.agents, 3), jnp.nan).at[:, 1:].set(1.0)
-    after, timestep = step(state, {ROLE: wild})
-    np.testing.assert_array_equal(after.position, state.position)
-    np.testing.assert_array_equal(after.orientation, state.orientation)
+    after, timestep = compiled("step")(env, start, {ROLE: wild})
+    np.testing.assert_array_equal(after.position, start.position)
+    np.testing.assert_array_equal(after.orientation, start.orientation)
     assert timestep.metrics["invalid_actions"] == timestep.valid[ROLE].sum()
 
 
-def test_hold_keeps_orientations_and_absolute_sets_them(env, step, start):
-    state = start
-    rows = row(actions(env, 7), 0)
+def test_hold_keeps_orientations_and_absolute_sets_them():
+    env = small_env("simultaneous")
+    state, _ = compiled("reset")(env, KEY)
+    requested = row(actions(env, 7), 0)
     agents = np.asarray(state.instance.wiring.component)[np.asarray(state.instance.wiring.is_agent)]
-    absolute, _ = step(state, rows)
-    turn = np.floor(2 * (np.asarray(rows[ROLE][: len(agents), 2]) + 1)).astype(int)
+    absolute, _ = compiled("step")(env, state, requested)
+    turn = np.floor(2 * (np.asarray(requested[ROLE][: len(agents), 2]) + 1)).astype(int)
     np.testing.assert_array_equal(absolute.orientation[agents], turn)
-    held, _ = jax.jit(env.replace(rotation="hold").step)(state, rows)
+    held, _ = compiled("step")(env.replace(rotation="hold"), state, requested)
     np.testing.assert_array_equal(held.orientation, state.orientation)
     close(held.position, absolute.position)
 
 
-def test_padding_changes_no_number(env, make):
-    board = make()
-    settings = {"mode": env.mode, "rays": 2, "shuffle": False}
-    tight = jaxvrp.make("pcb", boards=board, **settings)
-    roomy = jaxvrp.make("pcb", boards=[board, pad(make(), 9, 20, 7)], **settings)
+@pytest.mark.parametrize("mode", ["sequential", "simultaneous"])
+def test_padding_changes_no_number(make, by_hand, mode):
+    board, tight = make(), by_hand(mode)
+    roomy = jaxvrp.make("pcb", boards=[board, pad(board, 9, 20, 7)], mode=mode, **BY_HAND)
     wide = row(jax.tree.map(np.asarray, roomy.boards), 0)
     assert (wide.num_components, roomy.sizes.agents) == (9, 2)
-    poses = np.array([[10, 7], [3, 4], [15, 12]], np.float32), np.array([0, 1, 3])
-    filled = [np.concatenate([x, np.zeros((6, *x.shape[1:]), x.dtype)]) for x in poses]
-    first, second = begin(tight, board, *poses), begin(roomy, wide, *filled)
+    filled = [np.concatenate([x, np.zeros((6, *x.shape[1:]), x.dtype)]) for x in START]
+    first, second = begin(tight, board, *START), begin(roomy, wide, *filled)
     for time in range(3):
         close(first[1].observation, second[1].observation)
         close(first[1].reward, second[1].reward, atol=1e-4)
@@ -211,17 +215,18 @@ def test_padding_changes_no_number(env, make):
         second = compiled("step")(roomy, second[0], action)
 
 
-def test_targets_lower_themselves_between_episodes_and_are_frozen_within(env):
+def test_targets_lower_themselves_between_episodes_and_are_frozen_within():
+    env = small_env("simultaneous")
     vec = VecEnv(env, 8, pool_steps=4)
     state, _ = jax.jit(vec.reset)(KEY)
     step = jax.jit(vec.step)
     frozen = state.env.instance.targets
-    seen = []
+    lowest_so_far = []
     for time in range(3 * env.max_steps):
         done_before = jax.device_get(state.env.time) == env.max_steps - 1
         draws = jax.random.uniform(jax.random.fold_in(KEY, time), (8, env.sizes.agents, 3), jnp.float32, -1, 1)
         state, _ = step(state, {ROLE: draws})
-        seen.append(jax.device_get((state.env.instance.row, state.env.lowest)))
+        lowest_so_far.append(jax.device_get((state.env.instance.row, state.env.lowest)))
         if not done_before.any():
             jax.tree.map(np.testing.assert_array_equal, state.env.instance.targets, frozen)
         frozen = state.env.instance.targets
@@ -229,19 +234,22 @@ def test_targets_lower_themselves_between_episodes_and_are_frozen_within(env):
     assert np.isfinite(memory.wirelength).any()
     assert np.isinf(np.asarray(env.targets.wirelength)).all()
     for index in range(len(memory.hpwl)):
-        reached = [low.wirelength[rows == index] for rows, low in seen]
-        lowest = np.concatenate(reached).min(axis=0)
+        reached = [lowest.wirelength[rows == index] for rows, lowest in lowest_so_far]
         # What was reached in the last step of an episode is gone with the reset, but remembered.
-        assert (memory.wirelength[index] <= lowest).all()
-    fresh = jax.jit(env.recall(state.memory).generate)(jax.random.key(9))
-    jax.tree.map(lambda mine, all_: np.testing.assert_array_equal(mine, all_[fresh.row]), fresh.targets, memory)
+        assert (memory.wirelength[index] <= np.concatenate(reached).min(axis=0)).all()
+
+    @jax.jit
+    def draw(env, key):
+        instance = env.generate(key)
+        return instance.row, instance.targets
+
+    index, targets = draw(env.memory.apply(state.memory), jax.random.key(9))
+    jax.tree.map(lambda mine, all_: np.testing.assert_array_equal(mine, all_[index]), targets, memory)
 
 
-def test_the_best_legal_placement_is_kept(make):
-    board = make()
-    env = jaxvrp.make("pcb", boards=board, rotation="hold", shuffle=False, step_fraction=0.1, rays=2)
-    poses = np.array([[10, 7], [3, 4], [15, 12]], np.float32), np.array([0, 1, 3])
-    (state, _), best = begin(env, board, *poses), np.inf
+def test_the_best_legal_placement_is_kept(make, by_hand):
+    board, env = make(), by_hand("sequential").replace(step_fraction=0.1)
+    (state, _), best = begin(env, board, *START), np.inf
     for time in range(60):
         state, timestep = compiled("step")(env, state, row(actions(env, time), 0))
         if timestep.metrics["legal"]:
@@ -253,37 +261,44 @@ def test_the_best_legal_placement_is_kept(make):
     assert replayed.legal
 
 
-@pytest.mark.parametrize("outline", [(20.0, 15.0), (20.0, 20.0)])
-def test_what_is_fixed_is_shifted_turned_and_kept_inside(make, outline):
-    board = make(outline=outline)
-    env = jaxvrp.make("pcb", boards=board)
-    instances = jax.jit(jax.vmap(env.generate))(jax.random.split(KEY, 300))
-    ic, turns = instances.board.position[:, 0], np.asarray(instances.board.orientation[:, 0])
-    assert set(turns) == ({0, 1, 2, 3} if outline[0] == outline[1] else {0, 2})
-    half = np.where(turns[:, None] % 2 == 0, [3, 2], [2, 3])
-    assert (ic >= half - 1e-5).all()
-    assert (ic <= outline - half + 1e-5).all()
-    assert np.ptp(ic, axis=0).min() > 5
-    share = np.asarray(instances.board.position[:, 1:] / np.array(outline))
-    assert share.min() >= 0.05 - 1e-6
-    assert share.max() <= 0.95 + 1e-6
-    assert share.min() < 0.08
-    still = compiled("generate")(jaxvrp.make("pcb", boards=board, augment=False), KEY).board
-    np.testing.assert_array_equal(still.position[0], board.position[0])
+def test_what_is_fixed_is_shifted_turned_and_kept_inside(make):
+    outlines = [(20.0, 15.0), (20.0, 20.0)]
+    env = jaxvrp.make("pcb", boards=[make(outline=outline) for outline in outlines], rays=1)
+
+    @jax.jit
+    def generate(env, keys):
+        instances = jax.vmap(env.generate)(keys)
+        # Measures are left out, so that they are not compiled either.
+        return instances.row, instances.board
+
+    drawn = jax.device_get(generate(env, jax.random.split(KEY, 600)))
+    for index, outline in enumerate(outlines):
+        boards = jax.tree.map(lambda leaf, chosen=drawn[0] == index: leaf[chosen], drawn[1])
+        ic, turns = boards.position[:, 0], boards.orientation[:, 0]
+        assert len(turns) > 200 and set(turns) == ({0, 1, 2, 3} if outline[0] == outline[1] else {0, 2})
+        half = np.where(turns[:, None] % 2 == 0, [3, 2], [2, 3])
+        assert (ic >= half - 1e-5).all()
+        assert (ic <= outline - half + 1e-5).all()
+        assert np.ptp(ic, axis=0).min() > 5
+        share = boards.position[:, 1:] / np.array(outline, np.float32)
+        assert share.min() >= 0.05 - 1e-6
+        assert share.max() <= 0.95 + 1e-6
+        assert share.min() < 0.08
+    _, still = generate(env.replace(augment=False), jax.random.split(KEY, 2))
+    np.testing.assert_array_equal(still.position[:, 0], np.array([make().position[0]] * 2, np.float32))
 
 
-def test_leaving_ends_the_episode_at_a_price(make):
+def test_leaving_ends_the_episode_at_a_price(make, by_hand):
     board = make(fixed=[True, False, True])
-    settings = {"rotation": "hold", "step_fraction": 1.0, "max_steps": 10, "rays": 2}
-    env = jaxvrp.make("pcb", boards=board, boundary="terminate", **settings)
+    env = by_hand("sequential").replace(step_fraction=1.0)
     state, _ = begin(env, board, np.array([[10, 7], [1, 4], [15, 12]], np.float32), np.zeros(3, np.int32))
-    to_the_left = {ROLE: jnp.array([[1.0, 0.0, 0.0]], jnp.float32)}
-    _, timestep = compiled("step")(env, state, to_the_left)
+    to_the_left = {ROLE: jnp.array([[1.0, 0.0, 0.0]] * 2, jnp.float32)}
+    _, timestep = compiled("step")(env.replace(boundary="terminate"), state, to_the_left)
     assert timestep.terminated
     assert not timestep.truncated
     cost = timestep.metrics["weighted_cost"]
-    np.testing.assert_allclose(timestep.reward[ROLE], np.tan(np.pi * cost / 2.1) - 15 * 9, rtol=1e-5)
-    inside, timestep = compiled("step")(env.replace(boundary="clamp"), state, to_the_left)
+    np.testing.assert_allclose(timestep.reward[ROLE][0], np.tan(np.pi * cost[0] / 2.1) - 15 * 59, rtol=1e-5)
+    inside, timestep = compiled("step")(env, state, to_the_left)
     assert inside.position[1, 0] == 0
     assert not timestep.terminated
 
@@ -303,8 +318,9 @@ def test_leaving_ends_the_episode_at_a_price(make):
     ],
 )
 def test_mistakes_are_one_line(mistake, message):
+    few_boards = {} if "boards" in mistake else {"num_boards": SMALL["num_boards"], "max_parts": SMALL["max_parts"]}
     with pytest.raises((ValueError, TypeError, OSError)) as caught:
-        jaxvrp.make("pcb", **mistake)
+        jaxvrp.make("pcb", **few_boards | mistake)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -314,7 +330,8 @@ def test_parameters_of_the_generator_do_not_suit_given_boards(make):
         jaxvrp.make("pcb", boards=make(), max_parts=4)
 
 
-def test_a_board_that_does_not_fit_is_refused(env, make):
+def test_a_board_that_does_not_fit_is_refused(make):
+    env = small_env("sequential")
     many = 12
     large = make_board([50, 50], np.ones((many, 2)), range(many), np.zeros((many, 2)), np.zeros(many), [0])
     with pytest.raises(ValueError, match="does not fit"):
@@ -323,11 +340,17 @@ def test_a_board_that_does_not_fit_is_refused(env, make):
     assert fitting.row == SMALL["num_boards"]
 
 
-@pytest.mark.parametrize("name", ["rl_pcb/base/evaluation.pcb", "cypress/small-1.nodes"])
-def test_published_boards_are_played(data_folder, name):
-    env = jaxvrp.make("pcb", boards=data_folder / name, mode="simultaneous", rays=2, max_steps=2)
+def test_published_boards_are_read_as_they_are(data_folder, signal_hpwl):
+    boards = jaxvrp.make("pcb", boards=data_folder / "rl_pcb" / "base" / "evaluation.pcb").boards
+    hpwl = jax.jit(jax.vmap(measure_board))(boards, boards.position, boards.orientation).hpwl
+    single = [row(jax.tree.map(np.asarray, boards), index) for index in range(3)]
+    np.testing.assert_allclose(hpwl, [signal_hpwl(one, one.position, one.orientation) for one in single], rtol=1e-5)
+
+
+def test_large_published_boards_are_played(data_folder):
+    env = jaxvrp.make("pcb", boards=data_folder / "cypress" / "small-1.nodes", mode="simultaneous", rays=1, max_steps=2)
     draws = jax.random.uniform(KEY, (3, env.sizes.agents, 3), jnp.float32, -1, 1)
-    play = jax.jit(jax.vmap(lambda key, draw: env.step(env.reset(key)[0], {ROLE: draw})))
-    _, timesteps = play(jax.random.split(KEY, 3), draws)
+    first_step = jax.jit(jax.vmap(lambda key, draw: env.step(env.reset(key)[0], {ROLE: draw})))
+    _, timesteps = first_step(jax.random.split(KEY, 3), draws)
     assert np.isfinite(timesteps.observation[ROLE]).all()
     assert (np.asarray(timesteps.metrics["hpwl"]) > 0).all()

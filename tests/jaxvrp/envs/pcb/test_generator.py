@@ -116,7 +116,7 @@ def test_a_key_gives_its_board_alone_or_in_a_batch():
 
 def test_utilisation_can_differ_within_a_batch():
     shares = np.array([0.1, 0.2, 0.4], np.float32)
-    of = jax.vmap(lambda share: Parameters(min_utilisation=share, max_utilisation=share))(shares)
+    of = jax.vmap(lambda share: Parameters(max_parts=4, min_utilisation=share, max_utilisation=share))(shares)
     boards = jax.jit(jax.vmap(generate))(jax.random.split(jax.random.key(0), 3), of)
     found = boards.size.prod(axis=-1).sum(axis=1) / boards.outline.prod(axis=1)
     np.testing.assert_allclose(found, shares, rtol=1e-5)

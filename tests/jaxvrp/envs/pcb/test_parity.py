@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -17,15 +18,16 @@ import jaxvrp
 from benchmarks.reference.pcb import NumpyPCB, Turns
 from jaxvrp.envs.pcb import Board, generate, make_board, make_parameters, stack
 from jaxvrp.envs.pcb.problem.board import as_float32
+from jaxvrp.turns import play as play_step
 
 # Boards, steps, parameters; one program each.
 CASES = {
-    "one after the other": (24, 40, {"mode": "sequential", "boundary": "terminate", "step_fraction": 0.1, "rays": 4}),
-    "all at once": (12, 40, {"mode": "simultaneous", "rotation": "hold", "hpwl_weight": 1.5}),
+    "one after the other": (16, 28, {"mode": "sequential", "boundary": "terminate", "step_fraction": 0.1, "rays": 4}),
+    "all at once": (12, 28, {"mode": "simultaneous", "rotation": "hold", "hpwl_weight": 1.5}),
 }
 PARTS = make_parameters(min_parts=2, max_parts=6)
 STATE = ("position", "orientation", "time", "wirelength", "hpwl", "blocked", "board_hpwl", "overlap", "invalid_actions")
-# Float32 places of up to 30 mm, summed up over 40 steps; every length and share is continuous in them. A reward is not
+# Float32 places of up to 30 mm, summed up over 28 steps; every length and share is continuous in them. A reward is not
 # better known than its c, 5e-5, times a slope of up to 266.
 ABSOLUTE, REWARD = {"rtol": 0, "atol": 1e-4}, {"rtol": 1e-3, "atol": 2e-4}
 
@@ -94,7 +96,7 @@ def step(env: jaxvrp.Environment, state: Any, action: jax.Array) -> Any:
 
     def one(state: Any, action: jax.Array) -> Any:
         order = env.order(state)
-        return *env.play(state, lambda _, agents: {"component": action[agents["component"]]}), order
+        return *play_step(env, state, lambda _, agents: {"component": action[agents["component"]]}), order
 
     return jax.vmap(one)(state, action)
 
@@ -201,7 +203,7 @@ def test_moves_that_lead_nowhere_are_undone_and_counted(name: str) -> None:
     env, boards, actions, references = case(name)
     # Kept on the board, a part may be sent to its edge, but not 0 times infinity away.
     actions[0, :, 0, 0] = -1
-    state, timestep, _, orders = play(env.replace(step_fraction=np.inf), boards, actions[:1], seed=0)
+    state, timestep, _, orders = play(env.replace(step_fraction=jnp.asarray(np.inf)), boards, actions[:1], seed=0)
     for row, reference in enumerate(references):
         reference.step_length = np.inf
         reference.reset(boards.position[row], boards.orientation[row])

@@ -8,8 +8,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial.distance import cdist
 
 from jaxvrp.envs.pcb import pad, stack
-from jaxvrp.envs.pcb.pictures import board_view, drawn_placement, sheet
-from jaxvrp.envs.pcb.pictures.render import render_board
+from jaxvrp.envs.pcb.pictures import board_view, drawn_placement, figures, render_board
 from jaxvrp.envs.pcb.problem.board import make_board
 
 HEADS = {"png": b"\x89PNG", "SVG": b"<?xml", "pdf": b"%PDF"}
@@ -43,7 +42,7 @@ def _random_board(parts, seed, extent=1.0):
 
 
 def _view(placement):
-    figure = sheet.draw_board(placement, "", 60)
+    figure = figures.draw_board(placement, "", 60)
     figure.canvas.draw()
     return figure.axes[0]
 
@@ -52,7 +51,7 @@ def _view(placement):
 
 
 def test_parts_pads_and_notches_lie_where_they_belong(board, boxes, shown):
-    shown = shown(_view(drawn_placement.measured(board, ("IC", "A", "B"), None, None)))
+    shown = shown(_view(drawn_placement.measure_placement(board, ("IC", "A", "B"), None, None)))
     # Turned by a quarter or three, a part of 2 x 1 is 1 x 2.
     assert np.allclose(boxes(shown["parts"]), [[7, 5, 13, 9], [2.5, 3, 3.5, 5], [14.25, 10.5, 15.75, 13.5]])
     assert np.allclose(boxes(shown["fixed"]), [[7, 5, 13, 9]])
@@ -67,7 +66,7 @@ def test_parts_pads_and_notches_lie_where_they_belong(board, boxes, shown):
 
 
 def test_y_points_down_and_the_sides_differ(board, shown):
-    axes = _view(drawn_placement.measured(board.replace(side=np.array([0, 1, 0], np.int32)), (), None, None))
+    axes = _view(drawn_placement.measure_placement(board.replace(side=np.array([0, 1, 0], np.int32)), (), None, None))
     assert axes.yaxis_inverted() and not axes.xaxis_inverted()
     faces = [to_hex(colour).upper() for colour in shown(axes)["parts"].get_facecolors()]
     assert faces == [board_view.FIXED, board_view.BOTTOM, board_view.TOP]
@@ -75,7 +74,7 @@ def test_y_points_down_and_the_sides_differ(board, shown):
 
 def test_wires_are_shortest_trees_of_signal_nets():
     for seed in range(5):
-        placement = drawn_placement.measured(_random_board(20, seed), (), None, None)
+        placement = drawn_placement.measure_placement(_random_board(20, seed), (), None, None)
         ends, nets = placement.wires
         assert set(nets) <= set(np.flatnonzero(placement.board.power_rail == 0))
         for net in np.flatnonzero(placement.board.power_rail == 0):
@@ -89,7 +88,7 @@ def test_wires_are_shortest_trees_of_signal_nets():
 @pytest.mark.parametrize("extent", [0.6, 1.0, 1.6])
 def test_red_is_what_overlaps_or_is_off_the_board(extent, boxes, shown):
     for seed in range(8):
-        placement = drawn_placement.measured(_random_board(8, seed, extent), (), None, None)
+        placement = drawn_placement.measure_placement(_random_board(8, seed, extent), (), None, None)
         shapes = [shapely.box(*box) for box in placement.boxes]
         edge, side = shapely.box(0, 0, *placement.board.outline), placement.board.side
         wrong = [
@@ -107,9 +106,9 @@ def test_red_is_what_overlaps_or_is_off_the_board(extent, boxes, shown):
 
 
 def test_what_only_touches_is_not_red(board):
-    placement = drawn_placement.measured(board, (), [[10, 7], [6, 7], [1.5, 12]], [0, 0, 2])
+    placement = drawn_placement.measure_placement(board, (), [[10, 7], [6, 7], [1.5, 12]], [0, 0, 2])
     assert placement.verdict == "legal" and not len(placement.faults)
-    placement = drawn_placement.measured(board, (), [[10, 7], [6.1, 7], [1.4, 12]], [0, 0, 2])
+    placement = drawn_placement.measure_placement(board, (), [[10, 7], [6.1, 7], [1.4, 12]], [0, 0, 2])
     assert placement.verdict == "not legal: 3 of 3 parts overlap or stick out"
     assert np.allclose(placement.faults, [[7, 6.5, 7.1, 7.5], [-0.1, 11.25, 0, 12.75]])
 
@@ -118,8 +117,8 @@ def test_what_only_touches_is_not_red(board):
 def test_no_text_covers_another_or_leaves_the_picture(parts):
     board = _random_board(parts, parts, 1.2)
     names = [f"C{1000 * at % 9973}" for at in range(parts)]
-    figure = sheet.draw_board(
-        drawn_placement.measured(board, names, None, None), "a_rather_long_name_of_a_board" * 3, 120
+    figure = figures.draw_board(
+        drawn_placement.measure_placement(board, names, None, None), "a_rather_long_name_of_a_board" * 3, 120
     )
     figure.canvas.draw()
     texts = [text for text in (*figure.axes[0].texts, *figure.texts) if text.get_visible()]
@@ -135,9 +134,9 @@ def test_no_text_covers_another_or_leaves_the_picture(parts):
 
 def test_padding_is_not_shown(board):
     names = ("IC", "A", "B")
-    plain = sheet.draw_board(drawn_placement.measured(board, names, None, None), "", 60)
-    padded = sheet.draw_board(
-        drawn_placement.measured(pad(board, 6, 9, 5), (*names, "x", "y", "z"), None, None), "", 60
+    plain = figures.draw_board(drawn_placement.measure_placement(board, names, None, None), "", 60)
+    padded = figures.draw_board(
+        drawn_placement.measure_placement(pad(board, 6, 9, 5), (*names, "x", "y", "z"), None, None), "", 60
     )
     plain.canvas.draw(), padded.canvas.draw()
     assert np.array_equal(plain.canvas.buffer_rgba(), padded.canvas.buffer_rgba())

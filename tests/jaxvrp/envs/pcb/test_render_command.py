@@ -1,12 +1,12 @@
 """The command that draws a board from a file: what it draws, and that a mistake costs one line and no file."""
 
-import subprocess
+import runpy
 import sys
 
 import pytest
 
 from jaxvrp.envs.pcb import PcbFile, make_netlist, save, stack, write_pcb
-from jaxvrp.envs.pcb.pictures.render import main
+from jaxvrp.envs.pcb.pictures.__main__ import main
 
 
 @pytest.fixture
@@ -68,8 +68,19 @@ def test_mistakes_are_one_line(files, capsys, arguments, words):
     assert sorted(files.iterdir()) == before
 
 
-def test_as_a_module(files):
-    command = [sys.executable, "-W", "error", "-m", "jaxvrp.envs.pcb.render", "none.pcb", "--out", "a.png"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and done.stdout == ""
-    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
+def test_as_a_module(files, monkeypatch, capsys):
+    monkeypatch.delitem(sys.modules, main.__module__)
+    monkeypatch.setattr(sys, "argv", ["pictures", "none.pcb", "--out", "a.png"])
+    with pytest.raises(SystemExit) as stop:
+        runpy.run_module("jaxvrp.envs.pcb.pictures", run_name="__main__")
+    out, error = capsys.readouterr()
+    assert stop.value.code == 2 and out == ""
+    assert error.startswith("error: ") and error.count("\n") == 1
+
+
+def test_the_old_place_says_where_the_command_is(capsys):
+    with pytest.raises(SystemExit) as stop:
+        runpy.run_module("jaxvrp.envs.pcb.render", run_name="__main__")
+    out, error = capsys.readouterr()
+    assert stop.value.code == 2 and out == ""
+    assert error.startswith("moved: ") and "python -m jaxvrp.envs.pcb.pictures" in error and error.count("\n") == 1

@@ -1,4 +1,4 @@
-"""Stills: one board, and an episode on one sheet."""
+"""Figures to be printed: one board, and an episode at a glance."""
 
 from __future__ import annotations
 
@@ -8,71 +8,70 @@ import numpy as np
 
 from jaxvrp import pictures
 from jaxvrp.envs.pcb.pictures import curves
-from jaxvrp.envs.pcb.pictures.board_view import COLOURS, RIGHT, WRONG, BoardView, keys, scale_to, view_of
-from jaxvrp.envs.pcb.pictures.drawn_placement import Placement
-from jaxvrp.envs.pcb.pictures.played_episode import Episode
+from jaxvrp.envs.pcb.pictures.board_view import COLOURS, BoardView, legend_entries, scale_to, view_of
+from jaxvrp.envs.pcb.pictures.captions import LEGEND_ROW, count_rows, draw_legend, join_words
+from jaxvrp.envs.pcb.pictures.drawn_placement import DrawnPlacement
+from jaxvrp.envs.pcb.pictures.played_episode import PlayedEpisode
+from jaxvrp.pictures.palette import RIGHT, WRONG
 
 MARGIN, TICKS, TITLE = 0.25, 0.3, 0.66
 """Inches: around a picture, for the ticks of a board, and for two lines of title."""
 
 
-def draw_board(placement: Placement, title: str, dpi: int) -> Any:
+def draw_board(placement: DrawnPlacement, title: str, dpi: int) -> Any:
     """A figure of one board; it grows with the number of parts."""
     view = view_of([placement])
     side = float(np.clip(4.8 + 0.075 * len(placement.boxes), 5.6, 11.0))
     scale = scale_to(view, side, side)
     width, height = scale * (view[2:] - view[:2])
-    entries = keys(placement.board)
+    entries = legend_entries(placement.board)
     columns = max(1, int(max(width, 4.6) / 2.15))
-    rows = -(-len(entries) // columns)
-    across, up = max(width, 4.6) + 2 * MARGIN + TICKS, height + TITLE + TICKS + 0.22 * rows + MARGIN
+    legend_height = LEGEND_ROW * count_rows(entries, columns)
+    across, up = max(width, 4.6) + 2 * MARGIN + TICKS, height + TITLE + TICKS + legend_height + MARGIN
     figure = pictures.new_figure(across, up, dpi)
     left = (across - width + TICKS) / 2
-    board = BoardView(figure, left, up - TITLE, view, scale, placement)
-    board.show(placement)
-    size = " x ".join(f"{side:g}" for side in np.round(placement.board.outline, 2).tolist())
-    heading = "  |  ".join([*([title] if title else []), f"{len(placement.boxes)} parts on {size} mm"])
-    _head(figure, left, up - 0.06, max(width, across - left - MARGIN), heading, placement)
-    corner = (MARGIN / across, (0.22 * rows + 0.5 * MARGIN) / up)
-    pictures.legend(figure, entries, ncols=columns, loc="upper left", bbox_to_anchor=corner, handletextpad=0.5)
+    BoardView(figure, left, up - TITLE, view, scale, placement).show(placement)
+    extent = " x ".join(f"{length:g}" for length in np.round(placement.board.outline, 2).tolist())
+    size = f"{len(placement.boxes)} parts on {extent} mm"
+    heading = join_words([title, size] if title else [size])
+    _draw_heading(figure, left, up - 0.06, max(width, across - left - MARGIN), heading, placement)
+    draw_legend(figure, entries, columns, MARGIN, legend_height + 0.5 * MARGIN)
     return figure
 
 
-def draw_episode(episode: Episode, dpi: int) -> Any:
+def draw_episode(episode: PlayedEpisode, dpi: int) -> Any:
     """A figure: the board at the start and at its best, and four metrics over time."""
-    start, last = episode.placement(0), episode.length - 1
-    if episode.best is None:
-        after, heading = episode.placement(last), f"no legal placement; at the end (step {_clock(episode, last)})"
-    else:
-        at = int(episode.improvements[-1])
-        after, heading = episode.best, f"shortest legal placement (step {_clock(episode, at)})"
+    start, (after, heading) = episode.placement(0), _best_or_last(episode)
     view = view_of([start, after])
     side = float(np.clip(3.6 + 0.04 * len(start.boxes), 4.4, 6.6))
     scale = scale_to(view, side, side)
     width, height = scale * (view[2:] - view[:2])
-    entries = keys(start.board)
+    entries = legend_entries(start.board)
     tall = max(height, 4.6)
     across, up = 2 * (max(width, 3.9) + TICKS + MARGIN) + 4.2 + MARGIN, tall + TITLE + TICKS + 0.3 + MARGIN
     figure = pictures.new_figure(across, up, dpi)
     left = MARGIN + TICKS
     for placement, text in ((start, "start (step 0)"), (after, heading)):
         BoardView(figure, left, up - TITLE, view, scale, placement).show(placement)
-        _head(figure, left, up - 0.06, max(width, 3.9) + 0.5 * TICKS, text, placement)
+        _draw_heading(figure, left, up - 0.06, max(width, 3.9) + 0.5 * TICKS, text, placement)
         left += max(width, 3.9) + TICKS + MARGIN
     _draw_metrics(figure, episode, left + 0.35, up - 0.37, tall + TITLE - 0.37)
-    corner = (MARGIN / across, (0.3 + 0.5 * MARGIN) / up)
-    pictures.legend(figure, entries, ncols=len(entries), loc="upper left", bbox_to_anchor=corner, handletextpad=0.5)
+    draw_legend(figure, entries, len(entries), MARGIN, 0.3 + 0.5 * MARGIN)
     return figure
 
 
-def _clock(episode: Episode, at: int) -> int:
-    return int(episode.states.time[at])
+def _best_or_last(episode: PlayedEpisode) -> tuple[DrawnPlacement, str]:
+    """The best legal placement, or the last one if there was none; and a heading."""
+    steps = episode.states.time
+    if episode.best is None:
+        return episode.placement(episode.length - 1), f"no legal placement; at the end (step {int(steps[-1])})"
+    return episode.best, f"shortest legal placement (step {int(steps[episode.improvements[-1]])})"
 
 
-def _head(figure: Any, left: float, top: float, room: float, text: str, placement: Placement) -> None:
+def _draw_heading(figure: Any, left: float, top: float, room: float, text: str, placement: DrawnPlacement) -> None:
     """Two lines above a board, at most `room` wide, their upper edge at `top`: what it is, and what it is worth."""
     across, up = figure.get_size_inches()
-    worth = f"HPWL {placement.hpwl:.2f} mm  |  {placement.verdict}"
+    worth = join_words([f"HPWL {placement.hpwl:.2f} mm", placement.verdict])
     colour = WRONG if placement.wrong.any() else RIGHT
     lines = (
         (0.1, text, {"weight": "bold", "color": pictures.INK, "fontsize": _fitting(10.5, room, 0.7 * len(text))}),
@@ -87,16 +86,13 @@ def _fitting(most: float, room: float, ems: float) -> float:
     return min(most, 72 * room / ems)
 
 
-def _draw_metrics(figure: Any, episode: Episode, left: float, top: float, height: float) -> None:
+def _draw_metrics(figure: Any, episode: PlayedEpisode, left: float, top: float, height: float) -> None:
     """Four panels above each other."""
     gap, low = 0.38, 0.1
     tall = (height - 3 * gap - low) / 4
     panels = [pictures.new_axes(figure, left, top - tall - row * (tall + gap), 3.3, tall) for row in range(4)]
     curves.draw_hpwl(panels[0], episode)
-    entries = curves.hpwl_keys(episode)
-    if entries:
-        place = {"loc": "lower right", "bbox_to_anchor": (1.01, 1.0)}
-        pictures.legend(panels[0], entries, handlelength=2.4, **place)
+    curves.draw_hpwl_legend(panels[0], episode)
     curves.draw_overlap(panels[1], episode)
     agents = episode.agents
     cost, reward = episode.metrics["weighted_cost"][:, agents], episode.reward[:, agents]
