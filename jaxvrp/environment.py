@@ -106,11 +106,6 @@ class Environment(struct.PyTreeNode, abc.ABC):
         """The agents by kind, static. The order of the keys is the order of the agents."""
 
     @property
-    def agent_names(self) -> dict[str, list[str]]:
-        """`{"truck": ["truck_0"], "drone": ["drone_0", ...]}`: the names that exports use."""
-        return {name: [f"{name}_{i}" for i in range(role.num_agents)] for name, role in self.roles.items()}
-
-    @property
     def global_entities(self) -> Entities | None:
         """How the global observation is to be read as a set; None if it is not one."""
         return None

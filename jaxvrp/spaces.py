@@ -117,3 +117,8 @@ class Role:
 
 ByRole = dict[str, jax.Array]
 """Arrays by the name of the role, `{role: [agents, ...]}`."""
+
+
+def agent_names(roles: dict[str, Role]) -> dict[str, list[str]]:
+    """`{"truck": ["truck_0"], "drone": ["drone_0", ...]}`: the names that exports use."""
+    return {name: [f"{name}_{i}" for i in range(role.num_agents)] for name, role in roles.items()}

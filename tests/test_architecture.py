@@ -189,7 +189,7 @@ def test_rules_know_neither_observations_nor_rewards():
 
 
 def test_pictures_are_imported_only_where_something_is_drawn():
-    """matplotlib, pillow and tqdm stand inside functions: importing the simulator does not import them."""
+    """matplotlib and pillow stand inside functions, and so does tqdm in the simulator: importing it is quick."""
     for module, path in PATHS.items():
         top = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.Import | ast.ImportFrom)]
         names = {
@@ -197,10 +197,11 @@ def test_pictures_are_imported_only_where_something_is_drawn():
             for node in top
             for name in ([node.module] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names])
         }
-        assert not {name for name in names if name and name.split(".")[0] in ("matplotlib", "PIL", "tqdm")}, module
+        late = {"matplotlib", "PIL"} | ({"tqdm"} if module.startswith("jaxvrp") else set())
+        assert not {name for name in names if name and name.split(".")[0] in late}, module
 
 
-MOST_MEMBERS = 24
+MOST_MEMBERS = 22
 
 
 def test_the_contract_fits_on_a_page():

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvrp.environment import Environment, State, TimeStep
-from jaxvrp.spaces import Discrete, Role
+from jaxvrp.spaces import Discrete, Role, agent_names
 
 
 class Member(NamedTuple):
@@ -89,7 +89,7 @@ class Host:
 
 def members(env: Environment) -> list[Member]:
     """The agents in order: role by role."""
-    return [Member(name, role, row) for role, names in env.agent_names.items() for row, name in enumerate(names)]
+    return [Member(name, role, row) for role, names in agent_names(env.roles).items() for row, name in enumerate(names)]
 
 
 def join(roles: Mapping[str, Role], rows: Iterable[Any]) -> dict[str, np.ndarray]:

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 from jaxvrp.adapters.extras import missing_extra
 from jaxvrp.adapters.host import Member, members
 from jaxvrp.environment import Environment, State, TimeStep
-from jaxvrp.spaces import Discrete, Space
+from jaxvrp.spaces import Discrete, Space, agent_names
 
 try:
     from jaxmarl.environments import spaces
@@ -78,7 +78,7 @@ class JaxMarlEnv(MultiAgentEnv):
     @property
     def agent_classes(self) -> dict[str, list[str]]:
         """`{role: names}`."""
-        return self.env.agent_names
+        return agent_names(self.env.roles)
 
     @partial(jax.jit, static_argnums=0)
     def reset(self, key: jax.Array) -> tuple[Arrays, State]:

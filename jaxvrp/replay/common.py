@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from jaxvrp.environment import Environment
-from jaxvrp.spaces import ByRole, Discrete
+from jaxvrp.spaces import ByRole, Discrete, agent_names
 
 FORMAT, VERSION = "jaxvrp-episode", 1
 
@@ -67,7 +67,9 @@ def common_entries(
         "kind": kind,
         "title": title,
         "config": as_json(env.parameters),
-        "agents": [{"name": names[row], "role": role} for role, names in env.agent_names.items() for row in rows[role]],
+        "agents": [
+            {"name": names[row], "role": role} for role, names in agent_names(env.roles).items() for row in rows[role]
+        ],
         "actions": {role: None if (names := action_names[role]) is None else list(names) for role in env.roles},
         "summary": {
             "return": as_json(mean_reward.sum(dtype=np.float64).astype(np.float32)),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from jaxvrp import make
 from jaxvrp.actor import RandomActor, sample_masked
 from jaxvrp.environment import select
+from jaxvrp.spaces import agent_names
 
 KEY = jax.random.key(3)
 INT32 = np.iinfo(np.int32)
@@ -36,7 +37,7 @@ def test_reset_is_generate_then_reset_to(env, reset):
 
 def test_roles_name_the_agents(env):
     assert list(env.roles) == ["truck", "drone"]
-    assert env.agent_names == {"truck": ["truck_0"], "drone": ["drone_0", "drone_1"]}
+    assert agent_names(env.roles) == {"truck": ["truck_0"], "drone": ["drone_0", "drone_1"]}
     assert [role.action.num_actions for role in env.roles.values()] == [1 + 3 + 2 * 2, 2 + 2]
 
 

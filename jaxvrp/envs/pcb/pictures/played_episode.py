@@ -15,6 +15,7 @@ from jaxvrp.envs.pcb.pictures.drawn_placement import DrawnPlacement
 from jaxvrp.envs.pcb.problem.board import Board, trim
 from jaxvrp.envs.pcb.rules import State
 from jaxvrp.episodes import count_states
+from jaxvrp.spaces import agent_names
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -104,7 +105,7 @@ def from_states(env: Pcb, states: State) -> PlayedEpisode:
     # Keys are not for NumPy, and nothing here draws.
     states = states.replace(instance=states.instance.replace(key=states.time))
     states, metrics, reward = jax.tree.map(lambda leaf: np.asarray(leaf)[:length], (states, metrics, reward))
-    return PlayedEpisode(states, metrics, reward, tuple(env.agent_names[ROLE]))
+    return PlayedEpisode(states, metrics, reward, tuple(agent_names(env.roles)[ROLE]))
 
 
 @jax.jit
