@@ -12,6 +12,7 @@ import os
 import pathlib
 import platform
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
@@ -76,6 +77,13 @@ def described(header: Mapping[str, Any], protocol: Mapping[str, str]) -> str:
     lines = {**header, **protocol}
     width = max(map(len, lines))
     return "\n".join(f"{name.ljust(width)}  {value}" for name, value in lines.items())
+
+
+def progress(items: Iterable[Any], unit: str, **options: Any) -> Any:
+    """A bar on stderr that counts `items`, each a `unit`, as they are iterated over; `options` are those of tqdm."""
+    from tqdm import tqdm
+
+    return tqdm(items, unit=unit, file=sys.stderr, dynamic_ncols=True, **options)
 
 
 def clock(run: Callable[[], None], count: int = 1) -> float:

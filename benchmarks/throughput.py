@@ -24,7 +24,6 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 from jax.sharding import PartitionSpec as P
-from tqdm import tqdm
 
 import jaxvrp
 from benchmarks import measure
@@ -268,7 +267,7 @@ def main(argv: Sequence[str] | None = None, run: Callable[[Case, int | None], Re
     how_long = (args.steps, args.repeats, args.seconds)
     cases = [Case(args.env, size, batch, *how_long) for size in sizes for batch in args.batches]
     records = []
-    with tqdm(cases, unit="case", file=sys.stderr, dynamic_ncols=True) as bar:
+    with measure.progress(cases, "case") as bar:
         for case in bar:
             bar.set_postfix_str(f"{case.size}, batch {case.batch}")
             records.append(run(case, args.devices))

@@ -15,7 +15,6 @@ from typing import Any
 
 import jax
 from jax.sharding import PartitionSpec as P
-from tqdm import tqdm
 
 from benchmarks import measure
 from benchmarks.measure import Size, Spread
@@ -144,7 +143,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     measure.check_sizes(args.sizes, "drones,customers,nodes")
     configs = [_config(overrides, network, size) for size in args.sizes for network in args.networks]
     records = []
-    with tqdm(configs, unit="row", file=sys.stderr, dynamic_ncols=True) as bar:
+    with measure.progress(configs, "row") as bar:
         for config in bar:
             bar.set_postfix_str(f"{config.network}, {config.env['num_customers']} customers")
             records.append(_measured(config, args))

@@ -75,9 +75,12 @@ def _table(head: Row, new: Sequence[Row], old: Sequence[Row]) -> list[str]:
     """The lines of a table, with the cells beyond the fourth column of the old one."""
     further_head = old[0][4:] if old else []
     further = {cells[0]: cells[4:] for cells in old}
-    table = [head + further_head, ["---"] * (4 + len(further_head))]
-    table += [cells + further.get(cells[0], [""] * len(further_head)) for cells in new]
-    return ["|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|" for cells in table]
+    body = [cells + further.get(cells[0], [""] * len(further_head)) for cells in new]
+    return [_line(head + further_head), "|" + "---|" * (4 + len(further_head)), *map(_line, body)]
+
+
+def _line(cells: Row) -> str:
+    return "|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -100,8 +100,11 @@ def attempts(text: str, default: object) -> list[tuple[object, bool]]:
 
 def accepts(cls: type, name: str, value: object) -> bool:
     given = dict.fromkeys(MADE) if cls is Pcb else {}
+    # Bounds of the same thing must be in order: both get the value.
+    names = [other + name[4:] for other in ("min_", "max_")] if name[:4] in ("min_", "max_") else [name]
+    known = fields_of(cls)
     try:
-        fields.build(cls, {**given, name: value}, "key")
+        fields.build(cls, {**given, **{name: value for name in names if name in known}}, "key")
     except (ValueError, TypeError):
         return False
     return True

@@ -70,7 +70,8 @@ def test_a_scenario_of_ones_own_is_trained_without_touching_the_repository(tmp_p
 def test_the_scenario_passes_check_env(tmp_path, monkeypatch):
     (tmp_path / "readme_scenario.py").write_text(example("my_package/my_module.py"))
     monkeypatch.syspath_prepend(tmp_path)
-    jaxvrp.check_env(jaxvrp.make("truck_drone", scenario="readme_scenario:MyScenario"))
+    sizes = {"num_drones": 2, "num_customers": 2, "num_route_nodes": 2, "max_steps": 12}
+    jaxvrp.check_env(jaxvrp.make("truck_drone", scenario="readme_scenario:MyScenario", **sizes))
 
 
 def test_the_two_commands_name_files_that_exist():

@@ -10,12 +10,10 @@ import argparse
 import csv
 import functools
 import pathlib
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 import jaxvrp
 from benchmarks import measure
@@ -114,7 +112,7 @@ def play_all(contest: Contest, run: Trained | None, args: argparse.Namespace) ->
         turns[best] = functools.partial(contest.act, best, sampled, args.best_of)
     for solver in args.solvers:
         turns[solver] = functools.partial(contest.solve, solver, args.seconds, args.solver_episodes)
-    with tqdm(turns.items(), unit="player", file=sys.stderr, dynamic_ncols=True) as bar:
+    with measure.progress(turns.items(), "player") as bar:
         for name, take_turn in bar:
             bar.set_postfix_str(name)
             try:

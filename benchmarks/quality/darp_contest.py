@@ -10,9 +10,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from tqdm import tqdm
 
-from benchmarks.measure import timed
+from benchmarks.measure import progress, timed
 from benchmarks.quality.baselines import SEED
 from jaxvrp import TimeStep
 from jaxvrp.actor import Actor
@@ -118,7 +117,7 @@ class Contest:
         """Let an outside solver (a key of `SOLVERS`) plan the first `count` instances, one after the other."""
         count = min(count, self.instances.demand.shape[0])
         plans, start = [], time.perf_counter()
-        for index in tqdm(range(count), unit="instance", desc=solver, leave=False):
+        for index in progress(range(count), "instance", desc=solver, leave=False):
             routes = SOLVERS[solver](self._instance(index), seconds=seconds, penalty=float(self.env.penalty_unvisited))
             plans.append(routes_to_actions(routes, self.env.num_agents))
         seconds = (time.perf_counter() - start) / count

@@ -10,13 +10,11 @@ import argparse
 import csv
 import functools
 import pathlib
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
 import numpy as np
-from tqdm import tqdm
 
 import jaxvrp
 from benchmarks import measure
@@ -86,7 +84,7 @@ def compete(places: Places, runs: dict[str, Trained], temperature: float, quick:
         sampled = f"{name}, sampled at temperature {temperature:g}"
         turns[sampled] = functools.partial(places.play, run, temperature=temperature)
     results = {}
-    with tqdm(turns.items(), unit="player", file=sys.stderr, dynamic_ncols=True, leave=False) as bar:
+    with measure.progress(turns.items(), "player", leave=False) as bar:
         for name, take_turn in bar:
             bar.set_postfix_str(name)
             results[name] = take_turn()

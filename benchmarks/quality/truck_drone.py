@@ -9,10 +9,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from tqdm import tqdm
-
 import jaxvrp
-from benchmarks.measure import Size
+from benchmarks.measure import Size, progress
 from benchmarks.quality.baselines import SEED
 from benchmarks.reference.truck_drone import SUBJECT
 from jaxvrp.io.command_line import Parser, positive
@@ -25,7 +23,7 @@ FIGURES = ("return", "completion_rate", "success_rate", "on_time_rate", "length"
 def rows(sizes: Sequence[Size], battery_rate: float, episodes: int) -> list[list[str]]:
     """A head and one row per size and baseline: means over whole episodes."""
     table = [[f"({SUBJECT.labels.replace(',', ', ')})", "player", *FIGURES]]
-    for size in tqdm(sizes, unit="size"):
+    for size in progress(sizes, "size"):
         env = jaxvrp.make("truck_drone", **SUBJECT.parameters(size), battery_rate=battery_rate)
         for name, figures in Evaluator(env, episodes, SEED).baselines().items():
             table.append([str(size), name, *(f"{figures[key]:.3f}" for key in FIGURES)])

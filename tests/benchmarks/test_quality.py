@@ -14,8 +14,14 @@ from jaxvrp.io.command_line import UserError
 from train.running.evaluator import Evaluator, baseline_actors
 
 
-def test_greedy_beats_random_in_every_row_of_the_table():
-    head, greedy, random = truck_drone.rows([(1, 2, 3)], battery_rate=0.5, episodes=32)
+@pytest.fixture(scope="module")
+def table():
+    """Truck and drones at one small size, 32 episodes."""
+    return truck_drone.rows([(1, 2, 3)], battery_rate=0.5, episodes=32)
+
+
+def test_greedy_beats_random_in_every_row_of_the_table(table):
+    head, greedy, random = table
     assert head[:3] == ["(drones, customers, nodes)", "player", "return"]
     assert (greedy[1], random[1]) == ("greedy", "random")
     assert float(greedy[2]) > float(random[2])
@@ -31,11 +37,19 @@ def test_a_mistake_is_one_line(words):
     assert "\n" not in str(error.value)
 
 
-def test_an_environment_without_a_file_shows_its_headlines(capsys):
-    main(["--env", "jaxvrp.envs.darp:make", "--episodes", "4"])
+def test_an_environment_without_a_file_shows_the_headlines_of_its_toolbox(table, tmp_path, monkeypatch, capsys):
+    """The same programs as those of `table`, so the same figures."""
+    sizes = {"num_drones": 1, "num_customers": 2, "num_route_nodes": 3}
+    (tmp_path / "small_trucks.py").write_text(
+        f"import jaxvrp\n\ndef make():\n    return jaxvrp.make('truck_drone', **{sizes})\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    main(["--env", "small_trucks:make", "--episodes", "32"])
     head, _, *players = capsys.readouterr().out.splitlines()
-    assert head.split() == ["return", "served", "distance", "vehicles", "steps"]
-    assert [line.split()[0] for line in players] == ["nearest", "earliest", "random"]
+    assert head.split()[:3] == ["return", "completion", "success"] and head.split()[-2:] == ["crashed", "steps"]
+    for line, row in zip(players, table[1:], strict=True):
+        name, *figures = line.split()
+        assert [name, *figures[:4], figures[-1]] == row[1:7]
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.quality import pcb
 from benchmarks.quality.__main__ import main
-from benchmarks.quality.pcb_places import HEAD, Places, Result
+from benchmarks.quality.pcb_places import HEAD, TRIAL_MOVES, Places, Result
 from jaxvrp.envs.pcb import make_board
 from jaxvrp.io.command_line import UserError
 
@@ -29,7 +29,7 @@ def board():
 
 def test_players_reach_what_their_placements_are_worth(board):
     places = Places(board, starts=3, steps=4)
-    annealed, placed, played = places.anneal(4000), places.place_randomly(), places.play_randomly()
+    annealed, placed, played = places.anneal(TRIAL_MOVES), places.place_randomly(), places.play_randomly()
     np.testing.assert_allclose(annealed.hpwl, 1.5, atol=0.05)
     assert np.isfinite(placed.hpwl).all()
     assert (placed.hpwl >= 1.5 - 1e-4).all()
@@ -54,9 +54,10 @@ def test_the_best_known_are_of_the_evaluation_boards(tmp_path):
 
 
 def test_the_command_line(board, tmp_path, monkeypatch, capsys):
+    """Of the sizes of the first test, so that their programs are compiled once."""
     monkeypatch.setattr(pcb, "generated", lambda count, seed: iter([("tiny", board, None)]))
     out = tmp_path / "out.json"
-    main(["--env", "pcb", "--starts", "2", "--steps", "3", "--quick", "--out", str(out)])
+    main(["--env", "pcb", "--starts", "3", "--steps", "4", "--quick", "--out", str(out)])
     table = json.loads(out.read_text())["tables"]["tiny"]
     assert [row[0] for row in table] == [
         "player",
@@ -64,7 +65,7 @@ def test_the_command_line(board, tmp_path, monkeypatch, capsys):
         "random legal placement",
         "annealing in the same time",
     ]
-    assert "tiny: 2 starts, 3 steps" in capsys.readouterr().out
+    assert "tiny: 3 starts, 4 steps" in capsys.readouterr().out
 
 
 def test_published_boards_that_are_not_there_are_one_line(tmp_path, monkeypatch):

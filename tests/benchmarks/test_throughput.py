@@ -5,6 +5,7 @@ import functools
 import json
 import pathlib
 import re
+import sys
 
 import jax
 import numpy as np
@@ -153,14 +154,17 @@ def test_table_is_aligned(record):
     assert len({len(line) for line in lines}) == 1
 
 
-def test_a_process_of_its_own(monkeypatch):
+def test_a_process_of_its_own(monkeypatch, tmp_path):
     monkeypatch.chdir(pathlib.Path(__file__).parents[2])
     record = throughput.measure_apart(Case("truck_drone", (1, 1, 1), 3, 2, 1, 0.001), devices=2)
     assert record["device"].startswith("2 x ")
     assert record["devices_used"] == 1  # 3 environments cannot be shared by 2
     assert record["size"] == [1, 1, 1]
-    broken = throughput.measure_apart(Case("truck_drone", (1, 1, 0), 1, 2, 1, 0.001))
-    assert broken["error"].startswith("exit status 1: ValueError: ")
+    failing = tmp_path / "python"
+    failing.write_text("#!/bin/sh\necho 'Traceback:' >&2; echo 'ValueError: it is too small' >&2; exit 3\n")
+    failing.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(failing))
+    assert throughput.measure_apart(CASE)["error"] == "exit status 3: ValueError: it is too small"
 
 
 @pytest.mark.parametrize(
