@@ -1,6 +1,6 @@
 """SAC (Haarnoja et al. 2018, "Algorithms and applications"): maximum entropy, automatic temperature; inside `jit`.
 
-python -m train.sac --config train/configs/pcb_sac.yaml
+python -m train.sac --config pcb_sac
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jaxvrp.fields import option
 from train.networks import distributions
 from train.off_policy import q_learning, trainer
 from train.off_policy.config import OffPolicyConfig
-from train.off_policy.q_learning import Learned, Metrics, Networks, Params
+from train.off_policy.q_learning import Metrics, Params, RoleNetworks, RoleState
 from train.off_policy.replay_buffer import Decisions
 from train.running import command_line, launch
 
@@ -32,54 +32,67 @@ class SACConfig(OffPolicyConfig):
     temperature_lr: float = option(3e-4, help="learning rate of the temperature", above=0)
     initial_temperature: float = option(1.0, help="weight of the entropy at first", above=0)
     target_entropy: float | None = option(
-        None, help="entropy that the temperature is to hold; null: minus the size of an action"
+        None, help="entropy that the temperature is to hold; null: minus the numbers of an action"
     )
 
 
 class SAC:
-    """The learner of one role; see `train.off_policy.Method`."""
+    """The learner of one role; see `train.off_policy.trainer.Method`."""
 
     batches_per_step = 1
 
     def __init__(self, config: SACConfig, observation_size: int, action_size: int):
         self.config = config
-        self.networks = Networks.of(config, observation_size, action_size, outputs=2 * action_size)
+        self.networks = RoleNetworks.create(config, observation_size, action_size, actor_outputs=2 * action_size)
         self.target_entropy = -float(action_size) if config.target_entropy is None else config.target_entropy
         rates = {"actor": config.actor_lr, "critic": config.critic_lr, "log_temperature": config.temperature_lr}
         self.optimizers = {part: optax.adam(rate) for part, rate in rates.items()}
 
-    def init(self, key: jax.Array) -> Learned:
+    def init(self, key: jax.Array) -> RoleState:
         """Fresh parameters; the target is a copy of the critics."""
         log_temperature = jnp.asarray(math.log(self.config.initial_temperature), jnp.float32)
         params = {**self.networks.init(key), "log_temperature": log_temperature}
         optimizer = {part: tx.init(params[part]) for part, tx in self.optimizers.items()}
         target = {"critic": jax.tree.map(jnp.copy, params["critic"])}
-        return Learned(params=params, target=target, optimizer=optimizer)
+        return RoleState(params=params, target=target, optimizer=optimizer)
 
     def act(self, actor: Params, observation: jax.Array, noise: jax.Array) -> jax.Array:
-        """A sample of the policy, see `train.off_policy.Method`."""
+        """A sample of the policy, see `train.off_policy.collect.Policy`."""
         return sample(actor, observation, noise, self.networks)[0]
 
-    def learn(self, learned: Learned, batches: Decisions, key: jax.Array) -> tuple[Learned, Metrics]:
+    def learn(self, state: RoleState, batches: Decisions, key: jax.Array) -> tuple[RoleState, Metrics]:
         """One step of the critics, of the actor, of the temperature, and of the target."""
         batch = jax.tree.map(lambda leaf: leaf[0], batches)
         noise = jax.random.normal(key, (2, *batch.action.shape), jnp.float32)
-        common = {"networks": self.networks}
-        target = critic_target(learned.params, learned.target, batch, noise[0], self.config.gamma, **common)
-        loss = functools.partial(q_learning.critic_loss, batch=batch, target=target, **common)
-        learned, metrics = q_learning.descend(learned, "critic", loss, self.optimizers["critic"])
+        state, critic_metrics = self._critic_step(state, batch, noise[0])
+        state, actor_metrics = self._actor_step(state, batch, noise[1])
+        state, temperature_metrics = self._temperature_step(state, actor_metrics["entropy"])
+        critic = q_learning.polyak(state.target["critic"], state.params["critic"], self.config.tau)
+        return state.replace(target={"critic": critic}), critic_metrics | actor_metrics | temperature_metrics
+
+    def _critic_step(self, state: RoleState, batch: Decisions, noise: jax.Array) -> tuple[RoleState, Metrics]:
+        """One step of the critics; `noise` `f32[B, A]` is of the next actions."""
+        target = critic_target(state.params, state.target, batch, noise, self.config.gamma, self.networks)
+        loss = functools.partial(q_learning.critic_loss, batch=batch, target=target, networks=self.networks)
+        return q_learning.gradient_step(state, "critic", loss, self.optimizers["critic"])
+
+    def _actor_step(self, state: RoleState, batch: Decisions, noise: jax.Array) -> tuple[RoleState, Metrics]:
+        """One step of the actor; `noise` `f32[B, A]` is of its actions."""
         loss = functools.partial(
-            actor_loss, others=learned.params, observation=batch.observation, noise=noise[1], **common
+            actor_loss, others=state.params, observation=batch.observation, noise=noise, networks=self.networks
         )
-        learned, actor_metrics = q_learning.descend(learned, "actor", loss, self.optimizers["actor"])
-        loss = functools.partial(temperature_loss, entropy=actor_metrics["entropy"], target_entropy=self.target_entropy)
-        learned, temperature = q_learning.descend(learned, "log_temperature", loss, self.optimizers["log_temperature"])
-        critic = q_learning.polyak(learned.target["critic"], learned.params["critic"], self.config.tau)
-        temperature = {"temperature": temperature["temperature"]}
-        return learned.replace(target={"critic": critic}), metrics | actor_metrics | temperature
+        return q_learning.gradient_step(state, "actor", loss, self.optimizers["actor"])
+
+    def _temperature_step(self, state: RoleState, entropy: jax.Array) -> tuple[RoleState, Metrics]:
+        """One step of the temperature towards the target entropy; of its metrics only the temperature is kept."""
+        loss = functools.partial(temperature_loss, entropy=entropy, target_entropy=self.target_entropy)
+        state, metrics = q_learning.gradient_step(state, "log_temperature", loss, self.optimizers["log_temperature"])
+        return state, {"temperature": metrics["temperature"]}
 
 
-def sample(actor: Params, observation: jax.Array, noise: jax.Array, networks: Networks) -> tuple[jax.Array, jax.Array]:
+def sample(
+    actor: Params, observation: jax.Array, noise: jax.Array, networks: RoleNetworks
+) -> tuple[jax.Array, jax.Array]:
     """Actions `f32[B, A]` in [-1, 1] and their log-probabilities `f32[B]`.
 
     Args:
@@ -99,7 +112,7 @@ def critic_target(
     batch: Decisions,
     noise: jax.Array,
     gamma: float,
-    networks: Networks,
+    networks: RoleNetworks,
 ) -> jax.Array:
     """What the critics should say, `f32[B]`: the lesser soft value of a sampled next action.
 
@@ -112,13 +125,13 @@ def critic_target(
         networks: of the role.
     """
     chex.assert_equal_shape([noise, batch.action])
-    following, log_prob = sample(params["actor"], batch.next_observation, noise, networks)
-    value = networks.q(target["critic"], batch.next_observation, following).min(axis=0)
-    return q_learning.bootstrapped(batch, value - jnp.exp(params["log_temperature"]) * log_prob, gamma)
+    next_action, log_prob = sample(params["actor"], batch.next_observation, noise, networks)
+    next_value = networks.q(target["critic"], batch.next_observation, next_action).min(axis=0)
+    return q_learning.td_target(batch, next_value - jnp.exp(params["log_temperature"]) * log_prob, gamma)
 
 
 def actor_loss(
-    actor: Params, others: dict[str, Params], observation: jax.Array, noise: jax.Array, networks: Networks
+    actor: Params, others: dict[str, Params], observation: jax.Array, noise: jax.Array, networks: RoleNetworks
 ) -> tuple[jax.Array, Metrics]:
     """Mean of temperature times log-probability minus the lesser value, `f32[]`, and metrics.
 
@@ -129,8 +142,8 @@ def actor_loss(
         noise: `f32[B, A]`, standard normal.
         networks: of the role.
     """
-    chosen, log_prob = sample(actor, observation, noise, networks)
-    value = networks.q(others["critic"], observation, chosen).min(axis=0)
+    action, log_prob = sample(actor, observation, noise, networks)
+    value = networks.q(others["critic"], observation, action).min(axis=0)
     chex.assert_equal_shape([log_prob, value])
     loss = (jnp.exp(others["log_temperature"]) * log_prob - value).mean()
     return loss, {"actor_loss": loss, "entropy": -log_prob.mean()}

@@ -1,6 +1,6 @@
 """TD3 (Fujimoto et al. 2018): twin critics, smoothed target actions, delayed actors; end to end inside `jit`.
 
-python -m train.td3 --config train/configs/pcb_td3.yaml
+python -m train.td3 --config pcb_td3
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import optax
 from jaxvrp.fields import option
 from train.off_policy import q_learning, trainer
 from train.off_policy.config import OffPolicyConfig
-from train.off_policy.q_learning import Learned, Metrics, Networks, Params
+from train.off_policy.q_learning import Metrics, Params, RoleNetworks, RoleState
 from train.off_policy.replay_buffer import Decisions
 from train.running import command_line, launch
 
@@ -27,21 +27,21 @@ from train.running import command_line, launch
 class TD3Config(OffPolicyConfig):
     """Keys of TD3."""
 
-    batch_size: int = option(128, help="decisions of a minibatch", minimum=1)
+    batch_size: int = option(128, help="decisions of a minibatch; a multiple of the devices", minimum=1)
     actor_lr: float = option(1e-3, help="learning rate of the actors", above=0)
     critic_lr: float = option(1e-3, help="learning rate of the critics", above=0)
     exploration_noise: float = option(0.1, help="deviation of the noise on the actions played", minimum=0)
-    policy_noise: float = option(0.2, help="deviation of the noise on the targets' actions", minimum=0)
-    noise_clip: float = option(0.5, help="bound of that noise", minimum=0)
-    policy_delay: int = option(2, help="steps of the critics for one of actor and targets", minimum=1)
+    policy_noise: float = option(0.2, help="deviation of the noise on the target actor's actions", minimum=0)
+    noise_clip: float = option(0.5, help="bound of the noise on the target actor's actions", minimum=0)
+    policy_delay: int = option(2, help="steps of the critics for one of the actor and the targets", minimum=1)
 
 
 class TD3:
-    """The learner of one role; see `train.off_policy.Method`."""
+    """The learner of one role; see `train.off_policy.trainer.Method`."""
 
     def __init__(self, config: TD3Config, observation_size: int, action_size: int):
         self.config = config
-        self.networks = Networks.of(config, observation_size, action_size, outputs=action_size)
+        self.networks = RoleNetworks.create(config, observation_size, action_size, actor_outputs=action_size)
         self.optimizers = {"actor": optax.adam(config.actor_lr), "critic": optax.adam(config.critic_lr)}
 
     @property
@@ -49,48 +49,48 @@ class TD3:
         """Minibatches of one call of `learn`: the critics' steps for one of the actor."""
         return self.config.policy_delay
 
-    def init(self, key: jax.Array) -> Learned:
+    def init(self, key: jax.Array) -> RoleState:
         """Fresh parameters; the targets are copies."""
         params = self.networks.init(key)
         optimizer = {part: tx.init(params[part]) for part, tx in self.optimizers.items()}
-        return Learned(params=params, target=jax.tree.map(jnp.copy, params), optimizer=optimizer)
+        return RoleState(params=params, target=jax.tree.map(jnp.copy, params), optimizer=optimizer)
 
     def act(self, actor: Params, observation: jax.Array, noise: jax.Array) -> jax.Array:
-        """Actions with exploration noise, see `train.off_policy.Method`."""
-        chosen = action(actor, observation, self.networks)
-        return jnp.clip(chosen + self.config.exploration_noise * noise, -1.0, 1.0)
+        """Actions with exploration noise, see `train.off_policy.collect.Policy`."""
+        action = deterministic_action(actor, observation, self.networks)
+        return jnp.clip(action + self.config.exploration_noise * noise, -1.0, 1.0)
 
-    def learn(self, learned: Learned, batches: Decisions, key: jax.Array) -> tuple[Learned, Metrics]:
+    def learn(self, state: RoleState, batches: Decisions, key: jax.Array) -> tuple[RoleState, Metrics]:
         """`policy_delay` steps of the critics, then one of the actor and of the targets."""
         keys = jax.random.split(key, self.batches_per_step)
-        # Unrolled: see `networks.GRULayer`.
-        learned, metrics = jax.lax.scan(self._learn_critic, learned, (batches, keys), unroll=True)
-        metrics = jax.tree.map(jnp.mean, metrics)
-        last = jax.tree.map(lambda leaf: leaf[-1], batches)
+        # Unrolled: see `train.networks.gru.GRULayer`.
+        state, critic_metrics = jax.lax.scan(self._critic_step, state, (batches, keys), unroll=True)
+        critic_metrics = jax.tree.map(jnp.mean, critic_metrics)
+        last_batch = jax.tree.map(lambda leaf: leaf[-1], batches)
         loss = functools.partial(
-            actor_loss, critic=learned.params["critic"], observation=last.observation, networks=self.networks
+            actor_loss, critic=state.params["critic"], observation=last_batch.observation, networks=self.networks
         )
-        learned, actor_metrics = q_learning.descend(learned, "actor", loss, self.optimizers["actor"])
-        target = q_learning.polyak(learned.target, learned.params, self.config.tau)
-        return learned.replace(target=target), metrics | actor_metrics
+        state, actor_metrics = q_learning.gradient_step(state, "actor", loss, self.optimizers["actor"])
+        target = q_learning.polyak(state.target, state.params, self.config.tau)
+        return state.replace(target=target), critic_metrics | actor_metrics
 
-    def _learn_critic(self, learned: Learned, xs: tuple[Decisions, jax.Array]) -> tuple[Learned, Metrics]:
+    def _critic_step(self, state: RoleState, xs: tuple[Decisions, jax.Array]) -> tuple[RoleState, Metrics]:
+        """One step of the critics on a minibatch, with a key for the noise on the targets' actions."""
         batch, key = xs
-        target = critic_target(
-            learned.target, batch, jax.random.normal(key, batch.action.shape, jnp.float32), self.config, self.networks
-        )
+        noise = jax.random.normal(key, batch.action.shape, jnp.float32)
+        target = critic_target(state.target, batch, noise, self.config, self.networks)
         loss = functools.partial(q_learning.critic_loss, batch=batch, target=target, networks=self.networks)
-        return q_learning.descend(learned, "critic", loss, self.optimizers["critic"])
+        return q_learning.gradient_step(state, "critic", loss, self.optimizers["critic"])
 
 
-def action(actor: Params, observation: jax.Array, networks: Networks) -> jax.Array:
-    """The actor's actions `f32[B, A]` in [-1, 1] where `f32[B, F]` is seen."""
+def deterministic_action(actor: Params, observation: jax.Array, networks: RoleNetworks) -> jax.Array:
+    """The actor's actions `f32[B, A]` in [-1, 1] for observations `f32[B, F]`."""
     outputs: Any = networks.actor.apply(actor, observation)
     return jnp.tanh(outputs)
 
 
 def critic_target(
-    target: dict[str, Params], batch: Decisions, noise: jax.Array, config: TD3Config, networks: Networks
+    target: dict[str, Params], batch: Decisions, noise: jax.Array, config: TD3Config, networks: RoleNetworks
 ) -> jax.Array:
     """What the critics should say, `f32[B]`: the lesser value of a smoothed action of the target actor.
 
@@ -103,14 +103,25 @@ def critic_target(
     """
     chex.assert_equal_shape([noise, batch.action])
     smoothing = jnp.clip(config.policy_noise * noise, -config.noise_clip, config.noise_clip)
-    smoothed = jnp.clip(action(target["actor"], batch.next_observation, networks) + smoothing, -1.0, 1.0)
-    value = networks.q(target["critic"], batch.next_observation, smoothed).min(axis=0)
-    return q_learning.bootstrapped(batch, value, config.gamma)
+    next_action = deterministic_action(target["actor"], batch.next_observation, networks)
+    smoothed = jnp.clip(next_action + smoothing, -1.0, 1.0)
+    next_value = networks.q(target["critic"], batch.next_observation, smoothed).min(axis=0)
+    return q_learning.td_target(batch, next_value, config.gamma)
 
 
-def actor_loss(actor: Params, critic: Params, observation: jax.Array, networks: Networks) -> tuple[jax.Array, Metrics]:
-    """Minus the first critic's mean value of the actor's actions, `f32[]`, where `f32[B, F]` is seen; and metrics."""
-    loss = -networks.q(critic, observation, action(actor, observation, networks))[0].mean()
+def actor_loss(
+    actor: Params, critic: Params, observation: jax.Array, networks: RoleNetworks
+) -> tuple[jax.Array, Metrics]:
+    """Minus the first critic's mean value of the actor's actions, `f32[]`, and metrics.
+
+    Args:
+        actor: parameters.
+        critic: parameters with leading axis `[2]`.
+        observation: `f32[B, F]`.
+        networks: of the role.
+    """
+    action = deterministic_action(actor, observation, networks)
+    loss = -networks.q(critic, observation, action)[0].mean()
     return loss, {"actor_loss": loss}
 
 

@@ -57,26 +57,37 @@ def from_box(box: Box, action: jax.Array) -> jax.Array:
     return (action - box.low) * (2 / (box.high - box.low)) - 1
 
 
-def draw(key: jax.Array, roles: dict[str, Role], num_envs: int) -> ByRole:
+def draw_uniform(key: jax.Array, roles: dict[str, Role], num_envs: int) -> ByRole:
     """Independent uniform numbers in (-1, 1) for every agent, `{role: f32[E, agents, A]}`, by one draw."""
     shapes = {name: (role.num_agents, sizes(role)[1]) for name, role in roles.items()}
     ends = np.cumsum([np.prod(shape) for shape in shapes.values()])
-    # Open below: `normal` of -1 would be infinite.
+    # Open below: `to_normal` of -1 would be infinite.
     low = np.nextafter(np.float32(-1), np.float32(0))
     uniform = jax.random.uniform(key, (num_envs, int(ends[-1])), jnp.float32, low, 1.0)
     parts = jnp.split(uniform, ends[:-1].tolist(), axis=1)
     return {name: part.reshape(num_envs, *shapes[name]) for name, part in zip(shapes, parts, strict=True)}
 
 
-def normal(uniform: jax.Array) -> jax.Array:
-    """Standard normal numbers from uniform ones in (-1, 1)."""
+def to_normal(uniform: jax.Array) -> jax.Array:
+    """Standard normal numbers from uniform ones in (-1, 1), the same shape."""
     return jnp.sqrt(jnp.float32(2)) * jax.lax.erf_inv(uniform)
 
 
-def decide(
+def choose_actions(
     roles: dict[str, Role], policies: Mapping[str, Policy], actors: dict[str, Any], observation: ByRole, noise: ByRole
 ) -> ByRole:
-    """The actions of n agents of each role, `{role: f32[n, A]}` in [-1, 1], with `noise` of that shape."""
+    """What the policies of all roles do.
+
+    Args:
+        roles: by name.
+        policies: by role.
+        actors: parameters by role.
+        observation: of n agents of each role, `{role: f32[n, ...]}`.
+        noise: `{role: f32[n, A]}`, standard normal; 0 for the deterministic policy.
+
+    Returns:
+        `{role: f32[n, A]}` in [-1, 1].
+    """
     return {
         name: policies[name].act(actors[name], observation[name].reshape(-1, sizes(roles[name])[0]), noise[name])
         for name in roles
@@ -87,7 +98,12 @@ def decide(
 class TurnActor:
     """Trained policies, as an `Actor`: each agent is asked after the moves before its own.
 
-    `env` is asked what the agents see; its `step` with the same actions then makes the same moves.
+    Attributes:
+        env: is asked what the agents see; its `step` with the same actions then makes the same moves.
+        policies: by role.
+        actors: parameters by role.
+        deterministic: whether no noise is added.
+        temperature: of samples: the power 1 / temperature of a Gaussian has the root of it times the deviation.
     """
 
     env: Environment
@@ -97,26 +113,26 @@ class TurnActor:
     temperature: float = 1.0
 
     def init(self, num_envs: int) -> Carry:
-        """Remembers nothing."""
+        """Nothing is carried: `()`."""
         del num_envs
         return ()
 
     def act(self, key: jax.Array, carry: Carry, state: Any, timestep: TimeStep) -> tuple[ByRole, Carry]:
-        """See `jaxvrp.actor.Actor`. The power 1 / temperature of a Gaussian has the root of it times the deviation."""
+        """See `jaxvrp.actor.Actor`."""
         roles = self.env.roles
-        uniform = draw(key, roles, timestep.terminated.shape[0])
+        uniform = draw_uniform(key, roles, timestep.terminated.shape[0])
         scale = 0.0 if self.deterministic else self.temperature**0.5
-        noise = jax.tree.map(lambda leaf: scale * normal(leaf), uniform)
+        noise = jax.tree.map(lambda leaf: scale * to_normal(leaf), uniform)
 
-        def one(state: Any, noise: ByRole) -> ByRole:
+        def act_in_turn(state: Any, noise: ByRole) -> ByRole:
             def choose(observation: ByRole, agent: ByRole) -> ByRole:
-                own = {name: noise[name][agent[name]] for name in roles}
-                chosen = decide(roles, self.policies, self.actors, observation, own)
-                return {name: to_box(box_of(role), chosen[name]) for name, role in roles.items()}
+                agents_noise = {name: noise[name][agent[name]] for name in roles}
+                action = choose_actions(roles, self.policies, self.actors, observation, agents_noise)
+                return {name: to_box(box_of(role), action[name]) for name, role in roles.items()}
 
             return turns.play(self.env, state, choose)[2].action
 
-        return jax.vmap(one)(state, noise), carry
+        return jax.vmap(act_in_turn)(state, noise), carry
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,19 +143,19 @@ class Collector:
         vec_env: the environments.
         policies: by role.
         num_steps: T.
-        unseen_steps: steps of random play at first, of which nothing is kept.
+        unrecorded_steps: steps of random play at first, of which nothing is kept.
         random_steps: steps of random play after these.
     """
 
     vec_env: VecEnv
     policies: Mapping[str, Policy]
     num_steps: int
-    unseen_steps: int
+    unrecorded_steps: int
     random_steps: int
 
-    def explored(self, step: jax.Array) -> jax.Array:
+    def policy_plays(self, step: jax.Array) -> jax.Array:
         """Whether random play is over after `step` steps, `bool[]`."""
-        return step >= self.unseen_steps + self.random_steps
+        return step >= self.unrecorded_steps + self.random_steps
 
     def play(
         self, actors: dict[str, Any], vec: Any, step: jax.Array, key: jax.Array
@@ -154,7 +170,7 @@ class Collector:
 
         Returns:
             The state afterwards; `{role: (rows f32[E, T * agents, W], whether to keep them, bool[E, T * agents])}`;
-            statistics of finished episodes, as of `Rollout.play`.
+            statistics of finished episodes, as of `train.on_policy.rollout.Rollout.play`.
         """
         pool_key, play_key = jax.random.split(key)
         due = vec.cursor >= self.vec_env.pool_steps
@@ -164,37 +180,41 @@ class Collector:
         return vec, jax.tree.map(_by_env, recorded), jax.tree.map(lambda leaf: leaf.sum(axis=0), statistics)
 
     def _step(self, actors: dict[str, Any], vec: Any, step: jax.Array, key: jax.Array) -> tuple[Any, Any]:
+        """One step of all environments: the state afterwards; rows and whether to keep them by role, statistics."""
         roles = self.vec_env.env.roles
 
-        def choose(observation: ByRole, agent: ByRole, given: ByRole) -> ByRole:
-            uniform = {name: given[name][agent[name]] for name in roles}
-            noise = {name: normal(numbers) for name, numbers in uniform.items()}
-            chosen = decide(roles, self.policies, actors, observation, noise)
-            chosen = {name: jnp.where(self.explored(step), chosen[name], uniform[name]) for name in roles}
-            return {name: to_box(box_of(role), chosen[name]) for name, role in roles.items()}
+        def choose(observation: ByRole, agent: ByRole, uniform: ByRole) -> ByRole:
+            random_action = {name: uniform[name][agent[name]] for name in roles}
+            noise = {name: to_normal(numbers) for name, numbers in random_action.items()}
+            action = choose_actions(roles, self.policies, actors, observation, noise)
+            is_policy = self.policy_plays(step)
+            action = {name: jnp.where(is_policy, action[name], random_action[name]) for name in roles}
+            return {name: to_box(box_of(role), action[name]) for name, role in roles.items()}
 
-        given = draw(key, roles, self.vec_env.num_envs)
-        vec, timestep, taken = self.vec_env.play(vec, choose, given, refresh=False)
-        rows = {name: packed(role, taken, name) for name, role in roles.items()}
-        # A row that is not finite tells of a move that was refused, not of a decision.
-        keep = {name: taken.valid[name] & jnp.isfinite(rows[name]).all(axis=-1) for name in roles}
-        keep = {name: kept & (step >= self.unseen_steps) for name, kept in keep.items()}
-        return vec, ({name: (rows[name], keep[name]) for name in roles}, ended_episodes(timestep))
+        uniform = draw_uniform(key, roles, self.vec_env.num_envs)
+        vec, timestep, played = self.vec_env.play(vec, choose, uniform, refresh=False)
+        recorded = {}
+        for name, role in roles.items():
+            rows = rows_of(role, played, name)
+            # A row that is not finite tells of a move that was refused, not of a decision.
+            keep = played.valid[name] & jnp.isfinite(rows).all(axis=-1)
+            recorded[name] = (rows, keep & (step >= self.unrecorded_steps))
+        return vec, (recorded, ended_episodes(timestep))
 
 
-def packed(role: Role, turns: Turns, name: str) -> jax.Array:
-    """The turns of a role as rows `f32[E, agents, W]`, see `Decisions`."""
-    lead = turns.reward[name].shape
+def rows_of(role: Role, played: Turns, name: str) -> jax.Array:
+    """The turns `[E, ...]` of the role of that name as rows `f32[E, agents, W]`, see `Decisions`."""
+    lead = played.reward[name].shape
 
     def flat(array: jax.Array) -> jax.Array:
         return array.reshape(*lead, -1)
 
     return Decisions(
-        observation=flat(turns.observation[name]),
-        action=flat(from_box(box_of(role), turns.action[name])),
-        reward=turns.reward[name],
-        terminated=turns.terminated[name].astype(jnp.float32),
-        next_observation=flat(turns.next_observation[name]),
+        observation=flat(played.observation[name]),
+        action=flat(from_box(box_of(role), played.action[name])),
+        reward=played.reward[name],
+        terminated=played.terminated[name].astype(jnp.float32),
+        next_observation=flat(played.next_observation[name]),
     ).packed()
 
 

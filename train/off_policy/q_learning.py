@@ -24,8 +24,8 @@ Metrics = dict[str, jax.Array]
 NUM_CRITICS = 2
 
 
-class Learned(struct.PyTreeNode):
-    """What a role has learned.
+class RoleState(struct.PyTreeNode):
+    """What a role has learned so far.
 
     Attributes:
         params: by part: `actor`, `critic` (leading axis `[2]`), perhaps more.
@@ -38,7 +38,7 @@ class Learned(struct.PyTreeNode):
     optimizer: dict[str, Any]
 
 
-class Head(nn.Module):
+class DenseNetwork(nn.Module):
     """Dense layers and a linear head.
 
     Kernels begin uniform, with a third of the variance 1 / fan_in, as in the published systems (PyTorch's default);
@@ -52,14 +52,14 @@ class Head(nn.Module):
 
     @nn.compact
     def __call__(self, inputs: jax.Array) -> jax.Array:
-        """`[..., F] -> [..., size]`."""
+        """Outputs `f32[..., size]` of inputs `f32[..., F]`."""
         kernel_init = nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
         x = Trunk(self.hidden_sizes, self.activation, self.layer_norm, kernel_init)(inputs)
         return nn.Dense(self.size, kernel_init=kernel_init)(x)
 
 
 @dataclasses.dataclass(frozen=True)
-class Networks:
+class RoleNetworks:
     """Actor and critics of a role; all its agents share them.
 
     Attributes:
@@ -74,37 +74,41 @@ class Networks:
     action_size: int
 
     @classmethod
-    def of(cls, config: OffPolicyConfig, observation_size: int, action_size: int, outputs: int) -> Networks:
-        """As a configuration wants them, with so many `outputs` of the actor."""
-        hidden = {name: getattr(config, name) for name in ("hidden_sizes", "activation", "layer_norm")}
-        return cls(Head(outputs, **hidden), Head(1, **hidden), observation_size, action_size)
+    def create(
+        cls, config: OffPolicyConfig, observation_size: int, action_size: int, actor_outputs: int
+    ) -> RoleNetworks:
+        """As a configuration wants them, with so many numbers as outputs of the actor."""
+        dense = {name: getattr(config, name) for name in ("hidden_sizes", "activation", "layer_norm")}
+        return cls(DenseNetwork(actor_outputs, **dense), DenseNetwork(1, **dense), observation_size, action_size)
 
     def init(self, key: jax.Array) -> dict[str, Params]:
         """Fresh parameters of `actor` and `critic`."""
         actor_key, critic_key = jax.random.split(key)
-        seen = jnp.zeros((1, self.observation_size), jnp.float32)
-        judged = jnp.zeros((1, self.observation_size + self.action_size), jnp.float32)
-        critic = jax.vmap(lambda k: self.critic.init(k, judged))(jax.random.split(critic_key, NUM_CRITICS))
-        return {"actor": self.actor.init(actor_key, seen), "critic": critic}
+        actor_input = jnp.zeros((1, self.observation_size), jnp.float32)
+        critic_input = jnp.zeros((1, self.observation_size + self.action_size), jnp.float32)
+        critic = jax.vmap(lambda k: self.critic.init(k, critic_input))(jax.random.split(critic_key, NUM_CRITICS))
+        return {"actor": self.actor.init(actor_key, actor_input), "critic": critic}
 
     def q(self, critic: Params, observation: jax.Array, action: jax.Array) -> jax.Array:
-        """Values `f32[2, B]` of actions `f32[B, A]` where `f32[B, F]` is seen."""
+        """Values `f32[2, B]` of actions `f32[B, A]` in observations `f32[B, F]`."""
         chex.assert_shape(observation, (None, self.observation_size))
         chex.assert_shape(action, (observation.shape[0], self.action_size))
-        judged = jnp.concatenate([observation, action], axis=-1)
+        critic_input = jnp.concatenate([observation, action], axis=-1)
         # Not `vmap`: batched products of this size take twice the time on a CPU (5.2 against 2.8 ms a step of TD3).
         twins = [jax.tree.map(lambda leaf, i=i: leaf[i], critic) for i in range(NUM_CRITICS)]
-        values: list[Any] = [self.critic.apply(twin, judged) for twin in twins]
+        values: list[Any] = [self.critic.apply(twin, critic_input) for twin in twins]
         return jnp.stack([value[:, 0] for value in values])
 
 
-def bootstrapped(batch: Decisions, next_value: jax.Array, gamma: float) -> jax.Array:
+def td_target(batch: Decisions, next_value: jax.Array, gamma: float) -> jax.Array:
     """Targets of the critics, `f32[B]`: r + gamma V(s'), and r alone where the task is over (`next_value` `f32[B]`)."""
     chex.assert_equal_shape([batch.reward, batch.terminated, next_value])
     return jax.lax.stop_gradient(batch.reward + gamma * (1 - batch.terminated) * next_value)
 
 
-def critic_loss(critic: Params, batch: Decisions, target: jax.Array, networks: Networks) -> tuple[jax.Array, Metrics]:
+def critic_loss(
+    critic: Params, batch: Decisions, target: jax.Array, networks: RoleNetworks
+) -> tuple[jax.Array, Metrics]:
     """Mean squared errors of both critics, summed, `f32[]`, and metrics.
 
     Args:
@@ -124,18 +128,25 @@ def polyak(target: Params, params: Params, tau: float) -> Params:
     return jax.tree.map(lambda old, new: old + tau * (new - old), target, params)
 
 
-def descend(
-    learned: Learned,
+def gradient_step(
+    state: RoleState,
     part: str,
     loss: Callable[[Params], tuple[jax.Array, Metrics]],
     optimizer: optax.GradientTransformation,
-) -> tuple[Learned, Metrics]:
-    """One gradient step of one part, with the mean of the gradients of all devices; the loss's metrics, and its norm.
+) -> tuple[RoleState, Metrics]:
+    """One step of one part, along the mean of the gradients of all devices.
 
-    `loss` maps the part's parameters to this device's mean over its minibatch, and metrics.
+    Args:
+        state: of the role.
+        part: which of its parameters.
+        loss: from the part's parameters to this device's mean over its minibatch, and metrics.
+        optimizer: of this part.
+
+    Returns:
+        The state afterwards; means of the loss's metrics over all devices, and the norm of the gradient.
     """
-    grads, metrics = jax.lax.pmean(jax.grad(loss, has_aux=True)(learned.params[part]), DATA)
-    updates, state = optimizer.update(grads, learned.optimizer[part], learned.params[part])
-    params = optax.apply_updates(learned.params[part], updates)
-    learned = learned.replace(params={**learned.params, part: params}, optimizer={**learned.optimizer, part: state})
-    return learned, {**metrics, f"{part}_grad_norm": optax.tree.norm(grads)}
+    grads, metrics = jax.lax.pmean(jax.grad(loss, has_aux=True)(state.params[part]), DATA)
+    updates, optimizer_state = optimizer.update(grads, state.optimizer[part], state.params[part])
+    params = optax.apply_updates(state.params[part], updates)
+    state = state.replace(params={**state.params, part: params}, optimizer={**state.optimizer, part: optimizer_state})
+    return state, {**metrics, f"{part}_grad_norm": optax.tree.norm(grads)}

@@ -1,4 +1,4 @@
-"""Replay: a ring of decisions for every environment of the batch, and uniform samples over all of them.
+"""The replay buffer: a ring of decisions for every environment of the batch, and uniform samples over all of them.
 
 One ring per environment makes the whole independent of how the environments are spread over devices. Every decision is
 one row of one array, so that a minibatch is one gather.
@@ -38,11 +38,12 @@ class Decisions(struct.PyTreeNode):
     def unpacked(cls, rows: jax.Array, observation_size: int, action_size: int) -> Decisions:
         """From rows `f32[..., 2F + A + 2]`."""
         middle = observation_size + action_size
-        observation, action, single, following = jnp.split(rows, (observation_size, middle, middle + 2), axis=-1)
-        return cls(observation, action, single[..., 0], single[..., 1], following)
+        parts = jnp.split(rows, (observation_size, middle, middle + 2), axis=-1)
+        observation, action, single, next_observation = parts
+        return cls(observation, action, single[..., 0], single[..., 1], next_observation)
 
 
-class Replay(struct.PyTreeNode):
+class ReplayBuffer(struct.PyTreeNode):
     """Rings of rows, one for each of `E` environments.
 
     Attributes:
@@ -56,13 +57,13 @@ class Replay(struct.PyTreeNode):
     size: jax.Array
 
     @classmethod
-    def create(cls, num_envs: int, capacity: int, width: int) -> Replay:
-        """Nothing in it; `capacity` rows of `width` numbers for each environment."""
+    def create(cls, num_envs: int, capacity: int, width: int) -> ReplayBuffer:
+        """An empty one, with room for `capacity` rows of `width` numbers for each environment."""
         zeros = jnp.zeros(num_envs, jnp.int32)
         return cls(jnp.zeros((num_envs, capacity, width), jnp.float32), zeros, jnp.copy(zeros))
 
-    def add(self, rows: jax.Array, keep: jax.Array) -> Replay:
-        """With some rows more, in their order; the oldest make place.
+    def add(self, rows: jax.Array, keep: jax.Array) -> ReplayBuffer:
+        """The buffer with more rows, in their order; the oldest make room.
 
         Args:
             rows: `f32[E, M, W]`, M at most C.
@@ -77,7 +78,7 @@ class Replay(struct.PyTreeNode):
         slot = jnp.where(keep, slot, capacity + jnp.arange(rows.shape[1], dtype=jnp.int32))
         lane = jnp.arange(num_envs, dtype=jnp.int32)[:, None]
         count = keep.sum(axis=1, dtype=jnp.int32)
-        return Replay(
+        return ReplayBuffer(
             rows=self.rows.at[lane, slot].set(rows, mode="drop", unique_indices=True),
             position=(self.position + count) % capacity,
             size=jnp.minimum(self.size + count, capacity),

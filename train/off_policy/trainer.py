@@ -1,12 +1,12 @@
-"""What TD3 and SAC share: collect, write into replay, scanned gradient steps, all in one jitted chunk.
+"""What TD3 and SAC share: collect, write into the replay buffer, scanned gradient steps, all in one jitted chunk.
 
-Every role has an actor, critics and a replay of its own; its agents share them.
+Every role has an actor, critics and a replay buffer of its own; its agents share them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import jax
@@ -20,8 +20,8 @@ from jaxvrp.spaces import Box
 from train.config import check_divides
 from train.off_policy.collect import Collector, TurnActor, box_of, sizes
 from train.off_policy.config import OffPolicyConfig
-from train.off_policy.q_learning import Learned, Metrics
-from train.off_policy.replay_buffer import Decisions, Replay
+from train.off_policy.q_learning import Metrics, RoleState
+from train.off_policy.replay_buffer import Decisions, ReplayBuffer
 from train.running.prepare import evaluation_env, prepare
 from train.sharding import DATA, compiled, device_key, vec_specs
 
@@ -36,13 +36,13 @@ class Method(Protocol):
     def batches_per_step(self) -> int:
         """Minibatches of one call of `learn`."""
 
-    def init(self, key: jax.Array) -> Learned:
-        """Fresh parameters, those of `actor` among them."""
+    def init(self, key: jax.Array) -> RoleState:
+        """A fresh state, with parameters of `actor` among others."""
 
     def act(self, actor: Any, observation: jax.Array, noise: jax.Array) -> jax.Array:
-        """See `train.collect.Policy`."""
+        """See `train.off_policy.collect.Policy`."""
 
-    def learn(self, learned: Learned, batches: Decisions, key: jax.Array) -> tuple[Learned, Metrics]:
+    def learn(self, state: RoleState, batches: Decisions, key: jax.Array) -> tuple[RoleState, Metrics]:
         """Learn from minibatches `[batches_per_step, B, ...]`, this device's share; metrics are the same everywhere."""
 
 
@@ -54,22 +54,22 @@ class TrainState(struct.PyTreeNode):
     """Everything that a run is; a checkpoint holds it whole.
 
     Attributes:
-        learned: by role.
-        replay: by role.
+        learned: what each role has learned.
+        replay: the replay buffer of each role.
         vec: state of the `VecEnv`.
         key: typed key.
         update: `i32[]`, updates done.
     """
 
-    learned: dict[str, Learned]
-    replay: dict[str, Replay]
+    learned: dict[str, RoleState]
+    replay: dict[str, ReplayBuffer]
     vec: Any
     key: jax.Array
     update: jax.Array
 
 
 class Trainer:
-    """A learner, see `train.loop.Learner`; `init` and `train_chunk` are jitted.
+    """A learner, see `train.running.learner.Learner`; `init` and `train_chunk` are jitted.
 
     With `num_seeds` above 1 every leaf of the state and of the metrics has a leading axis `[seeds]`.
 
@@ -89,7 +89,7 @@ class Trainer:
             ),
             policies=self.methods,
             num_steps=config.rollout_length,
-            unseen_steps=math.ceil(config.target_exploration_steps / config.num_envs),
+            unrecorded_steps=math.ceil(config.target_exploration_steps / config.num_envs),
             random_steps=math.ceil(config.random_steps / config.num_envs),
         )
         self.init, self.train_chunk = compiled(
@@ -98,13 +98,14 @@ class Trainer:
 
     def actor_params(self, state: TrainState) -> Any:
         """Parameters of the actors, by role."""
-        return {name: learned.params["actor"] for name, learned in state.learned.items()}
+        return {role: role_state.params["actor"] for role, role_state in state.learned.items()}
 
     def actor(self, params: Any, *, deterministic: bool, temperature: float = 1.0) -> TurnActor:
         """The actors as a player of the environment of evaluation."""
         return TurnActor(evaluation_env(self.env, self.config), self.methods, params, deterministic, temperature)
 
     def _specs(self) -> TrainState:
+        """How the state lies on the devices."""
         vec = jax.eval_shape(self.collector.vec_env.reset, jax.eval_shape(lambda: jax.random.key(0)))[0]
         specs = vec_specs(vec)
         whole: Any = P()
@@ -115,75 +116,80 @@ class Trainer:
         key, learn_key, env_key = jax.random.split(key, 3)
         keys = jax.random.split(learn_key, len(self.methods))
         return TrainState(
-            learned={name: method.init(k) for (name, method), k in zip(self.methods.items(), keys, strict=True)},
-            replay={name: self._empty(name) for name in self.methods},
+            learned={role: method.init(k) for (role, method), k in zip(self.methods.items(), keys, strict=True)},
+            replay={role: self._empty_buffer(role) for role in self.methods},
             vec=self.collector.vec_env.reset(device_key(env_key))[0],
             key=key,
             update=jnp.zeros((), jnp.int32),
         )
 
-    def _empty(self, name: str) -> Replay:
-        observation_size, action_size = sizes(self.env.roles[name])
+    def _empty_buffer(self, role: str) -> ReplayBuffer:
+        observation_size, action_size = sizes(self.env.roles[role])
         capacity = self.config.buffer_size // self.config.num_envs
-        return Replay.create(self.collector.vec_env.num_envs, capacity, 2 * observation_size + action_size + 2)
+        return ReplayBuffer.create(self.collector.vec_env.num_envs, capacity, 2 * observation_size + action_size + 2)
 
-    def _train_chunk(self, state: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
+    def _train_chunk(self, state: TrainState) -> tuple[TrainState, Metrics]:
         return jax.lax.scan(lambda s, _: self._update(s), state, length=self.config.log_interval)
 
-    def _update(self, state: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
-        """One update: rollout, into replay, gradient steps."""
+    def _update(self, state: TrainState) -> tuple[TrainState, Metrics]:
+        """One update: rollout, into the replay buffers, gradient steps."""
         key, play_key, learn_key = jax.random.split(state.key, 3)
         step = state.update * self.config.rollout_length
         actors = self.actor_params(state)
         vec, played, episodes = self.collector.play(actors, state.vec, step, device_key(play_key))
-        replay = {name: state.replay[name].add(*rows) for name, rows in played.items()}
-        held = {name: jax.lax.psum(memory.size.sum(), DATA) for name, memory in replay.items()}
-        least = jnp.stack([memory.size.sum() for memory in replay.values()]).min() * self.mesh.size
-        ready = self.collector.explored(step + self.config.rollout_length)
+        replay = {role: state.replay[role].add(rows, keep) for role, (rows, keep) in played.items()}
+        held = {role: jax.lax.psum(buffer.size.sum(), DATA) for role, buffer in replay.items()}
+        least = jnp.stack([buffer.size.sum() for buffer in replay.values()]).min() * self.mesh.size
+        ready = self.collector.policy_plays(step + self.config.rollout_length)
         ready &= jax.lax.pmin(least, DATA) >= self.config.batch_size
         learned, metrics = self._learn(ready, state.learned, replay, device_key(learn_key))
-        metrics |= {f"{name}/replay_size": count.astype(jnp.float32) for name, count in held.items()}
-        metrics |= {f"{name}/action_magnitude": self._magnitude(name, *rows) for name, rows in played.items()}
+        metrics |= {f"{role}/replay_size": count.astype(jnp.float32) for role, count in held.items()}
+        for role, (rows, keep) in played.items():
+            metrics[f"{role}/action_magnitude"] = self._action_magnitude(role, rows, keep)
         metrics |= {f"episode/{name}": value for name, value in jax.lax.psum(episodes, DATA).items()}
         return TrainState(learned, replay, vec, key, state.update + 1), metrics
 
     def _learn(
-        self, ready: jax.Array, learned: dict[str, Learned], replay: dict[str, Replay], key: jax.Array
-    ) -> tuple[dict[str, Learned], dict[str, jax.Array]]:
+        self, ready: jax.Array, learned: dict[str, RoleState], replay: dict[str, ReplayBuffer], key: jax.Array
+    ) -> tuple[dict[str, RoleState], Metrics]:
         """`gradient_steps` minibatches for every role, if `ready`; metrics as sums over updates that learn."""
 
-        def train(learned: dict[str, Learned]) -> tuple[dict[str, Learned], dict[str, jax.Array]]:
+        def learn(learned: dict[str, RoleState]) -> tuple[dict[str, RoleState], Metrics]:
             metrics = {"learn/updates": jnp.ones((), jnp.float32)}
-            after = {}
-            for (name, method), k in zip(self.methods.items(), jax.random.split(key, len(replay)), strict=True):
-                after[name], own = self._gradient_steps(name, method, learned[name], replay[name], k)
-                metrics |= {f"learn/{name}/{metric}": value for metric, value in own.items()}
-            return after, metrics
+            new_learned = {}
+            for role, role_key in zip(self.methods, jax.random.split(key, len(replay)), strict=True):
+                new_learned[role], role_metrics = self._gradient_steps(role, learned[role], replay[role], role_key)
+                metrics |= {f"learn/{role}/{name}": value for name, value in role_metrics.items()}
+            return new_learned, metrics
 
-        def wait(learned: dict[str, Learned]) -> tuple[dict[str, Learned], dict[str, jax.Array]]:
+        def wait(learned: dict[str, RoleState]) -> tuple[dict[str, RoleState], Metrics]:
             return learned, jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
 
-        shapes = jax.eval_shape(train, learned)[1]
-        return jax.lax.cond(ready, train, wait, learned)
+        shapes = jax.eval_shape(learn, learned)[1]
+        return jax.lax.cond(ready, learn, wait, learned)
 
     def _gradient_steps(
-        self, name: str, method: Method, learned: Learned, replay: Replay, key: jax.Array
-    ) -> tuple[Learned, Metrics]:
+        self, role: str, role_state: RoleState, buffer: ReplayBuffer, key: jax.Array
+    ) -> tuple[RoleState, Metrics]:
+        """`gradient_steps` minibatches for one role; means of the metrics over them."""
+        method = self.methods[role]
         sample_key, learn_key = jax.random.split(key)
-        count = self.config.gradient_steps // method.batches_per_step
-        batch = self.config.batch_size // self.mesh.size
-        places = replay.sample(sample_key, (count, method.batches_per_step, batch))
+        num_steps = self.config.gradient_steps // method.batches_per_step
+        batch_size = self.config.batch_size // self.mesh.size
+        places = buffer.sample(sample_key, (num_steps, method.batches_per_step, batch_size))
 
-        def learn(learned: Learned, xs: tuple[jax.Array, jax.Array]) -> tuple[Learned, Metrics]:
-            batches = Decisions.unpacked(replay.take(xs[0]), *sizes(self.env.roles[name]))
-            return method.learn(learned, batches, xs[1])
+        def learn(role_state: RoleState, xs: tuple[jax.Array, jax.Array]) -> tuple[RoleState, Metrics]:
+            batch_places, step_key = xs
+            batches = Decisions.unpacked(buffer.take(batch_places), *sizes(self.env.roles[role]))
+            return method.learn(role_state, batches, step_key)
 
-        learned, metrics = jax.lax.scan(learn, learned, (places, jax.random.split(learn_key, count)))
-        return learned, jax.tree.map(lambda leaf: leaf.mean(axis=0), metrics)
+        keys = jax.random.split(learn_key, num_steps)
+        role_state, metrics = jax.lax.scan(learn, role_state, (places, keys))
+        return role_state, jax.tree.map(lambda leaf: leaf.mean(axis=0), metrics)
 
-    def _magnitude(self, name: str, rows: jax.Array, keep: jax.Array) -> jax.Array:
-        """Mean size of the numbers in the actions that were kept, over all devices."""
-        size = jnp.abs(Decisions.unpacked(rows, *sizes(self.env.roles[name])).action).mean(axis=-1)
+    def _action_magnitude(self, role: str, rows: jax.Array, keep: jax.Array) -> jax.Array:
+        """Mean size of the numbers in the actions that were kept, over all devices, `f32[]`."""
+        size = jnp.abs(Decisions.unpacked(rows, *sizes(self.env.roles[role])).action).mean(axis=-1)
         total, count = jax.lax.psum((jnp.where(keep, size, 0.0).sum(), keep.sum(dtype=jnp.float32)), DATA)
         return total / jnp.maximum(count, 1.0)
 
@@ -201,17 +207,20 @@ def make_train(config: OffPolicyConfig, make_method: MakeMethod) -> Trainer:
             raise ValueError(
                 f"role '{name}' of env.name '{config.env['name']}' has unbounded actions; give its Box bounds"
             )
-    check_divides("batch_size", config.batch_size, "the number of devices", mesh.size)
+    check_divides(config, "batch_size", "num_devices", mesh.size)
     trainer = Trainer(config, env, mesh, make_method)
     for method in trainer.methods.values():
-        check_divides("gradient_steps", config.gradient_steps, "policy_delay", method.batches_per_step)
-    _check_buffer(config, (role.num_agents for role in env.roles.values()))
+        check_divides(config, "gradient_steps", "policy_delay", method.batches_per_step)
+    _check_buffer_size(config, max(role.num_agents for role in env.roles.values()))
     return trainer
 
 
-def _check_buffer(config: OffPolicyConfig, agents: Iterable[int]) -> None:
-    """The replay must hold an update, so that no place is written twice, and a minibatch, so that learning begins."""
-    needed = max(config.steps_per_update * max(agents), config.batch_size + config.num_envs)
+def _check_buffer_size(config: OffPolicyConfig, num_agents: int) -> None:
+    """Check that the buffer of a role with so many agents holds what it must.
+
+    That is an update, so that no place is written twice, and a minibatch, so that learning begins.
+    """
+    needed = max(config.steps_per_update * num_agents, config.batch_size + config.num_envs)
     if config.buffer_size < needed:
         raise ValueError(
             f"buffer_size is {config.buffer_size}; it must hold an update and a minibatch, {needed} decisions"

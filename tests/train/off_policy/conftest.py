@@ -9,17 +9,16 @@ from flax import struct
 
 import jaxvrp
 from jaxvrp import Environment, Role
+from jaxvrp.memory import Memory
 from jaxvrp.spaces import Box
-from jaxvrp.turns import Turns
+from jaxvrp.turns import TurnBasedEnvironment, Turns
 
 with warnings.catch_warnings():
     # distrax brings TensorFlow Probability, which reads names that JAX has deprecated.
     warnings.simplefilter("ignore", DeprecationWarning)
     import distrax  # noqa: F401
 
-from train.config import CONFIGS
-from train.sac import make_train as make_sac
-from train.td3 import make_train as make_td3
+from train.algorithms import ALGORITHMS
 
 AGENTS, STEPS, REACH = 3, 8, 0.25
 LOW, HIGH = -0.5, 1.5
@@ -46,21 +45,21 @@ class Places:
 
 
 class Reach(Environment):
-    """Agents on a line walk to their goals, one after the other, and see the place of the agent before them.
+    """Agents on a line walk to their goals, all at once, and see the place of the agent before them.
 
     A move is REACH times (action - MIDDLE), so that neither 0 nor the bounds of the box are special; the reward is
     minus the distance that is left. An episode ends after STEPS steps.
 
     Attributes:
-        turns: agents act one after the other; otherwise all at once.
         cut: the end is a truncation.
         remembers: whether `nearest` is carried on.
+        merges: whether several devices can agree on it.
         nearest: `f32[agents]`, least distances that anyone came to.
     """
 
-    turns: bool = struct.field(pytree_node=False, default=True)
     cut: bool = struct.field(pytree_node=False, default=True)
     remembers: bool = struct.field(pytree_node=False, default=True)
+    merges: bool = struct.field(pytree_node=False, default=False)
     nearest: jax.Array = struct.field(default_factory=lambda: jnp.full(AGENTS, 9.0, jnp.float32))
 
     @property
@@ -77,17 +76,22 @@ class Reach(Environment):
 
     @property
     def parameters(self):
-        return {"turns": self.turns, "cut": self.cut, "remembers": self.remembers}
+        return {"cut": self.cut, "remembers": self.remembers, "merges": self.merges}
 
     @property
     def memory(self):
-        return self.nearest if self.remembers else ()
+        if not self.remembers:
+            return None
 
-    def remember(self, memory, state):
-        return memory if not self.remembers else jnp.minimum(memory, jnp.abs(state.place - state.task.goal).min(axis=0))
+        def update(nearest, states):
+            return jnp.minimum(nearest, jnp.abs(states.place - states.task.goal).min(axis=0))
 
-    def recall(self, memory):
-        return self.replace(nearest=memory) if self.remembers else self
+        return Memory(
+            initial=self.nearest,
+            update=update,
+            apply=lambda nearest: self.replace(nearest=nearest),
+            merge=jax.lax.pmin if self.merges else None,
+        )
 
     def generate(self, key):
         goal, count = jax.random.split(key)
@@ -114,27 +118,6 @@ class Reach(Environment):
             lambda s, xs: (self.moved(s, *xs), None), state, (jnp.arange(AGENTS, dtype=jnp.int32), action["walker"])
         )
         return state.replace(step=state.step + 1, invalid=state.invalid + num_invalid)
-
-    def take_turns(self, state, choose):
-        if not self.turns:
-            return super().take_turns(state, choose)
-
-        def turn(state, agent):
-            now = self.observation(state)["walker"][agent]
-            action = choose({"walker": now[None]}, {"walker": agent[None]})["walker"]
-            finite = jnp.isfinite(action).all()
-            action = jnp.where(finite, jnp.clip(action, LOW, HIGH), jnp.nan)[0]
-            state = self.moved(state, agent, action)
-            then = self.observation(state)["walker"][agent]
-            return state, (now, action, then, state.paid[agent], ~finite)
-
-        state, (now, action, then, paid, wrong) = jax.lax.scan(turn, state, jnp.arange(AGENTS, dtype=jnp.int32))
-        valid = self.valid(state)
-        wrong = jnp.sum(wrong & valid["walker"], dtype=jnp.int32)
-        state = state.replace(step=state.step + 1, invalid=state.invalid + wrong)
-        rows = {"observation": now, "action": action, "next_observation": then, "reward": paid}
-        rows["terminated"] = jnp.broadcast_to(self.is_terminal(state), (AGENTS,))
-        return state, Turns(**{name: {"walker": leaf} for name, leaf in rows.items()}, valid=valid)
 
     def observation(self, state):
         before = jnp.roll(state.place, 1).at[0].set(0.0)
@@ -163,26 +146,60 @@ class Reach(Environment):
         return {"walker": jnp.arange(AGENTS) < state.task.count}
 
 
-jaxvrp.register("reach_of_the_tests", Reach)
+class ReachInTurn(Reach, TurnBasedEnvironment):
+    """As `Reach`, but the agents move one after the other."""
 
-MAKE = {"td3": make_td3, "sac": make_sac}
+    def take_turns(self, state, choose):
+        def take_turn(state, agent):
+            before = self.observation(state)["walker"][agent]
+            action = choose({"walker": before[None]}, {"walker": agent[None]})["walker"]
+            finite = jnp.isfinite(action).all()
+            action = jnp.where(finite, jnp.clip(action, LOW, HIGH), jnp.nan)[0]
+            state = self.moved(state, agent, action)
+            after = self.observation(state)["walker"][agent]
+            return state, (before, action, after, state.paid[agent], ~finite)
+
+        state, taken = jax.lax.scan(take_turn, state, jnp.arange(AGENTS, dtype=jnp.int32))
+        before, action, after, paid, refused = taken
+        valid = self.valid(state)
+        num_refused = jnp.sum(refused & valid["walker"], dtype=jnp.int32)
+        state = state.replace(step=state.step + 1, invalid=state.invalid + num_refused)
+        return state, Turns(
+            observation={"walker": before},
+            action={"walker": action},
+            next_observation={"walker": after},
+            reward={"walker": paid},
+            terminated={"walker": jnp.broadcast_to(self.is_terminal(state), (AGENTS,))},
+            valid=valid,
+        )
+
+
+jaxvrp.register("reach_of_the_tests", ReachInTurn)
 
 
 @pytest.fixture(scope="session")
 def make():
-    """`make(algorithm, env={...}, **changes)`: a tiny trainer."""
+    """`make(algorithm, env={...}, **changes)`: a tiny trainer, made and compiled once per configuration."""
+    made = {}
 
-    def build(algorithm, env=None, **changes):
+    def make_trainer(algorithm, env=None, **changes):
         tiny = {"num_envs": 4, "num_devices": 1, "rollout_length": 4, "hidden_sizes": (8,), "batch_size": 80}
         tiny |= {"gradient_steps": 2, "buffer_size": 400, "target_exploration_steps": 16, "random_steps": 32}
-        tiny |= {"total_steps": 160, "log_interval": 1, "eval_interval": 10, "save_interval": 10, "eval_episodes": 4}
+        tiny |= {"total_steps": 160, "log_interval": 1, "eval_interval": 2, "save_interval": 3, "eval_episodes": 4}
         tiny["env"] = {"name": "reach_of_the_tests", **(env or {})}
-        return MAKE[algorithm](CONFIGS[algorithm](**{**tiny, **changes}))
+        config = ALGORITHMS[algorithm].config_class(**{**tiny, **changes})
+        if repr(config) not in made:
+            made[repr(config)] = ALGORITHMS[algorithm].make_train(config)
+        return made[repr(config)]
 
-    return build
+    return make_trainer
 
 
 @pytest.fixture(scope="session")
 def reach():
-    """The class of the environment."""
-    return Reach
+    """`reach(in_turn=True, **fields)`: the environment."""
+
+    def build(in_turn=True, **fields):
+        return (ReachInTurn if in_turn else Reach)(**fields)
+
+    return build

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxvrp import VecEnv
+from jaxvrp import VecEnv, turns
 from jaxvrp.episodes import play_episodes
 from jaxvrp.spaces import Box
 from train.off_policy import collect
@@ -15,7 +15,7 @@ from train.off_policy.collect import Collector, TurnActor
 from train.off_policy.replay_buffer import Decisions
 
 ENVS, TIME, AGENTS, STEPS, REACH, LOW, HIGH = 4, 19, 3, 8, 0.25, -0.5, 1.5
-UNSEEN, RANDOM = 3, 6
+UNRECORDED, RANDOM = 3, 6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +48,7 @@ def play(made, quick_jit, key=0, step=0):
 @pytest.fixture(scope="module", params=[True, False], ids=["in turn", "at once"])
 def played(request, reach, quick_jit):
     """Whether agents act in turn, and what was collected from the first step of a run on."""
-    made = collector(reach(turns=request.param, cut=False), unseen_steps=UNSEEN, random_steps=RANDOM)
+    made = collector(reach(request.param, cut=False), unrecorded_steps=UNRECORDED, random_steps=RANDOM)
     return request.param, *play(made, quick_jit)
 
 
@@ -95,19 +95,19 @@ def test_the_end_is_seen_before_the_reset(played):
 
 
 def test_a_truncated_episode_is_bootstrapped(reach, quick_jit):
-    made = collector(reach(cut=True), unseen_steps=0, random_steps=0)
+    made = collector(reach(cut=True), unrecorded_steps=0, random_steps=0)
     _, _, rows, keep, _ = play(made, quick_jit)
     assert (rows.terminated == 0).all()
     assert keep[:, STEPS - 1].any()
 
 
-def test_void_rows_and_unseen_steps_are_not_kept(played):
+def test_void_rows_and_unrecorded_steps_are_not_kept(played):
     _, first, after, _, keep, _ = played
     counts = first.env.task.count
     for e in range(ENVS):
-        np.testing.assert_array_equal(keep[e, :UNSEEN], False)
-        wanted = np.broadcast_to(np.arange(AGENTS) < counts[e], (STEPS - UNSEEN, AGENTS))
-        np.testing.assert_array_equal(keep[e, UNSEEN:STEPS], wanted)
+        np.testing.assert_array_equal(keep[e, :UNRECORDED], False)
+        wanted = np.broadcast_to(np.arange(AGENTS) < counts[e], (STEPS - UNRECORDED, AGENTS))
+        np.testing.assert_array_equal(keep[e, UNRECORDED:STEPS], wanted)
         after_all = np.broadcast_to(np.arange(AGENTS) < after.env.task.count[e], (TIME - 2 * STEPS, AGENTS))
         np.testing.assert_array_equal(keep[e, 2 * STEPS :], after_all)
     assert len(set(counts.tolist())) > 1
@@ -118,9 +118,9 @@ def test_random_play_first_then_the_policy(played):
     saw, did = rows.observation, rows.action[..., 0]
     by_policy = 0.8 * saw[..., 0] + 0.3 * saw[..., 2]
     off = did - np.clip(by_policy, -1, 1)
-    assert np.abs(off[:, UNSEEN + RANDOM :]).max() < 0.5  # five standard deviations of the noise
-    early = did[:, : UNSEEN + RANDOM].ravel()
-    assert np.abs(off[:, : UNSEEN + RANDOM]).max() > 0.9
+    assert np.abs(off[:, UNRECORDED + RANDOM :]).max() < 0.5  # five standard deviations of the noise
+    early = did[:, : UNRECORDED + RANDOM].ravel()
+    assert np.abs(off[:, : UNRECORDED + RANDOM]).max() > 0.9
     # Uniform in [-1, 1]: mean 0, variance 1/3; 108 numbers.
     assert abs(early.mean()) < 0.2 and abs(early.var() - 1 / 3) < 0.12
     assert np.abs(early).max() <= 1 and len(np.unique(early)) == early.size
@@ -134,15 +134,15 @@ def test_the_environment_remembers_from_the_first_step(played):
 
 
 def test_later_in_a_run_the_policy_plays_at_once(reach, quick_jit):
-    made = collector(reach(), unseen_steps=UNSEEN, random_steps=RANDOM)
-    _, _, rows, keep, _ = play(made, quick_jit, step=UNSEEN + RANDOM)
+    made = collector(reach(), unrecorded_steps=UNRECORDED, random_steps=RANDOM)
+    _, _, rows, keep, _ = play(made, quick_jit, step=UNRECORDED + RANDOM)
     by_policy = np.clip(0.8 * rows.observation[..., 0] + 0.3 * rows.observation[..., 2], -1, 1)
     assert np.abs(rows.action[..., 0] - by_policy).max() < 0.5
     assert keep[:, 0].any()
 
 
 def test_a_move_that_was_refused_is_not_kept(reach, quick_jit):
-    made = collector(reach(), Stub(fails_below=0.0), unseen_steps=0, random_steps=0)
+    made = collector(reach(), Stub(fails_below=0.0), unrecorded_steps=0, random_steps=0)
     _, after, rows, keep, _ = play(made, quick_jit)
     failed = rows.observation[..., 0] < 0
     np.testing.assert_array_equal(np.isnan(rows.action[..., 0]), failed)
@@ -159,10 +159,10 @@ def test_actions_fill_the_box():
 
 
 def test_draws_are_independent_and_normal(reach):
-    uniform = collect.draw(jax.random.key(0), reach().roles, 20_000)["walker"][..., 0]
-    noise = np.asarray(collect.normal(uniform))
+    uniform = collect.draw_uniform(jax.random.key(0), reach().roles, 20_000)["walker"][..., 0]
+    noise = np.asarray(collect.to_normal(uniform))
     assert np.isfinite(noise).all()
-    assert np.isfinite(collect.normal(jnp.nextafter(jnp.float32(-1), jnp.float32(0))))
+    assert np.isfinite(collect.to_normal(jnp.nextafter(jnp.float32(-1), jnp.float32(0))))
     np.testing.assert_allclose(np.cov(noise.T), np.eye(AGENTS), atol=0.04)
     np.testing.assert_allclose((noise < 1).mean(axis=0), 0.8413, atol=0.01)
 
@@ -170,7 +170,7 @@ def test_draws_are_independent_and_normal(reach):
 @pytest.mark.parametrize("in_turn", [True, False])
 def test_an_actor_chooses_what_it_would_in_turn(in_turn, reach, quick_jit):
     """`step` with the actions of `act` makes the moves that `play` makes."""
-    env = reach(turns=in_turn)
+    env = reach(in_turn)
     actor = TurnActor(env, {"walker": Stub()}, {"walker": jnp.float32(0.8)}, deterministic=True)
 
     def both(key):
@@ -181,7 +181,7 @@ def test_an_actor_chooses_what_it_would_in_turn(in_turn, reach, quick_jit):
             chosen = Stub().act(0.8, observation["walker"], jnp.zeros((agent["walker"].shape[0], 1)))
             return {"walker": collect.to_box(env.roles["walker"].action, chosen)}
 
-        return jax.vmap(env.step)(state, action), jax.vmap(lambda s: env.play(s, choose))(state)[:2]
+        return jax.vmap(env.step)(state, action), jax.vmap(lambda s: turns.play(env, s, choose))(state)[:2]
 
     stepped, expected = quick_jit(both)(jax.random.key(2))
     jax.tree.map(np.testing.assert_array_equal, stepped, expected)
@@ -203,7 +203,7 @@ def test_samples_of_an_actor_spread_with_the_temperature(reach, quick_jit):
 
 
 def test_whole_episodes_with_an_actor(reach, quick_jit):
-    env = reach(turns=False)
+    env = reach(in_turn=False)
     actor = TurnActor(env, {"walker": Stub()}, {"walker": jnp.float32(0.0)})
     instances = jax.vmap(env.generate)(jax.random.split(jax.random.key(0), 5))
     figures = quick_jit(lambda i: play_episodes(env, actor, i, jax.random.key(0)))(instances)

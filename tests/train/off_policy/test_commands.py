@@ -8,7 +8,7 @@ import yaml
 
 from jaxvrp import fields
 from train import mappo, sac, td3
-from train.config import CONFIGS
+from train.algorithms import ALGORITHMS
 from train.running import command_line
 from train.sac import SACConfig
 from train.td3 import TD3Config
@@ -60,17 +60,6 @@ def test_bad_words(algorithm, words, says, mistake):
     assert re.search(says, mistake(algorithm, words))
 
 
-@pytest.mark.parametrize("algorithm", ["td3", "sac"])
-def test_help_lists_the_defaults(algorithm, capsys):
-    with pytest.raises(SystemExit) as stopped:
-        MAIN[algorithm](["--help"])
-    told = " ".join(capsys.readouterr().out.split())
-    assert stopped.value.code == 0
-    for name in ("hidden_sizes", "batch_size", "actor_lr", "buffer_size", "target_exploration_steps", "gamma"):
-        value = getattr(CONFIGS[algorithm](), name)
-        assert re.search(rf"--{name} [^-]*.*?default: {re.escape(str(value))}\)", told), name
-
-
 def test_defaults_of_the_published_system():
     twin, soft = TD3Config(), SACConfig()
     assert twin.hidden_sizes == soft.hidden_sizes == (400, 300)
@@ -83,6 +72,6 @@ def test_defaults_of_the_published_system():
 @pytest.mark.parametrize("algorithm", ["td3", "sac"])
 def test_the_configuration_that_is_given(algorithm):
     content = yaml.safe_load((CONFIG_FILES / f"pcb_{algorithm}.yaml").read_text())
-    config = fields.build(CONFIGS[algorithm], content, "key")
+    config = fields.build(ALGORITHMS[algorithm].config_class, content, "key")
     assert config.env["name"] == "pcb"
     assert config.target_exploration_steps > 0

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from train import sac, td3
-from train.networks import distributions
 from train.off_policy import q_learning
-from train.off_policy.q_learning import Learned
+from train.off_policy.q_learning import RoleState
 from train.off_policy.replay_buffer import Decisions
 from train.sac import SACConfig
 from train.td3 import TD3Config
@@ -32,7 +31,7 @@ def prepared(method):
         params["log_temperature"] = np.log(np.float32(0.3))
     optimizer = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes.optimizer)
     noise = np.random.default_rng(4).normal(size=(BATCH, ACTS)).astype(np.float32)
-    return method, Learned(params, arbitrary(shapes.target, 2), optimizer), batch_of(3), noise
+    return method, RoleState(params, arbitrary(shapes.target, 2), optimizer), batch_of(3), noise
 
 
 def batch_of(seed, lead=(BATCH,)):
@@ -248,25 +247,3 @@ def test_noise_of_the_policies(twin, soft):
     np.testing.assert_allclose(
         method.act(actor, seen, noise), plain_sample(double(actor), double(seen), noise.astype(float))[0], atol=1e-5
     )
-
-
-def test_the_density_of_a_squashed_gaussian_sums_to_one():
-    noise = np.linspace(-9, 9, 20_001, dtype=np.float32)[:, None]
-    action, log_prob = distributions.sample_squashed(noise, jnp.float32(0.4), jnp.float32(-0.5))
-    total = np.trapezoid(np.exp(np.asarray(log_prob, float)), np.asarray(action, float)[:, 0])
-    np.testing.assert_allclose(total, 1.0, atol=1e-4)
-
-
-def test_a_squashed_gaussian_is_finite_anywhere(quick_jit):
-    mean, log_deviation, noise = (
-        jnp.asarray(x, jnp.float32)[..., None]
-        for x in np.meshgrid([0.0, 12.0, -300.0], [-90.0, 0.0, 70.0], [0.0, -3.0, 4.0])
-    )
-
-    def log_prob(mean, log_deviation):
-        action, log_prob = distributions.sample_squashed(noise, mean, log_deviation)
-        return log_prob.sum(), (action, log_prob)
-
-    slopes, (action, each) = quick_jit(jax.grad(log_prob, (0, 1), has_aux=True))(mean, log_deviation)
-    assert all(np.isfinite(x).all() for x in (*slopes, each))
-    assert (np.abs(action) <= 1).all()

@@ -9,11 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxvrp.io.command_line import Interrupted
 from train import evaluate, td3
 from train.off_policy import q_learning
-from train.running import command_line, loop
+from train.running import loop
 from train.running.checkpoint import Checkpoints
-from train.running.evaluator import Evaluator, evaluation, to_host
+from train.running.evaluator import Evaluator, evaluation_function, to_host
+from train.running.metrics import summarize
 from train.sharding import DATA, make_mesh, shard
 
 ALGORITHMS = ("td3", "sac")
@@ -42,7 +44,7 @@ def equal(one, other):
 
 
 def test_phases(make):
-    """16 steps are an update: one unseen, two random; then it learns, as soon as the replay holds a minibatch."""
+    """16 steps are an update: one of which nothing is kept, two random; then it learns, as soon as the replay holds a minibatch."""
     learner = make("td3")
     state = learner.init(jax.random.key(0))
     learned, sizes, params, memories = [], [], [numbers(state.learned)], [numbers(state.vec.memory)]
@@ -66,12 +68,12 @@ def test_means_are_over_the_updates_that_learned():
     metrics = {"learn/updates": np.array([0.0, 1.0, 1.0]), "learn/walker/q": np.array([0.0, 3.0, 5.0])}
     metrics |= {"episode/episodes": np.zeros(3), "walker/replay_size": np.array([1.0, 2.0, 6.0])}
     wanted = {"episode/count": 0.0, "walker/q": 4.0, "walker/replay_size": 3.0}
-    assert loop.summarize(metrics, 1) == wanted
-    none = loop.summarize({name: value[:1] for name, value in metrics.items()}, 1)
+    assert summarize(metrics, 1) == wanted
+    none = summarize({name: value[:1] for name, value in metrics.items()}, 1)
     assert none == {"episode/count": 0.0, "walker/q": None, "walker/replay_size": 1.0}
 
 
-class Interrupted:
+class StopsInTheFifth:
     """A learner that is told to stop in its fifth update."""
 
     def __init__(self, learner):
@@ -88,12 +90,12 @@ class Interrupted:
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_resumed_to_the_last_bit(algorithm, make, tmp_path, capfd):
-    learner = make(algorithm, save_interval=3, eval_interval=2)
+    learner = make(algorithm)
     straight, broken = tmp_path / "straight", tmp_path / "broken"
     straight.mkdir(), broken.mkdir()
     loop.run(learner, straight, resume=False)
-    with pytest.raises(command_line.UserError, match="interrupted at update 5 of 10"):
-        loop.run(Interrupted(learner), broken, resume=False)
+    with pytest.raises(Interrupted, match="interrupted at update 5 of 10"):
+        loop.run(StopsInTheFifth(learner), broken, resume=False)
     loop.run(learner, broken, resume=True)
     for name in ("metrics.jsonl", "summary.json", "learning_curve.png"):
         assert (broken / name).read_bytes() == (straight / name).read_bytes(), name
@@ -139,24 +141,26 @@ def test_two_seeds_through_the_command_line_and_evaluation(run, capfd):
     assert f"{np.mean(records[-1]['eval/return']):.3f}" in capfd.readouterr().out
 
 
-def test_a_seed_is_what_it_is_alone(make):
-    two, one, key = make("td3", num_seeds=2), make("td3"), jax.random.key(3)
-    both, alone = two.init(key), one.init(jax.random.split(key)[1])
+def test_a_seed_is_what_it_is_alone(make, run):
+    """The second seed of the run, after six updates, beside a training from its key."""
+    alone = make("td3").init(jax.random.split(jax.random.key(0))[1])
     for _ in range(6):
-        both, _ = two.train_chunk(both)
-        alone, metrics = one.train_chunk(alone)
+        alone, metrics = make("td3").train_chunk(alone)
     assert metrics["learn/updates"].sum() > 0
+    with Checkpoints(run / "checkpoints", read_only=True) as checkpoints:
+        both = checkpoints.load(make("td3", num_seeds=2).init(jax.random.key(1)))
     second = jax.tree.map(lambda leaf: leaf[1], both)
-    for mine, other in zip(jax.tree.leaves(numbers(second)), jax.tree.leaves(numbers(alone)), strict=True):
-        np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-4)
+    assert int(second.update) == 6
+    for (path, leaf), expected in zip(
+        jax.tree_util.tree_leaves_with_path(numbers(second)), jax.tree.leaves(numbers(alone)), strict=True
+    ):
+        np.testing.assert_allclose(leaf, expected, rtol=1e-4, atol=1e-4, err_msg=jax.tree_util.keystr(path))
 
 
-def test_devices_learn_one_set_of_parameters_from_their_own_replays(make, monkeypatch):
-    def agreed(self, memory, axis):
-        return jax.lax.pmin(memory, axis)
-
-    monkeypatch.setattr(type(make("sac").env), "agreed", agreed)
-    learner = make("sac", num_devices=2, batch_size=8, log_interval=6, eval_interval=6, save_interval=6)
+def test_devices_learn_one_set_of_parameters_from_their_own_replays(make):
+    learner = make(
+        "sac", env={"merges": True}, num_devices=2, batch_size=8, log_interval=6, eval_interval=6, save_interval=6
+    )
     state, metrics = learner.train_chunk(learner.init(jax.random.key(0)))
     assert (np.asarray(state.vec.memory) < 9).all()
     np.testing.assert_array_equal(*(np.asarray(piece.data) for piece in state.vec.memory.addressable_shards))
@@ -181,7 +185,7 @@ def test_two_devices_take_the_step_of_one(make):
 
     def step(batch, target):
         batch = q_learning_batch(batch)
-        return q_learning.descend(
+        return q_learning.gradient_step(
             learned,
             "critic",
             lambda critic: q_learning.critic_loss(critic, batch, target, method.networks),
@@ -229,7 +233,7 @@ def test_training_comes_close_to_the_best_play(algorithm, make):
     state = learner.init(jax.random.key(0))
     for _ in range(3):
         state, _ = learner.train_chunk(state)
-    after = to_host(evaluation(learner, evaluator)(learner.actor_params(state)))
+    after = to_host(evaluation_function(learner, evaluator)(learner.actor_params(state)))
     random = evaluator.baselines()["random"]
     assert -0.55 < best < -0.35 and random["return"] < -3
     assert best - 0.3 < after["return"] <= best + 1e-4

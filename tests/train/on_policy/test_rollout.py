@@ -141,10 +141,10 @@ def test_memory_values_and_probabilities_are_those_of_playing_on(recorded, repla
                 leaf[transitions.reset[t]] = 0.0
             jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), kept, carry)
             assert max(np.abs(leaf).max() for leaf in jax.tree.leaves(carry)) > 0.1
-        seen = {name: array[t : t + 1] for name, array in transitions.observation.items()}
-        logits, actor_carry = act(seen, carry["actor"])
-        looked = {n: a[t : t + 1] for n, a in transitions.critic_input.items()} or seen
-        values, critic_carry = judge(looked, carry["critic"])
+        observation = {name: array[t : t + 1] for name, array in transitions.observation.items()}
+        logits, actor_carry = act(observation, carry["actor"])
+        critic_input = {name: array[t : t + 1] for name, array in transitions.critic_input.items()} or observation
+        values, critic_carry = judge(critic_input, carry["critic"])
         for name in logits:
             masked = np.where(transitions.action_mask[name][t], logits[name][0], -np.inf)
             odds = np.exp(masked - masked.max(-1, keepdims=True))
@@ -160,8 +160,8 @@ def test_memory_values_and_probabilities_are_those_of_playing_on(recorded, repla
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), played.end.carry, carry)
     for leaf in jax.tree.leaves(carry):
         leaf[np.asarray(played.end.reset)] = 0.0
-    here = played.end.timestep
-    inputs = {TEAM: here.global_observation[:, None]} if trainer.critics.is_central else here.observation
+    end = played.end.timestep
+    inputs = {TEAM: end.global_observation[:, None]} if trainer.critics.is_central else end.observation
     values, _ = judge({name: array[None] for name, array in inputs.items()}, carry["critic"])
     for name, value in played.last_value.items():
         np.testing.assert_allclose(value, values[name][0], atol=1e-4)
@@ -184,6 +184,11 @@ def evaluation(learner, quick_jit):
     return trainer, params, problems, play
 
 
+def best_legal(logits, mask):
+    """The most probable legal action of every agent, from logits `[1, 1, agents, actions]`."""
+    return {name: np.where(mask[name], rows[0, 0], -np.inf).argmax(-1) for name, rows in logits.items()}
+
+
 def test_evaluation_is_a_loop_over_whole_episodes(evaluation, quick_jit):
     trainer, params, problems, play = evaluation
     step, reset_to = quick_jit(trainer.env.step), quick_jit(trainer.env.reset_to)
@@ -193,14 +198,12 @@ def test_evaluation_is_a_loop_over_whole_episodes(evaluation, quick_jit):
         state, timestep = reset_to(pick(problems, e))
         carry, total, length = trainer.actors.initial_carry(1), 0.0, 0
         while not (timestep.terminated or timestep.truncated):
-            seen = {name: array[None, None] for name, array in timestep.observation.items()}
-            both = [act(seen, memory) for memory in (trainer.actors.initial_carry(1), carry)]
-            carry = both[1][1]
-            unaware, best = (
-                {n: np.where(timestep.action_mask[n], x[0, 0], -np.inf).argmax(-1) for n, x in logits.items()}
-                for logits, _ in both
-            )
-            swayed += any((unaware[name] != best[name]).any() for name in best)
+            observation = {name: array[None, None] for name, array in timestep.observation.items()}
+            forgetful_logits, _ = act(observation, trainer.actors.initial_carry(1))
+            logits, carry = act(observation, carry)
+            best = best_legal(logits, timestep.action_mask)
+            forgetful = best_legal(forgetful_logits, timestep.action_mask)
+            swayed += any((forgetful[name] != best[name]).any() for name in best)
             state, timestep = step(state, {name: choice.astype(np.int32) for name, choice in best.items()})
             total += team(timestep)
             length += 1
