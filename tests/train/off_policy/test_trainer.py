@@ -44,7 +44,7 @@ def equal(one, other):
 
 
 def test_phases(make):
-    """16 steps are an update: one of which nothing is kept, two random; then it learns, as soon as the replay holds a minibatch."""
+    """16 steps are an update: of one nothing is kept, two are random; then it learns, once there is a minibatch."""
     learner = make("td3")
     state = learner.init(jax.random.key(0))
     learned, sizes, params, memories = [], [], [numbers(state.learned)], [numbers(state.vec.memory)]
