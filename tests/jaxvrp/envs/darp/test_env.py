@@ -1,6 +1,7 @@
 """What must hold of `darp` whatever is played: sums, bounds, padding, batches; and published optima under the mask."""
 
 import dataclasses
+import functools
 import warnings
 
 import jax
@@ -23,7 +24,8 @@ def generated(env, key):
     return jax.vmap(env.generate)(jax.random.split(key, 64))
 
 
-@jax.jit
+# Compiled in half the time, to slower code.
+@functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 def rollout(env, instances, key, share_random):
     """Masked random play, a share of it any integer: actions `[E, T]`, rewards `[E, T]`, last state and timestep."""
     actor = RandomActor(env)
