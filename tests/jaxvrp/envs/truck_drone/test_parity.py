@@ -16,7 +16,7 @@ import pytest
 
 import jaxvrp
 from benchmarks.reference.truck_drone import NumpyTruckDrone
-from jaxvrp.actor import RandomActor
+from jaxvrp.actor import sample_masked
 
 # (drones, customers, nodes, other parameters, environments, least number of steps, 100 000 in all). Without a
 # guard (factor 0) drones crash in flight.
@@ -58,33 +58,36 @@ def flat_state(world: Any) -> dict[str, Any]:
     }
 
 
-def some_actions(key: jax.Array, legal: dict[str, jax.Array], mask: dict[str, jax.Array]) -> dict[str, jax.Array]:
-    """Replace one action in five by any integer from -2 to two beyond the space."""
-    replaced = {}
-    for i, (name, action) in enumerate(legal.items()):
-        odd, which = jax.random.split(jax.random.fold_in(key, i))
-        anything = jax.random.randint(odd, action.shape, -2, mask[name].shape[-1] + 2)
-        replaced[name] = jnp.where(jax.random.bernoulli(which, 0.2, action.shape), anything, action)
-    return replaced
+def draws(env: jaxvrp.Environment, count: int) -> dict[str, tuple[np.ndarray, ...]]:
+    """By role, `[STEPS, count, agents]` each: numbers in [0, 1) that choose a legal action; any integers from -2 to two
+    beyond the space; and whether such an integer replaces the legal action, as it does in one case of five."""
+    generator = np.random.default_rng(count)
+    drawn = {}
+    for name, role in env.roles.items():
+        shape = (STEPS, count, role.num_agents)
+        anything = generator.integers(-2, role.action.num_actions + 2, shape, dtype=np.int32)
+        drawn[name] = (generator.random(shape, np.float32), anything, generator.random(shape) < 0.2)
+    return drawn
 
 
 @jax.jit
-def play(env: jaxvrp.Environment, key: jax.Array, rate: jax.Array) -> tuple[Any, ...]:
+def play(env: jaxvrp.Environment, key: jax.Array, rate: jax.Array, drawn: dict[str, Any]) -> tuple[Any, ...]:
     """Random steps of one environment per rate: instances, and states, actions, timesteps `[STEPS, E, ...]`."""
     axes = dataclasses.replace(jax.tree.map(lambda _: None, env), battery_rate=0)
     swept = env.replace(battery_rate=rate)
     instances = jax.vmap(env.generate)(jax.random.split(key, rate.shape[0]))
     first = jax.vmap(lambda e, i: e.reset_to(i), in_axes=(axes, 0))(swept, instances)
-    actor = RandomActor(env)
 
-    def body(loop: Any, key: jax.Array) -> Any:
-        state, timestep = loop
-        legal, _ = actor.act(key, (), state, timestep)
-        action = some_actions(key, legal, timestep.action_mask)
+    def advance(carry: Any, drawn: dict[str, Any]) -> Any:
+        state, timestep = carry
+        action = {}
+        for name, (uniform, anything, is_replaced) in drawn.items():
+            legal = sample_masked(uniform, timestep.action_mask[name])
+            action[name] = jnp.where(is_replaced, anything, legal)
         after = jax.vmap(lambda e, s, a: e.step(s, a), in_axes=(axes, 0, 0))(swept, state, action)
         return after, (flat_state(state), action, flat_state(after[0]), after[1])
 
-    return instances, first[1], jax.lax.scan(body, first, jax.random.split(key, STEPS))[1]
+    return instances, first[1], jax.lax.scan(advance, first, drawn)[1]
 
 
 def replay(reference: NumpyTruckDrone, before: dict, action: dict, live: int) -> dict[str, list[Any]]:
@@ -139,7 +142,9 @@ def test_every_step_equals_the_reference(drones, customers, nodes, others, count
     sizes = {"num_drones": drones, "num_customers": customers, "num_route_nodes": nodes}
     env = jaxvrp.make("truck_drone", **sizes, **others)
     rate = rates(count)
-    instances, first, (before, action, after, timestep) = jax.device_get(play(env, jax.random.key(count), rate))
+    instances, first, (before, action, after, timestep) = jax.device_get(
+        play(env, jax.random.key(count), rate, draws(env, count))
+    )
     mine, done, compared = answers(after, timestep), np.asarray(timestep.done), 0
     for e in range(count):
         live = int(np.argmax(done[:, e])) + 1
