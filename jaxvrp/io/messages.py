@@ -8,7 +8,7 @@ from collections.abc import Iterable
 FEW = 12
 """Up to so many names are listed all."""
 
-NEAR, SIMILAR = 0.7, 0.4
+NEAR, SIMILAR = 0.66, 0.4
 """Likeness, in [0, 1], of what was probably meant, and of what is worth a look."""
 
 
