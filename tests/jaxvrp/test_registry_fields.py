@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from jaxvrp import make, register, registered, registry
+from jaxvrp import fields, make, register, registered, registry
 from jaxvrp.envs.truck_drone import TruckDrone, TruckDroneBasic
 from jaxvrp.envs.truck_drone import make as make_truck_drone
 from jaxvrp.fields import Range, build, option, size, validate
@@ -203,6 +204,8 @@ class Options:
     limit: int | None = option(None, help="steps", minimum=1)
     layers: tuple[int, ...] = option((64, 64), help="widths", minimum=1)
     share: bool = option(True, help="one policy for all")
+    more: dict[str, Any] = dataclasses.field(default_factory=dict)
+    note: str = option("", help="a remark")
 
 
 def test_options_are_built_and_checked_by_key():
@@ -228,6 +231,19 @@ def test_options_are_built_and_checked_by_key():
 def test_wrong_options_are_named_by_key(values, error, message):
     with pytest.raises(error, match=message):
         build(Options, values, "key", "net.")
+
+
+def test_accepted_values_in_words():
+    words = {field.name: fields.accepted_values(Options, field) for field in dataclasses.fields(Options)}
+    assert words == {
+        "kind": "one of: mlp, gru",
+        "rate": "number, > 0, <= 1",
+        "limit": "whole, >= 1, or null",
+        "layers": "list of whole numbers, >= 1",
+        "share": "true, false",
+        "more": "mapping",
+        "note": "text",
+    }
 
 
 def test_validate_checks_what_was_set_by_hand():

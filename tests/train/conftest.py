@@ -152,6 +152,14 @@ class Learner:
     played: Experience
 
 
+@pytest.fixture(scope="module")
+def quick_compilation():
+    """From here on in the module, programs compile in half the time, and run slower."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
 @pytest.fixture(scope="session")
 def quick_jit():
     """`jax.jit` that compiles in half the time, to slower code."""

@@ -10,13 +10,15 @@ import yaml
 import jaxvrp
 from jaxvrp import registry, replay
 from jaxvrp.io.command_line import UserError
-from jaxvrp.replay.common import common, plain
+from jaxvrp.replay.common import as_json, common_entries
 from jaxvrp.toolbox import ReplayKind, Toolbox
 from train import replay as command
 from train.on_policy.trainer import make_train
 from train.running.checkpoint import Checkpoints
 from train.running.evaluator import Evaluator
 from train.running.run_folder import RunFolder
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 STANDING = {
     "velocity": [0, 0],
@@ -35,14 +37,19 @@ class Told(type(jaxvrp.make("toy_of_the_tests"))):
 def export_episode(env, states, actions):
     length = int(np.argmax(np.diff(states.step) == 0)) + 1
     states = jax.tree.map(lambda leaf: leaf[:length], states)
+    steps = [
+        {
+            "truck": {"position": [0, heights[0]], "velocity": [0, 0]},
+            "drones": [{"position": [1, height], **STANDING} for height in heights[1:]],
+            "served": [],
+        }
+        for heights in as_json(states.position)
+    ]
     names = {"truck": list("abcd"), "drone": list("abc")}
-    told = common(env, states, actions, kind="truck_drone", title="toy", names=names)
-    for step, height in zip(told["steps"], plain(states.position), strict=True):
-        step["truck"] = {"position": [0, height[0]], "velocity": [0, 0]}
-        step["drones"] = [{"position": [1, height[1 + drone]], **STANDING} for drone in range(2)]
-        step["served"] = []
-    sides = {"x": [-1, 1], "y": [-9, 9]}
-    return {**told, "map": sides, "nodes": [], "customers": [], "max_battery": 1}
+    entries = common_entries(
+        env, states, actions, kind="truck_drone", title="toy", action_names=names, step_entries=steps
+    )
+    return {**entries, "map": {"x": [-1, 1], "y": [-9, 9]}, "nodes": [], "customers": [], "max_battery": 1}
 
 
 KIND = ReplayKind(export_episode, lambda episode: None, pathlib.Path("unused.js"))
@@ -50,7 +57,7 @@ jaxvrp.register("toy_that_tells", Told, toolbox=Toolbox(replay=KIND))
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory, config):
+def run(quick_compilation, tmp_path_factory, config):
     """A run folder with untrained policies of two seeds in it."""
     folder = tmp_path_factory.mktemp("run")
     settings = config(env={"name": "toy_that_tells", "cut": False}, num_seeds=2, eval_episodes=6)

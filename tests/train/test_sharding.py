@@ -19,6 +19,8 @@ from train.on_policy.config import PPOConfig
 from train.on_policy.trainer import make_train
 from train.sharding import DATA, make_mesh, shard
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 ROOT = pathlib.Path(__file__).parents[2]
 TINY = {"num_envs": 8, "rollout_length": 12, "num_minibatches": 2, "hidden_sizes": (8,), "total_steps": 96 * 4}
 ENV = {"name": "tests.train.conftest:Toy", "cut": True}
@@ -27,27 +29,20 @@ ENV = {"name": "tests.train.conftest:Toy", "cut": True}
 CHUNKS = 3
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quick_compilation():
-    """Programs that compile in half the time, and run slower."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 def trainer(num_devices, **overrides):
     return make_train(PPOConfig(env=ENV, num_devices=num_devices, **{**TINY, **overrides}))
 
 
 @pytest.fixture(scope="module")
-def trained_on_two():
-    """The last state, and the metrics of every chunk, of a run on two devices."""
+def trained_on_two(quick_compilation):
+    """A run on two devices: the winds of its first episodes, its last state, and the metrics of every chunk."""
     learner = trainer(2)
     state, metrics = learner.init(jax.random.key(0)), []
+    winds = np.asarray(state.players.vec.env.errand.wind)
     for _ in range(CHUNKS):
         state, of_chunk = learner.train_chunk(state)
         metrics.append(jax.device_get(of_chunk))
-    return state, metrics
+    return winds, state, metrics
 
 
 def gradients(learner, data):
@@ -95,13 +90,14 @@ def test_two_devices_give_the_gradients_of_one(overrides):
 
 
 def test_devices_play_different_environments_with_the_same_parameters(trained_on_two):
-    state, metrics = trained_on_two
+    winds, state, metrics = trained_on_two
+    assert len(np.unique(winds)) == TINY["num_envs"]
+    first, second = np.split(np.asarray(state.players.vec.env.errand.wind), 2)
+    assert not set(first) & set(second)
     for leaf in jax.tree.leaves((state.params, state.optimizer)):
         copies = [np.asarray(piece.data) for piece in leaf.addressable_shards]
         assert len(copies) == 2
         np.testing.assert_array_equal(*copies)
-    winds = np.asarray(state.players.vec.env.errand.wind)
-    assert len(np.unique(winds)) == TINY["num_envs"]
     assert np.isfinite(np.concatenate([np.ravel(m) for m in jax.tree.leaves(metrics)])).all()
 
 
@@ -145,6 +141,6 @@ def test_two_processes_train_together_and_agree(trained_on_two, tmp_path):
         assert process.returncode == 0, errors.decode()
     first, second = (np.load(file) for file in files)
     np.testing.assert_array_equal(first, second)
-    state, _ = trained_on_two
+    _, state, _ = trained_on_two
     mine = np.concatenate([np.asarray(leaf).ravel() for leaf in jax.tree.leaves(state.params)])
     np.testing.assert_allclose(first, mine, atol=1e-6)

@@ -33,7 +33,8 @@ GROUPS = {
 
 UNDESCRIBED = "parameter of the environment"
 
-METAVARS = {"whole": "N", "number": "X", "list": "LIST", "true": "BOOL", "one": "WORD", "file": "FILE", "folder": "DIR"}
+METAVARS = {"whole": "N", "number": "X", "list": "LIST", "true": "BOOL", "one": "WORD"}
+METAVARS |= {"file": "FILE", "folder": "DIR", "": "VALUE"}
 """What stands for the value of a key, by the first word of what it accepts."""
 
 
@@ -111,7 +112,7 @@ def environment_keys(name: str, scenario: str | None) -> Iterable[Key]:
         sentence, accepted = described.get(parameter, (UNDESCRIBED, ""))
         yield Key(f"env.{parameter}", "environment", sentence, accepted, default)
     changed = dict(registry.toolbox_of(env).evaluation)
-    yield Key(ANY_EVALUATION, "evaluation", _sentence("eval_env"), "of a parameter", changed)
+    yield Key(ANY_EVALUATION, "evaluation", _sentence("eval_env"), "", changed)
     for field in dataclasses.fields(env):
         yield Key(f"eval_env.{field.name}", "evaluation", "", default=argparse.SUPPRESS, shown=False)
 
@@ -143,12 +144,12 @@ def _described_parameters(env: Environment) -> dict[str, tuple[str, str]]:
 
 
 def as_typed(value: Any) -> str:
-    """A value as it would be typed: `null`, `true`, `[64, 64]`, `3e-4`."""
-    if isinstance(value, str):
-        return value
-    if value is None or isinstance(value, bool | list | tuple | Mapping):
-        return json.dumps(value)
-    return str(value)
+    """A value as it is typed, in YAML: `null`, `true`, `[64, 64]`, `{max_steps: 600}`, `0.001`."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(as_typed, value))}]"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key}: {as_typed(item)}' for key, item in value.items())}}}"
+    return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
 
 
 class HelpFormatter(argparse.HelpFormatter):

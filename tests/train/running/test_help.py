@@ -72,7 +72,7 @@ def test_the_parameters_of_a_factory_have_sentences_too(capsys):
         assert not told[f"env.{name}"][1].startswith("("), name
         assert "parameter of the environment" not in told[f"env.{name}"][1], name
     assert told["eval_env.KEY"][0] == "evaluation"
-    assert told["eval_env.KEY"][1].endswith('default: {"max_steps": 600})')
+    assert told["eval_env.KEY"][1].endswith("(default: {max_steps: 600})")
 
 
 @pytest.mark.parametrize("columns", [80, 120])

@@ -4,7 +4,6 @@ import json
 import signal
 import types
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -15,6 +14,8 @@ from train.on_policy.config import PPOConfig
 from train.running import command_line, loop
 from train.running.checkpoint import Checkpoints
 from train.running.metrics import read_records, summarize
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 SIZES = "--num_envs 4 --rollout_length 8 --num_minibatches 2 --num_epochs 1 --num_devices 1 --hidden_sizes [8]"
 WORLD = "--env.num_customers 2 --env.num_route_nodes 3 --env.max_steps 12"
@@ -62,14 +63,6 @@ class Scripted:
 
     def actor(self, params, *, deterministic, temperature=1.0):
         raise NotImplementedError
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick_compilation():
-    """Programs that compile in half the time, and run slower."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @pytest.fixture
@@ -255,7 +248,7 @@ def test_means_are_over_finished_episodes():
 
 
 @pytest.fixture(scope="module")
-def seeds(tmp_path_factory):
+def seeds(quick_compilation, tmp_path_factory):
     """The run folder of a short run of two seeds, drones with actors of their own, a scenario with further metrics."""
     folder = tmp_path_factory.mktemp("seeds")
     (folder / "counted_scenario.py").write_text(SCENARIO)

@@ -25,8 +25,11 @@ from train.running.checkpoint import Checkpoints
 from train.running.metrics import MetricsWriter, read_records
 from train.running.run_folder import read_run
 
-# When one array of a checkpoint cannot be read, orbax closes its event loop under the reads of the others.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+# The filter: when one array of a checkpoint cannot be read, orbax closes its event loop under the reads of the others.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.usefixtures("quick_compilation"),
+]
 
 SAVE, KILL, INTERRUPT, TOTAL = 10, 13, 16, 20
 """Updates: of the first checkpoint; when a run is killed; when the resumed one is interrupted; at the end."""
@@ -81,14 +84,6 @@ class Ended:
     told: str
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quick_compilation():
-    """Programs that compile in half the time, and run slower."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 @pytest.fixture(scope="module")
 def keep(tmp_path_factory):
     """`keep(run, status, told)`: an `Ended`, with what the run folder holds now."""
@@ -119,13 +114,13 @@ def killed_process(script, *words):
 
 
 @pytest.fixture(scope="module")
-def straight(keep, tmp_path_factory):
+def straight(quick_compilation, keep, tmp_path_factory):
     run = tmp_path_factory.mktemp("straight") / "run"
     return keep(run, *command(*ARGUMENTS, "--run_dir", run))
 
 
 @pytest.fixture(scope="module")
-def broken(keep, tmp_path_factory):
+def broken(quick_compilation, keep, tmp_path_factory):
     """The same run, with three bad ends: killed between two saves, interrupted, killed during a save; then finished."""
     run, stages = tmp_path_factory.mktemp("broken") / "run", {}
     stages["killed"] = keep(run, *killed_process(KILLED, *ARGUMENTS, "--run_dir", run))
