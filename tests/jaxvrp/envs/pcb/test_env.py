@@ -216,7 +216,7 @@ def test_padding_changes_no_number(make, by_hand, mode):
 
 
 def test_targets_lower_themselves_between_episodes_and_are_frozen_within():
-    env = small_env("simultaneous")
+    env = jaxvrp.make("pcb", mode="simultaneous", **{**SMALL, "max_parts": 2, "rays": 1})
     vec = VecEnv(env, 8, pool_steps=4)
     state, _ = jax.jit(vec.reset)(KEY)
     step = jax.jit(vec.step)
