@@ -120,6 +120,7 @@ def test_the_toolbox_of_the_complete_environment_is_used(tmp_path, monkeypatch):
     (toolbox,) = (text for text in shown if "toolbox = Toolbox(" in text)
     monkeypatch.setattr(registry, "_ENTRIES", {kind: dict(names) for kind, names in registry._ENTRIES.items()})
     module = types.ModuleType("corridor")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
     exec("\n".join([*complete_environment(), toolbox]), module.__dict__)
     jaxvrp.register("corridor", module.make, toolbox=module.toolbox)
     evaluator = Evaluator(jaxvrp.make("corridor", length=5, max_steps=8), num_episodes=8, seed=0)

@@ -151,7 +151,7 @@ def test_ranges_of_parameters_are_enforced(name):
     known = {}
     for cls in (type(env), *toolbox_of(env).parameters):
         for field in dataclasses.fields(cls):
-            known[field.metadata.get("keyword", field.name)] = (cls, field)
+            known[field.metadata.get("keyword") or field.name] = (cls, field)
     for parameter, default, text, *_ in PARAMETERS[name]:
         cls, field = known[code(parameter)]
         if parameter != "`boards`":
