@@ -20,16 +20,11 @@ def clock():
     return Clock()
 
 
-@pytest.fixture
-def progress(clock, capsys):
-    """A bar that writes where `capsys` reads."""
-    headlines = [Headline("served", "served", progress="served"), Headline("late", "late")]
-    bar = Progress(1000, 200, headlines, enabled=True, clock=clock)
-    yield bar
-    bar.close()
+HEADLINES = [Headline("served", "served", progress="served"), Headline("late", "late")]
 
 
-def test_the_time_left_does_not_count_compilation(progress, clock):
+def test_the_time_left_does_not_count_compilation(clock):
+    progress = Progress(1000, 200, HEADLINES, enabled=False, clock=clock)
     clock.seconds += 50  # compiling, mostly
     progress.advance(100, {})
     assert progress.seconds_left is None
@@ -56,7 +51,9 @@ def test_a_resumed_run_has_only_the_rest_before_it(clock):
     assert progress.seconds_left == pytest.approx(100 / 50)
 
 
-def test_figures_stay_until_there_are_others(progress, clock, capsys):
+def test_figures_stay_until_there_are_others(clock, capsys):
+    progress = Progress(1000, 200, HEADLINES, enabled=True, clock=clock)
+
     def shown(record):
         clock.seconds += 1
         progress.advance(10, record)
@@ -70,3 +67,4 @@ def test_figures_stay_until_there_are_others(progress, clock, capsys):
     assert "late" not in full and "steps/s" in full and " left" in full
     later = shown({"episode/return": -1.0, "env/served": None})
     assert later.rstrip().endswith("return -1.00, served 0.50, evaluated return 7.00")
+    progress.close()
