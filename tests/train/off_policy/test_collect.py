@@ -1,6 +1,7 @@
 """What is collected, against the walk of every agent by hand: own observations, own moves, phases, nothing void."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -37,19 +38,31 @@ def collector(env, stub=SURE, **changes):
     return Collector(**{"vec_env": vec_env, "policies": {"walker": stub}, "num_steps": TIME, **changes})
 
 
-def play(made, quick_jit, key=0, step=0):
-    vec, _ = made.vec_env.reset(jax.random.key(key))
-    after, rows, episodes = quick_jit(made.play)({"walker": jnp.float32(0.8)}, vec, jnp.int32(step), jax.random.key(1))
+def play(made, jitted_play, step=0):
+    """States before and after, rows `[E, T, agents]`, which are kept, and statistics; keys are taken out of states."""
+    vec, _ = made.vec_env.reset(jax.random.key(0))
+    after, rows, episodes = jitted_play({"walker": jnp.float32(0.8)}, vec, jnp.int32(step), jax.random.key(1))
     rows, keep = rows["walker"]
     rows = Decisions.unpacked(rows.reshape(ENVS, TIME, AGENTS, -1), 4, 1)
     return jax.device_get((vec.replace(key=0), after.replace(key=0), rows, keep.reshape(ENVS, TIME, AGENTS), episodes))
 
 
+@pytest.fixture(scope="module")
+def explorer(reach, quick_jit):
+    """`explorer(in_turn)`: a collector that plays at random at first, and its jitted `play`; compiled once."""
+
+    @functools.cache
+    def make(in_turn):
+        made = collector(reach(in_turn, cut=False), unrecorded_steps=UNRECORDED, random_steps=RANDOM)
+        return made, quick_jit(made.play)
+
+    return make
+
+
 @pytest.fixture(scope="module", params=[True, False], ids=["in turn", "at once"])
-def played(request, reach, quick_jit):
+def played(request, explorer):
     """Whether agents act in turn, and what was collected from the first step of a run on."""
-    made = collector(reach(request.param, cut=False), unrecorded_steps=UNRECORDED, random_steps=RANDOM)
-    return request.param, *play(made, quick_jit)
+    return request.param, *play(*explorer(request.param))
 
 
 def walk(rows, e, in_turn):
@@ -96,7 +109,7 @@ def test_the_end_is_seen_before_the_reset(played):
 
 def test_a_truncated_episode_is_bootstrapped(reach, quick_jit):
     made = collector(reach(cut=True), unrecorded_steps=0, random_steps=0)
-    _, _, rows, keep, _ = play(made, quick_jit)
+    _, _, rows, keep, _ = play(made, quick_jit(made.play))
     assert (rows.terminated == 0).all()
     assert keep[:, STEPS - 1].any()
 
@@ -133,9 +146,8 @@ def test_the_environment_remembers_from_the_first_step(played):
     assert (first.memory == 9).all()
 
 
-def test_later_in_a_run_the_policy_plays_at_once(reach, quick_jit):
-    made = collector(reach(), unrecorded_steps=UNRECORDED, random_steps=RANDOM)
-    _, _, rows, keep, _ = play(made, quick_jit, step=UNRECORDED + RANDOM)
+def test_later_in_a_run_the_policy_plays_at_once(explorer):
+    _, _, rows, keep, _ = play(*explorer(True), step=UNRECORDED + RANDOM)
     by_policy = np.clip(0.8 * rows.observation[..., 0] + 0.3 * rows.observation[..., 2], -1, 1)
     assert np.abs(rows.action[..., 0] - by_policy).max() < 0.5
     assert keep[:, 0].any()
@@ -143,7 +155,7 @@ def test_later_in_a_run_the_policy_plays_at_once(reach, quick_jit):
 
 def test_a_move_that_was_refused_is_not_kept(reach, quick_jit):
     made = collector(reach(), Stub(fails_below=0.0), unrecorded_steps=0, random_steps=0)
-    _, after, rows, keep, _ = play(made, quick_jit)
+    _, after, rows, keep, _ = play(made, quick_jit(made.play))
     failed = rows.observation[..., 0] < 0
     np.testing.assert_array_equal(np.isnan(rows.action[..., 0]), failed)
     assert not keep[failed].any() and keep[~failed].any()
@@ -192,12 +204,13 @@ def test_samples_of_an_actor_spread_with_the_temperature(reach, quick_jit):
     env = reach()
     state, timestep = jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 2))
 
-    def spread(temperature, deterministic=False):
+    def spread(temperature, *, deterministic=False):
         actor = TurnActor(env, {"walker": Stub()}, {"walker": jnp.float32(0.0)}, deterministic, temperature)
         keys = jax.random.split(jax.random.key(1), 500)
-        return quick_jit(jax.vmap(lambda k: actor.act(k, (), state, timestep)[0]["walker"][0, 0, 0]))(keys).std()
+        return jax.vmap(lambda k: actor.act(k, (), state, timestep)[0]["walker"][0, 0, 0])(keys).std()
 
-    assert spread(1.0, deterministic=True) == 0
+    spread, still = quick_jit(spread), quick_jit(functools.partial(spread, deterministic=True))
+    assert still(1.0) == 0
     np.testing.assert_allclose(spread(1.0), 0.1, rtol=0.15)  # the stub's noise, in a box of half width 1
     np.testing.assert_allclose(spread(4.0), 0.2, rtol=0.15)
 

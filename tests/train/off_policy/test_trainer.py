@@ -88,9 +88,9 @@ class StopsInTheFifth:
         return self.learner.train_chunk(state)
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_resumed_to_the_last_bit(algorithm, make, tmp_path, capfd):
-    learner = make(algorithm)
+def test_resumed_to_the_last_bit(make, tmp_path, capfd):
+    """Through the loop, as a command does it."""
+    learner = make("sac")
     straight, broken = tmp_path / "straight", tmp_path / "broken"
     straight.mkdir(), broken.mkdir()
     loop.run(learner, straight, resume=False)
@@ -109,12 +109,35 @@ def test_resumed_to_the_last_bit(algorithm, make, tmp_path, capfd):
     assert mine.update == 10
     assert mine.replay["walker"].size.min() > 0 and np.abs(mine.replay["walker"].rows).max() > 0
     records = [json.loads(line) for line in (straight / "metrics.jsonl").read_text().splitlines()]
-    names = LEARNED | ({"temperature", "entropy"} if algorithm == "sac" else set())
-    assert all(records[0][f"walker/{name}"] is None for name in names)
-    assert all(np.isfinite(records[-1][f"walker/{name}"]) for name in names)
+    for name in LEARNED | {"temperature", "entropy"}:
+        assert records[0][f"walker/{name}"] is None, name
+        assert np.isfinite(records[-1][f"walker/{name}"]), name
     assert {"walker/replay_size", "walker/action_magnitude", "episode/return", "eval/return"} <= set(records[-1])
     assert records[0]["episode/return"] is None and records[1]["episode/return"] is not None
     assert "random" in capfd.readouterr().out
+
+
+def test_td3_goes_on_from_a_checkpoint_to_the_last_bit(make, tmp_path):
+    learner = make("td3")
+
+    def train(state, updates):
+        for _ in range(updates):
+            state, metrics = learner.train_chunk(state)
+        return state, metrics
+
+    straight, metrics = train(learner.init(jax.random.key(0)), 5)
+    assert metrics["learn/updates"].sum() > 0
+    with Checkpoints(tmp_path / "checkpoints") as checkpoints:
+        checkpoints.save(5, straight, None)
+        resumed = checkpoints.load(learner.init(jax.random.key(1)))
+    (straight, metrics), (resumed, resumed_metrics) = train(straight, 3), train(resumed, 3)
+    for name, values in metrics.items():
+        np.testing.assert_array_equal(values, resumed_metrics[name], err_msg=name)
+    for (path, leaf), other in zip(
+        jax.tree_util.tree_leaves_with_path(numbers(straight)), jax.tree.leaves(numbers(resumed)), strict=True
+    ):
+        np.testing.assert_array_equal(leaf, other, err_msg=jax.tree_util.keystr(path))
+    assert straight.update == 8
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +157,9 @@ def test_two_seeds_through_the_command_line_and_evaluation(run, capfd):
     for name in ("walker/q", "walker/actor_loss", "eval/return", "walker/replay_size"):
         first, second = records[-1][name]
         assert first != second, name
+    for name in LEARNED:
+        assert records[0][f"walker/{name}"] is None, name
+        assert np.isfinite(records[-1][f"walker/{name}"]).all(), name
     evaluate.main(["--run", str(run), "--sampled", "--temperature", "2"])
     told = capfd.readouterr().out
     assert "sampled at temperature 2 policy of update 6" in told and "±" in told
