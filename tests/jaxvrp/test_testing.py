@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxvrp import Role, make, registered
+from jaxvrp import Role, make
 from jaxvrp.envs.truck_drone import TruckDroneBasic
 from jaxvrp.spaces import Box, Discrete
 from jaxvrp.testing import ConformanceError, check_env, check_shapes
@@ -17,8 +17,7 @@ SMALL = {
 """Compiling and plain steps take most of the time: sizes at which everything still happens."""
 
 # `pcb` is checked in all its modes with its own tests.
-SHIPPED = [(name, SMALL[name]) for name in registered() if name != "pcb"]
-SHIPPED += [("truck_drone", {"scenario": name}) for name in registered("scenario") if name != "truck_drone_basic"]
+SHIPPED = list(SMALL.items())
 
 
 @pytest.mark.parametrize(("name", "parameters"), SHIPPED)

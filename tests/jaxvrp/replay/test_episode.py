@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxvrp import replay
+from jaxvrp import registry, replay
 from jaxvrp.envs.darp import actions_to_routes, solution_report
 from jaxvrp.envs.darp.pictures.render import actions_of
 from jaxvrp.envs.truck_drone.world import STATUS_NAMES
@@ -263,7 +263,9 @@ def put(value, *path):
         ("darp", put({"role": "vehicle"}, "agents", 0), "agents[0].name is missing"),
     ],
 )
-def test_damage_is_one_line_with_the_place(kind, damage, says, episodes, tmp_path, capsys):
+def test_damage_is_one_line_with_the_place(kind, damage, says, episodes, tmp_path, capsys, monkeypatch):
+    shipped = {name: registry._ENTRIES["environment"][name] for name in ("darp", "pcb", "truck_drone")}
+    monkeypatch.setitem(registry._ENTRIES, "environment", shipped)
     episode = copy.deepcopy(episodes[kind])
     damage(episode)
     (tmp_path / "bad.json").write_text(json.dumps(episode))
