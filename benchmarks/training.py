@@ -121,7 +121,7 @@ def settings(config: PPOConfig) -> str:
         f"layer norm {'on' if config.layer_norm else 'off'}",
         *([f"{config.num_seeds} seeds"] if config.num_seeds > 1 else []),
     ]
-    return ", ".join(parts) + ("" if config.network == "mlp" else memory)
+    return ", ".join(parts) + (memory if NETWORKS[config.network].has_memory else "")
 
 
 def table(records: Sequence[Record]) -> str:
