@@ -12,10 +12,6 @@ import pytest
 from flax import struct
 from jax.sharding import PartitionSpec as P
 
-import jaxvrp
-from jaxvrp import Environment, Role
-from jaxvrp.spaces import Box, Discrete
-
 with warnings.catch_warnings():
     # distrax brings TensorFlow Probability, which reads names that JAX has deprecated.
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -25,101 +21,6 @@ from train.on_policy.config import PPOConfig
 from train.on_policy.trainer import make_train
 from train.on_policy.value_norm import ValueNorm
 from train.sharding import make_mesh, shard
-
-UNBOUNDED = (-float("inf"), float("inf"))
-
-
-@struct.dataclass
-class Errand:
-    """`length` `i32[]` steps, 3 to 6; `wind` `f32[]` in [-1, 1)."""
-
-    length: jax.Array
-    wind: jax.Array
-
-
-@struct.dataclass
-class Out:
-    """`position` `f32[3]` of truck and drones; `step` and `invalid` `i32[]`."""
-
-    errand: Errand
-    position: jax.Array
-    step: jax.Array
-    invalid: jax.Array
-
-
-class Toy(Environment):
-    """Compiles at once, and yet no two agents or steps are alike: own rewards, moving masks, void rows, ragged ends.
-
-    Attributes:
-        cut: episodes of odd length are truncated.
-    """
-
-    cut: bool = struct.field(pytree_node=False, default=False)
-
-    @property
-    def roles(self):
-        return {
-            "truck": Role(1, Box(*UNBOUNDED, (3,)), Discrete(4)),
-            "drone": Role(2, Box(*UNBOUNDED, (4,)), Discrete(3)),
-        }
-
-    @property
-    def max_episode_steps(self):
-        return 6
-
-    @property
-    def truncates(self):
-        return self.cut
-
-    def generate(self, key):
-        length, wind = jax.random.split(key)
-        return Errand(jax.random.randint(length, (), 3, 7, jnp.int32), jax.random.uniform(wind, (), minval=-1.0))
-
-    def init_state(self, instance):
-        zero = jnp.zeros((), jnp.int32)
-        return Out(instance, jnp.array([0.0, 0.5, -0.5], jnp.float32), zero, zero)
-
-    def transition(self, state, action, num_invalid):
-        push = jnp.concatenate([action["truck"], action["drone"]]).astype(jnp.float32)
-        position = 0.7 * state.position + push + state.errand.wind
-        return Out(state.errand, position, state.step + 1, state.invalid + num_invalid)
-
-    def observation(self, state):
-        around = jnp.stack([state.errand.wind, state.step.astype(jnp.float32)])
-        drones = state.position[1:]
-        drone = jnp.concatenate([drones[:, None], drones[::-1, None], jnp.tile(around, (2, 1))], axis=1)
-        return {"truck": jnp.concatenate([state.position[:1], around])[None], "drone": drone}
-
-    def global_observation(self, state):
-        return jnp.concatenate([state.position, jnp.stack([state.errand.wind, state.step.astype(jnp.float32)])])
-
-    def action_mask(self, state):
-        def rows(first, agents, actions):
-            numbers = first + jnp.arange(agents)[:, None] + jnp.arange(actions) * (1 + state.errand.length)
-            return ((numbers + state.step) % 3 == 1).at[:, 0].set(True)
-
-        return {"truck": rows(0, 1, 4), "drone": rows(1, 2, 3)}
-
-    def reward(self, state):
-        return {"truck": -state.position[:1], "drone": state.position[1:] * jnp.array([0.5, 2.0])}
-
-    def _over(self, state):
-        return state.step >= state.errand.length
-
-    def is_terminal(self, state):
-        return self._over(state) & ~self.is_truncated(state)
-
-    def is_truncated(self, state):
-        return self._over(state) & self.cut & (state.errand.length % 2 == 1)
-
-    def metrics(self, state):
-        return {"invalid_actions": state.invalid.astype(jnp.float32), "place": state.position[1:]}
-
-    def valid(self, state):
-        return {"drone": jnp.stack([jnp.array(True), state.errand.wind > -0.5])}
-
-
-jaxvrp.register("toy_of_the_tests", Toy)
 
 
 @struct.dataclass

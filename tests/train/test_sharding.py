@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 ROOT = pathlib.Path(__file__).parents[2]
 TINY = {"num_envs": 8, "rollout_length": 12, "num_minibatches": 2, "hidden_sizes": (8,), "total_steps": 96 * 4}
-ENV = {"name": "tests.train.conftest:Toy", "cut": True}
+ENV = {"name": "tests.toy_environments:Errands", "cut": True}
 """By its path, so that other processes find it."""
 
 CHUNKS = 3

@@ -15,7 +15,7 @@ from train.off_policy import collect
 from train.off_policy.collect import Collector, TurnActor
 from train.off_policy.replay_buffer import Decisions
 
-ENVS, TIME, AGENTS, STEPS, REACH, LOW, HIGH = 4, 19, 3, 8, 0.25, -0.5, 1.5
+ENVS, TIME, AGENTS, STEPS, STRIDE, LOW, HIGH = 4, 19, 3, 8, 0.25, -0.5, 1.5
 UNRECORDED, RANDOM = 3, 6
 
 
@@ -48,12 +48,12 @@ def play(made, jitted_play, step=0):
 
 
 @pytest.fixture(scope="module")
-def explorer(reach, quick_jit):
+def explorer(line_walk, quick_jit):
     """`explorer(in_turn)`: a collector that plays at random at first, and its jitted `play`; compiled once."""
 
     @functools.cache
     def make(in_turn):
-        made = collector(reach(in_turn, cut=False), unrecorded_steps=UNRECORDED, random_steps=RANDOM)
+        made = collector(line_walk(in_turn, cut=False), unrecorded_steps=UNRECORDED, random_steps=RANDOM)
         return made, quick_jit(made.play)
 
     return make
@@ -71,7 +71,7 @@ def walk(rows, e, in_turn):
         if t % STEPS == 0:
             place = np.zeros(AGENTS)
             goal = rows.observation[e, t, :, 0] + rows.observation[e, t, :, 1]
-        moves = REACH * (rows.action[e, t, :, 0] * (HIGH - LOW) / 2)
+        moves = STRIDE * (rows.action[e, t, :, 0] * (HIGH - LOW) / 2)
 
         def look(agent, place=place, goal=goal, time=t % STEPS):
             before = place[agent - 1] if agent else 0.0
@@ -107,8 +107,8 @@ def test_the_end_is_seen_before_the_reset(played):
     assert episodes["episode_length"] == 2 * ENVS * STEPS
 
 
-def test_a_truncated_episode_is_bootstrapped(reach, quick_jit):
-    made = collector(reach(cut=True), unrecorded_steps=0, random_steps=0)
+def test_a_truncated_episode_is_bootstrapped(line_walk, quick_jit):
+    made = collector(line_walk(cut=True), unrecorded_steps=0, random_steps=0)
     _, _, rows, keep, _ = play(made, quick_jit(made.play))
     assert (rows.terminated == 0).all()
     assert keep[:, STEPS - 1].any()
@@ -153,8 +153,8 @@ def test_later_in_a_run_the_policy_plays_at_once(explorer):
     assert keep[:, 0].any()
 
 
-def test_a_move_that_was_refused_is_not_kept(reach, quick_jit):
-    made = collector(reach(), Stub(fails_below=0.0), unrecorded_steps=0, random_steps=0)
+def test_a_move_that_was_refused_is_not_kept(line_walk, quick_jit):
+    made = collector(line_walk(), Stub(fails_below=0.0), unrecorded_steps=0, random_steps=0)
     _, after, rows, keep, _ = play(made, quick_jit(made.play))
     failed = rows.observation[..., 0] < 0
     np.testing.assert_array_equal(np.isnan(rows.action[..., 0]), failed)
@@ -170,8 +170,8 @@ def test_actions_fill_the_box():
     np.testing.assert_allclose(collect.from_box(box, there)[..., 0], action, atol=1e-6)
 
 
-def test_draws_are_independent_and_normal(reach):
-    uniform = collect.draw_uniform(jax.random.key(0), reach().roles, 20_000)["walker"][..., 0]
+def test_draws_are_independent_and_normal(line_walk):
+    uniform = collect.draw_uniform(jax.random.key(0), line_walk().roles, 20_000)["walker"][..., 0]
     noise = np.asarray(collect.to_normal(uniform))
     assert np.isfinite(noise).all()
     assert np.isfinite(collect.to_normal(jnp.nextafter(jnp.float32(-1), jnp.float32(0))))
@@ -180,9 +180,9 @@ def test_draws_are_independent_and_normal(reach):
 
 
 @pytest.mark.parametrize("in_turn", [True, False])
-def test_an_actor_chooses_what_it_would_in_turn(in_turn, reach, quick_jit):
+def test_an_actor_chooses_what_it_would_in_turn(in_turn, line_walk, quick_jit):
     """`step` with the actions of `act` makes the moves that `play` makes."""
-    env = reach(in_turn)
+    env = line_walk(in_turn)
     actor = TurnActor(env, {"walker": Stub()}, {"walker": jnp.float32(0.8)}, deterministic=True)
 
     def both(key):
@@ -200,8 +200,8 @@ def test_an_actor_chooses_what_it_would_in_turn(in_turn, reach, quick_jit):
     assert np.abs(stepped[0].place).max() > 0.1
 
 
-def test_samples_of_an_actor_spread_with_the_temperature(reach, quick_jit):
-    env = reach()
+def test_samples_of_an_actor_spread_with_the_temperature(line_walk, quick_jit):
+    env = line_walk()
     state, timestep = jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 2))
 
     def spread(temperature, *, deterministic=False):
@@ -215,8 +215,8 @@ def test_samples_of_an_actor_spread_with_the_temperature(reach, quick_jit):
     np.testing.assert_allclose(spread(4.0), 0.2, rtol=0.15)
 
 
-def test_whole_episodes_with_an_actor(reach, quick_jit):
-    env = reach(in_turn=False)
+def test_whole_episodes_with_an_actor(line_walk, quick_jit):
+    env = line_walk(in_turn=False)
     actor = TurnActor(env, {"walker": Stub()}, {"walker": jnp.float32(0.0)})
     instances = jax.vmap(env.generate)(jax.random.split(jax.random.key(0), 5))
     figures = quick_jit(lambda i: play_episodes(env, actor, i, jax.random.key(0)))(instances)

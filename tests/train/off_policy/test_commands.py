@@ -15,7 +15,7 @@ from train.td3 import TD3Config
 
 CONFIG_FILES = pathlib.Path(td3.__file__).parent / "configs"
 MAIN = {"td3": td3.main, "sac": sac.main, "mappo": mappo.main}
-REACH = "--env.name reach_of_the_tests --num_devices 1"
+LINE_WALK = "--env.name line_walk_of_the_tests --num_devices 1"
 
 
 @pytest.fixture
@@ -40,19 +40,27 @@ def mistake(tmp_path, monkeypatch, capfd):
     [
         ("td3", "--env.name truck_drone", "role 'truck' .* has discrete actions; use mappo or ippo"),
         ("sac", "--env.name darp", "has discrete actions; use mappo or ippo"),
-        ("mappo", REACH, "role 'walker' .* has continuous actions; use td3 or sac"),
+        ("mappo", LINE_WALK, "role 'walker' .* has continuous actions; use td3 or sac"),
         ("td3", "--policy_delai 3", "unknown key 'policy_delai'; did you mean 'policy_delay'"),
         ("sac", "--policy_delay 2", "unknown key 'policy_delay'"),
         ("td3", "--tau 0", "tau is 0.0; it must be > 0 and <= 1"),
         ("td3", "--activation gelu", "activation is 'gelu'; it must be one of: relu"),
         ("sac", "--initial_temperature 0", "initial_temperature is 0.0; it must be > 0"),
         ("sac", "--target_entropy low", "target_entropy is 'low'; it must be a number"),
-        ("td3", f"{REACH} --gradient_steps 3", "gradient_steps is 3, which policy_delay .2. does not divide"),
-        ("td3", f"{REACH} --buffer_size 500", "buffer_size is 500; it must hold an update and a minibatch, 768 dec"),
-        ("sac", f"{REACH} --num_envs 33 --num_devices 2", "num_envs is 33, which the number of devices"),
-        ("sac", f"{REACH} --env.remembers false --num_devices 2 --batch_size 7", "batch_size is 7, which the number"),
-        ("sac", f"{REACH} --num_devices 2", "learns from one episode to the next, .* set num_devices to 1"),
-        ("td3", f"{REACH} --save_interval 15", "save_interval is 15, which log_interval .10. does not divide"),
+        ("td3", f"{LINE_WALK} --gradient_steps 3", "gradient_steps is 3, which policy_delay .2. does not divide"),
+        (
+            "td3",
+            f"{LINE_WALK} --buffer_size 500",
+            "buffer_size is 500; it must hold an update and a minibatch, 768 dec",
+        ),
+        ("sac", f"{LINE_WALK} --num_envs 33 --num_devices 2", "num_envs is 33, which the number of devices"),
+        (
+            "sac",
+            f"{LINE_WALK} --env.remembers false --num_devices 2 --batch_size 7",
+            "batch_size is 7, which the number",
+        ),
+        ("sac", f"{LINE_WALK} --num_devices 2", "learns from one episode to the next, .* set num_devices to 1"),
+        ("td3", f"{LINE_WALK} --save_interval 15", "save_interval is 15, which log_interval .10. does not divide"),
         ("td3", "--resume nowhere", "nowhere is no run folder"),
     ],
 )

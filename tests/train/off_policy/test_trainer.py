@@ -144,7 +144,7 @@ def test_td3_goes_on_from_a_checkpoint_to_the_last_bit(make, tmp_path):
 def run(tmp_path_factory):
     """A run folder of the command line."""
     folder = tmp_path_factory.mktemp("runs") / "run"
-    words = "--env.name reach_of_the_tests --num_envs 4 --rollout_length 4 --hidden_sizes [8] --batch_size 80"
+    words = "--env.name line_walk_of_the_tests --num_envs 4 --rollout_length 4 --hidden_sizes [8] --batch_size 80"
     words += " --gradient_steps 2 --buffer_size 400 --target_exploration_steps 16 --random_steps 32 --total_steps 96"
     words += " --num_devices 1 --log_interval 1 --eval_interval 6 --save_interval 6 --eval_episodes 4 --num_seeds 2"
     td3.main(f"{words} --run_dir {folder}".split())
@@ -248,7 +248,7 @@ LESSON = {
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_training_comes_close_to_the_best_play(algorithm, make):
-    """Whoever walks straight to the goal, at most REACH a step, is best; random play is ten times as far away."""
+    """Whoever walks straight to the goal, at most STRIDE a step, is best; random play is ten times as far away."""
     faster = {"temperature_lr": 1e-2} if algorithm == "sac" else {}
     learner = make(algorithm, **LESSON, **faster)
     evaluator = Evaluator(learner.env, 128, seed=9)
