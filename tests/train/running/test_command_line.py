@@ -9,6 +9,7 @@ import sys
 import pytest
 import yaml
 
+from jaxvrp import registry
 from jaxvrp.io.command_line import Interrupted
 from train import evaluate, mappo
 from train.on_policy.config import IPPOConfig, PPOConfig
@@ -46,9 +47,15 @@ class PythonIf(TruckDroneBasic):
 
 class NoScenario:
     pass
+"""
+
+FACTORY = """
+import jaxvrp
 
 def fails(**parameters):
     raise RuntimeError("two\\nlines")
+
+jaxvrp.register("fails_of_a_user", fails)
 """
 
 
@@ -56,10 +63,12 @@ def fails(**parameters):
 def workplace(tmp_path, monkeypatch):
     """An empty folder to run in, with modules of the user's; whatever else is in it later, a command left."""
     (tmp_path / "scenarios_of_a_user.py").write_text(SCENARIOS)
+    (tmp_path / "factory_of_a_user.py").write_text(FACTORY)
     (tmp_path / "syntax_of_a_user.py").write_text("def broken(:\n")
     (tmp_path / "import_of_a_user.py").write_text("import no_such_module_anywhere\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry, "_ENTRIES", {kind: dict(names) for kind, names in registry._ENTRIES.items()})
     return tmp_path
 
 
@@ -165,10 +174,11 @@ def test_a_bad_file(content, says, workplace, mistake):
         ("--env.scenario truck_basic", "unknown scenario 'truck_basic'; did you mean 'truck_drone_basic'"),
         ("--env.scenario nowhere:Scenario", "no module 'nowhere'; run from the folder that holds it"),
         ("--env.scenario scenarios_of_a_user:LongRewad", "has no 'LongRewad'; did you mean 'LongReward'"),
-        ("--env.scenario scenarios_of_a_user:NoScenario", "is no jaxvrp.envs.truck_drone.TruckDrone; derive"),
+        ("--env.scenario scenarios_of_a_user:NoScenario", "neither a class of scenarios nor registered"),
         ("--env.scenario syntax_of_a_user:Scenario", r"SyntaxError: .*syntax_of_a_user\.py, line 1.*; mend it there"),
         ("--env.scenario import_of_a_user:Scenario", r"no_such_module_anywhere.*\(import_of_a_user\.py:1\)"),
-        ("--env.name scenarios_of_a_user:fails", r"RuntimeError: two lines \(scenarios_of_a_user\.py:\d+\)"),
+        ("--env.name factory_of_a_user:fails", r"RuntimeError: two lines \(factory_of_a_user\.py:\d+\)"),
+        ("--env.name subprocess:getoutput", "'subprocess:getoutput' is neither a class .* so it is not called"),
         (
             "--num_envs 6 --num_devices 1",
             r"6, which num_minibatches \(4\) does not divide; take num_envs 8$",
