@@ -9,7 +9,7 @@ import os
 import pathlib
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NoReturn, TypeVar
 
 import jax
@@ -33,10 +33,13 @@ from train.running.keys import (
     environment_keys,
     scenario_default,
 )
-from train.running.prepare import changed_for_evaluation, evaluation_parameters
+from train.running.prepare import changed_for_evaluation, changed_parameters, evaluation_parameters
 from train.running.resume import CHANGEABLE
 
 Config = TypeVar("Config", bound=RunConfig)
+
+NAMES = ("name", "scenario")
+"""Of the keys of `env`, those that say which environment it is."""
 
 PROCESSES = [key.name for key in LAUNCH.values() if key.group == "processes"]
 
@@ -90,11 +93,23 @@ def parse(config_class: type[Config], argv: Sequence[str], *, prog: str, descrip
         raise UserError(f"{error}; see python -m {prog} --help") from None
     launch = {name: values.pop(name) for name in LAUNCH}
     del launch["config"]
+    values["env"] = _given_parameters(values["env"], from_file.keys(), set(_options(argv)))
     _check_processes(launch)
     numbers = {name: _whole_number(name, launch[name]) for name in ("num_processes", "process_id")}
-    config = build_config(config_class, values)
+    config = build_config(config_class, values, complete=True)
     changes = {name: getattr(config, name) for name in _options(argv) if name in CHANGEABLE}
     return Launch(config=config, changes=changes, **{**launch, **numbers})
+
+
+def _given_parameters(env_values: dict[str, Any], in_file: Collection[str], typed: Collection[str]) -> dict[str, Any]:
+    """The keys of `env` that somebody gave: a default is not passed on, since it may not go with the others."""
+    names = {name: value for name, value in env_values.items() if name in NAMES}
+    changes = {name: value for name, value in env_values.items() if f"env.{name}" in typed}
+    parameters = {name: value for name, value in env_values.items() if f"env.{name}" in in_file}
+    if not changes.keys() - names.keys() or not parameters.keys() - names.keys():
+        return {**names, **parameters, **changes}
+    with _users_code(names["name"]):
+        return changed_parameters(jaxvrp.make(**names), {**names, **parameters}, changes)
 
 
 def _check_resume(argv: Sequence[str]) -> None:
@@ -162,8 +177,13 @@ def check_names(names: Iterable[str], known: Iterable[str], place: str) -> None:
             raise UserError(f"unknown key '{name}'{place}; {nearest(name, others - {ANY_EVALUATION})}")
 
 
-def build_config(config_class: type[Config], values: dict[str, Any]) -> Config:
+def build_config(config_class: type[Config], values: dict[str, Any], *, complete: bool = False) -> Config:
     """A configuration from plain values, with `env` and `eval_env` as mappings.
+
+    Args:
+        config_class: of the configuration.
+        values: by key.
+        complete: whether `env` is to have all parameters of the environment, not only those of `values`.
 
     Raises:
         UserError: what is wrong with them.
@@ -175,7 +195,8 @@ def build_config(config_class: type[Config], values: dict[str, Any]) -> Config:
     with _users_code(env_values["name"]):
         env = jaxvrp.make(**env_values)
         changed = changed_for_evaluation(env, changes)
-    built_values = {**env_values, **{name: value for name, value in env.parameters.items() if name in env_values}}
+    built_values = {name: value for name, value in env_values.items() if name not in env.parameters}
+    built_values |= {name: value for name, value in env.parameters.items() if complete or name in env_values}
     eval_values = {name: getattr(changed, name) for name in evaluation_parameters(env, changes)}
     try:
         return fields.build(config_class, {**values, "env": built_values, "eval_env": eval_values}, "key")
@@ -190,6 +211,8 @@ def _users_code(name: str) -> Iterator[None]:
         yield
     except (ValueError, TypeError) as error:
         raise UserError(str(error)) from None
+    except OSError as error:
+        raise UserError(f"cannot read '{error.filename}': {error.strerror}; give another file") from None
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         place = "" if isinstance(error, SyntaxError) else f" ({os.path.basename(last.filename)}:{last.lineno})"

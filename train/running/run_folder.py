@@ -19,6 +19,7 @@ from train.running.checkpoint import Checkpoints
 from train.running.command_line import build_config, check_names, known_keys
 from train.running.config_file import flat
 from train.running.learner import Learner
+from train.running.prepare import changed_parameters
 from train.running.resume import RecordedRun, changes_of, check_same
 
 CONFIG = "config.yaml"
@@ -123,11 +124,12 @@ class RunFolder:
         self.folder, self._run = folder, read_run(folder, trust=trust, named=named)
         # One device is enough, and may be all there is; the checkpoint does not depend on how many wrote it.
         config = dataclasses.replace(self._run.config, num_devices=1)
-        changed = build_config(type(config), {**vars(config), "env": {**config.env, **changes}})
         make_train = ALGORITHMS[self._run.algorithm].make_train
         try:
-            self.player = make_train(changed)
-            self._writer = self.player if changed == config else make_train(config)
+            self._writer = self.player = make_train(config)
+            if changes:
+                parameters = changed_parameters(self._writer.env, config.env, changes)
+                self.player = make_train(build_config(type(config), {**vars(config), "env": parameters}))
         except (ValueError, TypeError) as error:
             raise UserError(str(error)) from None
 
