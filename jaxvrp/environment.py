@@ -202,7 +202,9 @@ class Environment(struct.PyTreeNode, abc.ABC):
             state: from `reset`, `reset_to` or `step`.
             action: `{role: i32[agents]}` (discrete) or `{role: f32[agents, ...]}` (box). A forbidden or out-of-range
                 index is executed as the `fallback`, and so is an element of a box that is not finite; one outside the
-                box is clipped. All are counted in the metric `invalid_actions`.
+                box is clipped. All are counted in the metric `invalid_actions`. Of any integer dtype; but into a
+                program of the caller's (`jit`, `vmap`, `scan`) JAX casts NumPy's 64 bits to 32, unless `jax_enable_x64`
+                is set, before anything here can see them: 2**32 arrives there as 0.
 
         Raises:
             ValueError: a role is missing or unknown, or an array has the wrong shape.

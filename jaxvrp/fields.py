@@ -158,6 +158,16 @@ def _is_float_array(value: Any) -> bool:
     )
 
 
+def require_count(name: str, value: Any) -> None:
+    """Refuse what is no whole number of at least 1.
+
+    Raises:
+        ValueError: below 1.
+        TypeError: no whole number.
+    """
+    _in_range(name, _typed(name, int, value), Range(minimum=1))
+
+
 def _sequence(name: str, kind: type, value: Any, bounds: Range) -> tuple[Any, ...]:
     if not isinstance(value, list | tuple):
         raise TypeError(f"{name} is {value!r}; it must be a list, for example [64, 64]")

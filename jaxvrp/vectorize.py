@@ -12,6 +12,7 @@ from flax import struct
 from jaxvrp import turns
 from jaxvrp.actions import checked_action
 from jaxvrp.environment import Environment, Instance, State, TimeStep, select
+from jaxvrp.fields import require_count
 from jaxvrp.spaces import ByRole
 from jaxvrp.turns import Turns
 
@@ -67,6 +68,10 @@ class VecEnv(struct.PyTreeNode):
         pool_steps: steps between two draws of the pool.
         axis: name of the mapped axis over the devices that each play a share; what episodes leave behind is then the
             same on all of them. None if there is none.
+
+    Raises:
+        ValueError: a number of environments or steps below 1.
+        TypeError: one that is no whole number.
     """
 
     env: Environment
@@ -74,11 +79,23 @@ class VecEnv(struct.PyTreeNode):
     pool_steps: int = struct.field(pytree_node=False, default=128)
     axis: str | None = struct.field(pytree_node=False, default=None)
 
+    def __post_init__(self) -> None:
+        # Not `env`: JAX makes pytrees anew with whatever it puts into the places of their leaves.
+        require_count("num_envs", self.num_envs)
+        require_count("pool_steps", self.pool_steps)
+
     def generate(self, key: jax.Array, count: int | None = None, memory: Any = None) -> Instance:
-        """`count` (default: `num_envs`) problems, with a leading axis; by the content `memory`, if given."""
+        """`count` (default: `num_envs`) problems, with a leading axis; by the content `memory`, if given.
+
+        Raises:
+            ValueError: `count` is below 1.
+            TypeError: `count` is no whole number.
+        """
+        count = self.num_envs if count is None else count
+        require_count("count", count)
         rules = self.env.memory
         env = self.env if memory is None or rules is None else rules.apply(memory)
-        return jax.vmap(env.generate)(jax.random.split(key, count or self.num_envs))
+        return jax.vmap(env.generate)(jax.random.split(key, count))
 
     def reset(self, key: jax.Array) -> tuple[VecState, VecTimeStep]:
         """Fresh problems everywhere."""
@@ -86,7 +103,14 @@ class VecEnv(struct.PyTreeNode):
         return self.reset_to(self.generate(instances), pool)
 
     def reset_to(self, instances: Instance, key: jax.Array) -> tuple[VecState, VecTimeStep]:
-        """Begin on given problems (leading axis `[E]`); later episodes draw from `key`."""
+        """Begin on given problems (leading axis `[E]`); later episodes draw from `key`.
+
+        Raises:
+            ValueError: more or fewer problems than environments.
+        """
+        for leaf in jax.tree.leaves(instances):
+            if jnp.shape(leaf)[:1] != (self.num_envs,):
+                raise ValueError(f"instances have a leaf of shape {jnp.shape(leaf)}; all need {self.num_envs} rows")
         key, pool_key = jax.random.split(key)
         env, timestep = jax.vmap(self.env.reset_to)(instances)
         state = VecState(

@@ -165,3 +165,42 @@ def test_one_environment_is_a_batch_too(reach):
         state, timestep = step(state, still)
         ends += int(timestep.done[0])
     assert ends >= 2
+
+
+@pytest.mark.parametrize("name", ["num_envs", "pool_steps"])
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        (0, ValueError, "is 0; it must be >= 1"),
+        (-1, ValueError, "is -1; it must be >= 1"),
+        (1.5, TypeError, "is 1.5; it must be a whole number"),
+        ("a", TypeError, "is 'a'; it must be a whole number"),
+        (True, TypeError, "is True; it must be a whole number"),
+        (None, TypeError, "is None; it must be a whole number"),
+    ],
+)
+def test_numbers_that_are_no_counts_are_named(reach, vec, name, value, error, message):
+    with pytest.raises(error, match=f"^{name} {message}$"):
+        VecEnv(reach, **{"num_envs": 2, name: value})
+    with pytest.raises(error, match=f"^{name} {message}$"):
+        vec.replace(**{name: value})
+    if value is not None:
+        with pytest.raises(error, match=f"^count {message}$"):
+            vec.generate(KEY, value)
+
+
+def test_any_whole_number_is_a_count(reach):
+    assert VecEnv(reach, np.int64(3)).generate(KEY).length.shape == (3,)
+
+
+def test_too_few_instances_are_named(vec):
+    with pytest.raises(ValueError, match=r"instances have a leaf of shape \(3,.*\); all need 4 rows"):
+        vec.reset_to(vec.generate(KEY, 3), KEY)
+
+
+def test_an_index_beyond_32_bits_is_counted(vec):
+    state, _ = vec.reset(KEY)
+    calls = np.array([[0], [2**32], [-(2**40)], [2]], np.int64)
+    still = np.zeros((NUM_ENVS, 2, 2), np.float32)
+    _, timestep = vec.step(state, {"mover": still, "caller": calls})
+    assert timestep.metrics["invalid_actions"].tolist() == [0, 1, 1, 0]
