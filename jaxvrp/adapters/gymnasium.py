@@ -181,7 +181,7 @@ class GymnasiumVectorEnv(VectorEnv):
         }
         self.num_envs = num_envs
         self._face = _Face(env, (num_envs,))
-        self._vec = VecEnv(jax.device_put(env), num_envs)
+        self._vec = VecEnv(jax.device_put(env), num_envs, final_observations=True)
         self._state: VecState | None = None
         self._valid: Mapping[str, Any] = {}
         self.single_action_space = self._face.action_space
