@@ -48,7 +48,7 @@ def subject_of(env: str) -> Subject:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One row: environment, its size, how many of them, scanned steps per call, how long to measure; NumPy beside it?"""
+    """One row: environment, its size, how many of them, scanned steps per call, how long to measure, what beside it."""
 
     env: str
     size: Size
