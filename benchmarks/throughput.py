@@ -48,7 +48,7 @@ def subject_of(env: str) -> Subject:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One row: environment, its size, how many of them, scanned steps per call, and how long to measure."""
+    """One row: environment, its size, how many of them, scanned steps per call, how long to measure, what beside it."""
 
     env: str
     size: Size
@@ -56,6 +56,7 @@ class Case:
     steps: int
     repeats: int
     seconds: float
+    with_reference: bool = True
 
 
 class Playing(struct.PyTreeNode):
@@ -145,7 +146,7 @@ def measure_case(case: Case) -> Record:
     env = jaxvrp.make(case.env, **subject.parameters(case.size))
     jax_player = JaxPlayer(case, env)
     plays = {"jax": (jax_player.play, case.batch * case.steps)}
-    if subject.reference is not None:
+    if subject.reference is not None and case.with_reference:
         numpy_player = NumpyPlayer(subject.reference(env), subject.reference_steps)
         plays["numpy"] = (numpy_player.play, numpy_player.steps)
     calls = {name: measure.calls_for(play, case.seconds) for name, (play, _) in plays.items()}

@@ -184,7 +184,7 @@ class GymnasiumVectorEnv(VectorEnv):
             "render_modes": [],
             "autoreset_mode": AutoresetMode.SAME_STEP,
         }
-        self._vec = VecEnv(jax.device_put(env), num_envs)
+        self._vec = VecEnv(jax.device_put(env), num_envs, final_observations=True)
         self._face = _Face(env, (num_envs,))
         self.num_envs = num_envs
         self._state: VecState | None = None

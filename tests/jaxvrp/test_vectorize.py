@@ -1,5 +1,8 @@
 """`VecEnv`: a batch in lockstep against a loop over `env.step` without auto-reset, and its pool of instances."""
 
+import functools
+import re
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -8,6 +11,7 @@ import pytest
 from jax.extend.core import jaxprs_in_params
 
 from jaxvrp import VecEnv
+from tests.toy_environments import Reach
 
 KEY = jax.random.key(5)
 NUM_ENVS, POOL_STEPS, NUM_STEPS = 4, 6, 16
@@ -107,6 +111,40 @@ def test_without_refresh_the_pool_stays_until_it_is_asked_for(vec, played):
     assert not np.isin(refreshed.pool.target, start.pool.target).any()
     assert refreshed.cursor == 0
     chex.assert_trees_all_equal(refreshed.pool, vec.refresh_pool(start, jax.random.key(8)).pool)
+
+
+class Counted(Reach):
+    """`Reach` whose functions each sort a list of their own length, which no compiler merges, drops or repeats."""
+
+    def observation(self, state):
+        return {name: seen + sorted_zero(state, 11) for name, seen in super().observation(state).items()}
+
+    def global_observation(self, state):
+        return super().global_observation(state) + sorted_zero(state, 12)
+
+    def action_mask(self, state):
+        return {name: mask & (sorted_zero(state, 13) < 1) for name, mask in super().action_mask(state).items()}
+
+    def metrics(self, state):
+        return {name: value + sorted_zero(state, 14) for name, value in super().metrics(state).items()}
+
+
+def sorted_zero(state, length):
+    """0 (`f32[]`), by way of a sort of `length` numbers that depend on the state."""
+    numbers = jnp.sin(state.position[0, 0] * jnp.arange(1, length + 1))
+    return jnp.where(jnp.sort(numbers)[0] > 2.0, 1.0, 0.0)
+
+
+@pytest.mark.parametrize(("final_observations", "observed"), [(False, 1), (True, 2)])
+def test_a_step_computes_nothing_twice(final_observations, observed):
+    """Counted in the compiled program: masks are carried, and only states that live on are observed."""
+    vec = VecEnv(Counted(), 3, final_observations=final_observations)
+    state, _ = jax.eval_shape(vec.reset, KEY)
+    action = {"mover": jnp.zeros((3, 2, 2)), "caller": jnp.zeros((3, 1), jnp.int32)}
+    step = jax.jit(functools.partial(vec.step, refresh=False))
+    program = step.lower(state, action).compile().as_text()
+    sorts = {length: len(re.findall(rf"= f32\[3,{length}\]\S* sort\(", program)) for length in (11, 12, 13, 14)}
+    assert sorts == {11: observed, 12: observed, 13: 1, 14: 1}
 
 
 def primitives(jaxpr):
