@@ -8,8 +8,7 @@ import math
 import os
 from pathlib import Path
 
-LARGEST = 1e12
-"""Numbers are smaller than that, unless a format says otherwise."""
+from jaxvrp.io.limits import LARGEST
 
 
 @dataclasses.dataclass(frozen=True)
