@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import functools
 import itertools
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +21,8 @@ from jaxvrp.envs.darp.problem.solution import routes_to_actions
 from jaxvrp.envs.darp.rules import SLACK
 from jaxvrp.episodes import record_episode
 from jaxvrp.io.command_line import Parser, check_picture_path, run_command
+from jaxvrp.io.json_files import read_json
+from jaxvrp.io.messages import shown
 from jaxvrp.pictures import STILLS
 
 
@@ -76,10 +77,7 @@ def _read_instance(path: Path, index: int | None) -> Instance:
 
 def _read_plan(path: Path, instance: Instance, cordeau_numbering: bool) -> np.ndarray:
     """The actions of a plan file."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is no JSON ({error})") from None
+    content = read_json(path, "write a plan as --help shows")
     routes = content.get("routes") if isinstance(content, dict) else None
     if not isinstance(routes, list) or not all(isinstance(route, list) for route in routes):
         raise ValueError(f'{path} needs {{"routes": [[1, 2], ...]}}, a list of nodes for each vehicle')
@@ -87,7 +85,9 @@ def _read_plan(path: Path, instance: Instance, cordeau_numbering: bool) -> np.nd
     last = 2 * requests if cordeau_numbering else instance.num_nodes
     for node in itertools.chain.from_iterable(routes):
         if type(node) is not int or not 1 <= node <= last:
-            raise ValueError(f"{path} has {node!r} in a route; give whole numbers from 1 to {last}, without the depot")
+            raise ValueError(
+                f"{path} has {shown(node)} in a route; give whole numbers from 1 to {last}, without the depot"
+            )
     if cordeau_numbering:
         routes = [from_cordeau_index(route, requests).tolist() for route in routes]
     try:

@@ -27,10 +27,12 @@ def library(tmp_path_factory):
     save(folder / "three.npz", generate_dataset(make(num_nodes=6, num_agents=2), 0, 3))
     write_cordeau(folder / "one.txt", instance)
     plan = {"interleaved": [[1, 2], [3, 4]], "cordeau": [[1, 5], [2, 6]], "long": [[1]] * 4, "word": [["x"]]}
-    for name, routes in {**plan, "zero": [[0, 1]], "huge": [[10**30]], "flat": [1, 2], "half": [[1.0]]}.items():
+    for name, routes in {**plan, "zero": [[0, 1]], "huge": [[10**17]], "flat": [1, 2], "half": [[1.0]]}.items():
         (folder / f"{name}.json").write_text(json.dumps({"routes": routes}))
     (folder / "broken.json").write_text("{")
     (folder / "list.json").write_text("[]")
+    (folder / "deep.json").write_text("[" * 100_000 + "]" * 100_000)
+    (folder / "digits.json").write_text('{"routes": [[' + "9" * 5000 + "]]}")
     (folder / "binary.json").write_bytes(b"\xff\xfe\x00")
     return folder
 
@@ -81,6 +83,14 @@ def test_both_numberings_draw_the_same_plan(files):
         ("one.npz --plan none.json --out a.png", "No such file"),
         ("one.npz --plan broken.json --out a.png", "broken.json is no JSON"),
         ("one.npz --plan binary.json --out a.png", "binary.json is no JSON"),
+        (
+            "one.npz --plan deep.json --out a.png",
+            "deep.json is no JSON (more than 32 lists and objects within each other)",
+        ),
+        (
+            "one.npz --plan digits.json --out a.png",
+            "digits.json is no JSON (a whole number of 5000 digits; up to 18 are",
+        ),
         ("one.npz --plan list.json --out a.png", 'list.json needs {"routes": [[1, 2], ...]}'),
         ("one.npz --plan flat.json --out a.png", 'flat.json needs {"routes": [[1, 2], ...]}'),
         ("one.npz --plan word.json --out a.png", "has 'x' in a route; give whole numbers from 1 to 8"),
