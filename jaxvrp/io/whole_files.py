@@ -22,7 +22,7 @@ def read_bytes(path: str | os.PathLike, largest: int) -> bytes:
     with Path(path).open("rb") as file:
         content = file.read(largest + 1)
     if len(content) > largest:
-        raise ValueError(f"{path} is larger than {largest / 1e6:,.0f} MB; give a smaller file")
+        raise ValueError(f"{path} is larger than {largest / 1e6:.3g} MB; give a smaller file")
     return content
 
 

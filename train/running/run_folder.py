@@ -8,7 +8,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import yaml
 
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.whole_files import write_text
@@ -17,8 +16,9 @@ from train.config import RunConfig
 from train.networks import NETWORKS
 from train.running.checkpoint import Checkpoints
 from train.running.command_line import build_config, check_names, known_keys
-from train.running.config_file import flat
+from train.running.config_file import flat, read_yaml
 from train.running.learner import Learner
+from train.running.plain_yaml import dump_yaml
 
 CONFIG = "config.yaml"
 CHECKPOINTS = "checkpoints"
@@ -33,7 +33,7 @@ def write_configuration(folder: pathlib.Path, config: RunConfig, algorithm: str)
     values = {
         name: list(value) if isinstance(value, tuple) else value for name, value in dataclasses.asdict(config).items()
     }
-    write_text(folder / CONFIG, yaml.safe_dump({"algorithm": algorithm, **values}, sort_keys=False))
+    write_text(folder / CONFIG, dump_yaml({"algorithm": algorithm, **values}))
 
 
 def read_run(folder: pathlib.Path) -> tuple[RunConfig, str]:
@@ -44,10 +44,10 @@ def read_run(folder: pathlib.Path) -> tuple[RunConfig, str]:
     """
     path = folder / CONFIG
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values = read_yaml(path)
         algorithm = values.pop("algorithm")
         config_class = ALGORITHMS[algorithm].config_class
-    except (OSError, yaml.YAMLError, AttributeError, KeyError, TypeError, UnicodeDecodeError):
+    except (OSError, ValueError, AttributeError, KeyError, TypeError):
         raise UserError(f"{folder} is no run folder: it has no readable {CONFIG}; give the folder of a run") from None
     try:
         flat_values = flat(values)
@@ -100,6 +100,11 @@ class RunFolder:
         except (ValueError, TypeError) as error:
             raise UserError(str(error)) from None
         self.folder = folder
+
+    @property
+    def sources(self) -> list[pathlib.Path]:
+        """What is read of it: its configuration, and the folder of its checkpoints."""
+        return [self.folder / CONFIG, self.folder / CHECKPOINTS]
 
     def load(self, checkpoint: str) -> Trained:
         """The actors of the `latest` or `best` checkpoint.

@@ -291,7 +291,7 @@ def test_a_file_that_memory_does_not_hold_is_refused_before_it_is_read(tmp_path,
     with pytest.raises(ValueError, match=r"large\.npz is no readable .* larger than half of the memory\); save one$"):
         load(path)
     monkeypatch.setattr(arrays_module, "host_bytes", lambda: 1_000)
-    with pytest.raises(ValueError, match=r"large\.npz is larger than 0 MB; give a smaller file$"):
+    with pytest.raises(ValueError, match=r"large\.npz is larger than 0\.0005 MB; give a smaller file$"):
         load(path)
 
 

@@ -34,6 +34,8 @@ def library(tmp_path_factory):
     (folder / "deep.json").write_text("[" * 100_000 + "]" * 100_000)
     (folder / "digits.json").write_text('{"routes": [[' + "9" * 5000 + "]]}")
     (folder / "binary.json").write_bytes(b"\xff\xfe\x00")
+    (folder / "link.png").symlink_to("interleaved.json")
+    (folder / "hard.png").hardlink_to(folder / "one.npz")
     return folder
 
 
@@ -76,8 +78,22 @@ def test_both_numberings_draw_the_same_plan(files):
         ("broken.json --out a.png", "is neither .txt (Cordeau) nor .npz"),
         ("three.npz --out a.png", "holds 3 instances; choose one with --index 0 to 2"),
         ("three.npz --index 3 --out a.png", "choose one with --index 0 to 2"),
-        ("three.npz --index -1 --out a.png", "choose one with --index 0 to 2"),
-        ("three.npz --index x --out a.png", "invalid int value: 'x'"),
+        ("three.npz --index -1 --out a.png", "argument --index: '-1' is no whole number from 0, up to 4294967295"),
+        ("three.npz --index x --out a.png", "argument --index: 'x' is no whole number from 0"),
+        (f"three.npz --index {'9' * 5000} --out a.png", f"argument --index: '{'9' * 35} ... is no whole number from 0"),
+        ("three.npz --index 0 --out a.png --index 1", "--index is given twice; leave one of them out"),
+        (
+            "one.npz --plan link.png --out ./link.png",
+            "--out is 'link.png', which would take the place of 'link.png'; cho",
+        ),
+        (
+            "one.npz --plan interleaved.json --out link.png",
+            "would take the place of 'interleaved.json'; choose another",
+        ),
+        (
+            "one.npz --out hard.png",
+            "--out is 'hard.png', which would take the place of 'one.npz'; choose another --out",
+        ),
         ("one.npz --index 0 --out a.png", "holds a single instance; leave it out"),
         ("one.npz --cordeau_numbering --out a.png", "give the plan with --plan"),
         ("one.npz --plan none.json --out a.png", "No such file"),
