@@ -18,8 +18,8 @@ import jaxvrp
 from benchmarks.reference.truck_drone import NumpyTruckDrone
 from jaxvrp.actor import sample_masked
 
-# (drones, customers, nodes, other parameters, environments, least number of steps, 100 000 in all). Without a
-# guard (factor 0) drones crash in flight.
+# (drones, customers, nodes, other parameters, environments, least number of steps, 100 000 in all with `--thorough`).
+# Without a guard (factor 0) drones crash in flight.
 SIZES = [
     (1, 1, 1, {}, 240, 16_000),
     (2, 3, 5, {}, 240, 25_000),
@@ -138,7 +138,8 @@ def assert_same(mine: dict[str, np.ndarray], wanted: dict[str, list[Any]], where
 
 
 @pytest.mark.parametrize(("drones", "customers", "nodes", "others", "count", "least"), SIZES)
-def test_every_step_equals_the_reference(drones, customers, nodes, others, count, least):
+def test_every_step_equals_the_reference(drones, customers, nodes, others, count, least, share):
+    count, least = share(count), share(least)
     sizes = {"num_drones": drones, "num_customers": customers, "num_route_nodes": nodes}
     env = jaxvrp.make("truck_drone", **sizes, **others)
     rate = rates(count)
