@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         figures, seconds = trained(args.algorithm, words, run)
-        config, _ = read_run(run)
+        config = read_run(run).config
     titles = titles_of(jaxvrp.make(**config.env))
     header = measure.machine(["python", "-m", "benchmarks.learning", *argv], measure.device_name())
     how = {

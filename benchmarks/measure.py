@@ -22,7 +22,8 @@ import jax
 import jaxlib
 import numpy as np
 
-from jaxvrp.io.command_line import UserError, above_zero
+from jaxvrp.io.command_line import UserError, above_zero, positive, refuse_overwriting
+from jaxvrp.io.messages import shown
 from jaxvrp.io.whole_files import write_json
 
 Size = tuple[int, ...]
@@ -138,10 +139,11 @@ def rates(spread: Spread) -> tuple[str, str]:
 
 def sizes_option(text: str) -> Size:
     """`"2,3,5"` as a tuple of numbers above 0; an argument type."""
-    parts = text.split(",")
-    if not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise argparse.ArgumentTypeError(f"'{text}' is no list of whole numbers above 0, for example 2,3,5")
-    return tuple(map(int, parts))
+    try:
+        return tuple(map(positive, text.split(",")))
+    except argparse.ArgumentTypeError:
+        message = f"{shown(text)} is no list of whole numbers above 0, for example 2,3,5"
+        raise argparse.ArgumentTypeError(message) from None
 
 
 def check_sizes(sizes: Iterable[Size], labels: str) -> None:
@@ -166,6 +168,16 @@ def result_file(text: str) -> pathlib.Path:
     if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
         raise argparse.ArgumentTypeError(f"cannot write '{text}'; give a file in an existing folder that is yours")
     return path
+
+
+def check_result_file(out: pathlib.Path | None, sources: Iterable[str | os.PathLike | None]) -> None:
+    """Refuse to write a result in the place of what is read: files, or whatever is in folders; None is nothing.
+
+    Raises:
+        UserError: it would be.
+    """
+    if out is not None:
+        refuse_overwriting(out, "--out", [pathlib.Path(source) for source in sources if source])
 
 
 def write_result(path: pathlib.Path, content: Any) -> None:

@@ -141,6 +141,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     argv = sys.argv[1:] if argv is None else list(argv)
     args, overrides = _parser().parse_known_args(argv)
     measure.check_sizes(args.sizes, "drones,customers,nodes")
+    measure.check_result_file(args.out, [command_line.value_of(overrides, "config")])
     configs = [_config(overrides, network, size) for size in args.sizes for network in args.networks]
     records = []
     with measure.progress(configs, "row") as bar:

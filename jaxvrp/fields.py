@@ -13,10 +13,13 @@ import types
 import typing
 from typing import Any, TypeVar, cast
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 
-from jaxvrp.io.messages import nearest
+from jaxvrp.io.limits import LARGEST, LARGEST_WHOLE, LEAST
+from jaxvrp.io.messages import nearest, shown
 
 T = TypeVar("T")
 
@@ -37,12 +40,23 @@ class Range:
 
     def __contains__(self, value: float) -> bool:
         low = (self.minimum is None or value >= self.minimum) and (self.above is None or value > self.above)
-        finite = math.isfinite(value) or value == self.maximum
+        finite = isinstance(value, int) or math.isfinite(value) or value == self.maximum
         return finite and low and (self.maximum is None or value <= self.maximum)
 
     def __str__(self) -> str:
         bounds = ((">=", self.minimum), (">", self.above), ("<=", self.maximum))
-        return " and ".join(f"{sign} {bound:.10g}" for sign, bound in bounds if bound is not None) or "finite"
+        words = [
+            f"{sign} {bound if isinstance(bound, int) else f'{bound:g}'}" for sign, bound in bounds if bound is not None
+        ]
+        return " and ".join(words) or "finite"
+
+    def of_32_bits(self, kind: type[int] | type[float]) -> Range:
+        """The same, with the bounds of whole numbers, or of numbers, on its open sides; of finite ones."""
+        largest = LARGEST_WHOLE if kind is int else LARGEST
+        smallest = LEAST if kind is float and self.above == 0 else -largest
+        minimum = smallest if self.minimum is None else self.minimum
+        maximum = largest if self.maximum in (None, math.inf) else self.maximum
+        return Range(minimum, maximum, None if minimum > 0 else self.above)
 
 
 def parameter(default: float, *, help: str = "", unit: str = "", **bounds: float) -> Any:
@@ -50,9 +64,9 @@ def parameter(default: float, *, help: str = "", unit: str = "", **bounds: float
     return struct.field(default=default, metadata={"help": help, "unit": unit, "range": Range(**bounds)})
 
 
-def size(default: Any, minimum: int = 1, *, help: str = "", unit: str = "") -> Any:
-    """A static count, at least `minimum`."""
-    return _static(default, help=help, unit=unit, range=Range(minimum=minimum))
+def size(default: Any, minimum: int = 1, *, maximum: int | None = None, help: str = "", unit: str = "") -> Any:
+    """A static count, at least `minimum`, at most `maximum`."""
+    return _static(default, help=help, unit=unit, range=Range(minimum=minimum, maximum=maximum))
 
 
 def choice(default: str, choices: tuple[str, ...], *, help: str = "", keyword: str = "") -> Any:
@@ -80,7 +94,8 @@ def build(cls: type[T], values: dict[str, Any], what: str, prefix: str = "") -> 
 
     Args:
         cls: the dataclass; fields may come from `parameter`, `size` or `option`.
-        values: by field name. Arrays and tracers are taken as they are (a batch of parameters).
+        values: by field name. Arrays of floats (a batch of parameters) are checked element by element, tracers are
+            taken as they are.
         what: names the thing in messages.
         prefix: stands before a field's name in messages (`env.`).
 
@@ -143,11 +158,13 @@ def _check(field: dataclasses.Field, hint: Any, value: Any, prefix: str) -> Any:
     if sequence and (len(allowed) == 1 or isinstance(value, list | tuple)):
         return _sequence(name, typing.get_args(sequence)[0], value, bounds)
     kind = next((kind for kind in SCALARS if kind in allowed), None)
-    if kind is None or (kind is float and _is_float_array(value) and field.metadata.get("pytree_node", True)):
+    if kind is None:
         return value
+    if kind is float and _is_float_array(value) and field.metadata.get("pytree_node", True):
+        return _array_in_range(name, value, bounds)
     value = _typed(name, kind, value)
     if (choices := field.metadata.get("choices")) and value not in choices:
-        raise ValueError(f"{name} is '{value}'; it must be one of: {', '.join(choices)}")
+        raise ValueError(f"{name} is {shown(value)}; it must be one of: {', '.join(choices)}")
     return _in_range(name, value, bounds)
 
 
@@ -168,15 +185,29 @@ def require_count(name: str, value: Any) -> None:
     _in_range(name, _typed(name, int, value), Range(minimum=1))
 
 
+def _array_in_range(name: str, array: Any, bounds: Range) -> Any:
+    """Refuse an array with an element that is out of range or no number; of tracers nothing is known."""
+    is_known = isinstance(array, np.ndarray | jax.Array) and not isinstance(array, jax.core.Tracer)
+    if is_known and array.size:
+        values = np.asarray(array).astype(np.float64)
+        # A range is an interval, and NaN is the least and the largest element of an array that holds one.
+        for extreme in (values.min(), values.max()):
+            _in_range(name, float(extreme), bounds)
+    return array
+
+
 def _sequence(name: str, kind: type, value: Any, bounds: Range) -> tuple[Any, ...]:
     if not isinstance(value, list | tuple):
-        raise TypeError(f"{name} is {value!r}; it must be a list, for example [64, 64]")
+        raise TypeError(f"{name} is {shown(value)}; it must be a list, for example [64, 64]")
     return tuple(_in_range(name, _typed(name, kind, item), bounds) for item in value)
 
 
 def _in_range(name: str, value: Any, bounds: Range) -> Any:
-    if type(value) in (int, float) and value not in bounds:
-        raise ValueError(f"{name} is {value}; it must be {bounds}")
+    if type(value) not in (int, float) or value == bounds.maximum:
+        return value
+    for allowed in (bounds, bounds.of_32_bits(type(value))):
+        if value not in allowed:
+            raise ValueError(f"{name} is {shown(value)}; it must be {allowed}")
     return value
 
 
@@ -184,8 +215,11 @@ def _typed(name: str, kind: type, value: Any) -> Any:
     accepted = SCALARS[kind]
     if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
         wanted = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}[kind]
-        raise TypeError(f"{name} is {value!r}; it must be {wanted}")
-    return kind(value)
+        raise TypeError(f"{name} is {shown(value)}; it must be {wanted}")
+    try:
+        return kind(value)
+    except OverflowError:  # a whole number of hundreds of digits, where a float is wanted
+        raise ValueError(f"{name} is {shown(value)}; it must be at most {LARGEST:g} in size") from None
 
 
 def _alternatives(hint: Any) -> tuple[Any, ...]:

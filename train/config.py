@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from jaxvrp.fields import option
+from jaxvrp.io.limits import LARGEST_WHOLE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +32,7 @@ class RunConfig:
         help="environment steps, of one seed; rounded up to whole chunks of `log_interval` updates",
         group="run",
         minimum=1,
+        maximum=10**11,
     )
     num_envs: int = option(
         256, help="environments played in parallel, of one seed; spread over the devices", group="run", minimum=1
@@ -68,6 +70,15 @@ class RunConfig:
     )
     rollout_length: int = option(100, help="steps between two updates", group="run", minimum=1)
     gamma: float = option(0.99, help="discount", minimum=0, maximum=1)
+
+    def check_fields(self) -> None:
+        """Refuse more steps than are counted, with a ValueError; see `jaxvrp.fields.build`."""
+        steps = self.num_updates * self.rollout_length
+        if steps > LARGEST_WHOLE:
+            raise ValueError(
+                f"total_steps {self.total_steps} (num_envs {self.num_envs}, log_interval {self.log_interval}) makes "
+                f"{steps} steps of each environment, and {LARGEST_WHOLE} are counted; lower total_steps or log_interval"
+            )
 
     @property
     def steps_per_update(self) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxvrp import registry
-from jaxvrp.io.command_line import Parser, UserError, above_zero, positive
+from jaxvrp.io.command_line import Parser, UserError, above_zero, positive, refuse_overwriting
 from jaxvrp.pictures import STILLS
 from jaxvrp.toolbox import Toolbox
 from train.running import command_line
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     learner, config = folder.player, folder.player.config
     env = evaluation_env(learner.env, config)
     toolbox = registry.toolbox_of(env)
-    _check_render(toolbox, args.render)
+    _check_render(folder, toolbox, args.render)
     _check_debug(toolbox, args.debug)
     run = folder.load(args.checkpoint)
     evaluator = Evaluator(env, args.episodes or config.eval_episodes, args.seed or config.eval_seed)
@@ -63,7 +63,7 @@ def _kind_of_play(args: argparse.Namespace, deterministic: bool) -> str:
     return f"{'deterministic' if deterministic else 'sampled'}{temperature}{best_of}"
 
 
-def _check_render(toolbox: Toolbox, path: str | None) -> None:
+def _check_render(folder: RunFolder, toolbox: Toolbox, path: str | None) -> None:
     """Find out before the episodes are played whether one can be drawn there."""
     if path is None:
         return
@@ -74,6 +74,7 @@ def _check_render(toolbox: Toolbox, path: str | None) -> None:
         raise UserError(f"--render {path}: the name must end in one of: {', '.join(endings)}")
     if not pathlib.Path(path).parent.is_dir():
         raise UserError(f"--render {path}: there is no folder {pathlib.Path(path).parent}; make it first")
+    refuse_overwriting(pathlib.Path(path), "--render", folder.sources)
 
 
 def _check_debug(toolbox: Toolbox, folder: str | None) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 
 from jaxvrp import replay
-from jaxvrp.io.command_line import Parser, UserError, index
+from jaxvrp.io.command_line import Parser, UserError, index, refuse_overwriting
 from jaxvrp.replay.export import exporter
 from train.running import command_line
 from train.running.evaluator import Evaluator, first_seed
@@ -58,7 +58,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         exporter(folder.player.env)
     except ValueError as error:
         raise UserError(str(error)) from None
-    out = _make_folder(pathlib.Path(args.out or args.run))
+    path = _make_folder(pathlib.Path(args.out or args.run)) / f"episode_{args.instance}.json"
+    for written in (path, path.with_suffix(".html")):
+        refuse_overwriting(written, "--out", folder.sources)
     run = folder.load(args.checkpoint)
     episode = episode_of(
         run,
@@ -67,7 +69,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         num_episodes=config.eval_episodes,
         seed=config.eval_seed,
     )
-    path = out / f"episode_{args.instance}.json"
     try:
         replay.write_episode(episode, path)
         replay.write_page(episode, path.with_suffix(".html"))

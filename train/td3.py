@@ -33,7 +33,9 @@ class TD3Config(OffPolicyConfig):
     exploration_noise: float = option(0.1, help="deviation of the noise on the actions played", minimum=0)
     policy_noise: float = option(0.2, help="deviation of the noise on the target actor's actions", minimum=0)
     noise_clip: float = option(0.5, help="bound of the noise on the target actor's actions", minimum=0)
-    policy_delay: int = option(2, help="steps of the critics for one of the actor and the targets", minimum=1)
+    policy_delay: int = option(
+        2, help="steps of the critics for one of the actor and the targets", minimum=1, maximum=100
+    )
 
 
 class TD3:

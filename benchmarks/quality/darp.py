@@ -7,7 +7,6 @@ python -m benchmarks.quality --env darp --run DIR --instances a2-16,a3-24
 from __future__ import annotations
 
 import argparse
-import csv
 import functools
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +21,7 @@ from benchmarks.quality.darp_contest import HEAD, SOLVERS, Contest
 from jaxvrp.envs.darp import Darp, read_cordeau, stack
 from jaxvrp.io.command_line import Parser, UserError, above_zero, positive
 from jaxvrp.io.published_data import VARIABLE, data_folder
+from jaxvrp.io.text_lines import read_lines
 from train.running.evaluator import Evaluator, baseline_actors, first_seed
 from train.running.keys import LAUNCH
 from train.running.run_folder import RunFolder, Trained
@@ -52,17 +52,15 @@ def _load(args: argparse.Namespace, env: dict[str, Any] | None = None) -> Traine
 
 def published(args: argparse.Namespace) -> Iterator[tuple[str, Contest, Trained | None]]:
     """Files in Cordeau's format, with ride times and route durations, one contest each."""
-    for name in args.instances.split(","):
-        path = find(name)
+    for path in map(find, args.instances.split(",")):
         try:
-            instance = read_cordeau(path)
+            instance, best = read_cordeau(path), best_known(path)
         except (ValueError, OSError) as error:
             raise UserError(str(error)) from None
         sizes = {"num_nodes": instance.num_nodes, "num_agents": instance.num_agents}
         rules = {**sizes, "limits": True, "lookahead": True}
         run = _load(args, rules) if args.run else None
         env: Any = run.learner.env if run else jaxvrp.make("darp", **rules)
-        best = best_known(path)
         yield path.stem, Contest(env, stack([instance]), None if best is None else np.array([best])), run
 
 
@@ -84,14 +82,23 @@ def find(name: str) -> pathlib.Path:
 
 
 def best_known(path: pathlib.Path) -> float | None:
-    """The cost of an instance in the `best_known.csv` beside it, None if there is none."""
+    """The cost of an instance in the `best_known.csv` beside it, None if there is none.
+
+    Raises:
+        ValueError: that file is damaged; one line.
+    """
     table = path.with_name("best_known.csv")
     if not table.is_file():
         return None
-    with table.open(newline="") as file:
-        costs = {row["instance"]: row.get("optimal_cost") or row.get("cost") for row in csv.DictReader(file)}
-    cost = costs.get(path.stem)
-    return float(cost) if cost else None
+    head, *lines = read_lines(table, "a table of best known costs")
+    columns = tuple(head.comma_separated())
+    column = next((name for name in ("optimal_cost", "cost") if name in columns), None)
+    head.expect("instance" in columns and column is not None, "columns 'instance' and 'optimal_cost' or 'cost'")
+    for line in lines:
+        row = line.fields(columns)
+        if row["instance"] == path.stem:
+            return line.real(str(column), row[str(column)]) if row[str(column)] else None
+    return None
 
 
 def play_all(contest: Contest, run: Trained | None, args: argparse.Namespace) -> None:
@@ -125,6 +132,7 @@ def play_all(contest: Contest, run: Trained | None, args: argparse.Namespace) ->
 def main(argv: Sequence[str]) -> None:
     """The command line."""
     args = _arguments(argv)
+    measure.check_result_file(args.out, [args.run, *(map(find, args.instances.split(",")) if args.instances else ())])
     tables, reference = {}, "the best known cost" if args.instances else "PyVRP"
     for title, contest, run in (published if args.instances else generated)(args):
         play_all(contest, run, args)

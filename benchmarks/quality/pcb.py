@@ -99,6 +99,7 @@ def compete(places: Places, runs: dict[str, Trained], temperature: float, quick:
 def main(argv: Sequence[str]) -> None:
     """The command line."""
     args = _arguments(argv)
+    measure.check_result_file(args.out, [args.td3, args.sac])
     names = {"TD3": args.td3, "SAC": args.sac}
     folders = {name: RunFolder(pathlib.Path(folder), trust=args.trust) for name, folder in names.items() if folder}
     runs = {name: folder.load(args.checkpoint) for name, folder in folders.items()}

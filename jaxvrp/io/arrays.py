@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import math
 import os
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +20,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxvrp.io.whole_files import write_whole
+from jaxvrp.io.limits import LARGEST, LARGEST_WHOLE
+from jaxvrp.io.machine_memory import host_bytes
+from jaxvrp.io.whole_files import read_bytes, write_whole
 
 Problem = TypeVar("Problem")
 
@@ -28,6 +31,9 @@ STORED = {float: np.float64, int: np.int32, bool: np.bool_}
 
 COMPUTED = {float: jnp.float32, int: jnp.int32, bool: jnp.bool_}
 """Dtypes that environments compute with."""
+
+READ_HEADER = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
+"""By version of the format of an array in a file."""
 
 FAMILY = {float: np.floating, int: np.integer, bool: np.bool_}
 """The dtypes that a file may have, by kind of number."""
@@ -69,9 +75,14 @@ def number_arrays(values: Mapping[str, ArrayLike], what: str) -> dict[str, np.nd
         ValueError: a value is no array of numbers.
     """
     try:
-        return {name: np.asarray(value, np.float64) for name, value in values.items()}
+        arrays = {name: np.asarray(value) for name, value in values.items()}
     except (TypeError, ValueError) as error:
         raise ValueError(f"{what} needs arrays of numbers: {error}") from None
+    for name, array in arrays.items():
+        # Others would be converted: texts that are numbers, dates to days, complex numbers to their real parts.
+        if array.dtype.kind not in "biuf" and array.size:
+            raise ValueError(f"{what} needs arrays of numbers: {name} holds {array.dtype}")
+    return {name: np.asarray(array, np.float64) for name, array in arrays.items()}
 
 
 def stored_arrays(schema: Schema, arrays: Mapping[str, np.ndarray], fraction: str) -> dict[str, np.ndarray]:
@@ -83,13 +94,29 @@ def stored_arrays(schema: Schema, arrays: Mapping[str, np.ndarray], fraction: st
         fraction: what is wrong with a fraction where numbers are whole; stands behind the field's name.
 
     Raises:
-        ValueError: a field of whole numbers or flags holds something else.
+        ValueError: a field of whole numbers or flags holds something else; a number is too large.
     """
+    check_numbers(schema, arrays)
     for name, field in schema.items():
         whole = np.isfinite(arrays[name]) & (arrays[name] == np.round(arrays[name]))
         if field.kind is not float and not whole.all():
             raise ValueError(f"{name} {fraction}")
     return {name: np.array(arrays[name], STORED[field.kind]) for name, field in schema.items()}
+
+
+def check_numbers(schema: Schema, arrays: Mapping[str, np.ndarray]) -> None:
+    """Refuse numbers that are too large to be computed with; what is infinite or no number is left to others.
+
+    Raises:
+        ValueError: one line with the field and the number.
+    """
+    for name, field in schema.items():
+        largest = LARGEST if field.kind is float else LARGEST_WHOLE + 1
+        size = np.abs(np.asarray(arrays[name], np.float64))
+        too_large = np.isfinite(size) & (size >= largest)
+        if too_large.any():
+            number = np.asarray(arrays[name])[too_large][0]
+            raise ValueError(f"{name} holds {number:g}; numbers must be below {largest:g} in size")
 
 
 def check_shapes(schema: Schema, problem: object, counts: Mapping[str, int]) -> None:
@@ -123,8 +150,18 @@ def refuse_where(wrong: np.ndarray, message: str) -> None:
 
 
 def computed_arrays(schema: Schema, problem: Problem) -> Problem:
-    """The same problem, or batch, as JAX arrays of the dtypes that environments compute with."""
-    arrays = {name: jnp.asarray(getattr(problem, name), COMPUTED[field.kind]) for name, field in schema.items()}
+    """The same problem, or batch, as JAX arrays of the dtypes that environments compute with.
+
+    Raises:
+        ValueError: a NumPy array holds something else, or a number is too large; of JAX arrays nothing is asked.
+    """
+    given = {name: getattr(problem, name) for name in schema}
+    known = {name: field for name, field in schema.items() if isinstance(given[name], np.ndarray | np.generic)}
+    for name, field in known.items():
+        if given[name].dtype.kind not in ("biuf" if field.kind is float else "biu"):
+            raise ValueError(f"{name} has dtype {given[name].dtype}; it must be {STORED[field.kind].__name__}")
+    check_numbers(known, given)
+    arrays = {name: jnp.asarray(given[name], COMPUTED[field.kind]) for name, field in schema.items()}
     return _with_arrays(problem, arrays)
 
 
@@ -252,10 +289,20 @@ def load_arrays(
             raise ValueError(f"{path}: {misfit}; {words.remedy}")
         if not np.issubdtype(array.dtype, FAMILY[field.kind]):
             raise ValueError(f"{path}: {name} has dtype {array.dtype}; {words.remedy}")
-    problem = build(**{name: arrays[name] for name in schema})
+    try:
+        check_numbers(schema, arrays)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}; {words.remedy}") from None
+    problem = build(**{name: _native(arrays[name], field) for name, field in schema.items()})
     for index in np.ndindex(batch):
         _check_entry(path, problem, index, check, words.entry)
     return problem
+
+
+def _native(array: np.ndarray, field: ArrayField) -> np.ndarray:
+    """The same array; in the stored dtype, if its own is none that JAX knows."""
+    usable = array.dtype.isnative and array.dtype.itemsize <= 8
+    return array if usable else array.astype(STORED[field.kind])
 
 
 def _check_entry(
@@ -270,9 +317,35 @@ def _check_entry(
 
 def _read_npz(path: str | os.PathLike, words: FileWords) -> dict[str, np.ndarray]:
     # From memory: np.load leaves a damaged file open.
-    content = Path(path).read_bytes()
+    content = read_bytes(path, host_bytes() // 2)
     try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            for member in archive.infolist():
+                _check_declared_size(archive, member)
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             return dict(file)
-    except (ValueError, EOFError, zipfile.BadZipFile, KeyError, TypeError, RuntimeError) as error:
-        raise ValueError(f"{path} is no readable .npz file ({error}); {words.remedy}") from None
+    except Exception as error:  # zipfile, zlib and NumPy raise all kinds, and nothing else is at work here
+        raise ValueError(f"{path} is no readable .npz file ({_reason(error)}); {words.remedy}") from None
+
+
+def _check_declared_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
+    """Refuse a member whose header declares more or less than it holds: NumPy makes room for what is declared.
+
+    Raises:
+        ValueError: it does, or all members together do not fit into memory.
+    """
+    with archive.open(member) as file:
+        version, _ = np.lib.format.read_magic(file)
+        if version not in READ_HEADER:
+            raise ValueError(f"{member.filename} is of version {version} of its format")
+        shape, _, dtype = READ_HEADER[version](file)
+        declared, held = math.prod(shape) * dtype.itemsize, member.file_size - file.tell()
+    if declared != held or min(shape, default=0) < 0:
+        raise ValueError(f"{member.filename} declares {dtype} of shape {shape}, {declared} bytes, and holds {held}")
+    if sum(info.file_size for info in archive.infolist()) > host_bytes() // 2:
+        raise ValueError("what it holds is larger than half of the memory")
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong, in one line."""
+    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
+
+from jaxvrp.io.limits import LARGEST, LEAST
+from jaxvrp.io.messages import shown
+
+LARGEST_INDEX = 2**32 - 1
+"""Seeds have 32 bits."""
+
+MOST_DIGITS = 100
+"""Of a whole number; Python reads no more than 4 300 of them."""
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C: 128 and the number of the signal."""
@@ -24,10 +33,33 @@ class Interrupted(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser without abbreviations; what it cannot read is a `UserError`."""
+    """A parser without abbreviations that takes every option once; what it cannot read is a `UserError`."""
 
     def __init__(self, prog: str, description: str):
+        self._named: dict[str, argparse.Action] = {}
         super().__init__(prog=prog, description=description, allow_abbrev=False)
+
+    def add_argument(self, *names: Any, **properties: Any) -> argparse.Action:
+        """As of `argparse`, whose names are kept, to see what is given twice."""
+        action = super().add_argument(*names, **properties)
+        self._named |= dict.fromkeys(action.option_strings, action)
+        return action
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As of `argparse`, which `parse_args` calls as well; but of two values it would take the last without a word.
+
+        Raises:
+            UserError: an option is given twice, whatever its name each time.
+        """
+        words = list(sys.argv[1:] if args is None else args)
+        given: list[argparse.Action] = []
+        for word in words:
+            name = word.partition("=")[0]
+            action = self._named.get(name) or self._named.get(word[:2])  # `-oFILE`
+            if action in given:
+                self.error(f"{'/'.join(action.option_strings)} is given twice; leave one of them out")
+            given += [action] if action else []
+        return super().parse_known_args(words, namespace)
 
     def error(self, message: str) -> NoReturn:
         """Refuse the command line.
@@ -36,6 +68,30 @@ class Parser(argparse.ArgumentParser):
             UserError: the message, and where the options are listed.
         """
         raise UserError(f"{message}; see python -m {self.prog} --help")
+
+
+def is_same_file(path: Path, other: Path) -> bool:
+    """Whether both are one file, also by a link, or would be: it need not exist."""
+    if path.exists() and other.exists():
+        return path.samefile(other)
+    return path.resolve() == other.resolve()
+
+
+def refuse_overwriting(out: Path, option: str, sources: Iterable[Path]) -> None:
+    """Refuse to write in the place of something that the command reads.
+
+    Args:
+        out: the file to be written.
+        option: its name on the command line.
+        sources: what is read; of a folder, whatever is in it.
+
+    Raises:
+        UserError: it is one of them.
+    """
+    for source in sources:
+        within = source.is_dir() and out.exists() and source.resolve() in out.resolve().parents
+        if within or is_same_file(out, source):
+            raise UserError(f"{option} is '{out}', which would take the place of '{source}'; choose another {option}")
 
 
 def run_command(command: Callable[[], object], mistakes: tuple[type[Exception], ...] = ()) -> int:
@@ -72,26 +128,29 @@ def _refused(message: str) -> int:
 
 def positive(text: str) -> int:
     """A whole number above 0, as an argument type."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is no whole number above 0")
-    return int(text)
+    return _whole(text, 1, "above 0")
 
 
 def index(text: str) -> int:
     """A whole number from 0, as an argument type."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"'{text}' is no whole number from 0")
+    return _whole(text, 0, "from 0")
+
+
+def _whole(text: str, least: int, lower: str) -> int:
+    """`lower` is the bound `least` in words."""
+    if not text.isdecimal() or len(text) > MOST_DIGITS or not least <= int(text) <= LARGEST_INDEX:
+        raise argparse.ArgumentTypeError(f"{shown(text)} is no whole number {lower}, up to {LARGEST_INDEX}")
     return int(text)
 
 
 def above_zero(text: str, what: str = "number") -> float:
-    """A finite number above 0, as an argument type; `what` names it in the message."""
+    """A number above 0 that `float32` holds well, as an argument type; `what` names it in the message."""
     try:
         value = float(text)
     except ValueError:
         value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"'{text}' is no {what} above 0")
+    if not LEAST <= value <= LARGEST:
+        raise argparse.ArgumentTypeError(f"{shown(text)} is no {what} above 0, from {LEAST:g} to {LARGEST:g}")
     return value
 
 

@@ -1,4 +1,4 @@
-"""Remedies that error messages offer."""
+"""What error messages have in common: values that are shown, and remedies that are offered."""
 
 from __future__ import annotations
 
@@ -8,8 +8,20 @@ from collections.abc import Iterable
 FEW = 12
 """Up to so many names are listed all."""
 
+LONGEST = 40
+"""Values that take more characters are cut."""
+
 NEAR, SIMILAR = 0.66, 0.4
 """Likeness, in [0, 1], of what was probably meant, and of what is worth a look."""
+
+
+def shown(value: object) -> str:
+    """A value in a message: its `repr` in one line, of a long one the beginning."""
+    try:
+        text = " ".join(repr(value).split())
+    except (ValueError, RecursionError):  # Python writes no whole number of 5 000 digits
+        text = f"<{type(value).__name__}, too large to be written>"
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..."
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

@@ -8,8 +8,11 @@ import math
 import os
 from pathlib import Path
 
-LARGEST = 1e12
-"""Numbers are smaller than that, unless a format says otherwise."""
+from jaxvrp.io.limits import LARGEST
+from jaxvrp.io.whole_files import LARGEST_TEXT, read_bytes
+
+LONGEST_LINE = 10_000
+"""Characters; the `csv` module takes fields of up to 131 072."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,22 +34,22 @@ class Line:
 
     def fields(self, names: tuple[str, ...], words: list[str] | None = None, what: str = "fields") -> dict[str, str]:
         """The words by name; comma-separated, quoted where needed, unless given. `what` they are, for the message."""
-        words = self._comma_separated() if words is None else words
+        words = self.comma_separated() if words is None else words
         wanted = f"the {len(names)} {what} '{' '.join(names)}', found {len(words)}"
         self.expect(len(words) == len(names), wanted, "add or remove what is wrong")
         return dict(zip(names, words, strict=True))
 
-    def _comma_separated(self) -> list[str]:
+    def comma_separated(self) -> list[str]:
+        """The words between commas, quoted where needed."""
         try:
             return next(csv.reader([self.text], strict=True))
         except csv.Error as error:
             raise self.error(f"fields between commas ({error})", "correct the quotes") from None
 
     def real(self, name: str, word: str, below: float = LARGEST) -> float:
-        """A number whose absolute value is less than `below`; any finite one, if that is inf."""
+        """A number whose absolute value is less than `below`."""
         value = _number(word)
-        wanted = "a finite number" if math.isinf(below) else f"a number below {below:.0f}"
-        self.expect(abs(value) < below, f"{wanted} for {name}, found {word[:20]!r}")
+        self.expect(abs(value) < below, f"a number below {below:.0f} for {name}, found {word[:20]!r}")
         return value
 
     def whole(self, name: str, word: str, minimum: int | None = None, below: int | None = None) -> int:
@@ -76,16 +79,19 @@ def read_lines(path: str | os.PathLike, what: str, first_line: str | None = None
         first_line: what its first line should say, for the message about an empty file; None: `what`.
 
     Raises:
-        ValueError: it is empty, or binary.
+        ValueError: it is empty, or binary, or larger than any such file; or a line has no end.
         OSError: it cannot be read.
     """
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_bytes(path, LARGEST_TEXT).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}, byte {error.start}: expected text, found binary data; give {what}") from None
-    lines = [Line(path, number, row.strip()) for number, row in enumerate(text.split("\n"), 1) if row.strip()]
+    rows = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    lines = [Line(path, number, row.strip()) for number, row in enumerate(rows, 1) if row.strip()]
     if not lines:
         remedy = "give one" if first_line is None else f"give {what}"
         raise ValueError(f"{path}, line 1: expected {first_line or what}, found an empty file; {remedy}")
+    for line in lines:
+        line.expect(len(line.text) <= LONGEST_LINE, f"at most {LONGEST_LINE} characters", f"give {what}")
     return lines

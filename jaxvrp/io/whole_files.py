@@ -1,4 +1,4 @@
-"""Files that are written completely or not at all."""
+"""Files that are written completely or not at all, and read only if memory holds them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,23 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+LARGEST_TEXT = 2**28
+"""Bytes: no text that is meant for this project comes near."""
+
+
+def read_bytes(path: str | os.PathLike, largest: int) -> bytes:
+    """The content of a file of at most `largest` bytes; of a larger one, or one without end, nothing is kept.
+
+    Raises:
+        ValueError: it is larger.
+        OSError: it cannot be read.
+    """
+    with Path(path).open("rb") as file:
+        content = file.read(largest + 1)
+    if len(content) > largest:
+        raise ValueError(f"{path} is larger than {largest / 1e6:.3g} MB; give a smaller file")
+    return content
 
 
 def write_whole(path: str | os.PathLike, write: Callable[[Path], object]) -> None:

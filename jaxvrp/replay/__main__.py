@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from jaxvrp.io.command_line import Parser, run_command
+from jaxvrp.io.command_line import Parser, refuse_overwriting, run_command
 from jaxvrp.replay.episode_format import read_episode
 from jaxvrp.replay.pages import write_page
 
@@ -29,8 +29,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("-o", "--out", type=Path, help="the page (default: beside the episode, .html)")
     options = parser.parse_args(argv)
     options.out = options.out or options.episode.with_suffix(".html")
-    if options.out == options.episode:
-        raise ValueError(f"the page '{options.out}' would take the place of the episode; choose another -o")
+    refuse_overwriting(options.out, "-o", [options.episode])
     return options
 
 

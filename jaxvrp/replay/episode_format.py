@@ -29,10 +29,11 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import Any
 
 from jaxvrp import registry
+from jaxvrp.io.json_files import read_json
+from jaxvrp.io.messages import shown
 from jaxvrp.io.whole_files import write_text
 from jaxvrp.replay import schema
 from jaxvrp.replay.common import FORMAT, VERSION
@@ -50,8 +51,8 @@ def check(episode: Any) -> None:
     if not isinstance(episode, dict) or episode.get("format") != FORMAT:
         raise ValueError(f'this is no episode: it has no "format": "{FORMAT}"; {REMEDY}')
     if episode.get("version") != VERSION:
-        found = episode.get("version")
-        raise ValueError(f"version is {found!r}; this program draws version {VERSION}: {REMEDY} of this version")
+        found = shown(episode.get("version"))
+        raise ValueError(f"version is {found}; this program draws version {VERSION}: {REMEDY} of this version")
     schema.object_with(
         kind=schema.text,
         title=schema.text,
@@ -105,10 +106,7 @@ def read_episode(path: str | os.PathLike) -> dict[str, Any]:
         ValueError: it is no JSON, or no episode of this version; one line that names the file, the place, the remedy.
         OSError: it cannot be read.
     """
-    try:
-        episode = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is no JSON ({error}); {REMEDY}") from None
+    episode = read_json(path, REMEDY)
     try:
         check(episode)
     except ValueError as error:

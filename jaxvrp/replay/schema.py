@@ -10,14 +10,15 @@ import math
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from jaxvrp.io.messages import shown
+
 Check = Callable[[Any, str], None]
 """`(value, place) -> None`; raises a ValueError unless the value is right."""
 
 
 def _refuse(where: str, value: Any, wanted: str) -> NoReturn:
     """Raise a ValueError: the value at `where`, which must be `wanted`; of a long one, its beginning."""
-    shown = repr(value)
-    raise ValueError(f"{where} is {shown if len(shown) < 40 else shown[:36] + ' ...'}; it must be {wanted}")
+    raise ValueError(f"{where} is {shown(value)}; it must be {wanted}")
 
 
 def number(value: Any, where: str) -> None:

@@ -2,12 +2,13 @@
 
 import dataclasses
 import json
+import re
 
 import numpy as np
 import pytest
 
 import jaxvrp
-from benchmarks.quality import truck_drone
+from benchmarks.quality import darp, truck_drone
 from benchmarks.quality.__main__ import main
 from benchmarks.quality.darp_contest import HEAD, Contest
 from jaxvrp import registry
@@ -114,8 +115,31 @@ def test_dial_a_ride_from_the_command_line(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ("instance,optimal_cost\ntiny,cheap\n", "line 2: expected a number below 1000000000000 for optimal_cost"),
+        ("name,cost\ntiny,3\n", "line 1: expected columns 'instance' and 'optimal_cost' or 'cost'"),
+        ("instance,cost\ntiny\n", "line 2: expected the 2 fields 'instance cost', found 1"),
+    ],
+)
+def test_a_damaged_table_of_costs_is_one_line(table, says, tmp_path):
+    (tmp_path / "best_known.csv").write_text(table)
+    with pytest.raises(ValueError, match=re.escape(says)):
+        darp.best_known(tmp_path / "tiny.txt")
+
+
+@pytest.mark.parametrize("env", [["darp", "--instances", "a.txt"], ["pcb", "--td3", "."], ["darp", "--run", "."]])
+def test_what_is_read_is_not_overwritten(env, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("an instance")
+    with pytest.raises(UserError, match=r"--out is 'a\.txt', which would take the place of '.*'; choose another --out"):
+        main(["--env", *env, "--out", "./a.txt"])
+
+
+@pytest.mark.parametrize(
     ("words", "says"),
     [
+        (["--env", "pcb"], "--env is given twice"),
         (["--instances", "a0-0"], "no file 'a0-0', and no a0-0.txt in"),
         (["--solvers", "gurobi"], "invalid choice: 'gurobi'"),
         (["--run", "nowhere"], "nowhere is no run folder"),

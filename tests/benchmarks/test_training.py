@@ -110,6 +110,9 @@ def test_settings_name_several_seeds():
         (["--networks", "cnn"], "argument --networks: invalid choice: 'cnn'"),
         (["--sizes", "2,3"], "'2,3' is not drones,customers,nodes"),
         (["stray"], "stray"),
+        (["--seed", "1", "--seed", "2"], "--seed is given twice; leave one of them out"),
+        (["--repeats", "1", "--repeats=2"], "--repeats is given twice; leave one of them out"),
+        (["--sizes", "2,3," + "9" * 5000], "... is no list of whole numbers above 0, for example 2,3,5"),
     ],
 )
 def test_mistakes_are_one_line(argv, message):
@@ -117,3 +120,10 @@ def test_mistakes_are_one_line(argv, message):
         training.main(argv)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_the_configuration_is_not_overwritten(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.yaml").write_text("seed: 1\n")
+    with pytest.raises(UserError, match=r"--out is 'mine\.yaml', which would take the place of 'mine\.yaml'; choose"):
+        training.main(["--config", "mine.yaml", "--out", "./mine.yaml"])

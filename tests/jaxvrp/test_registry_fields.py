@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import jaxvrp
 from jaxvrp import Environment, fields, make, register, registered, registry
@@ -174,6 +176,29 @@ WRONG = {
     "text as number": ({"battery_rate": "fast"}, TypeError, "battery_rate is 'fast'; it must be a number"),
     "nothing": ({"dt": None}, TypeError, "dt is None; it must be a number"),
     "list": ({"dt": [0.1]}, TypeError, r"dt is \[0.1\]; it must be a number"),
+    "beyond float32": ({"battery_rate": 1e39}, ValueError, r"battery_rate is 1e\+39; it must be >= 0 and <= 1e\+12$"),
+    "flushed to 0": ({"dt": 1e-45}, ValueError, r"dt is 1e-45; it must be >= 1e-12 and <= 1e\+12$"),
+    "hundreds of digits": ({"battery_rate": 10**400}, ValueError, r"battery_rate is 1(0){35} \.\.\.; it must be at mo"),
+    "thousands of digits": ({"dt": 10**5000}, ValueError, "dt is <int, too large to be written>; it must be at"),
+    "an index beyond int32": ({"num_drones": 10**11}, ValueError, "num_drones is 100000000000; .* <= 2147483647$"),
+    "digits of a count": ({"num_drones": 10**5000}, ValueError, "num_drones is <int, too large .*<= 2147483647"),
+    "an array of nothing": ({"dt": np.array(np.nan)}, ValueError, "dt is nan; it must be > 0"),
+    "an array out of range": ({"dt": jnp.array([0.1, -1.0])}, ValueError, "dt is -1.0; it must be > 0"),
+    "an array with NaN": (
+        {"battery_rate": np.array([[0.1, np.nan]])},
+        ValueError,
+        "battery_rate is nan; it must be >=",
+    ),
+    "an array beyond float32": (
+        {"battery_rate": np.array([1.0, 1e39])},
+        ValueError,
+        r"battery_rate is 1e\+39; it must",
+    ),
+    "an array for a count": (
+        {"num_drones": np.array([2, 3])},
+        TypeError,
+        r"num_drones is array\(\[2, 3\]\); it must be",
+    ),
 }
 
 
@@ -195,6 +220,8 @@ def test_arrays_and_tracers_pass_as_parameters():
     assert make("truck_drone", battery_rate=rates).battery_rate is rates
     rate = jax.jit(lambda rate: make("truck_drone", battery_rate=rate).battery_rate * 2)(0.25)
     assert rate == 0.5
+    for array in (np.array(0.5), jnp.zeros((0,)), np.ones((2, 3), np.float32)):
+        assert make("truck_drone", battery_rate=array).battery_rate is array
 
 
 def test_sizes_are_static_and_parameters_are_leaves():
@@ -256,6 +283,9 @@ def test_options_are_built_and_checked_by_key():
         ({"kind": 3}, TypeError, "net.kind is 3; it must be a text"),
         ({"rate": 0.0}, ValueError, "net.rate is 0.0; it must be > 0 and <= 1"),
         ({"limit": 0}, ValueError, "net.limit is 0; it must be >= 1"),
+        ({"limit": 2**31}, ValueError, "net.limit is 2147483648; it must be >= 1 and <= 2147483647$"),
+        ({"layers": [64, 10**11]}, ValueError, "net.layers is 100000000000; it must be >= 1 and <= 2147483647$"),
+        ({"kind": "x" * 99}, ValueError, r"net.kind is 'x{35} \.\.\.; it must be one of"),
         ({"layers": [64, 0]}, ValueError, "net.layers is 0; it must be >= 1"),
         ({"layers": 64}, TypeError, r"net.layers is 64; it must be a list"),
         ({"share": 1}, TypeError, "net.share is 1; it must be true or false"),
@@ -283,6 +313,23 @@ def test_accepted_values_in_words():
 def test_validate_checks_what_was_set_by_hand():
     with pytest.raises(ValueError, match=r"rate is 2.0; it must be"):
         validate(Options(rate=2.0), "key")
+
+
+def test_infinity_is_taken_where_it_is_the_maximum_and_nothing_near_it():
+    assert make("darp", max_ride_time=np.inf).max_ride_time == np.inf
+    with pytest.raises(ValueError, match=r"max_ride_time is 1e\+39; it must be >= 1e-12 and <= 1e\+12"):
+        make("darp", max_ride_time=1e39)
+
+
+@given(st.floats(allow_nan=True, allow_infinity=True, width=64) | st.integers(-(10**400), 10**400))
+def test_what_passes_is_a_usual_number_of_float32(value):
+    """The rounding is NumPy's, which keeps what the devices flush."""
+    try:
+        rate = build(Options, {"rate": value}, "key").rate
+    except ValueError:
+        assert not (1e-12 <= value <= 1.0), value
+    else:
+        assert 0 < np.float32(rate) <= 1 and np.isfinite(1 / np.float32(rate) ** 2)
 
 
 def test_ranges_hold_finite_numbers_and_read_well():

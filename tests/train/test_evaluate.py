@@ -68,9 +68,19 @@ def test_other_networks_are_tied_to_their_size(tmp_path):
         (["--env.num_node", "8"], "'num_node'; did you mean 'num_nodes'"),
         (["--env.num_nodes", "7"], "num_nodes is 7; it must be even"),
         (["--env.num_nodes"], "--env.num_nodes has no value; give one"),
+        (["--env.num_nodes", "8", "--env.num_nodes=8"], "--env.num_nodes is given twice; leave one of them out"),
+        (["--env.num_nodes", "[1"], "--env.num_nodes is '[1', which is no value: line 1: "),
+        (["--env.num_nodes", "9" * 5000], "which is no value: line 1: a whole number of 5000 digits"),
+        (
+            ["--episodes", "3", "--episodes", "4"],
+            "--episodes is given twice; leave one of them out; see python -m train.e",
+        ),
+        (["--render", "config.png"], "--render is 'config.png', which would take the place of '"),
     ],
 )
-def test_a_mistake_is_one_line(words, says, run):
+def test_a_mistake_is_one_line(words, says, run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config.png").symlink_to(run / "config.yaml")
     with pytest.raises(UserError) as error:
         evaluate.main(["--run", str(run), *words])
     assert says in str(error.value)

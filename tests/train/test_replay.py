@@ -118,6 +118,12 @@ def test_a_mistake_is_one_line(words, says, run, monkeypatch):
     assert says in str(error.value)
 
 
+def test_what_the_run_is_read_from_is_not_written(run, tmp_path):
+    (tmp_path / "episode_1.html").hardlink_to(run / "config.yaml")
+    with pytest.raises(UserError, match=r"is '.*episode_1\.html', which would take the place of '.*config\.yaml'"):
+        command.main(["--run", str(run), "--out", str(tmp_path), "--instance", "1"])
+
+
 def test_a_folder_without_a_run(tmp_path):
     with pytest.raises(UserError, match="is no run folder"):
         command.main(["--run", str(tmp_path)])

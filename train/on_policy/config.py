@@ -29,7 +29,7 @@ class PPOConfig(RunConfig):
         True, help="LayerNorm (without scale and bias) on the input and after each layer", group="network"
     )
     recurrent_size: int = option(64, help="width of the recurrent state (`gru`)", group="network", minimum=1)
-    recurrent_layers: int = option(1, help="recurrent layers (`gru`)", group="network", minimum=1)
+    recurrent_layers: int = option(1, help="recurrent layers (`gru`)", group="network", minimum=1, maximum=100)
     chunk_length: int = option(
         10,
         help="length of the sequences that are learned from (`gru`); divides `rollout_length`",
@@ -45,9 +45,10 @@ class PPOConfig(RunConfig):
         help="self-attention layers of the actors (`attention`); 0: entities are only pooled",
         group="network",
         minimum=0,
+        maximum=100,
     )
     critic_attention_layers: int = option(
-        0, help="self-attention layers of the critics (`attention`)", group="network", minimum=0
+        0, help="self-attention layers of the critics (`attention`)", group="network", minimum=0, maximum=100
     )
     share_drone_policy: bool = option(
         True, help="the agents of a role share one actor; false: one actor each", group="network"

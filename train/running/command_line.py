@@ -18,7 +18,7 @@ import jsonargparse
 import jaxvrp
 from jaxvrp import fields
 from jaxvrp.io.command_line import UserError, run_command
-from jaxvrp.io.messages import nearest
+from jaxvrp.io.messages import nearest, shown
 from jaxvrp.testing import ConformanceError
 from train.config import RunConfig
 from train.running.config_file import check_mapping, read_config_file
@@ -33,6 +33,7 @@ from train.running.keys import (
     environment_keys,
     scenario_default,
 )
+from train.running.plain_yaml import load_yaml
 from train.running.prepare import changed_for_evaluation, changed_parameters, evaluation_parameters
 from train.running.resume import CHANGEABLE
 
@@ -40,6 +41,9 @@ Config = TypeVar("Config", bound=RunConfig)
 
 NAMES = ("name", "scenario")
 """Of the keys of `env`, those that say which environment it is."""
+
+YAML_MODE = "plain_yaml"
+jsonargparse.set_loader(YAML_MODE, load_yaml, exceptions=(ValueError,))
 
 PROCESSES = [key.name for key in LAUNCH.values() if key.group == "processes"]
 
@@ -83,8 +87,7 @@ def parse(config_class: type[Config], argv: Sequence[str], *, prog: str, descrip
     keys = known_keys(config_class, {**from_file, **_typed_environment(argv)})
     check_names(_options(argv), [*keys, "help"], "")
     check_names(from_file, keys.keys() - {"config", "resume", "trust"}, " in the file")
-    if list(_options(argv)).count("config") > 1:
-        raise UserError("--config is given twice; put all keys into one file, or on the command line")
+    _check_once(argv)
     parser = _parser(keys.values(), prog, description)
     parser.set_defaults(from_file)  # so that the command line goes before the file, wherever it names it
     try:
@@ -99,6 +102,13 @@ def parse(config_class: type[Config], argv: Sequence[str], *, prog: str, descrip
     config = build_config(config_class, values, complete=True)
     changes = {name: getattr(config, name) for name in _options(argv) if name in CHANGEABLE}
     return Launch(config=config, changes=changes, **{**launch, **numbers})
+
+
+def _check_once(argv: Sequence[str]) -> None:
+    """Refuse an option that is given twice: the parser would take the last one without a word."""
+    given = list(_options(argv))
+    if twice := [name for name in given if given.count(name) > 1]:
+        raise UserError(f"--{twice[0]} is given twice; leave one of them out")
 
 
 def _given_parameters(env_values: dict[str, Any], in_file: Collection[str], typed: Collection[str]) -> dict[str, Any]:
@@ -230,6 +240,7 @@ def _parser(keys: Iterable[Key], prog: str, description: str) -> jsonargparse.Ar
         exit_on_error=False,
         allow_abbrev=False,
         print_config=None,
+        parser_mode=YAML_MODE,
     )
     keys = list(keys)
     for group, title in GROUPS.items():
@@ -268,7 +279,7 @@ def split_mapping(argv: Sequence[str], mapping: str) -> tuple[list[str], dict[st
     """The words of a command line without `--MAPPING.key value` and `--MAPPING.key=value`, and these as a dict.
 
     Raises:
-        UserError: a key without a value.
+        UserError: a key without a value, or with two, or with one that is no YAML.
     """
     words, values, rest = [], {}, iter(argv)
     for word in rest:
@@ -279,5 +290,10 @@ def split_mapping(argv: Sequence[str], mapping: str) -> tuple[list[str], dict[st
         text = value if has_value else next(rest, None)
         if text is None:
             raise UserError(f"--{mapping}.{key} has no value; give one, for example --{mapping}.{key} 10")
-        values[key] = jsonargparse.get_loader("yaml")(text)
+        if key in values:
+            raise UserError(f"--{mapping}.{key} is given twice; leave one of them out")
+        try:
+            values[key] = load_yaml(text)
+        except ValueError as error:
+            raise UserError(f"--{mapping}.{key} is {shown(text)}, which is no value: {error}") from None
     return words, values

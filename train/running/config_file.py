@@ -5,12 +5,15 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
-import jsonargparse
-import yaml
-
 import train
 from jaxvrp.io.command_line import UserError
+from jaxvrp.io.messages import shown
+from jaxvrp.io.whole_files import read_bytes
 from train.running.keys import LAUNCH, MAPPINGS
+from train.running.plain_yaml import load_yaml
+
+LARGEST_FILE = 2**18
+"""Bytes; those that are shipped have a thousand."""
 
 SHIPPED = pathlib.Path(train.__file__).parent / "configs"
 
@@ -23,23 +26,34 @@ def read_config_file(path: str) -> dict[str, Any]:
     """
     found = _find(path)
     try:
-        text = found.read_text(encoding="utf-8")
-        content = jsonargparse.get_loader("yaml")(text)  # reads 3e-4 as a number, but 'key:' alone as a text
-        content = yaml.safe_load(text) if isinstance(content, str) else content
+        content = read_yaml(found)
     except OSError as error:
         raise UserError(
             f"cannot read --config {path}: {error.strerror}; give an existing YAML file, or a name: "
             f"{', '.join(shipped_names())}"
         ) from None
-    except yaml.YAMLError as error:
-        raise UserError(f"{path} is no valid YAML, {_place(error)}; mend it there") from None
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path} is no valid YAML, {error.reason}; mend it there") from None
+    except ValueError as error:
+        raise UserError(str(error)) from None
     if content is not None and not isinstance(content, dict):
         raise UserError(
             f"{path} holds {type(content).__name__}, not 'key: value' lines; see train/configs for examples"
         )
     return flat(content or {})
+
+
+def read_yaml(path: pathlib.Path) -> Any:
+    """The content of a YAML file, see `plain_yaml.load_yaml`.
+
+    Raises:
+        ValueError: it is no such YAML, or no text, or too large; one line.
+        OSError: it cannot be read.
+    """
+    content = read_bytes(path, LARGEST_FILE)
+    try:
+        return load_yaml(content.decode("utf-8"))
+    except ValueError as error:
+        reason = error.reason if isinstance(error, UnicodeDecodeError) else error
+        raise ValueError(f"{path} is no valid YAML, {reason}; mend it there") from None
 
 
 def shipped_names() -> list[str]:
@@ -53,7 +67,8 @@ def flat(content: dict[Any, Any]) -> dict[str, Any]:
     Raises:
         UserError: something that is to be a mapping, or a text, is none.
     """
-    values = {str(key): value for key, value in content.items()}
+    values: dict[str, Any] = {}
+    _add(values, content)
     for name in LAUNCH.keys() & values.keys():
         if not isinstance(values[name], str | int | None):
             raise UserError(f"{name} is {values[name]!r}; it must be a text")
@@ -61,8 +76,20 @@ def flat(content: dict[Any, Any]) -> dict[str, Any]:
     for name in MAPPINGS:
         value = values.pop(name, None)
         check_mapping(name, value or {})
-        values |= {f"{name}.{key}": inner for key, inner in (value or {}).items()}
+        _add(values, {f"{name}.{key}": inner for key, inner in (value or {}).items()})
     return values
+
+
+def _add(values: dict[str, Any], more: dict[Any, Any]) -> None:
+    """Add what is not there yet, by name.
+
+    Raises:
+        UserError: a name is there: `env.num_drones`, and in the mapping `env`.
+    """
+    for key, value in more.items():
+        if str(key) in values:
+            raise UserError(f"{shown(str(key))} stands twice; leave one of them out")
+        values[str(key)] = value
 
 
 def check_mapping(name: str, value: Any) -> None:
@@ -78,11 +105,3 @@ def _find(path: str) -> pathlib.Path:
     is_name = given.name == path and given.suffix in ("", ".yaml") and path not in ("", ".", "..")
     shipped = SHIPPED / given.with_suffix(".yaml") if is_name else given
     return shipped if not given.is_file() and shipped.is_file() else given
-
-
-def _place(error: yaml.YAMLError) -> str:
-    """Line and reason of what is no YAML."""
-    mark = getattr(error, "problem_mark", None)
-    if mark is None:
-        return str(getattr(error, "reason", error))
-    return f"line {mark.line + 1}: {getattr(error, 'problem', '')}"

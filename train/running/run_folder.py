@@ -9,7 +9,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import yaml
 
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.whole_files import write_text
@@ -17,8 +16,9 @@ from train.algorithms import ALGORITHMS
 from train.networks import NETWORKS
 from train.running.checkpoint import Checkpoints
 from train.running.command_line import build_config, check_names, known_keys
-from train.running.config_file import flat
+from train.running.config_file import flat, read_yaml
 from train.running.learner import Learner
+from train.running.plain_yaml import dump_yaml
 from train.running.prepare import changed_parameters
 from train.running.resume import RecordedRun, changes_of, check_same
 
@@ -33,7 +33,7 @@ def write_configuration(folder: pathlib.Path, run: RecordedRun) -> None:
         OSError: it cannot be written.
     """
     changes = {"changes": [dataclasses.asdict(change) for change in run.changes]} if run.changes else {}
-    write_text(folder / CONFIG, yaml.safe_dump({**run.values, **changes}, sort_keys=False))
+    write_text(folder / CONFIG, dump_yaml({**run.values, **changes}))
 
 
 def read_run(folder: pathlib.Path, *, trust: bool = False, named: Collection[Any] = ()) -> RecordedRun:
@@ -72,11 +72,11 @@ def read_run(folder: pathlib.Path, *, trust: bool = False, named: Collection[Any
 def _read_values(folder: pathlib.Path) -> tuple[dict[Any, Any], str, Any]:
     """What stands in `config.yaml`: the keys of the configuration, the algorithm, and what resumes have changed."""
     try:
-        values = yaml.safe_load((folder / CONFIG).read_text(encoding="utf-8"))
+        values = read_yaml(folder / CONFIG)
         algorithm, changes = values.pop("algorithm"), values.pop("changes", [])
         if algorithm not in ALGORITHMS:
             raise KeyError(algorithm)
-    except (OSError, yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError):
+    except (OSError, ValueError, AttributeError, KeyError, TypeError):
         raise UserError(f"{folder} is no run folder: it has no readable {CONFIG}; give the folder of a run") from None
     return values, algorithm, changes
 
@@ -132,6 +132,11 @@ class RunFolder:
                 self.player = make_train(build_config(type(config), {**vars(config), "env": parameters}))
         except (ValueError, TypeError) as error:
             raise UserError(str(error)) from None
+
+    @property
+    def sources(self) -> list[pathlib.Path]:
+        """What is read of it: its configuration, and the folder of its checkpoints."""
+        return [self.folder / CONFIG, self.folder / CHECKPOINTS]
 
     def load(self, checkpoint: str) -> Trained:
         """The actors of the `latest` or `best` checkpoint.

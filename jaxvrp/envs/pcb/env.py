@@ -92,7 +92,7 @@ class Pcb(TurnBasedEnvironment):
     shuffle: bool = fields.switch(True, help="a new order of turns in every step; else that of the parts")
     augment: bool = fields.switch(True, help="shift and turn what is fixed, in every episode")
     max_steps: int = fields.size(200, help="steps of an episode")
-    rays: int = fields.size(8, help="rays of a sector of what an agent sees; 4 is faster, 8 more exact")
+    rays: int = fields.size(8, maximum=1000, help="rays of a sector of what an agent sees; 4 is faster, 8 more exact")
     step_fraction: float = fields.parameter(
         0.05, above=0.0, help="longest step of a part, as a share of the board's shorter side"
     )

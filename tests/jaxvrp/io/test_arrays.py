@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import zipfile
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from flax import struct
 
+from jaxvrp.io import arrays as arrays_module
 from jaxvrp.io.arrays import (
     ArrayField,
     FileWords,
@@ -82,7 +84,7 @@ def test_the_arrays_are_copies():
     assert (problem.place == 1).all()
 
 
-@pytest.mark.parametrize("value", ["a", [[1, 2], [3]], [None, {}]])
+@pytest.mark.parametrize("value", ["a", [[1, 2], [3]], [None, {}], ["1", "2"], [1j], np.zeros(2, "M8[s]"), [2**70]])
 def test_what_is_no_array_of_numbers_is_refused(value):
     with pytest.raises(ValueError, match=r"^an errand needs arrays of numbers: "):
         errand(place=value)
@@ -225,6 +227,74 @@ def test_a_damaged_byte_is_refused_wherever_it_matters(tmp_path):
     assert refused > spots & set(range(start, start + problem.place.nbytes))
 
 
+def test_a_damaged_byte_of_a_compressed_file_is_refused_wherever_it_matters(tmp_path):
+    """Here zlib, zipfile and NumPy each find something else: checksums, unknown methods, headers."""
+    path, problem = tmp_path / "damaged.npz", errand(place=np.random.default_rng(0).normal(size=(2, 2)))
+    np.savez_compressed(path, **{name: getattr(problem, name) for name in SCHEMA}, format=np.array(FORMAT))
+    assert_same(load(path), problem)
+    content, num_refused = path.read_bytes(), 0
+    for spot in range(0, len(content), 3):
+        path.write_bytes(content[:spot] + bytes([content[spot] ^ (1 + spot % 255)]) + content[spot + 1 :])
+        try:
+            assert_same(load(path), problem)
+        except ValueError as error:
+            assert str(error).startswith(str(path)) and "\n" not in str(error)
+            num_refused += 1
+    assert num_refused > len(content) / 9
+
+
+def npy(shape, descr="<f8", data=bytes(32)):
+    """An array file whose header says what it likes."""
+    header = f"{{'descr': {descr!r}, 'fortran_order': False, 'shape': {shape!r}, }}".ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + data
+
+
+LYING = {
+    "10^12 rows": (
+        npy((10**12, 2)),
+        "place.npy declares float64 of shape (1000000000000, 2), 16000000000000 bytes, an",
+    ),
+    "10^30 rows": (npy((10**30, 2)), "place.npy declares float64 of shape (1000000000000000000000000000000, 2), "),
+    "less than there is": (
+        npy((1, 2)),
+        "place.npy declares float64 of shape (1, 2), 16 bytes, and holds 32); save one",
+    ),
+    "negative rows": (npy((-2, -2)), "place.npy declares float64 of shape (-2, -2), 32 bytes, and holds 32"),
+    "texts of any length": (
+        npy((2, 2), f"<U{10**8}"),
+        "place.npy declares <U100000000 of shape (2, 2), 1600000000 bytes",
+    ),
+    "a header of no array": (npy((2, 2)).replace(b"descr", b"DESCR"), "is no readable .npz file ("),
+    "a version to come": (npy((2, 2)).replace(b"\x01", b"\x09", 1), "place.npy is of version 9 of its format"),
+    "no header": (b"", "is no readable .npz file ("),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), LYING.values(), ids=LYING)
+def test_a_declared_shape_is_not_believed(tmp_path, content, message):
+    """Nothing of that size is made: a machine that would try it could not."""
+    path = tmp_path / "lying.npz"
+    save_arrays(path, FORMAT, SCHEMA, errand())
+    whole = {info.filename: zipfile.ZipFile(path).read(info) for info in zipfile.ZipFile(path).infolist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, member in (whole | {"place.npy": content}).items():
+            archive.writestr(name, member)
+    with pytest.raises(ValueError, match=re.escape(message)) as caught:
+        load(path)
+    assert str(caught.value).startswith(str(path)) and str(caught.value).endswith("; save one")
+
+
+def test_a_file_that_memory_does_not_hold_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    path = tmp_path / "large.npz"
+    np.savez_compressed(path, place=np.zeros((100_000, 2)))
+    monkeypatch.setattr(arrays_module, "host_bytes", lambda: 1_000_000)
+    with pytest.raises(ValueError, match=r"large\.npz is no readable .* larger than half of the memory\); save one$"):
+        load(path)
+    monkeypatch.setattr(arrays_module, "host_bytes", lambda: 1_000)
+    with pytest.raises(ValueError, match=r"large\.npz is larger than 0\.0005 MB; give a smaller file$"):
+        load(path)
+
+
 STORED = {name: np.asarray(value) for name, value in dataclasses.asdict(errand()).items()} | {"format": FORMAT}
 FOREIGN = {
     "another format": ({"format": "errand-0"}, "holds load, open, place, speed, not an errand; save one"),
@@ -237,6 +307,18 @@ FOREIGN = {
     "another length": ({"place": np.zeros((3, 2))}, "place has shape (3, 2); it needs (2, 2)"),
     "whole numbers for a float": ({"place": np.zeros((2, 2), np.int64)}, "place has dtype int64; save one"),
     "numbers for flags": ({"open": np.ones(1)}, "open has dtype float64; save one"),
+    "whole numbers beyond int32": (
+        {"load": np.array([1, 2**40])},
+        "load holds 1.09951e+12; numbers must be below 2.147",
+    ),
+    "numbers beyond float32": (
+        {"place": np.full((2, 2), -1e308)},
+        "place holds -1e+308; numbers must be below 1e+12 in",
+    ),
+    "complex numbers": ({"place": np.ones((2, 2), complex)}, "place has dtype complex128; save one"),
+    "dates": ({"place": np.zeros((2, 2), "M8[D]")}, "place has dtype datetime64[D]; save one"),
+    "texts": ({"place": np.full((2, 2), "1.5")}, "place has dtype <U3; save one"),
+    "records": ({"load": np.zeros(2, "i4,i4")}, "load has dtype [('f0', '<i4'), ('f1', '<i4')]; save one"),
     "letters": ({"load": np.array(["a", "b"])}, "load has dtype <U1; save one"),
     "a wrong entry": ({"load": np.array([1, -1])}, "load of stop 1 is negative"),
 }
@@ -249,6 +331,29 @@ def test_a_foreign_file_is_refused_by_name(tmp_path, changes, message):
     with pytest.raises(ValueError, match=re.escape(message)) as caught:
         load(path)
     assert str(caught.value).startswith(str(path)) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", [">f8", "f2", "g", "f4"])
+def test_numbers_of_other_widths_and_orders_are_read_as_what_they_are(tmp_path, dtype):
+    place = np.array([[1, 2], [3, 4.5]], dtype)
+    np.savez(tmp_path / "other.npz", **(STORED | {"place": place}))
+    problem = load(tmp_path / "other.npz")
+    np.testing.assert_array_equal(problem.place, VALUES["place"])
+    assert computed_arrays(SCHEMA, problem).place.tolist() == VALUES["place"]
+
+
+UNCHECKED = {
+    "NaN for a whole number": ({"load": np.array([np.nan, 1])}, "load has dtype float64; it must be int32"),
+    "texts": ({"place": np.full((2, 2), "1")}, "place has dtype <U1; it must be float64"),
+    "beyond float32": ({"place": np.full((2, 2), 1e39)}, "place holds 1e+39; numbers must be below 1e+12 in size"),
+    "beyond int32": ({"load": np.array([1, -(2**40)])}, "load holds -1.09951e+12; numbers must be below 2.14748e+09"),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), UNCHECKED.values(), ids=UNCHECKED)
+def test_what_was_not_checked_is_not_converted_to_nonsense(changes, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        computed_arrays(SCHEMA, errand().replace(**changes))
 
 
 def test_a_wrong_problem_in_a_batch_is_named(tmp_path):

@@ -15,6 +15,7 @@ from jaxvrp.io.command_line import (
     check_picture_path,
     index,
     positive,
+    refuse_overwriting,
     run_command,
 )
 
@@ -75,12 +76,31 @@ def test_a_parser_has_no_abbreviations_and_says_where_help_is():
             parser.parse_args(arguments)
 
 
+def test_an_option_is_given_once_by_any_of_its_names():
+    parser = Parser("package.module", "Do it.")
+    parser.add_argument("-o", "--out")
+    parser.add_argument("--sizes", nargs="+")
+    parser.add_argument("--fast", action="store_true")
+    assert vars(parser.parse_args(["--sizes", "1", "1", "-o", "a", "--fast"])) == {
+        "out": "a",
+        "sizes": ["1", "1"],
+        "fast": True,
+    }
+    for words in ("-o a -o b", "-o a --out a", "--out=a -ob", "--sizes 1 --out a --sizes 2", "--fast --fast"):
+        with pytest.raises(UserError, match=r"^(-o/--out|--sizes|--fast) is given twice; leave one of them out; see"):
+            parser.parse_args(words.split())
+    with pytest.raises(UserError, match=r"^-o/--out is given twice"):
+        parser.parse_known_args(["--key", "3", "-o", "a", "--key", "4", "-o", "b"])
+    words = ["--key", "3", "--key", "4"]
+    assert parser.parse_known_args(words)[1] == words, "that is for others to judge"
+
+
 @pytest.mark.parametrize(
     ("read", "good", "bad"),
     [
-        (positive, {"1": 1, "12": 12}, ["0", "-1", "1.5", "x", ""]),
-        (index, {"0": 0, "7": 7}, ["-1", "1.5", "x", ""]),
-        (above_zero, {"0.5": 0.5, "1e3": 1000.0}, ["0", "-1", "nan", "inf", "x", ""]),
+        (positive, {"1": 1, "12": 12, "4294967295": 2**32 - 1}, ["0", "-1", "1.5", "x", "", "4294967296"]),
+        (index, {"0": 0, "7": 7}, ["-1", "1.5", "x", "", "100000000000"]),
+        (above_zero, {"0.5": 0.5, "1e3": 1000.0}, ["0", "-1", "nan", "inf", "x", "", "1e39", "1e-45"]),
     ],
 )
 def test_types_of_arguments(read, good, bad):
@@ -88,6 +108,35 @@ def test_types_of_arguments(read, good, bad):
     for word in bad:
         with pytest.raises(argparse.ArgumentTypeError, match=re.escape(f"'{word}' is no ")):
             read(word)
+
+
+@pytest.mark.parametrize("read", [positive, index, above_zero])
+def test_digits_without_end_are_one_short_line(read):
+    with pytest.raises(argparse.ArgumentTypeError, match=f"^'{'9' * 35} \\.\\.\\. is no "):
+        read("9" * 5000)
+
+
+def test_what_is_read_is_not_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source, folder = Path("a.json"), Path("run")
+    source.write_text("{}")
+    folder.mkdir()
+    (folder / "config.yaml").write_text("seed: 1")
+    Path("link.json").symlink_to("a.json")
+    Path("hard.json").hardlink_to("a.json")
+    Path("same").symlink_to("run")
+    for out in ("a.json", "./a.json", "run/../a.json", str(tmp_path / "a.json"), "link.json", "hard.json"):
+        with pytest.raises(
+            UserError, match=r"^-o is '.*', which would take the place of 'a\.json'; choose another -o$"
+        ):
+            refuse_overwriting(Path(out), "-o", [source])
+    for out in ("run/config.yaml", "same/config.yaml", "run"):
+        with pytest.raises(UserError, match=r"would take the place of 'run'"):
+            refuse_overwriting(Path(out), "-o", [source, folder])
+    with pytest.raises(UserError, match=r"would take the place of 'new\.json'"):
+        refuse_overwriting(Path("./new.json"), "-o", [Path("new.json")])
+    for out in ("b.json", "run/new.json", "away/a.json", "a.html"):
+        refuse_overwriting(Path(out), "-o", [source, folder])
 
 
 def test_the_path_of_a_picture_is_checked_early(tmp_path):

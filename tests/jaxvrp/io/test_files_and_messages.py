@@ -3,9 +3,10 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from jaxvrp.io.messages import nearest
+from jaxvrp.io.messages import nearest, shown
 from jaxvrp.io.published_data import VARIABLE, data_folder
 from jaxvrp.io.whole_files import write_json, write_text, write_whole
 
@@ -85,3 +86,20 @@ def test_a_misspelt_name_is_answered_by_the_nearest(name, known, says):
 
 def test_of_many_names_only_a_few_are_told():
     assert nearest("parallel", MANY).count(",") < 5
+
+
+SHOWN = {
+    "short": (3, "3"),
+    "lines": ("two\nlines", r"'two\nlines'"),
+    "an array": (np.eye(2), "array([[1., 0.], [0., 1.]])"),
+    "just short enough": ("x" * 38, "'" + "x" * 38 + "'"),
+    "too long": ("x" * 39, "'" + "x" * 35 + " ..."),
+    "401 digits": (10**400, "1" + "0" * 35 + " ..."),
+    "more digits than Python writes": (10**5000, "<int, too large to be written>"),
+    "these in a list": ([10**5000], "<list, too large to be written>"),
+}
+
+
+@pytest.mark.parametrize(("value", "text"), SHOWN.values(), ids=SHOWN)
+def test_a_value_in_a_message_is_one_short_line(value, text):
+    assert shown(value) == text

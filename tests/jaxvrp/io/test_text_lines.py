@@ -1,10 +1,10 @@
 """Lines of text: what is read, and that a mistake is named with file, line, expectation and remedy."""
 
-import math
 from pathlib import Path
 
 import pytest
 
+from jaxvrp.io import text_lines
 from jaxvrp.io.text_lines import Line, read_lines
 
 LINE = Line(Path("hand.txt"), 7, "a, b")
@@ -55,6 +55,17 @@ def test_a_missing_file_stays_an_operating_system_error(tmp_path):
         read_lines(tmp_path / "none.txt", "a list")
 
 
+def test_a_line_without_end_is_refused(file):
+    path = file(b"short\n" + b"x" * 10_000 + b"\n" + b"y" * 10_001)
+    assert refused(read_lines, path, "a list") == f"{path}, line 3: expected at most 10000 characters; give a list"
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no file without end here")
+def test_a_file_without_end_is_refused(monkeypatch):
+    monkeypatch.setattr(text_lines, "LARGEST_TEXT", 10_000_000)
+    assert refused(read_lines, "/dev/zero", "a list") == "/dev/zero is larger than 10 MB; give a smaller file"
+
+
 def test_an_error_names_file_line_expectation_and_remedy():
     assert str(LINE.error("a word")) == "hand.txt, line 7: expected a word; correct it"
     assert refused(LINE.expect, False, "a word", "add one") == "hand.txt, line 7: expected a word; add one"
@@ -86,9 +97,7 @@ def test_what_is_no_usable_number_is_refused(word):
 
 
 def test_the_bound_of_a_number_can_be_chosen():
-    assert LINE.real("x", "1e300", below=math.inf) == 1e300
-    assert "expected a finite number for x, found 'inf'" in refused(LINE.real, "x", "inf", below=math.inf)
-    assert "expected a finite number for x, found 'nan'" in refused(LINE.real, "x", "nan", below=math.inf)
+    assert LINE.real("x", "9.5", below=10) == 9.5
     assert "expected a number below 10 for x, found '10'" in refused(LINE.real, "x", "10", below=10)
 
 

@@ -282,10 +282,19 @@ def test_damage_is_one_line_with_the_place(kind, damage, says, episodes, tmp_pat
     ("content", "words", "says"),
     [
         (b"{", [], "is no JSON (Expecting property name"),
-        (b"[" * 100_000, [], "is no JSON ("),
+        (b"[" * 100_000, [], "is no JSON (more than 32 lists and objects within each other); write it with"),
+        (b"[" * 100_000 + b"]" * 100_000, [], "is no JSON (more than 32 lists and objects within each other)"),
+        (b'{"format": 1, "format": 2}', [], "is no JSON (the key 'format' stands twice in an object)"),
+        (b'{"version": %s}' % (b"9" * 5000), [], "is no JSON (a whole number of 5000 digits; up to 18 are read)"),
         (b"\xff\xfe", [], "is no JSON ('utf-8' codec can't decode"),
         (b"[1]", [], "this is no episode"),
-        (b"{}", ["-o", "in.json"], "would take the place of the episode"),
+        (b"{}", ["-o", "in.json"], "-o is 'in.json', which would take the place of 'in.json'; choose another -o"),
+        (b"{}", ["-o", "./in.json"], "-o is 'in.json', which would take the place of 'in.json'; choose another -o"),
+        (
+            b"{}",
+            ["-o", "a.html", "--out=b.html"],
+            "-o/--out is given twice; leave one of them out; see python -m jaxvrp.",
+        ),
         (b"{}", ["--colour"], "unrecognized arguments: --colour; see python -m jaxvrp.replay --help"),
     ],
 )

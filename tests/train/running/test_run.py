@@ -446,8 +446,8 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path, monkeypatch):
     (tmp_path / "cracked_scenario.py").write_text(NAN_AT_THE_END)
     monkeypatch.syspath_prepend(tmp_path)
     run = tmp_path / "run"
-    argv = f"{SIZES} --hidden_sizes [8] {WORLD} --env.scenario cracked_scenario:Cracked"
-    argv += " --env.max_steps 30 --env.drone_speed 0"
+    world = WORLD.replace("--env.max_steps 12", "--env.max_steps 30")
+    argv = f"{SIZES} --hidden_sizes [8] {world} --env.scenario cracked_scenario:Cracked --env.drone_speed 0"
     argv += f" --total_steps 320 --save_interval 1 --eval_interval 10 --eval_episodes 4 --run_dir {run}"
     status, told = command(*argv.split())
     assert status == 2

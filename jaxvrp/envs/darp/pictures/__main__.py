@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import functools
 import itertools
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +20,9 @@ from jaxvrp.envs.darp.problem.instance import Instance, load
 from jaxvrp.envs.darp.problem.solution import routes_to_actions
 from jaxvrp.envs.darp.rules import SLACK
 from jaxvrp.episodes import record_episode
-from jaxvrp.io.command_line import Parser, check_picture_path, run_command
+from jaxvrp.io.command_line import Parser, check_picture_path, index, refuse_overwriting, run_command
+from jaxvrp.io.json_files import read_json
+from jaxvrp.io.messages import shown
 from jaxvrp.pictures import STILLS
 
 
@@ -43,7 +44,7 @@ def _draw(options: argparse.Namespace) -> None:
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser("jaxvrp.envs.darp.pictures", "Draw a dial-a-ride plan to a picture.")
     parser.add_argument("instance", type=Path, help="a Cordeau .txt, or an .npz of jaxvrp.envs.darp.save")
-    parser.add_argument("--index", type=int, help="which instance of a batch, from 0")
+    parser.add_argument("--index", type=index, help="which instance of a batch, from 0")
     parser.add_argument("--plan", type=Path, help='JSON, {"routes": [[1, 2], ...]}; without it: nearest neighbour')
     parser.add_argument(
         "--cordeau_numbering",
@@ -53,33 +54,31 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True, help="the picture: .png, .svg or .pdf")
     options = parser.parse_args(argv)
     check_picture_path(options.out, STILLS)
+    refuse_overwriting(options.out, "--out", filter(None, [options.instance, options.plan]))
     if options.cordeau_numbering and options.plan is None:
         raise ValueError("--cordeau_numbering says how a plan is numbered; give the plan with --plan")
     return options
 
 
-def _read_instance(path: Path, index: int | None) -> Instance:
+def _read_instance(path: Path, row: int | None) -> Instance:
     if path.suffix.lower() not in (".txt", ".npz"):
         raise ValueError(f"instance '{path}' is neither .txt (Cordeau) nor .npz (jaxvrp.envs.darp.save)")
     instance = load(path) if path.suffix.lower() == ".npz" else read_cordeau(path)
     batch = instance.demand.shape[:-1]
     if not batch:
-        if index is not None:
-            raise ValueError(f"--index is {index}, but {path} holds a single instance; leave it out")
+        if row is not None:
+            raise ValueError(f"--index is {row}, but {path} holds a single instance; leave it out")
         return instance
     if len(batch) > 1:
         raise ValueError(f"{path} holds a batch of shape {batch}; save one with a single axis")
-    if index is None or not 0 <= index < batch[0]:
+    if row is None or row >= batch[0]:
         raise ValueError(f"{path} holds {batch[0]} instances; choose one with --index 0 to {batch[0] - 1}")
-    return jax.tree.map(lambda leaf: leaf[index], instance)
+    return jax.tree.map(lambda leaf: leaf[row], instance)
 
 
 def _read_plan(path: Path, instance: Instance, cordeau_numbering: bool) -> np.ndarray:
     """The actions of a plan file."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is no JSON ({error})") from None
+    content = read_json(path, "write a plan as --help shows")
     routes = content.get("routes") if isinstance(content, dict) else None
     if not isinstance(routes, list) or not all(isinstance(route, list) for route in routes):
         raise ValueError(f'{path} needs {{"routes": [[1, 2], ...]}}, a list of nodes for each vehicle')
@@ -87,7 +86,9 @@ def _read_plan(path: Path, instance: Instance, cordeau_numbering: bool) -> np.nd
     last = 2 * requests if cordeau_numbering else instance.num_nodes
     for node in itertools.chain.from_iterable(routes):
         if type(node) is not int or not 1 <= node <= last:
-            raise ValueError(f"{path} has {node!r} in a route; give whole numbers from 1 to {last}, without the depot")
+            raise ValueError(
+                f"{path} has {shown(node)} in a route; give whole numbers from 1 to {last}, without the depot"
+            )
     if cordeau_numbering:
         routes = [from_cordeau_index(route, requests).tolist() for route in routes]
     try:

@@ -102,7 +102,7 @@ def _numbers(line: Line, names: tuple[str, ...]) -> list[float]:
     """The numbers of a line, in the order of `names`."""
     words = line.fields(names, line.text.split(), what="numbers")
     return [
-        line.whole(name, word, below=LARGEST) if name in WHOLE else line.real(name, word, below=np.inf)
+        line.whole(name, word, below=LARGEST) if name in WHOLE else line.real(name, word)
         for name, word in words.items()
     ]
 

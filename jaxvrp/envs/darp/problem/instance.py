@@ -30,6 +30,7 @@ from jaxvrp.io.arrays import (
     stack_arrays,
     stored_arrays,
 )
+from jaxvrp.io.limits import LEAST
 
 FORMAT = "jaxvrp-darp-1"
 
@@ -156,8 +157,8 @@ def check(instance: Instance) -> None:
         raise ValueError("the depot (node 0) has a demand or a service time; both must be 0")
     refuse_where(capacity < 0, "capacity of vehicle {} is negative; give at least 1, or 0 for padding")
     for name in ("vehicle_speed", "max_ride_time", "max_route_duration"):
-        if not getattr(instance, name) > 0:
-            raise ValueError(f"{name} is {getattr(instance, name)}; it must be > 0")
+        if not getattr(instance, name) >= LEAST:
+            raise ValueError(f"{name} is {getattr(instance, name)}; it must be > 0, at least {LEAST:g}")
     oversized = np.flatnonzero(demand > capacity.max(initial=0))
     if oversized.size:
         warnings.warn(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from jaxvrp.envs.pcb.pictures.render import render_board
 from jaxvrp.envs.pcb.problem.board_files import read_boards
-from jaxvrp.io.command_line import Parser, check_picture_path, run_command
+from jaxvrp.io.command_line import Parser, check_picture_path, index, refuse_overwriting, run_command
 from jaxvrp.pictures import STILLS
 
 
@@ -21,18 +21,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser("jaxvrp.envs.pcb.pictures", "Draw a circuit board to a picture.")
     parser.add_argument("boards", type=Path, help="a .pcb, a Bookshelf .nodes, or an .npz of jaxvrp.envs.pcb.save")
-    parser.add_argument("--board", type=int, default=0, help="which board of the file, from 0 (default: 0)")
+    parser.add_argument("--board", type=index, default=0, help="which board of the file, from 0 (default: 0)")
     parser.add_argument("--out", type=Path, help="the picture: .png, .svg or .pdf (default: the file's name_BOARD.png)")
     options = parser.parse_args(argv)
     if options.out is None:
         options.out = Path(f"{options.boards.stem}_{options.board}.png")
     check_picture_path(options.out, STILLS)
+    refuse_overwriting(options.out, "--out", [options.boards])
     return options
 
 
 def _draw(options: argparse.Namespace) -> None:
     boards = read_boards(options.boards)
-    if not 0 <= options.board < len(boards):
+    if options.board >= len(boards):
         last = len(boards) - 1
         held = f"{len(boards)} boards; choose one with --board 0 to {last}" if last else "1 board; leave --board out"
         raise ValueError(f"{options.boards} holds {held}")

@@ -29,6 +29,7 @@ from jaxvrp.io.arrays import (
     stack_arrays,
     stored_arrays,
 )
+from jaxvrp.io.limits import LEAST
 
 FORMAT = "jaxvrp-pcb-1"
 
@@ -168,7 +169,7 @@ def check(board: Board) -> None:
     """
     _check_sizes(board)
     board = jax.tree.map(np.asarray, board)
-    if not (np.isfinite(board.outline) & (board.outline > 0)).all():
+    if not (np.isfinite(board.outline) & (board.outline >= LEAST)).all():
         raise ValueError(f"outline is {board.outline.tolist()}; give a finite width and height above 0")
     _check_components(board)
     _check_pins(board)

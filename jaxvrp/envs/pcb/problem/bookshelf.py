@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from pathlib import Path
 from typing import Any
@@ -63,7 +62,7 @@ def _read_canvas(path: Path, stem: str) -> tuple[float, float]:
     if not path.exists():
         raise ValueError(f"{path} does not exist: expected the size of {stem} there; write it, or give outline=...")
     header, *rows = read_lines(path, "a table of canvas sizes")
-    names = next(csv.reader([header.text]))
+    names = header.comma_separated()
     wanted = ("board", "canvas_width", "canvas_height")
     header.expect(set(wanted) <= set(names), f"the columns {', '.join(wanted)}", remedy)
     for line in rows:

@@ -12,7 +12,7 @@ import numpy as np
 
 from jaxvrp.envs.pcb.problem.netlist import Component, Net, Netlist, PcbFile, Pin
 from jaxvrp.envs.pcb.problem.pcb_reader import CORNERS, EXACT, UNKNOWN
-from jaxvrp.io.text_lines import LARGEST
+from jaxvrp.io.limits import LARGEST
 from jaxvrp.io.whole_files import write_whole
 
 

@@ -27,11 +27,15 @@ def library(tmp_path_factory):
     save(folder / "three.npz", generate_dataset(make(num_nodes=6, num_agents=2), 0, 3))
     write_cordeau(folder / "one.txt", instance)
     plan = {"interleaved": [[1, 2], [3, 4]], "cordeau": [[1, 5], [2, 6]], "long": [[1]] * 4, "word": [["x"]]}
-    for name, routes in {**plan, "zero": [[0, 1]], "huge": [[10**30]], "flat": [1, 2], "half": [[1.0]]}.items():
+    for name, routes in {**plan, "zero": [[0, 1]], "huge": [[10**17]], "flat": [1, 2], "half": [[1.0]]}.items():
         (folder / f"{name}.json").write_text(json.dumps({"routes": routes}))
     (folder / "broken.json").write_text("{")
     (folder / "list.json").write_text("[]")
+    (folder / "deep.json").write_text("[" * 100_000 + "]" * 100_000)
+    (folder / "digits.json").write_text('{"routes": [[' + "9" * 5000 + "]]}")
     (folder / "binary.json").write_bytes(b"\xff\xfe\x00")
+    (folder / "link.png").symlink_to("interleaved.json")
+    (folder / "hard.png").hardlink_to(folder / "one.npz")
     return folder
 
 
@@ -74,13 +78,35 @@ def test_both_numberings_draw_the_same_plan(files):
         ("broken.json --out a.png", "is neither .txt (Cordeau) nor .npz"),
         ("three.npz --out a.png", "holds 3 instances; choose one with --index 0 to 2"),
         ("three.npz --index 3 --out a.png", "choose one with --index 0 to 2"),
-        ("three.npz --index -1 --out a.png", "choose one with --index 0 to 2"),
-        ("three.npz --index x --out a.png", "invalid int value: 'x'"),
+        ("three.npz --index -1 --out a.png", "argument --index: '-1' is no whole number from 0, up to 4294967295"),
+        ("three.npz --index x --out a.png", "argument --index: 'x' is no whole number from 0"),
+        (f"three.npz --index {'9' * 5000} --out a.png", f"argument --index: '{'9' * 35} ... is no whole number from 0"),
+        ("three.npz --index 0 --out a.png --index 1", "--index is given twice; leave one of them out"),
+        (
+            "one.npz --plan link.png --out ./link.png",
+            "--out is 'link.png', which would take the place of 'link.png'; cho",
+        ),
+        (
+            "one.npz --plan interleaved.json --out link.png",
+            "would take the place of 'interleaved.json'; choose another",
+        ),
+        (
+            "one.npz --out hard.png",
+            "--out is 'hard.png', which would take the place of 'one.npz'; choose another --out",
+        ),
         ("one.npz --index 0 --out a.png", "holds a single instance; leave it out"),
         ("one.npz --cordeau_numbering --out a.png", "give the plan with --plan"),
         ("one.npz --plan none.json --out a.png", "No such file"),
         ("one.npz --plan broken.json --out a.png", "broken.json is no JSON"),
         ("one.npz --plan binary.json --out a.png", "binary.json is no JSON"),
+        (
+            "one.npz --plan deep.json --out a.png",
+            "deep.json is no JSON (more than 32 lists and objects within each other)",
+        ),
+        (
+            "one.npz --plan digits.json --out a.png",
+            "digits.json is no JSON (a whole number of 5000 digits; up to 18 are",
+        ),
         ("one.npz --plan list.json --out a.png", 'list.json needs {"routes": [[1, 2], ...]}'),
         ("one.npz --plan flat.json --out a.png", 'flat.json needs {"routes": [[1, 2], ...]}'),
         ("one.npz --plan word.json --out a.png", "has 'x' in a route; give whole numbers from 1 to 8"),

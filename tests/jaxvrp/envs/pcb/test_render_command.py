@@ -18,6 +18,7 @@ def files(make, tmp_path, monkeypatch):
     save(tmp_path / "three.npz", stack([board] * 3))
     (tmp_path / "broken.pcb").write_text("pcb begin\n")
     (tmp_path / "board.txt").write_text("")
+    (tmp_path / "link.png").symlink_to("two.pcb")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -54,9 +55,14 @@ def test_bookshelf_boards_have_names(data_folder, tmp_path, capsys):
         ("two.pcb --out a.gif", "--out is 'a.gif'; it must end in .png, .svg or .pdf"),
         ("two.pcb --out away/a.png", "there is no folder 'away'; make it first"),
         ("two.pcb --board 2", "two.pcb holds 2 boards; choose one with --board 0 to 1"),
-        ("two.pcb --board -1", "choose one with --board 0 to 1"),
+        ("two.pcb --board -1", "argument --board: '-1' is no whole number from 0"),
         ("one.npz --board 1", "one.npz holds 1 board; leave --board out"),
-        ("two.pcb --board x", "invalid int value: 'x'"),
+        ("two.pcb --board x", "argument --board: 'x' is no whole number from 0"),
+        ("two.pcb --board 0 --board 1", "--board is given twice"),
+        (
+            "two.pcb --out link.png",
+            "--out is 'link.png', which would take the place of 'two.pcb'; choose another --out",
+        ),
         ("two.pcb --bo 1", "unrecognized arguments"),
     ],
 )

@@ -1,0 +1,100 @@
+"""JSON that somebody else wrote: read completely, or refused in one line."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from jaxvrp.io.messages import shown
+from jaxvrp.io.whole_files import LARGEST_TEXT, read_bytes
+
+DEEPEST = 32
+"""Lists and objects within each other; what is read here has no more than ten."""
+
+MOST_DIGITS = 18
+"""Of a whole number: so it fits into 64 bits."""
+
+
+def read_json(path: str | os.PathLike, remedy: str) -> Any:
+    """The content of a JSON file.
+
+    Stricter than JSON, so that nothing is lost or fails later: a key stands once in its object, numbers are finite,
+    whole ones have up to `MOST_DIGITS` digits, and no more than `DEEPEST` lists and objects lie within each other.
+
+    Args:
+        path: the file, in UTF-8.
+        remedy: ends messages.
+
+    Raises:
+        ValueError: it is something else; one line that names the file, what is wrong, and the remedy.
+        OSError: it cannot be read.
+    """
+    content = read_bytes(path, LARGEST_TEXT)
+    try:
+        return parse_json(content.decode("utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is no JSON ({error}); {remedy}") from None
+
+
+def parse_json(text: str) -> Any:
+    """The value that a text says, as for `read_json`.
+
+    Raises:
+        ValueError: it is something else; the message says what.
+    """
+    try:
+        value = json.loads(
+            text,
+            object_pairs_hook=_object,
+            parse_int=_whole_number,
+            parse_float=_real_number,
+            parse_constant=_real_number,
+        )
+    except RecursionError:
+        raise _too_deep() from None
+    _check_depth(value)
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {shown(twice)} stands twice in an object")
+    return values
+
+
+def _whole_number(text: str) -> int:
+    digits = len(text.lstrip("-"))
+    if digits > MOST_DIGITS:
+        raise ValueError(f"a whole number of {digits} digits; up to {MOST_DIGITS} are read")
+    return int(text)
+
+
+def _real_number(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"the number {shown(text)} is not finite")
+    return value
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [inner for outer in level for inner in _inside(outer)]
+    if any(isinstance(inner, list | dict) for inner in level):
+        raise _too_deep()
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _too_deep() -> ValueError:
+    return ValueError(f"more than {DEEPEST} lists and objects within each other")

@@ -1,0 +1,69 @@
+"""JSON of others: what is read is what was written, and the rest is one line."""
+
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jaxvrp.io.json_files import parse_json, read_json
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.text()
+    | st.integers(-(10**18) + 1, 10**18 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+)
+VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
+
+
+@given(VALUES)
+def test_what_was_written_is_read(value):
+    assert parse_json(json.dumps(value)) == value
+
+
+def nested(depth):
+    return "[" * depth + "]" * depth
+
+
+def test_up_to_32_lists_and_objects_lie_within_each_other():
+    assert parse_json(nested(32)) == json.loads(nested(32))
+    assert parse_json('{"a": ' * 16 + nested(16) + "}" * 16)["a"]["a"]
+    for text in (nested(33), '{"a": ' * 17 + nested(16) + "}" * 17, nested(100_000), "[" * 100_000):
+        with pytest.raises(ValueError, match=r"^more than 32 lists and objects within each other$"):
+            parse_json(text)
+
+
+REFUSED = {
+    "": "Expecting value: line 1 column 1 (char 0)",
+    "{": "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+    '{"a": 1, "b": {"a": 2}, "a": 3}': "the key 'a' stands twice in an object",
+    '{"%s": 1, "%s": 2}'
+    % (("x" * 99,) * 2): "the key 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx ... stands twice in an object",
+    "9" * 19: "a whole number of 19 digits; up to 18 are read",
+    "-" + "9" * 5000: "a whole number of 5000 digits; up to 18 are read",
+    "[1e999]": "the number '1e999' is not finite",
+    "[NaN]": "the number 'NaN' is not finite",
+    "[-Infinity]": "the number '-Infinity' is not finite",
+}
+
+
+@pytest.mark.parametrize(("text", "message"), REFUSED.items(), ids=range(len(REFUSED)))
+def test_the_rest_is_one_line(tmp_path, text, message):
+    path = tmp_path / "a.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=f"^{re.escape(f'{path} is no JSON ({message}); write another')}$"):
+        read_json(path, "write another")
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path):
+    (tmp_path / "a.json").write_bytes(b"\xff")
+    with pytest.raises(ValueError, match=r"a\.json is no JSON \('utf-8' codec can't decode .*\); write another$"):
+        read_json(tmp_path / "a.json", "write another")
+
+
+def test_a_missing_file_stays_an_operating_system_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read_json(tmp_path / "none.json", "write another")
