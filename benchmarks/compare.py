@@ -67,7 +67,11 @@ def _throughput(cases: Sequence[dict[str, Any]]) -> Iterator[tuple[str, Speeds]]
         figures = case["steps_per_second"]
         # The first results of truck_drone did not name it.
         name = f"{case.get('env', 'truck_drone')} {tuple(case['size'])} batch {case['batch']}"
-        yield name, Speeds(_numbers(figures["jax"]), _numbers(figures.get("numpy", ())))
+        changed = ", ".join(f"{key} {value}" for key, value in case.get("parameters", {}).items())
+        yield (
+            f"{name}, {changed}" if changed else name,
+            Speeds(_numbers(figures["jax"]), _numbers(figures.get("numpy", ()))),
+        )
 
 
 def _training(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[str, Speeds]]:

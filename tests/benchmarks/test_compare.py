@@ -79,6 +79,13 @@ def test_a_ratio_that_fell_is_slower_though_the_machine_is_faster(write):
         compare.main([old, new])
 
 
+def test_other_parameters_are_another_row(write):
+    changed = throughput([10, 11])
+    changed["cases"][0]["parameters"] = {"limits": True}
+    with pytest.raises(UserError, match="no row in common"):
+        compare.main([write("old.json", throughput([10, 11])), write("new.json", changed)])
+
+
 def test_another_machine_without_a_reference_is_said(write, capsys):
     compare.main([write("old.json", throughput([10, 11])), write("new.json", throughput([10, 11], cpu="b", jax="2"))])
     assert "the files differ in cpu, jax" in capsys.readouterr().out
