@@ -6,6 +6,8 @@ import pathlib
 import pytest
 
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "2")
+# Programs that compile in half the time, and run slower: compiling takes most of the time.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "true")
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(pathlib.Path.home() / ".cache" / "jaxvrp-tests"))
 # Also the hundreds of tiny programs of plain calls: together they take longer than the large ones.
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")

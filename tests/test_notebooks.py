@@ -46,7 +46,6 @@ def small_run(name: str, folder: pathlib.Path) -> subprocess.CompletedProcess[st
         "JAX_PLATFORMS": "cpu",
         "JAX_NUM_CPU_DEVICES": "2",
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        "JAX_DISABLE_MOST_OPTIMIZATIONS": "true",  # compiling takes most of the time
     }
     command = [sys.executable, str(NOTEBOOKS / "execute.py"), str(NOTEBOOKS / f"{name}.ipynb")]
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False)

@@ -1,7 +1,6 @@
 """What the tests of the learners share: a tiny environment, tiny trainers, what they play, and a way onto the mesh."""
 
 import dataclasses
-import functools
 import warnings
 from typing import Any
 
@@ -54,25 +53,11 @@ class Learner:
     played: Experience
 
 
-@pytest.fixture(scope="module")
-def quick_compilation():
-    """From here on in the module, programs compile in half the time, and run slower."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 @pytest.fixture(scope="session")
-def quick_jit():
-    """`jax.jit` that compiles in half the time, to slower code."""
-    return functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
-
-
-@pytest.fixture(scope="session")
-def on_mesh(quick_jit):
+def on_mesh():
     """`on_mesh(f)`: `f` jitted on a mesh of one device, where sums over devices may be taken."""
     mesh = make_mesh(1)
-    return lambda function: quick_jit(shard(function, mesh, P(), P()))
+    return lambda function: jax.jit(shard(function, mesh, P(), P()))
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,6 @@ from train.running.evaluator import Evaluator, to_host
 from train.running.resume import RecordedRun
 from train.running.run_folder import RunFolder, write_configuration
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 SMALL = {"num_envs": 4, "rollout_length": 4, "num_minibatches": 1, "eval_episodes": 6, "num_devices": 1}
 NETWORK = {"attention_size": 8, "attention_heads": 2, "hidden_sizes": (8,)}
 
@@ -30,7 +28,7 @@ def written(folder, network):
 
 
 @pytest.fixture(scope="module")
-def run(quick_compilation, tmp_path_factory):
+def run(tmp_path_factory):
     return written(tmp_path_factory.mktemp("attention"), "attention")
 
 

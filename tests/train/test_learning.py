@@ -11,8 +11,6 @@ from train.algorithms import ALGORITHMS
 from train.on_policy.trainer import make_train
 from train.running.evaluator import Evaluator, baseline_actors, evaluation_function, to_host
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 ENV = {"name": "truck_drone", "num_drones": 1, "num_customers": 2, "num_route_nodes": 3, "max_steps": 60}
 SETTINGS = {
     "num_envs": 64,
@@ -30,7 +28,7 @@ SETTINGS = {
 
 
 @pytest.fixture(scope="module")
-def random_play(quick_compilation):
+def random_play():
     evaluator = Evaluator(jaxvrp.make(**ENV), 256, seed=99)
     return to_host(jax.jit(lambda: evaluator.play(RandomActor(evaluator.env)))())
 

@@ -18,8 +18,6 @@ from train.running.evaluator import Evaluator
 from train.running.resume import RecordedRun
 from train.running.run_folder import RunFolder, write_configuration
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 STANDING = {
     "velocity": [0, 0],
     "battery": 1,
@@ -57,7 +55,7 @@ jaxvrp.register("toy_that_tells", Told, toolbox=Toolbox(replay=KIND))
 
 
 @pytest.fixture(scope="module")
-def run(quick_compilation, tmp_path_factory, config):
+def run(tmp_path_factory, config):
     """A run folder with untrained policies of two seeds in it."""
     folder = tmp_path_factory.mktemp("run")
     settings = config(env={"name": "toy_that_tells", "cut": False}, num_seeds=2, eval_episodes=6)

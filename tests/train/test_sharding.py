@@ -19,8 +19,6 @@ from train.on_policy.config import PPOConfig
 from train.on_policy.trainer import make_train
 from train.sharding import DATA, make_mesh, shard
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 ROOT = pathlib.Path(__file__).parents[2]
 TINY = {"num_envs": 8, "rollout_length": 12, "num_minibatches": 2, "hidden_sizes": (8,), "total_steps": 96 * 4}
 ENV = {"name": "tests.toy_environments:Errands", "cut": True}
@@ -34,7 +32,7 @@ def trainer(num_devices, **overrides):
 
 
 @pytest.fixture(scope="module")
-def trained_on_two(quick_compilation):
+def trained_on_two():
     """A run on two devices: the winds of its first episodes, its last state, and the metrics of every chunk."""
     learner = trainer(2)
     state, metrics = learner.init(jax.random.key(0)), []
@@ -137,7 +135,7 @@ def test_two_processes_train_together_agree_and_save(trained_on_two, tmp_path):
         free.bind(("localhost", 0))
         address = f"localhost:{free.getsockname()[1]}"
     script = PROCESS.format(env=ENV, tiny=TINY, chunks=CHUNKS)
-    env = {**os.environ, "JAX_NUM_CPU_DEVICES": "1", "JAX_DISABLE_MOST_OPTIMIZATIONS": "true"}
+    env = {**os.environ, "JAX_NUM_CPU_DEVICES": "1"}
     files = [tmp_path / f"{i}.npy" for i in range(2)]
     words = [[address, str(i), str(files[i]), str(tmp_path / "checkpoints")] for i in range(2)]
     processes = [

@@ -1,7 +1,5 @@
 """Played episodes of each kind: states, actions and timesteps of the environments, and a board by hand."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -30,8 +28,7 @@ def play(env, actor, instance, key):
         after = jax.vmap(env.step)(state, action)
         return (*after, memory), (after, action)
 
-    # Compiled in half the time, to slower code.
-    @functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+    @jax.jit
     def run(instance, key):
         first = jax.vmap(env.reset_to)(jax.tree.map(lambda leaf: leaf[None], instance))
         _, (after, actions) = jax.lax.scan(

@@ -52,14 +52,14 @@ def parameters(net, size):
 
 
 @pytest.fixture(scope="module")
-def applied(quick_jit):
+def applied():
     """`applied(entities, is_actor=True)`: a function from context and rows to outputs `[batch, head_size]`."""
 
     @functools.cache
     def apply(entities, *, is_actor=True):
         net = network(entities, is_actor=is_actor, head_size=None if is_actor else 2)
         params = parameters(net, entities.size)
-        jitted = quick_jit(lambda inputs: net.apply(params, inputs, (), jnp.zeros(inputs.shape[:2], bool))[0])
+        jitted = jax.jit(lambda inputs: net.apply(params, inputs, (), jnp.zeros(inputs.shape[:2], bool))[0])
 
         def outputs(context, rows):
             flat = np.concatenate([context, rows.reshape(len(rows), -1)], axis=1)
@@ -110,11 +110,11 @@ def test_no_entity_at_all_gives_finite_logits(applied):
     assert np.ptp(logits[:, 0]) > 1e-3, "the context is seen all the same"
 
 
-def test_distances_against_a_loop(quick_jit):
+def test_distances_against_a_loop():
     entities = layout(5)
     _, rows = observation(entities, batch=3, seed=1)
     present = rows[..., 3] > 0
-    distance, features = quick_jit(lambda *args: distances(*args, PLACES))(rows, present)
+    distance, features = jax.jit(lambda *args: distances(*args, PLACES))(rows, present)
     for batch, row in enumerate(rows):
         following = [r[1:3] if r[0] > 0 else r[4:6] for r in row]
         for i in np.flatnonzero(present[batch]):
@@ -128,7 +128,7 @@ def test_distances_against_a_loop(quick_jit):
 
 
 @pytest.fixture(scope="module")
-def darp(quick_jit):
+def darp():
     """Dial-a-ride with four requests; and what is seen in an episode: `play(instance, nodes)`, `[steps + 1, ...]`."""
     env = jaxvrp.make("darp", num_nodes=8, num_agents=2)
 
@@ -142,20 +142,20 @@ def darp(quick_jit):
         later = jax.lax.scan(step, state, nodes)[1]
         return jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, later)
 
-    return env, quick_jit(play)
+    return env, jax.jit(play)
 
 
-def outputs_of(net, observations, quick_jit):
+def outputs_of(net, observations):
     """Outputs `[B, head_size]` of a network with parameters of noise for observations `[B, 1, F]`."""
     params = parameters(net, observations.shape[-1])
     reset = jnp.zeros((1, len(observations)), bool)
-    return np.asarray(quick_jit(net.apply)(params, observations[None], (), reset)[0][0, :, 0])
+    return np.asarray(jax.jit(net.apply)(params, observations[None], (), reset)[0][0, :, 0])
 
 
-def test_requests_of_darp_are_entities(darp, quick_jit):
+def test_requests_of_darp_are_entities(darp):
     """Permuting the requests of an instance permutes the logits."""
     env, play = darp
-    instance = quick_jit(env.generate)(jax.random.key(3))
+    instance = jax.jit(env.generate)(jax.random.key(3))
     order = np.array([2, 0, 3, 1])
     nodes = np.concatenate([[0], np.stack([1 + 2 * order, 2 + 2 * order], axis=1).ravel()])
     per_node = ("locs", "demand", "earliest", "deadline", "service_time")
@@ -163,24 +163,24 @@ def test_requests_of_darp_are_entities(darp, quick_jit):
     observation, mask = play(instance, jnp.array([5, 6, 0]))
     other_observation, other_mask = play(shuffled, jnp.array([1, 2, 0]))  # request 2 has become the first
     actor = network(env.roles["vehicle"].entities)
-    logits = outputs_of(actor, np.stack([observation[1], other_observation[1]]), quick_jit)
+    logits = outputs_of(actor, np.stack([observation[1], other_observation[1]]))
     np.testing.assert_allclose(logits[1], logits[0][nodes], atol=1e-5)
     assert np.ptp(logits[0]) > 1e-3
     np.testing.assert_array_equal(other_mask[1, 0], mask[1, 0][nodes])
 
 
 @pytest.mark.parametrize("is_actor", [True, False], ids=["actor", "critic"])
-def test_turning_or_mirroring_an_instance_changes_nothing(is_actor, darp, quick_jit):
+def test_turning_or_mirroring_an_instance_changes_nothing(is_actor, darp):
     """By the symmetries of the square, since the extent that scales an observation is that of the bounding box."""
     env, play = darp
     entities = env.roles["vehicle"].entities
     net = network(entities, is_actor=is_actor, head_size=None if is_actor else 1)
-    instance, episodes = quick_jit(env.generate)(jax.random.key(4)), []
+    instance, episodes = jax.jit(env.generate)(jax.random.key(4)), []
     quarter, mirror = np.array([[0, 1], [-1, 0]]), np.array([[-1, 0], [0, 1]])
     for turn in (np.eye(2), quarter, mirror, mirror @ quarter):
         locs = instance.locs[0] + (instance.locs - instance.locs[0]) @ jnp.asarray(turn, jnp.float32)
         episodes.append(np.asarray(play(instance.replace(locs=locs), jnp.array([3, 4, 5]))[0]))
-    outputs = outputs_of(net, np.concatenate(episodes), quick_jit).reshape(4, 4, -1)
+    outputs = outputs_of(net, np.concatenate(episodes)).reshape(4, 4, -1)
     for episode, other in zip(episodes[1:], outputs[1:], strict=True):
         assert np.abs(episode - episodes[0]).max() > 0.1
         np.testing.assert_allclose(other, outputs[0], atol=2e-4)

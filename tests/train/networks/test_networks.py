@@ -41,13 +41,13 @@ def resets(*where):
 
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["one layer", "two layers"])
-def gru(request, quick_jit):
+def gru(request):
     """A GRU with parameters of noise, jitted."""
     net = network("gru", recurrent_layers=request.param)
     carry = net.initial_carry(BATCH, AGENTS)
     assert carry.shape == (BATCH, AGENTS, request.param, HIDDEN)
     params = shaken(jax.eval_shape(net.init, jax.random.key(0), noise(SHAPE), carry, resets((0, 0))))
-    return quick_jit(lambda *args: net.apply(params, *args)), noise(carry.shape, 9)
+    return jax.jit(lambda *args: net.apply(params, *args)), noise(carry.shape, 9)
 
 
 def test_a_sequence_is_its_steps_one_by_one(gru):
@@ -74,7 +74,7 @@ def test_nothing_is_remembered_across_a_reset(gru):
     assert np.abs(before[3:, ::2] - after[3:, ::2]).max(axis=(0, 2, 3)).min() > 1e-4
 
 
-def test_the_layer_is_the_cell_of_flax(quick_jit):
+def test_the_layer_is_the_cell_of_flax():
     layer, cell = GRULayer(HIDDEN), nn.GRUCell(HIDDEN)
     inputs, hidden = noise(SHAPE, 2), noise((BATCH, AGENTS, HIDDEN), 3)
     reset = jnp.zeros((LENGTH, BATCH), bool)
@@ -84,8 +84,8 @@ def test_the_layer_is_the_cell_of_flax(quick_jit):
     theirs = {f"i{g}": jax.tree.map(lambda leaf, g=g: leaf[..., gates[g]], own["Dense_0"]) for g in gates}
     theirs |= {f"h{g}": {"kernel": own["recurrent"][:, gates[g]]} for g in gates}
     theirs["hn"]["bias"] = own["recurrent_bias"]
-    outputs, last = quick_jit(layer.apply)(params, inputs, hidden, reset)
-    step = quick_jit(cell.apply)
+    outputs, last = jax.jit(layer.apply)(params, inputs, hidden, reset)
+    step = jax.jit(cell.apply)
     for t in range(LENGTH):
         hidden, out = step({"params": theirs}, hidden, inputs[t])
         chex.assert_trees_all_close(outputs[t], out, atol=1e-5)
@@ -99,12 +99,12 @@ def layer_norm(x, own):
 
 @pytest.mark.parametrize("activation", ACTIVATE)
 @pytest.mark.parametrize("normed", [True, False])
-def test_mlp_against_numpy(quick_jit, activation, normed):
+def test_mlp_against_numpy(activation, normed):
     net = network(hidden_sizes=(8, 7), activation=activation, layer_norm=normed)
     inputs = noise(SHAPE, 4)
     reset = resets((1, 1))
     params = shaken(jax.eval_shape(net.init, jax.random.key(0), inputs, (), reset))
-    outputs, carry = quick_jit(net.apply)(params, inputs, (), reset)
+    outputs, carry = jax.jit(net.apply)(params, inputs, (), reset)
     assert carry == ()
     own, head = params["params"]["Trunk_0"], params["params"]["Dense_0"]
     for i in np.ndindex(SHAPE[:-1]):
@@ -139,11 +139,11 @@ def assert_orthogonal(kernel, gain):
 
 
 @pytest.fixture(scope="module")
-def fresh_gru(quick_jit):
+def fresh_gru():
     """Freshly initialised parameters of a GRU with two dense and two recurrent layers."""
     net = network("gru", hidden_sizes=(8, 12), recurrent_layers=2)
     args = (noise(SHAPE), net.initial_carry(BATCH, AGENTS), resets((0, 0)))
-    return quick_jit(net.init)(jax.random.key(1), *args)["params"]
+    return jax.jit(net.init)(jax.random.key(1), *args)["params"]
 
 
 def test_dense_layers_are_orthogonal(fresh_gru):

@@ -48,13 +48,13 @@ def play(made, jitted_play, step=0):
 
 
 @pytest.fixture(scope="module")
-def explorer(line_walk, quick_jit):
+def explorer(line_walk):
     """`explorer(in_turn)`: a collector that plays at random at first, and its jitted `play`; compiled once."""
 
     @functools.cache
     def make(in_turn):
         made = collector(line_walk(in_turn, cut=False), unrecorded_steps=UNRECORDED, random_steps=RANDOM)
-        return made, quick_jit(made.play)
+        return made, jax.jit(made.play)
 
     return make
 
@@ -107,9 +107,9 @@ def test_the_end_is_seen_before_the_reset(played):
     assert episodes["episode_length"] == 2 * ENVS * STEPS
 
 
-def test_a_truncated_episode_is_bootstrapped(line_walk, quick_jit):
+def test_a_truncated_episode_is_bootstrapped(line_walk):
     made = collector(line_walk(cut=True), unrecorded_steps=0, random_steps=0)
-    _, _, rows, keep, _ = play(made, quick_jit(made.play))
+    _, _, rows, keep, _ = play(made, jax.jit(made.play))
     assert (rows.terminated == 0).all()
     assert keep[:, STEPS - 1].any()
 
@@ -153,9 +153,9 @@ def test_later_in_a_run_the_policy_plays_at_once(explorer):
     assert keep[:, 0].any()
 
 
-def test_a_move_that_was_refused_is_not_kept(line_walk, quick_jit):
+def test_a_move_that_was_refused_is_not_kept(line_walk):
     made = collector(line_walk(), Stub(fails_below=0.0), unrecorded_steps=0, random_steps=0)
-    _, after, rows, keep, _ = play(made, quick_jit(made.play))
+    _, after, rows, keep, _ = play(made, jax.jit(made.play))
     failed = rows.observation[..., 0] < 0
     np.testing.assert_array_equal(np.isnan(rows.action[..., 0]), failed)
     assert not keep[failed].any() and keep[~failed].any()
@@ -180,7 +180,7 @@ def test_draws_are_independent_and_normal(line_walk):
 
 
 @pytest.mark.parametrize("in_turn", [True, False])
-def test_an_actor_chooses_what_it_would_in_turn(in_turn, line_walk, quick_jit):
+def test_an_actor_chooses_what_it_would_in_turn(in_turn, line_walk):
     """`step` with the actions of `act` makes the moves that `play` makes."""
     env = line_walk(in_turn)
     actor = TurnActor(env, {"walker": Stub()}, {"walker": jnp.float32(0.8)}, deterministic=True)
@@ -195,12 +195,12 @@ def test_an_actor_chooses_what_it_would_in_turn(in_turn, line_walk, quick_jit):
 
         return jax.vmap(env.step)(state, action), jax.vmap(lambda s: turns.play(env, s, choose))(state)[:2]
 
-    stepped, expected = quick_jit(both)(jax.random.key(2))
+    stepped, expected = jax.jit(both)(jax.random.key(2))
     jax.tree.map(np.testing.assert_array_equal, stepped, expected)
     assert np.abs(stepped[0].place).max() > 0.1
 
 
-def test_samples_of_an_actor_spread_with_the_temperature(line_walk, quick_jit):
+def test_samples_of_an_actor_spread_with_the_temperature(line_walk):
     env = line_walk()
     state, timestep = jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 2))
 
@@ -209,17 +209,17 @@ def test_samples_of_an_actor_spread_with_the_temperature(line_walk, quick_jit):
         keys = jax.random.split(jax.random.key(1), 500)
         return jax.vmap(lambda k: actor.act(k, (), state, timestep)[0]["walker"][0, 0, 0])(keys).std()
 
-    spread, still = quick_jit(spread), quick_jit(functools.partial(spread, deterministic=True))
+    spread, still = jax.jit(spread), jax.jit(functools.partial(spread, deterministic=True))
     assert still(1.0) == 0
     np.testing.assert_allclose(spread(1.0), 0.1, rtol=0.15)  # the stub's noise, in a box of half width 1
     np.testing.assert_allclose(spread(4.0), 0.2, rtol=0.15)
 
 
-def test_whole_episodes_with_an_actor(line_walk, quick_jit):
+def test_whole_episodes_with_an_actor(line_walk):
     env = line_walk(in_turn=False)
     actor = TurnActor(env, {"walker": Stub()}, {"walker": jnp.float32(0.0)})
     instances = jax.vmap(env.generate)(jax.random.split(jax.random.key(0), 5))
-    figures = quick_jit(lambda i: play_episodes(env, actor, i, jax.random.key(0)))(instances)
+    figures = jax.jit(lambda i: play_episodes(env, actor, i, jax.random.key(0)))(instances)
     goal, count = np.abs(np.asarray(instances.goal)), np.asarray(instances.count)
     idle = [-STEPS * goal[e, : count[e]].mean() for e in range(5)]  # nobody moves, padding is not counted
     np.testing.assert_allclose(figures["return"], idle, rtol=1e-5)

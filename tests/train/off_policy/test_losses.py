@@ -146,13 +146,13 @@ def difference(function, params, where, step=1e-6):
 PLACES = (("Dense_0", "bias"), ("Trunk_0", "Dense_0", "bias"), ("Trunk_0", "Dense_1", "kernel"))
 
 
-def test_gradient_of_the_actors(twin, soft, quick_jit):
+def test_gradient_of_the_actors(twin, soft):
     """What the actor can do about its loss: through the action, and (SAC) through the density."""
     method, learned, batch, noise = twin
     params, rows = double(learned.params), double(batch)
     critic, seen = learned.params["critic"], batch.observation
     slopes = jax.grad(lambda p: td3.actor_loss(p, critic, seen, method.networks)[0])
-    got = quick_jit(slopes)(learned.params["actor"])
+    got = jax.jit(slopes)(learned.params["actor"])
 
     def plain_td3(actor):
         return -plain_q(params["critic"], rows.observation, np.tanh(forward(actor, rows.observation)))[0].mean()
@@ -161,7 +161,7 @@ def test_gradient_of_the_actors(twin, soft, quick_jit):
     method, learned, batch, noise = soft
     params = double(learned.params)
     slopes = jax.grad(lambda p: sac.actor_loss(p, learned.params, batch.observation, noise, method.networks)[0])
-    got = quick_jit(slopes)(learned.params["actor"])
+    got = jax.jit(slopes)(learned.params["actor"])
 
     def plain_sac(actor):
         action, log_prob = plain_sample(actor, rows.observation, noise.astype(float))
@@ -181,13 +181,13 @@ def compare_slopes(got, function, params):
     np.testing.assert_allclose(*zip(*slopes, strict=True), rtol=1e-3, atol=1e-5)
 
 
-def test_the_targets_are_not_learned_from(twin, quick_jit):
+def test_the_targets_are_not_learned_from(twin):
     method, learned, batch, noise = twin
 
     def through(target):
         return td3.critic_target(target, batch, noise, TD3_CONFIG, method.networks).sum()
 
-    assert all((leaf == 0).all() for leaf in jax.tree.leaves(quick_jit(jax.grad(through))(learned.target)))
+    assert all((leaf == 0).all() for leaf in jax.tree.leaves(jax.jit(jax.grad(through))(learned.target)))
 
 
 def first_adam_step(params, grads, rate):
@@ -200,14 +200,14 @@ def assert_trees_close(got, expected):
         np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-6)
 
 
-def test_td3_delays_the_actor_and_the_targets(twin, on_mesh, quick_jit):
+def test_td3_delays_the_actor_and_the_targets(twin, on_mesh):
     method, learned, _, _ = twin
     batches = batch_of(5, (3, BATCH))
     after, metrics = on_mesh(method.learn)(learned, batches, jax.random.key(8))
     assert (after.optimizer["critic"][0].count, after.optimizer["actor"][0].count) == (3, 1)
     seen = batches.observation[-1]
     slopes = jax.grad(lambda p: td3.actor_loss(p, after.params["critic"], seen, method.networks)[0])
-    grads = quick_jit(slopes)(learned.params["actor"])
+    grads = jax.jit(slopes)(learned.params["actor"])
     assert_trees_close(after.params["actor"], first_adam_step(learned.params["actor"], grads, TD3_CONFIG.actor_lr))
     old, new = double(learned.target), double(after.params)
     assert_trees_close(after.target, jax.tree.map(lambda t, p: 0.9 * t + 0.1 * p, old, new))
@@ -228,8 +228,8 @@ def test_one_step_of_sac(soft, on_mesh):
     np.testing.assert_allclose(metrics["temperature"], 0.3, rtol=1e-5)
 
 
-def test_twins_differ_at_first(quick_jit):
-    critic = quick_jit(td3.TD3(TD3_CONFIG, SEES, ACTS).init)(jax.random.key(0)).params["critic"]
+def test_twins_differ_at_first():
+    critic = jax.jit(td3.TD3(TD3_CONFIG, SEES, ACTS).init)(jax.random.key(0)).params["critic"]
     kernel = critic["params"]["Trunk_0"]["Dense_0"]["kernel"]
     assert np.abs(kernel[0] - kernel[1]).max() > 0.1
 

@@ -24,14 +24,6 @@ LEARNED = {"critic_loss", "actor_loss", "q", "target_q", "actor_grad_norm", "cri
 P = jax.sharding.PartitionSpec
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quick_compilation():
-    """Programs that compile in half the time, and run slower."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 def numbers(tree):
     def plain(leaf):
         return np.array(jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf)

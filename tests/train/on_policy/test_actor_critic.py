@@ -55,7 +55,7 @@ class Applied:
 
 
 @pytest.fixture(scope="module", params=[MLP, GRU], ids=["mlp", "gru"])
-def applied(request, quick_jit):
+def applied(request):
     """`applied(separate)`: an `Applied`, whose roles `separate` have an actor for every agent."""
 
     @functools.cache
@@ -67,13 +67,13 @@ def applied(request, quick_jit):
         reset = jnp.zeros((LENGTH, BATCH), bool).at[2, 1].set(True)
         key = jax.random.key(2)
         params = noise_like(jax.eval_shape(lambda key: {name: actors.init(key, name) for name in ROLES}, key))
-        jitted = quick_jit(actors.apply)
+        jitted = jax.jit(actors.apply)
         return Applied(actors, jitted, params, observation, carry, reset, *jitted(params, observation, carry, reset))
 
     return apply
 
 
-def test_fresh_actors_are_nearly_undecided(quick_jit):
+def test_fresh_actors_are_nearly_undecided():
     networks = {name: network(MLP, role.action.num_actions) for name, role in ROLES.items()}
     actors = Actors(networks, ROLES, frozenset({"drone"}))
     observation = {"truck": noise((LENGTH, BATCH, 1, 3), 5), "drone": noise((LENGTH, BATCH, 2, INPUTS), 6)}
@@ -83,7 +83,7 @@ def test_fresh_actors_are_nearly_undecided(quick_jit):
         reset = jnp.zeros((LENGTH, BATCH), bool)
         return params, actors.apply(params, observation, actors.initial_carry(BATCH), reset)[0]
 
-    params, logits = quick_jit(init_and_apply)(jax.random.key(2))
+    params, logits = jax.jit(init_and_apply)(jax.random.key(2))
     for name, role in ROLES.items():
         num_actions = role.action.num_actions
         assert logits[name].shape == (LENGTH, BATCH, role.num_agents, num_actions)
@@ -113,9 +113,9 @@ def test_who_shares_parameters(applied, separate):
         assert (moved_by > 0).tolist() == [[not separate, True]] * BATCH
 
 
-def test_separate_actors_are_single_agents_side_by_side(applied, quick_jit):
+def test_separate_actors_are_single_agents_side_by_side(applied):
     crew = applied(("drone",))
-    apply_single = quick_jit(crew.actors.networks["drone"].apply)
+    apply_single = jax.jit(crew.actors.networks["drone"].apply)
 
     def agents_part(tree, agent):
         return jax.tree.map(lambda leaf: leaf[:, agent : agent + 1], tree)
@@ -128,18 +128,18 @@ def test_separate_actors_are_single_agents_side_by_side(applied, quick_jit):
         chex.assert_trees_all_close(agents_part(crew.new_carry["drone"], agent), carry, atol=1e-5)
 
 
-def test_a_central_critic_has_one_value_for_every_agent_in_order(quick_jit):
+def test_a_central_critic_has_one_value_for_every_agent_in_order():
     critics = Critics({TEAM: network(MLP, 3, 1.0)}, ROLES)
     inputs = critics.inputs({}, noise((1, BATCH, 9), 8))
     params = noise_like(jax.eval_shape(lambda key: critics.init(key, TEAM, inputs[TEAM][0]), jax.random.key(0)))
     params["params"]["Dense_0"] = {"kernel": jnp.zeros((8, 3)), "bias": jnp.array([10.0, 20.0, 30.0])}
-    apply = quick_jit(critics.apply)
+    apply = jax.jit(critics.apply)
     values, _ = apply({TEAM: params}, inputs, critics.initial_carry(BATCH), jnp.zeros((1, BATCH), bool))
     np.testing.assert_array_equal(values["truck"], np.full((1, BATCH, 1), 10.0))
     np.testing.assert_array_equal(values["drone"], np.full((1, BATCH, 2), [20.0, 30.0]))
 
 
-def test_a_local_critic_sees_its_role_only(quick_jit):
+def test_a_local_critic_sees_its_role_only():
     critics = Critics({name: network(MLP, 1, 1.0) for name in ROLES}, ROLES)
     observation = {"truck": noise((1, BATCH, 1, 3), 5), "drone": noise((1, BATCH, 2, INPUTS), 6)}
     assert critics.inputs(observation, noise((1, BATCH, 9))) is observation
@@ -148,7 +148,7 @@ def test_a_local_critic_sees_its_role_only(quick_jit):
         for name in ROLES
     }
     reset = jnp.zeros((1, BATCH), bool)
-    apply = quick_jit(lambda inputs: critics.apply(params, inputs, critics.initial_carry(BATCH), reset)[0])
+    apply = jax.jit(lambda inputs: critics.apply(params, inputs, critics.initial_carry(BATCH), reset)[0])
     before = apply(observation)
     after = apply({**observation, "drone": observation["drone"].at[:, :, 1].add(noise(INPUTS))})
     np.testing.assert_array_equal(before["truck"], after["truck"])

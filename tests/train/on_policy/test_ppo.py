@@ -285,7 +285,7 @@ def test_forced_decisions_have_no_policy_gradient(minibatch):
     chex.assert_trees_all_equal(drone_gradient(batch.replace(decides=silent)), jax.tree.map(jnp.zeros_like, plain))
 
 
-def test_policy_terms_against_numpy(quick_jit):
+def test_policy_terms_against_numpy():
     rng = np.random.default_rng(2)
     logits = rng.normal(0, 2, (6, 20, 5)).astype(np.float32)
     mask = rng.random(logits.shape) < 0.6
@@ -312,11 +312,11 @@ def test_policy_terms_against_numpy(quick_jit):
         expected["clip_fraction"][i] = not 0.8 <= ratio <= 1.2
     assert len(cases) == 6
     given_ = {"action_mask": mask, "action": action, "log_prob": log_prob, "advantage": advantage, "clip_eps": 0.2}
-    got = quick_jit(lambda x: ppo.policy_terms(x, **given_))(logits)
+    got = jax.jit(lambda x: ppo.policy_terms(x, **given_))(logits)
     assert got.keys() == expected.keys()
     for key, array in expected.items():
         np.testing.assert_allclose(got[key], array, rtol=1e-4, atol=2e-6, err_msg=key)
-    slope = quick_jit(jax.grad(lambda x: ppo.policy_terms(x, **given_)["policy_loss"].sum()))(logits)
+    slope = jax.jit(jax.grad(lambda x: ppo.policy_terms(x, **given_)["policy_loss"].sum()))(logits)
     ratio = expected["ratio"]
     held = np.where(advantage > 0, ratio > 1.2, ratio < 0.8) | (mask.sum(-1) == 1)
     np.testing.assert_array_equal(np.abs(slope).max(-1) > 0, ~held)
@@ -370,7 +370,7 @@ class CutShort(TruckDroneBasic):
         return world.step >= self.max_steps
 
 
-def test_an_update_with_a_scenario_that_truncates(config, quick_jit):
+def test_an_update_with_a_scenario_that_truncates(config):
     sizes = {"num_drones": 1, "num_customers": 1, "num_route_nodes": 1, "max_steps": 5}
     trainer = make_train(config(env={"name": "truck_drone", "scenario": CutShort, **sizes}, num_minibatches=1))
 
@@ -378,7 +378,7 @@ def test_an_update_with_a_scenario_that_truncates(config, quick_jit):
         before = trainer.init(key)
         return before, *trainer.train_chunk(before)
 
-    before, after, metrics = quick_jit(update)(jax.random.key(1))
+    before, after, metrics = jax.jit(update)(jax.random.key(1))
     assert metrics["episode/episodes"] == 2 * 4
     assert int(after.update) == 1
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((after.params, metrics)))

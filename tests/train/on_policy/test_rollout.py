@@ -25,12 +25,12 @@ def recorded(request, learner):
 
 
 @pytest.fixture(scope="module")
-def instances(recorded, quick_jit):
+def instances(recorded):
     """The problem that environment `e` works on at step `t`, as `instances(t)[e]`, from a `VecEnv` run alongside."""
     made, transitions = recorded
     vec, played = made.trainer.rollout.vec_env, made.played
     state = vec.refresh_pool(played.start.vec, jax.random.split(played.key)[0])
-    step = quick_jit(lambda state, action: vec.step(state, action, refresh=False)[0])
+    step = jax.jit(lambda state, action: vec.step(state, action, refresh=False)[0])
     problems = [jax.device_get(state.env.errand)]
     for t in range(STEPS):
         state = step(state, {name: action[t] for name, action in transitions.action.items()})
@@ -48,15 +48,15 @@ def team(timestep):
 
 
 @pytest.fixture(scope="module")
-def replay(recorded, instances, quick_jit):
+def replay(recorded, instances):
     """Every environment played by itself with the recorded actions: `[E][T]` of what was seen before and after a step.
 
     Only `reset_to` and `step` of the environment are used.
     """
     made, transitions = recorded
     env, start = made.trainer.env, made.played.start.vec
-    step, reset_to = quick_jit(env.step), quick_jit(env.reset_to)
-    look = quick_jit(lambda state: (env.observation(state), env.action_mask(state)))
+    step, reset_to = jax.jit(env.step), jax.jit(env.reset_to)
+    look = jax.jit(lambda state: (env.observation(state), env.action_mask(state)))
     histories = []
     for e in range(ENVS):
         state, history = pick(start.env, e), []
@@ -125,12 +125,12 @@ def test_statistics_are_those_of_the_finished_episodes(recorded, replay):
         np.testing.assert_allclose(made.played.episodes[name], value, rtol=1e-4, atol=1e-4, err_msg=name)
 
 
-def test_memory_values_and_probabilities_are_those_of_playing_on(recorded, replay, quick_jit):
+def test_memory_values_and_probabilities_are_those_of_playing_on(recorded, replay):
     made, transitions = recorded
     trainer, played = made.trainer, made.played
     never = jnp.zeros((1, ENVS), bool)
-    act = quick_jit(lambda *args: trainer.actors.apply(played.params["actor"], *args, never))
-    judge = quick_jit(lambda *args: trainer.critics.apply(played.params["critic"], *args, never))
+    act = jax.jit(lambda *args: trainer.actors.apply(played.params["actor"], *args, never))
+    judge = jax.jit(lambda *args: trainer.critics.apply(played.params["critic"], *args, never))
     carry = jax.tree.map(np.array, jax.device_get(played.start.carry))
     for t in range(STEPS):
         for leaf in jax.tree.leaves(carry):
@@ -168,14 +168,14 @@ def test_memory_values_and_probabilities_are_those_of_playing_on(recorded, repla
 
 
 @pytest.fixture(scope="module")
-def evaluation(learner, quick_jit):
+def evaluation(learner):
     """Environment, actor and six problems, of several lengths; and the figures of playing them."""
     made = learner(value_norm=False, **next(iter(KINDS.values())))
     trainer, params = made.trainer, made.played.params["actor"]
     params = jax.tree.map(lambda leaf: 2 * leaf, params)  # decided, so that the memory can change a decision
     problems = jax.vmap(trainer.env.generate)(jax.random.split(jax.random.key(11), 6))
     assert len(set(problems.length.tolist())) > 2
-    play = quick_jit(
+    play = jax.jit(
         lambda key, deterministic: play_episodes(
             trainer.env, PolicyActor(trainer.actors, params, deterministic), problems, key
         ),
@@ -189,10 +189,10 @@ def best_legal(logits, mask):
     return {name: np.where(mask[name], rows[0, 0], -np.inf).argmax(-1) for name, rows in logits.items()}
 
 
-def test_evaluation_is_a_loop_over_whole_episodes(evaluation, quick_jit):
+def test_evaluation_is_a_loop_over_whole_episodes(evaluation):
     trainer, params, problems, play = evaluation
-    step, reset_to = quick_jit(trainer.env.step), quick_jit(trainer.env.reset_to)
-    act = quick_jit(lambda *args: trainer.actors.apply(params, *args, jnp.zeros((1, 1), bool)))
+    step, reset_to = jax.jit(trainer.env.step), jax.jit(trainer.env.reset_to)
+    act = jax.jit(lambda *args: trainer.actors.apply(params, *args, jnp.zeros((1, 1), bool)))
     figures, swayed = jax.device_get(play(jax.random.key(0), True)), 0
     for e in range(6):
         state, timestep = reset_to(pick(problems, e))

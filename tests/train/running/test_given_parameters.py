@@ -18,8 +18,6 @@ from train.running.resume import RecordedRun
 from train.running.run_folder import RunFolder, Trained, read_run, write_configuration
 from train.td3 import TD3Config
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 GENERATED = {"min_parts", "max_parts"}
 TINY = (
     "--num_envs 1 --num_devices 1 --rollout_length 2 --buffer_size 600 --hidden_sizes [4] --eval_episodes 2 "

@@ -16,8 +16,6 @@ from train.running.checkpoint import Checkpoints
 from train.running.metrics import read_records, summarize
 from train.running.resume import RecordedRun
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 SIZES = "--num_envs 4 --rollout_length 8 --num_minibatches 2 --num_epochs 1 --num_devices 1 --hidden_sizes [8]"
 WORLD = "--env.num_customers 2 --env.num_route_nodes 3 --env.max_steps 12"
 SCENARIO = """
@@ -249,7 +247,7 @@ def test_means_are_over_finished_episodes():
 
 
 @pytest.fixture(scope="module")
-def seeds(quick_compilation, tmp_path_factory):
+def seeds(tmp_path_factory):
     """The run folder of a short run of two seeds, drones with actors of their own, a scenario with further metrics."""
     folder = tmp_path_factory.mktemp("seeds")
     (folder / "counted_scenario.py").write_text(SCENARIO)

@@ -28,7 +28,6 @@ from train.running.run_folder import read_run
 # The filter: when one array of a checkpoint cannot be read, orbax closes its event loop under the reads of the others.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.usefixtures("quick_compilation"),
 ]
 
 SAVE, KILL, INTERRUPT, TOTAL = 10, 13, 16, 20
@@ -105,22 +104,20 @@ def command(*words):
 
 
 def killed_process(script, *words):
-    """Exit status and output of a process that kills itself, compiled as this one."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "true")
-        argv = [sys.executable, "-c", script, *map(str, words)]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300)
+    """Exit status and output of a process that kills itself."""
+    argv = [sys.executable, "-c", script, *map(str, words)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300)
     return done.returncode, done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
-def straight(quick_compilation, keep, tmp_path_factory):
+def straight(keep, tmp_path_factory):
     run = tmp_path_factory.mktemp("straight") / "run"
     return keep(run, *command(*ARGUMENTS, "--run_dir", run))
 
 
 @pytest.fixture(scope="module")
-def broken(quick_compilation, keep, tmp_path_factory):
+def broken(keep, tmp_path_factory):
     """The same run, with three bad ends: killed between two saves, interrupted, killed during a save; then finished."""
     run, stages = tmp_path_factory.mktemp("broken") / "run", {}
     stages["killed"] = keep(run, *killed_process(KILLED, *ARGUMENTS, "--run_dir", run))

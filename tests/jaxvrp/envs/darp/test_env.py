@@ -1,7 +1,6 @@
 """What must hold of `darp` whatever is played: sums, bounds, padding, batches; and published optima under the mask."""
 
 import dataclasses
-import functools
 import warnings
 
 import jax
@@ -24,8 +23,7 @@ def generated(env, key):
     return jax.vmap(env.generate)(jax.random.split(key, 64))
 
 
-# Compiled in half the time, to slower code.
-@functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+@jax.jit
 def rollout(env, instances, key, share_random):
     """Masked random play, a share of it any integer: actions `[E, T]`, rewards `[E, T]`, last state and timestep."""
     actor = RandomActor(env)

@@ -16,9 +16,6 @@ from jaxvrp.envs.darp.problem.solution import actions_to_routes, solution_report
 
 NODES, VEHICLES = 12, 3
 
-# Compiled in half the time, to slower code.
-compiled = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
-
 TOLERANCE = 1e-3
 """Of reports in float64 on plans whose times were summed up in float32."""
 
@@ -104,7 +101,7 @@ def padded():
 @functools.lru_cache
 def actions(limits, regret):
     """Plans for `padded()`, solved as one batch."""
-    solve = compiled(jax.vmap(functools.partial(cheapest_insertion, limits=limits, regret=regret)))
+    solve = jax.jit(jax.vmap(functools.partial(cheapest_insertion, limits=limits, regret=regret)))
     return np.asarray(solve(stack([instance for _, instance in padded()])))
 
 
@@ -233,7 +230,7 @@ def replayed(limits):
 
         return env.metrics(jax.lax.scan(step, env.reset_to(instance)[0], plan)[0])
 
-    return compiled(jax.vmap(play))(stack([instance for _, instance in padded()]), actions(limits, False))
+    return jax.jit(jax.vmap(play))(stack([instance for _, instance in padded()]), actions(limits, False))
 
 
 @pytest.mark.parametrize("limits", [False, True])

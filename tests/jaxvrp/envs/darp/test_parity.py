@@ -62,8 +62,7 @@ def rich_instance(rng: np.random.Generator, num_nodes: int, num_agents: int) -> 
     )
 
 
-# Compiled in half the time, to slower code.
-@functools.partial(jax.jit, static_argnums=0, compiler_options={"xla_backend_optimization_level": 0})
+@functools.partial(jax.jit, static_argnums=0)
 def play(env: jaxvrp.Environment, instances: Instance, key: jax.Array) -> tuple[Any, ...]:
     """States and timesteps `[T + 1, E, ...]`, and the actions `[T, E]` between them."""
     first = jax.vmap(env.reset_to)(instances)

@@ -99,8 +99,7 @@ def test_the_mask_allows_what_has_a_schedule(lookahead, share):
     assert steps > share(1000) and emergencies >= share(12)
 
 
-# Compiled in half the time, to slower code.
-@functools.partial(jax.jit, static_argnums=0, compiler_options={"xla_backend_optimization_level": 0})
+@functools.partial(jax.jit, static_argnums=0)
 def play(env, instances, key):
     """Masked random play: masks `[T, E, N+1]`, actions `[T, E]`, and whether it was over before, `[T, E]`."""
     actor = RandomActor(env)
