@@ -12,8 +12,28 @@ from flax import struct
 from jaxvrp import turns
 from jaxvrp.actions import checked_action
 from jaxvrp.environment import Environment, Instance, State, TimeStep, select
+from jaxvrp.io.machine_memory import bytes_of, check_count
 from jaxvrp.spaces import ByRole
 from jaxvrp.turns import Turns
+
+MANY = 4096
+"""Fewer environments are not asked for their memory: that takes a moment."""
+
+
+def check_batch(env: Environment, count: int, name: str) -> None:
+    """Refuse a batch of so many environments if memory does not hold their states and what their agents see.
+
+    Args:
+        env: the environment.
+        count: how many of it.
+        name: what the number is called.
+
+    Raises:
+        ValueError: it does not; one line with a number that fits.
+    """
+    if count >= MANY:
+        single = jax.eval_shape(env.reset, jax.eval_shape(lambda: jax.random.key(0)))
+        check_count(name, count, bytes_of(single))
 
 
 class VecTimeStep(TimeStep):
@@ -75,7 +95,12 @@ class VecEnv(struct.PyTreeNode):
     axis: str | None = struct.field(pytree_node=False, default=None)
 
     def generate(self, key: jax.Array, count: int | None = None, memory: Any = None) -> Instance:
-        """`count` (default: `num_envs`) problems, with a leading axis; by the content `memory`, if given."""
+        """`count` (default: `num_envs`) problems, with a leading axis; by the content `memory`, if given.
+
+        Raises:
+            ValueError: memory does not hold so many environments; one line with a number that fits.
+        """
+        check_batch(self.env, self.num_envs, "num_envs")
         rules = self.env.memory
         env = self.env if memory is None or rules is None else rules.apply(memory)
         return jax.vmap(env.generate)(jax.random.split(key, count or self.num_envs))

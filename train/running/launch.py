@@ -16,6 +16,7 @@ from train.algorithms import ALGORITHMS
 from train.config import RunConfig
 from train.running import command_line, loop
 from train.running.command_line import Launch
+from train.running.memory import check_memory, out_of_memory_told
 from train.running.run_folder import read_run, write_configuration
 from train.sharding import initialize
 
@@ -37,12 +38,15 @@ def main(algorithm: str, argv: Sequence[str] | None = None) -> None:
     if launch.coordinator:
         initialize(launch.coordinator, launch.num_processes, launch.process_id)
     config = configuration_to_run(launch, algorithm)
+    make_train = ALGORITHMS[algorithm].make_train
     try:
-        learner = ALGORITHMS[algorithm].make_train(config)
+        learner = make_train(config)
+        check_memory(learner, make_train)
     except (ValueError, TypeError) as error:
         raise UserError(str(error)) from None
     folder = pathlib.Path(launch.resume) if launch.resume else make_run_folder(launch, config, algorithm)
-    loop.run(learner, folder, resume=launch.resume is not None)
+    with out_of_memory_told(folder):
+        loop.run(learner, folder, resume=launch.resume is not None)
 
 
 def configuration_to_run(launch: Launch, algorithm: str) -> RunConfig:
