@@ -25,8 +25,28 @@ from jaxvrp.environment import (
     team_reward,
 )
 from jaxvrp.fields import require_count
+from jaxvrp.io.machine_memory import bytes_of, check_count
 from jaxvrp.spaces import ByRole
 from jaxvrp.turns import Turns
+
+MANY = 4096
+"""Fewer environments are not asked for their memory: that takes a moment."""
+
+
+def check_batch(env: Environment, count: int, name: str) -> None:
+    """Refuse a batch of so many environments if memory does not hold their states and what their agents see.
+
+    Args:
+        env: the environment.
+        count: how many of it.
+        name: what the number is called.
+
+    Raises:
+        ValueError: it does not; one line with a number that fits.
+    """
+    if count >= MANY:
+        single = jax.eval_shape(env.reset, jax.eval_shape(lambda: jax.random.key(0)))
+        check_count(name, count, bytes_of(single))
 
 
 class VecTimeStep(TimeStep):
@@ -112,11 +132,13 @@ class VecEnv(struct.PyTreeNode):
         """`count` (default: `num_envs`) problems, with a leading axis; by the content `memory`, if given.
 
         Raises:
-            ValueError: `count` is below 1.
+            ValueError: `count` is below 1, or memory does not hold so many environments; one line with a number that
+                fits.
             TypeError: `count` is no whole number.
         """
         count = self.num_envs if count is None else count
         require_count("count", count)
+        check_batch(self.env, self.num_envs, "num_envs")
         rules = self.env.memory
         env = self.env if memory is None or rules is None else rules.apply(memory)
         return jax.vmap(env.generate)(jax.random.split(key, count))

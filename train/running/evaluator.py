@@ -12,7 +12,9 @@ from jaxvrp import Environment, registry
 from jaxvrp.actor import Actor, RandomActor
 from jaxvrp.environment import select
 from jaxvrp.episodes import play_episodes, record_episode
+from jaxvrp.io.command_line import UserError
 from jaxvrp.spaces import ByRole
+from jaxvrp.vectorize import check_batch
 from train.running.learner import Learner
 
 Figures = dict[str, Any]
@@ -28,6 +30,15 @@ class Evaluator:
     """
 
     def __init__(self, env: Environment, num_episodes: int, seed: int):
+        """Refuse what memory does not hold.
+
+        Raises:
+            UserError: it does not hold so many episodes; one line with a number that fits.
+        """
+        try:
+            check_batch(env, num_episodes, "the number of episodes")
+        except ValueError as error:
+            raise UserError(str(error)) from None
         self.env, self.num_episodes, self.seed = env, num_episodes, seed
 
     def instances(self) -> Any:

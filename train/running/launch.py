@@ -16,6 +16,7 @@ from train.algorithms import ALGORITHMS
 from train.running import command_line, loop
 from train.running.checkpoint import Checkpoints
 from train.running.command_line import Launch
+from train.running.memory import check_memory, out_of_memory_told
 from train.running.resume import RecordedRun, check_same, resumed
 from train.running.run_folder import CHECKPOINTS, CONFIG, read_run, write_configuration
 from train.sharding import initialize
@@ -38,12 +39,15 @@ def main(algorithm: str, argv: Sequence[str] | None = None) -> None:
     if launch.coordinator:
         initialize(launch.coordinator, launch.num_processes, launch.process_id)
     run = run_to_train(launch, algorithm)
+    make_train = ALGORITHMS[algorithm].make_train
     try:
-        learner = ALGORITHMS[algorithm].make_train(run.config)
+        learner = make_train(run.config)
+        check_memory(learner, make_train)
     except (ValueError, TypeError) as error:
         raise UserError(str(error)) from None
     folder = pathlib.Path(launch.resume) if launch.resume else make_run_folder(launch, run)
-    loop.run(learner, folder, run, resume=launch.resume is not None)
+    with out_of_memory_told(folder):
+        loop.run(learner, folder, run, resume=launch.resume is not None)
 
 
 def run_to_train(launch: Launch, algorithm: str) -> RecordedRun:

@@ -12,6 +12,7 @@ from jaxvrp.spaces import Box, Discrete
 from jaxvrp.testing import check_shapes
 from train.algorithms import ALGORITHMS
 from train.config import RunConfig, check_divides
+from train.running.sizes import check_environment
 from train.sharding import make_mesh
 
 Config = TypeVar("Config", bound=RunConfig)
@@ -29,6 +30,7 @@ def prepare(config: Config, actions: type[Discrete] | type[Box]) -> tuple[Config
     """
     config = fields.validate(config, "key")
     env = jaxvrp.make(**config.env)
+    check_environment(env)
     check_shapes(env)
     for name, role in env.roles.items():
         if not isinstance(role.action, actions):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,10 @@ from jaxvrp.envs.pcb.problem.board import Board, as_float32, stack
 from jaxvrp.envs.pcb.problem.board_files import read_boards, single_boards
 from jaxvrp.envs.pcb.problem.instance import Sizes, Targets, Wiring, board_targets, least_sizes, wire
 from jaxvrp.envs.pcb.problem.netlist import Netlist
+from jaxvrp.io.machine_memory import bytes_of, check_count
 from jaxvrp.io.messages import nearest
+
+Tree = TypeVar("Tree")
 
 GENERATED = "generated"
 """The value of `boards` for which boards are drawn."""
@@ -32,6 +35,12 @@ GIVEN = "given"
 GENERATOR_NAMES = frozenset(field.name for field in dataclasses.fields(generator.Parameters))
 
 RESTARTS = 8
+PAIRS = 2**20
+"""Boards with so many pairs of parts are drawn and wired in less than a second."""
+
+ANNEALED = 64
+"""Boards that are annealed together."""
+
 TARGETS = ("file", "annealing", "unknown")
 PARAMETER = "parameter of 'pcb':"
 
@@ -54,7 +63,10 @@ class Supply:
         None, help="only this board of those read, from 0; all of them if left out", minimum=0
     )
     annealing_moves: int = fields.option(
-        20_000, help=f"moves of each of {RESTARTS} restarts of the annealing, for targets: annealing", minimum=1
+        20_000,
+        help=f"moves of each of {RESTARTS} restarts of the annealing, for targets: annealing",
+        minimum=1,
+        maximum=10**7,
     )
 
 
@@ -113,7 +125,7 @@ def _environment(batch: Board, supply: Supply, source: dict[str, Any], env_value
     """The environment of a batch of boards, with their tables and targets."""
     sizes = least_sizes(batch)
     boards = as_float32(batch)
-    wirings = _wire_all(boards, sizes)
+    wirings = _in_pieces(lambda boards: _wire_all(boards, sizes), PAIRS // sizes.components**2, boards)
     values = {
         "boards": boards,
         "wirings": wirings,
@@ -126,8 +138,25 @@ def _environment(batch: Board, supply: Supply, source: dict[str, Any], env_value
 
 
 def _generated(supply: Supply, parameters: generator.Parameters) -> Board:
+    """Boards `[B]` as NumPy arrays; refused, with a ValueError, if memory does not hold them and their tables."""
+    parts = parameters.max_parts + 1
+    if supply.num_boards * parts**2 >= PAIRS:
+        board = jax.eval_shape(lambda key: generator.generate(key, parameters), jax.random.key(0))
+        check_count("num_boards", supply.num_boards, bytes_of(board) + parts**2)
     keys = jax.random.split(jax.random.key(supply.board_seed), supply.num_boards)
-    return jax.device_get(_generate_all(keys, parameters))
+    return jax.device_get(_in_pieces(lambda keys: _generate_all(keys, parameters), PAIRS // parts**2, keys))
+
+
+def _in_pieces(function: Callable[..., Tree], length: int, *batches: Any) -> Tree:
+    """A jitted function of batches `[B, ...]`, at most `length` rows at a time, so that Ctrl-C is heard in between."""
+    count, length = len(jax.tree.leaves(batches)[0]), max(1, length)
+    if count <= length:
+        return function(*batches)
+    pieces = []
+    for first in range(0, count, length):
+        piece = jax.tree.map(lambda leaf, rows=slice(first, first + length): leaf[rows], batches)
+        pieces.append(jax.block_until_ready(function(*piece)))
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *pieces)
 
 
 @functools.partial(jax.jit, static_argnames="parameters")
@@ -199,4 +228,4 @@ def _with_annealed_targets(boards: Board, num_moves: int) -> Board:
         )
 
     keys = jax.random.split(jax.random.key(0), boards.exists.shape[0])
-    return jax.jit(jax.vmap(with_targets))(boards, keys)
+    return _in_pieces(jax.jit(jax.vmap(with_targets)), ANNEALED, boards, keys)

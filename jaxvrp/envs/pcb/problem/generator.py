@@ -17,6 +17,9 @@ IC_AREA = (20.0, 60.0)
 # With these, and at most 45 % utilisation, the IC's long side is shorter than the board's short one.
 LONGEST_BOARD = 4 / 3
 LONGEST_IC = 1.5
+MOST_PARTS = 10_000
+"""Tables hold a number for each pair of parts."""
+
 SQUARE = 0.5
 WITHOUT_IC = 0.25
 
@@ -27,9 +30,9 @@ class Parameters(struct.PyTreeNode):
     Every board has max_parts + 1 components; those that it does not need are padding.
     """
 
-    min_parts: int = size(2, minimum=2, help="least number of two-pin parts of a generated board")
-    max_parts: int = size(16, minimum=2, help="largest number of two-pin parts of a generated board")
-    max_degree: int = size(5, minimum=2, help="most pins of a net of a generated board; the least is 2")
+    min_parts: int = size(2, 2, maximum=MOST_PARTS, help="least number of two-pin parts of a generated board")
+    max_parts: int = size(16, 2, maximum=MOST_PARTS, help="largest number of two-pin parts of a generated board")
+    max_degree: int = size(5, 2, maximum=MOST_PARTS, help="most pins of a net of a generated board; the least is 2")
     min_utilisation: float = parameter(
         0.05, above=0.0, maximum=0.45, help="least share of a generated board that its parts cover"
     )

@@ -4,6 +4,8 @@ import jax
 import numpy as np
 import pytest
 
+import jaxvrp
+from jaxvrp.envs.pcb import factory
 from jaxvrp.envs.pcb.problem.board import SCHEMA, check, count_agents
 from jaxvrp.envs.pcb.problem.generator import Parameters, generate, make_parameters
 
@@ -138,3 +140,34 @@ def test_wrong_parameters_are_refused_by_name(values, message):
     with pytest.raises(ValueError, match=message) as caught:
         make_parameters(**values)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "says"),
+    [
+        ({"num_boards": 10**11}, "num_boards is 100000000000; it must be >= 1 and <= 2147483647"),
+        ({"num_boards": 10**9}, r"num_boards is 1000000000; that takes at least .* TB .*: num_boards \d+ should fit"),
+        (
+            {"num_boards": 10**6, "max_parts": 10_000},
+            r"num_boards is 1000000; that takes at least .* TB of memory",
+        ),
+        ({"max_parts": 10**9}, "max_parts is 1000000000; it must be >= 2 and <= 10000"),
+        ({"rays": 2**31 - 1}, "rays is 2147483647; it must be >= 1 and <= 1000"),
+    ],
+)
+def test_more_than_memory_holds_is_refused_at_once(parameters, says):
+    with pytest.raises(ValueError, match=f"^{says}"):
+        jaxvrp.make("pcb", **parameters)
+
+
+def test_many_boards_are_drawn_and_wired_piece_by_piece(monkeypatch):
+    """So that Ctrl-C is heard; the boards are the same, and so are their tables."""
+    whole = jaxvrp.make("pcb", num_boards=5, max_parts=3)
+    drawn = []
+    generate_all = factory._generate_all
+    monkeypatch.setattr(factory, "PAIRS", 2 * 4**2)
+    monkeypatch.setattr(factory, "_generate_all", lambda *given: drawn.append(len(given[0])) or generate_all(*given))
+    pieces = jaxvrp.make("pcb", num_boards=5, max_parts=3)
+    assert drawn == [2, 2, 1]
+    for one, other in zip(jax.tree.leaves(whole), jax.tree.leaves(pieces), strict=True):
+        np.testing.assert_array_equal(one, other, strict=True)
