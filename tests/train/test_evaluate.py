@@ -73,6 +73,7 @@ def test_other_networks_are_tied_to_their_size(tmp_path):
             ["--episodes", "3", "--episodes", "4"],
             "--episodes is given twice; leave one of them out; see python -m train.e",
         ),
+        (["--episodes", "1000000000"], "episodes is 1000000000; that takes at least "),
         (["--render", "config.png"], "--render is 'config.png', which would take the place of '"),
     ],
 )

@@ -184,7 +184,7 @@ def check_names(names: Iterable[str], known: Iterable[str], place: str) -> None:
         if name not in known:
             # The same parameters again with another prefix: named only to somebody who thinks of evaluation.
             others = known if "eval" in name else {key for key in known if not key.startswith("eval_env.")}
-            raise UserError(f"unknown key '{name}'{place}; {nearest(name, others - {ANY_EVALUATION})}")
+            raise UserError(f"unknown key {shown(name)}{place}; {nearest(name, others - {ANY_EVALUATION})}")
 
 
 def build_config(config_class: type[Config], values: dict[str, Any], *, complete: bool = False) -> Config:

@@ -29,14 +29,14 @@ class Evaluator:
         seed: where they come from; not the training seed.
     """
 
-    def __init__(self, env: Environment, num_episodes: int, seed: int):
-        """Refuse what memory does not hold.
+    def __init__(self, env: Environment, num_episodes: int, seed: int, *, name: str = "episodes"):
+        """Nothing is played yet; `name` is what the user calls the number of episodes.
 
         Raises:
-            UserError: it does not hold so many episodes; one line with a number that fits.
+            UserError: memory does not hold so many episodes; one line with a number that fits.
         """
         try:
-            check_batch(env, num_episodes, "the number of episodes")
+            check_batch(env, num_episodes, name)
         except ValueError as error:
             raise UserError(str(error)) from None
         self.env, self.num_episodes, self.seed = env, num_episodes, seed

@@ -85,7 +85,8 @@ def needed_bytes(learner: Learner) -> int:
     key = jax.eval_shape(lambda: jax.random.key(config.seed))
     state = jax.eval_shape(learner.init, key)
     params = jax.eval_shape(learner.actor_params, state)
-    evaluator = Evaluator(evaluation_env(learner.env, config), config.eval_episodes, config.eval_seed)
+    env = evaluation_env(learner.env, config)
+    evaluator = Evaluator(env, config.eval_episodes, config.eval_seed, name="eval_episodes")
 
     def record(params: Any) -> Any:
         return evaluator.record(learner.actor(first_seed(learner, params), deterministic=True))

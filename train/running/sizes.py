@@ -17,7 +17,10 @@ from train.config import RunConfig
 GROWTH = 50
 """Sizes that are, multiplied, not so many times the defaults are not asked for their memory: that takes seconds."""
 
-NO_SIZES = frozenset({"seed", "eval_seed", "board_seed", "total_steps", "eval_interval", "save_interval"})
+NO_SIZES = frozenset(
+    {"seed", "eval_seed", "board_seed", "total_steps", "target_exploration_steps", "random_steps"}
+    | {"eval_interval", "save_interval"}
+)
 """Whole numbers on which no array depends."""
 
 LEAST_EXPONENT = 0.1

@@ -141,7 +141,7 @@ def test_a_command_that_asks_for_too_much_leaves_no_folder(little_memory, tmp_pa
     tiny = "--env.name toy_of_the_tests --num_devices 1 --hidden_sizes [8] --num_envs 4 --rollout_length 8"
     with pytest.raises(UserError, match=r"^num_envs is 100000000; that takes at least .*: num_envs \d+ should fit$"):
         launch.main("mappo", [*tiny.replace("num_envs 4", "num_envs 100000000").split()])
-    with pytest.raises(UserError, match=r"^the number of episodes is 1000000000; that takes at least .* should fit$"):
+    with pytest.raises(UserError, match=r"^eval_episodes is 1000000000; that takes at least .* should fit$"):
         launch.main("mappo", [*tiny.split(), "--eval_episodes", "1000000000"])
     monkeypatch.setattr(memory, "needed_bytes", lambda learner: 10**12)
     with pytest.raises(UserError, match=r"^num_seeds is 1000; that takes at least 1 TB .* 100 MB: lower num_seeds$"):
