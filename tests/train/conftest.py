@@ -17,6 +17,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     import distrax  # noqa: F401
 
+import tests.toy_environments  # noqa: F401  it registers them
 from train.on_policy.config import PPOConfig
 from train.on_policy.trainer import make_train
 from train.on_policy.value_norm import ValueNorm
