@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +31,31 @@ def write_whole(path: str | os.PathLike, write: Callable[[Path], object]) -> Non
     """Let `write` make a file beside `path`, then put it in its place; on failure the old file stays.
 
     Raises:
-        OSError: the file cannot be written.
+        OSError: the file cannot be written; it names `path`.
     """
     path = Path(path)
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        write(partial)
-        os.replace(partial, path)
+        with naming(path, partial):
+            write(partial)
+            os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def naming(path: str | os.PathLike, *aliases: Path) -> Iterator[None]:
+    """Errors of the system that are raised inside name `path`, if they name no file, or one of its aliases.
+
+    Raises:
+        OSError: such an error; opening a file names it, writing to one does not.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None or Path(error.filename) in aliases:
+            raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+        raise
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:

@@ -9,6 +9,8 @@ removes. Damage, or another configuration, is found before any array is read.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import gc
 import hashlib
 import json
 import logging
@@ -17,6 +19,7 @@ import os
 import pathlib
 import re
 import shutil
+import sys
 import warnings
 from typing import Any
 
@@ -25,7 +28,8 @@ from jax.experimental import multihost_utils
 from orbax.checkpoint import v1 as ocp
 
 from jaxvrp.io.command_line import UserError
-from jaxvrp.io.whole_files import write_json
+from jaxvrp.io.whole_files import naming, write_json
+from train.running.failures import cannot
 
 CONTENTS = "contents.json"
 VERSION = 1
@@ -70,17 +74,22 @@ class Checkpoints:
         """List what is there; unless `read_only`, make the folder, and remove what killed runs left.
 
         Raises:
-            UserError: a checkpoint is damaged, or another version wrote it.
+            UserError: a checkpoint is damaged, or another version wrote it; the folder cannot be read or written.
         """
         for chatty in ("absl", "asyncio"):  # asyncio: a traceback for every array of a damaged checkpoint
             logging.getLogger(chatty).setLevel(logging.CRITICAL)
+        _silence_closed_event_loops()
         self.folder = folder.absolute()
-        if not read_only:
-            if jax.process_index() == 0:
+        try:
+            if not read_only and jax.process_index() == 0:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 self._remove_partial()
+            updates = self._complete()
+        except OSError as error:
+            raise UserError(cannot("read" if read_only else "write", error, self.folder)) from None
+        if not read_only:
             _wait_for_all("folder")
-        self._returns = {update: self._read_contents(update).evaluated_return for update in self._complete()}
+        self._returns = {update: self._read_contents(update).evaluated_return for update in updates}
 
     @property
     def latest(self) -> int | None:
@@ -92,6 +101,14 @@ class Checkpoints:
         """Update of the one with the highest evaluated return; the latest, if none was evaluated."""
         evaluated = {update: value for update, value in sorted(self._returns.items()) if value is not None}
         return max(evaluated, key=lambda update: evaluated[update]) if evaluated else self.latest
+
+    @property
+    def kept(self) -> int | None:
+        """Update of the newest one that is on the disk now; somebody else may have removed some."""
+        try:
+            return max(self._complete(), default=None)
+        except OSError:  # nobody can tell
+            return self.latest
 
     def find(self, which: str) -> int:
         """Update of the `latest` or the `best`.
@@ -120,15 +137,20 @@ class Checkpoints:
             state: a pytree of arrays.
             evaluated_return: see `Contents`; one that is not finite is left out.
             configuration: see `Contents`; plain values.
+
+        Raises:
+            OSError: it cannot be written; those before it are kept.
         """
+        self.folder.stat()  # orbax would make the folder of a run again that was removed or renamed
         partial = self.folder / f"{PARTIAL}{update}"
-        ocp.save(partial, state, checkpointable_name=STATE, overwrite=True)
+        _write_arrays(state, partial)
         if evaluated_return is not None and not math.isfinite(evaluated_return):
             evaluated_return = None
         if jax.process_index() == 0:
             contents = Contents(evaluated_return, configuration, _described(state), _checksums(partial))
-            write_json(partial / CONTENTS, dataclasses.asdict(contents))
-            self._give_name(partial, update)
+            with naming(self.folder / str(update)):
+                write_json(partial / CONTENTS, dataclasses.asdict(contents))
+                self._give_name(partial, update)
         self._returns[update] = evaluated_return
         self._returns = {kept: self._returns[kept] for kept in {self.latest, self.best} if kept is not None}
         if jax.process_index() == 0:
@@ -157,8 +179,13 @@ class Checkpoints:
         return state
 
     def _complete(self) -> list[int]:
-        """Updates of the folders that hold a checkpoint; one without `contents.json` is none."""
-        return sorted(int(path.parent.name) for path in self.folder.glob(f"*/{CONTENTS}") if _is_update(path.parent))
+        """Updates of the folders that hold a checkpoint; one without `contents.json` is none.
+
+        Raises:
+            OSError: they cannot be listed.
+        """
+        paths = list(self.folder.iterdir()) if self.folder.exists() else []
+        return sorted(int(path.name) for path in paths if _is_update(path) and (path / CONTENTS).is_file())
 
     def _read_contents(self, update: int) -> Contents:
         path = self.folder / str(update) / CONTENTS
@@ -168,6 +195,8 @@ class Checkpoints:
             contents = _checked(Contents(**values)) if version == VERSION else None
         except (ValueError, TypeError, AttributeError, RecursionError):
             raise self._unusable(update, f" ({CONTENTS} was changed)") from None
+        except OSError as error:
+            raise self._unreadable(update, error) from None
         if contents is None:
             raise UserError(
                 f"another version of this program wrote {path.parent}: its {CONTENTS} has version {version}, not "
@@ -177,11 +206,22 @@ class Checkpoints:
 
     def _fault(self, update: int, like: Any) -> str | None:
         """Why a checkpoint cannot be read into `like`; None if it can."""
-        contents, found = self._read_contents(update), _checksums(self.folder / str(update))
+        contents = self._read_contents(update)
+        try:
+            found = _checksums(self.folder / str(update))
+        except OSError as error:
+            raise self._unreadable(update, error) from None
         damaged = next((name for name, checksum in contents.files.items() if found.get(name) != checksum), None)
         return f"{damaged} is missing or was changed" if damaged else _difference(contents.arrays, _described(like))
 
+    def _unreadable(self, update: int, error: OSError) -> UserError:
+        if isinstance(error, FileNotFoundError):
+            return self._unusable(update, "")
+        return UserError(cannot("read", error, self.folder / str(update)))
+
     def _unusable(self, update: int, reason: str) -> UserError:
+        if not (self.folder / str(update)).is_dir():
+            return UserError(f"the checkpoint of update {update} was dropped meanwhile: the run goes on; try again")
         older = [other for other in self._complete() if other < update]
         remedy = f"delete that folder to go on from update {max(older)}" if older else "start anew in another --run_dir"
         return UserError(
@@ -221,6 +261,46 @@ def _is_update(path: pathlib.Path) -> bool:
 def _wait_for_all(what: str) -> None:
     """Return when all processes have come here."""
     multihost_utils.sync_global_devices(f"checkpoints: {what}")
+
+
+def _write_arrays(state: Any, folder: pathlib.Path) -> None:
+    """Write arrays with orbax, into a new folder or in place of an old one.
+
+    Raises:
+        OSError: what the system said.
+    """
+    # In a thread, a folder that cannot be made would be waited for by the others, for minutes, at the end too.
+    options = ocp.options.AsyncOptions(create_directories_asynchronously=False)
+    failure = None
+    with ocp.Context(async_options=options), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of coroutines that are never awaited after a failure
+        try:
+            ocp.save(folder, state, checkpointable_name=STATE, overwrite=True)
+        except (OSError, ValueError) as error:
+            code = re.search(r"os_error_code='(\d+)'", str(error))  # of tensorstore
+            number = int(code[1]) if code else getattr(error, "errno", None)
+            if number is None:
+                raise
+            failure = OSError(number, os.strerror(number), str(folder))
+        if failure:
+            gc.collect()
+    if failure:  # raised here, it does not hold the exception of orbax, and with that the coroutines
+        raise failure
+
+
+@functools.cache
+def _silence_closed_event_loops() -> None:
+    """From here on, no traceback of an array whose write or read ends after orbax has closed its event loop.
+
+    It does so when another one has failed. Each of the rest gets a RuntimeError that nobody can catch.
+    """
+    report = sys.unraisablehook
+
+    def report_others(failure: Any) -> None:
+        if not (isinstance(failure.exc_value, RuntimeError) and str(failure.exc_value) == "Event loop is closed"):
+            report(failure)
+
+    sys.unraisablehook = report_others
 
 
 def _flush(path: pathlib.Path) -> None:

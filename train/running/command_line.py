@@ -9,6 +9,7 @@ import os
 import pathlib
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NoReturn, TypeVar
 
@@ -72,6 +73,8 @@ def entry(main: Callable[[], None]) -> NoReturn:
     cache = os.environ.get("JAX_COMPILATION_CACHE_DIR", pathlib.Path.home() / ".cache" / "jaxvrp")
     jax.config.update("jax_compilation_cache_dir", str(cache))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+    # A cache that cannot be written, on a full disk say, costs time alone.
+    warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache entry")
     sys.exit(run_command(main, (ConformanceError,)))
 
 

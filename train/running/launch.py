@@ -16,6 +16,7 @@ from train.algorithms import ALGORITHMS
 from train.running import command_line, loop
 from train.running.checkpoint import Checkpoints
 from train.running.command_line import Launch
+from train.running.lock import LOCK, locked
 from train.running.memory import check_memory, out_of_memory_told
 from train.running.resume import RecordedRun, check_same, resumed
 from train.running.run_folder import CHECKPOINTS, CONFIG, read_run, write_configuration
@@ -46,7 +47,12 @@ def main(algorithm: str, argv: Sequence[str] | None = None) -> None:
     except (ValueError, TypeError) as error:
         raise UserError(str(error)) from None
     folder = pathlib.Path(launch.resume) if launch.resume else make_run_folder(launch, run)
-    with out_of_memory_told(folder):
+    is_main = jax.process_index() == 0
+    with locked(folder) if is_main else contextlib.nullcontext(), out_of_memory_told(folder):
+        if is_main and launch.resume is None:
+            begin_run(folder, run)
+        elif is_main and run != run_to_train(launch, algorithm):
+            raise UserError(f"another process has just changed the run in {folder}; try again")
         loop.run(learner, folder, run, resume=launch.resume is not None)
 
 
@@ -72,10 +78,10 @@ def run_to_train(launch: Launch, algorithm: str) -> RecordedRun:
 
 
 def make_run_folder(launch: Launch, run: RecordedRun) -> pathlib.Path:
-    """Make the folder of a new run, with the resolved configuration in it; only the first process writes.
+    """Make the folder of a new run, if it is not there; only the first process does.
 
     Raises:
-        UserError: it cannot be written, or holds something.
+        UserError: it cannot be made.
     """
     name = run.config.env.get("scenario", run.config.env["name"]).rpartition(":")[2]
     folder = pathlib.Path(launch.run_dir or f"runs/{run.algorithm}_{name}")
@@ -83,16 +89,30 @@ def make_run_folder(launch: Launch, run: RecordedRun) -> pathlib.Path:
         return folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        if launch.run_dir:
-            folder.mkdir(exist_ok=True)
-        else:
-            folder = _make_dated_folder(folder)
-        if any(folder.iterdir()):
+        if not launch.run_dir:
+            return _make_dated_folder(folder)
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+    return folder
+
+
+def begin_run(folder: pathlib.Path, run: RecordedRun) -> None:
+    """Write the resolved configuration of a new run into its folder, which this process has locked.
+
+    Raises:
+        UserError: it cannot be written, or the folder holds something.
+    """
+    try:
+        if any(path.name != LOCK for path in folder.iterdir()):
             raise UserError(f"the run folder {folder} is not empty; choose another --run_dir, or --resume {folder}")
         write_configuration(folder, run)
     except OSError as error:
-        raise UserError(f"cannot write the run folder {folder}: {error.strerror}; choose another --run_dir") from None
-    return folder
+        raise _unwritable(folder, error) from None
+
+
+def _unwritable(folder: pathlib.Path, error: OSError) -> UserError:
+    return UserError(f"cannot write the run folder {folder}: {error.strerror}; choose another --run_dir")
 
 
 def _make_dated_folder(folder: pathlib.Path) -> pathlib.Path:

@@ -6,6 +6,7 @@ import pathlib
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
@@ -16,12 +17,14 @@ from jaxvrp import registry
 from jaxvrp.io.command_line import Interrupted, UserError
 from train.running.checkpoint import Checkpoints
 from train.running.evaluator import Evaluator, Figures, evaluation_function, to_host
+from train.running.failures import cannot_go_on, what_is_kept
 from train.running.learner import Learner
 from train.running.metrics import MetricsWriter, summarize
 from train.running.prepare import evaluation_env
 from train.running.progress import Progress
+from train.running.records import METRICS, TIMING, cut_back
 from train.running.report import write_report
-from train.running.resume import RecordedRun
+from train.running.resume import RecordedRun, logged_updates
 from train.running.run_folder import CHECKPOINTS, write_configuration
 
 
@@ -57,14 +60,16 @@ def run(learner: Learner, folder: pathlib.Path, recorded: RecordedRun, *, resume
         resume: whether to go on; what that changes is then written into `config.yaml`.
 
     Raises:
-        UserError: no usable checkpoint to resume; a loss that is not finite.
+        UserError: no usable checkpoint to resume; a loss that is not finite; the folder cannot be written any more.
         Interrupted: Ctrl-C, or a request to terminate; the message says what is saved.
     """
-    checkpoints = Checkpoints(folder / CHECKPOINTS)
+    checkpoints, num_updates = Checkpoints(folder / CHECKPOINTS), learner.config.num_updates
     try:
         _train_and_report(learner, folder, recorded, checkpoints, resume=resume)
     except KeyboardInterrupt:
-        raise Interrupted(_what_is_kept(folder, checkpoints.latest, learner.config.num_updates)) from None
+        raise Interrupted(f"stopped at once; {what_is_kept(folder, checkpoints.kept, num_updates)}") from None
+    except OSError as error:
+        raise UserError(cannot_go_on(error, folder, checkpoints.kept, num_updates)) from error
 
 
 def _train_and_report(
@@ -77,26 +82,15 @@ def _train_and_report(
         state = checkpoints.load(state, update)
         if jax.process_index() == 0:
             write_configuration(folder, recorded)
-    session = _Session(learner, folder, recorded, checkpoints, update)
-    try:
-        with Stop() as stop:
-            state = session.train(state, stop)
-    finally:
-        session.close()
+    with _Session(learner, folder, recorded, checkpoints, update) as session, Stop() as stop:
+        state = session.train(state, stop)
     figures = session.last_figures or session.evaluate(state)
     if jax.process_index() == 0:
         write_report(learner, learner.actor_params(state), figures, session.evaluator, folder)
 
 
-def _what_is_kept(folder: pathlib.Path, update: int | None, num_updates: int) -> str:
-    """What a run that was stopped at once has left."""
-    if update is None:
-        return f"stopped at once, before the first checkpoint: nothing is saved; delete {folder}, and start anew"
-    return f"stopped at once; the checkpoint of update {update} of {num_updates} is kept, go on with --resume {folder}"
-
-
 class _Session:
-    """One stretch of training: from a state to the end, or to an interruption.
+    """One stretch of training: from a state to the end, or to an interruption; use it as a context manager.
 
     Attributes:
         evaluator: of the fixed instances.
@@ -115,10 +109,24 @@ class _Session:
         self._figures_of = evaluation_function(learner, self.evaluator)
         is_main = jax.process_index() == 0
         env_steps = update * config.steps_per_update
-        self._writer = _metrics_writer(folder, update, env_steps) if is_main else None
+        if is_main:
+            _cut_records_back(folder, logged_updates(recorded, update))
+        self._writer = MetricsWriter(folder, env_steps=env_steps) if is_main else None
         headlines = registry.toolbox_of(env).headlines
         total_steps = config.num_updates * config.steps_per_update
         self._progress = Progress(total_steps, env_steps, headlines, enabled=is_main)
+
+    def __enter__(self) -> _Session:
+        return self
+
+    def __exit__(self, failure: type[BaseException] | None, *_: object) -> None:
+        self._progress.close()
+        try:
+            if self._writer:
+                self._writer.close()
+        except OSError:
+            if failure is None:  # else that is told, and the cause of this one
+                raise
 
     def train(self, state: Any, stop: Stop) -> Any:
         """The state at the end.
@@ -154,6 +162,8 @@ class _Session:
             return to_host(self._figures_of(self.learner.actor_params(state)))
 
     def _save(self, state: Any) -> None:
+        if self._writer:
+            self._writer.flush()
         score = float(np.mean(self.last_figures["return"])) if self.last_figures else None
         self.checkpoints.save(self.update, state, score, self._configuration)
 
@@ -180,22 +190,16 @@ class _Session:
             updates_axis = 1 if self.learner.config.num_seeds > 1 else 0
             other_axes = tuple(axis for axis in range(is_bad.ndim) if axis != updates_axis)
             first = int(np.argmax(is_bad.any(axis=other_axes)))
-            kept = self.checkpoints.latest
+            kept = self.checkpoints.kept
             where = f"the checkpoint of update {kept} is kept" if kept else "no checkpoint had been written"
             raise UserError(
                 f"{name} is not finite at update {self.update + first + 1}; stopped, {where}; "
                 "lower the learning rates, or look at the environment with jaxvrp.check_env"
             )
 
-    def close(self) -> None:
-        """Close the files and the progress bar."""
-        self._progress.close()
-        if self._writer:
-            self._writer.close()
 
-
-def _metrics_writer(folder: pathlib.Path, update: int, env_steps: int) -> MetricsWriter:
-    try:
-        return MetricsWriter(folder, update=update, env_steps=env_steps)
-    except OSError as error:
-        raise UserError(f"cannot write {error.filename or folder}: {error.strerror}; free it, and --resume") from None
+def _cut_records_back(folder: pathlib.Path, due: Sequence[int]) -> None:
+    """Leave the records that are due, and warn of what is damaged or missing: the checkpoint does without."""
+    for name in (METRICS, TIMING):
+        if faults := cut_back(folder / name, due):
+            print(f"warning: {faults}; the run goes on from its checkpoint", file=sys.stderr)

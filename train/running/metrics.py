@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import io
 import json
+import os
 import pathlib
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-from tensorboardX import SummaryWriter
 
-from jaxvrp.io.whole_files import write_text
-
-Record = dict[str, Any]
-
-METRICS, TIMING = "metrics.jsonl", "timing.jsonl"
+from jaxvrp.io.whole_files import naming
+from train.running.records import METRICS, TIMING, Record
+from train.running.tensorboard import EventFile
 
 EPISODE_NAMES = {"episode_return": "episode/return", "episode_length": "episode/length"}
 
@@ -26,52 +25,72 @@ class MetricsWriter:
     both against environment steps.
     """
 
-    def __init__(self, folder: pathlib.Path, *, update: int = 0, env_steps: int = 0):
-        """Open the files, and drop what a killed run had written beyond its last checkpoint.
+    def __init__(self, folder: pathlib.Path, *, env_steps: int = 0):
+        """Open the files, which have been cut back to what the run has done (`records.cut_back`).
 
         Args:
             folder: of the run.
-            update: of that checkpoint; 0 for a new run.
-            env_steps: of one seed, done by then.
+            env_steps: of one seed, done so far.
 
         Raises:
             OSError: they cannot be written.
         """
-        self._files = {}
-        for name in (METRICS, TIMING):
-            _drop_records(folder / name, after=update)
-            self._files[name] = (folder / name).open("a", buffering=1)
-        self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=env_steps + 1)
+        with contextlib.ExitStack() as opened:
+            paths = (folder / METRICS, folder / TIMING)
+            self._files = {path: opened.enter_context(path.open("ab", buffering=0)) for path in paths}
+            self._events = EventFile(folder / "tensorboard", purge_step=env_steps + 1)
+            opened.callback(self._events.close)
+            self._open = opened.pop_all()
 
     def write(self, record: Record, timing: Record) -> None:
-        """Append a record and its timing; both have the key `update`, the record has `env_steps`."""
-        for name, line in ((METRICS, record), (TIMING, timing)):
-            self._files[name].write(json.dumps(line) + "\n")
-            for key, value in line.items():
-                if key not in ("update", "env_steps") and value is not None:
-                    self._board.add_scalar(key, float(np.mean(value)), record["env_steps"])
+        """Append a record and its timing; both have the key `update`, the record has `env_steps`.
+
+        Raises:
+            OSError: they cannot be written, or a file, or the folder, was removed or renamed.
+        """
+        for (path, file), line in zip(self._files.items(), (record, timing), strict=True):
+            with naming(path):
+                _append(file, json.dumps(line).encode() + b"\n")
+                _check_place(file, path)
+        figures = {name: value for name, value in {**record, **timing}.items() if value is not None}
+        for counter in ("update", "env_steps"):
+            del figures[counter]
+        self._events.add({name: float(np.mean(value)) for name, value in figures.items()}, record["env_steps"])
+
+    def flush(self) -> None:
+        """Put on the disk what was written so far, as for a checkpoint that goes on from there.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        for path, file in self._files.items():
+            with naming(path):
+                os.fsync(file.fileno())
+        self._events.flush()
 
     def close(self) -> None:
-        """Flush and close."""
-        self._board.close()
-        for file in self._files.values():
-            file.close()
+        """Flush and close.
+
+        Raises:
+            OSError: what was still in memory cannot be written.
+        """
+        self._open.close()
 
 
-def read_records(path: pathlib.Path) -> Iterator[Record]:
-    """The records of a file, up to a line that was cut short."""
-    if not path.exists():
-        return
-    for line in path.read_text().splitlines():
-        try:
-            yield json.loads(line)
-        except json.JSONDecodeError:
-            return
+def _append(file: io.FileIO, line: bytes) -> None:
+    """Write a line without a buffer, which would hold back what a full disk refuses and report it somewhere else."""
+    while line:
+        line = line[file.write(line) :]
 
 
-def _drop_records(path: pathlib.Path, *, after: int) -> None:
-    kept = [json.dumps(record) + "\n" for record in read_records(path) if record["update"] <= after]
-    write_text(path, "".join(kept))
+def _check_place(file: io.FileIO, path: pathlib.Path) -> None:
+    """Find out whether an open file still is the one at its path.
+
+    Raises:
+        OSError: it was removed, renamed or replaced; what is written to it is lost.
+    """
+    if not os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+        raise OSError(errno.ESTALE, "another file has taken its place")
 
 
 def summarize(metrics: dict[str, np.ndarray], num_seeds: int, *, settled: bool = True) -> Record:

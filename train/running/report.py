@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import pathlib
+import sys
 from typing import Any
 
 from jaxvrp import registry
 from jaxvrp.io.whole_files import write_json
 from train.running.evaluator import Evaluator, Figures, recorded_states
 from train.running.learner import Learner
-from train.running.metrics import METRICS, read_records
 from train.running.plots import learning_curve
+from train.running.records import METRICS, Record, listed, read_lines
 from train.running.tables import figures_table
 
 
@@ -27,13 +28,20 @@ def write_report(learner: Learner, params: Any, policy: Figures, evaluator: Eval
     toolbox, baselines = registry.toolbox_of(evaluator.env), evaluator.baselines()
     figures = {"policy": policy, **baselines}
     write_json(folder / "summary.json", figures)
-    records = list(read_records(folder / METRICS))
-    learning_curve(records, baselines, toolbox.headlines, folder / "learning_curve.png")
+    learning_curve(whole_records(folder / METRICS), baselines, toolbox.headlines, folder / "learning_curve.png")
     pictures = ["episode.gif", "episode.png"] if toolbox.renderer else []
     draw_episode(learner, params, evaluator, [folder / name for name in pictures])
     print(f"\n{evaluator.num_episodes} fixed instances, whole episodes, deterministic policy\n")
     print(figures_table(figures, toolbox.headlines))
     print(f"\nrun folder: {folder} ({', '.join(['learning_curve.png', *pictures, 'summary.json', METRICS])})")
+
+
+def whole_records(path: pathlib.Path) -> list[Record]:
+    """The records of a file; a warning names the lines that are none."""
+    lines = read_lines(path)
+    if damaged := [line.number for line in lines if line.record is None]:
+        print(f"warning: {path}: {listed('line', damaged)} damaged, and not drawn", file=sys.stderr)
+    return [line.record for line in lines if line.record is not None]
 
 
 def draw_episode(

@@ -52,6 +52,25 @@ def test_a_missing_folder_is_an_operating_system_error(tmp_path):
         write_text(tmp_path / "away" / "a.txt", "text")
 
 
+def test_an_error_of_the_system_names_the_file(tmp_path):
+    """Opening a file names it; writing to one does not, and nobody knows the name of the partial one."""
+    path = tmp_path / "a.txt"
+
+    def full(partial):
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match=r"No space left on device: '.*/a\.txt'$"):
+        write_whole(path, full)
+    with pytest.raises(FileNotFoundError) as missing:
+        write_whole(tmp_path / "away" / "a.txt", lambda partial: partial.write_text("new"))
+    assert missing.value.filename == str(tmp_path / "away" / "a.txt")
+    with pytest.raises(FileNotFoundError) as missing:
+        write_whole(path, lambda partial: (tmp_path / "source").read_text())
+    assert missing.value.filename == str(tmp_path / "source")
+    with pytest.raises(OSError, match="cannot write mode"):
+        write_whole(path, lambda partial: (_ for _ in ()).throw(OSError("cannot write mode")))
+
+
 def test_text_and_json_are_utf8(tmp_path):
     write_text(tmp_path / "a.txt", "né\n")
     write_json(tmp_path / "a.json", {"né": [1, None]})

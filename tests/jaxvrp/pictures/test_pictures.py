@@ -1,10 +1,16 @@
 """What the pictures of all environments share: frames, labels, palettes."""
 
+import contextlib
+
 import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 from PIL import Image
 
 from jaxvrp import pictures
+from jaxvrp.io.whole_files import write_whole
 
 
 def test_frames_are_spread_evenly():
@@ -56,3 +62,37 @@ def test_a_palette_has_the_exact_colours_and_files_keep_them(tmp_path):
             np.testing.assert_array_equal(np.asarray(picture.convert("RGB"))[0, :2], named)
         moving.seek(1)
         assert moving.info["duration"] == 500
+
+
+@contextlib.contextmanager
+def files_of_at_most(size):
+    """Inside, the system lets no file grow beyond so many bytes."""
+    resource = pytest.importorskip("resource", reason="this system has no limit of the size of files")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.parametrize("name", ["still.png", "frame.png", "frames.gif"])
+def test_a_picture_without_space_leaves_nothing_and_names_its_file(name, tmp_path):
+    frame = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
+    palette = pictures.shared_palette(frame, ("#0072B2",), 16)
+    figure = Figure()
+    FigureCanvasAgg(figure)
+    figure.subplots().imshow(frame)
+    path = tmp_path / name
+    draw = {
+        "still.png": lambda: pictures.save_still(figure, path, 100),
+        "frame.png": lambda: pictures.write_frame(path, frame, palette),
+        "frames.gif": lambda: write_whole(
+            path, lambda partial: pictures.write_gif(partial, iter([frame, frame[::-1].copy()]), palette, 100, 500)
+        ),
+    }
+    with pytest.raises(OSError, match=f"File too large: '{path}'$"), files_of_at_most(1000):
+        draw[name]()
+    assert list(tmp_path.iterdir()) == []
+    draw[name]()
+    assert path.stat().st_size > 1000

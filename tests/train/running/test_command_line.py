@@ -509,6 +509,7 @@ def test_the_resolved_configuration_gives_the_same_run(tmp_path):
         description="",
     )
     folder = launch.make_run_folder(given, RecordedRun(given.config, "ippo"))
+    launch.begin_run(folder, RecordedRun(given.config, "ippo"))
     assert folder == tmp_path / "run"
     assert read_run(folder) == RecordedRun(given.config, "ippo")
     content = yaml.safe_load((folder / "config.yaml").read_text())

@@ -1,7 +1,9 @@
 """The loop of the learners: what it calls when, what it keeps, and what it leaves in the run folder."""
 
 import json
+import re
 import signal
+import sys
 import types
 
 import jax.numpy as jnp
@@ -11,9 +13,10 @@ import pytest
 from jaxvrp.io.command_line import Interrupted
 from train import mappo
 from train.on_policy.config import PPOConfig
-from train.running import command_line, loop
+from train.running import checkpoint, command_line, loop, report
 from train.running.checkpoint import Checkpoints
-from train.running.metrics import read_records, summarize
+from train.running.metrics import summarize
+from train.running.records import read_records
 from train.running.resume import RecordedRun
 
 SIZES = "--num_envs 4 --rollout_length 8 --num_minibatches 2 --num_epochs 1 --num_devices 1 --hidden_sizes [8]"
@@ -131,6 +134,36 @@ def test_the_best_may_be_the_latest_or_unevaluated(play, tmp_path):
     assert checkpoints.best == checkpoints.latest == 4
 
 
+def test_a_checkpoint_that_a_run_drops_while_others_read_it(tmp_path):
+    state = {"update": jnp.zeros((), jnp.int32)}
+    writing = Checkpoints(tmp_path)
+    writing.save(1, state, None, {})
+    reading = Checkpoints(tmp_path, read_only=True)
+    writing.save(2, state, None, {})
+    for read in (lambda: reading.load(state), lambda: reading.configuration(1)):
+        with pytest.raises(command_line.UserError) as refused:
+            read()
+        assert str(refused.value) == "the checkpoint of update 1 was dropped meanwhile: the run goes on; try again"
+
+
+def test_a_checkpoint_that_a_run_drops_while_others_list_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(Checkpoints, "_complete", lambda _: [1])
+    with pytest.raises(
+        command_line.UserError, match=r"^the checkpoint of update 1 was dropped meanwhile: .* try again$"
+    ):
+        Checkpoints(tmp_path, read_only=True)
+
+
+def test_only_what_orbax_leaves_behind_is_silenced(monkeypatch):
+    reported = []
+    monkeypatch.setattr(sys, "unraisablehook", reported.append)
+    checkpoint._silence_closed_event_loops.__wrapped__()
+    errors = [RuntimeError("Event loop is closed"), RuntimeError("another"), ValueError("Event loop is closed")]
+    for error in errors:
+        sys.unraisablehook(types.SimpleNamespace(exc_value=error))
+    assert [failure.exc_value for failure in reported] == errors[1:]
+
+
 def test_a_return_that_is_not_finite_is_never_the_best(play, tmp_path):
     play(Scripted(returns={1: 1.0, 2: np.nan, 3: np.inf, 4: 0.0}, total_steps=40))
     assert saved(tmp_path) == [1, 4]
@@ -189,7 +222,7 @@ def test_a_stop_saves_at_once(number, play, tmp_path):
     ("save_interval", "saves", "says"),
     [
         (1, [1, 2], "stopped at once; the checkpoint of update 2 of 8 is kept, go on with --resume {run}"),
-        (5, [], "stopped at once, before the first checkpoint: nothing is saved; delete {run}, and start anew"),
+        (5, [], "stopped at once; nothing is saved, as there is no checkpoint yet; delete {run}, and start anew"),
     ],
 )
 def test_a_second_ctrl_c_stops_in_the_middle(save_interval, saves, says, play, tmp_path):
@@ -222,8 +255,51 @@ def test_a_folder_that_cannot_be_written_any_more(play, tmp_path):
     play(Scripted(total_steps=20))
     (tmp_path / "metrics.jsonl").unlink()
     (tmp_path / "metrics.jsonl").mkdir()
-    with pytest.raises(command_line.UserError, match=r"cannot write .*metrics\.jsonl: Is a directory; free it"):
+    with pytest.raises(
+        command_line.UserError, match=r"cannot write .*metrics\.jsonl: Is a directory; mend that; .*kept"
+    ):
         play(Scripted(total_steps=20), resume=True)
+
+
+DAMAGES = {
+    "a byte": (
+        lambda lines: [*lines[:2], b"\xff" + lines[2], *lines[3:]],
+        [3],
+        "line 3 damaged, .*; no record of update 3",
+    ),
+    "a number": (lambda lines: [*lines[:2], b"5", *lines[3:]], [3], "line 3 damaged, .*; no record of update 3"),
+    "nothing": (lambda lines: [b"{}", *lines[1:]], [1], "line 1 damaged, .*; no record of update 1"),
+    "no update": (lambda lines: [*lines[:5], b'{"update": null}'], [6], "line 6 damaged, .*; no record of update 6"),
+    "half": (lambda lines: [lines[0], lines[1][:9], *lines[2:]], [2], "line 2 damaged, .*; no record of update 2"),
+    "one more": (lambda lines: [*lines[:2], b"5", *lines[2:]], [], "line 3 damaged, .*"),
+    "short": (lambda lines: lines[:3], [4, 5, 6], "no record of updates 4 to 6"),
+    "empty": (lambda lines: [], [1, 2, 3, 4, 5, 6], "the file is empty or missing: no record of updates 1 to 6"),
+}
+"""By name: what happens to the lines of a file, which updates are lost, and what is said."""
+
+
+@pytest.mark.parametrize(("damage", "lost", "says"), DAMAGES.values(), ids=DAMAGES)
+def test_damaged_records_are_told_and_the_run_goes_on(damage, lost, says, play, tmp_path, capfd):
+    play(Scripted(total_steps=60, save_interval=6))
+    paths = [tmp_path / name for name in ("metrics.jsonl", "timing.jsonl")]
+    for path in paths:
+        path.write_bytes(b"".join(line + b"\n" for line in damage(path.read_bytes().splitlines())))
+    damaged = [path.read_bytes() for path in paths]
+    capfd.readouterr()
+    play(Scripted(total_steps=80, save_interval=8), resume=True)
+    warnings = [line for line in capfd.readouterr().err.splitlines() if "warning" in line]
+    for path, warning, content in zip(paths, warnings, damaged, strict=True):
+        assert re.fullmatch(f"warning: {path}: {says}; the run goes on from its checkpoint", warning)
+        assert [record["update"] for record in read_records(path)] == [n for n in range(1, 9) if n not in lost]
+        beside = [path.read_bytes() for path in tmp_path.glob(f"{path.name}.*")]
+        assert beside == [content] * ("damaged" in says)
+
+
+def test_records_that_are_damaged_during_a_run_are_not_drawn(tmp_path, capfd):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"update": 1, "env_steps": 1}\n5\n{"update": 3, "env_steps": 3}\n')
+    assert [record["update"] for record in report.whole_records(path)] == [1, 3]
+    assert capfd.readouterr().err == f"warning: {path}: line 2 damaged, and not drawn\n"
 
 
 def test_means_are_over_finished_episodes():

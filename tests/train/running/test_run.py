@@ -22,7 +22,8 @@ from train import evaluate, mappo
 from train.algorithms import ALGORITHMS
 from train.running import command_line, loop
 from train.running.checkpoint import Checkpoints
-from train.running.metrics import MetricsWriter, read_records
+from train.running.metrics import MetricsWriter
+from train.running.records import read_records
 from train.running.run_folder import read_run
 
 # The filter: when one array of a checkpoint cannot be read, orbax closes its event loop under the reads of the others.

@@ -1,0 +1,142 @@
+"""One training process per run folder: a lock that the system drops with its process, and a note of who holds it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import errno
+import importlib.util
+import json
+import os
+import pathlib
+import socket
+import sys
+from collections.abc import Iterator
+
+from jaxvrp.io.command_line import UserError
+from jaxvrp.io.whole_files import naming
+from train.running.failures import cannot
+
+HAS_LOCKS = importlib.util.find_spec("fcntl") is not None
+"""Windows has none of this kind."""
+
+if HAS_LOCKS:
+    import fcntl
+
+LOCK = ".lock"
+
+UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
+"""What a file system without locks answers."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Holder:
+    """The process that holds a lock, as it is noted there.
+
+    Attributes:
+        pid: its number.
+        host: where it runs.
+        since: when it took the lock, ISO 8601.
+    """
+
+    pid: int
+    host: str
+    since: str
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}, since {self.since}"
+
+
+@contextlib.contextmanager
+def locked(folder: pathlib.Path) -> Iterator[None]:
+    """Hold the lock of a run folder, so that no second process trains in it.
+
+    The lock of a process that is gone (killed, say) is taken over, which is said on stderr. Where the system has no
+    locks, nothing is locked.
+
+    Raises:
+        UserError: another process holds it; the folder cannot be written.
+    """
+    if not HAS_LOCKS:
+        yield
+        return
+    path = folder / LOCK
+    with contextlib.ExitStack() as held:
+        try:
+            with naming(path):
+                if (file := _acquired(path)) is not None:
+                    held.callback(_release, path, file)
+                    _take_note(path, file)
+        except OSError as error:
+            raise UserError(cannot("write", error, path)) from None
+        yield
+
+
+def _acquired(path: pathlib.Path) -> int | None:
+    """The open file of a lock that this process holds from now on; None, after a warning, where there are no locks.
+
+    Raises:
+        UserError: another process holds it.
+        OSError: it cannot be opened or locked.
+    """
+    while True:
+        with contextlib.ExitStack() as opened:
+            file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            opened.callback(os.close, file)
+            if not _lock(file, path.parent):
+                return None
+            if _is_at(path, file):  # else the process that had it has just ended, and removed it
+                opened.pop_all()
+                return file
+
+
+def _lock(file: int, folder: pathlib.Path) -> bool:
+    """Lock an open file, unless its file system has no locks; a warning says so."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = _noted(file) or "another process"
+        raise UserError(
+            f"{folder} is in use by {holder}; wait for its end, stop it, or take another run folder"
+        ) from None
+    except OSError as error:
+        if error.errno not in UNSUPPORTED:
+            raise
+        print(f"warning: cannot lock {folder}: {error.strerror}; train in it once at a time", file=sys.stderr)
+        return False
+    return True
+
+
+def _release(path: pathlib.Path, file: int) -> None:
+    """Remove a lock, then unlock it: whoever waits for it sees that it is no longer there."""
+    with contextlib.suppress(OSError):
+        if _is_at(path, file):  # its folder may have been removed, or renamed, and another one made
+            path.unlink()
+    os.close(file)
+
+
+def _is_at(path: pathlib.Path, file: int) -> bool:
+    """Whether an open file still is the one at a path."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(file))
+    except FileNotFoundError:
+        return False
+
+
+def _take_note(path: pathlib.Path, file: int) -> None:
+    """Note this process in the lock that it holds, and say whose it was."""
+    if os.fstat(file).st_size:
+        print(f"took over {path} of {_noted(file) or 'an unknown process'}, which is gone", file=sys.stderr)
+    now = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
+    os.ftruncate(file, 0)
+    os.pwrite(file, json.dumps(dataclasses.asdict(Holder(os.getpid(), socket.gethostname(), now))).encode(), 0)
+
+
+def _noted(file: int) -> Holder | None:
+    """Who is noted in an open lock; None if nobody is, or not readably."""
+    try:
+        holder = Holder(**json.loads(os.pread(file, 1000, 0)))
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return holder if str(holder).isprintable() else None
