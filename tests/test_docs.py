@@ -142,7 +142,9 @@ def commands() -> list[list[str]]:
     return [word[word.index("-m") + 1 :] for word in words if "-m" in word]
 
 
-OURS = sorted({tuple(words) for words in commands() if words[0].partition(".")[0] in ("jaxvrp", "train", "benchmarks")})
+OURS = sorted(
+    {tuple(words) for words in commands() if words[0].partition(".")[0] in ("jaxvrp", "train", "benchmarks", "tests")}
+)
 
 
 @pytest.mark.parametrize("words", OURS, ids=" ".join)
