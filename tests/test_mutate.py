@@ -25,7 +25,7 @@ from tests.mutate.lane import Entry, Lane, Order, try_case
 from tests.mutate.play import Program
 from tests.mutate.trial import NOTHING, Case, Finding, Subject, Tally
 from tests.mutate.verdict import LONGEST, call, command
-from tests.train.conftest import Toy
+from tests.toy_environments import Errands
 
 
 def test_one_minute_on_two_cores_finds_nothing(tmp_path, capfd):
@@ -257,7 +257,7 @@ def test_a_reader_with_a_planted_fault_is_found(tmp_path, monkeypatch, planted, 
     assert any(kind in one for one in found)
 
 
-class Cracked(Toy):
+class Cracked(Errands):
     """After two steps, an observation is NaN; illegal actions of drones are not counted; a finished state pays."""
 
     def observation(self, state):
@@ -271,7 +271,7 @@ class Cracked(Toy):
 def test_faults_of_an_environment_are_found_while_it_is_played(monkeypatch):
     monkeypatch.setattr("tests.mutate.play.NUM_ENVS", 48)
     monkeypatch.setattr("tests.mutate.play.STEPS", 1)
-    assert Program("toy", Toy()).play(np.random.default_rng(0)).steps == 48 * 9
+    assert Program("errands", Errands()).play(np.random.default_rng(0)).steps == 48 * 9
     with pytest.raises(Finding) as found:
         Program("cracked", Cracked()).play(np.random.default_rng(0))
     assert "observation['truck']: NaN or infinite; everything that is told must be finite" in found.value.details

@@ -24,8 +24,7 @@ from tests.mutate.faces import (
 from tests.mutate.mutators import odd_value
 from tests.mutate.trial import Case, Finding, Subject, Tally
 from tests.mutate.verdict import call
-from tests.train.conftest import Toy
-from tests.train.off_policy.conftest import Reach
+from tests.toy_environments import Errands, LineWalk
 
 NARROW = ("i1", "u1", "i2", "u2", "i4", "u4", "?", "f2", "f4", "c8")
 WIDE = (*NARROW, "i8", "u8", "f8", "O")
@@ -45,11 +44,11 @@ class Actions(Subject):
         dial = jaxvrp.make("darp", num_nodes=4, num_agents=2)
         sizes: dict[str, Any] = {"num_boards": 1, "min_parts": 2, "max_parts": 2, "rays": 4}
         board = jaxvrp.make("pcb", max_steps=1, mode="simultaneous", **sizes)
-        toy, reach = Toy(), Reach(remembers=False)
+        errands, line_walk = Errands(), LineWalk(remembers=False)
         self._faces: list[Face] = [
-            *(kind(env) for env in (toy, reach) for kind in (Roles, Compiled, Batch)),
-            *(kind(env) for env in (toy, reach, truck) for kind in (PettingZoo, JaxMarl, ListApi)),
-            *(Gymnasium(env) for env in (reach, dial)),
+            *(kind(env) for env in (errands, line_walk) for kind in (Roles, Compiled, Batch)),
+            *(kind(env) for env in (errands, line_walk, truck) for kind in (PettingZoo, JaxMarl, ListApi)),
+            *(Gymnasium(env) for env in (line_walk, dial)),
             GymnasiumBatch(board),
         ]
 

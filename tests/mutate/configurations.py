@@ -36,8 +36,8 @@ BASES: tuple[tuple[str, dict[str, str]], ...] = (
     ("mappo", {**ON_POLICY, "env.name": "toy_of_the_tests"}),
     ("mappo", {**ON_POLICY, **TRUCK, "network": "gru", "recurrent_size": "8", "chunk_length": "4"}),
     ("ippo", {**ON_POLICY, **DARP, "network": "attention", "eval_env.num_nodes": "6"}),
-    ("td3", {**OFF_POLICY, "env.name": "reach_of_the_tests", "policy_delay": "2", "tau": "0.005"}),
-    ("sac", {**OFF_POLICY, "env.name": "reach_of_the_tests", "actor_lr": "3e-4"}),
+    ("td3", {**OFF_POLICY, "env.name": "line_walk_of_the_tests", "policy_delay": "2", "tau": "0.005"}),
+    ("sac", {**OFF_POLICY, "env.name": "line_walk_of_the_tests", "actor_lr": "3e-4"}),
     ("sac", {**OFF_POLICY, **PCB}),
 )
 """Algorithms, with keys as they are typed."""

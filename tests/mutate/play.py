@@ -19,10 +19,9 @@ from jaxvrp import Environment
 from jaxvrp.fields import Range
 from jaxvrp.testing.conformance import POLICIES, _draw, _not_counted, _not_fixed, _not_sound
 from tests.mutate.trial import Case, Finding, Subject, Tally
-from tests.train.conftest import Toy
-from tests.train.off_policy.conftest import ReachInTurn
+from tests.toy_environments import Errands, LineWalkInTurn
 
-TOYS: dict[str, Callable[[], Environment]] = {"toy": Toy, "reach": ReachInTurn}
+TOYS: dict[str, Callable[[], Environment]] = {"errands": Errands, "line_walk": LineWalkInTurn}
 
 NUM_ENVS, MOST_STEPS, STEPS = 3072, 60, 300_000
 """Environments of a batch, a third for each of `POLICIES`; steps of a batch, at most; steps of a case, about."""
@@ -33,12 +32,12 @@ BOARDS = {"num_boards": 8, "min_parts": 2, "max_parts": 4, "rays": 4, "max_steps
 ENVIRONMENTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("truck_drone", TRUCK),
     ("darp", {"num_nodes": 8, "num_agents": 3}),
-    ("toy", {}),
+    ("errands", {}),
     ("darp", {"num_nodes": 8, "num_agents": 3, "lookahead": True, "reward": "dense", "vehicle_capacity": [3, 2, 5]}),
     ("pcb", {**BOARDS, "mode": "simultaneous"}),
     ("truck_drone", {**TRUCK, "num_drones": 1, "num_customers": 1, "num_route_nodes": 1, "max_steps": 12}),
     ("darp", {"num_nodes": 6, "num_agents": 2, "limits": True, "max_ride_time": 20.0, "max_route_duration": 40.0}),
-    ("reach", {}),
+    ("line_walk", {}),
     ("pcb", {**BOARDS, "mode": "sequential", "rotation": "absolute", "boundary": "clamp", "num_boards": 2}),
     ("truck_drone", {**TRUCK, "num_drones": 4, "num_customers": 6}),
 )

@@ -21,8 +21,7 @@ matplotlib.use("Agg")
 tqdm.tqdm.set_lock(threading.RLock())
 
 import jaxvrp.registry  # noqa: E402, F401
-import tests.train.conftest  # noqa: E402
-import tests.train.off_policy.conftest  # noqa: E402, F401
+import tests.toy_environments  # noqa: E402, F401
 from train import evaluate, ippo, mappo, replay, sac, td3  # noqa: E402, F401
 from train.off_policy import trainer as _off_policy  # noqa: E402, F401
 from train.on_policy import trainer as _on_policy  # noqa: E402, F401

@@ -31,7 +31,7 @@ WHEN = f"--save_interval {SAVE} --eval_interval 3 --eval_episodes 4"
 ON_POLICY = f"{SIZES} {WHEN} --num_minibatches 2 --num_epochs 1"
 OFF_POLICY = f"{SIZES} {WHEN} --batch_size 16 --gradient_steps 2 --buffer_size 400 --random_steps 16"
 TOY = "--env.name toy_of_the_tests"
-REACH = "--env.name reach_of_the_tests"
+LINE_WALK = "--env.name line_walk_of_the_tests"
 DARP = "--env.name darp --env.num_nodes 4 --env.num_agents 2"
 GRU = "--network gru --recurrent_size 8 --chunk_length 2"
 ATTENTION = (
@@ -43,8 +43,8 @@ VARIANTS = {
     "mappo_gru": ("mappo", f"{ON_POLICY} {TOY} {GRU}"),
     "ippo_gru": ("ippo", f"{ON_POLICY} {TOY} {GRU} --num_seeds 2"),
     "mappo_attention": ("mappo", f"{ON_POLICY} {DARP} {ATTENTION}"),
-    "td3": ("td3", f"{OFF_POLICY} {REACH}"),
-    "sac": ("sac", f"{OFF_POLICY} {REACH} --target_exploration_steps 16"),
+    "td3": ("td3", f"{OFF_POLICY} {LINE_WALK}"),
+    "sac": ("sac", f"{OFF_POLICY} {LINE_WALK} --target_exploration_steps 16"),
 }
 """Algorithm and words of each kind of run."""
 
