@@ -149,8 +149,8 @@ class Taken:
 def _not_trained(taken: Taken) -> Iterator[None]:
     """Instead of training, what would have been trained is kept."""
 
-    def keep(learner: Any, folder: Path, *, resume: bool) -> None:
-        del resume
+    def keep(learner: Any, folder: Path, recorded: Any, *, resume: bool) -> None:
+        del recorded, resume
         taken.learner, taken.folder = learner, folder
 
     with mock.patch.object(launch.loop, "run", keep):
@@ -196,7 +196,7 @@ def _check_taken(algorithm: str, taken: Taken, words: list[str], text: bytes) ->
         elif value != getattr(defaults, field.name):
             raise Finding("a key that nobody gave is not at its default", f"{field.name}: {value!r}")
     assert taken.folder is not None
-    written, _ = read_run(taken.folder)
+    written = read_run(taken.folder).config
     if written != config:
         raise Finding(f"{CONFIG} of the run folder says something else", f"{written}\n{config}")
     _check_memory(taken)

@@ -161,7 +161,7 @@ class _Made:
         run.rename(folder / "finished")
         run = folder / "finished"
         shown = _require(command(evaluate.main, ["--run", str(run)]), 0).stdout
-        return cls(main, folder / "half", run, sorted(torn.iterdir()), states[-1], read_run(run)[0], shown)
+        return cls(main, folder / "half", run, sorted(torn.iterdir()), states[-1], read_run(run).config, shown)
 
     def copy(self, folder: Path, run: Path) -> None:
         """A copy of one of the folders, to be damaged."""
@@ -193,9 +193,9 @@ def _digests() -> Iterator[list[str]]:
     """Of the states that are saved."""
     save, found = Checkpoints.save, []
 
-    def save_and_note(self: Checkpoints, update: int, state: Any, score: float | None) -> None:
+    def save_and_note(self: Checkpoints, update: int, state: Any, *rest: Any) -> None:
         found.append(runs.digest(state))
-        save(self, update, state, score)
+        save(self, update, state, *rest)
 
     with mock.patch.object(Checkpoints, "save", save_and_note):
         yield found
@@ -423,7 +423,12 @@ def _look_at(made: _Made, run: Path, damage: str, random: np.random.Generator) -
         after = _content(run)
         if any(after.get(name) != content for name, content in before.items()):
             raise Finding("the folder is changed", damage)
-        if ended.status == 0 and what == "evaluate" and ended.stdout != made.shown and read_run(run)[0] == made.config:
+        if (
+            ended.status == 0
+            and what == "evaluate"
+            and ended.stdout != made.shown
+            and read_run(run).config == made.config
+        ):
             raise Finding("shows other figures, and no word of why", f"{ended.stdout}\n{made.shown}")
     except Finding as finding:
         raise Finding(f"{what}, {_kind(damage)}: {finding.kind}", f"{damage}\n{finding.details}") from finding

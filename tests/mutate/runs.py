@@ -118,10 +118,10 @@ def _note_digests(path: Path) -> None:
     """Before a state is saved, a line with its digest is written elsewhere."""
     save = Checkpoints.save
 
-    def save_and_note(self: Checkpoints, update: int, state: Any, score: float | None) -> None:
+    def save_and_note(self: Checkpoints, update: int, state: Any, *rest: Any) -> None:
         with path.open("a") as file:
             file.write(json.dumps({"update": update, "digest": digest(state)}) + "\n")
-        save(self, update, state, score)
+        save(self, update, state, *rest)
 
     Checkpoints.save = save_and_note
 

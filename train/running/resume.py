@@ -98,14 +98,14 @@ def resumed(run: RecordedRun, given: Values, update: int) -> RecordedRun:
 
 
 def logged_updates(run: RecordedRun, update: int) -> list[int]:
-    """The updates, up to that of a checkpoint, that a run has written a record of; ascending."""
-    interval, end, updates = run.config.log_interval, update, []
+    """The updates that a run has written a record of, up to that of a checkpoint; ascending."""
+    interval, end, stretches = run.config.log_interval, update, []
     for change in reversed(run.changes):
-        start = min(change.update, update)
-        updates.append(range(start + interval, end + 1, interval))
+        start = min(change.update, end)
+        stretches.append(range(start + interval, end + 1, interval))
         interval, end = change.before.get("log_interval", interval), start
-    updates.append(range(interval, end + 1, interval))
-    return [number for stretch in reversed(updates) for number in stretch]
+    stretches.append(range(interval, end + 1, interval))
+    return [number for stretch in reversed(stretches) for number in stretch]
 
 
 def changes_of(recorded: Any, values: Values) -> tuple[Change, ...]:

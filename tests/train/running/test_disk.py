@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 
 import jax
 import numpy as np
@@ -117,13 +118,17 @@ def fill(folder, leave=0):
 
 
 def fails(train, folder, **options):
-    """What is said when training ends; it is one line."""
+    """What is said when training ends; it is one line, and no thread has anything left to do or to say."""
+    threads = set(threading.enumerate())
     with pytest.raises(UserError) as stopped:
         train(folder, **options)
     message = str(stopped.value)
     assert "\n" not in message
     del stopped
     gc.collect()  # what orbax leaves behind would be reported elsewhere
+    for thread in set(threading.enumerate()) - threads:
+        thread.join(timeout=10)
+        assert not thread.is_alive(), thread
     return message
 
 
@@ -289,7 +294,8 @@ def test_a_run_folder_that_may_not_be_written(powerless, train, straight):
     assert re.match(rf"cannot write {run}/.*: Permission denied; give yourself access to it; .*update 6 of 6", message)
 
 
-def test_rights_that_are_lost_in_the_middle(powerless, train, after):
+def test_rights_that_are_lost_in_the_middle(powerless, train, straight, after):
+    """`straight` has compiled everything: the cache of programs may be out of reach, too."""
     run, forbid = powerless
     forbid(0o777)
     after(3, lambda: (run / "checkpoints").chmod(0o555))

@@ -6,11 +6,13 @@ import re
 import jax.numpy as jnp
 import pytest
 import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from jaxvrp.io.command_line import UserError
 from train.running import launch
 from train.running.checkpoint import Checkpoints
-from train.running.resume import CHANGEABLE, Change, RecordedRun, check_same, resumed
+from train.running.resume import CHANGEABLE, Change, RecordedRun, check_same, logged_updates, resumed
 from train.running.run_folder import read_run, write_configuration
 
 DONE = 20
@@ -211,3 +213,24 @@ def test_a_checkpoint_from_before_a_key_is_compared_with_its_default(run, record
 def test_a_checkpoint_of_another_algorithm_is_refused(run, recorded):
     with pytest.raises(UserError, match="algorithm is mappo, in the checkpoint ippo"):
         check_same(recorded, {**recorded.values, "algorithm": "ippo"}, run / "config.yaml")
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_which_updates_have_a_record(recorded, data):
+    """Against a run that is played: every resume goes on from some checkpoint, and may log in another interval."""
+    run, logged, update = recorded, [], 0
+    for _ in range(data.draw(st.integers(1, 5))):
+        interval = run.config.log_interval
+        length = data.draw(st.integers(0, 4)) * interval
+        logged = [
+            *(number for number in logged if number <= update),
+            *range(update + interval, update + length + 1, interval),
+        ]
+        update += length
+        assert logged_updates(run, update) == logged
+        divisors = [number for number in range(1, update + 1) if update % number == 0] or [interval]
+        wanted = data.draw(st.sampled_from(divisors))
+        if wanted != interval and logged:
+            update = data.draw(st.sampled_from([number for number in logged if number % wanted == 0]))
+        run = resumed(run, {"log_interval": wanted, "total_steps": 48 * 1000}, update)
