@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,6 +34,8 @@ class Subject:
         reference: the NumPy reference of an environment; None: there is none.
         target: (size, batch, least ratio) that the project has set itself; None for none.
         reference_steps: steps of the reference between two looks at the clock.
+        growth: values that `benchmarks.growth` gives to numbers of the first size, one at a time, by label.
+        work: agents times entities of a size, which the time of a step should not outgrow.
     """
 
     labels: str
@@ -42,6 +44,8 @@ class Subject:
     reference: Callable[[Any], Reference] | None
     target: tuple[Size, int, int] | None = None
     reference_steps: int = 500
+    growth: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
+    work: Callable[[Size], int] = lambda size: 1
 
 
 NO_SUBJECT = Subject(labels="", sizes=((),), parameters=lambda size: {}, reference=None)

@@ -4,6 +4,7 @@ python -m benchmarks.throughput
 python -m benchmarks.throughput --env darp
 python -m benchmarks.throughput --env pcb --batches 64 1024 4096
 python -m benchmarks.throughput --sizes 2,3,5 --batches 4096 --out result.json
+python -m benchmarks.throughput --env darp --env.limits true --env.lookahead true      # other parameters, without NumPy
 python -m benchmarks.throughput --env my_package.my_module:make          # one of your own, without a reference
 """
 
@@ -17,7 +18,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -48,7 +49,11 @@ def subject_of(env: str) -> Subject:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One row: environment, its size, how many of them, scanned steps per call, and how long to measure."""
+    """One row: environment, its size, how many of them, scanned steps per call, and how long to measure.
+
+    `parameters` are those that differ from the defaults, by keyword of the environment's factory; `with_reference` says
+    whether NumPy is measured beside it.
+    """
 
     env: str
     size: Size
@@ -56,6 +61,8 @@ class Case:
     steps: int
     repeats: int
     seconds: float
+    parameters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    with_reference: bool = True
 
 
 class Playing(struct.PyTreeNode):
@@ -142,10 +149,11 @@ class NumpyPlayer:
 def measure_case(case: Case) -> Record:
     """Compile, warm up and measure one case in this process."""
     subject = subject_of(case.env)
-    env = jaxvrp.make(case.env, **subject.parameters(case.size))
+    env = jaxvrp.make(case.env, **subject.parameters(case.size), **case.parameters)
     jax_player = JaxPlayer(case, env)
     plays = {"jax": (jax_player.play, case.batch * case.steps)}
-    if subject.reference is not None:
+    # References play by the default parameters.
+    if subject.reference is not None and case.with_reference and not case.parameters:
         numpy_player = NumpyPlayer(subject.reference(env), subject.reference_steps)
         plays["numpy"] = (numpy_player.play, numpy_player.steps)
     calls = {name: measure.calls_for(play, case.seconds) for name, (play, _) in plays.items()}
@@ -236,7 +244,7 @@ def target(records: Sequence[Record], env: str) -> str:
     return text + f"{reached:.0f}x {'PASS' if reached >= least else 'FAIL'}"
 
 
-def protocol(args: argparse.Namespace, records: Sequence[Record]) -> dict[str, str]:
+def protocol(args: argparse.Namespace, records: Sequence[Record], parameters: Mapping[str, Any]) -> dict[str, str]:
     """What was measured, and how."""
     measured = [r for r in records if "error" not in r]
     used = sorted({r["devices_used"] for r in measured})
@@ -244,6 +252,7 @@ def protocol(args: argparse.Namespace, records: Sequence[Record]) -> dict[str, s
     compared = any("numpy" in r["steps_per_second"] for r in measured)
     whose = {"device": "of the device", "process": "resident, of the case's process: Python, JAX, compiler and all"}
     return {
+        "parameters": ", ".join(f"{name} {value}" for name, value in parameters.items()) or "defaults",
         "work per step": "masked random actions, step, auto-reset, observations, global observation, masks",
         "JAX": f"one jitted, donated call = a fresh pool of instances, then {args.steps} scanned steps of VecEnv; the "
         "scan carries observations and masks (so each step writes them) and returns the sums of reward and done",
@@ -259,13 +268,13 @@ def protocol(args: argparse.Namespace, records: Sequence[Record]) -> dict[str, s
 def main(argv: Sequence[str] | None = None, run: Callable[[Case, int | None], Record] = measure_apart) -> None:
     """The command line; `run` measures one case, on so many CPU devices."""
     argv = sys.argv[1:] if argv is None else list(argv)
-    args = _arguments(argv)
+    args, parameters = _arguments(argv)
     if args.case:
         print(json.dumps(measure_case(Case(**json.loads(args.case)))))
         return
-    subject, sizes = _asked_for(args)
+    subject, sizes = _asked_for(args, parameters)
     how_long = (args.steps, args.repeats, args.seconds)
-    cases = [Case(args.env, size, batch, *how_long) for size in sizes for batch in args.batches]
+    cases = [Case(args.env, size, batch, *how_long, parameters) for size in sizes for batch in args.batches]
     records = []
     with measure.progress(cases, "case") as bar:
         for case in bar:
@@ -273,7 +282,7 @@ def main(argv: Sequence[str] | None = None, run: Callable[[Case, int | None], Re
             records.append(run(case, args.devices))
     device = next((record["device"] for record in records if "error" not in record), "unknown")
     header = measure.machine(["python", "-m", "benchmarks.throughput", *argv], device)
-    how = protocol(args, records)
+    how = protocol(args, records, parameters)
     verdict = target(records, args.env)
     print(f"{measure.described(header, how)}\n\n{table(records, subject.labels)}\n\n{verdict}")
     if args.out:
@@ -281,8 +290,8 @@ def main(argv: Sequence[str] | None = None, run: Callable[[Case, int | None], Re
         print(f"wrote {args.out}")
 
 
-def _asked_for(args: argparse.Namespace) -> tuple[Subject, Sequence[Size]]:
-    """What is to be measured, and at which sizes."""
+def _asked_for(args: argparse.Namespace, parameters: Mapping[str, Any]) -> tuple[Subject, Sequence[Size]]:
+    """What is to be measured, and at which sizes; checks that the `parameters` can be."""
     try:
         registry.resolve(args.env)
     except ValueError as error:
@@ -291,10 +300,23 @@ def _asked_for(args: argparse.Namespace) -> tuple[Subject, Sequence[Size]]:
     if not subject.labels and args.sizes:
         raise UserError(f"--sizes: nothing says what the sizes of '{args.env}' are; leave it out")
     measure.check_sizes(args.sizes or (), subject.labels)
-    return subject, args.sizes or subject.sizes
+    sizes = args.sizes or subject.sizes
+    if parameters:
+        _check_parameters(args.env, subject.parameters(sizes[0]), parameters)
+    return subject, sizes
 
 
-def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+def _check_parameters(env: str, of_size: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
+    for name in of_size.keys() & parameters.keys():
+        raise UserError(f"--env.{name} differs from row to row; give --sizes instead")
+    try:
+        jaxvrp.make(env, **of_size, **parameters)
+    except (ValueError, TypeError) as error:
+        raise UserError(f"--env: {error}") from None
+
+
+def _arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, dict[str, Any]]:
+    """The options, and the parameters of the environment among them (`--env.key value`)."""
     parser = Parser("benchmarks.throughput", "Environment steps per second against a NumPy reference.")
     known = jaxvrp.registered()
     parser.add_argument(
@@ -302,6 +324,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
         default="truck_drone",
         help=f"{', '.join(known)} or package.module:make (default: truck_drone)",
     )
+    parser.add_argument("--env.KEY", metavar="VALUE", help="another value of a parameter of the environment")
     sizes = " or ".join(f"{labels} ({name})" for name in known if (labels := subject_of(name).labels))
     parser.add_argument("--sizes", type=measure.sizes_option, nargs="+", help=f"{sizes} (default: three of them)")
     parser.add_argument("--batches", type=positive, nargs="+", default=BATCHES, help="environments in parallel")
@@ -313,7 +336,8 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--devices", type=positive, help="CPU devices (default: JAX's own choice, usually 1)")
     parser.add_argument("--out", type=measure.result_file, help="JSON file for machine, protocol and all figures")
     parser.add_argument("--case", help=argparse.SUPPRESS)
-    return parser.parse_args(argv)
+    words, parameters = command_line.split_mapping(argv, "env")
+    return parser.parse_args(words), parameters
 
 
 if __name__ == "__main__":

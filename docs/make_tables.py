@@ -1,11 +1,12 @@
-"""Writes the tables of keys and of parameters on the pages of this folder, from the code.
+"""Writes the tables of keys, parameters and results on the pages of this folder and in the README.
 
-python docs/make_tables.py            # after a field, its default, range or sentence has changed
+python docs/make_tables.py            # after a field, its default, range or sentence, or a result has changed
 python docs/make_tables.py --check    # changes no file; exit status 1 if a page is not up to date
 
 A table is named by the comment above it: `<!-- keys: package.module:Class -->` has the fields that a class of
 configurations adds to those that it derives from, `<!-- parameters: NAME -->` the keywords of an environment's factory.
-The first four columns are written; what a page has in further ones stays.
+Of these the first four columns are written; what a page has in further ones stays. `<!-- results: FILE -->` has what is
+in a file of `benchmarks/results`; `<!-- results: FILE, batch 4096 -->` those rows of it alone.
 """
 
 from __future__ import annotations
@@ -13,17 +14,22 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
+import json
 import pathlib
 import re
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from benchmarks import learning
+from benchmarks.measure import Spread, rate, rates
 from jaxvrp.fields import accepted_values
 from train.running.keys import as_typed, environment_keys, scenario_default
 
 PAGES = pathlib.Path(__file__).parent
-MARKER = re.compile(r"<!-- (keys|parameters): (\S+) -->")
+README = PAGES.parent / "README.md"
+RESULTS = PAGES.parent / "benchmarks" / "results"
+MARKER = re.compile(r"<!-- (keys|parameters|results): (.+) -->")
 COLUMNS = {"keys": ["key", "default", "range", "meaning"], "parameters": ["parameter", "default", "range", "meaning"]}
 
 Row = list[str]
@@ -58,6 +64,54 @@ def _row(name: str, default: Any, accepted: str, sentence: str) -> Row:
     return [f"`{name}`", f"`{as_typed(default)}`", signs, sentence.replace("|", "\\|")]
 
 
+def result_table(selection: str) -> list[Row]:
+    """Head and rows of the table `<!-- results: SELECTION -->`; the kind of result is the first word of the file."""
+    name, _, choice = selection.partition(", ")
+    result = json.loads((RESULTS / name).read_text(encoding="utf-8"))
+    return RESULT_TABLES[name.partition("_")[0]](result, choice)
+
+
+def _throughput(result: Any, choice: str) -> list[Row]:
+    cases = [case for case in result["cases"] if choice in ("", f"batch {case['batch']}")]
+    rows = [["size", "batch", "JAX steps/s", "NumPy steps/s", "ratio", "compile"]]
+    for case in cases:
+        speeds = [rate(case["median"][player]) for player in ("jax", "numpy")]
+        size = str(tuple(case["size"]))
+        rows.append([size, str(case["batch"]), *speeds, f"{case['ratio']:.1f}", f"{case['compile_seconds']:.1f} s"])
+    return rows
+
+
+def _training(result: Any, choice: str) -> list[Row]:
+    del choice
+    rows = [["network", "size", "steps/s", "min - max", "rollout"]]
+    for row in result["rows"]:
+        speed = rates(Spread.of(row["steps_per_second"]))
+        rows.append([row["network"], str(tuple(row["size"])), *speed, f"{row['rollout_share']:.0%}"])
+    return rows
+
+
+def _quality(result: Any, choice: str) -> list[Row]:
+    """One table as it is; of several, the columns `choice` of each, side by side by player."""
+    tables = result["tables"]
+    if not choice:
+        (table,) = tables.values()
+        return table
+    head, *players = zip(*tables.values(), strict=True)
+    indices = [head[0].index(column) for column in choice.split(", ")]
+    rows = [["player", *(f"{name}: {choice}" for name in tables)]]
+    for lines in players:
+        rows.append([lines[0][0], *(", ".join(line[index] for index in indices) for line in lines)])
+    return rows
+
+
+def _learning(result: Any, choice: str) -> list[Row]:
+    del choice
+    return learning.table(result["figures"], result["titles"])
+
+
+RESULT_TABLES = {"throughput": _throughput, "training": _training, "quality": _quality, "learning": _learning}
+
+
 def updated(page: str) -> str:
     """The text of a page with its tables written anew."""
     lines, written = page.splitlines(), []
@@ -67,8 +121,16 @@ def updated(page: str) -> str:
             old = []
             while lines and lines[0].startswith("|"):
                 old.append([cell.strip() for cell in lines.pop(0).strip("|").split(" |")])
-            written += _table(COLUMNS[found[1]], list(rows(*found.groups())), old)
+            written += _lines(found[1], found[2], old)
     return "\n".join(written) + "\n"
+
+
+def _lines(kind: str, name: str, old: Sequence[Row]) -> list[str]:
+    """The lines of a table; `old` is what stood there."""
+    if kind != "results":
+        return _table(COLUMNS[kind], list(rows(kind, name)), old)
+    head, *body = result_table(name)
+    return [_line(head), "|" + "---|" * len(head), *map(_line, body)]
 
 
 def _table(head: Row, new: Sequence[Row], old: Sequence[Row]) -> list[str]:
@@ -89,7 +151,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if set(argv) - {"--check"}:
         print("usage: python docs/make_tables.py [--check]", file=sys.stderr)
         return 2
-    pages = {path: updated(path.read_text(encoding="utf-8")) for path in sorted(PAGES.glob("*.md"))}
+    paths = [*sorted(PAGES.glob("*.md")), README]
+    pages = {path: updated(path.read_text(encoding="utf-8")) for path in paths}
     outdated = {path: text for path, text in pages.items() if path.read_text(encoding="utf-8") != text}
     for path, text in outdated.items():
         print(f"{path.name}: its tables are not up to date; run python docs/make_tables.py" if argv else path.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvrp.spaces import Discrete, Role
+from jaxvrp.spaces import Discrete, Role, Space
 
 
 def no_action(role: Role) -> jax.Array:
@@ -59,19 +60,81 @@ def checked_action(roles: dict[str, Role], action: Mapping[str, Any], batch: tup
         TypeError: an array has the wrong dtype.
     """
     if not isinstance(action, Mapping) or set(action) != set(roles):
-        given = sorted(action) if isinstance(action, Mapping) else type(action).__name__
+        given = sorted(map(str, action)) if isinstance(action, Mapping) else type(action).__name__
         raise ValueError(f"action must be a dict with exactly the roles {list(roles)}; got {given}")
-    return {name: _typed(name, role, action[name], batch) for name, role in roles.items()}
+    return {
+        name: jnp.asarray(
+            typed_action(f"action['{name}']", role.action, action[name], (*batch, role.num_agents, *role.action.shape))
+        )
+        for name, role in roles.items()
+    }
 
 
-def _typed(name: str, role: Role, action: Any, batch: tuple[int, ...]) -> jax.Array:
-    array = action if isinstance(action, jax.Array) else np.asarray(action)
-    wanted = (*batch, role.num_agents, *role.action.shape)
-    if not jnp.issubdtype(array.dtype, jnp.integer if isinstance(role.action, Discrete) else jnp.floating):
-        raise TypeError(f"action['{name}'] has dtype {array.dtype}; it needs {role.action.dtype} of shape {wanted}")
-    if array.shape != wanted:
-        raise ValueError(f"action['{name}'] has shape {array.shape}; it needs {wanted}, one entry for each agent")
-    if isinstance(role.action, Discrete) and not isinstance(array, jax.Array):
-        # An int64 far outside int32 would wrap around into a legal index.
-        array = np.clip(array.astype(np.int64), -1, role.action.num_actions)
-    return jnp.asarray(array, role.action.dtype)
+def typed_action(what: str, space: Space, action: Any, shape: tuple[int, ...]) -> jax.Array | np.ndarray:
+    """An array of `shape` and of the dtype of `space`; what is no array of JAX becomes one of NumPy.
+
+    An index is compared with the space before it is cast: one that `int32` cannot hold would wrap around into a legal
+    one, and becomes -1, which is illegal everywhere.
+
+    Args:
+        what: names the action in messages.
+        space: of one agent.
+        action: anything that a caller may pass.
+        shape: of the array, that of an element of `space` at its end.
+
+    Raises:
+        ValueError: the wrong shape.
+        TypeError: the wrong dtype, or no numbers at all.
+    """
+    array = as_array(what, action)
+    wanted = f"it needs {space.dtype} of shape {shape}"
+    if not _is_number_of(space, array):
+        raise TypeError(f"{what} {_given(action, array)}; {wanted}")
+    if array.shape != shape:
+        each = ", one entry for each agent" if len(shape) > len(space.shape) else ""
+        raise ValueError(f"{what} has shape {array.shape}; it needs {shape}{each}")
+    if isinstance(space, Discrete) and array.dtype.itemsize > space.dtype.itemsize:
+        return _narrow(space, array)
+    with np.errstate(over="ignore"):  # beyond float32 is inf, which `judge` counts
+        return array.astype(space.dtype)
+
+
+def as_array(what: str, action: Any) -> jax.Array | np.ndarray:
+    """Arrays of JAX as they are, all else as NumPy makes it; `what` names the action in messages.
+
+    Raises:
+        ValueError: rows of different lengths, or of whatever else NumPy makes no array.
+    """
+    if isinstance(action, jax.Array):
+        return action
+    try:
+        return np.asarray(action)
+    except (ValueError, TypeError):
+        raise ValueError(f"{what} is {in_short(action)}; it needs to be one array, its rows all of one shape") from None
+
+
+def in_short(value: Any) -> str:
+    """What was given, for a message: one line, cut short."""
+    return " ".join(reprlib.repr(value).split())
+
+
+def are_integers(array: jax.Array | np.ndarray) -> bool:
+    """Whether the entries can be indices; integers of Python beyond 64 bits, which NumPy keeps as objects, can."""
+    if array.dtype == object:
+        return array.size > 0 and all(type(entry) is int for entry in np.asarray(array).flat)
+    # NumPy counts spans of time as integers.
+    return jnp.issubdtype(array.dtype, jnp.integer) and array.dtype.kind != "m"
+
+
+def _is_number_of(space: Space, array: jax.Array | np.ndarray) -> bool:
+    return are_integers(array) if isinstance(space, Discrete) else jnp.issubdtype(array.dtype, jnp.floating)
+
+
+def _given(action: Any, array: jax.Array | np.ndarray) -> str:
+    return f"has dtype {array.dtype}" if hasattr(action, "dtype") else f"is {in_short(action)}"
+
+
+def _narrow(space: Discrete, array: jax.Array | np.ndarray) -> jax.Array | np.ndarray:
+    xp: Any = jnp if isinstance(array, jax.Array) else np
+    inside = (array >= 0) & (array < space.num_actions)
+    return xp.where(inside, xp.where(inside, array, 0).astype(space.dtype), xp.asarray(-1, space.dtype))

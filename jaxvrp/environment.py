@@ -26,6 +26,26 @@ Instance = Any
 Tree = TypeVar("Tree")
 
 
+class Outcome(struct.PyTreeNode):
+    """What a step came to.
+
+    Attributes:
+        reward: `{role: f32[agents]}`; 0 if the episode was over before.
+        terminated, truncated: `bool[]`.
+        metrics: `{name: f32[] or f32[agents]}`, totals of the episode so far.
+    """
+
+    reward: ByRole
+    terminated: jax.Array
+    truncated: jax.Array
+    metrics: dict[str, jax.Array]
+
+    @property
+    def done(self) -> jax.Array:
+        """`terminated | truncated`."""
+        return self.terminated | self.truncated
+
+
 class TimeStep(struct.PyTreeNode):
     """What the agents are told after a reset or a step; the same structure, dtypes and shapes always.
 
@@ -60,10 +80,15 @@ class TimeStep(struct.PyTreeNode):
 
         Not after an auto-reset of `VecEnv`: `valid` is of the new episode then, and `reward` of the old one.
         """
-        valid = {name: jnp.ones_like(reward, bool) for name, reward in self.reward.items()} | self.valid
-        all_rewards = jnp.concatenate([self.reward[name] for name in self.reward], axis=-1)
-        all_valid = jnp.concatenate([valid[name] for name in self.reward], axis=-1)
-        return jnp.where(all_valid, all_rewards, 0.0).sum(axis=-1) / jnp.maximum(all_valid.sum(axis=-1), 1)
+        return team_reward(self.reward, self.valid)
+
+
+def team_reward(reward: ByRole, valid: ByRole) -> jax.Array:
+    """`f32[...]`, the mean of the rewards (`{role: f32[..., agents]}`) of all agents that are not void by `valid`."""
+    is_valid = {name: jnp.ones_like(paid, bool) for name, paid in reward.items()} | valid
+    all_rewards = jnp.concatenate([reward[name] for name in reward], axis=-1)
+    all_valid = jnp.concatenate([is_valid[name] for name in reward], axis=-1)
+    return jnp.where(all_valid, all_rewards, 0.0).sum(axis=-1) / jnp.maximum(all_valid.sum(axis=-1), 1)
 
 
 def select(condition: jax.Array, on_true: Tree, on_false: Tree) -> Tree:
@@ -192,8 +217,10 @@ class Environment(struct.PyTreeNode, abc.ABC):
     def reset_to(self, instance: Instance) -> tuple[State, TimeStep]:
         """Begin an episode on a given problem."""
         state = self.init_state(instance)
-        zeros = {name: jnp.zeros(role.num_agents, jnp.float32) for name, role in self.roles.items()}
-        return state, _timestep(self, state, zeros)
+        nothing = {name: jnp.zeros(role.num_agents, jnp.float32) for name, role in self.roles.items()}
+        terminated = self.is_terminal(state)
+        truncated = self.is_truncated(state) & ~terminated
+        return state, observe(self, state, Outcome(nothing, terminated, truncated, self.metrics(state)))
 
     def step(self, state: State, action: Mapping[str, jax.Array]) -> tuple[State, TimeStep]:
         """Play one step; a finished state stays as it is and pays 0.
@@ -202,7 +229,9 @@ class Environment(struct.PyTreeNode, abc.ABC):
             state: from `reset`, `reset_to` or `step`.
             action: `{role: i32[agents]}` (discrete) or `{role: f32[agents, ...]}` (box). A forbidden or out-of-range
                 index is executed as the `fallback`, and so is an element of a box that is not finite; one outside the
-                box is clipped. All are counted in the metric `invalid_actions`.
+                box is clipped. All are counted in the metric `invalid_actions`. Of any integer dtype; but into a
+                program of the caller's (`jit`, `vmap`, `scan`) JAX casts NumPy's 64 bits to 32, unless `jax_enable_x64`
+                is set, before anything here can see them: 2**32 arrives there as 0.
 
         Raises:
             ValueError: a role is missing or unknown, or an array has the wrong shape.
@@ -228,26 +257,39 @@ def is_over(env: Environment, state: State) -> jax.Array:
 
 def executed_action(env: Environment, state: State, action: ByRole) -> tuple[ByRole, jax.Array]:
     """The actions as they are executed in `state`, and how many of them are not those asked for (`i32[]`)."""
-    mask = env.action_mask(state)
-    return judge(env.roles, action, mask, env.fallback(mask), env.valid(state))
+    return executed_under(env, action, env.action_mask(state), env.valid(state))
 
 
-def arrive(env: Environment, state: State, moved: State) -> tuple[State, TimeStep]:
-    """What a step from `state` to `moved`, by `transition`, comes to; a finished state stays as it is and pays 0."""
+def executed_under(env: Environment, action: ByRole, mask: ByRole, valid: ByRole) -> tuple[ByRole, jax.Array]:
+    """As `executed_action`, by the mask and the void rows that the last timestep showed."""
+    return judge(env.roles, action, mask, env.fallback(mask), valid)
+
+
+def settle(env: Environment, state: State, moved: State) -> tuple[State, Outcome]:
+    """The state after a step from `state` to `moved`, by `transition`, and what it came to.
+
+    A finished state stays as it is and pays 0.
+    """
     finished = is_over(env, state)
     reward = jax.tree.map(lambda paid: jnp.where(finished, 0.0, paid), env.reward(moved))
     state = select(finished, state, moved)
-    return state, _timestep(env, state, reward)
+    terminated = env.is_terminal(state)
+    truncated = env.is_truncated(state) & ~terminated
+    return state, Outcome(reward, terminated, truncated, env.metrics(state))
 
 
-def _timestep(env: Environment, state: State, reward: ByRole) -> TimeStep:
+def arrive(env: Environment, state: State, moved: State) -> tuple[State, TimeStep]:
+    """As `settle`, and what the agents see then."""
+    state, outcome = settle(env, state, moved)
+    return state, observe(env, state, outcome)
+
+
+def observe(env: Environment, state: State, outcome: Outcome) -> TimeStep:
+    """What agents see in `state`, told together with the outcome of a step."""
     return TimeStep(
         observation=env.observation(state),
         global_observation=env.global_observation(state),
         action_mask=env.action_mask(state),
-        reward=reward,
-        terminated=env.is_terminal(state),
-        truncated=env.is_truncated(state) & ~env.is_terminal(state),
-        metrics=env.metrics(state),
         valid=env.valid(state),
+        **vars(outcome),
     )

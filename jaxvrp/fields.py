@@ -175,6 +175,16 @@ def _is_float_array(value: Any) -> bool:
     )
 
 
+def require_count(name: str, value: Any) -> None:
+    """Refuse what is no whole number of at least 1.
+
+    Raises:
+        ValueError: below 1.
+        TypeError: no whole number.
+    """
+    _in_range(name, _typed(name, int, value), Range(minimum=1))
+
+
 def _array_in_range(name: str, array: Any, bounds: Range) -> Any:
     """Refuse an array with an element that is out of range or no number; of tracers nothing is known."""
     is_known = isinstance(array, np.ndarray | jax.Array) and not isinstance(array, jax.core.Tracer)

@@ -1,12 +1,16 @@
 """Names of environments and scenarios: what builds them, and the toolbox that belongs to them.
 
-Built-in ones are given as `module:attribute` and imported on first use, so `import jaxvrp` stays light.
+Built-in ones are given as `module:attribute` and imported on first use, so `import jaxvrp` stays light. A name may come
+from a file that somebody else wrote: what a dotted path leads to is called only if it is a class of environments, or
+registered.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import importlib
+import inspect
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -63,7 +67,7 @@ def register(name: str, factory: Factory, *, toolbox: str | Toolbox | None = Non
     if not isinstance(toolbox, str | Toolbox | None):
         raise TypeError(f"register('{name}', ...): toolbox is {toolbox!r}; give a jaxvrp.Toolbox, or a dotted path")
     if ":" in name:
-        raise ValueError(f"cannot register '{name}': a name has no ':'; dotted paths work without being registered")
+        raise ValueError(f"cannot register '{name}': a name has no ':'; its dotted path works beside its name")
     known = _ENTRIES[getattr(factory, "registry_kind", "environment")]
     if name in known and known[name].factory is not factory:
         raise ValueError(f"cannot register '{name}': the name is taken; choose another")
@@ -76,13 +80,17 @@ def registered(kind: str = "environment") -> tuple[str, ...]:
 
 
 def resolve(name: str, kind: str = "environment") -> Factory:
-    """The factory behind a registered name or a dotted path `package.module:attribute`.
+    """The factory behind a registered name or a dotted path `package.module:attribute`, whose module is imported.
+
+    A dotted path leads to a class of that kind, or to a function that is registered (by its own module, say).
 
     Raises:
-        ValueError: nothing is found there; the message says what is known.
+        ValueError: nothing is found there, or nothing that may be called; the message says what would be.
     """
     if ":" in name:
-        return _import(name, kind)
+        found = _import(name, kind)
+        _check_callable(found, name, kind)
+        return found
     known = _ENTRIES[kind]
     if name not in known:
         raise ValueError(
@@ -133,6 +141,31 @@ def replay_kind(kind: str) -> ReplayKind:
     return replay
 
 
+def _check_callable(found: Any, path: str, kind: str) -> None:
+    """Refuse to call what a dotted path leads to, unless it is a class of that kind, or registered."""
+    is_environment = inspect.isclass(found) and issubclass(found, Environment)
+    is_of_kind = is_environment and kind in ("environment", getattr(found, "registry_kind", None))
+    if is_of_kind or any(_is_factory_of(entry, found) for entry in _ENTRIES[kind].values()):
+        return
+    attribute = path.partition(":")[2]
+    remedy = {
+        "environment": "name a class derived from jaxvrp.Environment, or register the function in its module: "
+        f"jaxvrp.register('NAME', {attribute})",
+        "scenario": "name a class of scenarios, derived from jaxvrp.envs.truck_drone.TruckDrone, say",
+    }
+    raise ValueError(
+        f"{kind} '{path}' is neither a class of {kind}s nor registered, so it is not called; {remedy[kind]}"
+    )
+
+
+def _is_factory_of(entry: Entry, found: Any) -> bool:
+    """Whether an entry stands for something that was found, without importing anything."""
+    if not isinstance(entry.factory, str):
+        return entry.factory is found
+    module_name, _, attribute = entry.factory.partition(":")
+    return found is not None and getattr(sys.modules.get(module_name), attribute, None) is found
+
+
 def _with_toolbox() -> Iterator[Entry]:
     return (entry for known in _ENTRIES.values() for entry in known.values() if entry.toolbox is not None)
 
@@ -146,6 +179,8 @@ def _toolbox(entry: Entry) -> Toolbox:
 
 def _import(path: str, kind: str) -> Any:
     module_name, _, attribute = path.partition(":")
+    if not all(part.isidentifier() for part in module_name.split(".")):
+        raise ValueError(f"{kind} '{path}': '{module_name}' is no module; give 'package.module:attribute'")
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:

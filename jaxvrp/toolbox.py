@@ -73,6 +73,7 @@ class Toolbox:
         evaluation: parameters that evaluation changes by default, such as longer episodes.
         parameters: dataclasses whose fields are keywords of the factory, besides the fields of the environment itself;
             `--help` takes sentences and ranges from them.
+        changed: `(keywords, changes) -> keywords` of the factory, where changing one makes others void; None: never.
     """
 
     baselines: Mapping[str, Callable[[Any], Actor]] = dataclasses.field(default_factory=dict)
@@ -83,3 +84,4 @@ class Toolbox:
     still: Callable[[Any], str | None] | None = None
     evaluation: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     parameters: tuple[type, ...] = ()
+    changed: Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]] | None = None

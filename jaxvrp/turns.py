@@ -50,6 +50,12 @@ class TurnBasedEnvironment(Environment):
 
 def play(env: Environment, state: State, choose: Choose) -> tuple[State, TimeStep, Turns]:
     """Play one step with actions that `choose` is asked for: of all agents at once, or of one after the other."""
+    moved, turns = take(env, state, choose)
+    return *arrive(env, state, moved), turns
+
+
+def take(env: Environment, state: State, choose: Choose) -> tuple[State, Turns]:
+    """As `play`, but the state is that of the transition alone, and nothing is observed after it."""
     if isinstance(env, TurnBasedEnvironment):
         moved, turns = env.take_turns(state, choose)
     else:
@@ -59,7 +65,7 @@ def play(env: Environment, state: State, choose: Choose) -> tuple[State, TimeSte
         reward=jax.tree.map(lambda reward: jnp.where(finished, 0.0, reward), turns.reward),
         valid=jax.tree.map(lambda valid: valid & ~finished, turns.valid),
     )
-    return *arrive(env, state, moved), turns
+    return moved, turns
 
 
 def act_at_once(env: Environment, state: State, choose: Choose) -> tuple[State, Turns]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,7 +12,19 @@ from flax import struct
 
 from jaxvrp import turns
 from jaxvrp.actions import checked_action
-from jaxvrp.environment import Environment, Instance, State, TimeStep, select
+from jaxvrp.environment import (
+    Environment,
+    Instance,
+    Outcome,
+    State,
+    TimeStep,
+    executed_under,
+    observe,
+    select,
+    settle,
+    team_reward,
+)
+from jaxvrp.fields import require_count
 from jaxvrp.io.machine_memory import bytes_of, check_count
 from jaxvrp.spaces import ByRole
 from jaxvrp.turns import Turns
@@ -44,12 +57,13 @@ class VecTimeStep(TimeStep):
     over the agents, so a shared reward counts once) and `episode_length`.
 
     Attributes:
-        final_observation: `{role: f32[E, agents, ...]}` before the auto-reset; equals `observation` without one.
-        final_global_observation: `f32[E, G]`, likewise.
+        final_observation: `{role: f32[E, agents, ...]}` before the auto-reset; equals `observation` without one. {}
+            unless `VecEnv.observes_ends`.
+        final_global_observation: `f32[E, G]`, likewise; None unless `VecEnv.observes_ends`.
     """
 
-    final_observation: dict[str, jax.Array]
-    final_global_observation: jax.Array
+    final_observation: ByRole
+    final_global_observation: jax.Array | None
 
 
 class VecState(struct.PyTreeNode):
@@ -57,6 +71,7 @@ class VecState(struct.PyTreeNode):
 
     Attributes:
         env: states of the environments, leading axis `[E]`.
+        action_mask, valid: of these states, as the last timestep showed them; actions are judged by them.
         pool: fresh instances for coming resets, leading axis `[2E]`.
         cursor: `i32[]`, steps since the pool was drawn.
         key: typed key of the next pool.
@@ -66,6 +81,8 @@ class VecState(struct.PyTreeNode):
     """
 
     env: State
+    action_mask: ByRole
+    valid: ByRole
     pool: Instance
     cursor: jax.Array
     key: jax.Array
@@ -87,23 +104,43 @@ class VecEnv(struct.PyTreeNode):
         pool_steps: steps between two draws of the pool.
         axis: name of the mapped axis over the devices that each play a share; what episodes leave behind is then the
             same on all of them. None if there is none.
+        final_observations: whether the last observation of every episode is shown, before its auto-reset; it costs as
+            much as the observations themselves. None: where episodes can be truncated, and a learner needs it.
+
+    Raises:
+        ValueError: a number of environments or steps below 1.
+        TypeError: one that is no whole number.
     """
 
     env: Environment
     num_envs: int = struct.field(pytree_node=False)
     pool_steps: int = struct.field(pytree_node=False, default=128)
     axis: str | None = struct.field(pytree_node=False, default=None)
+    final_observations: bool | None = struct.field(pytree_node=False, default=None)
+
+    def __post_init__(self) -> None:
+        # Not `env`: JAX makes pytrees anew with whatever it puts into the places of their leaves.
+        require_count("num_envs", self.num_envs)
+        require_count("pool_steps", self.pool_steps)
+
+    @property
+    def observes_ends(self) -> bool:
+        """Whether timesteps have final observations."""
+        return self.env.truncates if self.final_observations is None else self.final_observations
 
     def generate(self, key: jax.Array, count: int | None = None, memory: Any = None) -> Instance:
         """`count` (default: `num_envs`) problems, with a leading axis; by the content `memory`, if given.
 
         Raises:
-            ValueError: memory does not hold so many environments; one line with a number that fits.
+            ValueError: `count` is below 1, or memory does not hold so many environments.
+            TypeError: `count` is no whole number.
         """
+        count = self.num_envs if count is None else count
+        require_count("count", count)
         check_batch(self.env, self.num_envs, "num_envs")
         rules = self.env.memory
         env = self.env if memory is None or rules is None else rules.apply(memory)
-        return jax.vmap(env.generate)(jax.random.split(key, count or self.num_envs))
+        return jax.vmap(env.generate)(jax.random.split(key, count))
 
     def reset(self, key: jax.Array) -> tuple[VecState, VecTimeStep]:
         """Fresh problems everywhere."""
@@ -111,11 +148,20 @@ class VecEnv(struct.PyTreeNode):
         return self.reset_to(self.generate(instances), pool)
 
     def reset_to(self, instances: Instance, key: jax.Array) -> tuple[VecState, VecTimeStep]:
-        """Begin on given problems (leading axis `[E]`); later episodes draw from `key`."""
+        """Begin on given problems (leading axis `[E]`); later episodes draw from `key`.
+
+        Raises:
+            ValueError: more or fewer problems than environments.
+        """
+        for leaf in jax.tree.leaves(instances):
+            if jnp.shape(leaf)[:1] != (self.num_envs,):
+                raise ValueError(f"instances have a leaf of shape {jnp.shape(leaf)}; all need {self.num_envs} rows")
         key, pool_key = jax.random.split(key)
         env, timestep = jax.vmap(self.env.reset_to)(instances)
         state = VecState(
             env=env,
+            action_mask=timestep.action_mask,
+            valid=timestep.valid,
             pool=self.generate(pool_key, 2 * self.num_envs),
             cursor=jnp.zeros((), jnp.int32),
             key=key,
@@ -123,7 +169,7 @@ class VecEnv(struct.PyTreeNode):
             episode_return=jnp.zeros(self.num_envs, jnp.float32),
             episode_length=jnp.zeros(self.num_envs, jnp.int32),
         )
-        return state, self._vectorize(timestep, timestep, state)
+        return state, self._with_statistics(timestep, env, state)
 
     def step(
         self, state: VecState, action: Mapping[str, jax.Array], *, refresh: bool = True
@@ -141,8 +187,13 @@ class VecEnv(struct.PyTreeNode):
         """
         action = checked_action(self.env.roles, action, (self.num_envs,))
         state = self._supplied(state, refresh)
-        env, final = jax.vmap(self.env.step)(state.env, action)
-        return self._advance(state, env, final)
+
+        def step_single(env: State, action: ByRole, mask: ByRole, valid: ByRole) -> tuple[State, Outcome]:
+            executed, num_invalid = executed_under(self.env, action, mask, valid)
+            return settle(self.env, env, self.env.transition(env, executed, num_invalid))
+
+        settled, outcome = jax.vmap(step_single)(state.env, action, state.action_mask, state.valid)
+        return self._advance(state, settled, outcome)
 
     def play(
         self, state: VecState, choose: Callable[[ByRole, ByRole, Any], ByRole], given: Any, *, refresh: bool = True
@@ -160,11 +211,12 @@ class VecEnv(struct.PyTreeNode):
         """
         state = self._supplied(state, refresh)
 
-        def play_single(env: State, given: Any) -> tuple[State, TimeStep, Turns]:
-            return turns.play(self.env, env, lambda observation, agent: choose(observation, agent, given))
+        def play_single(env: State, given: Any) -> tuple[tuple[State, Outcome], Turns]:
+            moved, taken = turns.take(self.env, env, lambda observation, agent: choose(observation, agent, given))
+            return settle(self.env, env, moved), taken
 
-        env, final, taken = jax.vmap(play_single)(state.env, given)
-        return *self._advance(state, env, final), taken
+        settled, taken = jax.vmap(play_single)(state.env, given)
+        return *self._advance(state, *settled), taken
 
     def _supplied(self, state: VecState, refresh: bool) -> VecState:
         """With a new pool, if it is due."""
@@ -173,19 +225,23 @@ class VecEnv(struct.PyTreeNode):
         due = state.cursor >= self.pool_steps
         return jax.lax.cond(due, self._refresh_own, lambda same: same, state)
 
-    def _advance(self, state: VecState, env: State, final: TimeStep) -> tuple[VecState, VecTimeStep]:
-        """Reset what has ended with the step to `env` and `final`."""
+    def _advance(self, state: VecState, settled: State, outcome: Outcome) -> tuple[VecState, VecTimeStep]:
+        """Reset what has ended with the step to `settled`; only the states that live on are observed."""
         fresh = jax.vmap(self.env.init_state)(self._next_instances(state))
-        reset = select(final.done, fresh, env)
+        env = select(outcome.done, fresh, settled)
+        timestep = jax.vmap(functools.partial(observe, self.env))(env, outcome)
+        paid = team_reward(outcome.reward, jax.vmap(self.env.valid)(settled))
         state = state.replace(
-            env=reset,
+            env=env,
+            action_mask=timestep.action_mask,
+            valid=timestep.valid,
             cursor=state.cursor + 1,
-            memory=self._remembered(state.memory, env),
-            episode_return=state.episode_return + final.team_reward,
+            memory=self._remembered(state.memory, settled),
+            episode_return=state.episode_return + paid,
             episode_length=state.episode_length + 1,
         )
-        timestep = self._vectorize(self._observe(reset, final), final, state)
-        running = ~final.done
+        timestep = self._with_statistics(timestep, settled, state)
+        running = ~outcome.done
         return (
             state.replace(
                 episode_return=jnp.where(running, state.episode_return, 0.0),
@@ -216,23 +272,18 @@ class VecEnv(struct.PyTreeNode):
         start = state.cursor * max(1, self.num_envs // self.pool_steps) % (self.num_envs + 1)
         return jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, self.num_envs), state.pool)
 
-    def _observe(self, env: State, final: TimeStep) -> TimeStep:
-        """The timestep of the episodes that go on, or have just begun."""
-        return final.replace(
-            observation=jax.vmap(self.env.observation)(env),
-            global_observation=jax.vmap(self.env.global_observation)(env),
-            action_mask=jax.vmap(self.env.action_mask)(env),
-            valid=jax.vmap(self.env.valid)(env),
-        )
-
-    def _vectorize(self, timestep: TimeStep, final: TimeStep, state: VecState) -> VecTimeStep:
+    def _with_statistics(self, timestep: TimeStep, settled: State, state: VecState) -> VecTimeStep:
+        """The timestep with the statistics of the episodes, and what was seen at their ends, if that is wanted."""
+        final_observation, final_global_observation = {}, None
+        if self.observes_ends:
+            final_observation = jax.vmap(self.env.observation)(settled)
+            final_global_observation = jax.vmap(self.env.global_observation)(settled)
         statistics = {
             "episode_return": state.episode_return,
             "episode_length": state.episode_length.astype(jnp.float32),
         }
         return VecTimeStep(
-            **{field: getattr(timestep, field) for field in TimeStep.__dataclass_fields__ if field != "metrics"},
-            metrics={**timestep.metrics, **statistics},
-            final_observation=final.observation,
-            final_global_observation=final.global_observation,
+            **{**vars(timestep), "metrics": {**timestep.metrics, **statistics}},
+            final_observation=final_observation,
+            final_global_observation=final_global_observation,
         )

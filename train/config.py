@@ -110,7 +110,7 @@ def check_divides(config: RunConfig, name: str, divisor_name: str, divisor: int,
     multiple = max(round(value / (divisor * devices)), 1) * divisor * devices
     remedies = {name: f"{name} {multiple}"}
     if value % devices == 0:
-        remedies[divisor_name] = f"{divisor_name} {_nearest_divisor(value // devices, divisor)}"
+        remedies[divisor_name] = f"{divisor_name} {nearest_divisor(value // devices, divisor)}"
     changed = [remedy for key, remedy in remedies.items() if _is_changed(config, key)]
     divided_by = "the number of devices" if divisor_name == "num_devices" else divisor_name
     times = f" times {devices} devices" if devices > 1 else ""
@@ -120,7 +120,8 @@ def check_divides(config: RunConfig, name: str, divisor_name: str, divisor: int,
     )
 
 
-def _nearest_divisor(value: int, wanted: int) -> int:
+def nearest_divisor(value: int, wanted: int) -> int:
+    """The divisor of `value` that is nearest to the one that was wanted."""
     return min((d for d in range(1, value + 1) if value % d == 0), key=lambda d: abs(d - wanted))
 
 

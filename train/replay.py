@@ -17,6 +17,7 @@ from jaxvrp.io.command_line import Parser, UserError, index, refuse_overwriting
 from jaxvrp.replay.export import exporter
 from train.running import command_line
 from train.running.evaluator import Evaluator, first_seed
+from train.running.keys import LAUNCH
 from train.running.prepare import evaluation_env
 from train.running.run_folder import RunFolder, Trained
 
@@ -46,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         UserError: a mistake of the user's, as one line.
     """
     args = _arguments(argv)
-    folder = RunFolder(pathlib.Path(args.run))
+    folder = RunFolder(pathlib.Path(args.run), trust=args.trust)
     config = folder.player.config
     if args.instance >= config.eval_episodes:
         raise UserError(
@@ -88,6 +89,7 @@ def _make_folder(folder: pathlib.Path) -> pathlib.Path:
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser("train.replay", "Write an episode of a trained run as JSON and as a page that plays it.")
     parser.add_argument("--run", type=str, required=True, help="run folder")
+    parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
     parser.add_argument("--instance", type=index, default=0, help="which fixed instance, from 0 (default: 0)")
     parser.add_argument("--out", type=str, help="folder for episode_K.json and episode_K.html (default: the run's)")
     parser.add_argument("--sampled", action="store_true", help="sample actions instead of taking the most probable")

@@ -23,6 +23,7 @@ from jaxvrp.io.command_line import Parser, UserError, above_zero, positive
 from jaxvrp.io.published_data import VARIABLE, data_folder
 from jaxvrp.io.text_lines import read_lines
 from train.running.evaluator import Evaluator, baseline_actors, first_seed
+from train.running.keys import LAUNCH
 from train.running.run_folder import RunFolder, Trained
 from train.running.tables import aligned
 
@@ -46,7 +47,7 @@ def generated(args: argparse.Namespace) -> Iterator[tuple[str, Contest, Trained 
 
 
 def _load(args: argparse.Namespace, env: dict[str, Any] | None = None) -> Trained:
-    return RunFolder(pathlib.Path(args.run), env).load(args.checkpoint)
+    return RunFolder(pathlib.Path(args.run), env, trust=args.trust).load(args.checkpoint)
 
 
 def published(args: argparse.Namespace) -> Iterator[tuple[str, Contest, Trained | None]]:
@@ -148,6 +149,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = Parser("benchmarks.quality", "Dial-a-ride: heuristics, solvers and a policy, side by side.")
     parser.add_argument("--env", choices=("darp",), help="this environment")
     parser.add_argument("--run", help="run folder of train.mappo on darp: plays its policy, greedy and sampled")
+    parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
     parser.add_argument("--best_of", type=positive, default=128, help="samples of the policy (default: 128)")
     parser.add_argument("--temperature", type=above_zero, default=3.0, help="of these (default: 3)")

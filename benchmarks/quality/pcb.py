@@ -23,6 +23,7 @@ from jaxvrp.envs.pcb import Board
 from jaxvrp.envs.pcb.problem.pcb_reader import read_pcb
 from jaxvrp.io.command_line import Parser, UserError, above_zero, positive
 from jaxvrp.io.published_data import VARIABLE, data_folder
+from train.running.keys import LAUNCH
 from train.running.run_folder import RunFolder, Trained
 from train.running.tables import aligned
 
@@ -100,7 +101,8 @@ def main(argv: Sequence[str]) -> None:
     args = _arguments(argv)
     measure.check_result_file(args.out, [args.td3, args.sac])
     names = {"TD3": args.td3, "SAC": args.sac}
-    runs = {name: RunFolder(pathlib.Path(folder)).load(args.checkpoint) for name, folder in names.items() if folder}
+    folders = {name: RunFolder(pathlib.Path(folder), trust=args.trust) for name, folder in names.items() if folder}
+    runs = {name: folder.load(args.checkpoint) for name, folder in folders.items()}
     tables, reference = {}, "the best known" if args.published else "the best of all players"
     boards = published() if args.published else generated(args.boards, args.seed)
     for title, board, best in boards:
@@ -123,6 +125,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--env", choices=("pcb",), help="this environment")
     parser.add_argument("--td3", help="run folder of train.td3 on pcb: plays its policy")
     parser.add_argument("--sac", help="run folder of train.sac on pcb: plays its policy")
+    parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
     parser.add_argument("--temperature", type=above_zero, default=1.0, help="of sampled actions (default: 1)")
     parser.add_argument("--published", action="store_true", help="the evaluation boards of RL_PCB, from JAXVRP_DATA")

@@ -373,4 +373,6 @@ SUBJECT = Subject(
     sizes=((20, 5), (50, 8), (100, 10)),
     parameters=lambda size: dict(zip(("num_nodes", "num_agents"), size, strict=True)),
     reference=RandomDarp,
+    growth={"nodes": (6, 20, 60, 200, 600, 1000), "vehicles": (1, 4, 16)},
+    work=lambda size: size[0] + 1,
 )

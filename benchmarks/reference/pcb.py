@@ -332,4 +332,6 @@ SUBJECT = Subject(
     parameters=_parameters,
     reference=RandomPcb,
     reference_steps=20,
+    growth={"rays": (4, 8, 16)},
+    work=lambda size: size[0] ** 2,
 )

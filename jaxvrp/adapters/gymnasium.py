@@ -22,6 +22,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxvrp.actions import typed_action
 from jaxvrp.adapters.extras import missing_extra
 from jaxvrp.environment import Environment, TimeStep
 from jaxvrp.spaces import Discrete
@@ -36,7 +37,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from jaxvrp.adapters.gym_spaces import to_gym, with_mask
-from jaxvrp.adapters.host import Host, narrow
+from jaxvrp.adapters.host import Host
 
 
 def to_gymnasium(env: Environment, *, mask_in_observation: bool = False) -> GymnasiumEnv:
@@ -70,7 +71,8 @@ def to_gymnasium_vector(env: Environment, num_envs: int) -> GymnasiumVectorEnv:
         num_envs: E.
 
     Raises:
-        ValueError: there are several roles.
+        ValueError: there are several roles, or no environments.
+        TypeError: `num_envs` is no whole number.
     """
     return GymnasiumVectorEnv(env, num_envs)
 
@@ -89,17 +91,20 @@ class _Face:
         ((self.name, self.role),) = env.roles.items()
         self.batch = batch
         self.alone = self.role.num_agents == 1
+        self._agents = f"{self.name}_0" if self.alone else f"the {self.role.num_agents} agents of role '{self.name}'"
         count = None if self.alone else self.role.num_agents
         self.action_space = to_gym(self.role.action, count)
         self.observation_space = to_gym(self.role.observation, count)
 
     def action(self, action: Any) -> dict[str, np.ndarray]:
-        """`{role: [*batch, agents, ...]}` from an element of the action space, or a batch of them."""
-        array, wanted = np.asarray(action), (*self.batch, *(self.action_space.shape or ()))
-        if array.shape != wanted:
-            raise ValueError(f"action has shape {array.shape}; it needs {wanted}")
-        rows = array.reshape(*self.batch, self.role.num_agents, *self.role.action.shape)
-        return {self.name: narrow(self.role, rows)}
+        """`{role: [*batch, agents, ...]}` from an element of the action space, or a batch of them.
+
+        Raises:
+            ValueError, TypeError: as `typed_action`.
+        """
+        space, wanted = self.role.action, (*self.batch, *(self.action_space.shape or ()))
+        array = np.asarray(typed_action(f"action of {self._agents}", space, action, wanted))
+        return {self.name: array.reshape(*self.batch, self.role.num_agents, *space.shape)}
 
     def observe(self, rows: Mapping[str, Any]) -> Any:
         """Observations of the space, `[*batch, ...]`, from `{role: [*batch, agents, ...]}`."""
@@ -179,9 +184,9 @@ class GymnasiumVectorEnv(VectorEnv):
             "render_modes": [],
             "autoreset_mode": AutoresetMode.SAME_STEP,
         }
-        self.num_envs = num_envs
+        self._vec = VecEnv(jax.device_put(env), num_envs, final_observations=True)
         self._face = _Face(env, (num_envs,))
-        self._vec = VecEnv(jax.device_put(env), num_envs)
+        self.num_envs = num_envs
         self._state: VecState | None = None
         self._valid: Mapping[str, Any] = {}
         self.single_action_space = self._face.action_space

@@ -5,7 +5,7 @@ Example:
     host = Host(jaxvrp.make("truck_drone"))
     random = np.random.default_rng(0)
     timestep = host.reset(random)                       # a TimeStep of NumPy arrays, writable
-    action = join(host.roles, [0] * len(host.members))  # one entry per agent -> {"truck": [1], "drone": [D]}
+    action = host.join([0] * len(host.members))         # one entry per agent -> {"truck": [1], "drone": [D]}
     while not timestep.done:
         timestep = host.step(action)
     names = [member.name for member in host.members]    # ["truck_0", "drone_0", ...]
@@ -13,7 +13,6 @@ Example:
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -22,8 +21,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxvrp.actions import typed_action
 from jaxvrp.environment import Environment, State, TimeStep
-from jaxvrp.spaces import Discrete, Role, agent_names
+from jaxvrp.spaces import agent_names
 
 
 class Member(NamedTuple):
@@ -61,7 +61,10 @@ class Host:
         return _unpack(packed, self._layout)
 
     def step(self, action: Mapping[str, np.ndarray]) -> TimeStep:
-        """Play one step, `{role: [agents, ...]}` from `join`; after the end nothing changes and nothing is paid.
+        """Play one step; after the end nothing changes and nothing is paid.
+
+        Args:
+            action: `{role: [agents, ...]}`, as `typed_action` makes them.
 
         Raises:
             RuntimeError: there was no `reset`.
@@ -71,6 +74,18 @@ class Host:
             raise RuntimeError("step was called before the first reset; call reset() first")
         self._state, packed = _step(self._env, self._state, action)
         return _unpack(packed, self._layout)
+
+    def join(self, rows: Iterable[Any]) -> dict[str, np.ndarray]:
+        """One action per agent, in the order of the agents, as `{role: [agents, ...]}`.
+
+        Raises:
+            ValueError, TypeError: the action of an agent has the wrong shape or dtype; the message names the agent.
+        """
+        joined: dict[str, list[Any]] = {name: [] for name in self.roles}
+        for member, action in zip(self.members, rows, strict=True):
+            space = self.roles[member.role].action
+            joined[member.role].append(typed_action(f"action of {member.name}", space, action, space.shape))
+        return {name: np.stack(actions) for name, actions in joined.items()}
 
     def metrics(self, timestep: TimeStep) -> list[dict[str, Any]]:
         """For each agent, as Python numbers: what is counted once, and its own of what is counted by agent."""
@@ -90,19 +105,6 @@ class Host:
 def members(env: Environment) -> list[Member]:
     """The agents in order: role by role."""
     return [Member(name, role, row) for role, names in agent_names(env.roles).items() for row, name in enumerate(names)]
-
-
-def join(roles: Mapping[str, Role], rows: Iterable[Any]) -> dict[str, np.ndarray]:
-    """One action per agent, in the order of the agents, as `{role: [agents, ...]}`."""
-    rows = iter(rows)
-    return {name: narrow(role, np.stack([*itertools.islice(rows, role.num_agents)])) for name, role in roles.items()}
-
-
-def narrow(role: Role, action: np.ndarray) -> np.ndarray:
-    """Indices as `i32`: what lies outside of the space stays outside, instead of wrapping around into a legal index."""
-    if isinstance(role.action, Discrete) and np.issubdtype(action.dtype, np.integer):
-        return np.minimum(np.maximum(action.astype(np.int64), -1), role.action.num_actions).astype(np.int32)
-    return action
 
 
 @jax.jit

@@ -15,12 +15,15 @@ Example:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from jaxvrp.actions import as_array, in_short, typed_action
 from jaxvrp.adapters.extras import missing_extra
 from jaxvrp.adapters.host import Member, members
 from jaxvrp.environment import Environment, State, TimeStep
@@ -88,16 +91,33 @@ class JaxMarlEnv(MultiAgentEnv):
         state, timestep = self.env.reset(typed)
         return self._observations(timestep.observation, timestep.global_observation), state
 
+    def step(  # type: ignore[override]  # that one is jitted
+        self,
+        key: jax.Array,
+        state: State,
+        actions: Mapping[str, jax.Array],
+        reset_state: State | None = None,
+    ) -> tuple[Arrays, State, Arrays, Arrays, Arrays]:
+        """Play one step, and begin again with the step that ends an episode: on `reset_state`, or drawn from `key`.
+
+        Raises:
+            ValueError, TypeError: an agent has no action, or one of the wrong shape or dtype.
+        """
+        # Before the compiled program begins: JAX would wrap an index of 64 bits into a legal one.
+        return super().step(key, state, self._typed(actions), reset_state)
+
     def step_env(
         self, key: jax.Array, state: State, actions: Mapping[str, jax.Array]
     ) -> tuple[Arrays, State, Arrays, Arrays, Arrays]:
         """Play one step without a reset; nothing is drawn from `key`.
 
         Raises:
-            KeyError: an agent has no action.
+            ValueError, TypeError: an agent has no action, or one of the wrong shape or dtype.
         """
         del key
-        state, last = self.env.step(state, self._joined(actions))
+        by_agent = self._typed(actions)
+        joined = {name: jnp.stack([by_agent[agent] for agent in agents]) for name, agents in self.agent_classes.items()}
+        state, last = self.env.step(state, joined)
         rewards = {member.name: last.reward[member.role][member.row] for member in self._members}
         dones = {member.name: self._is_out(last, member) for member in self._members}
         infos = {name: self._spread(value) for name, value in last.metrics.items()}
@@ -125,14 +145,19 @@ class JaxMarlEnv(MultiAgentEnv):
         }
         return {**seen, "world_state": global_observation}
 
-    def _joined(self, actions: Mapping[str, jax.Array]) -> Arrays:
-        """`{role: [agents, ...]}`; a baseline may give an index as `[1]`."""
-        joined = {}
-        for name, role in self._roles.items():
-            own = [actions[member.name] for member in self._members if member.role == name]
-            rows = jnp.stack([jnp.reshape(action, role.action.shape) for action in own])
-            joined[name] = rows.astype(role.action.dtype)
-        return joined
+    def _typed(self, actions: Mapping[str, jax.Array]) -> dict[str, jax.Array | np.ndarray]:
+        """An element of its space for each agent, or an index outside of it; a baseline may give an index as `[1]`."""
+        if not isinstance(actions, Mapping) or not set(self.agents) <= set(actions):
+            given = f"actions for {list(actions)}" if isinstance(actions, Mapping) else in_short(actions)
+            raise ValueError(f"step needs a dict with one action for each of {self.agents}; got {given}")
+        typed = {}
+        for name, role, _ in self._members:
+            space, what = self._roles[role].action, f"action of {name}"
+            array = as_array(what, actions[name])
+            is_wrapped = array.shape != space.shape and array.size == math.prod(space.shape)
+            single = array.reshape(space.shape) if is_wrapped else actions[name]
+            typed[name] = typed_action(what, space, single, space.shape)
+        return typed
 
     def _spread(self, metric: jax.Array) -> jax.Array:
         return metric if metric.shape == (self.num_agents,) else jnp.broadcast_to(metric.mean(), self.num_agents)

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxvrp.actions import in_short
 from jaxvrp.adapters.extras import missing_extra
 from jaxvrp.environment import Environment, TimeStep
 from jaxvrp.spaces import Discrete
@@ -31,7 +32,7 @@ except ModuleNotFoundError as error:
 from gymnasium import spaces
 
 from jaxvrp.adapters.gym_spaces import to_gym, with_mask
-from jaxvrp.adapters.host import Host, join
+from jaxvrp.adapters.host import Host
 
 Results = tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]
 """Observations, rewards, terminations, truncations, infos, each by agent."""
@@ -109,15 +110,17 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         """Play one step with an action from each of `agents`; with none of them, nothing happens.
 
         Raises:
-            ValueError: an agent has no action, or there is no such agent in this episode.
-            TypeError: an action has the wrong dtype.
+            ValueError: an agent has no action, or there is no such agent in this episode; an action of the wrong shape.
+            TypeError: an action of the wrong dtype; no mapping.
         """
+        if not isinstance(actions, Mapping):
+            raise TypeError(f"step got {in_short(actions)}; it needs a dict with one action for each of {self.agents}")
         if set(actions) != set(self.agents):
             raise ValueError(f"step needs one action for each of {self.agents}; got actions for {list(actions)}")
         if not self.agents:
             return {}, {}, {}, {}, {}
         rows = [actions[name] if name in actions else self._idle(name) for name in self.possible_agents]
-        self._last = last = self._host.step(join(self._host.roles, rows))
+        self._last = last = self._host.step(self._host.join(rows))
         observations, infos = self._told(last)
         rewards = {name: float(self._row(last.reward, name)) for name in self.agents}
         terminations = dict.fromkeys(self.agents, bool(last.terminated))

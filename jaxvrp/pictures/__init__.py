@@ -1,7 +1,7 @@
 """What the pictures of all environments share: figures, labels, palettes, animations, stills for notebooks."""
 
 from jaxvrp.pictures.animation import AnimatedFigure, sample_frames, write_frame, write_gif
-from jaxvrp.pictures.figure import STILLS, centred, key, legend, new_axes, new_figure, outline, save_still
+from jaxvrp.pictures.figure import STILLS, centred, legend, legend_entry, new_axes, new_figure, outline, save_still
 from jaxvrp.pictures.labels import place_labels
 from jaxvrp.pictures.palette import GROUND, INK, shared_palette, text_colour
 
@@ -11,7 +11,7 @@ __all__ = [
     "INK",
     "STILLS",
     "centred",
-    "key",
+    "legend_entry",
     "legend",
     "new_axes",
     "new_figure",

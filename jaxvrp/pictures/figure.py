@@ -48,8 +48,8 @@ def outline(width: float = 2.5) -> list[Any]:
     return [withStroke(linewidth=width, foreground="white")]
 
 
-def key(**properties: Any) -> Any:
-    """A legend entry."""
+def legend_entry(**properties: Any) -> Any:
+    """An entry of a legend: a marker or a line, and its label."""
     from matplotlib.lines import Line2D
 
     return Line2D([], [], **{"linestyle": "none", "markersize": 8, "markeredgecolor": "none", **properties})

@@ -11,6 +11,7 @@ import jaxvrp
 from benchmarks.quality import darp, truck_drone
 from benchmarks.quality.__main__ import main
 from benchmarks.quality.darp_contest import HEAD, Contest
+from jaxvrp import registry
 from jaxvrp.io.command_line import UserError
 from train.running.evaluator import Evaluator, baseline_actors
 
@@ -42,8 +43,10 @@ def test_an_environment_without_a_file_shows_the_headlines_of_its_toolbox(table,
     """The same programs as those of `table`, so the same figures."""
     sizes = {"num_drones": 1, "num_customers": 2, "num_route_nodes": 3}
     (tmp_path / "small_trucks.py").write_text(
-        f"import jaxvrp\n\ndef make():\n    return jaxvrp.make('truck_drone', **{sizes})\n"
+        f"import jaxvrp\n\ndef make():\n    return jaxvrp.make('truck_drone', **{sizes})\n\n"
+        "jaxvrp.register('small_trucks', make)\n"
     )
+    monkeypatch.setattr(registry, "_ENTRIES", {kind: dict(names) for kind, names in registry._ENTRIES.items()})
     monkeypatch.syspath_prepend(tmp_path)
     main(["--env", "small_trucks:make", "--episodes", "32"])
     head, _, *players = capsys.readouterr().out.splitlines()

@@ -6,6 +6,8 @@ import json
 import pathlib
 import re
 import sys
+import time
+import types
 
 import jax
 import numpy as np
@@ -99,6 +101,26 @@ def test_an_environment_without_a_reference_is_measured_alone(capsys):
     assert "target: none was set for this environment" in printed
 
 
+def test_other_parameters_are_measured_without_the_reference(monkeypatch):
+    def player(case, env):
+        return types.SimpleNamespace(play=lambda: time.sleep(1e-4 * env.max_steps), devices=1, compile_seconds=0.0)
+
+    monkeypatch.setattr(throughput, "JaxPlayer", player)
+    record = throughput.measure_case(dataclasses.replace(CASE, parameters={"max_steps": 7}))
+    assert list(record["median"]) == ["jax"] and record["parameters"] == {"max_steps": 7}
+    assert record["median"]["jax"] <= CASE.batch * CASE.steps / 7e-4
+
+
+def test_parameters_reach_every_case(record, capsys):
+    asked = []
+    throughput.main(
+        ["--env", "darp", "--env.limits", "true", "--env.max_ride_time=7", "--sizes", "8,3", "--batches", "1", "2"],
+        run=lambda case, devices: asked.append(case) or {**record, "size": list(case.size), "batch": case.batch},
+    )
+    assert [case.parameters for case in asked] == [{"limits": True, "max_ride_time": 7}] * 2
+    assert re.search(r"^parameters +limits True, max_ride_time 7$", capsys.readouterr().out, re.M)
+
+
 def test_numpy_chooses_uniformly_among_the_legal():
     mask = np.array([[1, 0, 1, 0, 0], [1, 0, 0, 0, 0]], bool)
     chosen = np.array([choose(np.random.default_rng(seed), mask) for seed in range(2000)])
@@ -176,6 +198,11 @@ def test_a_process_of_its_own(monkeypatch, tmp_path):
         (["--batches", "0"], "'0' is no whole number above 0"),
         (["--seconds", "nan"], "'nan' is no number of seconds above 0"),
         (["--out", "no/such/folder/a.json"], "cannot write 'no/such/folder/a.json'"),
+        (
+            ["--env", "darp", "--env.limit", "true"],
+            "--env: unknown parameter of 'darp': 'limit'; did you mean 'limits'",
+        ),
+        (["--env", "darp", "--env.num_nodes", "8"], "--env.num_nodes differs from row to row; give --sizes instead"),
         (["--repeat", "3"], "unrecognized arguments: --repeat 3"),
     ],
 )

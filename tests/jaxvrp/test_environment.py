@@ -52,6 +52,9 @@ ILLEGAL = {
     "int64 that would wrap to 0": (acting(truck=2**32, dtype=np.int64), 1),
     "int64 that would wrap to 1": (acting(truck=2**40 + 1, drone=(-(2**33), 0), dtype=np.int64), 2),
     "uint64": (acting(truck=2**64 - 1, dtype=np.uint64), 1),
+    "uint64 that would wrap to 0": (acting(truck=2**63, drone=(2**32, 0), dtype=np.uint64), 2),
+    "beyond 64 bits": (acting(truck=10**30, drone=(-(10**30), 0), dtype=object), 2),
+    "uint32 that would wrap to -1": (acting(truck=2**32 - 1, dtype=np.uint32), 1),
 }
 
 
@@ -59,7 +62,7 @@ ILLEGAL = {
 def test_illegal_actions_become_index_0_and_are_counted(env, reset, step, action, count):
     state, _ = reset(KEY)
     if any(array.dtype.itemsize > 4 for array in action.values()):
-        step = env.step  # a caller's jit wraps int64 into int32 before the environment can see it
+        step = env.step  # a caller's jit wraps int64 into int32 before the environment can see it, and takes no objects
     after, timestep = step(state, action)
     idle, _ = step(state, acting())
     chex.assert_trees_all_equal(uncounted(after), uncounted(idle))
@@ -77,11 +80,42 @@ def test_legal_actions_are_played_and_not_counted(reset, step):
     assert timestep.metrics["invalid_actions"] == 0
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64, object])
 def test_any_integer_dtype_is_taken(env, reset, step, dtype):
     state, _ = reset(KEY)
     wanted = step(state, acting(truck=2))
     chex.assert_trees_all_close(env.step(state, acting(truck=2, dtype=dtype)), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [jnp.int4, jnp.int8, jnp.uint8, jnp.uint16, jnp.uint32])
+def test_a_compiled_step_takes_any_integer_dtype_that_reaches_it(env, reset, step, dtype):
+    state, _ = reset(KEY)
+    count_invalid = jax.jit(lambda state, action: env.step(state, action)[1].metrics["invalid_actions"])
+    highest = acting(truck=jnp.iinfo(dtype).max if jnp.iinfo(dtype).max > 7 else 6, dtype=dtype)
+    assert count_invalid(state, highest) == 1
+    assert count_invalid(state, acting(truck=2, dtype=dtype)) == 0
+
+
+@pytest.mark.parametrize("dtype", [bool, np.float32, jnp.bfloat16, np.complex64])
+def test_a_compiled_step_refuses_all_others_when_it_is_traced(env, reset, dtype):
+    state, _ = reset(KEY)
+    message = rf"^action\['truck'\] has dtype {np.dtype(dtype)}; it needs int32 of shape \(1,\)"
+    with pytest.raises(TypeError, match=message):
+        jax.jit(env.step)(state, acting(dtype=dtype))
+
+
+def test_with_64_bits_an_index_is_judged_before_it_is_cast(reach):
+    """`JAX_ENABLE_X64`: arrays of JAX hold what would wrap around into a legal index."""
+    with jax.enable_x64(True):
+        state, _ = reach.reset(KEY)
+        step = jax.jit(reach.step)
+        for index in (np.int64(2**32), np.int64(-(2**33)), np.int64(2**40 + 2), np.uint64(2**63)):
+            action = {"mover": jnp.zeros((2, 2), jnp.float32), "caller": jnp.asarray(index[None])}
+            assert action["caller"].dtype == index.dtype
+            for play in (step, reach.step):
+                assert play(state, action)[1].metrics["invalid_actions"] == 1
+        legal = {**action, "caller": jnp.asarray([2], jnp.int64)}
+        assert step(state, legal)[1].metrics["invalid_actions"] == 0
 
 
 def test_lists_are_taken(env, reset, step):
@@ -104,8 +138,28 @@ MALFORMED = {
         r"action\['truck'\] has dtype float32; it needs int32 of shape \(1,\)",
     ),
     "bool": (acting(dtype=bool), TypeError, r"action\['truck'\] has dtype bool; it needs int32"),
-    "text": ({**acting(), "drone": ["HOVER", "RETURN"]}, TypeError, r"action\['drone'\] has dtype <U6; it needs int32"),
-    "nothing": ({**acting(), "drone": None}, TypeError, r"action\['drone'\] has dtype object; it needs int32"),
+    "text": (
+        {**acting(), "drone": ["HOVER", "RETURN"]},
+        TypeError,
+        r"action\['drone'\] is \['HOVER', 'RETURN'\]; it needs int32 of shape \(2,\)",
+    ),
+    "nothing": ({**acting(), "drone": None}, TypeError, r"action\['drone'\] is None; it needs int32"),
+    "nothing for one": (
+        {**acting(), "drone": [0, None]},
+        TypeError,
+        r"action\['drone'\] is \[0, None\]; it needs int32",
+    ),
+    "rows of two lengths": (
+        {**acting(), "drone": [[0], [0, 1]]},
+        ValueError,
+        r"action\['drone'\] is \[\[0\], \[0, 1\]\]; it needs to be one array",
+    ),
+    "spans of time": (
+        acting(dtype="m8[s]"),
+        TypeError,
+        r"action\['truck'\] has dtype timedelta64\[s\]; it needs int32",
+    ),
+    "roles of two kinds": ({**acting(), 3: [0]}, ValueError, r"got \['3', 'drone', 'truck'\]"),
 }
 
 
@@ -127,6 +181,8 @@ def test_box_actions_are_clipped_and_counted_once_per_agent(reach):
     wanted, _ = step(state, {"mover": tame, "caller": np.array([0])})
     chex.assert_trees_all_equal(after.position, wanted.position)
     assert timestep.metrics["invalid_actions"] == 3
+    doubles = wild.astype(np.float64) * 1e300
+    assert reach.step(state, {"mover": doubles, "caller": np.array([7])})[1].metrics["invalid_actions"] == 3
     one_mover, _ = reach.reset_to(both_movers.replace(length=jnp.asarray(3, jnp.int32)))
     _, timestep = step(one_mover, {"mover": wild, "caller": np.array([7])})
     assert timestep.metrics["invalid_actions"] == 2

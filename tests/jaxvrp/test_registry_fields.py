@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import sys
 from typing import Any
 
 import jax
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jaxvrp
-from jaxvrp import fields, make, register, registered, registry
+from jaxvrp import Environment, fields, make, register, registered, registry
 from jaxvrp.envs.truck_drone import TruckDrone, TruckDroneBasic
 from jaxvrp.envs.truck_drone import make as make_truck_drone
 from jaxvrp.fields import Range, build, option, size, validate
@@ -26,13 +27,19 @@ def names_of_this_test_only(monkeypatch):
 @pytest.fixture
 def user_module(tmp_path, monkeypatch):
     (tmp_path / "user_scenarios.py").write_text(
+        "import jaxvrp\n"
         "from jaxvrp.envs.truck_drone import TruckDroneBasic\n"
         "class Mine(TruckDroneBasic):\n    fuel: float = 2.0\n"
-        "def factory(**parameters):\n    import jaxvrp\n"
-        "    return jaxvrp.make('truck_drone', scenario=Mine, **parameters)\n"
+        "def factory(**parameters):\n    return jaxvrp.make('truck_drone', scenario=Mine, **parameters)\n"
+        "jaxvrp.register('factory_of_a_user', factory)\n"
+        "def unregistered(**parameters):\n    open('called', 'w')\n    return factory(**parameters)\n"
     )
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "needs_more.py").write_text("import no_such_library_at_all\n")
     monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    for name in ("user_scenarios", "needs_more"):
+        sys.modules.pop(name, None)  # so that the next test registers it again
 
 
 class Quick(TruckDroneBasic):
@@ -71,6 +78,8 @@ UNKNOWN = {
         {"scenario": "nowhere_at_all:Mine"},
         "cannot import scenario 'nowhere_at_all:Mine'",
     ),
+    "no module": (":Mine", {}, "':Mine': '' is no module; give 'package.module:attribute'"),
+    "above": ("..envs:Mine", {}, "'..envs' is no module"),
 }
 
 
@@ -81,13 +90,38 @@ def test_unknown_names_are_told_with_the_nearest(name, parameters, message):
     assert one_line(caught)
 
 
-def test_dotted_paths_need_no_registration(user_module):
+def test_dotted_paths_lead_to_classes_and_to_what_their_module_registers(user_module):
     env = make("truck_drone", scenario="user_scenarios:Mine", fuel=1, num_drones=3)
     assert (env.fuel, env.num_drones) == (1.0, 3)
     assert make("user_scenarios:factory", num_drones=3).num_drones == 3
     assert make("jaxvrp.envs.truck_drone:make") == make("truck_drone")
     with pytest.raises(ModuleNotFoundError, match="no_such_library_at_all"):
         make("needs_more:Mine")
+
+
+NEITHER = "is neither a class of {}s nor registered, so it is not called; "
+REFUSED = {
+    "function": ("user_scenarios:unregistered", "environment", r"name .*, or register .*\('NAME', unregistered\)"),
+    "of a library": ("subprocess:getoutput", "environment", r"name a class derived from jaxvrp\.Environment"),
+    "another class": ("subprocess:Popen", "environment", "name a class derived from"),
+    "no function": ("sys:path", "environment", "name a class derived from"),
+    "nothing": ("jaxvrp.io.text_lines:__spec__", "environment", "name a class derived from"),
+    "a factory as scenario": ("user_scenarios:factory", "scenario", "name a class of scenarios"),
+    "another environment": ("jaxvrp.envs.darp:Darp", "scenario", "name a class of scenarios"),
+    "a library as scenario": ("subprocess:getoutput", "scenario", "name a class of scenarios"),
+}
+
+
+@pytest.mark.parametrize(("path", "kind", "remedy"), REFUSED.values(), ids=REFUSED)
+def test_what_else_a_dotted_path_leads_to_is_not_called(path, kind, remedy, user_module):
+    with pytest.raises(ValueError, match=rf"{kind} '{path}' {NEITHER.format(kind)}{remedy}") as caught:
+        make(path, cmd="touch called") if kind == "environment" else make("truck_drone", scenario=path)
+    assert one_line(caught)
+    assert not (user_module / "called").exists()
+
+
+def test_a_scenario_may_be_named_as_an_environment(user_module):
+    assert make("user_scenarios:Mine", num_drones=3).fuel == 2.0
 
 
 def test_own_scenarios_and_environments_are_first_class():
@@ -109,7 +143,7 @@ def test_names_are_taken_once():
         register("quick", TruckDroneBasic)
     with pytest.raises(ValueError, match="cannot register 'truck_drone': the name is taken"):
         register("truck_drone", lambda: None)
-    with pytest.raises(ValueError, match="a name has no ':'"):
+    with pytest.raises(ValueError, match="a name has no ':'; its dotted path works beside its name"):
         register("my:env", lambda: None)
     with pytest.raises(TypeError, match=r"register\('three', ...\) needs a factory .*; got 3"):
         register("three", 3)
@@ -207,7 +241,7 @@ def test_a_scenario_comes_as_name_class_or_instance():
         make_truck_drone(TruckDroneBasic(num_drones=0))
 
 
-@pytest.mark.parametrize("scenario", [3, dict, lambda: None, "jaxvrp.envs.truck_drone:World"])
+@pytest.mark.parametrize("scenario", [3, dict, lambda: None, Environment])
 def test_what_is_no_scenario_is_refused(scenario):
     with pytest.raises(TypeError, match=r"is no jaxvrp.envs.truck_drone.TruckDrone; derive your class from it"):
         make_truck_drone(scenario)

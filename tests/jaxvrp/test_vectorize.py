@@ -1,5 +1,6 @@
 """`VecEnv`: a batch in lockstep against a loop over `env.step` without auto-reset, and its pool of instances."""
 
+import functools
 import re
 
 import chex
@@ -11,6 +12,7 @@ from jax.extend.core import jaxprs_in_params
 
 from jaxvrp import VecEnv
 from jaxvrp.io import machine_memory
+from tests.toy_environments import Reach
 
 KEY = jax.random.key(5)
 NUM_ENVS, POOL_STEPS, NUM_STEPS = 4, 6, 16
@@ -112,6 +114,40 @@ def test_without_refresh_the_pool_stays_until_it_is_asked_for(vec, played):
     chex.assert_trees_all_equal(refreshed.pool, vec.refresh_pool(start, jax.random.key(8)).pool)
 
 
+class Counted(Reach):
+    """`Reach` whose functions each sort a list of their own length, which no compiler merges, drops or repeats."""
+
+    def observation(self, state):
+        return {name: seen + sorted_zero(state, 11) for name, seen in super().observation(state).items()}
+
+    def global_observation(self, state):
+        return super().global_observation(state) + sorted_zero(state, 12)
+
+    def action_mask(self, state):
+        return {name: mask & (sorted_zero(state, 13) < 1) for name, mask in super().action_mask(state).items()}
+
+    def metrics(self, state):
+        return {name: value + sorted_zero(state, 14) for name, value in super().metrics(state).items()}
+
+
+def sorted_zero(state, length):
+    """0 (`f32[]`), by way of a sort of `length` numbers that depend on the state."""
+    numbers = jnp.sin(state.position[0, 0] * jnp.arange(1, length + 1))
+    return jnp.where(jnp.sort(numbers)[0] > 2.0, 1.0, 0.0)
+
+
+@pytest.mark.parametrize(("final_observations", "observed"), [(False, 1), (True, 2)])
+def test_a_step_computes_nothing_twice(final_observations, observed):
+    """Counted in the compiled program: masks are carried, and only states that live on are observed."""
+    vec = VecEnv(Counted(), 3, final_observations=final_observations)
+    state, _ = jax.eval_shape(vec.reset, KEY)
+    action = {"mover": jnp.zeros((3, 2, 2)), "caller": jnp.zeros((3, 1), jnp.int32)}
+    step = jax.jit(functools.partial(vec.step, refresh=False))
+    program = step.lower(state, action).compile().as_text()
+    sorts = {length: len(re.findall(rf"= f32\[3,{length}\]\S* sort\(", program)) for length in (11, 12, 13, 14)}
+    assert sorts == {11: observed, 12: observed, 13: 1, 14: 1}
+
+
 def primitives(jaxpr):
     """Names of all primitives, also inside of nested programs."""
     for equation in jaxpr.eqns:
@@ -171,12 +207,13 @@ def test_one_environment_is_a_batch_too(reach):
 
 
 @pytest.mark.parametrize("call", ["reset", "reset in jit", "generate"])
-def test_a_batch_that_memory_does_not_hold_is_refused_before_it_is_made(reach, call):
-    vec = VecEnv(reach, 10**11)
+def test_a_batch_that_memory_does_not_hold_is_refused_before_it_is_made(reach, call, monkeypatch):
+    monkeypatch.setattr(machine_memory, "host_bytes", lambda: 2_000_000)
+    vec = VecEnv(reach, 10**9)
     calls = {"reset": vec.reset, "reset in jit": jax.jit(vec.reset), "generate": vec.generate}
     with pytest.raises(ValueError) as caught:
         calls[call](jax.random.key(0))
-    says = r"num_envs is 100000000000; that takes at least .* of memory, and there are .*: num_envs \d+ should fit"
+    says = r"num_envs is 1000000000; that takes at least .* of memory, and there are 2 MB: num_envs \d+ should fit"
     assert re.fullmatch(says, str(caught.value))
 
 
@@ -188,3 +225,43 @@ def test_the_batch_that_is_recommended_fits_and_is_no_little_one(reach, monkeypa
     fitting = int(re.search(r"num_envs (\d+) should fit", str(caught.value))[1])
     made = jax.jit(VecEnv(reach, fitting).reset)(jax.random.key(0))
     assert 100_000 < machine_memory.bytes_of(made) < 2_000_000
+
+
+@pytest.mark.parametrize("name", ["num_envs", "pool_steps"])
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        (0, ValueError, "is 0; it must be >= 1"),
+        (-1, ValueError, "is -1; it must be >= 1"),
+        (1.5, TypeError, "is 1.5; it must be a whole number"),
+        ("a", TypeError, "is 'a'; it must be a whole number"),
+        (True, TypeError, "is True; it must be a whole number"),
+        (None, TypeError, "is None; it must be a whole number"),
+        (10**11, ValueError, "is 100000000000; it must be >= 1 and <= 2147483647"),
+    ],
+)
+def test_numbers_that_are_no_counts_are_named(reach, vec, name, value, error, message):
+    with pytest.raises(error, match=f"^{name} {message}$"):
+        VecEnv(reach, **{"num_envs": 2, name: value})
+    with pytest.raises(error, match=f"^{name} {message}$"):
+        vec.replace(**{name: value})
+    if value is not None:
+        with pytest.raises(error, match=f"^count {message}$"):
+            vec.generate(KEY, value)
+
+
+def test_any_whole_number_is_a_count(reach):
+    assert VecEnv(reach, np.int64(3)).generate(KEY).length.shape == (3,)
+
+
+def test_too_few_instances_are_named(vec):
+    with pytest.raises(ValueError, match=r"instances have a leaf of shape \(3,.*\); all need 4 rows"):
+        vec.reset_to(vec.generate(KEY, 3), KEY)
+
+
+def test_an_index_beyond_32_bits_is_counted(vec):
+    state, _ = vec.reset(KEY)
+    calls = np.array([[0], [2**32], [-(2**40)], [2]], np.int64)
+    still = np.zeros((NUM_ENVS, 2, 2), np.float32)
+    _, timestep = vec.step(state, {"mover": still, "caller": calls})
+    assert timestep.metrics["invalid_actions"].tolist() == [0, 1, 1, 0]

@@ -3,7 +3,6 @@
 import jax
 import numpy as np
 import pytest
-import yaml
 
 from jaxvrp.io.command_line import UserError
 from train import evaluate
@@ -11,7 +10,8 @@ from train.on_policy.config import PPOConfig
 from train.on_policy.trainer import make_train
 from train.running.checkpoint import Checkpoints
 from train.running.evaluator import Evaluator, to_host
-from train.running.run_folder import RunFolder
+from train.running.resume import RecordedRun
+from train.running.run_folder import RunFolder, write_configuration
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -23,11 +23,9 @@ def written(folder, network):
     """A run folder with an untrained policy in it."""
     env = {"name": "darp", "num_nodes": 6, "num_agents": 2}
     config = PPOConfig(env=env, network=network, **SMALL, **NETWORK)
-    learner = make_train(config)
-    plain = {"algorithm": "mappo", **vars(config), "hidden_sizes": [8]}
-    (folder / "config.yaml").write_text(yaml.safe_dump(plain))
-    with Checkpoints(folder / "checkpoints") as checkpoints:
-        checkpoints.save(1, learner.init(jax.random.key(0)), 0.0)
+    learner, recorded = make_train(config), RecordedRun(config, "mappo")
+    write_configuration(folder, recorded)
+    Checkpoints(folder / "checkpoints").save(1, learner.init(jax.random.key(0)), 0.0, recorded.values)
     return folder
 
 

@@ -5,7 +5,6 @@ import pathlib
 import jax
 import numpy as np
 import pytest
-import yaml
 
 import jaxvrp
 from jaxvrp import registry, replay
@@ -16,7 +15,8 @@ from train import replay as command
 from train.on_policy.trainer import make_train
 from train.running.checkpoint import Checkpoints
 from train.running.evaluator import Evaluator
-from train.running.run_folder import RunFolder
+from train.running.resume import RecordedRun
+from train.running.run_folder import RunFolder, write_configuration
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -61,11 +61,9 @@ def run(quick_compilation, tmp_path_factory, config):
     """A run folder with untrained policies of two seeds in it."""
     folder = tmp_path_factory.mktemp("run")
     settings = config(env={"name": "toy_that_tells", "cut": False}, num_seeds=2, eval_episodes=6)
-    learner = make_train(settings)
-    plain = {"algorithm": "mappo"} | {k: list(v) if isinstance(v, tuple) else v for k, v in vars(settings).items()}
-    (folder / "config.yaml").write_text(yaml.safe_dump(plain))
-    with Checkpoints(folder / "checkpoints") as checkpoints:
-        checkpoints.save(1, learner.init(jax.random.key(0)), 0.0)
+    learner, recorded = make_train(settings), RecordedRun(settings, "mappo")
+    write_configuration(folder, recorded)
+    Checkpoints(folder / "checkpoints").save(1, learner.init(jax.random.key(0)), 0.0, recorded.values)
     return folder
 
 

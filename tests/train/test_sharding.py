@@ -107,10 +107,12 @@ def test_too_many_devices_are_refused():
 
 
 PROCESS = """
+import pathlib
 import sys
 import jax, numpy as np
 from train.on_policy.config import PPOConfig
 from train.on_policy.trainer import make_train
+from train.running.checkpoint import Checkpoints
 from train.sharding import initialize
 initialize(sys.argv[1], 2, int(sys.argv[2]))
 assert jax.process_count() == 2 and jax.device_count() == 2 and jax.local_device_count() == 1
@@ -118,29 +120,35 @@ learner = make_train(PPOConfig(env={env}, **{tiny}))
 state = learner.init(jax.random.key(0))
 for _ in range({chunks}):
     state, metrics = learner.train_chunk(state)
-local = [np.asarray(leaf.addressable_data(0)).ravel() for leaf in jax.tree.leaves(state.params)]
-np.save(sys.argv[3], np.concatenate(local))
+def local(state):
+    leaves = [leaf for leaf in jax.tree.leaves(state) if not jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)]
+    return np.concatenate([np.asarray(leaf.addressable_data(0)).ravel() for leaf in leaves])
+np.save(sys.argv[3], local(state.params))
+for update, evaluated_return in ((1, 2.0), (2, 1.0), (3, 1.5)):
+    Checkpoints(pathlib.Path(sys.argv[4])).save(update, state, evaluated_return, {{"seed": 0}})
+saved = Checkpoints(pathlib.Path(sys.argv[4]))
+assert (saved.best, saved.latest) == (1, 3)
+np.testing.assert_array_equal(local(saved.load(learner.init(jax.random.key(1)))), local(state))
 """
 
 
-def test_two_processes_train_together_and_agree(trained_on_two, tmp_path):
+def test_two_processes_train_together_agree_and_save(trained_on_two, tmp_path):
     with socket.socket() as free:
         free.bind(("localhost", 0))
         address = f"localhost:{free.getsockname()[1]}"
     script = PROCESS.format(env=ENV, tiny=TINY, chunks=CHUNKS)
     env = {**os.environ, "JAX_NUM_CPU_DEVICES": "1", "JAX_DISABLE_MOST_OPTIMIZATIONS": "true"}
     files = [tmp_path / f"{i}.npy" for i in range(2)]
+    words = [[address, str(i), str(files[i]), str(tmp_path / "checkpoints")] for i in range(2)]
     processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", script, address, str(i), str(files[i])], cwd=ROOT, env=env, stderr=subprocess.PIPE
-        )
-        for i in range(2)
+        subprocess.Popen([sys.executable, "-c", script, *w], cwd=ROOT, env=env, stderr=subprocess.PIPE) for w in words
     ]
     for process in processes:
         _, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors.decode()
     first, second = (np.load(file) for file in files)
     np.testing.assert_array_equal(first, second)
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["1", "3"]
     _, state, _ = trained_on_two
     mine = np.concatenate([np.asarray(leaf).ravel() for leaf in jax.tree.leaves(state.params)])
     np.testing.assert_allclose(first, mine, atol=1e-6)

@@ -159,6 +159,7 @@ class Rollout:
         """Values before an auto-reset, which truncated episodes are bootstrapped from; {} if nothing is truncated."""
         if not self.vec_env.env.truncates:
             return {}
+        assert timestep.final_global_observation is not None, "VecEnv observes the ends of episodes that are truncated"
         # The episode's own recurrent state, though it has ended.
         unreset = players.replace(reset=jnp.zeros_like(players.reset))
         return self._value(params, unreset, timestep.final_observation, timestep.final_global_observation)[0]

@@ -1,86 +1,139 @@
 """Checkpoints: the whole training state, the latest and the best. The only file that imports orbax.
 
-A checkpoint appears under its final name only when it is complete; killing a run during a save leaves the one before.
-What it holds, and checksums of its files, lie beside them, so that damage, or another configuration, is found before
-anything is read.
+A checkpoint is a folder that is named by its update. It gets that name last, when all of it is on the disk: the
+arrays, and `contents.json`, which says what they are, with checksums, and with which configuration they were learned.
+A run that is killed during a save has the checkpoint before, and a folder `.partial-UPDATE` that the next start
+removes. Damage, or another configuration, is found before any array is read.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import logging
 import math
+import os
 import pathlib
+import re
+import shutil
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import jax
+from jax.experimental import multihost_utils
 from orbax.checkpoint import v1 as ocp
 
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.whole_files import write_json
 
-METRIC = "return"
 CONTENTS = "contents.json"
+VERSION = 1
+"""Of the folder's layout and of `contents.json`."""
+
+PARTIAL = ".partial-"
+"""What the names of incomplete checkpoints begin with."""
+
+STATE = "state"
+"""The subfolder that orbax writes the arrays into."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Contents:
+    """What `contents.json` says.
+
+    Attributes:
+        evaluated_return: on the fixed instances; None if it was not evaluated, or is not finite.
+        configuration: algorithm and configuration of the run, see `train.running.resume.RecordedRun.values`.
+        arrays: type and shape, by place in the state.
+        files: checksums, by path relative to the checkpoint.
+        version: `VERSION`.
+    """
+
+    evaluated_return: float | None
+    configuration: dict[str, Any]
+    arrays: dict[str, str]
+    files: dict[str, str]
+    version: int = VERSION
 
 
 class Checkpoints:
-    """The checkpoints of one run, by update; use it as a context manager.
+    """The checkpoints of one run, by update.
+
+    With several processes each makes and calls it alike; process 0 gives the names.
 
     Attributes:
         folder: where they lie.
     """
 
     def __init__(self, folder: pathlib.Path, *, read_only: bool = False):
-        if read_only and not folder.is_dir():
-            raise UserError(f"{folder} does not exist: the run wrote no checkpoint; train it first")
+        """List what is there; unless `read_only`, make the folder, and remove what killed runs left.
+
+        Raises:
+            UserError: a checkpoint is damaged, or another version wrote it.
+        """
         for chatty in ("absl", "asyncio"):  # asyncio: a traceback for every array of a damaged checkpoint
             logging.getLogger(chatty).setLevel(logging.CRITICAL)
         self.folder = folder.absolute()
-        best = ocp.training.preservation_policies.BestN(
-            get_metric_fn=lambda metrics: metrics[METRIC], n=1, keep_checkpoints_without_metrics=False
-        )
-        latest = ocp.training.preservation_policies.LatestN(1)
-        try:
-            self._checkpointer = ocp.training.Checkpointer(
-                self.folder,
-                save_decision_policy=ocp.training.save_decision_policies.FixedIntervalPolicy(1),
-                preservation_policy=ocp.training.preservation_policies.AnyPreservationPolicy([latest, best]),
-                cleanup_tmp_directories=not read_only,
-            )
-        except (ValueError, OSError) as error:  # the returns of all checkpoints are read here
-            which = ", ".join(_without_return(self.folder)) or error
-            raise UserError(
-                f"cannot read the checkpoints in {self.folder}; what is damaged: {which}; delete it"
-            ) from error
-
-    def __enter__(self) -> Checkpoints:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._checkpointer.close()
+        if not read_only:
+            if jax.process_index() == 0:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                self._remove_partial()
+            _wait_for_all("folder")
+        self._returns = {update: self._read_contents(update).evaluated_return for update in self._complete()}
 
     @property
     def latest(self) -> int | None:
         """Update of the newest one."""
-        return None if self._checkpointer.latest is None else self._checkpointer.latest.step
+        return max(self._returns, default=None)
 
     @property
     def best(self) -> int | None:
         """Update of the one with the highest evaluated return; the latest, if none was evaluated."""
-        scored = [c for c in self._checkpointer.checkpoints if c.metrics]
-        return max(scored, key=lambda c: c.metrics[METRIC]).step if scored else self.latest
+        evaluated = {update: value for update, value in sorted(self._returns.items()) if value is not None}
+        return max(evaluated, key=lambda update: evaluated[update]) if evaluated else self.latest
 
-    def save(self, update: int, state: Any, evaluated_return: float | None) -> None:
-        """Write a checkpoint, then drop those that are neither the latest nor the best."""
-        if update != self.latest:
-            known = evaluated_return is not None and math.isfinite(evaluated_return)
-            metrics = {METRIC: evaluated_return} if known else None
-            self._checkpointer.save(update, state, metrics=metrics)
-            if jax.process_index() == 0:
-                _write_contents(self.folder / str(update), state)
+    def find(self, which: str) -> int:
+        """Update of the `latest` or the `best`.
+
+        Raises:
+            UserError: there is none.
+        """
+        update = self.best if which == "best" else self.latest
+        if update is None:
+            raise UserError(f"{self.folder} holds no complete checkpoint; train anew, in another --run_dir")
+        return update
+
+    def configuration(self, update: int) -> dict[str, Any]:
+        """Algorithm and configuration of the run when it wrote a checkpoint.
+
+        Raises:
+            UserError: it is damaged.
+        """
+        return self._read_contents(update).configuration
+
+    def save(self, update: int, state: Any, evaluated_return: float | None, configuration: dict[str, Any]) -> None:
+        """Write a checkpoint, then drop those that are neither the latest nor the best.
+
+        Args:
+            update: its name.
+            state: a pytree of arrays.
+            evaluated_return: see `Contents`; one that is not finite is left out.
+            configuration: see `Contents`; plain values.
+        """
+        partial = self.folder / f"{PARTIAL}{update}"
+        ocp.save(partial, state, checkpointable_name=STATE, overwrite=True)
+        if evaluated_return is not None and not math.isfinite(evaluated_return):
+            evaluated_return = None
+        if jax.process_index() == 0:
+            contents = Contents(evaluated_return, configuration, _described(state), _checksums(partial))
+            write_json(partial / CONTENTS, dataclasses.asdict(contents))
+            self._give_name(partial, update)
+        self._returns[update] = evaluated_return
+        self._returns = {kept: self._returns[kept] for kept in {self.latest, self.best} if kept is not None}
+        if jax.process_index() == 0:
+            self._drop_others()
+        _wait_for_all("saved")
 
     def load(self, like: Any, update: int | None = None) -> Any:
         """Read one (the latest by default) with the structure, shapes and shardings of `like`.
@@ -88,30 +141,95 @@ class Checkpoints:
         Raises:
             UserError: there is none, or it is damaged or of another configuration.
         """
-        step = self.latest if update is None else update
-        if step is None:
-            raise UserError(f"{self.folder} holds no checkpoint; start the run anew, in another --run_dir")
+        update = self.find("latest") if update is None else update
         # Not left to orbax: it drops the reads of a checkpoint that does not fit half-way, which raise when collected.
-        if fault := _fault(self.folder / str(step), like):
-            raise self._unusable(step, f" ({fault})")
+        if fault := self._fault(update, like):
+            raise self._unusable(update, f" ({fault})")
         abstract = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), like)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                state = self._checkpointer.load(step, abstract)
+                state = ocp.load(self.folder / str(update), abstract, checkpointable_name=STATE)
         except Exception as error:  # orbax and tensorstore raise all kinds
-            raise self._unusable(step, "") from error
+            raise self._unusable(update, "") from error
         if difference := _difference(_described(state), _described(like)):
-            raise self._unusable(step, f" ({difference})")
+            raise self._unusable(update, f" ({difference})")
         return state
 
-    def _unusable(self, update: int, difference: str) -> UserError:
-        older = [c.step for c in self._checkpointer.checkpoints if c.step < update]
+    def _complete(self) -> list[int]:
+        """Updates of the folders that hold a checkpoint; one without `contents.json` is none."""
+        return sorted(int(path.parent.name) for path in self.folder.glob(f"*/{CONTENTS}") if _is_update(path.parent))
+
+    def _read_contents(self, update: int) -> Contents:
+        path = self.folder / str(update) / CONTENTS
+        try:
+            values = json.loads(path.read_bytes())
+            version = values.get("version")
+            contents = _checked(Contents(**values)) if version == VERSION else None
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            raise self._unusable(update, f" ({CONTENTS} was changed)") from None
+        if contents is None:
+            raise UserError(
+                f"another version of this program wrote {path.parent}: its {CONTENTS} has version {version}, not "
+                f"{VERSION}; use that version, or train anew in another --run_dir"
+            )
+        return contents
+
+    def _fault(self, update: int, like: Any) -> str | None:
+        """Why a checkpoint cannot be read into `like`; None if it can."""
+        contents, found = self._read_contents(update), _checksums(self.folder / str(update))
+        damaged = next((name for name, checksum in contents.files.items() if found.get(name) != checksum), None)
+        return f"{damaged} is missing or was changed" if damaged else _difference(contents.arrays, _described(like))
+
+    def _unusable(self, update: int, reason: str) -> UserError:
+        older = [other for other in self._complete() if other < update]
         remedy = f"delete that folder to go on from update {max(older)}" if older else "start anew in another --run_dir"
         return UserError(
             f"cannot read checkpoint {self.folder / str(update)}: it is damaged or of another configuration"
-            f"{difference}; if config.yaml was changed, undo that, else {remedy}"
+            f"{reason}; if config.yaml was changed, undo that, else {remedy}"
         )
+
+    def _give_name(self, partial: pathlib.Path, update: int) -> None:
+        """Let a complete folder become a checkpoint; all of it is on the disk before."""
+        for path in (partial, *partial.rglob("*")):
+            _flush(path)
+        named = self.folder / str(update)
+        if named.exists():  # without contents, so no checkpoint
+            self._remove(named)
+        partial.rename(named)
+        _flush(self.folder)
+
+    def _drop_others(self) -> None:
+        for path in self.folder.iterdir():
+            if _is_update(path) and int(path.name) not in self._returns:
+                self._remove(path)
+
+    def _remove(self, folder: pathlib.Path) -> None:
+        """Take its name from a folder, then delete it: half of a checkpoint is never taken for one."""
+        shutil.rmtree(folder.rename(self.folder / f"{PARTIAL}{folder.name}.removed"))
+
+    def _remove_partial(self) -> None:
+        for path in self.folder.glob(f"{PARTIAL}*"):
+            shutil.rmtree(path)
+
+
+def _is_update(path: pathlib.Path) -> bool:
+    """Whether it is a folder that a checkpoint may be in."""
+    return re.fullmatch("[1-9][0-9]*", path.name) is not None and path.is_dir()
+
+
+def _wait_for_all(what: str) -> None:
+    """Return when all processes have come here."""
+    multihost_utils.sync_global_devices(f"checkpoints: {what}")
+
+
+def _flush(path: pathlib.Path) -> None:
+    """Have a file, or the names in a folder, written to the disk, so that they outlast a loss of power."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _checksums(folder: pathlib.Path) -> dict[str, str]:
@@ -124,38 +242,23 @@ def _checksums(folder: pathlib.Path) -> dict[str, str]:
     return checksums
 
 
-def _write_contents(folder: pathlib.Path, state: Any) -> None:
-    write_json(folder / CONTENTS, {"arrays": _described(state), "files": _checksums(folder)})
+def _checked(contents: Contents) -> Contents:
+    """The contents again.
 
-
-def _fault(folder: pathlib.Path, like: Any) -> str | None:
-    """Why a checkpoint cannot be read; None if nothing is known, as when the run was killed before it was written."""
-    path = folder / CONTENTS
-    if not path.is_file():
-        return None
-    try:
-        content = json.loads(path.read_text())
-        files, arrays = dict(content["files"]), dict(content["arrays"])
-    except (ValueError, TypeError, KeyError):
-        return f"{CONTENTS} was changed"
-    found = _checksums(folder)
-    damaged = next((name for name, checksum in files.items() if found.get(name) != checksum), None)
-    return f"{damaged} is missing or was changed" if damaged else _difference(arrays, _described(like))
+    Raises:
+        TypeError, ValueError: a part is of another type, or not finite.
+    """
+    if not all(isinstance(part, dict) for part in (contents.configuration, contents.arrays, contents.files)):
+        raise TypeError
+    if contents.evaluated_return is not None and not math.isfinite(contents.evaluated_return):
+        raise ValueError
+    return contents
 
 
 def _described(state: Any) -> dict[str, str]:
     """Type and shape of every leaf, by its place."""
     leaves = jax.tree_util.tree_leaves_with_path(state)
     return {jax.tree_util.keystr(where): f"{leaf.dtype}{list(leaf.shape)}" for where, leaf in leaves}
-
-
-def _without_return(folder: pathlib.Path) -> Iterator[str]:
-    """Names of the checkpoints whose return was saved, but cannot be read."""
-    for path in sorted(folder.glob("*/metrics/metrics")):
-        try:
-            json.loads(path.read_text())
-        except (ValueError, OSError):
-            yield path.parts[-3]
 
 
 def _difference(written: dict[str, str], wanted: dict[str, str]) -> str | None:

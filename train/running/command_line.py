@@ -9,7 +9,7 @@ import os
 import pathlib
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NoReturn, TypeVar
 
 import jax
@@ -24,6 +24,7 @@ from train.config import RunConfig
 from train.running.config_file import check_mapping, read_config_file
 from train.running.keys import (
     ANY_EVALUATION,
+    FLAG,
     GROUPS,
     LAUNCH,
     HelpFormatter,
@@ -33,9 +34,13 @@ from train.running.keys import (
     scenario_default,
 )
 from train.running.plain_yaml import load_yaml
-from train.running.prepare import changed_for_evaluation, evaluation_parameters
+from train.running.prepare import changed_for_evaluation, changed_parameters, evaluation_parameters
+from train.running.resume import CHANGEABLE
 
 Config = TypeVar("Config", bound=RunConfig)
+
+NAMES = ("name", "scenario")
+"""Of the keys of `env`, those that say which environment it is."""
 
 YAML_MODE = "plain_yaml"
 jsonargparse.set_loader(YAML_MODE, load_yaml, exceptions=(ValueError,))
@@ -45,11 +50,18 @@ PROCESSES = [key.name for key in LAUNCH.values() if key.group == "processes"]
 
 @dataclasses.dataclass(frozen=True)
 class Launch:
-    """What a command line asks for: a configuration, where to write, what to resume, which process of how many."""
+    """What a command line asks for: a configuration, where to write, what to resume, which process of how many.
+
+    Attributes:
+        trust: whether the folder to resume may name dotted paths.
+        changes: of the keys that a resume may change, those that were typed.
+    """
 
     config: Any
     run_dir: str | None
     resume: str | None
+    trust: bool
+    changes: dict[str, Any]
     coordinator: str | None
     num_processes: int
     process_id: int
@@ -69,11 +81,12 @@ def parse(config_class: type[Config], argv: Sequence[str], *, prog: str, descrip
     Raises:
         UserError: an unknown key, a wrong type, a value out of range, a missing or malformed file.
     """
+    _check_resume(argv)
     path = value_of(argv, "config")
     from_file = {} if path is None else read_config_file(path)
     keys = known_keys(config_class, {**from_file, **_typed_environment(argv)})
     check_names(_options(argv), [*keys, "help"], "")
-    check_names(from_file, keys.keys() - {"config"}, " in the file")
+    check_names(from_file, keys.keys() - {"config", "resume", "trust"}, " in the file")
     _check_once(argv)
     parser = _parser(keys.values(), prog, description)
     parser.set_defaults(from_file)  # so that the command line goes before the file, wherever it names it
@@ -83,10 +96,12 @@ def parse(config_class: type[Config], argv: Sequence[str], *, prog: str, descrip
         raise UserError(f"{error}; see python -m {prog} --help") from None
     launch = {name: values.pop(name) for name in LAUNCH}
     del launch["config"]
-    _check_resume(launch, argv)
+    values["env"] = _given_parameters(values["env"], from_file.keys(), set(_options(argv)))
     _check_processes(launch)
     numbers = {name: _whole_number(name, launch[name]) for name in ("num_processes", "process_id")}
-    return Launch(config=build_config(config_class, values), **{**launch, **numbers})
+    config = build_config(config_class, values, complete=True)
+    changes = {name: getattr(config, name) for name in _options(argv) if name in CHANGEABLE}
+    return Launch(config=config, changes=changes, **{**launch, **numbers})
 
 
 def _check_once(argv: Sequence[str]) -> None:
@@ -96,10 +111,29 @@ def _check_once(argv: Sequence[str]) -> None:
         raise UserError(f"--{twice[0]} is given twice; leave one of them out")
 
 
-def _check_resume(launch: dict[str, Any], argv: Sequence[str]) -> None:
-    allowed = ("resume", *PROCESSES)
-    if launch["resume"] is not None and (extra := [name for name in _options(argv) if name not in allowed]):
-        raise UserError(f"--resume goes on in the run's own folder and configuration; leave out --{extra[0]}")
+def _given_parameters(env_values: dict[str, Any], in_file: Collection[str], typed: Collection[str]) -> dict[str, Any]:
+    """The keys of `env` that somebody gave: a default is not passed on, since it may not go with the others."""
+    names = {name: value for name, value in env_values.items() if name in NAMES}
+    changes = {name: value for name, value in env_values.items() if f"env.{name}" in typed}
+    parameters = {name: value for name, value in env_values.items() if f"env.{name}" in in_file}
+    if not changes.keys() - names.keys() or not parameters.keys() - names.keys():
+        return {**names, **parameters, **changes}
+    with _users_code(names["name"]):
+        return changed_parameters(jaxvrp.make(**names), {**names, **parameters}, changes)
+
+
+def _check_resume(argv: Sequence[str]) -> None:
+    """Check that what goes with `--resume` is typed, and nothing else."""
+    names = list(_options(argv))
+    if "resume" not in names and "trust" in names:
+        raise UserError("--trust is of --resume; what is typed, or stands in --config, is trusted: leave it out")
+    allowed = ("resume", "trust", "help", *CHANGEABLE, *PROCESSES)
+    extra = [f"--{name}" for name in names if name not in allowed]
+    if "resume" in names and extra:
+        raise UserError(
+            f"--resume goes on in the run's own folder and configuration; leave out {', '.join(extra)}; it takes "
+            f"{', '.join(CHANGEABLE)}"
+        )
 
 
 def _check_processes(launch: dict[str, Any]) -> None:
@@ -153,8 +187,13 @@ def check_names(names: Iterable[str], known: Iterable[str], place: str) -> None:
             raise UserError(f"unknown key {shown(name)}{place}; {nearest(name, others - {ANY_EVALUATION})}")
 
 
-def build_config(config_class: type[Config], values: dict[str, Any]) -> Config:
+def build_config(config_class: type[Config], values: dict[str, Any], *, complete: bool = False) -> Config:
     """A configuration from plain values, with `env` and `eval_env` as mappings.
+
+    Args:
+        config_class: of the configuration.
+        values: by key.
+        complete: whether `env` is to have all parameters of the environment, not only those of `values`.
 
     Raises:
         UserError: what is wrong with them.
@@ -166,7 +205,8 @@ def build_config(config_class: type[Config], values: dict[str, Any]) -> Config:
     with _users_code(env_values["name"]):
         env = jaxvrp.make(**env_values)
         changed = changed_for_evaluation(env, changes)
-    built_values = {**env_values, **{name: value for name, value in env.parameters.items() if name in env_values}}
+    built_values = {name: value for name, value in env_values.items() if name not in env.parameters}
+    built_values |= {name: value for name, value in env.parameters.items() if complete or name in env_values}
     eval_values = {name: getattr(changed, name) for name in evaluation_parameters(env, changes)}
     try:
         return fields.build(config_class, {**values, "env": built_values, "eval_env": eval_values}, "key")
@@ -181,6 +221,8 @@ def _users_code(name: str) -> Iterator[None]:
         yield
     except (ValueError, TypeError) as error:
         raise UserError(str(error)) from None
+    except OSError as error:
+        raise UserError(f"cannot read '{error.filename}': {error.strerror}; give another file") from None
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         place = "" if isinstance(error, SyntaxError) else f" ({os.path.basename(last.filename)}:{last.lineno})"
@@ -204,6 +246,9 @@ def _parser(keys: Iterable[Key], prog: str, description: str) -> jsonargparse.Ar
     for group, title in GROUPS.items():
         section = parser.add_argument_group(title)
         for key in (key for key in keys if key.group == group):
+            if key.accepted == FLAG:
+                section.add_argument(f"--{key.name}", action="store_true", help=key.help)
+                continue
             kind = str | None if key.name in LAUNCH else Any
             default = argparse.SUPPRESS if key.name == ANY_EVALUATION else key.default
             section.add_argument(f"--{key.name}", type=kind, default=default, metavar=key.metavar, help=key.help)

@@ -31,6 +31,9 @@ GROUPS = {
 }
 """Titles on the page of `--help`, in its order, by the `group` of a field."""
 
+FLAG = "flag"
+"""What a key accepts that stands alone, without a value."""
+
 UNDESCRIBED = "parameter of the environment"
 
 METAVARS = {"whole": "N", "number": "X", "list": "LIST", "true": "BOOL", "one": "WORD"}
@@ -79,7 +82,8 @@ LAUNCH = {
     for key in (
         Key("config", "start", "YAML file with any of the keys below, or the name of one that is shipped", "file"),
         Key("run_dir", "start", "folder for what the run leaves, new or empty; default: in runs/", "folder"),
-        Key("resume", "start", "run folder to go on with, bit for bit; takes no other key", "folder"),
+        Key("resume", "start", "run folder to go on with, bit for bit; takes total_steps and the intervals", "folder"),
+        Key("trust", "start", "let the run folder name a dotted path, which is imported and run", FLAG, False),
         Key("coordinator", "processes", "address HOST:PORT of process 0"),
         Key("num_processes", "processes", "how many there are", "whole"),
         Key("process_id", "processes", "which of them this is, from 0", "whole"),

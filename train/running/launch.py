@@ -13,11 +13,12 @@ import jax
 
 from jaxvrp.io.command_line import UserError
 from train.algorithms import ALGORITHMS
-from train.config import RunConfig
 from train.running import command_line, loop
+from train.running.checkpoint import Checkpoints
 from train.running.command_line import Launch
 from train.running.memory import check_memory, out_of_memory_told
-from train.running.run_folder import read_run, write_configuration
+from train.running.resume import RecordedRun, check_same, resumed
+from train.running.run_folder import CHECKPOINTS, CONFIG, read_run, write_configuration
 from train.sharding import initialize
 
 
@@ -37,43 +38,47 @@ def main(algorithm: str, argv: Sequence[str] | None = None) -> None:
     )
     if launch.coordinator:
         initialize(launch.coordinator, launch.num_processes, launch.process_id)
-    config = configuration_to_run(launch, algorithm)
+    run = run_to_train(launch, algorithm)
     make_train = ALGORITHMS[algorithm].make_train
     try:
-        learner = make_train(config)
+        learner = make_train(run.config)
         check_memory(learner, make_train)
     except (ValueError, TypeError) as error:
         raise UserError(str(error)) from None
-    folder = pathlib.Path(launch.resume) if launch.resume else make_run_folder(launch, config, algorithm)
+    folder = pathlib.Path(launch.resume) if launch.resume else make_run_folder(launch, run)
     with out_of_memory_told(folder):
-        loop.run(learner, folder, resume=launch.resume is not None)
+        loop.run(learner, folder, run, resume=launch.resume is not None)
 
 
-def configuration_to_run(launch: Launch, algorithm: str) -> RunConfig:
-    """The configuration that a command line asks for: its own, or that of the run to resume.
+def run_to_train(launch: Launch, algorithm: str) -> RecordedRun:
+    """What a command line asks for: a new run, or one that goes on, with what it changes; writes nothing.
 
     Raises:
-        UserError: there is no such run, or it is one of another algorithm.
+        UserError: there is no such run, it is one of another algorithm, or its checkpoint is of another configuration.
     """
     if launch.resume is None:
-        return launch.config
-    config, written_by = read_run(pathlib.Path(launch.resume))
-    if written_by != algorithm:
+        return RecordedRun(launch.config, algorithm)
+    folder = pathlib.Path(launch.resume)
+    run = read_run(folder, trust=launch.trust)
+    if run.algorithm != algorithm:
         raise UserError(
-            f"{launch.resume} is a run of {written_by}; go on with python -m train.{written_by} --resume "
+            f"{launch.resume} is a run of {run.algorithm}; go on with python -m train.{run.algorithm} --resume "
             f"{launch.resume}"
         )
-    return config
+    saved = Checkpoints(folder / CHECKPOINTS, read_only=True)
+    update = saved.find("latest")
+    check_same(run, saved.configuration(update), folder / CONFIG)
+    return resumed(run, launch.changes, update)
 
 
-def make_run_folder(launch: Launch, config: RunConfig, algorithm: str) -> pathlib.Path:
+def make_run_folder(launch: Launch, run: RecordedRun) -> pathlib.Path:
     """Make the folder of a new run, with the resolved configuration in it; only the first process writes.
 
     Raises:
         UserError: it cannot be written, or holds something.
     """
-    name = config.env.get("scenario", config.env["name"]).rpartition(":")[2]
-    folder = pathlib.Path(launch.run_dir or f"runs/{algorithm}_{name}")
+    name = run.config.env.get("scenario", run.config.env["name"]).rpartition(":")[2]
+    folder = pathlib.Path(launch.run_dir or f"runs/{run.algorithm}_{name}")
     if jax.process_index() > 0:
         return folder
     try:
@@ -84,7 +89,7 @@ def make_run_folder(launch: Launch, config: RunConfig, algorithm: str) -> pathli
             folder = _make_dated_folder(folder)
         if any(folder.iterdir()):
             raise UserError(f"the run folder {folder} is not empty; choose another --run_dir, or --resume {folder}")
-        write_configuration(folder, config, algorithm)
+        write_configuration(folder, run)
     except OSError as error:
         raise UserError(f"cannot write the run folder {folder}: {error.strerror}; choose another --run_dir") from None
     return folder

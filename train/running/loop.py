@@ -21,7 +21,8 @@ from train.running.metrics import MetricsWriter, summarize
 from train.running.prepare import evaluation_env
 from train.running.progress import Progress
 from train.running.report import write_report
-from train.running.run_folder import CHECKPOINTS
+from train.running.resume import RecordedRun
+from train.running.run_folder import CHECKPOINTS, write_configuration
 
 
 class Stop:
@@ -46,26 +47,37 @@ class Stop:
         print("\nstopping: saving after this update; Ctrl-C again stops at once ...", file=sys.stderr)
 
 
-def run(learner: Learner, folder: pathlib.Path, *, resume: bool) -> None:
+def run(learner: Learner, folder: pathlib.Path, recorded: RecordedRun, *, resume: bool) -> None:
     """Train to the end (or go on from the latest checkpoint), then report.
+
+    Args:
+        learner: made from the configuration of `recorded`.
+        folder: of the run.
+        recorded: what its `config.yaml` is to say, and its checkpoints.
+        resume: whether to go on; what that changes is then written into `config.yaml`.
 
     Raises:
         UserError: no usable checkpoint to resume; a loss that is not finite.
         Interrupted: Ctrl-C, or a request to terminate; the message says what is saved.
     """
-    with Checkpoints(folder / CHECKPOINTS) as checkpoints:
-        try:
-            _train_and_report(learner, folder, checkpoints, resume=resume)
-        except KeyboardInterrupt:
-            raise Interrupted(_what_is_kept(folder, checkpoints.latest, learner.config.num_updates)) from None
+    checkpoints = Checkpoints(folder / CHECKPOINTS)
+    try:
+        _train_and_report(learner, folder, recorded, checkpoints, resume=resume)
+    except KeyboardInterrupt:
+        raise Interrupted(_what_is_kept(folder, checkpoints.latest, learner.config.num_updates)) from None
 
 
-def _train_and_report(learner: Learner, folder: pathlib.Path, checkpoints: Checkpoints, *, resume: bool) -> None:
+def _train_and_report(
+    learner: Learner, folder: pathlib.Path, recorded: RecordedRun, checkpoints: Checkpoints, *, resume: bool
+) -> None:
     state = learner.init(jax.random.key(learner.config.seed))
     update = 0
     if resume:
-        state, update = checkpoints.load(state), checkpoints.latest or 0
-    session = _Session(learner, folder, checkpoints, update)
+        update = checkpoints.find("latest")
+        state = checkpoints.load(state, update)
+        if jax.process_index() == 0:
+            write_configuration(folder, recorded)
+    session = _Session(learner, folder, recorded, checkpoints, update)
     try:
         with Stop() as stop:
             state = session.train(state, stop)
@@ -91,9 +103,12 @@ class _Session:
         last_figures: of the evaluation of the latest update; empty if it was not evaluated.
     """
 
-    def __init__(self, learner: Learner, folder: pathlib.Path, checkpoints: Checkpoints, update: int):
+    def __init__(
+        self, learner: Learner, folder: pathlib.Path, recorded: RecordedRun, checkpoints: Checkpoints, update: int
+    ):
         config = learner.config
         self.learner, self.folder, self.checkpoints, self.update = learner, folder, checkpoints, update
+        self._configuration = recorded.values
         env = evaluation_env(learner.env, config)
         self.evaluator = Evaluator(env, config.eval_episodes, config.eval_seed)
         self.last_figures: Figures = {}
@@ -140,7 +155,7 @@ class _Session:
 
     def _save(self, state: Any) -> None:
         score = float(np.mean(self.last_figures["return"])) if self.last_figures else None
-        self.checkpoints.save(self.update, state, score)
+        self.checkpoints.save(self.update, state, score, self._configuration)
 
     def _log(self, metrics: dict[str, np.ndarray], seconds: float) -> None:
         config = self.learner.config

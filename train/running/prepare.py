@@ -70,6 +70,12 @@ def changed_for_evaluation(env: Environment, chosen: dict[str, Any]) -> Environm
     return changed
 
 
+def changed_parameters(env: Environment, parameters: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that `env` was made from after some `changes`, by keyword of its factory."""
+    changed = registry.toolbox_of(env).changed
+    return changed(parameters, changes) if changed else {**parameters, **changes}
+
+
 def evaluation_parameters(env: Environment, chosen: dict[str, Any]) -> dict[str, Any]:
     """The parameters that evaluation changes: what is `chosen`, and else what the environment's toolbox says."""
     return {**registry.toolbox_of(env).evaluation, **chosen}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+from collections.abc import Collection
 from typing import Any
 
 import jax
@@ -12,52 +13,81 @@ import jax.numpy as jnp
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.whole_files import write_text
 from train.algorithms import ALGORITHMS
-from train.config import RunConfig
 from train.networks import NETWORKS
 from train.running.checkpoint import Checkpoints
 from train.running.command_line import build_config, check_names, known_keys
 from train.running.config_file import flat, read_yaml
 from train.running.learner import Learner
 from train.running.plain_yaml import dump_yaml
+from train.running.prepare import changed_parameters
+from train.running.resume import RecordedRun, changes_of, check_same
 
 CONFIG = "config.yaml"
 CHECKPOINTS = "checkpoints"
 
 
-def write_configuration(folder: pathlib.Path, config: RunConfig, algorithm: str) -> None:
-    """Write the resolved configuration of a run into its folder, as `read_run` reads it.
+def write_configuration(folder: pathlib.Path, run: RecordedRun) -> None:
+    """Write the resolved configuration of a run into its folder, whole, as `read_run` reads it.
 
     Raises:
         OSError: it cannot be written.
     """
-    values = {
-        name: list(value) if isinstance(value, tuple) else value for name, value in dataclasses.asdict(config).items()
-    }
-    write_text(folder / CONFIG, dump_yaml({"algorithm": algorithm, **values}))
+    changes = {"changes": [dataclasses.asdict(change) for change in run.changes]} if run.changes else {}
+    write_text(folder / CONFIG, dump_yaml({**run.values, **changes}))
 
 
-def read_run(folder: pathlib.Path) -> tuple[RunConfig, str]:
-    """The resolved configuration that a run wrote at its start, and the algorithm.
+def read_run(folder: pathlib.Path, *, trust: bool = False, named: Collection[Any] = ()) -> RecordedRun:
+    """The resolved configuration that a run wrote at its start, its algorithm, and what resumes have changed.
+
+    A folder may come from anybody. So a dotted path in it, which would be imported and run, is refused before that.
+
+    Args:
+        folder: of the run.
+        trust: whether the folder may name any dotted path.
+        named: dotted paths that it may name, because the user did.
 
     Raises:
-        UserError: the folder holds no run, or its configuration was damaged or is of another version.
+        UserError: the folder holds no run, or its configuration was damaged, is of another version, or names a dotted
+            path.
     """
     path = folder / CONFIG
-    try:
-        values = read_yaml(path)
-        algorithm = values.pop("algorithm")
-        config_class = ALGORITHMS[algorithm].config_class
-    except (OSError, ValueError, AttributeError, KeyError, TypeError):
-        raise UserError(f"{folder} is no run folder: it has no readable {CONFIG}; give the folder of a run") from None
+    values, algorithm, changes = _read_values(folder)
+    config_class = ALGORITHMS[algorithm].config_class
     try:
         flat_values = flat(values)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+    if not trust:
+        _refuse_dotted_paths(path, flat_values, named)
+    try:
         check_names(flat_values, known_keys(config_class, flat_values), "")
     except UserError as error:
         raise UserError(f"{path}: {error}; if another version wrote it, rename or delete the key there") from None
     try:
-        return build_config(config_class, values), algorithm
-    except UserError as error:
+        return RecordedRun(build_config(config_class, values), algorithm, changes_of(changes, values))
+    except (UserError, ValueError) as error:
         raise UserError(f"{path}: {error}") from None
+
+
+def _read_values(folder: pathlib.Path) -> tuple[dict[Any, Any], str, Any]:
+    """What stands in `config.yaml`: the keys of the configuration, the algorithm, and what resumes have changed."""
+    try:
+        values = read_yaml(folder / CONFIG)
+        algorithm, changes = values.pop("algorithm"), values.pop("changes", [])
+        if algorithm not in ALGORITHMS:
+            raise KeyError(algorithm)
+    except (OSError, ValueError, AttributeError, KeyError, TypeError):
+        raise UserError(f"{folder} is no run folder: it has no readable {CONFIG}; give the folder of a run") from None
+    return values, algorithm, changes
+
+
+def _refuse_dotted_paths(path: pathlib.Path, flat_values: dict[str, Any], named: Collection[Any]) -> None:
+    for key in ("env.name", "env.scenario"):
+        value = flat_values.get(key)
+        if isinstance(value, str) and ":" in value and value not in named:
+            raise UserError(
+                f"{path}: {key} is '{value}', which would be imported and run; if you trust that folder, add --trust"
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,23 +113,25 @@ class RunFolder:
         player: the learner of the environment to play.
     """
 
-    def __init__(self, folder: pathlib.Path, env: dict[str, Any] | None = None):
-        """Read the configuration; `env` holds the changes, such as another size.
+    def __init__(self, folder: pathlib.Path, env: dict[str, Any] | None = None, *, trust: bool = False):
+        """Read the configuration; `env` holds the changes, such as another size, and may name dotted paths.
 
         Raises:
-            UserError: no run there, or no such parameter.
+            UserError: no run there, no such parameter, or a dotted path without `trust`; see `read_run`.
         """
-        config, algorithm = read_run(folder)
+        changes = env or {}
+        named = [value for value in changes.values() if isinstance(value, str)]
+        self.folder, self._run = folder, read_run(folder, trust=trust, named=named)
         # One device is enough, and may be all there is; the checkpoint does not depend on how many wrote it.
-        config = dataclasses.replace(config, num_devices=1)
-        changed = build_config(type(config), {**vars(config), "env": {**config.env, **(env or {})}})
-        make_train = ALGORITHMS[algorithm].make_train
+        config = dataclasses.replace(self._run.config, num_devices=1)
+        make_train = ALGORITHMS[self._run.algorithm].make_train
         try:
-            self.player = make_train(changed)
-            self._writer = make_train(config) if env else self.player
+            self._writer = self.player = make_train(config)
+            if changes:
+                parameters = changed_parameters(self._writer.env, config.env, changes)
+                self.player = make_train(build_config(type(config), {**vars(config), "env": parameters}))
         except (ValueError, TypeError) as error:
             raise UserError(str(error)) from None
-        self.folder = folder
 
     @property
     def sources(self) -> list[pathlib.Path]:
@@ -110,12 +142,13 @@ class RunFolder:
         """The actors of the `latest` or `best` checkpoint.
 
         Raises:
-            UserError: no such checkpoint, or networks that are tied to the old size.
+            UserError: no such checkpoint, one of another configuration, or networks that are tied to the old size.
         """
-        with Checkpoints(self.folder / CHECKPOINTS, read_only=True) as saved:
-            update = getattr(saved, checkpoint)
-            like = self._writer.init(jax.random.key(self._writer.config.seed))
-            params = self._writer.actor_params(saved.load(like, update))
+        saved = Checkpoints(self.folder / CHECKPOINTS, read_only=True)
+        update = saved.find(checkpoint)
+        check_same(self._run, saved.configuration(update), self.folder / CONFIG)
+        like = self._writer.init(jax.random.key(self._writer.config.seed))
+        params = self._writer.actor_params(saved.load(like, update))
         wanted = self.player.actor_params(jax.eval_shape(self.player.init, jax.random.key(0)))
         if jax.tree.map(jnp.shape, params) != jax.tree.map(jnp.shape, wanted):
             raise UserError(f"the networks of {self.folder} {self._tied()}")

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from jaxvrp.adapters.gym_spaces import length, pad, padded_spaces, spaces, to_gym
-from jaxvrp.adapters.host import Host, join
+from jaxvrp.adapters.host import Host
+from jaxvrp.adapters.multi_agent.actions import elements
 from jaxvrp.environment import Environment, TimeStep
 from jaxvrp.registry import make
-from jaxvrp.spaces import Discrete, Role
 
 CLASSICAL_NAMES = {"scenario_name": "scenario", "episode_length": "max_steps"}
 """How codes of this kind call parameters of the environment."""
@@ -52,13 +52,12 @@ class VRPEnv:
         args = {} if args is None else args
         self._host = Host(_make(args) if env is None else env)
         members, roles = self._host.members, self._host.roles
-        self._roles = [roles[member.role] for member in members]
         self._rows = [(member.role, member.row) for member in members]
         self._policy = [list(roles).index(member.role) for member in members]
         self.agents = [member.name for member in members]
         self.n = len(members)
-        self.action_space = [to_gym(role.action) for role in self._roles]
-        self.observation_space: list[spaces.Space] = [to_gym(role.observation) for role in self._roles]
+        self.action_space: list[spaces.Space] = [to_gym(roles[member.role].action) for member in members]
+        self.observation_space: list[spaces.Space] = [to_gym(roles[m.role].observation) for m in members]
         self._size = 0
         if pad_observations or _read(args, "pad_observations"):
             self.observation_space = padded_spaces(self.observation_space)
@@ -84,16 +83,15 @@ class VRPEnv:
         """Play one step: `obs_n`, `reward_n` as `[[r], ...]`, `done_n`, `info_n`.
 
         Args:
-            actions: for each agent an index, a one-hot row, or the vector of a continuous action.
+            actions: for each agent an index, a one-hot row, or the vector of a continuous action. An index that is
+                forbidden or outside of the space is counted in the metric `invalid_actions`.
 
         Raises:
             RuntimeError: there was no `reset`.
-            ValueError: too many or too few actions, or one of the wrong shape.
+            ValueError: too many or too few actions, or one that is none of these.
         """
-        if len(actions) != self.n:
-            raise ValueError(f"step got {len(actions)} actions; it needs {self.n}, one for each of {self.agents}")
-        rows = map(_element, self.agents, self._roles, actions)
-        timestep = self._host.step(join(self._host.roles, rows))
+        rows = elements(self.agents, self.action_space, actions)
+        timestep = self._host.step(self._host.join(rows))
         self._time, self._done = self._time + (not self._done), bool(timestep.done)
         observations = self._told(timestep)
         rewards = [[float(timestep.reward[role][row])] for role, row in self._rows]
@@ -136,18 +134,3 @@ def _make(args: Any) -> Environment:
     classical = {new: _read(args, old) for old, new in CLASSICAL_NAMES.items() if new in known}
     given = classical | {name: value for name in known if (value := _read(args, name)) is not None}
     return make("truck_drone", scenario=scenario, **{name: value for name, value in given.items() if value is not None})
-
-
-def _element(agent: str, role: Role, action: Any) -> np.ndarray | np.integer:
-    """One element of the action space from what the caller has for it."""
-    array = np.asarray(action)
-    if not isinstance(role.action, Discrete):
-        if array.size != np.prod(role.action.shape, dtype=int):
-            raise ValueError(f"action of {agent} has shape {array.shape}; it needs {role.action.shape}")
-        return array.reshape(role.action.shape).astype(np.float32)
-    number = role.action.num_actions
-    if array.size == 1 and float(array.item()).is_integer():
-        return np.int64(min(max(array.item(), -1), number))
-    if array.size != number or number == 1:
-        raise ValueError(f"action of {agent} is {action!r}; it needs an index below {number}, or a row of {number}")
-    return array.argmax()

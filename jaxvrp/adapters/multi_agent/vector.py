@@ -30,7 +30,9 @@ import cloudpickle
 import jax
 import numpy as np
 
+from jaxvrp.actions import in_short
 from jaxvrp.adapters.gym_spaces import length, pad, padded_spaces
+from jaxvrp.adapters.multi_agent.actions import elements
 
 if TYPE_CHECKING:
     from jaxvrp.adapters.multi_agent.env import VRPEnv
@@ -86,13 +88,19 @@ class VRPVecEnv(abc.ABC):
             observations `f32[E, agents, obs_dim]`, rewards `f32[E, agents, 1]`, dones `bool[E, agents]`, infos.
 
         Raises:
-            ValueError: the wrong number of actions. What an environment raises.
+            ValueError: the wrong number of actions, or one that `VRPEnv.step` refuses; no environment has stepped then.
+                What an environment raises.
         """
-        if len(actions) != self.num_envs:
-            raise ValueError(f"step got actions for {len(actions)} environments; there are {self.num_envs}")
-        results = self._call("step", [(action,) for action in actions])
+        if not hasattr(actions, "__len__") or len(actions) != self.num_envs:
+            given = f"actions for {len(actions)} environments" if hasattr(actions, "__len__") else in_short(actions)
+            raise ValueError(f"step got {given}; it needs actions for each of {self.num_envs}")
+        results = self._call("step", [(self._elements(rank, action),) for rank, action in enumerate(actions)])
         observations, rewards, dones, self.infos = map(list, zip(*results, strict=True))
         return np.stack(observations), np.stack(rewards), np.stack(dones), self.infos
+
+    def _elements(self, rank: int, actions: Any) -> list[np.ndarray]:
+        agents = [f"agent {agent} of environment {rank}" for agent in range(len(self.action_space))]
+        return elements(agents, self.action_space, actions)
 
     @abc.abstractmethod
     def close(self) -> None:

@@ -181,7 +181,7 @@ class Darp(Environment):
 
     def action_mask(self, state: State) -> ByRole:
         """`{"vehicle": bool[1, N+1]}`."""
-        return {"vehicle": rules.allowed(state, lookahead=self.lookahead, limits=self.limits)[None]}
+        return {"vehicle": rules.allowed(state, lookahead=self.lookahead)[None]}
 
     def fallback(self, mask: ByRole) -> ByRole:
         """The lowest-index allowed customer, the depot if there is none."""

@@ -8,6 +8,7 @@ from flax import struct
 
 from jaxvrp.envs.darp import schedule
 from jaxvrp.envs.darp.problem.instance import Instance, distance, travel_time
+from jaxvrp.envs.darp.schedule import Outlook, Schedule
 from jaxvrp.notebook import NotebookStill
 
 SLACK = 1e-3
@@ -26,8 +27,7 @@ class State(NotebookStill, struct.PyTreeNode):
         visited: `bool[N+1]`, padding included; never the depot.
         picked_up_by_current: `bool[N+1]`, pickups done by the current vehicle.
         pickup_time: `f32[N+1]`, end of the pickup's service.
-        route: `i32[N+1]`, the current vehicle's nodes, 0 beyond; None unless limits are enforced.
-        route_length: `i32[]`, how many these are.
+        schedule: of the current vehicle; None unless limits are enforced.
         vehicle_finished: `bool[V]`, padding included.
         vehicles_used: `i32[]`, vehicles that have left the depot.
         total_distance: `f32[]`.
@@ -45,8 +45,7 @@ class State(NotebookStill, struct.PyTreeNode):
     visited: jax.Array
     picked_up_by_current: jax.Array
     pickup_time: jax.Array
-    route: jax.Array | None
-    route_length: jax.Array
+    schedule: Schedule | None
     vehicle_finished: jax.Array
     vehicles_used: jax.Array
     total_distance: jax.Array
@@ -58,8 +57,7 @@ class State(NotebookStill, struct.PyTreeNode):
 
 def begin(instance: Instance, *, limits: bool) -> State:
     """The first vehicle at the depot; padded requests are born visited, padded vehicles finished."""
-    count = instance.num_nodes + 1
-    node = jnp.arange(count, dtype=jnp.int32)
+    node = jnp.arange(instance.num_nodes + 1, dtype=jnp.int32)
     unused = instance.capacity <= 0
     zero, no_distance = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.float32)
     visited = (instance.demand == 0) & (node > 0)
@@ -72,8 +70,7 @@ def begin(instance: Instance, *, limits: bool) -> State:
         visited=visited,
         picked_up_by_current=jnp.zeros_like(visited),
         pickup_time=jnp.zeros_like(instance.earliest),
-        route=jnp.zeros(count, jnp.int32) if limits else None,
-        route_length=zero,
+        schedule=schedule.begin(instance, SLACK) if limits else None,
         vehicle_finished=unused,
         vehicles_used=zero,
         total_distance=no_distance,
@@ -94,7 +91,8 @@ def drive(state: State, node: jax.Array, num_invalid: jax.Array) -> State:
     is_node, goes_home = nodes == node, node == 0
     place, depot = instance.locs[node], instance.locs[0]
     length = distance(instance.locs[state.current_node], place)
-    arrival = state.current_time + travel_time(instance, length)
+    travel = travel_time(instance, length)
+    arrival = state.current_time + travel
     time = jnp.maximum(arrival, instance.earliest[node]) + instance.service_time[node]
     visited = state.visited | (is_node & (nodes > 0))
     finished = state.vehicle_finished | (goes_home & (_vehicles(state) == state.current_agent))
@@ -109,7 +107,7 @@ def drive(state: State, node: jax.Array, num_invalid: jax.Array) -> State:
         visited=visited,
         picked_up_by_current=~goes_home & (state.picked_up_by_current | picked_up),
         pickup_time=jnp.where(picked_up, time, state.pickup_time),
-        **_append(state, node),
+        schedule=_scheduled(state, node, travel),
         vehicle_finished=finished,
         vehicles_used=state.vehicles_used + (~goes_home & (state.current_node == 0)),
         total_distance=state.total_distance + length,
@@ -120,40 +118,25 @@ def drive(state: State, node: jax.Array, num_invalid: jax.Array) -> State:
     )
 
 
-def _append(state: State, node: jax.Array) -> dict[str, jax.Array]:
-    """`route` and `route_length` after `node`; empty at the depot."""
-    length = jnp.where(node == 0, 0, state.route_length + 1)
-    if state.route is None:
-        return {"route_length": length}
-    positions = jnp.arange(state.route.shape[0], dtype=jnp.int32)
-    route = jnp.where(positions == state.route_length, node, state.route)
-    return {"route": jnp.where(node == 0, 0, route), "route_length": length}
-
-
-class Outlook(struct.PyTreeNode):
-    """What would happen if the current vehicle went to each node now, serving as early as possible; `f32[N+1]`.
-
-    Attributes:
-        distance: from the current node.
-        arrival: clock there.
-        start: of the service.
-        home: clock at the depot, going there right after the service.
-    """
-
-    distance: jax.Array
-    arrival: jax.Array
-    start: jax.Array
-    home: jax.Array
+def _scheduled(state: State, node: jax.Array, travel: jax.Array) -> Schedule | None:
+    """The schedule after driving to `node` for `travel`; the next vehicle's at the depot."""
+    if state.schedule is None:
+        return None
+    fresh = schedule.begin(state.instance, SLACK)
+    appended = schedule.append(state.schedule, state.instance, node, travel, SLACK)
+    return jax.tree.map(lambda begun, driven: jnp.where(node == 0, begun, driven), fresh, appended)
 
 
 def outlook(state: State) -> Outlook:
     """What would happen next to the current vehicle, for each node that it could go to."""
     instance = state.instance
     leg = distance(instance.locs, instance.locs[state.current_node])
-    arrival = state.current_time + travel_time(instance, leg)
+    travel = travel_time(instance, leg)
+    arrival = state.current_time + travel
     start = jnp.maximum(arrival, instance.earliest)
+    leave = start + instance.service_time
     back = travel_time(instance, distance(instance.locs, instance.locs[0]))
-    return Outlook(leg, arrival, start, start + instance.service_time + back)
+    return Outlook(leg, travel, arrival, start, leave, back, leave + back)
 
 
 def on_board(state: State) -> jax.Array:
@@ -162,23 +145,20 @@ def on_board(state: State) -> jax.Array:
     return pickup_done & ~state.visited & (jnp.arange(state.visited.shape[0]) > 0)
 
 
-def allowed(state: State, *, lookahead: bool, limits: bool) -> jax.Array:
+def allowed(state: State, *, lookahead: bool) -> jax.Array:
     """The mask over nodes, `bool[N+1]`; never all false.
 
     Args:
-        state: of one instance.
+        state: of one instance; with a schedule, ride times and route duration hold too.
         lookahead: also require that everybody on board can still be brought in time, going straight.
-        limits: require a schedule within ride times and route duration, with later departure and service if need be.
     """
+    instance, visits = state.instance, outlook(state)
     customers = _unconstrained(state)
-    if limits:
-        assert state.route is not None
-        customers &= schedule.feasible_next(state.instance, state.route, state.route_length, SLACK)
-    else:
-        visits, deadline = outlook(state), state.instance.deadline
-        customers &= (visits.arrival <= deadline + SLACK) & (visits.home <= deadline[0] + SLACK)
+    customers &= (visits.arrival <= instance.deadline + SLACK) & (visits.home <= instance.deadline[0] + SLACK)
+    if state.schedule is not None:
+        customers &= schedule.keeps_limits(state.schedule, instance, visits, SLACK)
     if lookahead:
-        prudent = customers & (_keeps_with_limits(state) if limits else _keeps_everybody(state))
+        prudent = customers & _keeps_everybody(state, visits)
         # Two passengers, each deliverable but not both: one is better than none.
         lifted = ~prudent.any() & (state.current_load > 0)
         customers = jnp.where(lifted, customers, prudent)
@@ -193,41 +173,12 @@ def _unconstrained(state: State) -> jax.Array:
     return jnp.where(nodes % 2 == 1, ~state.visited & fits, on_board(state))
 
 
-def _on_board_after(state: State) -> jax.Array:
-    """`bool[N+1, N/2]`: whether a node's visit leaves a request's passengers on board."""
-    nodes = jnp.arange(state.visited.shape[0])[:, None]
-    drop_off = jnp.arange(2, state.visited.shape[0], 2)
-    return (on_board(state)[2::2] & (nodes != drop_off)) | (nodes == drop_off - 1)
-
-
-def _keeps_everybody(state: State) -> jax.Array:
+def _keeps_everybody(state: State, visits: Outlook) -> jax.Array:
     """`bool[N+1]`: after the node, each passenger can be brought in time, going straight there."""
-    instance = state.instance
-    leave = outlook(state).start + instance.service_time
-    straight = distance(instance.locs[:, None], instance.locs[2::2])
-    arrival = leave[:, None] + travel_time(instance, straight)
-    return (~_on_board_after(state) | (arrival <= instance.deadline[2::2] + SLACK)).all(axis=1)
-
-
-def _keeps_with_limits(state: State) -> jax.Array:
-    """`bool[N+1]`: for each passenger, the sequence so far, the node and that drop-off have a schedule."""
-    nodes = jnp.arange(state.visited.shape[0], dtype=jnp.int32)
-    is_pickup, route = nodes % 2 == 1, state.route
-    assert route is not None
-
-    def can_go_on_to(drop_off: jax.Array) -> jax.Array:
-        return schedule.feasible_then(state.instance, route, state.route_length, drop_off, SLACK)
-
-    def check_passenger(loop: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        kept, unchecked = loop
-        drop_off = _first(unchecked)
-        brought = can_go_on_to(jnp.broadcast_to(drop_off, nodes.shape)) | (nodes == drop_off)
-        return kept & brought, unchecked & (nodes != drop_off)
-
-    # Passenger by passenger: those on board are few, and all requests at once would be too much for large instances.
-    brings_who_boards = can_go_on_to(jnp.where(is_pickup, nodes + 1, 0)) | ~is_pickup
-    start = (brings_who_boards, on_board(state))
-    return jax.lax.while_loop(lambda loop: loop[1].any(), check_passenger, start)[0]
+    instance, tour = state.instance, state.schedule
+    if tour is None:
+        instance, tour = instance.replace(max_ride_time=jnp.inf), schedule.begin(instance, SLACK)
+    return schedule.keeps_everybody(tour, instance, visits, on_board(state)[2::2], SLACK)
 
 
 def stranded(state: State) -> jax.Array:

@@ -1,13 +1,26 @@
-"""Whether a sequence of nodes has a schedule within windows, ride times and route duration; exact, in JAX.
+"""Whether a tour keeps windows, ride times and its duration if departure and service may be late; exact, O(1) a stop.
 
-The times of service are the variables of a system of difference constraints: lower bounds, travel and service between
-neighbours, a ride time that ties a pickup to its drop-off, a duration that ties the departure to the return. Its least
-solution is found by raising lower bounds until nothing moves (Bellman-Ford): forward along the sequence, then back
-from each drop-off to its pickup. The sequence is feasible iff that ends, and within the deadlines. The forward-slack
-procedure of Cordeau & Laporte (2003) decides the same question; `solution.py` uses it, so that one checks the other.
+Let `elapsed` be what a vehicle has driven and served before a stop, as if it had left at 0 and never waited, and its
+`delay` the start of service there minus `elapsed`. A schedule is a sequence of delays that never falls, within bounds:
+
+- window: a delay lies between `earliest - elapsed` and `deadline - elapsed`;
+- ride: the delay at the drop-off is at most that at the pickup and what the ride time leaves for waiting;
+- duration: the delay at the return is at most that at the departure and what the duration leaves for waiting.
+
+The greater of two schedules at each stop is a schedule too, so a tour has a greatest delay `U` at each stop. Its last
+stop can have the delay of a vehicle that serves as early as possible and ignores ride times, but no lesser one; and
+for every x from there on, `min(U, x)` is a schedule, since a ride is bounded by its pickup's `min(U, x)` as well.
+
+So a stop that is reached with the delay x, as early as possible, can be added iff x meets its deadline and, for a
+drop-off, the way since the pickup is within the ride time and x at most the pickup's `U` and what is left of that. The
+way home is one more stop, bounded by the departure's `U`. With a stop added, each `U` before it falls to the stop's
+own, if that is less, and nothing else changes. What is asked about again are the departure and the pickups of those on
+board, so these are all that is remembered.
 """
 
 from __future__ import annotations
+
+from types import EllipsisType
 
 import jax
 import jax.numpy as jnp
@@ -15,143 +28,171 @@ from flax import struct
 
 from jaxvrp.envs.darp.problem.instance import Instance, distance, travel_time
 
-_Sweep = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
-"""Lower bounds, the times before and now, and how many sweeps there were."""
 
-
-class Sequence(struct.PyTreeNode):
-    """Nodes in order, depot first; `[P]` positions, those behind the end are void.
+class Outlook(struct.PyTreeNode):
+    """What would happen if the current vehicle went to each node now, serving as early as possible; `f32[N+1]`.
 
     Attributes:
-        earliest, deadline: `f32[P]`, bounds of the start of service.
-        service: `f32[P]`, how long it takes.
-        gap: `f32[P]`, from the start of the service before to the earliest start here.
-        mate: `i32[P]`, at a pickup the position of its drop-off; 0 if there is none.
+        distance: from the current node.
+        travel: how long that takes.
+        arrival: clock there.
+        start: of the service.
+        leave: clock when the service ends.
+        back: how long the direct way home takes.
+        home: clock at the depot, going there right after the service.
     """
 
-    earliest: jax.Array
-    deadline: jax.Array
-    service: jax.Array
-    gap: jax.Array
-    mate: jax.Array
+    distance: jax.Array
+    travel: jax.Array
+    arrival: jax.Array
+    start: jax.Array
+    leave: jax.Array
+    back: jax.Array
+    home: jax.Array
 
 
-def feasible_next(instance: Instance, route: jax.Array, length: jax.Array, slack: float) -> jax.Array:
-    """`bool[N+1]`: whether the sequence so far, a node, and the direct leg home have a schedule.
+class Schedule(struct.PyTreeNode):
+    """The bounds of all schedules of the current vehicle's tour so far, with slack.
 
-    Args:
-        instance: one problem.
-        route: `i32[N+1]`, nodes visited so far by this vehicle, 0 beyond.
-        length: `i32[]`, how many these are.
-        slack: added to every upper bound.
+    Attributes:
+        elapsed: `f32[]`, driving and service until the last stop's service ends.
+        ride_end: `f32[N+1]`, at the drop-off of a passenger on board `elapsed` when his ride time is used up, else inf.
+        max_delay: `f32[N+1]`, there the greatest delay of his pickup; at 0 that of the departure from the depot.
     """
-    nodes = jnp.arange(instance.num_nodes + 1, dtype=jnp.int32)
-    base = Route(instance, route, length)
-    duration = instance.max_route_duration
-    return jax.vmap(lambda node: has_schedule(instance, base.extended(node, nodes[0]), duration, slack))(nodes)
+
+    elapsed: jax.Array
+    ride_end: jax.Array
+    max_delay: jax.Array
 
 
-def feasible_then(
-    instance: Instance, route: jax.Array, length: jax.Array, next_node: jax.Array, slack: float
-) -> jax.Array:
-    """`bool[N+1]`: the same for the sequence so far, a node, and `next_node[node]` (`i32[N+1]`), without the leg home.
-
-    The route duration ends at the depot, so it does not count.
-    """
-    nodes = jnp.arange(instance.num_nodes + 1, dtype=jnp.int32)
-    base = Route(instance, route, length)
-    return jax.vmap(lambda node, last: has_schedule(instance, base.extended(node, last), jnp.inf, slack))(
-        nodes, next_node
+def begin(instance: Instance, slack: float) -> Schedule:
+    """A vehicle at the depot; `slack` is granted on every upper bound."""
+    departure = instance.deadline[0] + slack
+    return Schedule(
+        elapsed=jnp.zeros((), jnp.float32),
+        ride_end=jnp.full_like(instance.deadline, jnp.inf),
+        max_delay=jnp.broadcast_to(departure, instance.deadline.shape),
     )
 
 
-class Route:
-    """The sequence so far, to be extended by two nodes; what does not depend on these is computed once."""
+class Stop(struct.PyTreeNode):
+    """The bounds of service at a node that comes next; `f32[]`, or `f32[N+1]` for each node.
 
-    def __init__(self, instance: Instance, route: jax.Array, length: jax.Array):
-        self.instance, self.length = instance, length
-        zero = jnp.zeros(1, jnp.int32)
-        self.nodes = jnp.concatenate([zero, route, zero, zero])
-        self.positions = jnp.arange(self.nodes.shape[0], dtype=jnp.int32)
-        locs = instance.locs[self.nodes]
-        self.earliest, self.deadline = instance.earliest[self.nodes], instance.deadline[self.nodes]
-        self.service = instance.service_time[self.nodes]
-        self.travel = self._travel(locs, jnp.roll(locs, 1, axis=0))
-        self.last = route[length - 1] * (length > 0)
-        driven = (self.positions > 0) & (self.positions <= length)
-        follows = (self.nodes[:, None] + 1 == self.nodes) & driven & (self.nodes % 2 == 1)[:, None]
-        self.mate = jnp.sum(jnp.where(follows, self.positions, 0), axis=1, dtype=jnp.int32)
+    Attributes:
+        elapsed: driving and service before.
+        ride_end: `elapsed` when the ride time of the passenger who gets out is used up; inf if nobody does.
+        latest: start, by the deadline and that ride time.
+    """
 
-    def _travel(self, a: jax.Array, b: jax.Array) -> jax.Array:
-        return travel_time(self.instance, distance(a, b))
+    elapsed: jax.Array
+    ride_end: jax.Array
+    latest: jax.Array
 
-    def extended(self, node: jax.Array, last: jax.Array) -> Sequence:
-        """With `node` and then `last` (both `i32[]`) at its end."""
-        instance, first, second = self.instance, self.length + 1, self.length + 2
-        locs = instance.locs
-        to_node, to_last = self._travel(locs[self.last], locs[node]), self._travel(locs[node], locs[last])
+    @property
+    def max_delay(self) -> jax.Array:
+        """The greatest delay here."""
+        return self.latest - self.elapsed
 
-        is_first, is_second = self.positions == first, self.positions == second
-
-        def put(base: jax.Array, at_first: jax.Array, at_second: jax.Array, void: float) -> jax.Array:
-            return jnp.select([self.positions < first, is_first, is_second], [base, at_first, at_second], void)
-
-        service = put(self.service, instance.service_time[node], instance.service_time[last], 0.0)
-        travel = put(self.travel, to_node, to_last, 0.0)
-        pickup = (self.nodes % 2 == 1) & (self.positions < first)
-        mate = jnp.where(pickup & (self.nodes + 1 == node), first, self.mate)
-        mate = jnp.where(pickup & (self.nodes + 1 == last), second, mate)
-        mate = jnp.where(is_first & (node % 2 == 1) & (node + 1 == last), second, mate)
-        return Sequence(
-            earliest=put(self.earliest, instance.earliest[node], instance.earliest[last], -jnp.inf),
-            deadline=put(self.deadline, instance.deadline[node], instance.deadline[last], jnp.inf),
-            service=service,
-            gap=travel + jnp.roll(service, 1).at[0].set(0.0),
-            mate=mate,
-        )
+    def admits(self, start: jax.Array) -> jax.Array:
+        """`bool`, whether it can be added; `start` of the service, as early as possible."""
+        return (self.elapsed <= self.ride_end) & (start <= self.latest)
 
 
-def has_schedule(instance: Instance, sequence: Sequence, duration: jax.Array | float, slack: float) -> jax.Array:
-    """Whether a sequence has a schedule, `bool[]`; see the module's docstring.
+def next_stop(
+    schedule: Schedule, instance: Instance, node: jax.Array | EllipsisType, travel: jax.Array, slack: float
+) -> Stop:
+    """`node` (`i32[]`, or `...` for each) after `travel` (as many) from the last stop."""
+    ride_end = schedule.ride_end[node]
+    latest = jnp.minimum(instance.deadline[node] + slack, ride_end + schedule.max_delay[node])
+    return Stop(schedule.elapsed + travel, ride_end, latest)
+
+
+def append(schedule: Schedule, instance: Instance, node: jax.Array, travel: jax.Array, slack: float) -> Schedule:
+    """After `travel` (`f32[]`) to a `node` (`i32[]`) that can be added, and the service there."""
+    nodes = jnp.arange(instance.num_nodes + 1, dtype=jnp.int32)
+    stop = next_stop(schedule, instance, node, travel, slack)
+    elapsed = stop.elapsed + instance.service_time[node]
+    ride_end = jnp.where(nodes == node, jnp.inf, schedule.ride_end)
+    boards = (node % 2 == 1) & (nodes == node + 1)
+    return Schedule(
+        elapsed=elapsed,
+        ride_end=jnp.where(boards, elapsed + instance.max_ride_time + slack, ride_end),
+        max_delay=jnp.where(boards, stop.max_delay, jnp.minimum(schedule.max_delay, stop.max_delay)),
+    )
+
+
+def keeps_limits(schedule: Schedule, instance: Instance, visits: Outlook, slack: float) -> jax.Array:
+    """`bool[N+1]`: with the node and the direct way home, the tour keeps all limits but the depot's deadline."""
+    stop = next_stop(schedule, instance, ..., visits.travel, slack)
+    driven = stop.elapsed + instance.service_time + visits.back
+    # The stop bounds the departure too, but never by more than `driven`: its earliest delay is within its greatest.
+    duration = jnp.maximum(driven, visits.home - schedule.max_delay[0])
+    return stop.admits(visits.start) & (duration <= instance.max_route_duration + slack)
+
+
+def keeps_everybody(
+    schedule: Schedule, instance: Instance, visits: Outlook, on_board: jax.Array, slack: float
+) -> jax.Array:
+    """`bool[N+1]`: after a node that can be added, each passenger can be brought in time, going straight there.
+
+    The route duration ends at the depot, so it does not count.
 
     Args:
-        instance: of the ride time limit.
-        sequence: nodes in order.
-        duration: the most from the first time to the last, `f32[]`.
-        slack: added to every upper bound.
+        schedule: of the tour so far.
+        instance: one problem.
+        visits: what each node would come to.
+        on_board: `bool[N/2]`, the requests on board.
+        slack: as in `begin`.
     """
-    positions = jnp.arange(sequence.gap.shape[0], dtype=jnp.int32)
+    nodes, requests = (jnp.arange(count, dtype=jnp.int32) for count in (instance.num_nodes + 1, on_board.shape[0]))
+    stop = next_stop(schedule, instance, ..., visits.travel, slack)
+    elapsed = stop.elapsed + instance.service_time
 
-    def earliest_times(lower: jax.Array) -> jax.Array:
-        def advance(before: jax.Array, position: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-            bound, gap = position
-            time = jnp.maximum(before + gap, bound)
-            return time, time
+    def reaches(place: jax.Array, earliest: jax.Array, latest: jax.Array, ride_end: jax.Array) -> jax.Array:
+        way = travel_time(instance, distance(instance.locs, place))
+        latest = jnp.minimum(latest, ride_end + stop.max_delay)
+        return Stop(elapsed + way, ride_end, latest).admits(jnp.maximum(visits.leave + way, earliest))
 
-        return jax.lax.scan(advance, lower[0], (lower, sequence.gap))[1]
+    def after(request: jax.Array | int) -> jax.Array:
+        return jnp.min(jnp.where(on_board & (requests > request), requests, requests.shape[0]))
 
-    def raise_bounds(lower: jax.Array, time: jax.Array) -> jax.Array:
-        ride = time[sequence.mate] - instance.max_ride_time - slack - sequence.service
-        lower = jnp.where(sequence.mate > 0, jnp.maximum(lower, ride), lower)
-        # Void positions repeat the time of the last.
-        departure = time[-1] - duration - slack
-        return jnp.where(positions == 0, jnp.maximum(lower, departure), lower)
+    def check_passenger(loop: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        request, kept = loop
+        node = 2 * request + 2
+        brought = reaches(instance.locs[node], instance.earliest[node], stop.latest[node], stop.ride_end[node])
+        return after(request), kept & (brought | (nodes == node))
 
-    def in_time(time: jax.Array) -> jax.Array:
-        return (time <= sequence.deadline + slack).all()
+    place, earliest, deadline = (
+        jnp.roll(leaf, -1, axis=0) for leaf in (instance.locs, instance.earliest, instance.deadline)
+    )
+    who_boards = reaches(place, earliest, deadline + slack, elapsed + instance.max_ride_time + slack)
+    # Passenger by passenger: those on board are few, and all requests at once would be too much for large instances.
+    start = (after(-1), who_boards | (nodes % 2 == 0))
+    return jax.lax.while_loop(lambda loop: loop[0] < requests.shape[0], check_passenger, start)[1]
 
-    def go_on(loop: _Sweep) -> jax.Array:
-        lower, before, time, sweeps = loop
-        del lower
-        return in_time(time) & (time != before).any() & (sweeps < positions.shape[0])
 
-    def sweep(loop: _Sweep) -> _Sweep:
-        lower, _, time, sweeps = loop
-        lower = raise_bounds(lower, time)
-        return lower, time, earliest_times(lower), sweeps + 1
+def keeps_tour(
+    instance: Instance, nodes: jax.Array, travel: jax.Array, max_duration: jax.Array, slack: float
+) -> jax.Array:
+    """`bool[]`: a whole tour has a schedule within windows, ride times and duration.
 
-    first = earliest_times(sequence.earliest)
-    lower = raise_bounds(sequence.earliest, first)
-    start = (lower, first, earliest_times(lower), jnp.zeros((), jnp.int32))
-    _, before, time, _ = jax.lax.while_loop(go_on, sweep, start)
-    return in_time(time) & (time == before).all()
+    Args:
+        instance: one problem; its `max_route_duration` does not count.
+        nodes: `i32[S]` in order; all from the return on are the depot, and the last one is.
+        travel: `f32[S]`, to each from the one before, the first from the depot.
+        max_duration: `f32[]`.
+        slack: granted on every upper bound.
+    """
+
+    def visit(
+        tour: tuple[Schedule, jax.Array], leg: tuple[jax.Array, jax.Array]
+    ) -> tuple[tuple[Schedule, jax.Array], jax.Array]:
+        (schedule, clock), (node, travel) = tour, leg
+        start = jnp.maximum(clock + travel, instance.earliest[node])
+        feasible = next_stop(schedule, instance, node, travel, slack).admits(start)
+        return (append(schedule, instance, node, travel, slack), start + instance.service_time[node]), feasible
+
+    start = (begin(instance, slack), instance.earliest[0])
+    (schedule, home), feasible = jax.lax.scan(visit, start, (nodes, travel))
+    duration = jnp.maximum(schedule.elapsed, home - schedule.max_delay[0])
+    return feasible.all() & (duration <= max_duration + slack)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -31,6 +31,8 @@ GENERATED = "generated"
 
 GIVEN = "given"
 """How an environment tells of boards that it was given as arrays: these cannot be written down."""
+
+GENERATOR_NAMES = frozenset(field.name for field in dataclasses.fields(generator.Parameters))
 
 RESTARTS = 8
 PAIRS = 2**20
@@ -97,18 +99,24 @@ def make(*, boards: Boards = GENERATED, **parameters: Any) -> Pcb:
     return _environment(batch, supply, source, env_values)
 
 
+def changed(keywords: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The keywords of `make` after some changes; those of generated boards go with these."""
+    merged = {**keywords, **changes}
+    void = () if merged.get("boards", GENERATED) == GENERATED else GENERATOR_NAMES - changes.keys()
+    return {name: value for name, value in merged.items() if name not in void}
+
+
 def _sorted_out(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """The parameters of `Supply`, of `generator.Parameters`, and of `Pcb`."""
     supply_names = {field.name for field in dataclasses.fields(Supply)}
-    generator_names = {field.name for field in dataclasses.fields(generator.Parameters)}
     env_names = {field.name for field in dataclasses.fields(Pcb)} - set(MADE_FIELDS)
-    known = supply_names | generator_names | env_names
+    known = supply_names | GENERATOR_NAMES | env_names
     for name in parameters:
         if name not in known:
             raise ValueError(f"unknown {PARAMETER} '{name}'; {nearest(name, known | {'boards'})}")
     return (
         {name: value for name, value in parameters.items() if name in supply_names},
-        {name: value for name, value in parameters.items() if name in generator_names},
+        {name: value for name, value in parameters.items() if name in GENERATOR_NAMES},
         {name: value for name, value in parameters.items() if name in env_names},
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from jaxvrp.envs.pcb import replay
-from jaxvrp.envs.pcb.factory import Supply
+from jaxvrp.envs.pcb.factory import Supply, changed
 from jaxvrp.envs.pcb.pictures import notebook
 from jaxvrp.envs.pcb.pictures.render import render_episode
 from jaxvrp.envs.pcb.pictures.step_recorder import record_steps
@@ -25,4 +25,5 @@ TOOLBOX = Toolbox(
     still=notebook.draw_state,
     evaluation={"max_steps": 600},
     parameters=(Supply, Parameters),
+    changed=changed,
 )

@@ -175,6 +175,47 @@ def test_mistakes_are_one_clear_line(env, team):
         envs.step(np.zeros(3, int))
     with pytest.raises(TypeError, match="walker"):
         envs.step(np.zeros(2))
+    with pytest.raises(ValueError, match="num_envs is 0; it must be >= 1"):
+        to_gymnasium_vector(alone, 0)
+
+
+@pytest.mark.parametrize(
+    ("action", "given"),
+    [
+        (None, "is None"),
+        ("a", "is 'a'"),
+        (1.0, "is 1.0"),
+        (True, "is True"),
+        (np.float32(1), "has dtype float32"),
+        ({"walker": 1}, r"is {'walker': 1}"),
+    ],
+)
+def test_what_is_no_index_is_refused_by_name(team, action, given):
+    alone = team(num_agents=1, max_steps=4)
+    for played in (to_gymnasium(alone), to_gymnasium_vector(alone, 1)):
+        played.reset(seed=0)
+        batch = played.unwrapped is not played or hasattr(played, "num_envs")
+        with pytest.raises(TypeError, match=rf"^action of walker_0 {given}; it needs int32 of shape \(1?,?\)$"):
+            played.step(action)
+        # The episode goes on as if nothing had been asked.
+        played.step(np.ones(1, int) if batch else 1)
+
+
+def test_a_team_is_named_by_its_role(team):
+    played = to_gymnasium(team(num_agents=3))
+    played.reset(seed=0)
+    with pytest.raises(TypeError, match=r"^action of the 3 agents of role 'walker' is \[0, None, 1\]; it needs int32"):
+        played.step([0, None, 1])
+
+
+@pytest.mark.parametrize("index", [-1, 3, 2**32, 10**30, -(10**30)])
+def test_an_index_outside_of_the_space_is_counted_and_never_wraps_around(team, index):
+    played, batch = to_gymnasium(team(num_agents=2)), to_gymnasium_vector(team(num_agents=2, max_steps=1), 2)
+    played.reset(seed=0)
+    batch.reset(seed=0)
+    assert played.step([1, index])[4]["invalid_actions"] == played._info["valid"][1]
+    _, _, _, _, infos = batch.step([[1, index], [1, 1]])
+    assert infos["final_info"]["invalid_actions"][1] == 0
 
 
 @pytest.mark.parametrize(

@@ -117,3 +117,52 @@ def test_the_manager_of_its_q_learners_runs_it(face):
     seen, state, rewards, dones, _ = manager.batch_step(jax.random.PRNGKey(2), state, actions)
     np.testing.assert_allclose(rewards["__all__"], 3 * rewards["truck_0"], rtol=1e-6)
     assert dones["__all__"].shape == (3,)
+
+
+ILLEGAL = {
+    "beyond 32 bits": np.int64(2**32),
+    "beyond 64 bits": 10**30,
+    "below": -1,
+    "of the padding": 7,
+    "unsigned": np.uint8(200),
+}
+
+
+@pytest.mark.parametrize("index", ILLEGAL.values(), ids=ILLEGAL)
+def test_an_index_outside_of_the_space_is_counted_and_never_wraps_around(env, index):
+    face = to_jaxmarl(env, pad=True)
+    _, state = face.reset(jax.random.key(0))
+    for play in (face.step, face.step_env):
+        actions = {"truck_0": 0, "drone_0": index, "drone_1": [0]}
+        assert play(jax.random.key(1), state, actions)[4]["invalid_actions"].tolist() == [1, 1, 1]
+
+
+MALFORMED = {
+    "nothing": (None, TypeError, r"is None; it needs int32 of shape \(\)"),
+    "text": ("a", TypeError, "is 'a'; it needs int32"),
+    "part": (0.5, TypeError, "is 0.5; it needs int32"),
+    "float": (jnp.float32(1), TypeError, "has dtype float32; it needs int32"),
+    "two": (jnp.zeros(2, jnp.int32), ValueError, r"has shape \(2,\); it needs \(\)"),
+}
+
+
+@pytest.mark.parametrize(("action", "error", "message"), MALFORMED.values(), ids=MALFORMED)
+def test_what_is_no_index_is_refused_with_the_name_of_the_agent(face, action, error, message):
+    _, state = face.reset(jax.random.key(0))
+    for play in (face.step, face.step_env):
+        with pytest.raises(error, match=f"^action of drone_0 {message}"):
+            play(jax.random.key(1), state, {"truck_0": 0, "drone_0": action, "drone_1": 0})
+
+
+def test_a_dtype_that_is_no_index_is_refused_when_a_step_is_traced(face):
+    _, state = jax.eval_shape(face.reset, jax.random.key(0))
+    actions = {"truck_0": jnp.int32(0), "drone_0": jnp.float32(0), "drone_1": jnp.int32(0)}
+    with pytest.raises(TypeError, match="action of drone_0 has dtype float32"):
+        jax.eval_shape(lambda state, actions: face.step(jax.random.key(0), state, actions), state, actions)
+
+
+@pytest.mark.parametrize("actions", [None, [0, 0, 0], {"truck_0": 0}])
+def test_actions_that_are_missing_are_named(face, actions):
+    _, state = face.reset(jax.random.key(0))
+    with pytest.raises(ValueError, match=r"one action for each of \['truck_0', 'drone_0', 'drone_1'\]; got "):
+        face.step(jax.random.key(1), state, actions)

@@ -139,25 +139,68 @@ def test_any_environment_has_this_face(reach, darp):
     ("actions", "message"),
     [
         ([0, 0], r"got 2 actions; it needs 3, one for each of \['truck_0', 'drone_0', 'drone_1'\]"),
-        ([0, np.eye(8)[0], 0], "action of drone_0 is .* below 4, or a row of 4"),
+        ([0, np.eye(8)[0], 0], "action of drone_0 is .* below 4, or a one-hot row of 4"),
         ([0, 0, 0.5], "action of drone_1 is 0.5"),
         ([0, 0, float("nan")], "action of drone_1 is nan"),
+        ([0, 0, float("inf")], "action of drone_1 is inf"),
+        ([0, None, 0], "action of drone_0 is None; it needs an index below 4, or a one-hot row of 4"),
+        ([0, "a", 0], "action of drone_0 is 'a'; it needs an index"),
+        ([0, True, 0], "action of drone_0 is True; it needs an index"),
+        ([0, [[0], [0, 1]], 0], r"action of drone_0 is \[\[0\], \[0, 1\]\]; it needs to be one array"),
+        ([0, 1j, 0], "action of drone_0 is 1j; it needs an index"),
+        (
+            [0, np.zeros(4), 0],
+            r"action of drone_0 is array\(\[0., 0., 0., 0.\]\); it needs an index .* one-hot row of 4",
+        ),
+        ([0, [1, 0, 0, 1], 0], r"action of drone_0 is \[1, 0, 0, 1\]"),
+        ([0, [1, 0, 0, float("nan")], 0], "action of drone_0 is .*nan"),
+        ([0, [0.4, 0.6, 0, 0], 0], "action of drone_0 is .*0.4"),
+        ([0, [-1, 0, 0, 0], 0], "action of drone_0 is .*-1"),
+        ([0, [2, 0, 0, 0], 0], "action of drone_0 is .*2, 0"),
+        ([0, np.eye(2), 0], "action of drone_0 is array"),
+        (None, r"step got None; it needs 3, one for each of \['truck_0', 'drone_0', 'drone_1'\]"),
     ],
 )
 def test_a_wrong_action_is_named(vrp, actions, message):
     vrp.reset()
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=message) as caught:
         vrp.step(actions)
+    assert "\n" not in str(caught.value)
+    # The episode goes on as if nothing had been asked.
+    assert vrp.step([0, 0, 0])[3][0]["time_step"] == 1
 
 
-def test_a_wrong_vector_is_named(reach):
+def test_rows_that_are_one_hot_but_for_rounding_are_taken(vrp):
+    """Learners make them as differences of floats."""
+    for row in (np.float32([0, 1 - 6e-8, 3e-8, 0]), np.array([False, True, False, False])):
+        vrp.reset()
+        assert vrp.step([0, row, 0])[3][0]["invalid_actions"] == 1  # RETURN is forbidden on the truck
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        (np.zeros(3), r"action of mover_1 has shape \(3,\); it needs \(2,\)"),
+        (None, r"action of mover_1 is None; it needs numbers of shape \(2,\)"),
+        (["a", "b"], r"action of mover_1 is \['a', 'b'\]; it needs numbers"),
+        ([0.5, None], r"action of mover_1 is \[0.5, None\]; it needs numbers"),
+    ],
+)
+def test_a_wrong_vector_is_named(reach, action, message):
     vrp = VRPEnv(env=reach)
     vrp.reset()
-    with pytest.raises(ValueError, match=r"action of mover_1 has shape \(3,\); it needs \(2,\)"):
-        vrp.step([np.zeros(2), np.zeros(3), 0])
+    with pytest.raises(ValueError, match=message):
+        vrp.step([np.zeros(2), action, 0])
 
 
-@pytest.mark.parametrize("index", [-1, 4, 2**40, 1e30])
+@pytest.mark.parametrize("value", [float("nan"), 1e300, 2.0])
+def test_a_vector_outside_of_its_box_is_counted(reach, value):
+    vrp = VRPEnv(env=reach)
+    vrp.reset()
+    assert vrp.step([[0.0, value], [0.0, 0.0], 0])[3][0]["invalid_actions"] == 1
+
+
+@pytest.mark.parametrize("index", [-1, 4, 2**32, 2**40, 10**30, 1e30])
 def test_an_index_outside_of_the_space_is_counted(vrp, index):
     vrp.reset()
     assert vrp.step([0, index, 0])[3][0]["invalid_actions"] == 1

@@ -87,7 +87,7 @@ def test_masks_lead_to_legal_actions_and_observations_lie_in_their_spaces(env):
     assert played.state_space.contains(played.state())
 
 
-@pytest.mark.parametrize("index", [-1, 4, 2**32, np.uint8(200)])
+@pytest.mark.parametrize("index", [-1, 4, 2**32, 10**30, np.uint8(200)])
 def test_an_index_outside_of_the_space_is_counted_and_never_wraps_around(env, index):
     played = to_pettingzoo(env, seed=0)
     played.reset()
@@ -162,5 +162,34 @@ def test_mistakes_are_one_clear_line(env):
     played.reset()
     with pytest.raises(ValueError, match=r"one action for each of \['truck_0', 'drone_0', 'drone_1'\]"):
         played.step({"truck_0": 0, "drone_0": 0})
-    with pytest.raises(TypeError, match="drone"):
-        played.step({"truck_0": 0, "drone_0": 0.5, "drone_1": 0.0})
+    with pytest.raises(TypeError, match=r"^step got None; it needs a dict with one action for each of \['truck_0', "):
+        played.step(None)
+
+
+@pytest.mark.parametrize(
+    ("action", "error", "given"),
+    [
+        (None, TypeError, r"is None; it needs int32 of shape \(\)"),
+        ("a", TypeError, "is 'a'; it needs int32"),
+        (0.5, TypeError, "is 0.5; it needs int32"),
+        (float("nan"), TypeError, "is nan; it needs int32"),
+        (np.bool_(True), TypeError, "has dtype bool; it needs int32"),
+        ([0, 1], ValueError, r"has shape \(2,\); it needs \(\)"),
+        ([[0], [0, 1]], ValueError, "needs to be one array"),
+    ],
+)
+def test_what_is_no_index_is_refused_with_the_name_of_the_agent(env, action, error, given):
+    played = to_pettingzoo(env, seed=0)
+    played.reset()
+    with pytest.raises(error, match=rf"^action of drone_1 .*{given}"):
+        played.step({"truck_0": 0, "drone_0": 0, "drone_1": action})
+    assert played.step({"truck_0": 0, "drone_0": 0, "drone_1": 0})[4]["truck_0"]["invalid_actions"] == 0
+
+
+@absent
+def test_what_is_no_vector_is_refused_with_the_name_of_the_agent(reach):
+    played = to_pettingzoo(reach, seed=0)
+    _, infos = played.reset()
+    still = {name: action if name != "mover_0" else "north" for name, action in legal(played, infos).items()}
+    with pytest.raises(TypeError, match=r"^action of mover_0 is 'north'; it needs float32 of shape \(2,\)$"):
+        played.step(still)

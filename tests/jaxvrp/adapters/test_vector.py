@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from gymnasium.spaces import Discrete
 
 from jaxvrp.adapters.multi_agent import VRPDummyVecEnv, VRPEnv, VRPSubprocVecEnv
 
@@ -165,8 +166,19 @@ def test_the_last_observation_of_an_episode_is_kept():
 
 
 def test_the_wrong_number_of_actions_is_named(dummy):
-    with pytest.raises(ValueError, match="actions for 1 environments; there are 2"):
+    with pytest.raises(ValueError, match="actions for 1 environments; it needs actions for each of 2"):
         dummy.envs.step([[0, 0, 0]])
+    with pytest.raises(ValueError, match="step got None; it needs actions for each of 2"):
+        dummy.envs.step(None)
+
+
+def test_a_wrong_action_is_refused_before_any_environment_steps():
+    envs = VRPDummyVecEnv(makers())
+    envs.reset()
+    for actions in ([0, 0, "a"], [0, 0, np.zeros(4)], None):
+        with pytest.raises(ValueError, match=r"environment 1\b"):
+            envs.step([[0, 0, 0], actions])
+    assert [infos[0]["time_step"] for infos in envs.step([[0, 0, 0]] * 2)[3]] == [1, 1]
 
 
 @pytest.mark.parametrize("kind", [VRPDummyVecEnv, VRPSubprocVecEnv])
@@ -185,7 +197,8 @@ class Fragile:
 
     def __init__(self):
         space = VRPEnv(SIZES).observation_space[1]
-        self.observation_space = self.share_observation_space = self.action_space = [space]
+        self.observation_space = self.share_observation_space = [space]
+        self.action_space = [Discrete(3)]
         self.infos = [{"share_obs": np.zeros(1)}]
 
     def reset(self):
@@ -214,6 +227,9 @@ def test_what_an_environment_raises_is_reported_with_its_traceback_and_ends_all(
     monkeypatch.setattr("jaxvrp.adapters.multi_agent.vector.PATIENCE", 0.2)
     assert fragile.reset().shape[:2] == (2, 1)
     traceback = r"(?s)worker 0 failed in 'step':\nTraceback.*in step\n.*OSError: the road is gone"
+    with pytest.raises(ValueError, match="action of agent 0 of environment 1 is 'a'"):
+        fragile.step([[1], ["a"]])
+    assert len(multiprocessing.active_children()) == 2
     with pytest.raises(RuntimeError, match=traceback):
         fragile.step([[1], [2]])
     assert not multiprocessing.active_children()

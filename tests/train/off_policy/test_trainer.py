@@ -16,6 +16,7 @@ from train.running import loop
 from train.running.checkpoint import Checkpoints
 from train.running.evaluator import Evaluator, evaluation_function, to_host
 from train.running.metrics import summarize
+from train.running.resume import RecordedRun
 from train.sharding import DATA, make_mesh, shard
 
 ALGORITHMS = ("td3", "sac")
@@ -93,16 +94,16 @@ def test_resumed_to_the_last_bit(make, tmp_path, capfd):
     learner = make("sac")
     straight, broken = tmp_path / "straight", tmp_path / "broken"
     straight.mkdir(), broken.mkdir()
-    loop.run(learner, straight, resume=False)
+    recorded = RecordedRun(learner.config, "sac")
+    loop.run(learner, straight, recorded, resume=False)
     with pytest.raises(Interrupted, match="interrupted at update 5 of 10"):
-        loop.run(StopsInTheFifth(learner), broken, resume=False)
-    loop.run(learner, broken, resume=True)
+        loop.run(StopsInTheFifth(learner), broken, recorded, resume=False)
+    loop.run(learner, broken, recorded, resume=True)
     for name in ("metrics.jsonl", "summary.json", "learning_curve.png"):
         assert (broken / name).read_bytes() == (straight / name).read_bytes(), name
     like, ends = learner.init(jax.random.key(1)), []
     for run in (straight, broken):
-        with Checkpoints(run / "checkpoints", read_only=True) as checkpoints:
-            ends.append(numbers(checkpoints.load(like)))
+        ends.append(numbers(Checkpoints(run / "checkpoints", read_only=True).load(like)))
     mine, theirs = ends
     for (path, one), other in zip(jax.tree_util.tree_leaves_with_path(mine), jax.tree.leaves(theirs), strict=True):
         np.testing.assert_array_equal(one, other, err_msg=jax.tree_util.keystr(path))
@@ -127,9 +128,9 @@ def test_td3_goes_on_from_a_checkpoint_to_the_last_bit(make, tmp_path):
 
     straight, metrics = train(learner.init(jax.random.key(0)), 5)
     assert metrics["learn/updates"].sum() > 0
-    with Checkpoints(tmp_path / "checkpoints") as checkpoints:
-        checkpoints.save(5, straight, None)
-        resumed = checkpoints.load(learner.init(jax.random.key(1)))
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    checkpoints.save(5, straight, None, RecordedRun(learner.config, "td3").values)
+    resumed = checkpoints.load(learner.init(jax.random.key(1)))
     (straight, metrics), (resumed, resumed_metrics) = train(straight, 3), train(resumed, 3)
     for name, values in metrics.items():
         np.testing.assert_array_equal(values, resumed_metrics[name], err_msg=name)
@@ -173,8 +174,8 @@ def test_a_seed_is_what_it_is_alone(make, run):
     for _ in range(6):
         alone, metrics = make("td3").train_chunk(alone)
     assert metrics["learn/updates"].sum() > 0
-    with Checkpoints(run / "checkpoints", read_only=True) as checkpoints:
-        both = checkpoints.load(make("td3", num_seeds=2).init(jax.random.key(1)))
+    checkpoints = Checkpoints(run / "checkpoints", read_only=True)
+    both = checkpoints.load(make("td3", num_seeds=2).init(jax.random.key(1)))
     second = jax.tree.map(lambda leaf: leaf[1], both)
     assert int(second.update) == 6
     for (path, leaf), expected in zip(

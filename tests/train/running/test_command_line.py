@@ -9,11 +9,13 @@ import sys
 import pytest
 import yaml
 
+from jaxvrp import registry
 from jaxvrp.io.command_line import Interrupted
-from train import evaluate, mappo
+from train import evaluate, mappo, replay
 from train.on_policy.config import IPPOConfig, PPOConfig
 from train.running import command_line, launch
 from train.running.config_file import shipped_names
+from train.running.resume import RecordedRun
 from train.running.run_folder import read_run
 
 SHIPPED = "darp, pcb_sac, pcb_td3, truck_drone_basic"
@@ -44,11 +46,20 @@ class PythonIf(TruckDroneBasic):
     def is_terminal(self, world):
         return bool(world.step > 3)
 
+class LongName(TruckDroneBasic):
+    pass
+
 class NoScenario:
     pass
+"""
+
+FACTORY = """
+import jaxvrp
 
 def fails(**parameters):
     raise RuntimeError("two\\nlines")
+
+jaxvrp.register("fails_of_a_user", fails)
 """
 
 
@@ -56,10 +67,12 @@ def fails(**parameters):
 def workplace(tmp_path, monkeypatch):
     """An empty folder to run in, with modules of the user's; whatever else is in it later, a command left."""
     (tmp_path / "scenarios_of_a_user.py").write_text(SCENARIOS)
+    (tmp_path / "factory_of_a_user.py").write_text(FACTORY)
     (tmp_path / "syntax_of_a_user.py").write_text("def broken(:\n")
     (tmp_path / "import_of_a_user.py").write_text("import no_such_module_anywhere\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry, "_ENTRIES", {kind: dict(names) for kind, names in registry._ENTRIES.items()})
     return tmp_path
 
 
@@ -114,6 +127,8 @@ def parse(words, config_class=PPOConfig):
         ("lr_decay: off\n", r"lr_decay is 'off'; it must be true or false"),
         ("#" * 300_000, r"given\.yaml is larger than 0\.262 MB; give a smaller file"),
         ("config: other.yaml\n", r"unknown key 'config' in the file"),
+        ("resume: a_run\n", r"unknown key 'resume' in the file"),
+        ("trust: true\n", r"unknown key 'trust' in the file"),
         ("env: {num_drone: 3}\n", r"unknown key 'env\.num_drone' in the file; did you mean 'env\.num_drones'"),
         ("env: truck_drone\n", r"env is 'truck_drone'; it must be a mapping"),
         ("env: {name: 3}\n", r"env\.name is 3; it must be a registered name"),
@@ -200,10 +215,11 @@ def test_a_bad_file(content, says, workplace, mistake):
         ("--env.scenario truck_basic", "unknown scenario 'truck_basic'; did you mean 'truck_drone_basic'"),
         ("--env.scenario nowhere:Scenario", "no module 'nowhere'; run from the folder that holds it"),
         ("--env.scenario scenarios_of_a_user:LongRewad", "has no 'LongRewad'; did you mean 'LongReward'"),
-        ("--env.scenario scenarios_of_a_user:NoScenario", "is no jaxvrp.envs.truck_drone.TruckDrone; derive"),
+        ("--env.scenario scenarios_of_a_user:NoScenario", "neither a class of scenarios nor registered"),
         ("--env.scenario syntax_of_a_user:Scenario", r"SyntaxError: .*syntax_of_a_user\.py, line 1.*; mend it there"),
         ("--env.scenario import_of_a_user:Scenario", r"no_such_module_anywhere.*\(import_of_a_user\.py:1\)"),
-        ("--env.name scenarios_of_a_user:fails", r"RuntimeError: two lines \(scenarios_of_a_user\.py:\d+\)"),
+        ("--env.name factory_of_a_user:fails", r"RuntimeError: two lines \(factory_of_a_user\.py:\d+\)"),
+        ("--env.name subprocess:getoutput", "'subprocess:getoutput' is neither a class .* so it is not called"),
         (
             "--num_envs 6 --num_devices 1",
             r"6, which num_minibatches \(4\) does not divide; take num_envs 8$",
@@ -218,8 +234,9 @@ def test_a_bad_file(content, says, workplace, mistake):
         ("--num_devices 99", "num_devices is 99, but there are 2 .cpu.; lower it"),
         ("--resume nowhere", "nowhere is no run folder: it has no readable config.yaml"),
         ("--resume=", "is no run folder"),
-        ("--resume nowhere --num_envs 8", "--resume goes on .*; leave out --num_envs"),
-        ("--resume nowhere --config a.yaml", "cannot read --config a.yaml"),
+        ("--resume nowhere --config a.yaml", "--resume goes on .*; leave out --config; it takes total_steps, log_"),
+        ("--resume nowhere --seed 3 --num_envz 8", "leave out --seed, --num_envz; it takes"),
+        ("--trust", "--trust is of --resume; what is typed, .*: leave it out"),
         ("--resume nowhere --run_dir there", "--resume goes on .*; leave out --run_dir"),
         ("--num_processes 2", "--num_processes is given without --coordinator"),
         ("--coordinator a:1 --num_processes two --process_id 0 --run_dir x", "num_processes is 'two'; it must be"),
@@ -255,7 +272,7 @@ def test_an_unwritable_run_folder(workplace, mistake):
     assert mistake(f"{TINY} --run_dir file") == says
     given = command_line.parse(PPOConfig, ["--run_dir", "file/below"], prog="train.mappo", description="")
     with pytest.raises(command_line.UserError, match=r"cannot write the run folder file/below: .*; choose"):
-        launch.make_run_folder(given, given.config, "mappo")
+        launch.make_run_folder(given, RecordedRun(given.config, "mappo"))
     assert (workplace / "file").read_text() == "mine"
 
 
@@ -294,6 +311,57 @@ def test_a_run_of_another_version_is_refused_with_its_key(key, nearest, workplac
     assert re.match(rf"config\.yaml: unknown key {nearest}.*; if another version wrote it, rename or delete", told)
 
 
+IMPORTED = "import pathlib\n\npathlib.Path('imported').touch()\n"
+
+FOREIGN = {
+    "a library": "env: {name: 'subprocess:getoutput', cmd: 'touch called'}",
+    "a module": "env: {name: 'foreign_module:make'}",
+    "a scenario": "env: {name: truck_drone, scenario: 'foreign_module:Cls'}",
+    "flat": "env.scenario: 'foreign_module:Cls'\nenv: {name: truck_drone}",
+    "flat name": "env.name: 'foreign_module:make'",
+}
+
+
+@pytest.mark.parametrize("content", FOREIGN.values(), ids=FOREIGN)
+@pytest.mark.parametrize(
+    ("main", "words"),
+    [(mappo.main, "--resume ."), (evaluate.main, "--run ."), (replay.main, "--run .")],
+    ids=["resume", "evaluate", "replay"],
+)
+def test_what_a_run_folder_names_by_a_dotted_path_is_not_imported(content, main, words, workplace, mistake):
+    (workplace / "foreign_module.py").write_text(IMPORTED)
+    (workplace / "config.yaml").write_text(f"algorithm: mappo\n{content}\n")
+    says = (
+        r"config\.yaml: env\.(name|scenario) is '(subprocess|foreign_module):\w+', which would be imported and run; if "
+    )
+    assert re.match(f"{says}you trust that folder, add --trust$", mistake(words, main))
+
+
+@pytest.mark.parametrize("words", ["--run . --env.scenario foreign_module:Other", "--run . --env.name darp"])
+def test_another_name_on_the_command_line_is_no_trust(words, workplace, mistake):
+    (workplace / "foreign_module.py").write_text(IMPORTED)
+    (workplace / "config.yaml").write_text(f"algorithm: mappo\n{FOREIGN['a scenario']}\n")
+    assert "add --trust" in mistake(words, evaluate.main)
+
+
+TRUSTED = [
+    (mappo.main, "--resume . --trust", "holds no complete checkpoint"),
+    (evaluate.main, "--run . --trust", "holds no complete checkpoint"),
+    (replay.main, "--run . --trust", "holds no complete checkpoint"),
+    (evaluate.main, "--run . --env.scenario scenarios_of_a_user:WholeMetric", r"metrics\['served'\]: dtype int32"),
+]
+
+
+@pytest.mark.parametrize(("main", "words", "says"), TRUSTED, ids=[words for _, words, _ in TRUSTED])
+def test_what_is_trusted_or_typed_is_imported(main, words, says, workplace, mistake):
+    """Each gets as far as what is wrong with that scenario, or with that folder."""
+    name = "scenarios_of_a_user:WholeMetric" if "scenario" in words else "scenarios_of_a_user:LongName"
+    (workplace / "config.yaml").write_text(
+        f"algorithm: mappo\nnum_devices: 1\nenv: {{name: truck_drone, scenario: '{name}'}}\n"
+    )
+    assert re.search(says, mistake(words, main))
+
+
 def test_resume_with_the_other_algorithm(workplace, mistake):
     (workplace / "config.yaml").write_text("algorithm: ippo\nenv: {name: truck_drone}\n")
     assert "is a run of ippo; go on with python -m train.ippo --resume" in mistake("--resume .")
@@ -309,7 +377,7 @@ def test_resume_with_the_other_algorithm(workplace, mistake):
         ("--run . --sample", "unrecognized arguments: --sample"),
         ("--run . --render episode.txt", "--render episode.txt: the name must end in one of: .gif, .png"),
         ("--run . --render nowhere/episode.gif", "--render nowhere/episode.gif: there is no folder nowhere"),
-        ("--run .", "checkpoints does not exist: the run wrote no checkpoint"),
+        ("--run .", "checkpoints holds no complete checkpoint; train anew, in another --run_dir"),
     ],
 )
 def test_bad_words_for_evaluate(words, says, workplace, mistake):
@@ -440,9 +508,9 @@ def test_the_resolved_configuration_gives_the_same_run(tmp_path):
         prog="train.ippo",
         description="",
     )
-    folder = launch.make_run_folder(given, given.config, "ippo")
+    folder = launch.make_run_folder(given, RecordedRun(given.config, "ippo"))
     assert folder == tmp_path / "run"
-    assert read_run(folder) == (given.config, "ippo")
+    assert read_run(folder) == RecordedRun(given.config, "ippo")
     content = yaml.safe_load((folder / "config.yaml").read_text())
     assert content["eval_env"] == {"max_steps": 300}
     del content["algorithm"]
@@ -453,6 +521,6 @@ def test_the_resolved_configuration_gives_the_same_run(tmp_path):
 def test_runs_of_one_second_have_folders_of_their_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     given = command_line.parse(PPOConfig, [], prog="train.mappo", description="")
-    folders = {launch.make_run_folder(given, given.config, "mappo") for _ in range(3)}
+    folders = {launch.make_run_folder(given, RecordedRun(given.config, "mappo")) for _ in range(3)}
     assert len(folders) == 3
     assert all(re.match(r"runs/mappo_truck_drone_basic_\d{4}-\d\d-\d\d_", str(folder)) for folder in folders)

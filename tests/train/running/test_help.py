@@ -29,7 +29,7 @@ def entries(page):
     for line in page.splitlines():
         if heading := re.fullmatch(r"(\w.*):", line):
             title = heading[1]
-        elif start := re.match(r"  --([\w.]+) \S+ *(.*)", line):
+        elif start := re.match(r"  --([\w.]+)(?: \S+)? *(.*)", line):
             name = start[1]
             found[name] = (title, start[2])
         elif line.startswith("    ") and title in TITLES[1:]:

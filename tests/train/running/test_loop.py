@@ -14,6 +14,7 @@ from train.on_policy.config import PPOConfig
 from train.running import command_line, loop
 from train.running.checkpoint import Checkpoints
 from train.running.metrics import read_records, summarize
+from train.running.resume import RecordedRun
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -81,7 +82,7 @@ def play(tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "write_report", lambda *_: None)
 
     def run(learner, resume=False):
-        loop.run(learner, tmp_path, resume=resume)
+        loop.run(learner, tmp_path, RecordedRun(learner.config, "mappo"), resume=resume)
         return list(read_records(tmp_path / "metrics.jsonl"))
 
     return run
@@ -119,17 +120,17 @@ def test_a_run_ends_with_an_evaluation_and_a_checkpoint(play, tmp_path):
 def test_the_latest_and_the_best_are_kept(play, tmp_path):
     play(Scripted(returns={1: -3.0, 2: 8.0, 3: 1.0, 4: 7.0, 5: 2.0, 6: 3.0}, total_steps=60))
     assert saved(tmp_path) == [2, 6]
-    with Checkpoints(tmp_path / "checkpoints", read_only=True) as checkpoints:
-        assert (checkpoints.best, checkpoints.latest) == (2, 6)
-        like = {"update": jnp.zeros((), jnp.int32)}
-        assert [int(checkpoints.load(like, update)["update"]) for update in (2, 6, None)] == [2, 6, 6]
+    checkpoints = Checkpoints(tmp_path / "checkpoints", read_only=True)
+    assert (checkpoints.best, checkpoints.latest) == (2, 6)
+    like = {"update": jnp.zeros((), jnp.int32)}
+    assert [int(checkpoints.load(like, update)["update"]) for update in (2, 6, None)] == [2, 6, 6]
 
 
 def test_the_best_may_be_the_latest_or_unevaluated(play, tmp_path):
     play(Scripted(returns={2: 1.0, 4: 5.0}, total_steps=40))
     assert saved(tmp_path) == [4]
-    with Checkpoints(tmp_path / "checkpoints", read_only=True) as checkpoints:
-        assert checkpoints.best == checkpoints.latest == 4
+    checkpoints = Checkpoints(tmp_path / "checkpoints", read_only=True)
+    assert checkpoints.best == checkpoints.latest == 4
 
 
 def test_a_return_that_is_not_finite_is_never_the_best(play, tmp_path):

@@ -20,7 +20,7 @@ from tensorboardX.proto import event_pb2
 
 from train import evaluate, mappo
 from train.algorithms import ALGORITHMS
-from train.running import command_line
+from train.running import command_line, loop
 from train.running.checkpoint import Checkpoints
 from train.running.metrics import MetricsWriter, read_records
 from train.running.run_folder import read_run
@@ -65,7 +65,7 @@ from train import mappo
 from train.running import command_line
 
 def replaced(source, target, *rest, **options):
-    if "tmp" in str(source) and str(target).endswith("checkpoints/{TOTAL}"):
+    if ".partial" in str(source) and str(target).endswith("checkpoints/{TOTAL}"):
         os.kill(os.getpid(), signal.SIGKILL)  # all is written, but nothing has its final name
     return rename(source, target, *rest, **options)
 
@@ -142,8 +142,8 @@ def broken(quick_compilation, keep, tmp_path_factory):
 @pytest.fixture(scope="module")
 def fresh(straight):
     """A state of the run's structure and shapes."""
-    config, algorithm = read_run(straight.run)
-    return ALGORITHMS[algorithm].make_train(config).init(jax.random.key(1))
+    recorded = read_run(straight.run)
+    return ALGORITHMS[recorded.algorithm].make_train(recorded.config).init(jax.random.key(1))
 
 
 def last_update(run):
@@ -159,8 +159,7 @@ def numbers(leaf):
 
 
 def load(run, like, update=None):
-    with Checkpoints(run / "checkpoints", read_only=True) as checkpoints:
-        return jax.tree.map(numbers, checkpoints.load(like, update))
+    return jax.tree.map(numbers, Checkpoints(run / "checkpoints", read_only=True).load(like, update))
 
 
 def events_of(run):
@@ -272,7 +271,7 @@ def test_a_save_that_is_killed_leaves_the_checkpoint_before(broken, fresh):
     before = saved(broken["interrupted"].run)
     assert torn.status == -signal.SIGKILL
     assert saved(torn.run) == before
-    assert [path for path in (torn.run / "checkpoints").iterdir() if "tmp" in path.name]
+    assert [path for path in (torn.run / "checkpoints").iterdir() if path.name == f".partial-{TOTAL}"]
     assert last_update(torn.run) == TOTAL
     assert load(torn.run, fresh).update == before[-1]
 
@@ -302,7 +301,7 @@ def test_the_state_is_not_what_it_was(straight, fresh):
 
 def test_the_temporary_folder_goes_at_the_next_start(broken):
     assert saved(broken["finished"].run)[-1] == TOTAL
-    assert not [path for path in (broken["finished"].run / "checkpoints").iterdir() if "tmp" in path.name]
+    assert not [path for path in (broken["finished"].run / "checkpoints").iterdir() if not path.name.isdigit()]
 
 
 def files(folder, pattern):
@@ -339,7 +338,6 @@ DAMAGES = {
     "no types": remove("state/array_metadatas/*"),
     "one bit changed": flip("state/d/*"),
     "contents cut short": cut("contents.json"),
-    "return cut short": cut("metrics/metrics"),
 }
 
 
@@ -372,13 +370,6 @@ def test_after_a_damaged_checkpoint_is_deleted_the_older_one_serves(broken, fres
     assert load(run, fresh).update == older[-1]
 
 
-def test_a_checkpoint_without_its_contents_is_read(straight, fresh, tmp_path):
-    run = tmp_path / "run"
-    shutil.copytree(straight.run, run)
-    (run / "checkpoints" / str(TOTAL) / "contents.json").unlink()
-    assert load(run, fresh).update == TOTAL
-
-
 def test_a_checkpoint_of_other_sizes_or_networks_is_one_line(straight, fresh):
     wider = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]) if leaf.ndim else leaf, fresh)
     for other in (wider, fresh.replace(params={"actor": fresh.params["actor"]})):
@@ -386,17 +377,49 @@ def test_a_checkpoint_of_other_sizes_or_networks_is_one_line(straight, fresh):
             load(straight.run, other)
 
 
-def test_resume_of_a_folder_with_a_foreign_checkpoint_ends_with_2(straight, tmp_path):
-    run = tmp_path / "run"
-    shutil.copytree(straight.run, run)
-    config = run / "config.yaml"
+@pytest.fixture
+def copied(straight, tmp_path):
+    """A copy of the finished run."""
+    shutil.copytree(straight.run, tmp_path / "run")
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize("which", ["resume", "evaluate"])
+def test_another_configuration_than_that_of_the_checkpoint_is_one_line(which, straight, copied):
+    config = copied / "config.yaml"
     config.write_text(config.read_text().replace("recurrent_size: 8", "recurrent_size: 6"))
-    metrics = (run / "metrics.jsonl").read_bytes()
-    status, told = command("--resume", run)
-    assert (status, len(told.splitlines())) == (2, 1)
-    assert told.startswith("error: ") and "of another configuration" in told
-    assert (run / "metrics.jsonl").read_bytes() == metrics
-    assert saved(run) == saved(straight.run)
+    metrics = (copied / "metrics.jsonl").read_bytes()
+    called = {"resume": mappo.main, "evaluate": evaluate.main}[which]
+    with pytest.raises(
+        command_line.UserError, match=r"config\.yaml is not .*: recurrent_size is 6, .* checkpoint 8; undo"
+    ):
+        called(["--resume" if which == "resume" else "--run", str(copied)])
+    assert (copied / "metrics.jsonl").read_bytes() == metrics
+    assert saved(copied) == saved(straight.run)
+
+
+def test_a_finished_run_is_made_longer_whatever_happens_in_between(straight, copied, monkeypatch):
+    """It is stopped at once before its next checkpoint, and goes on."""
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    longer = 32 * (TOTAL + 2)
+    monkeypatch.setattr(loop, "write_report", lambda *_: None)
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoints, "save", interrupted)
+        status, told = command("--resume", copied, "--total_steps", longer, "--save_interval", 1)
+    assert (status, last_update(copied), saved(copied)) == (130, TOTAL + 1, saved(straight.run)), told
+    first, now = read_run(straight.run), read_run(copied)
+    assert now.config == dataclasses.replace(first.config, total_steps=longer, save_interval=1)
+    assert command("--resume", copied)[0] == 0
+    assert (last_update(copied), saved(copied)[-1]) == (TOTAL + 2, TOTAL + 2)
+    assert read_run(copied) == now
+    content = json.loads((copied / "checkpoints" / str(TOTAL + 2) / "contents.json").read_text())
+    assert content["configuration"] == now.values
+    records, before = (list(read_records(run / "metrics.jsonl")) for run in (copied, straight.run))
+    assert records[:TOTAL] == before
+    assert [record["update"] for record in records] == list(range(1, TOTAL + 3))
 
 
 def test_resume_before_the_first_checkpoint(straight, tmp_path):
@@ -405,7 +428,7 @@ def test_resume_before_the_first_checkpoint(straight, tmp_path):
     shutil.copy(straight.run / "config.yaml", run)
     status, told = command("--resume", run)
     assert (status, len(told.splitlines())) == (2, 1)
-    assert "holds no checkpoint" in told
+    assert "holds no complete checkpoint" in told
 
 
 NAN_AT_THE_END = """
@@ -431,7 +454,7 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path, monkeypatch):
     assert "is not finite at update 3; stopped, the checkpoint of update 2 is kept;" in told.splitlines()[-1]
     assert "Traceback" not in told
     assert (saved(run), last_update(run)) == ([2], 2)
-    learner = ALGORITHMS["mappo"].make_train(read_run(run)[0])
+    learner = ALGORITHMS["mappo"].make_train(read_run(run, trust=True).config)
     state = load(run, learner.init(jax.random.key(0)))
     assert state.update == 2
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.params))

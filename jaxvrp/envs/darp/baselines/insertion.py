@@ -322,7 +322,7 @@ def _test(problem: _Problem, plan: _Plan, request: jax.Array, vehicle: jax.Array
     """Test one place; if it is infeasible, the next cheapest of this request and vehicle takes over, untested."""
     places, route, length = plan.places, plan.routes[vehicle], plan.lengths[vehicle]
     place = _Places(places.cost[request, vehicle], places.index[request, vehicle])
-    feasible = _keeps_limits(problem, _inserted(route, request, place.index), length + 2)
+    feasible = _keeps_limits(problem, _inserted(route, request, place.index))
     tour = _tour(problem, route, length, problem.instance.capacity[vehicle])
     next_place = _search(problem, tour, request[None], jax.tree.map(lambda leaf: leaf[None], place))
     return plan.replace(
@@ -334,16 +334,16 @@ def _test(problem: _Problem, plan: _Plan, request: jax.Array, vehicle: jax.Array
     )
 
 
-def _keeps_limits(problem: _Problem, route: jax.Array, length: jax.Array) -> jax.Array:
+def _keeps_limits(problem: _Problem, route: jax.Array) -> jax.Array:
     """`bool[]`, whether a tour has a schedule within all limits."""
-    instance = problem.instance
-    base = schedule.Route(instance, route, length - 1)
-    sequence = base.extended(route[length - 1], jnp.zeros((), jnp.int32))
+    instance, depot = problem.instance, jnp.zeros(1, jnp.int32)
+    stops = jnp.concatenate([depot, route, depot])
+    travel = problem.travel[stops[:-1], stops[1:]]
     # Rounded, the way home from halfway may be longer than the rest of the tour; the environment measures that too.
-    rest = jnp.cumsum(sequence.gap[::-1])[::-1] - sequence.gap
-    home = instance.service_time[base.nodes] + problem.travel[base.nodes, 0]
+    rest = jnp.cumsum((instance.service_time[stops[:-1]] + travel)[::-1])[::-1]
+    home = instance.service_time[stops[:-1]] + problem.travel[stops[:-1], 0]
     excess = jnp.where(instance.round_travel_time, jnp.max(home - rest), 0.0)
-    return schedule.has_schedule(instance, sequence, instance.max_route_duration - excess, 0.0)
+    return schedule.keeps_tour(instance, stops[1:], travel, instance.max_route_duration - excess, 0.0)
 
 
 def _actions(plan: _Plan) -> jax.Array:

@@ -155,20 +155,22 @@ def _key_columns(side: float) -> int:
 
 def _draw_keys(picture: PlanFigure, corner: tuple[float, float], columns: int) -> None:
     """Vehicles and symbols below the map."""
-    key = pictures.key
     symbols = [
-        key(marker="^", color=INK, label="pickup"),
-        key(marker="v", color=INK, label="drop-off"),
-        key(marker="s", color=INK, label="depot"),
-        key(marker="^", color="white", markeredgecolor=WRONG, markeredgewidth=1.6, label="not served"),
-        key(marker="o", color=WRONG, label="late, ride too long, overload"),
-        key(marker="X", color=WRONG, label="bad return (late, passengers on board)"),
-        key(marker="s", color=PICKUP_WINDOW, markersize=9, label="pickup window"),
-        key(marker="s", color=DROP_OFF_WINDOW, markersize=9, label="drop-off window"),
+        pictures.legend_entry(marker="^", color=INK, label="pickup"),
+        pictures.legend_entry(marker="v", color=INK, label="drop-off"),
+        pictures.legend_entry(marker="s", color=INK, label="depot"),
+        pictures.legend_entry(
+            marker="^", color="white", markeredgecolor=WRONG, markeredgewidth=1.6, label="not served"
+        ),
+        pictures.legend_entry(marker="o", color=WRONG, label="late, ride too long, overload"),
+        pictures.legend_entry(marker="X", color=WRONG, label="bad return (late, passengers on board)"),
+        pictures.legend_entry(marker="s", color=PICKUP_WINDOW, markersize=9, label="pickup window"),
+        pictures.legend_entry(marker="s", color=DROP_OFF_WINDOW, markersize=9, label="drop-off window"),
     ]
     # One row of vehicles after the other: legends fill columns first.
     vehicles = [
-        key(**{**line_style(vehicle), "linewidth": 2, "label": f"vehicle {vehicle}"}) for vehicle in picture.plan.used
+        pictures.legend_entry(**{**line_style(vehicle), "linewidth": 2, "label": f"vehicle {vehicle}"})
+        for vehicle in picture.plan.used
     ]
     drop = 0.2 * -(-len(vehicles) // columns) / picture.figure.get_size_inches()[1]
     place = {"loc": "upper left", "handlelength": 2.6}

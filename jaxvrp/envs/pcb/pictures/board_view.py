@@ -198,19 +198,25 @@ def net_colours(board: Board) -> list[str]:
 
 def legend_entries(board: Board) -> list[Any]:
     """Legend entries for what a picture of this board can hold."""
-    key, square = pictures.key, {"marker": "s", "markersize": 9}
+    square = {"marker": "s", "markersize": 9}
     entries = []
     if (~board.fixed & (board.side == 0)).any():
-        entries.append(key(**square, color=TOP, markeredgecolor=TOP_EDGE, label="part (notch: how it is turned)"))
+        entries.append(
+            pictures.legend_entry(**square, color=TOP, markeredgecolor=TOP_EDGE, label="part (notch: how it is turned)")
+        )
     if (board.side == 1).any():
-        entries.append(key(**square, color=BOTTOM, markeredgecolor=BOTTOM_EDGE, label="part on the other side"))
+        entries.append(
+            pictures.legend_entry(**square, color=BOTTOM, markeredgecolor=BOTTOM_EDGE, label="part on the other side")
+        )
     if board.fixed.any():
         entries.append(_hatched_key("////", FIXED, FIXED_EDGE, "fixed part"))
     entries.append(
-        key(marker="o", color=COLOURS[0], markersize=5, linestyle="-", label="pads and wires of a signal net")
+        pictures.legend_entry(
+            marker="o", color=COLOURS[0], markersize=5, linestyle="-", label="pads and wires of a signal net"
+        )
     )
     if (board.power_rail > 0).any():
-        entries.append(key(marker="o", color=POWER, markersize=5, label="pad of a power net"))
+        entries.append(pictures.legend_entry(marker="o", color=POWER, markersize=5, label="pad of a power net"))
     entries.append(_hatched_key("xxx", (*_rgb(WRONG), 0.5), WRONG, "overlap, off the board"))
     return entries
 

@@ -35,7 +35,7 @@ def draw_hpwl_legend(axes: Any, episode: PlayedEpisode) -> None:
     """What the marks of `draw_hpwl` mean, above the right end of the axes; nothing if there are none."""
     if not len(episode.improvements):
         return
-    best = pictures.key(
+    best = pictures.legend_entry(
         marker="D", markersize=5, color=RIGHT, linestyle=DASHES, linewidth=1.0, label="best legal so far"
     )
     pictures.legend(axes, [best], handlelength=2.4, loc="lower right", bbox_to_anchor=(1.01, 1.0))

@@ -37,8 +37,8 @@ def read_bookshelf(
         OSError: one cannot be read.
     """
     path = Path(path)
-    width, height = outline or _read_canvas(path.with_name(CANVAS), path.stem)
     sizes = _read_nodes(path)
+    width, height = outline or _read_canvas(path.with_name(CANVAS), path.stem)
     corners, sides = _read_places(path.with_suffix(".pl"), sizes)
     nets, pins = _read_nets(path.with_suffix(".nets"), {name: index for index, name in enumerate(sizes)})
     size, corner = np.array(list(sizes.values())), np.array([corners[name] for name in sizes])

@@ -71,8 +71,8 @@ class _Headline:
         overdue = {"markeredgecolor": palette.LATE, "markeredgewidth": 1.5}
         keys = [
             *route_map.map_keys(),
-            pictures.key(marker="o", color=palette.WAITING, label="waiting (halo: time left)"),
-            pictures.key(marker="o", color=palette.WAITING, **overdue, label="overdue"),
+            pictures.legend_entry(marker="o", color=palette.WAITING, label="waiting (halo: time left)"),
+            pictures.legend_entry(marker="o", color=palette.WAITING, **overdue, label="overdue"),
         ]
         pictures.legend(figure, keys, loc="lower left", ncols=7, bbox_to_anchor=(0.018, 0.012))
 

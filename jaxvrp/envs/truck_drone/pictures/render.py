@@ -52,7 +52,7 @@ def _still(episode: Episode, max_battery: float) -> Any:
     headline = route_map.summary(episode, -1)
     figure.text(0.27 / wide, 1 - 0.27 / tall, headline, fontsize=11.5, family="monospace", va="center")
     _draw_routes(route_map.new_map(figure, episode, 0.15, tall - 0.45 - side, side), episode)
-    keys = [*route_map.map_keys(), pictures.key(marker="o", color=palette.WAITING, label="not served")]
+    keys = [*route_map.map_keys(), pictures.legend_entry(marker="o", color=palette.WAITING, label="not served")]
     corner = (0.2 / wide, 1 - (0.47 + side) / tall)
     pictures.legend(figure, keys, loc="upper left", ncols=3 if side < 7 else 6, bbox_to_anchor=corner)
     room = tall - 2.1
@@ -147,7 +147,7 @@ def _draw_batteries(axes: Any, episode: Episode, max_battery: float) -> None:
     route_map.time_axis(axes, int(step[-1]), "battery")
     route_map.drone_rows(axes, episode)
     keys = [
-        pictures.key(marker="s", color=shade, markersize=9, label=route_map.STATUS_WORDS[status])
+        pictures.legend_entry(marker="s", color=shade, markersize=9, label=route_map.STATUS_WORDS[status])
         for status, shade in route_map.SHADES.items()
     ]
     pictures.legend(axes, keys, loc="lower right", ncols=4, bbox_to_anchor=(1.01, 1.0))

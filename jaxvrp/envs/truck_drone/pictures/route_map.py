@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxvrp.envs.truck_drone.played_episode import Episode
 from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, ONBOARD, RETURNING, STATUS_NAMES
-from jaxvrp.pictures import GROUND, INK, key, new_axes
+from jaxvrp.pictures import GROUND, INK, legend_entry, new_axes
 from jaxvrp.pictures.palette import BLUE, BROWN, FRAME, INDIGO, LATE, LOST, OLIVE, ON_TIME, PURPLE, SKY, SLATE, WINE
 
 # Green, orange and red are kept for customers and crashes.
@@ -96,11 +96,11 @@ def truck_marker() -> Any:
 def map_keys() -> list[Any]:
     """Legend entries of what both pictures show on the map."""
     return [
-        key(marker=truck_marker(), color=INK, markersize=12, label="truck"),
-        key(marker="s", color=FAINT, markeredgecolor="#B4BAC1", markersize=7, label="route node"),
-        key(marker="o", color=ON_TIME, label="served on time @ step"),
-        key(marker="o", color=LATE, label="served late"),
-        key(marker="X", color=LOST, label="crashed drone"),
+        legend_entry(marker=truck_marker(), color=INK, markersize=12, label="truck"),
+        legend_entry(marker="s", color=FAINT, markeredgecolor="#B4BAC1", markersize=7, label="route node"),
+        legend_entry(marker="o", color=ON_TIME, label="served on time @ step"),
+        legend_entry(marker="o", color=LATE, label="served late"),
+        legend_entry(marker="X", color=LOST, label="crashed drone"),
     ]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import jaxvrp
 from jaxvrp.actor import RandomActor
-from jaxvrp.envs.darp import Darp, make_instance, pad, routes_to_actions, solution_report, stack
+from jaxvrp.envs.darp import Darp, make_instance, routes_to_actions, solution_report, stack
 from jaxvrp.envs.darp.problem.instance import as_float32
 
 ROUNDING = 1e-6
@@ -144,18 +144,22 @@ def test_rollouts_without_emergency_pass_the_report(limits):
         np.testing.assert_allclose(report.cost, state.total_distance[i], 1e-5)
 
 
-def test_published_optima_are_played_under_the_mask(published):
-    """At their cost, with ride times and route durations enforced; those up to 24 requests, to be quick."""
-    env = jaxvrp.make("darp", num_nodes=48, num_agents=4, limits=True)
-    small = [solution for solution in published if solution.instance.num_nodes <= env.num_nodes]
-    assert len(small) >= 6
-    for solution in small:
-        actions = routes_to_actions(solution.routes, env.num_agents)
-        plan = np.pad(actions, (0, env.max_episode_steps - len(actions)))
-        _, state, metrics = replay(env, as_float32(pad(solution.instance, 48, 4)), plan)
-        assert metrics["invalid_actions"] == 0, solution.path.stem
-        assert metrics["unvisited_nodes"] == 0
-        np.testing.assert_allclose(state.total_distance, solution.cost, 1e-5)
+@pytest.mark.parametrize("lookahead", [False, True])
+def test_published_optima_are_played_under_the_mask(published, lookahead):
+    """At their cost, with ride times and route durations enforced."""
+    num_nodes = max(solution.instance.num_nodes for solution in published)
+    num_agents = max(solution.instance.num_agents for solution in published)
+    env = jaxvrp.make("darp", num_nodes=num_nodes, num_agents=num_agents, limits=True, lookahead=lookahead)
+    plans = np.zeros((len(published), env.max_episode_steps), np.int32)
+    for plan, solution in zip(plans, published, strict=True):
+        actions = routes_to_actions(solution.routes, solution.instance.num_agents)
+        plan[: len(actions)] = actions
+    instances = as_float32(stack([solution.instance for solution in published]))
+    _, state, metrics = jax.vmap(replay, (None, 0, 0))(env, instances, plans)
+    names = np.array([solution.path.stem for solution in published])
+    assert not names[np.asarray(metrics["invalid_actions"]) > 0].tolist()
+    assert not names[np.asarray(metrics["unvisited_nodes"]) > 0].tolist()
+    np.testing.assert_allclose(state.total_distance, [solution.cost for solution in published], 1e-5)
 
 
 def test_a_fleet_of_different_vehicles_is_driven_in_order():

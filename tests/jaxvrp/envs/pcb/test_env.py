@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxvrp
-from jaxvrp import VecEnv
+from jaxvrp import VecEnv, registry
 from jaxvrp.envs.pcb import from_unscaled, make_board, pad, to_unscaled
 from jaxvrp.envs.pcb.measure import measure_board
 from jaxvrp.envs.pcb.problem.board import as_float32
@@ -328,6 +328,19 @@ def test_mistakes_are_one_line(mistake, message):
 def test_parameters_of_the_generator_do_not_suit_given_boards(make):
     with pytest.raises(ValueError, match="max_parts is of generated boards"):
         jaxvrp.make("pcb", boards=make(), max_parts=4)
+
+
+def test_parameters_of_the_generator_go_with_generated_boards():
+    """Of an environment some of whose keywords are changed; one that is changed itself is left to `make` to refuse."""
+    few = {"boards": "generated", "num_boards": 2, "min_parts": 2, "max_parts": 3, "rays": 4}
+    changed = registry.toolbox_of(small_env("sequential")).changed
+    assert changed(few, {"rays": 8}) == {**few, "rays": 8}
+    assert changed(few, {"boards": "a.pcb", "rays": 8}) == {"boards": "a.pcb", "num_boards": 2, "rays": 8}
+    assert changed(few, {"boards": ["a.pcb"], "max_parts": 4}).keys() == {"boards", "num_boards", "max_parts", "rays"}
+    assert changed({"boards": "a.pcb"}, {"boards": "generated", "max_parts": 4}) == {
+        "boards": "generated",
+        "max_parts": 4,
+    }
 
 
 def test_a_board_that_does_not_fit_is_refused(make):

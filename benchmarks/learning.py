@@ -1,0 +1,103 @@
+"""What a configuration learns, with several seeds: figures on the fixed instances beside those of the baselines.
+
+python -m benchmarks.learning
+python -m benchmarks.learning --config FILE --algorithm ippo --num_seeds 3 --out result.json
+
+All seeds are trained in one program. Every other key of `python -m train.ALGORITHM --help` can be given too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jaxvrp
+from benchmarks import measure
+from benchmarks.measure import Spread
+from jaxvrp import registry
+from jaxvrp.io.command_line import Parser, positive
+from train.algorithms import ALGORITHMS
+from train.running import command_line, launch
+from train.running.run_folder import read_run
+from train.running.tables import aligned
+
+Table = list[list[str]]
+
+
+def trained(algorithm: str, words: Sequence[str], folder: Path) -> tuple[dict[str, Any], float]:
+    """The summary of a run in `folder` (`{player: {figure: a number, or one for each seed}}`), and its seconds."""
+    start = time.perf_counter()
+    with contextlib.redirect_stdout(sys.stderr):
+        launch.main(algorithm, [*words, "--run_dir", str(folder)])
+    return json.loads((folder / "summary.json").read_text(encoding="utf-8")), time.perf_counter() - start
+
+
+def table(figures: dict[str, dict[str, Any]], titles: dict[str, str]) -> Table:
+    """A head and a row for each player; of several seeds, the mean and the range.
+
+    Args:
+        figures: of each player, by name.
+        titles: of the columns, by figure.
+    """
+    rows = [["player", *titles.values()]]
+    for player, values in figures.items():
+        rows.append([player, *(_cell(values[name]) for name in titles)])
+    return rows
+
+
+def _cell(value: float | list[float]) -> str:
+    if not isinstance(value, list):
+        return f"{value:.3f}"
+    mean = sum(value) / len(value)
+    return f"{mean:.3f} ({Spread.of(value).low:.3f} to {Spread.of(value).high:.3f})"
+
+
+def titles_of(env: jaxvrp.Environment) -> dict[str, str]:
+    """The figures that are worth a column, and their titles."""
+    headlines = {headline.figure: headline.title for headline in registry.toolbox_of(env).headlines}
+    return {"return": "return", **headlines, "length": "steps"}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line."""
+    argv = sys.argv[1:] if argv is None else list(argv)
+    args, words = _parser().parse_known_args(argv)
+    words = ["--config", args.config, "--num_seeds", str(args.num_seeds), *words]
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        figures, seconds = trained(args.algorithm, words, run)
+        config = read_run(run).config
+    titles = titles_of(jaxvrp.make(**config.env))
+    header = measure.machine(["python", "-m", "benchmarks.learning", *argv], measure.device_name())
+    how = {
+        "training": f"{args.algorithm}, {args.config}: {config.num_updates * config.steps_per_update} steps of each of "
+        f"{config.num_seeds} seeds, in one program; {seconds:.0f} s with compilation, evaluation and pictures",
+        "figures": f"means over {config.eval_episodes} fixed instances, whole episodes, deterministic policy; of the "
+        "seeds: mean (least to largest)",
+    }
+    print(f"{measure.described(header, how)}\n\n{aligned(table(figures, titles))}")
+    if args.out:
+        result = {"machine": header, "protocol": how, "seconds": seconds, "titles": titles, "figures": figures}
+        measure.write_result(args.out, result)
+        print(f"wrote {args.out}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser("benchmarks.learning", "What a configuration learns, with several seeds.")
+    parser.epilog = "Any key of python -m train.mappo --help can be given: --total_steps 100000"
+    parser.add_argument("--algorithm", choices=ALGORITHMS, default="mappo", help="the learner (default: mappo)")
+    parser.add_argument("--config", default="truck_drone_basic", help="as of train.mappo (default: the main job)")
+    parser.add_argument("--num_seeds", type=positive, default=5, help="independent trainings (default: 5)")
+    parser.add_argument("--out", type=measure.result_file, help="JSON file for machine, protocol and all figures")
+    return parser
+
+
+if __name__ == "__main__":
+    command_line.entry(main)

@@ -1,0 +1,275 @@
+"""How near to the machine's limit a step and an update are, and where the rest goes.
+
+python -m benchmarks.limit
+python -m benchmarks.limit --env darp --size 20,5 --batch 4096 --out result.json
+
+The limit is what the machine needs to move the bytes, or to do the floating-point operations, that the compiler counts
+in the program: its bandwidth when it copies, and its rate of matrix products, are measured first. A program that is
+far from both is held up by something else: kernels too small to fill the cores, indices, branches, transcendentals.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import functools
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
+
+import jaxvrp
+from benchmarks import measure
+from benchmarks.measure import Spread
+from benchmarks.throughput import subject_of
+from jaxvrp import Environment, VecEnv
+from jaxvrp.actor import RandomActor
+from jaxvrp.environment import select
+from jaxvrp.io.command_line import Parser, UserError, positive
+from train.on_policy import ppo
+from train.on_policy.config import PPOConfig
+from train.on_policy.trainer import Trainer, make_train
+from train.running import command_line
+from train.running.tables import aligned
+from train.sharding import shard
+
+COPIED_BYTES = 2**28
+"""Of the copy that measures the bandwidth: beyond every cache."""
+
+PRODUCT_SIZE = 1536
+"""Rows and columns of the matrix product that measures the rate."""
+
+WARM_UP_STEPS = 20
+"""Of random play before a step is measured, so that states are those of the middle of episodes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """What it can do: bytes read and written per second by a copy, operations per second by a matrix product."""
+
+    bandwidth: float
+    flops: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A compiled program and what it costs.
+
+    Attributes:
+        name: what it does.
+        seconds: of a call, for all repeats.
+        bytes_accessed, flops: of a call, by the compiler's own analysis.
+    """
+
+    name: str
+    seconds: list[float]
+    bytes_accessed: float
+    flops: float
+
+    def fraction(self, machine: Machine) -> float:
+        """The least time that the machine needs for the counted bytes or operations, over the median time taken."""
+        least = max(self.bytes_accessed / machine.bandwidth, self.flops / machine.flops)
+        return least / Spread.of(self.seconds).median
+
+
+def compiled_part(name: str, function: Callable[..., Any], *arguments: Any) -> tuple[Part, Callable[[], None]]:
+    """The part, with no repeat yet, and a call of its program that waits."""
+    program = jax.jit(function).lower(*arguments).compile()
+    costs = program.cost_analysis() or {}
+
+    def run() -> None:
+        jax.block_until_ready(program(*arguments))
+
+    return Part(name, [], float(costs.get("bytes accessed", 0.0)), float(costs.get("flops", 0.0))), run
+
+
+def measured_parts(
+    functions: Mapping[str, tuple[Callable[..., Any], tuple[Any, ...]]], repeats: int, seconds: float
+) -> list[Part]:
+    """Every program with its repeats, one of each in turn."""
+    made = [compiled_part(name, function, *arguments) for name, (function, arguments) in functions.items()]
+    calls = {part.name: measure.calls_for(run, seconds) for part, run in made}
+
+    def seconds_of(name: str, run: Callable[[], None]) -> float:
+        return measure.clock(run, calls[name]) / calls[name]
+
+    taken = measure.interleaved(
+        {part.name: functools.partial(seconds_of, part.name, run) for part, run in made}, repeats
+    )
+    return [dataclasses.replace(part, seconds=taken[part.name]) for part, _ in made]
+
+
+def measured_machine(repeats: int, seconds: float) -> tuple[Machine, list[Part]]:
+    """What the machine can do, by the fastest repeat of a large copy and of a large matrix product."""
+    numbers = jnp.zeros(COPIED_BYTES // 4, jnp.float32)
+    square = jnp.ones((PRODUCT_SIZE, PRODUCT_SIZE), jnp.float32)
+    functions = {"copy": (lambda x: x + 1.0, (numbers,)), "matrix product": (lambda a: a @ a, (square,))}
+    copy, product = measured_parts(functions, repeats, seconds)
+    machine = Machine(
+        bandwidth=2 * COPIED_BYTES / min(copy.seconds),
+        flops=2 * PRODUCT_SIZE**3 / min(product.seconds),
+    )
+    return machine, [copy, product]
+
+
+def step_functions(env: Environment, batch: int) -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
+    """A step of `VecEnv` after random play, and each of its parts alone, on the same states."""
+    vec, actor = VecEnv(env, batch), RandomActor(env)
+
+    def advance(carry: Any, key: jax.Array) -> tuple[Any, None]:
+        state, timestep = carry
+        action, _ = actor.act(key, (), state.env, timestep)
+        state, after = vec.step(state, action, refresh=False)
+        return (state, after), None
+
+    def play(key: jax.Array) -> Any:
+        return jax.lax.scan(advance, vec.reset(key), jax.random.split(key, WARM_UP_STEPS))[0]
+
+    state, timestep = jax.jit(play)(jax.random.key(0))
+    key, zero = jax.random.key(1), jnp.zeros((), jnp.int32)
+    action, _ = actor.act(key, (), state.env, timestep)
+
+    def whole(state: Any, timestep: Any) -> Any:
+        return advance((state, timestep), key)[0]
+
+    def reset(states: Any, pool: Any, done: jax.Array) -> Any:
+        fresh = jax.vmap(env.init_state)(jax.tree.map(lambda leaf: leaf[:batch], pool))
+        return select(done, fresh, states)
+
+    return {
+        "whole step": (whole, (state, timestep)),
+        "random actions": (lambda t: actor.act(key, (), None, t)[0], (timestep,)),
+        "rules": (jax.vmap(lambda s, a: env.transition(s, a, zero)), (state.env, action)),
+        "mask": (jax.vmap(env.action_mask), (state.env,)),
+        "observation": (jax.vmap(env.observation), (state.env,)),
+        "global observation": (jax.vmap(env.global_observation), (state.env,)),
+        "reward": (jax.vmap(env.reward), (state.env,)),
+        "metrics": (jax.vmap(env.metrics), (state.env,)),
+        "reset": (reset, (state.env, state.pool, timestep.done)),
+    }
+
+
+def update_functions(config: PPOConfig) -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
+    """The parts of an update: one step of the policy for all environments, and one gradient step on a minibatch."""
+    trainer = make_train(dataclasses.replace(config, num_devices=1))
+    state = trainer.init(jax.random.key(0))
+    batch = _minibatch(trainer, state)
+
+    def gradients(params: Any, batch: Any) -> Any:
+        return jax.grad(trainer.loss, has_aux=True)(params, batch)[0]
+
+    def act(params: Any, timestep: Any) -> Any:
+        player = trainer.actor(params["actor"], deterministic=False)
+        return player.act(jax.random.key(0), player.init(config.num_envs), None, timestep)[0]
+
+    one_device = shard(gradients, trainer.mesh, (P(), P()), P())
+    return {
+        "policy, one step": (act, (state.params, state.players.timestep)),
+        "gradient step": (one_device, (state.params, batch)),
+    }
+
+
+def _minibatch(trainer: Trainer, state: Any) -> Any:
+    """What the first gradient step of the first update learns from."""
+    config = trainer.config
+
+    def play(state: Any) -> Any:
+        players, transitions, carries, _ = trainer.rollout.play(state.params, state.players, state.key)
+        last = trainer.rollout.bootstrap(state.params, players)
+        batch, _, _ = ppo.prepare(config, transitions, carries, last, state.value_norm)
+        return ppo.take(batch, jnp.arange(config.num_envs // config.num_minibatches))
+
+    return jax.jit(shard(play, trainer.mesh, (P(),), P()))(state)
+
+
+def table(parts: Sequence[Part], machine: Machine, count: int) -> str:
+    """The aligned table; bytes and operations are of one of the `count` environments (or rows) of a call."""
+    rows = [["part", "us/call", "min - max", "bytes each", "flops each", "GB/s", "GFLOP/s", "of the limit"]]
+    for part in parts:
+        spread = Spread.of(part.seconds)
+        figures = (part.bytes_accessed / count, part.flops / count)
+        speeds = (part.bytes_accessed / spread.median / 1e9, part.flops / spread.median / 1e9)
+        cells = [f"{1e6 * spread.median:.0f}", f"{1e6 * spread.low:.0f} - {1e6 * spread.high:.0f}"]
+        cells += [f"{figure:.0f}" for figure in figures] + [f"{speed:.2f}" for speed in speeds]
+        rows.append([part.name, *cells, f"{part.fraction(machine):.0%}"])
+    return aligned(rows)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line.
+
+    Raises:
+        UserError: a mistake of the user's, as one line.
+    """
+    argv = sys.argv[1:] if argv is None else list(argv)
+    args = _arguments(argv)
+    subject = subject_of(args.env)
+    measure.check_sizes([args.size] if args.size else (), subject.labels)
+    size = args.size or (subject.sizes[0] if subject.sizes else ())
+    try:
+        env = jaxvrp.make(args.env, **subject.parameters(size))
+    except (ValueError, TypeError) as error:
+        raise UserError(f"--env: {error}") from None
+    machine, reference_parts = measured_machine(args.repeats, args.seconds)
+    print(
+        f"this machine: {machine.bandwidth / 1e9:.1f} GB/s copied (read and written), "
+        f"{machine.flops / 1e9:.0f} GFLOP/s in a matrix product\n"
+    )
+    step = measured_parts(step_functions(env, args.batch), args.repeats, args.seconds)
+    label = f"{args.env} {size}, batch {args.batch}"
+    print(f"a step of {label}; bytes and operations of one environment\n\n{table(step, machine, args.batch)}\n")
+    print(_parts_and_whole(step))
+    tables = {"machine": reference_parts, f"step of {label}": step}
+    if args.update:
+        config = PPOConfig(env={"name": args.env, **subject.parameters(size)})
+        tables[f"update of {args.env} {size}"] = _measured_update(config, machine, args)
+    if args.out:
+        header = measure.machine(["python", "-m", "benchmarks.limit", *argv], measure.device_name())
+        content = {name: [dataclasses.asdict(part) for part in parts] for name, parts in tables.items()}
+        measure.write_result(args.out, {"machine": header, "limits": dataclasses.asdict(machine), "parts": content})
+        print(f"wrote {args.out}")
+
+
+def _measured_update(config: PPOConfig, machine: Machine, args: argparse.Namespace) -> list[Part]:
+    """The parts of an update of a configuration, measured and shown.
+
+    Raises:
+        UserError: the learner cannot play this environment.
+    """
+    try:
+        functions = update_functions(config)
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{error}; or leave the update out with --no_update") from None
+    parts = measured_parts(functions, args.repeats, args.seconds)
+    rows = config.num_envs * config.rollout_length // config.num_minibatches
+    print(
+        f"\nan update of MAPPO ({config.network}, {config.num_envs} environments x {config.rollout_length} steps); "
+        f"bytes and operations of one of the {rows} environment steps of a minibatch\n\n{table(parts, machine, rows)}"
+    )
+    return parts
+
+
+def _parts_and_whole(step: Sequence[Part]) -> str:
+    """What the parts take together, beside the whole step."""
+    whole, *parts = (Spread.of(part.seconds).median for part in step)
+    share = sum(parts) / whole
+    return f"the parts alone take {share:.0%} of the whole step together: in one program, kernels are fused and shared"
+
+
+def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = Parser("benchmarks.limit", "How near to the machine's limit a step and an update are.")
+    parser.add_argument("--env", default="truck_drone", help="registered name (default: truck_drone)")
+    parser.add_argument("--size", type=measure.sizes_option, help="as --sizes of benchmarks.throughput")
+    parser.add_argument("--batch", type=positive, default=4096, help="environments in parallel (default: 4096)")
+    parser.add_argument("--no_update", dest="update", action="store_false", help="leave the update out")
+    parser.add_argument("--repeats", type=positive, default=5, help="repeats of each program (default: 5)")
+    parser.add_argument("--seconds", type=measure.seconds_option, default=0.3, help="least time of each (default: 0.3)")
+    parser.add_argument("--out", type=measure.result_file, help="JSON file for machine and all figures")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    command_line.entry(main)

@@ -1,0 +1,1 @@
+"""Our simulation speed beside that of other suites; `python -m benchmarks.peers`."""

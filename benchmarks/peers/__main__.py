@@ -1,0 +1,141 @@
+"""Environment steps per second beside other suites: masked random play with auto-reset, in alternating processes.
+
+pip install -e '.[peers]'
+python -m benchmarks.peers
+python -m benchmarks.peers --batch 1024 --cores 1 --repeats 3 --out result.json
+
+A suite that is not installed is a line that says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks import measure
+from benchmarks.measure import Spread, rates
+from benchmarks.peers.players import PAIRS, PLAYERS, Pair, Player
+from jaxvrp.io.command_line import Parser, UserError, positive
+from train.running import command_line
+from train.running.tables import aligned
+
+Record = dict[str, Any]
+
+
+def measure_player(player: Player, batch: int, steps: int, seconds: float) -> float:
+    """Environment steps per second of a player, built and warmed up in this process."""
+    play = player.build(batch, steps)
+    calls = measure.calls_for(play, seconds)
+    return calls * batch * steps / measure.clock(play, calls)
+
+
+def measure_apart(name: str, cores: int, args: argparse.Namespace) -> float | str:
+    """`measure_player` in a process of its own on so many cores; or why it failed."""
+    options = {"player": name, "batch": args.batch, "steps": args.steps, "seconds": args.seconds}
+    words = [word for key, value in options.items() for word in (f"--{key}", str(value))]
+    command = [sys.executable, "-m", "benchmarks.peers", *words]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(cores), "JAX_NUM_CPU_DEVICES": "1"}
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, preexec_fn=lambda: _use_cores(cores)
+    )
+    if done.returncode:
+        return (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+    return float(done.stdout.splitlines()[-1])
+
+
+def _use_cores(cores: int) -> None:
+    """Bind this process to the first of the cores that it may use."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
+
+
+def measure_pair(pair: Pair, cores: int, args: argparse.Namespace) -> Record:
+    """Both sides in turn, `args.repeats` processes each."""
+    names = {"ours": pair.ours, "peer": pair.peer}
+    players = {side: PLAYERS[name] for side, name in names.items()}
+    record: Record = {"cores": cores, "goal": pair.goal}
+    for side, player in players.items():
+        record[side] = {"label": player.label, "version": player.version, "decisions": player.decisions}
+    if players["peer"].version is None:
+        return {**record, "error": f"{players['peer'].package} is not installed; pip install -e '.[peers]'"}
+    figures: dict[str, list[float]] = {"ours": [], "peer": []}
+    for _ in range(args.repeats):
+        for side, name in names.items():
+            found = measure_apart(name, cores, args)
+            if isinstance(found, str):
+                return {**record, "error": f"{players[side].label}: {found}"}
+            figures[side].append(found)
+    return {**record, "steps_per_second": figures, "ratio": ratio(figures)}
+
+
+def ratio(figures: dict[str, list[float]]) -> float:
+    """Median of ours over median of the peer's."""
+    return Spread.of(figures["ours"]).median / Spread.of(figures["peer"]).median
+
+
+def table(records: Sequence[Record]) -> str:
+    """The aligned table, one row per pair and number of cores."""
+    head = ["ours", "peer", "cores", "ours, steps/s", "min - max", "peer, steps/s", "min - max", "ratio", "goal"]
+    rows = [[*head, "ratio per decision"]]
+    failed = []
+    for record in records:
+        labels = [record["ours"]["label"], f"{record['peer']['label']} {record['peer']['version'] or ''}".strip()]
+        if "error" in record:
+            failed.append(f"{labels[1]}, {record['cores']} cores: {record['error']}")
+            continue
+        figures = [cell for side in ("ours", "peer") for cell in rates(Spread.of(record["steps_per_second"][side]))]
+        per_decision = record["ratio"] * record["ours"]["decisions"] / record["peer"]["decisions"]
+        compared = f"{record['ratio']:.2f}", f"{record['goal']:g}", f"{per_decision:.2f}"
+        rows.append([*labels, str(record["cores"]), *figures, *compared])
+    return "\n".join([aligned(rows), *failed])
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line.
+
+    Raises:
+        UserError: a mistake of the user's, as one line.
+    """
+    argv = sys.argv[1:] if argv is None else list(argv)
+    args = _arguments(argv)
+    if args.player:
+        print(measure_player(PLAYERS[args.player], args.batch, args.steps, args.seconds))
+        return
+    if not hasattr(os, "sched_setaffinity"):
+        raise UserError("processes cannot be bound to cores on this system; run this benchmark on Linux")
+    cases = [(pair, cores) for pair in PAIRS for cores in args.cores]
+    records = []
+    with measure.progress(cases, "pair") as bar:
+        for pair, cores in bar:
+            bar.set_postfix_str(f"{PLAYERS[pair.ours].label} / {PLAYERS[pair.peer].label}, {cores} cores")
+            records.append(measure_pair(pair, cores, args))
+    header = measure.machine(["python", "-m", "benchmarks.peers", *argv], measure.device_name())
+    how = {
+        "work per step": "random legal actions, step, auto-reset, observations and masks, which the scan carries",
+        "repeats": f"{args.repeats} processes of each side in turn, at least {args.seconds:g} s each after a warm-up",
+        "batch": f"{args.batch} environments, {args.steps} steps in a call",
+        "ratio": "median of ours / median of the peer's; per decision: per choice of an agent",
+    }
+    print(f"{measure.described(header, how)}\n\n{table(records)}")
+    if args.out:
+        measure.write_result(args.out, {"machine": header, "protocol": how, "pairs": records})
+        print(f"wrote {args.out}")
+
+
+def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = Parser("benchmarks.peers", "Environment steps per second beside other suites.")
+    parser.add_argument("--batch", type=positive, default=4096, help="environments in parallel (default: 4096)")
+    parser.add_argument("--steps", type=positive, default=128, help="steps of one call (default: 128)")
+    parser.add_argument("--cores", type=positive, nargs="+", default=(1, 2), help="CPU cores to use (default: 1 2)")
+    parser.add_argument("--repeats", type=positive, default=5, help="processes of each side (default: 5)")
+    parser.add_argument("--seconds", type=measure.seconds_option, default=1.0, help="least time of each (default: 1)")
+    parser.add_argument("--out", type=measure.result_file, help="JSON file for machine, protocol and all figures")
+    parser.add_argument("--player", choices=PLAYERS, help=argparse.SUPPRESS)
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    command_line.entry(main)

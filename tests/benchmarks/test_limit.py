@@ -1,0 +1,61 @@
+"""`benchmarks.limit`: fractions of the limit, the parts of a step of any environment, and what is written."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import jaxvrp
+from benchmarks import limit
+from jaxvrp.io.command_line import UserError
+
+MACHINE = limit.Machine(bandwidth=1e9, flops=1e12)
+
+
+@pytest.mark.parametrize(
+    ("bytes_accessed", "flops", "fraction"),
+    [(1e6, 0.0, 0.5), (0.0, 1e9, 0.5), (1e6, 2e9, 1.0), (0.0, 0.0, 0.0)],
+)
+def test_the_scarcer_of_bandwidth_and_operations_is_the_limit(bytes_accessed, flops, fraction):
+    part = limit.Part("p", [2e-3, 1e-3, 9.0], bytes_accessed, flops)
+    assert part.fraction(MACHINE) == pytest.approx(fraction)
+
+
+def test_the_compiler_counts_a_product():
+    part, run = limit.compiled_part("product", lambda a: a @ a, jnp.ones((64, 64)))
+    run()
+    assert part.flops == pytest.approx(2 * 64**3, rel=0.05)
+    assert part.bytes_accessed >= 2 * 64 * 64 * 4
+
+
+def test_a_step_is_taken_apart():
+    env = jaxvrp.make("darp", num_nodes=4, num_agents=2)
+    functions = limit.step_functions(env, 3)
+    shapes = {name: jax.eval_shape(function, *arguments) for name, (function, arguments) in functions.items()}
+    state, timestep = functions["whole step"][1]
+    assert jax.tree.map(jnp.shape, shapes["whole step"]) == jax.tree.map(jnp.shape, (state, timestep))
+    assert shapes["mask"]["vehicle"].shape == (3, 1, 5)
+    assert shapes["rules"].current_node.shape == shapes["reset"].current_node.shape == (3,)
+    assert shapes["observation"]["vehicle"].shape == timestep.observation["vehicle"].shape
+
+
+def test_the_command_line_writes_all_parts(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(limit, "COPIED_BYTES", 2**12)
+    monkeypatch.setattr(limit, "PRODUCT_SIZE", 8)
+    path = tmp_path / "limit.json"
+    words = f"--env darp --size 4,2 --batch 2 --repeats 2 --seconds 0.001 --no_update --out {path}"
+    limit.main(words.split())
+    result = json.loads(path.read_text())
+    assert result["limits"].keys() == {"bandwidth", "flops"}
+    (step,) = (parts for name, parts in result["parts"].items() if name.startswith("step of darp"))
+    assert [part["name"] for part in step][:3] == ["whole step", "random actions", "rules"]
+    assert all(len(part["seconds"]) == 2 and part["bytes_accessed"] > 0 for part in step)
+    assert "of the limit" in capsys.readouterr().out
+
+
+def test_mistakes_are_a_line():
+    with pytest.raises(UserError, match="--sizes: '4' is not"):
+        limit.main(["--env", "darp", "--size", "4"])
+    with pytest.raises(UserError, match="--env: unknown environment 'dapr'"):
+        limit.main(["--env", "dapr"])

@@ -1,0 +1,138 @@
+"""What a resumed run must have in common with the run that wrote its checkpoint, and what may change."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+from jaxvrp.io.command_line import UserError
+from train.config import RunConfig, nearest_divisor
+from train.running.config_file import flat
+from train.running.keys import as_typed
+
+CHANGEABLE = ("total_steps", "log_interval", "eval_interval", "save_interval")
+"""Keys that `--resume` takes new values of: how long to train, and when to look."""
+
+Values = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """What a resume has changed.
+
+    Attributes:
+        update: of the checkpoint that it went on from.
+        before, after: values by key, of some of `CHANGEABLE`.
+    """
+
+    update: int
+    before: Values
+    after: Values
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordedRun:
+    """What `config.yaml` of a run folder says.
+
+    Attributes:
+        config: the resolved configuration, as it is now.
+        algorithm: that it is of.
+        changes: what resumes have changed, in their order.
+    """
+
+    config: RunConfig
+    algorithm: str
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def values(self) -> Values:
+        """Algorithm and configuration, as plain values that JSON and YAML keep as they are."""
+        return json.loads(json.dumps({"algorithm": self.algorithm, **dataclasses.asdict(self.config)}))
+
+
+def check_same(run: RecordedRun, saved: Values, place: pathlib.Path) -> None:
+    """Check that a checkpoint was written by the run that `config.yaml` describes, now or before a resume changed it.
+
+    Args:
+        run: as `config.yaml` describes it.
+        saved: what the checkpoint holds, see `RecordedRun.values`.
+        place: the file `config.yaml`, for the message.
+
+    Raises:
+        UserError: the keys that differ, with both values.
+    """
+    defaults = RecordedRun(type(run.config)(), run.algorithm).values  # of keys that are newer than the checkpoint
+    wanted = flat({**defaults, **saved})
+    differing = min((_differing(flat(values), wanted) for values in _earlier(run)), key=len)
+    if not differing:
+        return
+    listed = ", ".join(f"{name} is {mine}, in the checkpoint {its}" for name, (mine, its) in differing.items())
+    changeable = [f"--{name} {mine}" for name, (mine, _) in differing.items() if name in CHANGEABLE]
+    offer = f" (--resume takes {' '.join(changeable)})" if changeable else ""
+    raise UserError(f"{place} is not the configuration of the checkpoint: {listed}; undo that in {place.name}{offer}")
+
+
+def resumed(run: RecordedRun, given: Values, update: int) -> RecordedRun:
+    """The run that goes on from the checkpoint of an update with new values of some of `CHANGEABLE`.
+
+    Raises:
+        UserError: it would end before that update, or not count on from there.
+    """
+    after = {name: value for name, value in given.items() if value != getattr(run.config, name)}
+    config = dataclasses.replace(run.config, **after)
+    if update % config.log_interval:
+        raise UserError(
+            f"log_interval is {config.log_interval}, which does not divide the {update} updates that are done; "
+            f"take {nearest_divisor(update, config.log_interval)}"
+        )
+    if config.num_updates < update:
+        done = update * config.steps_per_update
+        raise UserError(f"total_steps is {config.total_steps}, but {done} steps are done; take {done} or more")
+    if not after:
+        return run
+    before = {name: getattr(run.config, name) for name in after}
+    return RecordedRun(config, run.algorithm, (*run.changes, Change(update, before, after)))
+
+
+def changes_of(recorded: Any, values: Values) -> tuple[Change, ...]:
+    """The changes that `config.yaml` lists; `values` are the present ones.
+
+    Raises:
+        ValueError: they are no such list, or do not lead to the present values.
+    """
+    try:
+        changes = tuple(Change(**entry) for entry in recorded)
+        present = {name: values[name] for name in CHANGEABLE if name in values}
+        for change in reversed(changes):
+            is_known = change.before.keys() == change.after.keys() <= set(CHANGEABLE)
+            if not is_known or present != {**present, **change.after}:
+                raise ValueError
+            present |= change.before
+    except (TypeError, AttributeError, ValueError):
+        raise ValueError("changes is not what resumes have changed") from None
+    return changes
+
+
+def _earlier(run: RecordedRun) -> Iterator[Values]:
+    """The configurations that a run has had, the present one first."""
+    values = run.values
+    yield values
+    for change in reversed(run.changes):
+        values = {**values, **change.before}
+        yield values
+
+
+def _differing(values: Values, wanted: Values) -> dict[str, tuple[str, str]]:
+    """Both values, in words, of the keys whose values differ."""
+    return {
+        name: (_in_words(values, name), _in_words(wanted, name))
+        for name in {**wanted, **values}
+        if (name in values, values.get(name)) != (name in wanted, wanted.get(name))
+    }
+
+
+def _in_words(values: Values, name: str) -> str:
+    return as_typed(values[name]) if name in values else "not there"
