@@ -363,7 +363,7 @@ def _check_kept(before: dict[str, bytes], run: Path) -> None:
 def _check_went_on(made: _Made, run: Path, ended: Ended, states: list[str]) -> None:
     """The same to the last bit, or a warning that names what is missing."""
     try:
-        config, _ = read_run(run)
+        config = read_run(run).config
     except UserError as error:
         raise Finding("goes on with a configuration that cannot be read", str(error)) from error
     if config != made.config:
