@@ -10,7 +10,6 @@ compared, so that a busier or another machine is not taken for a slower program.
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 
 from benchmarks.measure import Spread, rate
 from jaxvrp.io.command_line import Parser, UserError
+from jaxvrp.io.json_files import read_json
 from train.running import command_line
 from train.running.tables import aligned
 
@@ -52,13 +52,13 @@ def read_speeds(path: Path) -> tuple[dict[str, Any], dict[str, Speeds]]:
         UserError: no such file, or one that no benchmark of speed wrote.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path, "give a file that --out wrote")
         kind = next(kind for kind in READERS if kind in content)
         speeds = dict(READERS[kind](content[kind]))
         return dict(content["machine"]), speeds
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}; give a file that --out wrote") from None
-    except (ValueError, TypeError, KeyError, AttributeError, StopIteration, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, StopIteration):
         raise UserError(f"{path} is no result of a benchmark of speed; give a file that --out wrote") from None
 
 

@@ -69,6 +69,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """The command line."""
     argv = sys.argv[1:] if argv is None else list(argv)
     args, words = _parser().parse_known_args(argv)
+    measure.check_result_file(args.out, [args.config])
     words = ["--config", args.config, "--num_seeds", str(args.num_seeds), *words]
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"

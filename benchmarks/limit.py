@@ -213,6 +213,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         env = jaxvrp.make(args.env, **subject.parameters(size))
     except (ValueError, TypeError) as error:
         raise UserError(f"--env: {error}") from None
+    measure.check_batch(env, args.batch, "--batch")
     machine, reference_parts = measured_machine(args.repeats, args.seconds)
     print(
         f"this machine: {machine.bandwidth / 1e9:.1f} GB/s copied (read and written), "

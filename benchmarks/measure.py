@@ -22,6 +22,8 @@ import jax
 import jaxlib
 import numpy as np
 
+from jaxvrp import Environment, vectorize
+from jaxvrp.fields import require_count
 from jaxvrp.io.command_line import UserError, above_zero, positive, refuse_overwriting
 from jaxvrp.io.messages import shown
 from jaxvrp.io.whole_files import write_json
@@ -155,6 +157,19 @@ def check_sizes(sizes: Iterable[Size], labels: str) -> None:
     for size in sizes:
         if len(size) != len(labels.split(",")):
             raise UserError(f"--sizes: '{','.join(map(str, size))}' is not {labels}")
+
+
+def check_batch(env: Environment, batch: int, option: str) -> None:
+    """Refuse a batch that memory does not hold, before anything is made; `option` gives its size.
+
+    Raises:
+        UserError: it does not; one line with a size that fits.
+    """
+    try:
+        require_count(option, batch)
+        vectorize.check_batch(env, batch, option)
+    except ValueError as error:
+        raise UserError(str(error)) from None
 
 
 def seconds_option(text: str) -> float:

@@ -147,9 +147,14 @@ class NumpyPlayer:
 
 
 def measure_case(case: Case) -> Record:
-    """Compile, warm up and measure one case in this process."""
+    """Compile, warm up and measure one case in this process.
+
+    Raises:
+        UserError: memory does not hold the batch.
+    """
     subject = subject_of(case.env)
     env = jaxvrp.make(case.env, **subject.parameters(case.size), **case.parameters)
+    measure.check_batch(env, case.batch, "--batches")
     jax_player = JaxPlayer(case, env)
     plays = {"jax": (jax_player.play, case.batch * case.steps)}
     # References play by the default parameters.

@@ -101,7 +101,7 @@ def test_rows_of_one_file_only_are_counted(write, capsys):
 @pytest.mark.parametrize(
     "content",
     ["", "5", "[]", '{"cases": 5}', '{"machine": {}, "tables": {}}', json.dumps(training(["a"])),
-     json.dumps(training([-1.0])), "[" * 100_000],
+     json.dumps(training([-1.0])), "[" * 100_000, json.dumps(training([10**400]))],
 )  # fmt: skip
 def test_other_files_are_refused_in_a_line(write, content):
     path = write("odd.json", content)

@@ -2,8 +2,11 @@
 
 import json
 
+import pytest
+
 import tests.toy_environments  # noqa: F401
 from benchmarks import learning
+from jaxvrp.io.command_line import UserError
 
 TINY = "--num_envs 4 --rollout_length 8 --num_minibatches 2 --num_epochs 1 --num_devices 1 --hidden_sizes [8]"
 WHEN = "--total_steps 64 --eval_episodes 4 --env.name toy_of_the_tests"
@@ -33,3 +36,10 @@ def test_a_table_has_mean_and_range_of_seeds_and_plain_numbers_else():
         ["policy", "3.000 (1.000 to 6.000)", "4.000 (4.000 to 4.000)"],
         ["random", "-1.000", "9.000"],
     ]
+
+
+def test_the_configuration_is_not_overwritten(tmp_path):
+    path = tmp_path / "tiny.yaml"
+    path.write_text("seed: 1\n")
+    with pytest.raises(UserError, match=r"would take the place of '.*tiny\.yaml'; choose another --out"):
+        learning.main(["--config", str(path), "--out", str(path)])

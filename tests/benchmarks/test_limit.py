@@ -8,6 +8,7 @@ import pytest
 
 import jaxvrp
 from benchmarks import limit
+from jaxvrp.io import machine_memory
 from jaxvrp.io.command_line import UserError
 
 MACHINE = limit.Machine(bandwidth=1e9, flops=1e12)
@@ -59,3 +60,11 @@ def test_mistakes_are_a_line():
         limit.main(["--env", "darp", "--size", "4"])
     with pytest.raises(UserError, match="--env: unknown environment 'dapr'"):
         limit.main(["--env", "dapr"])
+    with pytest.raises(UserError, match=r"^--batch is 4000000000; it must be >= 1 and <= 2147483647$"):
+        limit.main(["--batch", "4000000000"])
+
+
+def test_a_batch_that_memory_does_not_hold_is_a_line(monkeypatch):
+    monkeypatch.setattr(machine_memory, "host_bytes", lambda: 10**9)
+    with pytest.raises(UserError, match=r"^--batch is 1000000000; that takes at least .*: --batch \d+ should fit$"):
+        limit.main(["--batch", "1000000000"])

@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 
+from jaxvrp.io import machine_memory
 from jaxvrp.io.command_line import UserError
 from train import evaluate
 from train.on_policy.config import PPOConfig
@@ -79,6 +80,7 @@ def test_other_networks_are_tied_to_their_size(tmp_path):
 )
 def test_a_mistake_is_one_line(words, says, run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(machine_memory, "host_bytes", lambda: 10**9)
     (tmp_path / "config.png").symlink_to(run / "config.yaml")
     with pytest.raises(UserError) as error:
         evaluate.main(["--run", str(run), *words])

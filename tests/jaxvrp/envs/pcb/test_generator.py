@@ -8,6 +8,7 @@ import jaxvrp
 from jaxvrp.envs.pcb import factory
 from jaxvrp.envs.pcb.problem.board import SCHEMA, check, count_agents
 from jaxvrp.envs.pcb.problem.generator import Parameters, generate, make_parameters
+from jaxvrp.io import machine_memory
 
 COUNT = 1000
 KEYS = jax.random.split(jax.random.key(1), COUNT)
@@ -155,7 +156,8 @@ def test_wrong_parameters_are_refused_by_name(values, message):
         ({"rays": 2**31 - 1}, "rays is 2147483647; it must be >= 1 and <= 1000"),
     ],
 )
-def test_more_than_memory_holds_is_refused_at_once(parameters, says):
+def test_more_than_memory_holds_is_refused_at_once(parameters, says, monkeypatch):
+    monkeypatch.setattr(machine_memory, "host_bytes", lambda: 10**9)
     with pytest.raises(ValueError, match=f"^{says}"):
         jaxvrp.make("pcb", **parameters)
 
