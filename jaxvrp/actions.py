@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxvrp.io.messages import shown
 from jaxvrp.spaces import Discrete, Role, Space
 
 
@@ -110,12 +110,7 @@ def as_array(what: str, action: Any) -> jax.Array | np.ndarray:
     try:
         return np.asarray(action)
     except (ValueError, TypeError):
-        raise ValueError(f"{what} is {in_short(action)}; it needs to be one array, its rows all of one shape") from None
-
-
-def in_short(value: Any) -> str:
-    """What was given, for a message: one line, cut short."""
-    return " ".join(reprlib.repr(value).split())
+        raise ValueError(f"{what} is {shown(action)}; it needs to be one array, its rows all of one shape") from None
 
 
 def are_integers(array: jax.Array | np.ndarray) -> bool:
@@ -131,7 +126,7 @@ def _is_number_of(space: Space, array: jax.Array | np.ndarray) -> bool:
 
 
 def _given(action: Any, array: jax.Array | np.ndarray) -> str:
-    return f"has dtype {array.dtype}" if hasattr(action, "dtype") else f"is {in_short(action)}"
+    return f"has dtype {array.dtype}" if hasattr(action, "dtype") else f"is {shown(action)}"
 
 
 def _narrow(space: Discrete, array: jax.Array | np.ndarray) -> jax.Array | np.ndarray:

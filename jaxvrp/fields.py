@@ -159,13 +159,21 @@ def _check(field: dataclasses.Field, hint: Any, value: Any, prefix: str) -> Any:
         return _sequence(name, typing.get_args(sequence)[0], value, bounds)
     kind = next((kind for kind in SCALARS if kind in allowed), None)
     if kind is None:
-        return value
+        return _of_class(name, hint, value)
     if kind is float and _is_float_array(value) and field.metadata.get("pytree_node", True):
         return _array_in_range(name, value, bounds)
     value = _typed(name, kind, value)
     if (choices := field.metadata.get("choices")) and value not in choices:
         raise ValueError(f"{name} is {shown(value)}; it must be one of: {', '.join(choices)}")
     return _in_range(name, value, bounds)
+
+
+def _of_class(name: str, hint: Any, value: Any) -> Any:
+    """Refuse what is not of the dataclass or named tuple that a field holds."""
+    is_structure = isinstance(hint, type) and (dataclasses.is_dataclass(hint) or issubclass(hint, tuple))
+    if is_structure and not isinstance(value, hint):
+        raise TypeError(f"{name} is {shown(value)}; it must be of type {hint.__name__}")
+    return value
 
 
 def _is_float_array(value: Any) -> bool:

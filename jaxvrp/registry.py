@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from jaxvrp.environment import Environment
-from jaxvrp.io.messages import nearest
+from jaxvrp.io.messages import nearest, shown
 from jaxvrp.toolbox import ReplayKind, Toolbox
 
 Factory = Callable[..., Any]
@@ -137,7 +137,7 @@ def replay_kind(kind: str) -> ReplayKind:
     replay = None if entry is None or entry.toolbox is None else _toolbox(entry).replay
     if replay is None:
         known = [name for name, entry in _ENTRIES["environment"].items() if entry.toolbox and _toolbox(entry).replay]
-        raise ValueError(f"kind is '{kind}'; it must be one of: {', '.join(sorted(known))}")
+        raise ValueError(f"kind is {shown(kind)}; it must be one of: {', '.join(sorted(known))}")
     return replay
 
 

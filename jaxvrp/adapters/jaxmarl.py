@@ -23,10 +23,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvrp.actions import as_array, in_short, typed_action
+from jaxvrp.actions import as_array, typed_action
 from jaxvrp.adapters.extras import missing_extra
 from jaxvrp.adapters.host import Member, members
 from jaxvrp.environment import Environment, State, TimeStep
+from jaxvrp.io.messages import shown
 from jaxvrp.spaces import Discrete, Space, agent_names
 
 try:
@@ -148,7 +149,7 @@ class JaxMarlEnv(MultiAgentEnv):
     def _typed(self, actions: Mapping[str, jax.Array]) -> dict[str, jax.Array | np.ndarray]:
         """An element of its space for each agent, or an index outside of it; a baseline may give an index as `[1]`."""
         if not isinstance(actions, Mapping) or not set(self.agents) <= set(actions):
-            given = f"actions for {list(actions)}" if isinstance(actions, Mapping) else in_short(actions)
+            given = f"actions for {list(actions)}" if isinstance(actions, Mapping) else shown(actions)
             raise ValueError(f"step needs a dict with one action for each of {self.agents}; got {given}")
         typed = {}
         for name, role, _ in self._members:

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from jaxvrp.actions import in_short
 from jaxvrp.adapters.extras import missing_extra
 from jaxvrp.environment import Environment, TimeStep
+from jaxvrp.io.messages import shown
 from jaxvrp.spaces import Discrete
 
 try:
@@ -114,7 +114,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
             TypeError: an action of the wrong dtype; no mapping.
         """
         if not isinstance(actions, Mapping):
-            raise TypeError(f"step got {in_short(actions)}; it needs a dict with one action for each of {self.agents}")
+            raise TypeError(f"step got {shown(actions)}; it needs a dict with one action for each of {self.agents}")
         if set(actions) != set(self.agents):
             raise ValueError(f"step needs one action for each of {self.agents}; got actions for {list(actions)}")
         if not self.agents:

@@ -35,8 +35,8 @@ COMPUTED = {float: jnp.float32, int: jnp.int32, bool: jnp.bool_}
 READ_HEADER = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
 """By version of the format of an array in a file."""
 
-FAMILY = {float: np.floating, int: np.integer, bool: np.bool_}
-"""The dtypes that a file may have, by kind of number."""
+FAMILY = {float: "f", int: "iu", bool: "b"}
+"""The kinds of dtypes (`numpy.dtype.kind`) that a file may have, by kind of number; spans of time are no integers."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -287,7 +287,7 @@ def load_arrays(
         if array.ndim != len(batch) + field.rank or array.shape[: len(batch)] != batch:
             misfit = f"{name} has shape {array.shape}, which does not fit {batch_field}'s"
             raise ValueError(f"{path}: {misfit}; {words.remedy}")
-        if not np.issubdtype(array.dtype, FAMILY[field.kind]):
+        if array.dtype.kind not in FAMILY[field.kind]:
             raise ValueError(f"{path}: {name} has dtype {array.dtype}; {words.remedy}")
     try:
         check_numbers(schema, arrays)

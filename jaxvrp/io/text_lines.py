@@ -14,6 +14,9 @@ from jaxvrp.io.whole_files import LARGEST_TEXT, read_bytes
 LONGEST_LINE = 10_000
 """Characters; the `csv` module takes fields of up to 131 072."""
 
+LONGEST_MESSAGE = 300
+"""Characters of what a message says was expected and found."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Line:
@@ -24,8 +27,9 @@ class Line:
     text: str
 
     def error(self, expected: str, remedy: str = "correct it") -> ValueError:
-        """The error about this line."""
-        return ValueError(f"{self.path}, line {self.number}: expected {expected}; {remedy}")
+        """The error about this line; of what is long, as a word that fills the line, the beginning."""
+        wanted = expected if len(expected) <= LONGEST_MESSAGE else f"{expected[: LONGEST_MESSAGE - 4]} ..."
+        return ValueError(f"{self.path}, line {self.number}: expected {wanted}; {remedy}")
 
     def expect(self, holds: bool, expected: str, remedy: str = "correct it") -> None:
         """Raise the error about this line unless it `holds`."""

@@ -269,6 +269,19 @@ class Options:
     note: str = option("", help="a remark")
 
 
+@dataclasses.dataclass(frozen=True)
+class Whole:
+    options: Options = dataclasses.field(default_factory=Options)
+
+
+def test_a_field_that_is_a_structure_takes_no_other():
+    whole = build(Whole, {"options": Options("gru")}, "key")
+    assert whole.options.kind == "gru"
+    for value in ("gru", 3.0, None, np.zeros(2)):
+        with pytest.raises(TypeError, match=r"^options is .*; it must be of type Options$"):
+            build(Whole, {"options": value}, "key")
+
+
 def test_options_are_built_and_checked_by_key():
     options = build(Options, {"kind": "gru", "rate": 1, "limit": 5, "layers": [8, 8], "share": False}, "key", "net.")
     assert options == Options("gru", 1.0, 5, (8, 8), False)

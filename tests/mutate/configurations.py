@@ -47,7 +47,7 @@ MORE |= {"save_interval": "2", "eval_interval": "2", "activation": "tanh", "crit
 """Keys that may be there as well."""
 
 ENDLESS = ("total_steps", "save_interval", "eval_interval", "log_interval", "random_steps", "target_exploration_steps")
-ENDLESS += ("num_epochs", "policy_delay")
+ENDLESS += ("num_epochs", "policy_delay", "gradient_steps")
 """Keys that may be as large as one likes: a run takes as long, but nothing is as large as they are."""
 
 REASONABLE = 10**8
@@ -149,8 +149,8 @@ class Taken:
 def _not_trained(taken: Taken) -> Iterator[None]:
     """Instead of training, what would have been trained is kept."""
 
-    def keep(learner: Any, folder: Path, recorded: Any, *, resume: bool) -> None:
-        del recorded, resume
+    def keep(learner: Any, folder: Path, *rest: Any, **more: Any) -> None:
+        del rest, more
         taken.learner, taken.folder = learner, folder
 
     with mock.patch.object(launch.loop, "run", keep):
@@ -215,15 +215,10 @@ def _check_key(key: str, node: yaml.Node, value: Any) -> None:
     if not says(node, value):
         raise Finding("a value is taken as another", f"{key}: {str(node.value)[:300]!r} became {value!r:.300}")
     for number in value if isinstance(value, list | tuple) else [value]:
-        if isinstance(number, float) and number and not math.isinf(number) and not _fits_float32(number):
+        if isinstance(number, float) and math.isfinite(number) and abs(number) > np.finfo(np.float32).max:
             raise Finding("a number that float32 cannot hold is taken", f"{key}: {number!r}")
         if type(number) is int and abs(number) > REASONABLE and "seed" not in key and key not in ENDLESS:
             raise Finding("a size is taken that no machine holds", f"{key}: {number!r:.100}")
-
-
-def _fits_float32(number: float) -> bool:
-    info = np.finfo(np.float32)
-    return float(info.tiny) <= abs(number) <= float(info.max)
 
 
 def _check_memory(taken: Taken) -> None:

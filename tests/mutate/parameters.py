@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import numbers
@@ -70,7 +71,7 @@ class Parameters(Subject):
             return NOTHING
         env: Environment = outcome.value
         for name, value in changes.items():
-            _check_taken(name, value, env.parameters.get(name))
+            _check_taken(env, name, value, env.parameters.get(name))
         _check_memory(env)
         if jax.tree.structure(env) != jax.tree.structure(sound) or not _has_shapes(env, sound):
             return NOTHING
@@ -94,7 +95,7 @@ def _text(values: Mapping[str, Any]) -> str:
     return "".join(f"{name}={type(value)!s} {repr(value)[:200]}; " for name, value in values.items())
 
 
-def _check_taken(name: str, given: Any, taken: Any) -> None:
+def _check_taken(env: Environment, name: str, given: Any, taken: Any) -> None:
     """What was given is what is there, as a number that float32 holds."""
     if isinstance(given, bool) != isinstance(taken, bool) and taken is not None:
         raise Finding("a truth value is taken for a number", f"{name}: {given!r} became {taken!r}")
@@ -102,16 +103,18 @@ def _check_taken(name: str, given: Any, taken: Any) -> None:
         if not isinstance(taken, numbers.Real) or taken not in (given, float(given)):
             raise Finding("a number becomes another", f"{name}: {given!r} became {taken!r}")
         if isinstance(taken, float):
-            _check_in_float32(name, taken)
+            _check_in_float32(env, name, taken)
     if isinstance(given, np.ndarray) and given.dtype.kind not in "f":
         raise Finding(f"an array of dtype {given.dtype} is taken for a number", name)
     if isinstance(given, np.ndarray) and not np.isfinite(given).all():
         raise Finding("an array with NaN or infinity is taken", f"{name}: {given!r}")
 
 
-def _check_in_float32(name: str, value: float) -> None:
-    size = abs(value)
-    if size != 0 and not TINY <= size <= HUGE and not math.isinf(value):
+def _check_in_float32(env: Environment, name: str, value: float) -> None:
+    """It is not infinite there, nor 0 where 0 is out of range."""
+    bounds = next((field.metadata.get("range") for field in dataclasses.fields(env) if field.name == name), None)
+    becomes_zero = value != 0 and abs(value) < TINY and bounds is not None and 0.0 not in bounds
+    if becomes_zero or (abs(value) > HUGE and not math.isinf(value)):
         raise Finding("a number that float32 cannot hold is taken", f"{name}: {value!r}")
     if math.isnan(value):
         raise Finding("NaN is taken", name)

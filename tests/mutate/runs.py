@@ -187,13 +187,14 @@ def differences(reference: Path, run: Path) -> Iterator[str]:
     for name in SAME_BYTES:
         if (run / name).is_file() and (run / name).read_bytes() != (reference / name).read_bytes():
             yield name
-    if _updates(run / "timing.jsonl") != _updates(reference / "timing.jsonl"):
+    if updates(run / "timing.jsonl") != updates(reference / "timing.jsonl"):
         yield "updates in timing.jsonl"
     if checkpoints(run)[-1:] != checkpoints(reference)[-1:]:
         yield "the latest checkpoint"
 
 
-def _updates(path: Path) -> list[int]:
+def updates(path: Path) -> list[int]:
+    """Of the records of a file."""
     return [json.loads(line)["update"] for line in path.read_text().splitlines()]
 
 

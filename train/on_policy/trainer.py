@@ -13,6 +13,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from jaxvrp import Environment, VecEnv
+from jaxvrp.io.limits import LARGEST_WHOLE
 from jaxvrp.spaces import Discrete
 from train.config import check_divides
 from train.networks import build_network
@@ -219,8 +220,17 @@ def _critics(config: PPOConfig, env: Environment) -> Critics:
 
 
 def _optimizer(config: PPOConfig, actors: Actors, critics: Critics) -> optax.GradientTransformation:
-    """Adam with its own clipping for every network; one for each agent where agents have separate actors."""
+    """Adam with its own clipping for every network; one for each agent where agents have separate actors.
+
+    Raises:
+        ValueError: there are more gradient steps than `lr_decay` can count.
+    """
     steps = config.num_updates * config.num_epochs * config.num_minibatches
+    if config.lr_decay and steps > LARGEST_WHOLE:
+        raise ValueError(
+            f"total_steps is {config.total_steps}, num_epochs {config.num_epochs}: {steps} gradient steps, of which "
+            f"lr_decay counts at most {LARGEST_WHOLE}; lower one of them, or set lr_decay to false"
+        )
 
     def adam(learning_rate: float) -> optax.GradientTransformation:
         rate = optax.linear_schedule(learning_rate, 0.0, steps) if config.lr_decay else learning_rate

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from jaxvrp.actions import are_integers, as_array, in_short
+from jaxvrp.actions import are_integers, as_array
 from jaxvrp.adapters.gym_spaces import spaces
+from jaxvrp.io.messages import shown
 
 NEAR_ONE_HOT = 1e-4
 """How far the numbers of a one-hot row may lie from 0 and 1: learners make such rows as differences of floats."""
@@ -27,7 +28,7 @@ def elements(agents: Sequence[str], action_spaces: Sequence[spaces.Space], actio
         ValueError: too many or too few actions, or one that is none of these.
     """
     if not hasattr(actions, "__len__") or len(actions) != len(agents):
-        given = f"{len(actions)} actions" if hasattr(actions, "__len__") else in_short(actions)
+        given = f"{len(actions)} actions" if hasattr(actions, "__len__") else shown(actions)
         raise ValueError(f"step got {given}; it needs {len(agents)}, one for each of {list(agents)}")
     return [_element(*each) for each in zip(agents, action_spaces, actions, strict=True)]
 
@@ -39,7 +40,7 @@ def _element(agent: str, space: spaces.Space, action: Any) -> np.ndarray:
         return _index(what, int(space.n), action, array)
     assert space.shape is not None, f"{space} has no vectors"
     if array.dtype.kind not in "iuf":
-        raise ValueError(f"{what} is {in_short(action)}; it needs numbers of shape {space.shape}")
+        raise ValueError(f"{what} is {shown(action)}; it needs numbers of shape {space.shape}")
     if array.size != math.prod(space.shape):
         raise ValueError(f"{what} has shape {array.shape}; it needs {space.shape}")
     with np.errstate(over="ignore"):  # beyond float32 is inf, which the environment counts
@@ -51,7 +52,7 @@ def _index(what: str, number: int, action: Any, array: np.ndarray) -> np.ndarray
         return np.asarray(int(array.item()))
     if array.size == max(array.shape, default=0) == number and _is_one_hot(array.ravel()):
         return np.asarray(array.argmax())
-    raise ValueError(f"{what} is {in_short(action)}; it needs an index below {number}, or a one-hot row of {number}")
+    raise ValueError(f"{what} is {shown(action)}; it needs an index below {number}, or a one-hot row of {number}")
 
 
 def _is_whole(array: np.ndarray) -> bool:

@@ -30,9 +30,9 @@ import cloudpickle
 import jax
 import numpy as np
 
-from jaxvrp.actions import in_short
 from jaxvrp.adapters.gym_spaces import length, pad, padded_spaces
 from jaxvrp.adapters.multi_agent.actions import elements
+from jaxvrp.io.messages import shown
 
 if TYPE_CHECKING:
     from jaxvrp.adapters.multi_agent.env import VRPEnv
@@ -92,7 +92,7 @@ class VRPVecEnv(abc.ABC):
                 What an environment raises.
         """
         if not hasattr(actions, "__len__") or len(actions) != self.num_envs:
-            given = f"actions for {len(actions)} environments" if hasattr(actions, "__len__") else in_short(actions)
+            given = f"actions for {len(actions)} environments" if hasattr(actions, "__len__") else shown(actions)
             raise ValueError(f"step got {given}; it needs actions for each of {self.num_envs}")
         results = self._call("step", [(self._elements(rank, action),) for rank, action in enumerate(actions)])
         observations, rewards, dones, self.infos = map(list, zip(*results, strict=True))

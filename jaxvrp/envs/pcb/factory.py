@@ -22,7 +22,7 @@ from jaxvrp.envs.pcb.problem.board_files import read_boards, single_boards
 from jaxvrp.envs.pcb.problem.instance import Sizes, Targets, Wiring, board_targets, least_sizes, wire
 from jaxvrp.envs.pcb.problem.netlist import Netlist
 from jaxvrp.io.machine_memory import bytes_of, check_count
-from jaxvrp.io.messages import nearest
+from jaxvrp.io.messages import nearest, shown
 
 Tree = TypeVar("Tree")
 
@@ -89,6 +89,9 @@ def make(*, boards: Boards = GENERATED, **parameters: Any) -> Pcb:
     if generator_values and not is_generated:
         raise ValueError(f"{next(iter(generator_values))} is of generated boards; leave it out, or boards")
     generator_parameters = generator.make_parameters(**generator_values)
+    for name, value in vars(generator_parameters).items():
+        if isinstance(value, np.ndarray | jax.Array):
+            raise TypeError(f"{name} is {shown(value)}; the boards of an environment are drawn by one number")
     if is_generated:
         batch = _generated(supply, generator_parameters)
     else:

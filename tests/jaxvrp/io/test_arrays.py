@@ -315,6 +315,7 @@ FOREIGN = {
         {"place": np.full((2, 2), -1e308)},
         "place holds -1e+308; numbers must be below 1e+12 in",
     ),
+    "spans of time for whole numbers": ({"load": np.ones(2, "m8[s]")}, "load has dtype timedelta64[s]; save one"),
     "complex numbers": ({"place": np.ones((2, 2), complex)}, "place has dtype complex128; save one"),
     "dates": ({"place": np.zeros((2, 2), "M8[D]")}, "place has dtype datetime64[D]; save one"),
     "texts": ({"place": np.full((2, 2), "1.5")}, "place has dtype <U3; save one"),

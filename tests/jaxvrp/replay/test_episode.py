@@ -224,6 +224,7 @@ def put(value, *path):
             put("chess", "kind"),
             "kind is 'chess'; it must be one of: darp, pcb, truck_drone; one of your own: import what registers it",
         ),
+        ("pcb", put("c" * 3000, "kind"), f"kind is '{'c' * 35} ...; it must be one of: darp, pcb, truck_drone"),
         ("pcb", put([], "agents"), "agents has 0 entries; it must have at least 1"),
         ("pcb", without("outline"), "outline is missing"),
         ("pcb", put(7, "agents", 0, "component"), "agents[0].component is 7; it must be a whole number from 0 to 1"),

@@ -204,6 +204,10 @@ def test_a_bad_file(content, says, workplace, mistake):
             "--log_interval 2000000000",
             r"log_interval 2000000000\) makes 200000000000 steps .*; lower total_steps or log",
         ),
+        (
+            "--total_steps 2_000_000_000 --num_envs 4 --rollout_length 4 --num_epochs 10 --num_devices 1",
+            "5000000000 gradient steps, of which lr_decay counts at most 2147483647; lower one of them",
+        ),
         ("--network lstm", "network is 'lstm'; it must be one of: mlp, gru"),
         ("--critic global", "critic is 'global'; it must be one of: central, local"),
         ("--env.num_drones 0", "num_drones is 0; it must be >= 1"),

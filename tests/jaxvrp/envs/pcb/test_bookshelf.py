@@ -105,6 +105,11 @@ BROKEN = {
         "line 5: expected a number below 1000000000000 for y, found 'nan'",
     ),
     "unknown place": ("pl", PLACES.replace("C1", "C2"), "line 5: expected a part of the .nodes file, found 'C2'"),
+    "unknown place of a long name": (
+        "pl",
+        PLACES.replace("C1", "C" * 3000),
+        "line 5: expected a part of the .nodes file, found 'CCCC",
+    ),
     "place twice": ("pl", PLACES.replace("C1", "U2"), "line 5: expected each part once, found 'U2' again"),
     "missing place": (
         "pl",

@@ -315,6 +315,11 @@ def test_leaving_ends_the_episode_at_a_price(make, by_hand):
         ({"wire_weight": 0, "overlap_weight": 0, "hpwl_weight": 0}, "all 0"),
         ({"targets": "best"}, "targets is 'best'; it must be one of: file, annealing, unknown"),
         ({"num_boards": 2, "max_parts": 1}, "max_parts is 1"),
+        (
+            {"min_utilisation": np.array([0.1])},
+            "min_utilisation is array([0.1]); the boards of an environment are drawn",
+        ),
+        ({"min_utilisation": np.zeros(0)}, "min_utilisation is array([], dtype=float64); the boards of an environment"),
     ],
 )
 def test_mistakes_are_one_line(mistake, message):
@@ -323,6 +328,13 @@ def test_mistakes_are_one_line(mistake, message):
         jaxvrp.make("pcb", **few_boards | mistake)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("field", "kind"), [("targets", "Targets"), ("boards", "Board"), ("wirings", "Wiring")])
+def test_what_was_made_of_the_parameters_is_replaced_only_by_its_like(env, field, kind):
+    assert env.replace(**{field: getattr(env, field)}).sizes == env.sizes
+    with pytest.raises(TypeError, match=rf"^{field} is 'unknown'; it must be of type {kind}$"):
+        env.replace(**{field: "unknown"})
 
 
 def test_parameters_of_the_generator_do_not_suit_given_boards(make):
