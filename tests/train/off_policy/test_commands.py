@@ -16,6 +16,7 @@ from train.td3 import TD3Config
 CONFIG_FILES = pathlib.Path(td3.__file__).parent / "configs"
 MAIN = {"td3": td3.main, "sac": sac.main, "mappo": mappo.main}
 LINE_WALK = "--env.name line_walk_of_the_tests --num_devices 1"
+ON_TWO_DEVICES = "--env.name line_walk_of_the_tests --num_devices 2"
 
 
 @pytest.fixture
@@ -53,13 +54,13 @@ def mistake(tmp_path, monkeypatch, capfd):
             f"{LINE_WALK} --buffer_size 500",
             "buffer_size is 500; it must hold an update and a minibatch, 768 dec",
         ),
-        ("sac", f"{LINE_WALK} --num_envs 33 --num_devices 2", "num_envs is 33, which the number of devices"),
+        ("sac", f"{ON_TWO_DEVICES} --num_envs 33", "num_envs is 33, which the number of devices"),
         (
             "sac",
-            f"{LINE_WALK} --env.remembers false --num_devices 2 --batch_size 7",
+            f"{ON_TWO_DEVICES} --env.remembers false --batch_size 7",
             "batch_size is 7, which the number",
         ),
-        ("sac", f"{LINE_WALK} --num_devices 2", "learns from one episode to the next, .* set num_devices to 1"),
+        ("sac", ON_TWO_DEVICES, "learns from one episode to the next, .* set num_devices to 1"),
         ("td3", f"{LINE_WALK} --save_interval 15", "save_interval is 15, which log_interval .10. does not divide"),
         ("td3", "--resume nowhere", "nowhere is no run folder"),
     ],
