@@ -23,8 +23,6 @@ from train.running.lock import locked
 from train.running.metrics import MetricsWriter
 from train.running.resume import RecordedRun
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 ROOT = pathlib.Path(__file__).parents[3]
 SAVE, UPDATES = 2, 6
 """Updates from one checkpoint to the next, and of the whole run."""
@@ -34,7 +32,7 @@ KEPT = r"the checkpoint of update {update} of 6 is kept, go on with --resume {ru
 
 
 @pytest.fixture(scope="module")
-def trainer(quick_compilation, config):
+def trainer(config):
     """Of the toy environment."""
     return make_train(config(total_steps=48 * UPDATES, eval_interval=SAVE, save_interval=SAVE))
 

@@ -5,6 +5,7 @@ JAX plays, the reference replays; after every step all of state, turns, timestep
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Iterable
 from typing import Any
@@ -203,7 +204,9 @@ def test_moves_that_lead_nowhere_are_undone_and_counted(name: str) -> None:
     env, boards, actions, references = case(name)
     # Kept on the board, a part may be sent to its edge, but not 0 times infinity away.
     actions[0, :, 0, 0] = -1
-    state, timestep, _, orders = play(env.replace(step_fraction=jnp.asarray(np.inf)), boards, actions[:1], seed=0)
+    # `env.replace` would refuse it.
+    endless = dataclasses.replace(env, step_fraction=jnp.asarray(np.inf))
+    state, timestep, _, orders = play(endless, boards, actions[:1], seed=0)
     for row, reference in enumerate(references):
         reference.step_length = np.inf
         reference.reset(boards.position[row], boards.orientation[row])
