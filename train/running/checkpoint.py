@@ -270,7 +270,7 @@ def _write_arrays(state: Any, folder: pathlib.Path) -> None:
         OSError: what the system said.
     """
     # In a thread, a folder that cannot be made would be waited for by the others, for minutes, at the end too.
-    options = ocp.options.AsyncOptions(create_directories_asynchronously=True)
+    options = ocp.options.AsyncOptions(create_directories_asynchronously=False)
     failure = None
     with ocp.Context(async_options=options), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of coroutines that are never awaited after a failure
