@@ -125,7 +125,7 @@ def fails(train, folder, **options):
     del stopped
     gc.collect()  # what orbax leaves behind would be reported elsewhere
     for thread in set(threading.enumerate()) - threads:
-        thread.join(timeout=10)
+        threading.Thread.join(thread, timeout=10)  # what orbax has in its place raises again what was said
         assert not thread.is_alive(), thread
     return message
 
