@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -99,13 +100,18 @@ def attempts(text: str, default: object) -> list[tuple[object, bool]]:
     return [([value], accepted) for value, accepted in tried] if text.startswith("list") else tried
 
 
+@functools.cache
+def made(cls: type) -> dict[str, object]:
+    """Fields without a default of a class of parameters, as `make` fills them."""
+    return {name: getattr(jaxvrp.make("pcb"), name) for name in MADE} if cls is Pcb else {}
+
+
 def accepts(cls: type, name: str, value: object) -> bool:
-    given = dict.fromkeys(MADE) if cls is Pcb else {}
     # Bounds of the same thing must be in order: both get the value.
     names = [other + name[4:] for other in ("min_", "max_")] if name[:4] in ("min_", "max_") else [name]
     known = fields_of(cls)
     try:
-        fields.build(cls, {**given, **{name: value for name in names if name in known}}, "key")
+        fields.build(cls, {**made(cls), **{name: value for name in names if name in known}}, "key")
     except (ValueError, TypeError):
         return False
     return True

@@ -57,6 +57,9 @@ MEMORY_SHARE = 0.75
 
 PRELOADED = ("tests.mutate.preload",)
 
+ROOT = Path(__file__).parents[2]
+"""Where this package is found."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Report:
@@ -171,6 +174,8 @@ def _settle(order: Order) -> None:
     os.dup2(log, 1)
     os.dup2(log, 2)
     sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
+    # A server that this process starts looks for what it preloads in its working folder, and goes on without.
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     allowed = int(MEMORY_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     resource.setrlimit(resource.RLIMIT_AS, (allowed, allowed))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

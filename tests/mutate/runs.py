@@ -18,6 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 
+import tests.toy_environments  # noqa: F401 (registers them)
 from jaxvrp.io.command_line import run_command
 from jaxvrp.testing import ConformanceError
 from tests.mutate.lane import PRELOADED

@@ -79,6 +79,8 @@ class Checkpoints:
         for chatty in ("absl", "asyncio"):  # asyncio: a traceback for every array of a damaged checkpoint
             logging.getLogger(chatty).setLevel(logging.CRITICAL)
         _silence_closed_event_loops()
+        # After a failure, threads of orbax drop the writes that they had not begun, some time; nobody can await them.
+        warnings.filterwarnings("ignore", "coroutine 'async_serialize_from_host", RuntimeWarning)
         self.folder = folder.absolute()
         try:
             if not read_only and jax.process_index() == 0:
@@ -272,8 +274,7 @@ def _write_arrays(state: Any, folder: pathlib.Path) -> None:
     # In a thread, a folder that cannot be made would be waited for by the others, for minutes, at the end too.
     options = ocp.options.AsyncOptions(create_directories_asynchronously=False)
     failure = None
-    with ocp.Context(async_options=options), warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of coroutines that are never awaited after a failure
+    with ocp.Context(async_options=options):
         try:
             ocp.save(folder, state, checkpointable_name=STATE, overwrite=True)
         except (OSError, ValueError) as error:
@@ -282,9 +283,8 @@ def _write_arrays(state: Any, folder: pathlib.Path) -> None:
             if number is None:
                 raise
             failure = OSError(number, os.strerror(number), str(folder))
-        if failure:
-            gc.collect()
-    if failure:  # raised here, it does not hold the exception of orbax, and with that the coroutines
+    if failure:  # raised here, it does not hold the exception of orbax, and with that its coroutines
+        gc.collect()
         raise failure
 
 

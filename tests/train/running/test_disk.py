@@ -123,10 +123,10 @@ def fails(train, folder, **options):
     message = str(stopped.value)
     assert "\n" not in message
     del stopped
-    gc.collect()  # what orbax leaves behind would be reported elsewhere
     for thread in set(threading.enumerate()) - threads:
         threading.Thread.join(thread, timeout=10)  # what orbax has in its place raises again what was said
         assert not thread.is_alive(), thread
+    gc.collect()  # what orbax leaves behind would be reported elsewhere
     return message
 
 
