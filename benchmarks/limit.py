@@ -146,6 +146,7 @@ def step_functions(env: Environment, batch: int) -> dict[str, tuple[Callable[...
         "mask": (jax.vmap(env.action_mask), (state.env,)),
         "observation": (jax.vmap(env.observation), (state.env,)),
         "global observation": (jax.vmap(env.global_observation), (state.env,)),
+        "entities": (jax.vmap(env.entities), (state.env,)),
         "reward": (jax.vmap(env.reward), (state.env,)),
         "metrics": (jax.vmap(env.metrics), (state.env,)),
         "reset": (reset, (state.env, state.pool, timestep.done)),
@@ -161,13 +162,13 @@ def update_functions(config: PPOConfig) -> dict[str, tuple[Callable[..., Any], t
     def gradients(params: Any, batch: Any) -> Any:
         return jax.grad(trainer.loss, has_aux=True)(params, batch)[0]
 
-    def act(params: Any, timestep: Any) -> Any:
+    def act(params: Any, env_state: Any, timestep: Any) -> Any:
         player = trainer.actor(params["actor"], deterministic=False)
-        return player.act(jax.random.key(0), player.init(config.num_envs), None, timestep)[0]
+        return player.act(jax.random.key(0), player.init(config.num_envs), env_state, timestep)[0]
 
     one_device = shard(gradients, trainer.mesh, (P(), P()), P())
     return {
-        "policy, one step": (act, (state.params, state.players.timestep)),
+        "policy, one step": (act, (state.params, state.players.vec.env, state.players.timestep)),
         "gradient step": (one_device, (state.params, batch)),
     }
 
@@ -177,9 +178,8 @@ def _minibatch(trainer: Trainer, state: Any) -> Any:
     config = trainer.config
 
     def play(state: Any) -> Any:
-        players, transitions, carries, _ = trainer.rollout.play(state.params, state.players, state.key)
-        last = trainer.rollout.bootstrap(state.params, players)
-        batch, _, _ = ppo.prepare(config, transitions, carries, last, state.value_norm)
+        _, recording = trainer.rollout.play(state.params, state.players, state.key)
+        batch, _, _ = ppo.prepare(config, recording, state.value_norm)
         return ppo.take(batch, jnp.arange(config.num_envs // config.num_minibatches))
 
     return jax.jit(shard(play, trainer.mesh, (P(),), P()))(state)

@@ -21,7 +21,7 @@ from benchmarks.measure import Size, Spread
 from jaxvrp.io.command_line import Parser, UserError, positive
 from train.networks import NETWORKS
 from train.on_policy.config import PPOConfig
-from train.on_policy.rollout import Players, Transition
+from train.on_policy.rollout import Players, Recording
 from train.on_policy.trainer import Trainer, TrainState, make_train
 from train.running import command_line
 from train.running.tables import aligned
@@ -71,12 +71,14 @@ def _rollout_alone(trainer: Trainer) -> Callable[..., Any]:
     rollout = trainer.rollout
     players = batch_specs(jax.eval_shape(rollout.reset, jax.eval_shape(lambda: jax.random.key(0))))
 
-    def play(params: Any, players: Players, key: jax.Array) -> tuple[Players, Transition, Any, Any]:
-        players, transitions, carries, episodes = rollout.play(params, players, device_key(key))
-        return players, transitions, carries, jax.lax.psum(episodes, DATA)
+    def play(params: Any, players: Players, key: jax.Array) -> tuple[Players, Recording]:
+        players, recording = rollout.play(params, players, device_key(key))
+        return players, recording.replace(statistics=jax.lax.psum(recording.statistics, DATA))
 
     # Transitions are [K, L, E, ...], recurrent states [K, E, ...].
-    outputs = (players, P(None, None, DATA), P(None, DATA), P())
+    whole: Any = P()
+    recorded: Any = Recording(P(None, None, DATA), P(None, DATA), P(DATA), P(DATA), whole)
+    outputs = (players, recorded)
     sharded = shard(play, trainer.mesh, (P(), players, P()), outputs)
     return jax.jit(jax.vmap(sharded) if trainer.config.num_seeds > 1 else sharded)
 

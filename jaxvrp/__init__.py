@@ -4,7 +4,7 @@ from jaxvrp import spaces
 from jaxvrp.environment import Environment, TimeStep
 from jaxvrp.memory import Memory
 from jaxvrp.registry import make, register, registered
-from jaxvrp.spaces import Entities, Role
+from jaxvrp.spaces import EntityKind, Feature, Place, Pointer, Role
 from jaxvrp.testing import check_env
 from jaxvrp.toolbox import Headline, ReplayKind, Toolbox
 from jaxvrp.turns import TurnBasedEnvironment, Turns
@@ -13,10 +13,13 @@ from jaxvrp.vectorize import VecEnv
 __version__ = "0.1.0"
 
 __all__ = [
-    "Entities",
+    "EntityKind",
     "Environment",
+    "Feature",
     "Headline",
     "Memory",
+    "Place",
+    "Pointer",
     "ReplayKind",
     "Role",
     "TimeStep",

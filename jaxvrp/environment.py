@@ -19,7 +19,7 @@ from flax import struct
 from jaxvrp import fields
 from jaxvrp.actions import checked_action, judge, no_action
 from jaxvrp.memory import Memory
-from jaxvrp.spaces import ByRole, Entities, Role
+from jaxvrp.spaces import ByKind, ByRole, EntityKind, Role
 
 State = Any
 Instance = Any
@@ -51,7 +51,8 @@ class TimeStep(struct.PyTreeNode):
 
     Attributes:
         observation: `{role: f32[agents, ...]}`.
-        global_observation: `f32[G]`, what a central critic sees.
+        global_observation: `f32[G]`, what a central critic sees; None where it sees the entities.
+        entities: `{kind: f32[dynamic features, count]}`, what all agents see; {} where observations are flat.
         action_mask: `{role: bool[agents, actions]}`, roles with a discrete action only; no row is all false.
         reward: `{role: f32[agents]}`, of the last step; 0 after a reset.
         terminated: `bool[]`, the task is over.
@@ -61,7 +62,8 @@ class TimeStep(struct.PyTreeNode):
     """
 
     observation: ByRole
-    global_observation: jax.Array
+    global_observation: jax.Array | None
+    entities: ByKind
     action_mask: ByRole
     reward: ByRole
     terminated: jax.Array
@@ -131,9 +133,9 @@ class Environment(struct.PyTreeNode, abc.ABC):
         """The agents by kind, static. The order of the keys is the order of the agents."""
 
     @property
-    def global_entities(self) -> Entities | None:
-        """How the global observation is to be read as a set; None if it is not one."""
-        return None
+    def entity_kinds(self) -> tuple[EntityKind, ...]:
+        """What all agents see beside their own observation, static; () where observations are flat vectors."""
+        return ()
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -169,11 +171,22 @@ class Environment(struct.PyTreeNode, abc.ABC):
 
     @abc.abstractmethod
     def observation(self, state: State) -> ByRole:
-        """`{role: f32[agents, ...]}`."""
+        """`{role: f32[agents, ...]}`; beside entities, what each agent alone sees."""
 
-    @abc.abstractmethod
-    def global_observation(self, state: State) -> jax.Array:
-        """`f32[G]`."""
+    def global_observation(self, state: State) -> jax.Array | None:
+        """`f32[G]`, to be written where observations are flat; None where entities are seen."""
+        del state
+        return None
+
+    def static_entities(self, state: State) -> ByKind:
+        """`{kind: f32[static features, count]}`, the same in all states of an episode; see `entity_kinds`."""
+        del state
+        return {}
+
+    def entities(self, state: State) -> ByKind:
+        """`{kind: f32[dynamic features, count]}`, what changes; see `entity_kinds`."""
+        del state
+        return {}
 
     @abc.abstractmethod
     def action_mask(self, state: State) -> ByRole:
@@ -289,6 +302,7 @@ def observe(env: Environment, state: State, outcome: Outcome) -> TimeStep:
     return TimeStep(
         observation=env.observation(state),
         global_observation=env.global_observation(state),
+        entities=env.entities(state),
         action_mask=env.action_mask(state),
         valid=env.valid(state),
         **vars(outcome),

@@ -148,7 +148,7 @@ def validate(instance: Any, what: str, prefix: str = "") -> Any:
 
 
 def _check(field: dataclasses.Field, hint: Any, value: Any, prefix: str) -> Any:
-    name, bounds = prefix + field.name, field.metadata.get("range", Range())
+    name, bounds = prefix + (field.metadata.get("keyword") or field.name), field.metadata.get("range", Range())
     allowed = _alternatives(hint)
     if value is None and type(None) in allowed:
         return None

@@ -1,4 +1,4 @@
-"""What agents may see and do: two spaces, observations that are sets, and roles.
+"""What agents may see and do: two spaces, entities that are seen by all, and roles.
 
 Spaces are static descriptions (hashable, no arrays), so they can be read while tracing.
 """
@@ -6,6 +6,7 @@ Spaces are static descriptions (hashable, no arrays), so they can be read while 
 from __future__ import annotations
 
 import dataclasses
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -62,61 +63,92 @@ class Box:
 Space = Discrete | Box
 
 
-@dataclasses.dataclass(frozen=True)
-class Entities:
-    """How a flat observation is to be read as a set: a context `[context_size]`, then a row for each entity.
+class Feature(NamedTuple):
+    """A number that agents see: its name, and a phrase that says what it is, with its unit."""
 
-    In a role's observation the first `context_actions` actions belong to the context, the next `entity_actions` to the
-    first entity, and so on; so a network with a pointer head serves any number of entities.
+    name: str
+    meaning: str
+
+
+class Place(NamedTuple):
+    """Where an entity is on the map: names of the features that say whether (1 or 0), and of its coordinates."""
+
+    present: str
+    x: str
+    y: str
+
+
+@dataclasses.dataclass(frozen=True)
+class EntityKind:
+    """Things of one kind that all agents see: so many rows, the same features of each.
+
+    Numbers lie as planes, `f32[features, count]`: those of one feature side by side.
 
     Attributes:
-        num_entities, entity_size, context_size: numbers in the observation.
-        present: column of a row that is 1 if the entity is there, 0 if the row is void.
-        context_actions, entity_actions: see above; 0 where nothing is chosen.
-        places: columns (present, x, y) of the places of an entity, in the order in which they are visited; the next is
-            the first that is present. Coordinates are relative to the depot. Networks may look at distances.
-        coordinates: the same of whatever else is a place on the map.
-        position: columns of the context with the agent's own place; None if it has none.
+        name: of the kind.
+        count: rows, void ones included.
+        static: what never changes during an episode.
+        dynamic: what does; the first is 1 if the entity is there, 0 if its row is void, and all of that row are 0 then.
+        places: where it is to be visited, in that order: the next place is the first that is present.
     """
 
-    num_entities: int
-    entity_size: int
-    context_size: int
-    present: int = 0
-    context_actions: int = 0
-    entity_actions: int = 0
-    places: tuple[tuple[int, int, int], ...] = ()
-    coordinates: tuple[tuple[int, int, int], ...] = ()
-    position: tuple[int, int] | None = None
+    name: str
+    count: int
+    static: tuple[Feature, ...]
+    dynamic: tuple[Feature, ...]
+    places: tuple[Place, ...] = ()
 
     @property
-    def size(self) -> int:
-        """Of the flat observation."""
-        return self.context_size + self.num_entities * self.entity_size
+    def features(self) -> tuple[Feature, ...]:
+        """Static and dynamic ones, in this order."""
+        return self.static + self.dynamic
 
     @property
-    def num_actions(self) -> int:
-        """Of a role whose actions point at entities."""
-        return self.context_actions + self.num_entities * self.entity_actions
+    def present(self) -> int:
+        """Index of the feature that says whether an entity is there."""
+        return len(self.static)
 
-    @property
-    def spaces(self) -> tuple[tuple[int, ...], Discrete]:
-        """Shape of the observation and space of the action of a role whose actions point at entities."""
-        return (self.size,), Discrete(self.num_actions)
+    def index(self, name: str) -> int:
+        """Of a feature among all."""
+        return [feature.name for feature in self.features].index(name)
+
+
+class Pointer(NamedTuple):
+    """A block of a role's actions: `per_entity` for each entity of a kind, side by side; of none (`kind` None): so many.
+
+    The actions of the first entity of the kind come first, then those of the second.
+    """
+
+    kind: str | None
+    per_entity: int
 
 
 @dataclasses.dataclass(frozen=True)
 class Role:
-    """Agents of one kind: how many, and the spaces of one agent; `entities` if its observation is a set."""
+    """Agents of one kind: how many, and the spaces of one agent.
+
+    Attributes:
+        num_agents: rows of the role's arrays.
+        observation: what an agent sees; beside entities, what it alone sees.
+        action: what it chooses from.
+        context: the numbers of `observation`, one by one, if entities are seen beside them.
+        pointers: what the actions point at, in their order; () if nobody said so.
+        position: names of the numbers of `context` that are the agent's place on the map; None if it has none.
+    """
 
     num_agents: int
     observation: Box
     action: Space
-    entities: Entities | None = None
+    context: tuple[Feature, ...] = ()
+    pointers: tuple[Pointer, ...] = ()
+    position: tuple[str, str] | None = None
 
 
 ByRole = dict[str, jax.Array]
 """Arrays by the name of the role, `{role: [agents, ...]}`."""
+
+ByKind = dict[str, jax.Array]
+"""Planes by the name of the kind of entities, `{kind: f32[features, count]}`."""
 
 
 def agent_names(roles: dict[str, Role]) -> dict[str, list[str]]:

@@ -26,7 +26,7 @@ from jaxvrp.environment import (
 )
 from jaxvrp.fields import require_count
 from jaxvrp.io.machine_memory import bytes_of, check_count
-from jaxvrp.spaces import ByRole
+from jaxvrp.spaces import ByKind, ByRole
 from jaxvrp.turns import Turns
 
 MANY = 4096
@@ -52,18 +52,20 @@ def check_batch(env: Environment, count: int, name: str) -> None:
 class VecTimeStep(TimeStep):
     """A `TimeStep` with a leading axis `[E]`.
 
-    After an auto-reset `observation`, `global_observation`, `action_mask` and `valid` belong to the new episode;
-    `reward`, `terminated`, `truncated` and `metrics` to the one that ended. `metrics` also has `episode_return` (mean
+    After an auto-reset `observation`, `global_observation`, `entities`, `action_mask` and `valid` belong to the new
+    episode; `reward`, `terminated`, `truncated` and `metrics` to the one that ended. `metrics` also has `episode_return` (mean
     over the agents, so a shared reward counts once) and `episode_length`.
 
     Attributes:
         final_observation: `{role: f32[E, agents, ...]}` before the auto-reset; equals `observation` without one. {}
             unless `VecEnv.observes_ends`.
         final_global_observation: `f32[E, G]`, likewise; None unless `VecEnv.observes_ends`.
+        final_entities: `{kind: f32[E, dynamic features, count]}`, likewise; {} unless `VecEnv.observes_ends`.
     """
 
     final_observation: ByRole
     final_global_observation: jax.Array | None
+    final_entities: ByKind
 
 
 class VecState(struct.PyTreeNode):
@@ -74,6 +76,7 @@ class VecState(struct.PyTreeNode):
         action_mask, valid: of these states, as the last timestep showed them; actions are judged by them.
         pool: fresh instances for coming resets, leading axis `[2E]`.
         cursor: `i32[]`, steps since the pool was drawn.
+        pool_row: `i32[E]`, row of the pool that the instance of an environment is; -1 if it is of an earlier pool.
         key: typed key of the next pool.
         memory: what the episodes so far left behind, the content of `Environment.memory`; () for nothing.
         episode_return: `f32[E]`, so far.
@@ -85,6 +88,7 @@ class VecState(struct.PyTreeNode):
     valid: ByRole
     pool: Instance
     cursor: jax.Array
+    pool_row: jax.Array
     key: jax.Array
     memory: Any
     episode_return: jax.Array
@@ -165,6 +169,7 @@ class VecEnv(struct.PyTreeNode):
             valid=timestep.valid,
             pool=self.generate(pool_key, 2 * self.num_envs),
             cursor=jnp.zeros((), jnp.int32),
+            pool_row=jnp.full(self.num_envs, -1, jnp.int32),
             key=key,
             memory=() if self.env.memory is None else self.env.memory.initial,
             episode_return=jnp.zeros(self.num_envs, jnp.float32),
@@ -228,7 +233,9 @@ class VecEnv(struct.PyTreeNode):
 
     def _advance(self, state: VecState, settled: State, outcome: Outcome) -> tuple[VecState, VecTimeStep]:
         """Reset what has ended with the step to `settled`; only the states that live on are observed."""
-        fresh = jax.vmap(self.env.init_state)(self._next_instances(state))
+        start = self._next_row(state)
+        instances = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, self.num_envs), state.pool)
+        fresh = jax.vmap(self.env.init_state)(instances)
         env = select(outcome.done, fresh, settled)
         timestep = jax.vmap(functools.partial(observe, self.env))(env, outcome)
         paid = team_reward(outcome.reward, jax.vmap(self.env.valid)(settled))
@@ -237,6 +244,7 @@ class VecEnv(struct.PyTreeNode):
             action_mask=timestep.action_mask,
             valid=timestep.valid,
             cursor=state.cursor + 1,
+            pool_row=jnp.where(outcome.done, start + jnp.arange(self.num_envs, dtype=jnp.int32), state.pool_row),
             memory=self._remembered(state.memory, settled),
             episode_return=state.episode_return + paid,
             episode_length=state.episode_length + 1,
@@ -262,23 +270,26 @@ class VecEnv(struct.PyTreeNode):
     def refresh_pool(self, state: VecState, key: jax.Array) -> VecState:
         """Draw a new pool from `key`."""
         pool = self.generate(key, 2 * self.num_envs, state.memory)
-        return state.replace(pool=pool, cursor=jnp.zeros((), jnp.int32))
+        return state.replace(
+            pool=pool, cursor=jnp.zeros((), jnp.int32), pool_row=jnp.full(self.num_envs, -1, jnp.int32)
+        )
 
     def _refresh_own(self, state: VecState) -> VecState:
         key, pool_key = jax.random.split(state.key)
         return self.refresh_pool(state.replace(key=key), pool_key)
 
-    def _next_instances(self, state: VecState) -> Instance:
+    def _next_row(self, state: VecState) -> jax.Array:
+        """Row of the pool with the next instance of the first environment; those of the others follow it."""
         # Strides that use up the pool by the time it is redrawn: few environments get the same instance.
-        start = state.cursor * max(1, self.num_envs // self.pool_steps) % (self.num_envs + 1)
-        return jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, self.num_envs), state.pool)
+        return state.cursor * max(1, self.num_envs // self.pool_steps) % (self.num_envs + 1)
 
     def _with_statistics(self, timestep: TimeStep, settled: State, state: VecState) -> VecTimeStep:
         """The timestep with the statistics of the episodes, and what was seen at their ends, if that is wanted."""
-        final_observation, final_global_observation = {}, None
+        final_observation, final_global_observation, final_entities = {}, None, {}
         if self.observes_ends:
             final_observation = jax.vmap(self.env.observation)(settled)
             final_global_observation = jax.vmap(self.env.global_observation)(settled)
+            final_entities = jax.vmap(self.env.entities)(settled)
         statistics = {
             "episode_return": state.episode_return,
             "episode_length": state.episode_length.astype(jnp.float32),
@@ -287,4 +298,5 @@ class VecEnv(struct.PyTreeNode):
             **{**vars(timestep), "metrics": {**timestep.metrics, **statistics}},
             final_observation=final_observation,
             final_global_observation=final_global_observation,
+            final_entities=final_entities,
         )

@@ -14,7 +14,10 @@ from jaxvrp.envs.darp.problem.instance import Instance, pad
 
 SLACK = np.float32(1e-3)  # on every time comparison of the mask: float32 clocks, tight published routes
 ROUNDING = 1e-9  # float64 sums of a schedule
-ROW = 19  # features of a node
+ROW = 12  # features of a node: six that never change, six that do
+STATIC_PLANES = ((1, 0), (1, 1), (2, 0), (2, 1), (1, 2), (1, 3), (2, 3), (1, 4), (2, 4), (1, 5), (2, 5))
+DYNAMIC_PLANES = ((1, 6), (2, 6), (1, 7), (2, 7), (1, 8), (2, 8), (1, 9), (2, 9), (1, 10), (2, 10), (2, 11))
+"""What is told of a request: of its pickup (1) or its drop-off (2), and which of their features."""
 SMALLEST = np.float32(1e-6)
 
 GENERATOR_DEFAULTS: dict[str, Any] = {
@@ -280,32 +283,41 @@ class NumpyDarp:
         return targets + [node + 1] * (node % 2)
 
     def _prepare_observation(self) -> None:
-        """The units of the observation, and the features of the nodes that never change, [N+1, 19]."""
-        given, partner = self.instance, self._partner
+        """The units of the observation, and the features of the nodes that never change, [N+1, 12]."""
+        given = self.instance
         offset = given.locs - given.locs[0]
         self._size = max(np.abs(offset[self._real]).max(initial=0), SMALLEST)
         finite = given.deadline[np.isfinite(given.deadline)]
         last = given.deadline[0] if np.isfinite(given.deadline[0]) else finite.max() if finite.size else 1.0
         self._horizon = max(np.float32(last), SMALLEST)
         self._most = np.float32(max(given.capacity.max(), 1))
-        deadline = np.minimum(given.deadline, self._horizon) / self._horizon
         row = self._fixed = np.zeros((self.num_nodes + 1, ROW), np.float32)
-        row[:, 1] = self._is_pickup
-        row[1:, 2] = ~self._is_pickup[1:]
-        row[:, 5:9] = np.concatenate((offset, offset[partner]), axis=1) / self._size
-        row[:, 9] = given.demand / self._most
-        row[:, 10], row[:, 12] = given.earliest / self._horizon, given.service_time / self._horizon
-        row[:, 11], row[:, 13] = deadline, deadline[partner]
-        np.clip(row[:, 10:14], -1, 1, out=row[:, 10:14])
+        row[:, :2] = offset / self._size
+        row[:, 2] = given.demand / self._most
+        times = given.earliest, np.minimum(given.deadline, self._horizon), given.service_time
+        row[:, 3:6] = np.clip(np.stack(times, axis=1) / self._horizon, -1, 1)
 
     def observation(self) -> np.ndarray:
-        """What the current vehicle sees, float32 [13 + 19 (N + 1)]: its context, then one row per node."""
-        return np.concatenate((self._context(), self._rows().ravel()))
+        """What the current vehicle alone sees, float32 [16]."""
+        return self._context()
+
+    def static_entities(self) -> np.ndarray:
+        """What never changes of each request, float32 [11, N/2]."""
+        planes = [self._fixed[first::2, column] for first, column in STATIC_PLANES]
+        return np.stack(planes) * self._real[1::2]
+
+    def entities(self) -> np.ndarray:
+        """What changes of each request, float32 [14, N/2]; nothing is left once its drop-off was visited."""
+        rows, visited = self._rows(), self.visited
+        planes = [np.ones(self.num_nodes // 2), ~visited[1::2], self._onboard()[2::2]]
+        planes += [rows[first::2, column] for first, column in DYNAMIC_PLANES]
+        return np.where(visited[2::2], 0, np.stack(planes)).astype(np.float32)
 
     def _context(self) -> np.ndarray:
         given, horizon = self.instance, self._horizon
         others = ~self.vehicle_finished & (np.arange(self.num_agents) != self.current_agent)
         waiting, requests = int(np.count_nonzero(others)), max(self._num_requests, 1)
+        arrival = self._timing()[0]
         context = (
             self.current_time / horizon,
             self.current_load / max(given.capacity[self.current_agent], 1),
@@ -318,22 +330,23 @@ class NumpyDarp:
             *(given.locs[self.current_node] - given.locs[0]) / self._size,
             self._size / (given.vehicle_speed * horizon),
             *np.minimum((given.max_ride_time, given.max_route_duration), horizon) / horizon,
+            self.action_mask()[0],
+            self._distance[self.current_node, 0] / self._size,
+            np.clip((given.deadline[0] - arrival[0]) / horizon, -1, 1),
         )
         return np.array(context, np.float32)
 
     def _rows(self) -> np.ndarray:
         given, row, onboard = self.instance, self._fixed.copy(), self._onboard()
         arrival, start, departure = self._timing()
-        row[:, 3] = onboard
-        row[:, 4] = self.action_mask()
-        row[:, 14] = self._distance[self.current_node] / self._size
-        row[:, 15] = start - self.current_time
-        row[:, 16] = given.deadline - arrival
-        row[:, 17] = given.deadline[0] - (departure + self._travel[:, 0])
-        row[:, 18] = given.max_ride_time - (start - self.pickup_time[self._partner])
-        row[:, 15:] = np.clip(row[:, 15:] / self._horizon, -1, 1)
-        row[~onboard, 18] = 1.0
-        row[:, 0] = 1.0
+        row[:, 6] = self.action_mask()
+        row[:, 7] = self._distance[self.current_node] / self._size
+        row[:, 8] = start - self.current_time
+        row[:, 9] = given.deadline - arrival
+        row[:, 10] = given.deadline[0] - (departure + self._travel[:, 0])
+        row[:, 11] = given.max_ride_time - (start - self.pickup_time[self._partner])
+        row[:, 8:] = np.clip(row[:, 8:] / self._horizon, -1, 1)
+        row[~onboard, 11] = 1.0
         row[self.visited] = 0.0
         return row
 
@@ -360,11 +373,11 @@ class RandomDarp:
         self.env.reset(self._rng)
 
     def step(self) -> tuple[float, bool]:
-        """Reward of a random step, and whether it ended the episode; the global observation is the vehicle's."""
+        """Reward of a random step, and whether it ended the episode."""
         reward, done = self.env.step(int(choose(self._rng, self.env.action_mask()[None])[0]))
         if done:
             self.env.reset(self._rng)
-        self.env.observation(), self.env.action_mask()
+        self.env.observation(), self.env.entities(), self.env.action_mask()
         return reward, done
 
 

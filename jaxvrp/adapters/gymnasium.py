@@ -24,6 +24,7 @@ import numpy as np
 
 from jaxvrp.actions import typed_action
 from jaxvrp.adapters.extras import missing_extra
+from jaxvrp.entities import seen_as
 from jaxvrp.environment import Environment, TimeStep
 from jaxvrp.spaces import Discrete
 from jaxvrp.vectorize import VecEnv, VecState, VecTimeStep
@@ -56,7 +57,7 @@ def to_gymnasium(env: Environment, *, mask_in_observation: bool = False) -> Gymn
     Raises:
         ValueError: there are several roles.
     """
-    return GymnasiumEnv(env, mask_in_observation)
+    return GymnasiumEnv(seen_as(env, "flat"), mask_in_observation)
 
 
 def to_gymnasium_vector(env: Environment, num_envs: int) -> GymnasiumVectorEnv:
@@ -74,7 +75,7 @@ def to_gymnasium_vector(env: Environment, num_envs: int) -> GymnasiumVectorEnv:
         ValueError: there are several roles, or no environments.
         TypeError: `num_envs` is no whole number.
     """
-    return GymnasiumVectorEnv(env, num_envs)
+    return GymnasiumVectorEnv(seen_as(env, "flat"), num_envs)
 
 
 class _Face:

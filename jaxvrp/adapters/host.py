@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvrp.actions import typed_action
+from jaxvrp.entities import seen_as
 from jaxvrp.environment import Environment, State, TimeStep
 from jaxvrp.spaces import agent_names
 
@@ -48,6 +49,7 @@ class Host:
     """
 
     def __init__(self, env: Environment):
+        env = seen_as(env, "flat")
         self.roles = env.roles
         self.members = members(env)
         self._env = jax.device_put(env)

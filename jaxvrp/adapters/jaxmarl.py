@@ -26,6 +26,7 @@ import numpy as np
 from jaxvrp.actions import as_array, typed_action
 from jaxvrp.adapters.extras import missing_extra
 from jaxvrp.adapters.host import Member, members
+from jaxvrp.entities import seen_as
 from jaxvrp.environment import Environment, State, TimeStep
 from jaxvrp.io.messages import shown
 from jaxvrp.spaces import Discrete, Space, agent_names
@@ -65,6 +66,7 @@ class JaxMarlEnv(MultiAgentEnv):
     """
 
     def __init__(self, env: Environment, pad: bool):
+        env = seen_as(env, "flat")
         self._members = members(env)
         super().__init__(len(self._members))
         self.env, self._roles = env, env.roles
@@ -139,7 +141,7 @@ class JaxMarlEnv(MultiAgentEnv):
             if member.role in mask
         }
 
-    def _observations(self, observation: Arrays, global_observation: jax.Array) -> Arrays:
+    def _observations(self, observation: Arrays, global_observation: jax.Array | None) -> Arrays:
         seen = {
             member.name: _fill(observation[member.role][member.row], self.observation_spaces[member.name].shape[0])
             for member in self._members

@@ -17,7 +17,7 @@ import numpy as np
 
 from jaxvrp.actor import sample_masked
 from jaxvrp.environment import Environment, State, TimeStep
-from jaxvrp.spaces import Box, Discrete, Role
+from jaxvrp.spaces import Box, Discrete, EntityKind, Role
 
 POLICIES = ("legal", "arbitrary", "idle")
 """How the rows of a batch are played, in turn."""
@@ -88,7 +88,7 @@ class _Program:
         action = {name: _draw(role, mask.get(name), uniform[name], policy) for name, role in self.roles.items()}
         after = env.step(before[0], action)
         failed = _not_sound(self.env, after[1]) | _not_counted(self.roles, action, before[1], after[1])
-        failed |= _not_fixed(before, after)
+        failed |= _not_fixed(before, after) | _not_static(self.env, before[0], after)
         if not self.env.truncates:
             failed["is_truncated holds, but `truncates` is False; override both"] = after[1].truncated
         return action, after, failed
@@ -166,8 +166,6 @@ def _check_role(name: Any, role: Any) -> None:
     _require(isinstance(name, str) and isinstance(role, Role), f"{what}: got {role!r}; it must be a jaxvrp.Role")
     _require(_is_count(role.num_agents), f"{what}: num_agents is {role.num_agents!r}; it must be an int, 1 or more")
     _require(isinstance(role.observation, Box), f"{what}: observation is {role.observation!r}; it must be a Box")
-    if (parts := role.entities) and (role.observation.shape, role.action) != parts.spaces:
-        raise ConformanceError(f"{what}: {parts} does not make up {role.observation} and {role.action}")
     for space in (role.observation, role.action):
         _require(isinstance(space, Discrete | Box), f"{what}: action is {space!r}; it must be Discrete or Box")
         filled = space.low < space.high if isinstance(space, Box) else _is_count(space.num_actions)
@@ -198,8 +196,7 @@ def _check_functions(env: Environment, state: State) -> None:
         _check_keys(function, got, set(shapes) & set(got) if function == "valid" else set(shapes))
         for name, array in got.items():
             _check_array(f"{function}['{name}']", array, dtype, shapes[name], remedy)
-    whole = _abstract("global_observation", env.global_observation, state)
-    _check_array("global_observation", whole, "float32", (getattr(whole, "size", 0),), "one vector")
+    _check_entities(env, state)
     known = {(), (sum(role.num_agents for role in roles.values()),), *agents.values()}
     metrics = _abstract("metrics", env.metrics, state)
     _check_keys("metrics", metrics)
@@ -207,6 +204,48 @@ def _check_functions(env: Environment, state: State) -> None:
         _check_array(f"metrics['{name}']", array, "float32", None, "f32[] or f32[agents]")
         _require(array.shape in known, f"metrics['{name}']: shape {array.shape}, expected one of {sorted(known)}")
         _require(name not in ("episode_return", "episode_length"), f"metrics['{name}']: VecEnv adds this; rename it")
+
+
+def _check_entities(env: Environment, state: State) -> None:
+    """What all agents see: planes of the kinds that are named, or else one vector."""
+    kinds = _call("entity_kinds", lambda: env.entity_kinds)
+    for function, part in (("static_entities", "static"), ("entities", "dynamic")):
+        got = _abstract(function, getattr(env, function), state)
+        _check_keys(function, got, {kind.name for kind in kinds})
+        for kind in kinds:
+            shape, remedy = (len(getattr(kind, part)), kind.count), f"a plane for each of its {part} features"
+            _check_array(f"{function}['{kind.name}']", got[kind.name], "float32", shape, remedy)
+    whole = _abstract("global_observation", env.global_observation, state)
+    if not kinds or whole is not None:
+        remedy = "one vector (None is for environments with entity_kinds)"
+        _check_array("global_observation", whole, "float32", (getattr(whole, "size", 0),), remedy)
+    for kind in kinds:
+        _check_places(kind)
+    for name, role in env.roles.items():
+        _check_context(f"roles['{name}']", role, {kind.name: kind.count for kind in kinds})
+
+
+def _check_places(kind: EntityKind) -> None:
+    names = [feature.name for feature in kind.features]
+    _require(kind.dynamic, f"entity kind '{kind.name}': no dynamic features; the first one says whether it is there")
+    _require(len(set(names)) == len(names), f"entity kind '{kind.name}': two features have one name")
+    unknown = [name for place in kind.places for name in place if name not in names]
+    _require(not unknown, f"entity kind '{kind.name}': its places name {unknown}, which are none of its features")
+
+
+def _check_context(what: str, role: Role, counts: dict[str, int]) -> None:
+    """A role's names for what it sees, and what its actions point at."""
+    size, names = role.observation.shape, [feature.name for feature in role.context]
+    _require(not names or size == (len(names),), f"{what}: context names {len(names)} numbers, observation has {size}")
+    _require(not counts or names, f"{what}: entities are seen, so context must name the numbers of its observation")
+    unknown = [name for name in role.position or () if name not in names]
+    _require(not unknown, f"{what}: position names {unknown}, which is not in its context")
+    if role.pointers:
+        lost = [pointer.kind for pointer in role.pointers if pointer.kind not in (None, *counts)]
+        _require(not lost, f"{what}: pointers name {lost}, which are none of entity_kinds")
+        actions = sum(pointer.per_entity * counts.get(pointer.kind or "", 1) for pointer in role.pointers)
+        expected = getattr(role.action, "num_actions", 0)
+        _require(actions == expected, f"{what}: pointers make up {actions} actions, its action has {expected}")
 
 
 def _check_types(env: Environment, state: State, key: jax.Array) -> None:
@@ -277,10 +316,27 @@ def _not_fixed(before: tuple[State, TimeStep], after: tuple[State, TimeStep]) ->
     return failed
 
 
+def _not_static(env: Environment, before: State, after: tuple[State, TimeStep]) -> Failed:
+    failed, static = {}, env.static_entities(after[0])
+    for name, planes in env.static_entities(before).items():
+        what = f"static_entities['{name}']"
+        failed[f"{what}: changes during an episode; what changes belongs into entities"] = (
+            planes != static[name]
+        ).any()
+        failed[f"{what}: NaN or infinite; everything that is told must be finite"] = ~jnp.isfinite(planes).all()
+    for name, planes in after[1].entities.items():
+        void = (planes[0] == 0) & (planes != 0).any(axis=0)
+        failed[f"entities['{name}']: an entity is not there (plane 0), but has numbers; they must be 0"] = void.any()
+        strange = (planes[0] != 0) & (planes[0] != 1)
+        failed[f"entities['{name}']: plane 0 must be 1 where an entity is there, else 0"] = strange.any()
+    return failed
+
+
 def _not_sound(env: Environment, timestep: TimeStep) -> Failed:
     observation, failed, fallback = timestep.observation, {}, env.fallback(timestep.action_mask)
     values = {"observation": observation, "reward": timestep.reward, "metrics": timestep.metrics}
-    for path, leaf in _by_path({"global_observation": timestep.global_observation, **values}).items():
+    shown = {"global_observation": timestep.global_observation, "entities": timestep.entities, **values}
+    for path, leaf in _by_path(shown).items():
         name = path.removeprefix("['").replace("']", "", 1)
         failed[f"{name}: NaN or infinite; everything that is told must be finite"] = ~jnp.isfinite(leaf).all()
     for name, mask in timestep.action_mask.items():

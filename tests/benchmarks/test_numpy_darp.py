@@ -260,31 +260,29 @@ def test_observation():
     windows = {"earliest": [0, 0, 10, 0, 0], "deadline": [100, 100, 40, 100, 100], "service_time": [0, 0, 2, 0, 0]}
     env = start(world(**windows, max_ride_time=20.0, max_route_duration=50.0))
     play(env, 1)  # time 3, load 1 of 3; the unit of length is 6, of time 100
-    seen = env.observation()
-    assert (seen.dtype, seen.shape) == (np.float32, (13 + 19 * 5,))
-    context = [0.03, 1 / 3, 1, 0, 1 / 2, 2 / 3, 1 / 2, 1 / 2, 1 / 2, 0, 0.06, 0.2, 0.5]
-    np.testing.assert_allclose(seen[:13], context, atol=1e-6)
+    assert (env.observation().dtype, env.observation().shape) == (np.float32, (16,))
+    context = [0.03, 1 / 3, 1, 0, 1 / 2, 2 / 3, 1 / 2, 1 / 2, 1 / 2, 0, 0.06, 0.2, 0.5, 0, 1 / 2, 0.94]
+    np.testing.assert_allclose(env.observation(), context, atol=1e-6)
+    places = [[1 / 2, 1], [0, 2 / 3], [1 / 2, 1], [2 / 3, 0]]
+    times = [[0, 0], [0.1, 0], [1, 1], [0.4, 1], [0, 0], [0.02, 0]]
+    np.testing.assert_allclose(env.static_entities(), [*places, [1 / 3, 2 / 3], *times], atol=1e-6)
     home = 1 - 0.08 - np.sqrt(52) / 100
-    rows = [
-        [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 1 / 2, 0.03, 0.94, 0.94, 1],
-        [0] * 19,
-        [1, 0, 1, 1, 1, 1 / 2, 2 / 3, 1 / 2, 0, -1 / 3, 0.1, 0.4, 0.02, 1, 2 / 3, 0.07, 0.33, 0.83, 0.13],
-        [1, 1, 0, 0, 1, 1, 2 / 3, 1, 0, 2 / 3, 0, 1, 0, 1, 5 / 6, 0.05, 0.92, home, 1],
-        [1, 0, 1, 0, 0, 1, 0, 1, 2 / 3, -2 / 3, 0, 1, 0, 1, 1 / 2, 0.03, 0.94, 0.88, 1],
-    ]
-    np.testing.assert_allclose(seen[13:].reshape(5, 19), rows, atol=1e-6)
+    aboard = [1, 0, 1, 0, 1, 0, 2 / 3, 0, 0.07, 0, 0.33, 0, 0.83, 0.13]
+    waiting = [1, 1, 0, 1, 0, 5 / 6, 1 / 2, 0.05, 0.03, 0.92, 0.94, home, 0.88, 1]
+    np.testing.assert_allclose(env.entities(), np.transpose([aboard, waiting]), atol=1e-6)
+    play(env, 2)
+    assert not env.entities()[:, 0].any()
 
 
 def test_observation_without_a_depot_deadline():
     env = start(line([3, 7], deadline=[np.inf, np.inf, 5]))  # unit of time 5, of length 7
-    seen = env.observation()
-    np.testing.assert_allclose(seen[:13], [0, 0, 1, 1, 0.5, 2 / 3, 1, 0, 0, 0, 1.4, 1, 1], atol=1e-6)
-    rows = seen[13:].reshape(3, 19)
-    np.testing.assert_allclose(rows[:, 11], [1, 1, 1])
-    np.testing.assert_allclose(rows[:, 15:], [[0, 1, 1, 1], [0.6, 1, 1, 1], [1, -0.4, 1, 1]], atol=1e-6)
+    context = [0, 0, 1, 1, 0.5, 2 / 3, 1, 0, 0, 0, 1.4, 1, 1, 0, 0, 1]
+    np.testing.assert_allclose(env.observation(), context, atol=1e-6)
+    np.testing.assert_allclose(env.static_entities()[7:9, 0], [1, 1])
+    np.testing.assert_allclose(env.entities()[7:, 0], [0.6, 1, 1, -0.4, 1, 1, 1], atol=1e-6)
     endless = start(line([0, 0], deadline=np.inf))
     np.testing.assert_allclose(endless.observation()[10], 1e-6)  # units 1e-6 and 1
-    assert np.isfinite(endless.observation()).all()
+    assert np.isfinite(endless.observation()).all() and np.isfinite(endless.entities()).all()
 
 
 def test_padding_changes_nothing_but_the_length():
@@ -293,8 +291,13 @@ def test_padding_changes_nothing_but_the_length():
     for action in (1, 2, 0, 3, 4):
         assert not large.action_mask()[5:].any()
         np.testing.assert_array_equal(large.action_mask()[:5], small.action_mask())
-        np.testing.assert_array_equal(large.observation()[: 13 + 19 * 5], small.observation())
-        assert not large.observation()[13 + 19 * 5 :].any()
+        np.testing.assert_array_equal(large.observation(), small.observation())
+        for planes, of_small in (
+            (large.entities(), small.entities()),
+            (large.static_entities(), small.static_entities()),
+        ):
+            np.testing.assert_array_equal(planes[:, :2], of_small)
+            assert not planes[:, 2:].any()
         assert small.step(action) == large.step(action)
     assert large.done and large.metrics() == small.metrics()
     assert large.vehicle_finished.tolist() == [True, False, True, True]

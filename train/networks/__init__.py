@@ -1,7 +1,7 @@
 """The networks of actors and critics, in flax linen: one file a network, and the table of them.
 
 All of them map sequences: `(inputs [L, B, A, F], carry, reset [L, B]) -> (outputs [L, B, A, head], carry)`, with `L`
-steps in time, `B` environments and `A` agents, and they have `initial_carry(num_envs, num_agents)`. A network without
+steps in time, `B` environments and `A` agents (inputs are `EntityInput` for those that read entities), and they have `initial_carry(num_envs, num_agents)`. A network without
 memory has the carry `()` and ignores `reset`. A new kind is a file with such a module and a function `build`, and a
 line of `NETWORKS`; keys of its own, if it needs any, are `PPOConfig`'s.
 """
@@ -25,7 +25,7 @@ class NetworkKind:
     Attributes:
         build: `(configuration, NetworkSpec) -> module`.
         has_memory: whether its carry matters, so that it learns from sequences of `chunk_length` steps.
-        reads_entities: whether it reads observations as sets; its parameters then serve any number of entities.
+        reads_entities: whether it reads entities; its parameters then serve any number of them.
     """
 
     build: Callable[[Any, NetworkSpec], nn.Module]
@@ -45,10 +45,6 @@ def build_network(config: Any, spec: NetworkSpec) -> nn.Module:
     """The network that a `PPOConfig` names.
 
     Raises:
-        ValueError: it reads sets, and the observation is none; or its keys do not fit together.
+        ValueError: its keys do not fit together, or nobody said what the actions of an actor point at.
     """
-    kind = NETWORKS[config.network]
-    if kind.reads_entities and spec.entities is None:
-        others = " or ".join(f"'{name}'" for name, other in NETWORKS.items() if not other.reads_entities)
-        raise ValueError(f"network is '{config.network}', which needs observations that are sets; take {others} here")
-    return kind.build(config, spec)
+    return NETWORKS[config.network].build(config, spec)

@@ -1,24 +1,27 @@
-"""A network for observations that are sets: attention over the entities, and a pointer or a pooled head.
+"""A network that reads entities: attention over them, and a pointer or a pooled head.
 
 Nothing in it depends on how many entities there are, and permuting them permutes the pointer's logits, so one set of
 parameters serves instances of any size. After Kool et al. (2019), but encoded anew at every step, since what is known
 of an entity changes as the vehicle moves; and where entities have places, their distances are features of them and
 biases of the attention: without that, dial-a-ride took three times as many steps to learn.
 
-Shapes: `R` rows of the batch (steps, environments and agents, merged), `M` entities of `K` numbers, a context of `C`,
-width `H`.
+Shapes: `R` rows of the batch (steps, environments and agents, merged), `M` entities of all kinds, `K` numbers of an
+entity, width `H`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxvrp import Entities
+from jaxvrp import EntityKind, Pointer
 from jaxvrp.actor import Carry
+from train.networks.inputs import EntityInput
 from train.networks.layers import NetworkSpec, layer_norm
 
 FAR = 4.0
@@ -34,8 +37,8 @@ LOGIT_RANGE = 10.0
 """Logits lie within this, so that exploration never dies out (Bello et al. 2017)."""
 
 
-def _dense(size: int, gain: float = 2.0**0.5, *, use_bias: bool = True) -> nn.Dense:
-    return nn.Dense(size, use_bias=use_bias, kernel_init=nn.initializers.orthogonal(gain))
+def _dense(size: int, gain: float = 2.0**0.5, *, use_bias: bool = True, name: str | None = None) -> nn.Dense:
+    return nn.Dense(size, use_bias=use_bias, kernel_init=nn.initializers.orthogonal(gain), name=name)
 
 
 def _slopes(key: jax.Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.Array:
@@ -45,90 +48,100 @@ def _slopes(key: jax.Array, shape: tuple[int, ...], dtype: Any = jnp.float32) ->
     return jnp.linspace(0.0, 10.0, num_heads, dtype=dtype)
 
 
-def next_places(rows: jax.Array, places: tuple[tuple[int, int, int], ...]) -> jax.Array:
-    """Where each entity is to be visited next, `f32[R, M, 2]`: the first of its places that is present, else the last.
+class Sites(NamedTuple):
+    """Where entities are, `f32[R, M, 2]` each: the next place to be visited, and the last."""
+
+    next: jax.Array
+    last: jax.Array
+
+
+def sites(rows: jax.Array, kind: EntityKind) -> Sites:
+    """Where each entity is to be visited next (the first of its places that is present, else the last) and at last.
 
     Args:
-        rows: `f32[R, M, K]`.
-        places: as in `Entities`.
+        rows: `f32[R, M, K]`, of this kind.
+        kind: has places.
     """
-    *earlier, (_, x, y) = places
-    next_place = rows[..., x : y + 1]
-    for column, x, y in reversed(earlier):
-        next_place = jnp.where(rows[..., column : column + 1] > 0, rows[..., x : y + 1], next_place)
-    return next_place
+    *earlier, last = (tuple(kind.index(name) for name in place) for place in kind.places)
+    last_place = _pair(rows, last[1:])
+    next_place = last_place
+    for present, *coordinates in reversed(earlier):
+        next_place = jnp.where(rows[..., present, None] > 0, _pair(rows, coordinates), next_place)
+    return Sites(next_place, last_place)
 
 
-def distances(
-    rows: jax.Array, present: jax.Array, places: tuple[tuple[int, int, int], ...]
-) -> tuple[jax.Array, jax.Array]:
+def _pair(rows: jax.Array, columns: Sequence[int]) -> jax.Array:
+    """Two columns, `f32[..., 2]`."""
+    x, y = columns
+    return jnp.stack([rows[..., x], rows[..., y]], axis=-1)
+
+
+def distances(where: Sites, present: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Distances between entities, and what they come to for each of them.
 
     Args:
-        rows: `f32[R, M, K]`.
+        where: of all entities.
         present: `bool[R, M]`.
-        places: as in `Entities`.
 
     Returns:
         Distances between their next places, `f32[R, M, M]`; and five features of each entity, `f32[R, M, 5]`, 0 if it
         is not there: distance from its next place to the nearest of the others, to the others by a soft minimum, from
         its last place to the nearest of the others, from its next place to the depot, and to its last place.
     """
-    next_place, (_, x, y) = next_places(rows, places), places[-1]
-    last_place = rows[..., x : y + 1]
-    distance = _length(next_place[:, :, None] - next_place[:, None])
-    is_other = present[:, None] & ~jnp.eye(rows.shape[1], dtype=bool)
+    distance = _length(where.next[:, :, None] - where.next[:, None])
+    is_other = present[:, None] & ~jnp.eye(present.shape[1], dtype=bool)
     nearness = nn.softmax(jnp.where(is_other, -SOFTNESS * distance, -1e9), axis=-1)
     features = [
         jnp.where(is_other, distance, FAR).min(axis=-1),
         jnp.where(is_other, nearness * distance, 0.0).sum(axis=-1),
-        jnp.where(is_other, _length(last_place[:, :, None] - next_place[:, None]), FAR).min(axis=-1),
-        _length(next_place),
-        _length(next_place - last_place),
+        jnp.where(is_other, _length(where.last[:, :, None] - where.next[:, None]), FAR).min(axis=-1),
+        _length(where.next),
+        _length(where.next - where.last),
     ]
     return distance, jnp.stack(features, axis=-1) * present[..., None]
 
 
-def canonical_frame(
-    context: jax.Array, rows: jax.Array, present: jax.Array, entities: Entities
-) -> tuple[jax.Array, jax.Array]:
-    """The same observation on a map that is moved, turned and mirrored to one position.
+class Frame(NamedTuple):
+    """A map that is moved, turned and mirrored: `origin` `f32[R, 2]`; rows of `axes` `f32[R, 2, 2]` are where x and y go."""
+
+    origin: jax.Array
+    axes: jax.Array
+
+    def turn(self, place: jax.Array) -> jax.Array:
+        """Places `f32[R, M, 2]` on this map."""
+        # Written out: a product of a matrix for each row is slow on a CPU.
+        offset = place - self.origin[:, None]
+        return offset[..., :1] * self.axes[:, None, 0] + offset[..., 1:] * self.axes[:, None, 1]
+
+
+def canonical_frame(agent: jax.Array, next_place: jax.Array, present: jax.Array) -> Frame:
+    """The map in one position: turning an instance, or looking at it in a mirror, changes nothing on it.
 
     The agent is at the origin and the depot on the positive x-axis (at the depot: the centre of the next places is),
-    and most of these are on the side of positive y, the far ones counting more. So turning an instance, or looking at
-    it in a mirror, changes nothing, and one instance teaches what to do on all of these.
+    and most of these are on the side of positive y, the far ones counting more. So one instance teaches what to do on
+    all of these.
 
     Args:
-        context: `f32[R, C]`.
-        rows: `f32[R, M, K]`.
+        agent: `f32[R, 2]`, its place; the depot is at 0.
+        next_place: `f32[R, M, 2]`, of the entities.
         present: `bool[R, M]`.
-        entities: its `places`, `coordinates` and `position` say which columns these are.
-
-    Returns:
-        Context and rows with other coordinates; in the context, those of the depot as the agent sees it.
     """
-    assert entities.position is not None
-    x, y = entities.position
-    agent = context[:, x : y + 1]
-    next_offset = jnp.where(present[..., None], next_places(rows, entities.places) - agent[:, None], 0.0)
-    ahead = jnp.where(_length(agent)[:, None] > NEAR, -agent, next_offset.sum(axis=1))
+    offset = jnp.where(present[..., None], next_place - agent[:, None], 0.0)
+    ahead = jnp.where(_length(agent)[:, None] > NEAR, -agent, offset.sum(axis=1))
     ahead /= jnp.maximum(_length(ahead)[:, None], NEAR)
     left = jnp.stack([-ahead[:, 1], ahead[:, 0]], axis=1)
-    side = (next_offset * _length(next_offset)[..., None]).sum(axis=1)
+    side = (offset * _length(offset)[..., None]).sum(axis=1)
     left *= jnp.where((left * side).sum(axis=1) < 0, -1.0, 1.0)[:, None]
-    axes = jnp.stack([ahead, left], axis=-1)
+    return Frame(agent, jnp.stack([ahead, left], axis=-1))
 
-    def turn(place: jax.Array) -> jax.Array:
-        # Written out: a product of a matrix for each row is slow on a CPU.
-        offset = place - agent[:, None]
-        return offset[..., :1] * axes[:, None, 0] + offset[..., 1:] * axes[:, None, 1]
 
-    for column, x, y in (*entities.places, *entities.coordinates):
-        is_present = rows[..., column : column + 1]
-        rows = rows.at[..., x : y + 1].set(turn(rows[..., x : y + 1]) * is_present)
-    x, y = entities.position
-    depot = turn(jnp.zeros_like(agent)[:, None])[:, 0]
-    return context.at[:, x : y + 1].set(depot), rows
+def turned(rows: jax.Array, kind: EntityKind, frame: Frame) -> jax.Array:
+    """Rows `f32[R, M, K]` of a kind with their places on another map; those that are not present at its origin."""
+    for place in kind.places:
+        present, x, y = (kind.index(name) for name in place)
+        moved = frame.turn(_pair(rows, (x, y))) * (rows[..., present, None] > 0)
+        rows = rows.at[..., x].set(moved[..., 0]).at[..., y].set(moved[..., 1])
+    return rows
 
 
 def _length(vector: jax.Array) -> jax.Array:
@@ -168,56 +181,78 @@ class AttentionLayer(nn.Module):
 
 
 class Attention(nn.Module):
-    """Context and entities in; logits that point (`pointer`), or `head_size` numbers, out; no memory.
+    """Context and entities in; logits that point (`pointers`), or `head_size` numbers, out; no memory.
 
     Attributes:
-        entities: how the observation is to be read, and what the logits belong to.
-        head_size: numbers of a row; with `pointer`, those of `entities.num_actions`.
+        kinds: the entities.
+        head_size: numbers of a row; with `pointers`, as many as they name.
         head_gain: scale of the last layer.
-        pointer: whether the outputs are logits of the context's and the entities' actions.
+        pointers: what the logits belong to; () for an output that does not point.
+        position: see `NetworkSpec`.
         size: width.
         num_heads, num_layers: of the self-attention; with no layer, entities are only pooled.
     """
 
-    entities: Entities
+    kinds: tuple[EntityKind, ...]
     head_size: int
     head_gain: float
-    pointer: bool
+    pointers: tuple[Pointer, ...] = ()
+    position: tuple[int, int] | None = None
     size: int = 64
     num_heads: int = 4
     num_layers: int = 1
 
     @nn.compact
-    def __call__(self, inputs: jax.Array, carry: Carry, reset: jax.Array) -> tuple[jax.Array, Carry]:
-        """Outputs `f32[L, B, A, head_size]` of observations `f32[L, B, A, F]`; see `train.networks`."""
+    def __call__(self, inputs: EntityInput, carry: Carry, reset: jax.Array) -> tuple[jax.Array, Carry]:
+        """Outputs `f32[L, B, A, head_size]`; see `train.networks`."""
         del reset
-        context, rows = self._split(inputs.reshape(-1, inputs.shape[-1]))
-        present = rows[..., self.entities.present] > 0
-        distance = None
-        if self.entities.places:
-            distance, features = distances(rows, present, self.entities.places)
-            if self.entities.position:
-                context, rows = canonical_frame(context, rows, present, self.entities)
-            rows = jnp.concatenate([rows, features], axis=-1)
+        context = inputs.context.reshape(-1, inputs.context.shape[-1])
+        rows = {kind.name: _rows(inputs, kind) for kind in self.kinds}
+        present = jnp.concatenate([rows[kind.name][..., kind.present] > 0 for kind in self.kinds], axis=1)
+        distance, features = None, None
+        if all(kind.places for kind in self.kinds):
+            where = jax.tree.map(
+                lambda *parts: jnp.concatenate(parts, axis=1), *(sites(rows[kind.name], kind) for kind in self.kinds)
+            )
+            distance, features = distances(where, present)
+            if self.position:
+                frame = canonical_frame(_pair(context, self.position), where.next, present)
+                rows = {kind.name: turned(rows[kind.name], kind, frame) for kind in self.kinds}
+                depot = frame.turn(jnp.zeros_like(frame.origin)[:, None])[:, 0]
+                context = context.at[:, jnp.array(self.position)].set(depot)
         situation = _dense(self.size)(context)
-        x = _dense(self.size)(rows.reshape(-1, rows.shape[-1])).reshape(*rows.shape[:2], self.size)
+        x = self._embedded(rows, features)
         x = nn.relu(x + situation[:, None])
         for _ in range(self.num_layers):
             x = AttentionLayer(self.size, self.num_heads)(x, present, distance)
         x = layer_norm(x.reshape(-1, self.size)).reshape(x.shape)
         query = nn.relu(_dense(self.size)(jnp.concatenate([situation, self._glimpse(x, present)], axis=1)))
-        out = self._point(query, x) if self.pointer else _dense(self.head_size, self.head_gain)(query)
-        return out.reshape(*inputs.shape[:-1], -1), carry
+        counts = [rows[kind.name].shape[1] for kind in self.kinds]
+        out = self._point(query, x, counts) if self.pointers else _dense(self.head_size, self.head_gain)(query)
+        return out.reshape(*inputs.context.shape[:-1], -1), carry
 
     def initial_carry(self, num_envs: int, num_agents: int) -> Carry:
         """No memory: `()`."""
         del num_envs, num_agents
         return ()
 
-    def _split(self, flat: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Context `f32[R, C]` and rows `f32[R, M, K]` of flat observations `f32[R, F]`."""
-        start = self.entities.context_size
-        return flat[:, :start], flat[:, start:].reshape(-1, self.entities.num_entities, self.entities.entity_size)
+    def _embedded(self, rows: dict[str, jax.Array], features: jax.Array | None) -> jax.Array:
+        """Entities of all kinds, one after the other, `f32[R, M, H]`.
+
+        Args:
+            rows: `f32[R, M of the kind, K]`.
+            features: more numbers of each entity, `f32[R, M, ...]`.
+        """
+        embedded, start = [], 0
+        for kind in self.kinds:
+            numbers = rows[kind.name]
+            count = numbers.shape[1]
+            if features is not None:
+                numbers = jnp.concatenate([numbers, features[:, start : start + count]], axis=-1)
+            start += count
+            dense = _dense(self.size, name=f"embedding_{kind.name}")
+            embedded.append(dense(numbers.reshape(-1, numbers.shape[-1])).reshape(*numbers.shape[:2], self.size))
+        return jnp.concatenate(embedded, axis=1)
 
     def _glimpse(self, x: jax.Array, present: jax.Array) -> jax.Array:
         """The entities pooled, `f32[R, H]`: each head has a score for every entity, and takes its weighted mean."""
@@ -227,39 +262,53 @@ class Attention(nn.Module):
         value = _dense(self.size, 1.0, use_bias=False)(flat).reshape(*x.shape[:2], heads, -1)
         return (weight[..., None] * value).sum(axis=1).reshape(-1, self.size)
 
-    def _point(self, query: jax.Array, x: jax.Array) -> jax.Array:
-        """Logits of the context's and the entities' actions, `f32[R, num_actions]`.
+    def _point(self, query: jax.Array, x: jax.Array, counts: list[int]) -> jax.Array:
+        """Logits of the actions, in the order of the pointers, `f32[R, head_size]`.
 
         Args:
             query: what the agent looks for, `f32[R, H]`.
             x: embeddings of the entities, `f32[R, M, H]`.
+            counts: how many of them are of each kind.
         """
         key = _dense(self.size)(x.reshape(-1, self.size)).reshape(x.shape)
-        match = nn.relu(key + query[:, None]).reshape(-1, self.size)
-        logits = _dense(self.entities.entity_actions, self.head_gain)(match).reshape(x.shape[0], -1)
-        if self.entities.context_actions:
-            context_logits = _dense(self.entities.context_actions, self.head_gain)(query)
-            logits = jnp.concatenate([context_logits, logits], axis=1)
-        return LOGIT_RANGE * nn.tanh(logits / LOGIT_RANGE)
+        match = jnp.split(nn.relu(key + query[:, None]), list(itertools.accumulate(counts))[:-1], axis=1)
+        matches = dict(zip([kind.name for kind in self.kinds], match, strict=True))
+        logits = []
+        for kind_name, per_entity in self.pointers:
+            chosen = query[:, None] if kind_name is None else matches[kind_name]
+            dense = _dense(per_entity, self.head_gain)
+            logits.append(dense(chosen.reshape(-1, self.size)).reshape(len(query), -1))
+        return LOGIT_RANGE * nn.tanh(jnp.concatenate(logits, axis=1) / LOGIT_RANGE)
+
+
+def _rows(inputs: EntityInput, kind: EntityKind) -> jax.Array:
+    """The numbers of the entities of a kind as each agent sees them, `f32[R, M, K]`."""
+    planes = jnp.concatenate([inputs.static[kind.name], inputs.dynamic[kind.name]], axis=-2)
+    rows = jnp.moveaxis(planes, -2, -1)[:, :, None]
+    *_, agents, _ = inputs.context.shape
+    rows = jnp.broadcast_to(rows, (*rows.shape[:2], agents, *rows.shape[3:]))
+    return rows.reshape(-1, *rows.shape[3:])
 
 
 def build(config: Any, spec: NetworkSpec) -> Attention:
-    """As a `PPOConfig` wants it: actors point at what they choose; `spec.entities` is needed.
+    """As a `PPOConfig` wants it: actors point at what they choose.
 
     Raises:
-        ValueError: the heads do not divide the width.
+        ValueError: the heads do not divide the width, or it is not said what the actions point at.
     """
-    assert spec.entities is not None
     if config.attention_size % config.attention_heads:
         raise ValueError(
             f"attention_size is {config.attention_size}, "
             f"which attention_heads ({config.attention_heads}) does not divide"
         )
+    if spec.is_actor and not spec.pointers:
+        raise ValueError("network is 'attention', but the environment's Role does not say what its actions point at")
     return Attention(
-        entities=spec.entities,
+        kinds=spec.kinds,
         head_size=spec.head_size,
         head_gain=spec.head_gain,
-        pointer=spec.is_actor,
+        pointers=spec.pointers if spec.is_actor else (),
+        position=spec.position,
         size=config.attention_size,
         num_heads=config.attention_heads,
         num_layers=config.attention_layers if spec.is_actor else config.critic_attention_layers,

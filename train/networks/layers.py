@@ -8,7 +8,7 @@ from collections.abc import Callable
 import flax.linen as nn
 import jax
 
-from jaxvrp import Entities
+from jaxvrp import EntityKind, Pointer
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {"relu": nn.relu, "tanh": nn.tanh, "silu": nn.silu}
 
@@ -21,13 +21,17 @@ class NetworkSpec:
         is_actor: whether its outputs are logits of actions; else they are values.
         head_size: numbers of an output.
         head_gain: scale of the last layer's kernel at the start.
-        entities: how its input is to be read as a set; None if it is not one.
+        kinds: entities that it sees; () if its input is a vector.
+        pointers: what the actions of an actor point at.
+        position: indices of the numbers of the context that are the agent's place; None if it has none.
     """
 
     is_actor: bool
     head_size: int
     head_gain: float
-    entities: Entities | None
+    kinds: tuple[EntityKind, ...] = ()
+    pointers: tuple[Pointer, ...] = ()
+    position: tuple[int, int] | None = None
 
 
 def layer_norm(x: jax.Array) -> jax.Array:

@@ -14,16 +14,47 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from flax import struct
 
-from jaxvrp import Role, TimeStep
+from jaxvrp import EntityKind, Environment, Role, TimeStep
 from jaxvrp.actor import Carry
-from jaxvrp.spaces import ByRole
+from jaxvrp.spaces import ByKind, ByRole
 from train.networks import distributions
+from train.networks.inputs import EntityInput, Inputs, blank, joined
 
 Params = Any
 
 TEAM = "team"
 """Name of the central critic."""
+
+
+class Seen(struct.PyTreeNode):
+    """What the agents of a batch saw, any leading axes.
+
+    Attributes:
+        observation: `{role: f32[..., agents, F]}`.
+        global_observation: `f32[..., G]`; None where entities are seen.
+        static, dynamic: planes of the entities, `{kind: f32[..., features, count]}`; {} where observations are flat.
+    """
+
+    observation: ByRole
+    global_observation: jax.Array | None
+    static: ByKind
+    dynamic: ByKind
+
+    def input(self, role: str) -> Inputs:
+        """What the networks of a role read."""
+        return joined(self.observation[role], self.static, self.dynamic)
+
+    def team_input(self) -> Inputs:
+        """What a central critic reads: the global observation, or the entities and the mean context of each role.
+
+        The means, since then it may meet any number of agents.
+        """
+        if self.global_observation is not None:
+            return self.global_observation[..., None, :]
+        means = [context.mean(axis=-2, keepdims=True) for context in self.observation.values()]
+        return joined(jnp.concatenate(means, axis=-1), self.static, self.dynamic)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,18 +65,21 @@ class Actors:
         networks: by role.
         roles: by name, in order.
         separate: roles whose agents have one set of parameters each.
+        kinds: entities that the networks read; () if they read vectors.
     """
 
     networks: dict[str, nn.Module]
     roles: dict[str, Role]
     separate: frozenset[str]
+    kinds: tuple[EntityKind, ...] = ()
 
     def init(self, key: jax.Array, role: str) -> Params:
         """Fresh parameters of a role; with a leading axis `[agents]` if they are separate."""
         network, num_agents = self.networks[role], self.roles[role].num_agents
         is_separate = role in self.separate
         agents_per_network = 1 if is_separate else num_agents
-        inputs = jnp.zeros((1, 1, agents_per_network, *self.roles[role].observation.shape), jnp.float32)
+        (context_size,) = self.roles[role].observation.shape
+        inputs = blank(context_size, agents_per_network, self.kinds)
 
         def init_network(key: jax.Array) -> Params:
             return network.init(key, inputs, network.initial_carry(1, agents_per_network), jnp.zeros((1, 1), bool))
@@ -58,35 +92,36 @@ class Actors:
         return {name: self.networks[name].initial_carry(num_envs, role.num_agents) for name, role in self.roles.items()}
 
     def apply(
-        self, params: dict[str, Params], observation: ByRole, carry: dict[str, Carry], reset: jax.Array
+        self, params: dict[str, Params], seen: Seen, carry: dict[str, Carry], reset: jax.Array
     ) -> tuple[ByRole, dict[str, Carry]]:
         """Logits `{role: f32[L, B, agents, actions]}` of all roles, and the recurrent states after the last step.
 
         Args:
             params: by role.
-            observation: `{role: f32[L, B, agents, F]}`.
+            seen: of the steps, `[L, B, ...]`.
             carry: recurrent states before the first step, `{role: [B, agents, ...]}`.
             reset: `bool[L, B]`, an episode begins with the step.
         """
         logits, new_carry = {}, {}
         for role in self.roles:
-            logits[role], new_carry[role] = self.apply_role(role, params[role], observation[role], carry[role], reset)
+            logits[role], new_carry[role] = self.apply_role(role, params[role], seen, carry[role], reset)
         return logits, new_carry
 
     def apply_role(
-        self, role: str, params: Params, observation: jax.Array, carry: Carry, reset: jax.Array
+        self, role: str, params: Params, seen: Seen, carry: Carry, reset: jax.Array
     ) -> tuple[jax.Array, Carry]:
         """As `apply`, of one role: logits `f32[L, B, agents, actions]`, and the recurrent states afterwards."""
         network = self.networks[role]
         if role not in self.separate:
-            return network.apply(params, observation, carry, reset)
+            return network.apply(params, seen.input(role), carry, reset)
 
-        def apply_agent(params: Params, observation: jax.Array, carry: Carry) -> tuple[jax.Array, Carry]:
+        def apply_agent(params: Params, context: jax.Array, carry: Carry) -> tuple[jax.Array, Carry]:
             carry = jax.tree.map(lambda leaf: leaf[:, None], carry)
-            logits, carry = network.apply(params, observation[:, :, None], carry, reset)
+            inputs = joined(context[:, :, None], seen.static, seen.dynamic)
+            logits, carry = network.apply(params, inputs, carry, reset)
             return logits[:, :, 0], jax.tree.map(lambda leaf: leaf[:, 0], carry)
 
-        return jax.vmap(apply_agent, in_axes=(0, 2, 1), out_axes=(2, 1))(params, observation, carry)
+        return jax.vmap(apply_agent, in_axes=(0, 2, 1), out_axes=(2, 1))(params, seen.observation[role], carry)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,14 +141,15 @@ class Critics:
         """Whether it sees the global observation."""
         return TEAM in self.networks
 
-    def inputs(self, observation: ByRole, global_observation: jax.Array) -> ByRole:
-        """What each critic sees, `{critic: [..., A, F]}`, from arrays with any leading axes."""
-        return {TEAM: global_observation[..., None, :]} if self.is_central else observation
+    def inputs(self, seen: Seen) -> dict[str, Inputs]:
+        """What each critic reads, `{critic: f32[..., A, F]}` or with entities, from arrays with any leading axes."""
+        return {TEAM: seen.team_input()} if self.is_central else {role: seen.input(role) for role in self.roles}
 
-    def init(self, key: jax.Array, critic: str, inputs: jax.Array) -> Params:
-        """Fresh parameters of a critic that sees arrays like `inputs [E, A, F]`."""
-        network, agents = self.networks[critic], inputs.shape[1]
-        zeros = jnp.zeros((1, 1, agents, inputs.shape[2]), jnp.float32)
+    def init(self, key: jax.Array, critic: str, inputs: Inputs) -> Params:
+        """Fresh parameters of a critic that reads arrays like `inputs`, `f32[E, A, F]` or with entities."""
+        network = self.networks[critic]
+        agents = (inputs.context if isinstance(inputs, EntityInput) else inputs).shape[1]
+        zeros = jax.tree.map(lambda leaf: jnp.zeros((1, 1, *leaf.shape[1:]), jnp.float32), inputs)
         return network.init(key, zeros, network.initial_carry(1, agents), jnp.zeros((1, 1), bool))
 
     def initial_carry(self, num_envs: int) -> dict[str, Carry]:
@@ -122,13 +158,13 @@ class Critics:
         return {name: network.initial_carry(num_envs, num_agents[name]) for name, network in self.networks.items()}
 
     def apply(
-        self, params: dict[str, Params], inputs: ByRole, carry: dict[str, Carry], reset: jax.Array
+        self, params: dict[str, Params], inputs: dict[str, Inputs], carry: dict[str, Carry], reset: jax.Array
     ) -> tuple[ByRole, dict[str, Carry]]:
         """Values `{role: f32[L, B, agents]}`, on the normalised scale, and the recurrent states after the last step.
 
         Args:
             params: by critic.
-            inputs: `{critic: f32[L, B, A, F]}`, see `inputs`.
+            inputs: `{critic: f32[L, B, A, F]}` or with entities, see `inputs`.
             carry: recurrent states before the first step, `{critic: [B, A, ...]}`.
             reset: `bool[L, B]`, an episode begins with the step.
         """
@@ -142,7 +178,7 @@ class Critics:
         return values, new_carry
 
     def apply_critic(
-        self, critic: str, params: Params, inputs: jax.Array, carry: Carry, reset: jax.Array
+        self, critic: str, params: Params, inputs: Inputs, carry: Carry, reset: jax.Array
     ) -> tuple[ByRole, Carry]:
         """As `apply`, of one critic: values `{role: f32[L, B, agents]}` of the roles that it values."""
         outputs, carry = self.networks[critic].apply(params, inputs, carry, reset)
@@ -157,8 +193,15 @@ class Critics:
 
 @dataclasses.dataclass(frozen=True)
 class PolicyActor:
-    """Trained actors, as an `Actor`: the most probable action, or a sample, of logits divided by `temperature`."""
+    """Trained actors, as an `Actor`: the most probable action, or a sample, of logits divided by `temperature`.
 
+    Attributes:
+        env: whose states and timesteps they are given.
+        actors: the networks.
+        params: by role.
+    """
+
+    env: Environment
     actors: Actors
     params: dict[str, Any]
     deterministic: bool = True
@@ -170,10 +213,10 @@ class PolicyActor:
 
     def act(self, key: jax.Array, carry: Carry, state: Any, timestep: TimeStep) -> tuple[ByRole, Carry]:
         """See `jaxvrp.actor.Actor`."""
-        del state
-        observation = jax.tree.map(lambda leaf: leaf[None], timestep.observation)
+        seen = Seen(timestep.observation, None, jax.vmap(self.env.static_entities)(state), timestep.entities)
+        seen = jax.tree.map(lambda leaf: leaf[None], seen)
         reset = jnp.zeros((1, *timestep.terminated.shape), bool)
-        logits, carry = self.actors.apply(self.params, observation, carry, reset)
+        logits, carry = self.actors.apply(self.params, seen, carry, reset)
         logits = jax.tree.map(lambda leaf: leaf[0] / self.temperature, logits)
         if not self.deterministic:
             return sample_actions(key, logits, timestep.action_mask)[0], carry

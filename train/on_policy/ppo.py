@@ -16,22 +16,26 @@ import jax.numpy as jnp
 import optax
 from flax import struct
 
-from jaxvrp.spaces import ByRole
+from jaxvrp.spaces import ByKind, ByRole
 from train.networks import distributions
-from train.on_policy.actor_critic import Actors, Critics, Params
+from train.networks.inputs import rows_of
+from train.on_policy.actor_critic import Actors, Critics, Params, Seen
 from train.on_policy.config import PPOConfig
-from train.on_policy.rollout import Transition
+from train.on_policy.rollout import Recording, Transition
 from train.on_policy.value_norm import ValueNorm
 from train.sharding import DATA
 
 Metrics = dict[str, jax.Array]
+
+RECORDED = ("observation", "global_observation", "entities", "instance", "action_mask", "action", "log_prob", "reset")
+"""Fields of a transition that a batch has as well."""
 
 
 class Batch(struct.PyTreeNode):
     """What a minibatch is taken from, `[L, E, K, ...]`; after taking, `[L, B, ...]`.
 
     Attributes:
-        observation, critic_input, action_mask, action, log_prob: as in `Transition`.
+        observation, global_observation, entities, instance, action_mask, action, log_prob: as in `Transition`.
         value: old values, `{role: f32[..., agents]}`, scaled by the present statistics.
         target: returns on the same scale.
         advantage: normalised, `{role: f32[..., agents]}`.
@@ -39,10 +43,13 @@ class Batch(struct.PyTreeNode):
         valid: `{role: f32[..., agents]}`, 0 for void rows.
         reset: `bool[...]`.
         carry: recurrent states at the beginning of each sequence, `[E, K, ...]` (no time axis).
+        static: as in `Recording`, whole.
     """
 
     observation: ByRole
-    critic_input: ByRole
+    global_observation: jax.Array | None
+    entities: ByKind
+    instance: jax.Array | None
     action_mask: ByRole
     action: ByRole
     log_prob: ByRole
@@ -53,6 +60,13 @@ class Batch(struct.PyTreeNode):
     valid: ByRole
     reset: jax.Array
     carry: Any
+    static: ByKind
+
+    @property
+    def seen(self) -> Seen:
+        """What the agents saw."""
+        static = {} if self.instance is None else rows_of(self.static, self.instance)
+        return Seen(self.observation, self.global_observation, static, self.entities)
 
 
 def gae(
@@ -106,28 +120,22 @@ def moments(x: jax.Array, weight: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def prepare(
-    config: PPOConfig,
-    transitions: Transition,
-    carry: Any,
-    last_value: ByRole,
-    norm: dict[str, ValueNorm],
+    config: PPOConfig, recording: Recording, norm: dict[str, ValueNorm]
 ) -> tuple[Batch, dict[str, ValueNorm], Metrics]:
     """From a rollout to a batch: advantages, targets, and new value statistics.
 
     Args:
         config: discount, trace decay, and what is normalised.
-        transitions: `[K, L, E, ...]`.
-        carry: recurrent states at the beginnings of the chunks, `[K, E, ...]`.
-        last_value: `{role: f32[E, agents]}` after the last step, on the normalised scale.
+        recording: of a rollout.
         norm: value statistics that the values were scaled by, by role.
 
     Returns:
         The batch; value statistics that have taken in its targets; and how well the values explained them, by role.
     """
     computed: dict[str, ByRole] = {field: {} for field in ("value", "target", "advantage", "decides", "valid")}
-    new_norm, metrics = dict(norm), {}
+    new_norm, metrics, transitions = dict(norm), {}, recording.transitions
     for name in transitions.reward:
-        advantage, value = _advantage(config, transitions, last_value[name], norm[name], name)
+        advantage, value = _advantage(config, transitions, recording.last_value[name], norm[name], name)
         target = advantage + value
         valid = _valid(transitions, name)
         metrics[f"{name}/explained_variance"] = _explained_variance(value, target, valid)
@@ -142,11 +150,10 @@ def prepare(
         computed["value"][name] = new_norm[name].normalize(value)
         computed["advantage"][name], computed["decides"][name] = advantage, decides
         computed["valid"][name] = valid
-    recorded = ("observation", "critic_input", "action_mask", "action", "log_prob", "reset")
-    steps = {field: getattr(transitions, field) for field in recorded} | computed
+    steps = {name: getattr(transitions, name) for name in RECORDED} | computed
     steps = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 2), steps)
-    carry = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 1), carry)
-    return Batch(**steps, carry=carry), new_norm, metrics
+    carry = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 1), recording.carries)
+    return Batch(**steps, carry=carry, static=recording.static), new_norm, metrics
 
 
 def take(batch: Batch, envs: jax.Array) -> Batch:
@@ -156,8 +163,8 @@ def take(batch: Batch, envs: jax.Array) -> Batch:
         taken = jnp.take(leaf, envs, axis=axis)
         return taken.reshape(*taken.shape[:axis], -1, *taken.shape[axis + 2 :])
 
-    steps = jax.tree.map(lambda leaf: pick(leaf, 1), batch.replace(carry=None))
-    return steps.replace(carry=jax.tree.map(lambda leaf: pick(leaf, 0), batch.carry))
+    steps = jax.tree.map(lambda leaf: pick(leaf, 1), batch.replace(carry=None, static=None))
+    return steps.replace(carry=jax.tree.map(lambda leaf: pick(leaf, 0), batch.carry), static=batch.static)
 
 
 def actor_loss(
@@ -178,7 +185,7 @@ def actor_loss(
     """
     chex.assert_shape(batch.advantage[role], (*batch.reset.shape, actors.roles[role].num_agents))
     carry = batch.carry["actor"][role]
-    logits, _ = actors.apply_role(role, params, batch.observation[role], carry, batch.reset)
+    logits, _ = actors.apply_role(role, params, batch.seen, carry, batch.reset)
     terms = policy_terms(
         logits,
         action_mask=batch.action_mask[role],
@@ -208,8 +215,8 @@ def critic_loss(
     Returns:
         `f32[]`, and metrics `{role/value_loss: f32[]}` (shares too).
     """
-    inputs = batch.critic_input if critics.is_central else batch.observation
-    values, _ = critics.apply_critic(critic, params, inputs[critic], batch.carry["critic"][critic], batch.reset)
+    inputs = critics.inputs(batch.seen)[critic]
+    values, _ = critics.apply_critic(critic, params, inputs, batch.carry["critic"][critic], batch.reset)
     loss = jnp.zeros((), jnp.float32)
     metrics = {}
     for role, value in values.items():

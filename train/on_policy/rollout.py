@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import functools
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -11,10 +12,13 @@ from flax import struct
 
 from jaxvrp import TimeStep, VecEnv
 from jaxvrp.actor import Carry
-from jaxvrp.spaces import ByRole
-from jaxvrp.vectorize import VecTimeStep
+from jaxvrp.spaces import ByKind, ByRole
+from jaxvrp.vectorize import VecState, VecTimeStep
 from train.episode_statistics import ended_episodes
-from train.on_policy.actor_critic import Actors, Critics, sample_actions
+from train.networks.inputs import rows_of
+from train.on_policy.actor_critic import Actors, Critics, Seen, sample_actions
+
+Tree = TypeVar("Tree")
 
 
 class Players(struct.PyTreeNode):
@@ -38,7 +42,9 @@ class Transition(struct.PyTreeNode):
 
     Attributes:
         observation: `{role: f32[E, agents, F]}`.
-        critic_input: `{critic: f32[E, A, F]}`; empty where it is the observation.
+        global_observation: `f32[E, G]`; None where no critic sees it.
+        entities: `{kind: f32[E, dynamic features, count]}`; {} where observations are flat.
+        instance: `i32[E]`, row of the table of static entities, see `Recording`; None where there are none.
         action_mask: `{role: bool[E, agents, actions]}`.
         action: `{role: i32[E, agents]}`.
         log_prob: `{role: f32[E, agents]}`.
@@ -51,7 +57,9 @@ class Transition(struct.PyTreeNode):
     """
 
     observation: ByRole
-    critic_input: ByRole
+    global_observation: jax.Array | None
+    entities: ByKind
+    instance: jax.Array | None
     action_mask: ByRole
     action: ByRole
     log_prob: ByRole
@@ -62,6 +70,25 @@ class Transition(struct.PyTreeNode):
     truncated: jax.Array
     reset: jax.Array
     valid: ByRole
+
+
+class Recording(struct.PyTreeNode):
+    """What is kept of a rollout.
+
+    Attributes:
+        transitions: `[K, L, E, ...]`.
+        carries: recurrent states at the beginnings of the chunks, `[K, E, ...]`.
+        last_value: `{role: f32[E, agents]}` of where the players stand at the end, on the normalised scale.
+        static: table of static entities, `{kind: f32[3E, static features, count]}`; `Transition.instance` says whose
+            row is whose. {} where observations are flat.
+        statistics: of finished episodes, `{"episodes": f32[], name: sums}`.
+    """
+
+    transitions: Transition
+    carries: Any
+    last_value: ByRole
+    static: ByKind
+    statistics: dict[str, jax.Array]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +114,7 @@ class Rollout:
         carry = {"actor": self.actors.initial_carry(num_envs), "critic": self.critics.initial_carry(num_envs)}
         return Players(vec, _plain(timestep), carry, jnp.ones(num_envs, bool))
 
-    def play(self, params: dict[str, Any], players: Players, key: jax.Array) -> tuple[Players, Transition, Any, Any]:
+    def play(self, params: dict[str, Any], players: Players, key: jax.Array) -> tuple[Players, Recording]:
         """Play and record.
 
         Args:
@@ -96,54 +123,83 @@ class Rollout:
             key: typed key.
 
         Returns:
-            The players afterwards; transitions `[K, L, E, ...]`; recurrent states at the beginnings of the chunks
-            `[K, E, ...]`; statistics of finished episodes: `{"episodes": f32[], name: sums}`.
+            The players afterwards, and what was recorded.
         """
         pool_key, play_key = jax.random.split(key)
         players = players.replace(vec=self.vec_env.refresh_pool(players.vec, pool_key))
+        static = self._static_table(players.vec)
 
         def play_chunk(players: Players, key: jax.Array) -> tuple[Players, Any]:
             keys = jax.random.split(key, self.chunk_length)
-            new_players, recorded = jax.lax.scan(lambda p, k: self._step(params, p, k), players, keys)
+            step = functools.partial(self._step, params, static)
+            new_players, recorded = jax.lax.scan(step, players, keys)
             return new_players, (*recorded, players.carry)
 
         keys = jax.random.split(play_key, self.num_chunks)
         players, (transitions, statistics, carries) = jax.lax.scan(play_chunk, players, keys)
-        return players, transitions, carries, jax.tree.map(lambda leaf: leaf.sum(axis=(0, 1)), statistics)
+        statistics = jax.tree.map(lambda leaf: leaf.sum(axis=(0, 1)), statistics)
+        last_value = self._value(params, players, self._seen(players, static))[0]
+        return players, Recording(transitions, carries, last_value, static, statistics)
 
-    def bootstrap(self, params: dict[str, Any], players: Players) -> ByRole:
-        """Values `{role: f32[E, agents]}` of where the players stand, on the normalised scale."""
-        return self._value(params, players, players.timestep.observation, players.timestep.global_observation)[0]
+    def first_seen(self, players: Players) -> Seen:
+        """What players see who have just been reset."""
+        return self._seen(players, self._static_table(players.vec))
 
-    def _value(
-        self, params: dict[str, Any], players: Players, observation: ByRole, global_observation: jax.Array
-    ) -> tuple[ByRole, Carry]:
-        """Values `{role: f32[E, agents]}` of what is observed, and the critics' recurrent states afterwards."""
-        inputs = _sequence(self.critics.inputs(observation, global_observation))
+    def _static_table(self, vec: VecState) -> ByKind:
+        """What never changes in the episodes of a rollout, `{kind: f32[3E, static features, count]}`.
+
+        First of those that are under way, then of the pool that the next ones come from.
+        """
+        env = self.vec_env.env
+
+        def static_entities(instance: Any) -> ByKind:
+            return env.static_entities(env.init_state(instance))
+
+        under_way, coming = jax.vmap(env.static_entities)(vec.env), jax.vmap(static_entities)(vec.pool)
+        return jax.tree.map(lambda *tables: jnp.concatenate(tables), under_way, coming)
+
+    def _instance(self, vec: VecState) -> jax.Array | None:
+        """Row of the table of each environment's instance, `i32[E]`; None if there is no table."""
+        if not self.vec_env.env.entity_kinds:
+            return None
+        num_envs = self.vec_env.num_envs
+        return jnp.where(vec.pool_row < 0, jnp.arange(num_envs, dtype=jnp.int32), num_envs + vec.pool_row)
+
+    def _seen(self, players: Players, static: ByKind) -> Seen:
+        """What the players see where they stand."""
+        timestep, instance = players.timestep, self._instance(players.vec)
+        rows = {} if instance is None else rows_of(static, instance)
+        return Seen(timestep.observation, timestep.global_observation, rows, timestep.entities)
+
+    def _value(self, params: dict[str, Any], players: Players, seen: Seen) -> tuple[ByRole, Carry]:
+        """Values `{role: f32[E, agents]}` of what is seen, normalised, and the critics' recurrent states afterwards."""
+        inputs = self.critics.inputs(_sequence(seen))
         values, carry = self.critics.apply(params["critic"], inputs, players.carry["critic"], players.reset[None])
         return _first(values), carry
 
     def _step(
-        self, params: dict[str, Any], players: Players, key: jax.Array
+        self, params: dict[str, Any], static: ByKind, players: Players, key: jax.Array
     ) -> tuple[Players, tuple[Transition, dict[str, jax.Array]]]:
         """One step of all environments: the players afterwards, what is recorded, statistics of finished episodes."""
-        before = players.timestep
+        before, seen = players.timestep, self._seen(players, static)
         logits, actor_carry = self.actors.apply(
-            params["actor"], _sequence(before.observation), players.carry["actor"], players.reset[None]
+            params["actor"], _sequence(seen), players.carry["actor"], players.reset[None]
         )
         action, log_prob = sample_actions(key, _first(logits), before.action_mask)
-        value, critic_carry = self._value(params, players, before.observation, before.global_observation)
+        value, critic_carry = self._value(params, players, seen)
         vec, after = self.vec_env.step(players.vec, action, refresh=False)
         new_players = Players(vec, _plain(after), {"actor": actor_carry, "critic": critic_carry}, after.done)
         transition = Transition(
             observation=before.observation,
-            critic_input=self._critic_input(before),
+            global_observation=before.global_observation if self.critics.is_central else None,
+            entities=before.entities,
+            instance=self._instance(players.vec),
             action_mask=before.action_mask,
             action=action,
             log_prob=log_prob,
             value=value,
             reward=after.reward,
-            final_value=self._final_value(params, new_players, after),
+            final_value=self._final_value(params, new_players, after, seen.static),
             terminated=after.terminated,
             truncated=after.truncated,
             reset=players.reset,
@@ -151,21 +207,20 @@ class Rollout:
         )
         return new_players, (transition, ended_episodes(after))
 
-    def _critic_input(self, timestep: TimeStep) -> ByRole:
-        """What critics see that is not recorded as an observation anyway."""
-        return self.critics.inputs({}, timestep.global_observation) if self.critics.is_central else {}
+    def _final_value(self, params: dict[str, Any], players: Players, timestep: VecTimeStep, static: ByKind) -> ByRole:
+        """Values before an auto-reset, which truncated episodes are bootstrapped from; {} if nothing is truncated.
 
-    def _final_value(self, params: dict[str, Any], players: Players, timestep: VecTimeStep) -> ByRole:
-        """Values before an auto-reset, which truncated episodes are bootstrapped from; {} if nothing is truncated."""
+        `static` is of the episodes that the step was part of.
+        """
         if not self.vec_env.env.truncates:
             return {}
-        assert timestep.final_global_observation is not None, "VecEnv observes the ends of episodes that are truncated"
         # The episode's own recurrent state, though it has ended.
         unreset = players.replace(reset=jnp.zeros_like(players.reset))
-        return self._value(params, unreset, timestep.final_observation, timestep.final_global_observation)[0]
+        final = Seen(timestep.final_observation, timestep.final_global_observation, static, timestep.final_entities)
+        return self._value(params, unreset, final)[0]
 
 
-def _sequence(arrays: ByRole) -> ByRole:
+def _sequence(arrays: Tree) -> Tree:
     """As a sequence of one step: `[...] -> [1, ...]`."""
     return jax.tree.map(lambda leaf: leaf[None], arrays)
 

@@ -12,7 +12,7 @@ from flax import struct
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from jaxvrp import Environment, VecEnv
+from jaxvrp import Environment, Role, VecEnv
 from jaxvrp.io.limits import LARGEST_WHOLE
 from jaxvrp.spaces import Discrete
 from train.config import check_divides
@@ -85,7 +85,7 @@ class Trainer:
 
     def actor(self, params: Any, *, deterministic: bool, temperature: float = 1.0) -> PolicyActor:
         """The actors as a player."""
-        return PolicyActor(self.actors, params, deterministic, temperature)
+        return PolicyActor(self.env, self.actors, params, deterministic, temperature)
 
     def loss(self, params: dict[str, Any], batch: ppo.Batch) -> tuple[jax.Array, ppo.Metrics]:
         """This device's share of the loss of a minibatch `[L, B, ...]`: the sum over all actors and critics.
@@ -125,7 +125,7 @@ class Trainer:
     def _init(self, key: jax.Array) -> TrainState:
         key, actor_key, critic_key, env_key = jax.random.split(key, 4)
         players = self.rollout.reset(device_key(env_key))
-        inputs = self.critics.inputs(players.timestep.observation, players.timestep.global_observation)
+        inputs = self.critics.inputs(self.rollout.first_seen(players))
         actor_keys, critic_keys = _split(actor_key, self.actors.networks), _split(critic_key, inputs)
         params = {
             "actor": {role: self.actors.init(k, role) for role, k in actor_keys.items()},
@@ -146,9 +146,8 @@ class Trainer:
     def _update(self, state: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
         """One update: rollout, advantages, epochs of minibatches."""
         key, play_key, shuffle_key = jax.random.split(state.key, 3)
-        players, transitions, carries, episodes = self.rollout.play(state.params, state.players, device_key(play_key))
-        last_value = self.rollout.bootstrap(state.params, players)
-        batch, norm, metrics = ppo.prepare(self.config, transitions, carries, last_value, state.value_norm)
+        players, recording = self.rollout.play(state.params, state.players, device_key(play_key))
+        batch, norm, metrics = ppo.prepare(self.config, recording, state.value_norm)
         order = self._minibatches(device_key(shuffle_key), batch.reset.shape[1])
         (params, optimizer), losses = jax.lax.scan(
             lambda carry, envs: self._gradient_step(*carry, ppo.take(batch, envs)),
@@ -156,7 +155,7 @@ class Trainer:
             order,
         )
         metrics |= jax.tree.map(lambda leaf: leaf.mean(axis=0), losses)
-        metrics |= {f"episode/{name}": value for name, value in jax.lax.psum(episodes, DATA).items()}
+        metrics |= {f"episode/{name}": value for name, value in jax.lax.psum(recording.statistics, DATA).items()}
         state = TrainState(params, optimizer, norm, players, key, state.update + 1)
         return state, metrics
 
@@ -198,22 +197,44 @@ def _actors(config: PPOConfig, env: Environment) -> Actors:
     for name, role in env.roles.items():
         assert isinstance(role.action, Discrete)
         spec = NetworkSpec(
-            is_actor=True, head_size=role.action.num_actions, head_gain=ACTOR_HEAD_GAIN, entities=role.entities
+            is_actor=True,
+            head_size=role.action.num_actions,
+            head_gain=ACTOR_HEAD_GAIN,
+            kinds=env.entity_kinds,
+            pointers=role.pointers,
+            position=_position(role),
         )
         networks[name] = build_network(config, spec)
     several = frozenset(name for name, role in env.roles.items() if role.num_agents > 1)
-    return Actors(networks, env.roles, frozenset() if config.share_drone_policy else several)
+    return Actors(networks, env.roles, frozenset() if config.share_drone_policy else several, env.entity_kinds)
+
+
+def _position(role: Role) -> tuple[int, int] | None:
+    """Indices of the agent's place in its context."""
+    if role.position is None:
+        return None
+    names = [feature.name for feature in role.context]
+    x, y = role.position
+    return names.index(x), names.index(y)
 
 
 def _critics(config: PPOConfig, env: Environment) -> Critics:
     """A network for every role (local), or one with a value for every agent of all roles (central)."""
     head_sizes = {name: 1 for name in env.roles}
-    entities = {name: role.entities for name, role in env.roles.items()}
+    positions = {name: _position(role) for name, role in env.roles.items()}
     if config.critic == "central":
         head_sizes = {TEAM: sum(role.num_agents for role in env.roles.values())}
-        entities = {TEAM: env.global_entities}
+        # Of several agents there is a mean place, which is nobody's.
+        alone = len(env.roles) == 1 and sum(head_sizes.values()) == 1
+        positions = {TEAM: next(iter(positions.values())) if alone else None}
     specs = {
-        name: NetworkSpec(is_actor=False, head_size=size, head_gain=CRITIC_HEAD_GAIN, entities=entities[name])
+        name: NetworkSpec(
+            is_actor=False,
+            head_size=size,
+            head_gain=CRITIC_HEAD_GAIN,
+            kinds=env.entity_kinds,
+            position=positions[name],
+        )
         for name, size in head_sizes.items()
     }
     return Critics({name: build_network(config, spec) for name, spec in specs.items()}, env.roles)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from jax.sharding import Mesh
 
 import jaxvrp
 from jaxvrp import Environment, fields, registry
+from jaxvrp.entities import seen_as
 from jaxvrp.spaces import Box, Discrete
 from jaxvrp.testing import check_shapes
 from train.algorithms import ALGORITHMS
 from train.config import RunConfig, check_divides
+from train.networks import NETWORKS
 from train.running.sizes import check_environment
 from train.sharding import make_mesh
 
@@ -29,7 +31,7 @@ def prepare(config: Config, actions: type[Discrete] | type[Box]) -> tuple[Config
         TypeError: a value has the wrong type.
     """
     config = fields.validate(config, "key")
-    env = jaxvrp.make(**config.env)
+    env = _seen_as_read(config)
     check_environment(env)
     check_shapes(env)
     for name, role in env.roles.items():
@@ -48,6 +50,29 @@ def prepare(config: Config, actions: type[Discrete] | type[Box]) -> tuple[Config
     for name in ("eval_interval", "save_interval"):
         check_divides(config, name, "log_interval", config.log_interval)
     return config, env, mesh
+
+
+def _seen_as_read(config: RunConfig) -> Environment:
+    """The environment of a configuration, with entities if the network reads them, else with flat observations.
+
+    Raises:
+        ValueError: it cannot be seen so, or the configuration says otherwise.
+    """
+    network = getattr(config, "network", None)
+    wanted: Literal["flat", "entities"] = "entities" if network and NETWORKS[network].reads_entities else "flat"
+    asked = config.env.get("observation", wanted)
+    if asked in ("flat", "entities") and asked != wanted:
+        others = " or ".join(name for name, kind in NETWORKS.items() if kind.reads_entities != (wanted == "entities"))
+        raise ValueError(
+            f"env.observation is '{asked}', which the network does not read; leave it out, or take {others}"
+        )
+    env = jaxvrp.make(**config.env)
+    try:
+        return seen_as(env, wanted)
+    except ValueError:
+        others = " or ".join(f"'{name}'" for name, kind in NETWORKS.items() if not kind.reads_entities)
+        name = config.env["name"]
+        raise ValueError(f"network is '{network}', which reads entities; '{name}' shows none: take {others}") from None
 
 
 def evaluation_env(env: Environment, config: RunConfig) -> Environment:

@@ -10,14 +10,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvrp import fields
+from jaxvrp.entities import flat_box, flatten
 from jaxvrp.environment import Environment
-from jaxvrp.envs.darp import rules
-from jaxvrp.envs.darp.observation import CONTEXT_SIZE, NODE_SIZE, observe
+from jaxvrp.envs.darp import observation, rules
 from jaxvrp.envs.darp.problem.generator import generate
 from jaxvrp.envs.darp.problem.instance import Instance, as_float32, pad
 from jaxvrp.envs.darp.reward import REWARDS, step_reward, unvisited_nodes
 from jaxvrp.envs.darp.rules import State
-from jaxvrp.spaces import Box, ByRole, Discrete, Entities, Role
+from jaxvrp.spaces import Box, ByKind, ByRole, Discrete, EntityKind, Pointer, Role
+
+ROLE = "vehicle"
+KEYWORDS = {"reward_kind": "reward", "observation_kind": "observation"}
+"""What fields are called as parameters of `make`; plain, they would hide methods."""
 
 
 class Darp(Environment):
@@ -27,23 +31,13 @@ class Darp(Environment):
     is the depot (the next vehicle takes over), odd indices are pickups, the pickup at i has its drop-off at i + 1.
     A forbidden action becomes the lowest-index allowed customer, the depot if there is none.
 
-    Observation, `f32[13 + 19 (N + 1)]`, the same globally. The units are the instance's own: S, its extent (the
-    largest |x - x0| or |y - y0| from the depot), H, the depot's deadline (the largest finite deadline if that has
-    none), C, its largest capacity; so a policy may meet any size and unit. First the context:
-
-        0 clock / H · 1 load / own capacity · 2 own capacity / C · 3 at the depot · 4 vehicles to come / vehicles ·
-        5 their mean capacity / C · 6 requests not picked up / requests · 7 requests on board / requests · 8, 9 own
-        position from the depot / S · 10 S / (speed H) · 11 ride time limit / H, at most 1 · 12 duration limit / H, at
-        most 1
-
-    then a row for each node, depot first, all zero for nodes that were visited and for padding (times are clipped to
-    [-1, 1]):
-
-        0 present · 1 pickup · 2 drop-off · 3 on board · 4 allowed by the mask · 5, 6 position from the depot / S · 7, 8
-        that of its partner (the other end of the request) · 9 demand / C · 10 earliest / H · 11 deadline / H, at most 1
-        · 12 service time / H · 13 partner's deadline · 14 distance from the vehicle / S · 15 time until service would
-        start / H · 16 deadline minus arrival / H · 17 depot's deadline minus the time home, right after it / H · 18
-        what is left of the ride time / H for drop-offs on board, else 1
+    Entities: the requests, what never changes (11 numbers each) and what does (14); beside these the vehicle sees a
+    context of 16 numbers, its observation. Names and meanings: `STATIC`, `DYNAMIC`, `CONTEXT` of
+    `jaxvrp.envs.darp.observation`, or the tables of the documentation. The units are the instance's own: S, its extent
+    (the largest |x - x0| or |y - y0| from the depot), H, the depot's deadline (the largest finite deadline if that has
+    none), C, its largest capacity; so a policy may meet any size and unit. Times are clipped to [-1, 1]. With
+    `observation="flat"` all of it is one vector, `f32[16 + 25 N/2]`: the context, then each feature of all requests;
+    the global observation is the same.
 
     Reward: minus the distance and, at the end, the penalties: `penalty_unvisited` per unvisited node, a drop-off whose
     pickup was visited `orphan_factor` times. All of it on the last step (`reward="sparse"`), or the distance as it is
@@ -52,7 +46,8 @@ class Darp(Environment):
 
     Metrics: requests_served, served_share, unvisited_nodes, stranded, total_distance, vehicles_used, invalid_actions.
 
-    The fields are the parameters of `make`, where `reward_kind` is called `reward`. Those that say what is generated do
+    The fields are the parameters of `make`, where `reward_kind` is called `reward`, and `observation_kind`
+    `observation`. Those that say what is generated do
     not count for instances from elsewhere.
     """
 
@@ -60,6 +55,12 @@ class Darp(Environment):
     num_agents: int = fields.size(5, help="V, vehicles")
     reward_kind: str = fields.choice(
         "sparse", REWARDS, keyword="reward", help="all of the reward on the last step, or the distance as it is driven"
+    )
+    observation_kind: str = fields.choice(
+        "entities",
+        ("entities", "flat"),
+        keyword="observation",
+        help="requests once for everybody, as `network: attention` reads them, or all in one vector",
     )
     round_travel_time: bool = fields.switch(
         True, help="generated instances round travel times to whole numbers, half to even"
@@ -128,34 +129,26 @@ class Darp(Environment):
 
     @property
     def roles(self) -> dict[str, Role]:
-        """The vehicle under way."""
-        entities = self.global_entities
-        box = Box(-jnp.inf, jnp.inf, (entities.size,))
-        return {"vehicle": Role(1, box, Discrete(self.num_nodes + 1), entities)}
+        """The vehicle under way; its actions are the depot, and pickup and drop-off of each request."""
+        box, action = Box(-jnp.inf, jnp.inf, (len(observation.CONTEXT),)), Discrete(self.num_nodes + 1)
+        if not self.entity_kinds:
+            return {ROLE: Role(1, flat_box(len(observation.CONTEXT), (self._requests,)), action)}
+        pointers = (Pointer(None, 1), Pointer(observation.REQUEST, 2))
+        return {ROLE: Role(1, box, action, observation.CONTEXT, pointers, position=("x", "y"))}
 
     @property
-    def global_entities(self) -> Entities:
-        """Requests are the set, a pickup and a drop-off each; one is there until its drop-off is visited.
+    def _requests(self) -> EntityKind:
+        return observation.requests(self.num_nodes // 2)
 
-        The depot's row belongs to the context: 32 numbers, then N/2 times 38.
-        """
-        return Entities(
-            num_entities=self.num_nodes // 2,
-            entity_size=2 * NODE_SIZE,
-            context_size=CONTEXT_SIZE + NODE_SIZE,
-            present=NODE_SIZE,
-            context_actions=1,
-            entity_actions=2,
-            places=((0, 5, 6), (NODE_SIZE, NODE_SIZE + 5, NODE_SIZE + 6)),
-            coordinates=((0, 7, 8), (NODE_SIZE, NODE_SIZE + 7, NODE_SIZE + 8)),
-            position=(8, 9),
-        )
+    @property
+    def entity_kinds(self) -> tuple[EntityKind, ...]:
+        """The requests; a request is there until its drop-off is visited."""
+        return (self._requests,) if self.observation_kind == "entities" else ()
 
     @property
     def parameters(self) -> dict[str, Any]:
         """By keyword of `make`."""
-        values = super().parameters
-        return {"reward" if name == "reward_kind" else name: value for name, value in values.items()}
+        return {KEYWORDS.get(name, name): value for name, value in super().parameters.items()}
 
     @property
     def max_episode_steps(self) -> int:
@@ -177,24 +170,46 @@ class Darp(Environment):
 
     def transition(self, state: State, action: ByRole, num_invalid: jax.Array) -> State:
         """Drive to the node, and home with the last one."""
-        return rules.drive(state, action["vehicle"][0], num_invalid)
+        return rules.drive(state, action[ROLE][0], num_invalid)
 
     def action_mask(self, state: State) -> ByRole:
         """`{"vehicle": bool[1, N+1]}`."""
-        return {"vehicle": rules.allowed(state, lookahead=self.lookahead)[None]}
+        return {ROLE: rules.allowed(state, lookahead=self.lookahead)[None]}
 
     def fallback(self, mask: ByRole) -> ByRole:
         """The lowest-index allowed customer, the depot if there is none."""
-        customers = mask["vehicle"].at[:, 0].set(False)
-        return {"vehicle": jax.lax.argmax(customers, 1, jnp.int32)}
+        customers = mask[ROLE].at[:, 0].set(False)
+        return {ROLE: jax.lax.argmax(customers, 1, jnp.int32)}
 
     def observation(self, state: State) -> ByRole:
         """`{"vehicle": f32[1, F]}`, see the class."""
-        return {"vehicle": self.global_observation(state)[None]}
+        seen = self._context(state) if self.entity_kinds else self.global_observation(state)
+        assert seen is not None
+        return {ROLE: seen[None]}
 
-    def global_observation(self, state: State) -> jax.Array:
-        """`f32[F]`, what the vehicle sees."""
-        return observe(state, self.action_mask(state)["vehicle"][0])
+    def global_observation(self, state: State) -> jax.Array | None:
+        """`f32[F]`, what the vehicle sees; None with entities."""
+        if self.entity_kinds:
+            return None
+        static, dynamic = self._static_planes(state), self._dynamic_planes(state)
+        return flatten(self._context(state), static, dynamic)
+
+    def static_entities(self, state: State) -> ByKind:
+        """`{"request": f32[11, N/2]}`, see the class; {} where all is one vector."""
+        return self._static_planes(state) if self.entity_kinds else {}
+
+    def entities(self, state: State) -> ByKind:
+        """`{"request": f32[14, N/2]}`, likewise."""
+        return self._dynamic_planes(state) if self.entity_kinds else {}
+
+    def _context(self, state: State) -> jax.Array:
+        return observation.context(state, self.action_mask(state)[ROLE][0])
+
+    def _static_planes(self, state: State) -> ByKind:
+        return {observation.REQUEST: observation.static_planes(state.instance)}
+
+    def _dynamic_planes(self, state: State) -> ByKind:
+        return {observation.REQUEST: observation.dynamic_planes(state, self.action_mask(state)[ROLE][0])}
 
     def reward(self, state: State) -> ByRole:
         """`{"vehicle": f32[1]}`, see the class."""
@@ -204,7 +219,7 @@ class Darp(Environment):
             penalty_unvisited=self.penalty_unvisited,
             orphan_factor=self.orphan_factor,
         )
-        return {"vehicle": paid[None]}
+        return {ROLE: paid[None]}
 
     def is_terminal(self, state: State) -> jax.Array:
         """All customers visited, or all vehicles finished."""
@@ -225,20 +240,20 @@ class Darp(Environment):
         }
 
 
-def make(*, reward: str = "sparse", **parameters: Any) -> Darp:
+def make(*, reward: str = "sparse", observation: str = "entities", **parameters: Any) -> Darp:
     """The factory behind `jaxvrp.make("darp", ...)`.
 
     Args:
         reward: `"sparse"` or `"dense"`.
+        observation: `"entities"` or `"flat"`.
         parameters: any field of `Darp`.
 
     Raises:
         ValueError: an unknown parameter, or a value out of range; one line that names it and the remedy.
         TypeError: a value of the wrong type.
     """
-    if reward not in REWARDS:
-        raise ValueError(f"reward is '{reward}'; it must be one of: {', '.join(REWARDS)}")
-    env = fields.build(Darp, {**parameters, "reward_kind": reward}, "parameter of 'darp':")
+    given = {**parameters, "reward_kind": reward, "observation_kind": observation}
+    env = fields.build(Darp, given, "parameter of 'darp':")
     if np.max(env.vehicle_capacity) < env.min_demand:
         text = f"vehicle_capacity {env.vehicle_capacity} is below every demand (min_demand {env.min_demand})"
         warnings.warn(f"{text}; no request can be served", stacklevel=2)

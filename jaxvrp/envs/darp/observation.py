@@ -1,4 +1,4 @@
-"""What the active vehicle sees: a context and a set of nodes, scaled to be alike for instances of any size and unit."""
+"""What the active vehicle sees: a context and the requests, scaled to be alike for instances of any size and unit."""
 
 from __future__ import annotations
 
@@ -8,29 +8,74 @@ import jax.numpy as jnp
 from jaxvrp.envs.darp import rules
 from jaxvrp.envs.darp.problem.instance import Instance
 from jaxvrp.envs.darp.rules import State
+from jaxvrp.spaces import EntityKind, Feature, Place
 
-CONTEXT_SIZE, NODE_SIZE = 13, 19
+REQUEST = "request"
+
+CONTEXT = (
+    Feature("clock", "clock / H"),
+    Feature("load", "load / own capacity"),
+    Feature("capacity", "own capacity / C"),
+    Feature("at_depot", "1 at the depot"),
+    Feature("vehicles_to_come", "vehicles to come / vehicles"),
+    Feature("capacity_to_come", "their mean capacity / C"),
+    Feature("to_pick_up", "requests not picked up / requests"),
+    Feature("passengers", "requests on board / requests"),
+    Feature("x", "own x, from the depot / S"),
+    Feature("y", "own y, from the depot / S"),
+    Feature("pace", "S / (speed H)"),
+    Feature("ride_limit", "ride time limit / H, at most 1"),
+    Feature("duration_limit", "duration limit / H, at most 1"),
+    Feature("depot_allowed", "1 if the mask allows the depot"),
+    Feature("depot_distance", "distance to the depot / S"),
+    Feature("depot_slack", "depot's deadline minus arrival there / H"),
+)
+
+STATIC = (
+    Feature("pickup_x", "pickup's x, from the depot / S"),
+    Feature("pickup_y", "pickup's y, from the depot / S"),
+    Feature("dropoff_x", "drop-off's x, from the depot / S"),
+    Feature("dropoff_y", "drop-off's y, from the depot / S"),
+    Feature("demand", "demand / C"),
+    Feature("pickup_earliest", "pickup's earliest / H"),
+    Feature("dropoff_earliest", "drop-off's earliest / H"),
+    Feature("pickup_deadline", "pickup's deadline / H, at most 1"),
+    Feature("dropoff_deadline", "drop-off's deadline / H, at most 1"),
+    Feature("pickup_service", "pickup's service time / H"),
+    Feature("dropoff_service", "drop-off's service time / H"),
+)
+
+DYNAMIC = (
+    Feature("present", "1 until the drop-off is visited"),
+    Feature("waiting", "1 until the pickup is visited; the pickup's numbers below are 0 from then on"),
+    Feature("on_board", "1 if the passenger is on board"),
+    Feature("pickup_allowed", "1 if the mask allows the pickup"),
+    Feature("dropoff_allowed", "1 if the mask allows the drop-off"),
+    Feature("pickup_distance", "distance from the vehicle to the pickup / S"),
+    Feature("dropoff_distance", "distance from the vehicle to the drop-off / S"),
+    Feature("pickup_start", "time until service would start at the pickup / H"),
+    Feature("dropoff_start", "time until service would start at the drop-off / H"),
+    Feature("pickup_slack", "pickup's deadline minus arrival / H"),
+    Feature("dropoff_slack", "drop-off's deadline minus arrival / H"),
+    Feature("pickup_home", "depot's deadline minus the time home, right after the pickup / H"),
+    Feature("dropoff_home", "depot's deadline minus the time home, right after the drop-off / H"),
+    Feature("ride", "what is left of the ride time / H, for passengers on board; else 1"),
+)
 
 
-def observe(state: State, allowed: jax.Array) -> jax.Array:
-    """The vector that the docstring of `Darp` describes, `f32[13 + 19 (N + 1)]`.
-
-    Args:
-        state: of one instance.
-        allowed: the mask, `bool[N+1]`.
-    """
-    scales = _Scales(state.instance)
-    return jnp.concatenate([_context(state, scales), _nodes(state, allowed, scales).ravel()])
+def requests(count: int) -> EntityKind:
+    """The kind of so many requests: a pickup, then a drop-off."""
+    places = (Place("waiting", "pickup_x", "pickup_y"), Place("present", "dropoff_x", "dropoff_y"))
+    return EntityKind(REQUEST, count, STATIC, DYNAMIC, places)
 
 
 class _Scales:
     """Units of an instance: extent (of its map), horizon (of its clock), capacity (of its largest vehicle)."""
 
     def __init__(self, instance: Instance):
-        self.is_depot = jnp.arange(instance.num_nodes + 1) == 0
-        self.is_real = self.is_depot | (instance.demand != 0)
+        is_real = (jnp.arange(instance.num_nodes + 1) == 0) | (instance.demand != 0)
         offset = jnp.abs(instance.locs - instance.locs[0]).max(axis=1)
-        self.extent = jnp.maximum(jnp.where(self.is_real, offset, 0.0).max(), 1e-6)
+        self.extent = jnp.maximum(jnp.where(is_real, offset, 0.0).max(), 1e-6)
         finite = jnp.where(jnp.isfinite(instance.deadline), instance.deadline, 0.0)
         horizon = jnp.where(finite[0] > 0, finite[0], jnp.where(finite.max() > 0, finite.max(), 1.0))
         self.horizon = jnp.maximum(horizon, 1e-6)
@@ -41,9 +86,9 @@ class _Scales:
         return jnp.clip(time / self.horizon, -1.0, 1.0)
 
 
-def _context(state: State, scales: _Scales) -> jax.Array:
-    """`f32[13]`, the numbers that the vehicle sees of itself and of the whole problem."""
-    instance = state.instance
+def context(state: State, allowed: jax.Array) -> jax.Array:
+    """`f32[16]`, the numbers of `CONTEXT`; `allowed` is the mask, `bool[N+1]`."""
+    instance, scales, visits = state.instance, _Scales(state.instance), rules.outlook(state)
     capacity = instance.capacity.astype(jnp.float32)
     is_current = jnp.arange(capacity.shape[0]) == state.current_agent
     current_capacity = jnp.sum(jnp.where(is_current, capacity, 0.0))
@@ -67,44 +112,60 @@ def _context(state: State, scales: _Scales) -> jax.Array:
         scales.extent / (instance.vehicle_speed * scales.horizon),
         jnp.minimum(instance.max_ride_time / scales.horizon, 1.0),
         jnp.minimum(instance.max_route_duration / scales.horizon, 1.0),
+        allowed[0].astype(jnp.float32),
+        visits.distance[0] / scales.extent,
+        scales.share(instance.deadline[0] - visits.arrival[0]),
     ]
     return jnp.stack(figures)
 
 
-def _nodes(state: State, allowed: jax.Array, scales: _Scales) -> jax.Array:
-    """`f32[N+1, 19]`, rows of what is not there any more all zero."""
-    instance, nodes = state.instance, jnp.arange(state.visited.shape[0])
-    visits, aboard = rules.outlook(state), rules.on_board(state)
-    present = scales.is_depot | (~state.visited & scales.is_real)
+def static_planes(instance: Instance) -> jax.Array:
+    """`f32[11, N/2]`, the numbers of `STATIC` of each request; padding is 0."""
+    scales = _Scales(instance)
     place = (instance.locs - instance.locs[0]) / scales.extent
-    deadline = jnp.minimum(instance.deadline, scales.horizon)
-    ride = instance.max_ride_time - (visits.start - jnp.roll(state.pickup_time, 1))
-    columns = [
-        present.astype(jnp.float32),
-        (nodes % 2 == 1).astype(jnp.float32),
-        ((nodes % 2 == 0) & ~scales.is_depot).astype(jnp.float32),
-        aboard.astype(jnp.float32),
-        allowed.astype(jnp.float32),
-        place[:, 0],
-        place[:, 1],
-        _partners(place[:, 0]),
-        _partners(place[:, 1]),
-        instance.demand / scales.capacity,
-        scales.share(instance.earliest),
-        scales.share(deadline),
-        scales.share(instance.service_time),
-        scales.share(_partners(deadline)),
-        visits.distance / scales.extent,
-        scales.share(visits.start - state.current_time),
-        scales.share(instance.deadline - visits.arrival),
-        scales.share(instance.deadline[0] - visits.home),
-        jnp.where(aboard, scales.share(ride), 1.0),
+    earliest, service = scales.share(instance.earliest), scales.share(instance.service_time)
+    deadline = scales.share(jnp.minimum(instance.deadline, scales.horizon))
+    planes = [
+        place[1::2, 0],
+        place[1::2, 1],
+        place[2::2, 0],
+        place[2::2, 1],
+        instance.demand[1::2] / scales.capacity,
+        earliest[1::2],
+        earliest[2::2],
+        deadline[1::2],
+        deadline[2::2],
+        service[1::2],
+        service[2::2],
     ]
-    return jnp.where(present[:, None], jnp.stack(columns, axis=1), 0.0)
+    return jnp.where(instance.demand[1::2] != 0, jnp.stack(planes), 0.0)
 
 
-def _partners(values: jax.Array) -> jax.Array:
-    """`[N+1]` by node to `[N+1]` by the other end of its request; the depot is its own partner."""
-    nodes = jnp.arange(values.shape[0])
-    partners = jnp.where(nodes % 2 == 1, jnp.roll(values, -1), jnp.roll(values, 1))
-    return jnp.where(nodes == 0, values[0], partners)
+def dynamic_planes(state: State, allowed: jax.Array) -> jax.Array:
+    """`f32[14, N/2]`, the numbers of `DYNAMIC` of each request; `allowed` is the mask, `bool[N+1]`."""
+    instance, scales, visits = state.instance, _Scales(state.instance), rules.outlook(state)
+    present, waiting = ~state.visited[2::2], ~state.visited[1::2]
+    aboard = rules.on_board(state)[2::2]
+    distance = visits.distance / scales.extent
+    start = scales.share(visits.start - state.current_time)
+    slack = scales.share(instance.deadline - visits.arrival)
+    home = scales.share(instance.deadline[0] - visits.home)
+    ride = scales.share(instance.max_ride_time - (visits.start[2::2] - state.pickup_time[1::2]))
+    one = jnp.ones((), jnp.float32)
+    planes = [
+        (present, one),
+        (waiting, one),
+        (present & aboard, one),
+        (waiting, allowed[1::2]),
+        (present, allowed[2::2]),
+        (waiting, distance[1::2]),
+        (present, distance[2::2]),
+        (waiting, start[1::2]),
+        (present, start[2::2]),
+        (waiting, slack[1::2]),
+        (present, slack[2::2]),
+        (waiting, home[1::2]),
+        (present, home[2::2]),
+        (present, jnp.where(aboard, ride, 1.0)),
+    ]
+    return jnp.stack([jnp.where(is_seen, values, 0.0).astype(jnp.float32) for is_seen, values in planes])

@@ -216,5 +216,5 @@ def test_every_parameter_has_a_sentence():
     assert all(sentences) and len(set(sentences)) == len(sentences)
     env = jaxvrp.make("darp", num_nodes=4, num_agents=2, reward="dense")
     assert env.parameters["reward"] == "dense" and set(env.parameters) >= {"num_nodes", "orphan_factor"}
-    with pytest.raises(ValueError, match="reward_kind is 'spars'; it must be one of: sparse, dense"):
+    with pytest.raises(ValueError, match="reward is 'spars'; it must be one of: sparse, dense"):
         env.replace(reward_kind="spars")

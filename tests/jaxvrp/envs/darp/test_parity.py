@@ -101,6 +101,7 @@ def snapshot(reference: NumpyDarp, reward: float) -> dict[str, Any]:
         "pickup_time": np.where(picked, reference.pickup_time, 0),
         "mask": np.zeros_like(picked) if done else reference.action_mask(),
         "observation": reference.observation() * (not done),
+        "entities": reference.entities() * (not done),
         "reward": np.float32(reward),
         **{f"metrics/{name}": value for name, value in reference.metrics().items()},
     }
@@ -113,6 +114,7 @@ def observed(states: Any, timesteps: Any) -> dict[str, np.ndarray]:
     shown["pickup_time"] = np.where(states.picked_up_by_current, states.pickup_time, 0)
     shown["mask"] = timesteps.action_mask["vehicle"][:, :, 0] & running
     shown["observation"] = np.where(running, timesteps.observation["vehicle"][:, :, 0], 0)
+    shown["entities"] = np.where(running[..., None], timesteps.entities["request"], 0)
     shown["reward"] = timesteps.reward["vehicle"][:, :, 0]
     shown |= {f"metrics/{name}": value for name, value in timesteps.metrics.items()}
     return shown
@@ -129,6 +131,10 @@ def test_every_step_agrees_with_the_reference(name: str, share: Callable[[int], 
         rich_instance(rng, num_nodes, num_agents) if rich else reference.generate(rng) for _ in range(episodes)
     ]
     (states, timesteps), actions = jax.device_get(play(env, stack(instances), jax.random.key(len(name))))
+    static = jax.vmap(env.static_entities)(jax.tree.map(lambda leaf: leaf[0], states))["request"]
+    for instance, planes in zip(instances, static, strict=True):
+        reference.reset_to(instance)
+        np.testing.assert_allclose(planes, reference.static_entities(), 1e-5, 1e-6)
     expected = [replay(reference, instance, actions[:, i]) for i, instance in enumerate(instances)]
     for field, values in observed(states, timesteps).items():
         got, wanted = np.array(values), np.zeros_like(values)

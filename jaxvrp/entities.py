@@ -1,0 +1,40 @@
+"""Entities as flat vectors, and environments that can be seen either way."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+
+from jaxvrp.environment import Environment
+from jaxvrp.spaces import Box, ByKind, EntityKind
+
+KIND_FIELD = "observation_kind"
+"""The field of an environment that says how it is seen."""
+
+
+def flat_box(context_size: int, kinds: tuple[EntityKind, ...]) -> Box:
+    """The space of `flatten`."""
+    planes = sum(kind.count * len(kind.features) for kind in kinds)
+    return Box(-math.inf, math.inf, (context_size + planes,))
+
+
+def flatten(context: jax.Array, static: ByKind, dynamic: ByKind) -> jax.Array:
+    """The context of an agent, then the planes of each kind, static before dynamic ones: `f32[F]` from `f32[C]`."""
+    planes = [plane.ravel() for name in dynamic for plane in (static[name], dynamic[name])]
+    return jnp.concatenate([context, *planes])
+
+
+def seen_as(env: Environment, kind: Literal["flat", "entities"]) -> Environment:
+    """The same environment with flat observations, or with entities.
+
+    Raises:
+        ValueError: it cannot be seen so.
+    """
+    if bool(env.entity_kinds) == (kind == "entities"):
+        return env
+    if not hasattr(env, KIND_FIELD):
+        raise ValueError(f"{type(env).__name__} cannot be seen as {kind}; it has no parameter `observation`")
+    return env.replace(**{KIND_FIELD: kind})
