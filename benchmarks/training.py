@@ -76,9 +76,8 @@ def _rollout_alone(trainer: Trainer) -> Callable[..., Any]:
         return players, recording.replace(statistics=jax.lax.psum(recording.statistics, DATA))
 
     # Transitions are [K, L, E, ...], recurrent states [K, E, ...].
-    whole: Any = P()
-    recorded: Any = Recording(P(None, None, DATA), P(None, DATA), P(DATA), P(DATA), whole)
-    outputs = (players, recorded)
+    parts: list[Any] = [P(None, None, DATA), P(None, DATA), P(DATA), P(DATA), P()]
+    outputs = (players, Recording(*parts))
     sharded = shard(play, trainer.mesh, (P(), players, P()), outputs)
     return jax.jit(jax.vmap(sharded) if trainer.config.num_seeds > 1 else sharded)
 

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 from jaxvrp.environment import Environment
 from jaxvrp.spaces import Box, ByKind, EntityKind
 
-KIND_FIELD = "observation_kind"
-"""The field of an environment that says how it is seen."""
+PARAMETER = "observation"
+"""The parameter of an environment that says how it is seen."""
 
 
 def flat_box(context_size: int, kinds: tuple[EntityKind, ...]) -> Box:
@@ -35,6 +35,6 @@ def seen_as(env: Environment, kind: Literal["flat", "entities"]) -> Environment:
     """
     if bool(env.entity_kinds) == (kind == "entities"):
         return env
-    if not hasattr(env, KIND_FIELD):
-        raise ValueError(f"{type(env).__name__} cannot be seen as {kind}; it has no parameter `observation`")
-    return env.replace(**{KIND_FIELD: kind})
+    if PARAMETER not in env.parameters:
+        raise ValueError(f"{type(env).__name__} cannot be seen as {kind}; it has no parameter `{PARAMETER}`")
+    return env.replace(**{PARAMETER: kind})

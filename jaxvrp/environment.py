@@ -140,7 +140,7 @@ class Environment(struct.PyTreeNode, abc.ABC):
     @property
     def parameters(self) -> dict[str, Any]:
         """What it was made from, by keyword of its factory: by default the fields of the dataclass."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {fields.keyword(field): getattr(self, field.name) for field in dataclasses.fields(self)}
 
     @property
     @abc.abstractmethod

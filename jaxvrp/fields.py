@@ -70,7 +70,7 @@ def size(default: Any, minimum: int = 1, *, maximum: int | None = None, help: st
 
 
 def choice(default: str, choices: tuple[str, ...], *, help: str = "", keyword: str = "") -> Any:
-    """A static word, one of `choices`; `keyword` is what the factory calls it, if not like the field."""
+    """A static word, one of `choices`; for `keyword` see the function of that name."""
     return _static(default, help=help, choices=choices, keyword=keyword)
 
 
@@ -89,13 +89,18 @@ def option(default: Any, *, help: str, group: str = "", choices: tuple[str, ...]
     return dataclasses.field(default=default, metadata=metadata)
 
 
+def keyword(field: dataclasses.Field) -> str:
+    """What a field is called where it is given: its name, unless that would hide a method."""
+    return field.metadata.get("keyword") or field.name
+
+
 def build(cls: type[T], values: dict[str, Any], what: str, prefix: str = "") -> T:
     """Make a dataclass from checked values.
 
     Args:
         cls: the dataclass; fields may come from `parameter`, `size` or `option`.
-        values: by field name. Arrays of floats (a batch of parameters) are checked element by element, tracers are
-            taken as they are.
+        values: by name: that of the field, or its `keyword`, if it has one. Arrays of floats (a batch of parameters)
+            are checked element by element, tracers are taken as they are.
         what: names the thing in messages.
         prefix: stands before a field's name in messages (`env.`).
 
@@ -123,16 +128,17 @@ def replace(instance: T, changes: dict[str, Any], what: str, prefix: str = "") -
 
 
 def _refuse_unknown(cls: type, values: dict[str, Any], what: str, prefix: str) -> None:
-    known = {field.name for field in dataclasses.fields(cls) if field.init}
+    known = {keyword(field) for field in dataclasses.fields(cls) if field.init}
     for name in values:
         if name not in known:
             raise ValueError(f"unknown {what} '{prefix}{name}'; {nearest(name, known)}")
 
 
 def _checked(cls: type, values: dict[str, Any], prefix: str) -> dict[str, Any]:
-    fields = {field.name: field for field in dataclasses.fields(cls)}
+    fields = {keyword(field): field for field in dataclasses.fields(cls)}
     hints = typing.get_type_hints(cls)
-    return {name: _check(fields[name], hints[name], value, prefix) for name, value in values.items()}
+    given = [(fields[name], value) for name, value in values.items()]
+    return {field.name: _check(field, hints[field.name], value, prefix) for field, value in given}
 
 
 def _check_together(instance: Any) -> None:
@@ -143,12 +149,12 @@ def _check_together(instance: Any) -> None:
 
 def validate(instance: Any, what: str, prefix: str = "") -> Any:
     """`build` again from the fields of an existing dataclass instance: checks what was set by hand."""
-    values = {field.name: getattr(instance, field.name) for field in dataclasses.fields(instance) if field.init}
+    values = {keyword(field): getattr(instance, field.name) for field in dataclasses.fields(instance) if field.init}
     return build(type(instance), values, what, prefix)
 
 
 def _check(field: dataclasses.Field, hint: Any, value: Any, prefix: str) -> Any:
-    name, bounds = prefix + (field.metadata.get("keyword") or field.name), field.metadata.get("range", Range())
+    name, bounds = prefix + keyword(field), field.metadata.get("range", Range())
     allowed = _alternatives(hint)
     if value is None and type(None) in allowed:
         return None

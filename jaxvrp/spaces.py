@@ -114,7 +114,7 @@ class EntityKind:
 
 
 class Pointer(NamedTuple):
-    """A block of a role's actions: `per_entity` for each entity of a kind, side by side; of none (`kind` None): so many.
+    """A block of a role's actions: `per_entity` for each entity of a kind, or so many of no entity (`kind` None).
 
     The actions of the first entity of the kind come first, then those of the second.
     """
@@ -133,7 +133,7 @@ class Role:
         action: what it chooses from.
         context: the numbers of `observation`, one by one, if entities are seen beside them.
         pointers: what the actions point at, in their order; () if nobody said so.
-        position: names of the numbers of `context` that are the agent's place on the map; None if it has none.
+        places: names of the numbers of `context`, two by two, that are places on the map: first the agent's.
     """
 
     num_agents: int
@@ -141,7 +141,7 @@ class Role:
     action: Space
     context: tuple[Feature, ...] = ()
     pointers: tuple[Pointer, ...] = ()
-    position: tuple[str, str] | None = None
+    places: tuple[tuple[str, str], ...] = ()
 
 
 ByRole = dict[str, jax.Array]

@@ -146,6 +146,7 @@ class JaxMarlEnv(MultiAgentEnv):
             member.name: _fill(observation[member.role][member.row], self.observation_spaces[member.name].shape[0])
             for member in self._members
         }
+        assert global_observation is not None, "flat observations have a global one"
         return {**seen, "world_state": global_observation}
 
     def _typed(self, actions: Mapping[str, jax.Array]) -> dict[str, jax.Array | np.ndarray]:

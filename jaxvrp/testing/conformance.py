@@ -238,8 +238,8 @@ def _check_context(what: str, role: Role, counts: dict[str, int]) -> None:
     size, names = role.observation.shape, [feature.name for feature in role.context]
     _require(not names or size == (len(names),), f"{what}: context names {len(names)} numbers, observation has {size}")
     _require(not counts or names, f"{what}: entities are seen, so context must name the numbers of its observation")
-    unknown = [name for name in role.position or () if name not in names]
-    _require(not unknown, f"{what}: position names {unknown}, which is not in its context")
+    unknown = [name for place in role.places for name in place if name not in names]
+    _require(not unknown, f"{what}: places names {unknown}, which are not in its context")
     if role.pointers:
         lost = [pointer.kind for pointer in role.pointers if pointer.kind not in (None, *counts)]
         _require(not lost, f"{what}: pointers name {lost}, which are none of entity_kinds")

@@ -102,7 +102,7 @@ def distances(where: Sites, present: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 class Frame(NamedTuple):
-    """A map that is moved, turned and mirrored: `origin` `f32[R, 2]`; rows of `axes` `f32[R, 2, 2]` are where x and y go."""
+    """A map that is moved, turned and mirrored: `origin` `f32[R, 2]`; `axes` `f32[R, 2, 2]`, where x and y go."""
 
     origin: jax.Array
     axes: jax.Array
@@ -188,7 +188,7 @@ class Attention(nn.Module):
         head_size: numbers of a row; with `pointers`, as many as they name.
         head_gain: scale of the last layer.
         pointers: what the logits belong to; () for an output that does not point.
-        position: see `NetworkSpec`.
+        places: see `NetworkSpec`.
         size: width.
         num_heads, num_layers: of the self-attention; with no layer, entities are only pooled.
     """
@@ -197,7 +197,7 @@ class Attention(nn.Module):
     head_size: int
     head_gain: float
     pointers: tuple[Pointer, ...] = ()
-    position: tuple[int, int] | None = None
+    places: tuple[tuple[int, int], ...] = ()
     size: int = 64
     num_heads: int = 4
     num_layers: int = 1
@@ -215,11 +215,13 @@ class Attention(nn.Module):
                 lambda *parts: jnp.concatenate(parts, axis=1), *(sites(rows[kind.name], kind) for kind in self.kinds)
             )
             distance, features = distances(where, present)
-            if self.position:
-                frame = canonical_frame(_pair(context, self.position), where.next, present)
+            if self.places:
+                agent = _pair(context, self.places[0])
+                frame = canonical_frame(agent, where.next, present)
                 rows = {kind.name: turned(rows[kind.name], kind, frame) for kind in self.kinds}
-                depot = frame.turn(jnp.zeros_like(frame.origin)[:, None])[:, 0]
-                context = context.at[:, jnp.array(self.position)].set(depot)
+                context = self._turned_context(context, frame)
+                away = _length(where.next - agent[:, None]) * present
+                features = jnp.concatenate([features, away[..., None]], axis=-1)
         situation = _dense(self.size)(context)
         x = self._embedded(rows, features)
         x = nn.relu(x + situation[:, None])
@@ -235,6 +237,15 @@ class Attention(nn.Module):
         """No memory: `()`."""
         del num_envs, num_agents
         return ()
+
+    def _turned_context(self, context: jax.Array, frame: Frame) -> jax.Array:
+        """The context `f32[R, C]` on another map; the agent is at its origin, so the depot stands in its place."""
+        depot = jnp.zeros_like(frame.origin)
+        others = [_pair(context, place) for place in self.places[1:]]
+        moved = frame.turn(jnp.stack([depot, *others], axis=1))
+        for row, (x, y) in enumerate(self.places):
+            context = context.at[:, x].set(moved[:, row, 0]).at[:, y].set(moved[:, row, 1])
+        return context
 
     def _embedded(self, rows: dict[str, jax.Array], features: jax.Array | None) -> jax.Array:
         """Entities of all kinds, one after the other, `f32[R, M, H]`.
@@ -308,7 +319,7 @@ def build(config: Any, spec: NetworkSpec) -> Attention:
         head_size=spec.head_size,
         head_gain=spec.head_gain,
         pointers=spec.pointers if spec.is_actor else (),
-        position=spec.position,
+        places=spec.places,
         size=config.attention_size,
         num_heads=config.attention_heads,
         num_layers=config.attention_layers if spec.is_actor else config.critic_attention_layers,

@@ -23,7 +23,7 @@ class NetworkSpec:
         head_gain: scale of the last layer's kernel at the start.
         kinds: entities that it sees; () if its input is a vector.
         pointers: what the actions of an actor point at.
-        position: indices of the numbers of the context that are the agent's place; None if it has none.
+        places: indices of the numbers of the context, two by two, that are places on the map: first the agent's.
     """
 
     is_actor: bool
@@ -31,7 +31,7 @@ class NetworkSpec:
     head_gain: float
     kinds: tuple[EntityKind, ...] = ()
     pointers: tuple[Pointer, ...] = ()
-    position: tuple[int, int] | None = None
+    places: tuple[tuple[int, int], ...] = ()
 
 
 def layer_norm(x: jax.Array) -> jax.Array:

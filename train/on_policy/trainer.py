@@ -202,38 +202,35 @@ def _actors(config: PPOConfig, env: Environment) -> Actors:
             head_gain=ACTOR_HEAD_GAIN,
             kinds=env.entity_kinds,
             pointers=role.pointers,
-            position=_position(role),
+            places=_places(role),
         )
         networks[name] = build_network(config, spec)
     several = frozenset(name for name, role in env.roles.items() if role.num_agents > 1)
     return Actors(networks, env.roles, frozenset() if config.share_drone_policy else several, env.entity_kinds)
 
 
-def _position(role: Role) -> tuple[int, int] | None:
-    """Indices of the agent's place in its context."""
-    if role.position is None:
-        return None
+def _places(role: Role) -> tuple[tuple[int, int], ...]:
+    """Indices of the places in a role's context."""
     names = [feature.name for feature in role.context]
-    x, y = role.position
-    return names.index(x), names.index(y)
+    return tuple((names.index(x), names.index(y)) for x, y in role.places)
 
 
 def _critics(config: PPOConfig, env: Environment) -> Critics:
     """A network for every role (local), or one with a value for every agent of all roles (central)."""
     head_sizes = {name: 1 for name in env.roles}
-    positions = {name: _position(role) for name, role in env.roles.items()}
+    places = {name: _places(role) for name, role in env.roles.items()}
     if config.critic == "central":
         head_sizes = {TEAM: sum(role.num_agents for role in env.roles.values())}
         # Of several agents there is a mean place, which is nobody's.
         alone = len(env.roles) == 1 and sum(head_sizes.values()) == 1
-        positions = {TEAM: next(iter(positions.values())) if alone else None}
+        places = {TEAM: next(iter(places.values())) if alone else ()}
     specs = {
         name: NetworkSpec(
             is_actor=False,
             head_size=size,
             head_gain=CRITIC_HEAD_GAIN,
             kinds=env.entity_kinds,
-            position=positions[name],
+            places=places[name],
         )
         for name, size in head_sizes.items()
     }

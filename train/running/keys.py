@@ -142,8 +142,7 @@ def _described_parameters(env: Environment) -> dict[str, tuple[str, str]]:
         for field in dataclasses.fields(cls):
             unit = f" [{field.metadata['unit']}]" if field.metadata.get("unit") else ""
             sentence = field.metadata.get("help", "") + unit
-            keyword = field.metadata.get("keyword") or field.name
-            described[keyword] = (sentence or UNDESCRIBED, fields.accepted_values(cls, field))
+            described[fields.keyword(field)] = (sentence or UNDESCRIBED, fields.accepted_values(cls, field))
     return described
 
 

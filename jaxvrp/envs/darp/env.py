@@ -13,6 +13,7 @@ from jaxvrp import fields
 from jaxvrp.entities import flat_box, flatten
 from jaxvrp.environment import Environment
 from jaxvrp.envs.darp import observation, rules
+from jaxvrp.envs.darp.problem.figures import with_figures
 from jaxvrp.envs.darp.problem.generator import generate
 from jaxvrp.envs.darp.problem.instance import Instance, as_float32, pad
 from jaxvrp.envs.darp.reward import REWARDS, step_reward, unvisited_nodes
@@ -20,8 +21,6 @@ from jaxvrp.envs.darp.rules import State
 from jaxvrp.spaces import Box, ByKind, ByRole, Discrete, EntityKind, Pointer, Role
 
 ROLE = "vehicle"
-KEYWORDS = {"reward_kind": "reward", "observation_kind": "observation"}
-"""What fields are called as parameters of `make`; plain, they would hide methods."""
 
 
 class Darp(Environment):
@@ -134,7 +133,7 @@ class Darp(Environment):
         if not self.entity_kinds:
             return {ROLE: Role(1, flat_box(len(observation.CONTEXT), (self._requests,)), action)}
         pointers = (Pointer(None, 1), Pointer(observation.REQUEST, 2))
-        return {ROLE: Role(1, box, action, observation.CONTEXT, pointers, position=("x", "y"))}
+        return {ROLE: Role(1, box, action, observation.CONTEXT, pointers, places=(("x", "y"),))}
 
     @property
     def _requests(self) -> EntityKind:
@@ -146,18 +145,13 @@ class Darp(Environment):
         return (self._requests,) if self.observation_kind == "entities" else ()
 
     @property
-    def parameters(self) -> dict[str, Any]:
-        """By keyword of `make`."""
-        return {KEYWORDS.get(name, name): value for name, value in super().parameters.items()}
-
-    @property
     def max_episode_steps(self) -> int:
         """N + V: each step visits a customer or sends a vehicle home."""
         return self.num_nodes + self.num_agents
 
     def generate(self, key: jax.Array) -> Instance:
         """A random instance of the environment's sizes."""
-        return generate(key, self)
+        return with_figures(generate(key, self))
 
     def init_state(self, instance: Instance) -> State:
         """The first vehicle at the depot; a smaller instance is padded.
@@ -166,7 +160,7 @@ class Darp(Environment):
             ValueError: the instance is larger than the environment.
         """
         padded = pad(as_float32(instance), self.num_nodes, self.num_agents)
-        return rules.begin(padded, limits=self.limits)
+        return rules.begin(with_figures(padded), limits=self.limits)
 
     def transition(self, state: State, action: ByRole, num_invalid: jax.Array) -> State:
         """Drive to the node, and home with the last one."""
@@ -240,20 +234,17 @@ class Darp(Environment):
         }
 
 
-def make(*, reward: str = "sparse", observation: str = "entities", **parameters: Any) -> Darp:
+def make(**parameters: Any) -> Darp:
     """The factory behind `jaxvrp.make("darp", ...)`.
 
     Args:
-        reward: `"sparse"` or `"dense"`.
-        observation: `"entities"` or `"flat"`.
-        parameters: any field of `Darp`.
+        parameters: any field of `Darp`; two of them have another name here, see there.
 
     Raises:
         ValueError: an unknown parameter, or a value out of range; one line that names it and the remedy.
         TypeError: a value of the wrong type.
     """
-    given = {**parameters, "reward_kind": reward, "observation_kind": observation}
-    env = fields.build(Darp, given, "parameter of 'darp':")
+    env = fields.build(Darp, parameters, "parameter of 'darp':")
     if np.max(env.vehicle_capacity) < env.min_demand:
         text = f"vehicle_capacity {env.vehicle_capacity} is below every demand (min_demand {env.min_demand})"
         warnings.warn(f"{text}; no request can be served", stacklevel=2)

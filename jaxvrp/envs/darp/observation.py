@@ -70,67 +70,64 @@ def requests(count: int) -> EntityKind:
 
 
 class _Scales:
-    """Units of an instance: extent (of its map), horizon (of its clock), capacity (of its largest vehicle)."""
+    """Factors that give lengths and times of an instance in its units."""
 
     def __init__(self, instance: Instance):
-        is_real = (jnp.arange(instance.num_nodes + 1) == 0) | (instance.demand != 0)
-        offset = jnp.abs(instance.locs - instance.locs[0]).max(axis=1)
-        self.extent = jnp.maximum(jnp.where(is_real, offset, 0.0).max(), 1e-6)
-        finite = jnp.where(jnp.isfinite(instance.deadline), instance.deadline, 0.0)
-        horizon = jnp.where(finite[0] > 0, finite[0], jnp.where(finite.max() > 0, finite.max(), 1.0))
-        self.horizon = jnp.maximum(horizon, 1e-6)
-        self.capacity = jnp.maximum(instance.capacity.max(), 1).astype(jnp.float32)
+        assert instance.figures is not None
+        self.figures = instance.figures
+        self.per_length = 1.0 / instance.figures.extent
+        self.per_time = 1.0 / instance.figures.horizon
 
     def share(self, time: jax.Array) -> jax.Array:
         """A time as a share of the horizon, within [-1, 1]."""
-        return jnp.clip(time / self.horizon, -1.0, 1.0)
+        return jnp.clip(time * self.per_time, -1.0, 1.0)
 
 
 def context(state: State, allowed: jax.Array) -> jax.Array:
     """`f32[16]`, the numbers of `CONTEXT`; `allowed` is the mask, `bool[N+1]`."""
     instance, scales, visits = state.instance, _Scales(state.instance), rules.outlook(state)
+    figures = scales.figures
     capacity = instance.capacity.astype(jnp.float32)
     is_current = jnp.arange(capacity.shape[0]) == state.current_agent
     current_capacity = jnp.sum(jnp.where(is_current, capacity, 0.0))
     waiting = ~state.vehicle_finished & ~is_current
     num_waiting = waiting.sum(dtype=jnp.float32)
     mean_waiting = jnp.sum(capacity * waiting) / jnp.maximum(num_waiting, 1.0)
-    num_vehicles = jnp.maximum(jnp.sum(instance.capacity > 0, dtype=jnp.float32), 1.0)
-    num_requests = jnp.maximum(jnp.sum(instance.demand > 0, dtype=jnp.float32), 1.0)
-    place = (instance.locs[state.current_node] - instance.locs[0]) / scales.extent
-    figures = [
-        state.current_time / scales.horizon,
+    place = (state.place - instance.locs[0]) * scales.per_length
+    numbers = [
+        state.current_time * scales.per_time,
         state.current_load / jnp.maximum(current_capacity, 1.0),
-        current_capacity / scales.capacity,
+        current_capacity / figures.capacity,
         (state.current_node == 0).astype(jnp.float32),
-        num_waiting / num_vehicles,
-        mean_waiting / scales.capacity,
-        jnp.sum(~state.visited[1::2], dtype=jnp.float32) / num_requests,
-        jnp.sum(rules.on_board(state), dtype=jnp.float32) / num_requests,
+        num_waiting / figures.num_vehicles,
+        mean_waiting / figures.capacity,
+        jnp.sum(~state.visited[1::2], dtype=jnp.float32) / figures.num_requests,
+        jnp.sum(rules.on_board(state), dtype=jnp.float32) / figures.num_requests,
         place[0],
         place[1],
-        scales.extent / (instance.vehicle_speed * scales.horizon),
-        jnp.minimum(instance.max_ride_time / scales.horizon, 1.0),
-        jnp.minimum(instance.max_route_duration / scales.horizon, 1.0),
+        figures.extent / (instance.vehicle_speed * figures.horizon),
+        jnp.minimum(instance.max_ride_time * scales.per_time, 1.0),
+        jnp.minimum(instance.max_route_duration * scales.per_time, 1.0),
         allowed[0].astype(jnp.float32),
-        visits.distance[0] / scales.extent,
+        visits.distance[0] * scales.per_length,
         scales.share(instance.deadline[0] - visits.arrival[0]),
     ]
-    return jnp.stack(figures)
+    return jnp.stack(numbers)
 
 
 def static_planes(instance: Instance) -> jax.Array:
     """`f32[11, N/2]`, the numbers of `STATIC` of each request; padding is 0."""
     scales = _Scales(instance)
-    place = (instance.locs - instance.locs[0]) / scales.extent
+    figures = scales.figures
+    place = (instance.locs - instance.locs[0]) * scales.per_length
     earliest, service = scales.share(instance.earliest), scales.share(instance.service_time)
-    deadline = scales.share(jnp.minimum(instance.deadline, scales.horizon))
+    deadline = scales.share(jnp.minimum(instance.deadline, figures.horizon))
     planes = [
         place[1::2, 0],
         place[1::2, 1],
         place[2::2, 0],
         place[2::2, 1],
-        instance.demand[1::2] / scales.capacity,
+        instance.demand[1::2] / figures.capacity,
         earliest[1::2],
         earliest[2::2],
         deadline[1::2],
@@ -146,7 +143,7 @@ def dynamic_planes(state: State, allowed: jax.Array) -> jax.Array:
     instance, scales, visits = state.instance, _Scales(state.instance), rules.outlook(state)
     present, waiting = ~state.visited[2::2], ~state.visited[1::2]
     aboard = rules.on_board(state)[2::2]
-    distance = visits.distance / scales.extent
+    distance = visits.distance * scales.per_length
     start = scales.share(visits.start - state.current_time)
     slack = scales.share(instance.deadline - visits.arrival)
     home = scales.share(instance.deadline[0] - visits.home)

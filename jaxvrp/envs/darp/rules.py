@@ -21,6 +21,7 @@ class State(NotebookStill, struct.PyTreeNode):
     Attributes:
         instance: the problem, padded to the environment's sizes.
         current_node: `i32[]`, where the current vehicle is.
+        place: `f32[2]`, of that node.
         current_agent: `i32[]`, the current vehicle.
         current_time: `f32[]`, when it can leave there, having served as early as possible.
         current_load: `i32[]`, passengers on board.
@@ -39,6 +40,7 @@ class State(NotebookStill, struct.PyTreeNode):
 
     instance: Instance
     current_node: jax.Array
+    place: jax.Array
     current_agent: jax.Array
     current_time: jax.Array
     current_load: jax.Array
@@ -56,7 +58,10 @@ class State(NotebookStill, struct.PyTreeNode):
 
 
 def begin(instance: Instance, *, limits: bool) -> State:
-    """The first vehicle at the depot; padded requests are born visited, padded vehicles finished."""
+    """The first vehicle at the depot; padded requests are born visited, padded vehicles finished.
+
+    `instance` has its figures.
+    """
     node = jnp.arange(instance.num_nodes + 1, dtype=jnp.int32)
     unused = instance.capacity <= 0
     zero, no_distance = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.float32)
@@ -64,6 +69,7 @@ def begin(instance: Instance, *, limits: bool) -> State:
     return State(
         instance=instance,
         current_node=zero,
+        place=instance.locs[0],
         current_agent=_first(~unused),
         current_time=instance.earliest[0],
         current_load=zero,
@@ -90,7 +96,7 @@ def drive(state: State, node: jax.Array, num_invalid: jax.Array) -> State:
     nodes = jnp.arange(instance.num_nodes + 1, dtype=jnp.int32)
     is_node, goes_home = nodes == node, node == 0
     place, depot = instance.locs[node], instance.locs[0]
-    length = distance(instance.locs[state.current_node], place)
+    length = distance(state.place, place)
     travel = travel_time(instance, length)
     arrival = state.current_time + travel
     time = jnp.maximum(arrival, instance.earliest[node]) + instance.service_time[node]
@@ -101,6 +107,7 @@ def drive(state: State, node: jax.Array, num_invalid: jax.Array) -> State:
     picked_up = is_node & (nodes % 2 == 1)
     return state.replace(
         current_node=node,
+        place=place,
         current_agent=jnp.where(goes_home & ~finished.all(), _first(~finished), state.current_agent),
         current_time=jnp.where(goes_home, instance.earliest[0], time),
         current_load=jnp.where(goes_home, 0, state.current_load + instance.demand[node]),
@@ -130,12 +137,13 @@ def _scheduled(state: State, node: jax.Array, travel: jax.Array) -> Schedule | N
 def outlook(state: State) -> Outlook:
     """What would happen next to the current vehicle, for each node that it could go to."""
     instance = state.instance
-    leg = distance(instance.locs, instance.locs[state.current_node])
+    leg = distance(instance.locs, state.place)
     travel = travel_time(instance, leg)
     arrival = state.current_time + travel
     start = jnp.maximum(arrival, instance.earliest)
     leave = start + instance.service_time
-    back = travel_time(instance, distance(instance.locs, instance.locs[0]))
+    assert instance.figures is not None
+    back = instance.figures.way_home
     return Outlook(leg, travel, arrival, start, leave, back, leave + back)
 
 

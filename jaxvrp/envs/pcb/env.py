@@ -14,14 +14,22 @@ from jaxvrp.actions import judge
 from jaxvrp.envs.pcb import moves, reward, rules
 from jaxvrp.envs.pcb.measure import measure_board
 from jaxvrp.envs.pcb.moves import MoveRules, Turn
-from jaxvrp.envs.pcb.observation import OBSERVATION_SIZE, board_vector
+from jaxvrp.envs.pcb.observation import (
+    CONTEXT,
+    OBSERVATION_SIZE,
+    PART,
+    board_vector,
+    dynamic_planes,
+    parts,
+    static_planes,
+)
 from jaxvrp.envs.pcb.problem import start_placement
 from jaxvrp.envs.pcb.problem.board import Board
 from jaxvrp.envs.pcb.problem.instance import Instance, Sizes, Targets, Wiring, board_targets, fit_board, wire
 from jaxvrp.envs.pcb.reward import Weights
 from jaxvrp.envs.pcb.rules import State
 from jaxvrp.memory import Memory
-from jaxvrp.spaces import Box, ByRole, Role
+from jaxvrp.spaces import Box, ByKind, ByRole, EntityKind, Role
 from jaxvrp.turns import Choose, TurnBasedEnvironment, Turns, act_at_once
 
 ROLE = "component"
@@ -45,8 +53,11 @@ class Pcb(TurnBasedEnvironment):
     neighbours' centres, likewise; position / board; orientation / 4; boardmask[8], share of its own body that is off
     the board. Sector k is at 45 k degrees, in the frame of the part.
 
-    Global observation, `f32[9 N]`, a row for each part: exists, is fixed, side, x / w, y / h, orientation / 4, width
-    / w, height / h (at orientation 0), overlap ratio.
+    With `observation="entities"` the parts are told once for all, `f32[4, N]` of what never changes (is fixed, side,
+    width, height) and `f32[5, N]` of what does (is there, x, y, orientation, overlap), in the units of the following.
+
+    Global observation, `f32[9 N]` (none with entities), a row for each part: exists, is fixed, side, x / w, y / h,
+    orientation / 4, width / w, height / h (at orientation 0), overlap ratio.
 
     Reward: tan(pi c / 2.1), c the weighted mean of how far W and H have come from the start to the targets, in [-1, 1],
     and of the share of the body that is free. A part that leaves the board (`boundary="terminate"`) ends the episode
@@ -74,6 +85,12 @@ class Pcb(TurnBasedEnvironment):
     targets: Targets
     sizes: Sizes = struct.field(pytree_node=False)
     source: tuple[tuple[str, Any], ...] = struct.field(pytree_node=False, default=())
+    observation_kind: str = fields.choice(
+        "flat",
+        ("flat", "entities"),
+        keyword="observation",
+        help="what is told of all parts: one vector for a central critic, or planes of features of the parts",
+    )
     mode: str = fields.choice(
         "sequential",
         ("sequential", "simultaneous"),
@@ -110,7 +127,13 @@ class Pcb(TurnBasedEnvironment):
     def roles(self) -> dict[str, Role]:
         """The movable parts."""
         box = Box(-jnp.inf, jnp.inf, (OBSERVATION_SIZE,))
-        return {ROLE: Role(self.sizes.agents, box, Box(-1.0, 1.0, (3,)))}
+        context = CONTEXT if self.entity_kinds else ()
+        return {ROLE: Role(self.sizes.agents, box, Box(-1.0, 1.0, (3,)), context)}
+
+    @property
+    def entity_kinds(self) -> tuple[EntityKind, ...]:
+        """The parts; none where observations are flat."""
+        return (parts(self.sizes.components),) if self.observation_kind == "entities" else ()
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -282,9 +305,17 @@ class Pcb(TurnBasedEnvironment):
             return {ROLE: state.observation}
         return {ROLE: moves.measure_agents(state.instance, state.position, state.orientation, self.rays)[1]}
 
-    def global_observation(self, state: State) -> jax.Array:
-        """`f32[9 N]`, see the class."""
-        return board_vector(state)
+    def global_observation(self, state: State) -> jax.Array | None:
+        """`f32[9 N]`, see the class; None with entities."""
+        return None if self.entity_kinds else board_vector(state)
+
+    def static_entities(self, state: State) -> ByKind:
+        """`{"part": f32[4, N]}`; {} where observations are flat."""
+        return {PART: static_planes(state.instance)} if self.entity_kinds else {}
+
+    def entities(self, state: State) -> ByKind:
+        """`{"part": f32[5, N]}`; {} where observations are flat."""
+        return {PART: dynamic_planes(state)} if self.entity_kinds else {}
 
     def action_mask(self, state: State) -> ByRole:
         """None: actions are continuous."""

@@ -112,7 +112,7 @@ def changed(keywords: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str
 def _sorted_out(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """The parameters of `Supply`, of `generator.Parameters`, and of `Pcb`."""
     supply_names = {field.name for field in dataclasses.fields(Supply)}
-    env_names = {field.name for field in dataclasses.fields(Pcb)} - set(MADE_FIELDS)
+    env_names = {fields.keyword(field) for field in dataclasses.fields(Pcb)} - set(MADE_FIELDS)
     known = supply_names | GENERATOR_NAMES | env_names
     for name in parameters:
         if name not in known:

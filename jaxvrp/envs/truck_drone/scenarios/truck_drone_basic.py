@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
+from jaxvrp import fields
 from jaxvrp.envs.truck_drone import observation, reward
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.physics import recoverable
@@ -12,7 +16,7 @@ from jaxvrp.envs.truck_drone.problem import generator
 from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.envs.truck_drone.reward import RewardWeights
 from jaxvrp.envs.truck_drone.world import World
-from jaxvrp.spaces import ByRole
+from jaxvrp.spaces import ByKind, ByRole, EntityKind, Role
 
 
 class TruckDroneBasic(RewardWeights, TruckDrone):
@@ -30,12 +34,50 @@ class TruckDroneBasic(RewardWeights, TruckDrone):
     velocity, battery, carrying flag, status code; per customer position, served flag, window remaining, demand;
     `step / max_steps`.
 
+    With `observation="entities"` customers, route nodes and drones are told once for everybody, and each agent sees a
+    context of its own, `f32[3]` (truck) and `f32[12]` (drone); no global observation. Names and meanings stand in
+    `jaxvrp.envs.truck_drone.observation` and in the tables of the documentation. Places are absolute there.
+
     Reward, shared: for each delivery `delivery_bonus` minus `late_penalty` per step late; minus `energy_cost` per unit
     of battery; minus `forced_return_penalty` per drone whose action was overridden; at the end `completion_bonus`, or
     minus `incomplete_penalty` per unserved customer.
 
     End, always a termination: `max_steps`, all served, or all drones crashed.
     """
+
+    observation_kind: str = fields.choice(
+        "flat",
+        ("flat", "entities"),
+        keyword="observation",
+        help="one vector for each agent, or customers, nodes and drones once for all, as `network: attention` reads",
+    )
+
+    @property
+    def roles(self) -> dict[str, Role]:
+        """Truck first, then drones; with entities, what their numbers are and what their actions point at."""
+        roles = super().roles
+        if not self.entity_kinds:
+            return roles
+        more: dict[str, dict[str, Any]] = {
+            "truck": {
+                "context": observation.TRUCK_CONTEXT,
+                "pointers": observation.TRUCK_POINTERS,
+                "places": observation.TRUCK_PLACES,
+            },
+            "drone": {
+                "context": observation.DRONE_CONTEXT,
+                "pointers": observation.DRONE_POINTERS,
+                "places": observation.DRONE_PLACES,
+            },
+        }
+        return {name: dataclasses.replace(role, **more[name]) for name, role in roles.items()}
+
+    @property
+    def entity_kinds(self) -> tuple[EntityKind, ...]:
+        """Customers, route nodes, drones; none where observations are flat."""
+        if self.observation_kind == "flat":
+            return ()
+        return observation.entity_kinds(self.num_customers, self.num_route_nodes, self.num_drones)
 
     def generate(self, key: jax.Array) -> Instance:
         """A problem of these sizes; its distribution is in `problem.generator`."""
@@ -45,14 +87,27 @@ class TruckDroneBasic(RewardWeights, TruckDrone):
 
     def observation(self, state: World) -> ByRole:
         """Layouts in the class docstring."""
+        if self.entity_kinds:
+            return {
+                "truck": observation.truck_context(state, self.max_steps),
+                "drone": observation.drone_context(self, state, self.max_steps),
+            }
         return {
             "truck": observation.truck_observation(state, self.max_steps),
             "drone": observation.drone_observation(state, self.max_steps),
         }
 
-    def global_observation(self, state: World) -> jax.Array:
-        """Layout in the class docstring."""
-        return observation.global_observation(state, self.max_steps)
+    def global_observation(self, state: World) -> jax.Array | None:
+        """Layout in the class docstring; None with entities."""
+        return None if self.entity_kinds else observation.global_observation(state, self.max_steps)
+
+    def static_entities(self, state: World) -> ByKind:
+        """`{"customer": f32[4, C], "node": f32[2, N], "drone": f32[0, D]}`; {} where observations are flat."""
+        return observation.static_entities(state, self.max_steps) if self.entity_kinds else {}
+
+    def entities(self, state: World) -> ByKind:
+        """`{"customer": f32[3, C], "node": f32[1, N], "drone": f32[8, D]}`; {} where observations are flat."""
+        return observation.entities(self, state, self.max_steps) if self.entity_kinds else {}
 
     def action_mask(self, state: World) -> ByRole:
         """STAY, MOVE and HOVER always; the rest as the drones' states and packages allow."""
