@@ -7,7 +7,7 @@ from flax import struct
 import jaxvrp
 from jaxvrp import Environment, Role
 from jaxvrp.memory import Memory
-from jaxvrp.spaces import Box, Discrete
+from jaxvrp.spaces import Box, Discrete, EntityKind, Feature, Place, Pointer
 from jaxvrp.turns import TurnBasedEnvironment, Turns
 
 UNBOUNDED = (-float("inf"), float("inf"))
@@ -288,6 +288,160 @@ class Errands(Environment):
         return {"drone": jnp.stack([jnp.array(True), state.errand.wind > -0.5])}
 
 
+# --- entities --------------------------------------------------------------------------------------------------------
+
+
+@struct.dataclass
+class Delivery:
+    """`place` `f32[customers, 2]` and `weight` `f32[customers]`, `reach` `f32[2]` of drones, `length` `i32[]` steps."""
+
+    place: jax.Array
+    weight: jax.Array
+    reach: jax.Array
+    length: jax.Array
+
+
+@struct.dataclass
+class OnDelivery:
+    """`waiting` `bool[customers]`; `position` `f32[3, 2]` of truck and drones; `paid` `f32[3]`; counts `i32[]`."""
+
+    errand: Delivery
+    waiting: jax.Array
+    position: jax.Array
+    paid: jax.Array
+    step: jax.Array
+    invalid: jax.Array
+
+
+def features(*names):
+    """Features that are called so."""
+    return tuple(Feature(name, f"the {name} of a toy") for name in names)
+
+
+class Deliveries(Environment):
+    """A truck and two drones visit customers: entities of two kinds, one that stays where it is and one that moves.
+
+    A problem lasts 3 to 6 steps and has numbers of its own, which only the static entities show. Drone 1 is void where
+    the reach of drone 0 is small. Action 0 stays; the truck may also drive to a drone.
+
+    Attributes:
+        cut: episodes of odd length are truncated.
+        num_customers: of a problem.
+    """
+
+    cut: bool = struct.field(pytree_node=False, default=False)
+    num_customers: int = struct.field(pytree_node=False, default=3)
+
+    @property
+    def roles(self):
+        context, customers = features("x", "y", "clock"), Pointer("customer", 1)
+        places = (("x", "y"),)
+        truck, drone = Discrete(1 + self.num_customers + 2), Discrete(1 + self.num_customers)
+        box, stay = Box(*UNBOUNDED, (3,)), Pointer(None, 1)
+        return {
+            "truck": Role(1, box, truck, context, (stay, customers, Pointer("drone", 1)), places),
+            "drone": Role(2, box, drone, context, (stay, customers), places),
+        }
+
+    @property
+    def entity_kinds(self):
+        customer_place, drone_place = Place("waiting", "x", "y"), Place("there", "x", "y")
+        return (
+            EntityKind(
+                "customer",
+                self.num_customers,
+                features("x", "y", "weight"),
+                features("waiting", "patience"),
+                (customer_place,),
+            ),
+            EntityKind("drone", 2, features("reach"), features("there", "x", "y"), (drone_place,)),
+        )
+
+    @property
+    def max_episode_steps(self):
+        return 6
+
+    @property
+    def truncates(self):
+        return self.cut
+
+    def generate(self, key):
+        place, weight, reach, length = jax.random.split(key, 4)
+        return Delivery(
+            jax.random.uniform(place, (self.num_customers, 2), minval=-1.0),
+            jax.random.uniform(weight, (self.num_customers,)),
+            jax.random.uniform(reach, (2,)),
+            jax.random.randint(length, (), 3, 7, jnp.int32),
+        )
+
+    def init_state(self, instance):
+        zero = jnp.zeros((), jnp.int32)
+        start = jnp.array([[0.0, 0.0], [0.1, 0.0], [0.0, 0.1]], jnp.float32)
+        return OnDelivery(instance, jnp.ones(self.num_customers, bool), start, jnp.zeros(3, jnp.float32), zero, zero)
+
+    def transition(self, state, action, num_invalid):
+        chosen = jnp.concatenate([action["truck"], action["drone"]])
+        places = jnp.concatenate([state.errand.place, state.position[1:]])
+        goal = jnp.where(chosen[:, None] > 0, places[chosen - 1], state.position)
+        position = 0.5 * (state.position + goal)
+        is_goal = (chosen[:, None] == 1 + jnp.arange(self.num_customers)).any(axis=0)
+        paid = -jnp.abs(position - state.position).sum(axis=1) * jnp.array([1.0, 0.5, 2.0])
+        return state.replace(
+            waiting=state.waiting & ~is_goal,
+            position=position,
+            paid=paid,
+            step=state.step + 1,
+            invalid=state.invalid + num_invalid,
+        )
+
+    def observation(self, state):
+        clock = jnp.full((3, 1), state.step.astype(jnp.float32) / 6)
+        seen = jnp.concatenate([state.position, clock], axis=1)
+        return {"truck": seen[:1], "drone": seen[1:]}
+
+    def static_entities(self, state):
+        errand = state.errand
+        return {"customer": jnp.stack([*errand.place.T, errand.weight]), "drone": errand.reach[None]}
+
+    def entities(self, state):
+        patience = 1 - state.step.astype(jnp.float32) / 8
+        there = self._there(state)
+        return {
+            "customer": jnp.stack([state.waiting, state.waiting * patience]).astype(jnp.float32),
+            "drone": jnp.concatenate([jnp.ones((1, 2)), state.position[1:].T]).astype(jnp.float32) * there,
+        }
+
+    def action_mask(self, state):
+        stay, waiting = jnp.ones((1, 1), bool), state.waiting[None]
+        drone = jnp.concatenate([stay, waiting], axis=1)
+        return {
+            "truck": jnp.concatenate([stay, waiting, self._there(state)[None]], axis=1),
+            "drone": jnp.concatenate([drone, drone & (jnp.arange(1 + self.num_customers) != 2)]),
+        }
+
+    def _there(self, state):
+        """Which drones there are, `bool[2]`."""
+        return jnp.stack([jnp.array(True), state.errand.reach[0] > 0.3])
+
+    def reward(self, state):
+        return {"truck": state.paid[:1], "drone": state.paid[1:]}
+
+    def _over(self, state):
+        return state.step >= state.errand.length
+
+    def is_terminal(self, state):
+        return self._over(state) & ~self.is_truncated(state)
+
+    def is_truncated(self, state):
+        return self._over(state) & self.cut & (state.errand.length % 2 == 1)
+
+    def metrics(self, state):
+        return {"invalid_actions": state.invalid.astype(jnp.float32), "place": state.position[1:, 0]}
+
+    def valid(self, state):
+        return {"drone": self._there(state)}
+
+
 # --- off-policy learners ---------------------------------------------------------------------------------------------
 
 
@@ -442,3 +596,4 @@ class LineWalkInTurn(LineWalk, TurnBasedEnvironment):
 
 jaxvrp.register("toy_of_the_tests", Errands)
 jaxvrp.register("line_walk_of_the_tests", LineWalkInTurn)
+jaxvrp.register("deliveries_of_the_tests", Deliveries)

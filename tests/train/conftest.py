@@ -22,6 +22,9 @@ from train.on_policy.trainer import make_train
 from train.on_policy.value_norm import ValueNorm
 from train.sharding import make_mesh, shard
 
+TOYS = {"errands": "toy_of_the_tests", "deliveries": "deliveries_of_the_tests"}
+"""Environments that learners are tried in: one with flat observations, and one with entities."""
+
 
 @struct.dataclass
 class Experience:
@@ -31,18 +34,14 @@ class Experience:
         params: of the networks; noise.
         start, end: players before and after.
         key: what `Rollout.play` was given.
-        transitions, carries, episodes: what it returned.
-        last_value: the bootstrap.
+        recording: what it returned.
     """
 
     params: Any
     start: Any
     end: Any
     key: jax.Array
-    transitions: Any
-    carries: Any
-    episodes: Any
-    last_value: Any
+    recording: Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,12 +61,13 @@ def on_mesh():
 
 @pytest.fixture(scope="session")
 def config():
-    """`config(**changes)`: a tiny configuration."""
+    """`config(toy="errands", cut=False, **changes)`: a tiny configuration; the toys are `TOYS`, and `cut` is theirs."""
 
-    def build(cut=False, **changes):
+    def build(toy="errands", cut=False, **changes):
         tiny = {"num_envs": 4, "num_devices": 1, "rollout_length": 12, "chunk_length": 4, "hidden_sizes": (8,)}
         tiny |= {"recurrent_size": 6, "num_epochs": 1, "num_minibatches": 2, "total_steps": 96, "eval_episodes": 4}
-        tiny["env"] = {"name": "toy_of_the_tests", "cut": cut}
+        tiny |= {"attention_size": 8, "attention_heads": 2}
+        tiny["env"] = {"name": TOYS[toy], "cut": cut}
         return PPOConfig(**{**tiny, **changes})
 
     return build
@@ -96,13 +96,12 @@ def fresh_norm():
 def _play(trainer, on_mesh):
     def body(params, key):
         def play(start, key):
-            end, transitions, carries, episodes = trainer.rollout.play(params, start, key)
-            return end, Experience(params, start, end, key, transitions, carries, episodes, {})
+            end, recording = trainer.rollout.play(params, start, key)
+            return end, Experience(params, start, end, key, recording)
 
         reset_key, key = jax.random.split(key)
-        end, both = jax.lax.scan(play, trainer.rollout.reset(reset_key), jax.random.split(key))
-        second = jax.tree.map(lambda leaf: leaf[1], both)
-        return second.replace(last_value=trainer.rollout.bootstrap(params, end))
+        _, both = jax.lax.scan(play, trainer.rollout.reset(reset_key), jax.random.split(key))
+        return jax.tree.map(lambda leaf: leaf[1], both)
 
     key = jax.random.key(7)
     return Learner(trainer, on_mesh(body)(_noise(jax.eval_shape(trainer.init, key).params), key))

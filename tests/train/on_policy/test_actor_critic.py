@@ -13,21 +13,42 @@ import numpy as np
 import pytest
 
 from jaxvrp import Role
-from jaxvrp.spaces import Box, Discrete
+from jaxvrp.spaces import Box, Discrete, EntityKind, Feature, Pointer
+from train.networks.attention import Attention
 from train.networks.gru import GRU
+from train.networks.inputs import EntityInput
 from train.networks.mlp import MLP
-from train.on_policy.actor_critic import TEAM, Actors, Critics, sample_actions
+from train.on_policy.actor_critic import TEAM, Actors, Critics, Seen, sample_actions
 
 LENGTH, BATCH, INPUTS = 5, 3, 4
+STOPS = EntityKind("stop", 3, (Feature("weight", "in kg"),), (Feature("there", "1 if it is"), Feature("wait", "in h")))
 ROLES = {
-    "truck": Role(1, Box(-math.inf, math.inf, (3,)), Discrete(4)),
-    "drone": Role(2, Box(-math.inf, math.inf, (INPUTS,)), Discrete(5)),
+    "truck": Role(1, Box(-math.inf, math.inf, (3,)), Discrete(4), pointers=(Pointer(None, 1), Pointer("stop", 1))),
+    "drone": Role(2, Box(-math.inf, math.inf, (INPUTS,)), Discrete(5), pointers=(Pointer("stop", 1), Pointer(None, 2))),
 }
 
 
-def network(kind, head_size, head_gain=0.01):
+def network(kind, head_size, head_gain=0.01, pointers=()):
+    if kind is Attention:
+        return Attention((STOPS,), head_size, head_gain, pointers, size=8, num_heads=2)
     memory = {"recurrent_size": 6} if kind is GRU else {}
     return kind((8,), head_size, head_gain, activation="tanh", **memory)
+
+
+def actors_of(kind, separate):
+    """Actors of `ROLES`, with a network of this kind each."""
+    networks = {name: network(kind, role.action.num_actions, pointers=role.pointers) for name, role in ROLES.items()}
+    return Actors(networks, ROLES, frozenset(separate), (STOPS,) if kind is Attention else ())
+
+
+def saw(length=LENGTH, kind=MLP):
+    """What is seen in so many steps, noise: entities, of which the second is void, where the networks read them."""
+    observation = {"truck": noise((length, BATCH, 1, 3), 5), "drone": noise((length, BATCH, 2, INPUTS), 6)}
+    if kind is not Attention:
+        return Seen(observation, noise((length, BATCH, 9), 8), {}, {})
+    there = jnp.broadcast_to(jnp.array([1.0, 0.0, 1.0]), (length, BATCH, 1, 3))
+    dynamic = jnp.concatenate([there, there * noise((length, BATCH, 1, 3), 10)], axis=2)
+    return Seen(observation, None, {"stop": noise((length, BATCH, 1, 3), 9)}, {"stop": dynamic})
 
 
 def noise(shape, seed=0):
@@ -47,41 +68,38 @@ class Applied:
     actors: Any
     apply: Any
     params: Any
-    observation: Any
+    seen: Any
     carry: Any
     reset: Any
     logits: Any
     new_carry: Any
 
 
-@pytest.fixture(scope="module", params=[MLP, GRU], ids=["mlp", "gru"])
+@pytest.fixture(scope="module", params=[MLP, GRU, Attention], ids=["mlp", "gru", "attention"])
 def applied(request):
     """`applied(separate)`: an `Applied`, whose roles `separate` have an actor for every agent."""
 
     @functools.cache
     def apply(separate):
-        networks = {name: network(request.param, role.action.num_actions) for name, role in ROLES.items()}
-        actors = Actors(networks, ROLES, frozenset(separate))
-        observation = {"truck": noise((LENGTH, BATCH, 1, 3), 5), "drone": noise((LENGTH, BATCH, 2, INPUTS), 6)}
+        actors, seen = actors_of(request.param, separate), saw(kind=request.param)
         carry = jax.tree.map(lambda leaf: noise(leaf.shape, 7), actors.initial_carry(BATCH))
         reset = jnp.zeros((LENGTH, BATCH), bool).at[2, 1].set(True)
         key = jax.random.key(2)
         params = noise_like(jax.eval_shape(lambda key: {name: actors.init(key, name) for name in ROLES}, key))
         jitted = jax.jit(actors.apply)
-        return Applied(actors, jitted, params, observation, carry, reset, *jitted(params, observation, carry, reset))
+        return Applied(actors, jitted, params, seen, carry, reset, *jitted(params, seen, carry, reset))
 
     return apply
 
 
-def test_fresh_actors_are_nearly_undecided():
-    networks = {name: network(MLP, role.action.num_actions) for name, role in ROLES.items()}
-    actors = Actors(networks, ROLES, frozenset({"drone"}))
-    observation = {"truck": noise((LENGTH, BATCH, 1, 3), 5), "drone": noise((LENGTH, BATCH, 2, INPUTS), 6)}
+@pytest.mark.parametrize("kind", [MLP, Attention])
+def test_fresh_actors_are_nearly_undecided(kind):
+    actors, seen = actors_of(kind, {"drone"}), saw(kind=kind)
 
     def init_and_apply(key):
         params = {name: actors.init(key, name) for name in ROLES}
         reset = jnp.zeros((LENGTH, BATCH), bool)
-        return params, actors.apply(params, observation, actors.initial_carry(BATCH), reset)[0]
+        return params, actors.apply(params, seen, actors.initial_carry(BATCH), reset)[0]
 
     params, logits = jax.jit(init_and_apply)(jax.random.key(2))
     for name, role in ROLES.items():
@@ -102,7 +120,7 @@ def test_who_shares_parameters(applied, separate):
         moved = jax.tree.map(lambda leaf: leaf.at[1].add(0.5), drone)
     else:
         moved = jax.tree.map(lambda leaf: leaf + 0.5, drone)
-    logits, new_carry = before.apply({**before.params, "drone": moved}, before.observation, before.carry, before.reset)
+    logits, new_carry = before.apply({**before.params, "drone": moved}, before.seen, before.carry, before.reset)
     np.testing.assert_array_equal(logits["truck"], before.logits["truck"])
     change = np.abs(logits["drone"] - before.logits["drone"]).max(axis=(0, 3))
     assert change[:, 1].min() > 1e-3
@@ -122,15 +140,19 @@ def test_separate_actors_are_single_agents_side_by_side(applied):
 
     for agent in range(2):
         params = jax.tree.map(lambda leaf, agent=agent: leaf[agent], crew.params["drone"])
-        observation = crew.observation["drone"][:, :, agent : agent + 1]
-        logits, carry = apply_single(params, observation, agents_part(crew.carry["drone"], agent), crew.reset)
+        inputs = crew.seen.observation["drone"][:, :, agent : agent + 1]
+        if crew.seen.dynamic:
+            inputs = EntityInput(inputs, crew.seen.static, crew.seen.dynamic)
+        logits, carry = apply_single(params, inputs, agents_part(crew.carry["drone"], agent), crew.reset)
         chex.assert_trees_all_close(crew.logits["drone"][:, :, agent], logits[:, :, 0], atol=1e-5)
         chex.assert_trees_all_close(agents_part(crew.new_carry["drone"], agent), carry, atol=1e-5)
 
 
 def test_a_central_critic_has_one_value_for_every_agent_in_order():
     critics = Critics({TEAM: network(MLP, 3, 1.0)}, ROLES)
-    inputs = critics.inputs({}, noise((1, BATCH, 9), 8))
+    seen = saw(1)
+    inputs = critics.inputs(seen)
+    np.testing.assert_array_equal(inputs[TEAM], seen.global_observation[:, :, None])
     params = noise_like(jax.eval_shape(lambda key: critics.init(key, TEAM, inputs[TEAM][0]), jax.random.key(0)))
     params["params"]["Dense_0"] = {"kernel": jnp.zeros((8, 3)), "bias": jnp.array([10.0, 20.0, 30.0])}
     apply = jax.jit(critics.apply)
@@ -139,18 +161,43 @@ def test_a_central_critic_has_one_value_for_every_agent_in_order():
     np.testing.assert_array_equal(values["drone"], np.full((1, BATCH, 2), [20.0, 30.0]))
 
 
-def test_a_local_critic_sees_its_role_only():
-    critics = Critics({name: network(MLP, 1, 1.0) for name in ROLES}, ROLES)
-    observation = {"truck": noise((1, BATCH, 1, 3), 5), "drone": noise((1, BATCH, 2, INPUTS), 6)}
-    assert critics.inputs(observation, noise((1, BATCH, 9))) is observation
+def test_a_central_critic_of_entities_reads_them_and_the_mean_agent_of_each_role():
+    critics, seen = Critics({TEAM: network(Attention, 3, 1.0)}, ROLES), saw(1, Attention)
+    inputs = critics.inputs(seen)
+    truck, drone = seen.observation["truck"], seen.observation["drone"]
+    mean = np.concatenate([truck[:, :, :1], 0.5 * (drone[:, :, :1] + drone[:, :, 1:])], axis=-1)
+    np.testing.assert_allclose(inputs[TEAM].context, mean, atol=1e-6)
+    first = jax.tree.map(lambda leaf: leaf[0], inputs[TEAM])
+    params = noise_like(jax.eval_shape(lambda key: critics.init(key, TEAM, first), jax.random.key(0)))
+    reset = jnp.zeros((1, BATCH), bool)
+    apply = jax.jit(lambda seen: critics.apply({TEAM: params}, critics.inputs(seen), {TEAM: ()}, reset)[0])
+    before, swapped = apply(seen), {**seen.observation, "drone": drone[:, :, ::-1]}
+    assert jax.tree.map(jnp.shape, before) == {"truck": (1, BATCH, 1), "drone": (1, BATCH, 2)}
+    chex.assert_trees_all_close(apply(seen.replace(observation=swapped)), before, atol=1e-5)
+    for planes in ("static", "dynamic"):
+        moved = {"stop": getattr(seen, planes)["stop"].at[:, :, -1].multiply(3.0)}
+        assert np.abs(apply(seen.replace(**{planes: moved}))["drone"] - before["drone"]).min() > 1e-5
+
+
+@pytest.mark.parametrize("kind", [MLP, Attention])
+def test_a_local_critic_sees_its_role_only(kind):
+    critics, seen = Critics({name: network(kind, 1, 1.0) for name in ROLES}, ROLES), saw(1, kind)
+    inputs = critics.inputs(seen)
+    for name, observation in seen.observation.items():
+        assert (inputs[name].context if kind is Attention else inputs[name]) is observation
     params = {
-        name: noise_like(jax.eval_shape(lambda key, n=name: critics.init(key, n, observation[n][0]), jax.random.key(0)))
+        name: noise_like(
+            jax.eval_shape(
+                lambda key, n=name: critics.init(key, n, jax.tree.map(lambda x: x[0], inputs[n])), jax.random.key(0)
+            )
+        )
         for name in ROLES
     }
     reset = jnp.zeros((1, BATCH), bool)
-    apply = jax.jit(lambda inputs: critics.apply(params, inputs, critics.initial_carry(BATCH), reset)[0])
-    before = apply(observation)
-    after = apply({**observation, "drone": observation["drone"].at[:, :, 1].add(noise(INPUTS))})
+    apply = jax.jit(lambda seen: critics.apply(params, critics.inputs(seen), critics.initial_carry(BATCH), reset)[0])
+    before = apply(seen)
+    moved = {**seen.observation, "drone": seen.observation["drone"].at[:, :, 1].add(noise(INPUTS))}
+    after = apply(seen.replace(observation=moved))
     np.testing.assert_array_equal(before["truck"], after["truck"])
     np.testing.assert_array_equal(before["drone"][..., 0], after["drone"][..., 0])
     assert np.abs(before["drone"] - after["drone"])[..., 1].min() > 1e-4

@@ -14,14 +14,21 @@ from hypothesis import strategies as st
 
 from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
 from train.on_policy import ppo
-from train.on_policy.rollout import Transition
+from train.on_policy.rollout import Recording, Transition
 from train.on_policy.trainer import make_train
 from train.on_policy.value_norm import ValueNorm
 
 STEPS, AGENTS = 7, 2
 CHUNKS, LENGTH, ENVS = 3, 4, 5
 ROLES = {"truck": 1, "drone": 2}
-NETWORKS = [("mlp", True, "central"), ("mlp", False, "local"), ("gru", True, "local"), ("gru", False, "central")]
+NETWORKS = [
+    ("mlp", True, "central"),
+    ("mlp", False, "local"),
+    ("gru", True, "local"),
+    ("gru", False, "central"),
+    ("attention", True, "central"),
+    ("attention", False, "local"),
+]
 
 jitted_gae = jax.jit(ppo.gae, static_argnames=("gamma", "gae_lambda"))
 
@@ -93,7 +100,9 @@ def random_rollout(seed=0, *, truncates=True, void=True):
     reset = np.concatenate([np.ones((1, ENVS), bool), flat[:-1]]).reshape(shape)
     transitions = Transition(
         observation=by_role(lambda s: np.broadcast_to(stamp[..., None], s)[..., None].astype(np.float32)),
-        critic_input={"team": stamp[..., None, None].astype(np.float32)},
+        global_observation=stamp[..., None].astype(np.float32),
+        entities={"stop": np.broadcast_to(stamp[..., None, None], (*shape, 2, 3)).astype(np.float32)},
+        instance=rng.integers(0, 3 * ENVS, shape).astype(np.int32),
         action_mask=by_role(lambda s: np.arange(3) <= rng.integers(0, 3, (*s, 1))),
         action=by_role(lambda s: np.broadcast_to(stamp[..., None], s).astype(np.int32)),
         log_prob=by_role(lambda s: np.broadcast_to(stamp[..., None], s).astype(np.float32)),
@@ -108,14 +117,16 @@ def random_rollout(seed=0, *, truncates=True, void=True):
     first_step = 1000 * LENGTH * np.arange(CHUNKS)[:, None] + np.arange(ENVS)
     carry = {"actor": {"drone": first_step[..., None, None].astype(np.float32)}, "critic": {"team": ()}}
     last_value = {name: rng.normal(size=(ENVS, count)).astype(np.float32) for name, count in ROLES.items()}
-    return transitions, carry, last_value
+    static = {"stop": rng.normal(size=(3 * ENVS, 1, 3)).astype(np.float32)}
+    return Recording(transitions, carry, last_value, static, statistics={})
 
 
 def test_minibatches_are_whole_sequences_with_their_carries(config, on_mesh, fresh_norm):
-    transitions, carry, last_value = random_rollout()
+    recording = random_rollout()
+    transitions = recording.transitions
     chosen = np.array([3, 0, 4])
     ppo_config = config(value_norm=False, normalize_advantage=False)
-    whole = on_mesh(lambda *args: ppo.prepare(ppo_config, *args)[0])(transitions, carry, last_value, fresh_norm)
+    whole = on_mesh(lambda *args: ppo.prepare(ppo_config, *args)[0])(recording, fresh_norm)
     batch = jax.device_get(jax.jit(ppo.take)(whole, chosen))
     stamps = batch.observation["truck"][:, :, 0, 0].astype(int)
     assert stamps.shape == (LENGTH, len(chosen) * CHUNKS)
@@ -127,14 +138,19 @@ def test_minibatches_are_whole_sequences_with_their_carries(config, on_mesh, fre
         begins.append((env[0], time[0] // LENGTH, time[0] % LENGTH))
     assert sorted(begins) == [(env, chunk, 0) for env in sorted(chosen) for chunk in range(CHUNKS)]
     np.testing.assert_array_equal(batch.carry["actor"]["drone"][:, 0, 0], stamps[0])
-    for stamped in (batch.observation, batch.action, batch.log_prob, batch.critic_input):
-        for array in stamped.values():
-            np.testing.assert_array_equal(array.reshape(*stamps.shape, -1)[..., -1], stamps)
+    stamped = (batch.observation, batch.action, batch.log_prob, batch.global_observation, batch.entities)
+    for array in jax.tree.leaves(stamped):
+        np.testing.assert_array_equal(array.reshape(*stamps.shape, -1)[..., -1], stamps)
     where = [(t // LENGTH, t % LENGTH, e) for t, e in (divmod(stamp, 1000) for stamp in stamps.ravel())]
     for field in ("reset", "action_mask", "value", "valid"):
         kept, old = (getattr(x, field) for x in (batch, transitions))
         kept, old = (x["drone"] if field != "reset" else x for x in (kept, old))
         np.testing.assert_array_equal(kept.reshape(len(where), *old.shape[3:]), [old[w] for w in where])
+    planes = recording.static["stop"]
+    np.testing.assert_array_equal(
+        batch.seen.static["stop"].reshape(len(where), *planes.shape[1:]),
+        [planes[transitions.instance[w]] for w in where],
+    )
 
 
 def seen_norm(mean, deviation):
@@ -146,15 +162,16 @@ def seen_norm(mean, deviation):
 @pytest.mark.parametrize("norms", [True, False])
 def test_prepare_against_numpy(config, on_mesh, norms, truncates):
     ppo_config = config(value_norm=norms, normalize_advantage=norms, gamma=0.9, gae_lambda=0.8, value_norm_decay=0.75)
-    transitions, carry, last_value = random_rollout(1, truncates=truncates)
+    recording = random_rollout(1, truncates=truncates)
+    transitions = recording.transitions
     scale = {"truck": (5.0, 2.0), "drone": (-4.0, 3.0)}
     old = {name: seen_norm(*pair) for name, pair in scale.items()}
-    got, norm, metrics = on_mesh(lambda *args: ppo.prepare(ppo_config, *args))(transitions, carry, last_value, old)
+    got, norm, metrics = on_mesh(lambda *args: ppo.prepare(ppo_config, *args))(recording, old)
     for name, count in ROLES.items():
         mean, deviation = scale[name]
         time = (CHUNKS * LENGTH, ENVS, count)
         value = (transitions.value[name] * deviation + mean).reshape(time)
-        last = last_value[name] * deviation + mean
+        last = recording.last_value[name] * deviation + mean
         following = np.concatenate([value[1:], last[None]])
         terminated, truncated = (x.reshape(-1, ENVS) for x in (transitions.terminated, transitions.truncated))
         if truncates:
@@ -190,20 +207,20 @@ MOMENTS = ((1, "mean"), (2, "mean_square"))
 
 @pytest.mark.parametrize(("network", "share", "critic"), NETWORKS)  # every pair of choices occurs
 def test_unchanged_parameters_reproduce_the_rollout(learner, on_mesh, fresh_norm, network, share, critic):
-    made = learner(network=network, share_drone_policy=share, critic=critic, value_norm=False)
+    toy = "deliveries" if network == "attention" else "errands"
+    made = learner(network=network, share_drone_policy=share, critic=critic, toy=toy, value_norm=False)
     trainer, played, ppo_config = made.trainer, made.played, made.trainer.config
 
     def first_minibatch(played):
-        args = (played.transitions, played.carries, played.last_value, fresh_norm)
-        batch = ppo.take(ppo.prepare(ppo_config, *args)[0], jnp.array([2, 0, 3]))
-        logits, _ = trainer.actors.apply(played.params["actor"], batch.observation, batch.carry["actor"], batch.reset)
+        batch = ppo.take(ppo.prepare(ppo_config, played.recording, fresh_norm)[0], jnp.array([2, 0, 3]))
+        logits, _ = trainer.actors.apply(played.params["actor"], batch.seen, batch.carry["actor"], batch.reset)
         fields = ("action_mask", "action", "log_prob", "advantage")
         terms = {
             name: ppo.policy_terms(logits[name], **{f: getattr(batch, f)[name] for f in fields}, clip_eps=0.2)
             for name in logits
         }
-        seen = batch.critic_input if trainer.critics.is_central else batch.observation
-        values, _ = trainer.critics.apply(played.params["critic"], seen, batch.carry["critic"], batch.reset)
+        inputs = trainer.critics.inputs(batch.seen)
+        values, _ = trainer.critics.apply(played.params["critic"], inputs, batch.carry["critic"], batch.reset)
         return batch, terms, values, trainer.loss(played.params, batch)
 
     batch, terms, values, (total, metrics) = jax.device_get(on_mesh(first_minibatch)(played))
@@ -238,8 +255,8 @@ def minibatch(learner, on_mesh, fresh_norm):
     """
     made = learner(network="mlp", share_drone_policy=True, critic="central", value_norm=False)
     trainer, played = made.trainer, made.played
-    args = (played.transitions, played.carries, played.last_value, fresh_norm)
-    batch = on_mesh(lambda *args: ppo.take(ppo.prepare(trainer.config, *args)[0], jnp.arange(4)))(*args)
+    prepare = on_mesh(lambda *args: ppo.take(ppo.prepare(trainer.config, *args)[0], jnp.arange(4)))
+    batch = prepare(played.recording, fresh_norm)
 
     def gradients(params, batch):
         actor, critic = {}, {}
@@ -342,16 +359,15 @@ def test_value_error_against_numpy(config, kind, clip):
 def test_truncated_episodes_are_valued_at_their_end(learner, on_mesh, fresh_norm):
     made = learner(cut=True, network="gru", recurrent_layers=2, critic="local", value_norm=False)
     played, ppo_config = made.played, dataclasses.replace(made.trainer.config, normalize_advantage=False)
-    transitions = jax.device_get(played.transitions)
+    transitions = jax.device_get(played.recording.transitions)
     assert transitions.truncated.sum() >= 2
     assert transitions.terminated.sum() >= 2
-    args = (played.transitions, played.carries, played.last_value, fresh_norm)
-    got = on_mesh(lambda *args: ppo.prepare(ppo_config, *args)[0].advantage)(*args)
+    got = on_mesh(lambda *args: ppo.prepare(ppo_config, *args)[0].advantage)(played.recording, fresh_norm)
     for name, advantage in jax.device_get(got).items():
         reward, value, final = (
             getattr(transitions, field)[name].reshape(12, 4, -1) for field in ("reward", "value", "final_value")
         )
-        following = np.concatenate([value[1:], np.asarray(played.last_value[name])[None]])
+        following = np.concatenate([value[1:], np.asarray(played.recording.last_value[name])[None]])
         terminated, truncated = (x.reshape(12, 4) for x in (transitions.terminated, transitions.truncated))
         following[truncated] = final[truncated]
         for e, a in itertools.product(range(4), range(value.shape[2])):

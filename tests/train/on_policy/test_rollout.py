@@ -6,22 +6,39 @@ import numpy as np
 import pytest
 
 from jaxvrp.episodes import play_episodes
-from train.on_policy.actor_critic import TEAM, PolicyActor
+from train.on_policy import ppo
+from train.on_policy.actor_critic import PolicyActor, Seen
 
-ENVS, CHUNKS, LENGTH = 4, 3, 4
-STEPS = CHUNKS * LENGTH
+ENVS, STEPS = 4, 12
+CHUNKS, LENGTH = 3, 4
+"""Of the recordings of learners with memory; the others have one chunk of all steps."""
+
 KINDS = {
     "separate drones, central critic": {"network": "gru", "share_drone_policy": False, "critic": "central"},
     "truncated episodes, local critic": {"network": "gru", "recurrent_layers": 2, "critic": "local", "cut": True},
+    "entities, central critic": {"network": "attention", "critic": "central", "toy": "deliveries", "cut": True},
+    "entities, separate drones": {
+        "network": "attention",
+        "critic": "local",
+        "toy": "deliveries",
+        "share_drone_policy": False,
+        "critic_attention_layers": 1,
+    },
 }
 
 
 @pytest.fixture(scope="module", params=KINDS.values(), ids=KINDS)
 def recorded(request, learner):
-    """A learner with memory, and its rollout as NumPy arrays whose time is one axis, `[T, E, ...]`."""
+    """A learner, and its rollout as NumPy arrays whose time is one axis, `[T, E, ...]`."""
     made = learner(**{"value_norm": False, **request.param})
-    raw = jax.device_get(made.played.transitions)
+    raw = jax.device_get(made.played.recording.transitions)
+    assert raw.reset.shape == ((CHUNKS, LENGTH, ENVS) if remembers(made) else (1, STEPS, ENVS))
     return made, jax.tree.map(lambda leaf: leaf.reshape(STEPS, *leaf.shape[2:]), raw)
+
+
+def remembers(made):
+    """Whether the networks of a learner have memory."""
+    return bool(jax.tree.leaves(made.played.start.carry))
 
 
 @pytest.fixture(scope="module")
@@ -47,26 +64,32 @@ def team(timestep):
     return np.concatenate([timestep.reward["truck"], timestep.reward["drone"][timestep.valid["drone"]]]).mean()
 
 
+def looked(env, state):
+    """What the agents see in a state of one environment."""
+    return Seen(env.observation(state), env.global_observation(state), env.static_entities(state), env.entities(state))
+
+
 @pytest.fixture(scope="module")
 def replay(recorded, instances):
     """Every environment played by itself with the recorded actions: `[E][T]` of what was seen before and after a step.
 
-    Only `reset_to` and `step` of the environment are used.
+    Only `reset_to` and `step` of the environment, and what its states look like, are used. Each entry: what is seen
+    before the step, the mask, the timestep after it, what is seen then, return and length of the episode so far.
     """
     made, transitions = recorded
     env, start = made.trainer.env, made.played.start.vec
     step, reset_to = jax.jit(env.step), jax.jit(env.reset_to)
-    look = jax.jit(lambda state: (env.observation(state), env.action_mask(state)))
+    look, mask_of = jax.jit(lambda state: looked(env, state)), jax.jit(env.action_mask)
     histories = []
     for e in range(ENVS):
         state, history = pick(start.env, e), []
         total, length = float(start.episode_return[e]), int(start.episode_length[e])
         for t in range(STEPS):
-            before = look(state)
+            before, mask = jax.device_get((look(state), mask_of(state)))
             state, after = jax.device_get(step(state, {n: a[t, e] for n, a in transitions.action.items()}))
             total += team(after)
             length += 1
-            history.append((before, after, total, length))
+            history.append((before, mask, after, jax.device_get(look(state)), total, length))
             if after.terminated or after.truncated:
                 state, total, length = reset_to(pick(instances[t + 1], e))[0], 0.0, 0
         histories.append(history)
@@ -75,23 +98,35 @@ def replay(recorded, instances):
 
 def test_the_recording_is_what_happened(recorded, replay):
     made, transitions = recorded
+    static = made.played.recording.static
     for e, t in np.ndindex(ENVS, STEPS):
-        (observation, mask), after, _, _ = replay[e][t]
+        seen, mask, after, _, _, _ = replay[e][t]
         for name in ("truck", "drone"):
             np.testing.assert_array_equal(transitions.action_mask[name][t, e], mask[name])
-            np.testing.assert_allclose(transitions.observation[name][t, e], observation[name], atol=1e-5)
+            np.testing.assert_allclose(transitions.observation[name][t, e], seen.observation[name], atol=1e-5)
             np.testing.assert_allclose(transitions.reward[name][t, e], after.reward[name], atol=1e-5)
+        if transitions.global_observation is not None:
+            np.testing.assert_allclose(transitions.global_observation[t, e], seen.global_observation, atol=1e-5)
+        assert transitions.entities.keys() == static.keys() == seen.dynamic.keys()
+        for name, planes in seen.dynamic.items():
+            np.testing.assert_allclose(transitions.entities[name][t, e], planes, atol=1e-5)
+            np.testing.assert_array_equal(static[name][transitions.instance[t, e]], seen.static[name])
         assert transitions.terminated[t, e] == after.terminated
         assert transitions.truncated[t, e] == after.truncated
         ended = transitions.terminated[t, e] or transitions.truncated[t, e]
         follows = transitions.reset[t + 1, e] if t + 1 < STEPS else made.played.end.reset[e]
         assert follows == ended
+    flat = not made.trainer.env.entity_kinds
+    assert (transitions.global_observation is None) == (not (flat and made.trainer.critics.is_central))
+    assert (transitions.instance is None) == flat == (not static)
     assert transitions.truncated.any() == made.trainer.env.truncates
     np.testing.assert_array_equal(transitions.reset[0], made.played.start.reset)
-    begins = transitions.reset.reshape(CHUNKS, LENGTH, ENVS)
-    assert begins[1:, 0].any()
-    assert begins[:, 1:].any(axis=(0, 1)).all()
-    assert not begins[0, 0].all()
+    assert transitions.reset[1:].any(axis=0).all()
+    assert not transitions.reset[0].all()
+    if remembers(made):
+        begins = transitions.reset.reshape(CHUNKS, LENGTH, ENVS)
+        assert begins[1:, 0].any()
+        assert begins[:, 1:].any(axis=(0, 1)).all()
 
 
 def test_actions_are_legal(recorded):
@@ -100,7 +135,7 @@ def test_actions_are_legal(recorded):
         assert np.take_along_axis(mask, transitions.action[name][..., None], -1).all()
         assert 0 < mask[..., 1:].mean() < 1
         assert len(np.unique(transitions.action[name])) >= 3
-    assert float(made.played.episodes["invalid_actions"]) == 0
+    assert float(made.played.recording.statistics["invalid_actions"]) == 0
 
 
 def test_statistics_are_those_of_the_finished_episodes(recorded, replay):
@@ -113,16 +148,26 @@ def test_statistics_are_those_of_the_finished_episodes(recorded, replay):
         "place": np.zeros(2),
     }
     for history in replay:
-        for _, after, total, length in history:
+        for _, _, after, _, total, length in history:
             if after.terminated or after.truncated:
                 wanted["episodes"] += 1
                 wanted["episode_return"] += total
                 wanted["episode_length"] += length
                 wanted["place"] = wanted["place"] + after.metrics["place"]
     assert wanted["episodes"] >= 2 * ENVS
-    assert made.played.episodes.keys() == wanted.keys()
+    statistics = made.played.recording.statistics
+    assert statistics.keys() == wanted.keys()
     for name, value in wanted.items():
-        np.testing.assert_allclose(made.played.episodes[name], value, rtol=1e-4, atol=1e-4, err_msg=name)
+        np.testing.assert_allclose(statistics[name], value, rtol=1e-4, atol=1e-4, err_msg=name)
+
+
+def assert_kept(carries, chunk, reset, carry):
+    """The recurrent states at the beginning of a chunk are `carry`, apart from those of episodes that begin there."""
+    kept = jax.tree.map(lambda leaf: np.array(leaf[chunk]), carries)
+    for leaf in jax.tree.leaves(kept):
+        leaf[reset] = 0.0
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), kept, carry)
+    assert max(np.abs(leaf).max() for leaf in jax.tree.leaves(carry)) > 0.1
 
 
 def test_memory_values_and_probabilities_are_those_of_playing_on(recorded, replay):
@@ -130,21 +175,23 @@ def test_memory_values_and_probabilities_are_those_of_playing_on(recorded, repla
     trainer, played = made.trainer, made.played
     never = jnp.zeros((1, ENVS), bool)
     act = jax.jit(lambda *args: trainer.actors.apply(played.params["actor"], *args, never))
-    judge = jax.jit(lambda *args: trainer.critics.apply(played.params["critic"], *args, never))
+    judge = jax.jit(
+        lambda seen, carry: trainer.critics.apply(played.params["critic"], trainer.critics.inputs(seen), carry, never)
+    )
+
+    def stacked(seen):
+        """What each environment sees, as one step of a sequence, `[1, E, ...]`."""
+        return jax.tree.map(lambda *leaves: np.stack(leaves)[None], *seen)
+
     carry = jax.tree.map(np.array, jax.device_get(played.start.carry))
     for t in range(STEPS):
         for leaf in jax.tree.leaves(carry):
             leaf[transitions.reset[t]] = 0.0
-        if t % LENGTH == 0:
-            kept = jax.tree.map(lambda leaf: np.array(leaf[t // LENGTH]), played.carries)  # noqa: B023
-            for leaf in jax.tree.leaves(kept):
-                leaf[transitions.reset[t]] = 0.0
-            jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), kept, carry)
-            assert max(np.abs(leaf).max() for leaf in jax.tree.leaves(carry)) > 0.1
-        observation = {name: array[t : t + 1] for name, array in transitions.observation.items()}
-        logits, actor_carry = act(observation, carry["actor"])
-        critic_input = {name: array[t : t + 1] for name, array in transitions.critic_input.items()} or observation
-        values, critic_carry = judge(critic_input, carry["critic"])
+        if t % LENGTH == 0 and remembers(made):
+            assert_kept(played.recording.carries, t // LENGTH, transitions.reset[t], carry)
+        before = stacked([replay[e][t][0] for e in range(ENVS)])
+        logits, actor_carry = act(before, carry["actor"])
+        values, critic_carry = judge(before, carry["critic"])
         for name in logits:
             masked = np.where(transitions.action_mask[name][t], logits[name][0], -np.inf)
             odds = np.exp(masked - masked.max(-1, keepdims=True))
@@ -152,36 +199,67 @@ def test_memory_values_and_probabilities_are_those_of_playing_on(recorded, repla
             np.testing.assert_allclose(transitions.log_prob[name][t], np.log(chosen), atol=1e-4)
             np.testing.assert_allclose(transitions.value[name][t], values[name][0], atol=1e-4)
         if transitions.final_value:
-            last = [replay[e][t][1].observation for e in range(ENVS)]
-            final, _ = judge({name: np.stack([x[name] for x in last])[None] for name in logits}, critic_carry)
+            final, _ = judge(stacked([replay[e][t][3] for e in range(ENVS)]), critic_carry)
             for name, value in transitions.final_value.items():
                 np.testing.assert_allclose(value[t], final[name][0], atol=1e-4)
         carry = jax.tree.map(np.array, jax.device_get({"actor": actor_carry, "critic": critic_carry}))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), played.end.carry, carry)
     for leaf in jax.tree.leaves(carry):
         leaf[np.asarray(played.end.reset)] = 0.0
-    end = played.end.timestep
-    inputs = {TEAM: end.global_observation[:, None]} if trainer.critics.is_central else end.observation
-    values, _ = judge({name: array[None] for name, array in inputs.items()}, carry["critic"])
-    for name, value in played.last_value.items():
+    end = jax.vmap(lambda state: looked(trainer.env, state))(played.end.vec.env)
+    values, _ = judge(jax.tree.map(lambda leaf: leaf[None], end), carry["critic"])
+    for name, value in played.recording.last_value.items():
         np.testing.assert_allclose(value, values[name][0], atol=1e-4)
 
 
-@pytest.fixture(scope="module")
-def evaluation(learner):
-    """Environment, actor and six problems, of several lengths; and the figures of playing them."""
-    made = learner(value_norm=False, **next(iter(KINDS.values())))
+def test_the_update_reads_the_entities_of_the_problem_that_was_played(learner, on_mesh, fresh_norm):
+    """In three rollouts, each with a pool of its own, against a `VecEnv` that plays the same actions."""
+    made = learner(network="attention", critic="central", toy="deliveries", cut=True, value_norm=False)
+    trainer, params = made.trainer, made.played.params
+    vec, chosen = trainer.rollout.vec_env, [2, 0]
+
+    def play(start, key):
+        end, recording = trainer.rollout.play(params, start, key)
+        batch, _, _ = ppo.prepare(trainer.config, recording, fresh_norm)
+        return end, (batch, batch.seen, ppo.take(batch, jnp.array(chosen)).seen)
+
+    start, keys = trainer.rollout.reset(jax.random.key(3)), jax.random.split(jax.random.key(4), 3)
+    rollouts = jax.device_get(on_mesh(lambda start: jax.lax.scan(play, start, keys)[1])(start))
+    look = jax.jit(jax.vmap(lambda state: looked(trainer.env, state)))
+    step = jax.jit(lambda state, action: vec.step(state, action, refresh=False)[0])
+    state, problems = start.vec, []
+    for number, key in enumerate(keys):
+        state = vec.refresh_pool(state, jax.random.split(key)[0])
+        batch, seen, taken = (pick(tree, number) for tree in rollouts)
+        for t in range(STEPS):
+            wanted = jax.device_get(look(state.env))
+            for name in ("customer", "drone"):
+                np.testing.assert_array_equal(seen.static[name][t, :, 0], wanted.static[name])
+                np.testing.assert_allclose(seen.dynamic[name][t, :, 0], wanted.dynamic[name], atol=1e-6)
+                np.testing.assert_array_equal(taken.static[name][t], wanted.static[name][chosen])
+                np.testing.assert_allclose(taken.dynamic[name][t], wanted.dynamic[name][chosen], atol=1e-6)
+            state = step(state, {name: actions[t, :, 0] for name, actions in batch.action.items()})
+        assert batch.reset[1:].sum() >= 2 * ENVS
+        problems.append({reach.tobytes() for reach in seen.static["drone"].reshape(-1, 2)})
+    assert min(map(len, problems)) >= 2 * ENVS
+    assert 1 <= len(problems[0] & problems[1]) <= ENVS, "what is under way goes on, and all else is new"
+
+
+@pytest.fixture(scope="module", params=["separate drones, central critic", "entities, central critic"])
+def evaluation(request, learner):
+    """A learner, parameters and six problems, of several lengths; and the figures of playing them."""
+    made = learner(value_norm=False, **KINDS[request.param])
     trainer, params = made.trainer, made.played.params["actor"]
     params = jax.tree.map(lambda leaf: 2 * leaf, params)  # decided, so that the memory can change a decision
     problems = jax.vmap(trainer.env.generate)(jax.random.split(jax.random.key(11), 6))
     assert len(set(problems.length.tolist())) > 2
     play = jax.jit(
         lambda key, deterministic: play_episodes(
-            trainer.env, PolicyActor(trainer.actors, params, deterministic), problems, key
+            trainer.env, PolicyActor(trainer.env, trainer.actors, params, deterministic), problems, key
         ),
         static_argnums=1,
     )
-    return trainer, params, problems, play
+    return made, params, problems, play
 
 
 def best_legal(logits, mask):
@@ -190,7 +268,8 @@ def best_legal(logits, mask):
 
 
 def test_evaluation_is_a_loop_over_whole_episodes(evaluation):
-    trainer, params, problems, play = evaluation
+    made, params, problems, play = evaluation
+    trainer = made.trainer
     step, reset_to = jax.jit(trainer.env.step), jax.jit(trainer.env.reset_to)
     act = jax.jit(lambda *args: trainer.actors.apply(params, *args, jnp.zeros((1, 1), bool)))
     figures, swayed = jax.device_get(play(jax.random.key(0), True)), 0
@@ -198,9 +277,9 @@ def test_evaluation_is_a_loop_over_whole_episodes(evaluation):
         state, timestep = reset_to(pick(problems, e))
         carry, total, length = trainer.actors.initial_carry(1), 0.0, 0
         while not (timestep.terminated or timestep.truncated):
-            observation = {name: array[None, None] for name, array in timestep.observation.items()}
-            forgetful_logits, _ = act(observation, trainer.actors.initial_carry(1))
-            logits, carry = act(observation, carry)
+            seen = jax.tree.map(lambda leaf: leaf[None, None], looked(trainer.env, state))
+            forgetful_logits, _ = act(seen, trainer.actors.initial_carry(1))
+            logits, carry = act(seen, carry)
             best = best_legal(logits, timestep.action_mask)
             forgetful = best_legal(forgetful_logits, timestep.action_mask)
             swayed += any((forgetful[name] != best[name]).any() for name in best)
@@ -212,7 +291,7 @@ def test_evaluation_is_a_loop_over_whole_episodes(evaluation):
         assert figures["length"][e] == length
         np.testing.assert_allclose(figures["place"][e], timestep.metrics["place"], rtol=1e-4, atol=1e-4)
         assert figures["invalid_actions"][e] == 0
-    assert swayed > 0
+    assert (swayed > 0) == remembers(made)
 
 
 def test_evaluation_draws_nothing_unless_told_to(evaluation):
