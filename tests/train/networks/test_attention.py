@@ -1,6 +1,5 @@
-"""The attention network: a set in, logits that point out; one set of parameters for every size."""
+"""The attention network: entities in, logits that point at them out; one set of parameters for every number of them."""
 
-import dataclasses
 import functools
 
 import jax
@@ -9,122 +8,228 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from jaxvrp import Entities
+from jaxvrp import EntityKind, Pointer
+from jaxvrp.spaces import Feature, Place
 from train.networks import build_network
-from train.networks.attention import distances
+from train.networks.attention import Sites, distances, sites
+from train.networks.inputs import EntityInput, blank
 from train.networks.layers import NetworkSpec
 from train.on_policy.config import PPOConfig
 
 SIZE = {"attention_size": 16, "attention_heads": 4, "attention_layers": 2, "critic_attention_layers": 2}
-PLACES = ((0, 1, 2), (3, 4, 5))
+CONTEXT, BATCH = 5, 5
+NODE_POINTERS = (Pointer(None, 1), Pointer("node", 2))
+PLACES = ((2, 0), (1, 3))
+"""Of the context: where the agent is, and another one."""
+
+BOTH_POINTERS = (Pointer(None, 1), Pointer("node", 1), Pointer("drone", 1), Pointer("drone", 1))
 
 
-def layout(count, places=PLACES):
-    return Entities(count, entity_size=7, context_size=3, present=3, context_actions=1, entity_actions=2, places=places)
+def features(*names):
+    return tuple(Feature(name, "a number of the tests") for name in names)
 
 
-def network(entities, *, is_actor=True, head_size=None, **changes):
-    spec = NetworkSpec(is_actor, head_size or entities.num_actions, head_gain=1.0, entities=entities)
+def nodes(count, *, placed=True):
+    """A kind whose two places never change: the first is to be visited while `waiting`, the other until the end."""
+    static, dynamic = features("x", "y", "to_x", "to_y"), features("there", "waiting", "wish")
+    places = (Place("waiting", "x", "y"), Place("there", "to_x", "to_y")) if placed else ()
+    return EntityKind("node", count, static, dynamic, places)
+
+
+def drones(count, *, placed=True):
+    """A kind that moves."""
+    places = (Place("there", "x", "y"),) if placed else ()
+    return EntityKind("drone", count, features("reach"), features("there", "x", "y"), places)
+
+
+def both(num_nodes, num_drones, *, placed=True):
+    return nodes(num_nodes, placed=placed), drones(num_drones, placed=placed)
+
+
+def network(kinds, *, is_actor=True, pointers=NODE_POINTERS, places=(), **changes):
+    """For a role that points so; a critic has two numbers."""
+    counts = {kind.name: kind.count for kind in kinds}
+    actions = sum(per_entity * counts.get(name, 1) for name, per_entity in pointers)
+    spec = NetworkSpec(is_actor, actions if is_actor else 2, 1.0, kinds, pointers, places)
     return build_network(PPOConfig(network="attention", **{**SIZE, **changes}), spec)
 
 
-def observation(entities, batch=5, seed=0):
-    """Random context and rows `[batch, F]`; every third entity is void, every second has lost its first place."""
+def seen(kinds, *, agents=1, seed=0):
+    """Random context and planes `[1, BATCH, ...]`; each third is void, each second node was at its first place."""
     random = np.random.default_rng(seed)
-    context = random.normal(size=(batch, entities.context_size))
-    rows = random.normal(size=(batch, entities.num_entities, entities.entity_size))
-    rows[..., 0] = np.arange(entities.num_entities) % 2
-    rows[..., 3] = np.arange(entities.num_entities) % 3 > 0
-    rows *= rows[..., 3:4]
-    return context, rows
+    context = random.normal(size=(1, BATCH, agents, CONTEXT))
+    static, dynamic = {}, {}
+    for kind in kinds:
+        index = np.arange(kind.count)
+        static[kind.name] = random.normal(size=(1, BATCH, len(kind.static), kind.count))
+        planes = random.normal(size=(1, BATCH, len(kind.dynamic), kind.count))
+        planes[..., 0, :] = 1.0
+        if kind.name == "node":
+            planes[..., 1, :] = index % 2
+        dynamic[kind.name] = planes * (index % 3 > 0)
+    return jax.tree.map(np.float32, EntityInput(context, static, dynamic))
 
 
-def shapes_of_parameters(net, size):
-    inputs = jnp.zeros((1, 1, 1, size), jnp.float32)
+def changed(inputs, kind, change):
+    """With `change` applied to the planes of a kind, static and dynamic ones."""
+    static, dynamic = ({**part, kind: change(part[kind])} for part in (inputs.static, inputs.dynamic))
+    return EntityInput(inputs.context, static, dynamic)
+
+
+def shapes_of_parameters(net, context_size=CONTEXT):
+    inputs = blank(context_size, 1, net.kinds)
     return jax.eval_shape(net.init, jax.random.key(0), inputs, (), jnp.zeros((1, 1), bool))
 
 
-def parameters(net, size):
-    """Parameters of noise, of about the size that they begin with; `size` is that of an observation."""
+def parameters(net, context_size=CONTEXT):
+    """Parameters of noise, of about the size that they begin with."""
     random = np.random.default_rng(0)
-    shapes = shapes_of_parameters(net, size)
+    shapes = shapes_of_parameters(net, context_size)
     return jax.tree.map(lambda leaf: random.normal(0, 0.25, leaf.shape).astype(np.float32), shapes)
 
 
-@pytest.fixture(scope="module")
-def applied():
-    """`applied(entities, is_actor=True)`: a function from context and rows to outputs `[batch, head_size]`."""
-
-    @functools.cache
-    def apply(entities, *, is_actor=True):
-        net = network(entities, is_actor=is_actor, head_size=None if is_actor else 2)
-        params = parameters(net, entities.size)
-        jitted = jax.jit(lambda inputs: net.apply(params, inputs, (), jnp.zeros(inputs.shape[:2], bool))[0])
-
-        def outputs(context, rows):
-            flat = np.concatenate([context, rows.reshape(len(rows), -1)], axis=1)
-            return np.asarray(jitted(flat.astype(np.float32)[None, :, None])[0, :, 0])
-
-        return outputs
-
-    return apply
+@functools.cache
+def jitted(net, context_size):
+    params = parameters(net, context_size)
+    return jax.jit(lambda inputs: net.apply(params, inputs, (), jnp.zeros(inputs.context.shape[:2], bool))[0])
 
 
-@pytest.mark.parametrize("places", [PLACES, ()])
-def test_permuting_the_entities_permutes_the_logits(places, applied):
-    entities = layout(6, places)
-    logits_of, (context, rows) = applied(entities), observation(entities)
-    order = np.array([4, 0, 5, 2, 1, 3])
-    logits, permuted = logits_of(context, rows), logits_of(context, rows[:, order])
+def outputs(net, inputs):
+    """Outputs `[B, A, head_size]` of a network with parameters of noise, for inputs `[1, B, ...]`."""
+    return np.asarray(jitted(net, inputs.context.shape[-1])(inputs)[0])
+
+
+@pytest.mark.parametrize("placed", [True, False], ids=["with places", "without"])
+def test_permuting_the_entities_permutes_the_logits(placed):
+    kinds = (nodes(6, placed=placed),)
+    net, inputs, order = network(kinds), seen(kinds), np.array([4, 0, 5, 2, 1, 3])
+    logits = outputs(net, inputs)[:, 0]
+    permuted = outputs(net, changed(inputs, "node", lambda planes: planes[..., order]))[:, 0]
     np.testing.assert_allclose(permuted[:, 0], logits[:, 0], atol=1e-5)
     pairs = logits[:, 1:].reshape(-1, 6, 2)
     np.testing.assert_allclose(permuted[:, 1:].reshape(-1, 6, 2), pairs[:, order], atol=1e-5)
     assert np.ptp(pairs, axis=1).min() > 1e-3, "logits must tell entities apart"
 
 
-def test_void_entities_change_nothing_and_parameters_serve_any_number(applied):
-    small, large = layout(6), layout(9)
-    context, rows = observation(small)
-    more = np.concatenate([rows, np.zeros((len(rows), 3, 7))], axis=1)
-    few, many = applied(small)(context, rows), applied(large)(context, more)
-    np.testing.assert_allclose(many[:, : few.shape[1]], few, atol=1e-5)
-    sizes = [jax.tree.map(jnp.shape, shapes_of_parameters(network(x), x.size)) for x in (small, large)]
-    assert sizes[0] == sizes[1]
+def blocks(logits, num_nodes, num_drones):
+    """Logits `[..., actions]` taken apart, by `BOTH_POINTERS`."""
+    ends = np.cumsum([1, num_nodes, num_drones])
+    return dict(zip(("stay", "node", "drone", "drone again"), np.split(logits, ends, axis=-1), strict=True))
 
 
-def test_what_is_behind_a_void_row_cannot_be_seen(applied):
-    entities = layout(6)
-    values_of, (context, rows) = applied(entities, is_actor=False), observation(entities)
-    before = values_of(context, rows)
-    rows[:, 0, 4:] = 9.0
-    np.testing.assert_array_equal(values_of(context, rows), before)
-    rows[:, 1, 4:] = 9.0
-    assert np.abs(values_of(context, rows) - before).max() > 1e-3
+@pytest.mark.parametrize(
+    ("placed", "places"), [(True, PLACES), (True, ()), (False, ())], ids=["framed", "with places", "without"]
+)
+@pytest.mark.parametrize(("kind", "order"), [("node", [3, 0, 4, 2, 1]), ("drone", [2, 3, 1, 0])])
+def test_permuting_a_kind_permutes_its_blocks_alone(kind, order, placed, places):
+    kinds = both(5, 4, placed=placed)
+    net, inputs = network(kinds, pointers=BOTH_POINTERS, places=places), seen(kinds, agents=2)
+    before = blocks(outputs(net, inputs), 5, 4)
+    after = blocks(outputs(net, changed(inputs, kind, lambda planes: planes[..., order])), 5, 4)
+    for name, logits in before.items():
+        expected = logits[..., order] if name.startswith(kind) else logits
+        np.testing.assert_allclose(after[name], expected, atol=2e-5, err_msg=name)
+        assert name == "stay" or np.ptp(logits, axis=-1).min() > 1e-3, "logits must tell entities apart"
+    assert np.abs(before["drone"] - before["drone again"]).min(axis=(0, 1)).max() > 1e-3, "blocks differ"
 
 
-def test_no_entity_at_all_gives_finite_logits(applied):
-    entities = layout(6)
-    context, rows = observation(entities)
-    logits = applied(entities)(context, 0 * rows)
+def test_void_entities_change_nothing_and_parameters_serve_any_number():
+    few, many = network(both(5, 4), pointers=BOTH_POINTERS), network(both(9, 5), pointers=BOTH_POINTERS)
+    inputs = seen(both(5, 4))
+    more = inputs
+    for kind, count in (("node", 4), ("drone", 1)):
+        more = changed(more, kind, lambda planes, n=count: np.pad(planes, [(0, 0)] * 3 + [(0, n)]))
+    small, large = blocks(outputs(few, inputs), 5, 4), blocks(outputs(many, more), 9, 5)
+    for name, logits in small.items():
+        np.testing.assert_allclose(large[name][..., : logits.shape[-1]], logits, atol=1e-5)
+    shapes = [jax.tree.map(jnp.shape, shapes_of_parameters(net)) for net in (few, many)]
+    assert shapes[0] == shapes[1]
+
+
+def test_void_entities_of_one_kind_change_nothing_for_a_critic():
+    few, many = (network(both(count, 4), is_actor=False, places=PLACES) for count in (5, 8))
+    inputs = seen(both(5, 4))
+    more = changed(inputs, "node", lambda planes: np.pad(planes, [(0, 0)] * 3 + [(0, 3)]))
+    np.testing.assert_allclose(outputs(many, more), outputs(few, inputs), atol=1e-5)
+
+
+def test_what_is_behind_a_void_row_cannot_be_seen():
+    kinds = (nodes(6),)
+    net, inputs = network(kinds, is_actor=False), seen(kinds)
+    before = outputs(net, inputs)
+
+    def overwritten(entity):
+        def overwrite(planes):
+            planes = planes.copy()
+            there = planes[..., :1, entity].copy()
+            planes[..., entity] = 9.0
+            if planes.shape[-2] == len(kinds[0].dynamic):
+                planes[..., :1, entity] = there
+            return planes
+
+        return changed(inputs, "node", overwrite)
+
+    np.testing.assert_array_equal(outputs(net, overwritten(0)), before)
+    assert np.abs(outputs(net, overwritten(1)) - before).max() > 1e-3
+
+
+def test_no_entity_at_all_gives_finite_logits():
+    kinds = both(6, 2)
+    net, inputs = network(kinds, pointers=BOTH_POINTERS, places=PLACES), seen(kinds)
+    for kind in ("node", "drone"):
+        inputs = changed(inputs, kind, np.zeros_like)
+    logits = outputs(net, inputs)
     assert np.isfinite(logits).all()
-    assert np.ptp(logits[:, 0]) > 1e-3, "the context is seen all the same"
+    assert np.ptp(logits[..., 0]) > 1e-3, "the context is seen all the same"
+
+
+@pytest.mark.parametrize("is_actor", [True, False], ids=["actor", "critic"])
+@pytest.mark.parametrize("places", [(), PLACES], ids=["as it is", "framed"])
+def test_agents_who_share_planes_are_agents_one_by_one(is_actor, places):
+    kinds = both(4, 3)
+    net = network(kinds, is_actor=is_actor, pointers=BOTH_POINTERS, places=places)
+    inputs = seen(kinds, agents=3)
+    together = outputs(net, inputs)
+    for agent in range(3):
+        alone = outputs(net, inputs.replace(context=inputs.context[:, :, agent : agent + 1]))
+        np.testing.assert_allclose(together[:, agent], alone[:, 0], atol=1e-5)
+    assert np.abs(together[:, 0] - together[:, 1]).max() > 1e-3, "agents differ by what they alone see"
+
+
+def test_a_sequence_is_its_steps_one_by_one():
+    kinds = both(4, 3)
+    net, steps = network(kinds, pointers=BOTH_POINTERS), [seen(kinds, agents=2, seed=seed) for seed in range(3)]
+    sequence = jax.tree.map(lambda *leaves: np.concatenate(leaves), *steps)
+    together = jitted(net, CONTEXT)(sequence)
+    for step, logits in zip(steps, together, strict=True):
+        np.testing.assert_allclose(logits, outputs(net, step), atol=1e-5)
 
 
 def test_distances_against_a_loop():
-    entities = layout(5)
-    _, rows = observation(entities, batch=3, seed=1)
-    present = rows[..., 3] > 0
-    distance, features = jax.jit(lambda *args: distances(*args, PLACES))(rows, present)
-    for batch, row in enumerate(rows):
-        following = [r[1:3] if r[0] > 0 else r[4:6] for r in row]
+    """Of entities of two kinds; a place is the first that is present, else the last."""
+    kinds = both(5, 4)
+    inputs = seen(kinds, seed=1)
+    rows = {
+        kind.name: np.moveaxis(np.concatenate([inputs.static[kind.name], inputs.dynamic[kind.name]], axis=2), 2, 3)[0]
+        for kind in kinds
+    }
+    parts = [sites(rows[kind.name], kind) for kind in kinds]
+    where = Sites(*(jnp.concatenate(both_kinds, axis=1) for both_kinds in zip(*parts, strict=True)))
+    present = np.concatenate([rows["node"][..., 4], rows["drone"][..., 1]], axis=1) > 0
+    distance, figures = jax.jit(distances)(where, present)
+    for batch in range(BATCH):
+        following = [r[:2] if r[5] > 0 else r[2:4] for r in rows["node"][batch]]
+        following += [r[2:4] for r in rows["drone"][batch]]
+        final = [r[2:4] for kind in ("node", "drone") for r in rows[kind][batch]]
         for i in np.flatnonzero(present[batch]):
             away = {j: np.hypot(*(following[i] - following[j])) for j in np.flatnonzero(present[batch]) if j != i}
             weight = {j: np.exp(-8 * d) for j, d in away.items()}
             soft = sum(weight[j] * away[j] for j in away) / sum(weight.values())
-            last = min(np.hypot(*(row[i, 4:6] - following[j])) for j in away)
-            wanted = [min(away.values()), soft, last, np.hypot(*following[i]), np.hypot(*(following[i] - row[i, 4:6]))]
-            np.testing.assert_allclose(features[batch, i], wanted, atol=1e-5)
+            last = min(np.hypot(*(final[i] - following[j])) for j in away)
+            wanted = [min(away.values()), soft, last, np.hypot(*following[i]), np.hypot(*(following[i] - final[i]))]
+            np.testing.assert_allclose(figures[batch, i], wanted, atol=1e-5)
             np.testing.assert_allclose([distance[batch, i, j] for j in away], list(away.values()), atol=1e-5)
+        np.testing.assert_array_equal(figures[batch][~present[batch]], 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -132,24 +237,33 @@ def darp():
     """Dial-a-ride with four requests; and what is seen in an episode: `play(instance, nodes)`, `[steps + 1, ...]`."""
     env = jaxvrp.make("darp", num_nodes=8, num_agents=2)
 
+    def look(state, timestep):
+        context, mask = timestep.observation["vehicle"], timestep.action_mask["vehicle"]
+        return EntityInput(context, env.static_entities(state), timestep.entities), mask
+
     def play(instance, nodes):
         def step(state, node):
             state, timestep = env.step(state, {"vehicle": node[None]})
-            return state, (timestep.observation["vehicle"], timestep.action_mask["vehicle"])
+            return state, look(state, timestep)
 
         state, timestep = env.reset_to(instance)
-        first = (timestep.observation["vehicle"], timestep.action_mask["vehicle"])
         later = jax.lax.scan(step, state, nodes)[1]
-        return jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, later)
+        return jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), look(state, timestep), later)
 
     return env, jax.jit(play)
 
 
-def outputs_of(net, observations):
-    """Outputs `[B, head_size]` of a network with parameters of noise for observations `[B, 1, F]`."""
-    params = parameters(net, observations.shape[-1])
-    reset = jnp.zeros((1, len(observations)), bool)
-    return np.asarray(jax.jit(net.apply)(params, observations[None], (), reset)[0][0, :, 0])
+def of_darp(env, *, is_actor=True):
+    """The network of its vehicle, on a map in one position."""
+    role = env.roles["vehicle"]
+    names = [feature.name for feature in role.context]
+    places = ((names.index("x"), names.index("y")),)
+    return network(env.entity_kinds, is_actor=is_actor, pointers=role.pointers, places=places)
+
+
+def in_one_batch(*episodes):
+    """Steps of several episodes as one batch, `[1, B, ...]`."""
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves)[None], *episodes)
 
 
 def test_requests_of_darp_are_entities(darp):
@@ -159,11 +273,10 @@ def test_requests_of_darp_are_entities(darp):
     order = np.array([2, 0, 3, 1])
     nodes = np.concatenate([[0], np.stack([1 + 2 * order, 2 + 2 * order], axis=1).ravel()])
     per_node = ("locs", "demand", "earliest", "deadline", "service_time")
-    shuffled = instance.replace(**{name: getattr(instance, name)[nodes] for name in per_node})
-    observation, mask = play(instance, jnp.array([5, 6, 0]))
-    other_observation, other_mask = play(shuffled, jnp.array([1, 2, 0]))  # request 2 has become the first
-    actor = network(env.roles["vehicle"].entities)
-    logits = outputs_of(actor, np.stack([observation[1], other_observation[1]]))
+    shuffled = instance.replace(**{name: getattr(instance, name)[nodes] for name in per_node}, figures=None)
+    episode, mask = play(instance, jnp.array([5, 6, 0]))
+    other, other_mask = play(shuffled, jnp.array([1, 2, 0]))  # request 2 has become the first
+    logits = outputs(of_darp(env), in_one_batch(episode, other))[:, 0].reshape(2, 4, -1)[:, 1]
     np.testing.assert_allclose(logits[1], logits[0][nodes], atol=1e-5)
     assert np.ptp(logits[0]) > 1e-3
     np.testing.assert_array_equal(other_mask[1, 0], mask[1, 0][nodes])
@@ -173,23 +286,48 @@ def test_requests_of_darp_are_entities(darp):
 def test_turning_or_mirroring_an_instance_changes_nothing(is_actor, darp):
     """By the symmetries of the square, since the extent that scales an observation is that of the bounding box."""
     env, play = darp
-    entities = env.roles["vehicle"].entities
-    net = network(entities, is_actor=is_actor, head_size=None if is_actor else 1)
+    net = of_darp(env, is_actor=is_actor)
     instance, episodes = jax.jit(env.generate)(jax.random.key(4)), []
     quarter, mirror = np.array([[0, 1], [-1, 0]]), np.array([[-1, 0], [0, 1]])
     for turn in (np.eye(2), quarter, mirror, mirror @ quarter):
         locs = instance.locs[0] + (instance.locs - instance.locs[0]) @ jnp.asarray(turn, jnp.float32)
-        episodes.append(np.asarray(play(instance.replace(locs=locs), jnp.array([3, 4, 5]))[0]))
-    outputs = outputs_of(net, np.concatenate(episodes)).reshape(4, 4, -1)
-    for episode, other in zip(episodes[1:], outputs[1:], strict=True):
-        assert np.abs(episode - episodes[0]).max() > 0.1
-        np.testing.assert_allclose(other, outputs[0], atol=2e-4)
-    assert np.ptp(outputs[0], axis=0).max() > 1e-2, "the steps of an episode differ"
+        episodes.append(play(instance.replace(locs=locs, figures=None), jnp.array([3, 4, 5]))[0])
+    results = outputs(net, in_one_batch(*episodes)).reshape(4, 4, -1)
+    for episode, other in zip(episodes[1:], results[1:], strict=True):
+        assert np.abs(episode.static["request"] - episodes[0].static["request"]).max() > 0.1
+        np.testing.assert_allclose(other, results[0], atol=2e-4)
+    assert np.ptp(results[0], axis=0).max() > 1e-2, "the steps of an episode differ"
+
+
+@pytest.mark.parametrize("is_actor", [True, False], ids=["actor", "critic"])
+@pytest.mark.parametrize("at_depot", [False, True])
+def test_turning_or_mirroring_the_map_of_two_kinds_changes_nothing(is_actor, at_depot):
+    """All places of entities and of the context are turned; whatever is no place stays."""
+    kinds = both(5, 4)
+    net, inputs = network(kinds, is_actor=is_actor, pointers=BOTH_POINTERS, places=PLACES), seen(kinds, agents=2)
+    if at_depot:
+        inputs.context[..., list(PLACES[0])] = 0.0
+    before = outputs(net, inputs)
+    for turn in (np.array([[0.6, 0.8], [-0.8, 0.6]]), np.array([[1, 0], [0, -1]]), np.array([[0.6, 0.8], [0.8, -0.6]])):
+        moved = jax.tree.map(np.copy, inputs)
+        for array, axis, pairs in (
+            (moved.context, -1, PLACES),
+            (moved.static["node"], -2, ((0, 1), (2, 3))),
+            (moved.dynamic["drone"], -2, ((1, 2),)),
+        ):
+            by_pair = np.moveaxis(array, axis, 0)
+            for pair in pairs:
+                by_pair[list(pair)] = np.einsum("ij,j...->i...", turn, by_pair[list(pair)])
+        assert np.abs(moved.static["node"] - inputs.static["node"]).max() > 0.1
+        np.testing.assert_allclose(outputs(net, moved), before, atol=2e-4)
+    away = jax.tree.map(np.copy, inputs)
+    away.context[..., list(PLACES[1])] += 1.0
+    assert np.abs(outputs(net, away) - before).max() > 1e-3, "the other place is seen"
 
 
 def test_what_does_not_fit_is_one_line():
-    with pytest.raises(ValueError, match=r"network is 'attention', which needs .* sets; take 'mlp' or 'gru' here"):
-        network(None, head_size=3)
-    with pytest.raises(ValueError, match=r"attention_size is 16, which attention_heads \(5\) does not divide"):
-        network(layout(2), attention_heads=5)
-    assert dataclasses.replace(layout(2), places=()).num_actions == 5
+    with pytest.raises(ValueError, match=r"^network is 'attention', but the environment's Role does not say what its"):
+        network((nodes(2),), pointers=())
+    assert network((nodes(2),), pointers=(), is_actor=False).pointers == ()
+    with pytest.raises(ValueError, match=r"^attention_size is 16, which attention_heads \(5\) does not divide$"):
+        network((nodes(2),), attention_heads=5)
