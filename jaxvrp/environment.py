@@ -161,9 +161,13 @@ class Environment(struct.PyTreeNode, abc.ABC):
     def generate(self, key: jax.Array) -> Instance:
         """Draw one problem, as data."""
 
+    def prepare(self, instance: Instance) -> Any:
+        """What `init_state` takes as well, with all that follows from a problem: computed once, then played often."""
+        return instance
+
     @abc.abstractmethod
     def init_state(self, instance: Instance) -> State:
-        """The state at the beginning of an episode on `instance`; draws nothing."""
+        """The state at the beginning of an episode on `instance`, or on what `prepare` made of it; draws nothing."""
 
     @abc.abstractmethod
     def transition(self, state: State, action: ByRole, num_invalid: jax.Array) -> State:

@@ -74,7 +74,7 @@ class VecState(struct.PyTreeNode):
     Attributes:
         env: states of the environments, leading axis `[E]`.
         action_mask, valid: of these states, as the last timestep showed them; actions are judged by them.
-        pool: fresh instances for coming resets, leading axis `[2E]`.
+        pool: fresh instances for coming resets, as `Environment.prepare` makes them, leading axis `[2E]`.
         cursor: `i32[]`, steps since the pool was drawn.
         pool_row: `i32[E]`, row of the pool that the instance of an environment is; -1 if it is of an earlier pool.
         key: typed key of the next pool.
@@ -86,7 +86,7 @@ class VecState(struct.PyTreeNode):
     env: State
     action_mask: ByRole
     valid: ByRole
-    pool: Instance
+    pool: Any
     cursor: jax.Array
     pool_row: jax.Array
     key: jax.Array
@@ -167,7 +167,7 @@ class VecEnv(struct.PyTreeNode):
             env=env,
             action_mask=timestep.action_mask,
             valid=timestep.valid,
-            pool=self.generate(pool_key, 2 * self.num_envs),
+            pool=self._pool(pool_key),
             cursor=jnp.zeros((), jnp.int32),
             pool_row=jnp.full(self.num_envs, -1, jnp.int32),
             key=key,
@@ -267,9 +267,13 @@ class VecEnv(struct.PyTreeNode):
         content = rules.update(content, env)
         return rules.merge(content, self.axis) if self.axis and rules.merge else content
 
+    def _pool(self, key: jax.Array, memory: Any = None) -> Any:
+        """Fresh problems `[2E]`, prepared."""
+        return jax.vmap(self.env.prepare)(self.generate(key, 2 * self.num_envs, memory))
+
     def refresh_pool(self, state: VecState, key: jax.Array) -> VecState:
         """Draw a new pool from `key`."""
-        pool = self.generate(key, 2 * self.num_envs, state.memory)
+        pool = self._pool(key, state.memory)
         return state.replace(
             pool=pool, cursor=jnp.zeros((), jnp.int32), pool_row=jnp.full(self.num_envs, -1, jnp.int32)
         )

@@ -58,21 +58,26 @@ def _seen_as_read(config: RunConfig) -> Environment:
     Raises:
         ValueError: it cannot be seen so, or the configuration says otherwise.
     """
-    network = getattr(config, "network", None)
+    network, name = getattr(config, "network", None), config.env["name"]
     wanted: Literal["flat", "entities"] = "entities" if network and NETWORKS[network].reads_entities else "flat"
+    others = [f"'{other}'" for other, kind in NETWORKS.items() if kind.reads_entities != (wanted == "entities")]
+    # A learner without a key `network` has no others.
+    take = f"take {' or '.join(others)}" if network else ""
     asked = config.env.get("observation", wanted)
     if asked in ("flat", "entities") and asked != wanted:
-        others = " or ".join(name for name, kind in NETWORKS.items() if kind.reads_entities != (wanted == "entities"))
-        raise ValueError(
-            f"env.observation is '{asked}', which the network does not read; leave it out, or take {others}"
-        )
+        remedy = ", or ".join(filter(None, ("leave it out", take)))
+        raise ValueError(f"env.observation is '{asked}', which the network does not read; {remedy}")
     env = jaxvrp.make(**config.env)
     try:
         return seen_as(env, wanted)
     except ValueError:
-        others = " or ".join(f"'{name}'" for name, kind in NETWORKS.items() if not kind.reads_entities)
-        name = config.env["name"]
-        raise ValueError(f"network is '{network}', which reads entities; '{name}' shows none: take {others}") from None
+        if wanted == "entities":
+            text = f"network is '{network}', which reads entities; '{name}' shows none: {take}"
+        elif network:
+            text = f"network is '{network}', which reads vectors; '{name}' shows entities: {take}"
+        else:
+            text = f"env.name '{name}' shows entities, which this learner does not read; let it show vectors as well"
+        raise ValueError(text) from None
 
 
 def evaluation_env(env: Environment, config: RunConfig) -> Environment:

@@ -13,7 +13,7 @@ from jaxvrp import fields
 from jaxvrp.entities import flat_box, flatten
 from jaxvrp.environment import Environment
 from jaxvrp.envs.darp import observation, rules
-from jaxvrp.envs.darp.problem.figures import with_figures
+from jaxvrp.envs.darp.problem.figures import Prepared, prepare
 from jaxvrp.envs.darp.problem.generator import generate
 from jaxvrp.envs.darp.problem.instance import Instance, as_float32, pad
 from jaxvrp.envs.darp.reward import REWARDS, step_reward, unvisited_nodes
@@ -151,16 +151,24 @@ class Darp(Environment):
 
     def generate(self, key: jax.Array) -> Instance:
         """A random instance of the environment's sizes."""
-        return with_figures(generate(key, self))
+        return generate(key, self)
 
-    def init_state(self, instance: Instance) -> State:
+    def prepare(self, instance: Instance) -> Prepared:
+        """The instance, padded, with what follows from it.
+
+        Raises:
+            ValueError: the instance is larger than the environment.
+        """
+        return prepare(pad(as_float32(instance), self.num_nodes, self.num_agents))
+
+    def init_state(self, instance: Instance | Prepared) -> State:
         """The first vehicle at the depot; a smaller instance is padded.
 
         Raises:
             ValueError: the instance is larger than the environment.
         """
-        padded = pad(as_float32(instance), self.num_nodes, self.num_agents)
-        return rules.begin(with_figures(padded), limits=self.limits)
+        prepared = instance if isinstance(instance, Prepared) else self.prepare(instance)
+        return rules.begin(prepared, limits=self.limits)
 
     def transition(self, state: State, action: ByRole, num_invalid: jax.Array) -> State:
         """Drive to the node, and home with the last one."""
@@ -200,7 +208,7 @@ class Darp(Environment):
         return observation.context(state, self.action_mask(state)[ROLE][0])
 
     def _static_planes(self, state: State) -> ByKind:
-        return {observation.REQUEST: observation.static_planes(state.instance)}
+        return {observation.REQUEST: observation.static_planes(state)}
 
     def _dynamic_planes(self, state: State) -> ByKind:
         return {observation.REQUEST: observation.dynamic_planes(state, self.action_mask(state)[ROLE][0])}

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.envs.darp import rules
-from jaxvrp.envs.darp.problem.instance import Instance
+from jaxvrp.envs.darp.problem.figures import Figures
 from jaxvrp.envs.darp.rules import State
 from jaxvrp.spaces import EntityKind, Feature, Place
 
@@ -72,11 +72,9 @@ def requests(count: int) -> EntityKind:
 class _Scales:
     """Factors that give lengths and times of an instance in its units."""
 
-    def __init__(self, instance: Instance):
-        assert instance.figures is not None
-        self.figures = instance.figures
-        self.per_length = 1.0 / instance.figures.extent
-        self.per_time = 1.0 / instance.figures.horizon
+    def __init__(self, figures: Figures):
+        self.per_length = 1.0 / figures.extent
+        self.per_time = 1.0 / figures.horizon
 
     def share(self, time: jax.Array) -> jax.Array:
         """A time as a share of the horizon, within [-1, 1]."""
@@ -85,8 +83,8 @@ class _Scales:
 
 def context(state: State, allowed: jax.Array) -> jax.Array:
     """`f32[16]`, the numbers of `CONTEXT`; `allowed` is the mask, `bool[N+1]`."""
-    instance, scales, visits = state.instance, _Scales(state.instance), rules.outlook(state)
-    figures = scales.figures
+    instance, scales, visits = state.instance, _Scales(state.figures), rules.outlook(state)
+    figures = state.figures
     capacity = instance.capacity.astype(jnp.float32)
     is_current = jnp.arange(capacity.shape[0]) == state.current_agent
     current_capacity = jnp.sum(jnp.where(is_current, capacity, 0.0))
@@ -115,10 +113,9 @@ def context(state: State, allowed: jax.Array) -> jax.Array:
     return jnp.stack(numbers)
 
 
-def static_planes(instance: Instance) -> jax.Array:
+def static_planes(state: State) -> jax.Array:
     """`f32[11, N/2]`, the numbers of `STATIC` of each request; padding is 0."""
-    scales = _Scales(instance)
-    figures = scales.figures
+    instance, figures, scales = state.instance, state.figures, _Scales(state.figures)
     place = (instance.locs - instance.locs[0]) * scales.per_length
     earliest, service = scales.share(instance.earliest), scales.share(instance.service_time)
     deadline = scales.share(jnp.minimum(instance.deadline, figures.horizon))
@@ -140,7 +137,7 @@ def static_planes(instance: Instance) -> jax.Array:
 
 def dynamic_planes(state: State, allowed: jax.Array) -> jax.Array:
     """`f32[14, N/2]`, the numbers of `DYNAMIC` of each request; `allowed` is the mask, `bool[N+1]`."""
-    instance, scales, visits = state.instance, _Scales(state.instance), rules.outlook(state)
+    instance, scales, visits = state.instance, _Scales(state.figures), rules.outlook(state)
     present, waiting = ~state.visited[2::2], ~state.visited[1::2]
     aboard = rules.on_board(state)[2::2]
     distance = visits.distance * scales.per_length

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.envs.darp import schedule
+from jaxvrp.envs.darp.problem.figures import Figures, Prepared
 from jaxvrp.envs.darp.problem.instance import Instance, distance, travel_time
 from jaxvrp.envs.darp.schedule import Outlook, Schedule
 from jaxvrp.notebook import NotebookStill
@@ -20,6 +21,7 @@ class State(NotebookStill, struct.PyTreeNode):
 
     Attributes:
         instance: the problem, padded to the environment's sizes.
+        figures: what follows from it.
         current_node: `i32[]`, where the current vehicle is.
         place: `f32[2]`, of that node.
         current_agent: `i32[]`, the current vehicle.
@@ -39,6 +41,7 @@ class State(NotebookStill, struct.PyTreeNode):
     """
 
     instance: Instance
+    figures: Figures
     current_node: jax.Array
     place: jax.Array
     current_agent: jax.Array
@@ -57,17 +60,16 @@ class State(NotebookStill, struct.PyTreeNode):
     done: jax.Array
 
 
-def begin(instance: Instance, *, limits: bool) -> State:
-    """The first vehicle at the depot; padded requests are born visited, padded vehicles finished.
-
-    `instance` has its figures.
-    """
+def begin(prepared: Prepared, *, limits: bool) -> State:
+    """The first vehicle at the depot; padded requests are born visited, padded vehicles finished."""
+    instance = prepared.instance
     node = jnp.arange(instance.num_nodes + 1, dtype=jnp.int32)
     unused = instance.capacity <= 0
     zero, no_distance = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.float32)
     visited = (instance.demand == 0) & (node > 0)
     return State(
         instance=instance,
+        figures=prepared.figures,
         current_node=zero,
         place=instance.locs[0],
         current_agent=_first(~unused),
@@ -142,8 +144,7 @@ def outlook(state: State) -> Outlook:
     arrival = state.current_time + travel
     start = jnp.maximum(arrival, instance.earliest)
     leave = start + instance.service_time
-    assert instance.figures is not None
-    back = instance.figures.way_home
+    back = state.figures.way_home
     return Outlook(leg, travel, arrival, start, leave, back, leave + back)
 
 

@@ -1,19 +1,45 @@
-"""What follows from an instance and is needed at every step: computed once, when the instance is drawn or read."""
+"""What follows from an instance and is needed at every step: computed once, before it is played."""
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
+from flax import struct
 
-from jaxvrp.envs.darp.problem.instance import Figures, Instance, distance, travel_time
+from jaxvrp.envs.darp.problem.instance import Instance, distance, travel_time
 
 SMALLEST = 1e-6
 """Least extent and horizon."""
 
 
-def with_figures(instance: Instance) -> Instance:
-    """The instance (JAX arrays, no leading axes) with its `Figures`; as it is, if it has them."""
-    if instance.figures is not None:
-        return instance
+class Figures(struct.PyTreeNode):
+    """What follows from one instance.
+
+    Attributes:
+        extent: `f32[]`, the largest |x - x0| or |y - y0| of a node that is no padding, from the depot.
+        horizon: `f32[]`, the depot's deadline; the largest finite one if it has none; 1 if there is none.
+        capacity: `f32[]`, of the largest vehicle.
+        num_requests, num_vehicles: `f32[]`, without padding; at least 1.
+        way_home: `f32[N+1]`, time to drive from each node to the depot.
+    """
+
+    extent: jax.Array
+    horizon: jax.Array
+    capacity: jax.Array
+    num_requests: jax.Array
+    num_vehicles: jax.Array
+    way_home: jax.Array
+
+
+class Prepared(struct.PyTreeNode):
+    """An instance of an environment's sizes, and its figures."""
+
+    instance: Instance
+    figures: Figures
+
+
+def prepare(instance: Instance) -> Prepared:
+    """An instance (JAX arrays, no leading axes) with its figures."""
     is_real = (jnp.arange(instance.num_nodes + 1) == 0) | (instance.demand != 0)
     offset = jnp.abs(instance.locs - instance.locs[0]).max(axis=1)
     extent = jnp.where(is_real, offset, 0.0).max()
@@ -27,4 +53,4 @@ def with_figures(instance: Instance) -> Instance:
         num_vehicles=jnp.maximum(jnp.sum(instance.capacity > 0, dtype=jnp.float32), 1.0),
         way_home=travel_time(instance, distance(instance.locs, instance.locs[0])),
     )
-    return instance.replace(figures=figures)
+    return Prepared(instance, figures)

@@ -35,25 +35,6 @@ from jaxvrp.io.limits import LEAST
 FORMAT = "jaxvrp-darp-1"
 
 
-class Figures(struct.PyTreeNode):
-    """What follows from an instance; see `jaxvrp.envs.darp.problem.figures`.
-
-    Attributes:
-        extent: `f32[]`, the largest |x - x0| or |y - y0| of a node that is no padding, from the depot.
-        horizon: `f32[]`, the depot's deadline; the largest finite one if it has none; 1 if there is none.
-        capacity: `f32[]`, of the largest vehicle.
-        num_requests, num_vehicles: `f32[]`, without padding; at least 1.
-        way_home: `f32[N+1]`, time to drive from each node to the depot.
-    """
-
-    extent: jax.Array
-    horizon: jax.Array
-    capacity: jax.Array
-    num_requests: jax.Array
-    num_vehicles: jax.Array
-    way_home: jax.Array
-
-
 class Instance(struct.PyTreeNode):
     """One problem; N customers' nodes (pickups and drop-offs), V vehicles. Leading axes make it a batch.
 
@@ -72,7 +53,6 @@ class Instance(struct.PyTreeNode):
         max_ride_time: `f[]`, from the end of the pickup's service to the start of the drop-off's; inf for none.
         max_route_duration: `f[]`, from leaving the depot to returning; inf for none.
         round_travel_time: `bool[]`, whether travel times are rounded to whole numbers, half to even.
-        figures: what follows from the others; None in files and in problems of one's own: environments add it.
     """
 
     locs: Any
@@ -85,7 +65,6 @@ class Instance(struct.PyTreeNode):
     max_ride_time: Any
     max_route_duration: Any
     round_travel_time: Any
-    figures: Any = None
 
     @property
     def num_nodes(self) -> int:
@@ -230,9 +209,7 @@ def pad(instance: Instance, num_nodes: int, num_agents: int) -> Instance:
             f"an instance of {instance.num_nodes} nodes and {instance.num_agents} vehicles does not fit into "
             f"num_nodes {num_nodes}, num_agents {num_agents}; make the environment with at least its sizes"
         )
-    if (num_nodes, num_agents) == (instance.num_nodes, instance.num_agents):
-        return instance
-    return pad_arrays(SCHEMA, instance.replace(figures=None), {"nodes": num_nodes + 1, "vehicles": num_agents})
+    return pad_arrays(SCHEMA, instance, {"nodes": num_nodes + 1, "vehicles": num_agents})
 
 
 def stack(instances: Sequence[Instance]) -> Instance:
