@@ -1,14 +1,17 @@
 """`check_env` accepts what ships, and names what is broken in one line."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxvrp import Role, make
+from jaxvrp import Pointer, Role, make
 from jaxvrp.envs.truck_drone import TruckDroneBasic
-from jaxvrp.spaces import Box, Discrete
+from jaxvrp.spaces import Box, Discrete, Place
 from jaxvrp.testing import ConformanceError, check_env, check_shapes
+from tests.toy_environments import Deliveries, features
 
 SMALL = {
     "darp": {"num_nodes": 8, "num_agents": 3},
@@ -321,3 +324,163 @@ def test_check_env_names_the_misbehaviour(reach, function, change, message):
 def test_check_env_names_a_false_promise(reach, name, value, message):
     with pytest.raises(ConformanceError, match=message):
         check_env(broken(reach, {name: property(lambda _: value)}))
+
+
+def test_entities_of_two_kinds_conform():
+    check_env(Deliveries(cut=True))
+
+
+def with_kinds(**changes):
+    """`Deliveries` whose kinds are described otherwise: `{kind: {attribute: value}}`."""
+    kinds = [dataclasses.replace(kind, **changes.get(kind.name, {})) for kind in Deliveries().entity_kinds]
+    return broken(Deliveries(), {"entity_kinds": property(lambda _: tuple(kinds))})
+
+
+def with_truck(**changes):
+    """`Deliveries` whose truck is described otherwise."""
+    roles = Deliveries().roles
+    described = {**roles, "truck": dataclasses.replace(roles["truck"], **changes)}
+    return broken(Deliveries(), {"roles": property(lambda _: described)})
+
+
+def showing(function, change):
+    """`Deliveries` with `change` applied to what `function` returns, given the state too."""
+    original = getattr(Deliveries, function)
+    return broken(Deliveries(), {function: lambda self, state: change(original(self, state), state)})
+
+
+def altered(planes, kind, change):
+    return {**planes, kind: change(planes[kind])}
+
+
+BROKEN_ENTITIES = {
+    "no description": (
+        broken(Deliveries(), {"entity_kinds": property(lambda _: ())}),
+        r"^static_entities: has the keys \['customer', 'drone'\], expected \[\]$",
+    ),
+    "description raises": (
+        broken(Deliveries(), {"entity_kinds": property(raising(OSError("no file kinds.csv")))}),
+        r"^entity_kinds raised OSError: no file kinds.csv \(test_testing.py:\d+\)$",
+    ),
+    "kind missing": (
+        showing("entities", lambda planes, _: {"drone": planes["drone"]}),
+        r"^entities: has the keys \['drone'\], expected \['customer', 'drone'\]$",
+    ),
+    "static plane missing": (
+        showing("static_entities", lambda planes, _: altered(planes, "customer", lambda rows: rows[1:])),
+        r"^static_entities\['customer'\]: shape \(2, 3\), expected \(3, 3\); a plane for each of its static features$",
+    ),
+    "rows instead of planes": (
+        showing("entities", lambda planes, _: altered(planes, "customer", jnp.transpose)),
+        r"^entities\['customer'\]: shape \(3, 2\), expected \(2, 3\); a plane for each of its dynamic features$",
+    ),
+    "dtype": (
+        showing("entities", lambda planes, _: altered(planes, "customer", lambda rows: rows > 0)),
+        r"^entities\['customer'\]: dtype bool, expected float32",
+    ),
+    "neither entities nor one vector": (
+        broken(
+            Deliveries(),
+            {
+                "entity_kinds": property(lambda _: ()),
+                "static_entities": lambda self, state: {},
+                "entities": lambda self, state: {},
+            },
+        ),
+        r"^global_observation: got NoneType, .*; one vector \(None is for environments with entity_kinds\)$",
+    ),
+    "a global observation that is no vector": (
+        broken(Deliveries(), {"global_observation": lambda self, state: state.position}),
+        r"^global_observation: shape \(3, 2\), expected \(6,\); one vector",
+    ),
+    "nothing says who is there": (
+        broken(
+            with_kinds(customer={"dynamic": (), "places": ()}),
+            {
+                "entities": lambda self, state: {
+                    **Deliveries.entities(self, state),
+                    "customer": jnp.zeros((0, self.num_customers), jnp.float32),
+                }
+            },
+        ),
+        r"^entity kind 'customer': no dynamic features; the first one says whether it is there$",
+    ),
+    "one name twice": (
+        with_kinds(customer={"dynamic": features("waiting", "weight")}),
+        r"^entity kind 'customer': two features have one name$",
+    ),
+    "an unknown place": (
+        with_kinds(drone={"places": (Place("there", "x", "height"),)}),
+        r"^entity kind 'drone': its places name \['height'\], which are none of its features$",
+    ),
+    "context of another length": (
+        with_truck(context=features("x", "y")),
+        r"^roles\['truck'\]: context names 2 numbers, observation has \(3,\)$",
+    ),
+    "no context": (
+        with_truck(context=(), places=()),
+        r"^roles\['truck'\]: entities are seen, so context must name the numbers of its observation$",
+    ),
+    "unknown coordinates": (
+        with_truck(places=(("x", "y"), ("x", "height"))),
+        r"^roles\['truck'\]: places names \['height'\], which are not in its context$",
+    ),
+    "pointers at nothing": (
+        with_truck(pointers=(Pointer(None, 1), Pointer("client", 1))),
+        r"^roles\['truck'\]: pointers name \['client'\], which are none of entity_kinds$",
+    ),
+    "pointers at too little": (
+        with_truck(pointers=(Pointer(None, 1), Pointer("customer", 1))),
+        r"^roles\['truck'\]: pointers make up 4 actions, its action has 6$",
+    ),
+    "pointers of a continuous action": (
+        broken(
+            with_truck(action=Box(-1.0, 1.0, (2,))),
+            {"action_mask": lambda self, state: {"drone": Deliveries.action_mask(self, state)["drone"]}},
+        ),
+        r"^roles\['truck'\]: pointers make up 6 actions, its action has 0$",
+    ),
+}
+
+
+@pytest.mark.parametrize(("env", "message"), BROKEN_ENTITIES.values(), ids=BROKEN_ENTITIES)
+def test_check_shapes_names_what_is_wrong_with_entities(env, message):
+    with pytest.raises(ConformanceError, match=message) as caught:
+        check_shapes(env)
+    assert "\n" not in str(caught.value)
+
+
+MISSHOWN_ENTITIES = {
+    "static ones that change": (
+        "static_entities",
+        lambda planes, state: altered(planes, "drone", lambda rows: rows + jnp.where(state.step == 2, 1.0, 0.0)),
+        r"^static_entities\['drone'\]: changes during an episode; what changes belongs into entities \(step 2, ",
+    ),
+    "static ones that are not finite": (
+        "static_entities",
+        lambda planes, state: altered(planes, "drone", lambda rows: rows / 0.0),
+        r"^static_entities\['drone'\]: NaN or infinite; everything that is told must be finite \(step 1, ",
+    ),
+    "dynamic ones that are not finite": (
+        "entities",
+        lambda planes, state: altered(planes, "customer", lambda rows: rows.at[1].divide(2.0 - state.step)),
+        r"^entities\['customer'\]: NaN or infinite; everything that is told must be finite \(step 2, ",
+    ),
+    "a void row with numbers": (
+        "entities",
+        lambda planes, state: altered(planes, "customer", lambda rows: rows.at[1].set(1.0)),
+        r"^entities\['customer'\]: an entity is not there \(plane 0\), but has numbers; they must be 0 \(step ",
+    ),
+    "half there": (
+        "entities",
+        lambda planes, state: altered(planes, "drone", lambda rows: rows.at[0].multiply(0.5)),
+        r"^entities\['drone'\]: plane 0 must be 1 where an entity is there, else 0 \(step 1, ",
+    ),
+}
+
+
+@pytest.mark.parametrize(("function", "change", "message"), MISSHOWN_ENTITIES.values(), ids=MISSHOWN_ENTITIES)
+def test_check_env_names_entities_that_are_misshown(function, change, message):
+    with pytest.raises(ConformanceError, match=message) as caught:
+        check_env(showing(function, change))
+    assert "\n" not in str(caught.value)
