@@ -87,10 +87,10 @@ def test_rollout_alone_plays_what_the_update_would_read(network):
     trainer = make_train(PPOConfig(**TINY, network=network, num_seeds=3))
     state = jax.eval_shape(trainer.init, jax.eval_shape(lambda: jax.random.key(0)))
     played = jax.eval_shape(training._rollout_alone(trainer), state.params, state.players, state.key)
-    players, transitions, _, episodes = played
+    players, recording = played
     chunks = (1, 4) if network == "mlp" else (2, 2)
-    assert transitions.reward["drone"].shape == (3, *chunks, 8, 2)
-    assert episodes["episodes"].shape == (3,)
+    assert recording.transitions.reward["drone"].shape == (3, *chunks, 8, 2)
+    assert recording.statistics["episodes"].shape == (3,)
     assert jax.tree.map(lambda leaf: leaf.shape, players) == jax.tree.map(lambda leaf: leaf.shape, state.players)
 
 

@@ -16,6 +16,7 @@ from jax.sharding import PartitionSpec as P
 
 from train.on_policy import ppo
 from train.on_policy.config import PPOConfig
+from train.on_policy.rollout import Recording
 from train.on_policy.trainer import make_train
 from train.sharding import DATA, make_mesh, shard
 
@@ -24,11 +25,18 @@ TINY = {"num_envs": 8, "rollout_length": 12, "num_minibatches": 2, "hidden_sizes
 ENV = {"name": "tests.toy_environments:Errands", "cut": True}
 """By its path, so that other processes find it."""
 
+ATTENTION = {
+    "env": {"name": "tests.toy_environments:Deliveries", "cut": True},
+    "network": "attention",
+    "attention_size": 8,
+    "attention_heads": 2,
+}
+
 CHUNKS = 3
 
 
 def trainer(num_devices, **overrides):
-    return make_train(PPOConfig(env=ENV, num_devices=num_devices, **{**TINY, **overrides}))
+    return make_train(PPOConfig(**{"env": ENV, "num_devices": num_devices, **TINY, **overrides}))
 
 
 @pytest.fixture(scope="module")
@@ -46,41 +54,41 @@ def trained_on_two():
 def gradients(learner, data):
     """Gradients and new value statistics of one big minibatch, from the same data on any number of devices."""
 
-    def local(state, transitions, carries, last_value):
-        batch, norm, _ = ppo.prepare(learner.config, transitions, carries, last_value, state.value_norm)
+    def local(state, recording):
+        batch, norm, _ = ppo.prepare(learner.config, recording, state.value_norm)
         envs = jax.numpy.arange(batch.reset.shape[1])
         whole = ppo.take(batch, envs)
         grads, metrics = jax.grad(learner.loss, has_aux=True)(state.params, whole)
         return jax.lax.psum((grads, metrics), DATA), norm
 
-    state, transitions, carries, last_value = data
-    specs = (P(), P(None, None, DATA), P(None, DATA), P(DATA))
-    function = shard(local, learner.mesh, specs, P())
-    return jax.jit(function)(state.replace(players=None), transitions, carries, last_value)
+    state, recording = data
+    # The table of static entities is that of one device, which its rows are counted in.
+    parts = Recording(P(None, None, DATA), P(None, DATA), last_value=P(DATA), static=P(), statistics=P())
+    function = shard(local, learner.mesh, (P(), parts), P())
+    return jax.jit(function)(state.replace(players=None), recording)
 
 
 def played(learner):
     """A rollout, as host arrays."""
 
     def local(state):
-        players, transitions, carries, _ = learner.rollout.play(state.params, state.players, state.key)
-        return state, transitions, carries, learner.rollout.bootstrap(state.params, players)
+        return state, learner.rollout.play(state.params, state.players, state.key)[1]
 
     state = learner.init(jax.random.key(0))
-    state, *rest = jax.jit(shard(local, learner.mesh, P(), P()))(state)
-    return state, *jax.device_get(rest)
+    state, recording = jax.jit(shard(local, learner.mesh, P(), P()))(state)
+    return state, jax.device_get(recording)
 
 
-@pytest.mark.parametrize("overrides", [{}, {"network": "gru", "chunk_length": 6, "recurrent_size": 8}])
+@pytest.mark.parametrize("overrides", [{}, {"network": "gru", "chunk_length": 6, "recurrent_size": 8}, ATTENTION])
 def test_two_devices_give_the_gradients_of_one(overrides):
     one, two = trainer(1, **overrides), trainer(2, **overrides)
-    state, *data = played(one)
+    state, recording = played(one)
     host = jax.tree.map(
         lambda leaf: leaf if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key) else np.asarray(leaf), state
     )
     host = host.replace(key=jax.random.key(0), players=None)
-    (grads, metrics), norm = gradients(one, (host, *data))
-    (grads_2, metrics_2), norm_2 = gradients(two, (host, *data))
+    (grads, metrics), norm = gradients(one, (host, recording))
+    (grads_2, metrics_2), norm_2 = gradients(two, (host, recording))
     assert max(float(abs(leaf).max()) for leaf in jax.tree.leaves(grads)) > 1e-3
     chex.assert_trees_all_close(
         jax.device_get((grads, metrics, norm)), jax.device_get((grads_2, metrics_2, norm_2)), atol=1e-5
@@ -97,6 +105,19 @@ def test_devices_play_different_environments_with_the_same_parameters(trained_on
         assert len(copies) == 2
         np.testing.assert_array_equal(*copies)
     assert np.isfinite(np.concatenate([np.ravel(m) for m in jax.tree.leaves(metrics)])).all()
+
+
+@pytest.mark.parametrize("num_seeds", [1, 2])
+def test_the_update_on_each_device_reads_the_entities_that_were_played_there(num_seeds):
+    """Before anything is learned, a policy is the one that played: all ratios are 1, if it is shown the same."""
+    learner = trainer(2, **ATTENTION, num_epochs=1, num_minibatches=1, num_seeds=num_seeds)
+    state, first = learner.train_chunk(learner.init(jax.random.key(0)))
+    _, second = learner.train_chunk(state)
+    for metrics in (first, second):
+        for role in ("truck", "drone"):
+            np.testing.assert_allclose(metrics[f"{role}/ratio"], 1.0, atol=1e-5)
+            np.testing.assert_allclose(metrics[f"{role}/approx_kl"], 0.0, atol=1e-6)
+            assert np.min(metrics[f"{role}/grad_norm"]) > 1e-5
 
 
 def test_too_many_devices_are_refused():
