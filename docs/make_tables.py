@@ -5,7 +5,9 @@ python docs/make_tables.py --check    # changes no file; exit status 1 if a page
 
 A table is named by the comment above it: `<!-- keys: package.module:Class -->` has the fields that a class of
 configurations adds to those that it derives from, `<!-- parameters: NAME -->` the keywords of an environment's factory.
-Of these the first four columns are written; what a page has in further ones stays. `<!-- results: FILE -->` has what is
+`<!-- entities: NAME KIND -->` has the features of a kind of entities of an environment;
+with `context of ROLE` as the kind, those of a role's context. Of these
+the columns that are named here are written; what a page has in further ones stays. `<!-- results: FILE -->` has what is
 in a file of `benchmarks/results`; `<!-- results: FILE, batch 4096 -->` those rows of it alone.
 """
 
@@ -21,23 +23,31 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import jaxvrp
 from benchmarks import learning
 from benchmarks.measure import Spread, rate, rates
+from jaxvrp.entities import seen_as
 from jaxvrp.fields import accepted_values
 from train.running.keys import as_typed, environment_keys, scenario_default
 
 PAGES = pathlib.Path(__file__).parent
 README = PAGES.parent / "README.md"
 RESULTS = PAGES.parent / "benchmarks" / "results"
-MARKER = re.compile(r"<!-- (keys|parameters|results): (.+) -->")
-COLUMNS = {"keys": ["key", "default", "range", "meaning"], "parameters": ["parameter", "default", "range", "meaning"]}
+MARKER = re.compile(r"<!-- (keys|parameters|entities|results): (.+) -->")
+COLUMNS = {
+    "keys": ["key", "default", "range", "meaning"],
+    "parameters": ["parameter", "default", "range", "meaning"],
+    "entities": ["feature", "changes", "meaning"],
+}
+
+CONTEXT_OF = "context of "
 
 Row = list[str]
 
 
 def rows(kind: str, name: str) -> Iterator[Row]:
-    """The first four cells of each row of the table `<!-- KIND: NAME -->`."""
-    return _keys(name) if kind == "keys" else _parameters(name)
+    """The first cells of each row of the table `<!-- KIND: NAME -->`."""
+    return {"keys": _keys, "parameters": _parameters, "entities": _features}[kind](name)
 
 
 def _keys(path: str) -> Iterator[Row]:
@@ -54,6 +64,22 @@ def _parameters(env: str) -> Iterator[Row]:
         kind, _, name = key.name.partition(".")
         if kind == "env" and name not in ("name", "scenario"):
             yield _row(name, key.default, key.accepted, key.sentence)
+
+
+def _features(name: str) -> Iterator[Row]:
+    env_name, _, what = name.partition(" ")
+    env = seen_as(jaxvrp.make(env_name), "entities")
+    kinds = {kind.name: kind for kind in env.entity_kinds}
+    if what.startswith(CONTEXT_OF):
+        yield from _feature_rows(env.roles[what.removeprefix(CONTEXT_OF)].context, "in every step")
+        return
+    yield from _feature_rows(kinds[what].static, "never in an episode")
+    yield from _feature_rows(kinds[what].dynamic, "in every step")
+
+
+def _feature_rows(features: Sequence[jaxvrp.Feature], changes: str) -> Iterator[Row]:
+    for feature in features:
+        yield [f"`{feature.name}`", changes, feature.meaning.replace("|", "\\|")]
 
 
 def _row(name: str, default: Any, accepted: str, sentence: str) -> Row:
@@ -134,11 +160,12 @@ def _lines(kind: str, name: str, old: Sequence[Row]) -> list[str]:
 
 
 def _table(head: Row, new: Sequence[Row], old: Sequence[Row]) -> list[str]:
-    """The lines of a table, with the cells beyond the fourth column of the old one."""
-    further_head = old[0][4:] if old else []
-    further = {cells[0]: cells[4:] for cells in old}
+    """The lines of a table, with the cells of the old one beyond its head."""
+    width = len(head)
+    further_head = old[0][width:] if old else []
+    further = {cells[0]: cells[width:] for cells in old}
     body = [cells + further.get(cells[0], [""] * len(further_head)) for cells in new]
-    return [_line(head + further_head), "|" + "---|" * (4 + len(further_head)), *map(_line, body)]
+    return [_line(head + further_head), "|" + "---|" * (width + len(further_head)), *map(_line, body)]
 
 
 def _line(cells: Row) -> str:

@@ -22,7 +22,7 @@ import yaml
 
 import jaxvrp
 from jaxvrp import fields
-from jaxvrp.envs.darp.observation import NODE_SIZE
+from jaxvrp.entities import seen_as
 from jaxvrp.envs.pcb import Pcb, reward
 from jaxvrp.envs.pcb.observation import OBSERVATION_SIZE
 from jaxvrp.registry import toolbox_of
@@ -70,7 +70,7 @@ def code(cell: str) -> str:
 
 
 def fields_of(cls: type) -> dict[str, dataclasses.Field]:
-    return {field.name: field for field in dataclasses.fields(cls)}
+    return {fields.keyword(field): field for field in dataclasses.fields(cls)}
 
 
 def same_default(cell: str, default: object) -> bool:
@@ -120,7 +120,7 @@ def accepts(cls: type, name: str, value: object) -> bool:
 def check_row(cls: type, field: dataclasses.Field, default: str, text: str) -> None:
     assert same_default(default, field.default), f"{field.name}: default {default}, in the code {field.default}"
     for value, accepted in attempts(text, field.default):
-        assert accepts(cls, field.name, value) == accepted, f"{field.name}: range {text}, {value!r}"
+        assert accepts(cls, fields.keyword(field), value) == accepted, f"{field.name}: range {text}, {value!r}"
 
 
 def test_tables_of_fields_are_those_of_the_code():
@@ -171,13 +171,10 @@ def sizes_seen() -> dict[str, tuple[int, dict[str, int]]]:
     env = jaxvrp.make("truck_drone", num_drones=3, num_customers=4, num_route_nodes=5)
     whole = jax.eval_shape(lambda key: env.reset(key)[1].global_observation, jax.eval_shape(lambda: jax.random.key(0)))
     letters = {"D": 3, "C": 4}
-    ride = jaxvrp.make("darp", num_nodes=6, num_agents=2)
     return {
         "truck_drone drone": (env.roles["drone"].observation.shape[0], letters),
         "truck_drone truck": (env.roles["truck"].observation.shape[0], letters),
         "truck_drone global": (whole.shape[0], letters),
-        "darp vehicle": (ride.roles["vehicle"].observation.shape[0], {"N": 6}),
-        "darp row": (NODE_SIZE, {}),
         "pcb component": (OBSERVATION_SIZE, {}),
         "pcb row": (9, {}),  # the page's own example asserts this one
     }
@@ -195,6 +192,19 @@ def test_tables_of_observations_have_no_gaps():
             assert eval(code(start), {}, letters) == count, f"{name}: {start}"
             count += eval(code(numbers), {}, letters)
         assert count == total, name
+
+
+@pytest.mark.parametrize("page", PARAMETERS)
+def test_all_that_entities_tell_has_a_table(page):
+    """`test_tables_of_fields_are_those_of_the_code` sees that these say what the code says."""
+    env = seen_as(jaxvrp.make(page), "entities")
+    wanted = {f"{page} {kind.name}" for kind in env.entity_kinds}
+    contexts = {f"{page} context of {name}" for name in env.roles}
+    tables = rows_below(DOCS / f"{page}.md", "entities")
+    assert wanted <= set(tables) <= wanted | contexts
+    if page != "pcb":  # its context is the vector of the other table
+        assert contexts <= set(tables)
+    assert all(meaning for rows in tables.values() for _, _, meaning in rows)
 
 
 @pytest.mark.parametrize("page", PARAMETERS)
