@@ -10,6 +10,7 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 
 from jaxvrp.adapters.gymnasium import to_gymnasium, to_gymnasium_vector
+from jaxvrp.entities import seen_as
 
 # Observations of `darp` have no bounds that could be named.
 unbounded = pytest.mark.filterwarnings("ignore:.*A Box observation space:UserWarning")
@@ -41,7 +42,9 @@ def test_it_plays_what_the_environment_plays(darp, by_hand):
     assert played.observation_space.contains(observation)
     fresh = to_gymnasium(darp)
     fresh.reset(seed=6)
-    truth = by_hand(darp, _generator(6), [{"vehicle": np.array([action], np.int32)} for action in actions])
+    truth = by_hand(
+        seen_as(darp, "flat"), _generator(6), [{"vehicle": np.array([action], np.int32)} for action in actions]
+    )
     np.testing.assert_allclose(seen, [each.observation["vehicle"][0] for each in truth], atol=1e-6)
     assert np.array_equal(masks, [each.action_mask["vehicle"][0] for each in truth])
     np.testing.assert_allclose(rewards, [each.reward["vehicle"][0] for each in truth[1:]], rtol=1e-6)

@@ -84,7 +84,7 @@ def penalty(metrics):
 
 def test_dense_rewards_sum_to_the_sparse_one(played, env):
     instances, actions, rewards, _ = played
-    dense = env.replace(reward_kind="dense")
+    dense = env.replace(reward="dense")
     spread = jax.vmap(replay, (None, 0, 0))(dense, instances, actions)[0]
     np.testing.assert_allclose(spread.sum(axis=1), rewards.sum(axis=1), 1e-5)
     assert (np.count_nonzero(spread, axis=1) > 4).all()
@@ -217,4 +217,4 @@ def test_every_parameter_has_a_sentence():
     env = jaxvrp.make("darp", num_nodes=4, num_agents=2, reward="dense")
     assert env.parameters["reward"] == "dense" and set(env.parameters) >= {"num_nodes", "orphan_factor"}
     with pytest.raises(ValueError, match="reward is 'spars'; it must be one of: sparse, dense"):
-        env.replace(reward_kind="spars")
+        env.replace(reward="spars")
