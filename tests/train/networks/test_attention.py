@@ -273,7 +273,7 @@ def test_requests_of_darp_are_entities(darp):
     order = np.array([2, 0, 3, 1])
     nodes = np.concatenate([[0], np.stack([1 + 2 * order, 2 + 2 * order], axis=1).ravel()])
     per_node = ("locs", "demand", "earliest", "deadline", "service_time")
-    shuffled = instance.replace(**{name: getattr(instance, name)[nodes] for name in per_node}, figures=None)
+    shuffled = instance.replace(**{name: getattr(instance, name)[nodes] for name in per_node})
     episode, mask = play(instance, jnp.array([5, 6, 0]))
     other, other_mask = play(shuffled, jnp.array([1, 2, 0]))  # request 2 has become the first
     logits = outputs(of_darp(env), in_one_batch(episode, other))[:, 0].reshape(2, 4, -1)[:, 1]
@@ -291,7 +291,7 @@ def test_turning_or_mirroring_an_instance_changes_nothing(is_actor, darp):
     quarter, mirror = np.array([[0, 1], [-1, 0]]), np.array([[-1, 0], [0, 1]])
     for turn in (np.eye(2), quarter, mirror, mirror @ quarter):
         locs = instance.locs[0] + (instance.locs - instance.locs[0]) @ jnp.asarray(turn, jnp.float32)
-        episodes.append(play(instance.replace(locs=locs, figures=None), jnp.array([3, 4, 5]))[0])
+        episodes.append(play(instance.replace(locs=locs), jnp.array([3, 4, 5]))[0])
     results = outputs(net, in_one_batch(*episodes)).reshape(4, 4, -1)
     for episode, other in zip(episodes[1:], results[1:], strict=True):
         assert np.abs(episode.static["request"] - episodes[0].static["request"]).max() > 0.1

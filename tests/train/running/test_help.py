@@ -57,10 +57,11 @@ def test_the_parameters_of_the_environment_have_their_own_sentences(capsys):
     env = jaxvrp.make("truck_drone")
     told = entries(page_of("mappo", capsys))
     for field in dataclasses.fields(env):
-        title, text = told[f"env.{field.name}"]
+        title, text = told[f"env.{fields.keyword(field)}"]
         accepted = fields.accepted_values(type(env), field)
         assert title == "environment"
-        assert field.metadata["help"] and text.startswith(field.metadata["help"])
+        sentence = field.metadata["help"].replace("`", "")
+        assert sentence and text.startswith(sentence)
         assert text.endswith(f"({accepted}; default: {field.default})")
     assert told["env.scenario"][1].endswith("default: truck_drone_basic)")
 

@@ -123,7 +123,7 @@ def test_an_environment_that_does_not_fit_is_refused_by_its_size(little_memory):
         check_environment(jaxvrp.make("truck_drone", num_drones=100_000))
     check_environment(jaxvrp.make("truck_drone", num_drones=512))
     with pytest.raises(
-        ValueError, match=r"^env.num_nodes is 2000000000; that takes .*: env.num_nodes 65536 should fit$"
+        ValueError, match=r"^env.num_nodes is 2000000000; that takes .*: env.num_nodes 131072 should fit$"
     ):
         check_environment(jaxvrp.make("darp", num_nodes=2 * 10**9))
 
