@@ -145,12 +145,18 @@ def step_functions(env: Environment, batch: int) -> dict[str, tuple[Callable[...
         "rules": (jax.vmap(lambda s, a: env.transition(s, a, zero)), (state.env, action)),
         "mask": (jax.vmap(env.action_mask), (state.env,)),
         "observation": (jax.vmap(env.observation), (state.env,)),
-        "global observation": (jax.vmap(env.global_observation), (state.env,)),
-        "entities": (jax.vmap(env.entities), (state.env,)),
+        **_shared_sight(env, state.env),
         "reward": (jax.vmap(env.reward), (state.env,)),
         "metrics": (jax.vmap(env.metrics), (state.env,)),
         "reset": (reset, (state.env, state.pool, timestep.done)),
     }
+
+
+def _shared_sight(env: Environment, states: Any) -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
+    """What is made once for all agents: planes of entities, or a global observation."""
+    if env.entity_kinds:
+        return {"entities": (jax.vmap(env.entities), (states,))}
+    return {"global observation": (jax.vmap(env.global_observation), (states,))}
 
 
 def update_functions(config: PPOConfig) -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:

@@ -1,9 +1,10 @@
 """The networks of actors and critics, in flax linen: one file a network, and the table of them.
 
 All of them map sequences: `(inputs [L, B, A, F], carry, reset [L, B]) -> (outputs [L, B, A, head], carry)`, with `L`
-steps in time, `B` environments and `A` agents (inputs are `EntityInput` for those that read entities), and they have `initial_carry(num_envs, num_agents)`. A network without
-memory has the carry `()` and ignores `reset`. A new kind is a file with such a module and a function `build`, and a
-line of `NETWORKS`; keys of its own, if it needs any, are `PPOConfig`'s.
+steps in time, `B` environments and `A` agents (inputs are `EntityInput` for those that read entities), and they have
+`initial_carry(num_envs, num_agents)`. A network without memory has the carry `()` and ignores `reset`. A new kind is a
+file with such a module and a function `build`, and a line of `NETWORKS`; keys of its own, if it needs any, are
+`PPOConfig`'s.
 """
 
 from __future__ import annotations

@@ -35,12 +35,14 @@ class Seen(struct.PyTreeNode):
         observation: `{role: f32[..., agents, F]}`.
         global_observation: `f32[..., G]`; None where entities are seen.
         static, dynamic: planes of the entities, `{kind: f32[..., features, count]}`; {} where observations are flat.
+        valid: `{role: bool[..., agents]}`, only for roles whose rows can be void.
     """
 
     observation: ByRole
     global_observation: jax.Array | None
     static: ByKind
     dynamic: ByKind
+    valid: ByRole
 
     def input(self, role: str) -> Inputs:
         """What the networks of a role read."""
@@ -53,8 +55,16 @@ class Seen(struct.PyTreeNode):
         """
         if self.global_observation is not None:
             return self.global_observation[..., None, :]
-        means = [context.mean(axis=-2, keepdims=True) for context in self.observation.values()]
+        means = [self._mean(role) for role in self.observation]
         return joined(jnp.concatenate(means, axis=-1), self.static, self.dynamic)
+
+    def _mean(self, role: str) -> jax.Array:
+        """The mean context of the agents of a role that are not void, `f32[..., 1, C]`."""
+        context = self.observation[role]
+        if role not in self.valid:
+            return context.mean(axis=-2, keepdims=True)
+        weight = self.valid[role][..., None].astype(jnp.float32)
+        return (context * weight).sum(axis=-2, keepdims=True) / jnp.maximum(weight.sum(axis=-2, keepdims=True), 1.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -213,7 +223,8 @@ class PolicyActor:
 
     def act(self, key: jax.Array, carry: Carry, state: Any, timestep: TimeStep) -> tuple[ByRole, Carry]:
         """See `jaxvrp.actor.Actor`."""
-        seen = Seen(timestep.observation, None, jax.vmap(self.env.static_entities)(state), timestep.entities)
+        static = jax.vmap(self.env.static_entities)(state)
+        seen = Seen(timestep.observation, None, static, timestep.entities, timestep.valid)
         seen = jax.tree.map(lambda leaf: leaf[None], seen)
         reset = jnp.zeros((1, *timestep.terminated.shape), bool)
         logits, carry = self.actors.apply(self.params, seen, carry, reset)

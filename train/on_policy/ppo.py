@@ -66,7 +66,7 @@ class Batch(struct.PyTreeNode):
     def seen(self) -> Seen:
         """What the agents saw."""
         static = {} if self.instance is None else rows_of(self.static, self.instance)
-        return Seen(self.observation, self.global_observation, static, self.entities)
+        return Seen(self.observation, self.global_observation, static, self.entities, self.valid)
 
 
 def gae(

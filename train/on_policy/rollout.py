@@ -169,7 +169,7 @@ class Rollout:
         """What the players see where they stand."""
         timestep, instance = players.timestep, self._instance(players.vec)
         rows = {} if instance is None else rows_of(static, instance)
-        return Seen(timestep.observation, timestep.global_observation, rows, timestep.entities)
+        return Seen(timestep.observation, timestep.global_observation, rows, timestep.entities, timestep.valid)
 
     def _value(self, params: dict[str, Any], players: Players, seen: Seen) -> tuple[ByRole, Carry]:
         """Values `{role: f32[E, agents]}` of what is seen, normalised, and the critics' recurrent states afterwards."""
@@ -199,7 +199,7 @@ class Rollout:
             log_prob=log_prob,
             value=value,
             reward=after.reward,
-            final_value=self._final_value(params, new_players, after, seen.static),
+            final_value=self._final_value(params, new_players, after, seen),
             terminated=after.terminated,
             truncated=after.truncated,
             reset=players.reset,
@@ -207,16 +207,20 @@ class Rollout:
         )
         return new_players, (transition, ended_episodes(after))
 
-    def _final_value(self, params: dict[str, Any], players: Players, timestep: VecTimeStep, static: ByKind) -> ByRole:
+    def _final_value(self, params: dict[str, Any], players: Players, timestep: VecTimeStep, before: Seen) -> ByRole:
         """Values before an auto-reset, which truncated episodes are bootstrapped from; {} if nothing is truncated.
 
-        `static` is of the episodes that the step was part of.
+        `before` is what was seen before the step, in the same episodes: what never changes in these is taken from it.
         """
         if not self.vec_env.env.truncates:
             return {}
         # The episode's own recurrent state, though it has ended.
         unreset = players.replace(reset=jnp.zeros_like(players.reset))
-        final = Seen(timestep.final_observation, timestep.final_global_observation, static, timestep.final_entities)
+        final = before.replace(
+            observation=timestep.final_observation,
+            global_observation=timestep.final_global_observation,
+            dynamic=timestep.final_entities,
+        )
         return self._value(params, unreset, final)[0]
 
 

@@ -23,7 +23,7 @@ from train.on_policy.actor_critic import TEAM, Actors, Critics, Params, PolicyAc
 from train.on_policy.config import PPOConfig
 from train.on_policy.rollout import Players, Rollout
 from train.on_policy.value_norm import ValueNorm
-from train.running.prepare import prepare
+from train.running.prepare import evaluation_env, prepare
 from train.sharding import DATA, batch_specs, compiled, device_key, vec_specs
 
 ACTOR_HEAD_GAIN, CRITIC_HEAD_GAIN = 0.01, 1.0
@@ -84,8 +84,8 @@ class Trainer:
         return state.params["actor"]
 
     def actor(self, params: Any, *, deterministic: bool, temperature: float = 1.0) -> PolicyActor:
-        """The actors as a player."""
-        return PolicyActor(self.env, self.actors, params, deterministic, temperature)
+        """The actors as a player of the environment of evaluation."""
+        return PolicyActor(evaluation_env(self.env, self.config), self.actors, params, deterministic, temperature)
 
     def loss(self, params: dict[str, Any], batch: ppo.Batch) -> tuple[jax.Array, ppo.Metrics]:
         """This device's share of the loss of a minibatch `[L, B, ...]`: the sum over all actors and critics.

@@ -45,10 +45,10 @@ def saw(length=LENGTH, kind=MLP):
     """What is seen in so many steps, noise: entities, of which the second is void, where the networks read them."""
     observation = {"truck": noise((length, BATCH, 1, 3), 5), "drone": noise((length, BATCH, 2, INPUTS), 6)}
     if kind is not Attention:
-        return Seen(observation, noise((length, BATCH, 9), 8), {}, {})
+        return Seen(observation, noise((length, BATCH, 9), 8), {}, {}, {})
     there = jnp.broadcast_to(jnp.array([1.0, 0.0, 1.0]), (length, BATCH, 1, 3))
     dynamic = jnp.concatenate([there, there * noise((length, BATCH, 1, 3), 10)], axis=2)
-    return Seen(observation, None, {"stop": noise((length, BATCH, 1, 3), 9)}, {"stop": dynamic})
+    return Seen(observation, None, {"stop": noise((length, BATCH, 1, 3), 9)}, {"stop": dynamic}, {})
 
 
 def noise(shape, seed=0):
@@ -167,6 +167,12 @@ def test_a_central_critic_of_entities_reads_them_and_the_mean_agent_of_each_role
     truck, drone = seen.observation["truck"], seen.observation["drone"]
     mean = np.concatenate([truck[:, :, :1], 0.5 * (drone[:, :, :1] + drone[:, :, 1:])], axis=-1)
     np.testing.assert_allclose(inputs[TEAM].context, mean, atol=1e-6)
+    # A void drone counts nowhere; of a role without valid rows nothing is left.
+    valid = {"drone": jnp.broadcast_to(jnp.array([False, True]), drone.shape[:3])}
+    alone = critics.inputs(seen.replace(valid=valid))[TEAM].context
+    np.testing.assert_allclose(alone, np.concatenate([truck[:, :, :1], drone[:, :, 1:]], axis=-1), atol=1e-6)
+    nobody = critics.inputs(seen.replace(valid={"drone": jnp.zeros(drone.shape[:3], bool)}))[TEAM].context
+    np.testing.assert_array_equal(nobody[..., truck.shape[-1] :], 0)
     first = jax.tree.map(lambda leaf: leaf[0], inputs[TEAM])
     params = noise_like(jax.eval_shape(lambda key: critics.init(key, TEAM, first), jax.random.key(0)))
     reset = jnp.zeros((1, BATCH), bool)

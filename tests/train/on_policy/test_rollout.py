@@ -66,7 +66,8 @@ def team(timestep):
 
 def looked(env, state):
     """What the agents see in a state of one environment."""
-    return Seen(env.observation(state), env.global_observation(state), env.static_entities(state), env.entities(state))
+    static, dynamic = env.static_entities(state), env.entities(state)
+    return Seen(env.observation(state), env.global_observation(state), static, dynamic, env.valid(state))
 
 
 @pytest.fixture(scope="module")
