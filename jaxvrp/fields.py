@@ -131,7 +131,7 @@ def _refuse_unknown(cls: type, values: dict[str, Any], what: str, prefix: str) -
     known = {keyword(field) for field in dataclasses.fields(cls) if field.init}
     for name in values:
         if name not in known:
-            raise ValueError(f"unknown {what} '{prefix}{name}'; {nearest(name, known)}")
+            raise ValueError(f"unknown {what} {shown(prefix + name)}; {nearest(name, known)}")
 
 
 def _checked(cls: type, values: dict[str, Any], prefix: str) -> dict[str, Any]:

@@ -94,7 +94,7 @@ def resolve(name: str, kind: str = "environment") -> Factory:
     known = _ENTRIES[kind]
     if name not in known:
         raise ValueError(
-            f"unknown {kind} '{name}'; {nearest(name, known)}; your own goes as 'package.module:attribute'"
+            f"unknown {kind} {shown(name)}; {nearest(name, known)}; your own goes as 'package.module:attribute'"
         )
     factory = known[name].factory
     return _import(factory, kind) if isinstance(factory, str) else factory
@@ -154,7 +154,7 @@ def _check_callable(found: Any, path: str, kind: str) -> None:
         "scenario": "name a class of scenarios, derived from jaxvrp.envs.truck_drone.TruckDrone, say",
     }
     raise ValueError(
-        f"{kind} '{path}' is neither a class of {kind}s nor registered, so it is not called; {remedy[kind]}"
+        f"{kind} {shown(path)} is neither a class of {kind}s nor registered, so it is not called; {remedy[kind]}"
     )
 
 
@@ -180,16 +180,19 @@ def _toolbox(entry: Entry) -> Toolbox:
 def _import(path: str, kind: str) -> Any:
     module_name, _, attribute = path.partition(":")
     if not all(part.isidentifier() for part in module_name.split(".")):
-        raise ValueError(f"{kind} '{path}': '{module_name}' is no module; give 'package.module:attribute'")
+        raise ValueError(f"{kind} {shown(path)}: {shown(module_name)} is no module; give 'package.module:attribute'")
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not module_name.startswith(error.name):
             raise
         raise ValueError(
-            f"cannot import {kind} '{path}': no module '{error.name}'; run from the folder that holds it, or install it"
+            f"cannot import {kind} {shown(path)}: no module {shown(error.name)}; run from the folder that holds it, or "
+            "install it"
         ) from None
     if not hasattr(module, attribute):
         names = [key for key in vars(module) if not key.startswith("_")]
-        raise ValueError(f"{kind} '{path}': module '{module_name}' has no '{attribute}'; {nearest(attribute, names)}")
+        raise ValueError(
+            f"{kind} {shown(path)}: module {shown(module_name)} has no {shown(attribute)}; {nearest(attribute, names)}"
+        )
     return getattr(module, attribute)

@@ -1,7 +1,9 @@
 """Every test process has two CPU devices, and keeps what it compiled for the next run."""
 
+import gc
 import os
 import pathlib
+import sys
 
 import pytest
 
@@ -12,6 +14,81 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(pathlib.Path.home() / ".c
 # Also the hundreds of tiny programs of plain calls: together they take longer than the large ones.
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+import jax
+import numpy as np
+
+LONGEST = (
+    "test_mutate.py",
+    "train/test_learning.py",
+    "train/running/test_run.py",
+    "test_notebooks.py",
+    "train/running/test_disk.py",
+    "train/test_evaluate.py",
+    "train/off_policy/test_trainer.py",
+    "jaxvrp/envs/pcb/test_env.py",
+    "train/test_sharding.py",
+)
+"""Files that take longest: they begin first, so that no process has one left when the others have ended."""
+
+MOST_MEMORY = 2 * 2**30
+"""Bytes; a test process that holds more lets go of the programs of the files that it is through with."""
+
+
+def pytest_configure(config):
+    """Files are handed out in the order of collection; by default the files with most tests go first."""
+    config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(items):
+    """The longest files first."""
+    folder = pathlib.Path(__file__).parent
+    places = {folder / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def seldom_collect():
+    """Garbage is looked for less often, and not among what was imported: tracing makes many objects, most to stay."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def let_go(seldom_collect):
+    """Programs of a file that is over are dropped once they take much memory; they still lie on disk."""
+    yield
+    statm = pathlib.Path("/proc/self/statm")
+    if statm.exists() and int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > MOST_MEMORY:
+        jax.clear_caches()
+        gc.collect()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def check_shapes_once():
+    """Trainers check every environment that they are given; one that has passed is not checked again.
+
+    What the check finds depends on the class and on the parameters alone, and both are compared here.
+    """
+    prepare = sys.modules.get("train.running.prepare")
+    if prepare is None:  # no test of this session trains
+        yield
+        return
+    check, passed = prepare.check_shapes, set()
+
+    def once(env):
+        leaves, structure = jax.tree.flatten(env)
+        arrays = map(np.asarray, leaves)
+        values = ((each.dtype, each.shape, each.tobytes()) for each in arrays)
+        name = (type(env), structure, *map(type, leaves), *values)
+        if name not in passed:
+            check(env)
+            passed.add(name)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prepare, "check_shapes", once)
+        yield
 
 
 def pytest_addoption(parser):

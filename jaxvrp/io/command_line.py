@@ -17,6 +17,9 @@ LARGEST_INDEX = 2**32 - 1
 MOST_DIGITS = 100
 """Of a whole number; Python reads no more than 4 300 of them."""
 
+LONGEST_MESSAGE = 800
+"""Letters; of a longer one the beginning and the end are shown."""
+
 INTERRUPTED = 130
 """Exit status after Ctrl-C: 128 and the number of the signal."""
 
@@ -122,6 +125,9 @@ def run_command(command: Callable[[], object], mistakes: tuple[type[Exception], 
 
 
 def _refused(message: str) -> int:
+    if len(message) > LONGEST_MESSAGE:  # it repeats what somebody typed, or had in a file
+        half = LONGEST_MESSAGE // 2
+        message = f"{message[:half]} ... {message[-half:]}"
     print(f"error: {message}", file=sys.stderr)
     return 2
 

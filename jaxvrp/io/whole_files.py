@@ -13,6 +13,10 @@ LARGEST_TEXT = 2**28
 """Bytes: no text that is meant for this project comes near."""
 
 
+UNFINISHED = ".part"
+"""What the names of files end with that are being written."""
+
+
 def read_bytes(path: str | os.PathLike, largest: int) -> bytes:
     """The content of a file of at most `largest` bytes; of a larger one, or one without end, nothing is kept.
 
@@ -34,13 +38,23 @@ def write_whole(path: str | os.PathLike, write: Callable[[Path], object]) -> Non
         OSError: the file cannot be written; it names `path`.
     """
     path = Path(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    partial = path.with_name(f".{path.name}.{os.getpid()}{UNFINISHED}")
     try:
         with naming(path, partial):
             write(partial)
             os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Delete what processes left in a folder that were killed in `write_whole`; nobody else may be writing there.
+
+    Raises:
+        OSError: a file cannot be deleted.
+    """
+    for path in folder.glob(f".*{UNFINISHED}"):
+        path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -62,6 +62,7 @@ def test_what_ships_is_known():
 
 UNKNOWN = {
     "environment": ("truck_dron", {}, "unknown environment 'truck_dron'; did you mean 'truck_drone'"),
+    "long name": ("9" * 5000, {}, r"unknown environment '9{20,100}.* \.\.\.; known: darp"),
     "no environment": ("xyzzy", {}, "unknown environment 'xyzzy'; known: .*truck_drone"),
     "scenario": (
         "truck_drone",

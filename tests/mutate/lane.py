@@ -41,7 +41,7 @@ SUBJECTS = {
     "kills": Entry("tests.mutate.kills:Kills", 3.0, 900.0),
     "play": Entry("tests.mutate.play:Play", 3.0, 600.0),
     "run_folders": Entry("tests.mutate.run_folders:RunFolders", 1.5, 300.0),
-    "configurations": Entry("tests.mutate.configurations:Configurations", 1.0, 120.0),
+    "configurations": Entry("tests.mutate.configurations:Configurations", 1.0, 300.0),
     "parameters": Entry("tests.mutate.parameters:Parameters", 1.0, 120.0),
     "actions": Entry("tests.mutate.actions:Actions", 1.0, 180.0),
     "problem_files": Entry("tests.mutate.problem_files:ProblemFiles", 1.0, 60.0),

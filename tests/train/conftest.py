@@ -1,6 +1,7 @@
 """What the tests of the learners share: a tiny environment, tiny trainers, what they play, and a way onto the mesh."""
 
 import dataclasses
+import sys
 import warnings
 from typing import Any
 
@@ -17,9 +18,11 @@ with warnings.catch_warnings():
     import distrax  # noqa: F401
 
 import tests.toy_environments  # noqa: F401  (registers the environment of `config`)
+from train import evaluate
 from train.on_policy.config import PPOConfig
 from train.on_policy.trainer import make_train
 from train.on_policy.value_norm import ValueNorm
+from train.running import loop
 from train.sharding import make_mesh, shard
 
 TOYS = {"errands": "toy_of_the_tests", "deliveries": "deliveries_of_the_tests"}
@@ -85,6 +88,42 @@ def learner(config, on_mesh):
         return made[name]
 
     return make
+
+
+@pytest.fixture(scope="module")
+def programs_once():
+    """In the commands that tests call, runs of one configuration share a learner and the program that evaluates it.
+
+    What the programs compute is computed every time.
+    """
+    learners, figures = {}, {}
+
+    def remembered(make):
+        def make_once(config):
+            name = (make, repr(config))
+            if name not in learners:
+                learners[name] = make(config)
+            return learners[name]
+
+        return make_once
+
+    def once(function):
+        def evaluate_once(learner, evaluator, **how):
+            of = (evaluator.num_episodes, evaluator.seed, *sorted(how.items()))
+            name = (id(learner), type(evaluator.env), repr(evaluator.env), *of)
+            if name not in figures:
+                figures[name] = learner, function(learner, evaluator, **how)  # a learner that is kept keeps its id
+            return figures[name][1]
+
+        return evaluate_once
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("train.on_policy.trainer", "train.td3", "train.sac"):
+            if name in sys.modules:
+                patch.setattr(sys.modules[name], "make_train", remembered(sys.modules[name].make_train))
+        for module in (loop, evaluate):
+            patch.setattr(module, "evaluation_function", once(module.evaluation_function))
+        yield
 
 
 @pytest.fixture(scope="session")

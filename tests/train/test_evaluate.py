@@ -7,8 +7,8 @@ import pytest
 from jaxvrp.io import machine_memory
 from jaxvrp.io.command_line import UserError
 from train import evaluate
+from train.on_policy import trainer
 from train.on_policy.config import PPOConfig
-from train.on_policy.trainer import make_train
 from train.running.checkpoint import Checkpoints
 from train.running.evaluator import Evaluator, to_host
 from train.running.resume import RecordedRun
@@ -22,14 +22,14 @@ def written(folder, network):
     """A run folder with an untrained policy in it."""
     env = {"name": "darp", "num_nodes": 6, "num_agents": 2}
     config = PPOConfig(env=env, network=network, **SMALL, **NETWORK)
-    learner, recorded = make_train(config), RecordedRun(config, "mappo")
+    learner, recorded = trainer.make_train(config), RecordedRun(config, "mappo")
     write_configuration(folder, recorded)
     Checkpoints(folder / "checkpoints").save(1, learner.init(jax.random.key(0)), 0.0, recorded.values)
     return folder
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(programs_once, tmp_path_factory):
     return written(tmp_path_factory.mktemp("attention"), "attention")
 
 
@@ -52,7 +52,7 @@ def test_one_checkpoint_serves_any_number_of_requests(run, capsys):
     assert RunFolder(run, {"num_nodes": 10}).load("latest").learner.env.num_nodes == 10
 
 
-def test_other_networks_are_tied_to_their_size(tmp_path):
+def test_other_networks_are_tied_to_their_size(programs_once, tmp_path):
     folder = written(tmp_path, "mlp")
     assert RunFolder(folder, {"lookahead": True}).load("latest").update == 1
     with pytest.raises(UserError, match=r"\(mlp\) are tied to the sizes .* train with --network attention"):

@@ -34,10 +34,14 @@ def random_play():
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "network"), [("mappo", {}), ("ippo", {"network": "gru", "recurrent_size": 32, "chunk_length": 20})]
+    ("algorithm", "changes"),
+    [
+        ("mappo", {}),
+        ("ippo", {"network": "gru", "recurrent_size": 32, "chunk_length": 20, "num_envs": 32, "total_steps": 51_200}),
+    ],
 )
-def test_training_beats_random_play_by_far(algorithm, network, random_play):
-    learner = make_train(ALGORITHMS[algorithm].config_class(env=ENV, **SETTINGS, **network))
+def test_training_beats_random_play_by_far(algorithm, changes, random_play):
+    learner = make_train(ALGORITHMS[algorithm].config_class(env=ENV, **{**SETTINGS, **changes}))
     evaluator = Evaluator(learner.env, 256, seed=99)
     evaluate = evaluation_function(learner, evaluator)
     state = learner.init(jax.random.key(5))
@@ -54,8 +58,8 @@ def test_attention_learns_dial_a_ride():
     """Within seconds it drives less than the nearest neighbour, which it knows nothing of."""
     env = {"name": "darp", "num_nodes": 6, "num_agents": 2, "reward": "dense", "lookahead": True}
     attention = {"network": "attention", "attention_size": 32, "critic": "local", "gamma": 1.0, "value_clip": False}
-    sizes = {"num_envs": 256, "rollout_length": 8, "num_epochs": 2, "num_minibatches": 4, "log_interval": 60}
-    intervals = {"eval_interval": 60, "save_interval": 60, "total_steps": 60 * 256 * 8}
+    sizes = {"num_envs": 128, "rollout_length": 8, "num_epochs": 2, "num_minibatches": 4, "log_interval": 60}
+    intervals = {"eval_interval": 60, "save_interval": 60, "total_steps": 60 * 128 * 8}
     learner = make_train(ALGORITHMS["mappo"].config_class(env=env, **{**SETTINGS, **attention, **sizes, **intervals}))
     evaluator = Evaluator(learner.env, 256, seed=98)
     evaluate = evaluation_function(learner, evaluator)

@@ -15,6 +15,7 @@ import numpy as np
 
 from jaxvrp import registry
 from jaxvrp.io.command_line import Interrupted, UserError
+from jaxvrp.io.whole_files import remove_unfinished
 from train.running.checkpoint import Checkpoints
 from train.running.evaluator import Evaluator, Figures, evaluation_function, to_host
 from train.running.failures import cannot_go_on, what_is_kept
@@ -75,6 +76,8 @@ def run(learner: Learner, folder: pathlib.Path, recorded: RecordedRun, *, resume
 def _train_and_report(
     learner: Learner, folder: pathlib.Path, recorded: RecordedRun, checkpoints: Checkpoints, *, resume: bool
 ) -> None:
+    if jax.process_index() == 0:
+        remove_unfinished(folder)
     state = learner.init(jax.random.key(learner.config.seed))
     update = 0
     if resume:

@@ -116,7 +116,7 @@ def _sorted_out(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, A
     known = supply_names | GENERATOR_NAMES | env_names
     for name in parameters:
         if name not in known:
-            raise ValueError(f"unknown {PARAMETER} '{name}'; {nearest(name, known | {'boards'})}")
+            raise ValueError(f"unknown {PARAMETER} {shown(name)}; {nearest(name, known | {'boards'})}")
     return (
         {name: value for name, value in parameters.items() if name in supply_names},
         {name: value for name, value in parameters.items() if name in GENERATOR_NAMES},

@@ -48,6 +48,12 @@ def test_a_mistake_is_one_line_and_2(capsys, error, line):
     assert capsys.readouterr() == ("", line + "\n")
 
 
+def test_of_a_long_message_the_beginning_and_the_end_are_shown(capsys):
+    assert run_command(raising(UserError("choose " + "x" * 10_000 + " or leave"))) == 2
+    line = capsys.readouterr().err
+    assert len(line) < 1000 and line.startswith("error: choose xx") and line.endswith("xx or leave\n")
+
+
 @pytest.mark.parametrize(
     ("error", "line"),
     [

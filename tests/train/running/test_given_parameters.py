@@ -121,14 +121,20 @@ def test_a_mistake_is_one_line(words, says, boards, tmp_path):
         assert says.format(boards=boards) in str(mistake.value)
 
 
+GENERATED_BOARDS = "--env.num_boards 2 --env.min_parts 3"
+"""The same in two tests, which share the learner."""
+
+
 def run_on(folder, words):
     """Make a run folder with such boards, and nothing trained."""
     write_configuration(folder, RecordedRun(parse(f"--env.name pcb {TINY} {words}"), "td3"))
 
 
-def test_a_run_on_generated_boards_is_evaluated_on_those_of_a_file(boards, tmp_path, monkeypatch, capsys):
+def test_a_run_on_generated_boards_is_evaluated_on_those_of_a_file(
+    programs_once, boards, tmp_path, monkeypatch, capsys
+):
     """From the command line to the boards that are played, by whom; how, is seen with other environments."""
-    run_on(tmp_path, "--env.num_boards 2 --env.min_parts 3")
+    run_on(tmp_path, GENERATED_BOARDS)
     path, played = str(boards / "two.npz"), []
     shown = [headline.figure for headline in registry.toolbox_of(jaxvrp.make("pcb", boards=path)).headlines]
 
@@ -146,8 +152,8 @@ def test_a_run_on_generated_boards_is_evaluated_on_those_of_a_file(boards, tmp_p
     assert [type(actor).__name__ for _, actor in played] == ["TurnActor", "RandomActor"]
 
 
-def test_what_does_not_go_with_the_boards_is_refused_in_evaluation_too(boards, tmp_path):
-    run_on(tmp_path, "--env.num_boards 2")
+def test_what_does_not_go_with_the_boards_is_refused_in_evaluation_too(programs_once, boards, tmp_path):
+    run_on(tmp_path, GENERATED_BOARDS)
     path = str(boards / "two.npz")
     with pytest.raises(UserError, match="min_parts is of generated boards"):
         RunFolder(tmp_path, {"boards": path, "min_parts": 2})

@@ -105,10 +105,14 @@ def test_a_folder_that_holds_something_is_left_as_it_is(run):
 
 
 def test_one_of_several_processes_locks(run, monkeypatch):
-    monkeypatch.setattr(loop, "run", lambda *_, **__: None)
+    begun = []
+    monkeypatch.setattr(loop, "run", lambda learner, folder, *_, resume: begun.append((folder, resume)))
     with locked(run):
+        note = (run / ".lock").read_bytes()
         monkeypatch.setattr(launch.jax, "process_index", lambda: 1)
         mappo.main(["--resume", str(run)])
+        assert begun == [(run, True)]
+        assert (run / ".lock").read_bytes() == note
 
 
 def test_what_another_process_changed_before_it_let_go_is_seen(run, monkeypatch):
@@ -165,8 +169,12 @@ def test_a_run_folder_that_was_removed_or_cannot_be_locked(run):
 
 
 def test_its_folder_may_go_while_it_is_held(run):
+    elsewhere = run.with_name("elsewhere")
     with locked(run):
-        run.rename(run.with_name("elsewhere"))
+        run.rename(elsewhere)
+    assert not run.exists()
+    with locked(elsewhere):
+        assert json.loads((elsewhere / ".lock").read_text())["pid"] == os.getpid()
 
 
 def test_a_new_folder_of_the_same_name_keeps_its_own(run):

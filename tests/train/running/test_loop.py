@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from jaxvrp.io.command_line import Interrupted
+from jaxvrp.io.whole_files import write_whole
 from train import mappo
 from train.on_policy.config import PPOConfig
 from train.running import checkpoint, command_line, loop, report
@@ -116,6 +117,23 @@ def test_a_run_ends_with_an_evaluation_and_a_checkpoint(play, tmp_path):
     records = play(Scripted(total_steps=65, eval_interval=4, save_interval=4))
     assert [record["update"] for record in records if "eval/return" in record] == [4, 7]
     assert saved(tmp_path)[-1] == 7
+
+
+def test_what_a_killed_run_left_half_written_goes_at_the_next_start(play, tmp_path):
+    left = {}
+
+    def kill(partial):
+        partial.write_text("half")
+        left[partial] = partial.read_bytes()
+
+    write_whole(tmp_path / "summary.json", kill)
+    for path, half in left.items():
+        path.write_bytes(half)
+    foreign = tmp_path / "notes.part"
+    foreign.write_text("mine")
+    play(Scripted(total_steps=10))
+    assert left and not any(path.exists() for path in left)
+    assert foreign.exists()
 
 
 def test_the_latest_and_the_best_are_kept(play, tmp_path):

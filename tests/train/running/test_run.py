@@ -112,13 +112,13 @@ def killed_process(script, *words):
 
 
 @pytest.fixture(scope="module")
-def straight(keep, tmp_path_factory):
+def straight(programs_once, keep, tmp_path_factory):
     run = tmp_path_factory.mktemp("straight") / "run"
     return keep(run, *command(*ARGUMENTS, "--run_dir", run))
 
 
 @pytest.fixture(scope="module")
-def broken(keep, tmp_path_factory):
+def broken(programs_once, keep, tmp_path_factory):
     """The same run, with three bad ends: killed between two saves, interrupted, killed during a save; then finished."""
     run, stages = tmp_path_factory.mktemp("broken") / "run", {}
     stages["killed"] = keep(run, *killed_process(KILLED, *ARGUMENTS, "--run_dir", run))
