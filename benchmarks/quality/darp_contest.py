@@ -50,13 +50,15 @@ class Result:
 
 
 def play(env: Darp, actor: Actor, instances: Instance, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Actions `i32[E, N+V]` of whole episodes, and their returns `f32[E]`."""
+    """Actions `i32[E, N+V]` of whole episodes, 0 after their end, and their returns `f32[E]`."""
 
-    def action_and_reward(action: ByRole, state: Any, timestep: TimeStep) -> tuple[jax.Array, jax.Array]:
-        return action["vehicle"][:, 0], timestep.reward["vehicle"][:, 0]
+    def kept(action: ByRole, state: Any, timestep: TimeStep) -> tuple[jax.Array, jax.Array, jax.Array]:
+        return action["vehicle"][:, 0], timestep.reward["vehicle"][:, 0], timestep.done
 
-    _, (actions, rewards) = record_episodes(env, actor, instances, key, action_and_reward)
-    return actions.T, rewards.sum(axis=0)
+    _, (actions, rewards, ended) = record_episodes(env, actor, instances, key, kept)
+    # What an actor chooses after the end is part of no plan: no vehicle is left to do it.
+    was_over = jnp.concatenate([jnp.zeros_like(ended[:1]), ended[:-1]])
+    return jnp.where(was_over, 0, actions).T, rewards.sum(axis=0)
 
 
 def play_best(env: Darp, actor: Actor, instances: Instance, key: jax.Array, tries: int) -> jax.Array:

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import re
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -83,6 +84,30 @@ def test_plans_are_checked_replayed_and_compared(contest):
     known.results.update(results)
     assert known.gap("nearest") == pytest.approx(1.0)
     assert all(len(row) == len(HEAD) for row in known.rows())
+
+
+class Restless:
+    """Visits node after node, whatever is allowed, goes to the depot after the second, and does not stop at the end."""
+
+    ORDER = (1, 2, 0, 3, 4)
+
+    def init(self, num_envs):
+        return jnp.zeros((), jnp.int32)
+
+    def act(self, key, carry, state, timestep):
+        node = jnp.asarray(self.ORDER)[jnp.minimum(carry, len(self.ORDER) - 1)]
+        return {"vehicle": jnp.broadcast_to(node, timestep.action_mask["vehicle"].shape[:2])}, carry + 1
+
+
+def test_what_an_actor_chooses_after_the_end_is_no_part_of_its_plan():
+    """One vehicle that goes home after the first request: the second is not served."""
+    env = jaxvrp.make("darp", num_nodes=4, num_agents=1, horizon=1000.0, max_pickup_deadline=500)
+    contest = Contest(env, Evaluator(env, 1, 3).instances())
+    contest.act("restless", Restless())
+    result = contest.results["restless"]
+    assert result.actions.tolist() == [[1, 2, 0, 0, 0]]
+    assert result.served.tolist() == [0.5] and not result.feasible.any()
+    assert contest.num_replayed("restless") == 1
 
 
 def test_a_damaged_plan_is_not_replayed(contest):

@@ -230,7 +230,9 @@ def test_sizes_are_static_and_parameters_are_leaves():
     leaves = jax.tree.leaves(env)
     assert all(isinstance(leaf, float) for leaf in leaves)
     fields = {field.name for field in dataclasses.fields(env)}
-    assert len(leaves) == len(fields - {"num_drones", "num_customers", "num_route_nodes", "max_steps"})
+    assert len(leaves) == len(
+        fields - {"num_drones", "num_customers", "num_route_nodes", "max_steps", "observation_kind"}
+    )
     assert jax.tree.structure(env) != jax.tree.structure(make("truck_drone", num_drones=5))
 
 
@@ -254,7 +256,7 @@ def test_an_unfinished_scenario_is_told_what_it_lacks():
 
         def observation(self, state): ...
 
-    lacks = "lacks: action_mask, global_observation, is_terminal, metrics, shared_reward; write them, or derive"
+    lacks = "lacks: action_mask, is_terminal, metrics, shared_reward; write them, or derive"
     with pytest.raises(TypeError, match=lacks):
         make_truck_drone(Unfinished)
 

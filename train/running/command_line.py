@@ -18,6 +18,7 @@ import jsonargparse
 
 import jaxvrp
 from jaxvrp import fields
+from jaxvrp.entities import PARAMETER, seen_as
 from jaxvrp.io.command_line import UserError, run_command
 from jaxvrp.io.messages import nearest, shown
 from jaxvrp.testing import ConformanceError
@@ -35,7 +36,12 @@ from train.running.keys import (
     scenario_default,
 )
 from train.running.plain_yaml import load_yaml
-from train.running.prepare import changed_for_evaluation, changed_parameters, evaluation_parameters
+from train.running.prepare import (
+    changed_for_evaluation,
+    changed_parameters,
+    evaluation_parameters,
+    observation_read,
+)
 from train.running.resume import CHANGEABLE
 
 Config = TypeVar("Config", bound=RunConfig)
@@ -207,10 +213,13 @@ def build_config(config_class: type[Config], values: dict[str, Any], *, complete
     check_mapping("eval_env", changes)
     with _users_code(env_values["name"]):
         env = jaxvrp.make(**env_values)
+        if PARAMETER in env.parameters and PARAMETER not in env_values:
+            network = values.get("network", getattr(config_class(), "network", None))
+            env = seen_as(env, observation_read(network if isinstance(network, str) else None))
         changed = changed_for_evaluation(env, changes)
     built_values = {name: value for name, value in env_values.items() if name not in env.parameters}
     built_values |= {name: value for name, value in env.parameters.items() if complete or name in env_values}
-    eval_values = {name: getattr(changed, name) for name in evaluation_parameters(env, changes)}
+    eval_values = {name: changed.parameters[name] for name in evaluation_parameters(env, changes)}
     try:
         return fields.build(config_class, {**values, "env": built_values, "eval_env": eval_values}, "key")
     except (ValueError, TypeError) as error:

@@ -118,7 +118,7 @@ def environment_keys(name: str, scenario: str | None) -> Iterable[Key]:
     changed = dict(registry.toolbox_of(env).evaluation)
     yield Key(ANY_EVALUATION, "evaluation", _sentence("eval_env"), "", changed)
     for field in dataclasses.fields(env):
-        yield Key(f"eval_env.{field.name}", "evaluation", "", default=argparse.SUPPRESS, shown=False)
+        yield Key(f"eval_env.{fields.keyword(field)}", "evaluation", "", default=argparse.SUPPRESS, shown=False)
 
 
 def _sentence(key: str) -> str:

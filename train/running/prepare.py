@@ -8,7 +8,7 @@ from jax.sharding import Mesh
 
 import jaxvrp
 from jaxvrp import Environment, fields, registry
-from jaxvrp.entities import seen_as
+from jaxvrp.entities import PARAMETER, seen_as
 from jaxvrp.spaces import Box, Discrete
 from jaxvrp.testing import check_shapes
 from train.algorithms import ALGORITHMS
@@ -52,6 +52,11 @@ def prepare(config: Config, actions: type[Discrete] | type[Box]) -> tuple[Config
     return config, env, mesh
 
 
+def observation_read(network: str | None) -> Literal["flat", "entities"]:
+    """How a network reads environments; those of learners without a key `network`, and unknown ones, read vectors."""
+    return "entities" if network in NETWORKS and NETWORKS[network].reads_entities else "flat"
+
+
 def _seen_as_read(config: RunConfig) -> Environment:
     """The environment of a configuration, with entities if the network reads them, else with flat observations.
 
@@ -59,11 +64,11 @@ def _seen_as_read(config: RunConfig) -> Environment:
         ValueError: it cannot be seen so, or the configuration says otherwise.
     """
     network, name = getattr(config, "network", None), config.env["name"]
-    wanted: Literal["flat", "entities"] = "entities" if network and NETWORKS[network].reads_entities else "flat"
+    wanted = observation_read(network)
     others = [f"'{other}'" for other, kind in NETWORKS.items() if kind.reads_entities != (wanted == "entities")]
     # A learner without a key `network` has no others.
     take = f"take {' or '.join(others)}" if network else ""
-    asked = config.env.get("observation", wanted)
+    asked = config.env.get(PARAMETER, wanted)
     if asked in ("flat", "entities") and asked != wanted:
         remedy = ", or ".join(filter(None, ("leave it out", take)))
         raise ValueError(f"env.observation is '{asked}', which the network does not read; {remedy}")

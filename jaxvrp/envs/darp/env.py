@@ -59,7 +59,7 @@ class Darp(Environment):
         "entities",
         ("entities", "flat"),
         keyword="observation",
-        help="requests once for everybody, as `network: attention` reads them, or all in one vector",
+        help="requests once for everybody, or all in one vector; learners choose what their network reads",
     )
     round_travel_time: bool = fields.switch(
         True, help="generated instances round travel times to whole numbers, half to even"

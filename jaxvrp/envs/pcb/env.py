@@ -89,7 +89,7 @@ class Pcb(TurnBasedEnvironment):
         "flat",
         ("flat", "entities"),
         keyword="observation",
-        help="what is told of all parts: one vector for a central critic, or planes of features of the parts",
+        help="what is told of all parts: a vector, or planes of features; learners choose what their network reads",
     )
     mode: str = fields.choice(
         "sequential",

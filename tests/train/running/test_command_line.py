@@ -491,6 +491,21 @@ def test_a_file_that_says_nothing(content, tmp_path):
     assert parse(["--config", str(path)]) == parse("")
 
 
+@pytest.mark.parametrize(
+    ("words", "seen"),
+    [
+        ("--env.name darp", "flat"),
+        ("--env.name darp --network gru", "flat"),
+        ("--env.name darp --network attention", "entities"),
+        ("--network attention", "entities"),
+        ("", "flat"),
+        ("--env.observation flat", "flat"),
+    ],
+)
+def test_an_environment_shows_what_the_network_reads(words, seen):
+    assert parse(words).env["observation"] == seen
+
+
 def test_a_folder_named_by_a_number(tmp_path):
     path = tmp_path / "given.yaml"
     path.write_text("run_dir: 2026\n")

@@ -49,7 +49,7 @@ class TruckDroneBasic(RewardWeights, TruckDrone):
         "flat",
         ("flat", "entities"),
         keyword="observation",
-        help="one vector for each agent, or customers, nodes and drones once for all, as `network: attention` reads",
+        help="a vector for each agent, or entities once for all; learners choose what their network reads",
     )
 
     @property
