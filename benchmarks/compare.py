@@ -45,6 +45,11 @@ class Speeds:
         return tuple(rate / beside for rate, beside in zip(self.rates, self.reference, strict=True))
 
 
+def read_cases(cases: Sequence[dict[str, Any]]) -> dict[str, Speeds]:
+    """The rows of a result of `benchmarks.throughput`, by name."""
+    return dict(_throughput(cases))
+
+
 def read_speeds(path: Path) -> tuple[dict[str, Any], dict[str, Speeds]]:
     """The header of a result, and its rows by name; those that failed are left out.
 

@@ -32,6 +32,7 @@ class Subject:
         sizes: measured by default.
         parameters: the parameters of an environment of a size, by keyword of its factory.
         reference: the NumPy reference of an environment; None: there is none.
+        tiny: the size that `benchmarks.guard` measures; None for none.
         target: (size, batch, least ratio) that the project has set itself; None for none.
         reference_steps: steps of the reference between two looks at the clock.
         growth: values that `benchmarks.growth` gives to numbers of the first size, one at a time, by label.
@@ -42,6 +43,7 @@ class Subject:
     sizes: tuple[Size, ...]
     parameters: Callable[[Size], dict[str, Any]]
     reference: Callable[[Any], Reference] | None
+    tiny: Size | None = None
     target: tuple[Size, int, int] | None = None
     reference_steps: int = 500
     growth: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)

@@ -386,6 +386,7 @@ SUBJECT = Subject(
     sizes=((20, 5), (50, 8), (100, 10)),
     parameters=lambda size: dict(zip(("num_nodes", "num_agents"), size, strict=True)),
     reference=RandomDarp,
+    tiny=(6, 2),
     growth={"nodes": (6, 20, 60, 200, 600, 1000), "vehicles": (1, 4, 16)},
     work=lambda size: size[0] + 1,
 )

@@ -331,6 +331,7 @@ SUBJECT = Subject(
     sizes=((8, 4, 8), (8, 4, 1), (8, 8, 8), (8, 8, 1), (16, 4, 16), (16, 4, 1)),
     parameters=_parameters,
     reference=RandomPcb,
+    tiny=(4, 2, 1),
     reference_steps=20,
     growth={"rays": (4, 8, 16)},
     work=lambda size: size[0] ** 2,

@@ -377,6 +377,7 @@ SUBJECT = Subject(
     sizes=((2, 3, 5), (4, 20, 10), (8, 50, 16)),
     parameters=lambda size: dict(zip(("num_drones", "num_customers", "num_route_nodes"), size, strict=True)),
     reference=RandomTruckDrone,
+    tiny=(2, 3, 5),
     target=((2, 3, 5), 4096, 250),
     growth={"drones": (1, 2, 4, 8, 16, 32), "customers": (3, 10, 30, 100, 300, 500)},
     work=lambda size: (1 + size[0]) * sum(size),
