@@ -19,7 +19,7 @@ class PPOConfig(RunConfig):
     critic: str = option("central", help=CRITIC, choices=("central", "local"))
     network: str = option(
         "mlp",
-        help="kind of network; `attention` needs observations that are sets",
+        help="kind of network; `attention` reads entities, any number of them, the others vectors",
         group="network",
         choices=tuple(NETWORKS),
     )
