@@ -199,23 +199,26 @@ def protocol(args: argparse.Namespace) -> dict[str, str]:
         "the configuration's intervals; cold: from the start of the process, without compilation cache; compiled: "
         "updates and evaluations alone",
     }
-    return {
-        **{part: parts[part] for part in PARTS if part in args.parts},
+    compared = {
         "repeats": f"{args.repeats} processes of each side in turn, at least {args.seconds:g} s each after a warm-up",
         "ratio": "median of ours / median of the peer's; per decision: per choice of an agent",
     }
+    asked = {part: parts[part] for part in PARTS if part in args.parts}
+    return asked if list(asked) == ["success"] else asked | compared
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = Parser("benchmarks.peers", "Simulation and training beside other suites, and time to success.")
     parser.add_argument("--parts", choices=PARTS, nargs="+", default=PARTS, help="what is measured (default: all)")
-    parser.add_argument("--batch", type=positive, default=4096, help="environments in parallel (default: 4096)")
-    parser.add_argument("--steps", type=positive, default=128, help="steps of one call (default: 128)")
-    parser.add_argument("--train_envs", type=positive, default=1024, help="the same in training (default: 1024)")
-    parser.add_argument("--train_steps", type=positive, default=25, help="steps of one update (default: 25)")
+    parser.add_argument("--batch", type=positive, default=4096, help="environments of simulation (default: 4096)")
+    parser.add_argument("--steps", type=positive, default=128, help="steps of a call, in simulation (default: 128)")
+    parser.add_argument("--train_envs", type=positive, default=1024, help="environments of training (default: 1024)")
+    parser.add_argument(
+        "--train_steps", type=positive, default=25, help="steps of an update, in training (default: 25)"
+    )
     parser.add_argument("--cores", type=positive, nargs="+", default=(1, 2), help="CPU cores to use (default: 1 2)")
     parser.add_argument("--repeats", type=positive, default=5, help="processes of each side (default: 5)")
-    parser.add_argument("--seeds", type=positive, default=3, help="runs to success (default: 3)")
+    parser.add_argument("--seeds", type=positive, default=3, help="runs of the main job to success (default: 3)")
     parser.add_argument("--seconds", type=measure.seconds_option, default=1.0, help="least time of each (default: 1)")
     parser.add_argument("--out", type=measure.result_file, help="JSON file for machine, protocol and all figures")
     parser.add_argument("--player", choices=SIDES, help=argparse.SUPPRESS)
