@@ -1,8 +1,9 @@
-"""Environment steps per second beside other suites: masked random play with auto-reset, in alternating processes.
+"""Speed beside other suites: random play and training, in alternating processes; and time to success of the main job.
 
 pip install -e '.[peers]'
 python -m benchmarks.peers
-python -m benchmarks.peers --batch 1024 --cores 1 --repeats 3 --out result.json
+python -m benchmarks.peers --parts simulation --batch 1024 --cores 1 --repeats 3 --out result.json
+python -m benchmarks.peers --parts training success
 
 A suite that is not installed is a line that says so.
 """
@@ -10,25 +11,36 @@ A suite that is not installed is a line that says so.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from benchmarks import measure
 from benchmarks.measure import Spread, rates
+from benchmarks.peers import success
 from benchmarks.peers.players import PAIRS, PLAYERS, Pair, Player
-from jaxvrp.io.command_line import Parser, UserError, positive
+from benchmarks.peers.training import LEARNER_PAIRS, LEARNERS
+from jaxvrp.io.command_line import Parser, UserError, index, positive
 from train.running import command_line
 from train.running.tables import aligned
 
 Record = dict[str, Any]
 
+SIDES = ChainMap(PLAYERS, LEARNERS)
+"""All that `--player` takes, by name."""
+
+PARTS = ("simulation", "training", "success")
+
 
 def measure_player(player: Player, batch: int, steps: int, seconds: float) -> float:
     """Environment steps per second of a player, built and warmed up in this process."""
     play = player.build(batch, steps)
+    play()  # compiles, which would pass for one long call
     calls = measure.calls_for(play, seconds)
     return calls * batch * steps / measure.clock(play, calls)
 
@@ -36,15 +48,36 @@ def measure_player(player: Player, batch: int, steps: int, seconds: float) -> fl
 def measure_apart(name: str, cores: int, args: argparse.Namespace) -> float | str:
     """`measure_player` in a process of its own on so many cores; or why it failed."""
     options = {"player": name, "batch": args.batch, "steps": args.steps, "seconds": args.seconds}
-    words = [word for key, value in options.items() for word in (f"--{key}", str(value))]
+    said = run_apart([word for key, value in options.items() for word in (f"--{key}", str(value))], cores)
+    return float(said[-1]) if isinstance(said, list) else said
+
+
+def success_apart(seed: int, cores: int) -> Record:
+    """`success.reach` in a process of its own, with its seconds from the start of the process; or its `error`."""
+    began = time.monotonic()
+    # Cold: nothing that was compiled before is read.
+    said = run_apart(["--success_seed", str(seed)], cores, {"JAX_ENABLE_COMPILATION_CACHE": "false"})
+    if isinstance(said, str):
+        return {"seed": seed, "error": said}
+    record = json.loads(said[-1])
+    return {"seed": seed, "cold": record.pop("ended") - began, **record}
+
+
+def run_apart(words: Sequence[str], cores: int, variables: Mapping[str, str] | None = None) -> list[str] | str:
+    """The lines that this program writes, given these words, in a process on so many cores; or its last words."""
     command = [sys.executable, "-m", "benchmarks.peers", *words]
-    environment = {**os.environ, "OMP_NUM_THREADS": str(cores), "JAX_NUM_CPU_DEVICES": "1"}
+    own = {"OMP_NUM_THREADS": str(cores), "JAX_NUM_CPU_DEVICES": "1", **(variables or {})}
     done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=False, preexec_fn=lambda: _use_cores(cores)
+        command,
+        env={**os.environ, **own},
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: _use_cores(cores),
     )
     if done.returncode:
         return (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-    return float(done.stdout.splitlines()[-1])
+    return done.stdout.splitlines()
 
 
 def _use_cores(cores: int) -> None:
@@ -55,7 +88,7 @@ def _use_cores(cores: int) -> None:
 def measure_pair(pair: Pair, cores: int, args: argparse.Namespace) -> Record:
     """Both sides in turn, `args.repeats` processes each."""
     names = {"ours": pair.ours, "peer": pair.peer}
-    players = {side: PLAYERS[name] for side, name in names.items()}
+    players = {side: SIDES[name] for side, name in names.items()}
     record: Record = {"cores": cores, "goal": pair.goal}
     for side, player in players.items():
         record[side] = {"label": player.label, "version": player.version, "decisions": player.decisions}
@@ -78,19 +111,25 @@ def ratio(figures: dict[str, list[float]]) -> float:
 
 def table(records: Sequence[Record]) -> str:
     """The aligned table, one row per pair and number of cores."""
-    head = ["ours", "peer", "cores", "ours, steps/s", "min - max", "peer, steps/s", "min - max", "ratio", "goal"]
-    rows = [[*head, "ratio per decision"]]
+    speeds = [title for side in ("ours", "peer") for title in (f"{side}, steps/s", "min - max", "decisions/s")]
+    rows = [["ours", "peer", "cores", *speeds, "ratio", "goal", "ratio per decision"]]
     failed = []
     for record in records:
         labels = [record["ours"]["label"], f"{record['peer']['label']} {record['peer']['version'] or ''}".strip()]
         if "error" in record:
             failed.append(f"{labels[1]}, {record['cores']} cores: {record['error']}")
             continue
-        figures = [cell for side in ("ours", "peer") for cell in rates(Spread.of(record["steps_per_second"][side]))]
+        figures = [cell for side in ("ours", "peer") for cell in _speeds(record, side)]
         per_decision = record["ratio"] * record["ours"]["decisions"] / record["peer"]["decisions"]
         compared = f"{record['ratio']:.2f}", f"{record['goal']:g}", f"{per_decision:.2f}"
         rows.append([*labels, str(record["cores"]), *figures, *compared])
     return "\n".join([aligned(rows), *failed])
+
+
+def _speeds(record: Record, side: str) -> tuple[str, str, str]:
+    """Steps per second, their range, and decisions of agents per second."""
+    spread = Spread.of(record["steps_per_second"][side])
+    return *rates(spread), measure.rate(spread.median * record[side]["decisions"])
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -102,38 +141,88 @@ def main(argv: Sequence[str] | None = None) -> None:
     argv = sys.argv[1:] if argv is None else list(argv)
     args = _arguments(argv)
     if args.player:
-        print(measure_player(PLAYERS[args.player], args.batch, args.steps, args.seconds))
+        print(measure_player(SIDES[args.player], args.batch, args.steps, args.seconds))
+        return
+    if args.success_seed is not None:
+        print(json.dumps(success.reach([*success.JOB, "--seed", str(args.success_seed)])))
         return
     if not hasattr(os, "sched_setaffinity"):
         raise UserError("processes cannot be bound to cores on this system; run this benchmark on Linux")
-    cases = [(pair, cores) for pair in PAIRS for cores in args.cores]
-    records = []
-    with measure.progress(cases, "pair") as bar:
-        for pair, cores in bar:
-            bar.set_postfix_str(f"{PLAYERS[pair.ours].label} / {PLAYERS[pair.peer].label}, {cores} cores")
-            records.append(measure_pair(pair, cores, args))
+    result: Record = {}
+    if "simulation" in args.parts:
+        result["pairs"] = measure_pairs(PAIRS, args)
+    if "training" in args.parts:
+        updates = {"batch": args.train_envs, "steps": args.train_steps}
+        result["training"] = measure_pairs(LEARNER_PAIRS, argparse.Namespace(**{**vars(args), **updates}))
+    if "success" in args.parts:
+        result["success"] = measure_success(args)
     header = measure.machine(["python", "-m", "benchmarks.peers", *argv], measure.device_name())
-    how = {
-        "work per step": "random legal actions, step, auto-reset, observations and masks, which the scan carries",
-        "repeats": f"{args.repeats} processes of each side in turn, at least {args.seconds:g} s each after a warm-up",
-        "batch": f"{args.batch} environments, {args.steps} steps in a call",
-        "ratio": "median of ours / median of the peer's; per decision: per choice of an agent",
-    }
-    print(f"{measure.described(header, how)}\n\n{table(records)}")
+    how = protocol(args)
+    tables: dict[str, Callable[[Sequence[Record]], str]] = {"success": success.table}
+    print(
+        "\n\n".join([measure.described(header, how), *(tables.get(key, table)(rows) for key, rows in result.items())])
+    )
     if args.out:
-        measure.write_result(args.out, {"machine": header, "protocol": how, "pairs": records})
+        measure.write_result(args.out, {"machine": header, "protocol": how, **result})
         print(f"wrote {args.out}")
 
 
+def measure_pairs(pairs: Sequence[Pair], args: argparse.Namespace) -> list[Record]:
+    """`measure_pair` of all, on every number of cores."""
+    cases = [(pair, cores) for pair in pairs for cores in args.cores]
+    records = []
+    with measure.progress(cases, "pair") as bar:
+        for pair, cores in bar:
+            bar.set_postfix_str(f"{SIDES[pair.ours].label} / {SIDES[pair.peer].label}, {cores} cores")
+            records.append(measure_pair(pair, cores, args))
+    return records
+
+
+def measure_success(args: argparse.Namespace) -> list[Record]:
+    """The main job with seeds from 0 on, on every number of cores in turn."""
+    records: list[Record] = [{"cores": cores, "runs": []} for cores in args.cores]
+    with measure.progress([(seed, record) for seed in range(args.seeds) for record in records], "run") as bar:
+        for seed, record in bar:
+            bar.set_postfix_str(f"time to success, seed {seed}, {record['cores']} cores")
+            record["runs"].append(success_apart(seed, record["cores"]))
+    return records
+
+
+def protocol(args: argparse.Namespace) -> dict[str, str]:
+    """What is measured in the parts that were asked for, and how."""
+    parts = {
+        "simulation": f"{args.batch} environments, {args.steps} steps in a call; a step: random legal actions, step, "
+        "auto-reset, observations and masks, which the scan carries",
+        "training": f"{args.train_envs} environments, {args.train_steps} steps in an update; a step is one of an "
+        "environment, played and learned from in 4 epochs of 4 minibatches",
+        "success": f"MAPPO {' '.join(success.JOB)}, {args.seeds} seeds: until {success.SUCCESS:g} in an evaluation, at "
+        "the configuration's intervals; cold: from the start of the process, without compilation cache; compiled: "
+        "updates and evaluations alone",
+    }
+    compared = {
+        "repeats": f"{args.repeats} processes of each side in turn, at least {args.seconds:g} s each after a warm-up",
+        "ratio": "median of ours / median of the peer's; per decision: per choice of an agent",
+    }
+    asked = {part: parts[part] for part in PARTS if part in args.parts}
+    return asked if list(asked) == ["success"] else asked | compared
+
+
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
-    parser = Parser("benchmarks.peers", "Environment steps per second beside other suites.")
-    parser.add_argument("--batch", type=positive, default=4096, help="environments in parallel (default: 4096)")
-    parser.add_argument("--steps", type=positive, default=128, help="steps of one call (default: 128)")
+    parser = Parser("benchmarks.peers", "Simulation and training beside other suites, and time to success.")
+    parser.add_argument("--parts", choices=PARTS, nargs="+", default=PARTS, help="what is measured (default: all)")
+    parser.add_argument("--batch", type=positive, default=4096, help="environments of simulation (default: 4096)")
+    parser.add_argument("--steps", type=positive, default=128, help="steps of a call, in simulation (default: 128)")
+    parser.add_argument("--train_envs", type=positive, default=1024, help="environments of training (default: 1024)")
+    parser.add_argument(
+        "--train_steps", type=positive, default=25, help="steps of an update, in training (default: 25)"
+    )
     parser.add_argument("--cores", type=positive, nargs="+", default=(1, 2), help="CPU cores to use (default: 1 2)")
     parser.add_argument("--repeats", type=positive, default=5, help="processes of each side (default: 5)")
+    parser.add_argument("--seeds", type=positive, default=3, help="runs of the main job to success (default: 3)")
     parser.add_argument("--seconds", type=measure.seconds_option, default=1.0, help="least time of each (default: 1)")
     parser.add_argument("--out", type=measure.result_file, help="JSON file for machine, protocol and all figures")
-    parser.add_argument("--player", choices=PLAYERS, help=argparse.SUPPRESS)
+    parser.add_argument("--player", choices=SIDES, help=argparse.SUPPRESS)
+    parser.add_argument("--success_seed", type=index, help=argparse.SUPPRESS)
     return parser.parse_args(argv)
 
 
