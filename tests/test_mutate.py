@@ -311,6 +311,12 @@ def test_two_runs_are_told_apart(straight, tmp_path, what, change):
     assert any(what in difference for difference in runs.differences(straight, other))
 
 
+def test_a_line_ends_with_a_line_feed_and_with_nothing_else(tmp_path):
+    path = tmp_path / "timing.jsonl"
+    path.write_bytes('{"update": 1, "a\u2028b": 2}\n{"update": 2}\n'.encode())
+    assert runs.updates(path) == [1, 2]
+
+
 def test_a_state_with_other_bits_is_told_apart(straight, tmp_path):
     state = {"a": jnp.array([1.0, -0.0], jnp.float32)}
     assert runs.digest(state) == runs.digest({"a": jnp.array([1.0, -0.0], jnp.float32)})
