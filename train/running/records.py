@@ -6,12 +6,14 @@ import collections
 import dataclasses
 import itertools
 import json
+import math
 import pathlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from jaxvrp.io.limits import LARGEST
 from jaxvrp.io.whole_files import write_whole
 
 METRICS, TIMING = "metrics.jsonl", "timing.jsonl"
@@ -43,8 +45,8 @@ class Line:
 def read_lines(path: pathlib.Path) -> list[Line]:
     """The lines of a file of records; none if there is no file.
 
-    A record has positive counters (`COUNTERS`), and figures that are None, numbers, or arrays of them, each of the
-    shape that most records of the file give it. Anything else is damaged.
+    A record has positive counters (`COUNTERS`), and figures that are None, numbers of float32, or arrays of them, each
+    of the shape that most records of the file give it. Anything else is damaged.
 
     Raises:
         OSError: the file cannot be read.
@@ -132,13 +134,15 @@ def _shape(figure: Any) -> tuple[int, ...]:
     """Shape of a number, or of an array of numbers as lists.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: it is neither, or finite and beyond float32, which no figure is.
     """
-    if type(figure) is float:  # nearly all are
+    if type(figure) is float and (abs(figure) <= LARGEST or not math.isfinite(figure)):  # nearly all are
         return ()
     array = np.asarray(figure)
     if array.dtype.kind not in "iuf" or not array.size:
         raise ValueError(f"{figure!r} is no number")
+    if (np.isfinite(array) & (np.abs(array.astype(float)) > LARGEST)).any():
+        raise ValueError(f"{figure!r} is no number of 32 bits")
     return array.shape
 
 

@@ -71,6 +71,14 @@ def test_figures_that_are_not_finite_are_figures(write):
     assert len(read_records(path)) == 1
 
 
+@pytest.mark.parametrize("figure", [b"1e308", b"-1e39", b"[1.0, 1e39]", b"1" + b"0" * 50])
+def test_figures_beyond_32_bits_are_damage(figure, write):
+    """A plot of them would overflow."""
+    shape = b"[1.0, 2.0]" if figure[:1] == b"[" else b"1.0"
+    lines = [b'{"update": %d, "env_steps": 1, "a": %s}' % pair for pair in ((1, shape), (2, figure), (3, shape))]
+    assert [each["update"] for each in read_records(write(lines))] == [1, 3]
+
+
 def test_of_two_shapes_the_usual_one_is_right(write):
     shapes = [b"[1, 2]", b"7", b"8", b"null", b"9"]
     path = write([b'{"update": %d, "env_steps": 1, "a": %s}' % (update, a) for update, a in enumerate(shapes, 1)])
