@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 import jaxvrp
-from jaxvrp import Environment, VecEnv
+from jaxvrp import Environment, VecEnv, fields
 from jaxvrp.actor import RandomActor
 from tests.mutate.mutators import odd_value
 from tests.mutate.trial import NOTHING, Case, Finding, Subject, Tally
@@ -106,8 +106,14 @@ def _check_taken(env: Environment, name: str, given: Any, taken: Any) -> None:
             _check_in_float32(env, name, taken)
     if isinstance(given, np.ndarray) and given.dtype.kind not in "f":
         raise Finding(f"an array of dtype {given.dtype} is taken for a number", name)
-    if isinstance(given, np.ndarray) and not np.isfinite(given).all():
+    if isinstance(given, np.ndarray) and not (np.isfinite(given) | (_largest(env, name) == given)).all():
         raise Finding("an array with NaN or infinity is taken", f"{name}: {given!r}")
+
+
+def _largest(env: Environment, name: str) -> float | None:
+    """The bound of a parameter that its range names; inf where that is allowed."""
+    bounds = (field.metadata.get("range") for field in dataclasses.fields(env) if fields.keyword(field) == name)
+    return next((each.maximum for each in bounds if each is not None), None)
 
 
 def _check_in_float32(env: Environment, name: str, value: float) -> None:
