@@ -244,7 +244,7 @@ def _check_pcb(path: Path, content: pcb.PcbFile) -> None:
 
 def _check_bookshelf(path: Path, content: pcb.Netlist) -> None:
     """Sizes in the order of the file; places and offsets are finite and few."""
-    rows = [line.split() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+    rows = [line.split() for line in path.read_text(encoding="utf-8-sig").split("\n") if line.strip()]
     parts = [row for row in rows if not row[0].startswith(("Num", "#", "UCLA"))]
     sizes = np.array([[float(word.replace(":", "")) for word in row[1:3]] for row in parts])
     if not np.allclose(content.board.size * 10, sizes, rtol=1e-12):
