@@ -17,7 +17,7 @@ from typing import Any
 
 import jaxvrp
 from benchmarks import measure
-from benchmarks.compare import read_cases, read_speeds
+from benchmarks.compare import Speeds, read_cases, read_speeds
 from benchmarks.measure import Spread
 from benchmarks.throughput import Case, Record, measure_apart, subject_of
 from jaxvrp.io.command_line import Parser, UserError
@@ -50,9 +50,8 @@ def shares(kept: Mapping[str, float], measured: Mapping[str, float]) -> dict[str
     return {name: ratio / kept[name] for name, ratio in measured.items()}
 
 
-def ratios(path: Path) -> dict[str, float]:
-    """Median ratios to the reference in a result, by row."""
-    _, speeds = read_speeds(path)
+def ratios(speeds: Mapping[str, Speeds]) -> dict[str, float]:
+    """Median ratios to the reference, by row."""
     return {name: Spread.of(row.ratios).median for name, row in speeds.items()}
 
 
@@ -66,7 +65,7 @@ def main(argv: Sequence[str] | None = None, run: Callable[[Case], Record] = meas
     parser.add_argument("--write", action="store_true", help="keep what is measured now")
     argv = sys.argv[1:] if argv is None else list(argv)
     args = parser.parse_args(argv)
-    before = {} if args.write else ratios(kept)
+    before = {} if args.write else ratios(read_speeds(kept)[1])
     records = []
     with measure.progress(list(cases()), "environment") as bar:
         for case in bar:
@@ -80,7 +79,7 @@ def main(argv: Sequence[str] | None = None, run: Callable[[Case], Record] = meas
         measure.write_result(kept, result)
         print(f"wrote {kept}")
         return
-    measured = {row: Spread.of(speeds.ratios).median for row, speeds in read_cases(records).items()}
+    measured = ratios(read_cases(records))
     found = shares(before, measured)
     rows = [["row", "ratio", "kept", "share"]]
     rows += [[row, f"{measured[row]:.3g}x", f"{before[row]:.3g}x", f"{share:.2f}"] for row, share in found.items()]

@@ -216,14 +216,27 @@ class OnErrand:
     invalid: jax.Array
 
 
-class Errands(Environment):
-    """Compiles at once, and yet no two agents or steps are alike: own rewards, moving masks, void rows, ragged ends.
+class Ragged(Environment):
+    """Episodes of `state.errand.length` steps.
 
     Attributes:
-        cut: episodes of odd length are truncated.
+        cut: those of odd length are truncated.
     """
 
     cut: bool = struct.field(pytree_node=False, default=False)
+
+    def _over(self, state):
+        return state.step >= state.errand.length
+
+    def is_terminal(self, state):
+        return self._over(state) & ~self.is_truncated(state)
+
+    def is_truncated(self, state):
+        return self._over(state) & self.cut & (state.errand.length % 2 == 1)
+
+
+class Errands(Ragged):
+    """Compiles at once, and yet no two agents or steps are alike: own rewards, moving masks, void rows, ragged ends."""
 
     @property
     def roles(self):
@@ -272,15 +285,6 @@ class Errands(Environment):
     def reward(self, state):
         return {"truck": -state.position[:1], "drone": state.position[1:] * jnp.array([0.5, 2.0])}
 
-    def _over(self, state):
-        return state.step >= state.errand.length
-
-    def is_terminal(self, state):
-        return self._over(state) & ~self.is_truncated(state)
-
-    def is_truncated(self, state):
-        return self._over(state) & self.cut & (state.errand.length % 2 == 1)
-
     def metrics(self, state):
         return {"invalid_actions": state.invalid.astype(jnp.float32), "place": state.position[1:]}
 
@@ -318,18 +322,16 @@ def features(*names):
     return tuple(Feature(name, f"the {name} of a toy") for name in names)
 
 
-class Deliveries(Environment):
+class Deliveries(Ragged):
     """A truck and two drones visit customers: entities of two kinds, one that stays where it is and one that moves.
 
     A problem lasts 3 to 6 steps and has numbers of its own, which only the static entities show. Drone 1 is void where
     the reach of drone 0 is small. Action 0 stays; the truck may also drive to a drone.
 
     Attributes:
-        cut: episodes of odd length are truncated.
         num_customers: of a problem.
     """
 
-    cut: bool = struct.field(pytree_node=False, default=False)
     num_customers: int = struct.field(pytree_node=False, default=3)
 
     @property
@@ -425,15 +427,6 @@ class Deliveries(Environment):
 
     def reward(self, state):
         return {"truck": state.paid[:1], "drone": state.paid[1:]}
-
-    def _over(self, state):
-        return state.step >= state.errand.length
-
-    def is_terminal(self, state):
-        return self._over(state) & ~self.is_truncated(state)
-
-    def is_truncated(self, state):
-        return self._over(state) & self.cut & (state.errand.length % 2 == 1)
 
     def metrics(self, state):
         return {"invalid_actions": state.invalid.astype(jnp.float32), "place": state.position[1:, 0]}

@@ -19,8 +19,10 @@ Shapes: `N` is agents times environments, agent by agent; `T` steps of a rollout
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -194,7 +196,7 @@ class Recurrent(nn.Module):
         return hidden, nn.Dense(self.head_size, kernel_init=orthogonal(self.head_gain))(x)
 
 
-class Baseline:
+class Baseline(abc.ABC):
     """What both have in common: `init(key)` makes a runner, `update(runner)` is one update; both are pure.
 
     Attributes:
@@ -210,29 +212,29 @@ class Baseline:
         self.num_actions: int = env.action_space(self.agents[0]).n
         self.num_rows = settings.num_envs * len(self.agents)
 
+    @abc.abstractmethod
     def networks(self, key: jax.Array, num_features: int) -> tuple[TrainState, ...]:
         """Fresh networks for observations of so many numbers."""
-        raise NotImplementedError
 
     def first_hidden(self) -> tuple[jax.Array, ...]:
         """Of the memory, of every network."""
         return ()
 
+    @abc.abstractmethod
     def look(self, networks: Any, hidden: Any, seen: Transition | Batch) -> tuple[Any, jax.Array, jax.Array]:
         """New memory, logits `f32[T, N, A]` and values `f32[T, N]` of what is seen, `[T, N, ...]`."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def seen(self, observation: dict[str, jax.Array], begins: jax.Array) -> Any:
         """What the networks see in one step: observations, world and beginnings, `[N, ...]`."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def minibatches(self, key: jax.Array, batch: Batch) -> Batch:
         """A batch permuted and split, with a leading axis of minibatches."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def gradient_step(self, networks: Any, batch: Batch) -> tuple[tuple[TrainState, ...], Metrics]:
         """Every network after a step on a minibatch."""
-        raise NotImplementedError
 
     def init(self, key: jax.Array) -> Runner:
         """Fresh networks and environments."""
@@ -389,8 +391,8 @@ class MAPPO(Baseline):
         return updated, metrics | critic_metrics
 
 
-def make(kind: type[Baseline], settings: Settings, scenario: str = "MPE_simple_spread_v3") -> Baseline:
-    """A baseline on one of JaxMARL's environments, which must be installed."""
+def make(kind: Callable[..., Baseline], settings: Settings, scenario: str = "MPE_simple_spread_v3") -> Baseline:
+    """A baseline, of the class `kind`, on one of JaxMARL's environments, which must be installed."""
     import jaxmarl
     from jaxmarl.wrappers.baselines import MPELogWrapper
 

@@ -42,9 +42,9 @@ def _jaxmarl(algorithm: str, width: int) -> Callable[[int, int], Callable[[], No
     def build(batch: int, steps: int) -> Callable[[], None]:
         from benchmarks.peers import jaxmarl_baselines as baselines
 
-        kind = {"mappo": baselines.MAPPO, "ippo": baselines.IPPO}[algorithm]
+        kinds: dict[str, Callable[..., baselines.Baseline]] = {"mappo": baselines.MAPPO, "ippo": baselines.IPPO}
         num_updates = TOTAL_STEPS // (batch * steps)
-        baseline = baselines.make(kind, baselines.Settings(batch, steps, width, num_updates=num_updates))
+        baseline = baselines.make(kinds[algorithm], baselines.Settings(batch, steps, width, num_updates=num_updates))
         update = jax.jit(baseline.update, donate_argnums=0)
         runner = jax.jit(baseline.init)(jax.random.PRNGKey(0))
 

@@ -65,8 +65,9 @@ def check_shapes(env: Environment) -> None:
     key = jax.eval_shape(lambda: jax.random.key(0))
     instance = _abstract("generate", env.generate, key)
     state = _abstract("init_state", env.init_state, instance)
-    _check_roles(env, state)
-    _check_functions(env, state)
+    observation = _abstract("observation", env.observation, state)
+    _check_roles(env, observation)
+    _check_functions(env, state, observation)
     _check_types(env, state, key)
 
 
@@ -147,9 +148,9 @@ def _check_array(name: str, got: Any, dtype: str, shape: tuple[int, ...] | None,
     _require(got.dtype == dtype, f"{name}: dtype {got.dtype}, expected {dtype}; use .astype or an explicit dtype")
 
 
-def _check_roles(env: Environment, state: State) -> None:
+def _check_roles(env: Environment, observation: Any) -> None:
+    """The roles; `observation` is what `env.observation` returns, as types."""
     # Roles may read the observation's sizes (truck_drone does), so a broken observation is named first.
-    observation = _abstract("observation", env.observation, state)
     _check_keys("observation", observation)
     for name, array in observation.items():
         _check_array(f"observation['{name}']", array, "float32", None, "one array, a row per agent")
@@ -176,7 +177,7 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 1)
 
 
-def _check_functions(env: Environment, state: State) -> None:
+def _check_functions(env: Environment, state: State, observation: Any) -> None:
     roles = env.roles
     discrete = {name: role.action for name, role in roles.items() if isinstance(role.action, Discrete)}
     agents = {name: (role.num_agents,) for name, role in roles.items()}
@@ -192,7 +193,7 @@ def _check_functions(env: Environment, state: State) -> None:
         got = _abstract(function, getattr(env, function), state)
         _check_array(function, got, "bool", (), "one truth value per episode")
     for function, (dtype, shapes, remedy) in by_role.items():
-        got = _abstract(function, getattr(env, function), state)
+        got = observation if function == "observation" else _abstract(function, getattr(env, function), state)
         _check_keys(function, got, set(shapes) & set(got) if function == "valid" else set(shapes))
         for name, array in got.items():
             _check_array(f"{function}['{name}']", array, dtype, shapes[name], remedy)

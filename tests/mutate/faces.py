@@ -24,9 +24,8 @@ Judged = str | int
 
 def judge_array(value: Any, space: Space, shape: tuple[int, ...], mask: np.ndarray | None) -> Judged:
     """An array of actions `[*shape]`, a row of `mask` for each (all true: may do anything); by its Python values."""
-    try:
-        array = np.asarray(value)
-    except (ValueError, TypeError):
+    array = _array(value)
+    if array is None:
         return REFUSED
     entries = array.ravel().tolist()
     if isinstance(space, Discrete):
@@ -215,11 +214,10 @@ class JaxMarl(Agents):
 
     def judge(self, name: str, value: Any) -> Judged:
         space, shape = self.size(name)
-        # An index may come as `[1]`.
-        try:
-            array = np.asarray(value)
-        except (ValueError, TypeError):
+        array = _array(value)
+        if array is None:
             return REFUSED
+        # An index may come as `[1]`.
         fits = array.size == int(np.prod(shape))
         judged = judge_array(array.reshape(shape) if fits else array, space, shape, self.mask(name))
         return judged if judged == REFUSED or self.is_there(name) else 0
@@ -252,9 +250,8 @@ class ListApi(Agents):
 
     def judge(self, name: str, value: Any) -> Judged:
         space, shape = self.size(name)
-        try:
-            array = np.asarray(value)
-        except (ValueError, TypeError):
+        array = _array(value)
+        if array is None:
             return REFUSED
         if isinstance(space, Discrete):
             index = _index_in_words(array, space.num_actions)
@@ -266,6 +263,14 @@ class ListApi(Agents):
 
     def play(self, values: Mapping[str, Any]) -> float:
         return self._face.step([values[name] for name in self.names])[3][0]["invalid_actions"]
+
+
+def _array(value: Any) -> np.ndarray | None:
+    """What NumPy makes of it; None if it makes no array of it."""
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError):
+        return None
 
 
 def _index_in_words(array: np.ndarray, number: int) -> int | None:
