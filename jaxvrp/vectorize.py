@@ -19,6 +19,7 @@ from jaxvrp.environment import (
     State,
     TimeStep,
     executed_under,
+    is_over,
     observe,
     select,
     settle,
@@ -74,7 +75,8 @@ class VecState(struct.PyTreeNode):
     Attributes:
         env: states of the environments, leading axis `[E]`.
         action_mask, valid: of these states, as the last timestep showed them; actions are judged by them.
-        pool: fresh instances for coming resets, as `Environment.prepare` makes them, leading axis `[2E]`.
+        pool: fresh instances for coming resets, as `Environment.prepare` makes them, leading axis `[2E]`; () if nothing
+            is reset.
         cursor: `i32[]`, steps since the pool was drawn.
         pool_row: `i32[E]`, row of the pool that the instance of an environment is; -1 if it is of an earlier pool.
         key: typed key of the next pool.
@@ -108,6 +110,8 @@ class VecEnv(struct.PyTreeNode):
         pool_steps: steps between two draws of the pool.
         axis: name of the mapped axis over the devices that each play a share; what episodes leave behind is then the
             same on all of them. None if there is none.
+        auto_reset: whether an environment is reset as soon as its episode ends. Else it stands still, and pays 0, until
+            `reset_to`.
         final_observations: whether the last observation of every episode is shown, before its auto-reset; it costs as
             much as the observations themselves. None: where episodes can be truncated, and a learner needs it.
 
@@ -120,6 +124,7 @@ class VecEnv(struct.PyTreeNode):
     num_envs: int = struct.field(pytree_node=False)
     pool_steps: int = struct.field(pytree_node=False, default=128)
     axis: str | None = struct.field(pytree_node=False, default=None)
+    auto_reset: bool = struct.field(pytree_node=False, default=True)
     final_observations: bool | None = struct.field(pytree_node=False, default=None)
 
     def __post_init__(self) -> None:
@@ -167,7 +172,7 @@ class VecEnv(struct.PyTreeNode):
             env=env,
             action_mask=timestep.action_mask,
             valid=timestep.valid,
-            pool=self._pool(pool_key),
+            pool=self._pool(pool_key) if self.auto_reset else (),
             cursor=jnp.zeros((), jnp.int32),
             pool_row=jnp.full(self.num_envs, -1, jnp.int32),
             key=key,
@@ -226,13 +231,15 @@ class VecEnv(struct.PyTreeNode):
 
     def _supplied(self, state: VecState, refresh: bool) -> VecState:
         """With a new pool, if it is due."""
-        if not refresh:
+        if not refresh or not self.auto_reset:
             return state
         due = state.cursor >= self.pool_steps
         return jax.lax.cond(due, self._refresh_own, lambda same: same, state)
 
     def _advance(self, state: VecState, settled: State, outcome: Outcome) -> tuple[VecState, VecTimeStep]:
         """Reset what has ended with the step to `settled`; only the states that live on are observed."""
+        if not self.auto_reset:
+            return self._stand(state, settled, outcome)
         start = self._next_row(state)
         instances = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, self.num_envs), state.pool)
         fresh = jax.vmap(self.env.init_state)(instances)
@@ -258,6 +265,20 @@ class VecEnv(struct.PyTreeNode):
             ),
             timestep,
         )
+
+    def _stand(self, state: VecState, settled: State, outcome: Outcome) -> tuple[VecState, VecTimeStep]:
+        """As `_advance`, without resets: what has ended before the step stands still."""
+        timestep = jax.vmap(functools.partial(observe, self.env))(settled, outcome)
+        was_over = jax.vmap(functools.partial(is_over, self.env))(state.env)
+        state = state.replace(
+            env=settled,
+            action_mask=timestep.action_mask,
+            valid=timestep.valid,
+            memory=self._remembered(state.memory, settled),
+            episode_return=state.episode_return + team_reward(outcome.reward, timestep.valid),
+            episode_length=state.episode_length + ~was_over,
+        )
+        return state, self._with_statistics(timestep, settled, state)
 
     def _remembered(self, content: Any, env: State) -> Any:
         """The content of the memory after a step to the states `env`, the same on all devices."""

@@ -16,6 +16,7 @@ from typing import Any
 import flax.linen as nn
 
 from train.networks import attention, gru, mlp
+from train.networks.attention import TeamEncoder
 from train.networks.layers import NetworkSpec
 
 
@@ -25,11 +26,13 @@ class NetworkKind:
 
     Attributes:
         build: `(configuration, NetworkSpec) -> module`.
+        build_encoder: likewise, `-> module or None`: what the actors of all roles share, and read what it made.
         has_memory: whether its carry matters, so that it learns from sequences of `chunk_length` steps.
         reads_entities: whether it reads entities; its parameters then serve any number of them.
     """
 
     build: Callable[[Any, NetworkSpec], nn.Module]
+    build_encoder: Callable[[Any, NetworkSpec], TeamEncoder | None] = lambda config, spec: None
     has_memory: bool = False
     reads_entities: bool = False
 
@@ -37,7 +40,7 @@ class NetworkKind:
 NETWORKS = {
     "mlp": NetworkKind(mlp.build),
     "gru": NetworkKind(gru.build, has_memory=True),
-    "attention": NetworkKind(attention.build, reads_entities=True),
+    "attention": NetworkKind(attention.build, attention.build_encoder, reads_entities=True),
 }
 """By the name in the configuration."""
 
@@ -49,3 +52,8 @@ def build_network(config: Any, spec: NetworkSpec) -> nn.Module:
         ValueError: its keys do not fit together, or nobody said what the actions of an actor point at.
     """
     return NETWORKS[config.network].build(config, spec)
+
+
+def build_encoder(config: Any, spec: NetworkSpec) -> TeamEncoder | None:
+    """What the actors of all roles share, by a `PPOConfig`; None for nothing."""
+    return NETWORKS[config.network].build_encoder(config, spec)

@@ -1,18 +1,23 @@
-"""A network that reads entities: attention over them, and a pointer or a pooled head.
+"""Networks that read entities: an encoder, attention over them, and a decoder that points at them or pools them.
 
-Nothing in it depends on how many entities there are, and permuting them permutes the pointer's logits, so one set of
-parameters serves instances of any size. After Kool et al. (2019), but encoded anew at every step, since what is known
-of an entity changes as the vehicle moves; and where entities have places, their distances are features of them and
-biases of the attention: without that, dial-a-ride took three times as many steps to learn.
+Nothing in them depends on how many entities there are, and permuting them permutes the pointer's logits, so one set of
+parameters serves instances of any size. After Kool et al. (2019); where entities have places, their distances are
+features of them and biases of the attention: without that, dial-a-ride took three times as many steps to learn.
 
-Shapes: `R` rows of the batch (steps, environments and agents, merged), `M` entities of all kinds, `K` numbers of an
-entity, width `H`.
+What is encoded, and how often, is the key `encode`:
+
+- `agent`: all that an agent sees, anew at each of its decisions, on a map that is turned to it (`Attention`).
+- `step`: all that the team sees, once a step; the actors of all roles share the encoder, and each of their decoders
+  adds what its agents alone see (`TeamEncoder`, `Decoder`).
+- `instance`: what never changes in an episode, once; the decoders add what does. As cheap as it gets.
+
+Shapes: `R` rows of the batch (steps and environments, for `agent` also agents, merged), `A` agents that share a row,
+`M` entities of all kinds, `K` numbers of an entity, width `H`.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
+import math
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -21,17 +26,10 @@ import jax.numpy as jnp
 
 from jaxvrp import EntityKind, Pointer
 from jaxvrp.actor import Carry
+from jaxvrp.spaces import ByKind
 from train.networks.inputs import EntityInput
 from train.networks.layers import NetworkSpec, layer_norm
-
-FAR = 4.0
-"""Distance to the nearest of no others, in units of the coordinates: beyond any real one."""
-
-NEAR = 1e-6
-"""Below this a distance counts as none, in the same units."""
-
-SOFTNESS = 8.0
-"""Inverse temperature of the soft minimum of distances, per unit of them."""
+from train.networks.places import Sites, canonical_frame, distances, length, pair, sites, turned
 
 LOGIT_RANGE = 10.0
 """Logits lie within this, so that exploration never dies out (Bello et al. 2017)."""
@@ -41,6 +39,11 @@ def _dense(size: int, gain: float = 2.0**0.5, *, use_bias: bool = True, name: st
     return nn.Dense(size, use_bias=use_bias, kernel_init=nn.initializers.orthogonal(gain), name=name)
 
 
+def _project(dense: nn.Dense, x: jax.Array) -> jax.Array:
+    """A dense layer over the last axis, of one matrix: more axes cost XLA's CPU kernels a factor of two."""
+    return dense(x.reshape(-1, x.shape[-1])).reshape(*x.shape[:-1], -1)
+
+
 def _slopes(key: jax.Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.Array:
     """Initial weights of the distance, one per head: the first looks everywhere, the last at what is near."""
     del key
@@ -48,105 +51,68 @@ def _slopes(key: jax.Array, shape: tuple[int, ...], dtype: Any = jnp.float32) ->
     return jnp.linspace(0.0, 10.0, num_heads, dtype=dtype)
 
 
-class Sites(NamedTuple):
-    """Where entities are, `f32[R, M, 2]` each: the next place to be visited, and the last."""
+class Table(NamedTuple):
+    """The entities of all kinds.
 
-    next: jax.Array
-    last: jax.Array
-
-
-def sites(rows: jax.Array, kind: EntityKind) -> Sites:
-    """Where each entity is to be visited next (the first of its places that is present, else the last) and at last.
-
-    Args:
-        rows: `f32[R, M, K]`, of this kind.
-        kind: has places.
+    Attributes:
+        rows: their numbers, `{kind: f32[R, M of the kind, K]}`.
+        present: `bool[R, M]`, the kinds one after the other.
+        where: likewise; None unless all kinds have places.
     """
-    *earlier, last = (tuple(kind.index(name) for name in place) for place in kind.places)
-    last_place = _pair(rows, last[1:])
-    next_place = last_place
-    for present, *coordinates in reversed(earlier):
-        next_place = jnp.where(rows[..., present, None] > 0, _pair(rows, coordinates), next_place)
-    return Sites(next_place, last_place)
+
+    rows: dict[str, jax.Array]
+    present: jax.Array
+    where: Sites | None
 
 
-def _pair(rows: jax.Array, columns: Sequence[int]) -> jax.Array:
-    """Two columns, `f32[..., 2]`."""
-    x, y = columns
-    return jnp.stack([rows[..., x], rows[..., y]], axis=-1)
+def table(static: ByKind, dynamic: ByKind, kinds: tuple[EntityKind, ...]) -> Table:
+    """The entities that are seen, from planes `{kind: f32[R, features, M]}`."""
+    rows = {
+        kind.name: jnp.moveaxis(jnp.concatenate([static[kind.name], dynamic[kind.name]], axis=1), 1, 2)
+        for kind in kinds
+    }
+    present = jnp.concatenate([rows[kind.name][..., kind.present] > 0 for kind in kinds], axis=1)
+    where = None
+    if all(kind.places for kind in kinds):
+        parts = [sites(rows[kind.name], kind) for kind in kinds]
+        where = jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis=1), *parts)
+    return Table(rows, present, where)
 
 
-def distances(where: Sites, present: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Distances between entities, and what they come to for each of them.
+def constants(static: ByKind, kinds: tuple[EntityKind, ...]) -> Table:
+    """What never changes of the entities, as a table; those of which nothing is constant are void.
 
-    Args:
-        where: of all entities.
-        present: `bool[R, M]`.
-
-    Returns:
-        Distances between their next places, `f32[R, M, M]`; and five features of each entity, `f32[R, M, 5]`, 0 if it
-        is not there: distance from its next place to the nearest of the others, to the others by a soft minimum, from
-        its last place to the nearest of the others, from its next place to the depot, and to its last place.
+    A row of zeros is void as well. Entities are where they are to be visited first; there are no distances unless all
+    of a kind with constants have constant places.
     """
-    distance = _length(where.next[:, :, None] - where.next[:, None])
-    is_other = present[:, None] & ~jnp.eye(present.shape[1], dtype=bool)
-    nearness = nn.softmax(jnp.where(is_other, -SOFTNESS * distance, -1e9), axis=-1)
-    features = [
-        jnp.where(is_other, distance, FAR).min(axis=-1),
-        jnp.where(is_other, nearness * distance, 0.0).sum(axis=-1),
-        jnp.where(is_other, _length(where.last[:, :, None] - where.next[:, None]), FAR).min(axis=-1),
-        _length(where.next),
-        _length(where.next - where.last),
-    ]
-    return distance, jnp.stack(features, axis=-1) * present[..., None]
+    rows, present, parts = {}, [], []
+    for kind in kinds:
+        numbers = jnp.moveaxis(static[kind.name], 1, 2)
+        rows[kind.name] = numbers
+        there = (numbers != 0).any(axis=-1)
+        present.append(there)
+        names = [feature.name for feature in kind.static]
+        columns = [[names.index(x), names.index(y)] for _, x, y in kind.places if x in names and y in names]
+        if columns:
+            parts.append(Sites(pair(numbers, columns[0]), pair(numbers, columns[-1])))
+        elif not names:
+            nowhere = jnp.zeros((*there.shape, 2), jnp.float32)
+            parts.append(Sites(nowhere, nowhere))
+    where = None
+    if len(parts) == len(kinds):
+        where = jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis=1), *parts)
+    return Table(rows, jnp.concatenate(present, axis=1), where)
 
 
-class Frame(NamedTuple):
-    """A map that is moved, turned and mirrored: `origin` `f32[R, 2]`; `axes` `f32[R, 2, 2]`, where x and y go."""
+def _table_of(inputs: EntityInput, kinds: tuple[EntityKind, ...], agents: int = 1) -> Table:
+    """The entities of steps and environments, merged; each row `agents` times."""
 
-    origin: jax.Array
-    axes: jax.Array
+    def merged(planes: jax.Array) -> jax.Array:
+        planes = jnp.broadcast_to(planes[:, :, None], (*planes.shape[:2], agents, *planes.shape[2:]))
+        return planes.reshape(math.prod(planes.shape[:3]), *planes.shape[3:])
 
-    def turn(self, place: jax.Array) -> jax.Array:
-        """Places `f32[R, M, 2]` on this map."""
-        # Written out: a product of a matrix for each row is slow on a CPU.
-        offset = place - self.origin[:, None]
-        return offset[..., :1] * self.axes[:, None, 0] + offset[..., 1:] * self.axes[:, None, 1]
-
-
-def canonical_frame(agent: jax.Array, next_place: jax.Array, present: jax.Array) -> Frame:
-    """The map in one position: turning an instance, or looking at it in a mirror, changes nothing on it.
-
-    The agent is at the origin and the depot on the positive x-axis (at the depot: the centre of the next places is),
-    and most of these are on the side of positive y, the far ones counting more. So one instance teaches what to do on
-    all of these.
-
-    Args:
-        agent: `f32[R, 2]`, its place; the depot is at 0.
-        next_place: `f32[R, M, 2]`, of the entities.
-        present: `bool[R, M]`.
-    """
-    offset = jnp.where(present[..., None], next_place - agent[:, None], 0.0)
-    ahead = jnp.where(_length(agent)[:, None] > NEAR, -agent, offset.sum(axis=1))
-    ahead /= jnp.maximum(_length(ahead)[:, None], NEAR)
-    left = jnp.stack([-ahead[:, 1], ahead[:, 0]], axis=1)
-    side = (offset * _length(offset)[..., None]).sum(axis=1)
-    left *= jnp.where((left * side).sum(axis=1) < 0, -1.0, 1.0)[:, None]
-    return Frame(agent, jnp.stack([ahead, left], axis=-1))
-
-
-def turned(rows: jax.Array, kind: EntityKind, frame: Frame) -> jax.Array:
-    """Rows `f32[R, M, K]` of a kind with their places on another map; those that are not present at its origin."""
-    for place in kind.places:
-        present, x, y = (kind.index(name) for name in place)
-        moved = frame.turn(_pair(rows, (x, y))) * (rows[..., present, None] > 0)
-        rows = rows.at[..., x].set(moved[..., 0]).at[..., y].set(moved[..., 1])
-    return rows
-
-
-def _length(vector: jax.Array) -> jax.Array:
-    """Euclidean length over the last axis, `f32[...]`."""
-    return jnp.sqrt((vector**2).sum(axis=-1))
+    static, dynamic = jax.tree.map(merged, (inputs.static, inputs.dynamic))
+    return table(static, dynamic, kinds)
 
 
 class AttentionLayer(nn.Module):
@@ -180,17 +146,155 @@ class AttentionLayer(nn.Module):
         return flat.reshape(x.shape)
 
 
-class Attention(nn.Module):
-    """Context and entities in; logits that point (`pointers`), or `head_size` numbers, out; no memory.
+class Encoder(nn.Module):
+    """Embeddings of entities that know of each other.
 
     Attributes:
         kinds: the entities.
-        head_size: numbers of a row; with `pointers`, as many as they name.
+        size, num_heads, num_layers: width, and the self-attention; with no layer, entities do not know of each other.
+    """
+
+    kinds: tuple[EntityKind, ...]
+    size: int
+    num_heads: int
+    num_layers: int
+
+    @nn.compact
+    def __call__(self, seen: Table, more: jax.Array | None = None, situation: jax.Array | None = None) -> jax.Array:
+        """`f32[R, M, H]`.
+
+        Args:
+            seen: the entities.
+            more: further numbers of each, `f32[R, M, ...]`.
+            situation: what is added to all embeddings, `f32[R, H]`.
+        """
+        distance, features = None, more
+        if seen.where is not None:
+            distance, features = distances(seen.where, seen.present)
+            features = features if more is None else jnp.concatenate([features, more], axis=-1)
+        x = self._embedded(seen.rows, features)
+        x = nn.relu(x if situation is None else x + situation[:, None])
+        for _ in range(self.num_layers):
+            x = AttentionLayer(self.size, self.num_heads)(x, seen.present, distance)
+        return layer_norm(x.reshape(-1, self.size)).reshape(x.shape)
+
+    def _embedded(self, rows: dict[str, jax.Array], features: jax.Array | None) -> jax.Array:
+        """Entities of all kinds, one after the other, `f32[R, M, H]`."""
+        embedded, start = [], 0
+        for kind in self.kinds:
+            numbers = rows[kind.name]
+            count = numbers.shape[1]
+            if features is not None:
+                numbers = jnp.concatenate([numbers, features[:, start : start + count]], axis=-1)
+            start += count
+            embedded.append(_project(_dense(self.size, name=f"embedding_{kind.name}"), numbers))
+        return jnp.concatenate(embedded, axis=1)
+
+
+def pairs(agent_places: jax.Array, where: Sites, present: jax.Array) -> jax.Array:
+    """What lies between agents and entities, `f32[R, A, M, 2 + P]`; 0 if the entity is not there.
+
+    Offset from the agent to where the entity is to be visited next, and the distances to there from all places of its
+    context.
+
+    Args:
+        agent_places: `f32[R, A, P, 2]`, first where the agent is.
+        where: of the entities.
+        present: `bool[R, M]`.
+    """
+    offset = where.next[:, None, :, None] - agent_places[:, :, None]
+    numbers = jnp.concatenate([offset[..., 0, :], length(offset)], axis=-1)
+    return numbers * present[:, None, :, None]
+
+
+class Decoder(nn.Module):
+    """From embeddings of entities and what agents alone see to logits that point at them, or to `head_size` numbers.
+
+    Attributes:
+        kinds: the entities.
+        head_size: numbers of an agent; with `pointers`, as many as they name.
         head_gain: scale of the last layer.
         pointers: what the logits belong to; () for an output that does not point.
+        size, num_heads: width, and heads of the glimpse.
+    """
+
+    kinds: tuple[EntityKind, ...]
+    head_size: int
+    head_gain: float
+    pointers: tuple[Pointer, ...]
+    size: int
+    num_heads: int
+
+    @nn.compact
+    def __call__(self, x: jax.Array, situation: jax.Array, present: jax.Array, between: jax.Array | None) -> jax.Array:
+        """Outputs `f32[R, A, head_size]`.
+
+        Args:
+            x: embeddings, `f32[R, M, H]`.
+            situation: what agents alone see, embedded, `f32[R, A, H]`.
+            present: `bool[R, M]`.
+            between: see `pairs`; None for nothing.
+        """
+        glimpse = self._glimpse(x, situation, present, between)
+        query = nn.relu(_project(_dense(self.size), jnp.concatenate([situation, glimpse], axis=-1)))
+        if not self.pointers:
+            return _project(_dense(self.head_size, self.head_gain), query)
+        return self._point(query, x, between)
+
+    def _glimpse(self, x: jax.Array, situation: jax.Array, present: jax.Array, between: jax.Array | None) -> jax.Array:
+        """The entities pooled, `f32[R, A, H]`: each head has a score for every entity, and takes its weighted mean."""
+        heads = self.num_heads
+        wanted = _project(_dense(self.size, 1.0, use_bias=False), situation).reshape(*situation.shape[:2], heads, -1)
+        offered = _project(_dense(2 * self.size, 1.0, use_bias=False), x).reshape(*x.shape[:2], 2, heads, -1)
+        key, value = offered[:, :, 0], offered[:, :, 1]
+        score = jnp.einsum("rahe,rmhe->ramh", wanted, key) / jnp.sqrt(jnp.float32(key.shape[-1]))
+        if between is not None:
+            score += _project(_dense(heads, 1.0, use_bias=False), between)
+        weight = nn.softmax(jnp.where(present[:, None, :, None], score, -1e9), axis=2)
+        return jnp.einsum("ramh,rmhe->rahe", weight, value).reshape(*situation.shape[:2], self.size)
+
+    def _point(self, query: jax.Array, x: jax.Array, between: jax.Array | None) -> jax.Array:
+        """Logits of the actions, in the order of the pointers, `f32[R, A, head_size]`.
+
+        Args:
+            query: what agents look for, `f32[R, A, H]`.
+            x, between: as in `__call__`.
+        """
+        match = self._matches(query, x, between)
+        logits = []
+        for kind_name, per_entity in self.pointers:
+            chosen = query[:, :, None] if kind_name is None else match[kind_name]
+            logit = _project(_dense(per_entity, self.head_gain), chosen)
+            logits.append(logit.reshape(*query.shape[:2], -1))
+        return LOGIT_RANGE * nn.tanh(jnp.concatenate(logits, axis=-1) / LOGIT_RANGE)
+
+    def _matches(self, query: jax.Array, x: jax.Array, between: jax.Array | None) -> dict[str, jax.Array]:
+        """How agents and entities go together, of the kinds that are pointed at, `{kind: f32[R, A, M of it, H]}`."""
+        key, nearness = _dense(self.size, name="key"), _dense(self.size, use_bias=False, name="nearness")
+        pointed_at = {kind_name for kind_name, _ in self.pointers}
+        matches, start = {}, 0
+        for kind in self.kinds:
+            place = slice(start, start + kind.count)
+            start += kind.count
+            if kind.name not in pointed_at:
+                continue
+            match = _project(key, x[:, place])[:, None] + query[:, :, None]
+            if between is not None:
+                match += _project(nearness, between[:, :, place])
+            matches[kind.name] = nn.relu(match)
+        return matches
+
+
+class Attention(nn.Module):
+    """Context and entities in; logits that point (`pointers`), or `head_size` numbers, out; no memory.
+
+    All is encoded anew for every agent, on a map that is turned to it.
+
+    Attributes:
+        kinds: the entities.
+        head_size, head_gain, pointers: see `Decoder`.
         places: see `NetworkSpec`.
-        size: width.
-        num_heads, num_layers: of the self-attention; with no layer, entities are only pooled.
+        size, num_heads, num_layers: see `Encoder`.
     """
 
     kinds: tuple[EntityKind, ...]
@@ -207,30 +311,15 @@ class Attention(nn.Module):
         """Outputs `f32[L, B, A, head_size]`; see `train.networks`."""
         del reset
         context = inputs.context.reshape(-1, inputs.context.shape[-1])
-        rows = {kind.name: _rows(inputs, kind) for kind in self.kinds}
-        present = jnp.concatenate([rows[kind.name][..., kind.present] > 0 for kind in self.kinds], axis=1)
-        distance, features = None, None
-        if all(kind.places for kind in self.kinds):
-            where = jax.tree.map(
-                lambda *parts: jnp.concatenate(parts, axis=1), *(sites(rows[kind.name], kind) for kind in self.kinds)
-            )
-            distance, features = distances(where, present)
-            if self.places:
-                agent = _pair(context, self.places[0])
-                frame = canonical_frame(agent, where.next, present)
-                rows = {kind.name: turned(rows[kind.name], kind, frame) for kind in self.kinds}
-                context = self._turned_context(context, frame)
-                away = _length(where.next - agent[:, None]) * present
-                features = jnp.concatenate([features, away[..., None]], axis=-1)
-        situation = _dense(self.size)(context)
-        x = self._embedded(rows, features)
-        x = nn.relu(x + situation[:, None])
-        for _ in range(self.num_layers):
-            x = AttentionLayer(self.size, self.num_heads)(x, present, distance)
-        x = layer_norm(x.reshape(-1, self.size)).reshape(x.shape)
-        query = nn.relu(_dense(self.size)(jnp.concatenate([situation, self._glimpse(x, present)], axis=1)))
-        counts = [rows[kind.name].shape[1] for kind in self.kinds]
-        out = self._point(query, x, counts) if self.pointers else _dense(self.head_size, self.head_gain)(query)
+        seen, more = _table_of(inputs, self.kinds, inputs.context.shape[2]), None
+        if seen.where is not None and self.places:
+            seen, context, more = self._turned(seen, context)
+        situation = _project(_dense(self.size), context)
+        x = Encoder(self.kinds, self.size, self.num_heads, self.num_layers, name="encoder")(seen, more, situation)
+        decoder = Decoder(
+            self.kinds, self.head_size, self.head_gain, self.pointers, self.size, self.num_heads, name="decoder"
+        )
+        out = decoder(x, situation[:, None], seen.present, None)
         return out.reshape(*inputs.context.shape[:-1], -1), carry
 
     def initial_carry(self, num_envs: int, num_agents: int) -> Carry:
@@ -238,70 +327,107 @@ class Attention(nn.Module):
         del num_envs, num_agents
         return ()
 
-    def _turned_context(self, context: jax.Array, frame: Frame) -> jax.Array:
-        """The context `f32[R, C]` on another map; the agent is at its origin, so the depot stands in its place."""
-        depot = jnp.zeros_like(frame.origin)
-        others = [_pair(context, place) for place in self.places[1:]]
-        moved = frame.turn(jnp.stack([depot, *others], axis=1))
+    def _turned(self, seen: Table, context: jax.Array) -> tuple[Table, jax.Array, jax.Array]:
+        """Entities and context `f32[R, C]` on the agent's map, and what lies between, `f32[R, M, 2 + P]`.
+
+        The agent is at its origin, so the depot stands in its place in the context.
+        """
+        assert seen.where is not None
+        places = jnp.stack([pair(context, place) for place in self.places], axis=1)
+        frame = canonical_frame(places[:, 0], seen.where.next, seen.present)
+        moved = frame.turn(places)
+        where = Sites(*(frame.turn(place) for place in seen.where))
+        between = pairs(moved[:, None], where, seen.present)[:, 0]
+        moved = moved.at[:, 0].set(frame.turn(jnp.zeros_like(places[:, :1]))[:, 0])
         for row, (x, y) in enumerate(self.places):
             context = context.at[:, x].set(moved[:, row, 0]).at[:, y].set(moved[:, row, 1])
-        return context
-
-    def _embedded(self, rows: dict[str, jax.Array], features: jax.Array | None) -> jax.Array:
-        """Entities of all kinds, one after the other, `f32[R, M, H]`.
-
-        Args:
-            rows: `f32[R, M of the kind, K]`.
-            features: more numbers of each entity, `f32[R, M, ...]`.
-        """
-        embedded, start = [], 0
-        for kind in self.kinds:
-            numbers = rows[kind.name]
-            count = numbers.shape[1]
-            if features is not None:
-                numbers = jnp.concatenate([numbers, features[:, start : start + count]], axis=-1)
-            start += count
-            dense = _dense(self.size, name=f"embedding_{kind.name}")
-            embedded.append(dense(numbers.reshape(-1, numbers.shape[-1])).reshape(*numbers.shape[:2], self.size))
-        return jnp.concatenate(embedded, axis=1)
-
-    def _glimpse(self, x: jax.Array, present: jax.Array) -> jax.Array:
-        """The entities pooled, `f32[R, H]`: each head has a score for every entity, and takes its weighted mean."""
-        heads, flat = self.num_heads, x.reshape(-1, self.size)
-        score = _dense(heads, 1.0, use_bias=False)(flat).reshape(*x.shape[:2], heads)
-        weight = nn.softmax(jnp.where(present[..., None], score, -1e9), axis=1)
-        value = _dense(self.size, 1.0, use_bias=False)(flat).reshape(*x.shape[:2], heads, -1)
-        return (weight[..., None] * value).sum(axis=1).reshape(-1, self.size)
-
-    def _point(self, query: jax.Array, x: jax.Array, counts: list[int]) -> jax.Array:
-        """Logits of the actions, in the order of the pointers, `f32[R, head_size]`.
-
-        Args:
-            query: what the agent looks for, `f32[R, H]`.
-            x: embeddings of the entities, `f32[R, M, H]`.
-            counts: how many of them are of each kind.
-        """
-        key = _dense(self.size)(x.reshape(-1, self.size)).reshape(x.shape)
-        match = jnp.split(nn.relu(key + query[:, None]), list(itertools.accumulate(counts))[:-1], axis=1)
-        matches = dict(zip([kind.name for kind in self.kinds], match, strict=True))
-        logits = []
-        for kind_name, per_entity in self.pointers:
-            chosen = query[:, None] if kind_name is None else matches[kind_name]
-            dense = _dense(per_entity, self.head_gain)
-            logits.append(dense(chosen.reshape(-1, self.size)).reshape(len(query), -1))
-        return LOGIT_RANGE * nn.tanh(jnp.concatenate(logits, axis=1) / LOGIT_RANGE)
+        rows = {kind.name: turned(seen.rows[kind.name], kind, frame) for kind in self.kinds}
+        # Distances are those of the map as it was: turning rounds.
+        return Table(rows, seen.present, seen.where), context, between
 
 
-def _rows(inputs: EntityInput, kind: EntityKind) -> jax.Array:
-    """The numbers of the entities of a kind as each agent sees them, `f32[R, M, K]`."""
-    planes = jnp.concatenate([inputs.static[kind.name], inputs.dynamic[kind.name]], axis=-2)
-    rows = jnp.moveaxis(planes, -2, -1)[:, :, None]
-    *_, agents, _ = inputs.context.shape
-    rows = jnp.broadcast_to(rows, (*rows.shape[:2], agents, *rows.shape[3:]))
-    return rows.reshape(-1, *rows.shape[3:])
+class TeamEncoder(nn.Module):
+    """Entities in, embeddings out: of what all agents see, or of what never changes; the decoders of all roles read it.
+
+    Attributes:
+        kinds: the entities.
+        once: whether it encodes what never changes in an episode.
+        size, num_heads, num_layers: see `Encoder`.
+    """
+
+    kinds: tuple[EntityKind, ...]
+    once: bool
+    size: int
+    num_heads: int
+    num_layers: int
+
+    @nn.compact
+    def __call__(self, static: ByKind, dynamic: ByKind) -> jax.Array:
+        """`f32[..., M, H]`, from planes `f32[..., features, count]`; `dynamic` is not read if it encodes `once`."""
+        encoder = Encoder(self.kinds, self.size, self.num_heads, self.num_layers, name="encoder")
+        leading = next(iter(static.values())).shape[:-2]
+        rows = math.prod(leading)
+        static, dynamic = jax.tree.map(lambda planes: planes.reshape(rows, *planes.shape[-2:]), (static, dynamic))
+        seen = constants(static, self.kinds) if self.once else table(static, dynamic, self.kinds)
+        return encoder(seen).reshape(*leading, -1, self.size)
 
 
-def build(config: Any, spec: NetworkSpec) -> Attention:
+class Pointing(nn.Module):
+    """What a `TeamEncoder` made of the entities, and contexts in; logits that point out; no memory.
+
+    Attributes:
+        kinds: the entities.
+        once: whether the encoder did not see what changes, so that it is added here.
+        head_size, head_gain, pointers: see `Decoder`.
+        places: see `NetworkSpec`.
+        size, num_heads: see `Decoder`.
+    """
+
+    kinds: tuple[EntityKind, ...]
+    once: bool
+    head_size: int
+    head_gain: float
+    pointers: tuple[Pointer, ...]
+    places: tuple[tuple[int, int], ...]
+    size: int
+    num_heads: int
+
+    @nn.compact
+    def __call__(self, inputs: EntityInput, carry: Carry, reset: jax.Array) -> tuple[jax.Array, Carry]:
+        """Outputs `f32[L, B, A, head_size]`; see `train.networks`."""
+        del reset
+        assert inputs.encoded is not None
+        context = inputs.context.reshape(-1, *inputs.context.shape[2:])
+        seen = _table_of(inputs, self.kinds)
+        x = inputs.encoded.reshape(-1, *inputs.encoded.shape[2:])
+        if self.once:
+            changing = [
+                _project(_dense(self.size, name=f"update_{kind.name}"), seen.rows[kind.name]) for kind in self.kinds
+            ]
+            x = nn.relu(x + jnp.concatenate(changing, axis=1))
+        between = None
+        if seen.where is not None and self.places:
+            agent_places = jnp.stack([pair(context, place) for place in self.places], axis=2)
+            between = pairs(agent_places, seen.where, seen.present)
+        situation = nn.relu(_project(_dense(self.size), context))
+        decoder = Decoder(
+            self.kinds, self.head_size, self.head_gain, self.pointers, self.size, self.num_heads, name="decoder"
+        )
+        out = decoder(x, situation, seen.present, between)
+        return out.reshape(*inputs.context.shape[:-1], -1), carry
+
+    def initial_carry(self, num_envs: int, num_agents: int) -> Carry:
+        """No memory: `()`."""
+        del num_envs, num_agents
+        return ()
+
+
+def encodes_by_agent(config: Any, spec: NetworkSpec) -> bool:
+    """Whether an actor's entities are encoded for each agent anew: by default where there is but one agent."""
+    return config.attention_encode == "agent" or (config.attention_encode == "auto" and spec.num_agents == 1)
+
+
+def build(config: Any, spec: NetworkSpec) -> nn.Module:
     """As a `PPOConfig` wants it: actors point at what they choose.
 
     Raises:
@@ -314,13 +440,23 @@ def build(config: Any, spec: NetworkSpec) -> Attention:
         )
     if spec.is_actor and not spec.pointers:
         raise ValueError("network is 'attention', but the environment's Role does not say what its actions point at")
-    return Attention(
-        kinds=spec.kinds,
-        head_size=spec.head_size,
-        head_gain=spec.head_gain,
-        pointers=spec.pointers if spec.is_actor else (),
-        places=spec.places,
-        size=config.attention_size,
-        num_heads=config.attention_heads,
-        num_layers=config.attention_layers if spec.is_actor else config.critic_attention_layers,
-    )
+    head = {
+        "kinds": spec.kinds,
+        "head_size": spec.head_size,
+        "head_gain": spec.head_gain,
+        "pointers": spec.pointers if spec.is_actor else (),
+        "places": spec.places,
+        "size": config.attention_size,
+        "num_heads": config.attention_heads,
+    }
+    if spec.is_actor and not encodes_by_agent(config, spec):
+        return Pointing(**head, once=config.attention_encode == "instance")
+    return Attention(**head, num_layers=config.attention_layers if spec.is_actor else config.critic_attention_layers)
+
+
+def build_encoder(config: Any, spec: NetworkSpec) -> TeamEncoder | None:
+    """The encoder that the actors of all roles share; None if each encodes for itself."""
+    if encodes_by_agent(config, spec):
+        return None
+    once = config.attention_encode == "instance"
+    return TeamEncoder(spec.kinds, once, config.attention_size, config.attention_heads, config.attention_layers)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import jax
 import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.spaces import ByKind, EntityKind
+
+Tree = TypeVar("Tree")
 
 
 class EntityInput(struct.PyTreeNode):
@@ -15,33 +19,35 @@ class EntityInput(struct.PyTreeNode):
     Attributes:
         context: `f32[L, B, A, C]`.
         static, dynamic: planes, `{kind: f32[L, B, features, count]}`.
+        encoded: what an encoder that the roles share made of them, `f32[L, B, M, H]`; None without one.
     """
 
     context: jax.Array
     static: ByKind
     dynamic: ByKind
+    encoded: jax.Array | None = None
 
 
 Inputs = jax.Array | EntityInput
 """Observations `f32[L, B, A, F]`, or these."""
 
 
-def joined(context: jax.Array, static: ByKind, dynamic: ByKind) -> Inputs:
+def joined(context: jax.Array, static: ByKind, dynamic: ByKind, encoded: jax.Array | None = None) -> Inputs:
     """The input of a network: `context` alone, `f32[L, B, A, C]`, if no entities are seen."""
-    return EntityInput(context, static, dynamic) if dynamic else context
+    return EntityInput(context, static, dynamic, encoded) if dynamic else context
 
 
-def rows_of(table: ByKind, row: jax.Array) -> ByKind:
-    """Planes `{kind: f32[*shape, features, count]}` at rows `i32[*shape]` of a table `{kind: f32[rows, ...]}`."""
-    return jax.tree.map(lambda planes: planes[row], table)
+def rows_of(table: Tree, row: jax.Array) -> Tree:
+    """Arrays `[*shape, ...]` at rows `i32[*shape]` of a table of arrays `[rows, ...]`."""
+    return jax.tree.map(lambda leaf: leaf[row], table)
 
 
-def blank(context_size: int, agents: int, kinds: tuple[EntityKind, ...]) -> Inputs:
-    """Zeros, of one step of one environment: what parameters are initialised with."""
+def blank(context_size: int, agents: int, kinds: tuple[EntityKind, ...], encoded: jax.Array | None = None) -> Inputs:
+    """Zeros, of one step of one environment: what parameters are initialised with; `encoded` is as in `EntityInput`."""
 
     def planes(count: int, features: int) -> jax.Array:
         return jnp.zeros((1, 1, features, count), jnp.float32)
 
     static = {kind.name: planes(kind.count, len(kind.static)) for kind in kinds}
     dynamic = {kind.name: planes(kind.count, len(kind.dynamic)) for kind in kinds}
-    return joined(jnp.zeros((1, 1, agents, context_size), jnp.float32), static, dynamic)
+    return joined(jnp.zeros((1, 1, agents, context_size), jnp.float32), static, dynamic, encoded)

@@ -19,6 +19,7 @@ class NetworkSpec:
 
     Attributes:
         is_actor: whether its outputs are logits of actions; else they are values.
+        num_agents: of all roles, in the environment.
         head_size: numbers of an output.
         head_gain: scale of the last layer's kernel at the start.
         kinds: entities that it sees; () if its input is a vector.
@@ -27,6 +28,7 @@ class NetworkSpec:
     """
 
     is_actor: bool
+    num_agents: int
     head_size: int
     head_gain: float
     kinds: tuple[EntityKind, ...] = ()

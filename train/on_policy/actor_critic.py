@@ -20,12 +20,16 @@ from jaxvrp import EntityKind, Environment, Role, TimeStep
 from jaxvrp.actor import Carry
 from jaxvrp.spaces import ByKind, ByRole
 from train.networks import distributions
+from train.networks.attention import TeamEncoder
 from train.networks.inputs import EntityInput, Inputs, blank, joined
 
 Params = Any
 
 TEAM = "team"
 """Name of the central critic."""
+
+ENCODER = "shared_encoder"
+"""Name of what the actors of all roles share, among the parameters of the actors."""
 
 
 class Seen(struct.PyTreeNode):
@@ -36,6 +40,7 @@ class Seen(struct.PyTreeNode):
         global_observation: `f32[..., G]`; None where entities are seen.
         static, dynamic: planes of the entities, `{kind: f32[..., features, count]}`; {} where observations are flat.
         valid: `{role: bool[..., agents]}`, only for roles whose rows can be void.
+        encoded: what the actors' shared encoder made of the entities, `f32[..., M, H]`; None before, or without one.
     """
 
     observation: ByRole
@@ -43,10 +48,11 @@ class Seen(struct.PyTreeNode):
     static: ByKind
     dynamic: ByKind
     valid: ByRole
+    encoded: jax.Array | None = None
 
     def input(self, role: str) -> Inputs:
         """What the networks of a role read."""
-        return joined(self.observation[role], self.static, self.dynamic)
+        return joined(self.observation[role], self.static, self.dynamic, self.encoded)
 
     def team_input(self) -> Inputs:
         """What a central critic reads: the global observation, or the entities and the mean context of each role.
@@ -76,20 +82,51 @@ class Actors:
         roles: by name, in order.
         separate: roles whose agents have one set of parameters each.
         kinds: entities that the networks read; () if they read vectors.
+        encoder: what the networks of all roles share; None if they share nothing.
     """
 
     networks: dict[str, nn.Module]
     roles: dict[str, Role]
     separate: frozenset[str]
     kinds: tuple[EntityKind, ...] = ()
+    encoder: TeamEncoder | None = None
 
-    def init(self, key: jax.Array, role: str) -> Params:
-        """Fresh parameters of a role; with a leading axis `[agents]` if they are separate."""
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the sets of parameters: the roles, and the encoder that they share."""
+        return (*self.roles, *((ENCODER,) if self.encoder else ()))
+
+    def encode_static(self, params: dict[str, Params], static: ByKind) -> jax.Array | None:
+        """What the encoder makes of a table of static entities, `f32[rows, M, H]`; None unless it reads them alone."""
+        if self.encoder is None or not self.encoder.once:
+            return None
+        encoded: Any = self.encoder.apply(params[ENCODER], static, {})
+        return encoded
+
+    def encode(self, params: dict[str, Params], seen: Seen) -> Seen:
+        """What is seen, with what the shared encoder makes of it, unless that is there or nothing is shared."""
+        if self.encoder is None or seen.encoded is not None:
+            return seen
+        return seen.replace(encoded=self.encoder.apply(params[ENCODER], seen.static, seen.dynamic))
+
+    def init(self, key: jax.Array, name: str) -> Params:
+        """Fresh parameters of a role, with a leading axis `[agents]` if they are separate; or of the shared encoder."""
+        encoded = None
+        if self.encoder is not None:
+            inputs = blank(0, 0, self.kinds)
+            assert isinstance(inputs, EntityInput)
+            if name == ENCODER:
+                return self.encoder.init(key, inputs.static, inputs.dynamic)
+            count = sum(kind.count for kind in self.kinds)
+            encoded = jnp.zeros((1, 1, count, self.encoder.size), jnp.float32)
+        return self._init_role(key, name, encoded)
+
+    def _init_role(self, key: jax.Array, role: str, encoded: jax.Array | None) -> Params:
         network, num_agents = self.networks[role], self.roles[role].num_agents
         is_separate = role in self.separate
         agents_per_network = 1 if is_separate else num_agents
         (context_size,) = self.roles[role].observation.shape
-        inputs = blank(context_size, agents_per_network, self.kinds)
+        inputs = blank(context_size, agents_per_network, self.kinds, encoded)
 
         def init_network(key: jax.Array) -> Params:
             return network.init(key, inputs, network.initial_carry(1, agents_per_network), jnp.zeros((1, 1), bool))
@@ -108,7 +145,7 @@ class Actors:
 
         Args:
             params: by role.
-            seen: of the steps, `[L, B, ...]`.
+            seen: of the steps, `[L, B, ...]`; encoded.
             carry: recurrent states before the first step, `{role: [B, agents, ...]}`.
             reset: `bool[L, B]`, an episode begins with the step.
         """
@@ -127,7 +164,7 @@ class Actors:
 
         def apply_agent(params: Params, context: jax.Array, carry: Carry) -> tuple[jax.Array, Carry]:
             carry = jax.tree.map(lambda leaf: leaf[:, None], carry)
-            inputs = joined(context[:, :, None], seen.static, seen.dynamic)
+            inputs = joined(context[:, :, None], seen.static, seen.dynamic, seen.encoded)
             logits, carry = network.apply(params, inputs, carry, reset)
             return logits[:, :, 0], jax.tree.map(lambda leaf: leaf[:, 0], carry)
 
@@ -153,7 +190,7 @@ class Critics:
 
     def inputs(self, seen: Seen) -> dict[str, Inputs]:
         """What each critic reads, `{critic: f32[..., A, F]}` or with entities, from arrays with any leading axes."""
-        return {TEAM: seen.team_input()} if self.is_central else {role: seen.input(role) for role in self.roles}
+        return {critic: seen.team_input() if critic == TEAM else seen.input(critic) for critic in self.networks}
 
     def init(self, key: jax.Array, critic: str, inputs: Inputs) -> Params:
         """Fresh parameters of a critic that reads arrays like `inputs`, `f32[E, A, F]` or with entities."""
@@ -225,7 +262,7 @@ class PolicyActor:
         """See `jaxvrp.actor.Actor`."""
         static = jax.vmap(self.env.static_entities)(state)
         seen = Seen(timestep.observation, None, static, timestep.entities, timestep.valid)
-        seen = jax.tree.map(lambda leaf: leaf[None], seen)
+        seen = self.actors.encode(self.params, jax.tree.map(lambda leaf: leaf[None], seen))
         reset = jnp.zeros((1, *timestep.terminated.shape), bool)
         logits, carry = self.actors.apply(self.params, seen, carry, reset)
         logits = jax.tree.map(lambda leaf: leaf[0] / self.temperature, logits)

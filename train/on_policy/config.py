@@ -40,6 +40,14 @@ class PPOConfig(RunConfig):
         64, help="width of the entities (`attention`); a multiple of `attention_heads`", group="network", minimum=1
     )
     attention_heads: int = option(4, help="heads of a layer (`attention`)", group="network", minimum=1)
+    attention_encode: str = option(
+        "auto",
+        help="what is encoded at a time (`attention`): `agent`, all that an agent sees, on a map turned to it; `step`, "
+        "all that the team sees, once a step; `instance`, what never changes in an episode, once; `auto`: `agent` "
+        "where there is but one, else `step`",
+        group="network",
+        choices=("auto", "agent", "step", "instance"),
+    )
     attention_layers: int = option(
         1,
         help="self-attention layers of the actors (`attention`); 0: entities are only pooled",
@@ -52,6 +60,47 @@ class PPOConfig(RunConfig):
     )
     share_drone_policy: bool = option(
         True, help="the agents of a role share one actor; false: one actor each", group="network"
+    )
+    imitate: str | None = option(
+        None,
+        help="a teacher: a baseline of the environment, as its tables name it; the agents play, and learn what the "
+        "teacher would do where they are (DAgger, Ross et al. 2011)",
+        group="imitation",
+    )
+    imitate_steps: int = option(
+        0,
+        help="environment steps in which the policy learns from the teacher alone",
+        group="imitation",
+        minimum=0,
+        maximum=10**11,
+    )
+    imitate_coef: float = option(
+        0.0,
+        help="weight of the teacher beside the reward afterwards; falls linearly to 0 in `imitate_anneal_steps`",
+        group="imitation",
+        minimum=0,
+    )
+    imitate_anneal_steps: int = option(
+        1_000_000,
+        help="environment steps after `imitate_steps` in which the teacher's weight falls to 0",
+        group="imitation",
+        minimum=1,
+        maximum=10**11,
+    )
+    rollout: str = option(
+        "continuing",
+        help="`continuing`: episodes go on from one rollout to the next; `episodes`: a rollout is one whole episode of "
+        "every environment, and `rollout_length` their longest",
+        choices=("continuing", "episodes"),
+    )
+    baseline: str = option(
+        "critic",
+        help="what returns are compared with: `critic`, values (GAE); `group`, the mean of `group_size` episodes of "
+        "the same instance; `best`: the policy learns the best of these by heart (self-labelling, Corsini et al. 2024)",
+        choices=("critic", "group", "best"),
+    )
+    group_size: int = option(
+        1, help="environments that play the same instance at once (`rollout` `episodes`); divides `num_envs`", minimum=1
     )
     num_epochs: int = option(4, help="passes over a rollout", minimum=1)
     num_minibatches: int = option(
@@ -76,6 +125,20 @@ class PPOConfig(RunConfig):
     normalize_advantage: bool = option(
         True, help="normalise the advantages per role, over real decisions (more than one legal action)"
     )
+
+    def check_fields(self) -> None:
+        """Refuse keys that do not fit each other, with a ValueError; see `jaxvrp.fields.build`."""
+        super().check_fields()
+        if self.baseline != "critic" and self.rollout != "episodes":
+            raise ValueError(f"baseline is '{self.baseline}', which needs whole episodes; set rollout to 'episodes'")
+        if self.baseline != "critic" and self.group_size < 2:
+            raise ValueError(f"baseline is '{self.baseline}', which compares episodes; set group_size to 2 or more")
+        if self.group_size > 1 and self.rollout != "episodes":
+            raise ValueError(f"group_size is {self.group_size}, which needs whole episodes; set rollout to 'episodes'")
+        if self.baseline == "best" and self.imitate is not None:
+            raise ValueError(
+                "baseline is 'best', which is its own teacher; leave out imitate, or take another baseline"
+            )
 
     @property
     def sequence_length(self) -> int:

@@ -21,13 +21,24 @@ from train.networks import distributions
 from train.networks.inputs import rows_of
 from train.on_policy.actor_critic import Actors, Critics, Params, Seen
 from train.on_policy.config import PPOConfig
+from train.on_policy.imitation import Guidance
 from train.on_policy.rollout import Recording, Transition
 from train.on_policy.value_norm import ValueNorm
 from train.sharding import DATA
 
 Metrics = dict[str, jax.Array]
 
-RECORDED = ("observation", "global_observation", "entities", "instance", "action_mask", "action", "log_prob", "reset")
+RECORDED = (
+    "observation",
+    "global_observation",
+    "entities",
+    "instance",
+    "action_mask",
+    "action",
+    "log_prob",
+    "taught",
+    "reset",
+)
 """Fields of a transition that a batch has as well."""
 
 
@@ -35,7 +46,7 @@ class Batch(struct.PyTreeNode):
     """What a minibatch is taken from, `[L, E, K, ...]`; after taking, `[L, B, ...]`.
 
     Attributes:
-        observation, global_observation, entities, instance, action_mask, action, log_prob: as in `Transition`.
+        observation, global_observation, entities, instance, action_mask, action, log_prob, taught: as in `Transition`.
         value: old values, `{role: f32[..., agents]}`, scaled by the present statistics.
         target: returns on the same scale.
         advantage: normalised, `{role: f32[..., agents]}`.
@@ -53,6 +64,7 @@ class Batch(struct.PyTreeNode):
     action_mask: ByRole
     action: ByRole
     log_prob: ByRole
+    taught: ByRole
     value: ByRole
     target: ByRole
     advantage: ByRole
@@ -135,25 +147,46 @@ def prepare(
     computed: dict[str, ByRole] = {field: {} for field in ("value", "target", "advantage", "decides", "valid")}
     new_norm, metrics, transitions = dict(norm), {}, recording.transitions
     for name in transitions.reward:
-        advantage, value = _advantage(config, transitions, recording.last_value[name], norm[name], name)
-        target = advantage + value
-        valid = _valid(transitions, name)
-        metrics[f"{name}/explained_variance"] = _explained_variance(value, target, valid)
-        if config.value_norm:
-            mean, variance = moments(target, valid)
-            new_norm[name] = norm[name].update(mean, variance + mean**2, config.value_norm_decay)
+        valid = _valid(transitions, name) * _running(config, transitions)
         decides = (transitions.action_mask[name].sum(axis=-1) > 1).astype(jnp.float32) * valid
+        if config.baseline == "critic":
+            advantage, value = _advantage(config, transitions, recording.last_value[name], norm[name], name)
+            target = advantage + value
+            metrics[f"{name}/explained_variance"] = _explained_variance(value, target, valid)
+            if config.value_norm:
+                mean, variance = moments(target, valid)
+                new_norm[name] = norm[name].update(mean, variance + mean**2, config.value_norm_decay)
+            computed["target"][name] = new_norm[name].normalize(target)
+            computed["value"][name] = new_norm[name].normalize(value)
+        else:
+            advantage = _group_advantage(transitions.reward[name], config.group_size)
         if config.normalize_advantage:
             mean, variance = moments(advantage, decides)
             advantage = (advantage - mean) / (jnp.sqrt(variance) + 1e-8)
-        computed["target"][name] = new_norm[name].normalize(target)
-        computed["value"][name] = new_norm[name].normalize(value)
         computed["advantage"][name], computed["decides"][name] = advantage, decides
         computed["valid"][name] = valid
     steps = {name: getattr(transitions, name) for name in RECORDED} | computed
     steps = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 2), steps)
     carry = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 1), recording.carries)
-    return Batch(**steps, carry=carry, static=recording.static), new_norm, metrics
+    batch = Batch(**steps, carry=carry, static=recording.static)
+    if config.baseline == "best":
+        batch = take_envs(batch, best_of_groups(transitions.reward, config.group_size))
+        batch = batch.replace(taught=batch.action)
+    return batch, new_norm, metrics
+
+
+def take_envs(batch: Batch, envs: jax.Array) -> Batch:
+    """The rows of some environments, `i32[e]`, of a batch `[L, E, K, ...]`, as such a batch."""
+    steps = jax.tree.map(lambda leaf: jnp.take(leaf, envs, axis=1), batch.replace(carry=None, static=None))
+    carry = jax.tree.map(lambda leaf: jnp.take(leaf, envs, axis=0), batch.carry)
+    return steps.replace(carry=carry, static=batch.static)
+
+
+def best_of_groups(reward: ByRole, group_size: int) -> jax.Array:
+    """The environment of each group that got most, `i32[E / group_size]`, by rewards `{role: f32[K, L, E, agents]}`."""
+    paid = sum(of_role.sum(axis=(0, 1, 3)) for of_role in reward.values())
+    best = jnp.argmax(jnp.asarray(paid).reshape(-1, group_size), axis=1).astype(jnp.int32)
+    return best + group_size * jnp.arange(len(best), dtype=jnp.int32)
 
 
 def take(batch: Batch, envs: jax.Array) -> Batch:
@@ -168,16 +201,18 @@ def take(batch: Batch, envs: jax.Array) -> Batch:
 
 
 def actor_loss(
-    params: Params, batch: Batch, role: str, *, config: PPOConfig, actors: Actors
+    params: Params, batch: Batch, seen: Seen, role: str, *, config: PPOConfig, actors: Actors, guidance: Guidance
 ) -> tuple[jax.Array, Metrics]:
     """This device's share of the loss of one role's actor in a minibatch: policy and entropy terms.
 
     Args:
         params: of this role's actor.
         batch: `[L, B, ...]`.
+        seen: what the agents saw in it, encoded.
         role: its name.
         config: `clip_eps`, `entropy_coef`.
         actors: the networks.
+        guidance: how much reward and teacher count.
 
     Returns:
         `f32[]`, a sum over agents with separate actors; and metrics `{role/name: ...}` (shares too): `f32[]`, or
@@ -185,7 +220,7 @@ def actor_loss(
     """
     chex.assert_shape(batch.advantage[role], (*batch.reset.shape, actors.roles[role].num_agents))
     carry = batch.carry["actor"][role]
-    logits, _ = actors.apply_role(role, params, batch.seen, carry, batch.reset)
+    logits, _ = actors.apply_role(role, params, seen, carry, batch.reset)
     terms = policy_terms(
         logits,
         action_mask=batch.action_mask[role],
@@ -195,8 +230,13 @@ def actor_loss(
         clip_eps=config.clip_eps,
     )
     axis = (0, 1) if role in actors.separate else None
+    if batch.taught:
+        taught, mask = batch.taught[role], batch.action_mask[role]
+        terms["teacher_loss"] = -distributions.log_prob_and_entropy(logits, mask, taught)[0]
     means = {name: masked_mean(term, batch.decides[role], axis) for name, term in terms.items()}
-    loss = (means["policy_loss"] - config.entropy_coef * means["entropy"]).sum()
+    loss = guidance.policy * (means["policy_loss"] - config.entropy_coef * means["entropy"]).sum()
+    if batch.taught:
+        loss += guidance.teacher * means["teacher_loss"].sum()
     return loss, {f"{role}/{name}": mean for name, mean in means.items()}
 
 
@@ -293,6 +333,29 @@ def _advantage(
     reward = transitions.reward[role].reshape(flat.shape)
     advantage = gae(reward, flat, next_value, terminated, truncated, gamma=config.gamma, gae_lambda=config.gae_lambda)
     return advantage.reshape(chunked), value
+
+
+def _group_advantage(reward: jax.Array, group_size: int) -> jax.Array:
+    """Returns of episodes, less the mean of those of the same instance (Kool et al. 2019), `f32[K, L, E, agents]`.
+
+    Args:
+        reward: of that shape.
+        group_size: environments side by side that play the same instance.
+    """
+    total = reward.sum(axis=(0, 1))
+    groups = total.reshape(-1, group_size, total.shape[-1])
+    advantage = (groups - groups.mean(axis=1, keepdims=True)).reshape(total.shape)
+    return jnp.broadcast_to(advantage, reward.shape)
+
+
+def _running(config: PPOConfig, transitions: Transition) -> jax.Array | float:
+    """1 for steps of episodes that had not ended before, `f32[K, L, E, 1]`; 1 for all where those are reset."""
+    if config.rollout == "continuing":
+        return 1.0
+    done = transitions.terminated | transitions.truncated
+    flat = done.reshape(-1, done.shape[-1])
+    ended_before = jnp.concatenate([jnp.zeros_like(flat[:1]), flat[:-1]])
+    return 1.0 - ended_before.reshape(done.shape)[..., None].astype(jnp.float32)
 
 
 def _valid(transitions: Transition, role: str) -> jax.Array:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp import TimeStep, VecEnv
-from jaxvrp.actor import Carry
+from jaxvrp.actor import Actor, Carry
 from jaxvrp.spaces import ByKind, ByRole
 from jaxvrp.vectorize import VecState, VecTimeStep
 from train.episode_statistics import ended_episodes
@@ -48,6 +48,7 @@ class Transition(struct.PyTreeNode):
         action_mask: `{role: bool[E, agents, actions]}`.
         action: `{role: i32[E, agents]}`.
         log_prob: `{role: f32[E, agents]}`.
+        taught: `{role: i32[E, agents]}`, what the teacher would have done; {} without one.
         value: `{role: f32[E, agents]}`, on the normalised scale.
         reward: `{role: f32[E, agents]}`.
         final_value: `{role: f32[E, agents]}` of the observation before an auto-reset; empty if nothing is truncated.
@@ -63,6 +64,7 @@ class Transition(struct.PyTreeNode):
     action_mask: ByRole
     action: ByRole
     log_prob: ByRole
+    taught: ByRole
     value: ByRole
     reward: ByRole
     final_value: ByRole
@@ -70,6 +72,18 @@ class Transition(struct.PyTreeNode):
     truncated: jax.Array
     reset: jax.Array
     valid: ByRole
+
+
+class Statics(struct.PyTreeNode):
+    """What never changes in the episodes of a rollout, a row for each of these.
+
+    Attributes:
+        planes: static entities, `{kind: f32[3E, static features, count]}`; {} where observations are flat.
+        encoded: what an encoder that reads nothing else made of them, `f32[3E, M, H]`; None without one.
+    """
+
+    planes: ByKind
+    encoded: jax.Array | None = None
 
 
 class Recording(struct.PyTreeNode):
@@ -99,6 +113,8 @@ class Rollout:
         vec_env: the environments, this device's share.
         actors, critics: the networks.
         num_chunks, chunk_length: K and L of what is recorded.
+        teacher: says what it would do, remembering nothing; None for nobody.
+        group_size: environments that play the same instance; counts where the `vec_env` resets nothing.
     """
 
     vec_env: VecEnv
@@ -106,10 +122,15 @@ class Rollout:
     critics: Critics
     num_chunks: int
     chunk_length: int
+    teacher: Actor | None = None
+    group_size: int = 1
 
     def reset(self, key: jax.Array) -> Players:
-        """Everybody at the beginning of an episode."""
-        vec, timestep = self.vec_env.reset(key)
+        """Everybody at the beginning of an episode; those of a group, of the same."""
+        instance_key, pool_key = jax.random.split(key)
+        instances = self.vec_env.generate(instance_key, self.vec_env.num_envs // self.group_size)
+        instances = jax.tree.map(lambda leaf: jnp.repeat(leaf, self.group_size, axis=0), instances)
+        vec, timestep = self.vec_env.reset_to(instances, pool_key)
         num_envs = self.vec_env.num_envs
         carry = {"actor": self.actors.initial_carry(num_envs), "critic": self.critics.initial_carry(num_envs)}
         return Players(vec, _plain(timestep), carry, jnp.ones(num_envs, bool))
@@ -126,8 +147,12 @@ class Rollout:
             The players afterwards, and what was recorded.
         """
         pool_key, play_key = jax.random.split(key)
-        players = players.replace(vec=self.vec_env.refresh_pool(players.vec, pool_key))
-        static = self._static_table(players.vec)
+        if self.vec_env.auto_reset:
+            players = players.replace(vec=self.vec_env.refresh_pool(players.vec, pool_key))
+        else:
+            players = self.reset(pool_key)
+        table = self._static_table(players.vec)
+        static = Statics(table, self.actors.encode_static(params["actor"], table))
 
         def play_chunk(players: Players, key: jax.Array) -> tuple[Players, Any]:
             keys = jax.random.split(key, self.chunk_length)
@@ -137,20 +162,26 @@ class Rollout:
 
         keys = jax.random.split(play_key, self.num_chunks)
         players, (transitions, statistics, carries) = jax.lax.scan(play_chunk, players, keys)
-        statistics = jax.tree.map(lambda leaf: leaf.sum(axis=(0, 1)), statistics)
+        # Without resets, an episode that has ended ends with every further step; all have with the last.
+        ended = (lambda leaf: leaf.sum(axis=(0, 1))) if self.vec_env.auto_reset else (lambda leaf: leaf[-1, -1])
+        statistics = jax.tree.map(ended, statistics)
         last_value = self._value(params, players, self._seen(players, static))[0]
-        return players, Recording(transitions, carries, last_value, static, statistics)
+        return players, Recording(transitions, carries, last_value, table, statistics)
 
     def first_seen(self, players: Players) -> Seen:
         """What players see who have just been reset."""
-        return self._seen(players, self._static_table(players.vec))
+        return self._seen(players, Statics(self._static_table(players.vec)))
 
     def _static_table(self, vec: VecState) -> ByKind:
         """What never changes in the episodes of a rollout, `{kind: f32[3E, static features, count]}`.
 
-        First of those that are under way, then of the pool that the next ones come from.
+        First of those that are under way, then of the pool that the next ones come from; without resets, one row for
+        every group.
         """
         env = self.vec_env.env
+        if not self.vec_env.auto_reset:
+            first = jax.tree.map(lambda leaf: leaf[:: self.group_size], vec.env)
+            return jax.vmap(env.static_entities)(first)
 
         def static_entities(instance: Any) -> ByKind:
             return env.static_entities(env.init_state(instance))
@@ -163,13 +194,22 @@ class Rollout:
         if not self.vec_env.env.entity_kinds:
             return None
         num_envs = self.vec_env.num_envs
+        if not self.vec_env.auto_reset:
+            return jnp.arange(num_envs, dtype=jnp.int32) // self.group_size
         return jnp.where(vec.pool_row < 0, jnp.arange(num_envs, dtype=jnp.int32), num_envs + vec.pool_row)
 
-    def _seen(self, players: Players, static: ByKind) -> Seen:
+    def _seen(self, players: Players, static: Statics) -> Seen:
         """What the players see where they stand."""
         timestep, instance = players.timestep, self._instance(players.vec)
-        rows = {} if instance is None else rows_of(static, instance)
-        return Seen(timestep.observation, timestep.global_observation, rows, timestep.entities, timestep.valid)
+        rows = Statics({}) if instance is None else rows_of(static, instance)
+        return Seen(
+            timestep.observation,
+            timestep.global_observation,
+            rows.planes,
+            timestep.entities,
+            timestep.valid,
+            rows.encoded,
+        )
 
     def _value(self, params: dict[str, Any], players: Players, seen: Seen) -> tuple[ByRole, Carry]:
         """Values `{role: f32[E, agents]}` of what is seen, normalised, and the critics' recurrent states afterwards."""
@@ -178,12 +218,15 @@ class Rollout:
         return _first(values), carry
 
     def _step(
-        self, params: dict[str, Any], static: ByKind, players: Players, key: jax.Array
+        self, params: dict[str, Any], static: Statics, players: Players, key: jax.Array
     ) -> tuple[Players, tuple[Transition, dict[str, jax.Array]]]:
         """One step of all environments: the players afterwards, what is recorded, statistics of finished episodes."""
         before, seen = players.timestep, self._seen(players, static)
         logits, actor_carry = self.actors.apply(
-            params["actor"], _sequence(seen), players.carry["actor"], players.reset[None]
+            params["actor"],
+            self.actors.encode(params["actor"], _sequence(seen)),
+            players.carry["actor"],
+            players.reset[None],
         )
         action, log_prob = sample_actions(key, _first(logits), before.action_mask)
         value, critic_carry = self._value(params, players, seen)
@@ -197,6 +240,7 @@ class Rollout:
             action_mask=before.action_mask,
             action=action,
             log_prob=log_prob,
+            taught=self._taught(players),
             value=value,
             reward=after.reward,
             final_value=self._final_value(params, new_players, after, seen),
@@ -206,6 +250,15 @@ class Rollout:
             valid=before.valid,
         )
         return new_players, (transition, ended_episodes(after))
+
+    def _taught(self, players: Players) -> ByRole:
+        """What the teacher would do where the players stand."""
+        if self.teacher is None:
+            return {}
+        num_envs = self.vec_env.num_envs
+        # Teachers draw nothing: all of them are deterministic.
+        key = jax.random.key(0)
+        return self.teacher.act(key, self.teacher.init(num_envs), players.vec.env, players.timestep)[0]
 
     def _final_value(self, params: dict[str, Any], players: Players, timestep: VecTimeStep, before: Seen) -> ByRole:
         """Values before an auto-reset, which truncated episodes are bootstrapped from; {} if nothing is truncated.

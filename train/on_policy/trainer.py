@@ -16,11 +16,12 @@ from jaxvrp import Environment, Role, VecEnv
 from jaxvrp.io.limits import LARGEST_WHOLE
 from jaxvrp.spaces import Discrete
 from train.config import check_divides
-from train.networks import build_network
+from train.networks import build_encoder, build_network
 from train.networks.layers import NetworkSpec
 from train.on_policy import ppo
-from train.on_policy.actor_critic import TEAM, Actors, Critics, Params, PolicyActor
+from train.on_policy.actor_critic import TEAM, Actors, Critics, Params, PolicyActor, Seen
 from train.on_policy.config import PPOConfig
+from train.on_policy.imitation import Guidance, guidance_at, make_teacher
 from train.on_policy.rollout import Players, Rollout
 from train.on_policy.value_norm import ValueNorm
 from train.running.prepare import evaluation_env, prepare
@@ -68,11 +69,19 @@ class Trainer:
         self.actors = _actors(config, env)
         self.critics = _critics(config, env)
         self.rollout = Rollout(
-            vec_env=VecEnv(env, config.num_envs // mesh.size, pool_steps=config.rollout_length, axis=DATA),
+            vec_env=VecEnv(
+                env,
+                config.num_envs // mesh.size,
+                pool_steps=config.rollout_length,
+                axis=DATA,
+                auto_reset=config.rollout == "continuing",
+            ),
             actors=self.actors,
             critics=self.critics,
             num_chunks=config.rollout_length // config.sequence_length,
             chunk_length=config.sequence_length,
+            teacher=make_teacher(config, env),
+            group_size=config.group_size,
         )
         self.optimizer = _optimizer(config, self.actors, self.critics)
         self.init, self.train_chunk = compiled(
@@ -87,7 +96,7 @@ class Trainer:
         """The actors as a player of the environment of evaluation."""
         return PolicyActor(evaluation_env(self.env, self.config), self.actors, params, deterministic, temperature)
 
-    def loss(self, params: dict[str, Any], batch: ppo.Batch) -> tuple[jax.Array, ppo.Metrics]:
+    def loss(self, params: dict[str, Any], batch: ppo.Batch, guidance: Guidance) -> tuple[jax.Array, ppo.Metrics]:
         """This device's share of the loss of a minibatch `[L, B, ...]`: the sum over all actors and critics.
 
         An update that treats roles one after the other takes the same terms apart.
@@ -95,15 +104,17 @@ class Trainer:
         Args:
             params: `{"actor": {role: ...}, "critic": {critic: ...}}`.
             batch: from `ppo.take`.
+            guidance: how much reward and teacher count.
 
         Returns:
             `f32[]`, and the metrics of all terms, by name.
         """
         total = jnp.zeros((), jnp.float32)
         metrics: ppo.Metrics = {}
+        seen = self.seen(params["actor"], batch)
         for role in self.actors.roles:
             loss, role_metrics = ppo.actor_loss(
-                params["actor"][role], batch, role, config=self.config, actors=self.actors
+                params["actor"][role], batch, seen, role, config=self.config, actors=self.actors, guidance=guidance
             )
             total += loss
             metrics |= role_metrics
@@ -114,6 +125,13 @@ class Trainer:
             total += loss
             metrics |= critic_metrics
         return total, metrics
+
+    def seen(self, params: Params, batch: ppo.Batch) -> Seen:
+        """What the actors, with their parameters, saw in a minibatch, encoded."""
+        encoded = self.actors.encode_static(params, batch.static)
+        if encoded is not None:
+            encoded = encoded[batch.instance]
+        return self.actors.encode(params, batch.seen.replace(encoded=encoded))
 
     def _specs(self) -> TrainState:
         """How the state lies on the devices."""
@@ -126,7 +144,7 @@ class Trainer:
         key, actor_key, critic_key, env_key = jax.random.split(key, 4)
         players = self.rollout.reset(device_key(env_key))
         inputs = self.critics.inputs(self.rollout.first_seen(players))
-        actor_keys, critic_keys = _split(actor_key, self.actors.networks), _split(critic_key, inputs)
+        actor_keys, critic_keys = _split(actor_key, self.actors.names), _split(critic_key, inputs)
         params = {
             "actor": {role: self.actors.init(k, role) for role, k in actor_keys.items()},
             "critic": {critic: self.critics.init(k, critic, inputs[critic]) for critic, k in critic_keys.items()},
@@ -148,9 +166,10 @@ class Trainer:
         key, play_key, shuffle_key = jax.random.split(state.key, 3)
         players, recording = self.rollout.play(state.params, state.players, device_key(play_key))
         batch, norm, metrics = ppo.prepare(self.config, recording, state.value_norm)
+        guided = guidance_at(self.config, state.update)
         order = self._minibatches(device_key(shuffle_key), batch.reset.shape[1])
         (params, optimizer), losses = jax.lax.scan(
-            lambda carry, envs: self._gradient_step(*carry, ppo.take(batch, envs)),
+            lambda carry, envs: self._gradient_step(*carry, ppo.take(batch, envs), guided),
             (state.params, state.optimizer),
             order,
         )
@@ -165,11 +184,13 @@ class Trainer:
         shuffled = jax.vmap(lambda k: jax.random.permutation(k, num_envs))(keys)
         return shuffled.reshape(self.config.num_epochs * self.config.num_minibatches, -1)
 
-    def _gradient_step(self, params: Params, optimizer: Any, batch: ppo.Batch) -> tuple[tuple[Any, Any], ppo.Metrics]:
+    def _gradient_step(
+        self, params: Params, optimizer: Any, batch: ppo.Batch, guided: Guidance
+    ) -> tuple[tuple[Any, Any], ppo.Metrics]:
         """One step of every network on a minibatch: new parameters, new states of the optimiser, and metrics."""
-        grads, metrics = jax.grad(self.loss, has_aux=True)(params, batch)
+        grads, metrics = jax.grad(self.loss, has_aux=True)(params, batch, guided)
         grads, metrics = jax.lax.psum((grads, metrics), DATA)
-        for name in self.actors.roles:
+        for name in self.actors.names:
             norm = jax.vmap(optax.tree.norm) if name in self.actors.separate else optax.tree.norm
             metrics[f"{name}/grad_norm"] = norm(grads["actor"][name])
         for name in self.critics.networks:
@@ -193,11 +214,12 @@ def make_train(config: PPOConfig) -> Trainer:
 
 def _actors(config: PPOConfig, env: Environment) -> Actors:
     """A network for every role; one for every agent where they do not share a policy."""
-    networks = {}
+    networks, encoder = {}, None
     for name, role in env.roles.items():
         assert isinstance(role.action, Discrete)
         spec = NetworkSpec(
             is_actor=True,
+            num_agents=_num_agents(env),
             head_size=role.action.num_actions,
             head_gain=ACTOR_HEAD_GAIN,
             kinds=env.entity_kinds,
@@ -205,8 +227,14 @@ def _actors(config: PPOConfig, env: Environment) -> Actors:
             places=_places(role),
         )
         networks[name] = build_network(config, spec)
+        encoder = build_encoder(config, spec)
     several = frozenset(name for name, role in env.roles.items() if role.num_agents > 1)
-    return Actors(networks, env.roles, frozenset() if config.share_drone_policy else several, env.entity_kinds)
+    return Actors(networks, env.roles, frozenset() if config.share_drone_policy else several, env.entity_kinds, encoder)
+
+
+def _num_agents(env: Environment) -> int:
+    """Agents of all roles."""
+    return sum(role.num_agents for role in env.roles.values())
 
 
 def _places(role: Role) -> tuple[tuple[int, int], ...]:
@@ -216,7 +244,9 @@ def _places(role: Role) -> tuple[tuple[int, int], ...]:
 
 
 def _critics(config: PPOConfig, env: Environment) -> Critics:
-    """A network for every role (local), or one with a value for every agent of all roles (central)."""
+    """A network for every role (local), or one with a value for every agent of all roles (central); or none at all."""
+    if config.baseline != "critic":
+        return Critics({}, env.roles)
     head_sizes = {name: 1 for name in env.roles}
     places = {name: _places(role) for name, role in env.roles.items()}
     if config.critic == "central":
@@ -227,6 +257,7 @@ def _critics(config: PPOConfig, env: Environment) -> Critics:
     specs = {
         name: NetworkSpec(
             is_actor=False,
+            num_agents=_num_agents(env),
             head_size=size,
             head_gain=CRITIC_HEAD_GAIN,
             kinds=env.entity_kinds,
@@ -255,7 +286,7 @@ def _optimizer(config: PPOConfig, actors: Actors, critics: Critics) -> optax.Gra
         return optax.chain(optax.clip_by_global_norm(config.max_grad_norm), optax.adam(rate, eps=1e-5))
 
     labels = {
-        "actor": {name: f"actor/{name}" for name in actors.networks},
+        "actor": {name: f"actor/{name}" for name in actors.names},
         "critic": {name: f"critic/{name}" for name in critics.networks},
     }
     transforms = {label: adam(config.critic_lr) for label in labels["critic"].values()}

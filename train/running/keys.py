@@ -26,6 +26,7 @@ GROUPS = {
     "evaluation": "evaluation",
     "": "algorithm",
     "network": "network",
+    "imitation": "learning from a teacher",
     "environment": "environment",
     "processes": "several processes",
 }

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxvrp import fields, registry
 from jaxvrp.environment import Environment
 from jaxvrp.envs.truck_drone import physics
+from jaxvrp.envs.truck_drone.events import no_decision, until_event
 from jaxvrp.envs.truck_drone.physics import Physics
 from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.envs.truck_drone.world import World, initial_world
@@ -33,6 +34,9 @@ class TruckDrone(Physics, Environment):
         num_customers: C.
         num_route_nodes: N, places that the truck can drive to.
         max_steps: length of an episode; at least 3, so that windows have a width.
+        decide: `"steps"`, or `"events"`: a transition repeats the choices until something happens, see
+            `events.is_event`.
+        max_repeat: most steps of such a transition.
     """
 
     registry_kind: ClassVar[str] = "scenario"
@@ -41,6 +45,12 @@ class TruckDrone(Physics, Environment):
     num_customers: int = size(3, help="customers")
     num_route_nodes: int = size(5, help="places that the truck can drive to")
     max_steps: int = size(200, minimum=3, help="length of an episode", unit="steps")
+    decide: str = fields.choice(
+        "steps",
+        ("steps", "events"),
+        help="when agents choose: at every step, or when something has happened to one of them (choices hold)",
+    )
+    max_repeat: int = size(20, help="most steps that a choice holds, if `decide` is `events`", unit="steps")
 
     @property
     def roles(self) -> dict[str, Role]:
@@ -61,15 +71,29 @@ class TruckDrone(Physics, Environment):
 
     def init_state(self, instance: Instance) -> World:
         """The world at step 0: truck at its start, drones onboard, fully charged, without a package."""
-        return initial_world(instance, self.num_drones, self.max_battery)
+        world = initial_world(instance, self.num_drones, self.max_battery)
+        return world.replace(decision=no_decision()) if self.decide == "events" else world
 
     def transition(self, state: World, action: ByRole, num_invalid: jax.Array) -> World:
-        """One step of the physics."""
-        return physics.step(self, state, action["truck"][0], action["drone"], num_invalid)
+        """One step of the physics, or as many as the choices hold."""
+        truck, drone = action["truck"][0], action["drone"]
+        moved = physics.step(self, state, truck, drone, num_invalid)
+        if self.decide == "steps":
+            return moved
+        none = jnp.zeros((), jnp.int32)
+        return until_event(
+            self,
+            state,
+            moved,
+            advance=lambda world: physics.step(self, world, truck, drone, none),
+            paid=self.shared_reward,
+            is_over=self.is_terminal,
+            max_repeat=self.max_repeat,
+        )
 
     def reward(self, state: World) -> ByRole:
-        """`shared_reward` for every agent."""
-        shared = self.shared_reward(state)
+        """`shared_reward` for every agent, summed over the steps of a decision."""
+        shared = self.shared_reward(state) if self.decide == "steps" else state.decision.reward
         return {"truck": shared[None], "drone": jnp.broadcast_to(shared, (self.num_drones,))}
 
     @abc.abstractmethod

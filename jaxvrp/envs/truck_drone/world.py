@@ -6,6 +6,8 @@ full charge.
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from flax import struct
@@ -94,7 +96,13 @@ class Totals(struct.PyTreeNode):
 
 
 class World(NotebookStill, struct.PyTreeNode):
-    """The state of the environment: the problem and everything that changes in it; `step` (`i32[]`) counts from 0."""
+    """The state of the environment: the problem and everything that changes in it.
+
+    Attributes:
+        instance, truck, drones, customers, totals: see there.
+        step: `i32[]`, counts from 0.
+        decision: what came of the last decision, where decisions hold for several steps (`events.Decision`); else ().
+    """
 
     instance: Instance
     truck: Truck
@@ -102,6 +110,7 @@ class World(NotebookStill, struct.PyTreeNode):
     customers: Customers
     totals: Totals
     step: jax.Array
+    decision: Any = ()
 
 
 def initial_world(instance: Instance, num_drones: int, battery: jax.Array | float) -> World:

@@ -1,0 +1,55 @@
+"""Learning from a teacher: who it is, and how much it counts (DAgger, Ross et al. 2011; then an annealed pull).
+
+The agents play; the teacher says what it would do where they are. At first the policy learns from that alone, then from
+the reward, with a pull towards the teacher that fades.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from jaxvrp import Environment, registry
+from jaxvrp.actor import Actor
+from train.on_policy.config import PPOConfig
+
+
+class Guidance(struct.PyTreeNode):
+    """Weights of the terms of an actor's loss, each `f32[]`.
+
+    Attributes:
+        policy: of what the reward teaches, entropy included.
+        teacher: of the teacher's cross-entropy.
+    """
+
+    policy: jax.Array
+    teacher: jax.Array
+
+
+def guidance_at(config: PPOConfig, update: jax.Array) -> Guidance:
+    """The weights in an update, `i32[]`, counted from 0."""
+    steps = update.astype(jnp.float32) * config.steps_per_update
+    one = jnp.ones((), jnp.float32)
+    if config.baseline == "best":
+        return Guidance(0 * one, one)
+    if config.imitate is None:
+        return Guidance(one, 0 * one)
+    since = steps - config.imitate_steps
+    fading = config.imitate_coef * jnp.clip(1.0 - since / config.imitate_anneal_steps, 0.0, 1.0)
+    return Guidance(jnp.where(since < 0, 0.0, one), jnp.where(since < 0, one, fading))
+
+
+def make_teacher(config: PPOConfig, env: Environment) -> Actor | None:
+    """Who teaches; None for nobody.
+
+    Raises:
+        ValueError: there is nobody of that name; one line with those that there are.
+    """
+    if config.imitate is None:
+        return None
+    baselines = registry.toolbox_of(env).baselines
+    if config.imitate not in baselines:
+        known = ", ".join(f"'{name}'" for name in baselines) or "none"
+        raise ValueError(f"imitate is '{config.imitate}'; '{config.env['name']}' has these baselines: {known}")
+    return baselines[config.imitate](env)
