@@ -17,6 +17,12 @@ class PPOConfig(RunConfig):
     """Keys of MAPPO and IPPO."""
 
     critic: str = option("central", help=CRITIC, choices=("central", "local"))
+    start_from: str | None = option(
+        None,
+        help="folder of a run whose policy (its latest checkpoint) this one begins with; of the same network, and with "
+        "`attention` of any size of environment",
+        group="run",
+    )
     network: str = option(
         "mlp",
         help="kind of network; `attention` reads entities, any number of them, the others vectors",
@@ -102,6 +108,12 @@ class PPOConfig(RunConfig):
     group_size: int = option(
         1, help="environments that play the same instance at once (`rollout` `episodes`); divides `num_envs`", minimum=1
     )
+    sampling_temperature: float = option(
+        1.0,
+        help="what logits are divided by where the agents play to learn (`baseline` `best`); above 1 their episodes "
+        "differ more",
+        above=0,
+    )
     num_epochs: int = option(4, help="passes over a rollout", minimum=1)
     num_minibatches: int = option(
         4, help="minibatches of a pass, each of some environments; times devices, divides `num_envs`", minimum=1
@@ -135,6 +147,11 @@ class PPOConfig(RunConfig):
             raise ValueError(f"baseline is '{self.baseline}', which compares episodes; set group_size to 2 or more")
         if self.group_size > 1 and self.rollout != "episodes":
             raise ValueError(f"group_size is {self.group_size}, which needs whole episodes; set rollout to 'episodes'")
+        if self.baseline != "best" and self.sampling_temperature != 1:
+            raise ValueError(
+                f"sampling_temperature is {self.sampling_temperature:g}, but gradients of returns need episodes of the "
+                "policy as it is; leave it out, or set baseline to 'best'"
+            )
         if self.baseline == "best" and self.imitate is not None:
             raise ValueError(
                 "baseline is 'best', which is its own teacher; leave out imitate, or take another baseline"

@@ -114,6 +114,7 @@ class Rollout:
         actors, critics: the networks.
         num_chunks, chunk_length: K and L of what is recorded.
         teacher: says what it would do, remembering nothing; None for nobody.
+        temperature: what logits are divided by.
         group_size: environments that play the same instance; counts where the `vec_env` resets nothing.
     """
 
@@ -123,6 +124,7 @@ class Rollout:
     num_chunks: int
     chunk_length: int
     teacher: Actor | None = None
+    temperature: float = 1.0
     group_size: int = 1
 
     def reset(self, key: jax.Array) -> Players:
@@ -228,7 +230,8 @@ class Rollout:
             players.carry["actor"],
             players.reset[None],
         )
-        action, log_prob = sample_actions(key, _first(logits), before.action_mask)
+        logits = jax.tree.map(lambda leaf: leaf[0] / self.temperature, logits)
+        action, log_prob = sample_actions(key, logits, before.action_mask)
         value, critic_carry = self._value(params, players, seen)
         vec, after = self.vec_env.step(players.vec, action, refresh=False)
         new_players = Players(vec, _plain(after), {"actor": actor_carry, "critic": critic_carry}, after.done)

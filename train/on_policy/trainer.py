@@ -81,6 +81,7 @@ class Trainer:
             num_chunks=config.rollout_length // config.sequence_length,
             chunk_length=config.sequence_length,
             teacher=make_teacher(config, env),
+            temperature=config.sampling_temperature,
             group_size=config.group_size,
         )
         self.optimizer = _optimizer(config, self.actors, self.critics)
@@ -91,6 +92,10 @@ class Trainer:
     def actor_params(self, state: TrainState) -> Any:
         """Parameters of the actors, by role."""
         return state.params["actor"]
+
+    def with_actor(self, state: TrainState, params: Any) -> TrainState:
+        """The state with other parameters of the actors."""
+        return state.replace(params={**state.params, "actor": params})
 
     def actor(self, params: Any, *, deterministic: bool, temperature: float = 1.0) -> PolicyActor:
         """The actors as a player of the environment of evaluation."""

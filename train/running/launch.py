@@ -8,8 +8,10 @@ import itertools
 import pathlib
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from jaxvrp.io.command_line import UserError
 from train.algorithms import ALGORITHMS
@@ -17,9 +19,10 @@ from train.running import command_line, loop
 from train.running.checkpoint import Checkpoints
 from train.running.command_line import Launch
 from train.running.lock import LOCK, locked
+from train.running.loop import Begin
 from train.running.memory import check_memory, out_of_memory_told
 from train.running.resume import RecordedRun, check_same, resumed
-from train.running.run_folder import CHECKPOINTS, CONFIG, read_run, write_configuration
+from train.running.run_folder import CHECKPOINTS, CONFIG, RunFolder, read_run, write_configuration
 from train.sharding import initialize
 
 
@@ -46,6 +49,7 @@ def main(algorithm: str, argv: Sequence[str] | None = None) -> None:
         check_memory(learner, make_train)
     except (ValueError, TypeError) as error:
         raise UserError(str(error)) from None
+    begin = None if launch.resume else beginning(learner, trust=launch.trust)
     folder = pathlib.Path(launch.resume) if launch.resume else make_run_folder(launch, run)
     is_main = jax.process_index() == 0
     with locked(folder) if is_main else contextlib.nullcontext(), out_of_memory_told(folder):
@@ -53,7 +57,7 @@ def main(algorithm: str, argv: Sequence[str] | None = None) -> None:
             begin_run(folder, run)
         elif is_main and run != run_to_train(launch, algorithm):
             raise UserError(f"another process has just changed the run in {folder}; try again")
-        loop.run(learner, folder, run, resume=launch.resume is not None)
+        loop.run(learner, folder, run, resume=launch.resume is not None, begin=begin)
 
 
 def run_to_train(launch: Launch, algorithm: str) -> RecordedRun:
@@ -75,6 +79,22 @@ def run_to_train(launch: Launch, algorithm: str) -> RecordedRun:
     update = saved.find("latest")
     check_same(run, saved.configuration(update), folder / CONFIG)
     return resumed(run, launch.changes, update)
+
+
+def beginning(learner: Any, *, trust: bool) -> Begin | None:
+    """What puts the policy of the run that the configuration names in `start_from` into a fresh state; None for none.
+
+    Raises:
+        UserError: there is no such run, or its networks are others.
+    """
+    path = getattr(learner.config, "start_from", None)
+    if path is None:
+        return None
+    params = RunFolder(pathlib.Path(path), trust=trust).load("latest").params
+    wanted = learner.actor_params(jax.eval_shape(learner.init, jax.random.key(0)))
+    if jax.tree.map(jnp.shape, params) != jax.tree.map(jnp.shape, wanted):
+        raise UserError(f"start_from {path}: its networks are not those of this run; take the same network and sizes")
+    return lambda state: learner.with_actor(state, params)
 
 
 def make_run_folder(launch: Launch, run: RecordedRun) -> pathlib.Path:

@@ -6,7 +6,7 @@ import pathlib
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
@@ -27,6 +27,9 @@ from train.running.records import METRICS, TIMING, cut_back
 from train.running.report import write_report
 from train.running.resume import RecordedRun, logged_updates
 from train.running.run_folder import CHECKPOINTS, write_configuration
+
+Begin = Callable[[Any], Any]
+"""From a fresh training state to the one that a run begins with."""
 
 
 class Stop:
@@ -51,7 +54,9 @@ class Stop:
         print("\nstopping: saving after this update; Ctrl-C again stops at once ...", file=sys.stderr)
 
 
-def run(learner: Learner, folder: pathlib.Path, recorded: RecordedRun, *, resume: bool) -> None:
+def run(
+    learner: Learner, folder: pathlib.Path, recorded: RecordedRun, *, resume: bool, begin: Begin | None = None
+) -> None:
     """Train to the end (or go on from the latest checkpoint), then report.
 
     Args:
@@ -59,6 +64,7 @@ def run(learner: Learner, folder: pathlib.Path, recorded: RecordedRun, *, resume
         folder: of the run.
         recorded: what its `config.yaml` is to say, and its checkpoints.
         resume: whether to go on; what that changes is then written into `config.yaml`.
+        begin: from a fresh state to the one that a new run begins with; None for the fresh one.
 
     Raises:
         UserError: no usable checkpoint to resume; a loss that is not finite; the folder cannot be written any more.
@@ -66,7 +72,7 @@ def run(learner: Learner, folder: pathlib.Path, recorded: RecordedRun, *, resume
     """
     checkpoints, num_updates = Checkpoints(folder / CHECKPOINTS), learner.config.num_updates
     try:
-        _train_and_report(learner, folder, recorded, checkpoints, resume=resume)
+        _train_and_report(learner, folder, recorded, checkpoints, resume=resume, begin=begin)
     except KeyboardInterrupt:
         raise Interrupted(f"stopped at once; {what_is_kept(folder, checkpoints.kept, num_updates)}") from None
     except OSError as error:
@@ -74,11 +80,19 @@ def run(learner: Learner, folder: pathlib.Path, recorded: RecordedRun, *, resume
 
 
 def _train_and_report(
-    learner: Learner, folder: pathlib.Path, recorded: RecordedRun, checkpoints: Checkpoints, *, resume: bool
+    learner: Learner,
+    folder: pathlib.Path,
+    recorded: RecordedRun,
+    checkpoints: Checkpoints,
+    *,
+    resume: bool,
+    begin: Begin | None,
 ) -> None:
     if jax.process_index() == 0:
         remove_unfinished(folder)
     state = learner.init(jax.random.key(learner.config.seed))
+    if begin is not None:
+        state = begin(state)
     update = 0
     if resume:
         update = checkpoints.find("latest")
