@@ -213,9 +213,27 @@ def module_of(package: str, env: str) -> ModuleType | None:
     return importlib.import_module(path) if env.isidentifier() and importlib.util.find_spec(path) else None
 
 
-def timed(function: Callable[[], Any]) -> tuple[Any, float]:
-    """The result of a pure function, on the host, and the seconds that it takes once compiled."""
+@dataclasses.dataclass(frozen=True)
+class Seconds:
+    """How long something took: by the clock, and of all cores together."""
+
+    wall: float
+    cpu: float
+
+    def per(self, count: int) -> Seconds:
+        """Of one of so many."""
+        return Seconds(self.wall / count, self.cpu / count)
+
+
+def seconds_of(function: Callable[[], Any]) -> tuple[Any, Seconds]:
+    """What a function of the host returns, and how long it took."""
+    start, cpu_start = time.perf_counter(), time.process_time()
+    result = function()
+    return result, Seconds(time.perf_counter() - start, time.process_time() - cpu_start)
+
+
+def timed(function: Callable[[], Any]) -> tuple[Any, Seconds]:
+    """The result of a pure function, on the host, and how long it takes once compiled."""
     compiled = jax.jit(function).lower().compile()
-    start = time.perf_counter()
-    result = jax.block_until_ready(compiled())
-    return jax.device_get(result), time.perf_counter() - start
+    result, seconds = seconds_of(lambda: jax.block_until_ready(compiled()))
+    return jax.device_get(result), seconds

@@ -31,9 +31,10 @@ FAMILIES = ("darp_cordeau2006", "darp_cordeau_laporte2003")
 """Folders of the published instances, within `data_folder()`."""
 
 NOTES = """cost: distance, and 100 (penalty_unvisited) for each unvisited node; means over instances
-gap: summed cost against {reference}, on the instances of both
+gap: summed cost against {reference}
 feasible: share of plans that solution_report finds nothing wrong with, everybody served
-s/instance: wall time; players in JAX play all instances at once, and were compiled before
+s/instance, CPU s/instance: by the clock, and of all cores; players in JAX play all instances at once, and were compiled
+  before; a solver stops by the second
 replayed: plans that the environment accepts action by action, at the same cost"""
 
 
@@ -119,7 +120,7 @@ def play_all(contest: Contest, run: Trained | None, args: argparse.Namespace) ->
         turns["policy"] = functools.partial(contest.act, "policy", greedy)
         turns[best] = functools.partial(contest.act, best, sampled, args.best_of)
     for solver in args.solvers:
-        turns[solver] = functools.partial(contest.solve, solver, args.seconds, args.solver_episodes)
+        turns[solver] = functools.partial(contest.solve, solver, args.seconds)
     with measure.progress(turns.items(), "player") as bar:
         for name, take_turn in bar:
             bar.set_postfix_str(name)
@@ -153,10 +154,11 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
     parser.add_argument("--best_of", type=positive, default=128, help="samples of the policy (default: 128)")
     parser.add_argument("--temperature", type=above_zero, default=3.0, help="of these (default: 3)")
-    parser.add_argument("--episodes", type=positive, default=512, help="generated instances (default: 512)")
+    parser.add_argument("--episodes", type=positive, default=128, help="generated instances, for all (default: 128)")
     parser.add_argument("--instances", help="instead of these: published ones, a2-16,a3-24 or paths, comma-separated")
     parser.add_argument("--solvers", nargs="*", choices=tuple(SOLVERS), default=[], help="needs jaxvrp[solvers]")
-    parser.add_argument("--seconds", type=measure.seconds_option, default=10.0, help="of a solver, for each instance")
-    parser.add_argument("--solver_episodes", type=positive, default=32, help="instances that solvers get")
+    parser.add_argument(
+        "--seconds", type=measure.seconds_option, default=10.0, help="CPU time of a solver, for each instance"
+    )
     parser.add_argument("--out", type=measure.result_file, help="JSON file for machine and tables")
     return parser.parse_args(argv)

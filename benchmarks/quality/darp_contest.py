@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.measure import progress, timed
+from benchmarks.measure import Seconds, progress, seconds_of, timed
 from benchmarks.quality.baselines import SEED
 from jaxvrp import TimeStep
 from jaxvrp.actor import Actor
@@ -25,16 +24,16 @@ SOLVERS: dict[str, Callable[..., list[list[int]]]] = {"pyvrp": solve_pyvrp, "ort
 AT_ONCE = 16
 """Tries of one instance that are played side by side."""
 
-HEAD = ("player", "instances", "cost", "gap", "feasible", "served", "s/instance", "replayed")
+HEAD = ("player", "instances", "cost", "gap", "feasible", "served", "s/instance", "CPU s/instance", "replayed")
 
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """What a player did on the first n of the instances.
+    """What a player did on the n instances.
 
     Attributes:
         actions: `i32[n, N+V]`, the plans.
-        seconds: wall time per instance, without compilation.
+        seconds: per instance, without compilation.
         cost: `f64[n]`, distance and penalties for unvisited nodes.
         distance: `f64[n]`.
         feasible: `bool[n]`, nothing is violated, nobody unserved.
@@ -42,7 +41,7 @@ class Result:
     """
 
     actions: np.ndarray
-    seconds: float
+    seconds: Seconds
     cost: np.ndarray
     distance: np.ndarray
     feasible: np.ndarray
@@ -97,7 +96,7 @@ class Contest:
     Attributes:
         env: what is played.
         instances: a batch `[E]`, NumPy.
-        optimum: `f64[E]`, known costs; None to compare with PyVRP on the instances that it solved.
+        optimum: `f64[E]`, known costs; None to compare with PyVRP.
         results: by player.
     """
 
@@ -115,25 +114,25 @@ class Contest:
         plan = jax.vmap(lambda instance: cheapest_insertion(instance, limits=self.env.limits))
         self._batched("cheapest insertion", lambda: plan(instances))
 
-    def solve(self, solver: str, seconds: float, count: int) -> None:
-        """Let an outside solver (a key of `SOLVERS`) plan the first `count` instances, one after the other."""
-        count = min(count, self.instances.demand.shape[0])
-        plans, start = [], time.perf_counter()
-        for index in progress(range(count), "instance", desc=solver, leave=False):
-            routes = SOLVERS[solver](self._instance(index), seconds=seconds, penalty=float(self.env.penalty_unvisited))
-            plans.append(routes_to_actions(routes, self.env.num_agents))
-        seconds = (time.perf_counter() - start) / count
+    def solve(self, solver: str, seconds: float) -> None:
+        """Let an outside solver (a key of `SOLVERS`) plan the instances, one after the other."""
+        count, penalty = self.instances.demand.shape[0], float(self.env.penalty_unvisited)
+        indices = progress(range(count), "instance", desc=solver, leave=False)
+        routes, taken = seconds_of(
+            lambda: [SOLVERS[solver](self._instance(i), seconds=seconds, penalty=penalty) for i in indices]
+        )
+        plans = [routes_to_actions(plan, self.env.num_agents) for plan in routes]
         steps = self.env.max_episode_steps
-        self._add(solver, np.stack([np.pad(plan, (0, steps - len(plan))) for plan in plans]), seconds)
+        self._add(solver, np.stack([np.pad(plan, (0, steps - len(plan))) for plan in plans]), taken.per(count))
 
     def _batched(self, name: str, plan: Callable[[], jax.Array]) -> None:
         actions, seconds = timed(plan)
-        self._add(name, actions, seconds / len(actions))
+        self._add(name, actions, seconds.per(len(actions)))
 
     def _instance(self, index: int) -> Instance:
         return jax.tree.map(lambda leaf: leaf[index], self.instances)
 
-    def _add(self, name: str, actions: np.ndarray, seconds: float) -> None:
+    def _add(self, name: str, actions: np.ndarray, seconds: Seconds) -> None:
         reports = [solution_report(self._instance(i), plan) for i, plan in enumerate(actions)]
         requests = np.count_nonzero(self.instances.demand[: len(actions), 1::2], axis=1)
         served = np.array([sum(map(_num_served, report.routes)) for report in reports])
@@ -149,16 +148,15 @@ class Contest:
         )
 
     def reference(self) -> np.ndarray:
-        """Costs to compare with, of the first so many instances."""
+        """Costs to compare with; empty if there are none."""
         if self.optimum is not None:
             return self.optimum
         return self.results["pyvrp"].cost if "pyvrp" in self.results else np.zeros(0)
 
     def gap(self, name: str) -> float:
-        """How much dearer a player is than the reference, on the instances of both; nan if there are none."""
-        cost, known = self.results[name].cost, self.reference()
-        both = min(len(cost), len(known))
-        return float(cost[:both].sum() / known[:both].sum() - 1) if both else float("nan")
+        """How much dearer a player is than the reference; nan without one."""
+        known = self.reference()
+        return float(self.results[name].cost.sum() / known.sum() - 1) if len(known) else float("nan")
 
     def rows(self) -> list[list[str]]:
         """A row for each player, under `HEAD`."""
@@ -173,16 +171,16 @@ class Contest:
             "-" if np.isnan(gap) else f"{100 * gap:+.2f} %",
             f"{100 * result.feasible.mean():.1f} %",
             f"{100 * result.served.mean():.2f} %",
-            f"{result.seconds:.2g}",
+            f"{result.seconds.wall:.2g}",
+            f"{result.seconds.cpu:.2g}",
             f"{self.num_replayed(name)}/{len(result.cost)}",
         ]
 
     def num_replayed(self, name: str) -> int:
         """How many of a player's plans the environment plays as they are, at the cost that the report found."""
         result = self.results[name]
-        instances = jax.tree.map(lambda leaf: leaf[: len(result.actions)], self.instances)
         actions = jnp.asarray(result.actions, jnp.int32)
-        distance, refused = jax.device_get(jax.jit(replayed)(self.env, instances, actions))
+        distance, refused = jax.device_get(jax.jit(replayed)(self.env, self.instances, actions))
         return int(np.count_nonzero((refused == 0) & np.isclose(distance, result.distance, rtol=1e-5)))
 
 

@@ -89,7 +89,7 @@ def compete(places: Places, runs: dict[str, Trained], temperature: float, quick:
         for name, take_turn in bar:
             bar.set_postfix_str(name)
             results[name] = take_turn()
-    slowest = max(result.seconds for name, result in results.items() if "legal" not in name)
+    slowest = max(result.seconds.wall for name, result in results.items() if "legal" not in name)
     results["annealing in the same time"] = places.anneal_for(slowest)
     if not quick:
         results[f"annealing, {FULL_MOVES} moves"] = places.anneal(FULL_MOVES)

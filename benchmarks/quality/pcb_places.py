@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxvrp
-from benchmarks.measure import timed
+from benchmarks.measure import Seconds, timed
 from benchmarks.quality.baselines import SEED
 from jaxvrp.actor import Actor, RandomActor
 from jaxvrp.envs.pcb import Board
@@ -37,7 +37,7 @@ class Result:
     """
 
     hpwl: np.ndarray
-    seconds: float
+    seconds: Seconds
 
     @property
     def reached(self) -> np.ndarray:
@@ -55,7 +55,7 @@ class Result:
         if self.reached.size:
             mean = self.reached.mean()
             lengths = [f"{mean:.2f}", f"{self.least:.2f}", f"{100 * (mean / best_known - 1):+.1f} %"]
-        seconds = f"{self.seconds / self.hpwl.size:.3f}"
+        seconds = f"{self.seconds.wall / self.hpwl.size:.3f}"
         return [name, f"{self.reached.size}/{self.hpwl.size}", *lengths, seconds]
 
 
@@ -106,7 +106,7 @@ class Places:
 
     def anneal_for(self, seconds: float) -> Result:
         """Anneal for about this time."""
-        pace = self.anneal(TRIAL_MOVES).seconds / TRIAL_MOVES
+        pace = self.anneal(TRIAL_MOVES).seconds.wall / TRIAL_MOVES
         return self.anneal(max(1, int(seconds / pace)))
 
     def _play(self, env: Any, actor: Actor) -> Result:

@@ -1,48 +1,125 @@
-"""Truck and drones: the greedy dispatcher and random play at three sizes.
+"""Truck and drones: the greedy dispatcher, random play and trained policies on the same instances.
 
 python -m benchmarks.quality
 python -m benchmarks.quality --battery_rate 1.0 --episodes 512
+python -m benchmarks.quality --run DIR --sizes 4,20,10 8,50,16      # a policy, at its own size and others
 """
 
 from __future__ import annotations
 
 import argparse
+import pathlib
 from collections.abc import Sequence
 
 import jaxvrp
+from benchmarks import measure
 from benchmarks.measure import Size, progress
 from benchmarks.quality.baselines import SEED
 from benchmarks.reference.truck_drone import SUBJECT
-from jaxvrp.io.command_line import Parser, positive
-from train.running.evaluator import Evaluator
+from jaxvrp import Environment
+from jaxvrp.actor import Actor
+from jaxvrp.io.command_line import Parser, UserError, positive
+from train.running.evaluator import Evaluator, baseline_actors, first_seed
+from train.running.keys import LAUNCH
+from train.running.run_folder import RunFolder
 from train.running.tables import aligned
 
-FIGURES = ("return", "completion_rate", "success_rate", "on_time_rate", "length", "crashed_drones", "forced_returns")
+FIGURES = ("return", "completion_rate", "success_rate", "on_time_rate", "time_step", "crashed_drones", "forced_returns")
+HEAD = ("player", *FIGURES, "s/instance", "CPU s/instance")
+NOTES = """means over whole episodes of {episodes} instances, the same for all players
+time_step: steps of the simulation that an episode took
+s/instance, CPU s/instance: all instances were played at once, by programs that were compiled before"""
+
+Player = tuple[Environment, Actor, int]
+"""Where somebody plays, who, and of how many tries on each instance the best counts."""
 
 
-def rows(sizes: Sequence[Size], battery_rate: float, episodes: int) -> list[list[str]]:
-    """A head and one row per size and baseline: means over whole episodes."""
-    table = [[f"({SUBJECT.labels.replace(',', ', ')})", "player", *FIGURES]]
-    for size in progress(sizes, "size"):
-        env = jaxvrp.make("truck_drone", **SUBJECT.parameters(size), battery_rate=battery_rate)
-        for name, figures in Evaluator(env, episodes, SEED).baselines().items():
-            table.append([str(size), name, *(f"{figures[key]:.3f}" for key in FIGURES)])
-    return table
+def players(size: Size, args: argparse.Namespace) -> dict[str, Player]:
+    """Everybody who plays at a size, by name.
+
+    Raises:
+        UserError: the run is of another environment, or its networks are tied to another size.
+    """
+    sizes = SUBJECT.parameters(size)
+    chosen = {} if args.battery_rate is None else {"battery_rate": args.battery_rate}
+    env = jaxvrp.make("truck_drone", **sizes, **chosen)
+    if not args.run:
+        return _baselines(env)
+    run = RunFolder(pathlib.Path(args.run), {**sizes, **chosen}, trust=args.trust).load(args.checkpoint)
+    if run.learner.config.env["name"] != "truck_drone":
+        raise UserError(f"--run {args.run} is a run of another environment; give one of truck_drone")
+    played = run.learner.env
+    params = first_seed(run.learner, run.params)
+    greedy = run.learner.actor(params, deterministic=True)
+    sampled = run.learner.actor(params, deterministic=False)
+    # Baselines decide at every step, whenever the policy does: so they are at their best.
+    everybody = _baselines(played.replace(decide="steps"))
+    everybody |= {"policy": (played, greedy, 1), "policy, sampled": (played, sampled, 1)}
+    if args.best_of > 1:
+        everybody[f"policy, best of {args.best_of}"] = (played, sampled, args.best_of)
+    return everybody
+
+
+def _baselines(env: Environment) -> dict[str, Player]:
+    return {name: (env, actor, 1) for name, actor in baseline_actors(env).items()}
+
+
+def row(name: str, player: Player, episodes: int) -> list[str]:
+    """Name and figures of a player, under `HEAD`."""
+    env, actor, tries = player
+    evaluator = Evaluator(env, episodes, SEED)
+    figures, seconds = measure.timed(lambda: evaluator.play(actor, tries))
+    each = seconds.per(episodes)
+    return [
+        name,
+        *(f"{figures[key]:.3f}" for key in FIGURES),
+        f"{each.wall:.2g}",
+        f"{each.cpu:.2g}",
+    ]
 
 
 def main(argv: Sequence[str]) -> None:
     """The command line."""
-    parser = Parser("benchmarks.quality", "Baselines of truck_drone on fixed instances.")
+    args = _arguments(argv)
+    measure.check_sizes(args.sizes, SUBJECT.labels)
+    measure.check_result_file(args.out, [args.run])
+    tables = {}
+    for size in progress(args.sizes, "size"):
+        rows = [row(name, player, args.episodes) for name, player in players(size, args).items()]
+        title = f"({SUBJECT.labels.replace(',', ', ')}) = {size}"
+        tables[title] = [list(HEAD), *rows]
+        print(f"\n{title}\n\n{aligned(tables[title])}")
+    print(f"\n{NOTES.format(episodes=args.episodes)}")
+    if args.out:
+        header = measure.machine(["python", "-m", "benchmarks.quality", *argv], measure.device_name())
+        options = vars(args) | {"out": None, "sizes": [str(size) for size in args.sizes]}
+        measure.write_result(args.out, {"machine": header, "options": options, "tables": tables})
+        print(f"wrote {args.out}")
+
+
+def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+    parser = Parser("benchmarks.quality", "Baselines of truck_drone, and a policy, on fixed instances.")
     known = ", ".join(jaxvrp.registered())
     parser.add_argument(
         "--env",
         default="truck_drone",
         help=f"{known} or package.module:make (default: truck_drone); --env NAME --help lists the options of another",
     )
-    parser.add_argument("--battery_rate", type=_rate, default=0.5, help="battery per map unit flown (default: 0.5)")
+    parser.add_argument("--run", help="run folder of train.mappo or train.ippo: plays its policy")
+    parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
+    parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
+    parser.add_argument("--best_of", type=positive, default=1, help="also the best of so many samples (default: 1, no)")
+    parser.add_argument(
+        "--sizes",
+        nargs="+",
+        type=measure.sizes_option,
+        default=list(SUBJECT.sizes),
+        help=f"{SUBJECT.labels} (default: three)",
+    )
+    parser.add_argument("--battery_rate", type=_rate, help="battery per map unit flown (default: the run's, else 0.5)")
     parser.add_argument("--episodes", type=positive, default=512, help="instances of each size (default: 512)")
-    args = parser.parse_args(argv)
-    print(aligned(rows(SUBJECT.sizes, args.battery_rate, args.episodes)))
+    parser.add_argument("--out", type=measure.result_file, help="JSON file for machine and tables")
+    return parser.parse_args(argv)
 
 
 def _rate(text: str) -> float:

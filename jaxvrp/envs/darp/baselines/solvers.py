@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,7 +44,8 @@ def solve_pyvrp(instance: Instance, *, seconds: float, seed: int = 0, penalty: f
 
     Args:
         instance: one problem, without leading axes, NumPy or JAX; its limits count whatever an environment enforces.
-        seconds: time limit of the search, all of which is used.
+        seconds: of the processor (CPU time of the calling thread) for the search, all of which are used: a busy
+            machine changes no plan.
         seed: of the search.
         penalty: cost of an unvisited node, so of half an unserved request, in units of distance.
 
@@ -57,7 +60,6 @@ def solve_pyvrp(instance: Instance, *, seconds: float, seed: int = 0, penalty: f
     try:
         from pyvrp import Shipment, solve
         from pyvrp.exceptions import PenaltyBoundWarning
-        from pyvrp.stop import MaxRuntime
     except ImportError as error:
         raise ImportError(f"solve_pyvrp needs PyVRP 0.14 or newer ({error}); pip install 'jaxvrp[solvers]'") from None
     _check_arguments(seconds, penalty)
@@ -67,7 +69,7 @@ def solve_pyvrp(instance: Instance, *, seconds: float, seed: int = 0, penalty: f
     data = _pyvrp_data(task, [Shipment(**_shipment(task, pickup)) for pickup in range(1, len(task.nodes), 2)])
     with warnings.catch_warnings():  # that there may be no feasible plan; but serving nobody is one
         warnings.simplefilter("ignore", PenaltyBoundWarning)
-        best = solve(data, MaxRuntime(seconds), seed=seed, collect_stats=False, display=False).best
+        best = solve(data, _after(seconds), seed=seed, collect_stats=False, display=False).best
     found = best.routes() if best.is_feasible() else []
     routes = [[1 + 2 * step.idx + step.is_delivery() for step in route if step.is_shipment()] for route in found]
     return _assign(instance, task, routes)
@@ -78,7 +80,8 @@ def solve_ortools(instance: Instance, *, seconds: float, seed: int = 0, penalty:
 
     Args:
         instance: one problem, without leading axes, NumPy or JAX; its limits count whatever an environment enforces.
-        seconds: time limit of the search, all of which is used.
+        seconds: of the processor (CPU time of the calling thread) for the search, all of which are used: a busy
+            machine changes no plan.
         seed: of the constraint solver; the local search itself is deterministic, up to where the time limit cuts it.
         penalty: cost of an unvisited node, so of half an unserved request, in units of distance.
 
@@ -109,9 +112,24 @@ def solve_ortools(instance: Instance, *, seconds: float, seed: int = 0, penalty:
     search = pywrapcp.DefaultRoutingSearchParameters()
     search.first_solution_strategy = FirstSolutionStrategy.LOCAL_CHEAPEST_INSERTION
     search.local_search_metaheuristic = LocalSearchMetaheuristic.GUIDED_LOCAL_SEARCH
-    search.time_limit.FromMilliseconds(max(1, round(1000 * seconds)))
+    is_over = _after(seconds)
+    # The first call starts the clock.
+    is_over()
+    routing.AddSearchMonitor(routing.solver().CustomLimit(is_over))
     solution = routing.SolveWithParameters(search)
     return _assign(instance, task, _driven(routing, manager, solution) if solution else [])
+
+
+def _after(seconds: float) -> Callable[..., bool]:
+    """Whether this thread has worked for so many seconds since the first call; further arguments do not count."""
+    started: list[float] = []
+
+    def is_over(*_: Any) -> bool:
+        now = time.thread_time()
+        started[:] = started or [now]
+        return now - started[0] >= seconds
+
+    return is_over
 
 
 def tighten(instance: Instance) -> tuple[np.ndarray, np.ndarray]:
