@@ -73,20 +73,19 @@ class TruckDrone(Physics, Environment):
     def init_state(self, instance: Instance) -> World:
         """The world at step 0: truck at its start, drones onboard, fully charged, without a package."""
         world = initial_world(instance, self.num_drones, self.max_battery)
-        return world.replace(decision=no_decision()) if self.decide == "events" else world
+        return world.replace(decision=no_decision(self.num_drones)) if self.decide == "events" else world
 
     def transition(self, state: World, action: ByRole, num_invalid: jax.Array) -> World:
         """One step of the physics, or as many as the choices hold."""
         truck, drone = action["truck"][0], action["drone"]
-        moved = physics.step(self, state, truck, drone, num_invalid)
         if self.decide == "steps":
-            return moved
-        none = jnp.zeros((), jnp.int32)
+            return physics.step(self, state, truck, drone, num_invalid)
         return until_event(
             self,
             state,
-            moved,
-            advance=lambda world: physics.step(self, world, truck, drone, none),
+            truck,
+            drone,
+            num_invalid,
             paid=self.shared_reward,
             is_over=functools.partial(is_over, self),
             max_repeat=self.max_repeat,
