@@ -5,8 +5,8 @@ the same actions. Besides what all episodes have:
 
     map         {x: [low, high], y: [low, high]}, what should be seen
     nodes       [{position}], where the truck can drive
-    customers   [{position, demand, window: [first, last] in steps, served_at: step or null, served_by: drone or null,
-                late: steps after the window}]
+    customers   [{position, demand, window: [first, last] in steps, of which the last is the deadline, served_at: step
+                or null, served_by: drone or null, late: steps after the deadline}]
     max_battery a full charge
     steps       also: truck {position, velocity}; drones [{position, velocity, battery, status: "onboard" | "flying" |
                 "returning" | "crashed", carrying: customer or null, target: point or null, forced_return}];

@@ -135,10 +135,10 @@ def test_the_comparison_saw_everything(env, compared):
     assert sum(single.totals.invalid_actions for _, (single, _), *_ in ends) > 0
 
 
-@pytest.mark.parametrize("kind", ["flat", "entities"])
-def test_it_conforms(kind):
+@pytest.mark.parametrize(("kind", "num_steps"), [("flat", 2), ("entities", None)])
+def test_it_conforms(kind, num_steps):
     small = {"num_drones": 1, "num_customers": 1, "num_route_nodes": 1, "max_steps": 8, "max_repeat": 3}
-    check_env(make(**small, decide="events", observation=kind), batch=3)
+    check_env(make(**small, decide="events", observation=kind), num_steps=num_steps, batch=3)
 
 
 class CutShort(TruckDroneBasic):
