@@ -202,7 +202,7 @@ def test_pictures_are_imported_only_where_something_is_drawn():
 
 
 MOST_MEMBERS = 27
-"""The last two came with decisions that hold for several steps, whose followers are discounted by how many these were."""
+"""The last two came with decisions that hold for several steps: what follows is discounted by how many these were."""
 
 
 def test_the_contract_fits_on_a_page():

@@ -293,4 +293,4 @@ def _first(arrays: ByRole) -> ByRole:
 def _plain(timestep: TimeStep) -> TimeStep:
     """The part of a `VecTimeStep` that the next step needs, as a `TimeStep`: the rest need not be carried."""
     fields = {name: getattr(timestep, name) for name in TimeStep.__dataclass_fields__}
-    return TimeStep(**{**fields, "metrics": {}})
+    return TimeStep(**{**fields, "metrics": {}, "duration": None})

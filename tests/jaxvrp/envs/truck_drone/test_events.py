@@ -1,5 +1,7 @@
 """Decisions that hold until something happens, against a loop over single steps with its own notion of an event."""
 
+import itertools
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -76,13 +78,13 @@ def asked(random, mask):
 
 def played_on(env, step, state, request, executed):
     """What a loop makes of a decision: the last state, the last timestep, what was paid, steps, what happened."""
-    total, choice = 0.0, request
-    for count in range(1, env.max_repeat + 1):
-        before = state
+    total, count, choice, news = 0.0, 0, request, set()
+    while count < env.max_repeat and not news:
+        before, count = state, count + 1
         state, timestep = jax.device_get(step(state, choice))
         total, choice = total + timestep.reward["truck"][0], executed
         news = happened(env, before, state)
-        if news or timestep.done:
+        if timestep.done:
             break
     return state, timestep, total, count, news
 
@@ -218,7 +220,7 @@ def random_states(env):
 
 
 def test_pictures_know_every_step(env, by_steps, random_states):
-    """Steps that are filled in are those of the world: played on from the first state, by the choices that were held."""
+    """Steps that are filled in are those of the world, played on from the first state by the choices that were held."""
     step = jax.jit(by_steps.step)
     for states in random_states:
         episode = played_episode.from_states(env, states)
@@ -242,7 +244,7 @@ def test_a_replay_tells_every_step(env, by_steps, recorded):
     decision = np.repeat(np.arange(len(actions["truck"])), np.diff(states.step))
     assert [entry["action"]["drone"] for entry in steps[:-1]] == actions["drone"][decision].tolist()
     state, timestep = by_steps.reset_to(jax.tree.map(lambda leaf: leaf[0], states.instance))
-    for entry, later in zip(steps, steps[1:], strict=False):
+    for entry, later in itertools.pairwise(steps):
         state, timestep = jax.device_get(by_steps.step(state, entry["action"]))
         assert later["reward"]["truck"] == pytest.approx(timestep.reward["truck"].tolist(), rel=1e-5)
         assert later["drones"][1]["battery"] == pytest.approx(float(state.drones.battery[1]), rel=1e-5)
