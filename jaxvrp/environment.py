@@ -33,12 +33,14 @@ class Outcome(struct.PyTreeNode):
         reward: `{role: f32[agents]}`; 0 if the episode was over before.
         terminated, truncated: `bool[]`.
         metrics: `{name: f32[] or f32[agents]}`, totals of the episode so far.
+        duration: `f32[]`, environment steps that the step took; 0 if the episode was over before.
     """
 
     reward: ByRole
     terminated: jax.Array
     truncated: jax.Array
     metrics: dict[str, jax.Array]
+    duration: jax.Array
 
     @property
     def done(self) -> jax.Array:
@@ -58,6 +60,8 @@ class TimeStep(struct.PyTreeNode):
         terminated: `bool[]`, the task is over.
         truncated: `bool[]`, the episode was cut short (its value is to be bootstrapped).
         metrics: `{name: f32[] or f32[agents]}`, totals of the episode so far.
+        duration: `f32[]`, environment steps that the last step took, see `Environment.duration`; as with the reward, 0
+            after a reset and where the episode was over before, so that they sum to the time that has passed.
         valid: `{role: bool[agents]}`, only for roles whose rows can be void (padding).
     """
 
@@ -69,6 +73,7 @@ class TimeStep(struct.PyTreeNode):
     terminated: jax.Array
     truncated: jax.Array
     metrics: dict[str, jax.Array]
+    duration: jax.Array
     valid: ByRole
 
     @property
@@ -153,6 +158,11 @@ class Environment(struct.PyTreeNode, abc.ABC):
         return type(self).is_truncated is not Environment.is_truncated
 
     @property
+    def is_semi_markov(self) -> bool:
+        """Whether `duration` is written (static); a learner then discounts by how long a step took."""
+        return type(self).duration is not Environment.duration
+
+    @property
     def memory(self) -> Memory | None:
         """What later episodes may learn of earlier ones; None, unless overridden."""
         return None
@@ -209,6 +219,16 @@ class Environment(struct.PyTreeNode, abc.ABC):
     def reward(self, state: State) -> ByRole:
         """`{role: f32[agents]}` of the step that led to `state`."""
 
+    def duration(self, state: State) -> jax.Array:
+        """`f32[]`, at least 1: environment steps that the transition to `state` took; 1, unless overridden.
+
+        Where it is more, the process is a semi-Markov one (Sutton, Precup & Singh 1999): what follows a transition of k
+        steps is worth `gamma**k` of itself. MAPPO and IPPO discount so; TD3 and SAC by `gamma` for every transition,
+        since no environment with continuous actions writes it.
+        """
+        del state
+        return jnp.ones((), jnp.float32)
+
     @abc.abstractmethod
     def is_terminal(self, state: State) -> jax.Array:
         """`bool[]`: the task is over in `state`."""
@@ -237,7 +257,8 @@ class Environment(struct.PyTreeNode, abc.ABC):
         nothing = {name: jnp.zeros(role.num_agents, jnp.float32) for name, role in self.roles.items()}
         terminated = self.is_terminal(state)
         truncated = self.is_truncated(state) & ~terminated
-        return state, observe(self, state, Outcome(nothing, terminated, truncated, self.metrics(state)))
+        outcome = Outcome(nothing, terminated, truncated, self.metrics(state), jnp.zeros((), jnp.float32))
+        return state, observe(self, state, outcome)
 
     def step(self, state: State, action: Mapping[str, jax.Array]) -> tuple[State, TimeStep]:
         """Play one step; a finished state stays as it is and pays 0.
@@ -289,10 +310,11 @@ def settle(env: Environment, state: State, moved: State) -> tuple[State, Outcome
     """
     finished = is_over(env, state)
     reward = jax.tree.map(lambda paid: jnp.where(finished, 0.0, paid), env.reward(moved))
+    duration = jnp.where(finished, 0.0, env.duration(moved))
     state = select(finished, state, moved)
     terminated = env.is_terminal(state)
     truncated = env.is_truncated(state) & ~terminated
-    return state, Outcome(reward, terminated, truncated, env.metrics(state))
+    return state, Outcome(reward, terminated, truncated, env.metrics(state), duration)
 
 
 def arrive(env: Environment, state: State, moved: State) -> tuple[State, TimeStep]:

@@ -54,8 +54,9 @@ class VecTimeStep(TimeStep):
     """A `TimeStep` with a leading axis `[E]`.
 
     After an auto-reset `observation`, `global_observation`, `entities`, `action_mask` and `valid` belong to the new
-    episode; `reward`, `terminated`, `truncated` and `metrics` to the one that ended. `metrics` also has
-    `episode_return` (mean over the agents, so a shared reward counts once) and `episode_length`.
+    episode; `reward`, `duration`, `terminated`, `truncated` and `metrics` to the one that ended. `metrics` also has
+    `episode_return` (mean over the agents, so a shared reward counts once) and `episode_length`, a count of steps here,
+    however long each took.
 
     Attributes:
         final_observation: `{role: f32[E, agents, ...]}` before the auto-reset; equals `observation` without one. {}

@@ -201,7 +201,8 @@ def test_pictures_are_imported_only_where_something_is_drawn():
         assert not {name for name in names if name and name.split(".")[0] in late}, module
 
 
-MOST_MEMBERS = 25
+MOST_MEMBERS = 27
+"""The last two came with decisions that hold for several steps: what follows is discounted by how many these were."""
 
 
 def test_the_contract_fits_on_a_page():

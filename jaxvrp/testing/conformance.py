@@ -92,6 +92,7 @@ class _Program:
         failed |= _not_fixed(before, after) | _not_static(self.env, before[0], after)
         if not self.env.truncates:
             failed["is_truncated holds, but `truncates` is False; override both"] = after[1].truncated
+        failed |= _not_timed(self.env, before[1], after[1])
         return action, after, failed
 
 
@@ -192,6 +193,7 @@ def _check_functions(env: Environment, state: State, observation: Any) -> None:
     for function in ("is_terminal", "is_truncated"):
         got = _abstract(function, getattr(env, function), state)
         _check_array(function, got, "bool", (), "one truth value per episode")
+    _check_array("duration", _abstract("duration", env.duration, state), "float32", (), "one number per step")
     for function, (dtype, shapes, remedy) in by_role.items():
         got = observation if function == "observation" else _abstract(function, getattr(env, function), state)
         _check_keys(function, got, set(shapes) & set(got) if function == "valid" else set(shapes))
@@ -314,6 +316,14 @@ def _not_fixed(before: tuple[State, TimeStep], after: tuple[State, TimeStep]) ->
         failed[f"step: a finished state changes, in state{path}; it must stay as it is"] = done & ~same
     for name, reward in after[1].reward.items():
         failed[f"step: a finished state pays a reward['{name}']; it must pay 0"] = done & (reward != 0).any()
+    return failed
+
+
+def _not_timed(env: Environment, before: TimeStep, after: TimeStep) -> Failed:
+    duration, running = after.duration, ~before.done
+    failed = {"duration: below 1, or not finite": running & ~((duration >= 1) & jnp.isfinite(duration))}
+    if not env.is_semi_markov:
+        failed["duration is not 1, but `is_semi_markov` is False; override both"] = running & (duration != 1)
     return failed
 
 

@@ -32,6 +32,7 @@ def test_reset_is_generate_then_reset_to(env, reset):
     for field in ("observation", "global_observation", "action_mask", "metrics", "valid"):
         chex.assert_trees_all_close(getattr(timestep, field), getattr(env, field)(state), rtol=1e-6)
     chex.assert_trees_all_equal(timestep.reward, {"truck": jnp.zeros(1), "drone": jnp.zeros(2)})
+    assert timestep.duration == 0
     assert not timestep.done
 
 
@@ -213,7 +214,8 @@ def test_a_finished_episode_is_a_fixed_point(reset, step):
     assert returns != 0
     again, later = step(state, acting(truck=99, drone=(1, 2)))
     chex.assert_trees_all_equal(again, state)
-    chex.assert_trees_all_equal(later, timestep.replace(reward={"truck": jnp.zeros(1), "drone": jnp.zeros(2)}))
+    nothing = {"reward": {"truck": jnp.zeros(1), "drone": jnp.zeros(2)}, "duration": jnp.zeros(())}
+    chex.assert_trees_all_equal(later, timestep.replace(**nothing))
 
 
 def test_select_leaves_constant_leaves_alone():

@@ -62,7 +62,8 @@ def test_it_plays_what_a_loop_of_env_step_plays(reach, played):
             total, length = total + np.mean(counted), length + 1
             close(seen.final_observation, single.observation)
             close(seen.final_global_observation, single.global_observation)
-            close((seen.reward, seen.terminated, seen.truncated), (single.reward, single.terminated, single.truncated))
+            for field in ("reward", "duration", "terminated", "truncated"):
+                close(getattr(seen, field), getattr(single, field))
             statistics = {"episode_return": np.float32(total), "episode_length": np.float32(length)}
             close(seen.metrics, {**single.metrics, **statistics})
             if single.done:

@@ -88,7 +88,7 @@ def gae(
     terminated: jax.Array,
     truncated: jax.Array,
     *,
-    gamma: float,
+    gamma: float | jax.Array,
     gae_lambda: float,
 ) -> jax.Array:
     """Generalised advantage estimation (Schulman et al. 2016).
@@ -98,8 +98,8 @@ def gae(
         next_value: `f32[T, ...]`, value of the state that the step led to, before any auto-reset.
         terminated: `bool[T, ...]`, nothing follows: no bootstrap.
         truncated: `bool[T, ...]`, the episode was cut: bootstrap from `next_value`, but no trace across.
-        gamma: discount.
-        gae_lambda: trace decay.
+        gamma: discount of a step; `f32[T, ...]` where steps differ.
+        gae_lambda: trace decay of a step, however long it took.
 
     Returns:
         Advantages, `f32[T, ...]`.
@@ -323,15 +323,16 @@ def _advantage(
     flat = value.reshape(-1, *chunked[2:])
     next_value = jnp.concatenate([flat[1:], norm.denormalize(last_value)[None]])
 
-    def by_agent(ends: jax.Array) -> jax.Array:
-        return jnp.broadcast_to(ends.reshape(*flat.shape[:2], 1), flat.shape)
+    def by_agent(of_env: jax.Array) -> jax.Array:
+        return jnp.broadcast_to(of_env.reshape(*flat.shape[:2], 1), flat.shape)
 
     terminated, truncated = by_agent(transitions.terminated), by_agent(transitions.truncated)
     if transitions.final_value:
         final_value = norm.denormalize(transitions.final_value[role]).reshape(flat.shape)
         next_value = jnp.where(truncated, final_value, next_value)
-    reward = transitions.reward[role].reshape(flat.shape)
-    advantage = gae(reward, flat, next_value, terminated, truncated, gamma=config.gamma, gae_lambda=config.gae_lambda)
+    reward, duration = transitions.reward[role].reshape(flat.shape), transitions.duration
+    gamma = config.gamma if duration is None else by_agent(config.gamma**duration)
+    advantage = gae(reward, flat, next_value, terminated, truncated, gamma=gamma, gae_lambda=config.gae_lambda)
     return advantage.reshape(chunked), value
 
 

@@ -51,6 +51,7 @@ class Transition(struct.PyTreeNode):
         taught: `{role: i32[E, agents]}`, what the teacher would have done; {} without one.
         value: `{role: f32[E, agents]}`, on the normalised scale.
         reward: `{role: f32[E, agents]}`.
+        duration: `f32[E]`, environment steps that it took; None where each takes one.
         final_value: `{role: f32[E, agents]}` of the observation before an auto-reset; empty if nothing is truncated.
         terminated, truncated: `bool[E]`.
         reset: `bool[E]`, an episode begins with this step.
@@ -67,6 +68,7 @@ class Transition(struct.PyTreeNode):
     taught: ByRole
     value: ByRole
     reward: ByRole
+    duration: jax.Array | None
     final_value: ByRole
     terminated: jax.Array
     truncated: jax.Array
@@ -246,6 +248,7 @@ class Rollout:
             taught=self._taught(players),
             value=value,
             reward=after.reward,
+            duration=after.duration if self.vec_env.env.is_semi_markov else None,
             final_value=self._final_value(params, new_players, after, seen),
             terminated=after.terminated,
             truncated=after.truncated,
@@ -293,4 +296,4 @@ def _first(arrays: ByRole) -> ByRole:
 def _plain(timestep: TimeStep) -> TimeStep:
     """The part of a `VecTimeStep` that the next step needs, as a `TimeStep`: the rest need not be carried."""
     fields = {name: getattr(timestep, name) for name in TimeStep.__dataclass_fields__}
-    return TimeStep(**{**fields, "metrics": {}})
+    return TimeStep(**{**fields, "metrics": {}, "duration": None})

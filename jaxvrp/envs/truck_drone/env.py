@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import functools
 import inspect
 from typing import Any, ClassVar
 
@@ -10,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp import fields, registry
-from jaxvrp.environment import Environment
+from jaxvrp.environment import Environment, is_over
 from jaxvrp.envs.truck_drone import physics
 from jaxvrp.envs.truck_drone.events import no_decision, until_event
 from jaxvrp.envs.truck_drone.physics import Physics
@@ -72,22 +73,21 @@ class TruckDrone(Physics, Environment):
     def init_state(self, instance: Instance) -> World:
         """The world at step 0: truck at its start, drones onboard, fully charged, without a package."""
         world = initial_world(instance, self.num_drones, self.max_battery)
-        return world.replace(decision=no_decision()) if self.decide == "events" else world
+        return world.replace(decision=no_decision(self.num_drones)) if self.decide == "events" else world
 
     def transition(self, state: World, action: ByRole, num_invalid: jax.Array) -> World:
         """One step of the physics, or as many as the choices hold."""
         truck, drone = action["truck"][0], action["drone"]
-        moved = physics.step(self, state, truck, drone, num_invalid)
         if self.decide == "steps":
-            return moved
-        none = jnp.zeros((), jnp.int32)
+            return physics.step(self, state, truck, drone, num_invalid)
         return until_event(
             self,
             state,
-            moved,
-            advance=lambda world: physics.step(self, world, truck, drone, none),
+            truck,
+            drone,
+            num_invalid,
             paid=self.shared_reward,
-            is_over=self.is_terminal,
+            is_over=functools.partial(is_over, self),
             max_repeat=self.max_repeat,
         )
 
@@ -95,6 +95,15 @@ class TruckDrone(Physics, Environment):
         """`shared_reward` for every agent, summed over the steps of a decision."""
         shared = self.shared_reward(state) if self.decide == "steps" else state.decision.reward
         return {"truck": shared[None], "drone": jnp.broadcast_to(shared, (self.num_drones,))}
+
+    @property
+    def is_semi_markov(self) -> bool:
+        """Where a decision holds for several steps."""
+        return self.decide == "events"
+
+    def duration(self, state: World) -> jax.Array:
+        """The steps of the last decision; 1 where every step has one."""
+        return state.decision.steps.astype(jnp.float32) if self.decide == "events" else super().duration(state)
 
     @abc.abstractmethod
     def shared_reward(self, state: World) -> jax.Array:

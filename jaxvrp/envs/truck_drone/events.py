@@ -8,31 +8,45 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.truck_drone.physics import Physics, distance, recoverable
+from jaxvrp.envs.truck_drone.physics import Physics, distance, recoverable, step
 from jaxvrp.envs.truck_drone.world import World
 
 ARRIVED = 1e-6
 """Map units: a truck nearer to a node than this is there."""
 
 
-class Decision(struct.PyTreeNode):
-    """What came of the last decision: `reward` `f32[]`, the sum over its steps, and `steps` `i32[]`, their number."""
+Carry = tuple[World, World, jax.Array, jax.Array]
+"""Of the loop over the steps of a decision: the last two worlds, what was paid so far, steps so far."""
 
+
+class Decision(struct.PyTreeNode):
+    """The last decision and what came of it.
+
+    Attributes:
+        truck, drone: the actions that were held, `i32[]` and `i32[D]`; with them pictures can fill in its steps.
+        reward: `f32[]`, the sum over its steps.
+        steps: `i32[]`, their number.
+    """
+
+    truck: jax.Array
+    drone: jax.Array
     reward: jax.Array
     steps: jax.Array
 
 
-def no_decision() -> Decision:
+def no_decision(num_drones: int) -> Decision:
     """At the beginning of an episode."""
-    return Decision(jnp.zeros((), jnp.float32), jnp.zeros((), jnp.int32))
+    nothing = jnp.zeros((), jnp.int32)
+    return Decision(nothing, jnp.zeros(num_drones, jnp.int32), jnp.zeros((), jnp.float32), nothing)
 
 
 def until_event(
     physics: Physics,
     before: World,
-    first: World,
+    truck: jax.Array,
+    drone: jax.Array,
+    num_invalid: jax.Array,
     *,
-    advance: Callable[[World], World],
     paid: Callable[[World], jax.Array],
     is_over: Callable[[World], jax.Array],
     max_repeat: int,
@@ -42,26 +56,27 @@ def until_event(
     Args:
         physics: its parameters.
         before: the world when the decision was made.
-        first: one step later.
-        advance: one more step with the same choices.
+        truck, drone: the actions, `i32[]` and `i32[D]`.
+        num_invalid: how many of them are fallbacks, `i32[]`; counted once.
         paid: the reward of the step that led to a world, `f32[]`.
         is_over: whether the episode has ended, `bool[]`.
         max_repeat: most steps of a decision.
     """
 
-    def goes_on(carry: tuple[World, World, Decision]) -> jax.Array:
-        earlier, world, decision = carry
-        return (decision.steps < max_repeat) & ~is_over(world) & ~is_event(physics, earlier, world)
+    def goes_on(carry: Carry) -> jax.Array:
+        earlier, world, _, steps = carry
+        return (steps < max_repeat) & ~is_over(world) & ~is_event(physics, earlier, world)
 
-    def repeat(carry: tuple[World, World, Decision]) -> tuple[World, World, Decision]:
-        _, world, decision = carry
-        later = advance(world)
-        return world, later, Decision(decision.reward + paid(later), decision.steps + 1)
+    def repeat(carry: Carry) -> Carry:
+        _, world, reward, steps = carry
+        later = step(physics, world, truck, drone, jnp.zeros((), jnp.int32))
+        return world, later, reward + paid(later), steps + 1
 
-    start = Decision(paid(first), jnp.ones((), jnp.int32))
+    first = step(physics, before, truck, drone, num_invalid)
     # The decision of the world before is no longer looked at, but its structure has to be that of a world.
-    _, world, decision = jax.lax.while_loop(goes_on, repeat, (before, first, start))
-    return world.replace(decision=decision)
+    start = (before, first, paid(first), jnp.ones((), jnp.int32))
+    _, world, reward, steps = jax.lax.while_loop(goes_on, repeat, start)
+    return world.replace(decision=Decision(truck, drone, reward, steps))
 
 
 def is_event(physics: Physics, before: World, after: World) -> jax.Array:

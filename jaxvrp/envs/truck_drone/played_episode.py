@@ -6,10 +6,12 @@ import dataclasses
 import itertools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxvrp.environment import is_over
 from jaxvrp.envs.truck_drone.env import TruckDrone
+from jaxvrp.envs.truck_drone.events import Decision
 from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.envs.truck_drone.world import FLYING, ONBOARD, World
 from jaxvrp.episodes import count_states
@@ -23,13 +25,15 @@ class Episode:
     """The states of one episode up to its end, `L` of them, and what they tell.
 
     Attributes:
-        world: the states, NumPy leaves with leading axis `[L]`.
+        world: the states after every step, NumPy leaves with leading axis `[L]`.
+        decided: `i64[L - 1]`, the number of the decision by which each step was taken.
         server: `i64[C]`, the drone that served each customer, `NOBODY` for none.
         served_at: `i64[C]`, the index of the state in which it had just been served, -1 for never.
         steps_late: `i64[C]`, steps after the end of the window; 0 if on time or not served.
     """
 
     world: World
+    decided: np.ndarray
     server: np.ndarray
     served_at: np.ndarray
     steps_late: np.ndarray
@@ -65,11 +69,11 @@ class Episode:
 
 
 def from_states(env: TruckDrone, states: World) -> Episode:
-    """Cut an episode at its end and derive who served whom.
+    """Cut an episode at its end, fill in the steps of decisions that held for several, and derive who served whom.
 
     Args:
         env: the environment that was played.
-        states: leaves (NumPy or JAX) with leading axis `[T+1]`.
+        states: leaves (NumPy or JAX) with leading axis `[T+1]`, one for each decision.
 
     Raises:
         ValueError: the states have no leading time axis, or more than one.
@@ -77,14 +81,55 @@ def from_states(env: TruckDrone, states: World) -> Episode:
     world = jax.tree.map(np.asarray, states)
     if world.step.ndim != 1 or world.step.size == 0:
         raise ValueError(f"states.step has shape {world.step.shape}; it needs [T+1], the states of one episode")
-    length = count_states(world.step, jax.vmap(lambda state: is_over(env, state))(states))
-    world = jax.tree.map(lambda leaf: leaf[:length], world)
+    decided = np.arange(len(world.step) - 1)
+    if isinstance(world.decision, Decision):
+        world, decided = _filled_in(env, world)
+    length = count_states(world.step, jax.vmap(lambda state: is_over(env, state))(world))
+    world, decided = jax.tree.map(lambda leaf: leaf[:length], world), decided[: length - 1]
     just_served = world.customers.just_served
     served_at = np.where(just_served.any(axis=0), just_served.argmax(axis=0), -1)
     threshold = float(env.delivery_threshold)
     servers = [_server(world, customer, index, threshold) for customer, index in enumerate(served_at)]
     late = np.where(served_at >= 0, world.step[served_at] - world.instance.window_end[0], 0)
-    return Episode(world=world, server=np.array(servers, np.int64), served_at=served_at, steps_late=np.maximum(late, 0))
+    return Episode(world, decided, np.array(servers, np.int64), served_at, steps_late=np.maximum(late, 0))
+
+
+def _filled_in(env: TruckDrone, states: World) -> tuple[World, np.ndarray]:
+    """The states after every step, `[S + 1]`, and the decision by which each step was taken, `i64[S]`.
+
+    Each decision is held once more from where it was made; where it led to is taken as it was recorded.
+    """
+    step_env, more = by_steps(env), env.max_repeat - 1
+
+    @jax.jit
+    @jax.vmap
+    def hold(world: World, decision: Decision) -> World:
+        def advance(world: World, _: None) -> tuple[World, World]:
+            action = {"truck": decision.truck[None], "drone": decision.drone}
+            world = step_env.transition(world, action, jnp.zeros((), jnp.int32))
+            return world, world
+
+        return jax.lax.scan(advance, world, length=more)[1]
+
+    states, decision = states.replace(decision=()), states.decision
+    first, before, after = (
+        jax.tree.map(lambda leaf, part=part: leaf[part], states) for part in (slice(1), slice(-1), slice(1, None))
+    )
+    # What a decision asked for in vain is counted by its first step.
+    totals = before.totals.replace(invalid_actions=after.totals.invalid_actions)
+    held = hold(before.replace(totals=totals), jax.tree.map(lambda leaf: leaf[1:], decision))
+    steps = np.diff(states.step)[:, None]
+    shown = np.concatenate([np.arange(more) < steps - 1, np.ones_like(steps, bool)], axis=1)
+
+    def in_order(start: np.ndarray, held: jax.Array, end: np.ndarray) -> np.ndarray:
+        return np.concatenate([start, np.concatenate([held, end[:, None]], axis=1)[shown]])
+
+    return jax.tree.map(in_order, first, held, after), np.nonzero(shown)[0]
+
+
+def by_steps(env: TruckDrone) -> TruckDrone:
+    """The same world, where every step has a decision of its own."""
+    return env.replace(decide="steps") if env.decide == "events" else env
 
 
 def _server(world: World, customer: int, index: int, threshold: float) -> int:

@@ -114,15 +114,14 @@ VIEWS.truck_drone = (seek) => {
   const done = customers.filter((customer) => customer.served_at !== null);
   const onTime = done.filter((customer) => customer.late === 0).length;
   for (const [name, text] of [
-    ["early", "window not open"],
-    ["open", "window open, ring: time left"],
-    ["overdue", "window over"],
+    ["waiting", "waiting, ring: time left"],
+    ["overdue", "deadline over"],
     ["on-time", "served on time"],
     ["late", "served late"],
   ])
     legendEntry(text, (svg) => {
       const group = draw("g", { class: `customer ${name}` }, svg);
-      if (name === "open") draw("path", { class: "ring", d: arc(9.5, 0.7) }, group);
+      if (name === "waiting") draw("path", { class: "ring", d: arc(9.5, 0.7) }, group);
       draw("circle", { class: "face", r: 6.5 }, group);
     });
   legendEntry("drone, ring: battery", (svg) => {
@@ -149,7 +148,7 @@ VIEWS.truck_drone = (seek) => {
     layout,
     draw: drawFrame,
     cards,
-    charts: [rewardChart(seek), windowChart(seek, first), batteryChart(seek)],
+    charts: [rewardChart(seek), deadlineChart(seek, first), batteryChart(seek)],
     ticks: done.map((customer) => ({
       at: customer.served_at - first,
       colour: customer.late ? "var(--late)" : "var(--on-time)",
@@ -169,7 +168,7 @@ function customerMark(svg, [x, y], customer, at) {
     customer.served_at === null
       ? "never served"
       : `served at ${customer.served_at} by drone ${customer.served_by}${customer.late ? `, ${customer.late} late` : ""}`;
-  tooltip(group, `customer ${at}: window ${customer.window[0]} to ${customer.window[1]}, ${served}`);
+  tooltip(group, `customer ${at}: deadline ${deadline(customer)}, ${served}`);
   const pulse = draw("circle", { class: "pulse", visibility: "hidden" }, group);
   const ring = draw("path", { class: "ring" }, group);
   const face = draw("circle", { class: "face", r: 10 }, group);
@@ -177,21 +176,25 @@ function customerMark(svg, [x, y], customer, at) {
   return { group, pulse, ring, face };
 }
 
-/** What a customer's window is like at a time. */
-function windowState(customer, time) {
+/** The end of a customer's window: its start bounds nothing in this world. */
+function deadline(customer) {
+  return customer.window[1];
+}
+
+/** How it stands with a customer at a time. */
+function stateOf(customer, time) {
   if (customer.served_at !== null && customer.served_at <= time) return customer.late ? "late" : "on-time";
-  if (time < customer.window[0]) return "early";
-  return time > customer.window[1] ? "overdue" : "open";
+  return time > deadline(customer) ? "overdue" : "waiting";
 }
 
 function drawCustomer(mark, customer, time) {
-  const state = windowState(customer, time);
-  const [start, end] = customer.window;
+  const state = stateOf(customer, time);
+  const end = deadline(customer);
   const served = state === "late" || state === "on-time";
   const edge = served && customer.served_by !== null ? colourOf(customer.served_by) : "";
   set(mark.group, { class: `customer ${state}` });
   set(mark.face, { style: edge && `stroke: ${edge}` });
-  set(mark.ring, { d: state === "open" ? arc(14, (end - time) / Math.max(end - start, 1)) : "M0 0" });
+  set(mark.ring, { d: state === "waiting" ? arc(14, (end - time) / Math.max(end, 1)) : "M0 0" });
   const since = served ? time - customer.served_at : Infinity;
   set(
     mark.pulse,
@@ -243,21 +246,21 @@ function droneMark(svg, drone) {
   return { group, charge, parcel };
 }
 
-/** A row for each customer: its window, and the delivery in it or after it. */
-function windowChart(seek, first) {
+/** A row for each customer: the time up to its deadline, and the delivery in it or after it. */
+function deadlineChart(seek, first) {
   const { customers } = episode;
   const order = customers
     .map((_, at) => at)
     .sort(
       (a, b) =>
         (customers[a].served_at ?? Infinity) - (customers[b].served_at ?? Infinity) ||
-        customers[a].window[1] - customers[b].window[1],
+        deadline(customers[a]) - deadline(customers[b]),
     );
   const row = clamp(230 / customers.length, 6, 17);
-  const lastTime = Math.max(LAST + first, ...customers.map((customer) => customer.window[1]));
+  const lastTime = Math.max(LAST + first, ...customers.map(deadline));
   const height = row * customers.length + 24;
   return chart({
-    title: "Customers: windows and deliveries",
+    title: "Customers: deadlines and deliveries",
     height: () => height,
     left: 30,
     shift: first,
@@ -266,7 +269,7 @@ function windowChart(seek, first) {
     note: (time) =>
       `${customers.filter((customer) => customer.served_at !== null && customer.served_at <= time).length} served`,
     paint(svg, width, x) {
-      order.forEach((at, place) => windowRow(svg, x, customers[at], at, 3 + row * (place + 0.5), row));
+      order.forEach((at, place) => deadlineRow(svg, x, first, customers[at], at, 3 + row * (place + 0.5), row));
       if (LAST + first < lastTime)
         draw(
           "line",
@@ -285,10 +288,10 @@ function windowChart(seek, first) {
   });
 }
 
-function windowRow(svg, x, customer, at, y, row) {
-  const [start, end] = customer.window;
+function deadlineRow(svg, x, first, customer, at, y, row) {
+  const end = deadline(customer);
   const bar = { y: px(y - row * 0.34), height: px(row * 0.68), rx: 2 };
-  draw("rect", { ...bar, x: px(x(start)), width: px(Math.max(1, x(end) - x(start))), fill: "var(--window)" }, svg);
+  draw("rect", { ...bar, x: px(x(first)), width: px(Math.max(1, x(end) - x(first))), fill: "var(--window)" }, svg);
   if (row > 9) draw("text", { class: "tiny end", x: 22, y: px(y), "dominant-baseline": "central" }, svg, at);
   if (customer.served_at === null) return;
   const tone = customer.late ? "var(--late)" : "var(--on-time)";

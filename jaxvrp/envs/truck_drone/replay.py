@@ -1,11 +1,12 @@
 """Episodes of `truck_drone` as `jaxvrp.replay.episode_format` has them, played by `replay.js`.
 
-Lengths are map units, y points up; times are steps. Besides what all episodes have:
+Lengths are map units, y points up; times are steps. Where a decision held for several steps, each has its entry, with
+the same actions. Besides what all episodes have:
 
     map         {x: [low, high], y: [low, high]}, what should be seen
     nodes       [{position}], where the truck can drive
-    customers   [{position, demand, window: [first, last] in steps, served_at: step or null, served_by: drone or null,
-                late: steps after the window}]
+    customers   [{position, demand, window: [first, last] in steps, of which the last is the deadline, served_at: step
+                or null, served_by: drone or null, late: steps after the deadline}]
     max_battery a full charge
     steps       also: truck {position, velocity}; drones [{position, velocity, battery, status: "onboard" | "flying" |
                 "returning" | "crashed", carrying: customer or null, target: point or null, forced_return}];
@@ -31,8 +32,10 @@ from jaxvrp.replay.schema import POINT, boolean, list_of, number, object_with, o
 def export_episode(env: TruckDrone, states: World, actions: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """See `jaxvrp.replay.export_episode`."""
     episode = played_episode.from_states(env, states)
+    if actions is not None:
+        actions = {role: np.asarray(chosen)[episode.decided] for role, chosen in actions.items()}
     entries = common_entries(
-        env,
+        played_episode.by_steps(env),
         episode.world,
         actions,
         kind="truck_drone",
@@ -43,6 +46,7 @@ def export_episode(env: TruckDrone, states: World, actions: Mapping[str, Any] | 
     limit = max(1.0, *(float(np.abs(place).max(initial=0.0)) for place in _places(episode)))
     return {
         **entries,
+        "config": as_json(env.parameters),
         "map": {"x": [-limit, limit], "y": [-limit, limit]},
         "max_battery": as_json(env.max_battery),
         "nodes": [{"position": as_json(place)} for place in episode.instance.node_position],

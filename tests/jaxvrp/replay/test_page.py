@@ -241,12 +241,12 @@ def test_what_it_could_do_and_did(browser, pages):
         assert ask(browser, TEXTS, f"{card} .does") == [names[step["action"]["drone"][drone]]]
 
 
-def test_customers_by_window_and_lateness(browser, pages):
+def test_customers_by_deadline_and_lateness(browser, pages):
     show(browser, pages[0]["truck_drone"])
     script = "seek(arguments[0]); return [...document.querySelectorAll('#map .customer')].map((e) => e.classList[1])"
     first, second = zip(*(ask(browser, script, at)[:2] for at in (0, 3, 6, 8)), strict=True)
-    assert first == ("early", "open", "overdue", "late")
-    assert second == ("open", "open", "overdue", "overdue")
+    assert first == ("waiting", "waiting", "overdue", "late")
+    assert second == ("waiting", "waiting", "overdue", "overdue")
 
 
 def test_rides_by_the_clock(browser, pages):

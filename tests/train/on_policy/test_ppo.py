@@ -34,14 +34,17 @@ jitted_gae = jax.jit(ppo.gae, static_argnames=("gamma", "gae_lambda"))
 
 
 def gae_by_definition(reward, value, next_value, terminated, truncated, gamma, gae_lambda):
-    """Equation 16 of Schulman et al. (2016), summed forwards up to the end of the episode; one agent, `[T]`."""
-    advantage = np.zeros(len(reward))
+    """Equation 16 of Schulman et al. (2016), summed forwards up to the end of the episode; one agent, `[T]`.
+
+    `gamma` is one number, or one for each step.
+    """
+    advantage, gamma = np.zeros(len(reward)), np.broadcast_to(gamma, len(reward))
     for start in range(len(reward)):
         weight = 1.0
         for t in range(start, len(reward)):
-            target = reward[t] if terminated[t] else reward[t] + gamma * next_value[t]
+            target = reward[t] if terminated[t] else reward[t] + gamma[t] * next_value[t]
             advantage[start] += weight * (target - value[t])
-            weight *= gamma * gae_lambda
+            weight *= gamma[t] * gae_lambda
             if terminated[t] or truncated[t]:
                 break
     return advantage
@@ -83,10 +86,30 @@ def test_gae_at_the_end_of_an_episode(end, expected):
     np.testing.assert_allclose(got, expected, rtol=1e-6)
 
 
-def random_rollout(seed=0, *, truncates=True, void=True):
+def test_gae_with_steps_of_several_durations():
+    random = np.random.default_rng(4)
+    reward, value, following = random.normal(size=(3, STEPS, AGENTS)).astype(np.float32)
+    ends = np.zeros((2, STEPS, AGENTS), bool)
+    ends[0, 2, 0] = ends[1, 4, 1] = True
+    gamma = (0.9 ** random.integers(1, 6, (STEPS, AGENTS))).astype(np.float32)
+    got = jax.jit(ppo.gae)(reward, value, following, *ends, gamma=gamma, gae_lambda=0.8)
+    for agent in range(AGENTS):
+        own = [array[:, agent] for array in (reward, value, following, *ends, gamma)]
+        np.testing.assert_allclose(got[:, agent], gae_by_definition(*own, 0.8), rtol=1e-5, atol=1e-5)
+
+
+def test_one_gamma_for_all_steps_or_the_same_for_each():
+    reward, value, following = np.random.default_rng(5).normal(size=(3, STEPS, AGENTS)).astype(np.float32)
+    never = np.zeros((STEPS, AGENTS), bool)
+    one = ppo.gae(reward, value, following, never, never, gamma=0.99, gae_lambda=0.95)
+    each = jnp.full((STEPS, AGENTS), 0.99, jnp.float32)
+    chex.assert_trees_all_close(ppo.gae(reward, value, following, never, never, gamma=each, gae_lambda=0.95), one)
+
+
+def random_rollout(seed=0, *, truncates=True, void=True, lasting=False):
     """A rollout of noise, `[K, L, E, ...]`, whose observations, log-probabilities and actions say where they are from.
 
-    The stamp of step t of environment e is `1000 t + e`.
+    The stamp of step t of environment e is `1000 t + e`. With `lasting` steps take 1 to 5 steps of the environment.
     """
     rng = np.random.default_rng(seed)
     shape = (CHUNKS, LENGTH, ENVS)
@@ -106,8 +129,10 @@ def random_rollout(seed=0, *, truncates=True, void=True):
         action_mask=by_role(lambda s: np.arange(3) <= rng.integers(0, 3, (*s, 1))),
         action=by_role(lambda s: np.broadcast_to(stamp[..., None], s).astype(np.int32)),
         log_prob=by_role(lambda s: np.broadcast_to(stamp[..., None], s).astype(np.float32)),
+        taught={},
         value=by_role(lambda s: rng.normal(size=s).astype(np.float32)),
         reward=by_role(lambda s: rng.normal(3.0, 2.0, s).astype(np.float32)),
+        duration=rng.integers(1, 6, shape).astype(np.float32) if lasting else None,
         final_value=by_role(lambda s: rng.normal(size=s).astype(np.float32)) if truncates else {},
         terminated=ends == 1,
         truncated=(ends == 2) & truncates,
@@ -159,11 +184,12 @@ def seen_norm(mean, deviation):
 
 
 @pytest.mark.parametrize("truncates", [True, False])
-@pytest.mark.parametrize("norms", [True, False])
-def test_prepare_against_numpy(config, on_mesh, norms, truncates):
+@pytest.mark.parametrize(("norms", "lasting"), [(True, False), (False, False), (False, True)])
+def test_prepare_against_numpy(config, on_mesh, norms, lasting, truncates):
     ppo_config = config(value_norm=norms, normalize_advantage=norms, gamma=0.9, gae_lambda=0.8, value_norm_decay=0.75)
-    recording = random_rollout(1, truncates=truncates)
+    recording = random_rollout(1, truncates=truncates, lasting=lasting)
     transitions = recording.transitions
+    gamma = np.broadcast_to(0.9 ** (transitions.duration if lasting else 1), (CHUNKS, LENGTH, ENVS)).reshape(-1, ENVS)
     scale = {"truck": (5.0, 2.0), "drone": (-4.0, 3.0)}
     old = {name: seen_norm(*pair) for name, pair in scale.items()}
     got, norm, metrics = on_mesh(lambda *args: ppo.prepare(ppo_config, *args))(recording, old)
@@ -181,7 +207,7 @@ def test_prepare_against_numpy(config, on_mesh, norms, truncates):
         advantage = np.zeros(time)
         for e, a in itertools.product(range(ENVS), range(count)):
             own = (reward[:, e, a], value[:, e, a], following[:, e, a], terminated[:, e], truncated[:, e])
-            advantage[:, e, a] = gae_by_definition(*own, 0.9, 0.8)
+            advantage[:, e, a] = gae_by_definition(*own, gamma[:, e], 0.8)
         target = advantage + value
         valid = transitions.valid.get(name, np.ones((CHUNKS, LENGTH, ENVS, count))).reshape(time).astype(bool)
         decides = (transitions.action_mask[name].sum(-1) > 1).reshape(time) & valid
@@ -374,6 +400,26 @@ def test_truncated_episodes_are_valued_at_their_end(learner, on_mesh, fresh_norm
             own = (reward[:, e, a], value[:, e, a], following[:, e, a], terminated[:, e], truncated[:, e])
             expected = gae_by_definition(*own, ppo_config.gamma, ppo_config.gae_lambda)
             np.testing.assert_allclose(advantage[:, e, :, a].T.ravel(), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_what_decisions_took_is_recorded_by_the_clock(config, on_mesh, fresh_norm):
+    """Where decisions hold for several steps, a recording says for how many, and the advantages are discounted so."""
+    env = {"name": "truck_drone", "decide": "events", "num_drones": 1, "num_customers": 1, "num_route_nodes": 1}
+    trainer = make_train(config(env={**env, "max_steps": 30, "max_repeat": 4}, normalize_advantage=False))
+    state = trainer.init(jax.random.key(1))
+    recording = jax.jit(trainer.rollout.play)(state.params, state.players, jax.random.key(2))[1]
+    transitions = recording.transitions
+    duration = np.asarray(transitions.duration)
+    clock = np.round(30 * np.asarray(transitions.global_observation[..., -1])).reshape(-1, duration.shape[-1])
+    passed, goes_on = np.diff(clock, axis=0), ~np.asarray(transitions.reset).reshape(clock.shape)[1:]
+    np.testing.assert_array_equal(passed[goes_on], duration.reshape(clock.shape)[:-1][goes_on])
+    assert duration.min() == 1 and duration.max() == 4
+    prepared = on_mesh(lambda *args: ppo.prepare(trainer.config, *args)[0].advantage["truck"])
+    constant = recording.replace(transitions=transitions.replace(duration=jnp.ones_like(duration)))
+    unknown = recording.replace(transitions=transitions.replace(duration=None))
+    discounted, steps, plain = (prepared(each, fresh_norm) for each in (recording, constant, unknown))
+    np.testing.assert_allclose(steps, plain, rtol=1e-6)
+    assert np.abs(discounted - plain).max() > 1e-3
 
 
 class CutShort(TruckDroneBasic):

@@ -45,7 +45,7 @@ def render_episode(env: TruckDrone, states: World, path: str | os.PathLike) -> N
 
 
 def _still(episode: Episode, max_battery: float) -> Any:
-    """The whole episode in one figure: the map on the left, batteries and windows over time on the right."""
+    """The whole episode in one figure: the map on the left, batteries and deadlines over time on the right."""
     side = float(np.clip(2.55 + 0.115 * episode.num_customers, 4.9, 8.4))
     tall, wide = max(side + 1.05, 3.0 + 0.07 * episode.num_customers), side + 6.75
     figure = pictures.new_figure(wide, tall, 110)
@@ -56,11 +56,11 @@ def _still(episode: Episode, max_battery: float) -> Any:
     corner = (0.2 / wide, 1 - (0.47 + side) / tall)
     pictures.legend(figure, keys, loc="upper left", ncols=3 if side < 7 else 6, bbox_to_anchor=corner)
     room = tall - 2.1
-    windows = min(0.62 * room, 0.55 * episode.num_customers + 0.2)
-    batteries = min(room - windows, 0.9 * episode.num_drones)
+    deadlines = min(0.62 * room, 0.55 * episode.num_customers + 0.2)
+    batteries = min(room - deadlines, 0.9 * episode.num_drones)
     left = side + 1.25
     _draw_batteries(pictures.new_axes(figure, left, tall - 0.72 - batteries, 4.75, batteries), episode, max_battery)
-    _draw_windows(pictures.new_axes(figure, left, 0.52, 4.75, windows), episode)
+    _draw_deadlines(pictures.new_axes(figure, left, 0.52, 4.75, deadlines), episode)
     return figure
 
 
@@ -153,12 +153,15 @@ def _draw_batteries(axes: Any, episode: Episode, max_battery: float) -> None:
     pictures.legend(axes, keys, loc="lower right", ncols=4, bbox_to_anchor=(1.01, 1.0))
 
 
-def _draw_windows(axes: Any, episode: Episode) -> None:
-    """A row for each customer in the order of service: the time window, and the delivery in it or after it."""
-    start, end, last = episode.instance.window_start, episode.instance.window_end, int(episode.world.step[-1])
+def _draw_deadlines(axes: Any, episode: Episode) -> None:
+    """A row for each customer in the order of service: the time up to the deadline, and the delivery.
+
+    That is the end of the window: its start bounds nothing in this world, and is not drawn.
+    """
+    end, last = episode.instance.window_end, int(episode.world.step[-1])
     order = np.lexsort((end, episode.served_at, episode.server == NOBODY))
-    axes.barh(range(len(order)), (end - start)[order], left=start[order], height=0.62, color="#DCE3EA")
-    # Windows may go on long after the episode: this axis is that of the problem, not of the episode.
+    axes.barh(range(len(order)), end[order], height=0.62, color="#DCE3EA")
+    # Deadlines may lie long after the episode: this axis is that of the problem, not of the episode.
     horizon = max(last, int(end.max()))
     if last < horizon:
         axes.axvline(last, color=pictures.INK, linewidth=0.9, linestyle=(0, (3, 2)), zorder=0)
@@ -169,7 +172,7 @@ def _draw_windows(axes: Any, episode: Episode) -> None:
         elif font:
             style = {**_beside(font), "color": palette.NOTE, "transform": axes.get_yaxis_transform()}
             axes.text(1.01, row, "not served", **style)
-    route_map.time_axis(axes, horizon, "customers: time windows and deliveries" + _ending(last, horizon))
+    route_map.time_axis(axes, horizon, "customers: deadlines and deliveries" + _ending(last, horizon))
     axes.set_ylim(len(order) - 0.4, -0.6)
     axes.set_yticks(range(len(order)), order.tolist() if font else [""] * len(order), fontsize=font or 1)
     axes.set_ylabel("customer", fontsize=8, labelpad=3)
@@ -193,7 +196,7 @@ def _beside(font: float) -> dict[str, Any]:
 
 
 def _draw_delivery(axes: Any, episode: Episode, row: int, customer: int, horizon: int) -> None:
-    """A dot at the delivery, an orange line from the end of the window if late, and who did it."""
+    """A dot at the delivery, an orange line from the deadline if late, and who did it."""
     font = _row_font(axes, episode)
     step, late = _step(episode, customer), int(episode.steps_late[customer])
     axes.barh(row, late, left=step - late, height=0.22, color=palette.LATE)
