@@ -16,6 +16,7 @@ from jax.sharding import PartitionSpec as P
 
 from train.on_policy import ppo
 from train.on_policy.config import PPOConfig
+from train.on_policy.imitation import guidance_at
 from train.on_policy.rollout import Recording
 from train.on_policy.trainer import make_train
 from train.sharding import DATA, make_mesh, shard
@@ -58,7 +59,8 @@ def gradients(learner, data):
         batch, norm, _ = ppo.prepare(learner.config, recording, state.value_norm)
         envs = jax.numpy.arange(batch.reset.shape[1])
         whole = ppo.take(batch, envs)
-        grads, metrics = jax.grad(learner.loss, has_aux=True)(state.params, whole)
+        guidance = guidance_at(learner.config, state.update)
+        grads, metrics = jax.grad(learner.loss, has_aux=True)(state.params, whole, guidance)
         return jax.lax.psum((grads, metrics), DATA), norm
 
     state, recording = data

@@ -207,9 +207,29 @@ def make_train(config: PPOConfig) -> Trainer:
         TypeError: a value has the wrong type.
     """
     config, env, mesh = prepare(config, Discrete)
-    check_divides(config, "num_envs", "num_minibatches", config.num_minibatches, devices=mesh.size)
+    check_divides(config, "num_envs", "group_size", config.group_size, devices=mesh.size)
+    learned_of_group = config.group_size if config.baseline == "best" else 1
+    check_divides(
+        config,
+        "num_envs",
+        "num_minibatches",
+        config.num_minibatches,
+        devices=mesh.size,
+        group_size=learned_of_group,
+    )
     check_divides(config, "rollout_length", "chunk_length", config.sequence_length)
+    _check_whole_episodes(config, env)
     return Trainer(config, env, mesh)
+
+
+def _check_whole_episodes(config: PPOConfig, env: Environment) -> None:
+    """Refuse rollouts that would cut the episodes off that they are to hold whole."""
+    if config.rollout == "episodes" and config.rollout_length < env.max_episode_steps:
+        raise ValueError(
+            f"rollout_length is {config.rollout_length}, but rollout is 'episodes', and those of "
+            f"'{config.env['name']}' have up to {env.max_episode_steps} steps; set rollout_length to "
+            f"{env.max_episode_steps} or more"
+        )
 
 
 def _actors(config: PPOConfig, env: Environment) -> Actors:

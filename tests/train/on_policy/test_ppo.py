@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
 from train.on_policy import ppo
+from train.on_policy.actor_critic import ENCODER
+from train.on_policy.imitation import Guidance
 from train.on_policy.rollout import Recording, Transition
 from train.on_policy.trainer import make_train
 from train.on_policy.value_norm import ValueNorm
@@ -22,13 +24,16 @@ STEPS, AGENTS = 7, 2
 CHUNKS, LENGTH, ENVS = 3, 4, 5
 ROLES = {"truck": 1, "drone": 2}
 NETWORKS = [
-    ("mlp", True, "central"),
-    ("mlp", False, "local"),
-    ("gru", True, "local"),
-    ("gru", False, "central"),
-    ("attention", True, "central"),
-    ("attention", False, "local"),
+    ("mlp", True, "central", {}),
+    ("mlp", False, "local", {}),
+    ("gru", True, "local", {}),
+    ("gru", False, "central", {}),
+    ("attention", True, "central", {"toy": "deliveries", "attention_encode": "agent"}),
+    ("attention", False, "local", {"toy": "deliveries", "attention_encode": "step"}),
+    ("attention", True, "local", {"toy": "deliveries", "attention_encode": "instance"}),
 ]
+REWARD = Guidance(jnp.float32(1), jnp.float32(0))
+"""The reward alone teaches."""
 
 jitted_gae = jax.jit(ppo.gae, static_argnames=("gamma", "gae_lambda"))
 
@@ -106,6 +111,7 @@ def random_rollout(seed=0, *, truncates=True, void=True):
         action_mask=by_role(lambda s: np.arange(3) <= rng.integers(0, 3, (*s, 1))),
         action=by_role(lambda s: np.broadcast_to(stamp[..., None], s).astype(np.int32)),
         log_prob=by_role(lambda s: np.broadcast_to(stamp[..., None], s).astype(np.float32)),
+        taught={},
         value=by_role(lambda s: rng.normal(size=s).astype(np.float32)),
         reward=by_role(lambda s: rng.normal(3.0, 2.0, s).astype(np.float32)),
         final_value=by_role(lambda s: rng.normal(size=s).astype(np.float32)) if truncates else {},
@@ -205,15 +211,15 @@ def test_prepare_against_numpy(config, on_mesh, norms, truncates):
 MOMENTS = ((1, "mean"), (2, "mean_square"))
 
 
-@pytest.mark.parametrize(("network", "share", "critic"), NETWORKS)  # every pair of choices occurs
-def test_unchanged_parameters_reproduce_the_rollout(learner, on_mesh, fresh_norm, network, share, critic):
-    toy = "deliveries" if network == "attention" else "errands"
-    made = learner(network=network, share_drone_policy=share, critic=critic, toy=toy, value_norm=False)
+@pytest.mark.parametrize(("network", "share", "critic", "changes"), NETWORKS)  # every pair of choices occurs
+def test_unchanged_parameters_reproduce_the_rollout(learner, on_mesh, fresh_norm, network, share, critic, changes):
+    made = learner(network=network, share_drone_policy=share, critic=critic, value_norm=False, **changes)
     trainer, played, ppo_config = made.trainer, made.played, made.trainer.config
 
     def first_minibatch(played):
         batch = ppo.take(ppo.prepare(ppo_config, played.recording, fresh_norm)[0], jnp.array([2, 0, 3]))
-        logits, _ = trainer.actors.apply(played.params["actor"], batch.seen, batch.carry["actor"], batch.reset)
+        seen = trainer.seen(played.params["actor"], batch)
+        logits, _ = trainer.actors.apply(played.params["actor"], seen, batch.carry["actor"], batch.reset)
         fields = ("action_mask", "action", "log_prob", "advantage")
         terms = {
             name: ppo.policy_terms(logits[name], **{f: getattr(batch, f)[name] for f in fields}, clip_eps=0.2)
@@ -221,7 +227,7 @@ def test_unchanged_parameters_reproduce_the_rollout(learner, on_mesh, fresh_norm
         }
         inputs = trainer.critics.inputs(batch.seen)
         values, _ = trainer.critics.apply(played.params["critic"], inputs, batch.carry["critic"], batch.reset)
-        return batch, terms, values, trainer.loss(played.params, batch)
+        return batch, terms, values, trainer.loss(played.params, batch, REWARD)
 
     batch, terms, values, (total, metrics) = jax.device_get(on_mesh(first_minibatch)(played))
     assert 3 <= batch.reset.sum() < batch.reset.size / 2
@@ -262,13 +268,13 @@ def minibatch(learner, on_mesh, fresh_norm):
         actor, critic = {}, {}
         for role in trainer.actors.roles:
             grad = jax.grad(ppo.actor_loss, has_aux=True)
-            kinds = {"config": trainer.config, "actors": trainer.actors}
-            actor[role] = grad(params["actor"][role], batch, role, **kinds)[0]
+            kinds = {"config": trainer.config, "actors": trainer.actors, "guidance": REWARD}
+            actor[role] = grad(params["actor"][role], batch, batch.seen, role, **kinds)[0]
         for name in trainer.critics.networks:
             grad = jax.grad(ppo.critic_loss, has_aux=True)
             kinds = {"config": trainer.config, "critics": trainer.critics}
             critic[name] = grad(params["critic"][name], batch, name, **kinds)[0]
-        return jax.grad(lambda *args: trainer.loss(*args)[0])(params, batch), {"actor": actor, "critic": critic}
+        return jax.grad(lambda *args: trainer.loss(*args, REWARD)[0])(params, batch), {"actor": actor, "critic": critic}
 
     return played.params, batch, on_mesh(gradients)
 
