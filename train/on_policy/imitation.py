@@ -44,7 +44,8 @@ def make_teacher(config: PPOConfig, env: Environment) -> Actor | None:
     """Who teaches; None for nobody.
 
     Raises:
-        ValueError: there is nobody of that name; one line with those that there are.
+        ValueError: there is nobody of that name (one line with those that there are), or who is named remembers what
+            happened: then what is asked at one state alone is not what would be done there.
     """
     if config.imitate is None:
         return None
@@ -52,4 +53,10 @@ def make_teacher(config: PPOConfig, env: Environment) -> Actor | None:
     if config.imitate not in baselines:
         known = ", ".join(f"'{name}'" for name in baselines) or "none"
         raise ValueError(f"imitate is '{config.imitate}'; '{config.env['name']}' has these baselines: {known}")
-    return baselines[config.imitate](env)
+    teacher = baselines[config.imitate](env)
+    if jax.tree.leaves(jax.eval_shape(lambda: teacher.init(1))):
+        raise ValueError(
+            f"imitate is '{config.imitate}', which goes by what it remembers of an episode; a teacher must not: take "
+            "another baseline, or leave out imitate"
+        )
+    return teacher

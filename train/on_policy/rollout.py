@@ -12,6 +12,7 @@ from flax import struct
 
 from jaxvrp import TimeStep, VecEnv
 from jaxvrp.actor import Actor, Carry
+from jaxvrp.environment import executed_under
 from jaxvrp.spaces import ByKind, ByRole
 from jaxvrp.vectorize import VecState, VecTimeStep
 from train.episode_statistics import ended_episodes
@@ -48,7 +49,7 @@ class Transition(struct.PyTreeNode):
         action_mask: `{role: bool[E, agents, actions]}`.
         action: `{role: i32[E, agents]}`.
         log_prob: `{role: f32[E, agents]}`.
-        taught: `{role: i32[E, agents]}`, what the teacher would have done; {} without one.
+        taught: `{role: i32[E, agents]}`, what the teacher would have done, always legal; {} without one.
         value: `{role: f32[E, agents]}`, on the normalised scale.
         reward: `{role: f32[E, agents]}`.
         final_value: `{role: f32[E, agents]}` of the observation before an auto-reset; empty if nothing is truncated.
@@ -252,13 +253,14 @@ class Rollout:
         return new_players, (transition, ended_episodes(after))
 
     def _taught(self, players: Players) -> ByRole:
-        """What the teacher would do where the players stand."""
+        """What the teacher would do where the players stand; what is illegal becomes what the rules make of it."""
         if self.teacher is None:
             return {}
-        num_envs = self.vec_env.num_envs
         # Teachers draw nothing: all of them are deterministic.
-        key = jax.random.key(0)
-        return self.teacher.act(key, self.teacher.init(num_envs), players.vec.env, players.timestep)[0]
+        key, carry = jax.random.key(0), self.teacher.init(self.vec_env.num_envs)
+        action, _ = self.teacher.act(key, carry, players.vec.env, players.timestep)
+        executed = jax.vmap(lambda *one: executed_under(self.vec_env.env, *one)[0])
+        return executed(action, players.timestep.action_mask, players.timestep.valid)
 
     def _final_value(self, params: dict[str, Any], players: Players, timestep: VecTimeStep, before: Seen) -> ByRole:
         """Values before an auto-reset, which truncated episodes are bootstrapped from; {} if nothing is truncated.

@@ -292,6 +292,55 @@ def test_the_loss_is_a_sum_over_actors_and_critics(minibatch):
     assert max(jax.tree.leaves(moved)) > 1e-3
 
 
+@pytest.mark.parametrize("encode", ["step", "instance"])
+def test_what_roles_share_learns_from_all_of_them(learner, on_mesh, fresh_norm, encode):
+    """The gradient of the shared encoder is the sum of those of the losses of the roles, each by itself."""
+    share = encode == "instance"
+    made = learner(
+        network="attention",
+        toy="deliveries",
+        attention_encode=encode,
+        share_drone_policy=share,
+        critic="local",
+        value_norm=False,
+    )
+    trainer, params = made.trainer, made.played.params
+    kinds = {"config": trainer.config, "actors": trainer.actors, "guidance": REWARD}
+
+    def gradients(played):
+        batch = ppo.take(ppo.prepare(trainer.config, played.recording, fresh_norm)[0], jnp.array([1, 3, 0]))
+
+        def role_loss(params, role):
+            return ppo.actor_loss(params[role], batch, trainer.seen(params, batch), role, **kinds)[0]
+
+        def anew(params):
+            """The embeddings of every step, from the planes of that step."""
+            return trainer.actors.encoder.apply(params[ENCODER], batch.seen.static, batch.seen.dynamic)
+
+        def as_learned(params):
+            return trainer.seen(params, batch).encoded
+
+        def with_slope(embed):
+            """Embeddings, and the gradient of a sum of them with weights of the test's."""
+            encoded, pull = jax.vjp(embed, params["actor"])
+            return encoded, pull(jnp.cos(jnp.arange(encoded.size, dtype=jnp.float32)).reshape(encoded.shape))[0]
+
+        together = jax.grad(lambda params: trainer.loss(params, batch, REWARD)[0])(params)["actor"]
+        by_role = {role: jax.grad(role_loss)(params["actor"], role) for role in trainer.actors.roles}
+        return together, by_role, with_slope(anew), with_slope(as_learned)
+
+    together, by_role, anew, as_learned = jax.device_get(on_mesh(gradients)(made.played))
+    total = jax.tree.map(np.add, by_role["truck"][ENCODER], by_role["drone"][ENCODER])
+    chex.assert_trees_all_close(together[ENCODER], total, rtol=1e-4, atol=1e-6)
+    for role, gradient in by_role.items():
+        assert max(np.abs(leaf).max() for leaf in jax.tree.leaves(gradient[ENCODER])) > 1e-3
+        chex.assert_trees_all_close(together[role], gradient[role], rtol=1e-4, atol=1e-6)
+        (other,) = by_role.keys() - {role}
+        assert not any(leaf.any() for leaf in jax.tree.leaves(gradient[other]))
+    np.testing.assert_allclose(as_learned[0], anew[0], atol=1e-5)
+    chex.assert_trees_all_close(as_learned[1], anew[1], rtol=1e-3, atol=1e-3)
+
+
 def test_forced_decisions_have_no_policy_gradient(minibatch):
     params, batch, gradients = minibatch
 
