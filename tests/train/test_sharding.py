@@ -19,6 +19,7 @@ from train.on_policy.config import PPOConfig
 from train.on_policy.imitation import guidance_at
 from train.on_policy.rollout import Recording
 from train.on_policy.trainer import make_train
+from train.running.checkpoint import Checkpoints
 from train.sharding import DATA, make_mesh, shard
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -32,6 +33,16 @@ ATTENTION = {
     "attention_size": 8,
     "attention_heads": 2,
 }
+
+TAUGHT = {
+    **ATTENTION,
+    "env": {"name": "tests.taught_environment:TaughtDeliveries"},
+    "attention_encode": "step",
+    "imitate": "nearest",
+    "imitate_steps": 10**6,
+    "actor_lr": 0.03,
+}
+"""Shared by the roles: an encoder, and a teacher."""
 
 CHUNKS = 3
 
@@ -120,6 +131,36 @@ def test_the_update_on_each_device_reads_the_entities_that_were_played_there(num
             np.testing.assert_allclose(metrics[f"{role}/ratio"], 1.0, atol=1e-5)
             np.testing.assert_allclose(metrics[f"{role}/approx_kl"], 0.0, atol=1e-6)
             assert np.min(metrics[f"{role}/grad_norm"]) > 1e-5
+
+
+def test_seeds_on_two_devices_imitate_and_go_on_to_the_last_bit(tmp_path):
+    learner = trainer(2, **TAUGHT, num_seeds=2, log_interval=4, eval_interval=4, save_interval=4)
+    state, first = learner.train_chunk(learner.init(jax.random.key(0)))
+    Checkpoints(tmp_path).save(1, state, None, {})
+    state, last = learner.train_chunk(state)
+    for role in ("truck", "drone"):
+        loss = np.stack([first[f"{role}/teacher_loss"], last[f"{role}/teacher_loss"]]).reshape(2, 2, 4)
+        assert (loss[1, :, -1] < 0.9 * loss[0, :, 0]).all(), "every seed comes closer to the teacher"
+        assert np.min(last["shared_encoder/grad_norm"]) > 1e-5
+    again, same = learner.train_chunk(Checkpoints(tmp_path).load(learner.init(jax.random.key(1))))
+    chex.assert_trees_all_equal(jax.device_get(same), jax.device_get(last))
+    chex.assert_trees_all_equal(jax.device_get(again.params), jax.device_get(state.params))
+    seeds = [np.asarray(leaf) for leaf in jax.tree.leaves(state.params)]
+    assert all((leaf[0] != leaf[1]).any() for leaf in seeds)
+
+
+def test_the_best_of_groups_on_two_devices():
+    """Each device has groups of its own, and learns the best of each."""
+    sizes = {"rollout": "episodes", "group_size": 2, "baseline": "best", "rollout_length": 6, "lr_decay": False}
+    learner = trainer(2, actor_lr=0.01, **sizes)
+    state, first = learner.train_chunk(learner.init(jax.random.key(0)))
+    for _ in range(15):
+        state, last = learner.train_chunk(state)
+    assert first["episode/episodes"] == last["episode/episodes"] == TINY["num_envs"]
+    assert (
+        last["truck/teacher_loss"] + last["drone/teacher_loss"]
+        < first["truck/teacher_loss"] + first["drone/teacher_loss"]
+    )
 
 
 def test_too_many_devices_are_refused():

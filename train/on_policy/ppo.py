@@ -170,7 +170,8 @@ def prepare(
     carry = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 1), recording.carries)
     batch = Batch(**steps, carry=carry, static=recording.static)
     if config.baseline == "best":
-        batch = take_envs(batch, best_of_groups(transitions.reward, config.group_size))
+        paid = {name: reward * computed["valid"][name] for name, reward in transitions.reward.items()}
+        batch = take_envs(batch, best_of_groups(paid, config.group_size))
         batch = batch.replace(taught=batch.action)
     return batch, new_norm, metrics
 
@@ -183,7 +184,12 @@ def take_envs(batch: Batch, envs: jax.Array) -> Batch:
 
 
 def best_of_groups(reward: ByRole, group_size: int) -> jax.Array:
-    """The environment of each group that got most, `i32[E / group_size]`, by rewards `{role: f32[K, L, E, agents]}`."""
+    """The environment of each group that got most, `i32[E / group_size]`, the first of them if several did.
+
+    Args:
+        reward: `{role: f32[K, L, E, agents]}`, 0 for void rows.
+        group_size: environments side by side that play the same instance.
+    """
     paid = sum(of_role.sum(axis=(0, 1, 3)) for of_role in reward.values())
     best = jnp.argmax(jnp.asarray(paid).reshape(-1, group_size), axis=1).astype(jnp.int32)
     return best + group_size * jnp.arange(len(best), dtype=jnp.int32)
