@@ -29,15 +29,14 @@ class Guidance(struct.PyTreeNode):
 
 def guidance_at(config: PPOConfig, update: jax.Array) -> Guidance:
     """The weights in an update, `i32[]`, counted from 0."""
-    steps = update.astype(jnp.float32) * config.steps_per_update
-    one = jnp.ones((), jnp.float32)
+    zero, one = jnp.zeros((), jnp.float32), jnp.ones((), jnp.float32)
     if config.baseline == "best":
-        return Guidance(0 * one, one)
+        return Guidance(zero, one)
     if config.imitate is None:
-        return Guidance(one, 0 * one)
-    since = steps - config.imitate_steps
+        return Guidance(one, zero)
+    since = update.astype(jnp.float32) * config.steps_per_update - config.imitate_steps
     fading = config.imitate_coef * jnp.clip(1.0 - since / config.imitate_anneal_steps, 0.0, 1.0)
-    return Guidance(jnp.where(since < 0, 0.0, one), jnp.where(since < 0, one, fading))
+    return Guidance(jnp.where(since < 0, zero, one), jnp.where(since < 0, one, fading))
 
 
 def make_teacher(config: PPOConfig, env: Environment) -> Actor | None:

@@ -270,9 +270,9 @@ def _critics(config: PPOConfig, env: Environment) -> Critics:
     head_sizes = {name: 1 for name in env.roles}
     places = {name: _places(role) for name, role in env.roles.items()}
     if config.critic == "central":
-        head_sizes = {TEAM: sum(role.num_agents for role in env.roles.values())}
+        head_sizes = {TEAM: _num_agents(env)}
         # Of several agents there is a mean place, which is nobody's.
-        alone = len(env.roles) == 1 and sum(head_sizes.values()) == 1
+        alone = _num_agents(env) == 1
         places = {TEAM: next(iter(places.values())) if alone else ()}
     specs = {
         name: NetworkSpec(

@@ -92,6 +92,12 @@ def test_the_next_rollout_has_other_instances(made):
     )
 
 
+def test_what_episodes_leave_behind_is_kept(learner):
+    """Over both rollouts, though each begins anew."""
+    made = learner(**EPISODES, network="mlp", env={"name": "tests.toy_environments:CountedErrands"})
+    assert made.played.start.vec.memory == STEPS and made.played.end.vec.memory == 2 * STEPS
+
+
 @pytest.fixture(scope="module")
 def prepared(made, on_mesh, fresh_norm):
     """`prepared(recording, **changes)`: its batch and the gradient of its loss."""
