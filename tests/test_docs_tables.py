@@ -88,7 +88,7 @@ def attempts(text: str, default: object) -> list[tuple[object, bool]]:
         return [*((choice, True) for choice in choices), ("no such", False)]
     whole = "whole" in text
     step = 1 if whole else 1e-3
-    tried = [(None, "or null" in text), ("a word", False), (math.inf, "≤ inf" in text)]
+    tried = [(None, "or null" in text), ("a word", text.startswith("text")), (math.inf, "≤ inf" in text)]
     tried += [(2.5, False)] if whole else []
     for sign, digits in re.findall(r"([≥≤>]) (-?[\d.]+)", text):
         bound = int(digits) if whole else float(digits)
@@ -106,12 +106,23 @@ def made(cls: type) -> dict[str, object]:
     return {name: getattr(jaxvrp.make("pcb"), name) for name in MADE} if cls is Pcb else {}
 
 
+COMPANIONS = {
+    "imitate": {"imitate_steps": 1},
+    "imitate_steps": {"imitate": "greedy"},
+    "imitate_coef": {"imitate": "greedy"},
+    "baseline": {"rollout": "episodes", "group_size": 2},
+    "group_size": {"rollout": "episodes"},
+}
+"""What a key needs beside it, unless it is off."""
+
+
 def accepts(cls: type, name: str, value: object) -> bool:
     # Bounds of the same thing must be in order: both get the value.
     names = [other + name[4:] for other in ("min_", "max_")] if name[:4] in ("min_", "max_") else [name]
     known = fields_of(cls)
+    companions = COMPANIONS.get(name, {}) if value else {}
     try:
-        fields.build(cls, {**made(cls), **{name: value for name in names if name in known}}, "key")
+        fields.build(cls, {**made(cls), **companions, **{name: value for name in names if name in known}}, "key")
     except (ValueError, TypeError):
         return False
     return True

@@ -292,6 +292,16 @@ class Errands(Ragged):
         return {"drone": jnp.stack([jnp.array(True), state.errand.wind > -0.5])}
 
 
+class CountedErrands(Errands):
+    """`Errands` whose episodes leave behind how many steps were played."""
+
+    @property
+    def memory(self):
+        return Memory(
+            initial=jnp.zeros((), jnp.int32), update=lambda count, states: count + 1, apply=lambda count: self
+        )
+
+
 # --- entities --------------------------------------------------------------------------------------------------------
 
 

@@ -264,3 +264,51 @@ def test_the_batch_that_is_recommended_fits_and_is_no_little_one(reach, monkeypa
     fitting = int(re.search(r"num_envs (\d+) should fit", str(caught.value))[1])
     made = jax.jit(VecEnv(reach, fitting).reset)(jax.random.key(0))
     assert 100_000 < machine_memory.bytes_of(made) < 2_000_000
+
+
+@pytest.fixture(scope="module")
+def stood(reach):
+    """Start, then states, timesteps and actions, of environments that are not reset, until well after the ends."""
+    vec, random = VecEnv(reach, NUM_ENVS, auto_reset=False), np.random.default_rng(1)
+    step = jax.jit(vec.step)
+    start, _ = jax.jit(vec.reset)(KEY)
+    state, states, timesteps, actions = start, [], [], []
+    for _ in range(reach.max_steps + 3):
+        action = {
+            "mover": random.uniform(-1.2, 1.2, (NUM_ENVS, 2, 2)).astype(np.float32),
+            "caller": random.integers(0, 3, (NUM_ENVS, 1)).astype(np.int32),
+        }
+        state, timestep = step(state, action)
+        states.append(state)
+        timesteps.append(timestep)
+        actions.append(action)
+    return start, states, timesteps, actions
+
+
+def test_without_resets_it_plays_every_problem_once(reach, stood):
+    """Against each problem by itself; what has ended stands still, pays nothing and is counted no further."""
+    start, states, timesteps, actions = jax.device_get(stood)
+    assert start.pool == ()
+    step, begin = jax.jit(reach.step), jax.jit(reach.reset_to)
+    ends = set()
+    for i in range(NUM_ENVS):
+        state, single = begin(row(start.env.course, i))
+        total, length, has_ended = 0.0, 0, False
+        for time, action in enumerate(actions):
+            state, single = step(state, row(action, i))
+            seen, stands = row(timesteps[time], i), row(states[time].env, i)
+            counted = [*single.reward["mover"][single.valid["mover"]], *single.reward["caller"]]
+            total, length = total + np.mean(counted), length + (not has_ended)
+            statistics = {"episode_return": np.float32(total), "episode_length": np.float32(length)}
+            shown = {**vars(single), "metrics": {**single.metrics, **statistics}}
+            close({name: getattr(seen, name) for name in shown}, shown)
+            close((seen.final_observation, stands.position), (single.observation, state.position))
+            if has_ended:
+                assert seen.terminated or seen.truncated
+                assert not any(paid.any() for paid in seen.reward.values())
+                close(stands.position, row(states[time - 1].env.position, i))
+            elif single.done:
+                ends.add(length)
+            has_ended = bool(single.done)
+        assert has_ended
+    assert len(ends) > 1

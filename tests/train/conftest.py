@@ -17,7 +17,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     import distrax  # noqa: F401
 
-import tests.toy_environments  # noqa: F401  (registers the environment of `config`)
+import tests.taught_environment  # noqa: F401  (registers an environment of `config`, and imports the others)
 from train import evaluate
 from train.on_policy.config import PPOConfig
 from train.on_policy.trainer import make_train
@@ -25,8 +25,8 @@ from train.on_policy.value_norm import ValueNorm
 from train.running import loop
 from train.sharding import make_mesh, shard
 
-TOYS = {"errands": "toy_of_the_tests", "deliveries": "deliveries_of_the_tests"}
-"""Environments that learners are tried in: one with flat observations, and one with entities."""
+TOYS = {"errands": "toy_of_the_tests", "deliveries": "deliveries_of_the_tests", "taught": "taught_of_the_tests"}
+"""Environments that learners are tried in: one with flat observations, one with entities, and this with a teacher."""
 
 
 @struct.dataclass

@@ -16,8 +16,10 @@ from jax.sharding import PartitionSpec as P
 
 from train.on_policy import ppo
 from train.on_policy.config import PPOConfig
+from train.on_policy.imitation import guidance_at
 from train.on_policy.rollout import Recording
 from train.on_policy.trainer import make_train
+from train.running.checkpoint import Checkpoints
 from train.sharding import DATA, make_mesh, shard
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -31,6 +33,16 @@ ATTENTION = {
     "attention_size": 8,
     "attention_heads": 2,
 }
+
+TAUGHT = {
+    **ATTENTION,
+    "env": {"name": "tests.taught_environment:TaughtDeliveries"},
+    "attention_encode": "step",
+    "imitate": "nearest",
+    "imitate_steps": 10**6,
+    "actor_lr": 0.03,
+}
+"""Shared by the roles: an encoder, and a teacher."""
 
 CHUNKS = 3
 
@@ -58,7 +70,8 @@ def gradients(learner, data):
         batch, norm, _ = ppo.prepare(learner.config, recording, state.value_norm)
         envs = jax.numpy.arange(batch.reset.shape[1])
         whole = ppo.take(batch, envs)
-        grads, metrics = jax.grad(learner.loss, has_aux=True)(state.params, whole)
+        guidance = guidance_at(learner.config, state.update)
+        grads, metrics = jax.grad(learner.loss, has_aux=True)(state.params, whole, guidance)
         return jax.lax.psum((grads, metrics), DATA), norm
 
     state, recording = data
@@ -107,17 +120,53 @@ def test_devices_play_different_environments_with_the_same_parameters(trained_on
     assert np.isfinite(np.concatenate([np.ravel(m) for m in jax.tree.leaves(metrics)])).all()
 
 
-@pytest.mark.parametrize("num_seeds", [1, 2])
-def test_the_update_on_each_device_reads_the_entities_that_were_played_there(num_seeds):
+def assert_read_as_played(metrics):
     """Before anything is learned, a policy is the one that played: all ratios are 1, if it is shown the same."""
-    learner = trainer(2, **ATTENTION, num_epochs=1, num_minibatches=1, num_seeds=num_seeds)
+    for role in ("truck", "drone"):
+        np.testing.assert_allclose(metrics[f"{role}/ratio"], 1.0, atol=1e-5)
+        np.testing.assert_allclose(metrics[f"{role}/approx_kl"], 0.0, atol=1e-6)
+        assert np.min(metrics[f"{role}/grad_norm"]) > 1e-5
+
+
+def test_the_update_on_each_device_reads_the_entities_that_were_played_there():
+    learner = trainer(2, **ATTENTION, attention_encode="instance", num_epochs=1, num_minibatches=1)
     state, first = learner.train_chunk(learner.init(jax.random.key(0)))
     _, second = learner.train_chunk(state)
-    for metrics in (first, second):
-        for role in ("truck", "drone"):
-            np.testing.assert_allclose(metrics[f"{role}/ratio"], 1.0, atol=1e-5)
-            np.testing.assert_allclose(metrics[f"{role}/approx_kl"], 0.0, atol=1e-6)
-            assert np.min(metrics[f"{role}/grad_norm"]) > 1e-5
+    assert_read_as_played(first)
+    assert_read_as_played(second)
+
+
+def test_seeds_on_two_devices_imitate_and_go_on_to_the_last_bit(tmp_path):
+    intervals = {"log_interval": 12, "eval_interval": 12, "save_interval": 12, "lr_decay": False}
+    learner = trainer(2, **TAUGHT, **intervals, num_seeds=2, num_epochs=1, num_minibatches=1)
+    state, first = learner.train_chunk(learner.init(jax.random.key(0)))
+    Checkpoints(tmp_path).save(1, state, None, {})
+    state, last = learner.train_chunk(state)
+    assert_read_as_played(first)
+    assert_read_as_played(last)
+    for role in ("truck", "drone"):
+        loss = np.stack([first[f"{role}/teacher_loss"], last[f"{role}/teacher_loss"]]).reshape(2, 2, 12)
+        assert (loss[1, :, -1] < 0.9 * loss[0, :, 0]).all(), "every seed comes closer to the teacher"
+        assert np.min(last["shared_encoder/grad_norm"]) > 1e-5
+    again, same = learner.train_chunk(Checkpoints(tmp_path).load(learner.init(jax.random.key(1))))
+    chex.assert_trees_all_equal(jax.device_get(same), jax.device_get(last))
+    chex.assert_trees_all_equal(jax.device_get(again.params), jax.device_get(state.params))
+    seeds = [np.asarray(leaf) for leaf in jax.tree.leaves(state.params)]
+    assert all((leaf[0] != leaf[1]).any() for leaf in seeds)
+
+
+def test_the_best_of_groups_on_two_devices():
+    """Each device has groups of its own, and learns the best of each."""
+    sizes = {"rollout": "episodes", "group_size": 2, "baseline": "best", "rollout_length": 6, "lr_decay": False}
+    learner = trainer(2, actor_lr=0.01, **sizes)
+    state, first = learner.train_chunk(learner.init(jax.random.key(0)))
+    for _ in range(15):
+        state, last = learner.train_chunk(state)
+    assert first["episode/episodes"] == last["episode/episodes"] == TINY["num_envs"]
+    assert (
+        last["truck/teacher_loss"] + last["drone/teacher_loss"]
+        < first["truck/teacher_loss"] + first["drone/teacher_loss"]
+    )
 
 
 def test_too_many_devices_are_refused():

@@ -28,7 +28,7 @@ from jaxvrp import EntityKind, Pointer
 from jaxvrp.actor import Carry
 from jaxvrp.spaces import ByKind
 from train.networks.inputs import EntityInput
-from train.networks.layers import NetworkSpec, layer_norm
+from train.networks.layers import Memoryless, NetworkSpec, layer_norm
 from train.networks.places import Sites, canonical_frame, distances, length, pair, sites, turned
 
 LOGIT_RANGE = 10.0
@@ -285,7 +285,7 @@ class Decoder(nn.Module):
         return matches
 
 
-class Attention(nn.Module):
+class Attention(Memoryless):
     """Context and entities in; logits that point (`pointers`), or `head_size` numbers, out; no memory.
 
     All is encoded anew for every agent, on a map that is turned to it.
@@ -321,11 +321,6 @@ class Attention(nn.Module):
         )
         out = decoder(x, situation[:, None], seen.present, None)
         return out.reshape(*inputs.context.shape[:-1], -1), carry
-
-    def initial_carry(self, num_envs: int, num_agents: int) -> Carry:
-        """No memory: `()`."""
-        del num_envs, num_agents
-        return ()
 
     def _turned(self, seen: Table, context: jax.Array) -> tuple[Table, jax.Array, jax.Array]:
         """Entities and context `f32[R, C]` on the agent's map, and what lies between, `f32[R, M, 2 + P]`.
@@ -372,7 +367,7 @@ class TeamEncoder(nn.Module):
         return encoder(seen).reshape(*leading, -1, self.size)
 
 
-class Pointing(nn.Module):
+class Pointing(Memoryless):
     """What a `TeamEncoder` made of the entities, and contexts in; logits that point out; no memory.
 
     Attributes:
@@ -415,11 +410,6 @@ class Pointing(nn.Module):
         )
         out = decoder(x, situation, seen.present, between)
         return out.reshape(*inputs.context.shape[:-1], -1), carry
-
-    def initial_carry(self, num_envs: int, num_agents: int) -> Carry:
-        """No memory: `()`."""
-        del num_envs, num_agents
-        return ()
 
 
 def encodes_by_agent(config: Any, spec: NetworkSpec) -> bool:

@@ -9,6 +9,7 @@ import flax.linen as nn
 import jax
 
 from jaxvrp import EntityKind, Pointer
+from jaxvrp.actor import Carry
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {"relu": nn.relu, "tanh": nn.tanh, "silu": nn.silu}
 
@@ -34,6 +35,15 @@ class NetworkSpec:
     kinds: tuple[EntityKind, ...] = ()
     pointers: tuple[Pointer, ...] = ()
     places: tuple[tuple[int, int], ...] = ()
+
+
+class Memoryless(nn.Module):
+    """A network that carries nothing from step to step."""
+
+    def initial_carry(self, num_envs: int, num_agents: int) -> Carry:
+        """No memory: `()`."""
+        del num_envs, num_agents
+        return ()
 
 
 def layer_norm(x: jax.Array) -> jax.Array:

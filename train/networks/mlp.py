@@ -8,10 +8,10 @@ import flax.linen as nn
 import jax
 
 from jaxvrp.actor import Carry
-from train.networks.layers import NetworkSpec, Trunk
+from train.networks.layers import Memoryless, NetworkSpec, Trunk
 
 
-class MLP(nn.Module):
+class MLP(Memoryless):
     """A trunk and a linear head; no memory."""
 
     hidden_sizes: tuple[int, ...]
@@ -26,11 +26,6 @@ class MLP(nn.Module):
         del reset
         x = Trunk(self.hidden_sizes, self.activation, self.layer_norm)(inputs)
         return nn.Dense(self.head_size, kernel_init=nn.initializers.orthogonal(self.head_gain))(x), carry
-
-    def initial_carry(self, num_envs: int, num_agents: int) -> Carry:
-        """No memory: `()`."""
-        del num_envs, num_agents
-        return ()
 
 
 def build(config: Any, spec: NetworkSpec) -> MLP:

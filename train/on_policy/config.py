@@ -96,7 +96,7 @@ class PPOConfig(RunConfig):
     rollout: str = option(
         "continuing",
         help="`continuing`: episodes go on from one rollout to the next; `episodes`: a rollout is one whole episode of "
-        "every environment, and `rollout_length` their longest",
+        "every environment; `rollout_length` is then at least as long as an episode of the environment can be",
         choices=("continuing", "episodes"),
     )
     baseline: str = option(
@@ -106,7 +106,10 @@ class PPOConfig(RunConfig):
         choices=("critic", "group", "best"),
     )
     group_size: int = option(
-        1, help="environments that play the same instance at once (`rollout` `episodes`); divides `num_envs`", minimum=1
+        1,
+        help="environments that play the same instance at once (`rollout` `episodes`); times devices, divides "
+        "`num_envs`",
+        minimum=1,
     )
     sampling_temperature: float = option(
         1.0,
@@ -116,7 +119,10 @@ class PPOConfig(RunConfig):
     )
     num_epochs: int = option(4, help="passes over a rollout", minimum=1)
     num_minibatches: int = option(
-        4, help="minibatches of a pass, each of some environments; times devices, divides `num_envs`", minimum=1
+        4,
+        help="minibatches of a pass, each of some environments; times devices (and `group_size` if `baseline` is "
+        "`best`), divides `num_envs`",
+        minimum=1,
     )
     gae_lambda: float = option(0.95, help="trace decay of the advantages (Schulman et al. 2016)", minimum=0, maximum=1)
     clip_eps: float = option(
@@ -152,9 +158,26 @@ class PPOConfig(RunConfig):
                 f"sampling_temperature is {self.sampling_temperature:g}, but gradients of returns need episodes of the "
                 "policy as it is; leave it out, or set baseline to 'best'"
             )
-        if self.baseline == "best" and self.imitate is not None:
+        self._check_imitation()
+
+    def _check_imitation(self) -> None:
+        """Refuse a teacher beside another one, one that nobody listens to, and lessons that nobody gives."""
+        lessons = [name for name in ("imitate_steps", "imitate_coef") if getattr(self, name)]
+        if self.imitate is None and lessons:
+            raise ValueError(
+                f"{lessons[0]} is {getattr(self, lessons[0])}, but nobody is imitated; set imitate to a baseline of "
+                f"the environment, or leave out {' and '.join(lessons)}"
+            )
+        if self.imitate is None:
+            return
+        if self.baseline == "best":
             raise ValueError(
                 "baseline is 'best', which is its own teacher; leave out imitate, or take another baseline"
+            )
+        if not lessons:
+            raise ValueError(
+                f"imitate is '{self.imitate}', but imitate_steps and imitate_coef are 0, so that nobody listens; set "
+                "one of them, or leave out imitate"
             )
 
     @property

@@ -29,22 +29,22 @@ class Guidance(struct.PyTreeNode):
 
 def guidance_at(config: PPOConfig, update: jax.Array) -> Guidance:
     """The weights in an update, `i32[]`, counted from 0."""
-    steps = update.astype(jnp.float32) * config.steps_per_update
-    one = jnp.ones((), jnp.float32)
+    zero, one = jnp.zeros((), jnp.float32), jnp.ones((), jnp.float32)
     if config.baseline == "best":
-        return Guidance(0 * one, one)
+        return Guidance(zero, one)
     if config.imitate is None:
-        return Guidance(one, 0 * one)
-    since = steps - config.imitate_steps
+        return Guidance(one, zero)
+    since = update.astype(jnp.float32) * config.steps_per_update - config.imitate_steps
     fading = config.imitate_coef * jnp.clip(1.0 - since / config.imitate_anneal_steps, 0.0, 1.0)
-    return Guidance(jnp.where(since < 0, 0.0, one), jnp.where(since < 0, one, fading))
+    return Guidance(jnp.where(since < 0, zero, one), jnp.where(since < 0, one, fading))
 
 
 def make_teacher(config: PPOConfig, env: Environment) -> Actor | None:
     """Who teaches; None for nobody.
 
     Raises:
-        ValueError: there is nobody of that name; one line with those that there are.
+        ValueError: there is nobody of that name (one line with those that there are), or who is named remembers what
+            happened: then what is asked at one state alone is not what would be done there.
     """
     if config.imitate is None:
         return None
@@ -52,4 +52,10 @@ def make_teacher(config: PPOConfig, env: Environment) -> Actor | None:
     if config.imitate not in baselines:
         known = ", ".join(f"'{name}'" for name in baselines) or "none"
         raise ValueError(f"imitate is '{config.imitate}'; '{config.env['name']}' has these baselines: {known}")
-    return baselines[config.imitate](env)
+    teacher = baselines[config.imitate](env)
+    if jax.tree.leaves(jax.eval_shape(lambda: teacher.init(1))):
+        raise ValueError(
+            f"imitate is '{config.imitate}', which goes by what it remembers of an episode; a teacher must not: take "
+            "another baseline, or leave out imitate"
+        )
+    return teacher

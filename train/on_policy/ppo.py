@@ -46,12 +46,13 @@ class Batch(struct.PyTreeNode):
     """What a minibatch is taken from, `[L, E, K, ...]`; after taking, `[L, B, ...]`.
 
     Attributes:
-        observation, global_observation, entities, instance, action_mask, action, log_prob, taught: as in `Transition`.
-        value: old values, `{role: f32[..., agents]}`, scaled by the present statistics.
-        target: returns on the same scale.
+        observation, global_observation, entities, instance, action_mask, action, log_prob: as in `Transition`.
+        taught: likewise; what was done itself, where the best of each group is learned.
+        value: old values, `{role: f32[..., agents]}`, scaled by the present statistics; {} without a critic.
+        target: returns on the same scale; likewise.
         advantage: normalised, `{role: f32[..., agents]}`.
         decides: `{role: f32[..., agents]}`, 1 where there was a choice; forced decisions have no policy gradient.
-        valid: `{role: f32[..., agents]}`, 0 for void rows.
+        valid: `{role: f32[..., agents]}`, 0 for void rows, and for steps after the end of an episode that is not reset.
         reset: `bool[...]`.
         carry: recurrent states at the beginning of each sequence, `[E, K, ...]` (no time axis).
         static: as in `Recording`, whole.
@@ -170,7 +171,8 @@ def prepare(
     carry = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 1), recording.carries)
     batch = Batch(**steps, carry=carry, static=recording.static)
     if config.baseline == "best":
-        batch = take_envs(batch, best_of_groups(transitions.reward, config.group_size))
+        paid = {name: reward * computed["valid"][name] for name, reward in transitions.reward.items()}
+        batch = take_envs(batch, best_of_groups(paid, config.group_size))
         batch = batch.replace(taught=batch.action)
     return batch, new_norm, metrics
 
@@ -183,7 +185,12 @@ def take_envs(batch: Batch, envs: jax.Array) -> Batch:
 
 
 def best_of_groups(reward: ByRole, group_size: int) -> jax.Array:
-    """The environment of each group that got most, `i32[E / group_size]`, by rewards `{role: f32[K, L, E, agents]}`."""
+    """The environment of each group that got most, `i32[E / group_size]`, the first of them if several did.
+
+    Args:
+        reward: `{role: f32[K, L, E, agents]}`, 0 for void rows.
+        group_size: environments side by side that play the same instance.
+    """
     paid = sum(of_role.sum(axis=(0, 1, 3)) for of_role in reward.values())
     best = jnp.argmax(jnp.asarray(paid).reshape(-1, group_size), axis=1).astype(jnp.int32)
     return best + group_size * jnp.arange(len(best), dtype=jnp.int32)
@@ -192,18 +199,17 @@ def best_of_groups(reward: ByRole, group_size: int) -> jax.Array:
 def take(batch: Batch, envs: jax.Array) -> Batch:
     """The sequences `[L, e * K, ...]` of some environments, `i32[e]`, of a batch `[L, E, K, ...]`."""
 
-    def pick(leaf: jax.Array, axis: int) -> jax.Array:
-        taken = jnp.take(leaf, envs, axis=axis)
-        return taken.reshape(*taken.shape[:axis], -1, *taken.shape[axis + 2 :])
-
-    steps = jax.tree.map(lambda leaf: pick(leaf, 1), batch.replace(carry=None, static=None))
-    return steps.replace(carry=jax.tree.map(lambda leaf: pick(leaf, 0), batch.carry), static=batch.static)
+    chosen = take_envs(batch, envs)
+    steps = chosen.replace(carry=None, static=None)
+    steps = jax.tree.map(lambda leaf: leaf.reshape(leaf.shape[0], -1, *leaf.shape[3:]), steps)
+    carry = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), chosen.carry)
+    return steps.replace(carry=carry, static=batch.static)
 
 
 def actor_loss(
     params: Params, batch: Batch, seen: Seen, role: str, *, config: PPOConfig, actors: Actors, guidance: Guidance
 ) -> tuple[jax.Array, Metrics]:
-    """This device's share of the loss of one role's actor in a minibatch: policy and entropy terms.
+    """This device's share of the loss of one role's actor in a minibatch: policy, entropy and teacher terms.
 
     Args:
         params: of this role's actor.

@@ -12,6 +12,7 @@ from flax import struct
 
 from jaxvrp import TimeStep, VecEnv
 from jaxvrp.actor import Actor, Carry
+from jaxvrp.environment import executed_under
 from jaxvrp.spaces import ByKind, ByRole
 from jaxvrp.vectorize import VecState, VecTimeStep
 from train.episode_statistics import ended_episodes
@@ -48,7 +49,7 @@ class Transition(struct.PyTreeNode):
         action_mask: `{role: bool[E, agents, actions]}`.
         action: `{role: i32[E, agents]}`.
         log_prob: `{role: f32[E, agents]}`.
-        taught: `{role: i32[E, agents]}`, what the teacher would have done; {} without one.
+        taught: `{role: i32[E, agents]}`, what the teacher would have done, always legal; {} without one.
         value: `{role: f32[E, agents]}`, on the normalised scale.
         reward: `{role: f32[E, agents]}`.
         duration: `f32[E]`, environment steps that it took; None where each takes one.
@@ -80,8 +81,8 @@ class Statics(struct.PyTreeNode):
     """What never changes in the episodes of a rollout, a row for each of these.
 
     Attributes:
-        planes: static entities, `{kind: f32[3E, static features, count]}`; {} where observations are flat.
-        encoded: what an encoder that reads nothing else made of them, `f32[3E, M, H]`; None without one.
+        planes: static entities, `{kind: f32[rows, static features, count]}`; {} where observations are flat.
+        encoded: what an encoder that reads nothing else made of them, `f32[rows, M, H]`; None without one.
     """
 
     planes: ByKind
@@ -95,8 +96,8 @@ class Recording(struct.PyTreeNode):
         transitions: `[K, L, E, ...]`.
         carries: recurrent states at the beginnings of the chunks, `[K, E, ...]`.
         last_value: `{role: f32[E, agents]}` of where the players stand at the end, on the normalised scale.
-        static: table of static entities, `{kind: f32[3E, static features, count]}`; `Transition.instance` says whose
-            row is whose. {} where observations are flat.
+        static: table of static entities, `{kind: f32[rows, static features, count]}`, see `Rollout`;
+            `Transition.instance` says whose row is whose. {} where observations are flat.
         statistics: of finished episodes, `{"episodes": f32[], name: sums}`.
     """
 
@@ -110,6 +111,10 @@ class Recording(struct.PyTreeNode):
 @dataclasses.dataclass(frozen=True)
 class Rollout:
     """Plays `num_chunks * chunk_length` steps; recurrent states are kept at the beginning of each chunk only.
+
+    Where the `vec_env` resets nothing, that is one whole episode of every environment, and those of a group, side by
+    side, play the same instance. The table of static entities then has a row for each group, else `3E` rows: those of
+    the episodes that are under way, and those of the pool that the next ones come from.
 
     Attributes:
         vec_env: the environments, this device's share.
@@ -129,12 +134,18 @@ class Rollout:
     temperature: float = 1.0
     group_size: int = 1
 
-    def reset(self, key: jax.Array) -> Players:
-        """Everybody at the beginning of an episode; those of a group, of the same."""
+    def reset(self, key: jax.Array, memory: Any = None) -> Players:
+        """Everybody at the beginning of an episode; those of a group, of the same.
+
+        Args:
+            key: typed key.
+            memory: what episodes left behind so far, the content of `Environment.memory`; None for nothing.
+        """
         instance_key, pool_key = jax.random.split(key)
-        instances = self.vec_env.generate(instance_key, self.vec_env.num_envs // self.group_size)
+        instances = self.vec_env.generate(instance_key, self.vec_env.num_envs // self.group_size, memory)
         instances = jax.tree.map(lambda leaf: jnp.repeat(leaf, self.group_size, axis=0), instances)
         vec, timestep = self.vec_env.reset_to(instances, pool_key)
+        vec = vec if memory is None else vec.replace(memory=memory)
         num_envs = self.vec_env.num_envs
         carry = {"actor": self.actors.initial_carry(num_envs), "critic": self.critics.initial_carry(num_envs)}
         return Players(vec, _plain(timestep), carry, jnp.ones(num_envs, bool))
@@ -154,7 +165,7 @@ class Rollout:
         if self.vec_env.auto_reset:
             players = players.replace(vec=self.vec_env.refresh_pool(players.vec, pool_key))
         else:
-            players = self.reset(pool_key)
+            players = self.reset(pool_key, players.vec.memory)
         table = self._static_table(players.vec)
         static = Statics(table, self.actors.encode_static(params["actor"], table))
 
@@ -177,11 +188,7 @@ class Rollout:
         return self._seen(players, Statics(self._static_table(players.vec)))
 
     def _static_table(self, vec: VecState) -> ByKind:
-        """What never changes in the episodes of a rollout, `{kind: f32[3E, static features, count]}`.
-
-        First of those that are under way, then of the pool that the next ones come from; without resets, one row for
-        every group.
-        """
+        """What never changes in the episodes of a rollout, `{kind: f32[rows, static features, count]}`."""
         env = self.vec_env.env
         if not self.vec_env.auto_reset:
             first = jax.tree.map(lambda leaf: leaf[:: self.group_size], vec.env)
@@ -258,13 +265,14 @@ class Rollout:
         return new_players, (transition, ended_episodes(after))
 
     def _taught(self, players: Players) -> ByRole:
-        """What the teacher would do where the players stand."""
+        """What the teacher would do where the players stand; what is illegal becomes what the rules make of it."""
         if self.teacher is None:
             return {}
-        num_envs = self.vec_env.num_envs
         # Teachers draw nothing: all of them are deterministic.
-        key = jax.random.key(0)
-        return self.teacher.act(key, self.teacher.init(num_envs), players.vec.env, players.timestep)[0]
+        key, carry = jax.random.key(0), self.teacher.init(self.vec_env.num_envs)
+        action, _ = self.teacher.act(key, carry, players.vec.env, players.timestep)
+        executed = jax.vmap(lambda *one: executed_under(self.vec_env.env, *one)[0])
+        return executed(action, players.timestep.action_mask, players.timestep.valid)
 
     def _final_value(self, params: dict[str, Any], players: Players, timestep: VecTimeStep, before: Seen) -> ByRole:
         """Values before an auto-reset, which truncated episodes are bootstrapped from; {} if nothing is truncated.

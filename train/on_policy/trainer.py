@@ -212,9 +212,29 @@ def make_train(config: PPOConfig) -> Trainer:
         TypeError: a value has the wrong type.
     """
     config, env, mesh = prepare(config, Discrete)
-    check_divides(config, "num_envs", "num_minibatches", config.num_minibatches, devices=mesh.size)
+    check_divides(config, "num_envs", "group_size", config.group_size, devices=mesh.size)
+    learned_of_group = config.group_size if config.baseline == "best" else 1
+    check_divides(
+        config,
+        "num_envs",
+        "num_minibatches",
+        config.num_minibatches,
+        devices=mesh.size,
+        group_size=learned_of_group,
+    )
     check_divides(config, "rollout_length", "chunk_length", config.sequence_length)
+    _check_whole_episodes(config, env)
     return Trainer(config, env, mesh)
+
+
+def _check_whole_episodes(config: PPOConfig, env: Environment) -> None:
+    """Refuse rollouts that would cut the episodes off that they are to hold whole."""
+    if config.rollout == "episodes" and config.rollout_length < env.max_episode_steps:
+        raise ValueError(
+            f"rollout_length is {config.rollout_length}, but rollout is 'episodes', and those of "
+            f"'{config.env['name']}' have up to {env.max_episode_steps} steps; set rollout_length to "
+            f"{env.max_episode_steps} or more"
+        )
 
 
 def _actors(config: PPOConfig, env: Environment) -> Actors:
@@ -255,9 +275,9 @@ def _critics(config: PPOConfig, env: Environment) -> Critics:
     head_sizes = {name: 1 for name in env.roles}
     places = {name: _places(role) for name, role in env.roles.items()}
     if config.critic == "central":
-        head_sizes = {TEAM: sum(role.num_agents for role in env.roles.values())}
+        head_sizes = {TEAM: _num_agents(env)}
         # Of several agents there is a mean place, which is nobody's.
-        alone = len(env.roles) == 1 and sum(head_sizes.values()) == 1
+        alone = _num_agents(env) == 1
         places = {TEAM: next(iter(places.values())) if alone else ()}
     specs = {
         name: NetworkSpec(

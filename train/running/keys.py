@@ -53,6 +53,9 @@ class Key:
         accepted: its values in words, see `jaxvrp.fields.accepted_values`.
         default: its value where none is given.
         shown: whether `--help` lists it.
+
+    Raises:
+        ValueError: there is no such group.
     """
 
     name: str
@@ -61,6 +64,11 @@ class Key:
     accepted: str = "text"
     default: Any = None
     shown: bool = True
+
+    def __post_init__(self) -> None:
+        if self.group not in GROUPS:
+            # No page would show it, and no command line take it.
+            raise ValueError(f"the group of key '{self.name}' is '{self.group}'; it must be one of: {list(GROUPS)}")
 
     @property
     def help(self) -> str:

@@ -1,7 +1,9 @@
 """The attention network: entities in, logits that point at them out; one set of parameters for every number of them."""
 
 import functools
+from typing import Any, NamedTuple
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,10 +12,11 @@ import pytest
 import jaxvrp
 from jaxvrp import EntityKind, Pointer
 from jaxvrp.spaces import Feature, Place
-from train.networks import build_network
-from train.networks.attention import Sites, distances, sites
+from train.networks import build_encoder, build_network
+from train.networks.attention import Attention, Pointing
 from train.networks.inputs import EntityInput, blank
 from train.networks.layers import NetworkSpec
+from train.networks.places import Sites, distances, sites
 from train.on_policy.config import PPOConfig
 
 SIZE = {"attention_size": 16, "attention_heads": 4, "attention_layers": 2, "critic_attention_layers": 2}
@@ -21,6 +24,9 @@ CONTEXT, BATCH = 5, 5
 NODE_POINTERS = (Pointer(None, 1), Pointer("node", 2))
 PLACES = ((2, 0), (1, 3))
 """Of the context: where the agent is, and another one."""
+
+ENCODE = ("agent", "step", "instance")
+"""What is encoded at a time; the last two by an encoder that roles share."""
 
 BOTH_POINTERS = (Pointer(None, 1), Pointer("node", 1), Pointer("drone", 1), Pointer("drone", 1))
 
@@ -46,12 +52,27 @@ def both(num_nodes, num_drones, *, placed=True):
     return nodes(num_nodes, placed=placed), drones(num_drones, placed=placed)
 
 
-def network(kinds, *, is_actor=True, pointers=NODE_POINTERS, places=(), **changes):
+class Networks(NamedTuple):
+    """What gives outputs.
+
+    Attributes:
+        reader: of the inputs.
+        encoder: what it reads them through; None for nothing.
+        kinds: the entities.
+    """
+
+    reader: nn.Module
+    encoder: nn.Module | None
+    kinds: tuple[EntityKind, ...]
+
+
+def networks(kinds, *, is_actor=True, pointers=NODE_POINTERS, places=(), encode="agent", num_agents=3, **changes):
     """For a role that points so; a critic has two numbers."""
     counts = {kind.name: kind.count for kind in kinds}
     actions = sum(per_entity * counts.get(name, 1) for name, per_entity in pointers)
-    spec = NetworkSpec(is_actor, actions if is_actor else 2, 1.0, kinds, pointers, places)
-    return build_network(PPOConfig(network="attention", **{**SIZE, **changes}), spec)
+    spec = NetworkSpec(is_actor, num_agents, actions if is_actor else 2, 1.0, kinds, pointers, places)
+    config = PPOConfig(network="attention", attention_encode=encode, **{**SIZE, **changes})
+    return Networks(build_network(config, spec), build_encoder(config, spec) if is_actor else None, kinds)
 
 
 def seen(kinds, *, agents=1, seed=0):
@@ -76,33 +97,44 @@ def changed(inputs, kind, change):
     return EntityInput(inputs.context, static, dynamic)
 
 
-def shapes_of_parameters(net, context_size=CONTEXT):
-    inputs = blank(context_size, 1, net.kinds)
-    return jax.eval_shape(net.init, jax.random.key(0), inputs, (), jnp.zeros((1, 1), bool))
+def shapes_of_parameters(nets, context_size=CONTEXT):
+    """Of the reader and of the encoder; () for none."""
+    inputs, key = blank(context_size, 1, nets.kinds), jax.random.key(0)
+    shapes: Any = ()
+    if nets.encoder is not None:
+        encoded, shapes = jax.eval_shape(lambda: nets.encoder.init_with_output(key, inputs.static, inputs.dynamic))
+        inputs = inputs.replace(encoded=jnp.zeros(encoded.shape))
+    return jax.eval_shape(nets.reader.init, key, inputs, (), jnp.zeros((1, 1), bool)), shapes
 
 
-def parameters(net, context_size=CONTEXT):
+def parameters(nets, context_size=CONTEXT):
     """Parameters of noise, of about the size that they begin with."""
     random = np.random.default_rng(0)
-    shapes = shapes_of_parameters(net, context_size)
+    shapes = shapes_of_parameters(nets, context_size)
     return jax.tree.map(lambda leaf: random.normal(0, 0.25, leaf.shape).astype(np.float32), shapes)
 
 
 @functools.cache
-def jitted(net, context_size):
-    params = parameters(net, context_size)
-    return jax.jit(lambda inputs: net.apply(params, inputs, (), jnp.zeros(inputs.context.shape[:2], bool))[0])
+def jitted(nets, context_size):
+    of_reader, of_encoder = parameters(nets, context_size)
+
+    def apply(inputs):
+        if nets.encoder is not None:
+            inputs = inputs.replace(encoded=nets.encoder.apply(of_encoder, inputs.static, inputs.dynamic))
+        return nets.reader.apply(of_reader, inputs, (), jnp.zeros(inputs.context.shape[:2], bool))[0]
+
+    return jax.jit(apply)
 
 
-def outputs(net, inputs):
-    """Outputs `[B, A, head_size]` of a network with parameters of noise, for inputs `[1, B, ...]`."""
-    return np.asarray(jitted(net, inputs.context.shape[-1])(inputs)[0])
+def outputs(nets, inputs):
+    """Outputs `[B, A, head_size]` of networks with parameters of noise, for inputs `[1, B, ...]`."""
+    return np.asarray(jitted(nets, inputs.context.shape[-1])(inputs)[0])
 
 
 @pytest.mark.parametrize("placed", [True, False], ids=["with places", "without"])
 def test_permuting_the_entities_permutes_the_logits(placed):
     kinds = (nodes(6, placed=placed),)
-    net, inputs, order = network(kinds), seen(kinds), np.array([4, 0, 5, 2, 1, 3])
+    net, inputs, order = networks(kinds), seen(kinds), np.array([4, 0, 5, 2, 1, 3])
     logits = outputs(net, inputs)[:, 0]
     permuted = outputs(net, changed(inputs, "node", lambda planes: planes[..., order]))[:, 0]
     np.testing.assert_allclose(permuted[:, 0], logits[:, 0], atol=1e-5)
@@ -118,12 +150,21 @@ def blocks(logits, num_nodes, num_drones):
 
 
 @pytest.mark.parametrize(
-    ("placed", "places"), [(True, PLACES), (True, ()), (False, ())], ids=["framed", "with places", "without"]
+    ("encode", "placed", "places"),
+    [
+        ("agent", True, PLACES),
+        ("agent", True, ()),
+        ("agent", False, ()),
+        ("step", True, PLACES),
+        ("instance", True, PLACES),
+        ("instance", False, ()),
+    ],
+    ids=["framed", "with places", "without", "step", "instance", "instance without places"],
 )
 @pytest.mark.parametrize(("kind", "order"), [("node", [3, 0, 4, 2, 1]), ("drone", [2, 3, 1, 0])])
-def test_permuting_a_kind_permutes_its_blocks_alone(kind, order, placed, places):
+def test_permuting_a_kind_permutes_its_blocks_alone(kind, order, placed, places, encode):
     kinds = both(5, 4, placed=placed)
-    net, inputs = network(kinds, pointers=BOTH_POINTERS, places=places), seen(kinds, agents=2)
+    net, inputs = networks(kinds, pointers=BOTH_POINTERS, places=places, encode=encode), seen(kinds, agents=2)
     before = blocks(outputs(net, inputs), 5, 4)
     after = blocks(outputs(net, changed(inputs, kind, lambda planes: planes[..., order])), 5, 4)
     for name, logits in before.items():
@@ -133,8 +174,11 @@ def test_permuting_a_kind_permutes_its_blocks_alone(kind, order, placed, places)
     assert np.abs(before["drone"] - before["drone again"]).min(axis=(0, 1)).max() > 1e-3, "blocks differ"
 
 
-def test_void_entities_change_nothing_and_parameters_serve_any_number():
-    few, many = network(both(5, 4), pointers=BOTH_POINTERS), network(both(9, 5), pointers=BOTH_POINTERS)
+@pytest.mark.parametrize("encode", ENCODE)
+def test_void_entities_change_nothing_and_parameters_serve_any_number(encode):
+    few, many = (
+        networks(both(*counts), pointers=BOTH_POINTERS, places=PLACES, encode=encode) for counts in ((5, 4), (9, 5))
+    )
     inputs = seen(both(5, 4))
     more = inputs
     for kind, count in (("node", 4), ("drone", 1)):
@@ -147,35 +191,44 @@ def test_void_entities_change_nothing_and_parameters_serve_any_number():
 
 
 def test_void_entities_of_one_kind_change_nothing_for_a_critic():
-    few, many = (network(both(count, 4), is_actor=False, places=PLACES) for count in (5, 8))
+    few, many = (networks(both(count, 4), is_actor=False, places=PLACES) for count in (5, 8))
     inputs = seen(both(5, 4))
     more = changed(inputs, "node", lambda planes: np.pad(planes, [(0, 0)] * 3 + [(0, 3)]))
     np.testing.assert_allclose(outputs(many, more), outputs(few, inputs), atol=1e-5)
 
 
-def test_what_is_behind_a_void_row_cannot_be_seen():
+def overwritten(inputs, entity, parts):
+    """With other numbers of a node in all of its planes, static, dynamic or both; it is there or not as before."""
+    changes = {}
+    for part in parts:
+        planes = {kind: numbers.copy() for kind, numbers in getattr(inputs, part).items()}
+        planes["node"][..., 1 if part == "dynamic" else 0 :, entity] = 9.0
+        changes[part] = planes
+    return inputs.replace(**changes)
+
+
+@pytest.mark.parametrize("parts", [("dynamic",), ("static", "dynamic")], ids=["what changes", "all of it"])
+@pytest.mark.parametrize(
+    ("encode", "is_actor"), [("agent", False), *((encode, True) for encode in ENCODE)], ids=["critic", *ENCODE]
+)
+def test_what_is_behind_a_void_row_cannot_be_seen(encode, is_actor, parts):
+    """Entity 0 is void; what never changes of it is encoded all the same, if it is encoded once for an episode."""
     kinds = (nodes(6),)
-    net, inputs = network(kinds, is_actor=False), seen(kinds)
-    before = outputs(net, inputs)
-
-    def overwritten(entity):
-        def overwrite(planes):
-            planes = planes.copy()
-            there = planes[..., :1, entity].copy()
-            planes[..., entity] = 9.0
-            if planes.shape[-2] == len(kinds[0].dynamic):
-                planes[..., :1, entity] = there
-            return planes
-
-        return changed(inputs, "node", overwrite)
-
-    np.testing.assert_array_equal(outputs(net, overwritten(0)), before)
-    assert np.abs(outputs(net, overwritten(1)) - before).max() > 1e-3
+    net, inputs = networks(kinds, is_actor=is_actor, encode=encode), seen(kinds)
+    before, after, other = (
+        outputs(net, changed) for changed in (inputs, overwritten(inputs, 0, parts), overwritten(inputs, 1, parts))
+    )
+    # Its own logits, which are of no legal action, lie between that of staying and the others.
+    others = [0, *range(3, 13)] if is_actor else [0, 1]
+    is_seen = encode == "instance" and "static" in parts
+    assert (after[..., others] != before[..., others]).any() == is_seen
+    assert np.abs(other - before)[..., 0].max() > 1e-3
 
 
-def test_no_entity_at_all_gives_finite_logits():
+@pytest.mark.parametrize("encode", ENCODE)
+def test_no_entity_at_all_gives_finite_logits(encode):
     kinds = both(6, 2)
-    net, inputs = network(kinds, pointers=BOTH_POINTERS, places=PLACES), seen(kinds)
+    net, inputs = networks(kinds, pointers=BOTH_POINTERS, places=PLACES, encode=encode), seen(kinds)
     for kind in ("node", "drone"):
         inputs = changed(inputs, kind, np.zeros_like)
     logits = outputs(net, inputs)
@@ -183,11 +236,20 @@ def test_no_entity_at_all_gives_finite_logits():
     assert np.ptp(logits[..., 0]) > 1e-3, "the context is seen all the same"
 
 
-@pytest.mark.parametrize("is_actor", [True, False], ids=["actor", "critic"])
-@pytest.mark.parametrize("places", [(), PLACES], ids=["as it is", "framed"])
-def test_agents_who_share_planes_are_agents_one_by_one(is_actor, places):
+@pytest.mark.parametrize(
+    ("encode", "is_actor", "places"),
+    [
+        ("agent", False, PLACES),
+        ("agent", True, PLACES),
+        ("agent", True, ()),
+        ("step", True, PLACES),
+        ("instance", True, PLACES),
+    ],
+    ids=["critic", "framed", "as it is", "step", "instance"],
+)
+def test_agents_who_share_planes_are_agents_one_by_one(encode, is_actor, places):
     kinds = both(4, 3)
-    net = network(kinds, is_actor=is_actor, pointers=BOTH_POINTERS, places=places)
+    net = networks(kinds, is_actor=is_actor, pointers=BOTH_POINTERS, places=places, encode=encode)
     inputs = seen(kinds, agents=3)
     together = outputs(net, inputs)
     for agent in range(3):
@@ -196,9 +258,13 @@ def test_agents_who_share_planes_are_agents_one_by_one(is_actor, places):
     assert np.abs(together[:, 0] - together[:, 1]).max() > 1e-3, "agents differ by what they alone see"
 
 
-def test_a_sequence_is_its_steps_one_by_one():
+@pytest.mark.parametrize("encode", ENCODE)
+def test_a_sequence_is_its_steps_one_by_one(encode):
     kinds = both(4, 3)
-    net, steps = network(kinds, pointers=BOTH_POINTERS), [seen(kinds, agents=2, seed=seed) for seed in range(3)]
+    net, steps = (
+        networks(kinds, pointers=BOTH_POINTERS, encode=encode),
+        [seen(kinds, agents=2, seed=seed) for seed in range(3)],
+    )
     sequence = jax.tree.map(lambda *leaves: np.concatenate(leaves), *steps)
     together = jitted(net, CONTEXT)(sequence)
     for step, logits in zip(steps, together, strict=True):
@@ -253,12 +319,12 @@ def darp():
     return env, jax.jit(play)
 
 
-def of_darp(env, *, is_actor=True):
-    """The network of its vehicle, on a map in one position."""
+def of_darp(env, *, is_actor=True, encode="agent"):
+    """The networks of its vehicle; those that encode for each agent see a map in one position."""
     role = env.roles["vehicle"]
     names = [feature.name for feature in role.context]
     places = ((names.index("x"), names.index("y")),)
-    return network(env.entity_kinds, is_actor=is_actor, pointers=role.pointers, places=places)
+    return networks(env.entity_kinds, is_actor=is_actor, pointers=role.pointers, places=places, encode=encode)
 
 
 def in_one_batch(*episodes):
@@ -266,7 +332,8 @@ def in_one_batch(*episodes):
     return jax.tree.map(lambda *leaves: np.concatenate(leaves)[None], *episodes)
 
 
-def test_requests_of_darp_are_entities(darp):
+@pytest.mark.parametrize("encode", ENCODE)
+def test_requests_of_darp_are_entities(encode, darp):
     """Permuting the requests of an instance permutes the logits."""
     env, play = darp
     instance = jax.jit(env.generate)(jax.random.key(3))
@@ -276,7 +343,7 @@ def test_requests_of_darp_are_entities(darp):
     shuffled = instance.replace(**{name: getattr(instance, name)[nodes] for name in per_node})
     episode, mask = play(instance, jnp.array([5, 6, 0]))
     other, other_mask = play(shuffled, jnp.array([1, 2, 0]))  # request 2 has become the first
-    logits = outputs(of_darp(env), in_one_batch(episode, other))[:, 0].reshape(2, 4, -1)[:, 1]
+    logits = outputs(of_darp(env, encode=encode), in_one_batch(episode, other))[:, 0].reshape(2, 4, -1)[:, 1]
     np.testing.assert_allclose(logits[1], logits[0][nodes], atol=1e-5)
     assert np.ptp(logits[0]) > 1e-3
     np.testing.assert_array_equal(other_mask[1, 0], mask[1, 0][nodes])
@@ -304,7 +371,7 @@ def test_turning_or_mirroring_an_instance_changes_nothing(is_actor, darp):
 def test_turning_or_mirroring_the_map_of_two_kinds_changes_nothing(is_actor, at_depot):
     """All places of entities and of the context are turned; whatever is no place stays."""
     kinds = both(5, 4)
-    net, inputs = network(kinds, is_actor=is_actor, pointers=BOTH_POINTERS, places=PLACES), seen(kinds, agents=2)
+    net, inputs = networks(kinds, is_actor=is_actor, pointers=BOTH_POINTERS, places=PLACES), seen(kinds, agents=2)
     if at_depot:
         inputs.context[..., list(PLACES[0])] = 0.0
     before = outputs(net, inputs)
@@ -325,9 +392,20 @@ def test_turning_or_mirroring_the_map_of_two_kinds_changes_nothing(is_actor, at_
     assert np.abs(outputs(net, away) - before).max() > 1e-3, "the other place is seen"
 
 
+def test_what_is_encoded_at_a_time():
+    """By default, anew for each agent where there is but one; critics always encode for themselves."""
+    kinds = (nodes(2),)
+    for encode, num_agents, shares in (("auto", 1, False), ("auto", 2, True), ("agent", 2, False), ("step", 1, True)):
+        nets = networks(kinds, encode=encode, num_agents=num_agents)
+        assert isinstance(nets.reader, Pointing if shares else Attention)
+        assert (nets.encoder is not None) == shares
+    assert isinstance(networks(kinds, encode="step", is_actor=False).reader, Attention)
+    assert [networks(kinds, encode=encode).encoder.once for encode in ("step", "instance")] == [False, True]
+
+
 def test_what_does_not_fit_is_one_line():
     with pytest.raises(ValueError, match=r"^network is 'attention', but the environment's Role does not say what its"):
-        network((nodes(2),), pointers=())
-    assert network((nodes(2),), pointers=(), is_actor=False).pointers == ()
+        networks((nodes(2),), pointers=())
+    assert networks((nodes(2),), pointers=(), is_actor=False).reader.pointers == ()
     with pytest.raises(ValueError, match=r"^attention_size is 16, which attention_heads \(5\) does not divide$"):
-        network((nodes(2),), attention_heads=5)
+        networks((nodes(2),), attention_heads=5)

@@ -22,7 +22,7 @@ ACTIVATE = {"relu": lambda x: max(x, 0.0), "tanh": math.tanh, "silu": lambda x: 
 
 def network(kind="mlp", **changes):
     keys = {"hidden_sizes": (8,), "recurrent_size": HIDDEN, "recurrent_layers": 1, "activation": "tanh", **changes}
-    spec = NetworkSpec(is_actor=True, head_size=5, head_gain=0.01)
+    spec = NetworkSpec(is_actor=True, num_agents=AGENTS, head_size=5, head_gain=0.01)
     return build_network(PPOConfig(network=kind, **keys), spec)
 
 

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
 from train.on_policy import ppo
+from train.on_policy.actor_critic import ENCODER
+from train.on_policy.imitation import Guidance
 from train.on_policy.rollout import Recording, Transition
 from train.on_policy.trainer import make_train
 from train.on_policy.value_norm import ValueNorm
@@ -22,13 +24,16 @@ STEPS, AGENTS = 7, 2
 CHUNKS, LENGTH, ENVS = 3, 4, 5
 ROLES = {"truck": 1, "drone": 2}
 NETWORKS = [
-    ("mlp", True, "central"),
-    ("mlp", False, "local"),
-    ("gru", True, "local"),
-    ("gru", False, "central"),
-    ("attention", True, "central"),
-    ("attention", False, "local"),
+    ("mlp", True, "central", {}),
+    ("mlp", False, "local", {}),
+    ("gru", True, "local", {}),
+    ("gru", False, "central", {}),
+    ("attention", True, "central", {"toy": "deliveries", "attention_encode": "agent"}),
+    ("attention", False, "local", {"toy": "deliveries", "attention_encode": "step"}),
+    ("attention", True, "local", {"toy": "deliveries", "attention_encode": "instance"}),
 ]
+REWARD = Guidance(jnp.float32(1), jnp.float32(0))
+"""The reward alone teaches."""
 
 jitted_gae = jax.jit(ppo.gae, static_argnames=("gamma", "gae_lambda"))
 
@@ -231,15 +236,15 @@ def test_prepare_against_numpy(config, on_mesh, norms, lasting, truncates):
 MOMENTS = ((1, "mean"), (2, "mean_square"))
 
 
-@pytest.mark.parametrize(("network", "share", "critic"), NETWORKS)  # every pair of choices occurs
-def test_unchanged_parameters_reproduce_the_rollout(learner, on_mesh, fresh_norm, network, share, critic):
-    toy = "deliveries" if network == "attention" else "errands"
-    made = learner(network=network, share_drone_policy=share, critic=critic, toy=toy, value_norm=False)
+@pytest.mark.parametrize(("network", "share", "critic", "changes"), NETWORKS)  # every pair of choices occurs
+def test_unchanged_parameters_reproduce_the_rollout(learner, on_mesh, fresh_norm, network, share, critic, changes):
+    made = learner(network=network, share_drone_policy=share, critic=critic, value_norm=False, **changes)
     trainer, played, ppo_config = made.trainer, made.played, made.trainer.config
 
     def first_minibatch(played):
         batch = ppo.take(ppo.prepare(ppo_config, played.recording, fresh_norm)[0], jnp.array([2, 0, 3]))
-        logits, _ = trainer.actors.apply(played.params["actor"], batch.seen, batch.carry["actor"], batch.reset)
+        seen = trainer.seen(played.params["actor"], batch)
+        logits, _ = trainer.actors.apply(played.params["actor"], seen, batch.carry["actor"], batch.reset)
         fields = ("action_mask", "action", "log_prob", "advantage")
         terms = {
             name: ppo.policy_terms(logits[name], **{f: getattr(batch, f)[name] for f in fields}, clip_eps=0.2)
@@ -247,7 +252,7 @@ def test_unchanged_parameters_reproduce_the_rollout(learner, on_mesh, fresh_norm
         }
         inputs = trainer.critics.inputs(batch.seen)
         values, _ = trainer.critics.apply(played.params["critic"], inputs, batch.carry["critic"], batch.reset)
-        return batch, terms, values, trainer.loss(played.params, batch)
+        return batch, terms, values, trainer.loss(played.params, batch, REWARD)
 
     batch, terms, values, (total, metrics) = jax.device_get(on_mesh(first_minibatch)(played))
     assert 3 <= batch.reset.sum() < batch.reset.size / 2
@@ -288,13 +293,13 @@ def minibatch(learner, on_mesh, fresh_norm):
         actor, critic = {}, {}
         for role in trainer.actors.roles:
             grad = jax.grad(ppo.actor_loss, has_aux=True)
-            kinds = {"config": trainer.config, "actors": trainer.actors}
-            actor[role] = grad(params["actor"][role], batch, role, **kinds)[0]
+            kinds = {"config": trainer.config, "actors": trainer.actors, "guidance": REWARD}
+            actor[role] = grad(params["actor"][role], batch, batch.seen, role, **kinds)[0]
         for name in trainer.critics.networks:
             grad = jax.grad(ppo.critic_loss, has_aux=True)
             kinds = {"config": trainer.config, "critics": trainer.critics}
             critic[name] = grad(params["critic"][name], batch, name, **kinds)[0]
-        return jax.grad(lambda *args: trainer.loss(*args)[0])(params, batch), {"actor": actor, "critic": critic}
+        return jax.grad(lambda *args: trainer.loss(*args, REWARD)[0])(params, batch), {"actor": actor, "critic": critic}
 
     return played.params, batch, on_mesh(gradients)
 
@@ -310,6 +315,55 @@ def test_the_loss_is_a_sum_over_actors_and_critics(minibatch):
     chex.assert_trees_all_equal(other["critic"], apart["critic"])
     moved = jax.tree.map(lambda a, b: np.abs(a - b).max(), other["actor"]["truck"], apart["actor"]["truck"])
     assert max(jax.tree.leaves(moved)) > 1e-3
+
+
+@pytest.mark.parametrize("encode", ["step", "instance"])
+def test_what_roles_share_learns_from_all_of_them(learner, on_mesh, fresh_norm, encode):
+    """The gradient of the shared encoder is the sum of those of the losses of the roles, each by itself."""
+    share = encode == "instance"
+    made = learner(
+        network="attention",
+        toy="deliveries",
+        attention_encode=encode,
+        share_drone_policy=share,
+        critic="local",
+        value_norm=False,
+    )
+    trainer, params = made.trainer, made.played.params
+    kinds = {"config": trainer.config, "actors": trainer.actors, "guidance": REWARD}
+
+    def gradients(played):
+        batch = ppo.take(ppo.prepare(trainer.config, played.recording, fresh_norm)[0], jnp.array([1, 3, 0]))
+
+        def role_loss(params, role):
+            return ppo.actor_loss(params[role], batch, trainer.seen(params, batch), role, **kinds)[0]
+
+        def anew(params):
+            """The embeddings of every step, from the planes of that step."""
+            return trainer.actors.encoder.apply(params[ENCODER], batch.seen.static, batch.seen.dynamic)
+
+        def as_learned(params):
+            return trainer.seen(params, batch).encoded
+
+        def with_slope(embed):
+            """Embeddings, and the gradient of a sum of them with weights of the test's."""
+            encoded, pull = jax.vjp(embed, params["actor"])
+            return encoded, pull(jnp.cos(jnp.arange(encoded.size, dtype=jnp.float32)).reshape(encoded.shape))[0]
+
+        together = jax.grad(lambda params: trainer.loss(params, batch, REWARD)[0])(params)["actor"]
+        by_role = {role: jax.grad(role_loss)(params["actor"], role) for role in trainer.actors.roles}
+        return together, by_role, with_slope(anew), with_slope(as_learned)
+
+    together, by_role, anew, as_learned = jax.device_get(on_mesh(gradients)(made.played))
+    total = jax.tree.map(np.add, by_role["truck"][ENCODER], by_role["drone"][ENCODER])
+    chex.assert_trees_all_close(together[ENCODER], total, rtol=1e-4, atol=1e-6)
+    for role, gradient in by_role.items():
+        assert max(np.abs(leaf).max() for leaf in jax.tree.leaves(gradient[ENCODER])) > 1e-3
+        chex.assert_trees_all_close(together[role], gradient[role], rtol=1e-4, atol=1e-6)
+        (other,) = by_role.keys() - {role}
+        assert not any(leaf.any() for leaf in jax.tree.leaves(gradient[other]))
+    np.testing.assert_allclose(as_learned[0], anew[0], atol=1e-5)
+    chex.assert_trees_all_close(as_learned[1], anew[1], rtol=1e-3, atol=1e-3)
 
 
 def test_forced_decisions_have_no_policy_gradient(minibatch):

@@ -16,13 +16,20 @@ CHUNKS, LENGTH = 3, 4
 KINDS = {
     "separate drones, central critic": {"network": "gru", "share_drone_policy": False, "critic": "central"},
     "truncated episodes, local critic": {"network": "gru", "recurrent_layers": 2, "critic": "local", "cut": True},
-    "entities, central critic": {"network": "attention", "critic": "central", "toy": "deliveries", "cut": True},
+    "entities, central critic": {
+        "network": "attention",
+        "critic": "central",
+        "toy": "deliveries",
+        "cut": True,
+        "attention_encode": "step",
+    },
     "entities, separate drones": {
         "network": "attention",
         "critic": "local",
         "toy": "deliveries",
         "share_drone_policy": False,
         "critic_attention_layers": 1,
+        "attention_encode": "instance",
     },
 }
 
@@ -163,6 +170,11 @@ def test_statistics_are_those_of_the_finished_episodes(recorded, replay):
         np.testing.assert_allclose(statistics[name], value, rtol=1e-4, atol=1e-4, err_msg=name)
 
 
+def decide(actors, params, seen, carry, reset):
+    """Logits of a step, and the recurrent states afterwards; what is seen is encoded as it is."""
+    return actors.apply(params, actors.encode(params, seen), carry, reset)
+
+
 def assert_kept(carries, chunk, reset, carry):
     """The recurrent states at the beginning of a chunk are `carry`, apart from those of episodes that begin there."""
     kept = jax.tree.map(lambda leaf: np.array(leaf[chunk]), carries)
@@ -176,7 +188,7 @@ def test_memory_values_and_probabilities_are_those_of_playing_on(recorded, repla
     made, transitions = recorded
     trainer, played = made.trainer, made.played
     never = jnp.zeros((1, ENVS), bool)
-    act = jax.jit(lambda *args: trainer.actors.apply(played.params["actor"], *args, never))
+    act = jax.jit(lambda seen, carry: decide(trainer.actors, played.params["actor"], seen, carry, never))
     judge = jax.jit(
         lambda seen, carry: trainer.critics.apply(played.params["critic"], trainer.critics.inputs(seen), carry, never)
     )
@@ -273,7 +285,7 @@ def test_evaluation_is_a_loop_over_whole_episodes(evaluation):
     made, params, problems, play = evaluation
     trainer = made.trainer
     step, reset_to = jax.jit(trainer.env.step), jax.jit(trainer.env.reset_to)
-    act = jax.jit(lambda *args: trainer.actors.apply(params, *args, jnp.zeros((1, 1), bool)))
+    act = jax.jit(lambda seen, carry: decide(trainer.actors, params, seen, carry, jnp.zeros((1, 1), bool)))
     figures, swayed = jax.device_get(play(jax.random.key(0), True)), 0
     for e in range(6):
         state, timestep = reset_to(pick(problems, e))

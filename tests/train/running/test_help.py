@@ -10,7 +10,7 @@ import jaxvrp
 from jaxvrp import fields
 from train.algorithms import ALGORITHMS
 from train.running import launch
-from train.running.keys import GROUPS, LAUNCH, as_typed
+from train.running.keys import GROUPS, LAUNCH, Key, as_typed
 
 TITLES = ["options", *GROUPS.values()]
 
@@ -74,6 +74,14 @@ def test_the_parameters_of_a_factory_have_sentences_too(capsys):
         assert "parameter of the environment" not in told[f"env.{name}"][1], name
     assert told["eval_env.KEY"][0] == "evaluation"
     assert told["eval_env.KEY"][1].endswith("(default: {max_steps: 600})")
+
+
+def test_a_key_of_an_unknown_group_is_an_error():
+    """No page would show it."""
+    with pytest.raises(
+        ValueError, match=r"^the group of key 'depth' is 'networks'; it must be one of: \['start', 'run'"
+    ):
+        Key("depth", "networks", "how deep it is")
 
 
 @pytest.mark.parametrize("columns", [80, 120])

@@ -1,0 +1,185 @@
+"""Learning from a teacher: what it says, how much it counts, and that one can learn from it."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxvrp import Toolbox, registry
+from jaxvrp.fields import build
+from train.on_policy import imitation, ppo
+from train.on_policy.config import PPOConfig
+from train.on_policy.imitation import Guidance, guidance_at
+from train.on_policy.trainer import make_train
+
+TAUGHT = {"network": "attention", "toy": "taught", "imitate": "nearest", "imitate_steps": 48, "value_norm": False}
+STEPS = 12
+
+
+def nearest(place, waiting, position, mask):
+    """What the teacher of the toy does for one agent, or what the rules make of that."""
+    away = {i: np.abs(place[i] - position).sum() for i in range(len(place)) if waiting[i]}
+    wanted = 1 + min(away, key=away.get) if away else 0
+    return wanted if mask[wanted] else 0
+
+
+def test_the_teacher_says_what_it_would_do_in_the_states_that_are_played(learner):
+    made = learner(**TAUGHT, attention_encode="step")
+    transitions = jax.device_get(made.played.recording.transitions)
+    static = made.played.recording.static["customer"]
+    agrees, refused = [], 0
+    for step, env in np.ndindex(STEPS, 4):
+        place = np.asarray(static[transitions.instance[0, step, env]])[:2].T
+        waiting = transitions.entities["customer"][0, step, env, 0] > 0
+        for role, taught in transitions.taught.items():
+            mask = transitions.action_mask[role][0, step, env]
+            for agent, said in enumerate(taught[0, step, env]):
+                position = transitions.observation[role][0, step, env, agent, :2]
+                assert said == nearest(place, waiting, position, mask[agent])
+                refused += said != nearest(place, waiting, position, np.ones_like(mask[agent]))
+                agrees.append(said == transitions.action[role][0, step, env, agent])
+    assert refused > 0
+    assert 0 < np.mean(agrees) < 1, "the agents play, not the teacher"
+    assert not learner(network="mlp").played.recording.transitions.taught
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, {0: (1, 0), 9: (1, 0)}),
+        ({"imitate": "x", "imitate_steps": 100}, {0: (0, 1), 1: (0, 1), 2: (1, 0), 3: (1, 0)}),
+        ({"imitate": "x", "imitate_coef": 0.5, "imitate_anneal_steps": 200}, {0: (1, 0.5), 1: (1, 0.375), 5: (1, 0)}),
+        (
+            {"imitate": "x", "imitate_steps": 50, "imitate_coef": 2.0, "imitate_anneal_steps": 100},
+            {0: (0, 1), 1: (1, 2), 2: (1, 1), 3: (1, 0), 4: (1, 0)},
+        ),
+        ({"baseline": "best", "rollout": "episodes", "group_size": 2}, {0: (0, 1), 9: (0, 1)}),
+    ],
+)
+def test_how_much_the_teacher_counts(changes, expected):
+    """By update, of 50 steps each."""
+    config = PPOConfig(num_envs=5, rollout_length=10, **changes)
+    for update, weights in expected.items():
+        got = guidance_at(config, jnp.int32(update))
+        assert (float(got.policy), float(got.teacher)) == pytest.approx(weights)
+        assert got.policy.dtype == got.teacher.dtype == jnp.float32
+
+
+def test_the_loss_of_an_actor_is_that_of_the_reward_and_that_of_the_teacher(learner, on_mesh, fresh_norm):
+    made = learner(**TAUGHT, attention_encode="step")
+    trainer, played = made.trainer, made.played
+
+    def body(played):
+        batch = ppo.take(ppo.prepare(trainer.config, played.recording, fresh_norm)[0], jnp.arange(4))
+        seen = trainer.seen(played.params["actor"], batch)
+        logits, _ = trainer.actors.apply(played.params["actor"], seen, batch.carry["actor"], batch.reset)
+        kinds = {"config": trainer.config, "actors": trainer.actors}
+        losses = [
+            ppo.actor_loss(
+                played.params["actor"]["drone"],
+                batch,
+                seen,
+                "drone",
+                guidance=Guidance(jnp.float32(policy), jnp.float32(teacher)),
+                **kinds,
+            )
+            for policy, teacher in ((1, 0), (0, 1), (0.5, 3))
+        ]
+        return batch, logits["drone"], losses
+
+    batch, logits, losses = jax.device_get(on_mesh(body)(played))
+    (reward, metrics), (teacher, _), (mixed, _) = losses
+    masked = np.where(batch.action_mask["drone"], logits, -np.inf)
+    log_odds = masked - np.log(np.exp(masked).sum(axis=-1, keepdims=True))
+    said = np.take_along_axis(log_odds, batch.taught["drone"][..., None], axis=-1)[..., 0]
+    expected = -said[batch.decides["drone"] > 0].mean()
+    np.testing.assert_allclose(teacher, expected, rtol=1e-4)
+    np.testing.assert_allclose(metrics["drone/teacher_loss"], expected, rtol=1e-4)
+    np.testing.assert_allclose(reward, metrics["drone/policy_loss"] - 0.01 * metrics["drone/entropy"], rtol=1e-4)
+    np.testing.assert_allclose(mixed, 0.5 * reward + 3 * teacher, rtol=1e-4)
+
+
+EPISODES = {"rollout": "episodes", "group_size": 2}
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"baseline": "group", "group_size": 2}, "baseline is 'group', which needs whole episodes; set rollout to "),
+        ({"baseline": "best", "rollout": "episodes"}, "baseline is 'best', which compares episodes; set group_size to"),
+        ({"group_size": 2}, "group_size is 2, which needs whole episodes; set rollout to 'episodes'"),
+        (
+            {"baseline": "best", **EPISODES, "imitate": "greedy", "imitate_steps": 5},
+            "baseline is 'best', which is its own teacher; leave out imitate, or take another baseline",
+        ),
+        (
+            {"imitate": "greedy"},
+            "imitate is 'greedy', but imitate_steps and imitate_coef are 0, so that nobody listens; set one of ",
+        ),
+        (
+            {"imitate_steps": 7},
+            "imitate_steps is 7, but nobody is imitated; set imitate to a baseline of the environment, or leave out ",
+        ),
+        (
+            {"imitate_steps": 7, "imitate_coef": 0.5},
+            "imitate_steps is 7, but nobody is imitated; .* or leave out imitate_steps and imitate_coef$",
+        ),
+        ({"imitate_coef": 0.5}, "imitate_coef is 0.5, but nobody is imitated; .* or leave out imitate_coef$"),
+    ],
+)
+def test_keys_that_do_not_fit_each_other_are_one_line(changes, says):
+    with pytest.raises(ValueError, match=says) as refusal:
+        build(PPOConfig, changes, "key")
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        (
+            {"toy": "taught", "network": "attention", "imitate": "greedy", "imitate_steps": 5},
+            "imitate is 'greedy'; 'taught_of_the_tests' has these baselines: 'nearest'",
+        ),
+        (
+            {"imitate": "greedy", "imitate_steps": 5},
+            "imitate is 'greedy'; 'toy_of_the_tests' has these baselines: none",
+        ),
+        (
+            {"rollout": "episodes", "rollout_length": 5},
+            "rollout_length is 5, but rollout is 'episodes', and those of 'toy_of_the_tests' have up to 6 steps; set "
+            "rollout_length to 6 or more",
+        ),
+        (
+            {**EPISODES, "group_size": 3},
+            "num_envs is 4, which group_size (3) does not divide; take num_envs 3 or group_size 2",
+        ),
+        (
+            {**EPISODES, "num_envs": 8, "baseline": "best", "num_minibatches": 3},
+            "num_envs is 8, which num_minibatches (3 times group_size 2) does not divide; take num_envs 6 or "
+            "num_minibatches 2",
+        ),
+    ],
+)
+def test_what_does_not_fit_the_environment_is_one_line(changes, says, config):
+    with pytest.raises(ValueError, match=f"^{re.escape(says)}$"):
+        make_train(config(**changes))
+
+
+class Remembering:
+    """A baseline that counts."""
+
+    def __init__(self, env):
+        del env
+
+    def init(self, num_envs):
+        return jnp.zeros(num_envs)
+
+
+def test_a_teacher_that_remembers_is_refused(config, monkeypatch):
+    monkeypatch.setattr(registry, "toolbox_of", lambda env: Toolbox(baselines={"by heart": Remembering}))
+    with pytest.raises(
+        ValueError, match=r"^imitate is 'by heart', which goes by what it remembers .* leave out imitate$"
+    ):
+        imitation.make_teacher(config(imitate="by heart", imitate_steps=1), None)

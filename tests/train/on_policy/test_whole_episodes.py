@@ -1,0 +1,194 @@
+"""Rollouts of whole episodes, several of the same instance: what is recorded, and what they are compared with."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from train.on_policy import ppo
+from train.on_policy.imitation import Guidance, guidance_at
+
+ENVS, GROUP, STEPS = 4, 2, 8
+EPISODES = {"rollout": "episodes", "rollout_length": STEPS, "group_size": GROUP, "value_norm": False}
+KINDS = {
+    "gru with a critic": {"network": "gru", "cut": True},
+    "gru of groups": {"network": "gru", "baseline": "group", "share_drone_policy": False},
+    "attention of groups": {
+        "network": "attention",
+        "toy": "deliveries",
+        "baseline": "group",
+        "attention_encode": "instance",
+    },
+}
+ROLES = ("truck", "drone")
+
+
+def flat(leaf):
+    """`[K, L, ...] -> [T, ...]`."""
+    return leaf.reshape(STEPS, *leaf.shape[2:])
+
+
+def by_env(leaf):
+    """Of a batch: `[L, E, K, ...] -> [T, E, ...]`."""
+    return np.moveaxis(leaf, 2, 0).reshape(STEPS, leaf.shape[1], *leaf.shape[3:])
+
+
+@pytest.fixture(scope="module", params=KINDS.values(), ids=KINDS)
+def made(request, learner):
+    return learner(**EPISODES, **request.param)
+
+
+@pytest.fixture(scope="module")
+def lengths(made):
+    """Of the episode of every environment, `[E]`: all end within the rollout."""
+    transitions = jax.device_get(made.played.recording.transitions)
+    done = flat(transitions.terminated | transitions.truncated)
+    assert done[-1].all()
+    return 1 + done.argmax(axis=0)
+
+
+def test_everybody_plays_one_episode_from_its_start_and_groups_the_same(made, lengths):
+    transitions = jax.device_get(made.played.recording.transitions)
+    assert flat(transitions.reset)[0].all()
+    assert set(lengths.tolist()) <= {3, 4, 5, 6}
+    np.testing.assert_array_equal(lengths[::GROUP], lengths[1::GROUP])
+    first = {role: flat(transitions.observation[role])[0] for role in ROLES}
+    for env in range(ENVS):
+        assert not flat(transitions.reset)[1 : lengths[env], env].any()
+        for role in ROLES:
+            np.testing.assert_array_equal(first[role][env], first[role][env - env % GROUP])
+    differ = [(flat(leaf)[:, ::GROUP] != flat(leaf)[:, 1::GROUP]).any() for leaf in transitions.action.values()]
+    assert any(differ), "the episodes of a group are not the same"
+    if made.trainer.env.entity_kinds:
+        static = made.played.recording.static
+        assert {leaf.shape[0] for leaf in jax.tree.leaves(static)} == {ENVS // GROUP}
+        np.testing.assert_array_equal(flat(transitions.instance), np.tile(np.arange(ENVS) // GROUP, (STEPS, 1)))
+        assert (static["customer"][0] != static["customer"][1]).any()
+    else:
+        assert (first["truck"][0] != first["truck"][GROUP]).any()
+
+
+def test_statistics_count_each_episode_once(made, lengths):
+    transitions = jax.device_get(made.played.recording.transitions)
+    total = 0.0
+    for env in range(ENVS):
+        for step in range(STEPS):
+            valid = flat(transitions.valid["drone"])[step, env]
+            paid = [flat(transitions.reward["truck"])[step, env], flat(transitions.reward["drone"])[step, env][valid]]
+            total += np.concatenate(paid).mean()
+            assert step < lengths[env] or not np.concatenate(paid).any(), "what has ended pays nothing"
+    statistics = made.played.recording.statistics
+    assert statistics["episodes"] == ENVS
+    assert statistics["episode_length"] == lengths.sum()
+    np.testing.assert_allclose(statistics["episode_return"], total, rtol=1e-4)
+
+
+def test_the_next_rollout_has_other_instances(made):
+    before, after = (jax.tree.leaves(players.vec.env.errand) for players in (made.played.start, made.played.end))
+    assert all(
+        (np.asarray(a) != np.asarray(b)).all() for a, b in zip(before, after, strict=True) if a.dtype == np.float32
+    )
+
+
+def test_what_episodes_leave_behind_is_kept(learner):
+    """Over both rollouts, though each begins anew."""
+    made = learner(**EPISODES, network="mlp", env={"name": "tests.toy_environments:CountedErrands"})
+    assert made.played.start.vec.memory == STEPS and made.played.end.vec.memory == 2 * STEPS
+
+
+@pytest.fixture(scope="module")
+def prepared(made, on_mesh, fresh_norm):
+    """`prepared(recording, **changes)`: its batch and the gradient of its loss."""
+
+    def prepare(recording, **changes):
+        config = dataclasses.replace(made.trainer.config, **changes)
+
+        def body(recording, params):
+            batch = ppo.prepare(config, recording, fresh_norm)[0]
+            guidance = Guidance(jnp.float32(1), jnp.float32(0))
+            whole = ppo.take(batch, jnp.arange(ENVS))
+            return batch, jax.grad(lambda params: made.trainer.loss(params, whole, guidance)[0])(params)
+
+        return jax.device_get(on_mesh(body)(recording, made.played.params))
+
+    return prepare
+
+
+def test_what_follows_an_end_counts_nowhere(made, lengths, prepared):
+    """Not in the weights; and not in the gradient, whatever is there."""
+    batch, gradient = prepared(made.played.recording)
+    transitions = made.played.recording.transitions
+    over = np.arange(STEPS)[:, None] >= lengths
+    assert over.any()
+    for role in ROLES:
+        mask = flat(np.asarray(transitions.action_mask[role]))
+        valid = flat(np.asarray(transitions.valid[role])) if role in transitions.valid else np.ones(mask.shape[:-1])
+        there = valid * ~over[..., None]
+        np.testing.assert_array_equal(by_env(batch.valid[role]), there)
+        np.testing.assert_array_equal(by_env(batch.decides[role]), there * (mask.sum(-1) > 1))
+
+    def spoil(leaf):
+        """Other numbers after the ends."""
+        spoilt = over.reshape(*leaf.shape[:2], ENVS, *[1] * (leaf.ndim - 3))
+        return jnp.where(spoilt, jnp.zeros_like(leaf) if leaf.dtype == jnp.int32 else 3.0 * leaf + 1.0, leaf)
+
+    names = ("observation", "global_observation", "entities", "action", "log_prob", "value", "final_value")
+    spoilt = transitions.replace(**{name: jax.tree.map(spoil, getattr(transitions, name)) for name in names})
+    recording = made.played.recording
+    last_value = jax.tree.map(lambda leaf: leaf + 7.0, recording.last_value)
+    _, other = prepared(recording.replace(transitions=spoilt, last_value=last_value))
+    assert max(np.abs(leaf).max() for leaf in jax.tree.leaves(gradient)) > 1e-3
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7), gradient, other)
+
+
+@pytest.mark.parametrize("made", [kind for kind in KINDS.values() if "baseline" in kind], indirect=True)
+def test_an_episode_is_compared_with_those_of_its_group(made, lengths, prepared):
+    assert not made.trainer.critics.networks and not made.played.params["critic"]
+    batch, _ = prepared(made.played.recording, normalize_advantage=False)
+    transitions = jax.device_get(made.played.recording.transitions)
+    for role in ROLES:
+        reward, advantage = flat(transitions.reward[role]), by_env(batch.advantage[role])
+        for env, agent in np.ndindex(ENVS, reward.shape[-1]):
+            group = range(env - env % GROUP, env - env % GROUP + GROUP)
+            totals = {other: reward[: lengths[other], other, agent].sum() for other in group}
+            expected = totals[env] - sum(totals.values()) / GROUP
+            np.testing.assert_allclose(advantage[: lengths[env], env, agent], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_best_of_each_group_is_learned_by_heart(learner, on_mesh, fresh_norm):
+    made = learner(**EPISODES, network="gru", baseline="best", num_minibatches=1)
+    trainer, played = made.trainer, made.played
+    guidance = guidance_at(trainer.config, jnp.zeros((), jnp.int32))
+
+    def body(played):
+        batch = ppo.prepare(trainer.config, played.recording, fresh_norm)[0]
+        whole = ppo.take(batch, jnp.arange(ENVS // GROUP))
+        logits, _ = trainer.actors.apply(played.params["actor"], whole.seen, whole.carry["actor"], whole.reset)
+        return batch, whole, logits, trainer.loss(played.params, whole, guidance)[0]
+
+    batch, whole, logits, loss = jax.device_get(on_mesh(body)(played))
+    transitions = jax.device_get(played.recording.transitions)
+    best = []
+    for group in range(0, ENVS, GROUP):
+        valid = flat(transitions.valid["drone"])
+        drone = (flat(transitions.reward["drone"]) * valid).sum(axis=(0, 2))
+        totals = flat(transitions.reward["truck"]).sum(axis=(0, 2)) + drone
+        best.append(group + int(np.argmax(totals[group : group + GROUP])))
+    expected = 0.0
+    for role in ROLES:
+        np.testing.assert_array_equal(by_env(batch.action[role]), flat(transitions.action[role])[:, best])
+        np.testing.assert_array_equal(by_env(batch.observation[role]), flat(transitions.observation[role])[:, best])
+        masked = np.where(whole.action_mask[role], logits[role], -np.inf)
+        log_odds = masked - np.log(np.exp(masked).sum(axis=-1, keepdims=True))
+        chosen = np.take_along_axis(log_odds, whole.action[role][..., None], axis=-1)[..., 0]
+        decides = whole.decides[role] > 0
+        assert 0 < decides.sum() < decides.size
+        expected -= chosen[decides].mean()
+    np.testing.assert_allclose(loss, expected, rtol=1e-4)
+    jax.tree.map(
+        np.testing.assert_array_equal,
+        batch.carry["actor"],
+        jax.tree.map(lambda leaf: np.moveaxis(np.asarray(leaf), 0, 1)[best], played.recording.carries["actor"]),
+    )
