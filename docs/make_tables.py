@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jaxvrp
-from benchmarks import learning
+from benchmarks import ablation, learning
 from benchmarks.measure import Spread, rate, rates
 from jaxvrp.entities import seen_as
 from jaxvrp.fields import accepted_values
@@ -135,7 +135,31 @@ def _learning(result: Any, choice: str) -> list[Row]:
     return learning.table(result["figures"], result["titles"])
 
 
-RESULT_TABLES = {"throughput": _throughput, "training": _training, "quality": _quality, "learning": _learning}
+def _ablation(result: Any, choice: str) -> list[Row]:
+    """The returns and the columns `choice`."""
+    head, *rows = ablation.table(result["records"], result["titles"])
+    indices = [head.index(column) for column in ("changed", "return", *choice.split(", "))]
+    return [[row[index] for index in indices] for row in (head, *rows)]
+
+
+def _peers(result: Any, choice: str) -> list[Row]:
+    """The part `choice` of the file."""
+    rows = [["ours", "peer", "cores", "ours, steps/s", "peer, steps/s", "ratio", "goal"]]
+    for pair in result[choice]:
+        names = pair["ours"]["label"], f"{pair['peer']['label']} {pair['peer']['version']}"
+        speeds = (rate(Spread.of(pair["steps_per_second"][side]).median) for side in ("ours", "peer"))
+        rows.append([*names, str(pair["cores"]), *speeds, f"{pair['ratio']:.2f}", f"{pair['goal']:g}"])
+    return rows
+
+
+RESULT_TABLES = {
+    "throughput": _throughput,
+    "training": _training,
+    "quality": _quality,
+    "learning": _learning,
+    "ablation": _ablation,
+    "peers": _peers,
+}
 
 
 def updated(page: str) -> str:

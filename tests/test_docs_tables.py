@@ -271,7 +271,30 @@ def seeds(values):
     return f"{np.mean(values):.3f} ({min(values):.3f} to {max(values):.3f})"
 
 
-KINDS = {"throughput": throughput_rows, "training": training_rows, "quality": quality_rows, "learning": learning_rows}
+def ablation_rows(result, choice):
+    for changed, record in result["records"].items():
+        seconds = f"{record['curve'][-1][0]:.0f}"
+        titled = {title: seeds(record["figures"][name]) for name, title in result["titles"].items()}
+        titled["training, s"] = seconds
+        yield [changed, titled["return"], *(titled[title] for title in choice.split(", "))]
+
+
+def peers_rows(result, choice):
+    for pair in result[choice]:
+        medians = [float(np.median(pair["steps_per_second"][side])) for side in ("ours", "peer")]
+        peer = f"{pair['peer']['label']} {pair['peer']['version']}"
+        ratio = f"{medians[0] / medians[1]:.2f}"
+        yield [pair["ours"]["label"], peer, str(pair["cores"]), *map(rate, medians), ratio, f"{pair['goal']:g}"]
+
+
+KINDS = {
+    "throughput": throughput_rows,
+    "training": training_rows,
+    "quality": quality_rows,
+    "learning": learning_rows,
+    "ablation": ablation_rows,
+    "peers": peers_rows,
+}
 
 
 @pytest.mark.parametrize("page", [DOCS / "benchmarks.md", DOCS.parent / "README.md"], ids=lambda page: page.stem)

@@ -1,0 +1,52 @@
+"""`benchmarks.ablation`: every part can be changed, and what came of it is kept, tabulated and drawn."""
+
+import json
+
+import numpy as np
+import pytest
+
+import tests.toy_environments  # noqa: F401
+from benchmarks import ablation
+from jaxvrp.io.command_line import UserError
+from train.algorithms import ALGORITHMS
+from train.running import command_line
+
+TINY = "--num_envs 4 --rollout_length 8 --num_minibatches 2 --num_epochs 1 --num_devices 1 --hidden_sizes [8]"
+WHEN = "--total_steps 96 --eval_episodes 4 --eval_interval 1 --env.name toy_of_the_tests"
+
+
+@pytest.mark.parametrize("part", ablation.PARTS)
+def test_every_part_of_the_main_job_can_be_changed(part):
+    words = ["--config", "truck_drone_basic", *ablation.PARTS[part].split()]
+    parse = command_line.parse
+    config, whole = (
+        parse(ALGORITHMS["mappo"].config_class, given, prog="", description="").config for given in (words, words[:2])
+    )
+    assert (config == whole) == (part == ablation.AS_IT_IS)
+
+
+def test_figures_and_curves_of_all_are_kept(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = tmp_path / "tiny.yaml"
+    config.write_text("env: {name: toy_of_the_tests}\n")
+    parts = ["no entropy bonus"]
+    files = ["--out", "result.json", "--plot", "curves.png"]
+    ablation.main(["--config", str(config), "--num_seeds", "2", "--only", *parts, *files, *TINY.split(), *WHEN.split()])
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert list(result["records"]) == parts
+    finals = []
+    for record in result["records"].values():
+        seconds, returns = np.transpose(record["curve"])
+        assert len(seconds) == 3 and (np.diff(seconds) > 0).all() and seconds[0] > 0
+        assert returns[-1] == pytest.approx(np.mean(record["figures"]["return"]))
+        finals.append(returns[-1])
+    out = capsys.readouterr().out
+    assert all(f"{final:.3f} (" in out for final in finals)
+    assert (tmp_path / "curves.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("words", [["--only", "the weather"], ["--plot", "curves.gif"], ["--num_seeds", "0"]])
+def test_a_mistake_is_one_line(words):
+    with pytest.raises(UserError, match=words[0]) as error:
+        ablation.main(words)
+    assert "\n" not in str(error.value)
