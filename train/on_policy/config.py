@@ -129,9 +129,21 @@ class PPOConfig(RunConfig):
         0.2, help="clip range of the ratio (Schulman et al. 2017), and of the values if `value_clip`", above=0
     )
     entropy_coef: float = option(0.01, help="weight of the entropy bonus", minimum=0)
+    entropy_coef_end: float | None = option(
+        None, help="what that weight becomes, linearly, by the end of the training; null: it stays", minimum=0
+    )
+    target_kl: float | None = option(
+        None,
+        help="the rest of an update's minibatches is skipped once a policy has moved by 1.5 times this (its "
+        "`approx_kl`, of the role that moved most); null: never",
+        above=0,
+    )
     actor_lr: float = option(1e-3, help="learning rate of the actors", above=0)
     critic_lr: float = option(1e-3, help="learning rate of the critic", above=0)
-    lr_decay: bool = option(True, help="let both learning rates fall linearly to 0")
+    lr_decay: bool = option(True, help="let both learning rates fall linearly, to `lr_floor` times what they were")
+    lr_floor: float = option(
+        0.0, help="share of the learning rates that is left at the end, if they fall", minimum=0, maximum=1
+    )
     max_grad_norm: float = option(0.5, help="clip the norm of each network's gradient to this", above=0)
     value_loss: str = option("huber", help="error of the values", choices=("huber", "mse"))
     huber_delta: float = option(10.0, help="error at which the Huber loss becomes linear", above=0)

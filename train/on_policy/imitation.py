@@ -21,22 +21,34 @@ class Guidance(struct.PyTreeNode):
     Attributes:
         policy: of what the reward teaches, entropy included.
         teacher: of the teacher's cross-entropy.
+        entropy: of the entropy, within what the reward teaches.
     """
 
     policy: jax.Array
     teacher: jax.Array
+    entropy: jax.Array
 
 
 def guidance_at(config: PPOConfig, update: jax.Array) -> Guidance:
     """The weights in an update, `i32[]`, counted from 0."""
     zero, one = jnp.zeros((), jnp.float32), jnp.ones((), jnp.float32)
+    entropy = _entropy_coef(config, update)
     if config.baseline == "best":
-        return Guidance(zero, one)
+        return Guidance(zero, one, entropy)
     if config.imitate is None:
-        return Guidance(one, zero)
+        return Guidance(one, zero, entropy)
     since = update.astype(jnp.float32) * config.steps_per_update - config.imitate_steps
     fading = config.imitate_coef * jnp.clip(1.0 - since / config.imitate_anneal_steps, 0.0, 1.0)
-    return Guidance(jnp.where(since < 0, zero, one), jnp.where(since < 0, one, fading))
+    return Guidance(jnp.where(since < 0, zero, one), jnp.where(since < 0, one, fading), entropy)
+
+
+def _entropy_coef(config: PPOConfig, update: jax.Array) -> jax.Array:
+    """The weight of the entropy in an update, `f32[]`."""
+    start = jnp.asarray(config.entropy_coef, jnp.float32)
+    if config.entropy_coef_end is None:
+        return start
+    progress = update.astype(jnp.float32) / max(config.num_updates - 1, 1)
+    return start + jnp.minimum(progress, 1.0) * (config.entropy_coef_end - start)
 
 
 def make_teacher(config: PPOConfig, env: Environment) -> Actor | None:

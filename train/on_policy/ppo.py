@@ -216,7 +216,7 @@ def actor_loss(
         batch: `[L, B, ...]`.
         seen: what the agents saw in it, encoded.
         role: its name.
-        config: `clip_eps`, `entropy_coef`.
+        config: `clip_eps`.
         actors: the networks.
         guidance: how much reward and teacher count.
 
@@ -240,7 +240,7 @@ def actor_loss(
         taught, mask = batch.taught[role], batch.action_mask[role]
         terms["teacher_loss"] = -distributions.log_prob_and_entropy(logits, mask, taught)[0]
     means = {name: masked_mean(term, batch.decides[role], axis) for name, term in terms.items()}
-    loss = guidance.policy * (means["policy_loss"] - config.entropy_coef * means["entropy"]).sum()
+    loss = guidance.policy * (means["policy_loss"] - guidance.entropy * means["entropy"]).sum()
     if batch.taught:
         loss += guidance.teacher * means["teacher_loss"].sum()
     return loss, {f"{role}/{name}": mean for name, mean in means.items()}

@@ -32,6 +32,10 @@ ACTOR_HEAD_GAIN, CRITIC_HEAD_GAIN = 0.01, 1.0
 not small."""
 
 
+KL_MARGIN = 1.5
+"""How far beyond `target_kl` a policy may move, as in the spinning-up and stable-baselines learners."""
+
+
 class TrainState(struct.PyTreeNode):
     """Everything that a run is; a checkpoint holds it whole.
 
@@ -173,11 +177,17 @@ class Trainer:
         batch, norm, metrics = ppo.prepare(self.config, recording, state.value_norm)
         guided = guidance_at(self.config, state.update)
         order = self._minibatches(device_key(shuffle_key), batch.reset.shape[1])
-        (params, optimizer), losses = jax.lax.scan(
-            lambda carry, envs: self._gradient_step(*carry, ppo.take(batch, envs), guided),
-            (state.params, state.optimizer),
-            order,
-        )
+        learned = state.params, state.optimizer
+        if self.config.target_kl is None:
+            (params, optimizer), losses = jax.lax.scan(
+                lambda carry, envs: self._gradient_step(*carry, ppo.take(batch, envs), guided), learned, order
+            )
+        else:
+            (params, optimizer, _), losses = jax.lax.scan(
+                lambda carry, envs: self._gradient_step_unless_far(*carry, ppo.take(batch, envs), guided),
+                (*learned, jnp.zeros((), bool)),
+                order,
+            )
         metrics |= jax.tree.map(lambda leaf: leaf.mean(axis=0), losses)
         metrics |= {f"episode/{name}": value for name, value in jax.lax.psum(recording.statistics, DATA).items()}
         state = TrainState(params, optimizer, norm, players, key, state.update + 1)
@@ -202,6 +212,17 @@ class Trainer:
             metrics[f"{name}/critic_grad_norm"] = optax.tree.norm(grads["critic"][name])
         updates, optimizer = self.optimizer.update(grads, optimizer, params)
         return (optax.apply_updates(params, updates), optimizer), metrics
+
+    def _gradient_step_unless_far(
+        self, params: Params, optimizer: Any, is_far: jax.Array, batch: ppo.Batch, guided: Guidance
+    ) -> tuple[tuple[Any, Any, jax.Array], ppo.Metrics]:
+        """As `_gradient_step`, but nothing changes once a policy `is_far`, `bool[]`, from the one that played."""
+        changed, metrics = self._gradient_step(params, optimizer, batch, guided)
+        moved = jnp.stack([metrics[f"{role}/approx_kl"].mean() for role in self.actors.roles]).max()
+        assert self.config.target_kl is not None
+        is_far |= moved > KL_MARGIN * self.config.target_kl
+        kept = jax.tree.map(lambda new, old: jnp.where(is_far, old, new), changed, (params, optimizer))
+        return (*kept, is_far), {**metrics, "skipped": is_far.astype(jnp.float32)}
 
 
 def make_train(config: PPOConfig) -> Trainer:
@@ -307,7 +328,11 @@ def _optimizer(config: PPOConfig, actors: Actors, critics: Critics) -> optax.Gra
         )
 
     def adam(learning_rate: float) -> optax.GradientTransformation:
-        rate = optax.linear_schedule(learning_rate, 0.0, steps) if config.lr_decay else learning_rate
+        rate = (
+            optax.linear_schedule(learning_rate, config.lr_floor * learning_rate, steps)
+            if config.lr_decay
+            else learning_rate
+        )
         return optax.chain(optax.clip_by_global_norm(config.max_grad_norm), optax.adam(rate, eps=1e-5))
 
     labels = {

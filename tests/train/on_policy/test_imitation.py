@@ -82,7 +82,7 @@ def test_the_loss_of_an_actor_is_that_of_the_reward_and_that_of_the_teacher(lear
                 batch,
                 seen,
                 "drone",
-                guidance=Guidance(jnp.float32(policy), jnp.float32(teacher)),
+                guidance=Guidance(jnp.float32(policy), jnp.float32(teacher), jnp.float32(0.01)),
                 **kinds,
             )
             for policy, teacher in ((1, 0), (0, 1), (0.5, 3))

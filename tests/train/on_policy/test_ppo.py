@@ -32,7 +32,7 @@ NETWORKS = [
     ("attention", False, "local", {"toy": "deliveries", "attention_encode": "step"}),
     ("attention", True, "local", {"toy": "deliveries", "attention_encode": "instance"}),
 ]
-REWARD = Guidance(jnp.float32(1), jnp.float32(0))
+REWARD = Guidance(jnp.float32(1), jnp.float32(0), jnp.float32(0.01))
 """The reward alone teaches."""
 
 jitted_gae = jax.jit(ppo.gae, static_argnames=("gamma", "gae_lambda"))

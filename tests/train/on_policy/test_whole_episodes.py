@@ -107,7 +107,7 @@ def prepared(made, on_mesh, fresh_norm):
 
         def body(recording, params):
             batch = ppo.prepare(config, recording, fresh_norm)[0]
-            guidance = Guidance(jnp.float32(1), jnp.float32(0))
+            guidance = Guidance(jnp.float32(1), jnp.float32(0), jnp.float32(0.01))
             whole = ppo.take(batch, jnp.arange(ENVS))
             return batch, jax.grad(lambda params: made.trainer.loss(params, whole, guidance)[0])(params)
 
