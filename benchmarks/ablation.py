@@ -9,6 +9,7 @@ Every other key of `python -m train.mappo --help` is given to all of them.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import pathlib
 import sys
@@ -51,6 +52,14 @@ PARTS = {
 """Words of the command line that change a part, by what the part is then called."""
 
 Record = dict[str, Any]
+
+
+def replaced(words: Sequence[str], changes: Sequence[str]) -> list[str]:
+    """Words `--key value ...` with those of `changes`, which take the place of the same keys."""
+    keys = {key for key in changes if key.startswith("--")}
+    starts = [place for place, word in enumerate(words) if word.startswith("--")]
+    kept = [words[start:end] for start, end in itertools.pairwise([*starts, len(words)])]
+    return [*itertools.chain.from_iterable(given for given in kept if given[0].split("=")[0] not in keys), *changes]
 
 
 def measured(words: Sequence[str]) -> Record:
@@ -120,7 +129,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     with measure.progress(args.only, "training") as bar:
         for name in bar:
             bar.set_postfix_str(name)
-            records[name] = measured([*words, *PARTS[name].split()])
+            records[name] = measured(replaced(words, PARTS[name].split()))
     config = command_line.parse(ALGORITHMS["mappo"].config_class, words, prog="benchmarks.ablation", description="")
     env = jaxvrp.make(**config.config.env)
     header = measure.machine(["python", "-m", "benchmarks.ablation", *argv], measure.device_name())

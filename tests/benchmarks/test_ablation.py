@@ -25,6 +25,14 @@ def test_every_part_of_the_main_job_can_be_changed(part):
     assert (config == whole) == (part == ablation.AS_IT_IS)
 
 
+def test_what_is_changed_takes_the_place_of_what_was_given():
+    given = "--config main --imitate_steps 40 --env.decide=events --hidden_sizes [8] --imitate greedy".split()
+    changed = ablation.replaced(given, "--imitate null --imitate_steps 0 --env.decide steps".split())
+    kept = "--config main --hidden_sizes [8]"
+    assert " ".join(changed) == f"{kept} --imitate null --imitate_steps 0 --env.decide steps"
+    assert ablation.replaced(given, []) == given
+
+
 def test_figures_and_curves_of_all_are_kept(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     config = tmp_path / "tiny.yaml"

@@ -69,8 +69,8 @@ class PPOConfig(RunConfig):
     )
     imitate: str | None = option(
         None,
-        help="a teacher: a baseline of the environment, as its tables name it; the agents play, and learn what the "
-        "teacher would do where they are (DAgger, Ross et al. 2011)",
+        help="a teacher: a baseline of the environment, as its tables name it, or the folder of a run; agents play, "
+        "and learn what the teacher would do where they are (DAgger, Ross et al. 2011)",
         group="imitation",
     )
     imitate_steps: int = option(

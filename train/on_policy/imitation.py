@@ -6,13 +6,44 @@ the reward, with a pull towards the teacher that fades.
 
 from __future__ import annotations
 
+import dataclasses
+import pathlib
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp import Environment, registry
-from jaxvrp.actor import Actor
+from jaxvrp import Environment, TimeStep, registry
+from jaxvrp.actor import Actor, Carry
+from jaxvrp.entities import PARAMETER
+from jaxvrp.spaces import ByRole
 from train.on_policy.config import PPOConfig
+from train.running.run_folder import RunFolder
+
+
+@dataclasses.dataclass(frozen=True)
+class OnlookingActor:
+    """An actor who sees the states of another's environment as its own environment shows them.
+
+    Attributes:
+        env: its own; of the same states.
+        actor: who chooses.
+    """
+
+    env: Environment
+    actor: Actor
+
+    def init(self, num_envs: int) -> Carry:
+        """See `jaxvrp.actor.Actor`."""
+        return self.actor.init(num_envs)
+
+    def act(self, key: jax.Array, carry: Carry, state: Any, timestep: TimeStep) -> tuple[ByRole, Carry]:
+        """See `jaxvrp.actor.Actor`."""
+        seen = timestep.replace(
+            observation=jax.vmap(self.env.observation)(state), entities=jax.vmap(self.env.entities)(state)
+        )
+        return self.actor.act(key, carry, state, seen)
 
 
 class Guidance(struct.PyTreeNode):
@@ -57,17 +88,32 @@ def make_teacher(config: PPOConfig, env: Environment) -> Actor | None:
     Raises:
         ValueError: there is nobody of that name (one line with those that there are), or who is named remembers what
             happened: then what is asked at one state alone is not what would be done there.
+        UserError: the run that is named cannot be played in this environment.
     """
     if config.imitate is None:
         return None
     baselines = registry.toolbox_of(env).baselines
-    if config.imitate not in baselines:
+    if config.imitate in baselines:
+        teacher = baselines[config.imitate](env)
+    elif pathlib.Path(config.imitate).is_dir():
+        teacher = _policy_of(pathlib.Path(config.imitate), config.env)
+    else:
         known = ", ".join(f"'{name}'" for name in baselines) or "none"
-        raise ValueError(f"imitate is '{config.imitate}'; '{config.env['name']}' has these baselines: {known}")
-    teacher = baselines[config.imitate](env)
+        raise ValueError(
+            f"imitate is '{config.imitate}', which is no folder of a run; '{config.env['name']}' has these baselines: "
+            f"{known}"
+        )
     if jax.tree.leaves(jax.eval_shape(lambda: teacher.init(1))):
         raise ValueError(
             f"imitate is '{config.imitate}', which goes by what it remembers of an episode; a teacher must not: take "
             "another baseline, or leave out imitate"
         )
     return teacher
+
+
+def _policy_of(folder: pathlib.Path, env: dict[str, Any]) -> Actor:
+    """The most probable actions of a run's latest policy, in the environment of another configuration."""
+    # What a policy sees, and when it decided in its own training, are its own.
+    changes = {name: value for name, value in env.items() if name not in ("name", PARAMETER)}
+    run = RunFolder(folder, changes).load("latest")
+    return OnlookingActor(run.learner.env, run.learner.actor(run.params, deterministic=True))

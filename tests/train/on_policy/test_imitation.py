@@ -9,10 +9,13 @@ import pytest
 
 from jaxvrp import Toolbox, registry
 from jaxvrp.fields import build
+from train.networks import distributions
 from train.on_policy import imitation, ppo
 from train.on_policy.config import PPOConfig
 from train.on_policy.imitation import Guidance, guidance_at
 from train.on_policy.trainer import make_train
+from train.running import launch
+from train.running.run_folder import RunFolder
 
 TAUGHT = {"network": "attention", "toy": "taught", "imitate": "nearest", "imitate_steps": 48, "value_norm": False}
 STEPS = 12
@@ -140,11 +143,11 @@ def test_keys_that_do_not_fit_each_other_are_one_line(changes, says):
     [
         (
             {"toy": "taught", "network": "attention", "imitate": "greedy", "imitate_steps": 5},
-            "imitate is 'greedy'; 'taught_of_the_tests' has these baselines: 'nearest'",
+            "imitate is 'greedy', which is no folder of a run; 'taught_of_the_tests' has these baselines: 'nearest'",
         ),
         (
             {"imitate": "greedy", "imitate_steps": 5},
-            "imitate is 'greedy'; 'toy_of_the_tests' has these baselines: none",
+            "imitate is 'greedy', which is no folder of a run; 'toy_of_the_tests' has these baselines: none",
         ),
         (
             {"rollout": "episodes", "rollout_length": 5},
@@ -183,3 +186,25 @@ def test_a_teacher_that_remembers_is_refused(config, monkeypatch):
         ValueError, match=r"^imitate is 'by heart', which goes by what it remembers .* leave out imitate$"
     ):
         imitation.make_teacher(config(imitate="by heart", imitate_steps=1), None)
+
+
+def test_a_run_can_be_the_teacher(learner, on_mesh, fresh_norm, tmp_path):
+    """Its most probable actions are taught, as its networks give them for what was recorded."""
+    tiny = "--num_envs 4 --num_devices 1 --rollout_length 12 --num_minibatches 2 --num_epochs 1 --total_steps 48"
+    network = "--network attention --attention_size 8 --attention_heads 2 --eval_episodes 4 --actor_lr 0.05"
+    folder = tmp_path / "teacher"
+    launch.main("mappo", f"--env.name taught_of_the_tests {tiny} {network} --run_dir {folder}".split())
+    params = RunFolder(folder).load("latest").params
+    made = learner(**{**TAUGHT, "imitate": str(folder)}, attention_encode="step")
+
+    def most_probable(recording):
+        batch = ppo.take(ppo.prepare(made.trainer.config, recording, fresh_norm)[0], jnp.arange(4))
+        actors = made.trainer.actors
+        seen = actors.encode(params, batch.seen)
+        logits, _ = actors.apply(params, seen, batch.carry["actor"], batch.reset)
+        return {role: distributions.mode(logits[role], batch.action_mask[role]) for role in logits}, batch.taught
+
+    expected, taught = jax.device_get(on_mesh(most_probable)(made.played.recording))
+    for role, actions in expected.items():
+        np.testing.assert_array_equal(taught[role], actions)
+        assert len(np.unique(actions)) > 1

@@ -233,7 +233,10 @@ def test_a_bad_file(content, says, workplace, mistake):
         ("--num_envs 9 --num_minibatches 7 --num_devices 1", "; take num_envs 7 or num_minibatches 9$"),
         ("--num_envs 9 --num_devices 2 --num_minibatches 1", "9, which the number of devices .2. .* take num_envs 8"),
         ("--network gru --chunk_length 7", r"chunk_length \(7\) does not divide; take chunk_length 5$"),
-        ("--imitate gready --imitate_steps 9", r"imitate is 'gready'; 'truck_drone' has these baselines: 'greedy'$"),
+        (
+            "--imitate gready --imitate_steps 9",
+            r"imitate is 'gready', which is no folder of a run; 'truck_drone' has these baselines: 'greedy'$",
+        ),
         ("--imitate greedy", "imitate_steps and imitate_coef are 0, so that nobody listens; set one of them, or leave"),
         ("--imitate_coef 0.5", "imitate_coef is 0.5, but nobody is imitated; set imitate to a baseline of the env"),
         ("--baseline group", "baseline is 'group', which needs whole episodes; set rollout to 'episodes'$"),
