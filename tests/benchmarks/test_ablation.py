@@ -26,8 +26,18 @@ def test_every_part_of_the_main_job_can_be_changed(part):
 
 
 def test_what_is_changed_takes_the_place_of_what_was_given():
-    given = "--config main --imitate_steps 40 --env.decide=events --hidden_sizes [8] --imitate greedy".split()
-    changed = ablation.replaced(given, "--imitate null --imitate_steps 0 --env.decide steps".split())
+    given = [
+        "--config",
+        "main",
+        "--imitate_steps",
+        "40",
+        "--env.decide=events",
+        "--hidden_sizes",
+        "[8]",
+        "--imitate",
+        "greedy",
+    ]
+    changed = ablation.replaced(given, ["--imitate", "null", "--imitate_steps", "0", "--env.decide", "steps"])
     kept = "--config main --hidden_sizes [8]"
     assert " ".join(changed) == f"{kept} --imitate null --imitate_steps 0 --env.decide steps"
     assert ablation.replaced(given, []) == given

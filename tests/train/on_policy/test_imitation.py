@@ -1,21 +1,23 @@
 """Learning from a teacher: what it says, how much it counts, and that one can learn from it."""
 
 import re
+import types
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jaxvrp
 from jaxvrp import Toolbox, registry
 from jaxvrp.fields import build
-from train.networks import distributions
+from tests.taught_environment import NearestActor
 from train.on_policy import imitation, ppo
 from train.on_policy.config import PPOConfig
 from train.on_policy.imitation import Guidance, guidance_at
 from train.on_policy.trainer import make_train
-from train.running import launch
-from train.running.run_folder import RunFolder
+from train.running.run_folder import Trained
 
 TAUGHT = {"network": "attention", "toy": "taught", "imitate": "nearest", "imitate_steps": 48, "value_norm": False}
 STEPS = 12
@@ -188,23 +190,32 @@ def test_a_teacher_that_remembers_is_refused(config, monkeypatch):
         imitation.make_teacher(config(imitate="by heart", imitate_steps=1), None)
 
 
-def test_a_run_can_be_the_teacher(learner, on_mesh, fresh_norm, tmp_path):
-    """Its most probable actions are taught, as its networks give them for what was recorded."""
-    tiny = "--num_envs 4 --num_devices 1 --rollout_length 12 --num_minibatches 2 --num_epochs 1 --total_steps 48"
-    network = "--network attention --attention_size 8 --attention_heads 2 --eval_episodes 4 --actor_lr 0.05"
-    folder = tmp_path / "teacher"
-    launch.main("mappo", f"--env.name taught_of_the_tests {tiny} {network} --run_dir {folder}".split())
-    params = RunFolder(folder).load("latest").params
-    made = learner(**{**TAUGHT, "imitate": str(folder)}, attention_encode="step")
+def test_a_run_can_be_the_teacher(config, monkeypatch, tmp_path):
+    """It plays in the environment of the pupil, of whose parameters only what it sees itself stays its own."""
+    given, told = [], {}
 
-    def most_probable(recording):
-        batch = ppo.take(ppo.prepare(made.trainer.config, recording, fresh_norm)[0], jnp.arange(4))
-        actors = made.trainer.actors
-        seen = actors.encode(params, batch.seen)
-        logits, _ = actors.apply(params, seen, batch.carry["actor"], batch.reset)
-        return {role: distributions.mode(logits[role], batch.action_mask[role]) for role in logits}, batch.taught
+    class Learner:
+        env = jaxvrp.make("taught_of_the_tests")
 
-    expected, taught = jax.device_get(on_mesh(most_probable)(made.played.recording))
-    for role, actions in expected.items():
-        np.testing.assert_array_equal(taught[role], actions)
-        assert len(np.unique(actions)) > 1
+        def actor(self, params, *, deterministic):
+            assert (params, deterministic) == ("params", True)
+            return NearestActor(self.env)
+
+    def run_folder(folder, changes):
+        given.append((folder, changes))
+        return types.SimpleNamespace(load=lambda which: Trained(Learner(), "params", told.setdefault(which, 7)))
+
+    monkeypatch.setattr(imitation, "RunFolder", run_folder)
+    env = Learner.env
+    pupil = config(imitate=str(tmp_path), imitate_steps=1, toy="taught")
+    teacher = imitation.make_teacher(pupil, env)
+    assert given == [(tmp_path, {"cut": False})] and list(told) == ["latest"]
+    state, timestep = jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 3))
+    blind = timestep.replace(observation={}, entities={})
+    expected, _ = NearestActor(env).act(None, (), state, timestep)
+    chex.assert_trees_all_equal(teacher.act(None, teacher.init(3), state, blind)[0], expected)
+    seen = []
+    listening = imitation.OnlookingActor(env, types.SimpleNamespace(act=lambda *given: seen.append(given[-1])))
+    listening.act(None, (), state, blind)
+    chex.assert_trees_all_equal(seen[0].observation, timestep.observation)
+    chex.assert_trees_all_equal(seen[0].entities, timestep.entities)
