@@ -3,6 +3,7 @@
 from jaxvrp import spaces
 from jaxvrp.environment import Environment, TimeStep
 from jaxvrp.memory import Memory
+from jaxvrp.ranges import randomize
 from jaxvrp.registry import make, register, registered
 from jaxvrp.spaces import EntityKind, Feature, Place, Pointer, Role
 from jaxvrp.testing import check_env
@@ -29,6 +30,7 @@ __all__ = [
     "VecEnv",
     "check_env",
     "make",
+    "randomize",
     "register",
     "registered",
     "spaces",

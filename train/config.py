@@ -21,6 +21,14 @@ class RunConfig:
             "group": "environment",
         },
     )
+    randomize: dict[str, Any] = dataclasses.field(
+        default_factory=dict,
+        metadata={
+            "help": "parameters of the environment that are drawn anew for each episode of training, uniform in a "
+            "range (`--randomize.battery_rate '[0.3, 1.2]'`)",
+            "group": "environment",
+        },
+    )
     seed: int = option(
         0, help="seed of everything that is drawn in training", group="run", minimum=0, maximum=2**32 - 1
     )

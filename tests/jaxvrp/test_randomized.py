@@ -1,0 +1,137 @@
+"""Environments whose parameters are drawn for each episode, against the environments that they are made of."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxvrp
+from jaxvrp import VecEnv, registry
+from jaxvrp.actor import RandomActor
+from jaxvrp.envs.truck_drone.baselines.greedy import greedy_action
+from jaxvrp.randomized import unwrapped
+from jaxvrp.turns import TurnBasedEnvironment
+
+TINY = {"num_drones": 1, "num_customers": 2, "num_route_nodes": 2, "max_steps": 6}
+RANGES = {"battery_rate": [0.1, 0.5], "delivery_bonus": [5, 20]}
+ENVS, STEPS = 8, 14
+
+
+@pytest.fixture(scope="module")
+def base():
+    return jaxvrp.make("truck_drone", **TINY)
+
+
+@pytest.fixture(scope="module")
+def env(base):
+    return jaxvrp.randomize(base, RANGES)
+
+
+def played(env):
+    """Timesteps and states of random play with resets, `[STEPS, ENVS, ...]`."""
+    vec = VecEnv(env, ENVS, pool_steps=7)
+
+    def advance(before, key):
+        state, timestep = before
+        action, _ = RandomActor(env).act(key, (), state.env, timestep)
+        after = vec.step(state, action)
+        return after, (after[1], after[0].env)
+
+    def play(key):
+        start_key, key = jax.random.split(key)
+        return jax.lax.scan(advance, vec.reset(start_key), jax.random.split(key, STEPS))[1]
+
+    return jax.device_get(jax.jit(play)(jax.random.key(3)))
+
+
+def test_it_keeps_the_contract(env):
+    jaxvrp.check_env(env)
+
+
+def test_a_range_of_one_point_is_the_environment_itself_bit_for_bit(base):
+    fixed = base.replace(battery_rate=jnp.float32(0.7))
+    wanted, states = played(fixed)
+    got, randomized = played(jaxvrp.randomize(base, {"battery_rate": [0.7, 0.7]}))
+    jax.tree.map(np.testing.assert_array_equal, got, wanted)
+    jax.tree.map(np.testing.assert_array_equal, randomized.base, states)
+
+
+def test_an_episode_keeps_its_parameters_and_the_next_has_others(env):
+    timestep, states = played(env)
+    ended, step = timestep.done, states.base.step
+    assert ended.any()
+    for name, (low, high) in RANGES.items():
+        values = states.drawn[name]
+        assert values.dtype == np.float32
+        assert ((values >= np.float32(low)) & (values <= np.float32(high))).all()
+        np.testing.assert_array_equal(values[1:] != values[:-1], ended[1:])
+        first = values[step == 0]
+        assert len(set(first)) > ENVS
+        assert first.max() - first.min() > 0.5 * (high - low)
+
+
+def test_the_base_plays_an_episode_with_what_was_drawn(base, env):
+    """By rules, rewards, and what agents and a baseline do."""
+    instance = env.generate(jax.random.key(5))
+    state, timestep = env.reset_to(instance)
+    fixed = base.replace(**instance.drawn)
+    other, its = fixed.reset_to(instance.problem)
+    step, fixed_step = jax.jit(env.step), jax.jit(fixed.step)
+    baseline = registry.toolbox_of(env).baselines["greedy"](env)
+    act = jax.jit(lambda *batch: baseline.act(jax.random.key(0), baseline.init(1), *batch)[0])
+    for _ in range(TINY["max_steps"]):
+        batch = jax.tree.map(lambda leaf: leaf[None], (state, timestep))
+        action = jax.tree.map(lambda leaf: leaf[0], act(*batch))
+        jax.tree.map(np.testing.assert_array_equal, action, greedy_action(env.of(state), other))
+        (state, timestep), (other, its) = step(state, action), fixed_step(other, action)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), timestep, its)
+    assert timestep.metrics["battery_used"] > 0
+
+
+def test_agents_that_move_in_turn_keep_their_turns_and_their_memory():
+    """By types alone: compiling it takes long."""
+    base = jaxvrp.make("pcb", min_parts=2, max_parts=2, max_steps=2, rays=1)
+    env = jaxvrp.randomize(base, {"step_fraction": [0.02, 0.1]})
+    assert isinstance(env, TurnBasedEnvironment)
+    vec = VecEnv(env, 2)
+
+    def play(key):
+        state, _ = vec.reset(key)
+        asked = []
+
+        def choose(observation, agent, given):
+            asked.append({name: index.shape for name, index in agent.items()})
+            return {name: jnp.zeros((1, 3)) for name in agent}
+
+        after, _, _ = vec.play(state, choose, jnp.zeros(2))
+        assert set(asked[0].values()) == {(1,)}, "one at a time"
+        return state, after
+
+    before, after = jax.eval_shape(play, jax.random.key(0))
+    assert jax.tree.structure(before) == jax.tree.structure(after)
+    assert jax.tree.structure(before.memory) == jax.tree.structure(base.memory.initial)
+    assert unwrapped(env) is base
+    assert jaxvrp.randomize(base, {}) is base
+
+
+@pytest.mark.parametrize(
+    ("ranges", "says"),
+    [
+        ({"batery_rate": [0, 1]}, "unknown parameter 'randomize.batery_rate'; did you mean 'battery_rate'"),
+        ({"decide": [0, 1]}, "randomize.decide cannot be drawn, since it is no number that a program may take as it"),
+        ({"dt": [-1, 1]}, "randomize.dt is -1.0; it must be > 0"),
+        ({"dt": [0.5, 0.1]}, "randomize.dt is [0.5, 0.1]; it must be two finite numbers in order, for example [0.5, "),
+        ({"dt": 0.5}, "randomize.dt is 0.5; it must be two finite numbers in order"),
+        ({"dt": [0.5]}, "randomize.dt is [0.5]; it must be two finite numbers in order"),
+        ({"dt": [0.5, True]}, "randomize.dt is [0.5, True]; it must be two"),
+        ({"dt": [0.5, float("inf")]}, "randomize.dt is [0.5, inf]; it must be two finite"),
+        ({"dt": ["a", "b"]}, "randomize.dt is ['a', 'b']; it must be two"),
+        ({"dt": None}, "randomize.dt is None; it must be two"),
+    ],
+)
+def test_what_cannot_be_drawn_is_one_line(base, ranges, says):
+    with pytest.raises(ValueError, match=f"^{re.escape(says)}") as refusal:
+        jaxvrp.randomize(base, ranges)
+    assert "\n" not in str(refusal.value)
