@@ -7,7 +7,7 @@ from jaxvrp.ranges import randomize
 from jaxvrp.registry import make, register, registered
 from jaxvrp.spaces import EntityKind, Feature, Place, Pointer, Role
 from jaxvrp.testing import check_env
-from jaxvrp.toolbox import Headline, ReplayKind, Toolbox
+from jaxvrp.toolbox import Headline, Padding, ReplayKind, Toolbox
 from jaxvrp.turns import TurnBasedEnvironment, Turns
 from jaxvrp.vectorize import VecEnv
 
@@ -19,6 +19,7 @@ __all__ = [
     "Feature",
     "Headline",
     "Memory",
+    "Padding",
     "Place",
     "Pointer",
     "ReplayKind",

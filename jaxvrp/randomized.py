@@ -1,4 +1,4 @@
-"""Environments whose parameters are drawn anew for each episode: one policy for many fleets, in one program."""
+"""Environments that draw parameters and sizes for each episode: one policy for many fleets, in one program."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from jaxvrp.actor import Actor, Carry
 from jaxvrp.environment import Environment, Instance, State, TimeStep
 from jaxvrp.memory import Memory
 from jaxvrp.spaces import ByKind, ByRole, EntityKind, Role
-from jaxvrp.toolbox import ReplayKind, Toolbox
+from jaxvrp.toolbox import Padding, ReplayKind, Toolbox
 from jaxvrp.turns import Choose, TurnBasedEnvironment, Turns
 
 Ranges = dict[str, tuple[float, float]]
 """Least and greatest value, by the name of a field of the environment."""
 
 Drawn = dict[str, jax.Array]
-"""What was drawn for an episode, `f32[]` each, by the name of a field of the environment."""
+"""What was drawn for an episode, `f32[]` each (sizes too), by the name of a field of the environment."""
 
 DRAW = 0x7A0D0312
 """Folded into the key of a problem for what is drawn beside it; problems themselves fold and split small numbers."""
@@ -53,23 +53,32 @@ class RandomizedState(struct.PyTreeNode):
 
 
 class Randomized(Environment):
-    """An environment with parameters that `generate` draws, each uniform in its range; made by `jaxvrp.randomize`.
+    """An environment with parameters and sizes that `generate` draws; made by `jaxvrp.randomize`.
+
+    Each is uniform in its range: a parameter over the interval, a size over the whole numbers in it.
 
     All else is the base environment, with its leaves replaced by what was drawn for the episode; so agents see what
-    they see there. Problems are those that the base environment generates from the same keys with these parameters.
+    they see there. Problems are those that the base environment generates from the same keys with these parameters; of
+    a size that was drawn, what is beyond it is void.
 
     Attributes:
         base: the environment; its own values count for what is not drawn.
         ranges: see `Ranges`.
+        paddings: of the sizes among them.
     """
 
     base: Environment
     ranges: Ranges
+    paddings: tuple[tuple[str, Padding], ...] = struct.field(pytree_node=False, default=())
 
     def of(self, state: RandomizedState | RandomizedInstance) -> Environment:
         """The base environment with the parameters of this state; `state.base` is a state of it."""
+        return self._with(state.drawn)
+
+    def _with(self, drawn: Drawn) -> Environment:
+        sizes = dict(self.paddings)
         # Not `replace`: its checks would be those of every step; and 0.7 in float32 is below a minimum of 0.7.
-        return dataclasses.replace(self.base, **state.drawn)
+        return dataclasses.replace(self.base, **{name: drawn[name] for name in drawn if name not in sizes})
 
     @property
     def roles(self) -> dict[str, Role]:
@@ -110,9 +119,11 @@ class Randomized(Environment):
         )
 
     def generate(self, key: jax.Array) -> RandomizedInstance:
-        """Parameters, and a problem of the base environment with these."""
+        """Parameters and sizes, and a problem of the base environment with these."""
         drawn = self._draw(jax.random.fold_in(key, DRAW))
-        problem = dataclasses.replace(self.base, **drawn).generate(key)
+        problem = self._with(drawn).generate(key)
+        for name, padding in self.paddings:
+            problem = padding.void_beyond(problem, drawn[name].astype(jnp.int32))
         return RandomizedInstance(problem, drawn)
 
     def _draw(self, key: jax.Array) -> Drawn:
@@ -123,7 +134,11 @@ class Randomized(Environment):
     def _drawn_from(self, name: str, uniform: jax.Array) -> jax.Array:
         """A value in the range, from a uniform number in [0, 1)."""
         low, high = (jnp.asarray(bound, jnp.float32) for bound in self.ranges[name])
-        return jnp.clip(low + uniform * (high - low), low, high)
+        if name not in (sizes := dict(self.paddings)):
+            return jnp.clip(low + uniform * (high - low), low, high)
+        multiple = sizes[name].multiple
+        least, most = (jnp.round(bound / multiple) for bound in (low, high))
+        return multiple * jnp.minimum(least + jnp.floor(uniform * (most - least + 1)), most)
 
     def prepare(self, instance: RandomizedInstance) -> RandomizedInstance:
         """The problem prepared by the base environment."""

@@ -9,10 +9,11 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from jaxvrp import fields
+from jaxvrp import fields, registry
 from jaxvrp.environment import Environment
 from jaxvrp.io.messages import nearest, shown
 from jaxvrp.randomized import Randomized, RandomizedTurns, Ranges
+from jaxvrp.toolbox import Padding
 from jaxvrp.turns import TurnBasedEnvironment
 
 RANGES = "randomize."
@@ -20,11 +21,12 @@ RANGES = "randomize."
 
 
 def randomize(env: Environment, ranges: Mapping[str, Any]) -> Environment:
-    """The environment with parameters that are drawn for each episode, uniform in their ranges.
+    """The environment with parameters and sizes that are drawn for each episode, uniform in their ranges.
 
     Args:
         env: the environment; its own values count for what is not drawn.
-        ranges: `{parameter: [least, greatest]}`, parameters by keyword; {} gives the environment itself.
+        ranges: `{parameter: [least, greatest]}`, both included, by keyword; {} gives the environment itself. Sizes are
+            those with a padding in the environment's toolbox, up to the environment's own.
 
     Raises:
         ValueError: an unknown parameter, one that cannot be drawn, or a range that is none or not within what the
@@ -34,32 +36,60 @@ def randomize(env: Environment, ranges: Mapping[str, Any]) -> Environment:
     if not ranges:
         return env
     kind = RandomizedTurns if isinstance(env, TurnBasedEnvironment) else Randomized
-    return kind(env, _checked(env, ranges, RANGES))
+    checked, paddings = _checked(env, ranges, RANGES), registry.toolbox_of(env).paddings
+    return kind(env, checked, tuple((name, paddings[name]) for name in checked if name in paddings))
 
 
 def _checked(env: Environment, ranges: Mapping[str, Any], prefix: str) -> Ranges:
     """The ranges by name of field; `prefix` stands before names in messages."""
     known = {fields.keyword(field): field for field in dataclasses.fields(env)}
+    paddings, can_be = registry.toolbox_of(env).paddings, drawable(env)
     for name, bounds in ranges.items():
         if name not in known:
-            raise ValueError(f"unknown parameter {shown(prefix + name)}; {nearest(name, drawable(env))}")
-        if name not in drawable(env):
-            raise ValueError(
-                f"{prefix}{name} cannot be drawn, since it is no number that a program may take as it comes; "
-                f"these can: {', '.join(drawable(env))}"
-            )
+            raise ValueError(f"unknown parameter {shown(prefix + name)}; {nearest(name, can_be)}")
+        if name not in can_be:
+            raise ValueError(f"{prefix}{name} cannot be drawn: {_why_not(known[name])}; these can: {', '.join(can_be)}")
         _check_order(prefix + name, bounds)
+        if name in paddings:
+            _check_size(prefix, known[name], bounds, getattr(env, name), paddings[name])
     for end in (0, 1):
         # All at once: what must be above another parameter is, if both are drawn.
-        fields.replace(env, {name: bounds[end] for name, bounds in ranges.items()}, "parameter", prefix)
+        values = {name: bounds[end] for name, bounds in ranges.items() if name not in paddings}
+        fields.replace(env, values, "parameter", prefix)
     return {known[name].name: (float(low), float(high)) for name, (low, high) in ranges.items()}
 
 
 def drawable(env: Environment) -> list[str]:
-    """What can be drawn of an environment, by keyword: parameters that are single numbers, no sizes and no kinds."""
-    hints = typing.get_type_hints(type(env))
-    leaves = (field for field in dataclasses.fields(env) if field.metadata.get("pytree_node", True))
-    return [fields.keyword(field) for field in leaves if hints[field.name] is float]
+    """What can be drawn of an environment, by keyword: parameters that are single numbers, and sizes with a padding."""
+    hints, paddings = typing.get_type_hints(type(env)), registry.toolbox_of(env).paddings
+    numbers_and_sizes = (
+        field for field in dataclasses.fields(env) if field.name in paddings or _is_parameter(field, hints[field.name])
+    )
+    return [fields.keyword(field) for field in numbers_and_sizes]
+
+
+def _is_parameter(field: dataclasses.Field, hint: Any) -> bool:
+    return hint is float and field.metadata.get("pytree_node", True)
+
+
+def _why_not(field: dataclasses.Field) -> str:
+    if isinstance(field.default, int) and not isinstance(field.default, bool):
+        return "it is a size, and no instance is padded up to it"
+    return "it is no number, but says of what kind the environment is"
+
+
+def _check_size(prefix: str, field: dataclasses.Field, bounds: Any, largest: int, padding: Padding) -> None:
+    """Refuse a range of a size that is not of whole numbers from its least value to the environment's own."""
+    name = fields.keyword(field)
+    of = "whole numbers" if padding.multiple == 1 else f"multiples of {padding.multiple}"
+    least = max(field.metadata["range"].minimum, padding.multiple)
+    if any(bound % padding.multiple for bound in bounds) or bounds[0] < least:
+        raise ValueError(f"{prefix}{name} is {shown(bounds)}; it must be two {of}, {least} or more")
+    if bounds[1] > largest:
+        raise ValueError(
+            f"{prefix}{name} is {shown(bounds)}, and instances are padded up to env.{name}, which is {largest}; set "
+            f"env.{name} to {int(bounds[1])}, or lower the range"
+        )
 
 
 def _check_order(name: str, bounds: Any) -> None:

@@ -10,12 +10,14 @@ import pytest
 import jaxvrp
 from jaxvrp import VecEnv, registry
 from jaxvrp.actor import RandomActor
+from jaxvrp.envs.truck_drone import played_episode
 from jaxvrp.envs.truck_drone.baselines.greedy import greedy_action
+from jaxvrp.episodes import record_episode, record_episodes
 from jaxvrp.randomized import unwrapped
 from jaxvrp.turns import TurnBasedEnvironment
 
 TINY = {"num_drones": 1, "num_customers": 2, "num_route_nodes": 2, "max_steps": 6}
-RANGES = {"battery_rate": [0.1, 0.5], "delivery_bonus": [5, 20]}
+RANGES = {"battery_rate": [0.1, 0.5], "delivery_bonus": [5, 20], "num_customers": [1, 2]}
 ENVS, STEPS = 8, 14
 
 
@@ -66,17 +68,20 @@ def test_an_episode_keeps_its_parameters_and_the_next_has_others(env):
         values = states.drawn[name]
         assert values.dtype == np.float32
         assert ((values >= np.float32(low)) & (values <= np.float32(high))).all()
-        np.testing.assert_array_equal(values[1:] != values[:-1], ended[1:])
+        changes = values[1:] != values[:-1]
+        assert not changes[~ended[1:]].any()
+        assert changes[ended[1:]].any()
         first = values[step == 0]
-        assert len(set(first)) > ENVS
         assert first.max() - first.min() > 0.5 * (high - low)
+        assert (len(set(first)) > ENVS) == (name != "num_customers")
+    np.testing.assert_array_equal(states.base.instance.exists.sum(axis=-1), states.drawn["num_customers"])
 
 
 def test_the_base_plays_an_episode_with_what_was_drawn(base, env):
     """By rules, rewards, and what agents and a baseline do."""
     instance = env.generate(jax.random.key(5))
     state, timestep = env.reset_to(instance)
-    fixed = base.replace(**instance.drawn)
+    fixed = base.replace(**{name: value for name, value in instance.drawn.items() if name != "num_customers"})
     other, its = fixed.reset_to(instance.problem)
     step, fixed_step = jax.jit(env.step), jax.jit(fixed.step)
     baseline = registry.toolbox_of(env).baselines["greedy"](env)
@@ -116,11 +121,108 @@ def test_agents_that_move_in_turn_keep_their_turns_and_their_memory():
     assert jaxvrp.randomize(base, {}) is base
 
 
+def of_three_customers(problems):
+    names = ("customer_position", "demand", "window_start", "window_end")
+    return problems.replace(**{name: getattr(problems, name)[:, :3] for name in names})
+
+
+def of_three_requests_and_two_vehicles(problems):
+    names = ("locs", "demand", "earliest", "deadline", "service_time")
+    return problems.replace(
+        **{name: getattr(problems, name)[:, :7] for name in names}, capacity=problems.capacity[:, :2]
+    )
+
+
+SMALLER = {
+    "truck_drone": ({**TINY, "num_customers": 5, "max_steps": 25}, {"num_customers": 3}, of_three_customers),
+    "darp": (
+        {"num_nodes": 10, "num_agents": 3},
+        {"num_nodes": 6, "num_agents": 2},
+        of_three_requests_and_two_vehicles,
+    ),
+}
+
+
+def recorded(env, baseline, instances):
+    """Rewards and metrics, entities and masks of episodes that a baseline plays, `[T, ENVS, ...]`."""
+    actor = registry.toolbox_of(env).baselines[baseline](env)
+
+    def keep(action, state, timestep):
+        return (timestep.team_reward, timestep.metrics), (timestep.entities, timestep.action_mask)
+
+    def play(instances):
+        return record_episodes(env, actor, instances, jax.random.key(0), keep)[1]
+
+    return jax.device_get(jax.jit(play)(instances))
+
+
+@pytest.mark.parametrize(("name", "baseline"), [("truck_drone", "greedy"), ("darp", "nearest neighbour")])
+def test_what_is_beyond_a_size_that_was_drawn_does_not_exist(name, baseline):
+    """The same episodes as in an environment of that size, by rewards, metrics, masks and what is seen."""
+    sizes, small, cut = SMALLER[name]
+    env = jaxvrp.make(name, **sizes, observation="entities")
+    smaller = env.replace(**small)
+    problems = jax.vmap(env.generate)(jax.random.split(jax.random.key(1), ENVS))
+    smaller_problems = cut(problems)
+    for size, padding in registry.toolbox_of(env).paddings.items():
+        problems = jax.vmap(lambda problem: padding.void_beyond(problem, jnp.int32(small[size])))(problems)  # noqa: B023
+    padded, (seen, mask) = recorded(env, baseline, problems)
+    wanted, (its, its_mask) = recorded(smaller, baseline, smaller_problems)
+    length = len(wanted[0])  # larger ones may take longer
+    padded, seen, mask = jax.tree.map(lambda leaf: leaf[:length], (padded, seen, mask))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), padded, wanted)
+    for kind in smaller.entity_kinds:
+        planes = seen[kind.name]
+        np.testing.assert_allclose(planes[..., : kind.count], its[kind.name], rtol=1e-5, atol=1e-6)
+        assert not planes[..., kind.count :].any()
+    for role, rows in its_mask.items():
+        np.testing.assert_array_equal(mask[role][..., : rows.shape[-1]], rows)
+        assert not mask[role][..., rows.shape[-1] :].any()
+    assert padded[0].any()
+
+
+def test_pictures_and_replays_of_an_episode_leave_out_who_does_not_exist(base):
+    env = jaxvrp.randomize(base, {"num_customers": [1, 1]})
+    actor = registry.toolbox_of(env).baselines["greedy"](env)
+    instance = env.generate(jax.random.key(0))
+    states, actions = jax.jit(lambda: record_episode(env, actor, instance, jax.random.key(0)))()
+    episode = registry.toolbox_of(env).replay.export(env, states, actions)
+    assert len(episode["customers"]) == 1
+    assert played_episode.from_states(base, states.base).num_customers == 1
+    last = jax.tree.map(lambda leaf: leaf[-1], states.base)
+    assert " of 1 customers served" in registry.toolbox_of(base).still(last)
+
+
+def test_sizes_that_come_in_pairs():
+    env = jaxvrp.make("darp", num_nodes=8, num_agents=2)
+    nodes = jaxvrp.randomize(env, {"num_nodes": [4, 8]})
+    drawn = jax.vmap(nodes.generate)(jax.random.split(jax.random.key(0), 64)).drawn["num_nodes"]
+    assert set(drawn.tolist()) == {4.0, 6.0, 8.0}
+    with pytest.raises(
+        ValueError, match=r"^randomize.num_nodes is \[3, 8\]; it must be two multiples of 2, 2 or more$"
+    ):
+        jaxvrp.randomize(env, {"num_nodes": [3, 8]})
+
+
 @pytest.mark.parametrize(
     ("ranges", "says"),
     [
         ({"batery_rate": [0, 1]}, "unknown parameter 'randomize.batery_rate'; did you mean 'battery_rate'"),
-        ({"decide": [0, 1]}, "randomize.decide cannot be drawn, since it is no number that a program may take as it"),
+        (
+            {"decide": [0, 1]},
+            "randomize.decide cannot be drawn: it is no number, but says of what kind the environment ",
+        ),
+        (
+            {"num_drones": [1, 1]},
+            "randomize.num_drones cannot be drawn: it is a size, and no instance is padded up to ",
+        ),
+        (
+            {"num_customers": [1, 5]},
+            "randomize.num_customers is [1, 5], and instances are padded up to env.num_customers, which is 2; set "
+            "env.num_customers to 5, or lower the range",
+        ),
+        ({"num_customers": [0, 2]}, "randomize.num_customers is [0, 2]; it must be two whole numbers, 1 or more"),
+        ({"num_customers": [1.5, 2]}, "randomize.num_customers is [1.5, 2]; it must be two whole numbers, 1 or more"),
         ({"dt": [-1, 1]}, "randomize.dt is -1.0; it must be > 0"),
         ({"dt": [0.5, 0.1]}, "randomize.dt is [0.5, 0.1]; it must be two finite numbers in order, for example [0.5, "),
         ({"dt": 0.5}, "randomize.dt is 0.5; it must be two finite numbers in order"),

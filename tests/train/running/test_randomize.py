@@ -48,7 +48,7 @@ def test_ranges_from_the_command_line_and_from_a_file(tmp_path):
             "--randomize.dt=0.1",
             r"randomize.dt is 0.1; it must be two finite numbers in order, for example \[0.5, 1.5\]",
         ),
-        ("--randomize.observation=[0, 1]", "randomize.observation cannot be drawn, since it is no number"),
+        ("--randomize.observation=[0, 1]", "randomize.observation cannot be drawn: it is no number"),
         ("--randomize=[0, 1]", "unknown key 'randomize'"),
     ],
 )
