@@ -65,11 +65,18 @@ class Randomized(Environment):
         base: the environment; its own values count for what is not drawn.
         ranges: see `Ranges`.
         paddings: of the sizes among them.
+        first_ranges: what is drawn from at first, by the same names; `memory` moves it linearly to `ranges`. None if
+            nothing moves.
+        num_steps: steps of an environment in which it moves there.
+        progress: how far it is, from 0 to 1, `f32[]`.
     """
 
     base: Environment
     ranges: Ranges
-    paddings: tuple[tuple[str, Padding], ...] = struct.field(pytree_node=False, default=())
+    paddings: tuple[tuple[str, Padding], ...] = struct.field(pytree_node=False)
+    first_ranges: Ranges | None = None
+    num_steps: float = 1.0
+    progress: Any = 0.0
 
     def of(self, state: RandomizedState | RandomizedInstance) -> Environment:
         """The base environment with the parameters of this state; `state.base` is a state of it."""
@@ -107,15 +114,29 @@ class Randomized(Environment):
 
     @property
     def memory(self) -> Memory | None:
-        """That of the base environment."""
-        inner = self.base.memory
+        """That of the base environment, and that by which ranges move; None if there is neither."""
+        inner, clock = self.base.memory, None if self.first_ranges is None else self._clock()
         if inner is None:
-            return None
+            return clock
+        inner = self._of_base(inner)
+        return inner if clock is None else _both(inner, clock)
+
+    def _of_base(self, inner: Memory) -> Memory:
+        """The memory of the base environment, as one of this."""
         return Memory(
             initial=inner.initial,
             update=lambda content, states: inner.update(content, states.base),
             apply=lambda content: dataclasses.replace(self, base=inner.apply(content)),
             merge=inner.merge,
+        )
+
+    def _clock(self) -> Memory:
+        """Steps of an environment so far, `i32[]`; the same on all devices, since they play in lockstep."""
+        return Memory(
+            initial=jnp.zeros((), jnp.int32),
+            update=lambda steps, _: steps + 1,
+            apply=lambda steps: dataclasses.replace(self, progress=jnp.minimum(steps / self.num_steps, 1.0)),
+            merge=lambda steps, _: steps,
         )
 
     def generate(self, key: jax.Array) -> RandomizedInstance:
@@ -133,12 +154,21 @@ class Randomized(Environment):
 
     def _drawn_from(self, name: str, uniform: jax.Array) -> jax.Array:
         """A value in the range, from a uniform number in [0, 1)."""
-        low, high = (jnp.asarray(bound, jnp.float32) for bound in self.ranges[name])
+        low, high = self._present_range(name)
         if name not in (sizes := dict(self.paddings)):
             return jnp.clip(low + uniform * (high - low), low, high)
         multiple = sizes[name].multiple
         least, most = (jnp.round(bound / multiple) for bound in (low, high))
         return multiple * jnp.minimum(least + jnp.floor(uniform * (most - least + 1)), most)
+
+    def _present_range(self, name: str) -> tuple[jax.Array, jax.Array]:
+        """The range as far as it has moved; exact at both ends."""
+        low, high = (jnp.asarray(bound, jnp.float32) for bound in self.ranges[name])
+        if self.first_ranges is None:
+            return low, high
+        first_low, first_high = self.first_ranges[name]
+        done, to_do = self.progress, 1 - self.progress
+        return to_do * first_low + done * low, to_do * first_high + done * high
 
     def prepare(self, instance: RandomizedInstance) -> RandomizedInstance:
         """The problem prepared by the base environment."""
@@ -210,6 +240,17 @@ class RandomizedTurns(Randomized, TurnBasedEnvironment):
         assert isinstance(env, TurnBasedEnvironment)
         moved, turns = env.take_turns(state.base, choose)
         return state.replace(base=moved), turns
+
+
+def _both(of_base: Memory, clock: Memory) -> Memory:
+    """The two memories of one randomised environment as one: what the first one changes is the base alone."""
+    merge = of_base.merge
+    return Memory(
+        initial=(of_base.initial, clock.initial),
+        update=lambda content, states: (of_base.update(content[0], states), clock.update(content[1], states)),
+        apply=lambda content: dataclasses.replace(clock.apply(content[1]), base=of_base.apply(content[0]).base),
+        merge=merge and (lambda content, axis: (merge(content[0], axis), content[1])),
+    )
 
 
 def unwrapped(env: Environment) -> Environment:

@@ -16,28 +16,49 @@ from jaxvrp.randomized import Randomized, RandomizedTurns, Ranges
 from jaxvrp.toolbox import Padding
 from jaxvrp.turns import TurnBasedEnvironment
 
-RANGES = "randomize."
-"""Stands before the name of a parameter in messages, as on the command line."""
+RANGES, FIRST_RANGES = "randomize.", "randomize_from."
+"""Stand before the name of a parameter in messages, as on the command line."""
 
 
-def randomize(env: Environment, ranges: Mapping[str, Any]) -> Environment:
+def randomize(
+    env: Environment,
+    ranges: Mapping[str, Any],
+    *,
+    first_ranges: Mapping[str, Any] | None = None,
+    num_steps: float = 1.0,
+) -> Environment:
     """The environment with parameters and sizes that are drawn for each episode, uniform in their ranges.
 
     Args:
         env: the environment; its own values count for what is not drawn.
         ranges: `{parameter: [least, greatest]}`, both included, by keyword; {} gives the environment itself. Sizes are
             those with a padding in the environment's toolbox, up to the environment's own.
+        first_ranges: what some of them are drawn from at first. From there the bounds move linearly to those of
+            `ranges`, as `VecEnv` plays: whenever it draws a pool, the range is where its steps so far have brought it.
+        num_steps: steps of each environment in which they move there.
 
     Raises:
         ValueError: an unknown parameter, one that cannot be drawn, or a range that is none or not within what the
             parameter accepts; one line.
         TypeError: a bound of the wrong type.
     """
+    first_ranges = first_ranges or {}
+    if alone := [name for name in first_ranges if name not in ranges]:
+        raise ValueError(
+            f"{FIRST_RANGES}{alone[0]} is a range to begin with, and {RANGES}{alone[0]}, where it ends, is missing; "
+            "give both"
+        )
     if not ranges:
         return env
     kind = RandomizedTurns if isinstance(env, TurnBasedEnvironment) else Randomized
     checked, paddings = _checked(env, ranges, RANGES), registry.toolbox_of(env).paddings
-    return kind(env, checked, tuple((name, paddings[name]) for name in checked if name in paddings))
+    return kind(
+        env,
+        ranges=checked,
+        first_ranges={**checked, **_checked(env, first_ranges, FIRST_RANGES)} if first_ranges else None,
+        num_steps=float(num_steps),
+        paddings=tuple((name, paddings[name]) for name in checked if name in paddings),
+    )
 
 
 def _checked(env: Environment, ranges: Mapping[str, Any], prefix: str) -> Ranges:

@@ -29,6 +29,21 @@ class RunConfig:
             "group": "environment",
         },
     )
+    randomize_from: dict[str, Any] = dataclasses.field(
+        default_factory=dict,
+        metadata={
+            "help": "ranges that some of these are drawn from at first; they move linearly to `randomize` "
+            "(`--randomize_from.battery_rate '[0.4, 0.6]'`)",
+            "group": "environment",
+        },
+    )
+    randomize_steps: int = option(
+        1_000_000,
+        help="environment steps, of one seed, in which `randomize_from` moves to `randomize`",
+        group="environment",
+        minimum=1,
+        maximum=10**11,
+    )
     seed: int = option(
         0, help="seed of everything that is drawn in training", group="run", minimum=0, maximum=2**32 - 1
     )

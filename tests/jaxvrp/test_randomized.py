@@ -14,6 +14,7 @@ from jaxvrp.envs.truck_drone import played_episode
 from jaxvrp.envs.truck_drone.baselines.greedy import greedy_action
 from jaxvrp.episodes import record_episode, record_episodes
 from jaxvrp.randomized import unwrapped
+from jaxvrp.testing import check_shapes
 from jaxvrp.turns import TurnBasedEnvironment
 
 TINY = {"num_drones": 1, "num_customers": 2, "num_route_nodes": 2, "max_steps": 6}
@@ -202,6 +203,59 @@ def test_sizes_that_come_in_pairs():
         ValueError, match=r"^randomize.num_nodes is \[3, 8\]; it must be two multiples of 2, 2 or more$"
     ):
         jaxvrp.randomize(env, {"num_nodes": [3, 8]})
+
+
+def test_a_curriculum_moves_the_ranges_with_the_steps_that_are_played(base):
+    """Parameters, of which none overlap at first and in the end, and sizes; pools are drawn every 4 steps."""
+    first, last = (
+        {"battery_rate": [0.1, 0.2], "num_customers": [1, 1]},
+        {"battery_rate": [1.1, 1.4], "num_customers": [2, 2]},
+    )
+    env = jaxvrp.randomize(base, {**last, "dt": [0.1, 0.3]}, first_ranges=first, num_steps=8)
+    vec = VecEnv(env, ENVS, pool_steps=4)
+    stay = {"truck": jnp.zeros((ENVS, 1), jnp.int32), "drone": jnp.zeros((ENVS, 1), jnp.int32)}
+
+    def play(key):
+        def advance(state, _):
+            state, _ = vec.step(state, stay)
+            return state, (state.memory, state.pool.drawn)
+
+        state, _ = vec.reset(key)
+        return (state.memory, state.env.drawn, state.pool.drawn), jax.lax.scan(advance, state, length=13)[1]
+
+    (memory, started, pool), (steps, pools) = jax.device_get(jax.jit(play)(jax.random.key(0)))
+    assert memory == 0
+    np.testing.assert_array_equal(steps, np.arange(1, 14))
+    moved = {0: (0.1, 0.2), 4: (0.6, 0.8), 8: (1.1, 1.4), 12: (1.1, 1.4)}
+    for step, (low, high) in moved.items():
+        of_pools = [started, pool] if step == 0 else [jax.tree.map(lambda leaf, step=step: leaf[step], pools)]
+        for drawn in of_pools:
+            rate = drawn["battery_rate"]
+            assert ((rate >= np.float32(low) - 1e-6) & (rate <= np.float32(high) + 1e-6)).all()
+            assert rate.max() - rate.min() > 0.5 * (high - low)
+            assert set(drawn["num_customers"].tolist()) <= ({1.0} if step == 0 else {1.0, 2.0} if step == 4 else {2.0})
+            assert drawn["dt"].min() >= np.float32(0.1)
+            assert drawn["dt"].max() > 0.2
+
+
+def test_a_curriculum_keeps_the_contract_and_goes_beside_a_memory(base):
+    check_shapes(jaxvrp.randomize(base, {"dt": [0.1, 0.2]}, first_ranges={"dt": [0.1, 0.1]}, num_steps=3))
+    placing = jaxvrp.make("pcb", min_parts=2, max_parts=2, max_steps=2, rays=1)
+    ranges = {"step_fraction": [0.02, 0.1]}
+    memory = jaxvrp.randomize(placing, ranges, first_ranges={"step_fraction": [0.05, 0.05]}, num_steps=4).memory
+    targets = jax.tree.map(lambda leaf: leaf - 1, placing.memory.initial)
+    env = memory.apply((targets, jnp.int32(2)))
+    assert env.progress == 0.5
+    jax.tree.map(np.testing.assert_array_equal, env.base.targets, targets)
+    assert jaxvrp.randomize(base, {"dt": [0.1, 0.2]}).memory is None
+
+
+def test_a_first_range_without_the_range_itself_is_one_line(base):
+    says = r"^randomize_from\.dt is a range to begin with, and randomize\.dt, where it ends, is missing; give both$"
+    with pytest.raises(ValueError, match=says):
+        jaxvrp.randomize(base, {"battery_rate": [1, 2]}, first_ranges={"dt": [0.1, 0.1]})
+    with pytest.raises(ValueError, match=r"^randomize_from\.dt is -1\.0; it must be > 0$"):
+        jaxvrp.randomize(base, {"dt": [1, 2]}, first_ranges={"dt": [-1, 0.1]})
 
 
 @pytest.mark.parametrize(

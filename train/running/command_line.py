@@ -212,23 +212,24 @@ def build_config(config_class: type[Config], values: dict[str, Any], *, complete
     Raises:
         UserError: what is wrong with them.
     """
-    env_values, changes, ranges = values.get("env"), values.get("eval_env") or {}, values.get("randomize") or {}
+    env_values = values.get("env")
+    changes, ranges, first_ranges = (values.get(name) or {} for name in ("eval_env", "randomize", "randomize_from"))
     if not isinstance(env_values, dict) or not isinstance(env_values.get("name"), str):
         raise UserError(f"env is {env_values!r}; it must be a mapping with a name, for example {{name: truck_drone}}")
-    check_mapping("eval_env", changes)
-    check_mapping("randomize", ranges)
+    for name, mapping in (("eval_env", changes), ("randomize", ranges), ("randomize_from", first_ranges)):
+        check_mapping(name, mapping)
     with _users_code(env_values["name"]):
         env = jaxvrp.make(**env_values)
         if PARAMETER in env.parameters and PARAMETER not in env_values:
             network = values.get("network", getattr(config_class(), "network", None))
             env = seen_as(env, observation_read(network if isinstance(network, str) else None))
         changed = changed_for_evaluation(env, changes)
-        jaxvrp.randomize(env, ranges)
+        jaxvrp.randomize(env, ranges, first_ranges=first_ranges)
     built_values = {name: value for name, value in env_values.items() if name not in env.parameters}
     built_values |= {name: value for name, value in env.parameters.items() if complete or name in env_values}
     eval_values = {name: changed.parameters[name] for name in evaluation_parameters(env, changes)}
     try:
-        mappings = {"env": built_values, "eval_env": eval_values, "randomize": ranges}
+        mappings = {"env": built_values, "eval_env": eval_values, "randomize": ranges, "randomize_from": first_ranges}
         return fields.build(config_class, {**values, **mappings}, "key")
     except (ValueError, TypeError) as error:
         raise UserError(str(error)) from None

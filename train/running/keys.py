@@ -14,10 +14,10 @@ import jaxvrp
 from jaxvrp import Environment, fields, registry
 from train.config import RunConfig
 
-MAPPINGS = ("env", "eval_env", "randomize")
+MAPPINGS = ("env", "eval_env", "randomize", "randomize_from")
 """Keys of the configuration that are mappings; on the command line, `--env.key value`."""
 
-REPEATING = {"eval_env": "evaluation", "randomize": "environment"}
+REPEATING = {"eval_env": "evaluation", "randomize": "environment", "randomize_from": "environment"}
 """Those of `MAPPINGS` whose keys are the parameters of the environment once more, and their groups."""
 
 

@@ -34,7 +34,7 @@ def prepare(config: Config, actions: type[Discrete] | type[Box]) -> tuple[Config
     config = fields.validate(config, "key")
     env = _seen_as_read(config)
     check_environment(env)
-    env = jaxvrp.randomize(env, config.randomize)
+    env = _randomized(env, config)
     check_shapes(env)
     for name, role in env.roles.items():
         if not isinstance(role.action, actions):
@@ -85,6 +85,16 @@ def _seen_as_read(config: RunConfig) -> Environment:
         else:
             text = f"env.name '{name}' shows entities, which this learner does not read; let it show vectors as well"
         raise ValueError(text) from None
+
+
+def _randomized(env: Environment, config: RunConfig) -> Environment:
+    """The environment with what is drawn for each episode; itself, if that is nothing.
+
+    Raises:
+        ValueError, TypeError: something cannot be drawn, or not from that range.
+    """
+    num_steps = config.randomize_steps / config.num_envs
+    return jaxvrp.randomize(env, config.randomize, first_ranges=config.randomize_from, num_steps=num_steps)
 
 
 def evaluation_env(env: Environment, config: RunConfig) -> Environment:

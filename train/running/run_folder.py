@@ -130,7 +130,7 @@ class RunFolder:
             if changes or config.randomize:
                 parameters = changed_parameters(self._writer.env, config.env, changes)
                 # Played is the environment that is asked for, whatever ranges the run was trained in.
-                values = {**vars(config), "env": parameters, "randomize": {}}
+                values = {**vars(config), "env": parameters, "randomize": {}, "randomize_from": {}}
                 self.player = make_train(build_config(type(config), values))
         except (ValueError, TypeError) as error:
             raise UserError(str(error)) from None

@@ -34,6 +34,8 @@ def test_ranges_from_the_command_line_and_from_a_file(tmp_path):
     both = parse(["--config", str(file), "--randomize.dt=[1, 2]"]).randomize
     assert both == {**RANGES, "dt": [1, 2]}
     assert parse([]).randomize == {}
+    moving = parse(["--config", str(file), "--randomize_from.dt=[0.1, 0.1]", "--randomize_steps", "5"])
+    assert (moving.randomize_from, moving.randomize_steps) == ({"dt": [0.1, 0.1]}, 5)
     file.write_text("randomize:\n")
     assert parse(["--config", str(file)]).randomize == {}
 
@@ -49,6 +51,8 @@ def test_ranges_from_the_command_line_and_from_a_file(tmp_path):
             r"randomize.dt is 0.1; it must be two finite numbers in order, for example \[0.5, 1.5\]",
         ),
         ("--randomize.observation=[0, 1]", "randomize.observation cannot be drawn: it is no number"),
+        ("--randomize_from.dt=[1, 2]", "randomize_from.dt is a range to begin with, and randomize.dt, where it ends"),
+        ("--randomize_from.d=[1, 2]", "unknown key 'randomize_from.d'; did you mean 'randomize_from.dt'"),
         ("--randomize=[0, 1]", "unknown key 'randomize'"),
     ],
 )
@@ -65,13 +69,17 @@ def test_a_file_that_gives_no_mapping_is_one_line(tmp_path):
 
 
 def test_it_learns_with_attention_from_a_teacher_who_knows_what_was_drawn():
-    trainer = make_train(parse([*WORDS, "--randomize.battery_rate=[0.3, 1.2]"]))
+    words = ["--randomize.battery_rate=[0.3, 1.2]", "--randomize_from.battery_rate=[0.3, 0.4]", "--randomize_steps=64"]
+    trainer = make_train(parse([*WORDS, *words]))
     state = trainer.init(jax.random.key(0))
     drawn = np.asarray(state.players.vec.env.drawn["battery_rate"])
     assert len(set(drawn.tolist())) == 4
+    assert drawn.max() <= np.float32(0.4)
     before = jax.device_get(trainer.actor_params(state))
     state, metrics = trainer.train_chunk(state)
     assert all(np.isfinite(values).all() for name, values in metrics.items() if not name.startswith("episode/"))
+    assert state.players.vec.memory == 8
+    assert trainer.env.memory.apply(state.players.vec.memory).progress == 0.5
     after = trainer.actor_params(state)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(after))
     assert not all(np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, (before, after)), strict=True))
