@@ -3,10 +3,11 @@
 from jaxvrp import spaces
 from jaxvrp.environment import Environment, TimeStep
 from jaxvrp.memory import Memory
+from jaxvrp.ranges import randomize
 from jaxvrp.registry import make, register, registered
 from jaxvrp.spaces import EntityKind, Feature, Place, Pointer, Role
 from jaxvrp.testing import check_env
-from jaxvrp.toolbox import Headline, ReplayKind, Toolbox
+from jaxvrp.toolbox import Headline, Padding, ReplayKind, Toolbox
 from jaxvrp.turns import TurnBasedEnvironment, Turns
 from jaxvrp.vectorize import VecEnv
 
@@ -18,6 +19,7 @@ __all__ = [
     "Feature",
     "Headline",
     "Memory",
+    "Padding",
     "Place",
     "Pointer",
     "ReplayKind",
@@ -29,6 +31,7 @@ __all__ = [
     "VecEnv",
     "check_env",
     "make",
+    "randomize",
     "register",
     "registered",
     "spaces",

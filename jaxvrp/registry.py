@@ -16,6 +16,7 @@ from typing import Any
 
 from jaxvrp.environment import Environment
 from jaxvrp.io.messages import nearest, shown
+from jaxvrp.randomized import Randomized, adapted
 from jaxvrp.toolbox import ReplayKind, Toolbox
 
 Factory = Callable[..., Any]
@@ -119,6 +120,8 @@ def toolbox_of(subject: object) -> Toolbox:
     Raises:
         ValueError: the registered toolbox cannot be found.
     """
+    if isinstance(subject, Randomized):
+        return adapted(toolbox_of(subject.base))
     for ancestor in type(subject).__mro__:
         for entry in _with_toolbox():
             exact = entry.factory is ancestor

@@ -60,6 +60,20 @@ class ReplayKind:
 
 
 @dataclasses.dataclass(frozen=True)
+class Padding:
+    """How an instance holds fewer of something than the environment's size says, while its arrays stay as long.
+
+    Attributes:
+        void_beyond: `(instance, count i32[]) -> instance`, where all beyond the first `count` do not exist: they are
+            not seen as entities, allowed, counted or paid for. Traceable.
+        multiple: counts are multiples of this.
+    """
+
+    void_beyond: Callable[[Any, Any], Any]
+    multiple: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
 class Toolbox:
     """What belongs to an environment beside its rules; every part can be left out.
 
@@ -73,6 +87,7 @@ class Toolbox:
         evaluation: parameters that evaluation changes by default, such as longer episodes.
         parameters: dataclasses whose fields are keywords of the factory, besides the fields of the environment itself;
             `--help` takes sentences and ranges from them.
+        paddings: by size (a static field of the environment), for those that instances can fall short of.
         changed: `(keywords, changes) -> keywords` of the factory, where changing one makes others void; None: never.
     """
 
@@ -84,4 +99,5 @@ class Toolbox:
     still: Callable[[Any], str | None] | None = None
     evaluation: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     parameters: tuple[type, ...] = ()
+    paddings: Mapping[str, Padding] = dataclasses.field(default_factory=dict)
     changed: Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]] | None = None

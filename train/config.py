@@ -21,6 +21,29 @@ class RunConfig:
             "group": "environment",
         },
     )
+    randomize: dict[str, Any] = dataclasses.field(
+        default_factory=dict,
+        metadata={
+            "help": "parameters of the environment that are drawn anew for each episode of training, uniform in a "
+            "range (`--randomize.battery_rate '[0.3, 1.2]'`)",
+            "group": "environment",
+        },
+    )
+    randomize_from: dict[str, Any] = dataclasses.field(
+        default_factory=dict,
+        metadata={
+            "help": "ranges that some of these are drawn from at first; they move linearly to `randomize` "
+            "(`--randomize_from.battery_rate '[0.4, 0.6]'`)",
+            "group": "environment",
+        },
+    )
+    randomize_steps: int = option(
+        1_000_000,
+        help="environment steps, of one seed, in which `randomize_from` moves to `randomize`",
+        group="environment",
+        minimum=1,
+        maximum=10**11,
+    )
     seed: int = option(
         0, help="seed of everything that is drawn in training", group="run", minimum=0, maximum=2**32 - 1
     )

@@ -22,7 +22,7 @@ from tests.mutate.verdict import Ended, command
 from train.algorithms import ALGORITHMS
 from train.running import launch
 from train.running.config_file import SHIPPED
-from train.running.keys import LAUNCH
+from train.running.keys import LAUNCH, MAPPINGS
 from train.running.run_folder import CONFIG, read_run
 
 TINY = {"num_envs": "4", "rollout_length": "4", "num_devices": "1", "hidden_sizes": "[8]", "total_steps": "64"}
@@ -92,7 +92,7 @@ def _some(keys: dict[str, str], random: np.random.Generator) -> Iterator[tuple[s
 
 def _as_yaml(keys: dict[str, str]) -> bytes:
     lines = [f"{key}: {value}" for key, value in keys.items() if "." not in key]
-    for mapping in ("env", "eval_env"):
+    for mapping in MAPPINGS:
         inner = {key.partition(".")[2]: value for key, value in keys.items() if key.startswith(f"{mapping}.")}
         lines += [f"{mapping}:", *(f"  {key}: {value}" for key, value in inner.items())] if inner else []
     return "".join(f"{line}\n" for line in lines).encode()
@@ -189,7 +189,7 @@ def _check_taken(algorithm: str, taken: Taken, words: list[str], text: bytes) ->
     defaults = ALGORITHMS[algorithm].config_class()
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
-        if field.name in ("env", "eval_env"):
+        if field.name in MAPPINGS:
             _check_mapping(field.name, value, asked)
         elif field.name in asked:
             _check_key(field.name, asked[field.name], value)
@@ -241,7 +241,7 @@ def _asked_in_file(text: bytes) -> Asked:
         return {}
     asked: Asked = {}
     for name, node in _entries(root):
-        if name in ("env", "eval_env") and isinstance(node, yaml.MappingNode):
+        if name in MAPPINGS and isinstance(node, yaml.MappingNode):
             asked |= {f"{name}.{inner}": value for inner, value in _entries(node)}
         elif name not in LAUNCH:
             asked[name] = node

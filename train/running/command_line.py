@@ -25,12 +25,13 @@ from jaxvrp.testing import ConformanceError
 from train.config import RunConfig
 from train.running.config_file import check_mapping, read_config_file
 from train.running.keys import (
-    ANY_EVALUATION,
     FLAG,
     GROUPS,
     LAUNCH,
+    REPEATING,
     HelpFormatter,
     Key,
+    any_key,
     configuration_keys,
     environment_keys,
     scenario_default,
@@ -51,6 +52,9 @@ NAMES = ("name", "scenario")
 
 YAML_MODE = "plain_yaml"
 jsonargparse.set_loader(YAML_MODE, load_yaml, exceptions=(ValueError,))
+
+ANY_KEYS = {any_key(mapping) for mapping in REPEATING}
+"""Only `--help` shows them."""
 
 PROCESSES = [key.name for key in LAUNCH.values() if key.group == "processes"]
 
@@ -191,13 +195,14 @@ def check_names(names: Iterable[str], known: Iterable[str], place: str) -> None:
     known = set(known)
     for name in names:
         if name not in known:
-            # The same parameters again with another prefix: named only to somebody who thinks of evaluation.
-            others = known if "eval" in name else {key for key in known if not key.startswith("eval_env.")}
-            raise UserError(f"unknown key {shown(name)}{place}; {nearest(name, others - {ANY_EVALUATION})}")
+            # The same parameters again with another prefix: named only to somebody who thinks of that.
+            hidden = [f"{mapping}." for mapping in REPEATING if mapping[:4] not in name]
+            others = {key for key in known if not key.startswith(tuple(hidden))}
+            raise UserError(f"unknown key {shown(name)}{place}; {nearest(name, others - ANY_KEYS)}")
 
 
 def build_config(config_class: type[Config], values: dict[str, Any], *, complete: bool = False) -> Config:
-    """A configuration from plain values, with `env` and `eval_env` as mappings.
+    """A configuration from plain values, with `MAPPINGS` as mappings.
 
     Args:
         config_class: of the configuration.
@@ -207,21 +212,25 @@ def build_config(config_class: type[Config], values: dict[str, Any], *, complete
     Raises:
         UserError: what is wrong with them.
     """
-    env_values, changes = values.get("env"), values.get("eval_env") or {}
+    env_values = values.get("env")
+    changes, ranges, first_ranges = (values.get(name) or {} for name in ("eval_env", "randomize", "randomize_from"))
     if not isinstance(env_values, dict) or not isinstance(env_values.get("name"), str):
         raise UserError(f"env is {env_values!r}; it must be a mapping with a name, for example {{name: truck_drone}}")
-    check_mapping("eval_env", changes)
+    for name, mapping in (("eval_env", changes), ("randomize", ranges), ("randomize_from", first_ranges)):
+        check_mapping(name, mapping)
     with _users_code(env_values["name"]):
         env = jaxvrp.make(**env_values)
         if PARAMETER in env.parameters and PARAMETER not in env_values:
             network = values.get("network", getattr(config_class(), "network", None))
             env = seen_as(env, observation_read(network if isinstance(network, str) else None))
         changed = changed_for_evaluation(env, changes)
+        jaxvrp.randomize(env, ranges, first_ranges=first_ranges)
     built_values = {name: value for name, value in env_values.items() if name not in env.parameters}
     built_values |= {name: value for name, value in env.parameters.items() if complete or name in env_values}
     eval_values = {name: changed.parameters[name] for name in evaluation_parameters(env, changes)}
     try:
-        return fields.build(config_class, {**values, "env": built_values, "eval_env": eval_values}, "key")
+        mappings = {"env": built_values, "eval_env": eval_values, "randomize": ranges, "randomize_from": first_ranges}
+        return fields.build(config_class, {**values, **mappings}, "key")
     except (ValueError, TypeError) as error:
         raise UserError(str(error)) from None
 
@@ -262,7 +271,7 @@ def _parser(keys: Iterable[Key], prog: str, description: str) -> jsonargparse.Ar
                 section.add_argument(f"--{key.name}", action="store_true", help=key.help)
                 continue
             kind = str | None if key.name in LAUNCH else Any
-            default = argparse.SUPPRESS if key.name == ANY_EVALUATION else key.default
+            default = argparse.SUPPRESS if key.name in ANY_KEYS else key.default
             section.add_argument(f"--{key.name}", type=kind, default=default, metavar=key.metavar, help=key.help)
     return parser
 

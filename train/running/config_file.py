@@ -93,9 +93,9 @@ def _add(values: dict[str, Any], more: dict[Any, Any]) -> None:
 
 
 def check_mapping(name: str, value: Any) -> None:
-    """Raise a UserError unless the value of `env` or `eval_env` is a mapping."""
+    """Raise a UserError unless the value of one of `MAPPINGS` is a mapping."""
     if not isinstance(value, dict):
-        example = "{name: truck_drone}" if name == "env" else "{max_steps: 600}"
+        example = {"env": "{name: truck_drone}", "eval_env": "{max_steps: 600}"}.get(name, "{dt: [0.1, 0.2]}")
         raise UserError(f"{name} is {value!r}; it must be a mapping, for example '{name}: {example}'")
 
 

@@ -14,11 +14,17 @@ import jaxvrp
 from jaxvrp import Environment, fields, registry
 from train.config import RunConfig
 
-MAPPINGS = ("env", "eval_env")
+MAPPINGS = ("env", "eval_env", "randomize", "randomize_from")
 """Keys of the configuration that are mappings; on the command line, `--env.key value`."""
 
-ANY_EVALUATION = "eval_env.KEY"
-"""Stands on the page of `--help` for all keys of `eval_env`."""
+REPEATING = {"eval_env": "evaluation", "randomize": "environment", "randomize_from": "environment"}
+"""Those of `MAPPINGS` whose keys are the parameters of the environment once more, and their groups."""
+
+
+def any_key(mapping: str) -> str:
+    """Stands on the page of `--help` for all keys of one of `REPEATING`."""
+    return f"{mapping}.KEY"
+
 
 GROUPS = {
     "start": "start",
@@ -110,7 +116,7 @@ def configuration_keys(config_class: type[RunConfig]) -> Iterable[Key]:
 
 
 def environment_keys(name: str, scenario: str | None) -> Iterable[Key]:
-    """The keys `env.*` of an environment, with the defaults of its factory, and the keys `eval_env.*`.
+    """The keys `env.*` of an environment, with the defaults of its factory, and those of `REPEATING`.
 
     Raises:
         ValueError, TypeError: there is no such environment or scenario.
@@ -124,10 +130,11 @@ def environment_keys(name: str, scenario: str | None) -> Iterable[Key]:
     for parameter, default in env.parameters.items():
         sentence, accepted = described.get(parameter, (UNDESCRIBED, ""))
         yield Key(f"env.{parameter}", "environment", sentence, accepted, default)
-    changed = dict(registry.toolbox_of(env).evaluation)
-    yield Key(ANY_EVALUATION, "evaluation", _sentence("eval_env"), "", changed)
-    for field in dataclasses.fields(env):
-        yield Key(f"eval_env.{fields.keyword(field)}", "evaluation", "", default=argparse.SUPPRESS, shown=False)
+    defaults = {"eval_env": dict(registry.toolbox_of(env).evaluation)}
+    for mapping, group in REPEATING.items():
+        yield Key(any_key(mapping), group, _sentence(mapping), "", defaults.get(mapping, {}))
+        for field in dataclasses.fields(env):
+            yield Key(f"{mapping}.{fields.keyword(field)}", group, "", default=argparse.SUPPRESS, shown=False)
 
 
 def _sentence(key: str) -> str:

@@ -15,6 +15,7 @@ from jax.extend.core import jaxprs_in_params
 
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.machine_memory import bytes_of, machine_bytes, refusal
+from jaxvrp.randomized import unwrapped
 from jaxvrp.testing import ConformanceError
 from train.config import RunConfig
 from train.running.evaluator import Evaluator, evaluation_function, first_seed
@@ -36,7 +37,7 @@ def check_memory(learner: Learner, make: Make) -> None:
         ValueError: one line with the size that is to blame, what is needed, what there is, and what would fit.
     """
     config = learner.config
-    sizes = [*configuration_sizes(config), *environment_sizes(learner.env)]
+    sizes = [*configuration_sizes(config), *environment_sizes(unwrapped(learner.env))]
     if not is_large(sizes):
         return
     available, needed = machine_bytes(config.num_devices or jax.device_count()), needed_bytes(learner)

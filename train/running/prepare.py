@@ -9,6 +9,7 @@ from jax.sharding import Mesh
 import jaxvrp
 from jaxvrp import Environment, fields, registry
 from jaxvrp.entities import PARAMETER, seen_as
+from jaxvrp.randomized import unwrapped
 from jaxvrp.spaces import Box, Discrete
 from jaxvrp.testing import check_shapes
 from train.algorithms import ALGORITHMS
@@ -33,6 +34,7 @@ def prepare(config: Config, actions: type[Discrete] | type[Box]) -> tuple[Config
     config = fields.validate(config, "key")
     env = _seen_as_read(config)
     check_environment(env)
+    env = _randomized(env, config)
     check_shapes(env)
     for name, role in env.roles.items():
         if not isinstance(role.action, actions):
@@ -85,9 +87,22 @@ def _seen_as_read(config: RunConfig) -> Environment:
         raise ValueError(text) from None
 
 
+def _randomized(env: Environment, config: RunConfig) -> Environment:
+    """The environment with what is drawn for each episode; itself, if that is nothing.
+
+    Raises:
+        ValueError, TypeError: something cannot be drawn, or not from that range.
+    """
+    num_steps = config.randomize_steps / config.num_envs
+    return jaxvrp.randomize(env, config.randomize, first_ranges=config.randomize_from, num_steps=num_steps)
+
+
 def evaluation_env(env: Environment, config: RunConfig) -> Environment:
-    """The environment that policies are evaluated in: see `changed_for_evaluation`, by `config.eval_env`."""
-    return changed_for_evaluation(env, config.eval_env)
+    """The environment that policies are evaluated in: see `changed_for_evaluation`, by `config.eval_env`.
+
+    Nothing is drawn there but problems, so that figures of runs that randomise differently can be compared.
+    """
+    return changed_for_evaluation(unwrapped(env), config.eval_env)
 
 
 def changed_for_evaluation(env: Environment, chosen: dict[str, Any]) -> Environment:

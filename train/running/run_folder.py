@@ -127,9 +127,11 @@ class RunFolder:
         make_train = ALGORITHMS[self._run.algorithm].make_train
         try:
             self._writer = self.player = make_train(config)
-            if changes:
+            if changes or config.randomize:
                 parameters = changed_parameters(self._writer.env, config.env, changes)
-                self.player = make_train(build_config(type(config), {**vars(config), "env": parameters}))
+                # Played is the environment that is asked for, whatever ranges the run was trained in.
+                values = {**vars(config), "env": parameters, "randomize": {}, "randomize_from": {}}
+                self.player = make_train(build_config(type(config), values))
         except (ValueError, TypeError) as error:
             raise UserError(str(error)) from None
 

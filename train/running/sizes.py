@@ -18,7 +18,7 @@ GROWTH = 50
 """Sizes that are, multiplied, not so many times the defaults are not asked for their memory: that takes seconds."""
 
 NO_SIZES = frozenset(
-    {"seed", "eval_seed", "board_seed", "total_steps", "target_exploration_steps", "random_steps"}
+    {"seed", "eval_seed", "board_seed", "total_steps", "target_exploration_steps", "random_steps", "randomize_steps"}
     | {"eval_interval", "save_interval"}
 )
 """Whole numbers on which no array depends."""

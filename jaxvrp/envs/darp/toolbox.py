@@ -8,7 +8,8 @@ from jaxvrp.envs.darp import replay
 from jaxvrp.envs.darp.baselines.greedy import EarliestDeadlineActor, NearestNeighbourActor
 from jaxvrp.envs.darp.pictures import notebook
 from jaxvrp.envs.darp.pictures.render import render_episode
-from jaxvrp.toolbox import Headline, ReplayKind, Toolbox
+from jaxvrp.envs.darp.problem.instance import void_nodes_beyond, void_vehicles_beyond
+from jaxvrp.toolbox import Headline, Padding, ReplayKind, Toolbox
 
 TOOLBOX = Toolbox(
     baselines={
@@ -22,5 +23,6 @@ TOOLBOX = Toolbox(
     ),
     renderer=render_episode,
     replay=ReplayKind(replay.export_episode, replay.check_episode, Path(__file__).with_name("replay.js")),
+    paddings={"num_nodes": Padding(void_nodes_beyond, multiple=2), "num_agents": Padding(void_vehicles_beyond)},
     still=notebook.draw_state,
 )

@@ -86,12 +86,29 @@ def from_states(env: TruckDrone, states: World) -> Episode:
         world, decided = _filled_in(env, world)
     length = count_states(world.step, jax.vmap(lambda state: is_over(env, state))(world))
     world, decided = jax.tree.map(lambda leaf: leaf[:length], world), decided[: length - 1]
+    world = _existing(world)
     just_served = world.customers.just_served
     served_at = np.where(just_served.any(axis=0), just_served.argmax(axis=0), -1)
     threshold = float(env.delivery_threshold)
     servers = [_server(world, customer, index, threshold) for customer, index in enumerate(served_at)]
     late = np.where(served_at >= 0, world.step[served_at] - world.instance.window_end[0], 0)
     return Episode(world, decided, np.array(servers, np.int64), served_at, steps_late=np.maximum(late, 0))
+
+
+def _existing(world: World) -> World:
+    """The same without the customers that do not exist, who are the last ones."""
+    if world.instance.exists is None:
+        return world
+    instance, count = world.instance, int(world.instance.exists[0].sum())
+
+    def first(leaf: np.ndarray) -> np.ndarray:
+        return leaf[:, :count]
+
+    of_customers = ("customer_position", "demand", "window_start", "window_end")
+    return world.replace(
+        instance=instance.replace(exists=None, **{name: first(getattr(instance, name)) for name in of_customers}),
+        customers=jax.tree.map(first, world.customers),
+    )
 
 
 def _filled_in(env: TruckDrone, states: World) -> tuple[World, np.ndarray]:

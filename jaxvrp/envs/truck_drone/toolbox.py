@@ -8,7 +8,8 @@ from jaxvrp.envs.truck_drone import replay
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
 from jaxvrp.envs.truck_drone.pictures import notebook
 from jaxvrp.envs.truck_drone.pictures.render import render_episode
-from jaxvrp.toolbox import Headline, ReplayKind, Toolbox
+from jaxvrp.envs.truck_drone.problem.instance import void_beyond
+from jaxvrp.toolbox import Headline, Padding, ReplayKind, Toolbox
 
 TOOLBOX = Toolbox(
     baselines={"greedy": GreedyActor},
@@ -21,5 +22,6 @@ TOOLBOX = Toolbox(
     ),
     renderer=render_episode,
     replay=ReplayKind(replay.export_episode, replay.check_episode, Path(__file__).with_name("replay.js")),
+    paddings={"num_customers": Padding(void_beyond)},
     still=notebook.draw_state,
 )

@@ -77,7 +77,14 @@ class Drones(struct.PyTreeNode):
 
 
 class Customers(struct.PyTreeNode):
-    """`served` `bool[C]`, `just_served` `bool[C]` (in this step), `arrival_step` `i32[C]` (-1 until served)."""
+    """What became of the customers.
+
+    Attributes:
+        served: `bool[C]`; one who does not exist (`Instance.exists`) is from the start, so that nobody is asked to go
+            there, and nobody waits.
+        just_served: `bool[C]`, in this step.
+        arrival_step: `i32[C]`, -1 until served.
+    """
 
     served: jax.Array
     just_served: jax.Array
@@ -134,7 +141,7 @@ def initial_world(instance: Instance, num_drones: int, battery: jax.Array | floa
             forced_return=flags,
         ),
         customers=Customers(
-            served=jnp.zeros(num_customers, bool),
+            served=jnp.zeros(num_customers, bool) if instance.exists is None else ~instance.exists,
             just_served=jnp.zeros(num_customers, bool),
             arrival_step=jnp.full(num_customers, -1, jnp.int32),
         ),

@@ -10,7 +10,7 @@ import jaxvrp
 from jaxvrp import fields
 from train.algorithms import ALGORITHMS
 from train.running import launch
-from train.running.keys import GROUPS, LAUNCH, Key, as_typed
+from train.running.keys import GROUPS, LAUNCH, MAPPINGS, Key, as_typed
 
 TITLES = ["options", *GROUPS.values()]
 
@@ -43,7 +43,7 @@ def test_every_key_of_a_configuration(algorithm, capsys):
     env = "truck_drone" if algorithm in ("mappo", "ippo") else "darp"
     told = entries(page_of(f"{algorithm} --env.name {env}", capsys))
     for field in dataclasses.fields(config_class):
-        if field.name in ("env", "eval_env"):
+        if field.name in MAPPINGS:
             continue
         title, text = told[field.name]
         sentence = field.metadata["help"].replace("`", "")

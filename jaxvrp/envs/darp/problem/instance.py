@@ -212,6 +212,24 @@ def pad(instance: Instance, num_nodes: int, num_agents: int) -> Instance:
     return pad_arrays(SCHEMA, instance, {"nodes": num_nodes + 1, "vehicles": num_agents})
 
 
+def void_nodes_beyond(instance: Instance, count: jax.Array) -> Instance:
+    """The instance with its first `count` nodes (`i32[]`, even), the others padded as by `pad`; traceable."""
+    exists = jnp.arange(instance.num_nodes + 1, dtype=jnp.int32) <= count
+    return instance.replace(
+        locs=jnp.where(exists[:, None], instance.locs, instance.locs[0]),
+        demand=jnp.where(exists, instance.demand, 0),
+        earliest=jnp.where(exists, instance.earliest, 0.0),
+        deadline=jnp.where(exists, instance.deadline, jnp.inf),
+        service_time=jnp.where(exists, instance.service_time, 0.0),
+    )
+
+
+def void_vehicles_beyond(instance: Instance, count: jax.Array) -> Instance:
+    """The instance with its first `count` vehicles (`i32[]`), the others padded as by `pad`; traceable."""
+    exists = jnp.arange(instance.num_agents, dtype=jnp.int32) < count
+    return instance.replace(capacity=jnp.where(exists, instance.capacity, 0))
+
+
 def stack(instances: Sequence[Instance]) -> Instance:
     """A batch `[E]` of problems of any sizes, padded to the largest, as NumPy arrays."""
     return stack_arrays(SCHEMA, instances)

@@ -19,7 +19,7 @@ def draw_state(world: World) -> str | None:
     still = stills.Still(np.concatenate([corners, instance.customer_position, instance.node_position, drones.position]))
     for place in instance.node_position:
         still.mark(place, "square", palette.WAITING, filled=False, size=4)
-    for customer, place in enumerate(instance.customer_position):
+    for customer, place in enumerate(instance.customer_position[: _num_customers(world)]):
         served = bool(world.customers.served[customer])
         still.mark(place, "circle", palette.ON_TIME if served else palette.WAITING, filled=served, size=8)
         still.text(place, customer, "white" if served else stills.INK)
@@ -27,6 +27,12 @@ def draw_state(world: World) -> str | None:
     for drone in np.flatnonzero(drones.status != ONBOARD).tolist():
         _draw_drone(still, world, drone)
     return still.html(_caption(world) + note)
+
+
+def _num_customers(world: World) -> int:
+    """Customers that exist, who come first."""
+    exists = world.instance.exists
+    return world.customers.served.size if exists is None else int(exists.sum())
 
 
 def _draw_drone(still: stills.Still, world: World, drone: int) -> None:
@@ -39,6 +45,6 @@ def _draw_drone(still: stills.Still, world: World, drone: int) -> None:
 
 
 def _caption(world: World) -> str:
-    served = world.customers.served
+    served = world.customers.served[: _num_customers(world)]
     states = ", ".join(f"drone {i} {STATUS_NAMES[status]}" for i, status in enumerate(world.drones.status))
     return f"step {world.step}: {served.sum()} of {served.size} customers served; {states}"

@@ -133,6 +133,9 @@ class TruckDroneBasic(RewardWeights, TruckDrone):
         """Totals of the episode so far, each `f32[]`."""
         served = jnp.sum(state.customers.served, dtype=jnp.float32)
         total = jnp.full((), self.num_customers, jnp.float32)
+        if state.instance.exists is not None:
+            served -= jnp.sum(~state.instance.exists, dtype=jnp.float32)
+            total = jnp.sum(state.instance.exists, dtype=jnp.float32)
         return {
             "customers_served": served,
             "total_customers": total,
