@@ -47,7 +47,7 @@ MORE |= {"save_interval": "2", "eval_interval": "2", "activation": "tanh", "crit
 """Keys that may be there as well."""
 
 ENDLESS = ("total_steps", "save_interval", "eval_interval", "log_interval", "random_steps", "target_exploration_steps")
-ENDLESS += ("num_epochs", "policy_delay", "gradient_steps")
+ENDLESS += ("num_epochs", "policy_delay", "gradient_steps", "randomize_steps")
 """Keys that may be as large as one likes: a run takes as long, but nothing is as large as they are."""
 
 REASONABLE = 10**8
