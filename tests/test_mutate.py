@@ -29,11 +29,11 @@ from tests.toy_environments import Errands
 
 
 def test_one_minute_on_two_cores_finds_nothing(tmp_path, capfd):
-    """Half a minute of two processes; what the seed draws first for `kills` is a run that is killed once.
+    """A quarter of a minute of two processes; what the seed draws first for `kills` is a run that is killed once.
 
     With other seeds that first case takes up to a minute on its own, and the trial waits for it.
     """
-    status = main(["--minutes", "0.5", "--seed", "0", "--jobs", "2", "--out", str(tmp_path)])
+    status = main(["--minutes", "0.25", "--seed", "0", "--jobs", "2", "--out", str(tmp_path)])
     table = capfd.readouterr().out
     assert status == 0, table
     tried = {

@@ -1,4 +1,4 @@
-"""Speed beside other suites: random play and training, in alternating processes; and time to success of the main job.
+"""Speed beside other suites: random play and training, in alternating processes; and time to success of the easy job.
 
 pip install -e '.[peers]'
 python -m benchmarks.peers
@@ -179,7 +179,7 @@ def measure_pairs(pairs: Sequence[Pair], args: argparse.Namespace) -> list[Recor
 
 
 def measure_success(args: argparse.Namespace) -> list[Record]:
-    """The main job with seeds from 0 on, on every number of cores in turn."""
+    """The easy job with seeds from 0 on, on every number of cores in turn."""
     records: list[Record] = [{"cores": cores, "runs": []} for cores in args.cores]
     with measure.progress([(seed, record) for seed in range(args.seeds) for record in records], "run") as bar:
         for seed, record in bar:
@@ -218,7 +218,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--cores", type=positive, nargs="+", default=(1, 2), help="CPU cores to use (default: 1 2)")
     parser.add_argument("--repeats", type=positive, default=5, help="processes of each side (default: 5)")
-    parser.add_argument("--seeds", type=positive, default=3, help="runs of the main job to success (default: 3)")
+    parser.add_argument("--seeds", type=positive, default=3, help="runs of the easy job to success (default: 3)")
     parser.add_argument("--seconds", type=measure.seconds_option, default=1.0, help="least time of each (default: 1)")
     parser.add_argument("--out", type=measure.result_file, help="JSON file for machine, protocol and all figures")
     parser.add_argument("--player", choices=SIDES, help=argparse.SUPPRESS)

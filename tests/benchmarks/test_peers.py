@@ -139,19 +139,8 @@ def test_a_run_to_success_is_cold_and_timed_from_its_process(monkeypatch):
 
 
 TINY_JOB = (
-    *("--config", "truck_drone_basic", "--hidden_sizes", "[8]", "--num_envs", "8", "--rollout_length", "5"),
-    *(
-        "--num_devices",
-        "1",
-        "--total_steps",
-        "160",
-        "--eval_interval",
-        "2",
-        "--eval_episodes",
-        "2",
-        "--num_epochs",
-        "1",
-    ),
+    *("--hidden_sizes", "[8]", "--num_envs", "8", "--rollout_length", "5", "--num_devices", "1", "--num_epochs", "1"),
+    *("--total_steps", "160", "--eval_interval", "2", "--eval_episodes", "2", "--env.max_steps", "20"),
 )
 
 

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from benchmarks.measure import Seconds
 from benchmarks.quality import pcb
 from benchmarks.quality.__main__ import main
 from benchmarks.quality.pcb_places import HEAD, TRIAL_MOVES, Places, Result
@@ -38,9 +39,9 @@ def test_players_reach_what_their_placements_are_worth(board):
 
 
 def test_a_row_counts_only_the_starts_that_became_legal():
-    result = Result(np.array([30.0, np.inf, 20.0, np.inf]), seconds=2.0)
+    result = Result(np.array([30.0, np.inf, 20.0, np.inf]), seconds=Seconds(2.0, 3.0))
     assert result.row("somebody", 20.0) == ["somebody", "2/4", "25.00", "20.00", "+25.0 %", "0.500"]
-    nobody = Result(np.full(2, np.inf), seconds=1.0)
+    nobody = Result(np.full(2, np.inf), seconds=Seconds(1.0, 1.5))
     assert nobody.row("nobody", 20.0) == ["nobody", "0/2", "-", "-", "-", "0.500"]
     assert len(HEAD) == len(result.row("somebody", 20.0))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 
 import jax
@@ -116,25 +117,14 @@ def _filled_in(env: TruckDrone, states: World) -> tuple[World, np.ndarray]:
 
     Each decision is held once more from where it was made; where it led to is taken as it was recorded.
     """
-    step_env, more = by_steps(env), env.max_repeat - 1
-
-    @jax.jit
-    @jax.vmap
-    def hold(world: World, decision: Decision) -> World:
-        def advance(world: World, _: None) -> tuple[World, World]:
-            action = {"truck": decision.truck[None], "drone": decision.drone}
-            world = step_env.transition(world, action, jnp.zeros((), jnp.int32))
-            return world, world
-
-        return jax.lax.scan(advance, world, length=more)[1]
-
+    more = env.max_repeat - 1
     states, decision = states.replace(decision=()), states.decision
     first, before, after = (
         jax.tree.map(lambda leaf, part=part: leaf[part], states) for part in (slice(1), slice(-1), slice(1, None))
     )
     # What a decision asked for in vain is counted by its first step.
     totals = before.totals.replace(invalid_actions=after.totals.invalid_actions)
-    held = hold(before.replace(totals=totals), jax.tree.map(lambda leaf: leaf[1:], decision))
+    held = _hold(by_steps(env), before.replace(totals=totals), jax.tree.map(lambda leaf: leaf[1:], decision), more)
     steps = np.diff(states.step)[:, None]
     shown = np.concatenate([np.arange(more) < steps - 1, np.ones_like(steps, bool)], axis=1)
 
@@ -142,6 +132,21 @@ def _filled_in(env: TruckDrone, states: World) -> tuple[World, np.ndarray]:
         return np.concatenate([start, np.concatenate([held, end[:, None]], axis=1)[shown]])
 
     return jax.tree.map(in_order, first, held, after), np.nonzero(shown)[0]
+
+
+@functools.partial(jax.jit, static_argnames="more")
+def _hold(env: TruckDrone, worlds: World, decisions: Decision, more: int) -> World:
+    """The worlds after each of `more` steps, `[T, more]`, if the decisions `[T]` are held; `env` decides by steps."""
+
+    def hold(world: World, decision: Decision) -> World:
+        def advance(world: World, _: None) -> tuple[World, World]:
+            action = {"truck": decision.truck[None], "drone": decision.drone}
+            world = env.transition(world, action, jnp.zeros((), jnp.int32))
+            return world, world
+
+        return jax.lax.scan(advance, world, length=more)[1]
+
+    return jax.vmap(hold)(worlds, decisions)
 
 
 def by_steps(env: TruckDrone) -> TruckDrone:

@@ -18,7 +18,7 @@ from train.running.config_file import shipped_names
 from train.running.resume import RecordedRun
 from train.running.run_folder import read_run
 
-SHIPPED = "darp, pcb_sac, pcb_td3, truck_drone_basic"
+SHIPPED = "darp, pcb_sac, pcb_td3, truck_drone_basic, truck_drone_scarce"
 TINY = "--num_envs 4 --num_minibatches 2 --num_devices 1 --rollout_length 8 --total_steps 32 --env.max_steps 12"
 
 SCENARIOS = """
@@ -457,14 +457,16 @@ def test_exit_status_of_a_process(tmp_path):
 @pytest.mark.parametrize("given", ["truck_drone_basic", "truck_drone_basic.yaml"])
 def test_a_shipped_file_is_found_by_its_name(given, workplace):
     """From any folder; a file of the user's that is called so goes first."""
-    assert parse(["--config", given]).total_steps == 2_000_000
+    assert parse(["--config", given]).total_steps == 300_000
     (workplace / given).write_text("total_steps: 7\n")
     assert parse(["--config", given]).total_steps == 7
 
 
 def test_shipped_files_are_listed_and_are_configurations(workplace):
     assert ", ".join(shipped_names()) == SHIPPED
-    assert parse(["--config", "darp"]).network == "attention"
+    shipped = {name: parse(["--config", name]) for name in ("darp", "truck_drone_basic", "truck_drone_scarce")}
+    assert {config.network for config in shipped.values()} == {"attention"}
+    assert shipped["truck_drone_scarce"].env["num_customers"] == 20
 
 
 def test_what_evaluation_changes(tmp_path):
