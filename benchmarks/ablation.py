@@ -93,7 +93,7 @@ def table(records: dict[str, Record], titles: dict[str, str]) -> learning.Table:
     head, *rows = learning.table(figures, titles)
     seconds = [f"{record['curve'][-1][0]:.0f}" for record in records.values()]
     rows = [[*row, taken] for row, taken in zip(rows, seconds, strict=True)]
-    return [["changed", *head[1:], "training, s"], *rows]
+    return [["changed", *head[1:], "seconds"], *rows]
 
 
 def draw(records: dict[str, Record], path: pathlib.Path) -> None:
@@ -138,7 +138,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "one program, one part changed at a time",
         "figures": f"means over {config.config.eval_episodes} fixed instances, whole episodes, deterministic policy, "
         "after the last update; of the seeds: mean (least to largest)",
-        "training, s": "seconds of all updates, of all seeds together, without compilation and evaluation",
+        "seconds": "seconds of all updates, of all seeds together, without compilation and evaluation",
     }
     titles = learning.titles_of(env)
     print(f"{measure.described(header, how)}\n\n{aligned(table(records, titles))}")

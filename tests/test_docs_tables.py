@@ -275,7 +275,7 @@ def ablation_rows(result, choice):
     for changed, record in result["records"].items():
         seconds = f"{record['curve'][-1][0]:.0f}"
         titled = {title: seeds(record["figures"][name]) for name, title in result["titles"].items()}
-        titled["training, s"] = seconds
+        titled["seconds"] = seconds
         yield [changed, titled["return"], *(titled[title] for title in choice.split(", "))]
 
 
