@@ -230,9 +230,8 @@ def test_sizes_are_static_and_parameters_are_leaves():
     leaves = jax.tree.leaves(env)
     assert all(isinstance(leaf, float) for leaf in leaves)
     fields = {field.name for field in dataclasses.fields(env)}
-    assert len(leaves) == len(
-        fields - {"num_drones", "num_customers", "num_route_nodes", "max_steps", "observation_kind"}
-    )
+    sizes = {"num_drones", "num_customers", "num_route_nodes", "max_steps", "max_repeat"}
+    assert len(leaves) == len(fields - sizes - {"observation_kind", "decide"})
     assert jax.tree.structure(env) != jax.tree.structure(make("truck_drone", num_drones=5))
 
 
