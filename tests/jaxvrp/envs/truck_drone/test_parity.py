@@ -19,8 +19,8 @@ from benchmarks.reference.truck_drone import NumpyTruckDrone
 from jaxvrp.actor import sample_masked
 
 # (drones, customers, nodes, other parameters, environments, least number of steps, 100 000 in all with `--thorough`).
-# Without a guard (factor 0) drones crash in flight. With many drones one comes to where a truck of speed 1 was, which is
-# then as far as it boards from, to the last bit; so that truck is slower.
+# Without a guard (factor 0) drones crash in flight. One of many comes to where a truck of speed 1 was: that is
+# as far as it boards from, to the last bit, so that truck is slower.
 SIZES = [
     (1, 1, 1, {}, 240, 16_000),
     (2, 3, 5, {}, 240, 25_000),
