@@ -24,14 +24,17 @@ import numpy as np
 
 LONGEST = (
     "test_mutate.py",
+    "train/test_sharding.py",
+    "jaxvrp/envs/pcb/test_env.py",
     "train/test_learning.py",
     "train/running/test_run.py",
     "test_notebooks.py",
-    "train/running/test_disk.py",
     "train/test_evaluate.py",
     "train/off_policy/test_trainer.py",
-    "jaxvrp/envs/pcb/test_env.py",
-    "train/test_sharding.py",
+    "benchmarks/test_training.py",
+    "benchmarks/test_peers.py",
+    "jaxvrp/envs/truck_drone/test_events.py",
+    "train/running/test_disk.py",
 )
 """Files that take longest: they begin first, so that no process has one left when the others have ended."""
 

@@ -112,6 +112,7 @@ COMPANIONS = {
     "imitate_coef": {"imitate": "greedy"},
     "baseline": {"rollout": "episodes", "group_size": 2},
     "group_size": {"rollout": "episodes"},
+    "sampling_temperature": {"baseline": "best", "rollout": "episodes", "group_size": 2},
 }
 """What a key needs beside it, unless it is off."""
 
