@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import pathlib
 import sys
 import tempfile
@@ -21,11 +20,11 @@ import numpy as np
 
 import jaxvrp
 from benchmarks import learning, measure
-from jaxvrp.io.command_line import Parser, positive
-from jaxvrp.io.whole_files import write_whole
+from jaxvrp.io.command_line import Parser, check_picture_path, positive
+from jaxvrp.pictures import STILLS, save_still
 from train.algorithms import ALGORITHMS
 from train.running import command_line
-from train.running.records import METRICS, TIMING
+from train.running.records import METRICS, TIMING, read_records
 from train.running.tables import aligned
 
 AS_IT_IS = "as it is"
@@ -72,10 +71,7 @@ def measured(words: Sequence[str]) -> Record:
 
 def curve(run: pathlib.Path) -> list[list[float]]:
     """`[seconds, mean return]` of each evaluation of a run; the seconds of its updates, without compilation."""
-    metrics, timing = (
-        [json.loads(line) for line in (run / name).read_text(encoding="utf-8").splitlines()]
-        for name in (METRICS, TIMING)
-    )
+    metrics, timing = read_records(run / METRICS), read_records(run / TIMING)
     # The first update compiles.
     paces = [record["time/seconds"] for record in timing[1:]] or [0.0]
     first = min(timing[0]["time/seconds"], float(np.median(paces)))
@@ -116,7 +112,7 @@ def draw(records: dict[str, Record], path: pathlib.Path) -> None:
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(fontsize=8, frameon=False, loc="lower right")
-    write_whole(path, lambda partial: figure.savefig(partial, dpi=120, format="png"))
+    save_still(figure, path, dpi=120)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -124,6 +120,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     argv = sys.argv[1:] if argv is None else list(argv)
     args, words = _parser().parse_known_args(argv)
     measure.check_result_file(args.out, [args.config])
+    if args.plot:
+        check_picture_path(args.plot, STILLS, "--plot")
     words = ["--config", args.config, "--num_seeds", str(args.num_seeds), *words]
     records: dict[str, Record] = {}
     with measure.progress(args.only, "training") as bar:
@@ -150,13 +148,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"drew {args.plot}")
 
 
-def _picture(text: str) -> pathlib.Path:
-    path = pathlib.Path(text)
-    if path.suffix != ".png" or not path.absolute().parent.is_dir():
-        raise argparse.ArgumentTypeError(f"'{text}' is no .png in a folder that exists")
-    return path
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = Parser("benchmarks.ablation", "What each part of a configuration is worth.")
     parser.epilog = "Any key of python -m train.mappo --help can be given: --total_steps 100000"
@@ -164,7 +155,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="what is changed (default: each)")
     parser.add_argument("--num_seeds", type=positive, default=3, help="independent trainings of each (default: 3)")
     parser.add_argument("--out", type=measure.result_file, help="JSON file for machine, protocol and all figures")
-    parser.add_argument("--plot", type=_picture, help="PNG file for the curves of return against seconds")
+    parser.add_argument("--plot", type=pathlib.Path, help="picture of the curves of return against seconds")
     return parser
 
 

@@ -23,8 +23,7 @@ from benchmarks.measure import Spread, rate
 from benchmarks.subject import Subject
 from benchmarks.throughput import Case, measure_apart, subject_of
 from jaxvrp.io.command_line import Parser, UserError, check_picture_path, positive
-from jaxvrp.io.whole_files import write_whole
-from jaxvrp.pictures import STILLS
+from jaxvrp.pictures import STILLS, save_still
 from train.running import command_line
 from train.running.tables import aligned
 
@@ -132,7 +131,7 @@ def draw(records: Sequence[Record], title: str, path: Path) -> None:
         axes.legend(fontsize=8, frameon=False)
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
-    write_whole(path, lambda partial: figure.savefig(partial, dpi=120, format=path.suffix[1:]))
+    save_still(figure, path, dpi=120)
 
 
 def main(argv: Sequence[str] | None = None, run: Callable[[Case, int | None], Record] = measure_apart) -> None:

@@ -19,7 +19,6 @@ from jaxvrp.environment import (
     State,
     TimeStep,
     executed_under,
-    is_over,
     observe,
     select,
     settle,
@@ -270,14 +269,14 @@ class VecEnv(struct.PyTreeNode):
     def _stand(self, state: VecState, settled: State, outcome: Outcome) -> tuple[VecState, VecTimeStep]:
         """As `_advance`, without resets: what has ended before the step stands still."""
         timestep = jax.vmap(functools.partial(observe, self.env))(settled, outcome)
-        was_over = jax.vmap(functools.partial(is_over, self.env))(state.env)
         state = state.replace(
             env=settled,
             action_mask=timestep.action_mask,
             valid=timestep.valid,
             memory=self._remembered(state.memory, settled),
             episode_return=state.episode_return + team_reward(outcome.reward, timestep.valid),
-            episode_length=state.episode_length + ~was_over,
+            # A step of an episode that was over takes no time.
+            episode_length=state.episode_length + (outcome.duration > 0),
         )
         return state, self._with_statistics(timestep, settled, state)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 from jaxvrp.fields import option
 from jaxvrp.io.limits import LARGEST_WHOLE
@@ -12,7 +12,17 @@ from jaxvrp.io.limits import LARGEST_WHOLE
 
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
-    """Keys of every learner. Intervals are in updates."""
+    """Keys of every learner. Intervals are in updates.
+
+    Attributes:
+        reading: what keys are set to when checkpoints are read: those on which nothing in a checkpoint depends.
+        playing: what keys are set to as well when the policy plays in another environment: all that is of training
+            alone, and might not fit there.
+    """
+
+    # One device is enough, and may be all there is; the checkpoint does not depend on how many wrote it.
+    reading: ClassVar[dict[str, Any]] = {"num_devices": 1}
+    playing: ClassVar[dict[str, Any]] = {"randomize": {}, "randomize_from": {}}
 
     env: dict[str, Any] = dataclasses.field(
         default_factory=lambda: {"name": "truck_drone"},

@@ -34,7 +34,7 @@ NOTES = """cost: distance, and 100 (penalty_unvisited) for each unvisited node; 
 gap: summed cost against {reference}
 feasible: share of plans that solution_report finds nothing wrong with, everybody served
 s/instance, CPU s/instance: by the clock, and of all cores; players in JAX play all instances at once, and were compiled
-  before; a solver stops by the second
+  before; a solver stops by its seconds of CPU
 replayed: plans that the environment accepts action by action, at the same cost"""
 
 

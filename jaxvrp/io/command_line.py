@@ -160,13 +160,13 @@ def above_zero(text: str, what: str = "number") -> float:
     return value
 
 
-def check_picture_path(path: Path, endings: Sequence[str]) -> None:
-    """Find out early whether a picture (`--out`) can be written.
+def check_picture_path(path: Path, endings: Sequence[str], option: str = "--out") -> None:
+    """Find out early whether a picture, the value of an option, can be written.
 
     Raises:
         UserError: another ending, or no such folder.
     """
     if path.suffix.lower() not in endings:
-        raise UserError(f"--out is '{path}'; it must end in {', '.join(endings[:-1])} or {endings[-1]}")
+        raise UserError(f"{option} is '{path}'; it must end in {', '.join(endings[:-1])} or {endings[-1]}")
     if not path.parent.is_dir():
-        raise UserError(f"--out is '{path}', but there is no folder '{path.parent}'; make it first")
+        raise UserError(f"{option} is '{path}', but there is no folder '{path.parent}'; make it first")

@@ -23,6 +23,14 @@ def vec(reach):
     return VecEnv(reach, NUM_ENVS, pool_steps=POOL_STEPS)
 
 
+def any_action(random):
+    """Of all agents of all environments; some are illegal."""
+    return {
+        "mover": random.uniform(-1.2, 1.2, (NUM_ENVS, 2, 2)).astype(np.float32),
+        "caller": random.integers(0, 3, (NUM_ENVS, 1)).astype(np.int32),
+    }
+
+
 @pytest.fixture(scope="module")
 def played(vec):
     """States and timesteps from reset on, and the actions between them; some are illegal."""
@@ -30,10 +38,7 @@ def played(vec):
     state, timestep = jax.jit(vec.reset)(KEY)
     states, timesteps, actions = [state], [timestep], []
     for _ in range(NUM_STEPS):
-        action = {
-            "mover": random.uniform(-1.2, 1.2, (NUM_ENVS, 2, 2)).astype(np.float32),
-            "caller": random.integers(0, 3, (NUM_ENVS, 1)).astype(np.int32),
-        }
+        action = any_action(random)
         state, timestep = step(state, action)
         states.append(state)
         timesteps.append(timestep)
@@ -274,10 +279,7 @@ def stood(reach):
     start, _ = jax.jit(vec.reset)(KEY)
     state, states, timesteps, actions = start, [], [], []
     for _ in range(reach.max_steps + 3):
-        action = {
-            "mover": random.uniform(-1.2, 1.2, (NUM_ENVS, 2, 2)).astype(np.float32),
-            "caller": random.integers(0, 3, (NUM_ENVS, 1)).astype(np.int32),
-        }
+        action = any_action(random)
         state, timestep = step(state, action)
         states.append(state)
         timesteps.append(timestep)

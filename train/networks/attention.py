@@ -74,8 +74,7 @@ def table(static: ByKind, dynamic: ByKind, kinds: tuple[EntityKind, ...]) -> Tab
     present = jnp.concatenate([rows[kind.name][..., kind.present] > 0 for kind in kinds], axis=1)
     where = None
     if all(kind.places for kind in kinds):
-        parts = [sites(rows[kind.name], kind) for kind in kinds]
-        where = jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis=1), *parts)
+        where = _all_sites([sites(rows[kind.name], kind) for kind in kinds])
     return Table(rows, present, where)
 
 
@@ -98,10 +97,13 @@ def constants(static: ByKind, kinds: tuple[EntityKind, ...]) -> Table:
         elif not names:
             nowhere = jnp.zeros((*there.shape, 2), jnp.float32)
             parts.append(Sites(nowhere, nowhere))
-    where = None
-    if len(parts) == len(kinds):
-        where = jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis=1), *parts)
+    where = _all_sites(parts) if len(parts) == len(kinds) else None
     return Table(rows, jnp.concatenate(present, axis=1), where)
+
+
+def _all_sites(parts: list[Sites]) -> Sites:
+    """Those of all kinds, one after the other."""
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis=1), *parts)
 
 
 def _table_of(inputs: EntityInput, kinds: tuple[EntityKind, ...], agents: int = 1) -> Table:

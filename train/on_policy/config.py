@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any, ClassVar
 
 from jaxvrp.fields import option
 from train.config import RunConfig
@@ -15,6 +16,21 @@ CRITIC = "what the critic sees: `central`, the global observation (MAPPO); `loca
 @dataclasses.dataclass(frozen=True)
 class PPOConfig(RunConfig):
     """Keys of MAPPO and IPPO."""
+
+    # Who taught may be gone, and teaches nobody who plays.
+    reading: ClassVar[dict[str, Any]] = {
+        **RunConfig.reading,
+        "imitate": None,
+        "imitate_steps": 0,
+        "imitate_coef": 0.0,
+    }
+    playing: ClassVar[dict[str, Any]] = {
+        **RunConfig.playing,
+        "rollout": "continuing",
+        "baseline": "critic",
+        "group_size": 1,
+        "sampling_temperature": 1.0,
+    }
 
     critic: str = option("central", help=CRITIC, choices=("central", "local"))
     start_from: str | None = option(

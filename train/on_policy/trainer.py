@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -177,17 +177,12 @@ class Trainer:
         batch, norm, metrics = ppo.prepare(self.config, recording, state.value_norm)
         guided = guidance_at(self.config, state.update)
         order = self._minibatches(device_key(shuffle_key), batch.reset.shape[1])
-        learned = state.params, state.optimizer
-        if self.config.target_kl is None:
-            (params, optimizer), losses = jax.lax.scan(
-                lambda carry, envs: self._gradient_step(*carry, ppo.take(batch, envs), guided), learned, order
-            )
-        else:
-            (params, optimizer, _), losses = jax.lax.scan(
-                lambda carry, envs: self._gradient_step_unless_far(*carry, ppo.take(batch, envs), guided),
-                (*learned, jnp.zeros((), bool)),
-                order,
-            )
+        far = self.config.target_kl is not None
+        step: Callable[..., Any] = self._gradient_step_unless_far if far else self._gradient_step
+        learned = (state.params, state.optimizer, *((jnp.zeros((), bool),) if far else ()))
+        (params, optimizer, *_), losses = jax.lax.scan(
+            lambda carry, envs: step(*carry, ppo.take(batch, envs), guided), learned, order
+        )
         metrics |= jax.tree.map(lambda leaf: leaf.mean(axis=0), losses)
         metrics |= {f"episode/{name}": value for name, value in jax.lax.psum(recording.statistics, DATA).items()}
         state = TrainState(params, optimizer, norm, players, key, state.update + 1)
@@ -260,10 +255,10 @@ def _check_whole_episodes(config: PPOConfig, env: Environment) -> None:
 
 def _actors(config: PPOConfig, env: Environment) -> Actors:
     """A network for every role; one for every agent where they do not share a policy."""
-    networks, encoder = {}, None
+    specs = {}
     for name, role in env.roles.items():
         assert isinstance(role.action, Discrete)
-        spec = NetworkSpec(
+        specs[name] = NetworkSpec(
             is_actor=True,
             num_agents=_num_agents(env),
             head_size=role.action.num_actions,
@@ -272,8 +267,9 @@ def _actors(config: PPOConfig, env: Environment) -> Actors:
             pointers=role.pointers,
             places=_places(role),
         )
-        networks[name] = build_network(config, spec)
-        encoder = build_encoder(config, spec)
+    networks = {name: build_network(config, spec) for name, spec in specs.items()}
+    # It reads what the specifications have in common.
+    encoder = build_encoder(config, next(iter(specs.values())))
     several = frozenset(name for name, role in env.roles.items() if role.num_agents > 1)
     return Actors(networks, env.roles, frozenset() if config.share_drone_policy else several, env.entity_kinds, encoder)
 

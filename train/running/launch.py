@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from jaxvrp.io.command_line import UserError
 from train.algorithms import ALGORITHMS
@@ -22,7 +21,7 @@ from train.running.lock import LOCK, locked
 from train.running.loop import Begin
 from train.running.memory import check_memory, out_of_memory_told
 from train.running.resume import RecordedRun, check_same, resumed
-from train.running.run_folder import CHECKPOINTS, CONFIG, RunFolder, read_run, write_configuration
+from train.running.run_folder import CHECKPOINTS, CONFIG, RunFolder, fits, read_run, write_configuration
 from train.sharding import initialize
 
 
@@ -91,8 +90,7 @@ def beginning(learner: Any, *, trust: bool) -> Begin | None:
     if path is None:
         return None
     params = RunFolder(pathlib.Path(path), trust=trust).load("latest").params
-    wanted = learner.actor_params(jax.eval_shape(learner.init, jax.random.key(0)))
-    if jax.tree.map(jnp.shape, params) != jax.tree.map(jnp.shape, wanted):
+    if not fits(params, learner):
         raise UserError(f"start_from {path}: its networks are not those of this run; take the same network and sizes")
     return lambda state: learner.with_actor(state, params)
 

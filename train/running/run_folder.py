@@ -105,6 +105,12 @@ class Trained:
     update: int
 
 
+def fits(params: Any, learner: Learner) -> bool:
+    """Whether parameters of actors are those of a learner's networks, by structure and shapes."""
+    wanted = learner.actor_params(jax.eval_shape(learner.init, jax.random.key(0)))
+    return jax.tree.map(jnp.shape, params) == jax.tree.map(jnp.shape, wanted)
+
+
 class RunFolder:
     """A run on disk, to be played on one device, with some parameters of its environment changed if wanted.
 
@@ -122,15 +128,13 @@ class RunFolder:
         changes = env or {}
         named = [value for value in changes.values() if isinstance(value, str)]
         self.folder, self._run = folder, read_run(folder, trust=trust, named=named)
-        # One device is enough, and may be all there is; the checkpoint does not depend on how many wrote it.
-        config = dataclasses.replace(self._run.config, num_devices=1)
+        config = dataclasses.replace(self._run.config, **self._run.config.reading)
         make_train = ALGORITHMS[self._run.algorithm].make_train
         try:
             self._writer = self.player = make_train(config)
             if changes or config.randomize:
                 parameters = changed_parameters(self._writer.env, config.env, changes)
-                # Played is the environment that is asked for, whatever ranges the run was trained in.
-                values = {**vars(config), "env": parameters, "randomize": {}, "randomize_from": {}}
+                values = {**vars(config), "env": parameters, **config.playing}
                 self.player = make_train(build_config(type(config), values))
         except (ValueError, TypeError) as error:
             raise UserError(str(error)) from None
@@ -151,8 +155,7 @@ class RunFolder:
         check_same(self._run, saved.configuration(update), self.folder / CONFIG)
         like = self._writer.init(jax.random.key(self._writer.config.seed))
         params = self._writer.actor_params(saved.load(like, update))
-        wanted = self.player.actor_params(jax.eval_shape(self.player.init, jax.random.key(0)))
-        if jax.tree.map(jnp.shape, params) != jax.tree.map(jnp.shape, wanted):
+        if not fits(params, self.player):
             raise UserError(f"the networks of {self.folder} {self._tied()}")
         return Trained(self.player, params, update)
 

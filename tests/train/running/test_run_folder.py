@@ -1,0 +1,42 @@
+"""A run folder plays without what only its training needed."""
+
+import pytest
+
+from jaxvrp.io.command_line import UserError
+from train.algorithms import ALGORITHMS
+from train.on_policy.config import PPOConfig
+from train.running.launch import RecordedRun
+from train.running.run_folder import RunFolder, write_configuration
+
+TINY = {
+    "env": {"name": "truck_drone", "num_drones": 1, "num_customers": 2, "num_route_nodes": 3, "max_steps": 8},
+    "num_envs": 4,
+    "num_devices": 1,
+    "rollout_length": 8,
+    "num_minibatches": 1,
+    "hidden_sizes": (8,),
+}
+
+
+def folder_of(config, tmp_path):
+    write_configuration(tmp_path, RecordedRun(config, "mappo"))
+    return tmp_path
+
+
+def test_a_run_is_read_when_its_teacher_is_gone(tmp_path):
+    config = PPOConfig(**TINY, imitate=str(tmp_path / "gone"), imitate_steps=64, imitate_coef=0.5)
+    with pytest.raises((UserError, ValueError), match="gone"):
+        ALGORITHMS["mappo"].make_train(config)
+    player = RunFolder(folder_of(config, tmp_path)).player
+    assert player.env.num_customers == 2
+    assert player.config.imitate is None
+
+
+@pytest.mark.parametrize("baseline", ["group", "best"])
+def test_a_run_of_whole_episodes_plays_longer_ones(baseline, tmp_path):
+    config = PPOConfig(**TINY, rollout="episodes", baseline=baseline, group_size=2)
+    folder = folder_of(config, tmp_path)
+    assert RunFolder(folder).player.config.rollout == "episodes"
+    player = RunFolder(folder, {"max_steps": 20}).player
+    assert player.env.max_steps == 20
+    assert player.config.rollout == "continuing"
