@@ -31,6 +31,7 @@ from jaxvrp.environment import select
 from jaxvrp.io.command_line import Parser, UserError, positive
 from train.on_policy import ppo
 from train.on_policy.config import PPOConfig
+from train.on_policy.imitation import Guidance, guidance_at
 from train.on_policy.trainer import Trainer, make_train
 from train.running import command_line
 from train.running.tables import aligned
@@ -165,17 +166,18 @@ def update_functions(config: PPOConfig) -> dict[str, tuple[Callable[..., Any], t
     state = trainer.init(jax.random.key(0))
     batch = _minibatch(trainer, state)
 
-    def gradients(params: Any, batch: Any) -> Any:
-        return jax.grad(trainer.loss, has_aux=True)(params, batch)[0]
+    def gradients(params: Any, batch: Any, guidance: Guidance) -> Any:
+        return jax.grad(trainer.loss, has_aux=True)(params, batch, guidance)[0]
 
     def act(params: Any, env_state: Any, timestep: Any) -> Any:
         player = trainer.actor(params["actor"], deterministic=False)
         return player.act(jax.random.key(0), player.init(config.num_envs), env_state, timestep)[0]
 
-    one_device = shard(gradients, trainer.mesh, (P(), P()), P())
+    one_device = shard(gradients, trainer.mesh, (P(), P(), P()), P())
+    guidance = guidance_at(trainer.config, state.update)
     return {
         "policy, one step": (act, (state.params, state.players.vec.env, state.players.timestep)),
-        "gradient step": (one_device, (state.params, batch)),
+        "gradient step": (one_device, (state.params, batch, guidance)),
     }
 
 

@@ -10,6 +10,7 @@ import jaxvrp
 from benchmarks import limit
 from jaxvrp.io import machine_memory
 from jaxvrp.io.command_line import UserError
+from train.on_policy.config import PPOConfig
 
 MACHINE = limit.Machine(bandwidth=1e9, flops=1e12)
 
@@ -39,6 +40,15 @@ def test_a_step_is_taken_apart():
     assert shapes["mask"]["vehicle"].shape == (3, 1, 5)
     assert shapes["rules"].current_node.shape == shapes["reset"].current_node.shape == (3,)
     assert shapes["observation"]["vehicle"].shape == timestep.observation["vehicle"].shape
+
+
+def test_an_update_is_taken_apart():
+    env = {"name": "darp", "num_nodes": 4, "num_agents": 2}
+    functions = limit.update_functions(PPOConfig(env=env, num_envs=4, rollout_length=2, hidden_sizes=(4,)))
+    shapes = {name: jax.eval_shape(function, *arguments) for name, (function, arguments) in functions.items()}
+    assert shapes["policy, one step"]["vehicle"].shape == (4, 1)
+    params = functions["gradient step"][1][0]
+    assert jax.tree.map(jnp.shape, shapes["gradient step"]) == jax.tree.map(jnp.shape, params)
 
 
 def test_the_command_line_writes_all_parts(tmp_path, monkeypatch, capsys):
