@@ -79,6 +79,8 @@ class Toolbox:
 
     Attributes:
         baselines: by name, `env -> Actor`: what a learned policy is compared with, besides random play.
+        planners: likewise, for those that take longer: they plan whole episodes when these begin. They can be imitated
+            and compared with, but are not played in the table at the end of a training.
         headlines: in the order of the table's columns.
         renderer: draws an episode to `.gif`, `.png`, `.svg` or `.pdf`.
         step_recorder: records every step of an episode in an empty folder.
@@ -92,6 +94,7 @@ class Toolbox:
     """
 
     baselines: Mapping[str, Callable[[Any], Actor]] = dataclasses.field(default_factory=dict)
+    planners: Mapping[str, Callable[[Any], Actor]] = dataclasses.field(default_factory=dict)
     headlines: tuple[Headline, ...] = ()
     renderer: Draw | None = None
     step_recorder: Draw | None = None

@@ -30,8 +30,24 @@ class NearestActor:
         return {"truck": chosen[:1], "drone": chosen[1:]}
 
 
+class RoundsActor:
+    """All visit the customers one after the other, again and again, by how often they have acted."""
+
+    def __init__(self, env):
+        self.num_customers = env.num_customers
+
+    def init(self, num_envs):
+        return jnp.zeros(num_envs, jnp.int32)
+
+    def act(self, key, carry, state, timestep):
+        del key, state, timestep
+        chosen = (1 + carry % self.num_customers)[:, None]
+        return {"truck": chosen, "drone": jnp.repeat(chosen, 2, axis=1)}, carry + 1
+
+
 class TaughtDeliveries(Deliveries):
-    """`Deliveries`, whose toolbox has a baseline."""
+    """`Deliveries`, whose toolbox has a baseline, and a planner."""
 
 
-jaxvrp.register("taught_of_the_tests", TaughtDeliveries, toolbox=Toolbox(baselines={"nearest": NearestActor}))
+TOOLBOX = Toolbox(baselines={"nearest": NearestActor}, planners={"rounds": RoundsActor})
+jaxvrp.register("taught_of_the_tests", TaughtDeliveries, toolbox=TOOLBOX)

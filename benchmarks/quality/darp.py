@@ -19,6 +19,7 @@ from benchmarks import measure
 from benchmarks.quality.baselines import SEED
 from benchmarks.quality.darp_contest import HEAD, SOLVERS, Contest
 from jaxvrp.envs.darp import Darp, read_cordeau, stack
+from jaxvrp.envs.darp.baselines.search import SearchActor
 from jaxvrp.io.command_line import Parser, UserError, above_zero, positive
 from jaxvrp.io.published_data import VARIABLE, data_folder
 from jaxvrp.io.text_lines import read_lines
@@ -112,6 +113,10 @@ def play_all(contest: Contest, run: Trained | None, args: argparse.Namespace) ->
         name: functools.partial(contest.act, name, actor) for name, actor in baseline_actors(contest.env).items()
     }
     turns["cheapest insertion"] = contest.insert
+    for rounds in args.search:
+        turns[f"search, {rounds} rounds"] = functools.partial(
+            contest.act, f"search, {rounds} rounds", SearchActor(contest.env, rounds), args.tries
+        )
     if run:
         params = first_seed(run.learner, run.params)
         greedy = run.learner.actor(params, deterministic=True)
@@ -156,6 +161,10 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--temperature", type=above_zero, default=3.0, help="of these (default: 3)")
     parser.add_argument("--episodes", type=positive, default=128, help="generated instances, for all (default: 128)")
     parser.add_argument("--instances", help="instead of these: published ones, a2-16,a3-24 or paths, comma-separated")
+    parser.add_argument(
+        "--search", type=positive, nargs="*", default=[300], help="rounds of ruin and recreate, a row for each number"
+    )
+    parser.add_argument("--tries", type=positive, default=1, help="of the search: the best plan counts (default: 1)")
     parser.add_argument("--solvers", nargs="*", choices=tuple(SOLVERS), default=[], help="needs jaxvrp[solvers]")
     parser.add_argument(
         "--seconds", type=measure.seconds_option, default=10.0, help="CPU time of a solver, for each instance"

@@ -166,7 +166,8 @@ def test_dial_a_ride_from_the_command_line(tmp_path, capsys):
     (tmp_path / "tiny.txt").write_text("\n".join(["1 2 480 3 30", *nodes]) + "\n")
     (tmp_path / "best_known.csv").write_text("instance,optimal_cost\ntiny,36.0\n")
     out = tmp_path / "out.json"
-    main(["--env", "darp", "--instances", str(tmp_path / "tiny.txt"), "--out", str(out)])
+    words = ["--instances", str(tmp_path / "tiny.txt"), "--search", "20", "--tries", "2"]
+    main(["--env", "darp", *words, "--out", str(out)])
     table = json.loads(out.read_text())["tables"]["tiny"]
     assert [row[0] for row in table] == [
         "player",
@@ -174,10 +175,12 @@ def test_dial_a_ride_from_the_command_line(tmp_path, capsys):
         "earliest deadline",
         "random",
         "cheapest insertion",
+        "search, 20 rounds",
     ]
-    insertion = dict(zip(*(table[i] for i in (0, 4)), strict=True))
-    # depot - 1 - 3 - 2 - 4 - depot: 5 + 5 + sqrt(97) + 5 + 10
-    assert (insertion["cost"], insertion["feasible"], insertion["replayed"]) == ("34.85", "100.0 %", "1/1")
+    for row in table[4:]:
+        planned = dict(zip(table[0], row, strict=True))
+        # depot - 1 - 3 - 2 - 4 - depot: 5 + 5 + sqrt(97) + 5 + 10
+        assert (planned["cost"], planned["feasible"], planned["replayed"]) == ("34.85", "100.0 %", "1/1")
     assert "wrote" in capsys.readouterr().out
 
 

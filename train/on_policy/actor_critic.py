@@ -287,3 +287,10 @@ def sample_actions(key: jax.Array, logits: ByRole, mask: ByRole) -> tuple[ByRole
     for name, part in zip(logits, jnp.split(uniform, ends[:-1], axis=-1), strict=True):
         action[name], log_prob[name] = distributions.sample(part, logits[name], mask[name])
     return action, log_prob
+
+
+def log_probs(logits: ByRole, mask: ByRole, action: ByRole) -> ByRole:
+    """Log-probabilities `{role: f32[E, agents]}` of actions `{role: i32[E, agents]}`; otherwise as `sample_actions`."""
+    return {
+        name: distributions.log_prob_and_entropy(logits[name], mask[name], chosen)[0] for name, chosen in action.items()
+    }

@@ -86,7 +86,8 @@ class PPOConfig(RunConfig):
     imitate: str | None = option(
         None,
         help="a teacher: a baseline of the environment, as its tables name it, or the folder of a run; agents play, "
-        "and learn what the teacher would do where they are (DAgger, Ross et al. 2011)",
+        "and learn what the teacher would do where they are (DAgger, Ross et al. 2011). One that plans whole episodes "
+        "(`search` of `darp`) plays them itself: with `rollout` `episodes`, for the whole training",
         group="imitation",
     )
     imitate_steps: int = option(

@@ -1,7 +1,8 @@
 """Learning from a teacher: who it is, and how much it counts (DAgger, Ross et al. 2011; then an annealed pull).
 
 The agents play; the teacher says what it would do where they are. At first the policy learns from that alone, then from
-the reward, with a pull towards the teacher that fades.
+the reward, with a pull towards the teacher that fades. A teacher who plans whole episodes plays them itself, and the
+policy learns what it did (behaviour cloning).
 """
 
 from __future__ import annotations
@@ -85,30 +86,44 @@ def _entropy_coef(config: PPOConfig, update: jax.Array) -> jax.Array:
 def make_teacher(config: PPOConfig, env: Environment) -> Actor | None:
     """Who teaches; None for nobody.
 
+    Who remembers what happened does not know what to do where others led, so it plays all episodes itself.
+
     Raises:
-        ValueError: there is nobody of that name (one line with those that there are), or who is named remembers what
-            happened: then what is asked at one state alone is not what would be done there.
+        ValueError: there is nobody of that name (one line with those that there are), or who is named would play, and
+            not all episodes.
         UserError: the run that is named cannot be played in this environment.
     """
     if config.imitate is None:
         return None
-    baselines = registry.toolbox_of(env).baselines
-    if config.imitate in baselines:
-        teacher = baselines[config.imitate](env)
+    toolbox = registry.toolbox_of(env)
+    named = {**toolbox.baselines, **toolbox.planners}
+    if config.imitate in named:
+        teacher = named[config.imitate](env)
     elif pathlib.Path(config.imitate).is_dir():
         teacher = _policy_of(pathlib.Path(config.imitate), config.env)
     else:
-        known = ", ".join(f"'{name}'" for name in baselines) or "none"
+        known = ", ".join(f"'{name}'" for name in named) or "none"
         raise ValueError(
             f"imitate is '{config.imitate}', which is no folder of a run; '{config.env['name']}' has these baselines: "
             f"{known}"
         )
     if jax.tree.leaves(jax.eval_shape(lambda: teacher.init(1))):
-        raise ValueError(
-            f"imitate is '{config.imitate}', which goes by what it remembers of an episode; a teacher must not: take "
-            "another baseline, or leave out imitate"
-        )
+        _check_playing_teacher(config)
     return teacher
+
+
+def _check_playing_teacher(config: PPOConfig) -> None:
+    """Refuse a teacher who plays itself unless it is given whole episodes, all of them."""
+    who = f"imitate is '{config.imitate}', which goes by what it remembers of an episode, so it plays them itself"
+    if config.rollout != "episodes":
+        raise ValueError(f"{who}; set rollout to 'episodes'")
+    if config.num_seeds > 1:
+        raise ValueError(f"{who}, of one seed at a time; num_seeds is {config.num_seeds}, set it to 1")
+    if config.imitate_coef or config.imitate_steps < config.total_steps:
+        raise ValueError(
+            f"{who}, to the end of the training; leave out imitate_coef, and set imitate_steps to {config.total_steps} "
+            "(total_steps): another run can go on from its policy with start_from"
+        )
 
 
 def _policy_of(folder: pathlib.Path, env: dict[str, Any]) -> Actor:

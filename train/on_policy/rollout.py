@@ -17,7 +17,7 @@ from jaxvrp.spaces import ByKind, ByRole
 from jaxvrp.vectorize import VecState, VecTimeStep
 from train.episode_statistics import ended_episodes
 from train.networks.inputs import rows_of
-from train.on_policy.actor_critic import Actors, Critics, Seen, sample_actions
+from train.on_policy.actor_critic import Actors, Critics, Seen, log_probs, sample_actions
 
 Tree = TypeVar("Tree")
 
@@ -30,12 +30,14 @@ class Players(struct.PyTreeNode):
         timestep: what the agents see now.
         carry: recurrent states, `{"actor": ..., "critic": ...}`.
         reset: `bool[E]`, an episode begins here.
+        teacher: what the teacher remembers of the episodes, if it plays them; else ().
     """
 
     vec: Any
     timestep: TimeStep
     carry: dict[str, Carry]
     reset: jax.Array
+    teacher: Carry = ()
 
 
 class Transition(struct.PyTreeNode):
@@ -49,7 +51,7 @@ class Transition(struct.PyTreeNode):
         action_mask: `{role: bool[E, agents, actions]}`.
         action: `{role: i32[E, agents]}`.
         log_prob: `{role: f32[E, agents]}`.
-        taught: `{role: i32[E, agents]}`, what the teacher would have done, always legal; {} without one.
+        taught: `{role: i32[E, agents]}`, what the teacher would have done, or did, always legal; {} without one.
         value: `{role: f32[E, agents]}`, on the normalised scale.
         reward: `{role: f32[E, agents]}`.
         duration: `f32[E]`, environment steps that it took; None where each takes one.
@@ -120,7 +122,8 @@ class Rollout:
         vec_env: the environments, this device's share.
         actors, critics: the networks.
         num_chunks, chunk_length: K and L of what is recorded.
-        teacher: says what it would do, remembering nothing; None for nobody.
+        teacher: says what it would do; one who remembers what it did plays, where the `vec_env` resets nothing. None
+            for nobody.
         temperature: what logits are divided by.
         group_size: environments that play the same instance; counts where the `vec_env` resets nothing.
     """
@@ -148,7 +151,8 @@ class Rollout:
         vec = vec if memory is None else vec.replace(memory=memory)
         num_envs = self.vec_env.num_envs
         carry = {"actor": self.actors.initial_carry(num_envs), "critic": self.critics.initial_carry(num_envs)}
-        return Players(vec, _plain(timestep), carry, jnp.ones(num_envs, bool))
+        teacher = () if self.teacher is None else self.teacher.init(num_envs)
+        return Players(vec, _plain(timestep), carry, jnp.ones(num_envs, bool), teacher)
 
     def play(self, params: dict[str, Any], players: Players, key: jax.Array) -> tuple[Players, Recording]:
         """Play and record.
@@ -240,10 +244,15 @@ class Rollout:
             players.reset[None],
         )
         logits = jax.tree.map(lambda leaf: leaf[0] / self.temperature, logits)
-        action, log_prob = sample_actions(key, logits, before.action_mask)
+        taught, teacher_carry = self._taught(players)
+        if jax.tree.leaves(teacher_carry):
+            action, log_prob = taught, log_probs(logits, before.action_mask, taught)
+        else:
+            action, log_prob = sample_actions(key, logits, before.action_mask)
         value, critic_carry = self._value(params, players, seen)
         vec, after = self.vec_env.step(players.vec, action, refresh=False)
-        new_players = Players(vec, _plain(after), {"actor": actor_carry, "critic": critic_carry}, after.done)
+        carry = {"actor": actor_carry, "critic": critic_carry}
+        new_players = Players(vec, _plain(after), carry, after.done, teacher_carry)
         transition = Transition(
             observation=before.observation,
             global_observation=before.global_observation if self.critics.is_central else None,
@@ -252,7 +261,7 @@ class Rollout:
             action_mask=before.action_mask,
             action=action,
             log_prob=log_prob,
-            taught=self._taught(players),
+            taught=taught,
             value=value,
             reward=after.reward,
             duration=after.duration if self.vec_env.env.is_semi_markov else None,
@@ -264,15 +273,17 @@ class Rollout:
         )
         return new_players, (transition, ended_episodes(after))
 
-    def _taught(self, players: Players) -> ByRole:
-        """What the teacher would do where the players stand; what is illegal becomes what the rules make of it."""
+    def _taught(self, players: Players) -> tuple[ByRole, Carry]:
+        """What the teacher would do where the players stand, and what it remembers afterwards.
+
+        What is illegal becomes what the rules make of it.
+        """
         if self.teacher is None:
-            return {}
+            return {}, ()
         # Teachers draw nothing: all of them are deterministic.
-        key, carry = jax.random.key(0), self.teacher.init(self.vec_env.num_envs)
-        action, _ = self.teacher.act(key, carry, players.vec.env, players.timestep)
+        action, carry = self.teacher.act(jax.random.key(0), players.teacher, players.vec.env, players.timestep)
         executed = jax.vmap(lambda *one: executed_under(self.vec_env.env, *one)[0])
-        return executed(action, players.timestep.action_mask, players.timestep.valid)
+        return executed(action, players.timestep.action_mask, players.timestep.valid), carry
 
     def _final_value(self, params: dict[str, Any], players: Players, timestep: VecTimeStep, before: Seen) -> ByRole:
         """Values before an auto-reset, which truncated episodes are bootstrapped from; {} if nothing is truncated.

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from jaxvrp.envs.darp import replay
 from jaxvrp.envs.darp.baselines.greedy import EarliestDeadlineActor, NearestNeighbourActor
+from jaxvrp.envs.darp.baselines.search import SearchActor
 from jaxvrp.envs.darp.pictures import notebook
 from jaxvrp.envs.darp.pictures.render import render_episode
 from jaxvrp.envs.darp.problem.instance import void_nodes_beyond, void_vehicles_beyond
@@ -16,6 +17,7 @@ TOOLBOX = Toolbox(
         "nearest neighbour": lambda env: NearestNeighbourActor(),
         "earliest deadline": lambda env: EarliestDeadlineActor(),
     },
+    planners={"search": SearchActor},
     headlines=(
         Headline("served_share", "served", curve="requests served", progress="served"),
         Headline("total_distance", "distance"),

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from jaxvrp import Toolbox, registry
 from jaxvrp.fields import build
 from tests.taught_environment import NearestActor
 from train.on_policy import imitation, ppo
@@ -145,7 +144,8 @@ def test_keys_that_do_not_fit_each_other_are_one_line(changes, says):
     [
         (
             {"toy": "taught", "network": "attention", "imitate": "greedy", "imitate_steps": 5},
-            "imitate is 'greedy', which is no folder of a run; 'taught_of_the_tests' has these baselines: 'nearest'",
+            "imitate is 'greedy', which is no folder of a run; 'taught_of_the_tests' has these baselines: 'nearest', "
+            "'rounds'",
         ),
         (
             {"imitate": "greedy", "imitate_steps": 5},
@@ -172,22 +172,54 @@ def test_what_does_not_fit_the_environment_is_one_line(changes, says, config):
         make_train(config(**changes))
 
 
-class Remembering:
-    """A baseline that counts."""
+PLANNED = {
+    "toy": "taught",
+    "network": "attention",
+    "attention_encode": "step",
+    "imitate": "rounds",
+    "imitate_steps": 96,
+    "rollout": "episodes",
+    "value_norm": False,
+}
 
-    def __init__(self, env):
-        del env
 
-    def init(self, num_envs):
-        return jnp.zeros(num_envs)
+def test_a_teacher_who_remembers_plays_whole_episodes_itself(learner):
+    """It begins anew with each rollout, and is recorded as played, with the policy's probabilities."""
+    made = learner(**PLANNED)
+    transitions = jax.device_get(made.played.recording.transitions)
+    executed = 0
+    for step, env in np.ndindex(STEPS, 4):
+        for role, taught in transitions.taught.items():
+            mask, wanted = transitions.action_mask[role][0, step, env], 1 + step % 3
+            np.testing.assert_array_equal(taught[0, step, env], np.where(mask[:, wanted], wanted, 0))
+            executed += mask[:, wanted].sum()
+    assert executed > 20
+    chex.assert_trees_all_equal(transitions.action, transitions.taught)
+    assert all((log_prob <= 0).all() for log_prob in transitions.log_prob.values())
+    assert (transitions.log_prob["truck"] < -0.5).any()
 
 
-def test_a_teacher_that_remembers_is_refused(config, monkeypatch):
-    monkeypatch.setattr(registry, "toolbox_of", lambda env: Toolbox(baselines={"by heart": Remembering}))
-    with pytest.raises(
-        ValueError, match=r"^imitate is 'by heart', which goes by what it remembers .* leave out imitate$"
-    ):
-        imitation.make_teacher(config(imitate="by heart", imitate_steps=1), None)
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"rollout": "continuing"}, "so it plays them itself; set rollout to 'episodes'"),
+        (
+            {"imitate_steps": 95},
+            "so it plays them itself, to the end of the training; leave out imitate_coef, and set imitate_steps to 96 "
+            "(total_steps): another run can go on from its policy with start_from",
+        ),
+        (
+            {"imitate_coef": 0.5},
+            "so it plays them itself, to the end of the training; leave out imitate_coef, and set imitate_steps to 96 "
+            "(total_steps): another run can go on from its policy with start_from",
+        ),
+        ({"num_seeds": 2}, "so it plays them itself, of one seed at a time; num_seeds is 2, set it to 1"),
+    ],
+)
+def test_a_teacher_who_remembers_is_refused_where_it_cannot_play(changes, says, config):
+    start = "imitate is 'rounds', which goes by what it remembers of an episode, "
+    with pytest.raises(ValueError, match=f"^{re.escape(start + says)}$"):
+        make_train(config(**{**PLANNED, **changes}))
 
 
 def test_a_run_can_be_the_teacher(config, monkeypatch, tmp_path):

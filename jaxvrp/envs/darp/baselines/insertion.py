@@ -14,18 +14,8 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.darp import schedule
-from jaxvrp.envs.darp.problem.instance import Instance, as_float32, distance, travel_time
-
-
-class _Problem(struct.PyTreeNode):
-    """An instance whose deadlines also leave time to go home directly; distances and travel times, `f32[N+1, N+1]`."""
-
-    instance: Instance
-    distance: jax.Array
-    travel: jax.Array
-    max_ride_time: jax.Array
-    """`f32[]`, inf unless limits are enforced."""
+from jaxvrp.envs.darp.baselines.tours import Problem, as_actions, keeps_limits, make_problem
+from jaxvrp.envs.darp.problem.instance import Instance, as_float32
 
 
 class _Tour(struct.PyTreeNode):
@@ -99,7 +89,7 @@ def cheapest_insertion(instance: Instance, *, limits: bool = False, regret: bool
         `i32[N+V]`, nodes as an agent plays them: each vehicle's, and a 0 after each; 0 to the end. Requests without a
         feasible place are left out.
     """
-    problem = _problem(as_float32(instance), limits)
+    problem = make_problem(as_float32(instance), limits=limits)
 
     def step(plan: _Plan) -> _Plan:
         plan = _settle(problem, plan, regret) if limits else plan
@@ -109,22 +99,11 @@ def cheapest_insertion(instance: Instance, *, limits: bool = False, regret: bool
         return jax.lax.cond(possible, lambda: _insert(problem, plan, request, vehicle, limits), lambda: plan)
 
     plan = _empty(problem, limits)
-    return _actions(jax.lax.while_loop(lambda plan: jnp.isfinite(plan.places.cost).any(), step, plan))
+    plan = jax.lax.while_loop(lambda plan: jnp.isfinite(plan.places.cost).any(), step, plan)
+    return as_actions(plan.routes, plan.lengths)
 
 
-def _problem(instance: Instance, limits: bool) -> _Problem:
-    lengths = distance(instance.locs[:, None], instance.locs)
-    travel = travel_time(instance, lengths)
-    in_time = instance.deadline[0] - instance.service_time - travel[:, 0]
-    return _Problem(
-        instance=instance.replace(deadline=jnp.minimum(instance.deadline, in_time)),
-        distance=lengths,
-        travel=travel,
-        max_ride_time=instance.max_ride_time if limits else jnp.full_like(instance.max_ride_time, jnp.inf),
-    )
-
-
-def _empty(problem: _Problem, limits: bool) -> _Plan:
+def _empty(problem: Problem, limits: bool) -> _Plan:
     """The plan without tours, and where each request could go first."""
     instance = problem.instance
     vehicles, nodes = instance.num_agents, instance.num_nodes
@@ -138,7 +117,7 @@ def _empty(problem: _Problem, limits: bool) -> _Plan:
     return _Plan(routes, lengths, waiting, places, certain)
 
 
-def _tour(problem: _Problem, route: jax.Array, length: jax.Array, capacity: jax.Array) -> _Tour:
+def _tour(problem: Problem, route: jax.Array, length: jax.Array, capacity: jax.Array) -> _Tour:
     """The tour of a vehicle from its `route` (`i32[N]`, 0 behind `length`), and its `capacity` (`i32[]`)."""
     instance = problem.instance
     depot = jnp.zeros(1, jnp.int32)
@@ -162,7 +141,7 @@ def _tour(problem: _Problem, route: jax.Array, length: jax.Array, capacity: jax.
     return _Tour(nodes, length, jnp.concatenate([first, start]), jnp.concatenate([latest, last]), room)
 
 
-def _search_all(problem: _Problem, tour: _Tour, waiting: jax.Array) -> _Places:
+def _search_all(problem: Problem, tour: _Tour, waiting: jax.Array) -> _Places:
     """`_Places[N/2]` for all requests; without a place where not `waiting`."""
     requests = jnp.arange(waiting.shape[0], dtype=jnp.int32)
     places = _search(problem, tour, requests, _Places(jnp.full(waiting.shape, -jnp.inf), requests))
@@ -187,7 +166,7 @@ class _Walk(struct.PyTreeNode):
     drop: jax.Array
 
 
-def _search(problem: _Problem, tour: _Tour, requests: jax.Array, floor: _Places) -> _Places:
+def _search(problem: Problem, tour: _Tour, requests: jax.Array, floor: _Places) -> _Places:
     """The first place behind `floor` (by cost, then `index`) for each of `requests`, `i32[R]`; all `[R]`."""
     stops = jnp.arange(problem.instance.num_nodes + 1, dtype=jnp.int32)
     shape = (requests.shape[0], stops.shape[0])
@@ -217,7 +196,7 @@ def _search(problem: _Problem, tour: _Tour, requests: jax.Array, floor: _Places)
     return _Places(walk.cost.min(axis=1), first * stops.shape[0] + drop)
 
 
-def _pass(problem: _Problem, tour: _Tour, pickup: jax.Array, stop: jax.Array, walk: _Walk) -> _Walk:
+def _pass(problem: Problem, tour: _Tour, pickup: jax.Array, stop: jax.Array, walk: _Walk) -> _Walk:
     """Visit `stop`, then the pickups (`i32[R]`) that come right behind it."""
     instance, travel = problem.instance, problem.travel
     stops = jnp.arange(instance.num_nodes + 1, dtype=jnp.int32)
@@ -238,7 +217,7 @@ def _pass(problem: _Problem, tour: _Tour, pickup: jax.Array, stop: jax.Array, wa
 
 
 def _drop(
-    problem: _Problem, tour: _Tour, drop_off: jax.Array, stop: jax.Array, walk: _Walk, detour: jax.Array
+    problem: Problem, tour: _Tour, drop_off: jax.Array, stop: jax.Array, walk: _Walk, detour: jax.Array
 ) -> jax.Array:
     """`f32[R, N+1]`, cost with the drop-offs (`i32[R]`) right behind `stop`, inf if infeasible.
 
@@ -274,7 +253,7 @@ def _second(cost: jax.Array) -> jax.Array:
     return jnp.sort(jnp.pad(cost, ((0, 0), (0, 1)), constant_values=jnp.inf), axis=1)[:, 1]
 
 
-def _insert(problem: _Problem, plan: _Plan, request: jax.Array, vehicle: jax.Array, limits: bool) -> _Plan:
+def _insert(problem: Problem, plan: _Plan, request: jax.Array, vehicle: jax.Array, limits: bool) -> _Plan:
     """Put a request at its place and search that vehicle's tour again."""
     place = plan.places.index[request, vehicle]
     route = _inserted(plan.routes[vehicle], request, place)
@@ -303,7 +282,7 @@ def _inserted(route: jax.Array, request: jax.Array, place: jax.Array) -> jax.Arr
     return jnp.select([position == pickup, position == drop_off], [2 * request + 1, 2 * request + 2], moved)
 
 
-def _settle(problem: _Problem, plan: _Plan, regret: bool) -> _Plan:
+def _settle(problem: Problem, plan: _Plan, regret: bool) -> _Plan:
     """Test places until the next choice depends on none that is not certain."""
 
     def doubtful(plan: _Plan) -> jax.Array:
@@ -318,11 +297,11 @@ def _settle(problem: _Problem, plan: _Plan, regret: bool) -> _Plan:
     return jax.lax.while_loop(lambda plan: doubtful(plan).any(), test, plan)
 
 
-def _test(problem: _Problem, plan: _Plan, request: jax.Array, vehicle: jax.Array) -> _Plan:
+def _test(problem: Problem, plan: _Plan, request: jax.Array, vehicle: jax.Array) -> _Plan:
     """Test one place; if it is infeasible, the next cheapest of this request and vehicle takes over, untested."""
     places, route, length = plan.places, plan.routes[vehicle], plan.lengths[vehicle]
     place = _Places(places.cost[request, vehicle], places.index[request, vehicle])
-    feasible = _keeps_limits(problem, _inserted(route, request, place.index))
+    feasible = keeps_limits(problem, _inserted(route, request, place.index))
     tour = _tour(problem, route, length, problem.instance.capacity[vehicle])
     next_place = _search(problem, tour, request[None], jax.tree.map(lambda leaf: leaf[None], place))
     return plan.replace(
@@ -332,24 +311,3 @@ def _test(problem: _Problem, plan: _Plan, request: jax.Array, vehicle: jax.Array
         ),
         certain=plan.certain.at[request, vehicle].set(feasible),
     )
-
-
-def _keeps_limits(problem: _Problem, route: jax.Array) -> jax.Array:
-    """`bool[]`, whether a tour has a schedule within all limits."""
-    instance, depot = problem.instance, jnp.zeros(1, jnp.int32)
-    stops = jnp.concatenate([depot, route, depot])
-    travel = problem.travel[stops[:-1], stops[1:]]
-    # Rounded, the way home from halfway may be longer than the rest of the tour; the environment measures that too.
-    rest = jnp.cumsum((instance.service_time[stops[:-1]] + travel)[::-1])[::-1]
-    home = instance.service_time[stops[:-1]] + problem.travel[stops[:-1], 0]
-    excess = jnp.where(instance.round_travel_time, jnp.max(home - rest), 0.0)
-    return schedule.keeps_tour(instance, stops[1:], travel, instance.max_route_duration - excess, 0.0)
-
-
-def _actions(plan: _Plan) -> jax.Array:
-    """`i32[N+V]`, the tours one behind the other."""
-    position = jnp.arange(plan.routes.shape[1], dtype=jnp.int32)
-    begin = jnp.cumsum(plan.lengths + 1, dtype=jnp.int32) - plan.lengths - 1
-    size = sum(plan.routes.shape)
-    target = jnp.where(position < plan.lengths[:, None], begin[:, None] + position, size)
-    return jnp.zeros(size, jnp.int32).at[target].set(plan.routes, mode="drop")
