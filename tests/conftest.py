@@ -12,12 +12,24 @@ os.environ.setdefault("JAX_NUM_CPU_DEVICES", "2")
 # Programs that compile in half the time, and run slower: compiling takes most of the time.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "true")
 if importlib.metadata.version("jaxlib").startswith("0.10."):  # another release ends at once if it does not know a flag
-    # The emitters of fused loops that XLA had before; two thirds of the time to compile a step are saved.
-    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
+    flags = (
+        "--xla_cpu_use_fusion_emitters=false",  # the emitters of loops that XLA had before: two thirds of a step saved
+        "--xla_cpu_opt_preset=CPU_OPT_PRESET_FAST_COMPILE",
+        "--xla_cpu_parallel_codegen_split_count=1",  # one module of LLVM: processes share the cores, not threads
+    )
+    os.environ.setdefault("XLA_FLAGS", " ".join(flags))
+# For the processes that are started, those of xdist too: what was freed is kept, instead of merged and given back.
+os.environ.setdefault(
+    "GLIBC_TUNABLES",
+    "glibc.malloc.tcache_count=20000:glibc.malloc.trim_threshold=268435456:glibc.malloc.top_pad=16777216:"
+    "glibc.malloc.mmap_threshold=67108864",
+)
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(pathlib.Path.home() / ".cache" / "jaxvrp-tests"))
 # Also the hundreds of tiny programs of plain calls: together they take longer than the large ones.
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+# Where an operation stands in the source is not written into programs: nobody reads it there, and it takes time.
+os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
 
 import jax
 import numpy as np
@@ -41,6 +53,8 @@ LONGEST = (
 MOST_MEMORY = 2 * 2**30
 """Bytes; a test process that holds more lets go of the programs of the files that it is through with."""
 
+PROGRAMS_PER_CONTEXT = 200
+
 
 def pytest_configure(config):
     """Files are handed out in the order of collection; by default the files with most tests go first."""
@@ -60,6 +74,27 @@ def seldom_collect():
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def share_contexts():
+    """Programs are lowered in a context of MLIR that serves many of them: making one takes 8 ms, a third of a tiny one.
+
+    What is interned there stays as long as the context does, so that it is given up after `PROGRAMS_PER_CONTEXT`.
+    """
+    lowering = sys.modules["jax._src.interpreters.mlir"]
+    make, current, served = lowering.make_ir_context, None, 0
+
+    def shared():
+        nonlocal current, served
+        if served % PROGRAMS_PER_CONTEXT == 0:
+            current = make()
+        served += 1
+        return current
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lowering, "make_ir_context", shared)
+        yield
 
 
 @pytest.fixture(scope="module", autouse=True)
