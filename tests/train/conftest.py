@@ -6,7 +6,6 @@ import warnings
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import struct
@@ -152,6 +151,6 @@ def _noise(shapes):
 
     def draw(path, leaf):
         center = 1.0 if path[-1].key == "scale" else 0.0
-        return jnp.asarray(rng.normal(center, 0.4, leaf.shape), leaf.dtype)
+        return rng.normal(center, 0.4, leaf.shape).astype(leaf.dtype)
 
     return jax.tree_util.tree_map_with_path(draw, shapes)
