@@ -1,6 +1,7 @@
 """What the tests of the learners share: a tiny environment, tiny trainers, what they play, and a way onto the mesh."""
 
 import dataclasses
+import gc
 import sys
 import warnings
 from typing import Any
@@ -123,6 +124,15 @@ def programs_once():
         for module in (loop, evaluate):
             patch.setattr(module, "evaluation_function", once(module.evaluation_function))
         yield
+
+
+@pytest.fixture(scope="module")
+def collect_quickly():
+    """`gc.collect` looks only at what is made from now on: where much was compiled before, all takes it a second."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")
