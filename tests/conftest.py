@@ -40,7 +40,11 @@ LONGEST = (
     "train/off_policy/test_trainer.py",
     "benchmarks/test_training.py",
     "benchmarks/test_peers.py",
+    "train/on_policy/test_ppo.py",
+    "train/on_policy/test_rollout.py",
+    "jaxvrp/test_randomized.py",
     "jaxvrp/envs/truck_drone/test_events.py",
+    "jaxvrp/envs/darp/test_parity.py",
     "train/running/test_disk.py",
 )
 """Files that take longest: they begin first, so that no process has one left when the others have ended."""
