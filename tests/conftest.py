@@ -1,5 +1,6 @@
 """Every test process has two CPU devices, and keeps what it compiled for the next run."""
 
+import ctypes
 import gc
 import importlib.metadata
 import os
@@ -12,12 +13,18 @@ os.environ.setdefault("JAX_NUM_CPU_DEVICES", "2")
 # Programs that compile in half the time, and run slower: compiling takes most of the time.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "true")
 if importlib.metadata.version("jaxlib").startswith("0.10."):  # another release ends at once if it does not know a flag
-    # The emitters of fused loops that XLA had before; two thirds of the time to compile a step are saved.
-    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
+    flags = (
+        "--xla_cpu_use_fusion_emitters=false",  # the emitters of loops that XLA had before: two thirds of a step saved
+        "--xla_cpu_opt_preset=CPU_OPT_PRESET_FAST_COMPILE",
+        "--xla_cpu_parallel_codegen_split_count=1",  # one module of LLVM: processes share the cores, not threads
+    )
+    os.environ.setdefault("XLA_FLAGS", " ".join(flags))
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(pathlib.Path.home() / ".cache" / "jaxvrp-tests"))
 # Also the hundreds of tiny programs of plain calls: together they take longer than the large ones.
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+# Where an operation stands in the source is not written into programs: nobody reads it there, and it takes time.
+os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
 
 import jax
 import numpy as np
@@ -33,13 +40,20 @@ LONGEST = (
     "train/off_policy/test_trainer.py",
     "benchmarks/test_training.py",
     "benchmarks/test_peers.py",
+    "train/on_policy/test_ppo.py",
+    "train/on_policy/test_rollout.py",
+    "jaxvrp/test_randomized.py",
     "jaxvrp/envs/truck_drone/test_events.py",
+    "jaxvrp/envs/darp/test_parity.py",
     "train/running/test_disk.py",
 )
 """Files that take longest: they begin first, so that no process has one left when the others have ended."""
 
 MOST_MEMORY = 2 * 2**30
 """Bytes; a test process that holds more lets go of the programs of the files that it is through with."""
+
+PROGRAMS_PER_CONTEXT = 200
+"""Programs that are lowered in one context of MLIR."""
 
 
 def pytest_configure(config):
@@ -62,6 +76,30 @@ def seldom_collect():
     gc.set_threshold(50_000, 20, 20)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def share_contexts():
+    """Programs are lowered in a context of MLIR that serves many of them: making one takes 8 ms, a third of a tiny one.
+
+    What is interned there stays as long as the context does, so that it is given up after so many.
+    """
+    lowering = sys.modules.get("jax._src.interpreters.mlir")
+    if not hasattr(lowering, "make_ir_context"):  # private to JAX: another release may have none
+        yield
+        return
+    make, current, served = lowering.make_ir_context, None, 0
+
+    def shared():
+        nonlocal current, served
+        if served % PROGRAMS_PER_CONTEXT == 0:
+            current = make()
+        served += 1
+        return current
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lowering, "make_ir_context", shared)
+        yield
+
+
 @pytest.fixture(scope="module", autouse=True)
 def let_go(seldom_collect):
     """Programs of a file that is over are dropped once they take much memory; they still lie on disk."""
@@ -70,6 +108,8 @@ def let_go(seldom_collect):
     if statm.exists() and int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") > MOST_MEMORY:
         jax.clear_caches()
         gc.collect()
+        # Else the process would still hold what was freed, and let go of everything again after each file that follows.
+        getattr(ctypes.CDLL(None), "malloc_trim", lambda pad: None)(0)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,6 +1,7 @@
 """The house as designed: no import circle, arrows one way, nothing outside an environment's folder that names it."""
 
 import ast
+import functools
 import pathlib
 from collections.abc import Iterator
 
@@ -64,8 +65,15 @@ def imported(path: pathlib.Path) -> set[str]:
     return names
 
 
-IMPORTED = {module: imported(path) for module, path in PATHS.items()}
-ARROWS = {module: {name for name in names if name in PATHS and name != module} for module, names in IMPORTED.items()}
+@functools.cache
+def all_imported() -> dict[str, set[str]]:
+    """What each module imports; read by the first test that asks, as every process of the tests collects this file."""
+    return {module: imported(path) for module, path in PATHS.items()}
+
+
+def all_arrows() -> dict[str, set[str]]:
+    """The other modules of ours among these."""
+    return {module: {name for name in names if name in PATHS} - {module} for module, names in all_imported().items()}
 
 
 def is_face(module: str) -> bool:
@@ -89,7 +97,9 @@ def circle_from(start: str, arrows: dict[str, set[str]]) -> list[str] | None:
 
 def test_no_import_circle():
     arrows = {
-        module: {name for name in names if not is_face(name)} for module, names in ARROWS.items() if not is_face(module)
+        module: {name for name in names if not is_face(name)}
+        for module, names in all_arrows().items()
+        if not is_face(module)
     }
     circles = [circle for module in arrows if (circle := circle_from(module, arrows))]
     assert not circles, "\n".join(" -> ".join(circle) for circle in circles[:5])
@@ -117,10 +127,11 @@ MODULES = [module for module in PATHS if not (is_face(module) and module in ("ja
 
 
 def test_arrows_run_one_way():
+    arrows = all_arrows()
     upward = [
         f"{module} -> {name}"
         for module in MODULES
-        for name in ARROWS[module]
+        for name in arrows[module]
         if name in MODULES and layer_of(name) > layer_of(module)
     ]
     assert not upward, "\n".join(upward)
@@ -132,14 +143,14 @@ def environment_of(name: str) -> str | None:
 
 
 def test_no_two_environments_import_each_other():
-    for module, names in IMPORTED.items():
+    for module, names in all_imported().items():
         others = {environment_of(name) for name in names} - {None, environment_of(module)}
         assert not environment_of(module) or not others, f"{module} imports {others}"
 
 
 def test_the_simulator_and_the_learners_know_no_environment():
     """By import; environments are made by name, and drawn by their toolbox."""
-    for module, names in IMPORTED.items():
+    for module, names in all_imported().items():
         if environment_of(module) is None and not module.startswith("benchmarks"):
             assert not any(environment_of(name) for name in names), module
 
@@ -177,12 +188,12 @@ def test_what_serves_all_environments_names_none_and_no_metric_of_one(module):
 
 @pytest.mark.parametrize("library", ["distrax", "orbax", "tensorboardX"])
 def test_some_libraries_are_imported_by_one_file(library):
-    users = [module for module, names in IMPORTED.items() if any(name.split(".")[0] == library for name in names)]
+    users = [module for module, names in all_imported().items() if any(name.split(".")[0] == library for name in names)]
     assert len(users) == 1, users
 
 
 def test_rules_know_neither_observations_nor_rewards():
-    for module, names in IMPORTED.items():
+    for module, names in all_imported().items():
         if environment_of(module) and module.split(".")[-1] in RULES:
             beyond = {name for name in names if set(name.split(".")) & {"observation", "reward", "pictures", "replay"}}
             assert not beyond - {"jaxvrp.pictures"}, f"{module} imports {beyond}"

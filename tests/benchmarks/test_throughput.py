@@ -70,7 +70,7 @@ def test_the_scan_carries_true_observations(env):
     assert player.devices == 2
     playing = player._playing
     for name in ("observation", "global_observation", "action_mask"):
-        wanted = jax.vmap(getattr(env, name))(playing.vec.env)
+        wanted = jax.jit(jax.vmap(getattr(env, name)))(playing.vec.env)
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), getattr(playing.timestep, name), wanted)
     assert player._totals["done"] >= CASE.batch
     assert (np.asarray(playing.vec.episode_length) < CASE.steps).all()

@@ -80,17 +80,18 @@ def test_an_episode_keeps_its_parameters_and_the_next_has_others(env):
 
 def test_the_base_plays_an_episode_with_what_was_drawn(base, env):
     """By rules, rewards, and what agents and a baseline do."""
-    instance = env.generate(jax.random.key(5))
-    state, timestep = env.reset_to(instance)
+    instance = jax.jit(env.generate)(jax.random.key(5))
+    state, timestep = jax.jit(env.reset_to)(instance)
     fixed = base.replace(**{name: value for name, value in instance.drawn.items() if name != "num_customers"})
-    other, its = fixed.reset_to(instance.problem)
+    other, its = jax.jit(fixed.reset_to)(instance.problem)
     step, fixed_step = jax.jit(env.step), jax.jit(fixed.step)
     baseline = registry.toolbox_of(env).baselines["greedy"](env)
     act = jax.jit(lambda *batch: baseline.act(jax.random.key(0), baseline.init(1), *batch)[0])
+    wanted = jax.jit(lambda state, other: greedy_action(env.of(state), other))
     for _ in range(TINY["max_steps"]):
-        batch = jax.tree.map(lambda leaf: leaf[None], (state, timestep))
-        action = jax.tree.map(lambda leaf: leaf[0], act(*batch))
-        jax.tree.map(np.testing.assert_array_equal, action, greedy_action(env.of(state), other))
+        batch = jax.tree.map(lambda leaf: leaf[None], jax.device_get((state, timestep)))
+        action = jax.tree.map(lambda leaf: leaf[0], jax.device_get(act(*batch)))
+        jax.tree.map(np.testing.assert_array_equal, action, wanted(state, other))
         (state, timestep), (other, its) = step(state, action), fixed_step(other, action)
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), timestep, its)
     assert timestep.metrics["battery_used"] > 0
@@ -163,7 +164,7 @@ def test_what_is_beyond_a_size_that_was_drawn_does_not_exist(name, baseline):
     sizes, small, cut = SMALLER[name]
     env = jaxvrp.make(name, **sizes, observation="entities")
     smaller = env.replace(**small)
-    problems = jax.vmap(env.generate)(jax.random.split(jax.random.key(1), ENVS))
+    problems = jax.jit(jax.vmap(env.generate))(jax.random.split(jax.random.key(1), ENVS))
     smaller_problems = cut(problems)
     for size, padding in registry.toolbox_of(env).paddings.items():
         problems = jax.vmap(lambda problem: padding.void_beyond(problem, jnp.int32(small[size])))(problems)  # noqa: B023
@@ -185,7 +186,7 @@ def test_what_is_beyond_a_size_that_was_drawn_does_not_exist(name, baseline):
 def test_pictures_and_replays_of_an_episode_leave_out_who_does_not_exist(base):
     env = jaxvrp.randomize(base, {"num_customers": [1, 1]})
     actor = registry.toolbox_of(env).baselines["greedy"](env)
-    instance = env.generate(jax.random.key(0))
+    instance = jax.jit(env.generate)(jax.random.key(0))
     states, actions = jax.jit(lambda: record_episode(env, actor, instance, jax.random.key(0)))()
     episode = registry.toolbox_of(env).replay.export(env, states, actions)
     assert len(episode["customers"]) == 1
@@ -197,7 +198,7 @@ def test_pictures_and_replays_of_an_episode_leave_out_who_does_not_exist(base):
 def test_sizes_that_come_in_pairs():
     env = jaxvrp.make("darp", num_nodes=8, num_agents=2)
     nodes = jaxvrp.randomize(env, {"num_nodes": [4, 8]})
-    drawn = jax.vmap(nodes.generate)(jax.random.split(jax.random.key(0), 64)).drawn["num_nodes"]
+    drawn = jax.jit(jax.vmap(nodes.generate))(jax.random.split(jax.random.key(0), 64)).drawn["num_nodes"]
     assert set(drawn.tolist()) == {4.0, 6.0, 8.0}
     with pytest.raises(
         ValueError, match=r"^randomize.num_nodes is \[3, 8\]; it must be two multiples of 2, 2 or more$"

@@ -11,7 +11,6 @@ import numpy as np
 
 from jaxvrp import Environment, VecEnv
 from jaxvrp.adapters.gymnasium import to_gymnasium, to_gymnasium_vector
-from jaxvrp.adapters.jaxmarl import to_jaxmarl
 from jaxvrp.adapters.multi_agent import VRPEnv
 from jaxvrp.adapters.pettingzoo import to_pettingzoo
 from jaxvrp.spaces import Discrete, Space, agent_names
@@ -198,6 +197,9 @@ class JaxMarl(Agents):
     """`to_jaxmarl`."""
 
     def __init__(self, env: Environment):
+        # JaxMARL takes seconds to import: the tests of this module do without.
+        from jaxvrp.adapters.jaxmarl import to_jaxmarl
+
         super().__init__(env)
         self._face = to_jaxmarl(env)
 

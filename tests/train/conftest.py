@@ -1,12 +1,12 @@
 """What the tests of the learners share: a tiny environment, tiny trainers, what they play, and a way onto the mesh."""
 
 import dataclasses
+import gc
 import sys
 import warnings
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import struct
@@ -126,6 +126,15 @@ def programs_once():
         yield
 
 
+@pytest.fixture(scope="module")
+def collect_quickly():
+    """`gc.collect` looks only at what is made from now on: where much was compiled before, all takes it a second."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.fixture(scope="session")
 def fresh_norm():
     """Statistics that have seen nothing, for both roles."""
@@ -152,6 +161,6 @@ def _noise(shapes):
 
     def draw(path, leaf):
         center = 1.0 if path[-1].key == "scale" else 0.0
-        return jnp.asarray(rng.normal(center, 0.4, leaf.shape), leaf.dtype)
+        return rng.normal(center, 0.4, leaf.shape).astype(leaf.dtype)
 
     return jax.tree_util.tree_map_with_path(draw, shapes)

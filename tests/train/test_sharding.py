@@ -67,42 +67,28 @@ def trained_on_two():
 def gradients(learner, data):
     """Gradients and new value statistics of one big minibatch, from the same data on any number of devices."""
 
-    def local(state, recording):
-        batch, norm, _ = ppo.prepare(learner.config, recording, state.value_norm)
+    def local(params, norm, recording):
+        batch, norm, _ = ppo.prepare(learner.config, recording, norm)
         envs = jax.numpy.arange(batch.reset.shape[1])
         whole = ppo.take(batch, envs)
-        guidance = guidance_at(learner.config, state.update)
-        grads, metrics = jax.grad(learner.loss, has_aux=True)(state.params, whole, guidance)
+        guidance = guidance_at(learner.config, jax.numpy.int32(0))
+        grads, metrics = jax.grad(learner.loss, has_aux=True)(params, whole, guidance)
         return jax.lax.psum((grads, metrics), DATA), norm
 
-    state, recording = data
     # The table of static entities is that of one device, which its rows are counted in.
     parts = Recording(P(None, None, DATA), P(None, DATA), last_value=P(DATA), static=P(), statistics=P())
-    function = shard(local, learner.mesh, (P(), parts), P())
-    return jax.jit(function)(state.replace(players=None), recording)
-
-
-def played(learner):
-    """A rollout, as host arrays."""
-
-    def local(state):
-        return state, learner.rollout.play(state.params, state.players, state.key)[1]
-
-    state = learner.init(jax.random.key(0))
-    state, recording = jax.jit(shard(local, learner.mesh, P(), P()))(state)
-    return state, jax.device_get(recording)
+    function = shard(local, learner.mesh, (P(), P(), parts), P())
+    return jax.jit(function)(*data)
 
 
 @pytest.mark.parametrize("overrides", [{"network": "gru", "chunk_length": 6, "recurrent_size": 8}, ATTENTION])
-def test_two_devices_give_the_gradients_of_one(overrides):
-    one, two = trainer(1, **overrides), trainer(2, **overrides)
-    state, recording = played(one)
-    host = jax.tree.map(
-        lambda leaf: leaf if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key) else np.asarray(leaf), state
-    )
-    host = host.replace(key=jax.random.key(0), players=None)
-    (grads, metrics), norm = gradients(one, (host, recording))
-    (grads_2, metrics_2), norm_2 = gradients(two, (host, recording))
+def test_two_devices_give_the_gradients_of_one(overrides, learner, fresh_norm):
+    """On what one device has played with parameters that are drawn at random: nothing of it is trained."""
+    tiny = {"env": ENV, **TINY, **overrides}
+    played = learner(**tiny).played
+    data = jax.device_get((played.params, fresh_norm, played.recording))
+    (grads, metrics), norm = gradients(learner(**tiny).trainer, data)
+    (grads_2, metrics_2), norm_2 = gradients(trainer(2, **overrides), data)
     assert max(float(abs(leaf).max()) for leaf in jax.tree.leaves(grads)) > 1e-3
     chex.assert_trees_all_close(
         jax.device_get((grads, metrics, norm)), jax.device_get((grads_2, metrics_2, norm_2)), atol=1e-5

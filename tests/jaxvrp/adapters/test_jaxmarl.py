@@ -5,23 +5,32 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-pytest.importorskip("jaxmarl", reason="the extra is not installed: pip install jaxvrp[jaxmarl]")
-
-from jaxmarl.environments.multi_agent_env import MultiAgentEnv
-from jaxmarl.wrappers.baselines import CTRolloutManager, LogWrapper
-
-from jaxvrp.adapters.jaxmarl import to_jaxmarl
-
 AGENTS = {"truck_0": ("truck", 0), "drone_0": ("drone", 0), "drone_1": ("drone", 1)}
 NUM_ACTIONS = {"truck_0": 8, "drone_0": 4, "drone_1": 4}
 
 
 @pytest.fixture(scope="module")
-def face(env):
+def to_jaxmarl():
+    """The adapter; imported here, as JaxMARL takes seconds, and every process of the tests collects this file."""
+    pytest.importorskip("jaxmarl", reason="the extra is not installed: pip install jaxvrp[jaxmarl]")
+    from jaxvrp.adapters.jaxmarl import to_jaxmarl
+
+    return to_jaxmarl
+
+
+@pytest.fixture(scope="module")
+def padded(to_jaxmarl, env):
+    return to_jaxmarl(env, pad=True)
+
+
+@pytest.fixture(scope="module")
+def face(to_jaxmarl, env):
     return to_jaxmarl(env)
 
 
 def test_it_is_an_environment_of_jaxmarl(face, env):
+    from jaxmarl.environments.multi_agent_env import MultiAgentEnv
+
     assert isinstance(face, MultiAgentEnv)
     assert (face.agents, face.num_agents, face.name) == (list(AGENTS), 3, "TruckDroneBasic")
     assert face.agent_classes == {"truck": ["truck_0"], "drone": ["drone_0", "drone_1"]}
@@ -62,8 +71,7 @@ def test_raw_keys_are_taken_as_well(face):
     assert jax.tree.all(jax.tree.map(jnp.array_equal, typed, raw))
 
 
-def test_padded_spaces_are_the_same_for_all(face, env):
-    padded = to_jaxmarl(env, pad=True)
+def test_padded_spaces_are_the_same_for_all(padded, face):
     assert {padded.observation_space(name).shape for name in AGENTS} == {face.observation_space("truck_0").shape}
     assert {padded.action_space(name).n for name in AGENTS} == {8}
     seen, state = padded.reset(jax.random.key(0))
@@ -74,7 +82,7 @@ def test_padded_spaces_are_the_same_for_all(face, env):
         assert not padded.get_avail_actions(state)[name][NUM_ACTIONS[name] :].any()
 
 
-def test_continuous_and_void_agents(reach):
+def test_continuous_and_void_agents(to_jaxmarl, reach):
     face = to_jaxmarl(reach)
     masks, out = set(), set()
     for seed in range(6):
@@ -90,6 +98,8 @@ def test_continuous_and_void_agents(reach):
 
 
 def test_the_log_of_jaxmarl_counts_whole_episodes(face):
+    from jaxmarl.wrappers.baselines import LogWrapper
+
     logged = LogWrapper(face)
 
     def step(carry, key):
@@ -109,6 +119,8 @@ def test_the_log_of_jaxmarl_counts_whole_episodes(face):
 
 
 def test_the_manager_of_its_q_learners_runs_it(face):
+    from jaxmarl.wrappers.baselines import CTRolloutManager
+
     manager = CTRolloutManager(face, batch_size=3)
     seen, state = manager.batch_reset(jax.random.PRNGKey(0))
     size = max(face.observation_space(name).shape[0] for name in AGENTS) + len(AGENTS)
@@ -129,10 +141,9 @@ ILLEGAL = {
 
 
 @pytest.mark.parametrize("index", ILLEGAL.values(), ids=ILLEGAL)
-def test_an_index_outside_of_the_space_is_counted_and_never_wraps_around(env, index):
-    face = to_jaxmarl(env, pad=True)
-    _, state = face.reset(jax.random.key(0))
-    for play in (face.step, face.step_env):
+def test_an_index_outside_of_the_space_is_counted_and_never_wraps_around(padded, index):
+    _, state = padded.reset(jax.random.key(0))
+    for play in (padded.step, padded.step_env):
         actions = {"truck_0": 0, "drone_0": index, "drone_1": [0]}
         assert play(jax.random.key(1), state, actions)[4]["invalid_actions"].tolist() == [1, 1, 1]
 

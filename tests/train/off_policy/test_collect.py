@@ -202,7 +202,7 @@ def test_an_actor_chooses_what_it_would_in_turn(in_turn, line_walk):
 
 def test_samples_of_an_actor_spread_with_the_temperature(line_walk):
     env = line_walk()
-    state, timestep = jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 2))
+    state, timestep = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(0), 2))
 
     def spread(temperature, *, deterministic=False):
         actor = TurnActor(env, {"walker": Stub()}, {"walker": jnp.float32(0.0)}, deterministic, temperature)
@@ -218,7 +218,7 @@ def test_samples_of_an_actor_spread_with_the_temperature(line_walk):
 def test_whole_episodes_with_an_actor(line_walk):
     env = line_walk(in_turn=False)
     actor = TurnActor(env, {"walker": Stub()}, {"walker": jnp.float32(0.0)})
-    instances = jax.vmap(env.generate)(jax.random.split(jax.random.key(0), 5))
+    instances = jax.jit(jax.vmap(env.generate))(jax.random.split(jax.random.key(0), 5))
     figures = jax.jit(lambda i: play_episodes(env, actor, i, jax.random.key(0)))(instances)
     goal, count = np.abs(np.asarray(instances.goal)), np.asarray(instances.count)
     idle = [-STEPS * goal[e, : count[e]].mean() for e in range(5)]  # nobody moves, padding is not counted

@@ -242,7 +242,7 @@ def test_a_run_can_be_the_teacher(config, monkeypatch, tmp_path):
     pupil = config(imitate=str(tmp_path), imitate_steps=1, toy="taught")
     teacher = imitation.make_teacher(pupil, env)
     assert given == [(tmp_path, {"cut": False})] and list(told) == ["latest"]
-    state, timestep = jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 3))
+    state, timestep = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(0), 3))
     blind = timestep.replace(observation={}, entities={})
     expected, _ = NearestActor(env).act(None, (), state, timestep)
     chex.assert_trees_all_equal(teacher.act(None, teacher.init(3), state, blind)[0], expected)

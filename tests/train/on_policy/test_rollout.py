@@ -53,7 +53,8 @@ def instances(recorded):
     """The problem that environment `e` works on at step `t`, as `instances(t)[e]`, from a `VecEnv` run alongside."""
     made, transitions = recorded
     vec, played = made.trainer.rollout.vec_env, made.played
-    state = vec.refresh_pool(played.start.vec, jax.random.split(played.key)[0])
+    refresh = jax.jit(lambda state, key: vec.refresh_pool(state, jax.random.split(key)[0]))
+    state = refresh(played.start.vec, played.key)
     step = jax.jit(lambda state, action: vec.step(state, action, refresh=False)[0])
     problems = [jax.device_get(state.env.errand)]
     for t in range(STEPS):
@@ -85,7 +86,7 @@ def replay(recorded, instances):
     before the step, the mask, the timestep after it, what is seen then, return and length of the episode so far.
     """
     made, transitions = recorded
-    env, start = made.trainer.env, made.played.start.vec
+    env, start = made.trainer.env, jax.device_get(made.played.start.vec)
     step, reset_to = jax.jit(env.step), jax.jit(env.reset_to)
     look, mask_of = jax.jit(lambda state: looked(env, state)), jax.jit(env.action_mask)
     histories = []
@@ -220,8 +221,8 @@ def test_memory_values_and_probabilities_are_those_of_playing_on(recorded, repla
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), played.end.carry, carry)
     for leaf in jax.tree.leaves(carry):
         leaf[np.asarray(played.end.reset)] = 0.0
-    end = jax.vmap(lambda state: looked(trainer.env, state))(played.end.vec.env)
-    values, _ = judge(jax.tree.map(lambda leaf: leaf[None], end), carry["critic"])
+    end = jax.jit(jax.vmap(lambda state: looked(trainer.env, state)))(played.end.vec.env)
+    values, _ = judge(jax.tree.map(lambda leaf: leaf[None], jax.device_get(end)), carry["critic"])
     for name, value in played.recording.last_value.items():
         np.testing.assert_allclose(value, values[name][0], atol=1e-4)
 
@@ -237,13 +238,14 @@ def test_the_update_reads_the_entities_of_the_problem_that_was_played(learner, o
         batch, _, _ = ppo.prepare(trainer.config, recording, fresh_norm)
         return end, (batch, batch.seen, ppo.take(batch, jnp.array(chosen)).seen)
 
-    start, keys = trainer.rollout.reset(jax.random.key(3)), jax.random.split(jax.random.key(4), 3)
+    start, keys = jax.jit(trainer.rollout.reset)(jax.random.key(3)), jax.random.split(jax.random.key(4), 3)
     rollouts = jax.device_get(on_mesh(lambda start: jax.lax.scan(play, start, keys)[1])(start))
     look = jax.jit(jax.vmap(lambda state: looked(trainer.env, state)))
     step = jax.jit(lambda state, action: vec.step(state, action, refresh=False)[0])
+    refresh = jax.jit(lambda state, key: vec.refresh_pool(state, jax.random.split(key)[0]))
     state, problems = start.vec, []
     for number, key in enumerate(keys):
-        state = vec.refresh_pool(state, jax.random.split(key)[0])
+        state = refresh(state, key)
         batch, seen, taken = (pick(tree, number) for tree in rollouts)
         for t in range(STEPS):
             wanted = jax.device_get(look(state.env))
@@ -264,8 +266,9 @@ def evaluation(request, learner):
     """A learner, parameters and six problems, of several lengths; and the figures of playing them."""
     made = learner(value_norm=False, **KINDS[request.param])
     trainer, params = made.trainer, made.played.params["actor"]
-    params = jax.tree.map(lambda leaf: 2 * leaf, params)  # decided, so that the memory can change a decision
-    problems = jax.vmap(trainer.env.generate)(jax.random.split(jax.random.key(11), 6))
+    # Decided, so that the memory can change a decision.
+    params = jax.tree.map(lambda leaf: 2 * leaf, jax.device_get(params))
+    problems = jax.jit(jax.vmap(trainer.env.generate))(jax.random.split(jax.random.key(11), 6))
     assert len(set(problems.length.tolist())) > 2
     play = jax.jit(
         lambda key, deterministic: play_episodes(
@@ -285,13 +288,14 @@ def test_evaluation_is_a_loop_over_whole_episodes(evaluation):
     made, params, problems, play = evaluation
     trainer = made.trainer
     step, reset_to = jax.jit(trainer.env.step), jax.jit(trainer.env.reset_to)
+    look, problems = jax.jit(lambda state: looked(trainer.env, state)), jax.device_get(problems)
     act = jax.jit(lambda seen, carry: decide(trainer.actors, params, seen, carry, jnp.zeros((1, 1), bool)))
     figures, swayed = jax.device_get(play(jax.random.key(0), True)), 0
     for e in range(6):
         state, timestep = reset_to(pick(problems, e))
         carry, total, length = trainer.actors.initial_carry(1), 0.0, 0
         while not (timestep.terminated or timestep.truncated):
-            seen = jax.tree.map(lambda leaf: leaf[None, None], looked(trainer.env, state))
+            seen = jax.tree.map(lambda leaf: leaf[None, None], jax.device_get(look(state)))
             forgetful_logits, _ = act(seen, trainer.actors.initial_carry(1))
             logits, carry = act(seen, carry)
             best = best_legal(logits, timestep.action_mask)

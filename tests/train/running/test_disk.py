@@ -31,6 +31,10 @@ NOTHING = r"nothing is saved, as there is no checkpoint yet; delete {run}, and s
 KEPT = r"the checkpoint of update {update} of 6 is kept, go on with --resume {run}"
 
 
+# Every failure is looked at for what it leaves behind.
+pytestmark = pytest.mark.usefixtures("collect_quickly")
+
+
 @pytest.fixture(scope="module")
 def trainer(config):
     """Of the toy environment."""

@@ -29,6 +29,7 @@ from train.running.run_folder import read_run
 # The filter: when one array of a checkpoint cannot be read, orbax closes its event loop under the reads of the others.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.usefixtures("collect_quickly"),
 ]
 
 SAVE, KILL, INTERRUPT, TOTAL = 10, 13, 16, 20

@@ -8,7 +8,9 @@ import tests.toy_environments  # noqa: F401
 from jaxvrp.io.command_line import UserError
 from train.algorithms import ALGORITHMS
 from train.running import launch
-from train.running.run_folder import RunFolder
+from train.running.checkpoint import Checkpoints
+from train.running.resume import RecordedRun
+from train.running.run_folder import CHECKPOINTS, RunFolder, write_configuration
 
 TINY = {
     "env": {"name": "toy_of_the_tests"},
@@ -21,16 +23,6 @@ TINY = {
     "total_steps": 32,
     "eval_episodes": 4,
 }
-WORDS = "--env.name toy_of_the_tests --num_envs 4 --num_devices 1 --rollout_length 8 --num_minibatches 2 --num_epochs 1"
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """The folder of a run of one update."""
-    folder = tmp_path_factory.mktemp("runs") / "first"
-    words = f"{WORDS} --hidden_sizes [8] --total_steps 32 --eval_episodes 4 --run_dir {folder}"
-    launch.main("mappo", words.split())
-    return folder
 
 
 def learner(**changes):
@@ -38,23 +30,39 @@ def learner(**changes):
     return algorithm.make_train(algorithm.config_class(**{**TINY, **changes}))
 
 
-def test_the_policy_of_the_other_run_is_the_first_of_this(trained):
-    other = learner(start_from=str(trained), seed=5)
+@pytest.fixture(scope="module")
+def first():
+    return learner()
+
+
+@pytest.fixture(scope="module")
+def begun(first, tmp_path_factory):
+    """The folder of a run that has saved the state that it began with: any policy will do."""
+    folder = tmp_path_factory.mktemp("runs") / "first"
+    folder.mkdir()
+    recorded = RecordedRun(first.config, "mappo")
+    write_configuration(folder, recorded)
+    Checkpoints(folder / CHECKPOINTS).save(1, first.init(jax.random.key(0)), 0.0, recorded.values)
+    return folder
+
+
+def test_the_policy_of_the_other_run_is_the_first_of_this(first, begun):
+    other = learner(start_from=str(begun), seed=5)
     fresh = other.init(jax.random.key(5))
-    begun = launch.beginning(other, trust=False)(fresh)
-    wanted = RunFolder(trained).load("latest").params
-    chex.assert_trees_all_equal(other.actor_params(begun), wanted)
+    state = launch.beginning(other, trust=False)(fresh)
+    wanted = RunFolder(begun).load("latest").params
+    chex.assert_trees_all_equal(other.actor_params(state), wanted)
     with pytest.raises(AssertionError):
         chex.assert_trees_all_equal(other.actor_params(fresh), wanted)
-    rest = [state.replace(params={**state.params, "actor": ()}) for state in (begun, fresh)]
+    rest = [state.replace(params={**state.params, "actor": ()}) for state in (state, fresh)]
     chex.assert_trees_all_equal(*jax.tree.map(jax.random.key_data, [state.key for state in rest]))
     chex.assert_trees_all_equal(*[state.params["critic"] for state in rest])
-    assert launch.beginning(learner(), trust=False) is None
+    assert launch.beginning(first, trust=False) is None
 
 
-def test_what_cannot_be_begun_with_is_one_line(trained, tmp_path):
+def test_what_cannot_be_begun_with_is_one_line(begun, tmp_path):
     with pytest.raises(UserError, match=r"^start_from .*first: its networks are not those of this run; take the same"):
-        launch.beginning(learner(start_from=str(trained), hidden_sizes=(4,)), trust=False)
+        launch.beginning(learner(start_from=str(begun), hidden_sizes=(4,)), trust=False)
     with pytest.raises(UserError, match=r"nowhere is no run folder") as error:
         launch.beginning(learner(start_from=str(tmp_path / "nowhere")), trust=False)
     assert "\n" not in str(error.value)
