@@ -20,8 +20,8 @@ from benchmarks.quality.baselines import SEED
 from benchmarks.reference.truck_drone import SUBJECT
 from jaxvrp import Environment
 from jaxvrp.actor import Actor
-from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
 from jaxvrp.io.command_line import Parser, UserError, positive
+from jaxvrp.registry import toolbox_of
 from train.running import command_line
 from train.running.evaluator import Evaluator, baseline_actors, first_seed
 from train.running.keys import LAUNCH
@@ -74,7 +74,9 @@ def _made(parameters: Mapping[str, Any]) -> Environment:
 def _baselines(env: Environment, blind: bool) -> dict[str, Player]:
     actors = baseline_actors(env)
     if blind:
-        actors["greedy, blind to batteries"] = GreedyActor(env.replace(battery_rate=0.0, hover_cost=0.0))
+        actors["greedy, blind to batteries"] = toolbox_of(env).baselines["greedy"](
+            env.replace(battery_rate=0.0, hover_cost=0.0)
+        )
     return {name: (env, actor, 1) for name, actor in actors.items()}
 
 

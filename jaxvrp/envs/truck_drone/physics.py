@@ -167,15 +167,17 @@ def _fly(physics: Physics, world: World, drones: Drones, action: jax.Array) -> t
     displacement, flown = _advance(drones.position, target, reach)
     carrying = jnp.where(delivering & (drones.carrying < 0), customer, drones.carrying)
     consumption = physics.consumption(world.instance, carrying)
-    closed = physics.is_closed(world)
+    position, closed = drones.position + displacement, physics.is_closed(world)
     if closed is not None:
-        arrived = (flown == 0) & (distance(drones.position, target) < physics.delivery_threshold)
-        hovering |= delivering & arrived & closed[customer]
+        gap = distance(drones.position, target)
+        hovering |= delivering & (flown == 0) & (gap < physics.delivery_threshold) & closed[customer]
+        # To the last bit, or a drone that waits would not stand still.
+        position = jnp.where((gap <= reach)[:, None], target, position)
     drawn = jnp.where(hovering, physics.hover_cost, consumption * flown)
     battery = jnp.where(airborne, drones.battery - drawn, drones.battery)
     crashed = airborne & (battery <= 0)
     drones = drones.replace(
-        position=drones.position + displacement,
+        position=position,
         velocity=displacement / physics.dt,
         battery=jnp.where(crashed, 0.0, battery),
         status=jnp.where(airborne, jnp.where(returning, RETURNING, FLYING), drones.status),
