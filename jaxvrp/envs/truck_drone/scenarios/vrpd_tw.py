@@ -46,7 +46,7 @@ class VrpdTw(Freight, TruckDroneBasic):
     End, always a termination: `max_steps`, all served with no drone in the air, or all drones crashed.
     """
 
-    # Calibrated, on 512 instances with four drones, twenty customers, ten nodes: random play serves 8 % of the customers
+    # Calibrated on 512 instances with four drones, twenty customers, ten nodes: random play serves 8 % of the customers
     # and completes no episode; the dispatcher serves all, 79 % on time; of the drones of a dispatcher that ignores
     # batteries none survives. python -m benchmarks.quality --env.scenario vrpd_tw --sizes 4,20,10 --blind
     battery_rate: float = again(Physics, "battery_rate", 0.58)
