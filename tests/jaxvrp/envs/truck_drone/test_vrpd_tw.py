@@ -167,6 +167,13 @@ def test_a_crash_is_paid_in_its_step():
     assert timesteps.terminated[3] and timesteps.reward["truck"][4, 0] == 0
 
 
+def test_a_wreck_is_paid_once():
+    env = make(max_battery=0.05, forced_return_factor=0.0)
+    states, timesteps = play(env, instance(), [(RELEASE_0, 0, 0), *[(STAY, HOVER, 0)] * 4])
+    assert states.drones.status[:, 0].tolist() == [ONBOARD, FLYING, FLYING, CRASHED, CRASHED, CRASHED]
+    np.testing.assert_allclose(timesteps.reward["truck"][1:, 0], [-0.102, -0.102, -10.102, -0.1, -0.1], atol=1e-6)
+
+
 def test_someone_unknown_keeps_the_episode_going():
     problem = instance(customers=((0.2, 0.0), (0.0, 0.2)), known_from=(0, 9), start=(0, 12))
     choices = [(RELEASE_0, 0, 0), (STAY, DELIVER_0, 0), *[(STAY, RETURN, 0)] * 10]
