@@ -47,7 +47,7 @@ class VrpdTw(Freight, TruckDroneBasic):
     """
 
     # Calibrated on 512 instances with four drones, twenty customers, ten nodes: random play serves 8 % of the customers
-    # and completes no episode; the dispatcher serves all, 79 % on time; of the drones of a dispatcher that ignores
+    # and completes no episode; the dispatcher serves all, 78 % on time; of the drones of a dispatcher that ignores
     # batteries none survives. python -m benchmarks.quality --env.scenario vrpd_tw --sizes 4,20,10 --blind
     battery_rate: float = again(Physics, "battery_rate", 0.58)
     hover_cost: float = again(Physics, "hover_cost", 0.02)

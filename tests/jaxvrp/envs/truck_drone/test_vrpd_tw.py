@@ -287,7 +287,7 @@ def test_the_dispatcher_is_legal_and_loses_no_drone(parameters, seed):
 
 
 def test_the_dispatcher_beats_random_play_by_far():
-    """On 512 instances of (4, 20, 10): completion 1.00 against 0.08, return 174 against -259; see the page."""
+    """On 512 instances of (4, 20, 10): completion 1.00 against 0.08, return 174 against -259 (`docs/vrpd_tw.md`)."""
     env = small({})
     _, greedy = jax.device_get(episodes(env, 1, GreedyActor))
     _, random = jax.device_get(episodes(env, 1, RandomActor))
