@@ -79,6 +79,12 @@ def switch(default: bool, *, help: str = "") -> Any:
     return _static(default, help=help)
 
 
+def again(cls: type, name: str, default: Any) -> Any:
+    """The field `name` of the dataclass `cls` for a subclass, with another default; sentence, unit and range stay."""
+    field = next(field for field in dataclasses.fields(cls) if field.name == name)
+    return struct.field(default=default, metadata=field.metadata)
+
+
 def _static(default: Any, **metadata: Any) -> Any:
     return struct.field(pytree_node=False, default=default, metadata=metadata)
 

@@ -161,7 +161,7 @@ def test_every_class_of_keys_has_a_table():
     assert classes == {config_class(path) for path in KEYS}
 
 
-SHIPPED = ("darp", "pcb", "truck_drone")
+SHIPPED = ("darp", "pcb", "truck_drone", "vrpd_tw")
 PARAMETERS = {name: rows_below(DOCS / f"{name}.md", "parameters")[name] for name in SHIPPED}
 
 
@@ -180,16 +180,14 @@ def test_ranges_of_parameters_are_enforced(name):
 
 def sizes_seen() -> dict[str, tuple[int, dict[str, int]]]:
     """Numbers in each observation, and the values of the letters."""
-    env = jaxvrp.make("truck_drone", num_drones=3, num_customers=4, num_route_nodes=5)
-    whole = jax.eval_shape(lambda key: env.reset(key)[1].global_observation, jax.eval_shape(lambda: jax.random.key(0)))
-    letters = {"D": 3, "C": 4}
-    return {
-        "truck_drone drone": (env.roles["drone"].observation.shape[0], letters),
-        "truck_drone truck": (env.roles["truck"].observation.shape[0], letters),
-        "truck_drone global": (whole.shape[0], letters),
-        "pcb component": (OBSERVATION_SIZE, {}),
-        "pcb row": (9, {}),  # the page's own example asserts this one
-    }
+    sizes = {"pcb component": (OBSERVATION_SIZE, {}), "pcb row": (9, {})}  # the page's own example asserts the row
+    letters, key = {"D": 3, "C": 4, "N": 5}, jax.eval_shape(lambda: jax.random.key(0))
+    for name in ("truck_drone", "vrpd_tw"):
+        env = jaxvrp.make(name, num_drones=3, num_customers=4, num_route_nodes=5)
+        _, timestep = jax.eval_shape(env.reset, key)
+        sizes |= {f"{name} {role}": (rows.shape[1], letters) for role, rows in timestep.observation.items()}
+        sizes[f"{name} global"] = (timestep.global_observation.shape[0], letters)
+    return sizes
 
 
 def test_tables_of_observations_have_no_gaps():

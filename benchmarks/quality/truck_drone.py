@@ -2,6 +2,7 @@
 
 python -m benchmarks.quality
 python -m benchmarks.quality --battery_rate 1.0 --episodes 512
+python -m benchmarks.quality --env.scenario vrpd_tw --sizes 4,20,10 --blind
 python -m benchmarks.quality --run DIR --sizes 4,20,10 8,50,16      # a policy, at its own size and others
 """
 
@@ -9,7 +10,8 @@ from __future__ import annotations
 
 import argparse
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import jaxvrp
 from benchmarks import measure
@@ -19,6 +21,8 @@ from benchmarks.reference.truck_drone import SUBJECT
 from jaxvrp import Environment
 from jaxvrp.actor import Actor
 from jaxvrp.io.command_line import Parser, UserError, positive
+from jaxvrp.registry import toolbox_of
+from train.running import command_line
 from train.running.evaluator import Evaluator, baseline_actors, first_seed
 from train.running.keys import LAUNCH
 from train.running.run_folder import RunFolder
@@ -34,18 +38,18 @@ Player = tuple[Environment, Actor, int]
 """Where somebody plays, who, and of how many tries on each instance the best counts."""
 
 
-def players(size: Size, args: argparse.Namespace) -> dict[str, Player]:
-    """Everybody who plays at a size, by name.
+def players(size: Size, args: argparse.Namespace, parameters: Mapping[str, Any]) -> dict[str, Player]:
+    """Everybody who plays at a size, by name; `parameters` are those of the environment beside its size.
 
     Raises:
-        UserError: the run is of another environment, or its networks are tied to another size.
+        UserError: no such parameter, the run is of another environment, or its networks are tied to another size.
     """
-    sizes = SUBJECT.parameters(size)
-    chosen = {} if args.battery_rate is None else {"battery_rate": args.battery_rate}
-    env = jaxvrp.make("truck_drone", **sizes, **chosen)
+    changes = {**SUBJECT.parameters(size), **parameters}
+    if args.battery_rate is not None:
+        changes["battery_rate"] = args.battery_rate
     if not args.run:
-        return _baselines(env)
-    run = RunFolder(pathlib.Path(args.run), {**sizes, **chosen}, trust=args.trust).load(args.checkpoint)
+        return _baselines(_made(changes), args.blind)
+    run = RunFolder(pathlib.Path(args.run), changes, trust=args.trust).load(args.checkpoint)
     if run.learner.config.env["name"] != "truck_drone":
         raise UserError(f"--run {args.run} is a run of another environment; give one of truck_drone")
     played = run.learner.env
@@ -53,15 +57,27 @@ def players(size: Size, args: argparse.Namespace) -> dict[str, Player]:
     greedy = run.learner.actor(params, deterministic=True)
     sampled = run.learner.actor(params, deterministic=False)
     # Baselines decide at every step, whenever the policy does: so they are at their best.
-    everybody = _baselines(played.replace(decide="steps"))
+    everybody = _baselines(played.replace(decide="steps"), args.blind)
     everybody |= {"policy": (played, greedy, 1), "policy, sampled": (played, sampled, 1)}
     if args.best_of > 1:
         everybody[f"policy, best of {args.best_of}"] = (played, sampled, args.best_of)
     return everybody
 
 
-def _baselines(env: Environment) -> dict[str, Player]:
-    return {name: (env, actor, 1) for name, actor in baseline_actors(env).items()}
+def _made(parameters: Mapping[str, Any]) -> Environment:
+    try:
+        return jaxvrp.make("truck_drone", **parameters)
+    except (ValueError, TypeError) as error:
+        raise UserError(f"--env: {error}") from None
+
+
+def _baselines(env: Environment, blind: bool) -> dict[str, Player]:
+    actors = baseline_actors(env)
+    if blind:
+        actors["greedy, blind to batteries"] = toolbox_of(env).baselines["greedy"](
+            env.replace(battery_rate=0.0, hover_cost=0.0)
+        )
+    return {name: (env, actor, 1) for name, actor in actors.items()}
 
 
 def row(name: str, player: Player, episodes: int) -> list[str]:
@@ -80,19 +96,23 @@ def row(name: str, player: Player, episodes: int) -> list[str]:
 
 def main(argv: Sequence[str]) -> None:
     """The command line."""
-    args = _arguments(argv)
+    words, parameters = command_line.split_mapping(argv, "env")
+    args = _arguments(words)
+    for name in SUBJECT.parameters(args.sizes[0]).keys() & parameters.keys():
+        raise UserError(f"--env.{name} differs from table to table; give --sizes instead")
     measure.check_sizes(args.sizes, SUBJECT.labels)
     measure.check_result_file(args.out, [args.run])
     tables = {}
     for size in progress(args.sizes, "size"):
-        rows = [row(name, player, args.episodes) for name, player in players(size, args).items()]
+        rows = [row(name, player, args.episodes) for name, player in players(size, args, parameters).items()]
         title = f"({SUBJECT.labels.replace(',', ', ')}) = {size}"
         tables[title] = [list(HEAD), *rows]
         print(f"\n{title}\n\n{aligned(tables[title])}")
     print(f"\n{NOTES.format(episodes=args.episodes)}")
     if args.out:
         header = measure.machine(["python", "-m", "benchmarks.quality", *argv], measure.device_name())
-        options = vars(args) | {"out": None, "sizes": [str(size) for size in args.sizes]}
+        sizes = [str(size) for size in args.sizes]
+        options = vars(args) | {"out": None, "sizes": sizes, "parameters": parameters}
         measure.write_result(args.out, {"machine": header, "options": options, "tables": tables})
         print(f"wrote {args.out}")
 
@@ -105,6 +125,8 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
         default="truck_drone",
         help=f"{known} or package.module:make (default: truck_drone); --env NAME --help lists the options of another",
     )
+    parser.add_argument("--env.KEY", metavar="VALUE", help="another value of a parameter of the environment")
+    parser.add_argument("--blind", action="store_true", help="also a dispatcher that ignores batteries")
     parser.add_argument("--run", help="run folder of train.mappo or train.ippo: plays its policy")
     parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")

@@ -4,7 +4,7 @@ Written from the spec alone, independent of the JAX environment. Distances in ma
 units per time unit, batteries as a fraction of a charge, all float32. D drones, C customers, N route nodes.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -40,6 +40,9 @@ def _length(vector: np.ndarray) -> np.ndarray:
 class NumpyTruckDrone:
     """The scenario truck_drone_basic for one instance; call `reset` or `reset_to` before anything else."""
 
+    defaults: ClassVar[dict[str, float]] = DEFAULT_PARAMETERS
+    state_arrays: ClassVar[tuple[str, ...]] = STATE_ARRAYS
+
     def __init__(
         self,
         num_drones: int = 2,
@@ -48,15 +51,15 @@ class NumpyTruckDrone:
         max_steps: int = 200,
         **parameters: float,
     ) -> None:
-        """Sizes, and any of DEFAULT_PARAMETERS by name."""
-        unknown = sorted(set(parameters) - set(DEFAULT_PARAMETERS))
+        """Sizes, and any of `defaults` by name."""
+        unknown = sorted(set(parameters) - set(self.defaults))
         if unknown:
             raise TypeError(f"unknown parameters: {', '.join(unknown)}")
         self.num_drones, self.num_customers = num_drones, num_customers
         self.num_route_nodes, self.max_steps = num_route_nodes, max_steps
         self.release = MOVE + num_route_nodes  # first RELEASE index
         self.recover = self.release + num_drones  # first RECOVER index
-        for name, default in DEFAULT_PARAMETERS.items():
+        for name, default in self.defaults.items():
             setattr(self, name, np.float32(parameters.get(name, default)))
         self.truck_stride = self.truck_speed * self.dt
         self.drone_stride = self.drone_speed * self.dt
@@ -69,7 +72,7 @@ class NumpyTruckDrone:
         """One instance as data: customers [C, ...], nodes [N, 2] and the truck's start [2]."""
         count, horizon = self.num_customers, self.max_steps
         start = rng.integers(0, horizon // 2, count)
-        width = rng.integers(horizon // 3, horizon, count)
+        width = rng.integers(*self._widths(), count)
         angle = 2.0 * np.pi * np.arange(self.num_route_nodes) / self.num_route_nodes
         return {
             "customer_position": rng.uniform(-0.8, 0.8, (count, 2)).astype(np.float32),
@@ -79,6 +82,10 @@ class NumpyTruckDrone:
             "node_position": (0.6 * np.stack([np.cos(angle), np.sin(angle)], axis=-1)).astype(np.float32),
             "truck_position": np.zeros(2, np.float32),
         }
+
+    def _widths(self) -> tuple[int, int]:
+        """Windows are at least so many steps wide, and less than so many."""
+        return self.max_steps // 3, self.max_steps
 
     def reset(self, rng: np.random.Generator) -> None:
         """Starts an episode on a fresh instance."""
@@ -106,12 +113,12 @@ class NumpyTruckDrone:
 
     def state(self) -> dict[str, np.ndarray]:
         """Copies of everything that changes during an episode, except the totals behind the metrics."""
-        arrays = {name: getattr(self, name).copy() for name in STATE_ARRAYS}
+        arrays = {name: getattr(self, name).copy() for name in self.state_arrays}
         return arrays | {"step": np.array(self.time_step, np.int32)}
 
     def load_state(self, state: dict[str, np.ndarray]) -> None:
         """Takes over (copies) such a dict; instance and totals stay. Needs an earlier `reset` or `reset_to`."""
-        for name in STATE_ARRAYS:
+        for name in self.state_arrays:
             setattr(self, name, np.array(state[name], getattr(self, name).dtype))
         self.time_step = int(state["step"])
         self._mask = None
@@ -155,10 +162,14 @@ class NumpyTruckDrone:
 
     def _battery_guard(self, action: np.ndarray) -> np.ndarray:
         """Sends home, flagged, the drones [D] whose battery would not survive another step outwards."""
-        needed = self.forced_return_factor * self.battery_rate * (self._gap() + self.drone_stride)
+        needed = self.forced_return_factor * self._consumption() * (self._gap() + self.drone_stride)
         self.forced_return = (self.battery < needed) & self._airborne() & (action != RETURN)
         self.totals["forced_returns"] += np.count_nonzero(self.forced_return)
         return np.where(self.forced_return, RETURN, action)
+
+    def _consumption(self) -> np.ndarray | np.float32:
+        """Battery per map unit flown, float32, or [D] where drones differ."""
+        return self.battery_rate
 
     def _release_or_recover(self, truck: int) -> None:
         """Executes RELEASE_d or RECOVER_d; the mask has already vouched for status and distance."""
@@ -204,12 +215,16 @@ class NumpyTruckDrone:
         displacement = offset * (travel / np.maximum(distance, TINY))[:, None]
         self.drone_position += displacement
         self.drone_velocity = displacement / self.dt
-        hovering = airborne & ~self.has_target
-        self.battery_used = np.where(hovering, self.hover_cost, self.battery_rate * travel)
+        hovering = airborne & ~self.has_target | self._waits(action, airborne, travel)
+        self.battery_used = np.where(hovering, self.hover_cost, self._consumption() * travel)
         self.battery -= self.battery_used
         self.totals["battery_used"] += float(self.battery_used.sum())
         self.totals["drone_distance"] += float(travel.sum())
         self._crash_or_board(airborne)
+
+    def _waits(self, action: np.ndarray, airborne: np.ndarray, travel: np.ndarray) -> np.ndarray:
+        """Whether each drone, flying `travel` [D] in this step, waits at its customer, bool [D]."""
+        return np.zeros(self.num_drones, bool)
 
     def _crash_or_board(self, airborne: np.ndarray) -> None:
         """Downs the airborne drones [D] without battery and boards the returning ones near the truck's old position."""
@@ -252,18 +267,25 @@ class NumpyTruckDrone:
         near = _length(self.drone_position - goals) < self.delivery_threshold
         for drone in np.flatnonzero(loaded & near):
             goal = customer[drone]
-            if not self.served[goal]:
+            if not self.served[goal] and self._is_open(goal):
                 self.served[goal] = self.just_served[goal] = True
                 self.arrival_step[goal] = self.time_step + 1
                 self.target_position[drone] = 0.0
                 self.has_target[drone] = False
         self.carrying[self.served[self.carrying]] = NOBODY
 
+    def _is_open(self, customer: int) -> bool:
+        """Whether a customer can be served in this step."""
+        return True
+
+    def _is_complete(self) -> bool:
+        """Everybody is served."""
+        return np.count_nonzero(self.served) == self.num_customers
+
     def is_terminal(self) -> bool:
-        """Deadline reached, everybody served, or every drone crashed."""
-        all_served = np.count_nonzero(self.served) == self.num_customers
+        """Deadline reached, nothing left to do, or every drone crashed."""
         all_crashed = np.count_nonzero(self.status == CRASHED) == self.num_drones
-        return self.time_step >= self.max_steps or all_served or all_crashed
+        return self.time_step >= self.max_steps or self._is_complete() or all_crashed
 
     def _reward(self, terminated: bool) -> float:
         """The reward of the step just played, shared by all agents."""
@@ -273,8 +295,8 @@ class NumpyTruckDrone:
             reward += self.delivery_bonus - self.late_penalty * late
         reward -= self.forced_return_penalty * np.float32(np.count_nonzero(self.forced_return))
         if terminated:
-            unserved = self.num_customers - np.count_nonzero(self.served)
-            reward += -self.incomplete_penalty * np.float32(unserved) if unserved else self.completion_bonus
+            unserved = np.float32(self.num_customers - np.count_nonzero(self.served))
+            reward += self.completion_bonus if self._is_complete() else -self.incomplete_penalty * unserved
         return float(reward)
 
     def action_mask(self) -> dict[str, np.ndarray]:
@@ -286,11 +308,19 @@ class NumpyTruckDrone:
             truck[0, self.recover :] = airborne & (self._gap() <= self.recovery_threshold)
             drone = np.ones((self.num_drones, DELIVER + self.num_customers), bool)
             drone[:, RETURN] = airborne
-            wanted = (self.carrying == NOBODY)[:, None] | (self.carrying[:, None] == self._customer_index)
-            drone[:, DELIVER:] = airborne[:, None] & ~self.served & wanted
+            wanted = self._may_load()[:, None] | (self.carrying[:, None] == self._customer_index)
+            drone[:, DELIVER:] = airborne[:, None] & self._in_demand() & wanted
             truck.flags.writeable = drone.flags.writeable = False
             self._mask = {"truck": truck, "drone": drone}
         return dict(self._mask)
+
+    def _may_load(self) -> np.ndarray:
+        """Whether each drone could take any package, if it is in flight, bool [D]."""
+        return self.carrying == NOBODY
+
+    def _in_demand(self) -> np.ndarray:
+        """Whether somebody may be sent to each customer, bool [C]."""
+        return ~self.served
 
     def _customer_features(self, origin: np.ndarray) -> np.ndarray:
         """Position relative to each origin [A, 2], served, window remaining, demand of every customer: [A, 5C]."""
@@ -346,7 +376,7 @@ class NumpyTruckDrone:
             "customers_served": float(served),
             "total_customers": float(total),
             "completion_rate": served / total,
-            "success": float(served == total),
+            "success": float(self._is_complete()),
             "on_time_rate": on_time / total,
             "time_step": float(self.time_step),
             "crashed_drones": float(np.count_nonzero(self.status == CRASHED)),

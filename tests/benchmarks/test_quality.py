@@ -51,12 +51,12 @@ def a_run(monkeypatch):
     return install
 
 
-PLAYS = argparse.Namespace(run="somewhere", trust=False, checkpoint="latest", best_of=4, battery_rate=None)
+PLAYS = argparse.Namespace(run="somewhere", trust=False, checkpoint="latest", best_of=4, battery_rate=None, blind=False)
 
 
 def test_a_policy_decides_as_it_was_trained_and_baselines_at_every_step(a_run):
     a_run("truck_drone", num_drones=1, num_customers=2, num_route_nodes=3, battery_rate=0.7, decide="events")
-    everybody = truck_drone.players((1, 2, 3), PLAYS)
+    everybody = truck_drone.players((1, 2, 3), PLAYS, {})
     assert list(everybody) == ["greedy", "random", "policy", "policy, sampled", "policy, best of 4"]
     assert [env.decide for env, *_ in everybody.values()] == ["steps", "steps", "events", "events", "events"]
     assert [float(env.battery_rate) for env, *_ in everybody.values()] == pytest.approx([0.7] * 5)
@@ -70,7 +70,16 @@ def test_a_policy_decides_as_it_was_trained_and_baselines_at_every_step(a_run):
 def test_a_run_of_another_environment_is_refused(a_run):
     a_run("darp", num_nodes=4, num_agents=1)
     with pytest.raises(UserError, match="--run somewhere is a run of another environment; give one of truck_drone"):
-        truck_drone.players((1, 2, 3), PLAYS)
+        truck_drone.players((1, 2, 3), PLAYS, {})
+
+
+def test_a_scenario_and_its_parameters_are_named_and_a_dispatcher_may_ignore_batteries():
+    plays = argparse.Namespace(**{**vars(PLAYS), "run": None, "blind": True})
+    everybody = truck_drone.players((1, 2, 3), plays, {"scenario": "vrpd_tw", "dynamic_share": 0.5})
+    assert list(everybody) == ["greedy", "random", "greedy, blind to batteries"]
+    (env, blind, _), (same, *_) = everybody["greedy, blind to batteries"], everybody["greedy"]
+    assert env is same and (type(env).__name__, env.num_customers, env.dynamic_share) == ("VrpdTw", 2, 0.5)
+    assert (blind.env.battery_rate, blind.env.hover_cost) == (0.0, 0.0) and env.battery_rate > 0
 
 
 @pytest.mark.parametrize(

@@ -124,8 +124,9 @@ def test_agents_that_move_in_turn_keep_their_turns_and_their_memory():
 
 
 def of_three_customers(problems):
-    names = ("customer_position", "demand", "window_start", "window_end")
-    return problems.replace(**{name: getattr(problems, name)[:, :3] for name in names})
+    names = ("customer_position", "demand", "window_start", "window_end", "known_from")
+    numbers = {name: leaf for name in names if (leaf := getattr(problems, name)) is not None}
+    return problems.replace(**{name: leaf[:, :3] for name, leaf in numbers.items()})
 
 
 def of_three_requests_and_two_vehicles(problems):
@@ -135,14 +136,19 @@ def of_three_requests_and_two_vehicles(problems):
     )
 
 
+FEWER = {"num_customers": 3}
 SMALLER = {
-    "truck_drone": ({**TINY, "num_customers": 5, "max_steps": 25}, {"num_customers": 3}, of_three_customers),
+    "truck_drone": ({**TINY, "num_customers": 5, "max_steps": 25}, FEWER, of_three_customers),
+    "vrpd_tw": ({**TINY, "num_customers": 5, "max_steps": 60, "dynamic_share": 0.5}, FEWER, of_three_customers),
     "darp": (
         {"num_nodes": 10, "num_agents": 3},
         {"num_nodes": 6, "num_agents": 2},
         of_three_requests_and_two_vehicles,
     ),
 }
+
+
+BASELINES = [("truck_drone", "greedy"), ("vrpd_tw", "greedy"), ("darp", "nearest neighbour")]
 
 
 def recorded(env, baseline, instances):
@@ -158,7 +164,7 @@ def recorded(env, baseline, instances):
     return jax.device_get(jax.jit(play)(instances))
 
 
-@pytest.mark.parametrize(("name", "baseline"), [("truck_drone", "greedy"), ("darp", "nearest neighbour")])
+@pytest.mark.parametrize(("name", "baseline"), BASELINES)
 def test_what_is_beyond_a_size_that_was_drawn_does_not_exist(name, baseline):
     """The same episodes as in an environment of that size, by rewards, metrics, masks and what is seen."""
     sizes, small, cut = SMALLER[name]

@@ -40,6 +40,7 @@ ENVIRONMENTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("line_walk", {}),
     ("pcb", {**BOARDS, "mode": "sequential", "rotation": "absolute", "boundary": "clamp", "num_boards": 2}),
     ("truck_drone", {**TRUCK, "num_drones": 4, "num_customers": 6}),
+    ("vrpd_tw", {**TRUCK, "dynamic_share": 0.5}),
 )
 """What is played, in turn: the first are those that a short trial comes to."""
 

@@ -19,6 +19,7 @@ from train.running.resume import RecordedRun
 from train.running.run_folder import RunFolder, write_configuration
 
 STANDING = {
+    "waiting": False,
     "velocity": [0, 0],
     "battery": 1,
     "status": "flying",

@@ -8,12 +8,8 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.truck_drone.physics import Physics, distance, recoverable, step
-from jaxvrp.envs.truck_drone.world import World
-
-ARRIVED = 1e-6
-"""Map units: a truck nearer to a node than this is there."""
-
+from jaxvrp.envs.truck_drone.physics import ARRIVED, Physics, distance, recoverable, step
+from jaxvrp.envs.truck_drone.world import World, is_known
 
 Carry = tuple[World, World, jax.Array, jax.Array]
 """Of the loop over the steps of a decision: the last two worlds, what was paid so far, steps so far."""
@@ -82,8 +78,8 @@ def until_event(
 def is_event(physics: Physics, before: World, after: World) -> jax.Array:
     """`bool[]`: between two successive worlds, something happened to somebody.
 
-    A customer was served; a drone boarded, was released, crashed, came within the truck's reach, is fully charged, or
-    was sent home by its battery guard; the truck arrived at a node.
+    A customer was served, or became known; a drone boarded, was released, crashed, came within the truck's reach, is
+    fully charged, or was sent home by its battery guard; the truck arrived at a node.
     """
     boarded = before.drones.is_onboard != after.drones.is_onboard
     crashed = before.drones.is_crashed != after.drones.is_crashed
@@ -91,7 +87,10 @@ def is_event(physics: Physics, before: World, after: World) -> jax.Array:
     charged = (after.drones.battery >= physics.max_battery) & (before.drones.battery < physics.max_battery)
     sent_home = after.drones.forced_return & ~before.drones.forced_return
     of_drones = boarded | crashed | near | charged | sent_home
-    return of_drones.any() | after.customers.just_served.any() | (_is_at_node(after) & ~_is_at_node(before))
+    happened = of_drones.any() | after.customers.just_served.any() | (_is_at_node(after) & ~_is_at_node(before))
+    if after.instance.known_from is None:
+        return happened
+    return happened | (is_known(after) & ~is_known(before)).any()
 
 
 def _is_at_node(world: World) -> jax.Array:

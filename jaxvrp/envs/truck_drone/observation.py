@@ -146,8 +146,8 @@ def drone_context(physics: Physics, world: World, max_steps: int) -> jax.Array:
 
 
 def _range(physics: Physics, world: World) -> jax.Array:
-    """How far each drone can fly, `f32[D]`, at most `FARTHEST` map units."""
-    battery, rate = world.drones.battery, physics.battery_rate
+    """How far each drone can fly with what it carries, `f32[D]`, at most `FARTHEST` map units."""
+    battery, rate = world.drones.battery, physics.consumption(world.instance, world.drones.carrying)
     return jnp.where(battery < FARTHEST * rate, battery / jnp.maximum(rate, TINY), FARTHEST)
 
 

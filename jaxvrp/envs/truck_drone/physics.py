@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.envs.truck_drone.world import (
     CRASHED,
     DELIVER,
@@ -14,6 +15,7 @@ from jaxvrp.envs.truck_drone.world import (
     ONBOARD,
     RETURN,
     RETURNING,
+    STAY,
     Customers,
     Drones,
     Truck,
@@ -45,6 +47,20 @@ class Physics(struct.PyTreeNode):
         unit="map units",
     )
 
+    def consumption(self, instance: Instance, carrying: jax.Array) -> jax.Array | float:
+        """Battery per map unit flown: one for all, or `f32[D]` by the customer whose package is carried (`i32[D]`)."""
+        del instance, carrying
+        return self.battery_rate
+
+    def is_closed(self, world: World) -> jax.Array | None:
+        """`bool[C]`: who cannot be served yet in the step that begins in `world`; None if everybody always can."""
+        del world
+        return None
+
+
+ARRIVED = 1e-6
+"""Map units: a truck nearer to a node than this is there."""
+
 
 def distance(a: jax.Array, b: jax.Array) -> jax.Array:
     """Euclidean distance over the last axis; `a` and `b` broadcast, `[..., 2] -> [...]`."""
@@ -75,14 +91,13 @@ def step(
     """
     num_nodes, num_drones = world.instance.node_position.shape[0], drone_action.shape[0]
     drone = jnp.arange(num_drones, dtype=jnp.int32)
-    base = world.truck.position
     forced = _battery_guard(physics, world)
     action = jnp.where(forced, RETURN, drone_action)
     drones = world.drones.replace(forced_return=forced & (drone_action != RETURN))
     drones = _release(drones, truck_action - (1 + num_nodes) == drone)
     rides = drones.is_onboard
     drones = _recover(drones, (truck_action - (1 + num_nodes + num_drones) == drone) & recoverable(physics, world))
-    drones, flown = _fly(physics, drones, action, base, world.instance.customer_position)
+    drones, flown = _fly(physics, world, drones, action)
     truck, driven = _drive(physics, world.truck, truck_action, world.instance.node_position)
     drones = _ride(physics, drones, truck.position, charging=rides)
     drones, customers = _deliver(physics, world.replace(drones=drones), action)
@@ -102,7 +117,8 @@ def _battery_guard(physics: Physics, world: World) -> jax.Array:
     """Step 2 of the specification, `bool[D]`: airborne, with a battery that might not last for a later way home."""
     # One step of margin: without it most drones that are sent home crash on the way.
     way_home = distance(world.drones.position, world.truck.position) + physics.drone_speed * physics.dt
-    reserve = physics.forced_return_factor * physics.battery_rate * way_home
+    consumption = physics.consumption(world.instance, world.drones.carrying)
+    reserve = physics.forced_return_factor * consumption * way_home
     return world.drones.is_airborne & (world.drones.battery < reserve)
 
 
@@ -134,10 +150,12 @@ def _advance(position: jax.Array, target: jax.Array, reach: jax.Array) -> tuple[
     return (target - position) * scale[..., None], length
 
 
-def _fly(
-    physics: Physics, drones: Drones, action: jax.Array, base: jax.Array, customer_position: jax.Array
-) -> tuple[Drones, jax.Array]:
-    """Step 4 of the specification: all that airborne drones do; also the distance flown, `f32[D]`."""
+def _fly(physics: Physics, world: World, drones: Drones, action: jax.Array) -> tuple[Drones, jax.Array]:
+    """Step 4 of the specification: all that airborne `drones` do; also the distance flown, `f32[D]`.
+
+    The truck and the customers are those of the `world` before the step.
+    """
+    base, customer_position = world.truck.position, world.instance.customer_position
     airborne = drones.is_airborne
     returning = airborne & (action == RETURN)
     hovering = airborne & (action == HOVER)
@@ -147,15 +165,23 @@ def _fly(
     moving = returning | delivering
     reach = jnp.where(moving, jnp.asarray(physics.drone_speed * physics.dt, jnp.float32), 0.0)
     displacement, flown = _advance(drones.position, target, reach)
-    drawn = jnp.where(hovering, physics.hover_cost, physics.battery_rate * flown)
+    carrying = jnp.where(delivering & (drones.carrying < 0), customer, drones.carrying)
+    consumption = physics.consumption(world.instance, carrying)
+    position, closed = drones.position + displacement, physics.is_closed(world)
+    if closed is not None:
+        gap = distance(drones.position, target)
+        hovering |= delivering & (flown == 0) & (gap < physics.delivery_threshold) & closed[customer]
+        # To the last bit, or a drone that waits would not stand still.
+        position = jnp.where((gap <= reach)[:, None], target, position)
+    drawn = jnp.where(hovering, physics.hover_cost, consumption * flown)
     battery = jnp.where(airborne, drones.battery - drawn, drones.battery)
     crashed = airborne & (battery <= 0)
     drones = drones.replace(
-        position=drones.position + displacement,
+        position=position,
         velocity=displacement / physics.dt,
         battery=jnp.where(crashed, 0.0, battery),
         status=jnp.where(airborne, jnp.where(returning, RETURNING, FLYING), drones.status),
-        carrying=jnp.where(delivering & (drones.carrying < 0), customer, drones.carrying),
+        carrying=carrying,
         target=jnp.where(moving[:, None], target, 0.0),
         has_target=moving,
         battery_used=drawn,
@@ -166,13 +192,28 @@ def _fly(
 
 
 def _drive(physics: Physics, truck: Truck, action: jax.Array, node_position: jax.Array) -> tuple[Truck, jax.Array]:
-    """Step 5: the truck moves in a step whose action is MOVE_k; also the distance driven, `f32[]`."""
-    num_nodes = node_position.shape[0]
-    moves = (action >= 1) & (action <= num_nodes)
-    reach = jnp.where(moves, jnp.asarray(physics.truck_speed * physics.dt, jnp.float32), 0.0)
-    node = jnp.clip(action - 1, 0, num_nodes - 1)
+    """Step 5: the truck moves; also the distance driven, `f32[]`."""
+    drives, node = _destination(truck, action, node_position.shape[0])
+    reach = jnp.where(drives, jnp.asarray(physics.truck_speed * physics.dt, jnp.float32), 0.0)
     displacement, driven = _advance(truck.position, node_position[node], reach)
-    return Truck(position=truck.position + displacement, velocity=displacement / physics.dt), driven
+    truck = truck.replace(position=truck.position + displacement, velocity=displacement / physics.dt)
+    if truck.target_node is not None:
+        arrived = distance(truck.position, node_position[node]) < ARRIVED
+        truck = truck.replace(target_node=jnp.where(drives & ~arrived, node, -1))
+    return truck, driven
+
+
+def _destination(truck: Truck, action: jax.Array, num_nodes: int) -> tuple[jax.Array, jax.Array]:
+    """Whether the truck drives in a step with this action, `bool[]`, and to which node, `i32[]`.
+
+    To that of MOVE_k; with another action but STAY to the one that it keeps, if there is one.
+    """
+    moves = (action >= 1) & (action <= num_nodes)
+    node = jnp.clip(action - 1, 0, num_nodes - 1)
+    if truck.target_node is None:
+        return moves, node
+    keeps = ~moves & (action != STAY) & (truck.target_node >= 0)
+    return moves | keeps, jnp.where(keeps, truck.target_node, node)
 
 
 def _ride(physics: Physics, drones: Drones, truck_position: jax.Array, *, charging: jax.Array) -> Drones:
@@ -195,6 +236,9 @@ def _deliver(physics: Physics, world: World, action: jax.Array) -> tuple[Drones,
     can_serve = (action >= DELIVER) & (drones.carrying == action - DELIVER) & (gap < physics.delivery_threshold)
     everyone = jnp.arange(customers.served.shape[0], dtype=jnp.int32)
     candidates = can_serve[:, None] & (customer[:, None] == everyone) & ~customers.served
+    closed = physics.is_closed(world)
+    if closed is not None:
+        candidates &= ~closed
     just_served = candidates.any(axis=0)
     first = candidates & (jnp.cumsum(candidates, axis=0, dtype=jnp.int32) == 1)
     served = customers.served | just_served

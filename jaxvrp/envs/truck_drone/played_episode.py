@@ -13,12 +13,16 @@ import numpy as np
 from jaxvrp.environment import is_over
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.events import Decision
+from jaxvrp.envs.truck_drone.freight import Freight
 from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.envs.truck_drone.world import FLYING, ONBOARD, World
 from jaxvrp.episodes import count_states
 
 NOBODY = -1
 """The server of a customer who was not served in these states."""
+
+WAITING = 4
+"""What a drone does that waits for a window, beside the statuses of the world."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +35,9 @@ class Episode:
         server: `i64[C]`, the drone that served each customer, `NOBODY` for none.
         served_at: `i64[C]`, the index of the state in which it had just been served, -1 for never.
         steps_late: `i64[C]`, steps after the end of the window; 0 if on time or not served.
+        steps_waited: `i64[C]`, steps for which the drone that served waited for the window; 0 if not served.
+        opens: `i64[C]`, the first step at which a customer can be served: that of the window, 0 if nobody waits for it.
+        known_from: `i64[C]`, the step from which agents knew of the customer.
     """
 
     world: World
@@ -38,6 +45,9 @@ class Episode:
     server: np.ndarray
     served_at: np.ndarray
     steps_late: np.ndarray
+    steps_waited: np.ndarray
+    opens: np.ndarray
+    known_from: np.ndarray
 
     @property
     def length(self) -> int:
@@ -59,14 +69,25 @@ class Episode:
         """The problem, without the time axis."""
         return jax.tree.map(lambda leaf: leaf[0], self.world.instance)
 
+    @property
+    def activity(self) -> np.ndarray:
+        """`i64[L, D]`: what each drone was doing, its status or `WAITING`."""
+        return _activity(self.world)
+
     def activities(self, drone: int) -> list[tuple[int, int, int]]:
-        """`(begin, end, status)` in steps, one after the other: what the drone was doing when."""
+        """`(begin, end, activity)` in steps, one after the other: what the drone was doing when."""
+        return self._stretches(self.activity[:, drone])
+
+    def parcels(self, drone: int) -> list[tuple[int, int, int]]:
+        """`(begin, end, customer)` in steps: whose package the drone carried when."""
+        carried = self._stretches(self.world.drones.carrying[:, drone])
+        return [(begin, end, customer) for begin, end, customer in carried if customer >= 0]
+
+    def _stretches(self, values: np.ndarray | jax.Array) -> list[tuple[int, int, int]]:
+        """`(begin, end, value)` in steps of each stretch of equal entries of `[L]`."""
         step = self.world.step
-        # The status of a state is that of the step which led to it.
-        return [
-            (int(step[max(start - 1, 0)]), int(step[stop - 1]), status)
-            for start, stop, status in runs(self.world.drones.status[:, drone])
-        ]
+        # What a state says is so of the step which led to it.
+        return [(int(step[max(start - 1, 0)]), int(step[stop - 1]), value) for start, stop, value in runs(values)]
 
 
 def from_states(env: TruckDrone, states: World) -> Episode:
@@ -93,7 +114,32 @@ def from_states(env: TruckDrone, states: World) -> Episode:
     threshold = float(env.delivery_threshold)
     servers = [_server(world, customer, index, threshold) for customer, index in enumerate(served_at)]
     late = np.where(served_at >= 0, world.step[served_at] - world.instance.window_end[0], 0)
-    return Episode(world, decided, np.array(servers, np.int64), served_at, steps_late=np.maximum(late, 0))
+    start, known_from = np.asarray(world.instance.window_start[0], np.int64), world.instance.known_from
+    return Episode(
+        world,
+        decided,
+        np.array(servers, np.int64),
+        served_at,
+        steps_late=np.maximum(late, 0),
+        steps_waited=_steps_waited(world, servers, served_at),
+        opens=start if isinstance(env, Freight) and env.wait_for_window else np.zeros_like(start),
+        known_from=np.zeros_like(start) if known_from is None else np.asarray(known_from[0], np.int64),
+    )
+
+
+def _activity(world: World) -> np.ndarray:
+    """See `Episode.activity`."""
+    return np.where(world.drones.is_waiting, WAITING, world.drones.status)
+
+
+def _steps_waited(world: World, servers: list[int], served_at: np.ndarray) -> np.ndarray:
+    """See `Episode.steps_waited`; a wait ends in the step that serves."""
+    waits = np.zeros(len(servers), np.int64)
+    for customer, (server, index) in enumerate(zip(servers, served_at.tolist(), strict=True)):
+        if index > 0:
+            waiting = _activity(world)[:index, server] == WAITING
+            waits[customer] = np.argmin(np.append(waiting[::-1], False))
+    return waits
 
 
 def _existing(world: World) -> World:
@@ -105,9 +151,10 @@ def _existing(world: World) -> World:
     def first(leaf: np.ndarray) -> np.ndarray:
         return leaf[:, :count]
 
-    of_customers = ("customer_position", "demand", "window_start", "window_end")
+    of_customers = ("customer_position", "demand", "window_start", "window_end", "known_from")
+    numbers = {name: leaf for name in of_customers if (leaf := getattr(instance, name)) is not None}
     return world.replace(
-        instance=instance.replace(exists=None, **{name: first(getattr(instance, name)) for name in of_customers}),
+        instance=instance.replace(exists=None, **{name: first(leaf) for name, leaf in numbers.items()}),
         customers=jax.tree.map(first, world.customers),
     )
 

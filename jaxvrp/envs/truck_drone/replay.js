@@ -91,7 +91,7 @@ VIEWS.truck_drone = (seek) => {
     const now = steps[at].drones[drone];
     const parcel = now.carrying === null ? "" : `parcel for ${now.carrying}`;
     return {
-      status: STATUS_WORDS[now.status],
+      status: now.waiting ? "waiting" : STATUS_WORDS[now.status],
       tone: now.status === "crashed" ? "bad" : now.status === "onboard" ? "" : "go",
       note: now.forced_return ? "sent home" : parcel,
       level: now.battery / capacity,
@@ -114,6 +114,7 @@ VIEWS.truck_drone = (seek) => {
   const done = customers.filter((customer) => customer.served_at !== null);
   const onTime = done.filter((customer) => customer.late === 0).length;
   for (const [name, text] of [
+    ...(haveWindows() ? [["closed", "window not open"]] : []),
     ["waiting", "waiting, ring: time left"],
     ["overdue", "deadline over"],
     ["on-time", "served on time"],
@@ -164,11 +165,14 @@ VIEWS.truck_drone = (seek) => {
 
 function customerMark(svg, [x, y], customer, at) {
   const group = draw("g", { class: "customer", transform: `translate(${x} ${y})` }, svg);
-  const served =
-    customer.served_at === null
-      ? "never served"
-      : `served at ${customer.served_at} by drone ${customer.served_by}${customer.late ? `, ${customer.late} late` : ""}`;
-  tooltip(group, `customer ${at}: deadline ${deadline(customer)}, ${served}`);
+  const late = customer.late ? `, ${customer.late} late` : "";
+  const served = `served at ${customer.served_at} by drone ${customer.served_by}${late}`;
+  const words = [
+    customer.opens > 0 ? `window ${customer.opens} to ${deadline(customer)}` : `deadline ${deadline(customer)}`,
+    ...(customer.known_from > 0 ? [`known from ${customer.known_from}`] : []),
+    customer.served_at === null ? "never served" : served,
+  ];
+  tooltip(group, `customer ${at}: ${words.join(", ")}`);
   const pulse = draw("circle", { class: "pulse", visibility: "hidden" }, group);
   const ring = draw("path", { class: "ring" }, group);
   const face = draw("circle", { class: "face", r: 10 }, group);
@@ -176,7 +180,12 @@ function customerMark(svg, [x, y], customer, at) {
   return { group, pulse, ring, face };
 }
 
-/** The end of a customer's window: its start bounds nothing in this world. */
+/** Whether windows have a start that deliveries wait for. */
+function haveWindows() {
+  return episode.customers.some((customer) => customer.opens > 0);
+}
+
+/** The end of a customer's window. */
 function deadline(customer) {
   return customer.window[1];
 }
@@ -184,6 +193,7 @@ function deadline(customer) {
 /** How it stands with a customer at a time. */
 function stateOf(customer, time) {
   if (customer.served_at !== null && customer.served_at <= time) return customer.late ? "late" : "on-time";
+  if (time < customer.opens) return "closed";
   return time > deadline(customer) ? "overdue" : "waiting";
 }
 
@@ -192,7 +202,7 @@ function drawCustomer(mark, customer, time) {
   const end = deadline(customer);
   const served = state === "late" || state === "on-time";
   const edge = served && customer.served_by !== null ? colourOf(customer.served_by) : "";
-  set(mark.group, { class: `customer ${state}` });
+  set(mark.group, { class: `customer ${state}`, visibility: time < customer.known_from ? "hidden" : "visible" });
   set(mark.face, { style: edge && `stroke: ${edge}` });
   set(mark.ring, { d: state === "waiting" ? arc(14, (end - time) / Math.max(end, 1)) : "M0 0" });
   const since = served ? time - customer.served_at : Infinity;
@@ -246,7 +256,7 @@ function droneMark(svg, drone) {
   return { group, charge, parcel };
 }
 
-/** A row for each customer: the time up to its deadline, and the delivery in it or after it. */
+/** A row for each customer: its window, when it became known, and the delivery. */
 function deadlineChart(seek, first) {
   const { customers } = episode;
   const order = customers
@@ -260,7 +270,7 @@ function deadlineChart(seek, first) {
   const lastTime = Math.max(LAST + first, ...customers.map(deadline));
   const height = row * customers.length + 24;
   return chart({
-    title: "Customers: deadlines and deliveries",
+    title: `Customers: ${haveWindows() ? "time windows" : "deadlines"} and deliveries`,
     height: () => height,
     left: 30,
     shift: first,
@@ -291,7 +301,14 @@ function deadlineChart(seek, first) {
 function deadlineRow(svg, x, first, customer, at, y, row) {
   const end = deadline(customer);
   const bar = { y: px(y - row * 0.34), height: px(row * 0.68), rx: 2 };
-  draw("rect", { ...bar, x: px(x(first)), width: px(Math.max(1, x(end) - x(first))), fill: "var(--window)" }, svg);
+  const start = Math.max(first, customer.opens);
+  draw("rect", { ...bar, x: px(x(start)), width: px(Math.max(1, x(end) - x(start))), fill: "var(--window)" }, svg);
+  if (customer.known_from > first) {
+    const from = px(x(customer.known_from));
+    const to = px(x(Math.max(start, customer.known_from)));
+    const tick = `M${from} ${px(y - row * 0.3)}V${px(y + row * 0.3)}`;
+    draw("path", { class: "known", d: `${tick}M${from} ${px(y)}H${to}` }, svg);
+  }
   if (row > 9) draw("text", { class: "tiny end", x: 22, y: px(y), "dominant-baseline": "central" }, svg, at);
   if (customer.served_at === null) return;
   const tone = customer.late ? "var(--late)" : "var(--on-time)";

@@ -5,11 +5,13 @@ the same actions. Besides what all episodes have:
 
     map         {x: [low, high], y: [low, high]}, what should be seen
     nodes       [{position}], where the truck can drive
-    customers   [{position, demand, window: [first, last] in steps, of which the last is the deadline, served_at: step
-                or null, served_by: drone or null, late: steps after the deadline}]
+    customers   [{position, demand, window: [first, last] in steps, of which the last is the deadline, opens: the first
+                step at which it can be served, 0 where nobody waits for the window, known_from: the step from which
+                agents know of it, served_at: step or null, served_by: drone or null, late: steps after the deadline}]
     max_battery a full charge
     steps       also: truck {position, velocity}; drones [{position, velocity, battery, status: "onboard" | "flying" |
-                "returning" | "crashed", carrying: customer or null, target: point or null, forced_return}];
+                "returning" | "crashed", waiting: whether for a window, carrying: customer or null, target: point or
+                null, forced_return}];
                 served: [customers, so far]
 """
 
@@ -77,6 +79,8 @@ def _customer(episode: Episode, customer: int) -> dict[str, Any]:
         "position": as_json(instance.customer_position[customer]),
         "demand": as_json(instance.demand[customer]),
         "window": [int(instance.window_start[customer]), int(instance.window_end[customer])],
+        "opens": int(episode.opens[customer]),
+        "known_from": int(episode.known_from[customer]),
         "served_at": None if state_index < 0 else int(episode.world.step[state_index]),
         "served_by": None if server == NOBODY else int(server),
         "late": int(episode.steps_late[customer]),
@@ -101,6 +105,7 @@ def _drone(world: World, drone: int) -> dict[str, Any]:
         "velocity": as_json(drones.velocity),
         "battery": as_json(drones.battery),
         "status": STATUS_NAMES[drones.status],
+        "waiting": bool(drones.is_waiting),
         "carrying": None if drones.carrying < 0 else int(drones.carrying),
         "target": as_json(drones.target) if drones.has_target else None,
         "forced_return": bool(drones.forced_return),
@@ -122,6 +127,7 @@ def check_episode(episode: dict[str, Any]) -> None:
         velocity=POINT,
         battery=number,
         status=one_of(*STATUS_NAMES),
+        waiting=boolean,
         carrying=optional(customer),
         target=optional(POINT),
         forced_return=boolean,
@@ -132,6 +138,8 @@ def check_episode(episode: dict[str, Any]) -> None:
                 position=POINT,
                 demand=number,
                 window=POINT,
+                opens=whole_number(),
+                known_from=whole_number(),
                 served_at=optional(whole_number()),
                 served_by=optional(whole_number(drones)),
                 late=number,

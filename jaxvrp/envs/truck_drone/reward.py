@@ -21,13 +21,14 @@ class RewardWeights(struct.PyTreeNode):
     incomplete_penalty: float = parameter(10.0, minimum=0.0, help="at the end, for each customer not served")
 
 
-def shared_reward(weights: RewardWeights, world: World, is_terminal: jax.Array) -> jax.Array:
+def shared_reward(weights: RewardWeights, world: World, is_terminal: jax.Array, is_complete: jax.Array) -> jax.Array:
     """`f32[]`, of the step that led to `world`; the formula is in the docstring of `TruckDroneBasic`.
 
     Args:
         weights: its parameters.
         world: after the step.
         is_terminal: `bool[]`, the episode ends with this step.
+        is_complete: `bool[]`, nothing is left to do.
     """
     customers = world.customers
     late = jnp.maximum(customers.arrival_step - world.instance.window_end, 0).astype(jnp.float32)
@@ -36,5 +37,5 @@ def shared_reward(weights: RewardWeights, world: World, is_terminal: jax.Array) 
     energy = weights.energy_cost * world.drones.battery_used.sum()
     forced = weights.forced_return_penalty * jnp.sum(world.drones.forced_return, dtype=jnp.float32)
     unserved = jnp.sum(~customers.served, dtype=jnp.float32)
-    ending = jnp.where(unserved == 0, weights.completion_bonus, -weights.incomplete_penalty * unserved)
+    ending = jnp.where(is_complete, weights.completion_bonus, -weights.incomplete_penalty * unserved)
     return deliveries - energy - forced + jnp.where(is_terminal, ending, 0.0)

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.truck_drone.problem.instance import Instance
+from jaxvrp.envs.truck_drone.problem.instance import Instance, only
 from jaxvrp.notebook import NotebookStill
 
 ONBOARD, FLYING, RETURNING, CRASHED = 0, 1, 2, 3
@@ -29,10 +29,18 @@ HOVER, RETURN, DELIVER = 0, 1, 2
 
 
 class Truck(struct.PyTreeNode):
-    """`position` and `velocity`, each `f32[2]`; velocity in map units per time unit."""
+    """The truck.
+
+    Attributes:
+        position: `f32[2]`.
+        velocity: `f32[2]`, map units per time unit.
+        target_node: `i32[]`, the route node that it keeps driving to, -1 for none. None if it keeps to none: then it
+            moves in steps whose action is MOVE alone.
+    """
 
     position: jax.Array
     velocity: jax.Array
+    target_node: jax.Array | None = None
 
 
 class Drones(struct.PyTreeNode):
@@ -74,6 +82,17 @@ class Drones(struct.PyTreeNode):
     def is_crashed(self) -> jax.Array:
         """`bool[D]`: ran out of battery in flight."""
         return self.status == CRASHED
+
+    @property
+    def just_crashed(self) -> jax.Array:
+        """`bool[D]`: ran out of battery in this step; a wreck draws nothing later."""
+        return self.is_crashed & (self.battery_used > 0)
+
+    @property
+    def is_waiting(self) -> jax.Array:
+        """`bool[D]`: holds at the customer whose package it carries; who hovers has no target."""
+        stands = (self.velocity[..., 0] == 0) & (self.velocity[..., 1] == 0)
+        return (self.status == FLYING) & (self.carrying >= 0) & self.has_target & stands
 
 
 class Customers(struct.PyTreeNode):
@@ -148,3 +167,22 @@ def initial_world(instance: Instance, num_drones: int, battery: jax.Array | floa
         totals=Totals(count, count, count, amount, amount, amount),
         step=count,
     )
+
+
+def is_known(world: World) -> jax.Array:
+    """`bool[C]`: agents know of the customer by now."""
+    if world.instance.known_from is None:
+        return jnp.ones_like(world.customers.served)
+    return world.instance.known_from <= world.step
+
+
+def as_known(world: World) -> World:
+    """The world without the customers of whom agents do not know yet: they look like ones that do not exist.
+
+    What agents see and choose from is computed from this, so that nothing of such a customer can leak.
+    """
+    if world.instance.known_from is None:
+        return world
+    known = is_known(world)
+    customers = world.customers.replace(served=world.customers.served | ~known)
+    return world.replace(instance=only(world.instance, known), customers=customers)

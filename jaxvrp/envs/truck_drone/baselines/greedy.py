@@ -7,17 +7,16 @@ import jax.numpy as jnp
 
 from jaxvrp.actor import Carry
 from jaxvrp.environment import TimeStep
+from jaxvrp.envs.truck_drone.baselines.dispatcher import dispatch
+from jaxvrp.envs.truck_drone.baselines.matching import SLACK, claimed, legal, match_cheapest
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.physics import distance, recoverable
+from jaxvrp.envs.truck_drone.scenarios.vrpd_tw import VrpdTw
 from jaxvrp.envs.truck_drone.world import DELIVER, HOVER, RETURN, STAY, World
-
-SLACK = 1e-4
-"""Battery, or map units: far above the rounding of float32, far below any trip; a plan at the very edge of its battery
-is not begun."""
 
 
 class GreedyActor:
-    """Plays `greedy_action` on a batch; an `Actor` without memory or randomness.
+    """Plays `greedy_action`, or in `vrpd_tw` `dispatch`, on a batch; an `Actor` without memory or randomness.
 
     The rules, in the order in which they apply:
 
@@ -29,10 +28,26 @@ class GreedyActor:
     4. Else it drives to the node next to the nearest customer that no drone has, as long as that leaves the way home
        of every airborne drone covered.
     5. Else it recovers a drone that is near and has nothing to do, or stays.
+
+    Where packages are loaded at the truck and windows have a start (`vrpd_tw`), with what is known by then:
+
+    1. A drone flies to the customer whose deadline is the nearest after its arrival, if its battery covers the flight
+       with the package, the wait for the window, the way home and the battery guard. It is not sent if it would wait
+       for more than `PATIENCE` steps; airborne drones choose before those onboard.
+    2. As above.
+    3. The truck releases drones that have a customer, the most urgent first.
+    4. Else it drives to the node from which most customers are within a full battery's reach, those who can be served
+       soon counting more, as long as every airborne drone can still finish what it does. Where driving on would strand
+       one, it stops before anything else.
+    5. As above.
     """
 
     def __init__(self, env: TruckDrone):
         self.env = env
+
+    def _choose(self, world: World) -> dict[str, jax.Array]:
+        """What is done in one world."""
+        return dispatch(self.env, world) if isinstance(self.env, VrpdTw) else greedy_action(self.env, world)
 
     def init(self, num_envs: int) -> Carry:
         """Remembers nothing."""
@@ -42,7 +57,7 @@ class GreedyActor:
     def act(self, key: jax.Array, carry: Carry, state: World, timestep: TimeStep) -> tuple[dict[str, jax.Array], Carry]:
         """See `Actor.act`."""
         del key, timestep
-        return jax.vmap(lambda world: greedy_action(self.env, world))(state), carry
+        return jax.vmap(self._choose)(state), carry
 
 
 def greedy_action(env: TruckDrone, world: World) -> dict[str, jax.Array]:
@@ -60,14 +75,9 @@ def greedy_action(env: TruckDrone, world: World) -> dict[str, jax.Array]:
     drone = jnp.where(customer >= 0, DELIVER + customer, RETURN)
     drone = jnp.where(world.drones.is_airborne, drone, HOVER)
     return {
-        "truck": _legal(_truck_action(env, world, customer)[None], mask["truck"]),
-        "drone": _legal(drone, mask["drone"]),
+        "truck": legal(_truck_action(env, world, customer)[None], mask["truck"]),
+        "drone": legal(drone, mask["drone"]),
     }
-
-
-def _legal(action: jax.Array, mask: jax.Array) -> jax.Array:
-    """`action` `i32[agents]`, or 0 where `mask` `bool[agents, actions]` forbids it (a scenario may forbid more)."""
-    return jnp.where(jnp.take_along_axis(mask, action[:, None], axis=1)[:, 0], action, 0)
 
 
 def _reserve(env: TruckDrone, gap: jax.Array) -> jax.Array:
@@ -107,33 +117,11 @@ def _match_customers(env: TruckDrone, world: World, may_deliver: jax.Array) -> j
     gap = distance(drones.position, world.truck.position)
     trip = _trip(env, gap[:, None], outward, distance(places, world.truck.position))
     affordable = charge[:, None] >= trip + jnp.where(loaded, 0.0, SLACK)[:, None]
-    free = ~world.customers.served & ~_claimed(drones.carrying, places.shape[0])
+    free = ~world.customers.served & ~claimed(drones.carrying, places.shape[0])
     candidates = affordable & jnp.where(onboard[:, None], free, may_deliver & (free | loaded[:, None]))
     # Whoever is in the air chooses first: a drone just released must not lose its customer to one onboard.
     rank = jnp.where(loaded, 0.0, jnp.where(onboard, 2.0, 1.0))[:, None]
-    return _match_closest(jnp.where(candidates, outward + rank * (1.0 + outward.max()), jnp.inf))
-
-
-def _claimed(customer: jax.Array, num_customers: int) -> jax.Array:
-    """`bool[C]`: who is among `customer` (`i32[D]`, -1 for none)."""
-    return (customer[:, None] == jnp.arange(num_customers, dtype=jnp.int32)).any(axis=0)
-
-
-def _match_closest(cost: jax.Array) -> jax.Array:
-    """Match the cheapest pair, strike out its row and column, and so on: `f32[D, C]` (inf: never) to `i32[D]`."""
-    num_drones, num_customers = cost.shape
-    rows = jnp.arange(num_drones, dtype=jnp.int32)
-    columns = jnp.arange(num_customers, dtype=jnp.int32)
-
-    def match_pair(_: int, carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        matched, cost = carry
-        pair = jax.lax.argmin(cost.ravel(), 0, jnp.int32)
-        row, column = pair // num_customers, pair % num_customers
-        matched = jnp.where((rows == row) & jnp.isfinite(cost[row, column]), column, matched)
-        return matched, jnp.where((rows == row)[:, None] | (columns == column), jnp.inf, cost)
-
-    nobody = jnp.full(num_drones, -1, jnp.int32)
-    return jax.lax.fori_loop(0, num_drones, match_pair, (nobody, cost))[0]
+    return match_cheapest(jnp.where(candidates, outward + rank * (1.0 + outward.max()), jnp.inf))
 
 
 def _truck_action(env: TruckDrone, world: World, customer: jax.Array) -> jax.Array:
@@ -164,8 +152,8 @@ def _destination(env: TruckDrone, world: World, customer: jax.Array) -> tuple[ja
     closest = jnp.minimum(from_truck, from_node.min(axis=0))
     full = env.max_battery - env.hover_cost
     within_reach = full >= _trip(env, jnp.zeros_like(closest), closest, closest) + 2 * SLACK
-    unclaimed = ~world.customers.served & ~_claimed(world.drones.carrying, places.shape[0])
-    unclaimed &= ~_claimed(customer, places.shape[0])
+    unclaimed = ~world.customers.served & ~claimed(world.drones.carrying, places.shape[0])
+    unclaimed &= ~claimed(customer, places.shape[0])
     hopeful = unclaimed & within_reach
     wanted = jnp.where(hopeful.any(), hopeful, unclaimed)
     nearest = jax.lax.argmin(jnp.where(wanted, from_truck, jnp.inf), 0, jnp.int32)

@@ -11,7 +11,7 @@ import numpy as np
 from jaxvrp import pictures
 from jaxvrp.envs.truck_drone import played_episode
 from jaxvrp.envs.truck_drone.pictures import route_map
-from jaxvrp.envs.truck_drone.played_episode import NOBODY, Episode
+from jaxvrp.envs.truck_drone.played_episode import NOBODY, WAITING, Episode
 from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, RETURNING, Drones
 from jaxvrp.pictures import palette
 
@@ -74,6 +74,9 @@ class _Headline:
             pictures.legend_entry(marker="o", color=palette.WAITING, label="waiting (halo: time left)"),
             pictures.legend_entry(marker="o", color=palette.WAITING, **overdue, label="overdue"),
         ]
+        if episode.opens.any():
+            closed = {"markeredgecolor": palette.WAITING, "markeredgewidth": 1.5}
+            keys.append(pictures.legend_entry(marker="o", color="white", **closed, label="window not open"))
         pictures.legend(figure, keys, loc="lower left", ncols=7, bbox_to_anchor=(0.018, 0.012))
 
     def show(self, index: int) -> None:
@@ -81,7 +84,10 @@ class _Headline:
 
 
 class _Customers:
-    """Numbered circles with a halo that shrinks to the end of the window, and the step of service beside them."""
+    """Numbered circles with a halo that shrinks to the end of the window, and the step of service beside them.
+
+    Hollow until the window opens, and not there before the customer is known.
+    """
 
     def __init__(self, axes: Any, episode: Episode):
         self.episode = episode
@@ -90,13 +96,13 @@ class _Customers:
         position = episode.instance.customer_position
         self.halo = axes.scatter(*position.T, color="#CFE3F3", linewidth=0.7, edgecolor="#9CC3E0")
         self.core = axes.scatter(*position.T, s=self.size**2, linewidth=1.2)
-        numbers = [axes.text(*place, str(i), **pictures.centred(font - 0.5)) for i, place in enumerate(position)]
+        self.numbers = [axes.text(*place, str(i), **pictures.centred(font - 0.5)) for i, place in enumerate(position)]
         self.stamps = [axes.text(*place, "", **pictures.centred(font)) for place in self._places(axes, font)]
         for customer, stamp in enumerate(self.stamps):
             stamp.set_path_effects(pictures.outline())
             stamp.set_color(pictures.text_colour(route_map.service_colour(episode, customer)))
             stamp.set_text(f"@{episode.world.customers.arrival_step[-1, customer]}")
-        self.artists = [self.halo, self.core, *numbers, *self.stamps]
+        self.artists = [self.halo, self.core, *self.numbers, *self.stamps]
 
     def _places(self, axes: Any, font: float) -> np.ndarray:
         """Centres of the stamps beside the customers, `[C, 2]`."""
@@ -118,9 +124,17 @@ class _Customers:
         left = np.clip((end - step) / np.maximum(end, 1), 0, 1)
         overdue = ~served & (step > end)
         late = served & (world.customers.arrival_step[index] > end)
-        self.halo.set_sizes(np.where(served | overdue, 0.0, (self.size + self.halo_size * left) ** 2))
-        self.core.set_facecolor(np.select([late, served], [palette.LATE, palette.ON_TIME], palette.WAITING).tolist())
-        self.core.set_edgecolor(np.where(overdue, palette.LATE, "white").tolist())
+        known, closed = step >= self.episode.known_from, step < self.episode.opens
+        hidden = served | overdue | closed | ~known
+        self.halo.set_sizes(np.where(hidden, 0.0, (self.size + self.halo_size * left) ** 2))
+        self.core.set_sizes(np.where(known, self.size**2, 0.0))
+        faces = [palette.LATE, palette.ON_TIME, "white"]
+        self.core.set_facecolor(np.select([late, served, closed], faces, palette.WAITING).tolist())
+        edges = [palette.LATE, palette.WAITING]
+        self.core.set_edgecolor(np.select([overdue, closed & ~served], edges, "white").tolist())
+        for number, visible, dark in zip(self.numbers, known.tolist(), (closed & ~served).tolist(), strict=True):
+            number.set_visible(visible)
+            number.set_color(pictures.INK if dark else "white")
         for stamp, visible in zip(self.stamps, served.tolist(), strict=True):
             stamp.set_visible(visible)
 
@@ -160,8 +174,9 @@ class _Fleet:
             axes.add_collection(lines, autolim=False)
         self.bodies = axes.scatter(*np.zeros((2, len(colours))), marker="D", c=colours, linewidth=0.9)
         self.numbers = [axes.text(0, 0, str(drone), weight="bold", **pictures.centred(7)) for drone in everyone]
+        (self.parcels,) = axes.plot([], [], "s", color=route_map.PARCEL, markersize=5, markeredgecolor="white")
         (self.crosses,) = axes.plot([], [], "X", color=palette.LOST, markersize=11, markeredgecolor="white")
-        self.artists = [*self.trails, self.targets, self.bodies, *gauges, *self.numbers, self.crosses]
+        self.artists = [*self.trails, self.targets, self.bodies, *gauges, *self.numbers, self.parcels, self.crosses]
 
     def show(self, index: int) -> None:
         drones = jax.tree.map(lambda leaf: leaf[index], self.drones)
@@ -173,6 +188,7 @@ class _Fleet:
         for spot, number, small in zip(place, self.numbers, aboard, strict=True):
             number.set_position(spot)
             number.set_fontsize(5.5 if small else 7)
+        self.parcels.set_data(*(place[drones.carrying >= 0] - [0.0, 0.052]).T)
         self.crosses.set_data(*(drones.position[lost] + 0.045).T)
         for path, trail in zip(self.paths, self.trails, strict=True):
             trail.set_data(*path[max(0, index - TRAIL) : index + 1].T)
@@ -202,7 +218,7 @@ class _Batteries:
     """A bar for each drone, and what it is doing."""
 
     def __init__(self, axes: Any, episode: Episode, max_battery: float):
-        self.drones, rows = episode.world.drones, range(episode.num_drones)
+        self.drones, self.activity, rows = episode.world.drones, episode.activity, range(episode.num_drones)
         axes.set(xlim=(0, max_battery), xticks=[])
         axes.spines["bottom"].set_visible(False)
         axes.set_title("battery", fontsize=9.5, loc="left", color=pictures.INK, pad=4)
@@ -217,7 +233,7 @@ class _Batteries:
         for drone, (bar, note) in enumerate(zip(self.bars, self.notes, strict=True)):
             bar.set_width(drones.battery[drone])
             parcel = f" (parcel {drones.carrying[drone]})" if drones.carrying[drone] >= 0 else ""
-            note.set_text(route_map.STATUS_WORDS[int(drones.status[drone])] + parcel)
+            note.set_text(route_map.STATUS_WORDS[int(self.activity[index, drone])] + parcel)
             note.set_color(palette.LOST if drones.is_crashed[drone] else pictures.INK)
 
 
@@ -233,8 +249,8 @@ class _Timeline:
         few = episode.num_customers <= route_map.FEW_CUSTOMERS
         for drone, colour in enumerate(route_map.drone_colours(episode)):
             axes.axhline(drone, color=route_map.FAINT, linewidth=1, zorder=0)
-            for begin, end, status in episode.activities(drone):
-                alpha = {FLYING: 0.75, RETURNING: 0.3}.get(status, 0.0)
+            for begin, end, activity in episode.activities(drone):
+                alpha = {FLYING: 0.75, WAITING: 0.5, RETURNING: 0.3}.get(activity, 0.0)
                 axes.barh(drone, end - begin, left=begin, height=0.5, color=colour, alpha=alpha, linewidth=0)
         # A white sheet over the future moves to the right: the bars themselves need not be drawn again.
         self.future = axes.add_patch(Rectangle((0, -1), 2 * last, count + 2, color="white", linewidth=0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jaxvrp.envs.truck_drone.world import CRASHED, ONBOARD, STATUS_NAMES, World
+from jaxvrp.envs.truck_drone.world import CRASHED, ONBOARD, STATUS_NAMES, World, is_known
 from jaxvrp.pictures import palette, stills
 
 
@@ -16,10 +16,13 @@ def draw_state(world: World) -> str | None:
     world, note = first
     instance, drones = world.instance, world.drones
     corners = np.array([[-1, -1], [1, 1]])
+    known = np.asarray(is_known(world))
     still = stills.Still(np.concatenate([corners, instance.customer_position, instance.node_position, drones.position]))
     for place in instance.node_position:
         still.mark(place, "square", palette.WAITING, filled=False, size=4)
     for customer, place in enumerate(instance.customer_position[: _num_customers(world)]):
+        if not known[customer]:
+            continue
         served = bool(world.customers.served[customer])
         still.mark(place, "circle", palette.ON_TIME if served else palette.WAITING, filled=served, size=8)
         still.text(place, customer, "white" if served else stills.INK)

@@ -12,7 +12,7 @@ from jaxvrp import pictures
 from jaxvrp.envs.truck_drone import played_episode
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.pictures import animation, route_map
-from jaxvrp.envs.truck_drone.played_episode import NOBODY, Episode
+from jaxvrp.envs.truck_drone.played_episode import NOBODY, WAITING, Episode
 from jaxvrp.envs.truck_drone.world import CRASHED, World
 from jaxvrp.io.whole_files import write_whole
 from jaxvrp.pictures import palette
@@ -52,9 +52,14 @@ def _still(episode: Episode, max_battery: float) -> Any:
     headline = route_map.summary(episode, -1)
     figure.text(0.27 / wide, 1 - 0.27 / tall, headline, fontsize=11.5, family="monospace", va="center")
     _draw_routes(route_map.new_map(figure, episode, 0.15, tall - 0.45 - side, side), episode)
-    keys = [*route_map.map_keys(), pictures.legend_entry(marker="o", color=palette.WAITING, label="not served")]
+    package = {"marker": "_", "markeredgecolor": route_map.PARCEL, "markeredgewidth": 2}
+    keys = [
+        *route_map.map_keys(),
+        pictures.legend_entry(marker="o", color=palette.WAITING, label="not served"),
+        pictures.legend_entry(**package, label="package"),
+    ]
     corner = (0.2 / wide, 1 - (0.47 + side) / tall)
-    pictures.legend(figure, keys, loc="upper left", ncols=3 if side < 7 else 6, bbox_to_anchor=corner)
+    pictures.legend(figure, keys, loc="upper left", ncols=4 if side < 7 else 7, bbox_to_anchor=corner)
     room = tall - 2.1
     deadlines = min(0.62 * room, 0.55 * episode.num_customers + 0.2)
     batteries = min(room - deadlines, 0.9 * episode.num_drones)
@@ -137,30 +142,39 @@ def _service(episode: Episode, customer: int) -> str:
 
 
 def _draw_batteries(axes: Any, episode: Episode, max_battery: float) -> None:
-    """A lane for each drone, empty at its bottom and full at its top, shaded by what the drone was doing."""
+    """A lane for each drone, empty at its bottom and full at its top, shaded by what the drone was doing.
+
+    A line above it shows when the drone carried a package.
+    """
     step, drones = episode.world.step, episode.world.drones
     for drone in range(episode.num_drones):
-        for begin, end, status in episode.activities(drone):
-            axes.barh(drone, end - begin, left=begin, height=0.84, color=route_map.SHADES[status], linewidth=0)
+        for begin, end, activity in episode.activities(drone):
+            axes.barh(drone, end - begin, left=begin, height=0.84, color=route_map.SHADES[activity], linewidth=0)
+        for begin, end, _ in episode.parcels(drone):
+            axes.plot([begin, end], [drone - 0.46] * 2, color=route_map.PARCEL, linewidth=1.8, solid_capstyle="butt")
         level = drone + 0.42 - 0.84 * drones.battery[:, drone] / max_battery
         axes.plot(step, level, **route_map.drone_style(drone), linewidth=1.6, solid_joinstyle="round", clip_on=False)
     route_map.time_axis(axes, int(step[-1]), "battery")
     route_map.drone_rows(axes, episode)
+    never = set() if (episode.activity == WAITING).any() else {WAITING}
     keys = [
-        pictures.legend_entry(marker="s", color=shade, markersize=9, label=route_map.STATUS_WORDS[status])
-        for status, shade in route_map.SHADES.items()
+        pictures.legend_entry(marker="s", color=shade, markersize=9, label=route_map.STATUS_WORDS[activity])
+        for activity, shade in route_map.SHADES.items()
+        if activity not in never
     ]
-    pictures.legend(axes, keys, loc="lower right", ncols=4, bbox_to_anchor=(1.01, 1.0))
+    pictures.legend(axes, keys, loc="lower right", ncols=len(keys), bbox_to_anchor=(1.01, 1.0))
 
 
 def _draw_deadlines(axes: Any, episode: Episode) -> None:
     """A row for each customer in the order of service: the time up to the deadline, and the delivery.
 
-    That is the end of the window: its start bounds nothing in this world, and is not drawn.
+    That is the end of the window; its start is drawn where it bounds deliveries. A triangle is when the customer became
+    known.
     """
-    end, last = episode.instance.window_end, int(episode.world.step[-1])
+    opens, end, last = episode.opens, episode.instance.window_end, int(episode.world.step[-1])
     order = np.lexsort((end, episode.served_at, episode.server == NOBODY))
-    axes.barh(range(len(order)), end[order], height=0.62, color="#DCE3EA")
+    axes.barh(range(len(order)), (end - opens)[order], left=opens[order], height=0.62, color="#DCE3EA")
+    _draw_news(axes, episode, order)
     # Deadlines may lie long after the episode: this axis is that of the problem, not of the episode.
     horizon = max(last, int(end.max()))
     if last < horizon:
@@ -172,10 +186,20 @@ def _draw_deadlines(axes: Any, episode: Episode) -> None:
         elif font:
             style = {**_beside(font), "color": palette.NOTE, "transform": axes.get_yaxis_transform()}
             axes.text(1.01, row, "not served", **style)
-    route_map.time_axis(axes, horizon, "customers: deadlines and deliveries" + _ending(last, horizon))
+    what = "time windows" if opens.any() else "deadlines"
+    route_map.time_axis(axes, horizon, f"customers: {what} and deliveries" + _ending(last, horizon))
     axes.set_ylim(len(order) - 0.4, -0.6)
     axes.set_yticks(range(len(order)), order.tolist() if font else [""] * len(order), fontsize=font or 1)
     axes.set_ylabel("customer", fontsize=8, labelpad=3)
+
+
+def _draw_news(axes: Any, episode: Episode, order: np.ndarray) -> None:
+    """A triangle where a customer became known in the course of the episode, and a line from there to the window."""
+    for row, customer in enumerate(order):
+        known, opens = episode.known_from[customer], episode.opens[customer]
+        if known > 0:
+            axes.plot([known, max(known, opens)], [row, row], color=palette.NOTE, linewidth=0.7, zorder=0.5)
+            axes.plot(known, row, ">", color=palette.NOTE, markersize=3.5, markeredgewidth=0)
 
 
 def _row_font(axes: Any, episode: Episode) -> float:
@@ -196,10 +220,14 @@ def _beside(font: float) -> dict[str, Any]:
 
 
 def _draw_delivery(axes: Any, episode: Episode, row: int, customer: int, horizon: int) -> None:
-    """A dot at the delivery, an orange line from the deadline if late, and who did it."""
+    """A dot at the delivery, an orange line from the deadline if late, a line for a wait before it, and who did it."""
     font = _row_font(axes, episode)
     step, late = _step(episode, customer), int(episode.steps_late[customer])
     axes.barh(row, late, left=step - late, height=0.22, color=palette.LATE)
+    waited = int(episode.steps_waited[customer])
+    axes.barh(
+        row, waited, left=step - waited, height=0.36, color=route_map.SHADES[WAITING], edgecolor=palette.NOTE, lw=0.4
+    )
     colour = route_map.service_colour(episode, customer)
     axes.plot(
         step, row, "o", color=colour, markersize=max(0.75 * font, 3), markeredgecolor="white", markeredgewidth=0.7

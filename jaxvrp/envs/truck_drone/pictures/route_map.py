@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxvrp.envs.truck_drone.played_episode import Episode
+from jaxvrp.envs.truck_drone.played_episode import WAITING, Episode
 from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, ONBOARD, RETURNING, STATUS_NAMES
 from jaxvrp.pictures import GROUND, INK, legend_entry, new_axes
 from jaxvrp.pictures.palette import BLUE, BROWN, FRAME, INDIGO, LATE, LOST, OLIVE, ON_TIME, PURPLE, SKY, SLATE, WINE
@@ -15,11 +15,14 @@ from jaxvrp.pictures.palette import BLUE, BROWN, FRAME, INDIGO, LATE, LOST, OLIV
 DRONE_COLOURS = (BLUE, PURPLE, SKY, BROWN, OLIVE, INDIGO, WINE, SLATE)
 DRONE_LINES = ("-", "--", ":", "-.")
 FAINT = "#E4E7EA"
-SHADES = {ONBOARD: "#EEF0F2", FLYING: "#CFE2F3", RETURNING: "#E4DAF0", CRASHED: "#F5CFCF"}
+SHADES = {ONBOARD: "#EEF0F2", FLYING: "#CFE2F3", WAITING: "#F7E6BE", RETURNING: "#E4DAF0", CRASHED: "#F5CFCF"}
 """What a drone was doing, as a ground behind its battery."""
 
-STATUS_WORDS = {**dict(enumerate(STATUS_NAMES)), ONBOARD: "on board"}
-"""The names of drone statuses, for people."""
+STATUS_WORDS = {**dict(enumerate(STATUS_NAMES)), ONBOARD: "on board", WAITING: "waiting"}
+"""The names of what drones do, for people."""
+
+PARCEL = "#8A5A2B"
+"""The colour of packages on their way."""
 
 FEW_CUSTOMERS = 12
 """Up to so many, customers are labelled in full."""

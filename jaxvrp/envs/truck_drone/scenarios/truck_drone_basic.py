@@ -82,8 +82,17 @@ class TruckDroneBasic(RewardWeights, TruckDrone):
     def generate(self, key: jax.Array) -> Instance:
         """A problem of these sizes; its distribution is in `problem.generator`."""
         return generator.generate(
-            key, num_customers=self.num_customers, num_route_nodes=self.num_route_nodes, max_steps=self.max_steps
+            key,
+            num_customers=self.num_customers,
+            num_route_nodes=self.num_route_nodes,
+            max_steps=self.max_steps,
+            widths=self.window_widths,
         )
+
+    @property
+    def window_widths(self) -> tuple[int, int]:
+        """Windows are at least so many steps wide, and less than so many."""
+        return self.max_steps // 3, self.max_steps
 
     def observation(self, state: World) -> ByRole:
         """Layouts in the class docstring."""
@@ -115,19 +124,27 @@ class TruckDroneBasic(RewardWeights, TruckDrone):
         always = jnp.ones(1 + self.num_route_nodes, bool)
         truck = jnp.concatenate([always, drones.is_onboard, recoverable(self, state)])
         customer = jnp.arange(self.num_customers, dtype=jnp.int32)
-        is_empty, has_package = drones.carrying < 0, drones.carrying[:, None] == customer
-        deliver = drones.is_airborne[:, None] & ~state.customers.served & (is_empty[:, None] | has_package)
+        may_load, has_package = self.may_load(state), drones.carrying[:, None] == customer
+        deliver = drones.is_airborne[:, None] & ~state.customers.served & (may_load[:, None] | has_package)
         hover = jnp.ones((self.num_drones, 1), bool)
         drone = jnp.concatenate([hover, drones.is_airborne[:, None], deliver], axis=1)
         return {"truck": truck[None], "drone": drone}
 
+    def may_load(self, state: World) -> jax.Array:
+        """`bool[D]`: in flight, the drone could take any package; by default, if it has none."""
+        return state.drones.carrying < 0
+
     def shared_reward(self, state: World) -> jax.Array:
         """The formula of the class docstring."""
-        return reward.shared_reward(self, state, self.is_terminal(state))
+        return reward.shared_reward(self, state, self.is_terminal(state), self.is_complete(state))
+
+    def is_complete(self, state: World) -> jax.Array:
+        """`bool[]`: nothing is left to do; by default, when all are served."""
+        return state.customers.served.all()
 
     def is_terminal(self, state: World) -> jax.Array:
-        """`max_steps`, all served, or all drones crashed."""
-        return (state.step >= self.max_steps) | state.customers.served.all() | state.drones.is_crashed.all()
+        """`max_steps`, nothing left to do, or all drones crashed."""
+        return (state.step >= self.max_steps) | self.is_complete(state) | state.drones.is_crashed.all()
 
     def metrics(self, state: World) -> dict[str, jax.Array]:
         """Totals of the episode so far, each `f32[]`."""
@@ -140,7 +157,7 @@ class TruckDroneBasic(RewardWeights, TruckDrone):
             "customers_served": served,
             "total_customers": total,
             "completion_rate": served / total,
-            "success": state.customers.served.all().astype(jnp.float32),
+            "success": self.is_complete(state).astype(jnp.float32),
             "on_time_rate": state.totals.on_time.astype(jnp.float32) / total,
             "time_step": state.step.astype(jnp.float32),
             "invalid_actions": state.totals.invalid_actions.astype(jnp.float32),

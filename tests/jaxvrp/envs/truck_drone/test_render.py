@@ -13,6 +13,7 @@ from jaxvrp.environment import select
 from jaxvrp.envs.truck_drone import make, played_episode
 from jaxvrp.envs.truck_drone.pictures import render, route_map
 from jaxvrp.envs.truck_drone.pictures.render import render_episode
+from jaxvrp.envs.truck_drone.played_episode import WAITING
 from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, ONBOARD, RETURNING, Drones, Instance, initial_world
 
 EPISODES, STEPS = 16, 40
@@ -257,4 +258,4 @@ def test_runs_and_flights():
 def test_drones_differ():
     styles = [tuple(route_map.drone_style(drone).values()) for drone in range(24)]
     assert len(set(styles)) == 24
-    assert route_map.STATUS_WORDS.keys() == route_map.SHADES.keys() == {ONBOARD, FLYING, RETURNING, CRASHED}
+    assert route_map.STATUS_WORDS.keys() == route_map.SHADES.keys() == {ONBOARD, FLYING, WAITING, RETURNING, CRASHED}
