@@ -30,7 +30,7 @@ class Players(struct.PyTreeNode):
         timestep: what the agents see now.
         carry: recurrent states, `{"actor": ..., "critic": ...}`.
         reset: `bool[E]`, an episode begins here.
-        teacher: what the teacher remembers of the episodes, if it plays them; else ().
+        teacher: what the teacher remembers of the episodes that it plays; () between rollouts, and without one.
     """
 
     vec: Any
@@ -151,8 +151,7 @@ class Rollout:
         vec = vec if memory is None else vec.replace(memory=memory)
         num_envs = self.vec_env.num_envs
         carry = {"actor": self.actors.initial_carry(num_envs), "critic": self.critics.initial_carry(num_envs)}
-        teacher = () if self.teacher is None else self.teacher.init(num_envs)
-        return Players(vec, _plain(timestep), carry, jnp.ones(num_envs, bool), teacher)
+        return Players(vec, _plain(timestep), carry, jnp.ones(num_envs, bool))
 
     def play(self, params: dict[str, Any], players: Players, key: jax.Array) -> tuple[Players, Recording]:
         """Play and record.
@@ -170,6 +169,8 @@ class Rollout:
             players = players.replace(vec=self.vec_env.refresh_pool(players.vec, pool_key))
         else:
             players = self.reset(pool_key, players.vec.memory)
+        if self.teacher is not None:
+            players = players.replace(teacher=self.teacher.init(self.vec_env.num_envs))
         table = self._static_table(players.vec)
         static = Statics(table, self.actors.encode_static(params["actor"], table))
 
@@ -185,6 +186,7 @@ class Rollout:
         ended = (lambda leaf: leaf.sum(axis=(0, 1))) if self.vec_env.auto_reset else (lambda leaf: leaf[-1, -1])
         statistics = jax.tree.map(ended, statistics)
         last_value = self._value(params, players, self._seen(players, static))[0]
+        players = players.replace(teacher=())
         return players, Recording(transitions, carries, last_value, table, statistics)
 
     def first_seen(self, players: Players) -> Seen:

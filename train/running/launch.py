@@ -92,7 +92,14 @@ def beginning(learner: Any, *, trust: bool) -> Begin | None:
     params = RunFolder(pathlib.Path(path), trust=trust).load("latest").params
     if not fits(params, learner):
         raise UserError(f"start_from {path}: its networks are not those of this run; take the same network and sizes")
-    return lambda state: learner.with_actor(state, params)
+
+    def begin(state: Any) -> Any:
+        # They were read on one device.
+        fresh = learner.actor_params(state)
+        placed = jax.tree.map(lambda leaf, new: jax.device_put(leaf, new.sharding), params, fresh)
+        return learner.with_actor(state, placed)
+
+    return begin
 
 
 def make_run_folder(launch: Launch, run: RecordedRun) -> pathlib.Path:

@@ -60,6 +60,14 @@ def test_the_policy_of_the_other_run_is_the_first_of_this(first, begun):
     assert launch.beginning(first, trust=False) is None
 
 
+def test_it_lies_on_all_devices(begun):
+    other = learner(start_from=str(begun), num_devices=2)
+    fresh = other.init(jax.random.key(5))
+    state = launch.beginning(other, trust=False)(fresh)
+    assert [leaf.sharding for leaf in jax.tree.leaves(state)] == [leaf.sharding for leaf in jax.tree.leaves(fresh)]
+    assert {len(leaf.sharding.device_set) for leaf in jax.tree.leaves(state.params)} == {2}
+
+
 def test_what_cannot_be_begun_with_is_one_line(begun, tmp_path):
     with pytest.raises(UserError, match=r"^start_from .*first: its networks are not those of this run; take the same"):
         launch.beginning(learner(start_from=str(begun), hidden_sizes=(4,)), trust=False)
