@@ -114,9 +114,8 @@ def play_all(contest: Contest, run: Trained | None, args: argparse.Namespace) ->
     }
     turns["cheapest insertion"] = contest.insert
     for rounds in args.search:
-        turns[f"search, {rounds} rounds"] = functools.partial(
-            contest.act, f"search, {rounds} rounds", SearchActor(contest.env, rounds), args.tries
-        )
+        search = f"search, {rounds} rounds"
+        turns[search] = functools.partial(contest.act, search, SearchActor(contest.env, rounds), args.tries)
     if run:
         params = first_seed(run.learner, run.params)
         greedy = run.learner.actor(params, deterministic=True)

@@ -87,10 +87,9 @@ def is_event(physics: Physics, before: World, after: World) -> jax.Array:
     charged = (after.drones.battery >= physics.max_battery) & (before.drones.battery < physics.max_battery)
     sent_home = after.drones.forced_return & ~before.drones.forced_return
     of_drones = boarded | crashed | near | charged | sent_home
-    happened = of_drones.any() | after.customers.just_served.any() | (_is_at_node(after) & ~_is_at_node(before))
-    if after.instance.known_from is None:
-        return happened
-    return happened | (is_known(after) & ~is_known(before)).any()
+    news = is_known(after) & ~is_known(before)
+    arrived = _is_at_node(after) & ~_is_at_node(before)
+    return of_drones.any() | (after.customers.just_served | news).any() | arrived
 
 
 def _is_at_node(world: World) -> jax.Array:

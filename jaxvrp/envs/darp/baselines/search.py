@@ -13,7 +13,7 @@ this way every loop runs over plans, at the machine's full width.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,11 +22,9 @@ from flax import struct
 from jaxvrp.actor import Carry
 from jaxvrp.environment import TimeStep
 from jaxvrp.envs.darp.baselines.tours import Problem, as_actions, keeps_limits, make_problem
+from jaxvrp.envs.darp.env import Darp
 from jaxvrp.envs.darp.problem.instance import Instance, as_float32
 from jaxvrp.envs.darp.rules import State
-
-if TYPE_CHECKING:
-    from jaxvrp.envs.darp.env import Darp
 
 MOST_REMOVED = 10
 """No round removes more requests; nor more than three of five, since what is left guides those that return."""
@@ -48,14 +46,17 @@ class Lanes(struct.PyTreeNode):
     """What rounds read of the problems, the plans last.
 
     Attributes:
+        tested: the problems, `[B, ...]`, for the exact test of tours; None unless limits are enforced.
         distance, travel: `f32[(N+1)², B]`, from a (N + 1) + b.
         earliest, deadline, service: `f32[N+1, B]`.
         demand: `i32[N+1, B]`.
         capacity: `i32[V, B]`.
         exists: `bool[R, B]`, requests that are no padding.
         max_ride_time: `f32[B]`, inf unless limits are enforced.
+        penalty: `f32[B]`, of an unvisited node.
     """
 
+    tested: Problem | None
     distance: jax.Array
     travel: jax.Array
     earliest: jax.Array
@@ -65,6 +66,7 @@ class Lanes(struct.PyTreeNode):
     capacity: jax.Array
     exists: jax.Array
     max_ride_time: jax.Array
+    penalty: jax.Array
 
 
 class Plans(struct.PyTreeNode):
@@ -91,7 +93,6 @@ class Stops(struct.PyTreeNode):
         earliest, deadline, service: `f32`, of the node.
         start: `f32`, of service, as early as possible.
         latest: `f32`, start of service after which a deadline further on is missed.
-        elapsed: `f32`, driving and service since the depot.
         room: `i32`, places that are free after the stop; -1 behind the last tour.
     """
 
@@ -126,10 +127,9 @@ def ruin_and_recreate(
         they cost, `f32[B]`.
     """
     problems = jax.vmap(lambda instance: make_problem(as_float32(instance), limits=limits))(instances)
-    lanes, tested = _lanes(problems), problems if limits else None
-    penalty = jnp.broadcast_to(jnp.asarray(penalty, jnp.float32), lanes.max_ride_time.shape)
+    lanes = _lanes(problems, penalty, limits=limits)
     first_key, rounds_key = jax.random.split(key)
-    plans = _first_plans(lanes, tested, penalty, first_key)
+    plans = _first_plans(lanes, first_key)
     visits = 2.0 * lanes.exists.sum(axis=0) + 1.0
     mean_leg = _length(lanes, plans.sequence) / visits
 
@@ -139,7 +139,7 @@ def ruin_and_recreate(
         (plans, best), (index, key) = carry, index_and_key
         heat = HEAT[0] * (HEAT[1] / HEAT[0]) ** (index / rounds)
         change_key, accept_key = jax.random.split(key)
-        changed = _changed(lanes, tested, penalty, plans, NOISE * mean_leg, change_key)
+        changed = _changed(lanes, plans, NOISE * mean_leg, change_key)
         patience = -heat * mean_leg * jnp.log(jax.random.uniform(accept_key, mean_leg.shape, minval=1e-9))
         plans = _where(changed.cost < plans.cost + patience, changed, plans)
         return (plans, _where(changed.cost < best.cost, changed, best)), None
@@ -149,10 +149,11 @@ def ruin_and_recreate(
     return jax.vmap(_actions, in_axes=(-1, 0))(best.sequence, problems), best.cost
 
 
-def _lanes(problems: Problem) -> Lanes:
+def _lanes(problems: Problem, penalty: float | jax.Array, *, limits: bool) -> Lanes:
     instance = problems.instance
     last = functools.partial(jnp.moveaxis, source=0, destination=-1)
     return Lanes(
+        tested=problems if limits else None,
         distance=last(problems.distance.reshape(len(problems.distance), -1)),
         travel=last(problems.travel.reshape(len(problems.travel), -1)),
         earliest=last(instance.earliest),
@@ -162,26 +163,24 @@ def _lanes(problems: Problem) -> Lanes:
         capacity=last(instance.capacity),
         exists=last(instance.demand[:, 1::2] > 0),
         max_ride_time=problems.max_ride_time,
+        penalty=jnp.broadcast_to(jnp.asarray(penalty, jnp.float32), problems.max_ride_time.shape),
     )
 
 
-def _first_plans(lanes: Lanes, tested: Problem | None, penalty: jax.Array, key: jax.Array) -> Plans:
+def _first_plans(lanes: Lanes, key: jax.Array) -> Plans:
     """Nobody has a place at first; all are inserted in random order, without noise."""
     stops = 2 * lanes.exists.shape[0] + lanes.capacity.shape[0] + 1
     empty = jnp.zeros((stops, lanes.exists.shape[1]), jnp.int32)
     no_noise = jnp.zeros_like(lanes.max_ride_time)
-    return _recreated(lanes, tested, penalty, empty, lanes.exists, no_noise, key)
+    return _recreated(lanes, empty, lanes.exists, no_noise, key)
 
 
-def _changed(
-    lanes: Lanes, tested: Problem | None, penalty: jax.Array, plans: Plans, noise: jax.Array, key: jax.Array
-) -> Plans:
+def _changed(lanes: Lanes, plans: Plans, noise: jax.Array, key: jax.Array) -> Plans:
     """The plans after one round, whether better or worse."""
     ruin_key, recreate_key = jax.random.split(key)
     removed = _chosen(lanes, plans.sequence, ruin_key)
     sequence = _without(plans.sequence, removed)
-    waiting = (plans.waiting | removed) & lanes.exists
-    return _recreated(lanes, tested, penalty, sequence, waiting, noise, recreate_key)
+    return _recreated(lanes, sequence, plans.waiting | removed, noise, recreate_key)
 
 
 def _chosen(lanes: Lanes, sequence: jax.Array, key: jax.Array) -> jax.Array:
@@ -213,15 +212,7 @@ def _without(sequence: jax.Array, removed: jax.Array) -> jax.Array:
     return jnp.zeros_like(sequence).at[target, jnp.arange(batch)].set(sequence, mode="drop")
 
 
-def _recreated(
-    lanes: Lanes,
-    tested: Problem | None,
-    penalty: jax.Array,
-    sequence: jax.Array,
-    waiting: jax.Array,
-    noise: jax.Array,
-    key: jax.Array,
-) -> Plans:
+def _recreated(lanes: Lanes, sequence: jax.Array, waiting: jax.Array, noise: jax.Array, key: jax.Array) -> Plans:
     """The plans after those who wait have been inserted, one by one in random order, as far as there are places."""
     order_key, noise_key = jax.random.split(key)
     requests = waiting.shape[0]
@@ -234,21 +225,16 @@ def _recreated(
         sequence, waiting = carry
         request = jnp.argmax(rank == index, axis=0).astype(jnp.int32)
         drawn = noise * jax.random.uniform(jax.random.fold_in(noise_key, index), (2, *sequence.shape))
-        inserted, found = _inserted(lanes, tested, sequence, request, drawn, index < count)
+        inserted, found = _inserted(lanes, sequence, request, drawn, index < count)
         return inserted, waiting & ~((numbers == request) & found)
 
     sequence, waiting = jax.lax.fori_loop(0, count.max(), insert, (sequence, waiting))
-    unvisited = 2.0 * (waiting & lanes.exists).sum(axis=0)
-    return Plans(sequence, waiting, _length(lanes, sequence) + penalty * unvisited)
+    unvisited = 2.0 * waiting.sum(axis=0)
+    return Plans(sequence, waiting, _length(lanes, sequence) + lanes.penalty * unvisited)
 
 
 def _inserted(
-    lanes: Lanes,
-    tested: Problem | None,
-    sequence: jax.Array,
-    request: jax.Array,
-    noise: jax.Array,
-    active: jax.Array,
+    lanes: Lanes, sequence: jax.Array, request: jax.Array, noise: jax.Array, active: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """The sequences with a request each (`i32[B]`), where it is `active` and a place was found (`bool[B]`)."""
     cost, drop = _places(lanes, _stops(lanes, sequence), request, noise)
@@ -258,6 +244,7 @@ def _inserted(
         before = jax.lax.argmin(cost, 0, jnp.int32)
         return _with(sequence, request, before, _pick(drop, before)), before, jnp.isfinite(cost.min(axis=0))
 
+    tested = lanes.tested
     if tested is None:
         inserted, _, found = best(cost)
         return jnp.where(found, inserted, sequence), found

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxvrp.envs.truck_drone.baselines.matching import SLACK, claimed, legal, match_cheapest
-from jaxvrp.envs.truck_drone.physics import distance
+from jaxvrp.envs.truck_drone.baselines.matching import SLACK, claimed, joint_action, match_cheapest
+from jaxvrp.envs.truck_drone.physics import distance, recoverable
 from jaxvrp.envs.truck_drone.scenarios.vrpd_tw import VrpdTw
-from jaxvrp.envs.truck_drone.world import DELIVER, HOVER, RETURN, STAY, World, as_known
+from jaxvrp.envs.truck_drone.world import DELIVER, STAY, World, as_known
 
 PATIENCE = 2
 """Steps: a sortie that would wait longer at its customer is not begun yet."""
@@ -52,12 +52,7 @@ def dispatch(env: VrpdTw, world: World) -> dict[str, jax.Array]:
     mask = env.action_mask(world)
     world = as_known(world)
     customer = _assign(env, world, mask["drone"][:, DELIVER:])
-    drone = jnp.where(customer >= 0, DELIVER + customer, RETURN)
-    drone = jnp.where(world.drones.is_airborne, drone, HOVER)
-    return {
-        "truck": legal(_truck_action(env, world, customer)[None], mask["truck"]),
-        "drone": legal(drone, mask["drone"]),
-    }
+    return joint_action(world, mask, customer, _truck_action(env, world, customer))
 
 
 def _sortie(
@@ -159,8 +154,7 @@ def _truck_action(env: VrpdTw, world: World, customer: jax.Array) -> jax.Array:
     drives_on = (place > 0) & _leaves_nobody(env, world, customer, jnp.maximum(target, 0))
     # RELEASE and RECOVER let the truck drive on; where it must not, it turns or stops before.
     is_free = (target < 0) | drives_on
-    near = distance(drones.position, world.truck.position) <= env.recovery_threshold
-    idle = drones.is_airborne & near & (customer < 0)
+    idle = recoverable(env, world) & (customer < 0)
     release = 1 + env.num_route_nodes
     action = jnp.where(idle.any() & is_free, release + env.num_drones + jax.lax.argmax(idle, 0, jnp.int32), STAY)
     action = jnp.where(moves, 1 + node, action)

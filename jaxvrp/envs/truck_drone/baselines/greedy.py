@@ -8,11 +8,11 @@ import jax.numpy as jnp
 from jaxvrp.actor import Carry
 from jaxvrp.environment import TimeStep
 from jaxvrp.envs.truck_drone.baselines.dispatcher import dispatch
-from jaxvrp.envs.truck_drone.baselines.matching import SLACK, claimed, legal, match_cheapest
+from jaxvrp.envs.truck_drone.baselines.matching import SLACK, claimed, joint_action, match_cheapest
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.physics import distance, recoverable
 from jaxvrp.envs.truck_drone.scenarios.vrpd_tw import VrpdTw
-from jaxvrp.envs.truck_drone.world import DELIVER, HOVER, RETURN, STAY, World
+from jaxvrp.envs.truck_drone.world import DELIVER, STAY, World
 
 
 class GreedyActor:
@@ -72,12 +72,7 @@ def greedy_action(env: TruckDrone, world: World) -> dict[str, jax.Array]:
     """
     mask = env.action_mask(world)
     customer = _match_customers(env, world, mask["drone"][:, DELIVER:])
-    drone = jnp.where(customer >= 0, DELIVER + customer, RETURN)
-    drone = jnp.where(world.drones.is_airborne, drone, HOVER)
-    return {
-        "truck": legal(_truck_action(env, world, customer)[None], mask["truck"]),
-        "drone": legal(drone, mask["drone"]),
-    }
+    return joint_action(world, mask, customer, _truck_action(env, world, customer))
 
 
 def _reserve(env: TruckDrone, gap: jax.Array) -> jax.Array:

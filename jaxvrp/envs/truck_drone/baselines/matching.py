@@ -1,9 +1,11 @@
-"""What dispatchers share: who gets which customer."""
+"""What dispatchers share: who gets which customer, and what the team does then."""
 
 from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+
+from jaxvrp.envs.truck_drone.world import DELIVER, HOVER, RETURN, World
 
 SLACK = 1e-4
 """Battery, or map units: far above the rounding of float32, far below any trip; a plan at the very edge of its battery
@@ -13,6 +15,18 @@ is not begun."""
 def legal(action: jax.Array, mask: jax.Array) -> jax.Array:
     """`action` `i32[agents]`, or 0 where `mask` `bool[agents, actions]` forbids it (a scenario may forbid more)."""
     return jnp.where(jnp.take_along_axis(mask, action[:, None], axis=1)[:, 0], action, 0)
+
+
+def joint_action(
+    world: World, mask: dict[str, jax.Array], customer: jax.Array, truck: jax.Array
+) -> dict[str, jax.Array]:
+    """Airborne drones deliver to their `customer` (`i32[D]`, -1 for none) or return, the truck does `truck` (`i32[]`).
+
+    `{"truck": i32[1], "drone": i32[D]}`, legal by the `mask`.
+    """
+    drone = jnp.where(customer >= 0, DELIVER + customer, RETURN)
+    drone = jnp.where(world.drones.is_airborne, drone, HOVER)
+    return {"truck": legal(truck[None], mask["truck"]), "drone": legal(drone, mask["drone"])}
 
 
 def claimed(customer: jax.Array, num_customers: int) -> jax.Array:

@@ -37,14 +37,20 @@ def rich(count, *, mixed=False, rounded=False):
     return [rich_instance(rng, mixed, rounded) for _ in range(count)]
 
 
-def rich_instance(rng, mixed, rounded):
-    nodes, vehicles = 2 * int(rng.integers(2, NODES // 2 + 1)), int(rng.integers(2, VEHICLES + 1))
+def drawn_demand_and_windows(rng, nodes):
+    """Demand, earliest times and deadlines, `[nodes + 1]` each; some windows open at 0, some never close."""
     load = rng.integers(1, 4, nodes // 2)
     demand, early, late = np.zeros(nodes + 1), np.zeros(nodes + 1), np.full(nodes + 1, 240.0)
     demand[1::2], demand[2::2] = load, -load
     early[1:] = rng.uniform(0, 120, nodes) * (rng.random(nodes) < 0.5)
     late[1:] = early[1:] + rng.uniform(15, 120, nodes)
     late[rng.random(nodes + 1) < 0.1] = np.inf
+    return demand, early, late
+
+
+def rich_instance(rng, mixed, rounded):
+    nodes, vehicles = 2 * int(rng.integers(2, NODES // 2 + 1)), int(rng.integers(2, VEHICLES + 1))
+    demand, early, late = drawn_demand_and_windows(rng, nodes)
     return make_instance(
         rng.uniform(-10, 10, (nodes + 1, 2)),
         demand,

@@ -19,6 +19,7 @@ import jaxvrp
 from benchmarks.reference.darp import NumpyDarp
 from jaxvrp.actor import RandomActor
 from jaxvrp.envs.darp import Instance, make_instance, stack
+from tests.jaxvrp.envs.darp.small_instances import drawn_demand_and_windows
 
 PLAIN = {"round_travel_time": False}
 # (nodes, vehicles, parameters, rich instances, episodes); more than 50 000 steps in all with `--thorough`.
@@ -42,12 +43,7 @@ def rich_instance(rng: np.random.Generator, num_nodes: int, num_agents: int) -> 
     nodes = num_nodes - 2 * int(rng.integers(0, num_nodes // 4 + 1))
     agents = num_agents - int(rng.integers(0, 2))
     locs = rng.uniform(-10, 10, (nodes + 1, 2))
-    load = rng.integers(1, 4, nodes // 2)
-    demand, early, late = np.zeros(nodes + 1), np.zeros(nodes + 1), np.full(nodes + 1, 240.0)
-    demand[1::2], demand[2::2] = load, -load
-    early[1:] = rng.uniform(0, 120, nodes) * (rng.random(nodes) < 0.5)
-    late[1:] = early[1:] + rng.uniform(15, 120, nodes)
-    late[rng.random(nodes + 1) < 0.1] = np.inf
+    demand, early, late = drawn_demand_and_windows(rng, nodes)
     return make_instance(
         locs,
         demand,
