@@ -4,8 +4,9 @@ python -m benchmarks.limit
 python -m benchmarks.limit --env darp --size 20,5 --batch 4096 --out result.json
 
 The limit is what the machine needs to move the bytes, or to do the floating-point operations, that the compiler counts
-in the program: its bandwidth when it copies, and its rate of matrix products, are measured first. A program that is
-far from both is held up by something else: kernels too small to fill the cores, indices, branches, transcendentals.
+in the program: its bandwidth when it copies as much memory as the program holds, in a cache or beyond, and its rate of
+matrix products are measured first. A program that is far from both is held up by something else: kernels too small to
+fill the cores, indices, branches, transcendentals.
 """
 
 from __future__ import annotations
@@ -37,8 +38,11 @@ from train.running import command_line
 from train.running.tables import aligned
 from train.sharding import shard
 
-COPIED_BYTES = 2**28
-"""Of the copy that measures the bandwidth: beyond every cache."""
+COPIED_BYTES = tuple(2**power for power in (20, 22, 24, 26, 28))
+"""Of the arrays whose copies measure the bandwidth: from those that fit a cache of one core to those beyond any."""
+
+COPIES = 8
+"""Of an array in one call: the memory that a call is given anew, and touches for the first time, counts only once."""
 
 PRODUCT_SIZE = 1536
 """Rows and columns of the matrix product that measures the rate."""
@@ -49,10 +53,20 @@ WARM_UP_STEPS = 20
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """What it can do: bytes read and written per second by a copy, operations per second by a matrix product."""
+    """What it can do.
 
-    bandwidth: float
+    Attributes:
+        bandwidths: bytes read and written per second by copies, by how many bytes both arrays hold, ascending.
+        flops: operations per second by a matrix product.
+    """
+
+    bandwidths: dict[int, float]
     flops: float
+
+    def bandwidth(self, footprint: float) -> float:
+        """Of a program that holds so many bytes: that of the smallest copy which holds no less, else of the largest."""
+        held = min((size for size in self.bandwidths if size >= footprint), default=max(self.bandwidths))
+        return self.bandwidths[held]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,28 +77,31 @@ class Part:
         name: what it does.
         seconds: of a call, for all repeats.
         bytes_accessed, flops: of a call, by the compiler's own analysis.
+        footprint: bytes of its arguments, results and temporaries together.
     """
 
     name: str
     seconds: list[float]
     bytes_accessed: float
     flops: float
+    footprint: int
 
     def fraction(self, machine: Machine) -> float:
         """The least time that the machine needs for the counted bytes or operations, over the median time taken."""
-        least = max(self.bytes_accessed / machine.bandwidth, self.flops / machine.flops)
+        least = max(self.bytes_accessed / machine.bandwidth(self.footprint), self.flops / machine.flops)
         return least / Spread.of(self.seconds).median
 
 
 def compiled_part(name: str, function: Callable[..., Any], *arguments: Any) -> tuple[Part, Callable[[], None]]:
     """The part, with no repeat yet, and a call of its program that waits."""
     program = jax.jit(function).lower(*arguments).compile()
-    costs = program.cost_analysis() or {}
+    costs, memory = program.cost_analysis() or {}, program.memory_analysis()
+    footprint = memory.argument_size_in_bytes + memory.output_size_in_bytes + memory.temp_size_in_bytes
 
     def run() -> None:
         jax.block_until_ready(program(*arguments))
 
-    return Part(name, [], float(costs.get("bytes accessed", 0.0)), float(costs.get("flops", 0.0))), run
+    return Part(name, [], float(costs.get("bytes accessed", 0.0)), float(costs.get("flops", 0.0)), footprint), run
 
 
 def measured_parts(
@@ -103,17 +120,25 @@ def measured_parts(
     return [dataclasses.replace(part, seconds=taken[part.name]) for part, _ in made]
 
 
+def copied(array: jax.Array) -> jax.Array:
+    """The array, plus one, `COPIES` times over: each pass reads all of it and writes all of it."""
+    return jax.lax.fori_loop(0, COPIES, lambda _, x: x + 1.0, array)
+
+
 def measured_machine(repeats: int, seconds: float) -> tuple[Machine, list[Part]]:
-    """What the machine can do, by the fastest repeat of a large copy and of a large matrix product."""
-    numbers = jnp.zeros(COPIED_BYTES // 4, jnp.float32)
+    """What the machine can do, by the fastest repeat of each copy and of a large matrix product."""
+    arrays = {size: jnp.zeros(size // 4, jnp.float32) for size in COPIED_BYTES}
     square = jnp.ones((PRODUCT_SIZE, PRODUCT_SIZE), jnp.float32)
-    functions = {"copy": (lambda x: x + 1.0, (numbers,)), "matrix product": (lambda a: a @ a, (square,))}
-    copy, product = measured_parts(functions, repeats, seconds)
+    copies = {f"copy of {size // 2**10} KiB": (copied, (array,)) for size, array in arrays.items()}
+    *copied_parts, product = measured_parts(
+        {**copies, "matrix product": (lambda a: a @ a, (square,))}, repeats, seconds
+    )
+    moved = zip(COPIED_BYTES, copied_parts, strict=True)
     machine = Machine(
-        bandwidth=2 * COPIED_BYTES / min(copy.seconds),
+        bandwidths={2 * size: COPIES * 2 * size / min(part.seconds) for size, part in moved},
         flops=2 * PRODUCT_SIZE**3 / min(product.seconds),
     )
-    return machine, [copy, product]
+    return machine, [*copied_parts, product]
 
 
 def step_functions(env: Environment, batch: int) -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
@@ -194,14 +219,15 @@ def _minibatch(trainer: Trainer, state: Any) -> Any:
 
 
 def table(parts: Sequence[Part], machine: Machine, count: int) -> str:
-    """The aligned table; bytes and operations are of one of the `count` environments (or rows) of a call."""
-    rows = [["part", "us/call", "min - max", "bytes each", "flops each", "GB/s", "GFLOP/s", "of the limit"]]
+    """The aligned table: memory held; bytes and operations of one of the `count` environments (or rows) of a call."""
+    rows = [["part", "us/call", "min - max", "MiB", "bytes each", "flops each", "GB/s", "GFLOP/s", "of the limit"]]
     for part in parts:
         spread = Spread.of(part.seconds)
         figures = (part.bytes_accessed / count, part.flops / count)
         speeds = (part.bytes_accessed / spread.median / 1e9, part.flops / spread.median / 1e9)
         cells = [f"{1e6 * spread.median:.0f}", f"{1e6 * spread.low:.0f} - {1e6 * spread.high:.0f}"]
-        cells += [f"{figure:.0f}" for figure in figures] + [f"{speed:.2f}" for speed in speeds]
+        cells += [f"{part.footprint / 2**20:.1f}", *(f"{figure:.0f}" for figure in figures)]
+        cells += [f"{speed:.2f}" for speed in speeds]
         rows.append([part.name, *cells, f"{part.fraction(machine):.0%}"])
     return aligned(rows)
 
@@ -223,10 +249,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise UserError(f"--env: {error}") from None
     measure.check_batch(env, args.batch, "--batch")
     machine, reference_parts = measured_machine(args.repeats, args.seconds)
-    print(
-        f"this machine: {machine.bandwidth / 1e9:.1f} GB/s copied (read and written), "
-        f"{machine.flops / 1e9:.0f} GFLOP/s in a matrix product\n"
-    )
+    print(_machine_line(machine))
     step = measured_parts(step_functions(env, args.batch), args.repeats, args.seconds)
     label = f"{args.env} {size}, batch {args.batch}"
     print(f"a step of {label}; bytes and operations of one environment\n\n{table(step, machine, args.batch)}\n")
@@ -259,6 +282,13 @@ def _measured_update(config: PPOConfig, machine: Machine, args: argparse.Namespa
         f"bytes and operations of one of the {rows} environment steps of a minibatch\n\n{table(parts, machine, rows)}"
     )
     return parts
+
+
+def _machine_line(machine: Machine) -> str:
+    """What the machine can do, for people."""
+    speeds = ", ".join(f"{speed / 1e9:.1f} in {held // 2**20} MiB" for held, speed in machine.bandwidths.items())
+    copies = f"this machine: GB/s copied (read and written) {speeds}"
+    return f"{copies}; {machine.flops / 1e9:.0f} GFLOP/s in a matrix product\n"
 
 
 def _parts_and_whole(step: Sequence[Part]) -> str:

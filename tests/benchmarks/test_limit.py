@@ -12,7 +12,7 @@ from jaxvrp.io import machine_memory
 from jaxvrp.io.command_line import UserError
 from train.on_policy.config import PPOConfig
 
-MACHINE = limit.Machine(bandwidth=1e9, flops=1e12)
+MACHINE = limit.Machine(bandwidths={1000: 4e9, 5000: 1e9}, flops=1e12)
 
 
 @pytest.mark.parametrize(
@@ -20,8 +20,20 @@ MACHINE = limit.Machine(bandwidth=1e9, flops=1e12)
     [(1e6, 0.0, 0.5), (0.0, 1e9, 0.5), (1e6, 2e9, 1.0), (0.0, 0.0, 0.0)],
 )
 def test_the_scarcer_of_bandwidth_and_operations_is_the_limit(bytes_accessed, flops, fraction):
-    part = limit.Part("p", [2e-3, 1e-3, 9.0], bytes_accessed, flops)
+    part = limit.Part("p", [2e-3, 1e-3, 9.0], bytes_accessed, flops, footprint=1001)
     assert part.fraction(MACHINE) == pytest.approx(fraction)
+
+
+@pytest.mark.parametrize(("footprint", "bandwidth"), [(1, 4e9), (1000, 4e9), (1001, 1e9), (5001, 1e9)])
+def test_a_program_is_held_against_a_copy_of_its_size(footprint, bandwidth):
+    assert MACHINE.bandwidth(footprint) == bandwidth
+
+
+def test_a_copy_passes_over_all_of_it():
+    part, run = limit.compiled_part("copy", limit.copied, jnp.zeros(1024))
+    run()
+    assert jnp.all(limit.copied(jnp.arange(3.0)) == jnp.arange(3.0) + limit.COPIES)
+    assert part.footprint >= 2 * 4096
 
 
 def test_the_compiler_counts_a_product():
@@ -52,13 +64,13 @@ def test_an_update_is_taken_apart():
 
 
 def test_the_command_line_writes_all_parts(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(limit, "COPIED_BYTES", 2**12)
+    monkeypatch.setattr(limit, "COPIED_BYTES", (2**12, 2**13))
     monkeypatch.setattr(limit, "PRODUCT_SIZE", 8)
     path = tmp_path / "limit.json"
     words = f"--env darp --size 4,2 --batch 2 --repeats 2 --seconds 0.001 --no_update --out {path}"
     limit.main(words.split())
     result = json.loads(path.read_text())
-    assert result["limits"].keys() == {"bandwidth", "flops"}
+    assert result["limits"].keys() == {"bandwidths", "flops"}
     (step,) = (parts for name, parts in result["parts"].items() if name.startswith("step of darp"))
     assert [part["name"] for part in step][:3] == ["whole step", "random actions", "rules"]
     assert all(len(part["seconds"]) == 2 for part in step)
