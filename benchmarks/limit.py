@@ -95,7 +95,8 @@ class Part:
 def compiled_part(name: str, function: Callable[..., Any], *arguments: Any) -> tuple[Part, Callable[[], None]]:
     """The part, with no repeat yet, and a call of its program that waits."""
     program = jax.jit(function).lower(*arguments).compile()
-    costs, memory = program.cost_analysis() or {}, program.memory_analysis()
+    costs: dict[str, Any] = program.cost_analysis() or {}
+    memory: Any = program.memory_analysis()
     footprint = memory.argument_size_in_bytes + memory.output_size_in_bytes + memory.temp_size_in_bytes
 
     def run() -> None:

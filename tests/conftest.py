@@ -52,6 +52,9 @@ LONGEST = (
 MOST_MEMORY = 2 * 2**30
 """Bytes; a test process that holds more lets go of the programs of the files that it is through with."""
 
+CORES_FOR_ALL = 4
+"""Cores from which on the tests marked as slow are run, too: on two, all tests would take more than ten minutes."""
+
 PROGRAMS_PER_CONTEXT = 200
 """Programs that are lowered in one context of MLIR."""
 
@@ -61,8 +64,29 @@ def pytest_configure(config):
     config.option.loadscopereorder = False
 
 
-def pytest_collection_modifyitems(items):
-    """The longest files first."""
+def cores():
+    """How many this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def leaves_slow_tests_out(config):
+    """Whether the tests marked as slow are left out."""
+    return cores() < CORES_FOR_ALL and not config.getoption("--slow")
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """That not all tests ran, where it is so."""
+    if leaves_slow_tests_out(config):
+        terminalreporter.write_line(
+            f"fewer than {CORES_FOR_ALL} cores: tests marked as slow were left out; --slow runs them"
+        )
+
+
+def pytest_collection_modifyitems(config, items):
+    """The longest files first, and no slow tests on few cores."""
+    if leaves_slow_tests_out(config):
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("slow")])
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
     folder = pathlib.Path(__file__).parent
     places = {folder / name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
@@ -139,8 +163,13 @@ def check_shapes_once():
 
 
 def pytest_addoption(parser):
-    """`--thorough`: tests that compare many random steps with a slow reference play all of them, and not a quarter."""
+    """`--thorough`: tests that compare many random steps with a slow reference play all of them, and not a quarter.
+
+    `--slow`: also on few cores, run the tests that take long and check a further form of what another test checks, or
+    what seldom changes.
+    """
     parser.addoption("--thorough", action="store_true", help="compare four times as many steps with the references")
+    parser.addoption("--slow", action="store_true", help="run the tests marked as slow, however few cores there are")
 
 
 @pytest.fixture(scope="session")

@@ -43,6 +43,7 @@ def test_what_is_changed_takes_the_place_of_what_was_given():
     assert ablation.replaced(given, []) == given
 
 
+@pytest.mark.slow
 def test_figures_and_curves_of_all_are_kept(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     config = tmp_path / "tiny.yaml"

@@ -54,6 +54,7 @@ def test_a_step_is_taken_apart():
     assert shapes["observation"]["vehicle"].shape == timestep.observation["vehicle"].shape
 
 
+@pytest.mark.slow
 def test_an_update_is_taken_apart():
     env = {"name": "darp", "num_nodes": 4, "num_agents": 2}
     functions = limit.update_functions(PPOConfig(env=env, num_envs=4, rollout_length=2, hidden_sizes=(4,)))

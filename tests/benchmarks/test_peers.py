@@ -144,7 +144,9 @@ TINY_JOB = (
 )
 
 
-@pytest.mark.parametrize(("enough", "reached", "steps"), [(0.0, True, 80), (1.1, False, 160)])
+@pytest.mark.parametrize(
+    ("enough", "reached", "steps"), [(0.0, True, 80), pytest.param(1.1, False, 160, marks=pytest.mark.slow)]
+)
 def test_training_ends_with_success_or_with_its_steps(enough, reached, steps):
     record = success.reach(TINY_JOB, enough)
     assert (record["reached"], record["env_steps"]) == (reached, steps)
@@ -236,7 +238,7 @@ def test_the_baselines_learn(kind):
     assert all(int(network.step) == 40 * 16 for network in last.networks)
 
 
-@pytest.mark.parametrize("kind", [baselines.IPPO, baselines.MAPPO])
+@pytest.mark.parametrize("kind", [pytest.param(baselines.IPPO, marks=pytest.mark.slow), baselines.MAPPO])
 def test_an_update_on_the_peers_environment_changes_all_parameters(kind):
     pytest.importorskip("jaxmarl", reason="the extra is not installed: pip install jaxvrp[peers]")
     baseline = baselines.make(kind, SMALL)

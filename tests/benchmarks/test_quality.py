@@ -120,6 +120,7 @@ def contest():
     return played
 
 
+@pytest.mark.slow
 def test_plans_are_checked_replayed_and_compared(contest):
     results = contest.results
     assert all(np.isnan(contest.gap(name)) for name in results), "nothing to compare with yet"

@@ -92,6 +92,7 @@ def test_every_environment_has_a_reference_that_plays():
         assert np.isfinite(reward) and not done, name
 
 
+@pytest.mark.slow
 def test_an_environment_without_a_reference_is_measured_alone(capsys):
     name = "jaxvrp.envs.truck_drone:make"
     record = throughput.measure_case(dataclasses.replace(CASE, env=name, size=(), steps=2, repeats=1))

@@ -33,6 +33,7 @@ def run(programs_once, tmp_path_factory):
     return written(tmp_path_factory.mktemp("attention"), "attention")
 
 
+@pytest.mark.slow
 def test_the_best_of_several_tries_is_never_worse(run):
     trained = RunFolder(run).load("latest")
     actor = trained.learner.actor(trained.params, deterministic=False)
@@ -52,6 +53,7 @@ def test_one_checkpoint_serves_any_number_of_requests(run, capsys):
     assert RunFolder(run, {"num_nodes": 10}).load("latest").learner.env.num_nodes == 10
 
 
+@pytest.mark.slow
 def test_other_networks_are_tied_to_their_size(programs_once, tmp_path):
     folder = written(tmp_path, "mlp")
     assert RunFolder(folder, {"lookahead": True}).load("latest").update == 1

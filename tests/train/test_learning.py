@@ -38,7 +38,11 @@ def random_play():
     [
         ("mappo", {}),
         # Sequences of 10 steps: they are unrolled, and those of 20 took half as long again to compile.
-        ("ippo", {"network": "gru", "recurrent_size": 32, "chunk_length": 10, "num_envs": 32, "total_steps": 51_200}),
+        pytest.param(
+            "ippo",
+            {"network": "gru", "recurrent_size": 32, "chunk_length": 10, "num_envs": 32, "total_steps": 51_200},
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_training_beats_random_play_by_far(algorithm, changes, random_play):
@@ -55,6 +59,7 @@ def test_training_beats_random_play_by_far(algorithm, changes, random_play):
     assert after["invalid_actions"] == 0
 
 
+@pytest.mark.slow
 def test_attention_learns_dial_a_ride():
     """Within seconds it drives less than the nearest neighbour, which it knows nothing of."""
     env = {"name": "darp", "num_nodes": 6, "num_agents": 2, "reward": "dense", "lookahead": True}

@@ -81,7 +81,10 @@ def gradients(learner, data):
     return jax.jit(function)(*data)
 
 
-@pytest.mark.parametrize("overrides", [{"network": "gru", "chunk_length": 6, "recurrent_size": 8}, ATTENTION])
+@pytest.mark.parametrize(
+    "overrides",
+    [pytest.param({"network": "gru", "chunk_length": 6, "recurrent_size": 8}, marks=pytest.mark.slow), ATTENTION],
+)
 def test_two_devices_give_the_gradients_of_one(overrides, learner, fresh_norm):
     """On what one device has played with parameters that are drawn at random: nothing of it is trained."""
     tiny = {"env": ENV, **TINY, **overrides}
@@ -115,6 +118,7 @@ def assert_read_as_played(metrics):
         assert np.min(metrics[f"{role}/grad_norm"]) > 1e-5
 
 
+@pytest.mark.slow
 def test_seeds_on_two_devices_imitate_and_go_on_to_the_last_bit(tmp_path):
     """The update on each device reads the entities that were played there."""
     intervals = {"log_interval": 12, "eval_interval": 12, "save_interval": 12, "lr_decay": False}
@@ -180,6 +184,7 @@ np.testing.assert_array_equal(local(saved.load(learner.init(jax.random.key(1))))
 """
 
 
+@pytest.mark.slow
 def test_two_processes_train_together_agree_and_save(trained_on_two, tmp_path):
     with socket.socket() as free:
         free.bind(("localhost", 0))

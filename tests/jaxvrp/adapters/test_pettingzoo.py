@@ -32,7 +32,7 @@ def legal(env, infos):
     return {name: env.action_space(name).sample(infos[name].get("action_mask")) for name in env.agents}
 
 
-@pytest.mark.parametrize("name", ["darp", "pcb", "truck_drone"])
+@pytest.mark.parametrize("name", ["darp", pytest.param("pcb", marks=pytest.mark.slow), "truck_drone"])
 @absent
 def test_the_tests_of_pettingzoo_pass(name):
     env = jaxvrp.make(name, **SMALL.get(name, {}))

@@ -110,6 +110,7 @@ def test_masked_actions_are_all_legal(dummy):
     assert max(info["invalid_actions"] for infos in dummy.envs.infos for info in infos) == 0
 
 
+@pytest.mark.slow
 def test_processes_play_the_same_bit_for_bit(dummy, in_processes):
     collector, alive, left = in_processes
     assert (alive, left) == (NUM_ENVS, [])

@@ -19,7 +19,6 @@ from train.running.metrics import summarize
 from train.running.resume import RecordedRun
 from train.sharding import DATA, make_mesh, shard
 
-ALGORITHMS = ("td3", "sac")
 LEARNED = {"critic_loss", "actor_loss", "q", "target_q", "actor_grad_norm", "critic_grad_norm"}
 P = jax.sharding.PartitionSpec
 
@@ -144,6 +143,7 @@ def run(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_two_seeds_through_the_command_line_and_evaluation(run, capfd):
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert [record["update"] for record in records] == [1, 2, 3, 4, 5, 6]
@@ -176,6 +176,7 @@ def test_a_seed_is_what_it_is_alone(make, run):
         np.testing.assert_allclose(leaf, expected, rtol=1e-4, atol=1e-4, err_msg=jax.tree_util.keystr(path))
 
 
+@pytest.mark.slow
 def test_devices_learn_one_set_of_parameters_from_their_own_replays(make):
     learner = make(
         "sac", env={"merges": True}, num_devices=2, batch_size=8, log_interval=6, eval_interval=6, save_interval=6
@@ -239,7 +240,7 @@ LESSON = {
 }
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", ["td3", pytest.param("sac", marks=pytest.mark.slow)])
 def test_training_comes_close_to_the_best_play(algorithm, make):
     """Whoever walks straight to the goal, at most STRIDE a step, is best; random play is ten times as far away."""
     faster = {"temperature_lr": 1e-2} if algorithm == "sac" else {}

@@ -26,11 +26,15 @@ ROLES = {"truck": 1, "drone": 2}
 NETWORKS = [
     ("mlp", True, "central", {}),
     ("mlp", False, "local", {}),
-    ("gru", True, "local", {}),
+    pytest.param("gru", True, "local", {}, marks=pytest.mark.slow),
     ("gru", False, "central", {}),
-    ("attention", True, "central", {"toy": "deliveries", "attention_encode": "agent"}),
+    pytest.param(
+        *("attention", True, "central", {"toy": "deliveries", "attention_encode": "agent"}), marks=pytest.mark.slow
+    ),
     ("attention", False, "local", {"toy": "deliveries", "attention_encode": "step"}),
-    ("attention", True, "local", {"toy": "deliveries", "attention_encode": "instance"}),
+    pytest.param(
+        *("attention", True, "local", {"toy": "deliveries", "attention_encode": "instance"}), marks=pytest.mark.slow
+    ),
 ]
 REWARD = Guidance(jnp.float32(1), jnp.float32(0), jnp.float32(0.01))
 """The reward alone teaches."""
@@ -317,7 +321,7 @@ def test_the_loss_is_a_sum_over_actors_and_critics(minibatch):
     assert max(jax.tree.leaves(moved)) > 1e-3
 
 
-@pytest.mark.parametrize("encode", ["step", "instance"])
+@pytest.mark.parametrize("encode", ["step", pytest.param("instance", marks=pytest.mark.slow)])
 def test_what_roles_share_learns_from_all_of_them(learner, on_mesh, fresh_norm, encode):
     """The gradient of the shared encoder is the sum of those of the losses of the roles, each by itself."""
     share = encode == "instance"
@@ -456,6 +460,7 @@ def test_truncated_episodes_are_valued_at_their_end(learner, on_mesh, fresh_norm
             np.testing.assert_allclose(advantage[:, e, :, a].T.ravel(), expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_what_decisions_took_is_recorded_by_the_clock(config, on_mesh, fresh_norm):
     """Where decisions hold for several steps, a recording says for how many, and the advantages are discounted so."""
     env = {"name": "truck_drone", "decide": "events", "num_drones": 1, "num_customers": 1, "num_route_nodes": 1}
@@ -486,6 +491,7 @@ class CutShort(TruckDroneBasic):
         return world.step >= self.max_steps
 
 
+@pytest.mark.slow
 def test_an_update_with_a_scenario_that_truncates(config):
     sizes = {"num_drones": 1, "num_customers": 1, "num_route_nodes": 1, "max_steps": 5}
     trainer = make_train(config(env={"name": "truck_drone", "scenario": CutShort, **sizes}, num_minibatches=1))

@@ -34,7 +34,12 @@ KINDS = {
 }
 
 
-@pytest.fixture(scope="module", params=KINDS.values(), ids=KINDS)
+SLOW = {"entities, separate drones": pytest.mark.slow}
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(kind, id=name, marks=SLOW.get(name, ())) for name, kind in KINDS.items()]
+)
 def recorded(request, learner):
     """A learner, and its rollout as NumPy arrays whose time is one axis, `[T, E, ...]`."""
     made = learner(**{"value_norm": False, **request.param})

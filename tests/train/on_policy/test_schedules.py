@@ -19,6 +19,7 @@ def test_the_weight_of_the_entropy_changes_linearly(end, expected):
     np.testing.assert_allclose(weights, expected, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_an_update_ends_where_a_policy_has_moved_too_far(config):
     """In the first minibatch of two the policy is the one that played, in the second it has moved."""
     params = []

@@ -161,6 +161,7 @@ def test_what_does_not_go_with_the_boards_is_refused_in_evaluation_too(programs_
         RunFolder(tmp_path, {"boards": "none.npz"})
 
 
+@pytest.mark.slow
 def test_a_run_on_a_file_is_evaluated_on_generated_boards(boards, tmp_path):
     run_on(tmp_path, f"--env.boards {boards}/other.pcb")
     folder = RunFolder(tmp_path, {"boards": "generated", "num_boards": 3, "max_parts": 2})

@@ -96,6 +96,7 @@ def little_memory(monkeypatch):
     monkeypatch.setattr(machine_memory, "host_bytes", lambda: 100_000_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{"num_seeds": 10**6}, {"rollout_length": 10**6, "num_minibatches": 1}])
 def test_the_value_that_is_recommended_fits_and_is_no_little_one(config, little_memory, changes):
     name, value = next(iter(changes.items()))

@@ -68,6 +68,7 @@ def test_a_file_that_gives_no_mapping_is_one_line(tmp_path):
         parse(["--config", str(tmp_path / "given.yaml")])
 
 
+@pytest.mark.slow
 def test_it_learns_with_attention_from_a_teacher_who_knows_what_was_drawn():
     words = ["--randomize.battery_rate=[0.3, 1.2]", "--randomize_from.battery_rate=[0.3, 0.4]", "--randomize_steps=64"]
     trainer = make_train(parse([*WORDS, *words]))

@@ -101,6 +101,7 @@ def test_a_configuration_that_was_changed_by_hand_is_refused(changes, says, run)
     assert re.search(rf"config\.yaml is not the configuration of the checkpoint: {says}", refused(run))
 
 
+@pytest.mark.slow
 def test_a_file_that_was_cut_short_goes_on_as_before_or_not_at_all(run, recorded):
     path = run / "config.yaml"
     whole, refusals = path.read_bytes(), 0

@@ -397,6 +397,7 @@ def test_another_configuration_than_that_of_the_checkpoint_is_one_line(which, st
     assert saved(copied) == saved(straight.run)
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_made_longer_whatever_happens_in_between(straight, copied, monkeypatch):
     """It is stopped at once before its next checkpoint, and goes on."""
 
@@ -440,6 +441,7 @@ class Cracked(TruckDroneBasic):
 """
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_not_finite_stops_the_run(tmp_path, monkeypatch):
     """Nobody is served here, so that episodes last: rollouts of 8 steps meet step 20 in the third update."""
     (tmp_path / "cracked_scenario.py").write_text(NAN_AT_THE_END)

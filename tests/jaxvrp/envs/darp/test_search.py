@@ -117,6 +117,7 @@ def test_vehicles_of_one_capacity_drive_in_order_of_their_first_stops():
     assert several > 10
 
 
+@pytest.mark.slow
 def test_more_rounds_are_no_worse_and_better_somewhere():
     batch = stack([instance for kind, instance in padded() if kind in ("default", "crowded")])
     few, many = (
@@ -159,6 +160,7 @@ def test_its_actor_drives_the_plan():
     assert followed > 15
 
 
+@pytest.mark.slow
 def test_its_actor_can_begin_anywhere():
     """In the middle of an episode, about which it knows nothing, it plans and goes on with what is left."""
     env, batch, (actions, done, _) = driven()

@@ -78,7 +78,9 @@ def row(tree, index):
     return jax.tree.map(lambda leaf: leaf[index], tree)
 
 
-@pytest.mark.parametrize(("mode", "boundary"), [("sequential", "terminate"), ("simultaneous", "clamp")])
+@pytest.mark.parametrize(
+    ("mode", "boundary"), [pytest.param("sequential", "terminate", marks=pytest.mark.slow), ("simultaneous", "clamp")]
+)
 def test_the_contract_is_kept(mode, boundary):
     small = {**SMALL, "num_boards": 1, "max_parts": 2, "rays": 1}
     jaxvrp.check_env(jaxvrp.make("pcb", mode=mode, boundary=boundary, step_fraction=0.5, **small), batch=3)
@@ -123,6 +125,7 @@ def test_orders_change_from_step_to_step_only_with_shuffle():
     np.testing.assert_array_equal(env.replace(shuffle=False).order(state), np.arange(env.sizes.agents))
 
 
+@pytest.mark.slow
 def test_with_one_agent_both_modes_are_one(make, by_hand):
     board = make(fixed=[True, True, False])
     ends = []
@@ -198,7 +201,7 @@ def test_hold_keeps_orientations_and_absolute_sets_them():
     close(held.position, absolute.position)
 
 
-@pytest.mark.parametrize("mode", ["sequential", "simultaneous"])
+@pytest.mark.parametrize("mode", ["sequential", pytest.param("simultaneous", marks=pytest.mark.slow)])
 def test_padding_changes_no_number(make, by_hand, mode):
     board, tight = make(), by_hand(mode)
     roomy = jaxvrp.make("pcb", boards=[board, pad(board, 9, 20, 7)], mode=mode, **BY_HAND)
@@ -372,6 +375,7 @@ def test_published_boards_are_read_as_they_are(data_folder, signal_hpwl):
     np.testing.assert_allclose(hpwl, [signal_hpwl(one, one.position, one.orientation) for one in single], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_large_published_boards_are_played(data_folder):
     env = jaxvrp.make("pcb", boards=data_folder / "cypress" / "small-1.nodes", mode="simultaneous", rays=1, max_steps=2)
     draws = jax.random.uniform(KEY, (3, env.sizes.agents, 3), jnp.float32, -1, 1)

@@ -142,6 +142,7 @@ def test_the_comparison_saw_everything(env, compared):
     assert sum(single.totals.invalid_actions for _, (single, _), *_ in ends) > 0
 
 
+@pytest.mark.slow
 def test_it_conforms():
     small = {"num_drones": 1, "num_customers": 1, "num_route_nodes": 1, "max_steps": 8, "max_repeat": 3}
     check_env(make(**small, decide="events", observation="entities"), batch=3)
