@@ -172,6 +172,14 @@ class PPOConfig(RunConfig):
     normalize_advantage: bool = option(
         True, help="normalise the advantages per role, over real decisions (more than one legal action)"
     )
+    mask_actions: bool = option(
+        True,
+        help="let the policy choose among legal actions only; false, to see what masks are worth: what is illegal is "
+        "counted and becomes what the rules make of it",
+    )
+    skip_forced: bool = option(
+        True, help="leave decisions with one legal action out of the policy's loss; false, to see what that is worth"
+    )
 
     def check_fields(self) -> None:
         """Refuse keys that do not fit each other, with a ValueError; see `jaxvrp.fields.build`."""

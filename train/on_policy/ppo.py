@@ -51,7 +51,8 @@ class Batch(struct.PyTreeNode):
         value: old values, `{role: f32[..., agents]}`, scaled by the present statistics; {} without a critic.
         target: returns on the same scale; likewise.
         advantage: normalised, `{role: f32[..., agents]}`.
-        decides: `{role: f32[..., agents]}`, 1 where there was a choice; forced decisions have no policy gradient.
+        decides: `{role: f32[..., agents]}`, 1 where there was a choice; forced decisions have no policy gradient, if
+            they are skipped.
         valid: `{role: f32[..., agents]}`, 0 for void rows, and for steps after the end of an episode that is not reset.
         reset: `bool[...]`.
         carry: recurrent states at the beginning of each sequence, `[E, K, ...]` (no time axis).
@@ -149,7 +150,8 @@ def prepare(
     new_norm, metrics, transitions = dict(norm), {}, recording.transitions
     for name in transitions.reward:
         valid = _valid(transitions, name) * _running(config, transitions)
-        decides = (transitions.action_mask[name].sum(axis=-1) > 1).astype(jnp.float32) * valid
+        choices = transitions.action_mask[name].sum(axis=-1)
+        decides = jnp.where(choices > 1, valid, 0.0) if config.skip_forced else valid
         if config.baseline == "critic":
             advantage, value = _advantage(config, transitions, recording.last_value[name], norm[name], name)
             target = advantage + value

@@ -48,7 +48,7 @@ class Transition(struct.PyTreeNode):
         global_observation: `f32[E, G]`; None where no critic sees it.
         entities: `{kind: f32[E, dynamic features, count]}`; {} where observations are flat.
         instance: `i32[E]`, row of the table of static entities, see `Recording`; None where there are none.
-        action_mask: `{role: bool[E, agents, actions]}`.
+        action_mask: `{role: bool[E, agents, actions]}`, what there was to choose from.
         action: `{role: i32[E, agents]}`.
         log_prob: `{role: f32[E, agents]}`.
         taught: `{role: i32[E, agents]}`, what the teacher would have done, or did, always legal; {} without one.
@@ -247,10 +247,11 @@ class Rollout:
         )
         logits = jax.tree.map(lambda leaf: leaf[0] / self.temperature, logits)
         taught, teacher_carry = self._taught(players)
+        choices = self.actors.choices(before.action_mask)
         if jax.tree.leaves(teacher_carry):
-            action, log_prob = taught, log_probs(logits, before.action_mask, taught)
+            action, log_prob = taught, log_probs(logits, choices, taught)
         else:
-            action, log_prob = sample_actions(key, logits, before.action_mask)
+            action, log_prob = sample_actions(key, logits, choices)
         value, critic_carry = self._value(params, players, seen)
         vec, after = self.vec_env.step(players.vec, action, refresh=False)
         carry = {"actor": actor_carry, "critic": critic_carry}
@@ -260,7 +261,7 @@ class Rollout:
             global_observation=before.global_observation if self.critics.is_central else None,
             entities=before.entities,
             instance=self._instance(players.vec),
-            action_mask=before.action_mask,
+            action_mask=choices,
             action=action,
             log_prob=log_prob,
             taught=taught,

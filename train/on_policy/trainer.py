@@ -271,7 +271,8 @@ def _actors(config: PPOConfig, env: Environment) -> Actors:
     # It reads what the specifications have in common.
     encoder = build_encoder(config, next(iter(specs.values())))
     several = frozenset(name for name, role in env.roles.items() if role.num_agents > 1)
-    return Actors(networks, env.roles, frozenset() if config.share_drone_policy else several, env.entity_kinds, encoder)
+    separate = frozenset() if config.share_drone_policy else several
+    return Actors(networks, env.roles, separate, env.entity_kinds, encoder, config.mask_actions)
 
 
 def _num_agents(env: Environment) -> int:

@@ -386,6 +386,28 @@ def test_forced_decisions_have_no_policy_gradient(minibatch):
     chex.assert_trees_all_equal(drone_gradient(batch.replace(decides=silent)), jax.tree.map(jnp.zeros_like, plain))
 
 
+def test_forced_decisions_count_if_they_are_not_skipped(learner, on_mesh, fresh_norm):
+    made = learner(network="mlp", share_drone_policy=True, critic="central", value_norm=False)
+    skips, counts = (dataclasses.replace(made.trainer.config, skip_forced=skip) for skip in (True, False))
+    both = on_mesh(lambda data: (ppo.prepare(skips, data, fresh_norm)[0], ppo.prepare(counts, data, fresh_norm)[0]))
+    skipping, counting = jax.device_get(both(made.played.recording))
+    for role in ("truck", "drone"):
+        legal = np.asarray(skipping.action_mask[role]).sum(-1)
+        np.testing.assert_array_equal(counting.decides[role], counting.valid[role])
+        np.testing.assert_array_equal(skipping.decides[role], (legal > 1) * np.asarray(counting.valid[role]))
+    assert (np.asarray(skipping.decides["drone"]) != counting.decides["drone"]).any()
+
+
+@pytest.mark.slow
+def test_without_masks_the_policy_chooses_what_is_illegal(learner):
+    made = learner(network="mlp", share_drone_policy=True, critic="central", value_norm=False, mask_actions=False)
+    transitions, shown = jax.device_get((made.played.recording.transitions, made.played.start.timestep.action_mask))
+    assert all(mask.all() for mask in transitions.action_mask.values())
+    first = {role: actions.reshape(-1, *shown[role].shape[:-1])[0] for role, actions in transitions.action.items()}
+    legal = [np.take_along_axis(shown[role], action[..., None], axis=-1) for role, action in first.items()]
+    assert not all(each.all() for each in legal)
+
+
 def test_policy_terms_against_numpy():
     rng = np.random.default_rng(2)
     logits = rng.normal(0, 2, (6, 20, 5)).astype(np.float32)
