@@ -8,6 +8,8 @@ import re
 import shlex
 import warnings
 
+import pytest
+
 import jaxvrp
 
 with warnings.catch_warnings():
@@ -51,6 +53,7 @@ def test_dial_a_ride(capsys):
     assert lines[-1].split() == ["34.848858", "1.0"]
 
 
+@pytest.mark.slow
 def test_a_scenario_of_ones_own_is_trained_without_touching_the_repository(tmp_path, monkeypatch):
     module = tmp_path / "my_package" / "my_module.py"
     module.parent.mkdir()

@@ -144,9 +144,8 @@ TINY_JOB = (
 )
 
 
-@pytest.mark.parametrize(
-    ("enough", "reached", "steps"), [(0.0, True, 80), pytest.param(1.1, False, 160, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("enough", "reached", "steps"), [(0.0, True, 80), (1.1, False, 160)])
 def test_training_ends_with_success_or_with_its_steps(enough, reached, steps):
     record = success.reach(TINY_JOB, enough)
     assert (record["reached"], record["env_steps"]) == (reached, steps)

@@ -54,6 +54,7 @@ def test_the_best_known_are_of_the_evaluation_boards(tmp_path):
     assert pcb.best_known(tmp_path / "none.csv") == {}
 
 
+@pytest.mark.slow
 def test_the_command_line(board, tmp_path, monkeypatch, capsys):
     """Of the sizes of the first test, so that their programs are compiled once."""
     monkeypatch.setattr(pcb, "generated", lambda count, seed: iter([("tiny", board, None)]))

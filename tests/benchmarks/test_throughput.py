@@ -184,6 +184,7 @@ def test_table_is_aligned(record):
     assert len({len(line) for line in lines}) == 1
 
 
+@pytest.mark.slow
 def test_a_process_of_its_own(monkeypatch, tmp_path):
     monkeypatch.chdir(pathlib.Path(__file__).parents[2])
     record = throughput.measure_apart(Case("truck_drone", (1, 1, 1), 3, 2, 1, 0.001), devices=2)

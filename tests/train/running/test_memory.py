@@ -71,6 +71,7 @@ def compiled_bytes(trainer):
     return found.argument_size_in_bytes + found.temp_size_in_bytes
 
 
+@pytest.mark.slow
 def test_the_estimate_is_a_lower_bound_of_what_the_compiler_takes(config):
     trainer = make_train(config(rollout_length=48, num_envs=32, eval_episodes=1))
     assert needed_bytes(trainer) <= compiled_bytes(trainer) <= machine_memory.SAFETY * needed_bytes(trainer)

@@ -108,11 +108,29 @@ class Stops(struct.PyTreeNode):
     room: jax.Array
 
 
+class Search(struct.PyTreeNode):
+    """A search that goes on: one chain of plans for each of `B` instances.
+
+    Attributes:
+        problems: `[B, ...]`.
+        lanes: what rounds read of them.
+        mean_leg: `f32[B]`, of the first plans.
+        plans: where the chains are.
+        best: the best that each has been at.
+    """
+
+    problems: Problem
+    lanes: Lanes
+    mean_leg: jax.Array
+    plans: Plans
+    best: Plans
+
+
 @functools.partial(jax.jit, static_argnames=("rounds", "limits"))
 def ruin_and_recreate(
     instances: Instance, key: jax.Array, *, rounds: int, limits: bool = False, penalty: float | jax.Array = 100.0
 ) -> tuple[jax.Array, jax.Array]:
-    """Search for a plan of each instance.
+    """Search for a plan of each instance, in so many rounds, which cool down from first to last.
 
     Args:
         instances: a batch `[B]`, padded or not; the same one several times is searched several times.
@@ -122,31 +140,68 @@ def ruin_and_recreate(
         penalty: of an unvisited node, in units of distance.
 
     Returns:
-        The best plans as actions, `i32[B, N+V]`: each vehicle's nodes, and a 0 after each. Of vehicles of the same
-        capacity, the one whose first stop is nearest to the depot comes first, and those without work last. And what
-        they cost, `f32[B]`.
+        As `best_plans`.
     """
+    first_key, rounds_key = jax.random.split(key)
+    search = begin(instances, first_key, limits=limits, penalty=penalty)
+    return best_plans(advance(search, rounds_key, heats(jnp.arange(rounds, dtype=jnp.float32) / rounds)))
+
+
+@functools.partial(jax.jit, static_argnames="limits")
+def begin(instances: Instance, key: jax.Array, *, limits: bool = False, penalty: float | jax.Array = 100.0) -> Search:
+    """A search of each instance that has made its first plan; see `ruin_and_recreate`."""
     problems = jax.vmap(lambda instance: make_problem(as_float32(instance), limits=limits))(instances)
     lanes = _lanes(problems, penalty, limits=limits)
-    first_key, rounds_key = jax.random.split(key)
-    plans = _first_plans(lanes, first_key)
+    plans = _first_plans(lanes, key)
     visits = 2.0 * lanes.exists.sum(axis=0) + 1.0
-    mean_leg = _length(lanes, plans.sequence) / visits
+    return Search(problems, lanes, _length(lanes, plans.sequence) / visits, plans, plans)
 
-    def step(
-        carry: tuple[Plans, Plans], index_and_key: tuple[jax.Array, jax.Array]
-    ) -> tuple[tuple[Plans, Plans], None]:
-        (plans, best), (index, key) = carry, index_and_key
-        heat = HEAT[0] * (HEAT[1] / HEAT[0]) ** (index / rounds)
+
+def heats(progress: jax.Array) -> jax.Array:
+    """Temperatures, in mean legs of the first plan, of rounds at so much of a search, `f32[rounds]` in [0, 1]."""
+    return HEAT[0] * (HEAT[1] / HEAT[0]) ** progress
+
+
+@jax.jit
+def advance(search: Search, key: jax.Array, heats: jax.Array) -> Search:
+    """The search after rounds at these temperatures, `f32[rounds]`."""
+    lanes, mean_leg = search.lanes, search.mean_leg
+
+    def step(carry: tuple[Plans, Plans], heat_and_key: tuple[jax.Array, jax.Array]) -> tuple[tuple[Plans, Plans], None]:
+        (plans, best), (heat, key) = carry, heat_and_key
         change_key, accept_key = jax.random.split(key)
         changed = _changed(lanes, plans, NOISE * mean_leg, change_key)
         patience = -heat * mean_leg * jnp.log(jax.random.uniform(accept_key, mean_leg.shape, minval=1e-9))
         plans = _where(changed.cost < plans.cost + patience, changed, plans)
         return (plans, _where(changed.cost < best.cost, changed, best)), None
 
-    keys = jax.random.split(rounds_key, rounds)
-    (_, best), _ = jax.lax.scan(step, (plans, plans), (jnp.arange(rounds, dtype=jnp.float32), keys))
-    return jax.vmap(_actions, in_axes=(-1, 0))(best.sequence, problems), best.cost
+    keys = jax.random.split(key, len(heats))
+    (plans, best), _ = jax.lax.scan(step, (search.plans, search.best), (heats, keys))
+    return search.replace(plans=plans, best=best)
+
+
+@jax.jit
+def best_plans(search: Search) -> tuple[jax.Array, jax.Array]:
+    """The best plans of a search.
+
+    Returns:
+        As actions, `i32[B, N+V]`: each vehicle's nodes, and a 0 after each. Of vehicles of the same capacity, the one
+        whose first stop is nearest to the depot comes first, and those without work last. And what they cost, `f32[B]`.
+    """
+    return jax.vmap(_actions, in_axes=(-1, 0))(search.best.sequence, search.problems), search.best.cost
+
+
+@functools.partial(jax.jit, static_argnames="tries")
+def restart(search: Search, tries: int) -> Search:
+    """The search, whose chains go on from the best plans: of `tries` chains of an instance, from their best quarter.
+
+    Chains of an instance follow each other.
+    """
+    cost = search.best.cost.reshape(-1, tries)
+    quarter = jnp.argsort(cost, axis=1)[:, : max(1, tries // 4)]
+    chosen = jnp.take(quarter, jnp.arange(tries) % quarter.shape[1], axis=1)
+    source = (jnp.arange(len(cost))[:, None] * tries + chosen).reshape(-1)
+    return search.replace(plans=jax.tree.map(lambda leaf: leaf[..., source], search.best))
 
 
 def _lanes(problems: Problem, penalty: float | jax.Array, *, limits: bool) -> Lanes:

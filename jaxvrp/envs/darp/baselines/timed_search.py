@@ -1,0 +1,90 @@
+"""A search for as long as somebody wants to wait: ruin and recreate by the clock, with restarts from the best plans."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxvrp.envs.darp.baselines import search
+from jaxvrp.envs.darp.problem.instance import Instance
+
+TRIES = 16
+"""Chains of an instance: they share every instruction, and too few leave the machine's width unused."""
+
+ROUNDS = 16
+"""Of one call: the clock is read between calls."""
+
+CYCLES = ((0.0, 0.0), (0.5, 0.4), (0.8, 0.6))
+"""Annealing begins anew after these shares of the time, from the best plans, as if this share of it had passed."""
+
+
+class Found(NamedTuple):
+    """What a search has found so far.
+
+    Attributes:
+        seconds: since it began, without compilation.
+        actions: `i32[B, N+V]`, as `search.best_plans`.
+        cost: `f32[B]`.
+    """
+
+    seconds: float
+    actions: np.ndarray
+    cost: np.ndarray
+
+
+def search_for(
+    instances: Instance,
+    key: jax.Array,
+    seconds: float,
+    *,
+    tries: int = TRIES,
+    limits: bool = False,
+    penalty: float = 100.0,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[Found]:
+    """Search for plans for so long; yields the best ones so far every few rounds, and the last when time is up.
+
+    Args:
+        instances: a batch `[B]`, padded or not.
+        key: typed key.
+        seconds: of searching; programs are compiled before.
+        tries: chains of each instance.
+        limits, penalty: as in `search.ruin_and_recreate`.
+        clock: seconds from any point on.
+    """
+    repeated = jax.tree.map(lambda leaf: jnp.repeat(jnp.asarray(leaf), tries, axis=0), instances)
+    begin_key, key = jax.random.split(key)
+    current = search.begin(repeated, begin_key, limits=limits, penalty=penalty)
+    # Once for nothing: whoever waits pays for searching alone.
+    jax.block_until_ready((search.advance(current, key, jnp.zeros(ROUNDS)), search.restart(current, tries)))
+    start, now, cycle, pace = clock(), 0.0, 0, 0.0
+    while now < seconds:
+        if cycle + 1 < len(CYCLES) and now >= CYCLES[cycle + 1][0] * seconds:
+            cycle += 1
+            current = search.restart(current, tries)
+        key, round_key = jax.random.split(key)
+        progress = np.linspace(progress_of(now / seconds, cycle), progress_of((now + pace) / seconds, cycle), ROUNDS)
+        current = jax.block_until_ready(search.advance(current, round_key, search.heats(jnp.float32(progress))))
+        before, now = now, clock() - start
+        pace = now - before
+        yield _found(current, now, tries)
+
+
+def progress_of(share: float, cycle: int) -> float:
+    """How far annealing is when this share of the time has passed, in [0, 1]."""
+    begin, head_start = CYCLES[cycle]
+    end = CYCLES[cycle + 1][0] if cycle + 1 < len(CYCLES) else 1.0
+    return head_start + (1 - head_start) * min(1.0, (share - begin) / (end - begin))
+
+
+def _found(current: search.Search, seconds: float, tries: int) -> Found:
+    actions, cost = jax.device_get(search.best_plans(current))
+    cost = cost.reshape(-1, tries)
+    best = cost.argmin(axis=1)
+    instance = np.arange(len(best))
+    return Found(seconds, actions.reshape(len(best), tries, -1)[instance, best], cost[instance, best])
