@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         UserError: a mistake of the user's, as one line.
     """
     args, changes = _arguments(argv)
-    folder = RunFolder(pathlib.Path(args.run), changes, trust=args.trust)
+    folder = RunFolder(args.run, changes, trust=args.trust)
     learner, config = folder.player, folder.player.config
     env = evaluation_env(learner.env, config)
     toolbox = registry.toolbox_of(env)
@@ -92,7 +92,7 @@ def _check_debug(toolbox: Toolbox, folder: str | None) -> None:
 def _arguments(argv: Sequence[str] | None) -> tuple[argparse.Namespace, dict[str, Any]]:
     """The options, and the parameters of the environment among them (`--env.key value`)."""
     parser = Parser("train.evaluate", "Evaluate a trained run on fixed instances.")
-    parser.add_argument("--run", type=str, required=True, help="run folder")
+    parser.add_argument("--run", type=str, required=True, help="run folder, or the name of a policy that is shipped")
     parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
     parser.add_argument("--sampled", action="store_true", help="sample actions instead of taking the most probable")
     parser.add_argument("--best_of", type=positive, default=1, help="sample so many episodes, keep the best")

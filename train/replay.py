@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         UserError: a mistake of the user's, as one line.
     """
     args = _arguments(argv)
-    folder = RunFolder(pathlib.Path(args.run), trust=args.trust)
+    folder = RunFolder(args.run, trust=args.trust)
     config = folder.player.config
     if args.instance >= config.eval_episodes:
         raise UserError(
@@ -58,7 +58,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         exporter(folder.player.env)
     except ValueError as error:
         raise UserError(str(error)) from None
-    path = _make_folder(pathlib.Path(args.out or args.run)) / f"episode_{args.instance}.json"
+    # A policy that is shipped lies where nobody looks, and perhaps may not write.
+    default = pathlib.Path() if folder.is_policy else folder.folder
+    path = _make_folder(pathlib.Path(args.out or default)) / f"episode_{args.instance}.json"
     for written in (path, path.with_suffix(".html")):
         refuse_overwriting(written, "--out", folder.sources)
     run = folder.load(args.checkpoint)
@@ -88,10 +90,14 @@ def _make_folder(folder: pathlib.Path) -> pathlib.Path:
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser("train.replay", "Write an episode of a trained run as JSON and as a page that plays it.")
-    parser.add_argument("--run", type=str, required=True, help="run folder")
+    parser.add_argument("--run", type=str, required=True, help="run folder, or the name of a policy that is shipped")
     parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
     parser.add_argument("--instance", type=index, default=0, help="which fixed instance, from 0 (default: 0)")
-    parser.add_argument("--out", type=str, help="folder for episode_K.json and episode_K.html (default: the run's)")
+    parser.add_argument(
+        "--out",
+        type=str,
+        help="folder for both files (default: the run's; of a policy alone, this one)",
+    )
     parser.add_argument("--sampled", action="store_true", help="sample actions instead of taking the most probable")
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
     return parser.parse_args(argv)
