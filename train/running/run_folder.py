@@ -125,12 +125,20 @@ class RunFolder:
         player: the learner of the environment to play.
     """
 
-    def __init__(self, run: str | os.PathLike, env: dict[str, Any] | None = None, *, trust: bool = False):
+    def __init__(
+        self,
+        run: str | os.PathLike,
+        env: dict[str, Any] | None = None,
+        *,
+        eval_env: dict[str, Any] | None = None,
+        trust: bool = False,
+    ):
         """Read the configuration.
 
         Args:
             run: the folder of a run or of a policy, or the name of a policy that is shipped.
             env: changes of its environment, such as another size; may name dotted paths.
+            eval_env: what evaluation changes, instead of what the run says.
             trust: see `read_run`.
 
         Raises:
@@ -146,7 +154,8 @@ class RunFolder:
             self._writer = self.player = make_train(config)
             if changes or config.randomize:
                 parameters = changed_parameters(self._writer.env, config.env, changes)
-                values = {**vars(config), "env": parameters, **config.playing}
+                evaluation = config.eval_env if eval_env is None else eval_env
+                values = {**vars(config), "env": parameters, "eval_env": evaluation, **config.playing}
                 self.player = make_train(build_config(type(config), values))
         except (ValueError, TypeError) as error:
             raise UserError(str(error)) from None
