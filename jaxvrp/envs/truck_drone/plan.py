@@ -196,8 +196,14 @@ class _Planner:
         time = self._moment(int(self.episode.served_at[index]))
         # A window ends with the last whole step in it, so only who was late in steps is late.
         late = time - entry["window"][1] if self.episode.steps_late[index] else 0.0
-        waited = self.scale.moment(self.episode.steps_waited[index])
-        return {**entry, "drone": self.drones[server], "time": time, "waited": waited, "late": _rounded(late)}
+        waited = time - self._moment(self._arrival(server, int(self.episode.served_at[index])))
+        return {**entry, "drone": self.drones[server], "time": time, "waited": _rounded(waited), "late": _rounded(late)}
+
+    def _arrival(self, drone: int, index: int) -> int:
+        """The state in which a drone reached the place where it stands in the state `index`."""
+        place = self.world.drones.position[: index + 1, drone]
+        elsewhere = np.flatnonzero(np.linalg.norm(place - place[index], axis=1) > ARRIVED)
+        return int(elsewhere[-1]) + 1 if elsewhere.size else 0
 
     def _aboard(self, index: int) -> np.ndarray:
         return np.asarray(self.world.drones.status[index] == ONBOARD)
