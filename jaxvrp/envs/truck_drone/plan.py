@@ -35,7 +35,7 @@ Event = dict[str, Any]
 
 
 def plan_of(fleet_map: FleetMap, env: TruckDrone, states: World) -> Plan:
-    """The plan of an episode, a JSON object; its keys are described in `docs/truck_drone.md`.
+    """The plan of an episode, a JSON object; its keys are described in `docs/your_map.md`.
 
     Args:
         fleet_map: the problem.

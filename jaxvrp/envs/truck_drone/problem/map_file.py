@@ -17,7 +17,7 @@ from jaxvrp.replay.schema import list_of, number_from, object_of_only, one_of, o
 
 FORMAT = "jaxvrp-truck-drone-1"
 
-REMEDY = "write a map as docs/truck_drone.md describes"
+REMEDY = "write a map as docs/your_map.md describes"
 
 POSITIVE, ANY = number_from(0, itself=False), number_from(-LARGEST)
 NOT_NEGATIVE = number_from(0)
