@@ -20,8 +20,9 @@ import jax
 
 import jaxvrp
 from jaxvrp import registry
-from jaxvrp.io.command_line import Parser, UserError
+from jaxvrp.io.command_line import Parser, UserError, positive
 from jaxvrp.io.whole_files import UNFINISHED
+from train.config import RunConfig
 from train.running import command_line
 from train.running.config_file import flat
 from train.running.evaluator import Evaluator, first_seed, to_host
@@ -47,7 +48,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     command = training_command(folder.recorded, args.config)
     run = folder.load(args.checkpoint)
     config = folder.recorded.config
-    figures = measured(run)
+    episodes = args.episodes or config.eval_episodes
+    figures = measured(run, episodes)
     export(
         out,
         run,
@@ -55,23 +57,28 @@ def main(argv: Sequence[str] | None = None) -> None:
         about=args.about,
         training={"command": command, "update": run.update, "env_steps": run.update * config.steps_per_update},
         figures={
-            "command": f"python -m train.evaluate --run {out.name}",
-            "instances": config.eval_episodes,
+            "command": shlex.join(["python", "-m", "train.evaluate", "--run", out.name, *_asked(config, episodes)]),
+            "instances": episodes,
             "seed": config.eval_seed,
             "players": figures,
         },
         exported=provenance(),
     )
-    print(f"{config.eval_episodes} fixed instances, whole episodes, deterministic policy of update {run.update}\n")
+    print(f"{episodes} fixed instances, whole episodes, deterministic policy of update {run.update}\n")
     print(figures_table(figures, registry.toolbox_of(run.learner.env).headlines))
     size = sum(path.stat().st_size for path in out.iterdir())
     print(f"\nwrote {out}: {size / 1000:.0f} kB, trained by {command}")
 
 
-def measured(run: Trained) -> dict[str, dict[str, Any]]:
-    """Means over the fixed instances of a run, of its policy and of every baseline; of several seeds the first."""
+def _asked(config: RunConfig, episodes: int) -> list[str]:
+    """The words that ask for so many instances; none for those of the run."""
+    return [] if episodes == config.eval_episodes else ["--episodes", str(episodes)]
+
+
+def measured(run: Trained, episodes: int) -> dict[str, dict[str, Any]]:
+    """Means over fixed instances of a run, of its policy and of every baseline; of several seeds the first."""
     learner, config = run.learner, run.learner.config
-    evaluator = Evaluator(evaluation_env(learner.env, config), config.eval_episodes, config.eval_seed)
+    evaluator = Evaluator(evaluation_env(learner.env, config), episodes, config.eval_seed)
     play = jax.jit(lambda params: evaluator.play(learner.actor(params, deterministic=True)))
     return {"policy": to_host(play(first_seed(learner, run.params))), **evaluator.baselines()}
 
@@ -146,6 +153,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", metavar="FOLDER", required=True, help="new or empty folder; its name is the policy's")
     parser.add_argument("--about", default="", help="a sentence about it")
     parser.add_argument("--config", metavar="FILE", help="file that the run was trained with, to name in its command")
+    parser.add_argument("--episodes", type=positive, help="instances for its figures (default: the run's)")
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
     return parser.parse_args(argv)
 

@@ -127,10 +127,11 @@ def object_of_only(required: Mapping[str, Check], optional: Mapping[str, Check])
     def check(value: Any, where: str) -> None:
         if not isinstance(value, dict):
             _refuse(where or "the content", value, "an object")
-        places = {name: f"{where}.{name}" if where else name for name in {**known, **value}}
+        places = {name: f"{where}.{name}" if where else name for name in known}
         for name in value:
             if name not in known:
-                raise ValueError(f"{places[name]} is no key that is known there; {nearest(name, known)}")
+                place = f" in {where}" if where else ""
+                raise ValueError(f"unknown key {shown(name)}{place}; {nearest(name, known)}")
         for name in required:
             if name not in value:
                 raise ValueError(f"{places[name]} is missing; give it")

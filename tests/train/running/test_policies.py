@@ -53,7 +53,7 @@ def run(tmp_path_factory):
 def exported(run):
     """The folder of its policy."""
     out = run.parent / "small"
-    export.main(["--run", str(run), "--out", str(out), "--about", "a toy"])
+    export.main(["--run", str(run), "--out", str(out), "--about", "a toy", "--episodes", "3"])
     return out
 
 
@@ -65,10 +65,11 @@ def test_a_policy_is_the_actors_of_its_run_and_nothing_else(run, exported):
     with np.load(exported / "actor.npz", allow_pickle=False) as arrays:
         assert sum(array.size for array in arrays.values()) == sum(leaf.size for leaf in jax.tree.leaves(policy.params))
     card = policies.read_card(exported)
-    evaluator = Evaluator(policy.learner.env, 4, policy.learner.config.eval_seed)
+    evaluator = Evaluator(policy.learner.env, 3, policy.learner.config.eval_seed)
     play = jax.jit(lambda: evaluator.play(policy.learner.actor(policy.params, deterministic=True)))
     assert card.figures["players"]["policy"]["return"] == pytest.approx(float(play()["return"]), rel=1e-6)
     assert (card.about, card.training["env_steps"]) == ("a toy", 32)
+    assert card.figures["command"] == "python -m train.evaluate --run small --episodes 3"
 
 
 def test_what_it_was_trained_by_is_what_to_type(run):
@@ -165,7 +166,8 @@ def test_a_shipped_policy_plays_as_its_card_says(name):
     wanted, *others = [figures["return"] for figures in card.figures["players"].values()]
     assert max(others) < float(play()["return"])
     assert max(others) < wanted
-    assert (card.figures["instances"], card.figures["command"]) == (512, f"python -m train.evaluate --run {name}")
+    assert card.figures["instances"] == 512
+    assert card.figures["command"].startswith(f"python -m train.evaluate --run {name}")
     program, *words = shlex.split(card.training["command"])[2:]
     assert program == f"train.{run.recorded.algorithm}"
     parsed = command_line.parse(type(run.recorded.config), words, prog=program, description="").config

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from jaxvrp.envs.truck_drone.env import TruckDrone, make
 from jaxvrp.envs.truck_drone.problem.instance import Instance
+from jaxvrp.io.messages import shown
 
 Point = tuple[float, float]
 
@@ -382,7 +383,9 @@ def _refuse_twice(field: str, names: Sequence[str | None]) -> None:
     """Raise a ValueError if two entries of a list have the same name."""
     for index, name in enumerate(names):
         if name is not None and name in names[:index]:
-            raise ValueError(f"{field}[{index}].id: '{name}' is {field}[{names.index(name)}] already; give another")
+            raise ValueError(
+                f"{field}[{index}].id: {shown(name)} is {field}[{names.index(name)}] already; give another"
+            )
 
 
 def _refuse_far(numbers: np.ndarray, field: str, what: str, unit: str) -> None:

@@ -46,8 +46,11 @@ MISTAKES = [
     (("customers", 3, "window", ["9", 10]), "customers[3].window[0] is '9'; it must be a finite number"),
     (("customers", 3, "window", [-1, 10]), "customers[3].window[0] is -1; it must be at least 0"),
     (("customers", 3, "known_from", 101), "customers[3].known_from: 101 after the horizon 100"),
-    (("customers", 3, "weight", 2), "customers[3].weight is no key that is known there; known: demand, id, known_from"),
-    (("customers", 3, "demnd", 2), "customers[3].demnd is no key that is known there; did you mean 'demand'"),
+    (
+        ("customers", 3, "weight", 2),
+        "unknown key 'weight' in customers[3]; known: demand, id, known_from, position, window",
+    ),
+    (("customers", 3, "demnd", 2), "unknown key 'demnd' in customers[3]; did you mean 'demand'"),
     (("customers", 3, "demand", ...), "customers[3].demand is missing; give it"),
     (("customers", 3, "demand", 4.5), "customers[3].demand: 4.5 is more than drones[0] carries (4)"),
     (("customers", 3, "demand", True), "customers[3].demand is True; it must be a finite number"),
@@ -70,7 +73,8 @@ MISTAKES = [
     (("scale", "demand", 1e-3), "scale.demand: demands are up to 3800 times as much; make it larger"),
     (("scale", "time", 30), "horizon: 100 is 3 steps of 30; it must be 4 to 10000: change scale.time"),
     (("scale", "time", 1e-4), "horizon: 100 is 1000000 steps of 0.0001; it must be 4 to 10000"),
-    (("unit", {}), "unit is no key that is known there; did you mean 'units'"),
+    (("unit", {}), "unknown key 'unit'; did you mean 'units'"),
+    (("x" * 5000, {}), "unknown key 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx ...; known: customers, drones"),
     (("format", "jaxvrp-truck-drone-2"), "format is 'jaxvrp-truck-drone-2'; it must be one of: jaxvrp-truck-drone-1"),
 ]
 
