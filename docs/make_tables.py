@@ -29,15 +29,17 @@ from benchmarks.measure import Spread, rate, rates
 from jaxvrp.entities import seen_as
 from jaxvrp.fields import accepted_values
 from train.running.keys import as_typed, environment_keys, scenario_default
+from train.running.policies import find_run, read_card, shipped_policies
 
 PAGES = pathlib.Path(__file__).parent
 README = PAGES.parent / "README.md"
 RESULTS = PAGES.parent / "benchmarks" / "results"
-MARKER = re.compile(r"<!-- (keys|parameters|entities|results): (.+) -->")
+MARKER = re.compile(r"<!-- (keys|parameters|entities|policies|results): (.+) -->")
 COLUMNS = {
     "keys": ["key", "default", "range", "meaning"],
     "parameters": ["parameter", "default", "range", "meaning"],
     "entities": ["feature", "changes", "meaning"],
+    "policies": ["policy", "what it plays", "trained by", "return", "of the others", "size"],
 }
 
 CONTEXT_OF = "context of "
@@ -47,7 +49,8 @@ Row = list[str]
 
 def rows(kind: str, name: str) -> Iterator[Row]:
     """The first cells of each row of the table `<!-- KIND: NAME -->`."""
-    return {"keys": _keys, "parameters": _parameters, "entities": _features}[kind](name)
+    makers = {"keys": _keys, "parameters": _parameters, "entities": _features, "policies": _policies}
+    return makers[kind](name)
 
 
 def _keys(path: str) -> Iterator[Row]:
@@ -80,6 +83,16 @@ def _features(name: str) -> Iterator[Row]:
 def _feature_rows(features: Sequence[jaxvrp.Feature], changes: str) -> Iterator[Row]:
     for feature in features:
         yield [f"`{feature.name}`", changes, feature.meaning.replace("|", "\\|")]
+
+
+def _policies(which: str) -> Iterator[Row]:
+    del which
+    for name in shipped_policies():
+        card = read_card(find_run(name))
+        policy, *others = [(player, f"{figures['return']:.1f}") for player, figures in card.figures["players"].items()]
+        size = sum(path.stat().st_size for path in find_run(name).iterdir())
+        beaten = ", ".join(f"{player} {figure}" for player, figure in others)
+        yield [f"`{name}`", card.about, f"`{card.training['command']}`", policy[1], beaten, f"{size / 1000:.0f} kB"]
 
 
 def _row(name: str, default: Any, accepted: str, sentence: str) -> Row:

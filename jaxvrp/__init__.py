@@ -7,7 +7,7 @@ from jaxvrp.ranges import randomize
 from jaxvrp.registry import make, register, registered
 from jaxvrp.spaces import EntityKind, Feature, Place, Pointer, Role
 from jaxvrp.testing import check_env
-from jaxvrp.toolbox import Headline, Padding, ReplayKind, Toolbox
+from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ReplayKind, Toolbox
 from jaxvrp.turns import TurnBasedEnvironment, Turns
 from jaxvrp.vectorize import VecEnv
 
@@ -18,6 +18,7 @@ __all__ = [
     "Environment",
     "Feature",
     "Headline",
+    "InstanceFiles",
     "Memory",
     "Padding",
     "Place",

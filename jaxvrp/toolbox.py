@@ -60,6 +60,30 @@ class ReplayKind:
 
 
 @dataclasses.dataclass(frozen=True)
+class InstanceFiles:
+    """How problems of a user's own are read from files, and how plans for them are written.
+
+    Attributes:
+        read: `path -> problem`; raises a ValueError, one line that names the file and the place in it.
+        parameters: `(problem, env) -> {keyword: value}`, what the problem sets of the environment's parameters; raises
+            a ValueError, one line, if it cannot be played in such an environment.
+        instance: `problem -> instance` for `Environment.reset_to` of an environment with these.
+        plan: `(problem, env, states [T + 1, ...]) -> plan`, a JSON object: who does what, when and where.
+        write_plan: `(path, plan)`, by the ending of the path.
+        endings: those that `write_plan` knows.
+        label_episode: `(problem, episode) -> episode` of `jaxvrp.replay` with the problem's own names.
+    """
+
+    read: Callable[[str | os.PathLike], Any]
+    parameters: Callable[[Any, Any], dict[str, Any]]
+    instance: Callable[[Any], Any]
+    plan: Callable[[Any, Any, Any], dict[str, Any]]
+    write_plan: Callable[[str | os.PathLike, dict[str, Any]], None]
+    endings: tuple[str, ...]
+    label_episode: Callable[[Any, dict[str, Any]], dict[str, Any]]
+
+
+@dataclasses.dataclass(frozen=True)
 class Padding:
     """How an instance holds fewer of something than the environment's size says, while its arrays stay as long.
 
@@ -85,6 +109,7 @@ class Toolbox:
         renderer: draws an episode to `.gif`, `.png`, `.svg` or `.pdf`.
         step_recorder: records every step of an episode in an empty folder.
         replay: how episodes are told and played.
+        instances: how problems are read from files, and plans written.
         still: `state -> SVG` or None, how a state shows itself in a notebook.
         evaluation: parameters that evaluation changes by default, such as longer episodes.
         parameters: dataclasses whose fields are keywords of the factory, besides the fields of the environment itself;
@@ -99,6 +124,7 @@ class Toolbox:
     renderer: Draw | None = None
     step_recorder: Draw | None = None
     replay: ReplayKind | None = None
+    instances: InstanceFiles | None = None
     still: Callable[[Any], str | None] | None = None
     evaluation: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     parameters: tuple[type, ...] = ()

@@ -3,6 +3,7 @@
 python -m train.evaluate --run DIR [--sampled] [--episodes N] [--checkpoint best] [--render out.gif]
 python -m train.evaluate --run DIR --best_of 128 --temperature 3
 python -m train.evaluate --run DIR --env.num_nodes 40    # another size, where the network (attention) allows it
+python -m train.evaluate --run DIR --instance FILE --plan out.json out.csv [--actor greedy]    # a problem of one's own
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from jaxvrp.pictures import STILLS
 from jaxvrp.toolbox import Toolbox
 from train.running import command_line
 from train.running.evaluator import Evaluator, evaluation_function, recorded_states, to_host
+from train.running.instance_file import POLICY, InstanceFile, check_player
 from train.running.keys import LAUNCH
 from train.running.prepare import evaluation_env
 from train.running.report import draw_episode
@@ -33,11 +35,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         UserError: a mistake of the user's, as one line.
     """
     args, changes = _arguments(argv)
-    folder = RunFolder(pathlib.Path(args.run), changes, trust=args.trust)
+    if args.instance:
+        return _evaluate_instance(args, changes)
+    folder = RunFolder(args.run, changes, trust=args.trust)
     learner, config = folder.player, folder.player.config
     env = evaluation_env(learner.env, config)
     toolbox = registry.toolbox_of(env)
-    _check_render(folder, toolbox, args.render)
+    _check_render(folder, toolbox, args.render, [])
     _check_debug(toolbox, args.debug)
     run = folder.load(args.checkpoint)
     evaluator = Evaluator(env, args.episodes or config.eval_episodes, args.seed or config.eval_seed)
@@ -57,13 +61,40 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"\nrecorded every step in {args.debug}")
 
 
+def _evaluate_instance(args: argparse.Namespace, changes: dict[str, Any]) -> None:
+    """Figures on the problem of a file, and the plan and the pictures of one player's episode there."""
+    file = InstanceFile.open(args.instance, args.run, changes, trust=args.trust)
+    file.check_plan_paths(args.plan)
+    toolbox = registry.toolbox_of(file.env)
+    _check_render(file.folder, toolbox, args.render, [file.path])
+    _check_debug(toolbox, args.debug)
+    run = file.folder.load(args.checkpoint)
+    deterministic = not (args.sampled or args.best_of > 1)
+    players = file.players(run, deterministic=deterministic, temperature=args.temperature)
+    check_player(args.actor, players)
+    seed = args.seed or run.learner.config.eval_seed
+    played = {name: file.play(actor, seed, args.best_of if name == POLICY else 1) for name, actor in players.items()}
+    print(f"{file.path}, {_kind_of_play(args, deterministic)} policy of update {run.update}\n")
+    print(figures_table({name: each.figures for name, each in played.items()}, toolbox.headlines))
+    shown = played[args.actor]
+    for path in args.plan:
+        file.files.write_plan(path, file.plan(shown, args.actor))
+        print(f"\nwrote the plan of {args.actor} to {path}")
+    if args.render and toolbox.renderer:
+        toolbox.renderer(file.env, shown.states, args.render)
+        print(f"\ndrew {args.render}")
+    if args.debug and toolbox.step_recorder:
+        toolbox.step_recorder(file.env, shown.states, args.debug)
+        print(f"\nrecorded every step in {args.debug}")
+
+
 def _kind_of_play(args: argparse.Namespace, deterministic: bool) -> str:
     temperature = f" at temperature {args.temperature:g}" if args.temperature != 1 else ""
     best_of = f", best of {args.best_of}," if args.best_of > 1 else ""
     return f"{'deterministic' if deterministic else 'sampled'}{temperature}{best_of}"
 
 
-def _check_render(folder: RunFolder, toolbox: Toolbox, path: str | None) -> None:
+def _check_render(folder: RunFolder, toolbox: Toolbox, path: str | None, sources: list[pathlib.Path]) -> None:
     """Find out before the episodes are played whether one can be drawn there."""
     if path is None:
         return
@@ -74,7 +105,7 @@ def _check_render(folder: RunFolder, toolbox: Toolbox, path: str | None) -> None
         raise UserError(f"--render {path}: the name must end in one of: {', '.join(endings)}")
     if not pathlib.Path(path).parent.is_dir():
         raise UserError(f"--render {path}: there is no folder {pathlib.Path(path).parent}; make it first")
-    refuse_overwriting(pathlib.Path(path), "--render", folder.sources)
+    refuse_overwriting(pathlib.Path(path), "--render", [*folder.sources, *sources])
 
 
 def _check_debug(toolbox: Toolbox, folder: str | None) -> None:
@@ -92,7 +123,7 @@ def _check_debug(toolbox: Toolbox, folder: str | None) -> None:
 def _arguments(argv: Sequence[str] | None) -> tuple[argparse.Namespace, dict[str, Any]]:
     """The options, and the parameters of the environment among them (`--env.key value`)."""
     parser = Parser("train.evaluate", "Evaluate a trained run on fixed instances.")
-    parser.add_argument("--run", type=str, required=True, help="run folder")
+    parser.add_argument("--run", type=str, required=True, help="run folder, or the name of a policy that is shipped")
     parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
     parser.add_argument("--sampled", action="store_true", help="sample actions instead of taking the most probable")
     parser.add_argument("--best_of", type=positive, default=1, help="sample so many episodes, keep the best")
@@ -108,8 +139,16 @@ def _arguments(argv: Sequence[str] | None) -> tuple[argparse.Namespace, dict[str
     parser.add_argument("--render", type=str, help="draw one episode: a .gif moves, a .png sums up")
     parser.add_argument("--debug", metavar="FOLDER", help="record every step of one episode in an empty folder")
     parser.add_argument("--env.KEY", metavar="VALUE", help="another value of a parameter of the environment")
+    parser.add_argument("--instance", metavar="FILE", help="a problem of your own, instead of the fixed instances")
+    parser.add_argument("--plan", metavar="FILE", nargs="+", default=[], help="write the plan for it: .json, .csv")
+    parser.add_argument("--actor", metavar="NAME", default=POLICY, help="whose plan: a row of the table")
     words, env = command_line.split_mapping(sys.argv[1:] if argv is None else argv, "env")
-    return parser.parse_args(words), env
+    args = parser.parse_args(words)
+    if args.instance and args.episodes:
+        raise UserError("--episodes: there is one instance, that of --instance; leave one of them out")
+    if not args.instance and (args.plan or args.actor != POLICY):
+        raise UserError("--plan and --actor are of the problem in a file; name it with --instance")
+    return args, env
 
 
 if __name__ == "__main__":

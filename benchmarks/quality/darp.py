@@ -49,7 +49,7 @@ def generated(args: argparse.Namespace) -> Iterator[tuple[str, Contest, Trained 
 
 
 def _load(args: argparse.Namespace, env: dict[str, Any] | None = None) -> Trained:
-    return RunFolder(pathlib.Path(args.run), env, trust=args.trust).load(args.checkpoint)
+    return RunFolder(args.run, env, trust=args.trust).load(args.checkpoint)
 
 
 def published(args: argparse.Namespace) -> Iterator[tuple[str, Contest, Trained | None]]:
@@ -153,7 +153,7 @@ def main(argv: Sequence[str]) -> None:
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = Parser("benchmarks.quality", "Dial-a-ride: heuristics, solvers and a policy, side by side.")
     parser.add_argument("--env", choices=("darp",), help="this environment")
-    parser.add_argument("--run", help="run folder of train.mappo on darp: plays its policy, greedy and sampled")
+    parser.add_argument("--run", help="run folder of train.mappo on darp, or a shipped policy: greedy, sampled")
     parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
     parser.add_argument("--best_of", type=positive, default=128, help="samples of the policy (default: 128)")

@@ -101,7 +101,7 @@ def main(argv: Sequence[str]) -> None:
     args = _arguments(argv)
     measure.check_result_file(args.out, [args.td3, args.sac])
     names = {"TD3": args.td3, "SAC": args.sac}
-    folders = {name: RunFolder(pathlib.Path(folder), trust=args.trust) for name, folder in names.items() if folder}
+    folders = {name: RunFolder(folder, trust=args.trust) for name, folder in names.items() if folder}
     runs = {name: folder.load(args.checkpoint) for name, folder in folders.items()}
     tables, reference = {}, "the best known" if args.published else "the best of all players"
     boards = published() if args.published else generated(args.boards, args.seed)

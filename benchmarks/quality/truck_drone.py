@@ -9,7 +9,6 @@ python -m benchmarks.quality --run DIR --sizes 4,20,10 8,50,16      # a policy, 
 from __future__ import annotations
 
 import argparse
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -49,7 +48,7 @@ def players(size: Size, args: argparse.Namespace, parameters: Mapping[str, Any])
         changes["battery_rate"] = args.battery_rate
     if not args.run:
         return _baselines(_made(changes), args.blind)
-    run = RunFolder(pathlib.Path(args.run), changes, trust=args.trust).load(args.checkpoint)
+    run = RunFolder(args.run, changes, trust=args.trust).load(args.checkpoint)
     if run.learner.config.env["name"] != "truck_drone":
         raise UserError(f"--run {args.run} is a run of another environment; give one of truck_drone")
     played = run.learner.env
@@ -127,7 +126,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--env.KEY", metavar="VALUE", help="another value of a parameter of the environment")
     parser.add_argument("--blind", action="store_true", help="also a dispatcher that ignores batteries")
-    parser.add_argument("--run", help="run folder of train.mappo or train.ippo: plays its policy")
+    parser.add_argument("--run", help="run folder of train.mappo or train.ippo, or a shipped policy: plays it")
     parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
     parser.add_argument("--best_of", type=positive, default=1, help="also the best of so many samples (default: 1, no)")

@@ -228,11 +228,20 @@ def save_arrays(path: str | os.PathLike, file_format: str, schema: Schema, probl
         OSError: the file cannot be written.
     """
     arrays: dict[str, Any] = {name: np.asarray(getattr(problem, name)) for name in schema}
+    write_npz(path, {"format": np.array(file_format), **arrays})
+
+
+def write_npz(path: str | os.PathLike, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays by name as `.npz`, complete or not at all.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
 
     def write(partial: Path) -> None:
         # By its name, NumPy would add a suffix.
         with partial.open("wb") as file:
-            np.savez(file, format=np.array(file_format), **arrays)
+            np.savez(file, allow_pickle=False, **arrays)
 
     write_whole(path, write)
 
@@ -277,7 +286,7 @@ def load_arrays(
         ValueError: the file is damaged, or something else; one line that names it, and the problem in a batch.
         OSError: it cannot be read.
     """
-    arrays = _read_npz(path, words)
+    arrays = read_npz(path, words)
     if str(arrays.pop("format", "")) != file_format or arrays.keys() != schema.keys():
         found = ", ".join(sorted(arrays)) or "nothing"
         raise ValueError(f"{path} holds {found}, not {words.content}; {words.remedy}")
@@ -315,7 +324,13 @@ def _check_entry(
         raise ValueError(f"{path}{where}: {error}") from None
 
 
-def _read_npz(path: str | os.PathLike, words: FileWords) -> dict[str, np.ndarray]:
+def read_npz(path: str | os.PathLike, words: FileWords) -> dict[str, np.ndarray]:
+    """The arrays of an `.npz` file, by name; nothing in it is run.
+
+    Raises:
+        ValueError: it is damaged, something else, or larger than memory; one line.
+        OSError: it cannot be read.
+    """
     # From memory: np.load leaves a damaged file open.
     content = read_bytes(path, host_bytes() // 2)
     try:

@@ -7,10 +7,11 @@ the value is right, and raises a ValueError of one line otherwise.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from jaxvrp.io.messages import shown
+from jaxvrp.io.limits import LARGEST
+from jaxvrp.io.messages import nearest, shown
 
 Check = Callable[[Any, str], None]
 """`(value, place) -> None`; raises a ValueError unless the value is right."""
@@ -25,6 +26,18 @@ def number(value: Any, where: str) -> None:
     """Refuse what is no finite number; true and false are none."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         _refuse(where, value, "a finite number")
+
+
+def number_from(least: float, *, itself: bool = True) -> Check:
+    """A check for numbers from `least` (but for `itself`, if so said) to `LARGEST`."""
+    bound = f"at least {least:g}" if itself else f"more than {least:g}"
+
+    def check(value: Any, where: str) -> None:
+        number(value, where)
+        if value < least or value > LARGEST or (value == least and not itself):
+            _refuse(where, value, f"{bound} and at most {LARGEST:g}")
+
+    return check
 
 
 def text(value: Any, where: str) -> None:
@@ -103,6 +116,27 @@ def object_with(**fields: Check) -> Check:
             if name not in value:
                 raise ValueError(f"{place} is missing; every episode of this kind needs it")
             inner(value[name], place)
+
+    return check
+
+
+def object_of_only(required: Mapping[str, Check], optional: Mapping[str, Check]) -> Check:
+    """A check for objects with all `required` keys, and with no others than these and the `optional` ones."""
+    known = {**required, **optional}
+
+    def check(value: Any, where: str) -> None:
+        if not isinstance(value, dict):
+            _refuse(where or "the content", value, "an object")
+        places = {name: f"{where}.{name}" if where else name for name in known}
+        for name in value:
+            if name not in known:
+                place = f" in {where}" if where else ""
+                raise ValueError(f"unknown key {shown(name)}{place}; {nearest(name, known)}")
+        for name in required:
+            if name not in value:
+                raise ValueError(f"{places[name]} is missing; give it")
+        for name, entry in value.items():
+            known[name](entry, places[name])
 
     return check
 

@@ -1,8 +1,9 @@
-"""Files of problems, damaged: Cordeau's, `.npz` of both kinds, Bookshelf, `.pcb`; read, and drawn by their commands."""
+"""Files of problems, damaged: Cordeau's, `.npz`, Bookshelf, `.pcb`, maps; read, and drawn where a command does."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import zipfile
 from collections.abc import Callable
@@ -12,7 +13,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxvrp.envs import darp, pcb
+import jaxvrp
+from jaxvrp.envs import darp, pcb, truck_drone
 from jaxvrp.envs.darp.pictures import __main__ as draw_plan
 from jaxvrp.envs.darp.problem.instance import SCHEMA as INSTANCE_SCHEMA
 from jaxvrp.envs.darp.problem.instance import as_float32 as computed_instance
@@ -38,13 +40,13 @@ class Format:
         write: `(folder, random) -> path`, a sound one.
         read: `path -> content`.
         check: `(path, content)`, what was read of a damaged file against the file itself; raises a Finding.
-        draw: the command that draws it, and its other words.
+        draw: the command that draws it, and its other words; None if there is none.
     """
 
     write: Callable[[Path, np.random.Generator], Path]
     read: Callable[[Path], Any]
     check: Callable[[Path, Any], None]
-    draw: tuple[Any, tuple[str, ...]]
+    draw: tuple[Any, tuple[str, ...]] | None
 
 
 class ProblemFiles(Subject):
@@ -61,8 +63,8 @@ class ProblemFiles(Subject):
             outcome = call(kind.read, path)
             if outcome.refusal is None:
                 kind.check(path, outcome.value)
-            if random.random() < DRAWN:
-                _draw(kind, path, random)
+            if kind.draw and random.random() < DRAWN:
+                _draw(*kind.draw, path, random)
         except Finding as finding:
             raise Finding(f"{name}: {finding.kind}", finding.details) from finding
         return NOTHING
@@ -155,8 +157,7 @@ def _lie_about_a_shape(path: Path, random: np.random.Generator) -> None:
             file.writestr(name, content)
 
 
-def _draw(kind: Format, path: Path, random: np.random.Generator) -> None:
-    main, words = kind.draw
+def _draw(main: Any, words: tuple[str, ...], path: Path, random: np.random.Generator) -> None:
     if random.random() < 0.3:
         option = "--board" if main is draw_board.main else "--index"
         words = (*words, option, NUMBERS[int(random.integers(len(NUMBERS)))])
@@ -252,6 +253,26 @@ def _check_bookshelf(path: Path, content: pcb.Netlist) -> None:
     _check_boards(content.board)
 
 
+def _check_map(path: Path, content: truck_drone.FleetMap) -> None:
+    """Written again, it says what the file says; what it is to the simulator is finite, or refused."""
+    rewritten = path.with_name("again.json")
+    truck_drone.write_map(rewritten, content)
+    given, again = (json.loads(each.read_bytes()) for each in (path, rewritten))
+    if again != {name: value for name, value in given.items() if value not in ("", {})}:
+        raise Finding("read as something else", f"{given}\n{again}")
+    instance = content.instance()
+    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(instance)):
+        raise Finding("a number is beyond float32", str(instance))
+    if (np.asarray(instance.window_end) < np.asarray(instance.window_start)).any():
+        raise Finding("an empty window", str(instance))
+    made = call(content.environment, jaxvrp.make("vrpd_tw"))
+    if made.refusal is None and (made.value.num_drones, made.value.max_steps) != (
+        len(content.drones),
+        content.max_steps,
+    ):
+        raise Finding("an environment of other sizes")
+
+
 def _save_instances(folder: Path, random: np.random.Generator) -> Path:
     instances = [material.instance(random, uniform=False) for _ in range(int(random.integers(1, 3)))]
     darp.save(folder / "problem.npz", instances[0] if len(instances) == 1 else darp.stack(instances))
@@ -275,10 +296,18 @@ def _write_pcb(folder: Path, random: np.random.Generator) -> Path:
     return folder / "boards.pcb"
 
 
+def _write_map(folder: Path, random: np.random.Generator) -> Path:
+    env = jaxvrp.make("vrpd_tw", num_customers=int(random.integers(1, 4)), dynamic_share=0.5)
+    problem = env.generate(jax.random.key(int(random.integers(1000))))
+    truck_drone.write_map(folder / "map.json", truck_drone.map_of(env, problem, "a map"))
+    return folder / "map.json"
+
+
 FORMATS = {
     "Cordeau": Format(_write_cordeau, darp.read_cordeau, _check_cordeau, (draw_plan.main, PLAN)),
     "darp .npz": Format(_save_instances, darp.load, _check_instances_npz, (draw_plan.main, ("--index", "0", *PLAN))),
     "pcb .npz": Format(_save_boards, pcb.load, _check_boards_npz, (draw_board.main, ())),
     "Bookshelf": Format(material.write_bookshelf, pcb.read_bookshelf, _check_bookshelf, (draw_board.main, ())),
     ".pcb": Format(_write_pcb, pcb.read_pcb, _check_pcb, (draw_board.main, ())),
+    "map": Format(_write_map, truck_drone.read_map, _check_map, None),
 }

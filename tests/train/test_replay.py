@@ -105,7 +105,8 @@ def test_samples_go_into_the_run_folder(run):
     ("words", "says"),
     [
         (["--instance", "6"], "--instance is 6, but the run has 6 fixed instances; choose one from 0 to 5"),
-        (["--instance", "-1"], "'-1' is no whole number from 0"),
+        (["--instance", "-1"], "--instance -1: Told reads no instances from files; leave it out"),
+        (["--instance", "9" * 5000], "is no whole number from 0, up to 4294967295"),
         (["--speed", "2"], "unrecognized arguments: --speed 2; see python -m train.replay --help"),
         (["--out", "config.yaml"], "cannot make the folder config.yaml: File exists; choose another --out"),
     ],

@@ -35,8 +35,8 @@ class PPOConfig(RunConfig):
     critic: str = option("central", help=CRITIC, choices=("central", "local"))
     start_from: str | None = option(
         None,
-        help="folder of a run whose policy (its latest checkpoint) this one begins with; of the same network, and with "
-        "`attention` of any size of environment",
+        help="folder of a run whose policy (its latest checkpoint) this one begins with, or the name of a policy that "
+        "is shipped; of the same network, and with `attention` of any size of environment",
         group="run",
     )
     network: str = option(
@@ -85,9 +85,10 @@ class PPOConfig(RunConfig):
     )
     imitate: str | None = option(
         None,
-        help="a teacher: a baseline of the environment, as its tables name it, or the folder of a run; agents play, "
-        "and learn what the teacher would do where they are (DAgger, Ross et al. 2011). One that plans whole episodes "
-        "(`search` of `darp`) plays them itself: with `rollout` `episodes`, for the whole training",
+        help="a teacher: a baseline of the environment, as its tables name it, the folder of a run, or the name of a "
+        "policy that is shipped; agents play, and learn what the teacher would do where they are (DAgger, Ross et al. "
+        "2011). One that plans whole episodes (`search` of `darp`) plays them itself: with `rollout` `episodes`, for "
+        "the whole training",
         group="imitation",
     )
     imitate_steps: int = option(

@@ -20,6 +20,7 @@ from jaxvrp.actor import Actor, Carry
 from jaxvrp.entities import PARAMETER
 from jaxvrp.spaces import ByRole
 from train.on_policy.config import PPOConfig
+from train.running.policies import shipped_policies
 from train.running.run_folder import RunFolder
 
 
@@ -99,13 +100,13 @@ def make_teacher(config: PPOConfig, env: Environment) -> Actor | None:
     named = {**toolbox.baselines, **toolbox.planners}
     if config.imitate in named:
         teacher = named[config.imitate](env)
-    elif pathlib.Path(config.imitate).is_dir():
-        teacher = _policy_of(pathlib.Path(config.imitate), config.env)
+    elif pathlib.Path(config.imitate).is_dir() or config.imitate in shipped_policies():
+        teacher = _policy_of(config.imitate, config.env)
     else:
         known = ", ".join(f"'{name}'" for name in named) or "none"
         raise ValueError(
-            f"imitate is '{config.imitate}', which is no folder of a run; '{config.env['name']}' has these baselines: "
-            f"{known}"
+            f"imitate is '{config.imitate}', which is no folder of a run, and no policy that is shipped; "
+            f"'{config.env['name']}' has these baselines: {known}"
         )
     if jax.tree.leaves(jax.eval_shape(lambda: teacher.init(1))):
         _check_playing_teacher(config)
@@ -126,9 +127,9 @@ def _check_playing_teacher(config: PPOConfig) -> None:
         )
 
 
-def _policy_of(folder: pathlib.Path, env: dict[str, Any]) -> Actor:
+def _policy_of(name: str, env: dict[str, Any]) -> Actor:
     """The most probable actions of a run's latest policy, in the environment of another configuration."""
     # What a policy sees, and when it decided in its own training, are its own.
     changes = {name: value for name, value in env.items() if name not in ("name", PARAMETER)}
-    run = RunFolder(folder, changes).load("latest")
+    run = RunFolder(name, changes).load("latest")
     return OnlookingActor(run.learner.env, run.learner.actor(run.params, deterministic=True))

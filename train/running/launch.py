@@ -89,7 +89,7 @@ def beginning(learner: Any, *, trust: bool) -> Begin | None:
     path = getattr(learner.config, "start_from", None)
     if path is None:
         return None
-    params = RunFolder(pathlib.Path(path), trust=trust).load("latest").params
+    params = RunFolder(path, trust=trust).load("latest").params
     if not fits(params, learner):
         raise UserError(f"start_from {path}: its networks are not those of this run; take the same network and sizes")
 

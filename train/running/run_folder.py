@@ -1,8 +1,12 @@
-"""The folder of a run, written at its start and read again: its configuration, and its policy, to be played."""
+"""The folder of a run, written at its start and read again: its configuration, and its policy, to be played.
+
+A folder that holds a policy alone is read likewise, and found by name where it is one that is shipped.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import os
 import pathlib
 from collections.abc import Collection
 from typing import Any
@@ -19,6 +23,7 @@ from train.running.command_line import build_config, check_names, known_keys
 from train.running.config_file import flat, read_yaml
 from train.running.learner import Learner
 from train.running.plain_yaml import dump_yaml
+from train.running.policies import ARRAYS, CARD, find_run, is_policy, read_card, read_policy
 from train.running.prepare import changed_parameters
 from train.running.resume import RecordedRun, changes_of, check_same
 
@@ -116,33 +121,55 @@ class RunFolder:
 
     Attributes:
         folder: where it lies.
+        recorded: its configuration, as it was trained.
         player: the learner of the environment to play.
     """
 
-    def __init__(self, folder: pathlib.Path, env: dict[str, Any] | None = None, *, trust: bool = False):
-        """Read the configuration; `env` holds the changes, such as another size, and may name dotted paths.
+    def __init__(
+        self,
+        run: str | os.PathLike,
+        env: dict[str, Any] | None = None,
+        *,
+        eval_env: dict[str, Any] | None = None,
+        trust: bool = False,
+    ):
+        """Read the configuration.
+
+        Args:
+            run: the folder of a run or of a policy, or the name of a policy that is shipped.
+            env: changes of its environment, such as another size; may name dotted paths.
+            eval_env: what evaluation changes, instead of what the run says.
+            trust: see `read_run`.
 
         Raises:
             UserError: no run there, no such parameter, or a dotted path without `trust`; see `read_run`.
         """
         changes = env or {}
         named = [value for value in changes.values() if isinstance(value, str)]
-        self.folder, self._run = folder, read_run(folder, trust=trust, named=named)
-        config = dataclasses.replace(self._run.config, **self._run.config.reading)
-        make_train = ALGORITHMS[self._run.algorithm].make_train
+        self.folder = find_run(run)
+        self.recorded = read_run(self.folder, trust=trust, named=named)
+        config = dataclasses.replace(self.recorded.config, **self.recorded.config.reading)
+        make_train = ALGORITHMS[self.recorded.algorithm].make_train
         try:
             self._writer = self.player = make_train(config)
             if changes or config.randomize:
                 parameters = changed_parameters(self._writer.env, config.env, changes)
-                values = {**vars(config), "env": parameters, **config.playing}
+                evaluation = config.eval_env if eval_env is None else eval_env
+                values = {**vars(config), "env": parameters, "eval_env": evaluation, **config.playing}
                 self.player = make_train(build_config(type(config), values))
         except (ValueError, TypeError) as error:
             raise UserError(str(error)) from None
 
     @property
     def sources(self) -> list[pathlib.Path]:
-        """What is read of it: its configuration, and the folder of its checkpoints."""
-        return [self.folder / CONFIG, self.folder / CHECKPOINTS]
+        """What is read of it: its configuration, and the folder of its checkpoints, or what a policy has."""
+        names = (CONFIG, CARD, ARRAYS) if self.is_policy else (CONFIG, CHECKPOINTS)
+        return [self.folder / name for name in names]
+
+    @property
+    def is_policy(self) -> bool:
+        """Whether it is no run, but a policy alone."""
+        return is_policy(self.folder)
 
     def load(self, checkpoint: str) -> Trained:
         """The actors of the `latest` or `best` checkpoint.
@@ -150,14 +177,26 @@ class RunFolder:
         Raises:
             UserError: no such checkpoint, one of another configuration, or networks that are tied to the old size.
         """
-        saved = Checkpoints(self.folder / CHECKPOINTS, read_only=True)
-        update = saved.find(checkpoint)
-        check_same(self._run, saved.configuration(update), self.folder / CONFIG)
-        like = self._writer.init(jax.random.key(self._writer.config.seed))
-        params = self._writer.actor_params(saved.load(like, update))
+        params, update = self._read_policy(checkpoint) if self.is_policy else self._read_checkpoint(checkpoint)
         if not fits(params, self.player):
             raise UserError(f"the networks of {self.folder} {self._tied()}")
         return Trained(self.player, params, update)
+
+    def _read_policy(self, checkpoint: str) -> tuple[Any, int]:
+        """Parameters of the actors, and their update."""
+        if checkpoint != "latest":
+            raise UserError(f"{self.folder} holds a policy, and no checkpoints; leave --checkpoint {checkpoint} out")
+        update = int(read_card(self.folder).training["update"])
+        like = self._writer.actor_params(jax.eval_shape(self._writer.init, jax.random.key(0)))
+        return read_policy(self.folder, like), update
+
+    def _read_checkpoint(self, checkpoint: str) -> tuple[Any, int]:
+        """Parameters of the actors, and their update."""
+        saved = Checkpoints(self.folder / CHECKPOINTS, read_only=True)
+        update = saved.find(checkpoint)
+        check_same(self.recorded, saved.configuration(update), self.folder / CONFIG)
+        like = self._writer.init(jax.random.key(self._writer.config.seed))
+        return self._writer.actor_params(saved.load(like, update)), update
 
     def _tied(self) -> str:
         """Why they cannot play another size, and what can."""

@@ -20,7 +20,7 @@ VIEWS.truck_drone = (seek) => {
     nodes.forEach((node, at) => {
       const [x, y] = to(node.position);
       const mark = draw("rect", { class: "node", x: x - 8, y: y - 8, width: 16, height: 16, rx: 4 }, svg);
-      tooltip(mark, `node ${at}`);
+      tooltip(mark, node.name ?? `node ${at}`);
       draw("text", { class: "tiny mid", x, y }, svg, at);
     });
     const trail = (className, colour) =>
@@ -172,7 +172,7 @@ function customerMark(svg, [x, y], customer, at) {
     ...(customer.known_from > 0 ? [`known from ${customer.known_from}`] : []),
     customer.served_at === null ? "never served" : served,
   ];
-  tooltip(group, `customer ${at}: ${words.join(", ")}`);
+  tooltip(group, `${customer.name ?? `customer ${at}`}: ${words.join(", ")}`);
   const pulse = draw("circle", { class: "pulse", visibility: "hidden" }, group);
   const ring = draw("path", { class: "ring" }, group);
   const face = draw("circle", { class: "face", r: 10 }, group);

@@ -4,7 +4,7 @@ Lengths are map units, y points up; times are steps. Where a decision held for s
 the same actions. Besides what all episodes have:
 
     map         {x: [low, high], y: [low, high]}, what should be seen
-    nodes       [{position}], where the truck can drive
+    nodes       [{position}], where the truck can drive; with a `name`, if they have one, as customers do
     customers   [{position, demand, window: [first, last] in steps, of which the last is the deadline, opens: the first
                 step at which it can be served, 0 where nobody waits for the window, known_from: the step from which
                 agents know of it, served_at: step or null, served_by: drone or null, late: steps after the deadline}]
@@ -26,6 +26,7 @@ import numpy as np
 from jaxvrp.envs.truck_drone import played_episode
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.played_episode import NOBODY, Episode
+from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap
 from jaxvrp.envs.truck_drone.world import STATUS_NAMES, World
 from jaxvrp.replay.common import as_json, common_entries
 from jaxvrp.replay.schema import POINT, boolean, list_of, number, object_with, one_of, optional, whole_number
@@ -54,6 +55,17 @@ def export_episode(env: TruckDrone, states: World, actions: Mapping[str, Any] | 
         "nodes": [{"position": as_json(place)} for place in episode.instance.node_position],
         "customers": [_customer(episode, customer) for customer in range(episode.num_customers)],
     }
+
+
+def label_episode(fleet_map: FleetMap, episode: dict[str, Any]) -> dict[str, Any]:
+    """The episode on a map, with the names of the map."""
+    agents = [fleet_map.truck.id or "truck", *fleet_map.names("drones")]
+    names = {"agents": agents, "nodes": fleet_map.names("nodes"), "customers": fleet_map.names("customers")}
+    named = {
+        field: [{**entry, "name": name} for entry, name in zip(episode[field], names[field], strict=True)]
+        for field in names
+    }
+    return {**episode, **named, "title": fleet_map.name or episode["title"]}
 
 
 def _places(episode: Episode) -> tuple[np.ndarray | jax.Array, ...]:

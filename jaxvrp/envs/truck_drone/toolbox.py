@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jaxvrp.envs.truck_drone import replay
+from jaxvrp.envs.truck_drone import plan, replay
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
 from jaxvrp.envs.truck_drone.pictures import notebook
 from jaxvrp.envs.truck_drone.pictures.render import render_episode
+from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap
 from jaxvrp.envs.truck_drone.problem.instance import void_beyond
-from jaxvrp.toolbox import Headline, Padding, ReplayKind, Toolbox
+from jaxvrp.envs.truck_drone.problem.map_file import read_map
+from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ReplayKind, Toolbox
 
 TOOLBOX = Toolbox(
     baselines={"greedy": GreedyActor},
@@ -22,6 +24,15 @@ TOOLBOX = Toolbox(
     ),
     renderer=render_episode,
     replay=ReplayKind(replay.export_episode, replay.check_episode, Path(__file__).with_name("replay.js")),
+    instances=InstanceFiles(
+        read=read_map,
+        parameters=FleetMap.parameters,
+        instance=FleetMap.instance,
+        plan=plan.plan_of,
+        write_plan=plan.write_plan,
+        endings=plan.ENDINGS,
+        label_episode=replay.label_episode,
+    ),
     paddings={"num_customers": Padding(void_beyond)},
     still=notebook.draw_state,
 )

@@ -144,12 +144,13 @@ def test_keys_that_do_not_fit_each_other_are_one_line(changes, says):
     [
         (
             {"toy": "taught", "network": "attention", "imitate": "greedy", "imitate_steps": 5},
-            "imitate is 'greedy', which is no folder of a run; 'taught_of_the_tests' has these baselines: 'nearest', "
-            "'rounds'",
+            "imitate is 'greedy', which is no folder of a run, and no policy that is shipped; 'taught_of_the_tests' "
+            "has these baselines: 'nearest', 'rounds'",
         ),
         (
             {"imitate": "greedy", "imitate_steps": 5},
-            "imitate is 'greedy', which is no folder of a run; 'toy_of_the_tests' has these baselines: none",
+            "imitate is 'greedy', which is no folder of a run, and no policy that is shipped; 'toy_of_the_tests' has "
+            "these baselines: none",
         ),
         (
             {"rollout": "episodes", "rollout_length": 5},
@@ -238,10 +239,13 @@ def test_a_run_can_be_the_teacher(config, monkeypatch, tmp_path):
         return types.SimpleNamespace(load=lambda which: Trained(Learner(), "params", told.setdefault(which, 7)))
 
     monkeypatch.setattr(imitation, "RunFolder", run_folder)
+    monkeypatch.setattr(imitation, "shipped_policies", lambda: ["shipped"])
     env = Learner.env
     pupil = config(imitate=str(tmp_path), imitate_steps=1, toy="taught")
     teacher = imitation.make_teacher(pupil, env)
-    assert given == [(tmp_path, {"cut": False})] and list(told) == ["latest"]
+    assert given == [(str(tmp_path), {"cut": False})] and list(told) == ["latest"]
+    imitation.make_teacher(config(imitate="shipped", imitate_steps=1, toy="taught"), env)
+    assert given[1] == ("shipped", {"cut": False})
     state, timestep = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(0), 3))
     blind = timestep.replace(observation={}, entities={})
     expected, _ = NearestActor(env).act(None, (), state, timestep)

@@ -1,0 +1,244 @@
+"""What an episode on a map comes to, as a plan: who does what, when and where, in the map's own units and names."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jaxvrp.envs.truck_drone import played_episode
+from jaxvrp.envs.truck_drone.env import TruckDrone
+from jaxvrp.envs.truck_drone.physics import ARRIVED
+from jaxvrp.envs.truck_drone.played_episode import NOBODY, Episode, runs
+from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap
+from jaxvrp.envs.truck_drone.world import CRASHED, ONBOARD, World
+from jaxvrp.io.whole_files import write_json, write_text
+
+FORMAT = "jaxvrp-truck-drone-plan-1"
+
+ENDINGS = (".json", ".csv")
+"""Of the files that plans are written to."""
+
+COLUMNS = ("start", "end", "who", "what", "where", "x", "y", "customer", "battery", "late")
+"""Of an event, and of the table."""
+
+TURNED = 1e-3
+"""Sine of an angle: a truck that turns by more drives to another place."""
+
+Plan = dict[str, Any]
+Event = dict[str, Any]
+
+
+def plan_of(fleet_map: FleetMap, env: TruckDrone, states: World) -> Plan:
+    """The plan of an episode, a JSON object; its keys are described in `docs/your_map.md`.
+
+    Args:
+        fleet_map: the problem.
+        env: the environment that was played.
+        states: leaves with leading axis `[T+1]`, from its `instance()`; what follows the end is cut.
+
+    Raises:
+        ValueError: the states are of no or of several episodes.
+    """
+    return _Planner(fleet_map, env, played_episode.from_states(env, states)).plan()
+
+
+def write_plan(path: str | os.PathLike, plan: Plan) -> None:
+    """Write a plan: `.json` all of it, `.csv` its events, a line each.
+
+    Raises:
+        ValueError: another ending.
+        OSError: the file cannot be written.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in ENDINGS:
+        raise ValueError(f"a plan is written to {' or '.join(ENDINGS)}, not to '{Path(path).name}'")
+    if suffix == ".json":
+        write_json(path, plan)
+        return
+    table = io.StringIO()
+    writer = csv.DictWriter(table, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(plan["events"])
+    write_text(path, table.getvalue())
+
+
+class _Planner:
+    """Tells one episode in the units and names of its map."""
+
+    def __init__(self, fleet_map: FleetMap, env: TruckDrone, episode: Episode):
+        self.map, self.env, self.episode = fleet_map, env, episode
+        self.scale, self.world = fleet_map.whole_scale, episode.world
+        self.customers, self.nodes, self.drones = (fleet_map.names(name) for name in ("customers", "nodes", "drones"))
+
+    def plan(self) -> Plan:
+        sorties = [sortie for drone in range(len(self.drones)) for sortie in self._sorties(drone)]
+        truck = list(self._truck())
+        events = [*truck, *(event for sortie in sorties for event in _events_of(sortie))]
+        events.sort(key=lambda event: (event["start"], event["end"]))
+        return {
+            "format": FORMAT,
+            "name": self.map.name,
+            "units": self.map.units,
+            "summary": self._summary(),
+            "truck": truck,
+            "sorties": sorties,
+            "customers": [self._customer(index) for index in range(len(self.customers))],
+            "events": events,
+        }
+
+    def _summary(self) -> Plan:
+        """Totals, in the units of the map; batteries in full charges."""
+        world, totals = self.world, self.world.totals
+        served = self.episode.server != NOBODY
+        return {
+            "end": self._moment(-1),
+            "customers": len(self.customers),
+            "served": int(served.sum()),
+            "on_time": int((served & (self.episode.steps_late == 0)).sum()),
+            "drones_crashed": int((world.drones.status[-1] == CRASHED).sum()),
+            "drones_in_the_air": int(((world.drones.status[-1] != CRASHED) & ~self._aboard(-1)).sum()),
+            "truck_distance": self.scale.distance(totals.truck_distance[-1]),
+            "drone_distance": self.scale.distance(totals.drone_distance[-1]),
+            "battery_used": _rounded(totals.battery_used[-1] / np.asarray(self.env.max_battery)),
+        }
+
+    # --- the truck ---
+
+    def _truck(self) -> Iterator[Event]:
+        """Every drive and every wait of the truck."""
+        place = np.asarray(self.world.truck.position, np.float64)
+        step = np.diff(place, axis=0)
+        moves = (step != 0).any(axis=1)
+        # Sine of the angle between steps; short ones, into a node, are rounded too much to have an angle.
+        lengths = np.linalg.norm(step, axis=1)
+        turn = np.abs(step[1:, 0] * step[:-1, 1] - step[1:, 1] * step[:-1, 0])
+        turns = (turn > TURNED * lengths[1:] * lengths[:-1]) & (np.minimum(lengths[1:], lengths[:-1]) > TURNED)
+        backwards = (step[1:] * step[:-1]).sum(axis=1) < 0
+        arrives = np.array([self._node(index) is not None for index in range(1, len(place) - 1)], bool)
+        begins = np.concatenate([[True], (moves[1:] != moves[:-1]) | (moves[1:] & (turns | backwards | arrives))])
+        for start, stop, _ in runs(np.cumsum(begins)) if len(step) else []:
+            what = "drive" if moves[start] else "wait"
+            yield self._event(start, stop, self.map.truck.id or "truck", what, place[stop], self._where(stop))
+
+    def _node(self, index: int) -> int | None:
+        """The node that the truck is at in the state `index`."""
+        gaps = np.linalg.norm(self.episode.instance.node_position - self.world.truck.position[index], axis=1)
+        return int(gaps.argmin()) if gaps.min() < ARRIVED else None
+
+    def _where(self, index: int) -> str:
+        """The node that the truck is at; "start" if it is still there, "" on the way."""
+        node = self._node(index)
+        if node is not None:
+            return self.nodes[node]
+        return "start" if (self.world.truck.position[index] == self.world.truck.position[0]).all() else ""
+
+    # --- the drones ---
+
+    def _sorties(self, drone: int) -> Iterator[Plan]:
+        """Every flight of a drone, from the truck and back to it, or to where it ended."""
+        for start, stop, aboard in runs(self.world.drones.status[:, drone] == ONBOARD):
+            if not aboard:
+                yield self._sortie(drone, start, stop)
+
+    def _sortie(self, drone: int, start: int, stop: int) -> Plan:
+        """A flight, by the indices of the states: the first in the air, and the first after it."""
+        crashed = np.flatnonzero(self.world.drones.status[start:stop, drone] == CRASHED)
+        is_back = stop < self.episode.length
+        outcome = "crashed" if crashed.size else "recovered" if is_back else "in the air"
+        last = start + int(crashed[0]) if crashed.size else min(stop, self.episode.length - 1)
+        served = [
+            customer
+            for customer in np.flatnonzero(self.episode.server == drone).tolist()
+            if start <= self.episode.served_at[customer] <= last
+        ]
+        served.sort(key=lambda customer: self.episode.served_at[customer])
+        return {
+            "drone": self.drones[drone],
+            "launch": {**self._place_of(drone, start - 1), "where": self._where(start - 1)},
+            "deliveries": [self._delivery(drone, customer) for customer in served],
+            "outcome": outcome,
+            "end": {**self._place_of(drone, last), "where": self._where(last) if outcome == "recovered" else ""},
+        }
+
+    def _place_of(self, drone: int, index: int) -> Plan:
+        """When, where, and with which charge a drone is in the state `index`."""
+        drones = self.world.drones
+        return {
+            "time": self._moment(index),
+            "position": self.scale.place(drones.position[index, drone]),
+            "battery": _rounded(drones.battery[index, drone] / np.asarray(self.env.max_battery)),
+        }
+
+    def _delivery(self, drone: int, customer: int) -> Plan:
+        """When a customer was served, after how long a wait there, how late, and with which charge left."""
+        entry = self._customer(customer)
+        battery = self._place_of(drone, int(self.episode.served_at[customer]))["battery"]
+        names = ("customer", "time", "position", "waited", "late")
+        return {**{name: entry[name] for name in names}, "battery": battery}
+
+    def _customer(self, index: int) -> Plan:
+        """What became of a customer; of one who was not served, null."""
+        customer, server = self.map.customers[index], int(self.episode.server[index])
+        entry: Plan = {
+            "customer": self.customers[index],
+            "position": list(customer.position),
+            "demand": customer.demand,
+            "window": list(customer.window or (0.0, self.map.horizon)),
+        }
+        if server == NOBODY:
+            return {**entry, **dict.fromkeys(("drone", "time", "waited", "late"))}
+        time = self._moment(int(self.episode.served_at[index]))
+        # A window ends with the last whole step in it, so only who was late in steps is late.
+        late = time - entry["window"][1] if self.episode.steps_late[index] else 0.0
+        waited = time - self._moment(self._arrival(server, int(self.episode.served_at[index])))
+        return {**entry, "drone": self.drones[server], "time": time, "waited": _rounded(waited), "late": _rounded(late)}
+
+    def _arrival(self, drone: int, index: int) -> int:
+        """The state in which a drone reached the place where it stands in the state `index`."""
+        place = self.world.drones.position[: index + 1, drone]
+        elsewhere = np.flatnonzero(np.linalg.norm(place - place[index], axis=1) > ARRIVED)
+        return int(elsewhere[-1]) + 1 if elsewhere.size else 0
+
+    def _aboard(self, index: int) -> np.ndarray:
+        return np.asarray(self.world.drones.status[index] == ONBOARD)
+
+    def _moment(self, index: int) -> float:
+        """The time of the state `index`."""
+        return self.scale.moment(self.world.step[index])
+
+    def _event(self, start: int, end: int, who: str, what: str, place: np.ndarray, where: str) -> Event:
+        """Something that lasts from one state to another."""
+        x, y = self.scale.place(place)
+        return _event(self._moment(start), self._moment(end), who, what, where, (x, y))
+
+
+def _event(start: float, end: float, who: str, what: str, where: str, place: Sequence[float], **further: Any) -> Event:
+    event = {"start": start, "end": end, "who": who, "what": what, "where": where, "x": place[0], "y": place[1]}
+    return {**dict.fromkeys(COLUMNS), **event, **further}
+
+
+def _events_of(sortie: Plan) -> Iterator[Event]:
+    """What happens on a flight, in order."""
+    who, launch, end = sortie["drone"], sortie["launch"], sortie["end"]
+    time = launch["time"]
+    yield _event(time, time, who, "launch", launch["where"], launch["position"], battery=launch["battery"])
+    for delivery in sortie["deliveries"]:
+        time, customer, place = delivery["time"], delivery["customer"], delivery["position"]
+        if delivery["waited"]:
+            yield _event(time - delivery["waited"], time, who, "wait", customer, place, customer=customer)
+        charge = {"battery": delivery["battery"], "late": delivery["late"]}
+        yield _event(time, time, who, "deliver", customer, place, customer=customer, **charge)
+    time, what = end["time"], {"recovered": "board", "crashed": "crash"}.get(sortie["outcome"])
+    if what:
+        yield _event(time, time, who, what, end["where"], end["position"], battery=end["battery"])
+
+
+def _rounded(number: Any) -> float:
+    """To the digits that `float32` has."""
+    return float(f"{float(number):.6g}")

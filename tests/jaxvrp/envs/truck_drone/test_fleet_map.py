@@ -1,0 +1,248 @@
+"""Maps: every mistake is named by its field, units are nothing but units, and what is written is read again."""
+
+import copy
+import dataclasses
+import json
+import math
+import pathlib
+
+import chex
+import jax
+import numpy as np
+import pytest
+
+import jaxvrp
+from jaxvrp.envs.truck_drone import map_of, parse_map, read_map, write_map
+from jaxvrp.envs.truck_drone.problem.__main__ import main
+
+MAPS = pathlib.Path(__file__).parents[4] / "docs" / "maps"
+TOWN = json.loads((MAPS / "market_town.json").read_text())
+
+
+def changed(*path_and_value):
+    """The town with something else in one place; `...` takes it away."""
+    *path, last, value = path_and_value
+    content = copy.deepcopy(TOWN)
+    inner = content
+    for name in path:
+        inner = inner[name]
+    if value is ...:
+        del inner[last]
+    else:
+        inner[last] = value
+    return content
+
+
+@pytest.fixture(scope="module")
+def envs():
+    return {name: jaxvrp.make(name) for name in ("truck_drone", "vrpd_tw")}
+
+
+MISTAKES = [
+    (("customers", 3, "window", [9, 4]), "customers[3].window: end 4 before start 9"),
+    (("customers", 3, "window", [9, 101]), "customers[3].window: end 101 after the horizon 100"),
+    (("customers", 3, "window", [9.1, 9.4]), "customers[3].window: 9.1 to 9.4 lies within a step of 0.5; widen it"),
+    (("customers", 3, "window", [9]), "customers[3].window has 1 entries; it must have 2"),
+    (("customers", 3, "window", ["9", 10]), "customers[3].window[0] is '9'; it must be a finite number"),
+    (("customers", 3, "window", [-1, 10]), "customers[3].window[0] is -1; it must be at least 0"),
+    (("customers", 3, "known_from", 101), "customers[3].known_from: 101 after the horizon 100"),
+    (
+        ("customers", 3, "weight", 2),
+        "unknown key 'weight' in customers[3]; known: demand, id, known_from, position, window",
+    ),
+    (("customers", 3, "demnd", 2), "unknown key 'demnd' in customers[3]; did you mean 'demand'"),
+    (("customers", 3, "demand", ...), "customers[3].demand is missing; give it"),
+    (("customers", 3, "demand", 4.5), "customers[3].demand: 4.5 is more than drones[0] carries (4)"),
+    (("customers", 3, "demand", True), "customers[3].demand is True; it must be a finite number"),
+    (
+        ("customers", 3, "position", [1e13, 0]),
+        "customers[3].position[0] is 10000000000000.0; it must be at least -1e+12",
+    ),
+    (("customers", 3, "id", "farm"), "customers[3].id: 'farm' is customers[1] already; give another"),
+    (("customers", 3, "id", 7), "customers[3].id is 7; it must be a text"),
+    (("customers", []), "customers has 0 entries; it must have at least 1"),
+    (("nodes", {}), "nodes is {}; it must be a list"),
+    (("drones", ...), "drones is missing; give it"),
+    (("drones", 1, "speed", 500), "drones[1].speed: 500, and 600 of drones[0]; all drones of a truck fly alike"),
+    (("drones", 1, "range", None), "drones[1].range: inf, and 2200 of drones[0]; all drones of a truck fly alike"),
+    (("drones", 1, "hover_time", ...), "drones[1].hover_time: none, and 30 of drones[0]"),
+    (("drones", 1, "capacity", 3), "customers[1].demand: 3.2 is more than drones[1] carries (3)"),
+    (("drones", 1, "range", 0), "drones[1].range is 0; it must be more than 0 and at most 1e+12"),
+    (("truck", "speed", -1), "truck.speed is -1; it must be at least 0"),
+    (("scale", "length", 1e-3), "scale.length: places lie up to 1.1e+06 map units from scale.center; make it larger"),
+    (("scale", "demand", 1e-3), "scale.demand: demands are up to 3800 times as much; make it larger"),
+    (("scale", "time", 30), "horizon: 100 is 3 steps of 30; it must be 4 to 10000: change scale.time"),
+    (("scale", "time", 1e-4), "horizon: 100 is 1000000 steps of 0.0001; it must be 4 to 10000"),
+    (("unit", {}), "unknown key 'unit'; did you mean 'units'"),
+    (("x" * 5000, {}), "unknown key 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx ...; known: customers, drones"),
+    (("format", "jaxvrp-truck-drone-2"), "format is 'jaxvrp-truck-drone-2'; it must be one of: jaxvrp-truck-drone-1"),
+]
+
+
+@pytest.mark.parametrize(("change", "says"), MISTAKES, ids=[says[:40] for _, says in MISTAKES])
+def test_a_mistake_is_one_line_with_its_field(change, says, tmp_path):
+    path = tmp_path / "map.json"
+    path.write_text(json.dumps(changed(*change)))
+    with pytest.raises(ValueError) as error:
+        read_map(path)
+    assert str(error.value).startswith(f"{path}: {says}") and "\n" not in str(error.value)
+
+
+def test_what_is_no_map_is_one_line(tmp_path):
+    path = tmp_path / "map.json"
+    for content, says in (("[1, 2]", "the content is [1, 2]; it must be an object"), ("{", "is no JSON")):
+        path.write_text(content)
+        with pytest.raises(ValueError, match=r"map\.json") as error:
+            read_map(path)
+        assert says in str(error.value)
+    alone = changed("scale", "length", ...)
+    for name in ("nodes", "customers"):
+        alone[name] = [{**entry, "position": alone["truck"]["position"]} for entry in alone[name]]
+    with pytest.raises(ValueError, match=r"^scale\.length is missing, and all places are one; give it$"):
+        parse_map(alone)
+
+
+def test_the_town_in_the_units_of_the_simulator(envs):
+    """By hand: a map unit is 1500 m around (2000, 1500), a step half a minute of 0.1 time units."""
+    town = read_map(MAPS / "market_town.json")
+    instance, parameters = town.instance(), town.parameters(envs["truck_drone"])
+    np.testing.assert_allclose(instance.truck_position, [0, 0])
+    np.testing.assert_allclose(instance.customer_position[:2], [[0.3, 4 / 15], [-11 / 15, 2 / 3]], rtol=1e-6)
+    np.testing.assert_array_equal(instance.window_start, [0, 20, 0, 40, 60, 0])
+    np.testing.assert_array_equal(instance.window_end, [60, 120, 90, 160, 200, 200])
+    np.testing.assert_allclose(instance.demand, [0.625, 0.8, 0.25, 0.5, 0.95, 0.55])
+    assert instance.known_from is None
+    sizes = {"num_drones": 2, "num_customers": 6, "num_route_nodes": 5, "max_steps": 200}
+    # 300 m a minute are 150 m a step, 0.1 map units in 0.1 time units; 2200 m are 22/15 map units.
+    physics = {"truck_speed": 1.0, "drone_speed": 2.0, "max_battery": 1.0, "battery_rate": 15 / 22}
+    physics |= {"hover_cost": 1 / 60, "recharge_rate": 1 / 30}
+    assert parameters == pytest.approx({**sizes, **physics}, rel=1e-12)
+
+
+def in_other_units(content, length, time, demand):
+    """The same problem, where a unit of length is so many of the present ones, and so on."""
+    content = copy.deepcopy(content)
+    content["horizon"] /= time
+    content["scale"] = {
+        "length": content["scale"]["length"] / length,
+        "center": [number / length for number in content["scale"]["center"]],
+        "time": content["scale"]["time"] / time,
+        "demand": content["scale"]["demand"] / demand,
+    }
+    for entry in [content["truck"], *content["nodes"], *content["customers"]]:
+        entry["position"] = [number / length for number in entry["position"]]
+    for entry in [content["truck"], *content["drones"]]:
+        entry["speed"] *= time / length
+    for entry in content["customers"]:
+        entry["demand"] /= demand
+        entry.update({name: [number / time for number in entry[name]] for name in ("window",) if name in entry})
+    for entry in content["drones"]:
+        entry.update({"range": entry["range"] / length, "capacity": entry["capacity"] / demand})
+        entry.update({name: entry[name] / time for name in ("hover_time", "recharge_time")})
+    return content
+
+
+@pytest.mark.parametrize("units", [(1000, 60, 1000), (0.3048, 1 / 60, 0.45359237), (1852, 7, 3)])
+def test_units_are_nothing_but_units(units, envs):
+    here, there = parse_map(TOWN), parse_map(in_other_units(TOWN, *units))
+    assert there.parameters(envs["vrpd_tw"]) == pytest.approx(here.parameters(envs["vrpd_tw"]), rel=1e-12)
+    for name, leaf in vars(here.instance()).items():
+        if leaf is not None:
+            np.testing.assert_allclose(getattr(there.instance(), name), leaf, rtol=1e-5, atol=1e-6)
+
+
+def test_what_is_left_out_of_the_scale():
+    town = parse_map(changed("scale", ...))
+    instance = town.instance()
+    places = np.concatenate([instance.truck_position[None], instance.node_position, instance.customer_position])
+    assert np.abs(places).max() == pytest.approx(0.8)
+    low, high = places.min(axis=0), places.max(axis=0)
+    np.testing.assert_allclose(low, -high, atol=1e-6)
+    assert (town.max_steps, town.whole_scale.time, town.whole_scale.demand) == (200, 0.5, 1.0)
+
+
+def test_windows_shrink_to_whole_steps():
+    """A delivery is at the end of a step, half a minute long; on time there must be on time."""
+    windows = [0.1, 29.9], [0.1 + 0.2 + 0.2, 30], [1.2, 1.6]
+    first = {**TOWN["customers"][0], "known_from": 0.7}
+    customers = [{**first, "id": str(index), "window": window} for index, window in enumerate(windows)]
+    instance = parse_map({**TOWN, "customers": customers}).instance()
+    np.testing.assert_array_equal(instance.window_start, [1, 1, 3])
+    np.testing.assert_array_equal(instance.window_end, [59, 60, 3])
+    np.testing.assert_array_equal(instance.known_from, [2, 2, 2])
+
+
+@pytest.mark.parametrize("name", ["market_town", "island"])
+def test_what_is_written_is_read_again(name, tmp_path):
+    read = read_map(MAPS / f"{name}.json")
+    write_map(tmp_path / "copy.json", read)
+    assert read_map(tmp_path / "copy.json") == read
+    assert json.loads((tmp_path / "copy.json").read_text()) == json.loads((MAPS / f"{name}.json").read_text())
+
+
+def test_a_generated_problem_becomes_a_map_and_the_same_problem_again(envs, tmp_path):
+    env = jaxvrp.make(
+        "vrpd_tw", num_drones=3, num_customers=9, num_route_nodes=4, dynamic_share=0.5, max_steps=123, hover_cost=0.0
+    )
+    instance = env.generate(jax.random.key(3))
+    write_map(tmp_path / "map.json", map_of(env, instance, "nine"))
+    read = read_map(tmp_path / "map.json")
+    chex.assert_trees_all_equal(read.instance(), instance)
+    assert (read.name, read.drones[0].hover_time) == ("nine", math.inf)
+    again = read.environment(envs["vrpd_tw"])
+    for name, value in env.parameters.items():
+        if name != "dynamic_share":
+            assert again.parameters[name] == (value if isinstance(value, str) else pytest.approx(value, rel=1e-6)), name
+
+
+def test_padding_is_no_customer():
+    env = jaxvrp.make("truck_drone")
+    instance = env.generate(jax.random.key(0))
+    shorter = instance.replace(exists=np.array([True, True, False]))
+    assert len(map_of(env, shorter).customers) == 2
+
+
+def test_what_only_another_scenario_knows_is_one_line(envs):
+    island = read_map(MAPS / "island.json")
+    with pytest.raises(
+        ValueError, match=r"^customers\[3\]\.known_from: in TruckDroneBasic everybody is known; leave it"
+    ):
+        island.parameters(envs["truck_drone"])
+    known = dataclasses.replace(
+        island, customers=tuple(dataclasses.replace(customer, known_from=None) for customer in island.customers)
+    )
+    with pytest.raises(ValueError, match=r"^drones\[0\]\.payload_factor: in TruckDroneBasic packages do not weigh"):
+        known.parameters(envs["truck_drone"])
+    played = island.environment(envs["vrpd_tw"])
+    assert (played.payload_factor, played.num_customers) == (0.5, 5)
+
+
+def test_the_command(tmp_path, capsys):
+    path = tmp_path / "town.json"
+    assert main(["--out", str(path), "--num_customers", "7", "--seed", "5"]) == 0
+    written = read_map(path)
+    assert (len(written.customers), len(written.drones), written.name) == (7, 2, "vrpd_tw, seed 5")
+    assert main(["--check", str(MAPS / "market_town.json"), "--scenario", "truck_drone_basic"]) == 0
+    printed = capsys.readouterr().out
+    assert "market_town.json: 2 drones, 6 customers, 5 nodes, 200 steps\n" in printed
+    assert "a map unit is 1500, around (2000, 1500); a step is 0.5; a demand of 1 is 4\n" in printed
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "error: give --out FILE to write a map, or --check FILE to read one"),
+        (["--check", "nowhere.json"], "error: cannot read or write 'nowhere.json': No such file or directory"),
+        (["--out", "nowhere/map.json"], "error: --out nowhere/map.json: there is no folder nowhere; make it first"),
+        (["--out", "map.json", "--max_steps", "3"], "error: max_steps is 3; it must be >= 4"),
+        (["--out", "map.json", "--scenario", "vrpd"], "error: unknown scenario 'vrpd'; did you mean 'vrpd_tw'"),
+        (
+            ["--check", str(MAPS / "island.json"), "--scenario", "truck_drone_basic"],
+            f"error: {MAPS / 'island.json'}: customers[3].known_from: in TruckDroneBasic everybody is known",
+        ),
+    ],
+)
+def test_a_mistake_in_the_command_is_one_line(words, says, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    assert capsys.readouterr().err.startswith(says)

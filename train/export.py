@@ -1,0 +1,162 @@
+"""The policy of a run alone: arrays and configuration in a small folder, with what it came to.
+
+python -m train.export --run DIR --out FOLDER [--about TEXT] [--config FILE] [--checkpoint best]
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import datetime
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+import jaxvrp
+from jaxvrp import registry
+from jaxvrp.io.command_line import Parser, UserError, positive
+from jaxvrp.io.whole_files import UNFINISHED
+from train.config import RunConfig
+from train.running import command_line
+from train.running.config_file import flat
+from train.running.evaluator import Evaluator, first_seed, to_host
+from train.running.keys import LAUNCH, as_typed
+from train.running.policies import write_policy
+from train.running.prepare import evaluation_env
+from train.running.resume import RecordedRun
+from train.running.run_folder import CONFIG, RunFolder, Trained, write_configuration
+from train.running.tables import figures_table
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line: writes the folder of a policy, and prints its figures beside the baselines.
+
+    Raises:
+        UserError: a mistake of the user's, as one line.
+    """
+    args = _arguments(argv)
+    out = pathlib.Path(args.out)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f"--out {out}: this is no new or empty folder; give another one")
+    folder = RunFolder(args.run, trust=args.trust)
+    command = training_command(folder.recorded, args.config)
+    run = folder.load(args.checkpoint)
+    config = folder.recorded.config
+    episodes = args.episodes or config.eval_episodes
+    figures = measured(run, episodes)
+    export(
+        out,
+        run,
+        folder.recorded,
+        about=args.about,
+        training={"command": command, "update": run.update, "env_steps": run.update * config.steps_per_update},
+        figures={
+            "command": shlex.join(["python", "-m", "train.evaluate", "--run", out.name, *_asked(config, episodes)]),
+            "instances": episodes,
+            "seed": config.eval_seed,
+            "players": figures,
+        },
+        exported=provenance(),
+    )
+    print(f"{episodes} fixed instances, whole episodes, deterministic policy of update {run.update}\n")
+    print(figures_table(figures, registry.toolbox_of(run.learner.env).headlines))
+    size = sum(path.stat().st_size for path in out.iterdir())
+    print(f"\nwrote {out}: {size / 1000:.0f} kB, trained by {command}")
+
+
+def _asked(config: RunConfig, episodes: int) -> list[str]:
+    """The words that ask for so many instances; none for those of the run."""
+    return [] if episodes == config.eval_episodes else ["--episodes", str(episodes)]
+
+
+def measured(run: Trained, episodes: int) -> dict[str, dict[str, Any]]:
+    """Means over fixed instances of a run, of its policy and of every baseline; of several seeds the first."""
+    learner, config = run.learner, run.learner.config
+    evaluator = Evaluator(evaluation_env(learner.env, config), episodes, config.eval_seed)
+    play = jax.jit(lambda params: evaluator.play(learner.actor(params, deterministic=True)))
+    return {"policy": to_host(play(first_seed(learner, run.params))), **evaluator.baselines()}
+
+
+def training_command(recorded: RecordedRun, config_file: str | None) -> str:
+    """What to type to train a run: a configuration file, if one is given, and every key that differs from it.
+
+    Args:
+        recorded: the run.
+        config_file: the file that it was trained with, as `--config` takes it.
+
+    Raises:
+        UserError: no such file, or it has a key of a mapping that the run has not, which cannot be typed.
+    """
+    names = {f"env.{name}": recorded.config.env.get(name) for name in command_line.NAMES}
+    start = {"config": config_file} if config_file else {name: value for name, value in names.items() if value}
+    argv = [f"--{name}={value}" for name, value in start.items()]
+    program = f"train.{recorded.algorithm}"
+    config_class = type(recorded.config)
+    typed = command_line.parse(config_class, argv, prog=program, description="").config
+    # Of a run that was made in Python, parameters of the environment may be left to their defaults.
+    whole = command_line.build_config(config_class, vars(recorded.config), complete=True)
+    before, after = (flat(RecordedRun(config, recorded.algorithm).values) for config in (typed, whole))
+    if gone := before.keys() - after.keys():
+        raise UserError(f"--config {config_file} has {sorted(gone)[0]}, which the run has not; give another one")
+    changed = {name: value for name, value in after.items() if name not in before or before[name] != value}
+    words = [(f"--{name}", as_typed(value)) for name, value in [*start.items(), *changed.items()]]
+    return shlex.join(["python", "-m", program, *(word for pair in words for word in pair)])
+
+
+def export(out: pathlib.Path, run: Trained, recorded: RecordedRun, **card: Any) -> None:
+    """Write the folder of a policy, whole or not at all; of several seeds the first.
+
+    Args:
+        out: a folder that is empty, or not there.
+        run: the policy.
+        recorded: its configuration.
+        card: see `train.running.policies.Card`.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    single = dataclasses.replace(recorded, config=dataclasses.replace(recorded.config, num_seeds=1), changes=())
+    partial = out.with_name(f".{out.name}.{os.getpid()}{UNFINISHED}")
+    try:
+        partial.mkdir(parents=True)
+        write_configuration(partial, single)
+        write_policy(partial, first_seed(run.learner, run.params), partial / CONFIG, **card)
+        partial.replace(out)
+    except OSError as error:
+        raise UserError(f"cannot write {out}: {error.strerror}; choose another --out") from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def provenance() -> dict[str, str | None]:
+    """Date, version, and commit of the code, None where it is no checkout; `+` behind it if files were changed."""
+    here = pathlib.Path(jaxvrp.__file__).parent
+    date = datetime.datetime.now(datetime.UTC).date().isoformat()
+    try:
+        git = ["git", "-C", str(here), "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty=+"]
+        commit = subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        commit = None
+    return {"date": date, "version": jaxvrp.__version__, "commit": commit}
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = Parser("train.export", "Write the policy of a run alone: arrays, configuration and figures.")
+    parser.add_argument("--run", required=True, help="run folder")
+    parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
+    parser.add_argument("--out", metavar="FOLDER", required=True, help="new or empty folder; its name is the policy's")
+    parser.add_argument("--about", default="", help="a sentence about it")
+    parser.add_argument("--config", metavar="FILE", help="file that the run was trained with, to name in its command")
+    parser.add_argument("--episodes", type=positive, help="instances for its figures (default: the run's)")
+    parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    command_line.entry(main)

@@ -1,0 +1,195 @@
+"""A problem from a user's own file: who plays it, what the best of their episodes comes to, and the plan for it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+import jaxvrp
+from jaxvrp import Environment, InstanceFiles, TimeStep, registry
+from jaxvrp.actor import Actor
+from jaxvrp.episodes import record_episodes
+from jaxvrp.io.command_line import UserError, refuse_overwriting
+from jaxvrp.io.messages import nearest
+from jaxvrp.spaces import ByRole
+from train.running.evaluator import Figures, baseline_actors, first_seed, mean_figures, to_host
+from train.running.policies import find_run
+from train.running.prepare import changed_parameters, evaluation_env
+from train.running.run_folder import RunFolder, Trained, read_run
+
+AT_ONCE = 16
+"""Tries of an instance that are played side by side."""
+
+POLICY = "policy"
+"""What the policy of the run is called among the players."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Played:
+    """An episode.
+
+    Attributes:
+        figures: the environment's metrics at its end, return and length, under the names of the headlines.
+        states: leaves `[T + 1, ...]`, on the host.
+        actions: `{role: [T, agents]}`, on the host.
+    """
+
+    figures: Figures
+    states: Any
+    actions: ByRole
+
+
+@dataclasses.dataclass(frozen=True)
+class InstanceFile:
+    """A problem in a file, and the run that plays it.
+
+    Attributes:
+        path: of the file.
+        files: how such files are read, and plans written.
+        problem: what was read.
+        folder: of the run, in the sizes and with the physics of the problem.
+    """
+
+    path: pathlib.Path
+    files: InstanceFiles
+    problem: Any
+    folder: RunFolder
+
+    @classmethod
+    def open(cls, path: str, run: str, changes: dict[str, Any], *, trust: bool = False) -> InstanceFile:
+        """Read a file, and a run to play it.
+
+        Args:
+            path: the file, the value of `--instance`.
+            run: see `RunFolder`.
+            changes: of the run's environment, beside what the problem says.
+            trust: see `read_run`.
+
+        Raises:
+            UserError: the file cannot be read or played, or a change contradicts it; one line.
+        """
+        recorded = read_run(find_run(run), trust=trust)
+        env = _changed(recorded.config.env, changes)
+        files = registry.toolbox_of(env).instances
+        if files is None:
+            raise UserError(f"--instance {path}: {type(env).__name__} reads no instances from files; leave it out")
+        problem, parameters = _read(files, path, env)
+        if double := sorted(changes.keys() & parameters.keys()):
+            raise UserError(f"--env.{double[0]}: {path} says what it is; leave one of them out")
+        eval_env = {name: value for name, value in recorded.config.eval_env.items() if name not in parameters}
+        folder = RunFolder(run, {**changes, **parameters}, eval_env=eval_env, trust=trust)
+        return cls(pathlib.Path(path), files, problem, folder)
+
+    @property
+    def env(self) -> Environment:
+        """The environment that is played."""
+        return evaluation_env(self.folder.player.env, self.folder.player.config)
+
+    def players(self, run: Trained, *, deterministic: bool, temperature: float) -> dict[str, Actor]:
+        """The policy of the run, of several seeds the first, and the baselines."""
+        params = first_seed(run.learner, run.params)
+        policy = run.learner.actor(params, deterministic=deterministic, temperature=temperature)
+        return {POLICY: policy, **baseline_actors(self.env)}
+
+    def play(self, actor: Actor, seed: int, tries: int = 1) -> Played:
+        """The best of several episodes of an actor; draws from `seed`."""
+        play = jax.jit(functools.partial(best_episode, self.env, actor, tries=tries))
+        states, actions, totals = jax.device_get(play(self.files.instance(self.problem), jax.random.key(seed)))
+        metrics = self.env.metrics(jax.tree.map(lambda leaf: leaf[-1], states))
+        figures = mean_figures(self.env, jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], {**metrics, **totals}))
+        return Played(to_host(figures), states, actions)
+
+    def plan(self, played: Played, player: str) -> dict[str, Any]:
+        """The plan of an episode, with its player and its figures."""
+        plan = self.files.plan(self.problem, self.env, played.states)
+        return {**plan, "player": player, "figures": played.figures}
+
+    def check_plan_paths(self, paths: Sequence[str]) -> None:
+        """Find out before anything is played whether plans can be written there.
+
+        Raises:
+            UserError: another ending, no such folder, or a file that is read.
+        """
+        for path in map(pathlib.Path, paths):
+            if path.suffix.lower() not in self.files.endings:
+                raise UserError(f"--plan {path}: the name must end in one of: {', '.join(self.files.endings)}")
+            if not path.parent.is_dir():
+                raise UserError(f"--plan {path}: there is no folder {path.parent}; make it first")
+            refuse_overwriting(path, "--plan", [self.path, *self.folder.sources])
+
+
+def _changed(parameters: dict[str, Any], changes: dict[str, Any]) -> Environment:
+    """The environment of a run with some parameters changed.
+
+    Raises:
+        UserError: there are no such parameters, or not with such values.
+    """
+    try:
+        env = jaxvrp.make(**parameters)
+        return jaxvrp.make(**changed_parameters(env, parameters, changes)) if changes else env
+    except (ValueError, TypeError) as error:
+        raise UserError(str(error)) from None
+
+
+def _read(files: InstanceFiles, path: str, env: Environment) -> tuple[Any, dict[str, Any]]:
+    """The problem in a file, and the parameters that it sets of an environment.
+
+    Raises:
+        UserError: it cannot be read, or not be played there; one line that names the file.
+    """
+    try:
+        problem = files.read(path)
+    except OSError as error:
+        raise UserError(f"--instance {path}: {error.strerror}; give another file") from None
+    except ValueError as error:
+        raise UserError(f"--instance {error}") from None
+    try:
+        return problem, files.parameters(problem, env)
+    except ValueError as error:
+        raise UserError(f"--instance {path}: {error}") from None
+
+
+def check_player(name: str, players: dict[str, Actor]) -> None:
+    """Raise a UserError unless there is a player of that name."""
+    if name not in players:
+        raise UserError(f"--actor {name}: nobody is called so; {nearest(name, players)}")
+
+
+def best_episode(
+    env: Environment, actor: Actor, instance: Any, key: jax.Array, *, tries: int
+) -> tuple[Any, ByRole, dict[str, jax.Array]]:
+    """States `[T + 1, ...]`, actions `{role: [T, agents]}`, `return` and `length` of an actor's best episode.
+
+    So many tries are not kept: the best is played once more, together with those that were played beside it.
+    """
+    lanes = min(tries, AT_ONCE)
+    instances = jax.tree.map(lambda leaf: jnp.repeat(jnp.asarray(leaf)[None], lanes, axis=0), instance)
+    keys = jax.random.split(key, -(-tries // lanes))
+
+    def returns(key: jax.Array) -> jax.Array:
+        def paid(action: ByRole, state: Any, timestep: TimeStep) -> jax.Array:
+            return timestep.team_reward
+
+        return record_episodes(env, actor, instances, key, paid)[1].sum(axis=0)
+
+    best = jnp.zeros((), jnp.int32)
+    if tries > 1:
+        totals = jax.lax.map(returns, keys).reshape(-1)
+        best = jnp.where(jnp.arange(totals.size) < tries, totals, -jnp.inf).argmax()
+    lane = best % lanes
+
+    def kept(action: ByRole, state: Any, timestep: TimeStep) -> Any:
+        everything = state, action, timestep.team_reward, timestep.done
+        return jax.tree.map(lambda leaf: leaf[lane], everything)
+
+    _, (states, actions, paid, ended) = record_episodes(env, actor, instances, keys[best // lanes], kept)
+    first = env.init_state(instance)
+    states = jax.tree.map(lambda start, rest: jnp.concatenate([jnp.asarray(start)[None], rest]), first, states)
+    length = 1.0 + jnp.sum(~ended[:-1], dtype=jnp.float32)
+    return states, actions, {"return": paid.sum(), "length": length}

@@ -1,0 +1,155 @@
+"""Policies without what trained them: the arrays of the actors and their configuration. Some are shipped, by name.
+
+The folder of a policy holds `config.yaml`, as a run folder does, the arrays in `actor.npz`, and `policy.json`, its
+card: what it is, how it was trained, what it came to, and checksums of both, so that damage is found before it plays.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import pathlib
+from typing import Any
+
+import jax
+import numpy as np
+
+import train
+from jaxvrp.io.arrays import FileWords, read_npz, write_npz
+from jaxvrp.io.command_line import UserError
+from jaxvrp.io.json_files import read_json
+from jaxvrp.io.messages import nearest
+from jaxvrp.io.whole_files import write_json
+
+CARD, ARRAYS = "policy.json", "actor.npz"
+"""What a folder has beside its configuration, if it is that of a policy."""
+
+VERSION = 1
+"""Of the folder's layout and of the card."""
+
+SHIPPED = pathlib.Path(train.__file__).parent / "policies"
+
+REMEDY = "export the policy anew, or install the package anew"
+WORDS = FileWords(content="the arrays of a policy", entry="policy", remedy=REMEDY)
+
+
+@dataclasses.dataclass(frozen=True)
+class Card:
+    """What `policy.json` says.
+
+    Attributes:
+        about: a sentence.
+        training: its command, and the updates and environment steps that were done.
+        figures: the command that measures them; the number and the seed of the fixed instances; means over them, by
+            player.
+        exported: date, version and commit of the code that measured the figures.
+        checksums: of the configuration and the arrays, by the name of the file.
+        version: `VERSION`.
+    """
+
+    about: str
+    training: dict[str, Any]
+    figures: dict[str, Any]
+    exported: dict[str, Any]
+    checksums: dict[str, str]
+    version: int = VERSION
+
+
+def shipped_policies() -> list[str]:
+    """The names of the policies that are shipped."""
+    return sorted(path.parent.name for path in SHIPPED.glob(f"*/{CARD}"))
+
+
+def find_run(run: str | os.PathLike) -> pathlib.Path:
+    """The folder of a run or of a policy: that at a path, or else the policy that is shipped by that name.
+
+    Raises:
+        UserError: there is neither.
+    """
+    path = pathlib.Path(run)
+    if path.exists():
+        return path
+    names = shipped_policies()
+    if str(run) in names:
+        return SHIPPED / str(run)
+    raise UserError(f"{run} is no run folder, and no policy of that name is shipped; {nearest(str(run), names)}")
+
+
+def is_policy(folder: pathlib.Path) -> bool:
+    """Whether it holds a policy alone, and no run."""
+    return (folder / CARD).is_file()
+
+
+def write_policy(folder: pathlib.Path, params: Any, config_file: pathlib.Path, **card: Any) -> None:
+    """Write the arrays and the card of a policy.
+
+    Args:
+        folder: where to; holds the configuration already.
+        params: of the actors; a pytree of arrays.
+        config_file: its configuration.
+        card: the other entries of the card.
+
+    Raises:
+        OSError: they cannot be written.
+    """
+    write_npz(folder / ARRAYS, {name: np.asarray(leaf) for name, leaf in _by_place(params).items()})
+    checksums = {path.name: _checksum(path) for path in (config_file, folder / ARRAYS)}
+    write_json(folder / CARD, dataclasses.asdict(Card(**card, checksums=checksums)))
+
+
+def read_card(folder: pathlib.Path) -> Card:
+    """The card of a policy, whose files are as they were written.
+
+    Raises:
+        UserError: something is missing or damaged, or another version wrote it; one line.
+    """
+    path = folder / CARD
+    try:
+        card = Card(**read_json(path, REMEDY))
+        if card.version != VERSION:
+            raise UserError(f"{path}: another version wrote it ({card.version}, not {VERSION}); {REMEDY}")
+        wrong = [name for name, checksum in card.checksums.items() if _checksum(folder / name) != checksum]
+        int(card.training["update"])
+    except OSError as error:
+        raise UserError(f"cannot read {error.filename}: {error.strerror}; {REMEDY}") from None
+    except (TypeError, AttributeError, KeyError):
+        raise UserError(f"{path} is no card of a policy; {REMEDY}") from None
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    if wrong:
+        raise UserError(f"{folder / wrong[0]} was changed; {REMEDY}")
+    return card
+
+
+def read_policy(folder: pathlib.Path, like: Any) -> Any:
+    """The parameters of a policy, with the structure, shapes and dtypes of `like`.
+
+    Raises:
+        UserError: they are others; one line.
+    """
+    path, wanted = folder / ARRAYS, _by_place(like)
+    try:
+        arrays = read_npz(path, WORDS)
+    except (ValueError, OSError) as error:
+        raise UserError(str(error)) from None
+    for name in {**wanted, **arrays}:
+        found = [(each[name].shape, each[name].dtype) if name in each else None for each in (arrays, wanted)]
+        if found[0] != found[1]:
+            raise UserError(f"{path}: {name} does not fit the configuration beside it; {REMEDY}")
+    leaves = [jax.numpy.asarray(arrays[name]) for name in wanted]
+    return jax.tree.unflatten(jax.tree.structure(like), leaves)
+
+
+def _by_place(params: Any) -> dict[str, Any]:
+    """The leaves of a pytree, by place: `drone/params/...`."""
+    leaves = jax.tree_util.tree_leaves_with_path(params)
+    return {jax.tree_util.keystr(place, simple=True, separator="/"): leaf for place, leaf in leaves}
+
+
+def _checksum(path: pathlib.Path) -> str:
+    """Of a file; of a text whatever the ends of its lines are."""
+    content = path.read_bytes()
+    if path.name != ARRAYS:
+        content = content.replace(b"\r\n", b"\n")
+    return hashlib.blake2b(content, digest_size=32).hexdigest()
