@@ -196,7 +196,7 @@ class NumpyTspDrone:
             self.turn == "drone",
             self.away,
             self.must_meet,
-            np.count_nonzero(~self.served) / max(np.count_nonzero(self.exists) - 1, 1),
+            np.count_nonzero(~self.served) / max(int(np.count_nonzero(self.exists)) - 1, 1),
             *self.places[self.truck],
             *self.places[drone_at],
             self.elapsed / self.horizon,
@@ -224,7 +224,7 @@ class NumpyTspDrone:
         masks, nodes = self.masks(), np.arange(self.num_nodes)
         drone_at = self.customer if self.away else self.truck
         truck_leg, drone_leg = self.truck_time[self.truck], self.drone_time[drone_at]
-        in_range = [self.away and node != self.customer and self._in_range(self.launch, self.customer, node) for node in nodes]
+        reached = self.drone_distance[self.launch, self.customer] + self.drone_distance[self.customer] <= self.limit
         planes = [
             self.exists,
             ~self.served,
@@ -232,7 +232,7 @@ class NumpyTspDrone:
             (nodes == self.customer) & self.away,
             (nodes == self.launch) & self.away,
             masks["drone"][2:] if self.turn == "drone" else masks["truck"],
-            in_range,
+            reached & self.away & (nodes != self.customer),
             truck_leg / self.horizon,
             drone_leg / self.horizon,
             (self.elapsed + truck_leg - self.airborne - drone_leg) / self.horizon * self.away,

@@ -186,9 +186,7 @@ def pad_arrays(schema: Schema, problem: Problem, lengths: Mapping[str, int]) -> 
         lengths: of the counted axes; at least as long as they are.
     """
     arrays = {
-        name: _pad(field, getattr(problem, name), lengths)
-        for name, field in schema.items()
-        if field.axis is not None
+        name: _pad(field, getattr(problem, name), lengths) for name, field in schema.items() if field.axis is not None
     }
     changed = {name: array for name, array in arrays.items() if array is not getattr(problem, name)}
     return _with_arrays(problem, changed) if changed else problem

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from jaxvrp.envs.tsp_drone import rules
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, drone_time, truck_time
+from jaxvrp.envs.tsp_drone.problem.solution import FIRST_SERVE
 from jaxvrp.envs.tsp_drone.rules import State
 from jaxvrp.spaces import EntityKind, Feature, Place
 
@@ -134,7 +135,7 @@ def dynamic_planes(state: State, drone_mask: jax.Array, truck_mask: jax.Array) -
         index == state.truck_node,
         state.is_away & (index == state.drone_customer),
         state.is_away & (index == state.launch_node),
-        jnp.where(state.is_drones_turn, drone_mask[rules.FIRST_SERVE :], truck_mask),
+        jnp.where(state.is_drones_turn, drone_mask[FIRST_SERVE:], truck_mask),
         state.in_range,
         truck_leg * per_time,
         drone_leg * per_time,

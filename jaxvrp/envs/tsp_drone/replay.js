@@ -85,7 +85,7 @@ VIEWS.tsp_drone = (seek) => {
     return {
       status: waiting(who, clock) ? "waits" : moving ? `${verb} to ${nodeName(leg.to)}` : `at ${nodeName(leg?.to ?? 0)}`,
       tone: moving ? "go" : "",
-      note: `${done} of ${ours.length} served`,
+      note: `${done}/${ours.length} served`,
     };
   }
 

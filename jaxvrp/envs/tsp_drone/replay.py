@@ -104,9 +104,7 @@ def check_episode(episode: dict[str, Any]) -> None:
     object_with(nodes=list_of(object_with(), least=1))(episode, "")
     node, who = whole_number(len(episode["nodes"])), one_of(TRUCK, DRONE)
     object_with(
-        nodes=list_of(
-            object_with(position=POINT, served_by=optional(who), served_at=optional(number), no_fly=boolean)
-        ),
+        nodes=list_of(object_with(position=POINT, served_by=optional(who), served_at=optional(number), no_fly=boolean)),
         legs=list_of(
             object_with(**{"who": who, "from": node, "to": node}, leave=number, arrive=number, carries=boolean)
         ),

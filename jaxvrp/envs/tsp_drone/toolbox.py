@@ -6,6 +6,7 @@ from pathlib import Path
 
 from jaxvrp.envs.tsp_drone import replay
 from jaxvrp.envs.tsp_drone.baselines.greedy import NearestNeighbourActor
+from jaxvrp.envs.tsp_drone.baselines.planners import TourActor
 from jaxvrp.envs.tsp_drone.pictures import notebook
 from jaxvrp.envs.tsp_drone.pictures.render import render_episode
 from jaxvrp.envs.tsp_drone.problem.instance import void_beyond
@@ -13,6 +14,11 @@ from jaxvrp.toolbox import Headline, Padding, ReplayKind, Toolbox
 
 TOOLBOX = Toolbox(
     baselines={"nearest neighbour": lambda env: NearestNeighbourActor()},
+    planners={
+        "truck tour": lambda env: TourActor(env, "truck"),
+        "TSP-ep": lambda env: TourActor(env, "ep"),
+        "TSP-ep-all": lambda env: TourActor(env, "ep_all"),
+    },
     headlines=(
         Headline("makespan", "makespan", progress="makespan"),
         Headline("served_by_drone", "by drone"),

@@ -105,7 +105,9 @@ def _draw_chart(plan: Plan, axes: Any) -> None:
         span = [(wait.since, wait.until - wait.since)]
         place = (ROWS[wait.who] - 0.32, 0.64)
         axes.broken_barh(span, place, facecolor="white", edgecolor=WAITING, hatch="////", linewidth=0.6)
-    axes.set(yticks=list(ROWS.values()), yticklabels=list(ROWS), ylim=(-0.6, 1.6), xlim=(0, max(plan.report.cost, 1e-6)))
+    axes.set(
+        yticks=list(ROWS.values()), yticklabels=list(ROWS), ylim=(-0.6, 1.6), xlim=(0, max(plan.report.cost, 1e-6))
+    )
     axes.set_xlabel("time", fontsize=8, color=INK)
 
 

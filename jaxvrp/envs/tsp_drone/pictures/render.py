@@ -19,8 +19,8 @@ from jaxvrp.envs.tsp_drone.pictures.animation import write_animation
 from jaxvrp.envs.tsp_drone.pictures.plan import Plan, from_operations
 from jaxvrp.envs.tsp_drone.pictures.plan_figure import draw_plan
 from jaxvrp.envs.tsp_drone.problem.instance import Instance
-from jaxvrp.envs.tsp_drone.problem.solution import Operation, actions_to_operations
-from jaxvrp.envs.tsp_drone.rules import FIRST_SERVE, MEET, STAY_WITH_TRUCK, State
+from jaxvrp.envs.tsp_drone.problem.solution import FIRST_SERVE, MEET, STAY_WITH_TRUCK, Operation, actions_to_operations
+from jaxvrp.envs.tsp_drone.rules import State
 from jaxvrp.episodes import count_states
 from jaxvrp.io.whole_files import write_whole
 from jaxvrp.pictures import STILLS

@@ -9,8 +9,8 @@ Comments between `/*` and `*/` are ignored. An instance is
     5                    nodes
     0.65 0.95 depot      x, y and name of each node, the depot first
 
-and a solution the number of operations, then `start end fly internal v1 ... vk` for each: `internal` is k, and `fly` the
-customer that the drone serves meanwhile, -1 if it rides along.
+and a solution the number of operations, then `start end fly internal v1 ... vk` for each: `internal` is k, and `fly`
+the customer that the drone serves meanwhile, -1 if it rides along.
 """
 
 from __future__ import annotations

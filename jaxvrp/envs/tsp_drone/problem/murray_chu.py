@@ -86,7 +86,7 @@ def _not_carried(path: Path, count: int) -> np.ndarray:
 
 
 def write_murray_chu(folder: str | os.PathLike, instance: Instance) -> None:
-    """Write what `read_murray_chu` reads, with every digit, into a folder, which is made; each file complete or not at all.
+    """Write what `read_murray_chu` reads, with every digit, into a folder, which is made; no file is left incomplete.
 
     The files hold neither the endurance nor the times of launch and recovery: who reads them must know these.
 

@@ -1,4 +1,4 @@
-"""Plans as lists of operations: checked in NumPy and `float64`, without the environment and its mask; and as actions."""
+"""Plans as lists of operations: checked in NumPy and `float64`, without the environment and its mask; as actions."""
 
 from __future__ import annotations
 

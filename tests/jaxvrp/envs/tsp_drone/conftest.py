@@ -12,7 +12,7 @@ FAMILY = "tspd_agatz"
 
 @dataclasses.dataclass(frozen=True)
 class Published:
-    """A published solution: its instance, operations, the makespan stated with it, and whether that is a proven optimum."""
+    """A published solution: its instance, operations, the makespan stated with it, whether that is a proven optimum."""
 
     name: str
     instance: object
@@ -38,8 +38,6 @@ def published(agatz_folder):
         instance = read_agatz(path.parents[1] / f"{name}.txt")
         row = known[name]
         is_optimal = row["status"] == "optimal"
-        solutions.append(
-            Published(name, instance, read_operations(path), float(row["best_makespan"]), is_optimal)
-        )
+        solutions.append(Published(name, instance, read_operations(path), float(row["best_makespan"]), is_optimal))
     assert sum(solution.is_optimal for solution in solutions) >= 140
     return solutions
