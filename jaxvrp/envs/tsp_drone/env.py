@@ -40,7 +40,8 @@ class TspDrone(Environment):
 
     Reward, shared: minus the growth of the clock (`reward="dense"`), or all of it on the last step (`"sparse"`); both
     sum to minus the makespan. The episode ends when all are served and both are at the depot, after at most 3 n - 1
-    steps: three for a customer whom the drone serves, two for one whom the truck does, two for the way home.
+    steps: three for a customer whom the drone serves, two for one whom the truck does, two for the way home. Without
+    `allow_revisits` there are at most 2 n, since a customer of the drone takes one more step alone.
 
     Metrics: makespan, served_by_drone, drone_flight, truck_distance, waiting_truck, waiting_drone, sorties, revisits,
     invalid_actions.
@@ -97,8 +98,8 @@ class TspDrone(Environment):
 
     @property
     def max_episode_steps(self) -> int:
-        """3 n - 1, see the class; at least 1."""
-        return 3 * self.num_nodes - 1
+        """See the class: 3 n - 1, and 2 n where the truck must serve somebody before each meeting."""
+        return 3 * self.num_nodes - 1 if self.allow_revisits else 2 * self.num_nodes
 
     def generate(self, key: jax.Array) -> Instance:
         """A random instance of the environment's size."""

@@ -76,11 +76,10 @@ class TourActor:
     mask, the environment's fallback takes over.
     """
 
-    def __init__(self, env: TspDrone, method: str, *, starts: int = 8, window: int | None = None):
-        """For episodes of `env`, by a `method`, `starts` and `window` of `plan_tours`."""
-        self.env, self.method = env, method
-        self.plan = functools.partial(plan_tours, method=method, starts=starts, window=window)
-        self.window = window
+    def __init__(self, env: TspDrone, method: str, *, starts: int = 8, window: int | None = None, hasty: bool = False):
+        """For episodes of `env`; the others as for `plan_tours`."""
+        self.env, self.method, self.window = env, method, window
+        self.plan = functools.partial(plan_tours, method=method, starts=starts, window=window, hasty=hasty)
 
     def init(self, num_envs: int) -> Carry:
         """Plans, `i32[E, 3 n]` of each role, and whether they are made, `bool[E]`."""

@@ -67,20 +67,23 @@ class Batches(NamedTuple):
 
 
 def _batches(moves: Moves, instances: int) -> Batches:
-    """All moves; the last one is repeated to fill the last batch."""
+    """All moves, each batch with some of every kind; some are there twice, to fill the last batch."""
     count, width = moves.order.shape
     at_once = max(1, min(LANES // instances, count))
-    filled = np.minimum(np.arange(-(-count // at_once) * at_once), count - 1)
+    batches = -(-count // at_once)
+    filled = np.arange(batches * at_once).reshape(at_once, batches).T.ravel() % count
     return Batches(moves.order[filled].reshape(-1, at_once, width), moves.last[filled].reshape(-1, at_once))
 
 
-def improve(times: Times, tours: jax.Array, price: Price) -> tuple[jax.Array, jax.Array]:
+def improve(times: Times, tours: jax.Array, price: Price, *, hasty: bool = False) -> tuple[jax.Array, jax.Array]:
     """The tours after the best moves, and their costs.
 
     Args:
         times: of `I` instances.
         tours: `i32[n + 1, I]`.
         price: what is to be least.
+        hasty: take the best of every batch of moves, and go on from there, not the best of all: fewer rounds, and
+            another local optimum.
 
     Returns:
         `i32[n + 1, I]` and `f32[I]`: no single move makes them better.
@@ -93,7 +96,7 @@ def improve(times: Times, tours: jax.Array, price: Price) -> tuple[jax.Array, ja
 
     def go(loop: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
         tours, cost, _ = loop
-        found, least = _best_neighbours(times, tours, cost * (1.0 - GAIN), price, batches)
+        found, least = _best_neighbours(times, tours, cost * (1.0 - GAIN), price, batches, hasty)
         better = least < cost * (1.0 - GAIN)
         return found, jnp.where(better, least, cost), better.any()
 
@@ -102,14 +105,14 @@ def improve(times: Times, tours: jax.Array, price: Price) -> tuple[jax.Array, ja
 
 
 def _best_neighbours(
-    times: Times, tours: jax.Array, bound: jax.Array, price: Price, batches: Batches
+    times: Times, tours: jax.Array, bound: jax.Array, price: Price, batches: Batches, hasty: bool
 ) -> tuple[jax.Array, jax.Array]:
     """The best tours that are one move away, `i32[n + 1, I]`, and their costs; the same where none is below `bound`."""
     instances = jnp.arange(tours.shape[1], dtype=jnp.int32)
     of = jnp.broadcast_to(instances, (batches.last.shape[1], len(instances)))
 
     def look(best: tuple[jax.Array, jax.Array], batch: Batches) -> tuple[tuple[jax.Array, jax.Array], None]:
-        changed = jnp.moveaxis(tours[batch.order], 1, 0)
+        changed = jnp.moveaxis((best[0] if hasty else tours)[batch.order], 1, 0)
         cost = price(changed.reshape(len(tours), -1), of.ravel()).reshape(of.shape)
         cost = jnp.where(batch.last[:, None] <= times.customers, cost, jnp.inf)
         chosen = jax.lax.argmin(cost, 0, jnp.int32)
@@ -161,9 +164,15 @@ class Planned(NamedTuple):
     cost: jax.Array
 
 
-@functools.partial(jax.jit, static_argnames=("method", "starts", "window"))
+@functools.partial(jax.jit, static_argnames=("method", "starts", "window", "hasty"))
 def plan_tours(
-    instances: Instance, key: jax.Array, *, method: str, starts: int = 8, window: int | None = None
+    instances: Instance,
+    key: jax.Array,
+    *,
+    method: str,
+    starts: int = 8,
+    window: int | None = None,
+    hasty: bool = False,
 ) -> Planned:
     """Plan a batch of instances.
 
@@ -174,6 +183,7 @@ def plan_tours(
             search over tours by what their best partition costs, from there.
         starts: searches for the truck's tour.
         window: most positions of an operation; None: all, so that partitions are exact.
+        hasty: see `improve`; of `"ep_all"`.
     """
     times = make_times(jax.vmap(as_float32)(instances))
     window = times.num_nodes if window is None else min(window, times.num_nodes)
@@ -184,5 +194,5 @@ def plan_tours(
     price = functools.partial(partition_cost, times, window=window)
     if method == "ep":
         return Planned(times, tours, price(tours, of))
-    tours, cost = improve(times, tours, price)
+    tours, cost = improve(times, tours, price, hasty=hasty)
     return Planned(times, tours, cost)
