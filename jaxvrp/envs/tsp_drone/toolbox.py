@@ -13,8 +13,8 @@ from jaxvrp.envs.tsp_drone.problem.instance import void_beyond
 from jaxvrp.toolbox import Headline, Padding, ReplayKind, Toolbox
 
 TEACHING = {"starts": 2, "window": 8, "hasty": True}
-"""The local search where it plans by the thousand, at n = 20 ten times as fast as it is defined (`plan_tours`): the mean
-makespan of 256 instances comes to 283.5, and to 282.6 without haste."""
+"""The local search where it plans by the thousand, at n = 20 ten times as fast as it is defined (`plan_tours`): the
+mean makespan of 256 instances comes to 283.5, and to 282.6 without haste."""
 
 TOOLBOX = Toolbox(
     baselines={"nearest neighbour": lambda env: NearestNeighbourActor()},
