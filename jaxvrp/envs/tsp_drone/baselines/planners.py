@@ -30,7 +30,7 @@ def plan_actions(
         window: most positions of an operation; None: all.
 
     Returns:
-        `{"drone": i32[I, 3 n], "truck": i32[I, 3 n]}`, 0 beyond the end.
+        `{"drone": i32[I, 2 n], "truck": i32[I, 2 n]}`, 0 beyond the end.
     """
     window = times.num_nodes if window is None else min(window, times.num_nodes)
     cuts = partition(times, tours, jnp.arange(tours.shape[1], dtype=jnp.int32), window if with_drone else 1)
@@ -39,7 +39,7 @@ def plan_actions(
 
 
 def _actions(tour: jax.Array, start: jax.Array, drone: jax.Array, customers: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Of one tour, `i32[n + 1]`, cut as in `Partition`: `i32[3 n]` each."""
+    """Of one tour, `i32[n + 1]`, cut as in `Partition`: `i32[2 n]` each."""
     position = jnp.arange(len(tour), dtype=jnp.int32)
 
     def walk(operation: Any, here: jax.Array) -> tuple[Any, Any]:
@@ -60,7 +60,7 @@ def _actions(tour: jax.Array, start: jax.Array, drone: jax.Array, customers: jax
     launches = by_truck & is_sortie & (position == first)
     # A turn of the drone and one of the truck for a node, and the launch before the first of a sortie.
     turns = jnp.cumsum(2 * by_truck + launches, dtype=jnp.int32) - 2
-    none = jnp.zeros(3 * (len(tour) - 1), jnp.int32)
+    none = jnp.zeros(2 * (len(tour) - 1), jnp.int32)
     nowhere = len(none)
     after = jnp.where(position == end, MEET, STAY_WITH_TRUCK)
     truck_turn = jnp.where(is_sortie, turns, turns + 1)
@@ -82,8 +82,8 @@ class TourActor:
         self.plan = functools.partial(plan_tours, method=method, starts=starts, window=window, hasty=hasty)
 
     def init(self, num_envs: int) -> Carry:
-        """Plans, `i32[E, 3 n]` of each role, and whether they are made, `bool[E]`."""
-        none = jnp.zeros((num_envs, 3 * self.env.num_nodes), jnp.int32)
+        """Plans, `i32[E, T]` of each role, and whether they are made, `bool[E]`."""
+        none = jnp.zeros((num_envs, self.env.max_episode_steps), jnp.int32)
         return {"drone": none, "truck": none}, jnp.zeros(num_envs, bool)
 
     def act(self, key: jax.Array, carry: Carry, state: State, timestep: TimeStep) -> tuple[dict[str, jax.Array], Carry]:
@@ -96,7 +96,7 @@ class TourActor:
             planned = self.plan(state.instance, key)
             with_drone = self.method != "truck"
             fresh = plan_actions(planned.times, planned.tours, with_drone=with_drone, window=self.window)
-            return jax.tree.map(lambda new, old: jnp.where(due[:, None], new, old), fresh, plans)
+            return jax.tree.map(lambda new, old: old.at[:, : new.shape[1]].set(_where(due, new, old)), fresh, plans)
 
         plans = jax.lax.cond(due.any(), make, lambda: plans)
         turn = state.step[:, None]
@@ -104,3 +104,8 @@ class TourActor:
             plans,
             jnp.ones_like(is_made),
         )
+
+
+def _where(due: jax.Array, fresh: jax.Array, plans: jax.Array) -> jax.Array:
+    """`i32[E, 2 n]`, the fresh plans where they are due, else the beginnings of the others."""
+    return jnp.where(due[:, None], fresh, plans[:, : fresh.shape[1]])
