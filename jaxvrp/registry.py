@@ -45,6 +45,7 @@ _ENTRIES: dict[str, dict[str, Entry]] = {
         "darp": Entry("jaxvrp.envs.darp:make", "jaxvrp.envs.darp.toolbox:TOOLBOX"),
         "pcb": Entry("jaxvrp.envs.pcb:make", "jaxvrp.envs.pcb.toolbox:TOOLBOX"),
         "truck_drone": Entry("jaxvrp.envs.truck_drone:make", "jaxvrp.envs.truck_drone.toolbox:TOOLBOX"),
+        "tsp_drone": Entry("jaxvrp.envs.tsp_drone:make", "jaxvrp.envs.tsp_drone.toolbox:TOOLBOX"),
         "vrpd_tw": Entry("jaxvrp.envs.truck_drone.scenarios.vrpd_tw:make"),
     },
     "scenario": {

@@ -161,7 +161,7 @@ def test_every_class_of_keys_has_a_table():
     assert classes == {config_class(path) for path in KEYS}
 
 
-SHIPPED = ("darp", "pcb", "truck_drone", "vrpd_tw")
+SHIPPED = ("darp", "pcb", "truck_drone", "tsp_drone", "vrpd_tw")
 PARAMETERS = {name: rows_below(DOCS / f"{name}.md", "parameters")[name] for name in SHIPPED}
 
 

@@ -45,24 +45,36 @@ class ArrayField:
 
     Attributes:
         axis: what its first axis counts; None if it has no such axis.
-        inner: lengths of the axes behind it.
+        inner: lengths of the axes behind it, or what they count.
         kind: of the numbers: `float`, `int` or `bool`.
         padding: the value of rows that are added, or `"first row"`: these repeat the first one.
+        optional: a problem may be without it; leave it out of the schema that comes with such a problem (`schema_of`).
     """
 
     axis: str | None = None
-    inner: tuple[int, ...] = ()
+    inner: tuple[int | str, ...] = ()
     kind: type = float
     padding: float | Literal["first row"] = 0.0
+    optional: bool = False
 
     @property
     def rank(self) -> int:
         """How many axes it has in a single problem."""
         return len(self.inner) + (self.axis is not None)
 
+    @property
+    def axes(self) -> tuple[int | str, ...]:
+        """Length of each axis, or what it counts."""
+        return (*(() if self.axis is None else (self.axis,)), *self.inner)
+
 
 Schema = Mapping[str, ArrayField]
 """By name, in the order of the dataclass's fields."""
+
+
+def schema_of(schema: Schema, problem: object) -> Schema:
+    """The fields that a problem has: all but the optional ones that are None in it."""
+    return {name: field for name, field in schema.items() if not field.optional or getattr(problem, name) is not None}
 
 
 # --- checking -------------------------------------------------------------------------------------------------------
@@ -131,7 +143,7 @@ def check_shapes(schema: Schema, problem: object, counts: Mapping[str, int]) -> 
         ValueError: a field has another shape.
     """
     for name, field in schema.items():
-        shape = (() if field.axis is None else (counts[field.axis],)) + field.inner
+        shape = tuple(counts[axis] if isinstance(axis, str) else axis for axis in field.axes)
         if np.shape(getattr(problem, name)) != shape:
             raise ValueError(f"{name} has shape {np.shape(getattr(problem, name))}; it needs {shape}")
 
@@ -174,16 +186,20 @@ def pad_arrays(schema: Schema, problem: Problem, lengths: Mapping[str, int]) -> 
         lengths: of the counted axes; at least as long as they are.
     """
     arrays = {
-        name: _pad(field, getattr(problem, name), lengths[field.axis])
-        for name, field in schema.items()
-        if field.axis is not None
+        name: _pad(field, getattr(problem, name), lengths) for name, field in schema.items() if field.axis is not None
     }
     changed = {name: array for name, array in arrays.items() if array is not getattr(problem, name)}
     return _with_arrays(problem, changed) if changed else problem
 
 
-def _pad(field: ArrayField, array: Any, length: int) -> Any:
-    axis = array.ndim - field.rank
+def _pad(field: ArrayField, array: Any, lengths: Mapping[str, int]) -> Any:
+    for position, counted in enumerate(field.axes):
+        if isinstance(counted, str):
+            array = _pad_axis(field, array, array.ndim - field.rank + position, lengths[counted])
+    return array
+
+
+def _pad_axis(field: ArrayField, array: Any, axis: int, length: int) -> Any:
     missing = length - array.shape[axis]
     if missing == 0:
         return array
@@ -191,7 +207,7 @@ def _pad(field: ArrayField, array: Any, length: int) -> Any:
     if field.padding == "first row":
         first = array[(slice(None),) * axis + (slice(0, 1),)]
         return xp.concatenate([array, xp.repeat(first, missing, axis=axis)], axis=axis)
-    rows = xp.full((*array.shape[:axis], missing, *field.inner), field.padding, array.dtype)
+    rows = xp.full((*array.shape[:axis], missing, *array.shape[axis + 1 :]), field.padding, array.dtype)
     return xp.concatenate([array, rows], axis=axis)
 
 
@@ -287,6 +303,7 @@ def load_arrays(
         OSError: it cannot be read.
     """
     arrays = read_npz(path, words)
+    schema = {name: field for name, field in schema.items() if name in arrays or not field.optional}
     if str(arrays.pop("format", "")) != file_format or arrays.keys() != schema.keys():
         found = ", ".join(sorted(arrays)) or "nothing"
         raise ValueError(f"{path} holds {found}, not {words.content}; {words.remedy}")

@@ -136,6 +136,10 @@ def of_three_requests_and_two_vehicles(problems):
     )
 
 
+def of_five_nodes(problems):
+    return problems.replace(**{name: getattr(problems, name)[:, :5] for name in ("locs", "exists", "no_fly")})
+
+
 FEWER = {"num_customers": 3}
 SMALLER = {
     "truck_drone": ({**TINY, "num_customers": 5, "max_steps": 25}, FEWER, of_three_customers),
@@ -145,10 +149,16 @@ SMALLER = {
         {"num_nodes": 6, "num_agents": 2},
         of_three_requests_and_two_vehicles,
     ),
+    "tsp_drone": ({"num_nodes": 7}, {"num_nodes": 5}, of_five_nodes),
 }
 
 
-BASELINES = [("truck_drone", "greedy"), ("vrpd_tw", "greedy"), ("darp", "nearest neighbour")]
+BASELINES = [
+    ("truck_drone", "greedy"),
+    ("vrpd_tw", "greedy"),
+    ("darp", "nearest neighbour"),
+    ("tsp_drone", "nearest neighbour"),
+]
 
 
 def recorded(env, baseline, instances):

@@ -13,6 +13,7 @@ SMALL = {
     "darp": {"num_nodes": 4, "num_agents": 2},
     "pcb": {"num_boards": 2, "max_steps": 8, "mode": "simultaneous", "rays": 4},
     "truck_drone": {"num_drones": 2, "num_customers": 2, "num_route_nodes": 3, "max_steps": 12},
+    "tsp_drone": {"num_nodes": 4},
 }
 
 # Agents that are void in an instance do not take part, so they do not end either.
@@ -32,7 +33,9 @@ def legal(env, infos):
     return {name: env.action_space(name).sample(infos[name].get("action_mask")) for name in env.agents}
 
 
-@pytest.mark.parametrize("name", ["darp", pytest.param("pcb", marks=pytest.mark.slow), "truck_drone"])
+@pytest.mark.parametrize(
+    "name", ["darp", "truck_drone", *(pytest.param(name, marks=pytest.mark.slow) for name in ("pcb", "tsp_drone"))]
+)
 @absent
 def test_the_tests_of_pettingzoo_pass(name):
     env = jaxvrp.make(name, **SMALL.get(name, {}))

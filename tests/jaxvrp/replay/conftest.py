@@ -9,10 +9,11 @@ import jaxvrp
 from jaxvrp import registry
 from jaxvrp.actor import RandomActor
 from jaxvrp.environment import is_over
-from jaxvrp.envs import darp, truck_drone
+from jaxvrp.envs import darp, truck_drone, tsp_drone
 from jaxvrp.envs.darp.problem.instance import as_float32
 from jaxvrp.envs.pcb import make_board
 from jaxvrp.envs.pcb.problem.board import as_float32 as as_computed
+from jaxvrp.envs.tsp_drone.problem.instance import as_float32 as tsp_drone_as_computed
 from jaxvrp.episodes import count_states
 from jaxvrp.replay import export_episode
 from jaxvrp.replay.common import as_json, common_entries
@@ -64,6 +65,19 @@ def rides():
     )
     return env, *play(
         env, registry.toolbox_of(env).baselines["nearest neighbour"](env), as_float32(instance), jax.random.key(3)
+    )
+
+
+@pytest.fixture(scope="session")
+def sorties():
+    """The nearest neighbour in `tsp_drone`, with padding and a limit that it cannot always keep without coming back."""
+    env = tsp_drone.make(num_nodes=7)
+    instance = tsp_drone.make_instance([[0, 0], [2, 1], [6, 2], [3, 7], [8, 8], [1, 9]], max_flight=16, launch_time=0.5)
+    return env, *play(
+        env,
+        registry.toolbox_of(env).baselines["nearest neighbour"](env),
+        tsp_drone_as_computed(tsp_drone.pad(instance, 7)),
+        jax.random.key(3),
     )
 
 
@@ -121,9 +135,10 @@ def board():
 
 
 @pytest.fixture(scope="session")
-def episodes(deliveries, rides, board):
+def episodes(deliveries, rides, sorties, board):
     """An episode of each kind, by kind."""
-    return {"truck_drone": export_episode(*deliveries[:3]), "darp": export_episode(*rides[:3]), "pcb": board}
+    played = {"truck_drone": deliveries, "darp": rides, "tsp_drone": sorties}
+    return {**{kind: export_episode(*episode[:3]) for kind, episode in played.items()}, "pcb": board}
 
 
 VIEW = """VIEWS.reach = (seek) => ({

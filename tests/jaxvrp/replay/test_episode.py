@@ -67,9 +67,11 @@ def test_customers_have_windows_and_what_became_of_them(deliveries, episodes):
         assert (entry["served_by"] is not None) == served[customer]
 
 
-@pytest.mark.parametrize("kind", ["truck_drone", "darp"])
+@pytest.mark.parametrize("kind", ["truck_drone", "darp", "tsp_drone"])
 def test_masks_actions_and_rewards_are_those_of_the_environment(kind, request, episodes):
-    env, _, actions, timesteps = request.getfixturevalue({"truck_drone": "deliveries", "darp": "rides"}[kind])
+    env, _, actions, timesteps = request.getfixturevalue(
+        {"truck_drone": "deliveries", "darp": "rides", "tsp_drone": "sorties"}[kind]
+    )
     episode = episodes[kind]
     steps, last = episode["steps"], len(episode["steps"]) - 1
     for role in env.roles:
@@ -113,6 +115,30 @@ def test_padding_is_not_told(episodes):
     assert [leg["to"] for leg in episode["legs"]][-1] == 0, "the last vehicle comes home"
     assert episode["legs"][-1]["step"] == episode["legs"][-2]["step"]
     assert episode["nodes"][8]["window"] == [0.0, None]
+
+
+def test_truck_and_drone_go_where_the_states_say(sorties, episodes):
+    env, states, _, _ = sorties
+    episode, steps = episodes["tsp_drone"], episodes["tsp_drone"]["steps"]
+    assert replay.export_episode(env, states)["steps"] == steps
+    assert len(episode["nodes"]) == 6, "padding is not told"
+    place = np.array([node["position"] for node in episode["nodes"]])
+    length = {"truck": 0.0, "drone": 0.0}
+    for leg in episode["legs"]:
+        length[leg["who"]] += np.linalg.norm(place[leg["to"]] - place[leg["from"]])
+    assert length["truck"] == pytest.approx(float(states.totals.truck_distance[-1]), rel=1e-5)
+    assert length["drone"] == pytest.approx(float(states.totals.drone_flight[-1]), rel=1e-5)
+    waited = {"truck": 0.0, "drone": 0.0}
+    for wait in episode["waits"]:
+        waited[wait["who"]] += wait["until"] - wait["since"]
+    for who, time in waited.items():
+        assert time == pytest.approx(float(getattr(states.totals, f"waiting_{who}")[-1]), abs=1e-4)
+    assert episode["makespan"] == pytest.approx(float(states.clock[-1]), rel=1e-6)
+    assert steps[-1]["clock"] == pytest.approx(episode["makespan"]) and steps[-1]["served"] == 5
+    by_drone = [node["served_by"] for node in episode["nodes"]].count("drone")
+    assert by_drone == int(states.totals.served_by_drone[-1]) > 0
+    clocks = [step["clock"] for step in steps]
+    assert clocks == sorted(clocks)
 
 
 def test_parts_are_where_they_were(placements):
@@ -173,7 +199,7 @@ def test_numbers_are_the_shortest_that_read_back():
 # --- files ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["truck_drone", "darp", "pcb"])
+@pytest.mark.parametrize("kind", ["truck_drone", "darp", "pcb", "tsp_drone"])
 def test_a_file_comes_back_as_it_was(kind, episodes, tmp_path):
     path = tmp_path / "episode.json"
     replay.write_episode(episodes[kind], path)
@@ -222,9 +248,14 @@ def put(value, *path):
         (
             "pcb",
             put("chess", "kind"),
-            "kind is 'chess'; it must be one of: darp, pcb, truck_drone; one of your own: import what registers it",
+            "kind is 'chess'; it must be one of: darp, pcb, truck_drone, tsp_drone; one of your own: import what "
+            "registers it",
         ),
-        ("pcb", put("c" * 3000, "kind"), f"kind is '{'c' * 35} ...; it must be one of: darp, pcb, truck_drone"),
+        (
+            "pcb",
+            put("c" * 3000, "kind"),
+            f"kind is '{'c' * 35} ...; it must be one of: darp, pcb, truck_drone, tsp_drone",
+        ),
         ("pcb", put([], "agents"), "agents has 0 entries; it must have at least 1"),
         ("pcb", without("outline"), "outline is missing"),
         ("pcb", put(7, "agents", 0, "component"), "agents[0].component is 7; it must be a whole number from 0 to 1"),
@@ -262,10 +293,12 @@ def put(value, *path):
         ("darp", put(-1, "legs", 0, "to"), "legs[0].to is -1; it must be a whole number from 0 to 10"),
         ("darp", without("verdict"), "verdict is missing"),
         ("darp", put({"role": "vehicle"}, "agents", 0), "agents[0].name is missing"),
+        ("tsp_drone", put("bird", "legs", 0, "who"), "legs[0].who is 'bird'; it must be one of: truck, drone"),
+        ("tsp_drone", put(6, "waits", 0, "node"), "waits[0].node is 6; it must be a whole number from 0 to 5"),
     ],
 )
 def test_damage_is_one_line_with_the_place(kind, damage, says, episodes, tmp_path, capsys, monkeypatch):
-    shipped = {name: registry._ENTRIES["environment"][name] for name in ("darp", "pcb", "truck_drone")}
+    shipped = {name: registry._ENTRIES["environment"][name] for name in ("darp", "pcb", "truck_drone", "tsp_drone")}
     monkeypatch.setitem(registry._ENTRIES, "environment", shipped)
     episode = copy.deepcopy(episodes[kind])
     damage(episode)

@@ -1,0 +1,1 @@
+"""Heuristics for the truck with its drone."""

@@ -1,0 +1,111 @@
+"""Actors that plan an episode as a tour when it begins, and play that plan."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxvrp.actor import Carry
+from jaxvrp.environment import TimeStep
+from jaxvrp.envs.tsp_drone.baselines.partition import Times, partition
+from jaxvrp.envs.tsp_drone.baselines.tours import plan_tours
+from jaxvrp.envs.tsp_drone.env import TspDrone
+from jaxvrp.envs.tsp_drone.problem.solution import FIRST_SERVE, MEET, STAY_WITH_TRUCK
+from jaxvrp.envs.tsp_drone.rules import State
+
+
+@functools.partial(jax.jit, static_argnames=("with_drone", "window"))
+def plan_actions(
+    times: Times, tours: jax.Array, *, with_drone: bool, window: int | None = None
+) -> dict[str, jax.Array]:
+    """Tours as the agents play them, whose turn it is not choosing 0.
+
+    Args:
+        times: of `I` instances.
+        tours: `i32[n + 1, I]`, see `jaxvrp.envs.tsp_drone.baselines.partition`.
+        with_drone: by their best partition; else the drone rides.
+        window: most positions of an operation; None: all.
+
+    Returns:
+        `{"drone": i32[I, 2 n], "truck": i32[I, 2 n]}`, 0 beyond the end.
+    """
+    window = times.num_nodes if window is None else min(window, times.num_nodes)
+    cuts = partition(times, tours, jnp.arange(tours.shape[1], dtype=jnp.int32), window if with_drone else 1)
+    drone, truck = jax.vmap(_actions, in_axes=(1, 1, 1, 0))(tours, cuts.start, cuts.drone, times.customers)
+    return {"drone": drone, "truck": truck}
+
+
+def _actions(tour: jax.Array, start: jax.Array, drone: jax.Array, customers: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Of one tour, `i32[n + 1]`, cut as in `Partition`: `i32[2 n]` each."""
+    position = jnp.arange(len(tour), dtype=jnp.int32)
+
+    def walk(operation: Any, here: jax.Array) -> tuple[Any, Any]:
+        """From the end of the tour, so that the operation around a position is known."""
+        begins = here == operation[0]
+        begin, end, served = (
+            jnp.where(begins, new, old) for new, old in zip((start[here], here, drone[here]), operation, strict=True)
+        )
+        return (begin, end, served), (begin, end, served)
+
+    home = customers + 1
+    _, around = jax.lax.scan(walk, (home, home, home * 0), position, reverse=True)
+    begin, end, served = around
+    counts = (position > 0) & (position <= home)
+    is_sortie = served > 0
+    by_truck = counts & (position != served)
+    first = begin + 1 + (served == begin + 1)
+    launches = by_truck & is_sortie & (position == first)
+    # A turn of the drone and one of the truck for a node, and the launch before the first of a sortie.
+    turns = jnp.cumsum(2 * by_truck + launches, dtype=jnp.int32) - 2
+    none = jnp.zeros(2 * (len(tour) - 1), jnp.int32)
+    nowhere = len(none)
+    after = jnp.where(position == end, MEET, STAY_WITH_TRUCK)
+    truck_turn = jnp.where(is_sortie, turns, turns + 1)
+    actions = none.at[jnp.where(by_truck & is_sortie, turns + 1, nowhere)].set(after, mode="drop")
+    actions = actions.at[jnp.where(launches, turns - 1, nowhere)].set(FIRST_SERVE + tour[served], mode="drop")
+    return actions, none.at[jnp.where(by_truck, truck_turn, nowhere)].set(tour, mode="drop")
+
+
+class TourActor:
+    """Plans each episode as a tour when it begins, and plays that plan, turn by turn.
+
+    The three methods of `plan_tours`. Plans are played as they are: where rounding makes a flight too long for the
+    mask, the environment's fallback takes over.
+    """
+
+    def __init__(self, env: TspDrone, method: str, *, starts: int = 8, window: int | None = None, hasty: bool = False):
+        """For episodes of `env`; the others as for `plan_tours`."""
+        self.env, self.method, self.window = env, method, window
+        self.plan = functools.partial(plan_tours, method=method, starts=starts, window=window, hasty=hasty)
+
+    def init(self, num_envs: int) -> Carry:
+        """Plans, `i32[E, T]` of each role, and whether they are made, `bool[E]`."""
+        none = jnp.zeros((num_envs, self.env.max_episode_steps), jnp.int32)
+        return {"drone": none, "truck": none}, jnp.zeros(num_envs, bool)
+
+    def act(self, key: jax.Array, carry: Carry, state: State, timestep: TimeStep) -> tuple[dict[str, jax.Array], Carry]:
+        """See `Actor.act`."""
+        del timestep
+        plans, is_made = carry
+        due = ~is_made | (state.step == 0)
+
+        def make() -> dict[str, jax.Array]:
+            planned = self.plan(state.instance, key)
+            with_drone = self.method != "truck"
+            fresh = plan_actions(planned.times, planned.tours, with_drone=with_drone, window=self.window)
+            return jax.tree.map(lambda new, old: old.at[:, : new.shape[1]].set(_where(due, new, old)), fresh, plans)
+
+        plans = jax.lax.cond(due.any(), make, lambda: plans)
+        turn = state.step[:, None]
+        return {role: jnp.take_along_axis(plan, turn, axis=1, mode="clip") for role, plan in plans.items()}, (
+            plans,
+            jnp.ones_like(is_made),
+        )
+
+
+def _where(due: jax.Array, fresh: jax.Array, plans: jax.Array) -> jax.Array:
+    """`i32[E, 2 n]`, the fresh plans where they are due, else the beginnings of the others."""
+    return jnp.where(due[:, None], fresh, plans[:, : fresh.shape[1]])

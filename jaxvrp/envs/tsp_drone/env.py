@@ -1,0 +1,194 @@
+"""`tsp_drone`: the travelling salesman with a drone seen through the environment contract."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxvrp import fields
+from jaxvrp.entities import flat_box, flatten
+from jaxvrp.environment import Environment
+from jaxvrp.envs.tsp_drone import observation, rules
+from jaxvrp.envs.tsp_drone.problem.figures import Prepared, prepare
+from jaxvrp.envs.tsp_drone.problem.generator import LAYOUTS, generate
+from jaxvrp.envs.tsp_drone.problem.instance import Instance, as_float32, pad
+from jaxvrp.envs.tsp_drone.problem.solution import FIRST_SERVE
+from jaxvrp.envs.tsp_drone.reward import REWARDS, step_reward
+from jaxvrp.envs.tsp_drone.rules import State
+from jaxvrp.spaces import Box, ByKind, ByRole, Discrete, EntityKind, Pointer, Role
+
+DRONE, TRUCK = "drone", "truck"
+
+
+class TspDrone(Environment):
+    """A truck and its drone serve every customer once, and are back at the depot as early as possible.
+
+    Two roles with one agent each, `"drone"` and `"truck"`, who act in turn, the drone first; the mask of the other
+    holds its action 0 alone. The drone's actions, `Discrete(n + 2)`: 0 ride along or, away, fly on; 1 meet the truck
+    where it is; 2 + i fly to serve node i. After a meeting the drone has another turn at once. The truck's,
+    `Discrete(n)`: the next node. A forbidden action becomes the lowest-index allowed one.
+
+    Entities: the nodes, what never changes (7 numbers each) and what does (10); beside these both see a context of 18
+    numbers, their observation. Names and meanings: `STATIC`, `DYNAMIC`, `CONTEXT` of
+    `jaxvrp.envs.tsp_drone.observation`, or the tables of the documentation. The units are the instance's own: S, its
+    extent (the largest |x - x0| or |y - y0| from the depot), H, the truck's time from the depot to the farthest node,
+    F, the largest drone distance from the depot. With `observation="flat"` all of it is one vector,
+    `f32[18 + 17 n]`: the context, then each feature of all nodes; the global observation is the same.
+
+    Reward, shared: minus the growth of the clock (`reward="dense"`), or all of it on the last step (`"sparse"`); both
+    sum to minus the makespan. The episode ends when all are served and both are at the depot, after at most 3 n - 1
+    steps: three for a customer whom the drone serves, two for one whom the truck does, two for the way home. Without
+    `allow_revisits` there are at most 2 n, since a customer of the drone takes one more step alone.
+
+    Metrics: makespan, served_by_drone, drone_flight, truck_distance, waiting_truck, waiting_drone, sorties, revisits,
+    invalid_actions.
+
+    The fields are the parameters of `make`, where `reward_kind` is called `reward`, and `observation_kind`
+    `observation`. Those that say what is generated do not count for instances from elsewhere.
+    """
+
+    num_nodes: int = fields.size(20, help="n, the depot and customers")
+    layout: str = fields.choice("corner", LAYOUTS, help="where generated nodes lie")
+    reward_kind: str = fields.choice(
+        "dense", REWARDS, keyword="reward", help="as the clock grows, or all of the reward on the last step"
+    )
+    observation_kind: str = fields.choice(
+        "entities",
+        ("entities", "flat"),
+        keyword="observation",
+        help="nodes once for everybody, or all in one vector; learners choose what their network reads",
+    )
+    allow_revisits: bool = fields.switch(True, help="truck and drone may meet at nodes that are served already")
+    alpha: float = fields.parameter(2.0, above=0.0, help="how many times as fast as the truck a generated drone is")
+    max_flight: float = fields.parameter(
+        np.inf, above=0.0, maximum=np.inf, help="longest flight in generated instances, both legs", unit="map units"
+    )
+    launch_time: float = fields.parameter(0.0, minimum=0.0, help="of each launch in generated instances", unit="time")
+    recovery_time: float = fields.parameter(
+        0.0, minimum=0.0, help="of each meeting in generated instances", unit="time"
+    )
+
+    @property
+    def roles(self) -> dict[str, Role]:
+        """The drone, then the truck; their actions point at nodes."""
+        drone, truck = Discrete(self.num_nodes + FIRST_SERVE), Discrete(self.num_nodes)
+        size = len(observation.CONTEXT)
+        if not self.entity_kinds:
+            box = flat_box(size, (self._nodes,))
+            return {DRONE: Role(1, box, drone), TRUCK: Role(1, box, truck)}
+        box = Box(-jnp.inf, jnp.inf, (size,))
+        places = (("x", "y"), ("drone_x", "drone_y"))
+        at_nodes = Pointer(observation.NODE, 1)
+        return {
+            DRONE: Role(1, box, drone, observation.CONTEXT, (Pointer(None, FIRST_SERVE), at_nodes), places),
+            TRUCK: Role(1, box, truck, observation.CONTEXT, (at_nodes,), places),
+        }
+
+    @property
+    def _nodes(self) -> EntityKind:
+        return observation.nodes(self.num_nodes)
+
+    @property
+    def entity_kinds(self) -> tuple[EntityKind, ...]:
+        """The nodes; one is there even when it is served, since the two may meet there."""
+        return (self._nodes,) if self.observation_kind == "entities" else ()
+
+    @property
+    def max_episode_steps(self) -> int:
+        """See the class: 3 n - 1, and 2 n where the truck must serve somebody before each meeting."""
+        return 3 * self.num_nodes - 1 if self.allow_revisits else 2 * self.num_nodes
+
+    def generate(self, key: jax.Array) -> Instance:
+        """A random instance of the environment's size."""
+        return generate(key, self)
+
+    def prepare(self, instance: Instance) -> Prepared:
+        """The instance, padded, with what follows from it.
+
+        Raises:
+            ValueError: the instance is larger than the environment.
+        """
+        return prepare(pad(as_float32(instance), self.num_nodes))
+
+    def init_state(self, instance: Instance | Prepared) -> State:
+        """Both at the depot; a smaller instance is padded.
+
+        Raises:
+            ValueError: the instance is larger than the environment.
+        """
+        return rules.begin(instance if isinstance(instance, Prepared) else self.prepare(instance))
+
+    def transition(self, state: State, action: ByRole, num_invalid: jax.Array) -> State:
+        """One turn, of the one whose it is."""
+        return rules.advance(state, action[DRONE][0], action[TRUCK][0], num_invalid)
+
+    def action_mask(self, state: State) -> ByRole:
+        """`{"drone": bool[1, n + 2], "truck": bool[1, n]}`."""
+        return {
+            DRONE: rules.drone_allowed(state, allow_revisits=self.allow_revisits)[None],
+            TRUCK: rules.truck_allowed(state, allow_revisits=self.allow_revisits)[None],
+        }
+
+    def fallback(self, mask: ByRole) -> ByRole:
+        """The lowest-index allowed action."""
+        return {role: jax.lax.argmax(allowed, 1, jnp.int32) for role, allowed in mask.items()}
+
+    def observation(self, state: State) -> ByRole:
+        """`{"drone": f32[1, F], "truck": f32[1, F]}`, the same for both, see the class."""
+        seen = self._context(state) if self.entity_kinds else self.global_observation(state)
+        assert seen is not None
+        return {DRONE: seen[None], TRUCK: seen[None]}
+
+    def global_observation(self, state: State) -> jax.Array | None:
+        """`f32[F]`, what both see; None with entities."""
+        if self.entity_kinds:
+            return None
+        return flatten(self._context(state), self._static_planes(state), self._dynamic_planes(state))
+
+    def static_entities(self, state: State) -> ByKind:
+        """`{"node": f32[7, n]}`, see the class; {} where all is one vector."""
+        return self._static_planes(state) if self.entity_kinds else {}
+
+    def entities(self, state: State) -> ByKind:
+        """`{"node": f32[10, n]}`, likewise."""
+        return self._dynamic_planes(state) if self.entity_kinds else {}
+
+    def _context(self, state: State) -> jax.Array:
+        return observation.context(state, self.action_mask(state)[DRONE][0])
+
+    def _static_planes(self, state: State) -> ByKind:
+        return {observation.NODE: observation.static_planes(state)}
+
+    def _dynamic_planes(self, state: State) -> ByKind:
+        mask = self.action_mask(state)
+        return {observation.NODE: observation.dynamic_planes(state, mask[DRONE][0], mask[TRUCK][0])}
+
+    def reward(self, state: State) -> ByRole:
+        """`{"drone": f32[1], "truck": f32[1]}`, the same for both, see the class."""
+        paid = step_reward(state, kind=self.reward_kind)[None]
+        return {DRONE: paid, TRUCK: paid}
+
+    def is_terminal(self, state: State) -> jax.Array:
+        """All are served, the truck is at the depot and the drone on board."""
+        return state.done
+
+    def metrics(self, state: State) -> dict[str, jax.Array]:
+        """See the class; all `f32[]`."""
+        totals = {name: jnp.asarray(value, jnp.float32) for name, value in vars(state.totals).items()}
+        return {"makespan": state.clock, **totals}
+
+
+def make(**parameters: Any) -> TspDrone:
+    """The factory behind `jaxvrp.make("tsp_drone", ...)`.
+
+    Args:
+        parameters: any field of `TspDrone`; two of them have another name here, see there.
+
+    Raises:
+        ValueError: an unknown parameter, or a value out of range; one line that names it and the remedy.
+        TypeError: a value of the wrong type.
+    """
+    return fields.build(TspDrone, parameters, "parameter of 'tsp_drone':")

@@ -1,0 +1,70 @@
+"""The command that draws a plan: `python -m jaxvrp.envs.tsp_drone.pictures INSTANCE --plan PLAN --out PICTURE`."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import jax
+
+from jaxvrp.envs.tsp_drone.baselines.greedy import NearestNeighbourActor
+from jaxvrp.envs.tsp_drone.env import make
+from jaxvrp.envs.tsp_drone.pictures.render import operations_of, render_plan
+from jaxvrp.envs.tsp_drone.problem.agatz import read_agatz, read_operations
+from jaxvrp.envs.tsp_drone.problem.instance import Instance, load
+from jaxvrp.envs.tsp_drone.problem.solution import Operation
+from jaxvrp.episodes import record_episode
+from jaxvrp.io.command_line import Parser, check_picture_path, index, refuse_overwriting, run_command
+from jaxvrp.pictures import STILLS
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Draw a plan from files; a user's mistake is one line on stderr and exit status 2."""
+    return run_command(lambda: _draw(_parse(argv)), (ValueError,))
+
+
+def _draw(options: argparse.Namespace) -> None:
+    """Draw what the command line asks for."""
+    instance = _read_instance(options.instance, options.index)
+    operations = _nearest_neighbour(instance) if options.plan is None else read_operations(options.plan)
+    render_plan(instance, operations, options.out)
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = Parser("jaxvrp.envs.tsp_drone.pictures", "Draw a plan of truck and drone to a picture.")
+    parser.add_argument("instance", type=Path, help="an Agatz .txt, or an .npz of jaxvrp.envs.tsp_drone.save")
+    parser.add_argument("--index", type=index, help="which instance of a batch, from 0")
+    parser.add_argument("--plan", type=Path, help="a solution in Agatz's format; without it: nearest neighbour")
+    parser.add_argument("--out", type=Path, required=True, help="the picture: .png, .svg, .pdf, or .gif (animation)")
+    options = parser.parse_args(argv)
+    check_picture_path(options.out, (*STILLS, ".gif"))
+    refuse_overwriting(options.out, "--out", filter(None, [options.instance, options.plan]))
+    return options
+
+
+def _read_instance(path: Path, row: int | None) -> Instance:
+    instance = load(path) if path.suffix.lower() == ".npz" else read_agatz(path)
+    batch = instance.exists.shape[:-1]
+    if not batch:
+        if row is not None:
+            raise ValueError(f"--index is {row}, but {path} holds a single instance; leave it out")
+        return instance
+    if len(batch) > 1:
+        raise ValueError(f"{path} holds a batch of shape {batch}; save one with a single axis")
+    if row is None or row >= batch[0]:
+        raise ValueError(f"{path} holds {batch[0]} instances; choose one with --index 0 to {batch[0] - 1}")
+    return jax.tree.map(lambda leaf: leaf[row], instance)
+
+
+def _nearest_neighbour(instance: Instance) -> list[Operation]:
+    """The operations of the nearest-neighbour heuristic."""
+    env = make(num_nodes=instance.num_nodes)
+    states, _ = jax.jit(functools.partial(record_episode, env, NearestNeighbourActor()))(instance, jax.random.key(0))
+    return operations_of(states)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

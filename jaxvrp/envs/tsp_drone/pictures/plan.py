@@ -1,0 +1,156 @@
+"""One plan as pictures need it: who drove and flew where and when, who waited for whom, and who served whom."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import jax
+import numpy as np
+
+from jaxvrp.envs.tsp_drone.problem.instance import Instance
+from jaxvrp.envs.tsp_drone.problem.solution import Operation, SolutionReport, solution_report
+
+TRUCK, DRONE = "truck", "drone"
+
+
+@dataclasses.dataclass(frozen=True)
+class Leg:
+    """A way from one node to the next, of the truck, or of the drone on its own.
+
+    Attributes:
+        who: `"truck"` or `"drone"`.
+        origin, node: from where to where.
+        leave, arrive: times.
+        carries: of the truck: the drone is on board.
+    """
+
+    who: str
+    origin: int
+    node: int
+    leave: float
+    arrive: float
+    carries: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Wait:
+    """One of the two waits for the other: `who`, at `node`, between two times."""
+
+    who: str
+    node: int
+    since: float
+    until: float
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Plan:
+    """A plan and what `solution_report` says about it.
+
+    Attributes:
+        instance: one problem as NumPy arrays.
+        report: cost, violations, times.
+        legs: all ways, in the order of departure for each of the two.
+        waits: who waited for whom.
+        served_by: by node, `"truck"`, `"drone"` or None.
+        served_at: `f64[n]`, nan for never.
+    """
+
+    instance: Instance
+    report: SolutionReport
+    legs: tuple[Leg, ...]
+    waits: tuple[Wait, ...]
+    served_by: tuple[str | None, ...]
+    served_at: np.ndarray
+
+    @property
+    def nodes(self) -> np.ndarray:
+        """`i64[nodes]`, those that exist."""
+        return np.flatnonzero(self.instance.exists)
+
+    def place(self, who: str, time: float) -> np.ndarray:
+        """`f64[2]`, where one of the two is at a time."""
+        flying = [leg for leg in self.legs if leg.who == who and leg.leave <= time]
+        if who == DRONE:
+            riding = [leg for leg in self.legs if leg.carries and leg.leave <= time]
+            flying = sorted(flying + riding, key=lambda leg: leg.leave)
+        if not flying:
+            return self.instance.locs[0]
+        leg = flying[-1]
+        share = min(1.0, (time - leg.leave) / max(leg.arrive - leg.leave, 1e-9))
+        start, end = self.instance.locs[[leg.origin, leg.node]]
+        return start + share * (end - start)
+
+    def waited(self, who: str) -> float:
+        """How long one of the two waited, in all."""
+        return sum(wait.until - wait.since for wait in self.waits if wait.who == who)
+
+
+def from_operations(instance: Instance, operations: Sequence[Operation], *, allow_revisits: bool = True) -> Plan:
+    """Follow a plan through its legs.
+
+    Args:
+        instance: one problem, NumPy or JAX.
+        operations, allow_revisits: as for `solution_report`.
+
+    Raises:
+        ValueError: `instance` is a batch.
+    """
+    report = solution_report(instance, operations, allow_revisits=allow_revisits)
+    instance = jax.tree.map(lambda leaf: np.asarray(leaf, leaf.dtype if leaf.dtype == bool else np.float64), instance)
+    legs: list[Leg] = []
+    waits: list[Wait] = []
+    for number, operation in enumerate(report.operations):
+        legs += _legs(instance, operation, report.begin[number])
+        arrival = {TRUCK: report.truck_arrival[number], DRONE: report.drone_arrival[number]}
+        late = float(max(arrival.values()))
+        waits += [Wait(who, operation.end, float(time), late) for who, time in arrival.items() if time < late - 1e-9]
+    served_by: list[str | None] = [None] * instance.num_nodes
+    served_at = np.full(instance.num_nodes, np.nan)
+    flown = {operation.fly for operation in report.operations}
+    for leg in legs:
+        is_service = leg.who == DRONE if leg.node in flown else leg.who == TRUCK
+        if leg.node and served_by[leg.node] is None and is_service:
+            served_by[leg.node], served_at[leg.node] = leg.who, leg.arrive
+    return Plan(instance, report, tuple(legs), tuple(waits), tuple(served_by), served_at)
+
+
+def _legs(instance: Instance, operation: Operation, begin: float) -> Iterator[Leg]:
+    start, end, fly, internal = operation
+    leave = float(begin) if fly is None else float(begin + instance.launch_time)
+    clock, here = leave, start
+    for node in (*internal, end):
+        if node != here:
+            arrive = clock + _time(instance, TRUCK, here, node)
+            yield Leg(TRUCK, here, node, clock, arrive, fly is None)
+            clock, here = arrive, node
+    if fly is not None:
+        there = leave + _time(instance, DRONE, start, fly)
+        yield Leg(DRONE, start, fly, leave, there, False)
+        yield Leg(DRONE, fly, end, there, there + _time(instance, DRONE, fly, end), False)
+
+
+def _time(instance: Instance, who: str, origin: int, node: int) -> float:
+    matrix, pace = {
+        TRUCK: (instance.truck_time, instance.truck_pace),
+        DRONE: (instance.drone_time, instance.drone_pace),
+    }[who]
+    if matrix is not None:
+        return float(matrix[origin, node])
+    return float(pace * np.linalg.norm(instance.locs[node] - instance.locs[origin]))
+
+
+def name_of(node: int) -> str:
+    """A node in words."""
+    return "depot" if node == 0 else f"customer {node}"
+
+
+def verdict(report: SolutionReport, most: int = 3) -> str:
+    """'feasible', or the first `most` kinds of violations."""
+    broken = [(name.replace("_", " "), found) for name, found in report.violations.items() if found.count]
+    if not broken:
+        return "feasible"
+    words = [f"{name} {found.count} (first: node {found.first_node})" for name, found in broken[:most]]
+    if len(broken) > most:
+        words.append(f"{len(broken) - most} more")
+    return "not feasible: " + ", ".join(words)

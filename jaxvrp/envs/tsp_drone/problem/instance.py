@@ -1,0 +1,263 @@
+"""The travelling salesman problem with drone as data: nodes, times, limits; checking, padding, stacking, files.
+
+Node 0 is the depot, the others are customers. Times follow from coordinates, or are given as matrices.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from numpy.typing import ArrayLike
+
+from jaxvrp.io.arrays import (
+    ArrayField,
+    FileWords,
+    Schema,
+    check_shapes,
+    computed_arrays,
+    load_arrays,
+    number_arrays,
+    pad_arrays,
+    refuse_where,
+    save_arrays,
+    schema_of,
+    stack_arrays,
+    stored_arrays,
+)
+from jaxvrp.io.limits import LEAST
+
+FORMAT = "jaxvrp-tsp_drone-1"
+
+
+class Instance(struct.PyTreeNode):
+    """One problem with n nodes, the depot included. Leading axes make it a batch.
+
+    Arrays are NumPy (`float64`, from `make_instance` and files) or JAX (`float32`, from the generator and in an
+    environment's state). Coordinates in map units, times in the instance's own unit.
+
+    Attributes:
+        locs: `f[n, 2]`, the depot first. With matrices they are for pictures and policies only.
+        exists: `bool[n]`, the first nodes; the others are padding.
+        no_fly: `bool[n]`, customers that the drone may not serve.
+        truck_pace: `f[]`, the truck's time for a map unit.
+        drone_pace: `f[]`, the drone's; the quotient of the two is the `alpha` of the literature.
+        max_flight: `f[]`, most that both legs of a sortie may come to, waiting apart: map units, or the drone's time
+            where that is given as a matrix; inf for no limit.
+        launch_time: `f[]`, what each launch adds to both clocks.
+        recovery_time: `f[]`, what each meeting adds to both clocks.
+        truck_time: `f[n, n]`, from row to column; None: distance times pace.
+        drone_time: `f[n, n]`, likewise; None exactly where `truck_time` is.
+    """
+
+    locs: Any
+    exists: Any
+    no_fly: Any
+    truck_pace: Any
+    drone_pace: Any
+    max_flight: Any
+    launch_time: Any
+    recovery_time: Any
+    truck_time: Any = None
+    drone_time: Any = None
+
+    @property
+    def num_nodes(self) -> int:
+        """n, the depot and padding included."""
+        return self.exists.shape[-1]
+
+
+SCHEMA: Schema = {
+    "locs": ArrayField("nodes", (2,), padding="first row"),
+    "exists": ArrayField("nodes", kind=bool, padding=False),
+    "no_fly": ArrayField("nodes", kind=bool, padding=False),
+    "truck_pace": ArrayField(),
+    "drone_pace": ArrayField(),
+    "max_flight": ArrayField(),
+    "launch_time": ArrayField(),
+    "recovery_time": ArrayField(),
+    "truck_time": ArrayField("nodes", ("nodes",), optional=True),
+    "drone_time": ArrayField("nodes", ("nodes",), optional=True),
+}
+
+WORDS = FileWords(content="an instance", entry="instance", remedy="give a file that jaxvrp.envs.tsp_drone.save wrote")
+
+
+def make_instance(
+    locs: ArrayLike,
+    *,
+    truck_pace: float = 1.0,
+    drone_pace: float = 0.5,
+    max_flight: float = np.inf,
+    no_fly: ArrayLike | None = None,
+    launch_time: float = 0.0,
+    recovery_time: float = 0.0,
+    truck_time: ArrayLike | None = None,
+    drone_time: ArrayLike | None = None,
+) -> Instance:
+    """A checked problem of one's own, as NumPy arrays.
+
+    Args:
+        locs: `[n, 2]`, the depot first.
+        truck_pace, drone_pace, max_flight, launch_time, recovery_time: as in `Instance`.
+        no_fly: `[n]`, 1 for customers that the drone may not serve; default: it may serve all.
+        truck_time, drone_time: `[n, n]`, both or none.
+
+    Raises:
+        ValueError: what is wrong, at which node, and the remedy; see `check`.
+    """
+    count = np.shape(locs)[0] if np.ndim(locs) else 0
+    values = {
+        "locs": locs,
+        "exists": np.ones(count),
+        "no_fly": np.zeros(count) if no_fly is None else no_fly,
+        "truck_pace": truck_pace,
+        "drone_pace": drone_pace,
+        "max_flight": max_flight,
+        "launch_time": launch_time,
+        "recovery_time": recovery_time,
+    }
+    matrices = {"truck_time": truck_time, "drone_time": drone_time}
+    given = {name: matrix for name, matrix in matrices.items() if matrix is not None}
+    arrays = number_arrays({**values, **given}, "an instance")
+    if not np.isin(arrays["no_fly"], (0.0, 1.0)).all():
+        raise ValueError("no_fly holds something else than 0 and 1; give 1 for what the drone may not serve")
+    schema = {name: SCHEMA[name] for name in arrays}
+    instance = Instance(**stored_arrays(schema, arrays, "has a fraction"))
+    check(instance)
+    return instance
+
+
+def check(instance: Instance) -> None:
+    """Check one problem (no leading axes); padding is legal.
+
+    Raises:
+        ValueError: one line with what is wrong, at which node, and the remedy.
+    """
+    count = np.size(instance.exists)
+    if count < 1:
+        raise ValueError("the instance has no nodes; give the depot and customers")
+    if (instance.truck_time is None) != (instance.drone_time is None):
+        raise ValueError("of truck_time and drone_time one is missing; give both, or none")
+    check_shapes(schema_of(SCHEMA, instance), instance, {"nodes": count})
+    instance = jax.tree.map(np.asarray, instance)
+    refuse_where(~np.isfinite(instance.locs).all(axis=1), "locs of node {} is not finite; give two coordinates")
+    if not instance.exists[0] or (np.diff(instance.exists.astype(int)) > 0).any():
+        raise ValueError("exists does not say that the first nodes exist; padding comes last, and never is the depot")
+    for name in ("truck_pace", "drone_pace", "max_flight"):
+        if not getattr(instance, name) >= LEAST:
+            raise ValueError(f"{name} is {getattr(instance, name)}; it must be > 0, at least {LEAST:g}")
+    for name in ("launch_time", "recovery_time"):
+        if not 0 <= getattr(instance, name) < np.inf:
+            raise ValueError(f"{name} is {getattr(instance, name)}; it must be 0 or more")
+    for name in ("truck_pace", "drone_pace"):
+        if not np.isfinite(getattr(instance, name)):
+            raise ValueError(f"{name} is {getattr(instance, name)}; it must be finite")
+    _check_matrices(instance)
+
+
+def _check_matrices(instance: Instance) -> None:
+    for name in ("truck_time", "drone_time"):
+        matrix = getattr(instance, name)
+        if matrix is None:
+            continue
+        wrong = ~(np.isfinite(matrix) & (matrix >= 0)).all(axis=1)
+        refuse_where(wrong, f"{name} from node {{}} is not 0 or more everywhere; give times")
+        refuse_where(np.diagonal(matrix) != 0, f"{name} from node {{}} to itself is not 0; make it so")
+
+
+def as_float32(instance: Instance) -> Instance:
+    """The same problem as JAX arrays of the dtypes that environments compute with."""
+    return computed_arrays(schema_of(SCHEMA, instance), instance)
+
+
+def pad(instance: Instance, num_nodes: int) -> Instance:
+    """Add nodes that do not exist at the end, up to `num_nodes`; works on batches and under `vmap`.
+
+    Raises:
+        ValueError: the instance is larger.
+    """
+    if num_nodes < instance.num_nodes:
+        raise ValueError(
+            f"an instance of {instance.num_nodes} nodes does not fit into num_nodes {num_nodes}; make the environment "
+            "with at least its size"
+        )
+    return pad_arrays(schema_of(SCHEMA, instance), instance, {"nodes": num_nodes})
+
+
+def void_beyond(instance: Instance, count: jax.Array) -> Instance:
+    """The instance with its first `count` nodes (`i32[]`, at least 1), the others padded as by `pad`; traceable."""
+    exists = jnp.arange(instance.num_nodes, dtype=jnp.int32) < count
+    both = exists[:, None] & exists
+    matrices = {
+        name: jnp.where(both, getattr(instance, name), 0.0)
+        for name in ("truck_time", "drone_time")
+        if getattr(instance, name) is not None
+    }
+    return instance.replace(
+        locs=jnp.where(exists[:, None], instance.locs, instance.locs[0]),
+        exists=instance.exists & exists,
+        no_fly=instance.no_fly & exists,
+        **matrices,
+    )
+
+
+def stack(instances: Sequence[Instance]) -> Instance:
+    """A batch `[E]` of problems of any sizes, padded to the largest, as NumPy arrays.
+
+    Raises:
+        ValueError: some are given by matrices, others are not.
+    """
+    if len({instance.truck_time is None for instance in instances}) > 1:
+        raise ValueError("some instances have matrices of times, others have none; stack those of one kind")
+    return stack_arrays(schema_of(SCHEMA, instances[0]), instances)
+
+
+def distance(instance: Instance, start: Any, end: Any) -> jax.Array:
+    """Euclidean distance, `f32[...]`, from nodes `start` to nodes `end`: whatever indexes nodes, broadcast."""
+    gap = instance.locs[end] - instance.locs[start]
+    return jnp.sqrt(gap[..., 0] ** 2 + gap[..., 1] ** 2)
+
+
+def truck_time(instance: Instance, start: Any, end: Any) -> jax.Array:
+    """The truck's time from `start` to `end`, as `distance`."""
+    if instance.truck_time is not None:
+        return instance.truck_time[start, end]
+    return instance.truck_pace * distance(instance, start, end)
+
+
+def drone_time(instance: Instance, start: Any, end: Any) -> jax.Array:
+    """The drone's time from `start` to `end`, as `distance`."""
+    if instance.drone_time is not None:
+        return instance.drone_time[start, end]
+    return instance.drone_pace * distance(instance, start, end)
+
+
+def truck_distance(instance: Instance, start: Any, end: Any) -> jax.Array:
+    """What the truck drives, in map units; where times are given as matrices, in time."""
+    return distance(instance, start, end) if instance.truck_time is None else truck_time(instance, start, end)
+
+
+def drone_distance(instance: Instance, start: Any, end: Any) -> jax.Array:
+    """What counts against `max_flight`: map units; where times are given as matrices, the drone's time."""
+    return distance(instance, start, end) if instance.drone_time is None else drone_time(instance, start, end)
+
+
+def save(path: str | os.PathLike, instance: Instance) -> None:
+    """Write an instance, or a batch, as `.npz`; an exact round trip with `load`. Complete, or not at all."""
+    save_arrays(path, FORMAT, schema_of(SCHEMA, instance), instance)
+
+
+def load(path: str | os.PathLike) -> Instance:
+    """Read what `save` wrote, as NumPy arrays.
+
+    Raises:
+        ValueError: the file is damaged, or something else; one line that names it and the remedy.
+        OSError: it cannot be read.
+    """
+    return load_arrays(path, FORMAT, SCHEMA, Instance, check, batch_field="exists", words=WORDS)

@@ -1,0 +1,192 @@
+/** Moments of the clock's own way of playing. */
+const CLOCK_MOMENTS = 300;
+
+/** Two ways to measure time: by turn, at the truck's clock, and by the clock itself. */
+VIEWS.tsp_drone = (seek) => {
+  const { nodes, legs, waits, makespan } = episode;
+  const end = makespan || Math.max(1e-6, steps[LAST].clock);
+  const colours = { truck: colourOf(0), drone: colourOf(1) };
+  const waysOf = {
+    truck: legs.filter((leg) => leg.who === "truck"),
+    drone: legs.filter((leg) => leg.who === "drone" || leg.carries).sort((a, b) => a.leave - b.leave),
+  };
+  const span = (axis) => {
+    const values = nodes.map((node) => node.position[axis]);
+    return [Math.min(...values), Math.max(...values)];
+  };
+  const box = { x: span(0), y: span(1) };
+  let scene = null;
+
+  /** The clock at a moment: of the turn before and the turn after it, or evenly. */
+  function clockAt(time, mode) {
+    if (mode === "clock") return (end * time) / CLOCK_MOMENTS;
+    const at = Math.min(Math.floor(time), LAST);
+    return lerp(steps[at].clock, steps[Math.min(at + 1, LAST)].clock, time - at);
+  }
+
+  const progress = (leg, clock) => clamp((clock - leg.leave) / (leg.arrive - leg.leave || 1e-9), 0, 1);
+
+  function layout(svg, width, height) {
+    const { to } = projection(box.x, box.y, width, height, 36, false);
+    draw("rect", { class: "ground", width, height }, svg);
+    const places = nodes.map((node) => to(node.position));
+    const lines = legs.map((leg) =>
+      draw("path", { class: `line way ${leg.who}`, style: `--colour: ${colours[leg.who]}` }, svg),
+    );
+    const stops = nodes.map((_, node) => stopMark(svg, places[node], node));
+    const marks = { truck: truckMark(svg), drone: droneMark(svg) };
+    scene = { places, lines, stops, marks };
+  }
+
+  /** Where one of the two is, in pixels, and what it is doing. */
+  function stateOf(who, clock) {
+    const begun = waysOf[who].filter((leg) => leg.leave <= clock + 1e-9);
+    const leg = begun[begun.length - 1];
+    if (!leg) return { place: scene.places[0], leg: null, share: 1 };
+    const share = progress(leg, clock);
+    return { place: between(scene.places[leg.from], scene.places[leg.to], share), leg, share };
+  }
+
+  function drawFrame(time, mode) {
+    const clock = clockAt(time, mode);
+    legs.forEach((leg, at) => {
+      const share = progress(leg, clock);
+      const [from, to] = [scene.places[leg.from], scene.places[leg.to]];
+      const tip = between(from, to, share);
+      set(scene.lines[at], {
+        d: clock > leg.leave ? `M${from[0]} ${from[1]}L${px(tip[0])} ${px(tip[1])}` : "M0 0",
+        opacity: share < 1 ? 1 : 0.6,
+      });
+    });
+    nodes.forEach((node, at) => {
+      if (!at) return;
+      const served = node.served_at !== null && node.served_at <= clock + 1e-6;
+      set(scene.stops[at], {
+        class: `stop${served ? " done" : ""}`,
+        style: served ? `--colour: ${colours[node.served_by]}` : "",
+      });
+    });
+    for (const [who, mark] of Object.entries(scene.marks)) {
+      const { place, leg } = stateOf(who, clock);
+      const aboard = who === "drone" && (!leg || leg.carries);
+      set(mark, { transform: `translate(${px(place[0])} ${px(place[1] - (aboard ? 9 : 0))})` });
+    }
+  }
+
+  const waiting = (who, clock) => waits.some((wait) => wait.who === who && wait.since <= clock && clock < wait.until);
+
+  function tell(who, time, mode) {
+    const clock = clockAt(time, mode);
+    const { leg, share } = stateOf(who, clock);
+    const ours = nodes.filter((node) => node.served_by === who);
+    const done = ours.filter((node) => node.served_at <= clock + 1e-6).length;
+    const moving = leg && share < 1;
+    const verb = who === "truck" ? "drives" : leg?.carries ? "rides" : "flies";
+    return {
+      status: waiting(who, clock) ? "waits" : moving ? `${verb} to ${nodeName(leg.to)}` : `at ${nodeName(leg?.to ?? 0)}`,
+      tone: moving ? "go" : "",
+      note: `${done}/${ours.length} served`,
+    };
+  }
+
+  legendEntry("depot", (svg) => stopMark(svg, [0, 0], 0));
+  legendEntry("served by the truck", (svg) => exampleStop(svg, colours.truck));
+  legendEntry("served by the drone", (svg) => exampleStop(svg, colours.drone));
+  legendEntry("truck", (svg) => truckMark(svg));
+  legendEntry("drone", (svg) => droneMark(svg));
+
+  const waited = (who) => waits.filter((wait) => wait.who === who).reduce((sum, wait) => sum + wait.until - wait.since, 0);
+  const agentOf = (who) => agents.find((agent) => agent.role === who);
+  return {
+    aspect: clamp((box.y[1] - box.y[0]) / (box.x[1] - box.x[0] || 1), 0.6, 1),
+    label: `Map: a truck, its drone, ${nodes.length - 1} customers and a depot`,
+    layout,
+    draw: drawFrame,
+    cards: ["truck", "drone"].map((who) => ({
+      title: who,
+      colour: colours[who],
+      agent: agentOf(who),
+      tell: (time, mode) => tell(who, time, mode),
+    })),
+    charts: [
+      laneChart({
+        end,
+        colours,
+        clockAt,
+        seek: (clock) => seek((CLOCK_MOMENTS * clock) / end, "clock"),
+      }),
+      rewardChart(seek),
+    ],
+    ticks: steps.slice(1).map((_, at) => ({ at: at + 1, colour: colours[steps[at].turn] })),
+    modes: [
+      { id: "steps", name: "by turn", length: LAST },
+      { id: "clock", name: "by clock", length: CLOCK_MOMENTS, text: (time) => `time ${shown(clockAt(time, "clock"))}` },
+    ],
+    note: episode.verdict === "feasible" ? "" : episode.verdict,
+    summary: [
+      ["makespan", shown(makespan)],
+      ["by the drone", `${nodes.filter((node) => node.served_by === "drone").length} of ${nodes.length - 1}`],
+      ["truck waits", shown(waited("truck"))],
+      ["drone waits", shown(waited("drone"))],
+    ],
+  };
+};
+
+const nodeName = (node) => (node === 0 ? "the depot" : `customer ${node}`);
+
+function exampleStop(svg, colour) {
+  set(stopMark(svg, [0, 0], 1), { class: "stop done", style: `--colour: ${colour}` });
+}
+
+function stopMark(svg, [x, y], node) {
+  const transform = `translate(${x} ${y})`;
+  const shape = node
+    ? draw("circle", { r: 6.5, class: "stop", transform }, svg)
+    : draw("rect", { x: -8, y: -8, width: 16, height: 16, rx: 3, class: "depot", transform }, svg);
+  const own = episode.nodes[node];
+  const who = own.served_by === null ? "not served" : `served by the ${own.served_by} at ${shown(own.served_at)}`;
+  tooltip(shape, node ? `customer ${node}: ${who}${own.no_fly ? ", not by the drone" : ""}` : "depot");
+  if (node && (x || y)) draw("text", { class: "small halo", x: x + 9, y: y - 7 }, svg, node);
+  return shape;
+}
+
+function truckMark(svg) {
+  const group = draw("g", { class: "truck" }, svg);
+  draw("rect", { x: -11, y: -7, width: 22, height: 14, rx: 3.5 }, group);
+  return group;
+}
+
+function droneMark(svg) {
+  const group = draw("g", { class: "flyer" }, svg);
+  draw("path", { d: "M0 -8L8 6H-8Z" }, group);
+  return group;
+}
+
+/** A lane for each of the two: on the way, on board, waiting. */
+function laneChart({ end, colours, clockAt, seek }) {
+  const rows = { truck: 3, drone: 31 };
+  const inner = chart({
+    title: "On the way, on board, waiting",
+    left: 42,
+    range: [0, end],
+    seek,
+    height: () => 78,
+    note: (clock) => `time ${shown(clock)}`,
+    paint(svg, width, x) {
+      const bar = (who, since, until, style) =>
+        draw(
+          "rect",
+          { x: px(x(since)), width: px(Math.max(0.5, x(until) - x(since))), y: rows[who], height: 22, rx: 2, style },
+          svg,
+        );
+      for (const leg of episode.legs) {
+        bar(leg.who, leg.leave, leg.arrive, `fill: ${colours[leg.who]}; stroke: var(--card)`);
+        if (leg.carries) bar("drone", leg.leave, leg.arrive, "fill: var(--line); stroke: var(--card)");
+      }
+      for (const wait of episode.waits)
+        bar(wait.who, wait.since, wait.until, "fill: none; stroke: var(--waiting); stroke-dasharray: 3 2");
+      for (const [who, y] of Object.entries(rows)) draw("text", { class: "tiny end", x: 36, y: y + 14 }, svg, who);
+    },
+  });
+  return { clocked: true, layout: inner.layout, move: (time, mode) => inner.move(clockAt(time, mode)) };
+}

@@ -1,0 +1,115 @@
+"""Episodes of `tsp_drone` as `jaxvrp.replay.episode_format` has them, played by `replay.js`.
+
+Node 0 is the depot; padding is left out. Lengths are map units, y points up; times are in the unit of the instance.
+Besides what all episodes have:
+
+    nodes       [{position, served_by: "truck", "drone" or null, served_at: time or null, no_fly}]
+    legs        [{who, from, to, leave, arrive, carries}]: all ways, `who` being "truck" or "drone"; the truck `carries`
+                the drone; times of `solution_report`
+    waits       [{who, node, since, until}]: who waited for the other
+    makespan    time; 0 before the first meeting
+    verdict     "feasible", or what is not
+    steps       also: clock (the truck's), node (where the truck is), turn ("truck" or "drone"), customer (of the drone
+                that is away, else null), served (customers so far, those on the drone's way too)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxvrp.envs.tsp_drone.env import TspDrone
+from jaxvrp.envs.tsp_drone.pictures import plan as plans
+from jaxvrp.envs.tsp_drone.pictures.plan import DRONE, TRUCK, Leg, Plan, Wait
+from jaxvrp.envs.tsp_drone.pictures.render import actions_of, operations_of
+from jaxvrp.envs.tsp_drone.rules import State
+from jaxvrp.episodes import count_states
+from jaxvrp.replay.common import as_json, common_entries
+from jaxvrp.replay.schema import POINT, boolean, list_of, number, object_with, one_of, optional, text, whole_number
+
+
+def export_episode(env: TspDrone, states: State, actions: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """See `jaxvrp.replay.export_episode`; actions that are not given are read off the states."""
+    operations = operations_of(states)
+    states = jax.tree.map(np.asarray, states)
+    length = count_states(states.step, states.done)
+    states = jax.tree.map(lambda leaf: leaf[:length], states)
+    if actions is None:
+        actions = actions_of(states, length - 1)
+    instance = jax.tree.map(lambda leaf: leaf[0], states.instance)
+    plan = plans.from_operations(instance, operations, allow_revisits=env.allow_revisits)
+    nodes = plan.nodes.tolist()
+    places = [plans.name_of(node) for node in range(env.num_nodes)]
+    names = {DRONE: ["ride, or fly on", "meet", *(f"fly to {place}" for place in places)], TRUCK: places}
+    entries = common_entries(
+        env,
+        states,
+        actions,
+        kind="tsp_drone",
+        title=f"Truck and drone: {len(nodes) - 1} customers",
+        action_names=names,
+        step_entries=[_step_entry(states, index) for index in range(length)],
+    )
+    return {
+        **entries,
+        "nodes": [_node(plan, node) for node in nodes],
+        "legs": [_leg(leg) for leg in plan.legs],
+        "waits": [_wait(wait) for wait in plan.waits],
+        "makespan": _time(plan.report.cost),
+        "verdict": plans.verdict(plan.report),
+    }
+
+
+def _node(plan: Plan, node: int) -> dict[str, Any]:
+    return {
+        "position": as_json(np.asarray(plan.instance.locs[node], np.float32)),
+        "served_by": plan.served_by[node],
+        "served_at": _time(plan.served_at[node]),
+        "no_fly": bool(plan.instance.no_fly[node]),
+    }
+
+
+def _leg(leg: Leg) -> dict[str, Any]:
+    times = {"leave": _time(leg.leave), "arrive": _time(leg.arrive)}
+    return {"who": leg.who, "from": leg.origin, "to": leg.node, **times, "carries": leg.carries}
+
+
+def _wait(wait: Wait) -> dict[str, Any]:
+    return {"who": wait.who, "node": wait.node, "since": _time(wait.since), "until": _time(wait.until)}
+
+
+def _time(value: float) -> float | None:
+    # The report computes in float64 from float32 data: digits beyond those would be noise.
+    return as_json(np.float32(value))
+
+
+def _step_entry(states: State, index: int) -> dict[str, Any]:
+    """What the entry of the state with this index says of the world."""
+    customer = int(states.drone_customer[index]) if states.is_away[index] else None
+    return {
+        "step": int(states.step[index]),
+        "clock": as_json(states.clock[index] + states.truck_elapsed[index]),
+        "node": int(states.truck_node[index]),
+        "turn": DRONE if states.is_drones_turn[index] else TRUCK,
+        "customer": customer,
+        "served": int((states.served[index] & states.instance.exists[index])[1:].sum()),
+    }
+
+
+def check_episode(episode: dict[str, Any]) -> None:
+    """Raise a ValueError, one line, unless an episode has what `replay.js` reads."""
+    object_with(nodes=list_of(object_with(), least=1))(episode, "")
+    node, who = whole_number(len(episode["nodes"])), one_of(TRUCK, DRONE)
+    object_with(
+        nodes=list_of(object_with(position=POINT, served_by=optional(who), served_at=optional(number), no_fly=boolean)),
+        legs=list_of(
+            object_with(**{"who": who, "from": node, "to": node}, leave=number, arrive=number, carries=boolean)
+        ),
+        waits=list_of(object_with(who=who, node=node, since=number, until=number)),
+        makespan=number,
+        verdict=text,
+        steps=list_of(object_with(clock=number, node=node, turn=who, customer=optional(node), served=number)),
+    )(episode, "")

@@ -1,0 +1,249 @@
+"""The rules of truck and drone: state, one turn, and what is allowed. No word of observations or rewards."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from jaxvrp.environment import select
+from jaxvrp.envs.tsp_drone.problem.figures import Figures, Prepared
+from jaxvrp.envs.tsp_drone.problem.instance import (
+    Instance,
+    drone_distance,
+    drone_time,
+    truck_distance,
+    truck_time,
+)
+from jaxvrp.envs.tsp_drone.problem.solution import FIRST_SERVE, MEET
+from jaxvrp.notebook import NotebookStill
+
+SLACK = 1e-5
+"""Share of `max_flight` by which flights may exceed it: sums of `float32` are rounded."""
+
+
+class Totals(struct.PyTreeNode):
+    """What has happened in an episode so far.
+
+    Attributes:
+        served_by_drone: `i32[]`, customers; counted at the launch.
+        sorties: `i32[]`, meetings so far.
+        revisits: `i32[]`, turns of the truck that led to a node that was served already, its own included, to meet the
+            drone there; the last way home does not count.
+        drone_flight: `f32[]`, drone distance of the sorties so far.
+        truck_distance: `f32[]`.
+        waiting_truck, waiting_drone: `f32[]`, time that one waited for the other.
+        invalid_actions: `i32[]`, actions that were executed as something else.
+    """
+
+    served_by_drone: jax.Array
+    sorties: jax.Array
+    revisits: jax.Array
+    drone_flight: jax.Array
+    truck_distance: jax.Array
+    waiting_truck: jax.Array
+    waiting_drone: jax.Array
+    invalid_actions: jax.Array
+
+
+class State(NotebookStill, struct.PyTreeNode):
+    """Where an episode stands.
+
+    Attributes:
+        instance: the problem, padded to the environment's size.
+        figures: what follows from it.
+        is_drones_turn: `bool[]`; else it is the truck's.
+        truck_node: `i32[]`, where the truck is.
+        served: `bool[n]`, served already, or on the drone's way; the depot and padding from the start.
+        is_away: `bool[]`, whether the drone is. If not, the next five are 0, the sixth and the seventh false.
+        launch_node, drone_customer: `i32[]`, where it left the truck, and whom it serves.
+        truck_elapsed: `f32[]`, the truck's time since the last meeting before the launch.
+        drone_elapsed: `f32[]`, the drone's, until it leaves its customer.
+        flight: `f32[]`, drone distance of the first leg.
+        in_range: `bool[n]`, nodes at which it can meet the truck within `max_flight`.
+        must_meet: `bool[]`, whether the truck's last turn led to a node that was served already.
+        clock: `f32[]`, at the last moment at which they were together.
+        growth: `f32[]`, of the clock, in the last step.
+        totals: of the episode.
+        step: `i32[]`.
+        done: `bool[]`.
+    """
+
+    instance: Instance
+    figures: Figures
+    is_drones_turn: jax.Array
+    truck_node: jax.Array
+    served: jax.Array
+    is_away: jax.Array
+    launch_node: jax.Array
+    drone_customer: jax.Array
+    truck_elapsed: jax.Array
+    drone_elapsed: jax.Array
+    flight: jax.Array
+    in_range: jax.Array
+    must_meet: jax.Array
+    clock: jax.Array
+    growth: jax.Array
+    totals: Totals
+    step: jax.Array
+    done: jax.Array
+
+
+def begin(prepared: Prepared) -> State:
+    """Both at the depot, the drone on board, and it has the first turn."""
+    instance = prepared.instance
+    no, none, nothing = jnp.zeros((), bool), jnp.zeros((), jnp.int32), jnp.zeros((), jnp.float32)
+    served = ~instance.exists | (_nodes(instance) == 0)
+    return State(
+        instance=instance,
+        figures=prepared.figures,
+        is_drones_turn=~no,
+        truck_node=none,
+        served=served,
+        is_away=no,
+        launch_node=none,
+        drone_customer=none,
+        truck_elapsed=nothing,
+        drone_elapsed=nothing,
+        flight=nothing,
+        in_range=jnp.zeros_like(served),
+        must_meet=no,
+        clock=nothing,
+        growth=nothing,
+        totals=Totals(none, none, none, nothing, nothing, nothing, nothing, none),
+        step=none,
+        done=served.all(),
+    )
+
+
+def advance(state: State, drone: jax.Array, truck: jax.Array, num_invalid: jax.Array) -> State:
+    """The state after the turn of one of them; `drone` and `truck` (`i32[]`) are allowed, and one of them is idle."""
+    customer = jnp.maximum(drone - FIRST_SERVE, 0)
+    stayed = state.replace(growth=jnp.zeros_like(state.growth), is_drones_turn=jnp.zeros_like(state.is_drones_turn))
+    after_drone = select(drone >= FIRST_SERVE, _launch(stayed, customer), select(drone == MEET, _meet(stayed), stayed))
+    moved = select(state.is_drones_turn, after_drone, _drive(state, truck))
+    totals = moved.totals.replace(invalid_actions=state.totals.invalid_actions + num_invalid)
+    home = moved.served.all() & (moved.truck_node == 0) & ~moved.is_away
+    return moved.replace(totals=totals, step=state.step + 1, done=home)
+
+
+def _launch(state: State, customer: jax.Array) -> State:
+    """The drone leaves the truck for a customer."""
+    instance, totals = state.instance, state.totals
+    flight = drone_distance(instance, state.truck_node, customer)
+    back = drone_distance(instance, customer, _nodes(instance))
+    # Twice the slack of the mask: what it was sure of holds here, however the sum is rounded.
+    limit = instance.max_flight * (1.0 + 2.0 * SLACK)
+    return state.replace(
+        served=state.served | (_nodes(instance) == customer),
+        is_away=jnp.ones_like(state.is_away),
+        launch_node=state.truck_node,
+        drone_customer=customer,
+        truck_elapsed=instance.launch_time,
+        drone_elapsed=instance.launch_time + drone_time(instance, state.truck_node, customer),
+        flight=flight,
+        in_range=(flight + back <= limit) & instance.exists & (_nodes(instance) != customer),
+        totals=totals.replace(served_by_drone=totals.served_by_drone + 1),
+    )
+
+
+def _meet(state: State) -> State:
+    """The drone comes back to the truck, whoever is first waits; then it is the drone's turn again."""
+    instance, totals = state.instance, state.totals
+    no, none, nothing = jnp.zeros_like(state.is_away), jnp.zeros_like(state.step), jnp.zeros_like(state.clock)
+    arrival = drone_arrival(state, state.truck_node)
+    growth = jnp.maximum(state.truck_elapsed, arrival) + instance.recovery_time
+    flight = state.flight + drone_distance(instance, state.drone_customer, state.truck_node)
+    return state.replace(
+        is_drones_turn=~no,
+        is_away=no,
+        launch_node=none,
+        drone_customer=none,
+        truck_elapsed=nothing,
+        drone_elapsed=nothing,
+        flight=nothing,
+        in_range=jnp.zeros_like(state.in_range),
+        must_meet=no,
+        clock=state.clock + growth,
+        growth=growth,
+        totals=totals.replace(
+            sorties=totals.sorties + 1,
+            drone_flight=totals.drone_flight + flight,
+            waiting_truck=totals.waiting_truck + jnp.maximum(arrival - state.truck_elapsed, 0.0),
+            waiting_drone=totals.waiting_drone + jnp.maximum(state.truck_elapsed - arrival, 0.0),
+        ),
+    )
+
+
+def _drive(state: State, node: jax.Array) -> State:
+    """The truck goes to `node`; then it is the drone's turn."""
+    instance, totals = state.instance, state.totals
+    time = truck_time(instance, state.truck_node, node)
+    was_served = state.served[node]
+    goes_home = (node == 0) & state.served.all()
+    growth = jnp.where(state.is_away, 0.0, time)
+    return state.replace(
+        is_drones_turn=jnp.ones_like(state.is_drones_turn),
+        truck_node=node,
+        served=state.served | (_nodes(instance) == node),
+        truck_elapsed=jnp.where(state.is_away, state.truck_elapsed + time, 0.0),
+        must_meet=state.is_away & was_served,
+        clock=state.clock + growth,
+        growth=growth,
+        totals=totals.replace(
+            revisits=totals.revisits + (was_served & ~goes_home),
+            truck_distance=totals.truck_distance + truck_distance(instance, state.truck_node, node),
+        ),
+    )
+
+
+def drone_arrival(state: State, node: jax.Array) -> jax.Array:
+    """When the drone that is away can be at nodes `node`, on the clock of `drone_elapsed`: of the shape of `node`."""
+    return state.drone_elapsed + drone_time(state.instance, state.drone_customer, node)
+
+
+def drone_allowed(state: State, *, allow_revisits: bool) -> jax.Array:
+    """The drone's mask, `bool[n + 2]`: 0 ride along, or fly on; 1 meet the truck; 2 + i serve i."""
+    ours = state.is_drones_turn
+    later = jnp.ones_like(ours) if allow_revisits else _meets_ahead(state)
+    goes_on = ~state.must_meet & later
+    # Whoever may not fly on is within range: the masks before this one have seen to it.
+    meets = state.is_away & (state.in_range[state.truck_node] | ~goes_on)
+    stays = jnp.where(state.is_away, goes_on, True)
+    serves = ours & ~state.is_away & _servable(state, allow_revisits=allow_revisits)
+    return jnp.concatenate([jnp.stack([~ours | stays, ours & meets]), serves])
+
+
+def _meets_ahead(state: State) -> jax.Array:
+    """`bool[]`: without revisits, the truck is yet to come to a node within the range of the drone that is away."""
+    ahead = ~state.served | (_nodes(state.instance) == 0)
+    return (state.in_range & ahead).any()
+
+
+def _servable(state: State, *, allow_revisits: bool) -> jax.Array:
+    """`bool[n]`: unserved customers that the drone on board may fly to, for there is a node to meet at afterwards."""
+    instance, nodes = state.instance, _nodes(state.instance)
+    if allow_revisits:  # any other node is still to be served, or served: the truck can come to it
+        back = state.figures.nearest
+    else:
+        ahead = (~state.served | (nodes == 0)) & (nodes[:, None] != nodes)
+        back = jnp.where(ahead, drone_distance(instance, nodes[:, None], nodes), jnp.inf).min(axis=1)
+    flight = drone_distance(instance, state.truck_node, nodes) + back
+    returns = (flight <= instance.max_flight * (1.0 + SLACK)) & jnp.isfinite(back)
+    return ~state.served & ~instance.no_fly & returns
+
+
+def truck_allowed(state: State, *, allow_revisits: bool) -> jax.Array:
+    """The truck's mask over nodes, `bool[n]`."""
+    is_depot = _nodes(state.instance) == 0
+    unserved = ~state.served
+    goes_home = is_depot & state.served.all()
+    # Whoever goes home with the drone away meets it there.
+    to_meet = state.in_range if allow_revisits else goes_home
+    others = jnp.where(state.is_away, state.served & to_meet, goes_home)
+    return jnp.where(state.is_drones_turn, is_depot, unserved | others)
+
+
+def _nodes(instance: Instance) -> jax.Array:
+    """`i32[n]`, their indices."""
+    return jnp.arange(instance.num_nodes, dtype=jnp.int32)

@@ -1,0 +1,165 @@
+"""Tours and their partitions against brute force, published values, and the environment that plays them."""
+
+import functools
+import itertools
+import operator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxvrp import registry
+from jaxvrp.envs.tsp_drone import Operation, make, make_instance, read_one_line, solution_report, stack
+from jaxvrp.envs.tsp_drone.baselines.partition import make_times, partition_cost
+from jaxvrp.envs.tsp_drone.baselines.planners import TourActor, plan_actions
+from jaxvrp.envs.tsp_drone.baselines.tours import all_moves, plan_tours
+from jaxvrp.envs.tsp_drone.pictures.render import operations_of
+from jaxvrp.envs.tsp_drone.problem.instance import as_float32
+from jaxvrp.episodes import record_episodes
+
+NODES = 7
+
+
+def drawn(seed, count=NODES, **parameters):
+    rng = np.random.default_rng(seed)
+    return make_instance(rng.uniform(0, 100, (count, 2)), **parameters)
+
+
+@pytest.fixture(scope="module")
+def instances():
+    """One plain, one that is smaller, and one with all that limits a drone."""
+    limited = {"max_flight": 90, "no_fly": [0, 0, 1, 0, 0, 1, 0], "launch_time": 3, "recovery_time": 2}
+    return [drawn(0), drawn(1, 5), drawn(2, **limited), drawn(3, drone_pace=1.5)]
+
+
+def operations(nodes):
+    """All ways to cut a sequence of nodes into operations."""
+    if len(nodes) == 1:
+        yield []
+        return
+    for length in range(1, len(nodes)):
+        between, end = nodes[1:length], nodes[length]
+        first = [Operation(nodes[0], end)] if not between else []
+        for drone in between:
+            first.append(Operation(nodes[0], end, drone, tuple(node for node in between if node != drone)))
+        for operation, rest in itertools.product(first, operations(nodes[length:])):
+            yield [operation, *rest]
+
+
+def best_partition(instance, tour):
+    reports = (solution_report(instance, plan) for plan in operations(tour))
+    return min(report.cost for report in reports if report.feasible)
+
+
+def test_partitions_are_the_best_of_all(instances):
+    rng = np.random.default_rng(0)
+    times = make_times(as_float32(stack(instances)))
+    of = np.repeat(np.arange(len(instances)), 3).astype(np.int32)
+    tours = np.zeros((NODES + 1, len(of)), np.int32)
+    for lane, number in enumerate(of):
+        customers = instances[number].num_nodes - 1
+        tours[1 : customers + 1, lane] = rng.permutation(customers) + 1
+    cost = jax.jit(functools.partial(partition_cost, window=NODES))(times, jnp.asarray(tours), jnp.asarray(of))
+    for lane, number in enumerate(of):
+        tour = tours[: instances[number].num_nodes + 1, lane].tolist()
+        assert cost[lane] == pytest.approx(best_partition(instances[number], tour), rel=1e-5)
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 3, 6])
+def test_moves_are_each_there_once(nodes):
+    moves = all_moves(nodes)
+    orders = {tuple(order) for order in moves.order.tolist()}
+    assert len(orders) == len(moves.order)
+    wanted = set()
+    start = list(range(nodes + 1))
+    for a, b in itertools.permutations(range(1, nodes), 2):
+        moved, swapped, (low, high) = start[:a] + start[a + 1 :], start.copy(), sorted((a, b))
+        swapped[a], swapped[b] = b, a
+        turned = start[:low] + start[low : high + 1][::-1] + start[high + 1 :]
+        wanted |= {(*moved[:b], a, *moved[b:]), tuple(swapped), tuple(turned)}
+    assert orders == wanted
+    for order, last in zip(moves.order, moves.last, strict=True):
+        assert last == max(position for position in start if order[position] != position)
+
+
+def check_plans(states, instances, **rules):
+    """Episodes that ended without a refused action are plans that `solution_report` accepts, at the same cost."""
+    assert states.done[-1].all() and not states.totals.invalid_actions.any()
+    episodes = [jax.tree.map(operator.itemgetter((slice(None), row)), states) for row in range(len(instances))]
+    plans = [operations_of(episode) for episode in episodes]
+    for row, (instance, plan) in enumerate(zip(instances, plans, strict=True)):
+        report = solution_report(instance, plan, strict=True, **rules)
+        assert report.cost == pytest.approx(float(states.clock[-1, row]), rel=1e-5)
+    return plans
+
+
+def with_first(first, rest):
+    """States `[T + 1, E, ...]` in NumPy."""
+    return jax.tree.map(lambda one, others: np.concatenate([one[None], others]), first, rest)
+
+
+def test_planners_play_what_they_planned(instances):
+    env, batch = make(num_nodes=NODES), stack(instances)
+
+    @jax.jit
+    def play(actions):
+        def advance(state, action):
+            state, _ = jax.vmap(env.step)(state, jax.tree.map(lambda chosen: chosen[:, None], action))
+            return state, state
+
+        first = jax.vmap(env.init_state)(batch)
+        return first, jax.lax.scan(advance, first, jax.tree.map(jnp.transpose, actions))[1]
+
+    cost = {}
+    for method in ("truck", "ep", "ep_all"):
+        planned = plan_tours(batch, jax.random.key(0), method=method)
+        states = with_first(*play(plan_actions(planned.times, planned.tours, with_drone=method != "truck")))
+        np.testing.assert_allclose(states.clock[-1], planned.cost, rtol=1e-5)
+        plans = check_plans(states, instances, allow_revisits=False)
+        assert method != "truck" or all(operation.fly is None for plan in plans for operation in plan)
+        cost[method] = planned.cost
+    assert (cost["ep_all"] <= cost["ep"] + 1e-3).all() and (cost["ep"] <= cost["truck"] + 1e-3).all()
+    np.testing.assert_allclose(cost["truck"], [shortest_tour(instance) for instance in instances], rtol=1e-5)
+
+
+def shortest_tour(instance):
+    """The truck's least time, by trying all orders."""
+    orders = itertools.permutations(range(1, instance.num_nodes))
+    tours = ([Operation(*leg) for leg in itertools.pairwise([0, *order, 0])] for order in orders)
+    return min(solution_report(instance, tour).cost for tour in tours)
+
+
+def recorded(env, actor, instances):
+    """States `[T + 1, E, ...]` of whole episodes."""
+
+    @jax.jit
+    def play(batch):
+        first = jax.vmap(env.init_state)(batch)
+        return first, record_episodes(env, actor, batch, jax.random.key(0), lambda _, state, __: state)[1]
+
+    return with_first(*play(as_float32(instances)))
+
+
+def test_an_actor_plans_when_an_episode_begins(instances):
+    env, batch = make(num_nodes=NODES), stack(instances)
+    states = recorded(env, TourActor(env, "ep", starts=2), batch)
+    check_plans(states, instances, allow_revisits=False)
+    planned = plan_tours(batch, jax.random.split(jax.random.key(0), env.max_episode_steps)[0], method="ep", starts=2)
+    np.testing.assert_allclose(states.clock[-1], planned.cost, rtol=1e-5)
+
+
+@pytest.mark.parametrize("allow_revisits", [True, False])
+def test_the_nearest_neighbour_serves_all_within_its_limits(instances, allow_revisits):
+    env = make(num_nodes=NODES, allow_revisits=allow_revisits)
+    actor = registry.toolbox_of(env).baselines["nearest neighbour"](env)
+    check_plans(recorded(env, actor, stack(instances)), instances, allow_revisits=allow_revisits)
+
+
+def test_published_means_of_tsp_ep_all(published_folder):
+    folder = published_folder("tspd_bogyrbayeva") / "tspd_bogyrbayeva"
+    instances = read_one_line(folder / "random_n11.txt")
+    theirs = np.loadtxt(folder / "random_n11_tsp_ep_all.txt")
+    ours = np.asarray(plan_tours(stack(instances), jax.random.key(0), method="ep_all").cost)
+    assert ours.mean() == pytest.approx(theirs.mean(), rel=0.005)
+    assert (np.abs(ours - theirs) < 1e-2).mean() > 0.8  # they differ where another local optimum was found

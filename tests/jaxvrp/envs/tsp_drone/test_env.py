@@ -1,0 +1,161 @@
+"""What the environment promises: padding, numbering and scale change nothing, and the reward is the makespan."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxvrp
+from jaxvrp.actor import RandomActor
+from jaxvrp.envs.tsp_drone import generate_dataset, make, make_instance, pad
+from jaxvrp.envs.tsp_drone.problem.instance import as_float32, void_beyond
+from jaxvrp.episodes import record_episodes
+
+NODES = 6
+
+
+@functools.partial(jax.jit, static_argnames="env")
+def play(env, instances, actions):
+    """States and timesteps `[T, E, ...]`, by actions `{role: [T, E]}`."""
+
+    def advance(state, action):
+        after = jax.vmap(env.step)(state, jax.tree.map(lambda chosen: chosen[:, None], action))
+        return after[0], after
+
+    first, _ = jax.vmap(env.reset_to)(instances)
+    return jax.lax.scan(advance, first, actions)[1]
+
+
+@pytest.fixture(scope="module")
+def env():
+    return make(num_nodes=NODES)
+
+
+@pytest.fixture(scope="module")
+def episodes(env):
+    """Random legal play: instances `[E]`, actions `{role: [T, E]}`, states and timesteps `[T, E]`."""
+    instances = generate_dataset(env.replace(max_flight=120.0, launch_time=1.0, recovery_time=2.0), 0, 32)
+    keep = lambda action, state, timestep: (action, state, timestep)  # noqa: E731
+    record = jax.jit(lambda batch: record_episodes(env, RandomActor(env), batch, jax.random.key(0), keep)[1])
+    actions, states, timesteps = jax.device_get(record(instances))
+    return instances, {role: chosen[..., 0] for role, chosen in actions.items()}, states, timesteps
+
+
+def test_rewards_sum_to_the_makespan(env, episodes):
+    instances, actions, states, timesteps = episodes
+    assert states.done[-1].all() and not states.totals.invalid_actions.any()
+    np.testing.assert_allclose(timesteps.reward["truck"].sum(axis=0)[:, 0], -states.clock[-1], rtol=1e-5)
+    sparse, paid = play(env.replace(reward="sparse"), instances, actions)
+    np.testing.assert_array_equal(sparse.clock, states.clock)
+    np.testing.assert_allclose(paid.reward["drone"].sum(axis=0)[:, 0], -states.clock[-1], rtol=1e-6)
+    assert ((paid.reward["drone"] != 0).sum(axis=0) == 1).all()
+
+
+def test_one_of_the_two_chooses(episodes):
+    _, _, states, timesteps = episodes
+    mask = {role: allowed[:, :, 0] for role, allowed in timesteps.action_mask.items()}
+    for role, waits in (("drone", ~states.is_drones_turn), ("truck", states.is_drones_turn)):
+        assert (mask[role].sum(axis=-1)[waits] == 1).all() and mask[role][waits][:, 0].all()
+        assert mask[role].any(axis=-1).all()
+    assert states.totals.sorties[-1].sum() > 32, "else little was tried"
+
+
+def test_numbers_of_customers_mean_nothing(env, episodes):
+    instances, actions, states, _ = episodes
+    order = np.array([0, 3, 1, 5, 2, 4])  # node i is what node order[i] was
+    number = np.argsort(order)
+    renamed = instances.replace(locs=instances.locs[:, order], no_fly=instances.no_fly[:, order])
+    truck = np.where(actions["truck"] == 0, 0, number[actions["truck"]])
+    drone = np.where(actions["drone"] < 2, actions["drone"], 2 + number[np.maximum(actions["drone"] - 2, 0)])
+    again, _ = play(env, renamed, {"drone": drone, "truck": truck})
+    np.testing.assert_allclose(again.clock, states.clock, rtol=1e-5)
+    np.testing.assert_array_equal(again.served[:, :, number], states.served)
+
+
+def test_the_makespan_scales_with_the_map(env, episodes):
+    instances, actions, states, timesteps = episodes
+    larger = instances.replace(
+        locs=4 * instances.locs,
+        max_flight=4 * instances.max_flight,
+        launch_time=4 * instances.launch_time,
+        recovery_time=4 * instances.recovery_time,
+    )
+    again, seen = play(env, larger, actions)
+    np.testing.assert_array_equal(again.clock, 4 * states.clock)
+    for role in env.roles:
+        np.testing.assert_allclose(seen.observation[role], timesteps.observation[role], atol=1e-5)
+    np.testing.assert_allclose(seen.entities["node"], timesteps.entities["node"], atol=1e-5)
+
+
+def test_padding_changes_nothing(env, episodes):
+    instances, actions, states, timesteps = episodes
+    large = env.replace(num_nodes=NODES + 2)
+    again, seen = play(large, pad(instances, NODES + 2), actions)
+    for name in ("clock", "done", "truck_node"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(states, name))
+    np.testing.assert_array_equal(seen.action_mask["truck"][..., :NODES], timesteps.action_mask["truck"])
+    assert not seen.action_mask["truck"][..., NODES:].any()
+    np.testing.assert_allclose(seen.entities["node"][..., :NODES], timesteps.entities["node"], atol=1e-6)
+    assert not seen.entities["node"][..., NODES:].any()
+    np.testing.assert_allclose(seen.observation["drone"], timesteps.observation["drone"], atol=1e-6)
+
+
+def test_voiding_is_padding():
+    matrices = np.arange(25.0).reshape(5, 5) * (1 - np.eye(5))
+    for times in ({}, {"truck_time": matrices, "drone_time": matrices}):
+        whole = as_float32(make_instance(np.arange(10.0).reshape(5, 2), no_fly=[0, 1, 0, 0, 1], **times))
+        kept = {name: value[:3, :3] for name, value in times.items()}
+        small = as_float32(make_instance(np.arange(6.0).reshape(3, 2), no_fly=[0, 1, 0], **kept))
+        jax.tree.map(np.testing.assert_array_equal, void_beyond(whole, jnp.int32(3)), pad(small, 5))
+
+
+def test_matrices_of_distances_are_distances(env, episodes):
+    instances, actions, states, _ = episodes
+    locs = np.asarray(instances.locs, np.float64)
+    between = np.linalg.norm(locs[:, :, None] - locs[:, None], axis=-1).astype(np.float32)
+    limit = instances.max_flight * instances.drone_pace  # of the drone's time
+    given = instances.replace(truck_time=between, drone_time=between / 2, max_flight=limit)
+    again, _ = play(env, given, actions)
+    np.testing.assert_allclose(again.clock, states.clock, rtol=1e-5)
+    assert not again.totals.invalid_actions.any()
+
+
+def test_a_forbidden_action_is_replaced_and_counted(env, episodes):
+    instances, actions, _, _ = episodes
+    wrong = jax.tree.map(np.array, actions)
+    # To serve the depot; a node that there is not, while the truck goes somewhere although it is not its turn.
+    wrong["drone"][0, :2], wrong["truck"][0, :2] = (2, NODES + 2), (0, 3)
+    states, _ = play(env, instances, wrong)
+    assert states.totals.invalid_actions[0, :2].tolist() == [1, 2]
+    assert not states.is_away[0, :2].any() and not states.is_drones_turn[0, :2].any()
+    assert (states.truck_node[0, :2] == 0).all()
+
+
+def test_an_instance_without_customers_is_over(env, episodes):
+    instances, actions, _, _ = episodes
+    alone = instances.replace(exists=instances.exists & (np.arange(NODES) == 0))
+    states, timesteps = play(env, alone, actions)
+    assert timesteps.terminated.all() and not states.clock.any() and not states.step.any()
+    assert all(mask.any(axis=-1).all() for mask in timesteps.action_mask.values())
+
+
+@pytest.mark.parametrize(
+    ("parameters", "says"),
+    [
+        ({"num_nodes": 0}, "num_nodes is 0; it must be ≥ 1"),
+        ({"layout": "ring"}, "layout is 'ring'; it must be one of: corner, uniform, singlecenter, doublecenter"),
+        ({"alpha": 0}, "alpha is 0.0; it must be > 0"),
+        ({"reward": "late"}, "reward is 'late'; it must be one of: dense, sparse"),
+        ({"speed": 2}, "unknown parameter of 'tsp_drone': 'speed'"),
+    ],
+)
+def test_a_wrong_parameter_is_one_line(parameters, says):
+    with pytest.raises(ValueError, match="(?s)" + says.split("≥")[0]):
+        jaxvrp.make("tsp_drone", **parameters)
+
+
+def test_an_instance_that_is_too_large_is_refused(env):
+    with pytest.raises(ValueError, match=f"an instance of {NODES + 1} nodes does not fit into num_nodes {NODES}"):
+        env.init_state(make_instance(np.zeros((NODES + 1, 2))))

@@ -1,0 +1,130 @@
+"""Published solutions play at their cost, and nothing that the rules allow is better than a proven optimum."""
+
+import itertools
+
+import jax
+import numpy as np
+import pytest
+
+from benchmarks.reference.tsp_drone import NumpyTspDrone
+from jaxvrp.envs.tsp_drone import (
+    actions_to_operations,
+    make,
+    make_instance,
+    operations_to_actions,
+    solution_report,
+    stack,
+)
+
+
+def happening(operations):
+    """Operations without those in which nothing happens."""
+    return [each for each in operations if each.fly is not None or each.internal or each.start != each.end]
+
+
+def test_published_solutions_have_the_cost_that_is_stated(published):
+    for solution in published:
+        report = solution_report(solution.instance, solution.operations, strict=True)
+        assert report.cost == pytest.approx(solution.cost, abs=1e-5), solution.name
+        np.testing.assert_allclose(np.diff([0.0, *report.end]), report.end - report.begin, atol=1e-9)
+
+
+def test_published_solutions_play_under_the_masks_at_their_cost(published):
+    env = make(num_nodes=max(solution.instance.num_nodes for solution in published))
+    plans = [operations_to_actions(solution.operations) for solution in published]
+    for plan, solution in zip(plans, published, strict=True):
+        assert actions_to_operations(plan) == happening(solution.operations)
+        assert len(plan["drone"]) <= 3 * solution.instance.num_nodes - 1
+    padded = {
+        role: np.stack([np.pad(plan[role], [(0, env.max_episode_steps - len(plan[role])), (0, 0)]) for plan in plans])
+        for role in env.roles
+    }
+
+    @jax.jit
+    @jax.vmap
+    def play(instance, actions):
+        state, _ = env.reset_to(instance)
+        return jax.lax.scan(lambda state, action: (env.step(state, action)[0], None), state, actions)[0]
+
+    states = jax.device_get(play(stack([solution.instance for solution in published]), padded))
+    assert states.done.all() and not states.totals.invalid_actions.any()
+    np.testing.assert_allclose(states.clock, [solution.cost for solution in published], atol=1e-3)
+    assert (states.totals.revisits > 0).sum() > 20  # they use loops, and nodes served before
+
+
+def least_makespan(instance, **rules):
+    """The least makespan among all sequences of allowed actions, by the NumPy reference; n up to 6."""
+    env = NumpyTspDrone(instance.num_nodes, **rules)
+    env.reset_to(instance)
+    known = {}
+
+    def best_together():
+        """Least time to go from where both are together, on the drone's turn."""
+        key = env.truck, env.served.tobytes()
+        if key not in known:
+            start = vars(env).copy()
+            env.clock = 0.0
+            known[key] = best()
+            vars(env).update(start)
+        return known[key]
+
+    def best():
+        if env.done:
+            return env.clock
+        found = np.inf
+        start = {**vars(env), "served": env.served.copy(), "totals": dict(env.totals)}
+        role = env.turn
+        for action in np.flatnonzero(env.masks()[role]).tolist():
+            env.step(*((action, 0) if role == "drone" else (0, action)))
+            together = env.turn == "drone" and not env.away and not env.done
+            found = min(found, env.clock + best_together() if together else best())
+            vars(env).update(start, served=start["served"].copy(), totals=dict(start["totals"]))
+        return found
+
+    return best_together()
+
+
+def test_the_best_of_all_plans_is_the_proven_optimum(published, share):
+    small = [solution for solution in published if solution.instance.num_nodes <= 6]
+    assert len(small) == 30
+    for solution in small[:: len(small) // share(len(small))]:
+        assert least_makespan(solution.instance) == pytest.approx(solution.cost, abs=1e-5), solution.name
+
+
+def random_instance(seed, nodes=5, **parameters):
+    return make_instance(np.random.default_rng(seed).uniform(0, 100, (nodes, 2)), **parameters)
+
+
+def shortest_tour(instance):
+    locs = instance.locs
+    tours = ([0, *order, 0] for order in itertools.permutations(range(1, len(locs))))
+    return min(np.linalg.norm(np.diff(locs[tour], axis=0), axis=1).sum() for tour in tours)
+
+
+@pytest.mark.parametrize("allow_revisits", [True, False])
+def test_without_a_drone_it_is_the_travelling_salesman(allow_revisits):
+    for limits in ({"no_fly": [0, 1, 1, 1, 1]}, {"max_flight": 1e-3}):
+        instance = random_instance(1, **limits)
+        assert least_makespan(instance, allow_revisits=allow_revisits) == pytest.approx(shortest_tour(instance))
+
+
+def test_a_drone_in_no_time_serves_all_from_the_depot():
+    instance = random_instance(2, drone_pace=1e-9)
+    assert least_makespan(instance) < 1e-6
+    # Without loops the truck visits at least every other customer.
+    assert least_makespan(instance, allow_revisits=False) > 10
+
+
+def test_launches_and_meetings_take_their_time():
+    """One customer, farther than the truck: it is better served by the truck once launch and recovery are long."""
+    there = [[0, 0], [10, 0]]
+    assert least_makespan(make_instance(there)) == pytest.approx(10.0)
+    assert least_makespan(make_instance(there, launch_time=1, recovery_time=2)) == pytest.approx(13.0)
+    assert least_makespan(make_instance(there, launch_time=6, recovery_time=6)) == pytest.approx(20.0)
+
+
+def test_the_makespan_scales_with_the_map_and_does_not_depend_on_numbers():
+    instance = random_instance(3)
+    least = least_makespan(instance)
+    assert least_makespan(make_instance(7 * instance.locs + 3)) == pytest.approx(7 * least)
+    assert least_makespan(make_instance(instance.locs[[0, 3, 1, 4, 2]])) == pytest.approx(least)
