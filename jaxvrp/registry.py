@@ -135,6 +135,15 @@ def toolbox_of(subject: object) -> Toolbox:
     return Toolbox()
 
 
+def toolboxes() -> dict[str, Toolbox]:
+    """By name, those that environments were registered with.
+
+    Raises:
+        ValueError: one of them cannot be found.
+    """
+    return {name: _toolbox(entry) for name, entry in _ENTRIES["environment"].items() if entry.toolbox is not None}
+
+
 def replay_kind(kind: str) -> ReplayKind:
     """How episodes of a `kind`, the registered name of an environment, are told and played.
 

@@ -8,11 +8,32 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
 
 from jaxvrp.actor import Actor
+
+
+class Searched(NamedTuple):
+    """The best that a search has found so far.
+
+    Attributes:
+        seconds: since it began, without compilation.
+        cost: minus the return of the episode.
+        actions: of an episode from its beginning, `{role: [T, agents, ...]}`.
+    """
+
+    seconds: float
+    cost: float
+    actions: dict[str, np.ndarray]
+
+
+Search = Callable[[Any, Any, jax.Array, float], Iterator[Searched]]
+"""`(env, instance, key, seconds)`: plans one episode for so long; yields at least once, and again and again."""
 
 Draw = Callable[[Any, Any, str | os.PathLike], None]
 """`(env, states [T + 1, ...], path)`: draws, or records, the states of one episode."""
@@ -68,7 +89,8 @@ class InstanceFiles:
         parameters: `(problem, env) -> {keyword: value}`, what the problem sets of the environment's parameters; raises
             a ValueError, one line, if it cannot be played in such an environment.
         instance: `problem -> instance` for `Environment.reset_to` of an environment with these.
-        plan: `(problem, env, states [T + 1, ...]) -> plan`, a JSON object: who does what, when and where.
+        plan: `(problem, env, states [T + 1, ...]) -> plan`, a JSON object: who does what, when and where. At least
+            `feasible`, whether it keeps all constraints and leaves nobody out, and `routes`, who goes where in order.
         write_plan: `(path, plan)`, by the ending of the path.
         endings: those that `write_plan` knows.
         label_episode: `(problem, episode) -> episode` of `jaxvrp.replay` with the problem's own names.
@@ -105,6 +127,7 @@ class Toolbox:
         baselines: by name, `env -> Actor`: what a learned policy is compared with, besides random play.
         planners: likewise, for those that take longer: they plan whole episodes when these begin. They can be imitated
             and compared with, but are not played in the table at the end of a training.
+        searches: by name, what plans one episode for as long as one wants to wait; the first is the best choice.
         headlines: in the order of the table's columns.
         renderer: draws an episode to `.gif`, `.png`, `.svg` or `.pdf`.
         step_recorder: records every step of an episode in an empty folder.
@@ -120,6 +143,7 @@ class Toolbox:
 
     baselines: Mapping[str, Callable[[Any], Actor]] = dataclasses.field(default_factory=dict)
     planners: Mapping[str, Callable[[Any], Actor]] = dataclasses.field(default_factory=dict)
+    searches: Mapping[str, Search] = dataclasses.field(default_factory=dict)
     headlines: tuple[Headline, ...] = ()
     renderer: Draw | None = None
     step_recorder: Draw | None = None

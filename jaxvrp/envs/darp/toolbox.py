@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jaxvrp.envs.darp import replay
+from jaxvrp.envs.darp import plan, replay
 from jaxvrp.envs.darp.baselines.greedy import EarliestDeadlineActor, NearestNeighbourActor
 from jaxvrp.envs.darp.baselines.search import SearchActor
+from jaxvrp.envs.darp.baselines.timed_search import search_episode
 from jaxvrp.envs.darp.pictures import notebook
 from jaxvrp.envs.darp.pictures.render import render_episode
 from jaxvrp.envs.darp.problem.instance import void_nodes_beyond, void_vehicles_beyond
-from jaxvrp.toolbox import Headline, Padding, ReplayKind, Toolbox
+from jaxvrp.io import plan_files
+from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ReplayKind, Toolbox
 
 TOOLBOX = Toolbox(
     baselines={
@@ -18,6 +20,7 @@ TOOLBOX = Toolbox(
         "earliest deadline": lambda env: EarliestDeadlineActor(),
     },
     planners={"search": SearchActor},
+    searches={"search": search_episode},
     headlines=(
         Headline("served_share", "served", curve="requests served", progress="served"),
         Headline("total_distance", "distance"),
@@ -25,6 +28,15 @@ TOOLBOX = Toolbox(
     ),
     renderer=render_episode,
     replay=ReplayKind(replay.export_episode, replay.check_episode, Path(__file__).with_name("replay.js")),
+    instances=InstanceFiles(
+        read=plan.read_instance,
+        parameters=plan.parameters_of,
+        instance=lambda instance: instance,
+        plan=plan.plan_of,
+        write_plan=plan.write_plan,
+        endings=plan_files.ENDINGS,
+        label_episode=lambda instance, episode: episode,
+    ),
     paddings={"num_nodes": Padding(void_nodes_beyond, multiple=2), "num_agents": Padding(void_vehicles_beyond)},
     still=notebook.draw_state,
 )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import itertools
 import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,12 +15,9 @@ from jaxvrp.envs.truck_drone.physics import ARRIVED
 from jaxvrp.envs.truck_drone.played_episode import NOBODY, Episode, runs
 from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap
 from jaxvrp.envs.truck_drone.world import CRASHED, ONBOARD, World
-from jaxvrp.io.whole_files import write_json, write_text
+from jaxvrp.io import plan_files
 
 FORMAT = "jaxvrp-truck-drone-plan-1"
-
-ENDINGS = (".json", ".csv")
-"""Of the files that plans are written to."""
 
 COLUMNS = ("start", "end", "who", "what", "where", "x", "y", "customer", "battery", "late")
 """Of an event, and of the table."""
@@ -55,17 +50,7 @@ def write_plan(path: str | os.PathLike, plan: Plan) -> None:
         ValueError: another ending.
         OSError: the file cannot be written.
     """
-    suffix = Path(path).suffix.lower()
-    if suffix not in ENDINGS:
-        raise ValueError(f"a plan is written to {' or '.join(ENDINGS)}, not to '{Path(path).name}'")
-    if suffix == ".json":
-        write_json(path, plan)
-        return
-    table = io.StringIO()
-    writer = csv.DictWriter(table, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(plan["events"])
-    write_text(path, table.getvalue())
+    plan_files.write_plan(path, plan, plan["events"], COLUMNS)
 
 
 class _Planner:
@@ -81,16 +66,30 @@ class _Planner:
         truck = list(self._truck())
         events = [*truck, *(event for sortie in sorties for event in _events_of(sortie))]
         events.sort(key=lambda event: (event["start"], event["end"]))
+        summary = self._summary()
         return {
             "format": FORMAT,
             "name": self.map.name,
             "units": self.map.units,
-            "summary": self._summary(),
+            "summary": summary,
+            "feasible": not (summary["drones_crashed"] or summary["drones_in_the_air"])
+            and summary["served"] == summary["customers"],
+            "routes": self._routes(sorties),
             "truck": truck,
             "sorties": sorties,
             "customers": [self._customer(index) for index in range(len(self.customers))],
             "events": events,
         }
+
+    def _routes(self, sorties: list[Plan]) -> dict[str, list[str]]:
+        """By who drives or flies, in order: the nodes that the truck is at, and the customers that a drone serves."""
+        moments = range(len(self.world.truck.position))
+        nodes = [self.nodes[node] for node in map(self._node, moments) if node is not None]
+        routes = {self.map.truck.id or "truck": [name for name, _ in itertools.groupby(nodes)]}
+        for drone in self.drones:
+            deliveries = [each for sortie in sorties if sortie["drone"] == drone for each in sortie["deliveries"]]
+            routes[drone] = [delivery["customer"] for delivery in deliveries]
+        return routes
 
     def _summary(self) -> Plan:
         """Totals, in the units of the map; batteries in full charges."""

@@ -11,6 +11,7 @@ from jaxvrp.envs.truck_drone.pictures.render import render_episode
 from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap
 from jaxvrp.envs.truck_drone.problem.instance import void_beyond
 from jaxvrp.envs.truck_drone.problem.map_file import read_map
+from jaxvrp.io import plan_files
 from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ReplayKind, Toolbox
 
 TOOLBOX = Toolbox(
@@ -30,7 +31,7 @@ TOOLBOX = Toolbox(
         instance=FleetMap.instance,
         plan=plan.plan_of,
         write_plan=plan.write_plan,
-        endings=plan.ENDINGS,
+        endings=plan_files.ENDINGS,
         label_episode=replay.label_episode,
     ),
     paddings={"num_customers": Padding(void_beyond)},

@@ -11,7 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvrp.envs.darp.baselines import search
+from jaxvrp.envs.darp.env import ROLE, Darp
 from jaxvrp.envs.darp.problem.instance import Instance
+from jaxvrp.toolbox import Searched
 
 TRIES = 16
 """Chains of an instance: they share every instruction, and too few leave the machine's width unused."""
@@ -88,3 +90,11 @@ def _found(current: search.Search, seconds: float, tries: int) -> Found:
     best = cost.argmin(axis=1)
     instance = np.arange(len(best))
     return Found(seconds, actions.reshape(len(best), tries, -1)[instance, best], cost[instance, best])
+
+
+def search_episode(env: Darp, instance: Instance, key: jax.Array, seconds: float) -> Iterator[Searched]:
+    """Plan an episode of one instance; see `jaxvrp.toolbox.Search`."""
+    penalty = float(env.penalty_unvisited)
+    single = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], instance)
+    for found in search_for(single, key, seconds, limits=env.limits, penalty=penalty):
+        yield Searched(found.seconds, float(found.cost[0]), {ROLE: found.actions[0][:, None]})

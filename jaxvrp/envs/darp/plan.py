@@ -1,0 +1,106 @@
+"""Dial-a-ride problems of a user's own, and plans for them: which vehicle serves whom, when, with whom on board."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxvrp.envs.darp.env import Darp
+from jaxvrp.envs.darp.pictures.plan import Leg, Plan, from_actions
+from jaxvrp.envs.darp.pictures.render import SLACK, actions_of
+from jaxvrp.envs.darp.problem.cordeau import read_cordeau
+from jaxvrp.envs.darp.problem.instance import Instance, load
+from jaxvrp.envs.darp.rules import State
+from jaxvrp.io import plan_files
+
+FORMAT = "jaxvrp-darp-plan-1"
+
+COLUMNS = ("vehicle", "stop", "node", "what", "request", "leave", "begin", "load", "late")
+"""Of a stop, and of the table."""
+
+
+def read_instance(path: str | os.PathLike) -> Instance:
+    """One problem: a Cordeau `.txt`, or an `.npz` of `jaxvrp.envs.darp.save`.
+
+    Raises:
+        ValueError: another ending, a damaged file, or a batch; one line.
+        OSError: it cannot be read.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in (".txt", ".npz"):
+        raise ValueError(f"{path} is neither .txt (Cordeau) nor .npz (jaxvrp.envs.darp.save)")
+    instance = load(path) if suffix == ".npz" else read_cordeau(path)
+    if batch := instance.demand.shape[:-1]:
+        raise ValueError(f"{path} holds a batch of shape {batch}; save a single instance")
+    return instance
+
+
+def parameters_of(instance: Instance, env: Darp) -> dict[str, Any]:
+    """The sizes of an environment that plays a problem, and whether ride times and durations are enforced there."""
+    del env
+    limits = bool(np.isfinite(instance.max_ride_time) | np.isfinite(instance.max_route_duration))
+    return {"num_nodes": instance.num_nodes, "num_agents": instance.num_agents, "limits": limits}
+
+
+def plan_of(instance: Instance, env: Darp, states: State) -> dict[str, Any]:
+    """The plan of an episode, a JSON object; its keys are described in `docs/darp.md`.
+
+    Args:
+        instance: the problem.
+        env: the environment that was played.
+        states: leaves with leading axis `[T+1]`, of one episode; what follows its end is cut.
+
+    Raises:
+        ValueError: the states are of no or of several episodes.
+    """
+    del env
+    # Times that float32 holds exactly are checked as published; others were rounded when they were stored.
+    tolerance = SLACK if instance.locs.dtype == np.float32 else 1e-4
+    plan = from_actions(jax.tree.map(np.asarray, instance), actions_of(states), tolerance)
+    violations = {name: found for name, found in plan.report.violations.items() if found.count}
+    return {
+        "format": FORMAT,
+        "distance": plan.report.cost,
+        "feasible": plan.report.feasible,
+        "violations": {name: {"count": each.count, "first_node": each.first_node} for name, each in violations.items()},
+        "not_served": [int(request) for request in plan.requests if not plan.delivered[request]],
+        "routes": [list(route) for route in plan.report.routes],
+        "rides": {str(request): float(plan.ride[request]) for request in plan.requests if plan.delivered[request]},
+        "stops": _stops(plan),
+    }
+
+
+def write_plan(path: str | os.PathLike, plan: dict[str, Any]) -> None:
+    """Write a plan: `.json` all of it, `.csv` its stops, a line each.
+
+    Raises:
+        ValueError: another ending.
+        OSError: the file cannot be written.
+    """
+    plan_files.write_plan(path, plan, plan["stops"], COLUMNS)
+
+
+def _stops(plan: Plan) -> list[dict[str, Any]]:
+    """Every stop of every vehicle, with the return to the depot."""
+    tours = itertools.groupby(plan.legs, key=lambda leg: leg.vehicle)
+    numbered = ((vehicle, number, leg) for vehicle, legs in tours for number, leg in enumerate(legs, 1))
+    return [{"vehicle": vehicle, "stop": number, **_stop(plan, leg)} for vehicle, number, leg in numbered]
+
+
+def _stop(plan: Plan, leg: Leg) -> dict[str, Any]:
+    """Where a leg leads; times are when the vehicle leaves for it, and when service begins there."""
+    what = "depot" if leg.node == 0 else "pickup" if leg.node % 2 else "drop-off"
+    return {
+        "node": leg.node,
+        "what": what,
+        "request": (leg.node + 1) // 2 or None,
+        "leave": leg.leave,
+        "begin": leg.begin,
+        "load": leg.load,
+        "late": float(plan.late[leg.node]) if leg.node else 0.0,
+    }
