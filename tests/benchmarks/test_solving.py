@@ -1,0 +1,73 @@
+"""`benchmarks.solving`: gaps at times, from curves by hand and from a search of a tiny file. No figure is judged."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+from matplotlib import image
+
+import jaxvrp
+from benchmarks import solving
+from jaxvrp.envs.darp import generate_dataset, write_cordeau
+from jaxvrp.io.command_line import UserError
+
+RECORDS = [
+    {"instance": "a", "best_known": 100.0, "cost": 101.0, "feasible": True, "cpu_seconds": 3.0}
+    | {"method": "search", "curve": [[0.5, 120.0], [2.0, 110.0], [9.0, 101.0]]},
+    {"instance": "b", "best_known": 50.0, "cost": 50.0, "feasible": False, "cpu_seconds": 4.0}
+    | {"method": "search", "curve": [[1.5, 51.0], [4.0, 50.0]]},
+    {"instance": "c", "best_known": None, "cost": 7.0, "feasible": True, "cpu_seconds": 4.0}
+    | {"method": "search", "curve": [[1.5, 7.0]]},
+]
+
+
+def test_the_cost_after_some_seconds_is_the_least_by_then():
+    costs = [solving.cost_after(RECORDS[0], seconds) for seconds in (0.4, 0.5, 1.9, 2.0, 10.0)]
+    assert costs == [np.inf, 120.0, 120.0, 110.0, 101.0]
+
+
+def test_the_table_has_gaps_means_and_the_worst():
+    head, *rows = solving.table(RECORDS, 10.0)
+    assert head[4:8] == ["gap, 1 s", "gap, 2 s", "gap, 5 s", "gap, 10 s"]
+    assert rows[0][4:8] == ["+20.00%", "+10.00%", "+10.00%", "+1.00%"]
+    assert rows[1][3:8] == ["no", "-", "+2.00%", "+0.00%", "+0.00%"]
+    assert rows[2][1] == "-" and rows[2][4:8] == ["-"] * 4
+    assert rows[3][:8] == ["mean", "", "", "2 of 3", "-", "+6.00%", "+5.00%", "+0.50%"]
+    assert rows[4][0] == "worst" and rows[4][5:8] == ["+10.00%", "+10.00%", "+1.00%"]
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """A file with three requests, and a table of best known costs beside it that is easy to reach."""
+    folder = tmp_path_factory.mktemp("published")
+    windows = {"min_pickup_deadline": 300, "max_pickup_deadline": 400, "horizon": 2000.0}
+    windows |= {"max_ride_time": 200.0, "max_route_duration": 2000.0}
+    env = jaxvrp.make("darp", num_nodes=6, num_agents=2, round_travel_time=False, vehicle_speed=1.0, **windows)
+    instance = jax.tree.map(lambda leaf: np.asarray(leaf)[0], generate_dataset(env, seed=0, count=1))
+    write_cordeau(folder / "tiny.txt", instance)
+    (folder / "best_known.csv").write_text("instance,optimal_cost\ntiny,100.0\n")
+    return folder / "tiny.txt"
+
+
+def test_the_command_solves_writes_and_draws(published, tmp_path, capsys):
+    out, plot = tmp_path / "result.json", tmp_path / "curves.png"
+    solving.main(["--instances", str(published), "--seconds", "0.3", "--out", str(out), "--plot", str(plot)])
+    (record,) = json.loads(out.read_text())["records"]
+    assert record["instance"] == "tiny" and record["feasible"] and record["best_known"] == 100.0
+    assert record["cost"] == record["curve"][-1][1] == min(cost for _, cost in record["curve"])
+    assert f"{record['cost']:.2f}" in capsys.readouterr().out
+    assert min(image.imread(plot).shape[:2]) > 200
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--instances", "a2-160"], "--instances: no file 'a2-160'"),
+        (["--instances", "README.md"], "is neither .txt"),
+        (["--instances", "README.md", "--plot", "a.doc"], "--plot"),
+    ],
+)
+def test_a_mistake_is_one_line(words, says):
+    with pytest.raises(UserError, match=says):
+        solving.main(words)
