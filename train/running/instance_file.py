@@ -74,7 +74,8 @@ class InstanceFile:
         Raises:
             UserError: the file cannot be read or played, or a change contradicts it; one line.
         """
-        recorded = read_run(find_run(run), trust=trust)
+        named = [value for value in changes.values() if isinstance(value, str)]
+        recorded = read_run(find_run(run), trust=trust, named=named)
         env = _changed(recorded.config.env, changes)
         files = registry.toolbox_of(env).instances
         if files is None:
