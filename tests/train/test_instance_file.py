@@ -132,10 +132,11 @@ def test_a_mistake_is_one_line(words, says, run, town, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "town.json").write_bytes(town.read_bytes())
     (tmp_path / "island.json").write_bytes((MAPS / "island.json").read_bytes())
+    (tmp_path / "near.json").write_text(json.dumps({**json.loads(town.read_text()), "reach": {"delivery": 1e-12}}))
     with pytest.raises(UserError) as error:
         evaluate.main(["--run", str(run), *words])
     assert says in str(error.value)
-    assert {path.name for path in tmp_path.iterdir()} == {"town.json", "island.json"}
+    assert {path.name for path in tmp_path.iterdir()} == {"town.json", "island.json", "near.json"}
 
 
 def test_networks_of_one_size_and_environments_without_files_are_one_line(programs_once, town, tmp_path):

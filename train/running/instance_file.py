@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 import jaxvrp
-from jaxvrp import Environment, InstanceFiles, TimeStep, registry
+from jaxvrp import Environment, InstanceFiles, TimeStep, fields, registry
 from jaxvrp.actor import Actor
 from jaxvrp.episodes import record_episodes
 from jaxvrp.io.command_line import UserError, refuse_overwriting
@@ -74,7 +74,8 @@ class InstanceFile:
         Raises:
             UserError: the file cannot be read or played, or a change contradicts it; one line.
         """
-        recorded = read_run(find_run(run), trust=trust)
+        named = [value for value in changes.values() if isinstance(value, str)]
+        recorded = read_run(find_run(run), trust=trust, named=named)
         env = _changed(recorded.config.env, changes)
         files = registry.toolbox_of(env).instances
         if files is None:
@@ -150,9 +151,11 @@ def _read(files: InstanceFiles, path: str, env: Environment) -> tuple[Any, dict[
     except ValueError as error:
         raise UserError(f"--instance {error}") from None
     try:
-        return problem, files.parameters(problem, env)
-    except ValueError as error:
+        parameters = files.parameters(problem, env)
+        fields.replace(env, parameters, "parameter")  # whether they are in range
+    except (ValueError, TypeError) as error:
         raise UserError(f"--instance {path}: {error}") from None
+    return problem, parameters
 
 
 def check_player(name: str, players: dict[str, Actor]) -> None:

@@ -113,16 +113,10 @@ class _Planner:
         """Every drive and every wait of the truck."""
         place = np.asarray(self.world.truck.position, np.float64)
         step = np.diff(place, axis=0)
-        moves = (step != 0).any(axis=1)
-        # Sine of the angle between steps; short ones, into a node, are rounded too much to have an angle.
-        lengths = np.linalg.norm(step, axis=1)
-        turn = np.abs(step[1:, 0] * step[:-1, 1] - step[1:, 1] * step[:-1, 0])
-        turns = (turn > TURNED * lengths[1:] * lengths[:-1]) & (np.minimum(lengths[1:], lengths[:-1]) > TURNED)
-        backwards = (step[1:] * step[:-1]).sum(axis=1) < 0
-        arrives = np.array([self._node(index) is not None for index in range(1, len(place) - 1)], bool)
-        begins = np.concatenate([[True], (moves[1:] != moves[:-1]) | (moves[1:] & (turns | backwards | arrives))])
+        arrived = np.array([self._node(index) is not None for index in range(1, len(place) - 1)], bool)
+        begins = _begins_anew(step, arrived)
         for start, stop, _ in runs(np.cumsum(begins)) if len(step) else []:
-            what = "drive" if moves[start] else "wait"
+            what = "drive" if step[start].any() else "wait"
             yield self._event(start, stop, self.map.truck.id or "truck", what, place[stop], self._where(stop))
 
     def _node(self, index: int) -> int | None:
@@ -215,6 +209,20 @@ class _Planner:
         """Something that lasts from one state to another."""
         x, y = self.scale.place(place)
         return _event(self._moment(start), self._moment(end), who, what, where, (x, y))
+
+
+def _begins_anew(step: np.ndarray, arrived: np.ndarray) -> np.ndarray:
+    """`bool[T]`: which steps of the truck (`f64[T, 2]`) go on with nothing: it starts, stops, turns, or leaves a node.
+
+    `arrived`, `bool[T - 1]`, says whether it is at a node between a step and the next.
+    """
+    moves, length = (step != 0).any(axis=1), np.linalg.norm(step, axis=1)
+    before, after = step[:-1], step[1:]
+    cross = np.abs(after[:, 0] * before[:, 1] - after[:, 1] * before[:, 0])
+    # The steps are differences of places in `float32`, so that short ones have no exact direction.
+    turns = cross > TURNED * length[1:] * length[:-1] + ARRIVED * (length[1:] + length[:-1])
+    turns |= (before * after).sum(axis=1) < 0
+    return np.concatenate([[True], (moves[1:] != moves[:-1]) | (moves[1:] & (turns | arrived))])
 
 
 def _event(start: float, end: float, who: str, what: str, where: str, place: Sequence[float], **further: Any) -> Event:

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import shlex
+import tomllib
 
 import chex
 import jax
@@ -151,6 +152,14 @@ def test_other_mistakes_are_one_line(run, exported, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=r"cannot write .*: Not a directory; choose another --out"):
         export.main(["--run", str(run), "--out", str(tmp_path / "file" / "policy")])
+
+
+def test_policies_are_part_of_the_package():
+    root = pathlib.Path(__file__).parents[3]
+    patterns = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["train"]
+    packed = {path for pattern in patterns for path in (root / "train").glob(pattern)}
+    assert {path for path in policies.SHIPPED.rglob("*") if path.is_file()} <= packed
+    assert {"truck_drone_basic", "darp", "vrpd_tw"} <= set(policies.shipped_policies())
 
 
 @pytest.mark.parametrize("name", policies.shipped_policies())

@@ -65,17 +65,22 @@ class WholeScale:
     demand: float
 
     def place(self, position: ArrayLike) -> list[float]:
-        """A place of the simulator (`f32[2]`, map units) in the units of the map, to the digits that `float32` has."""
+        """A place of the simulator (`f32[2]`, map units) in the units of the map, to a millionth of a map unit."""
         numbers = np.asarray(position, np.float64) * self.length + np.asarray(self.center)
-        return [float(f"{number:.7g}") for number in numbers]
+        return [round(float(number), self._decimals) + 0.0 for number in numbers]  # no -0
 
     def moment(self, step: ArrayLike) -> float:
         """When a step ends, in the units of the map."""
         return float(f"{int(np.asarray(step)) * self.time:.12g}")
 
     def distance(self, length: ArrayLike) -> float:
-        """A length in map units in the units of the map."""
-        return float(f"{float(np.asarray(length)) * self.length:.7g}")
+        """A length in map units in the units of the map, to a millionth of a map unit."""
+        return round(float(np.asarray(length)) * self.length, self._decimals)
+
+    @property
+    def _decimals(self) -> int:
+        """Of lengths: what `float32` holds."""
+        return 6 - math.floor(math.log10(self.length))
 
 
 @dataclasses.dataclass(frozen=True)
