@@ -75,7 +75,9 @@ def test_every_size_that_is_asked_for_can_be_made(env):
 
 
 def test_mistakes_are_a_line(tmp_path):
-    with pytest.raises(UserError, match="nothing says what grows in 'a:b'; choose one of: darp, pcb, truck_drone, tsp_drone"):
+    with pytest.raises(
+        UserError, match="nothing says what grows in 'a:b'; choose one of: darp, pcb, truck_drone, tsp_drone"
+    ):
         growth.main(["--env", "a:b"])
     with pytest.raises(UserError, match=r"it must end in"):
         growth.main(["--out", str(tmp_path / "growth.txt")])
