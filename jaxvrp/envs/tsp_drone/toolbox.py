@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 from jaxvrp.envs.tsp_drone import replay
@@ -12,7 +13,7 @@ from jaxvrp.envs.tsp_drone.pictures.render import render_episode
 from jaxvrp.envs.tsp_drone.problem.instance import void_beyond
 from jaxvrp.toolbox import Headline, Padding, ReplayKind, Toolbox
 
-TEACHING = {"starts": 2, "window": 8, "hasty": True}
+TEACHER = functools.partial(TourActor, method="ep_all", starts=2, window=8, hasty=True)
 """The local search where it plans by the thousand, at n = 20 ten times as fast as it is defined (`plan_tours`): the
 mean makespan of 256 instances comes to 283.5, and to 282.6 without haste."""
 
@@ -21,7 +22,7 @@ TOOLBOX = Toolbox(
     planners={
         "truck tour": lambda env: TourActor(env, "truck"),
         "TSP-ep": lambda env: TourActor(env, "ep"),
-        "TSP-ep-all": lambda env: TourActor(env, "ep_all", **TEACHING),
+        "TSP-ep-all": TEACHER,
     },
     headlines=(
         Headline("makespan", "makespan", progress="makespan"),

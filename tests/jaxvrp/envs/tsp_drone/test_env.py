@@ -122,6 +122,51 @@ def test_matrices_of_distances_are_distances(env, episodes):
     assert not again.totals.invalid_actions.any()
 
 
+@pytest.mark.parametrize(
+    ("allow_revisits", "turns"),
+    [
+        (
+            True,
+            [
+                # (whose turn, what is allowed, what is done); the drone's: 0 ride or fly on, 1 meet, 2 + i serve i
+                ("drone", {0, 3, 4}, 4),  # to 3 and on to 2: 10 + 6
+                ("truck", {0, 1, 3}, 3),  # also staying: 4 + 4 is just within the limit
+                ("drone", {0}, 0),  # 4 + 6 is too far to meet
+                ("truck", {0, 1}, 0),  # not 2, where the drone is, nor 3
+                ("drone", {1}, 1),  # the truck came back
+                ("drone", {0, 3}, 0),
+                ("truck", {1}, 1),
+                ("drone", {0}, 0),
+                ("truck", {0}, 0),
+            ],
+        ),
+        (
+            False,
+            [
+                ("drone", {0, 3, 4}, 4),
+                ("truck", {1, 3}, 3),
+                ("drone", {0}, 0),
+                ("truck", {1}, 1),
+                ("drone", {0, 1}, 0),  # to meet at the depot
+                ("truck", {0}, 0),
+                ("drone", {1}, 1),
+            ],
+        ),
+    ],
+)
+def test_masks_by_hand(allow_revisits, turns):
+    """Depot and customers on a line, at 0, 3, 4 and 10; a sortie may be 8 long."""
+    env = make(num_nodes=4, allow_revisits=allow_revisits)
+    step = jax.jit(env.step)
+    state, timestep = jax.jit(env.reset_to)(make_instance([[0, 0], [3, 0], [4, 0], [10, 0]], max_flight=8))
+    for role, allowed, chosen in turns:
+        assert not timestep.terminated
+        assert set(np.flatnonzero(timestep.action_mask[role][0]).tolist()) == allowed
+        action = {other: jnp.array([chosen if other == role else 0], jnp.int32) for other in env.roles}
+        state, timestep = step(state, action)
+    assert timestep.terminated and timestep.metrics["invalid_actions"] == 0
+
+
 def test_a_forbidden_action_is_replaced_and_counted(env, episodes):
     instances, actions, _, _ = episodes
     wrong = jax.tree.map(np.array, actions)
