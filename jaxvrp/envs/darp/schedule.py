@@ -172,7 +172,12 @@ def keeps_everybody(
 
 
 def keeps_tour(
-    instance: Instance, nodes: jax.Array, travel: jax.Array, max_duration: jax.Array, slack: float
+    instance: Instance,
+    nodes: jax.Array,
+    travel: jax.Array,
+    max_duration: jax.Array,
+    slack: float,
+    count: jax.Array | None = None,
 ) -> jax.Array:
     """`bool[]`: a whole tour has a schedule within windows, ride times and duration.
 
@@ -182,17 +187,19 @@ def keeps_tour(
         travel: `f32[S]`, to each from the one before, the first from the depot.
         max_duration: `f32[]`.
         slack: granted on every upper bound.
+        count: `i32[]`, stops up to the return or beyond; of many tours the most, not mapped, which saves the steps in
+            which all of them are at the depot already. None: all.
     """
 
-    def visit(
-        tour: tuple[Schedule, jax.Array], leg: tuple[jax.Array, jax.Array]
-    ) -> tuple[tuple[Schedule, jax.Array], jax.Array]:
-        (schedule, clock), (node, travel) = tour, leg
-        start = jnp.maximum(clock + travel, instance.earliest[node])
-        feasible = next_stop(schedule, instance, node, travel, slack).admits(start)
-        return (append(schedule, instance, node, travel, slack), start + instance.service_time[node]), feasible
+    def visit(index: jax.Array, tour: tuple[Schedule, jax.Array, jax.Array]) -> tuple[Schedule, jax.Array, jax.Array]:
+        schedule, clock, feasible = tour
+        node, leg = nodes[index], travel[index]
+        start = jnp.maximum(clock + leg, instance.earliest[node])
+        feasible &= next_stop(schedule, instance, node, leg, slack).admits(start)
+        return append(schedule, instance, node, leg, slack), start + instance.service_time[node], feasible
 
-    start = (begin(instance, slack), instance.earliest[0])
-    (schedule, home), feasible = jax.lax.scan(visit, start, (nodes, travel))
+    start = (begin(instance, slack), instance.earliest[0], jnp.ones((), bool))
+    stops = nodes.shape[0] if count is None else count
+    schedule, home, feasible = jax.lax.fori_loop(0, stops, visit, start)
     duration = jnp.maximum(schedule.elapsed, home - schedule.max_delay[0])
-    return feasible.all() & (duration <= max_duration + slack)
+    return feasible & (duration <= max_duration + slack)

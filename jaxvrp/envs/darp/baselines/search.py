@@ -307,7 +307,9 @@ def _inserted(
     def test(loop: Any) -> Any:
         tests, cost, result, done, pending = loop
         inserted, before, possible = best(cost)
-        keeps = jax.vmap(keeps_limits)(tested, _route_around(inserted, before)) & possible
+        routes = _route_around(inserted, before)
+        longest = (routes > 0).sum(axis=1, dtype=jnp.int32).max()
+        keeps = jax.vmap(keeps_limits, in_axes=(0, 0, None))(tested, routes, longest) & possible
         taken = keeps & pending
         row = jnp.arange(len(cost), dtype=jnp.int32)[:, None] == before
         return (

@@ -25,6 +25,13 @@ CYCLES = ((0.0, 0.0), (0.5, 0.4), (0.8, 0.6))
 """Annealing begins anew after these shares of the time, from the best plans, as if this share of it had passed."""
 
 
+ROUNDS_PER_REQUEST = 25
+"""With fewer rounds than this for each request there is no time to anneal from the top: the search begins cooler."""
+
+MOST_SKIPPED = 0.8
+"""Of annealing, where there is next to no time: what is left is nearly descent."""
+
+
 class Found(NamedTuple):
     """What a search has found so far.
 
@@ -62,24 +69,36 @@ def search_for(
     repeated = jax.tree.map(lambda leaf: jnp.repeat(jnp.asarray(leaf), tries, axis=0), instances)
     begin_key, key = jax.random.split(key)
     current = search.begin(repeated, begin_key, limits=limits, penalty=penalty)
-    # Once for nothing: whoever waits pays for searching alone.
-    jax.block_until_ready((search.advance(current, key, jnp.zeros(ROUNDS)), search.restart(current, tries)))
-    start, now, cycle, pace = clock(), 0.0, 0, 0.0
+    # For nothing: whoever waits pays for searching alone. Once more, to see how many rounds there will be.
+    no_heat = jnp.zeros(ROUNDS)
+    jax.block_until_ready((search.advance(current, key, no_heat), search.restart(current, tries)))
+    start = clock()
+    jax.block_until_ready(search.advance(current, key, no_heat))
+    pace = clock() - start
+    skipped = share_skipped(seconds / max(pace, 1e-9) * ROUNDS, current.lanes.exists.shape[0])
+    start, now, cycle = clock(), 0.0, 0
     while now < seconds:
         if cycle + 1 < len(CYCLES) and now >= CYCLES[cycle + 1][0] * seconds:
             cycle += 1
             current = search.restart(current, tries)
         key, round_key = jax.random.split(key)
-        progress = np.linspace(progress_of(now / seconds, cycle), progress_of((now + pace) / seconds, cycle), ROUNDS)
+        ends = (progress_of(when / seconds, cycle, skipped) for when in (now, now + pace))
+        progress = np.linspace(*ends, ROUNDS)
         current = jax.block_until_ready(search.advance(current, round_key, search.heats(jnp.float32(progress))))
         before, now = now, clock() - start
         pace = now - before
         yield _found(current, now, tries)
 
 
-def progress_of(share: float, cycle: int) -> float:
-    """How far annealing is when this share of the time has passed, in [0, 1]."""
+def share_skipped(rounds: float, requests: int) -> float:
+    """How much of annealing is left out, where so many rounds are all there is time for."""
+    return float(np.clip(1 - rounds / (ROUNDS_PER_REQUEST * requests), 0.0, MOST_SKIPPED))
+
+
+def progress_of(share: float, cycle: int, skipped: float) -> float:
+    """How far annealing is when this share of the time has passed, in [0, 1], if so much of it is left out."""
     begin, head_start = CYCLES[cycle]
+    head_start = max(head_start, skipped)
     end = CYCLES[cycle + 1][0] if cycle + 1 < len(CYCLES) else 1.0
     return head_start + (1 - head_start) * min(1.0, (share - begin) / (end - begin))
 

@@ -49,11 +49,20 @@ def test_the_plans_cost_what_is_said_and_keep_all_limits(found, instances):
             np.testing.assert_allclose(cost, report.cost + PENALTY * unvisited, rtol=1e-4)
 
 
+@pytest.mark.parametrize(("rounds", "skipped"), [(0, 0.8), (500, 0.5), (1000, 0.0), (10**6, 0.0)])
+def test_with_little_time_annealing_begins_cooler(rounds, skipped):
+    assert timed_search.share_skipped(rounds, requests=40) == pytest.approx(skipped)
+    assert timed_search.progress_of(0.0, 0, skipped) == skipped
+    assert timed_search.progress_of(0.9999, 2, skipped) == pytest.approx(1, abs=1e-3)
+
+
 def test_annealing_cools_in_every_cycle_and_begins_each_cooler():
     shares = np.linspace(0, 0.999, 400)
     begins = [begin for begin, _ in timed_search.CYCLES]
     cycle = np.searchsorted(begins, shares, side="right") - 1
-    progress = np.array([timed_search.progress_of(share, int(of)) for share, of in zip(shares, cycle, strict=True)])
+    progress = np.array(
+        [timed_search.progress_of(share, int(of), 0.0) for share, of in zip(shares, cycle, strict=True)]
+    )
     starts = [progress[cycle == of][0] for of in range(len(begins))]
     assert starts == sorted(starts) and starts[0] == 0
     for of in range(len(begins)):
