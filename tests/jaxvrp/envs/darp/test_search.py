@@ -14,6 +14,7 @@ from jaxvrp.envs.darp import pad, stack
 from jaxvrp.envs.darp.baselines.search import SearchActor, ruin_and_recreate
 from jaxvrp.envs.darp.problem.instance import as_float32
 from jaxvrp.envs.darp.problem.solution import actions_to_routes, solution_report
+from jaxvrp.envs.darp.problem.windows import tightened
 from tests.jaxvrp.envs.darp.small_instances import NODES, TOLERANCE, VEHICLES, PlainTours, padded, rich_instance
 
 PENALTY = 30.0
@@ -129,7 +130,8 @@ def test_more_rounds_are_no_worse_and_better_somewhere():
 @functools.lru_cache
 def driven():
     """An environment, instances that its search plans whole, and the actor's episodes: actions, ends, refusals."""
-    env = jaxvrp.make("darp", num_nodes=NODES, num_agents=VEHICLES, limits=True, penalty_unvisited=PENALTY)
+    rules = {"limits": True, "tighten": False, "penalty_unvisited": PENALTY}
+    env = jaxvrp.make("darp", num_nodes=NODES, num_agents=VEHICLES, **rules)
     batch, actor = stack(everything()), SearchActor(env, ROUNDS)
 
     def advance(carry, _):
@@ -157,6 +159,19 @@ def test_its_actor_drives_the_plan():
             np.testing.assert_array_equal(actions[:length, i], plan[:length])
             assert not invalid[:length, i].any()
     assert followed > 15
+
+
+def test_whatever_it_plans_keeps_tightened_windows():
+    """Planned without them; each schedule that keeps all limits begins its services within them."""
+    cut = jax.device_get(jax.jit(jax.vmap(tightened))(as_float32(stack(everything()))))
+    narrower = 0
+    for i, (instance, plans) in enumerate(zip(everything(), searched(True)[0], strict=True)):
+        start = solution_report(instance, plans[0], tolerance=TOLERANCE).service_start
+        served = np.flatnonzero(~np.isnan(start[1:])) + 1
+        assert (start[served] >= cut.earliest[i, served] - TOLERANCE).all()
+        assert (start[served] <= cut.deadline[i, served] + TOLERANCE).all()
+        narrower += (cut.earliest[i, served] > instance.earliest[served] + 1).sum()
+    assert narrower > 50
 
 
 def test_its_actor_can_begin_anywhere():
