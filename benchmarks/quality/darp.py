@@ -17,9 +17,10 @@ import numpy as np
 import jaxvrp
 from benchmarks import measure
 from benchmarks.quality.baselines import SEED
-from benchmarks.quality.darp_contest import HEAD, SOLVERS, Contest
+from benchmarks.quality.darp_contest import HEAD, OVERALL, SOLVERS, Contest, overall
 from jaxvrp.envs.darp import Darp, read_cordeau, stack
 from jaxvrp.envs.darp.baselines.search import SearchActor
+from jaxvrp.envs.darp.problem.symmetries import NUM_IMAGES
 from jaxvrp.io.command_line import Parser, UserError, above_zero, positive
 from jaxvrp.io.published_data import VARIABLE, data_folder
 from jaxvrp.io.text_lines import read_lines
@@ -31,8 +32,11 @@ from train.running.tables import aligned
 FAMILIES = ("darp_cordeau2006", "darp_cordeau_laporte2003")
 """Folders of the published instances, within `data_folder()`."""
 
+ALL = "all instances"
+"""Title of the last table."""
+
 NOTES = """cost: distance, and 100 (penalty_unvisited) for each unvisited node; means over instances
-gap: summed cost against {reference}
+gap: summed cost against {reference}; of all instances, the mean of the distances' where the plan is feasible
 feasible: share of plans that solution_report finds nothing wrong with, everybody served
 s/instance, CPU s/instance: by the clock, and of all cores; players in JAX play all instances at once, and were compiled
   before; a solver stops by its seconds of CPU
@@ -60,7 +64,7 @@ def published(args: argparse.Namespace) -> Iterator[tuple[str, Contest, Trained 
         except (ValueError, OSError) as error:
             raise UserError(str(error)) from None
         sizes = {"num_nodes": instance.num_nodes, "num_agents": instance.num_agents}
-        rules = {**sizes, "limits": True, "lookahead": True}
+        rules = {**sizes, "limits": True, "lookahead": True, "num_requests": None, "requests_per_vehicle": None}
         run = _load(args, rules) if args.run else None
         env: Any = run.learner.env if run else jaxvrp.make("darp", **rules)
         yield path.stem, Contest(env, stack([instance]), None if best is None else np.array([best])), run
@@ -120,9 +124,10 @@ def play_all(contest: Contest, run: Trained | None, args: argparse.Namespace) ->
         params = first_seed(run.learner, run.params)
         greedy = run.learner.actor(params, deterministic=True)
         sampled = run.learner.actor(params, deterministic=False, temperature=args.temperature)
-        best = f"policy, best of {args.best_of} at temperature {args.temperature:g}"
+        images = NUM_IMAGES if args.symmetries else 1
+        best = f"policy, best of {args.best_of} at temperature {args.temperature:g}" + ", symmetries" * args.symmetries
         turns["policy"] = functools.partial(contest.act, "policy", greedy)
-        turns[best] = functools.partial(contest.act, best, sampled, args.best_of)
+        turns[best] = functools.partial(contest.act, best, sampled, args.best_of, images)
     for solver in args.solvers:
         turns[solver] = functools.partial(contest.solve, solver, args.seconds)
     with measure.progress(turns.items(), "player") as bar:
@@ -139,10 +144,15 @@ def main(argv: Sequence[str]) -> None:
     args = _arguments(argv)
     measure.check_result_file(args.out, [args.run, *(map(find, args.instances.split(",")) if args.instances else ())])
     tables, reference = {}, "the best known cost" if args.instances else "PyVRP"
+    contests = []
     for title, contest, run in (published if args.instances else generated)(args):
         play_all(contest, run, args)
+        contests.append(contest)
         tables[title] = [list(HEAD), *contest.rows()]
         print(f"\n{title}\n\n{aligned(tables[title])}")
+    if len(contests) > 1:
+        tables[ALL] = [list(OVERALL), *overall(contests)]
+        print(f"\n{ALL}\n\n{aligned(tables[ALL])}")
     print(f"\n{NOTES.format(reference=reference)}")
     if args.out:
         header = measure.machine(["python", "-m", "benchmarks.quality", *argv], measure.device_name())
@@ -157,6 +167,11 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
     parser.add_argument("--best_of", type=positive, default=128, help="samples of the policy (default: 128)")
+    parser.add_argument(
+        "--symmetries",
+        action="store_true",
+        help="these are of 16 images of each instance in turn: the map turned and mirrored, time both ways",
+    )
     parser.add_argument("--temperature", type=above_zero, default=3.0, help="of these (default: 3)")
     parser.add_argument("--episodes", type=positive, default=128, help="generated instances, for all (default: 128)")
     parser.add_argument("--instances", help="instead of these: published ones, a2-16,a3-24 or paths, comma-separated")
