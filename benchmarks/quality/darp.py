@@ -113,11 +113,12 @@ def play_all(contest: Contest, run: Trained | None, args: argparse.Namespace) ->
     Raises:
         UserError: a solver is not installed, or refuses the instances.
     """
-    turns: dict[str, Callable[[], None]] = {
-        name: functools.partial(contest.act, name, actor) for name, actor in baseline_actors(contest.env).items()
-    }
-    turns["cheapest insertion"] = contest.insert
-    for rounds in args.search:
+    turns: dict[str, Callable[[], None]] = {}
+    if not args.policy_alone:
+        baselines = baseline_actors(contest.env).items()
+        turns |= {name: functools.partial(contest.act, name, actor) for name, actor in baselines}
+        turns["cheapest insertion"] = contest.insert
+    for rounds in [] if args.policy_alone else args.search:
         search = f"search, {rounds} rounds"
         turns[search] = functools.partial(contest.act, search, SearchActor(contest.env, rounds), args.tries)
     if run:
@@ -142,6 +143,8 @@ def play_all(contest: Contest, run: Trained | None, args: argparse.Namespace) ->
 def main(argv: Sequence[str]) -> None:
     """The command line."""
     args = _arguments(argv)
+    if args.policy_alone and not (args.run or args.solvers):
+        raise UserError("--policy_alone leaves nobody to play; give --run or --solvers as well")
     measure.check_result_file(args.out, [args.run, *(map(find, args.instances.split(",")) if args.instances else ())])
     tables, reference = {}, "the best known cost" if args.instances else "PyVRP"
     contests = []
@@ -167,6 +170,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
     parser.add_argument("--best_of", type=positive, default=128, help="samples of the policy (default: 128)")
+    parser.add_argument("--policy_alone", action="store_true", help="no heuristics and no search beside the policy")
     parser.add_argument(
         "--symmetries",
         action="store_true",

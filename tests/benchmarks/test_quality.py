@@ -255,6 +255,7 @@ def test_what_is_read_is_not_overwritten(env, tmp_path, monkeypatch):
         (["--env", "pcb"], "--env is given twice"),
         (["--instances", "a0-0"], "no file 'a0-0', and no a0-0.txt in"),
         (["--solvers", "gurobi"], "invalid choice: 'gurobi'"),
+        (["--policy_alone"], "--policy_alone leaves nobody to play; give --run or --solvers as well"),
         (["--run", "nowhere"], "nowhere is no run folder"),
     ],
 )
