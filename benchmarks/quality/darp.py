@@ -32,11 +32,22 @@ from train.running.tables import aligned
 FAMILIES = ("darp_cordeau2006", "darp_cordeau_laporte2003")
 """Folders of the published instances, within `data_folder()`."""
 
-ALL = "all instances"
-"""Title of the last table."""
+AS_PUBLISHED: dict[str, Any] = {
+    "limits": True,
+    "lookahead": True,
+    "num_requests": None,
+    "requests_per_vehicle": None,
+    "penalty_unvisited": 100.0,
+    "orphan_factor": 1.0,
+}
+"""Rules that published instances are played by, whatever a policy was trained with."""
+
+EACH, ALL = "each instance", "all instances"
+"""Titles of the last tables."""
 
 NOTES = """cost: distance, and 100 (penalty_unvisited) for each unvisited node; means over instances
-gap: summed cost against {reference}; of all instances, the mean of the distances' where the plan is feasible
+gap: summed cost against {reference}; of each instance, and the mean in the last table, that of the distance where the
+  plan is feasible, else how many nodes are not served
 feasible: share of plans that solution_report finds nothing wrong with, everybody served
 s/instance, CPU s/instance: by the clock, and of all cores; players in JAX play all instances at once, and were compiled
   before; a solver stops by its seconds of CPU
@@ -57,17 +68,20 @@ def _load(args: argparse.Namespace, env: dict[str, Any] | None = None) -> Traine
 
 
 def published(args: argparse.Namespace) -> Iterator[tuple[str, Contest, Trained | None]]:
-    """Files in Cordeau's format, with ride times and route durations, one contest each."""
-    for path in map(find, args.instances.split(",")):
+    """Files in Cordeau's format, with ride times and route durations, one contest each, or one of all."""
+    paths = [find(name) for name in args.instances.split(",")]
+    for group in [paths] if args.together else [[path] for path in paths]:
         try:
-            instance, best = read_cordeau(path), best_known(path)
+            instances, costs = [read_cordeau(path) for path in group], [best_known(path) for path in group]
         except (ValueError, OSError) as error:
             raise UserError(str(error)) from None
-        sizes = {"num_nodes": instance.num_nodes, "num_agents": instance.num_agents}
-        rules = {**sizes, "limits": True, "lookahead": True, "num_requests": None, "requests_per_vehicle": None}
+        padded = stack(instances)
+        sizes = {"num_nodes": padded.num_nodes, "num_agents": padded.num_agents}
+        rules = {**sizes, **AS_PUBLISHED}
         run = _load(args, rules) if args.run else None
         env: Any = run.learner.env if run else jaxvrp.make("darp", **rules)
-        yield path.stem, Contest(env, stack([instance]), None if best is None else np.array([best])), run
+        known = None if None in costs else np.array(costs, np.float64)
+        yield ", ".join(path.stem for path in group), Contest(env, padded, known), run
 
 
 def find(name: str) -> pathlib.Path:
@@ -153,7 +167,10 @@ def main(argv: Sequence[str]) -> None:
         contests.append(contest)
         tables[title] = [list(HEAD), *contest.rows()]
         print(f"\n{title}\n\n{aligned(tables[title])}")
-    if len(contests) > 1:
+        if args.together and args.instances:
+            tables[EACH] = contest.each_instance(title.split(", "))
+            print(f"\n{EACH}\n\n{aligned(tables[EACH])}")
+    if args.instances and (len(contests) > 1 or args.together):
         tables[ALL] = [list(OVERALL), *overall(contests)]
         print(f"\n{ALL}\n\n{aligned(tables[ALL])}")
     print(f"\n{NOTES.format(reference=reference)}")
@@ -179,6 +196,11 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--temperature", type=above_zero, default=3.0, help="of these (default: 3)")
     parser.add_argument("--episodes", type=positive, default=128, help="generated instances, for all (default: 128)")
     parser.add_argument("--instances", help="instead of these: published ones, a2-16,a3-24 or paths, comma-separated")
+    parser.add_argument(
+        "--together",
+        action="store_true",
+        help="pad these to the largest of them and play all at once: one program for all, and a line for each instance",
+    )
     parser.add_argument(
         "--search", type=positive, nargs="*", default=[300], help="rounds of ruin and recreate, a row for each number"
     )

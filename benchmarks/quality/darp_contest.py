@@ -212,6 +212,19 @@ class Contest:
         count = len(result.cost)
         return Standing(result.feasible, gap, Seconds(result.seconds.wall * count, result.seconds.cpu * count))
 
+    def each_instance(self, names: Sequence[str]) -> list[list[str]]:
+        """A table with a row for each instance, and a column for each player: its gap, or what is wrong."""
+        return [["instance", *self.results], *([name, *self._verdicts(i)] for i, name in enumerate(names))]
+
+    def _verdicts(self, index: int) -> list[str]:
+        """Of each player, on one instance: the gap of a feasible plan, else the nodes that are not served."""
+        words = []
+        for name, result in self.results.items():
+            unserved = (result.cost[index] - result.distance[index]) / float(self.env.penalty_unvisited)
+            gap = f"{100 * self.standing(name).gap[index]:+.2f} %"
+            words.append(gap if result.feasible[index] else f"{unserved:.0f} unserved")
+        return words
+
     def rows(self) -> list[list[str]]:
         """A row for each player, under `HEAD`."""
         return [self._row(name, result) for name, result in self.results.items()]

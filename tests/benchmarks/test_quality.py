@@ -171,6 +171,18 @@ def test_several_contests_are_summed_up(contest):
     assert overall(known)[0][1:4] == ["0/4", "-", "-"]
 
 
+def test_instances_that_are_played_together_have_a_row_each(contest):
+    known = Contest(contest.env, contest.instances, contest.results["nearest"].distance / 2)
+    nearest = contest.results["nearest"]
+    spoilt = dataclasses.replace(nearest, feasible=np.array([True, False]), cost=nearest.distance + np.array([0, 400]))
+    known.results = {"nearest": nearest, "spoilt": spoilt}
+    assert known.each_instance(["one", "two"]) == [
+        ["instance", "nearest", "spoilt"],
+        ["one", "+100.00 %", "+100.00 %"],
+        ["two", "+100.00 %", "4 unserved"],
+    ]
+
+
 class Restless:
     """Visits node after node, whatever is allowed, goes to the depot after the second, and does not stop at the end."""
 
