@@ -97,7 +97,9 @@ def attempts(text: str, default: object) -> list[tuple[object, bool]]:
             "≤": [(bound, True), (bound + step, False)],
             ">": [(bound, False), (bound + step, True)],
         }[sign]
-    return [([value], accepted) for value, accepted in tried] if text.startswith("list") else tried
+    if not text.startswith("list"):
+        return tried
+    return [(None if value is None and accepted else [value], accepted) for value, accepted in tried]
 
 
 @functools.cache

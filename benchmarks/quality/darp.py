@@ -17,9 +17,10 @@ import numpy as np
 import jaxvrp
 from benchmarks import measure
 from benchmarks.quality.baselines import SEED
-from benchmarks.quality.darp_contest import HEAD, SOLVERS, Contest
+from benchmarks.quality.darp_contest import HEAD, OVERALL, SOLVERS, Contest, overall
 from jaxvrp.envs.darp import Darp, read_cordeau, stack
 from jaxvrp.envs.darp.baselines.search import SearchActor
+from jaxvrp.envs.darp.problem.symmetries import NUM_IMAGES
 from jaxvrp.io.command_line import Parser, UserError, above_zero, positive
 from jaxvrp.io.published_data import VARIABLE, data_folder
 from jaxvrp.io.text_lines import read_lines
@@ -31,8 +32,22 @@ from train.running.tables import aligned
 FAMILIES = ("darp_cordeau2006", "darp_cordeau_laporte2003")
 """Folders of the published instances, within `data_folder()`."""
 
+AS_PUBLISHED: dict[str, Any] = {
+    "limits": True,
+    "lookahead": True,
+    "num_requests": None,
+    "requests_per_vehicle": None,
+    "penalty_unvisited": 100.0,
+    "orphan_factor": 1.0,
+}
+"""Rules that published instances are played by, whatever a policy was trained with."""
+
+EACH, ALL = "each instance", "all instances"
+"""Titles of the last tables."""
+
 NOTES = """cost: distance, and 100 (penalty_unvisited) for each unvisited node; means over instances
-gap: summed cost against {reference}
+gap: summed cost against {reference}; of each instance, and the mean in the last table, that of the distance where the
+  plan is feasible, else how many nodes are not served
 feasible: share of plans that solution_report finds nothing wrong with, everybody served
 s/instance, CPU s/instance: by the clock, and of all cores; players in JAX play all instances at once, and were compiled
   before; a solver stops by its seconds of CPU
@@ -53,17 +68,20 @@ def _load(args: argparse.Namespace, env: dict[str, Any] | None = None) -> Traine
 
 
 def published(args: argparse.Namespace) -> Iterator[tuple[str, Contest, Trained | None]]:
-    """Files in Cordeau's format, with ride times and route durations, one contest each."""
-    for path in map(find, args.instances.split(",")):
+    """Files in Cordeau's format, with ride times and route durations, one contest each, or one of all."""
+    paths = [find(name) for name in args.instances.split(",")]
+    for group in [paths] if args.together else [[path] for path in paths]:
         try:
-            instance, best = read_cordeau(path), best_known(path)
+            instances, costs = [read_cordeau(path) for path in group], [best_known(path) for path in group]
         except (ValueError, OSError) as error:
             raise UserError(str(error)) from None
-        sizes = {"num_nodes": instance.num_nodes, "num_agents": instance.num_agents}
-        rules = {**sizes, "limits": True, "lookahead": True}
+        padded = stack(instances)
+        sizes = {"num_nodes": padded.num_nodes, "num_agents": padded.num_agents}
+        rules = {**sizes, **AS_PUBLISHED}
         run = _load(args, rules) if args.run else None
         env: Any = run.learner.env if run else jaxvrp.make("darp", **rules)
-        yield path.stem, Contest(env, stack([instance]), None if best is None else np.array([best])), run
+        known = None if None in costs else np.array(costs, np.float64)
+        yield ", ".join(path.stem for path in group), Contest(env, padded, known), run
 
 
 def find(name: str) -> pathlib.Path:
@@ -109,20 +127,22 @@ def play_all(contest: Contest, run: Trained | None, args: argparse.Namespace) ->
     Raises:
         UserError: a solver is not installed, or refuses the instances.
     """
-    turns: dict[str, Callable[[], None]] = {
-        name: functools.partial(contest.act, name, actor) for name, actor in baseline_actors(contest.env).items()
-    }
-    turns["cheapest insertion"] = contest.insert
-    for rounds in args.search:
+    turns: dict[str, Callable[[], None]] = {}
+    if not args.policy_alone:
+        baselines = baseline_actors(contest.env).items()
+        turns |= {name: functools.partial(contest.act, name, actor) for name, actor in baselines}
+        turns["cheapest insertion"] = contest.insert
+    for rounds in [] if args.policy_alone else args.search:
         search = f"search, {rounds} rounds"
         turns[search] = functools.partial(contest.act, search, SearchActor(contest.env, rounds), args.tries)
     if run:
         params = first_seed(run.learner, run.params)
         greedy = run.learner.actor(params, deterministic=True)
         sampled = run.learner.actor(params, deterministic=False, temperature=args.temperature)
-        best = f"policy, best of {args.best_of} at temperature {args.temperature:g}"
+        images = NUM_IMAGES if args.symmetries else 1
+        best = f"policy, best of {args.best_of} at temperature {args.temperature:g}" + ", symmetries" * args.symmetries
         turns["policy"] = functools.partial(contest.act, "policy", greedy)
-        turns[best] = functools.partial(contest.act, best, sampled, args.best_of)
+        turns[best] = functools.partial(contest.act, best, sampled, args.best_of, images)
     for solver in args.solvers:
         turns[solver] = functools.partial(contest.solve, solver, args.seconds)
     with measure.progress(turns.items(), "player") as bar:
@@ -137,12 +157,22 @@ def play_all(contest: Contest, run: Trained | None, args: argparse.Namespace) ->
 def main(argv: Sequence[str]) -> None:
     """The command line."""
     args = _arguments(argv)
+    if args.policy_alone and not (args.run or args.solvers):
+        raise UserError("--policy_alone leaves nobody to play; give --run or --solvers as well")
     measure.check_result_file(args.out, [args.run, *(map(find, args.instances.split(",")) if args.instances else ())])
     tables, reference = {}, "the best known cost" if args.instances else "PyVRP"
+    contests = []
     for title, contest, run in (published if args.instances else generated)(args):
         play_all(contest, run, args)
+        contests.append(contest)
         tables[title] = [list(HEAD), *contest.rows()]
         print(f"\n{title}\n\n{aligned(tables[title])}")
+        if args.together and args.instances:
+            tables[EACH] = contest.each_instance(title.split(", "))
+            print(f"\n{EACH}\n\n{aligned(tables[EACH])}")
+    if args.instances and (len(contests) > 1 or args.together):
+        tables[ALL] = [list(OVERALL), *overall(contests)]
+        print(f"\n{ALL}\n\n{aligned(tables[ALL])}")
     print(f"\n{NOTES.format(reference=reference)}")
     if args.out:
         header = measure.machine(["python", "-m", "benchmarks.quality", *argv], measure.device_name())
@@ -157,9 +187,20 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
     parser.add_argument("--best_of", type=positive, default=128, help="samples of the policy (default: 128)")
+    parser.add_argument("--policy_alone", action="store_true", help="no heuristics and no search beside the policy")
+    parser.add_argument(
+        "--symmetries",
+        action="store_true",
+        help="these are of 16 images of each instance in turn: the map turned and mirrored, time both ways",
+    )
     parser.add_argument("--temperature", type=above_zero, default=3.0, help="of these (default: 3)")
     parser.add_argument("--episodes", type=positive, default=128, help="generated instances, for all (default: 128)")
     parser.add_argument("--instances", help="instead of these: published ones, a2-16,a3-24 or paths, comma-separated")
+    parser.add_argument(
+        "--together",
+        action="store_true",
+        help="pad these to the largest of them and play all at once: one program for all, and a line for each instance",
+    )
     parser.add_argument(
         "--search", type=positive, nargs="*", default=[300], help="rounds of ruin and recreate, a row for each number"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -17,6 +17,7 @@ from jaxvrp.actor import Actor
 from jaxvrp.envs.darp import Darp, Instance, routes_to_actions, solution_report
 from jaxvrp.envs.darp.baselines.insertion import cheapest_insertion
 from jaxvrp.envs.darp.baselines.solvers import solve_ortools, solve_pyvrp
+from jaxvrp.envs.darp.problem.symmetries import image, plan_of_original
 from jaxvrp.episodes import record_episodes
 from jaxvrp.spaces import ByRole
 
@@ -24,6 +25,7 @@ SOLVERS: dict[str, Callable[..., list[list[int]]]] = {"pyvrp": solve_pyvrp, "ort
 AT_ONCE = 16
 """Tries of one instance that are played side by side."""
 
+OVERALL = ("player", "feasible", "mean gap of these", "greatest", "s/instance", "CPU s/instance")
 HEAD = ("player", "instances", "cost", "gap", "feasible", "served", "s/instance", "CPU s/instance", "replayed")
 
 
@@ -58,6 +60,21 @@ def play(env: Darp, actor: Actor, instances: Instance, key: jax.Array) -> tuple[
     # What an actor chooses after the end is part of no plan: no vehicle is left to do it.
     was_over = jnp.concatenate([jnp.zeros_like(ended[:1]), ended[:-1]])
     return jnp.where(was_over, 0, actions).T, rewards.sum(axis=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Standing:
+    """How a player did on several contests.
+
+    Attributes:
+        feasible: `bool[n]`, of all their instances.
+        gap: `f64[n]`, above the reference.
+        seconds: of all together.
+    """
+
+    feasible: np.ndarray
+    gap: np.ndarray
+    seconds: Seconds
 
 
 def play_best(env: Darp, actor: Actor, instances: Instance, key: jax.Array, tries: int) -> jax.Array:
@@ -104,14 +121,41 @@ class Contest:
         self.env, self.instances, self.optimum = env, jax.device_get(instances), optimum
         self.results: dict[str, Result] = {}
 
-    def act(self, name: str, actor: Actor, tries: int = 1) -> None:
-        """Let an actor play: its best of several tries on each instance counts."""
-        self._batched(name, lambda: play_best(self.env, actor, self.instances, jax.random.key(SEED), tries))
+    def act(self, name: str, actor: Actor, tries: int = 1, num_images: int = 1) -> None:
+        """Let an actor play: its best of several tries on each instance counts, evenly on the first so many images."""
+        if num_images == 1:
+            self._batched(name, lambda: play_best(self.env, actor, self.instances, jax.random.key(SEED), tries))
+            return
+        if not np.isfinite(self.instances.deadline[:, 0]).all():
+            raise ValueError(
+                "an instance has no deadline of the depot, so its time cannot be reversed; leave symmetries out"
+            )
+        instances, key = jax.tree.map(jnp.asarray, self.instances), jax.random.key(SEED)
+
+        def attempt(shown: Instance, key: jax.Array) -> jax.Array:
+            return play_best(self.env, actor, shown, key, -(-tries // num_images))
+
+        compiled = jax.jit(attempt).lower(image(instances, 1), key).compile()
+        plans, seconds = seconds_of(
+            lambda: [
+                self._plans_of_originals(compiled(image(instances, index), jax.random.fold_in(key, index)), index)
+                for index in range(num_images)
+            ]
+        )
+        costs = np.stack([self._judged(each, seconds).cost for each in plans])
+        best = np.stack(plans)[costs.argmin(axis=0), np.arange(costs.shape[1])]
+        self._add(name, best, seconds.per(len(best)))
+
+    def _plans_of_originals(self, actions: jax.Array, index: int) -> np.ndarray:
+        """Plans `i64[n, N+V]` of the instances, from plans of their images."""
+        steps, agents = self.env.max_episode_steps, self.env.num_agents
+        plans = [plan_of_original(plan, index, agents) for plan in np.asarray(actions)]
+        return np.stack([np.pad(plan, (0, steps - len(plan))) for plan in plans])
 
     def insert(self) -> None:
-        """Plan by cheapest insertion."""
+        """Plan by cheapest insertion, within the windows that count."""
         instances = jax.tree.map(jnp.asarray, self.instances)
-        plan = jax.vmap(lambda instance: cheapest_insertion(instance, limits=self.env.limits))
+        plan = jax.vmap(lambda instance: cheapest_insertion(self.env.prepare(instance).binding, limits=self.env.limits))
         self._batched("cheapest insertion", lambda: plan(instances))
 
     def solve(self, solver: str, seconds: float) -> None:
@@ -133,12 +177,15 @@ class Contest:
         return jax.tree.map(lambda leaf: leaf[index], self.instances)
 
     def _add(self, name: str, actions: np.ndarray, seconds: Seconds) -> None:
+        self.results[name] = self._judged(actions, seconds)
+
+    def _judged(self, actions: np.ndarray, seconds: Seconds) -> Result:
         reports = [solution_report(self._instance(i), plan) for i, plan in enumerate(actions)]
         requests = np.count_nonzero(self.instances.demand[: len(actions), 1::2], axis=1)
         served = np.array([sum(map(_num_served, report.routes)) for report in reports])
         distance = np.array([report.cost for report in reports])
         unvisited = np.array([report.violations["unserved"].count for report in reports])
-        self.results[name] = Result(
+        return Result(
             actions=actions,
             seconds=seconds,
             cost=distance + float(self.env.penalty_unvisited) * unvisited,
@@ -157,6 +204,26 @@ class Contest:
         """How much dearer a player is than the reference; nan without one."""
         known = self.reference()
         return float(self.results[name].cost.sum() / known.sum() - 1) if len(known) else float("nan")
+
+    def standing(self, name: str) -> Standing:
+        """How a player did on each instance; gaps are nan without a reference."""
+        result, known = self.results[name], self.reference()
+        gap = result.distance / known - 1 if len(known) else np.full(len(result.cost), np.nan)
+        count = len(result.cost)
+        return Standing(result.feasible, gap, Seconds(result.seconds.wall * count, result.seconds.cpu * count))
+
+    def each_instance(self, names: Sequence[str]) -> list[list[str]]:
+        """A table with a row for each instance, and a column for each player: its gap, or what is wrong."""
+        return [["instance", *self.results], *([name, *self._verdicts(i)] for i, name in enumerate(names))]
+
+    def _verdicts(self, index: int) -> list[str]:
+        """Of each player, on one instance: the gap of a feasible plan, else the nodes that are not served."""
+        words = []
+        for name, result in self.results.items():
+            unserved = (result.cost[index] - result.distance[index]) / float(self.env.penalty_unvisited)
+            gap = f"{100 * self.standing(name).gap[index]:+.2f} %"
+            words.append(gap if result.feasible[index] else f"{unserved:.0f} unserved")
+        return words
 
     def rows(self) -> list[list[str]]:
         """A row for each player, under `HEAD`."""
@@ -182,6 +249,20 @@ class Contest:
         actions = jnp.asarray(result.actions, jnp.int32)
         distance, refused = jax.device_get(jax.jit(replayed)(self.env, self.instances, actions))
         return int(np.count_nonzero((refused == 0) & np.isclose(distance, result.distance, rtol=1e-5)))
+
+
+def overall(contests: Sequence[Contest]) -> list[list[str]]:
+    """A row for each player, under `OVERALL`: how it did on all instances of the contests."""
+    rows = []
+    for name in contests[0].results:
+        standings = [contest.standing(name) for contest in contests]
+        feasible = np.concatenate([standing.feasible for standing in standings])
+        gap = np.concatenate([standing.gap for standing in standings])[feasible]
+        wall, cpu = (sum(getattr(standing.seconds, kind) for standing in standings) for kind in ("wall", "cpu"))
+        gaps = [f"{100 * gap.mean():+.2f} %", f"{100 * gap.max():+.2f} %"] if len(gap) else ["-", "-"]
+        count = len(feasible)
+        rows.append([name, f"{feasible.sum()}/{count}", *gaps, f"{wall / count:.2g}", f"{cpu / count:.2g}"])
+    return rows
 
 
 def _num_served(route: tuple[int, ...]) -> int:

@@ -77,6 +77,32 @@ def _solvable(early: list[float], late: list[float], gap: list[float], longest: 
     return False  # still growing after as many rounds as nodes: a cycle of constraints contradicts itself
 
 
+def tight_windows(instance: Instance) -> tuple[np.ndarray, np.ndarray]:
+    """Earliest times and deadlines [N+1] that a plan within all limits can keep; padding keeps its own.
+
+    Rounded, a detour may be quicker than the direct way, which then bounds nothing.
+    """
+    early, late, service = (np.array(x) for x in (instance.earliest, instance.deadline, instance.service_time))
+    longest = instance.max_ride_time
+
+    def way(a: int, b: int) -> np.float32:
+        length = distances(np.asarray(instance.locs[a]), np.asarray(instance.locs[b]))
+        return np.float32(0 if instance.round_travel_time else travel_times(instance, length))
+
+    def cut(node: int, first: np.float32, last: np.float32) -> None:
+        early[node], late[node] = max(early[node], first), min(late[node], last)
+
+    for node in np.flatnonzero(instance.demand).tolist():
+        cut(node, early[0] + way(0, node), late[0] - service[node] - way(node, 0))
+    for pickup in np.flatnonzero(np.asarray(instance.demand) > 0).tolist():
+        drop_off, done = pickup + 1, service[pickup]
+        direct = way(pickup, drop_off)
+        before = early[pickup], late[pickup]
+        cut(pickup, early[drop_off] - longest - done, late[drop_off] - direct - done)
+        cut(drop_off, before[0] + done + direct, before[1] + done + longest)
+    return early, late
+
+
 class NumpyDarp:
     """The scenario darp for one instance; call `reset` or `reset_to` before anything else.
 
@@ -92,6 +118,7 @@ class NumpyDarp:
         *,
         lookahead: bool = False,
         limits: bool = False,
+        tighten: bool = True,
         reward: str = "sparse",
         penalty_unvisited: float = 100.0,
         orphan_factor: float = 1.0,
@@ -112,6 +139,7 @@ class NumpyDarp:
             raise ValueError(f"reward is {reward!r}; give 'sparse' or 'dense'")
         self.num_nodes, self.num_agents = num_nodes, num_agents
         self.lookahead, self.limits, self.dense = lookahead, limits, reward == "dense"
+        self.tighten = limits and tighten
         self.penalty_unvisited, self.orphan_factor = penalty_unvisited, orphan_factor
         self.generator = GENERATOR_DEFAULTS | generator
         self._index = np.arange(num_nodes + 1)
@@ -150,13 +178,17 @@ class NumpyDarp:
         kinds = {"demand": np.int64, "capacity": np.int64, "round_travel_time": np.bool_}
         arrays: dict[str, Any] = {k: np.asarray(v, kinds.get(k, np.float32)) for k, v in vars(instance).items()}
         self.instance = pad(Instance(**arrays), self.num_nodes, self.num_agents)
+        finite = self.instance.deadline[np.isfinite(self.instance.deadline)]
+        if self.tighten:
+            earliest, deadline = tight_windows(self.instance)
+            self.instance = self.instance.replace(earliest=earliest, deadline=deadline)
         self._latest = self.instance.deadline + SLACK
         locs = self.instance.locs
         self._distance = distances(locs[:, None], locs[None])
         self._travel = travel_times(self.instance, self._distance)
         self._real = self.instance.demand != 0
         self._num_requests = int(np.count_nonzero(self._real[1::2]))
-        self._prepare_observation()
+        self._prepare_observation(finite)
         self.visited = ~self._real & (self._index > 0)
         self.vehicle_finished = self.instance.capacity == 0
         self.pickup_time = np.zeros(self.num_nodes + 1, np.float32)
@@ -282,12 +314,14 @@ class NumpyDarp:
         targets = [target for target in np.flatnonzero(self._onboard()).tolist() if target != node]
         return targets + [node + 1] * (node % 2)
 
-    def _prepare_observation(self) -> None:
-        """The units of the observation, and the features of the nodes that never change, [N+1, 12]."""
+    def _prepare_observation(self, finite: np.ndarray) -> None:
+        """The units of the observation, and the features of the nodes that never change, [N+1, 12].
+
+        `finite` are the deadlines of the instance that are no infinity.
+        """
         given = self.instance
         offset = given.locs - given.locs[0]
         self._size = max(np.abs(offset[self._real]).max(initial=0), SMALLEST)
-        finite = given.deadline[np.isfinite(given.deadline)]
         last = given.deadline[0] if np.isfinite(given.deadline[0]) else finite.max() if finite.size else 1.0
         self._horizon = max(np.float32(last), SMALLEST)
         self._most = np.float32(max(given.capacity.max(), 1))

@@ -12,8 +12,9 @@ import pytest
 import jaxvrp
 from benchmarks.quality import darp, truck_drone
 from benchmarks.quality.__main__ import main
-from benchmarks.quality.darp_contest import HEAD, Contest
+from benchmarks.quality.darp_contest import HEAD, OVERALL, Contest, overall
 from jaxvrp import registry
+from jaxvrp.envs.darp.problem.symmetries import NUM_IMAGES
 from jaxvrp.io.command_line import UserError
 from train.running.evaluator import Evaluator, baseline_actors
 
@@ -138,6 +139,51 @@ def test_plans_are_checked_replayed_and_compared(contest):
     assert all(len(row) == len(HEAD) for row in known.rows())
 
 
+@pytest.fixture(scope="module")
+def with_images(contest):
+    """Another contest on the same instances: nearest neighbour on all images, as if it were tried 16 times."""
+    played = Contest(contest.env, contest.instances)
+    played.act("nearest, images", baseline_actors(contest.env)["nearest neighbour"], 16, NUM_IMAGES)
+    return played
+
+
+def test_plans_of_images_are_plans_of_the_instances_and_the_best_counts(contest, with_images):
+    """The instance is its own first image; to a heuristic the other seven of its map are the same."""
+    plain, best = contest.results["nearest"], with_images.results["nearest, images"]
+    assert (best.cost <= plain.cost + 1e-3).all() and (best.cost < plain.cost - 1).any()
+    assert with_images.num_replayed("nearest, images") == 2
+    assert best.feasible.all() and (best.distance == best.cost).all()
+
+
+def test_images_need_an_end_of_the_day(contest):
+    endless = contest.instances.replace(deadline=np.where(np.arange(7) == 0, np.inf, contest.instances.deadline))
+    with pytest.raises(ValueError, match="has no deadline of the depot, so its time cannot be reversed"):
+        Contest(contest.env, endless).act("nearest", baseline_actors(contest.env)["nearest neighbour"], 16, NUM_IMAGES)
+
+
+def test_several_contests_are_summed_up(contest):
+    known = [Contest(contest.env, contest.instances, contest.results["nearest"].distance / part) for part in (2, 4)]
+    for each in known:
+        each.results["nearest"] = dataclasses.replace(contest.results["nearest"], feasible=np.array([True, False]))
+    (row,) = overall(known)
+    assert len(row) == len(OVERALL) and row[:4] == ["nearest", "2/4", "+200.00 %", "+300.00 %"]
+    for each in known:
+        each.results["nearest"] = dataclasses.replace(contest.results["nearest"], feasible=np.zeros(2, bool))
+    assert overall(known)[0][1:4] == ["0/4", "-", "-"]
+
+
+def test_instances_that_are_played_together_have_a_row_each(contest):
+    known = Contest(contest.env, contest.instances, contest.results["nearest"].distance / 2)
+    nearest = contest.results["nearest"]
+    spoilt = dataclasses.replace(nearest, feasible=np.array([True, False]), cost=nearest.distance + np.array([0, 400]))
+    known.results = {"nearest": nearest, "spoilt": spoilt}
+    assert known.each_instance(["one", "two"]) == [
+        ["instance", "nearest", "spoilt"],
+        ["one", "+100.00 %", "+100.00 %"],
+        ["two", "+100.00 %", "4 unserved"],
+    ]
+
+
 class Restless:
     """Visits node after node, whatever is allowed, goes to the depot after the second, and does not stop at the end."""
 
@@ -222,6 +268,7 @@ def test_what_is_read_is_not_overwritten(env, tmp_path, monkeypatch):
         (["--env", "pcb"], "--env is given twice"),
         (["--instances", "a0-0"], "no file 'a0-0', and no a0-0.txt in"),
         (["--solvers", "gurobi"], "invalid choice: 'gurobi'"),
+        (["--policy_alone"], "--policy_alone leaves nobody to play; give --run or --solvers as well"),
         (["--run", "nowhere"], "nowhere is no run folder"),
     ],
 )

@@ -14,7 +14,7 @@ from jaxvrp.entities import flat_box, flatten
 from jaxvrp.environment import Environment
 from jaxvrp.envs.darp import observation, rules
 from jaxvrp.envs.darp.problem.figures import Prepared, prepare
-from jaxvrp.envs.darp.problem.generator import generate
+from jaxvrp.envs.darp.problem.generator import CORDEAU_KINDS, INSTANCES, generate
 from jaxvrp.envs.darp.problem.instance import Instance, as_float32, pad
 from jaxvrp.envs.darp.reward import REWARDS, step_reward, unvisited_nodes
 from jaxvrp.envs.darp.rules import State
@@ -45,6 +45,9 @@ class Darp(Environment):
 
     Metrics: requests_served, served_share, unvisited_nodes, stranded, total_distance, vehicles_used, invalid_actions.
 
+    With `limits` and `tighten` the windows that count are those that a feasible plan can keep, see
+    `jaxvrp.envs.darp.problem.windows`; the instance in the state, and `solution_report`, keep its own.
+
     The fields are the parameters of `make`, where `reward_kind` is called `reward`, and `observation_kind`
     `observation`. Those that say what is generated do
     not count for instances from elsewhere.
@@ -66,6 +69,21 @@ class Darp(Environment):
     )
     lookahead: bool = fields.switch(False, help="forbid nodes after which somebody on board cannot be brought in time")
     limits: bool = fields.switch(False, help="enforce ride times and route durations")
+    tighten: bool = fields.switch(
+        True, help="with limits, cut windows for mask, observation and baselines to what a feasible plan can keep"
+    )
+    instances: str = fields.choice(
+        "uniform", INSTANCES, help="which are generated: uniform, or as the sets of Cordeau (2006)"
+    )
+    cordeau_kind: str = fields.choice(
+        "mixed", CORDEAU_KINDS, help="of instances as those of Cordeau: single passengers (a), groups (b), or either"
+    )
+    num_requests: tuple[int, ...] | None = fields.size(
+        None, help="requests of a generated instance: one number, or the least and the greatest; null: as many as fit"
+    )
+    requests_per_vehicle: tuple[int, ...] | None = fields.size(
+        None, help="likewise, for the number of vehicles of a generated instance; null: all vehicles"
+    )
     vehicle_capacity: int | tuple[int, ...] = fields.size(
         5, help="what a vehicle can hold; one number, or one per vehicle", unit="passengers"
     )
@@ -120,10 +138,25 @@ class Darp(Environment):
             least, most = getattr(self, low), getattr(self, high)
             if isinstance(least, int | float) and isinstance(most, int | float) and least > most:
                 raise ValueError(f"{low} is {least}, above {high} {most}; give them in order")
+        self._check_ranges()
         if isinstance(self.vehicle_capacity, tuple) and len(self.vehicle_capacity) != self.num_agents:
             raise ValueError(
                 f"vehicle_capacity lists {len(self.vehicle_capacity)} vehicles, num_agents is {self.num_agents}; "
                 "give one for each"
+            )
+
+    def _check_ranges(self) -> None:
+        """Refuse ranges of sizes that are none, or larger than the environment."""
+        for name in ("num_requests", "requests_per_vehicle"):
+            bounds = getattr(self, name)
+            if bounds is not None and (len(bounds) not in (1, 2) or bounds[0] > bounds[-1]):
+                raise ValueError(
+                    f"{name} is {list(bounds)}; it must be one number, or the least and the greatest, as in [8, 24]"
+                )
+        if self.num_requests is not None and 2 * self.num_requests[-1] > self.num_nodes:
+            raise ValueError(
+                f"num_requests goes up to {self.num_requests[-1]}, and num_nodes {self.num_nodes} has room for "
+                f"{self.num_nodes // 2}; set num_nodes to {2 * self.num_requests[-1]}, or lower the range"
             )
 
     @property
@@ -159,7 +192,8 @@ class Darp(Environment):
         Raises:
             ValueError: the instance is larger than the environment.
         """
-        return prepare(pad(as_float32(instance), self.num_nodes, self.num_agents))
+        padded = pad(as_float32(instance), self.num_nodes, self.num_agents)
+        return prepare(padded, tighten=self.limits and self.tighten)
 
     def init_state(self, instance: Instance | Prepared) -> State:
         """The first vehicle at the depot; a smaller instance is padded.

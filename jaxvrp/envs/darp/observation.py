@@ -83,7 +83,7 @@ class _Scales:
 
 def context(state: State, allowed: jax.Array) -> jax.Array:
     """`f32[16]`, the numbers of `CONTEXT`; `allowed` is the mask, `bool[N+1]`."""
-    instance, scales, visits = state.instance, _Scales(state.figures), rules.outlook(state)
+    instance, scales, visits = state.binding, _Scales(state.figures), rules.outlook(state)
     figures = state.figures
     capacity = instance.capacity.astype(jnp.float32)
     is_current = jnp.arange(capacity.shape[0]) == state.current_agent
@@ -115,7 +115,7 @@ def context(state: State, allowed: jax.Array) -> jax.Array:
 
 def static_planes(state: State) -> jax.Array:
     """`f32[11, N/2]`, the numbers of `STATIC` of each request; padding is 0."""
-    instance, figures, scales = state.instance, state.figures, _Scales(state.figures)
+    instance, figures, scales = state.binding, state.figures, _Scales(state.figures)
     place = (instance.locs - instance.locs[0]) * scales.per_length
     earliest, service = scales.share(instance.earliest), scales.share(instance.service_time)
     deadline = scales.share(jnp.minimum(instance.deadline, figures.horizon))
@@ -137,7 +137,7 @@ def static_planes(state: State) -> jax.Array:
 
 def dynamic_planes(state: State, allowed: jax.Array) -> jax.Array:
     """`f32[14, N/2]`, the numbers of `DYNAMIC` of each request; `allowed` is the mask, `bool[N+1]`."""
-    instance, scales, visits = state.instance, _Scales(state.figures), rules.outlook(state)
+    instance, scales, visits = state.binding, _Scales(state.figures), rules.outlook(state)
     present, waiting = ~state.visited[2::2], ~state.visited[1::2]
     aboard = rules.on_board(state)[2::2]
     distance = visits.distance * scales.per_length

@@ -21,7 +21,7 @@ class State(NotebookStill, struct.PyTreeNode):
 
     Attributes:
         instance: the problem, padded to the environment's sizes.
-        figures: what follows from it.
+        figures: what follows from it; the windows that count among it, see `binding`.
         current_node: `i32[]`, where the current vehicle is.
         place: `f32[2]`, of that node.
         current_agent: `i32[]`, the current vehicle.
@@ -59,16 +59,21 @@ class State(NotebookStill, struct.PyTreeNode):
     invalid_actions: jax.Array
     done: jax.Array
 
+    @property
+    def binding(self) -> Instance:
+        """The instance with the windows that count, tightened or not."""
+        return self.figures.bound(self.instance)
+
 
 def begin(prepared: Prepared, *, limits: bool) -> State:
     """The first vehicle at the depot; padded requests are born visited, padded vehicles finished."""
-    instance = prepared.instance
+    instance = prepared.binding
     node = jnp.arange(instance.num_nodes + 1, dtype=jnp.int32)
     unused = instance.capacity <= 0
     zero, no_distance = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.float32)
     visited = (instance.demand == 0) & (node > 0)
     return State(
-        instance=instance,
+        instance=prepared.instance,
         figures=prepared.figures,
         current_node=zero,
         place=instance.locs[0],
@@ -94,7 +99,7 @@ def drive(state: State, node: jax.Array, num_invalid: jax.Array) -> State:
 
     At the depot the next vehicle takes over. With the last customer the vehicle also drives home.
     """
-    instance = state.instance
+    instance = state.binding
     nodes = jnp.arange(instance.num_nodes + 1, dtype=jnp.int32)
     is_node, goes_home = nodes == node, node == 0
     place, depot = instance.locs[node], instance.locs[0]
@@ -131,14 +136,14 @@ def _scheduled(state: State, node: jax.Array, travel: jax.Array) -> Schedule | N
     """The schedule after driving to `node` for `travel`; the next vehicle's at the depot."""
     if state.schedule is None:
         return None
-    fresh = schedule.begin(state.instance, SLACK)
-    appended = schedule.append(state.schedule, state.instance, node, travel, SLACK)
+    fresh = schedule.begin(state.binding, SLACK)
+    appended = schedule.append(state.schedule, state.binding, node, travel, SLACK)
     return jax.tree.map(lambda begun, driven: jnp.where(node == 0, begun, driven), fresh, appended)
 
 
 def outlook(state: State) -> Outlook:
     """What would happen next to the current vehicle, for each node that it could go to."""
-    instance = state.instance
+    instance = state.binding
     leg = distance(instance.locs, state.place)
     travel = travel_time(instance, leg)
     arrival = state.current_time + travel
@@ -161,7 +166,7 @@ def allowed(state: State, *, lookahead: bool) -> jax.Array:
         state: of one instance; with a schedule, ride times and route duration hold too.
         lookahead: also require that everybody on board can still be brought in time, going straight.
     """
-    instance, visits = state.instance, outlook(state)
+    instance, visits = state.binding, outlook(state)
     customers = _unconstrained(state)
     customers &= (visits.arrival <= instance.deadline + SLACK) & (visits.home <= instance.deadline[0] + SLACK)
     if state.schedule is not None:
@@ -184,7 +189,7 @@ def _unconstrained(state: State) -> jax.Array:
 
 def _keeps_everybody(state: State, visits: Outlook) -> jax.Array:
     """`bool[N+1]`: after the node, each passenger can be brought in time, going straight there."""
-    instance, tour = state.instance, state.schedule
+    instance, tour = state.binding, state.schedule
     if tour is None:
         instance, tour = instance.replace(max_ride_time=jnp.inf), schedule.begin(instance, SLACK)
     return schedule.keeps_everybody(tour, instance, visits, on_board(state)[2::2], SLACK)

@@ -19,7 +19,7 @@ TOOLBOX = Toolbox(
         "nearest neighbour": lambda env: NearestNeighbourActor(),
         "earliest deadline": lambda env: EarliestDeadlineActor(),
     },
-    planners={"search": SearchActor},
+    planners={"search": SearchActor, "short search": lambda env: SearchActor(env, rounds=100)},
     searches={"search": search_episode},
     headlines=(
         Headline("served_share", "served", curve="requests served", progress="served"),

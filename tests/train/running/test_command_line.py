@@ -18,7 +18,10 @@ from train.running.config_file import shipped_names
 from train.running.resume import RecordedRun
 from train.running.run_folder import read_run
 
-SHIPPED = "darp, darp_reward, pcb_sac, pcb_td3, truck_drone_basic, truck_drone_scarce, tsp_drone, vrpd_tw"
+SHIPPED = (
+    "darp, darp_cordeau, darp_cordeau_reward, darp_reward, pcb_sac, pcb_td3, truck_drone_basic, truck_drone_scarce, "
+    "tsp_drone, vrpd_tw"
+)
 TINY = "--num_envs 4 --num_minibatches 2 --num_devices 1 --rollout_length 8 --total_steps 32 --env.max_steps 12"
 
 SCENARIOS = """

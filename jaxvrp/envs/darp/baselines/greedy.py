@@ -47,4 +47,4 @@ class EarliestDeadlineActor(_PriorityActor):
 
     def priority(self, state: State) -> jax.Array:
         """`f32[N+1]`, deadlines; finite, so that the depot (inf) comes last."""
-        return jnp.minimum(state.instance.deadline, jnp.finfo(jnp.float32).max)
+        return jnp.minimum(state.binding.deadline, jnp.finfo(jnp.float32).max)

@@ -519,7 +519,7 @@ class SearchActor:
 
     def _plans(self, key: jax.Array, state: State) -> jax.Array:
         penalty = jnp.asarray(self.env.penalty_unvisited, jnp.float32)
-        return ruin_and_recreate(state.instance, key, rounds=self.rounds, limits=self.env.limits, penalty=penalty)[0]
+        return ruin_and_recreate(state.binding, key, rounds=self.rounds, limits=self.env.limits, penalty=penalty)[0]
 
 
 def _turns(plan: jax.Array, current_agent: jax.Array, visited: jax.Array) -> jax.Array:

@@ -82,8 +82,8 @@ def search_for(
             cycle += 1
             current = search.restart(current, tries)
         key, round_key = jax.random.split(key)
-        ends = (progress_of(when / seconds, cycle, skipped) for when in (now, now + pace))
-        progress = np.linspace(*ends, ROUNDS)
+        first, last = (progress_of(when / seconds, cycle, skipped) for when in (now, now + pace))
+        progress = np.linspace(first, last, ROUNDS)
         current = jax.block_until_ready(search.advance(current, round_key, search.heats(jnp.float32(progress))))
         before, now = now, clock() - start
         pace = now - before

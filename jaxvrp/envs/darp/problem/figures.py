@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.envs.darp.problem.instance import Instance, distance, travel_time
+from jaxvrp.envs.darp.problem.windows import tightened
 
 SMALLEST = 1e-6
 """Least extent and horizon."""
@@ -21,6 +22,7 @@ class Figures(struct.PyTreeNode):
         capacity: `f32[]`, of the largest vehicle.
         num_requests, num_vehicles: `f32[]`, without padding; at least 1.
         way_home: `f32[N+1]`, time to drive from each node to the depot.
+        earliest, deadline: `f32[N+1]`, the windows that count: the instance's, or as `tightened` leaves them.
     """
 
     extent: jax.Array
@@ -29,6 +31,12 @@ class Figures(struct.PyTreeNode):
     num_requests: jax.Array
     num_vehicles: jax.Array
     way_home: jax.Array
+    earliest: jax.Array
+    deadline: jax.Array
+
+    def bound(self, instance: Instance) -> Instance:
+        """The instance that these are the figures of, with the windows that count."""
+        return instance.replace(earliest=self.earliest, deadline=self.deadline)
 
 
 class Prepared(struct.PyTreeNode):
@@ -37,9 +45,15 @@ class Prepared(struct.PyTreeNode):
     instance: Instance
     figures: Figures
 
+    @property
+    def binding(self) -> Instance:
+        """The instance with the windows that count."""
+        return self.figures.bound(self.instance)
 
-def prepare(instance: Instance) -> Prepared:
-    """An instance (JAX arrays, no leading axes) with its figures."""
+
+def prepare(instance: Instance, *, tighten: bool = False) -> Prepared:
+    """An instance (JAX arrays, no leading axes) with its figures; `tighten` says whether its windows are cut."""
+    windows = tightened(instance) if tighten else instance
     is_real = (jnp.arange(instance.num_nodes + 1) == 0) | (instance.demand != 0)
     offset = jnp.abs(instance.locs - instance.locs[0]).max(axis=1)
     extent = jnp.where(is_real, offset, 0.0).max()
@@ -52,5 +66,7 @@ def prepare(instance: Instance) -> Prepared:
         num_requests=jnp.maximum(jnp.sum(instance.demand > 0, dtype=jnp.float32), 1.0),
         num_vehicles=jnp.maximum(jnp.sum(instance.capacity > 0, dtype=jnp.float32), 1.0),
         way_home=travel_time(instance, distance(instance.locs, instance.locs[0])),
+        earliest=windows.earliest,
+        deadline=windows.deadline,
     )
     return Prepared(instance, figures)

@@ -1,4 +1,4 @@
-"""Random instances, and data sets of them."""
+"""Random instances, uniform ones and such as the published sets of Cordeau (2006); and data sets of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,28 @@ from typing import Protocol
 import jax
 import jax.numpy as jnp
 
-from jaxvrp.envs.darp.problem.instance import Instance
+from jaxvrp.envs.darp.problem.instance import Instance, void_nodes_beyond, void_vehicles_beyond
+
+INSTANCES = ("uniform", "cordeau")
+"""What can be generated."""
+
+CORDEAU_KINDS = ("mixed", "a", "b")
+"""The sets of Cordeau: a, single passengers and short rides; b, groups; or each instance one of these."""
+
+SIDE = 10.0
+"""Published nodes lie within this of the depot, along each axis."""
+
+OPEN = 1440.0
+"""A node without a window of its own is open from 0 to then, in minutes."""
+
+WINDOW = 15.0
+"""Length of a window, in minutes."""
+
+MINUTES_PER_REQUEST = 60.0
+"""Longest route duration of a published instance, for each request of a vehicle."""
+
+SIZE_DRAW = 0x5123
+"""Folded into the key for the sizes of an instance, so that what is drawn beside them is what it was without."""
 
 
 class Parameters(Protocol):
@@ -15,6 +36,10 @@ class Parameters(Protocol):
 
     num_nodes: int
     num_agents: int
+    instances: str
+    cordeau_kind: str
+    num_requests: tuple[int, ...] | None
+    requests_per_vehicle: tuple[int, ...] | None
     vehicle_capacity: int | tuple[int, ...]
     vehicle_speed: float
     round_travel_time: bool
@@ -30,7 +55,76 @@ class Parameters(Protocol):
 
 
 def generate(key: jax.Array, parameters: Parameters) -> Instance:
-    """Draw one instance by its `parameters`, which are those of the environment.
+    """Draw one instance by its `parameters`, which are those of the environment: its sizes, then itself.
+
+    What is beyond the sizes is padding.
+    """
+    requests, vehicles = _sizes(jax.random.fold_in(key, SIZE_DRAW), parameters)
+    if parameters.instances == "cordeau":
+        instance = _cordeau(key, parameters, requests, vehicles)
+    else:
+        instance = _uniform(key, parameters)
+    if parameters.num_requests is not None:
+        instance = void_nodes_beyond(instance, 2 * requests)
+    return instance if parameters.requests_per_vehicle is None else void_vehicles_beyond(instance, vehicles)
+
+
+def _sizes(key: jax.Array, parameters: Parameters) -> tuple[jax.Array, jax.Array]:
+    """Requests and vehicles of an instance, `i32[]` each, uniform in their ranges.
+
+    There are so many vehicles that each of them has a number of requests within `requests_per_vehicle`; where no whole
+    number of vehicles is right, as many as leave each no more than that, or all of the environment's.
+    """
+    request_key, vehicle_key = jax.random.split(key)
+    range_of_requests = parameters.num_requests or (parameters.num_nodes // 2,)
+    requests = jax.random.randint(request_key, (), range_of_requests[0], range_of_requests[-1] + 1, jnp.int32)
+    if parameters.requests_per_vehicle is None:
+        return requests, jnp.full((), parameters.num_agents, jnp.int32)
+    fewest = jnp.minimum(-(-requests // parameters.requests_per_vehicle[-1]), parameters.num_agents)
+    largest = jnp.clip(requests // parameters.requests_per_vehicle[0], fewest, parameters.num_agents)
+    return requests, jax.random.randint(vehicle_key, (), fewest, largest + 1, jnp.int32)
+
+
+def _cordeau(key: jax.Array, parameters: Parameters, requests: jax.Array, vehicles: jax.Array) -> Instance:
+    """An instance with so many requests and vehicles (`i32[]` each), as those of Cordeau (2006).
+
+    The depot is in the middle of a square, nodes are uniform in it; speed 1, times not rounded. The first half of the
+    requests has a window for the drop-off, the rest for the pickup; these begin at whole minutes, uniform, such that
+    the direct ride, both services and the ways from and to the depot fit into the longest route duration.
+    """
+    count = parameters.num_nodes // 2
+    place_key, demand_key, window_key, kind_key = jax.random.split(key, 4)
+    is_b = jax.random.bernoulli(kind_key) if parameters.cordeau_kind == "mixed" else parameters.cordeau_kind == "b"
+    locs = jax.random.uniform(place_key, (2 * count + 1, 2), jnp.float32, -SIDE, SIDE).at[0].set(0.0)
+    demand = jnp.where(is_b, jax.random.randint(demand_key, (count,), 1, 7, jnp.int32), 1)
+    service = jnp.where(is_b, demand, 3).astype(jnp.float32)
+    duration = MINUTES_PER_REQUEST * requests.astype(jnp.float32) / vehicles.astype(jnp.float32)
+    has_late_window = jnp.arange(count, dtype=jnp.int32) < requests // 2
+    way_home = jnp.linalg.norm(locs, axis=1)
+    ride = jnp.linalg.norm(locs[2::2] - locs[1::2], axis=1)
+    reached = way_home[1::2] + jnp.where(has_late_window, service + ride, 0.0)
+    to_do = service + way_home[2::2] + jnp.where(has_late_window, 0.0, ride + service)
+    first, last = jnp.ceil(reached).astype(jnp.int32), jnp.floor(duration - to_do).astype(jnp.int32)
+    begin = jax.random.randint(window_key, (count,), first, jnp.maximum(first, last) + 1, jnp.int32).astype(jnp.float32)
+    earliest = [jnp.where(has_late_window, 0.0, begin), jnp.where(has_late_window, begin, 0.0)]
+    deadline = [jnp.where(late, begin + WINDOW, OPEN) for late in (~has_late_window, has_late_window)]
+    nothing = jnp.zeros((), jnp.float32)
+    return Instance(
+        locs=locs,
+        demand=_interleave(jnp.zeros((), jnp.int32), demand, -demand),
+        earliest=_interleave(nothing, *earliest),
+        deadline=_interleave(duration, *deadline),
+        service_time=_interleave(nothing, service, service),
+        capacity=jnp.broadcast_to(jnp.where(is_b, 6, 3).astype(jnp.int32), (parameters.num_agents,)),
+        vehicle_speed=jnp.ones((), jnp.float32),
+        max_ride_time=jnp.where(is_b, 45.0, 30.0).astype(jnp.float32),
+        max_route_duration=duration,
+        round_travel_time=jnp.zeros((), jnp.bool_),
+    )
+
+
+def _uniform(key: jax.Array, parameters: Parameters) -> Instance:
+    """An instance of all nodes and vehicles.
 
     Depot and nodes are uniform in a square; demands and pickup deadlines uniform whole numbers. A drop-off's deadline
     is a whole number that leaves between once and twice the direct time after its pickup's deadline. Earliest times

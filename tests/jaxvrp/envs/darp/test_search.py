@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from jaxvrp.envs.darp import pad, stack
+from jaxvrp.envs.darp import generate_dataset, pad, stack
 from jaxvrp.envs.darp.baselines.search import SearchActor, ruin_and_recreate
 from jaxvrp.envs.darp.problem.instance import as_float32
 from jaxvrp.envs.darp.problem.solution import actions_to_routes, solution_report
+from jaxvrp.envs.darp.problem.windows import tightened
+from jaxvrp.episodes import play_episodes
 from tests.jaxvrp.envs.darp.small_instances import NODES, TOLERANCE, VEHICLES, PlainTours, padded, rich_instance
 
 PENALTY = 30.0
@@ -130,7 +132,8 @@ def test_more_rounds_are_no_worse_and_better_somewhere():
 @functools.lru_cache
 def driven():
     """An environment, instances that its search plans whole, and the actor's episodes: actions, ends, refusals."""
-    env = jaxvrp.make("darp", num_nodes=NODES, num_agents=VEHICLES, limits=True, penalty_unvisited=PENALTY)
+    rules = {"limits": True, "tighten": False, "penalty_unvisited": PENALTY}
+    env = jaxvrp.make("darp", num_nodes=NODES, num_agents=VEHICLES, **rules)
     batch, actor = stack(everything()), SearchActor(env, ROUNDS)
 
     def advance(carry, _):
@@ -160,6 +163,19 @@ def test_its_actor_drives_the_plan():
     assert followed > 15
 
 
+def test_whatever_it_plans_keeps_tightened_windows():
+    """Planned without them; each schedule that keeps all limits begins its services within them."""
+    cut = jax.device_get(jax.jit(jax.vmap(tightened))(as_float32(stack(everything()))))
+    narrower = 0
+    for i, (instance, plans) in enumerate(zip(everything(), searched(True)[0], strict=True)):
+        start = solution_report(instance, plans[0], tolerance=TOLERANCE).service_start
+        served = np.flatnonzero(~np.isnan(start[1:])) + 1
+        assert (start[served] >= cut.earliest[i, served] - TOLERANCE).all()
+        assert (start[served] <= cut.deadline[i, served] + TOLERANCE).all()
+        narrower += (cut.earliest[i, served] > instance.earliest[served] + 1).sum()
+    assert narrower > 50
+
+
 @pytest.mark.slow
 def test_its_actor_can_begin_anywhere():
     """In the middle of an episode, about which it knows nothing, it plans and goes on with what is left."""
@@ -187,3 +203,23 @@ def test_where_the_plan_is_not_allowed_its_next_allowed_node_comes_first():
         seen = timestep.replace(action_mask={"vehicle": jnp.array([[mask]], bool)})
         action, _ = choose(jax.random.key(0), carry, state, seen)
         assert action["vehicle"].tolist() == [[expected]]
+
+
+def test_instances_as_published_of_different_sizes_are_driven_as_planned():
+    """Padded in one batch, within tightened windows: whoever has a plan for everybody brings everybody, at its cost."""
+    rules = {"limits": True, "lookahead": True, "num_requests": [2, NODES // 2], "requests_per_vehicle": [2, 4]}
+    env = jaxvrp.make("darp", num_nodes=NODES, num_agents=VEHICLES, instances="cordeau", **rules)
+    batch = generate_dataset(env, seed=2, count=24)
+    played = jax.jit(lambda: play_episodes(env, SearchActor(env, ROUNDS), batch, KEY))()
+    binding = jax.vmap(lambda instance: env.prepare(instance).binding)(batch)
+    plans, cost = ruin_and_recreate(binding, jax.random.fold_in(KEY, 0), rounds=ROUNDS, limits=True)
+    whole = np.array([solution_report(each, plan).feasible for each, plan in zip(each_of(batch), plans, strict=True)])
+    assert whole.sum() > 12 and len(np.unique(np.count_nonzero(batch.demand, axis=1))) > 3
+    np.testing.assert_allclose(-played["return"][whole], cost[whole], rtol=1e-5)
+    assert (played["served_share"][whole] == 1).all() and not played["invalid_actions"].any()
+
+
+def each_of(batch):
+    """Instances of a batch, in NumPy."""
+    batch = jax.device_get(batch)
+    return [jax.tree.map(lambda leaf, i=i: leaf[i], batch) for i in range(len(batch.demand))]
