@@ -264,6 +264,7 @@ def adapted(toolbox: Toolbox) -> Toolbox:
     return dataclasses.replace(
         toolbox,
         baselines={name: functools.partial(_OneByOne, make) for name, make in toolbox.baselines.items()},
+        planners={name: functools.partial(_OnBase, make) for name, make in toolbox.planners.items()},
         renderer=toolbox.renderer and _of_base(toolbox.renderer),
         step_recorder=toolbox.step_recorder and _of_base(toolbox.step_recorder),
         replay=replay and ReplayKind(_of_base(replay.export), replay.check, replay.script),
@@ -302,3 +303,21 @@ class _OneByOne:
 
         keys = jax.random.split(key, timestep.terminated.shape[0])
         return jax.vmap(act_alone)(keys, carry, state, timestep)
+
+
+class _OnBase:
+    """A planner for a whole batch at once, which goes by what problems hold; what else is drawn, it does not see.
+
+    One by one, as baselines are played, it would plan at every step: a condition that is mapped takes both ways.
+    """
+
+    def __init__(self, make: Callable[[Environment], Actor], env: Randomized):
+        self.planner = make(env.base)
+
+    def init(self, num_envs: int) -> Carry:
+        """What the planner remembers."""
+        return self.planner.init(num_envs)
+
+    def act(self, key: jax.Array, carry: Carry, state: RandomizedState, timestep: TimeStep) -> tuple[ByRole, Carry]:
+        """See `Actor.act`."""
+        return self.planner.act(key, carry, state.base, timestep)

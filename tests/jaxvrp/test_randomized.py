@@ -199,6 +199,16 @@ def test_what_is_beyond_a_size_that_was_drawn_does_not_exist(name, baseline):
     assert padded[0].any()
 
 
+def test_planners_plan_the_problems_of_the_sizes_that_were_drawn():
+    env = jaxvrp.randomize(jaxvrp.make("tsp_drone", num_nodes=6), {"num_nodes": [2, 6]})
+    planner = registry.toolbox_of(env).planners["TSP-ep"](env)
+    instances = jax.jit(jax.vmap(env.generate))(jax.random.split(jax.random.key(0), ENVS))
+    play = jax.jit(lambda batch: record_episodes(env, planner, batch, jax.random.key(0), lambda *_: None)[0])
+    last = play(instances)
+    assert len(set(instances.drawn["num_nodes"].tolist())) > 2
+    assert last.base.done.all() and not last.base.totals.invalid_actions.any()
+
+
 def test_pictures_and_replays_of_an_episode_leave_out_who_does_not_exist(base):
     env = jaxvrp.randomize(base, {"num_customers": [1, 1]})
     actor = registry.toolbox_of(env).baselines["greedy"](env)
