@@ -44,7 +44,10 @@ def parameters_of(instance: Instance, env: Darp) -> dict[str, Any]:
     """The sizes of an environment that plays a problem, and whether ride times and durations are enforced there."""
     del env
     limits = bool(np.isfinite(instance.max_ride_time) | np.isfinite(instance.max_route_duration))
-    return {"num_nodes": instance.num_nodes, "num_agents": instance.num_agents, "limits": limits}
+    sizes = {"num_nodes": instance.num_nodes, "num_agents": instance.num_agents}
+    # Of generated instances, of which there are none.
+    drawn = {"num_requests": None, "requests_per_vehicle": None}
+    return {**sizes, "limits": limits, **drawn}
 
 
 def plan_of(instance: Instance, env: Darp, states: State) -> dict[str, Any]:
