@@ -224,7 +224,7 @@ def test_schedule_of_a_ride_that_is_longer_than_its_limit():
 def test_limits_replace_the_earliest_clock():
     # Served as early as possible, at 3, passenger 1 would ride until 20, when drop-off 2 opens.
     given = {"earliest": [0, 0, 20, 0, 0], "max_ride_time": 6.0}
-    env = start(line([3, 7, 4, 5], **given), limits=True)
+    env = start(line([3, 7, 4, 5], **given), limits=True, tighten=False)
     play(env, 1)
     assert env.current_time == 3.0
     assert allowed(env) == [2, 3]
@@ -233,9 +233,12 @@ def test_limits_replace_the_earliest_clock():
     assert allowed(env) == [4]  # at 22, with pickup 3 from 16 to 17 and pickup 1 from 14 to 16
     tight = line([3, 7, 4, 5], deadline=[99, 99, 99, 15, 99], **given)  # pickup 3 by 15, so drop-off 4 by 21
     for limits, nodes in ((True, [0]), (False, [4])):
-        env = start(tight, limits=limits)
+        env = start(tight, limits=limits, tighten=False)
         play(env, 1, 3, 2)
         assert allowed(env) == nodes
+    env = start(line([3, 7, 4, 5], **given), limits=True)
+    play(env, 1)
+    assert env.current_time == 14.0  # the window of pickup 1, tightened, opens 6 before that of its drop-off
 
 
 @pytest.mark.parametrize(("duration", "nodes"), [(14.0, [2, 3]), (13.9995, [2, 3]), (13.99, [3]), (11.99, [0])])
