@@ -36,7 +36,7 @@ def read_instance(path: str | os.PathLike) -> Instance:
         raise ValueError(f"{path} is neither .txt (Cordeau) nor .npz (jaxvrp.envs.darp.save)")
     instance = load(path) if suffix == ".npz" else read_cordeau(path)
     if batch := instance.demand.shape[:-1]:
-        raise ValueError(f"{path} holds a batch of shape {batch}; save a single instance")
+        raise ValueError(f"{path} holds a batch of shape {batch}; save one of its instances alone")
     return instance
 
 

@@ -20,6 +20,7 @@ from jaxvrp.envs.darp.problem.instance import Instance, load
 from jaxvrp.envs.darp.problem.solution import routes_to_actions
 from jaxvrp.envs.darp.rules import SLACK
 from jaxvrp.episodes import record_episode
+from jaxvrp.io.arrays import single_problem
 from jaxvrp.io.command_line import Parser, check_picture_path, index, refuse_overwriting, run_command
 from jaxvrp.io.json_files import read_json
 from jaxvrp.io.messages import shown
@@ -64,16 +65,7 @@ def _read_instance(path: Path, row: int | None) -> Instance:
     if path.suffix.lower() not in (".txt", ".npz"):
         raise ValueError(f"instance '{path}' is neither .txt (Cordeau) nor .npz (jaxvrp.envs.darp.save)")
     instance = load(path) if path.suffix.lower() == ".npz" else read_cordeau(path)
-    batch = instance.demand.shape[:-1]
-    if not batch:
-        if row is not None:
-            raise ValueError(f"--index is {row}, but {path} holds a single instance; leave it out")
-        return instance
-    if len(batch) > 1:
-        raise ValueError(f"{path} holds a batch of shape {batch}; save one with a single axis")
-    if row is None or row >= batch[0]:
-        raise ValueError(f"{path} holds {batch[0]} instances; choose one with --index 0 to {batch[0] - 1}")
-    return jax.tree.map(lambda leaf: leaf[row], instance)
+    return single_problem(instance, instance.demand.shape[:-1], row, path)
 
 
 def _read_plan(path: Path, instance: Instance, cordeau_numbering: bool) -> np.ndarray:

@@ -17,6 +17,7 @@ from jaxvrp.envs.tsp_drone.problem.agatz import read_agatz, read_operations
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, load
 from jaxvrp.envs.tsp_drone.problem.solution import Operation
 from jaxvrp.episodes import record_episode
+from jaxvrp.io.arrays import single_problem
 from jaxvrp.io.command_line import Parser, check_picture_path, index, refuse_overwriting, run_command
 from jaxvrp.pictures import STILLS
 
@@ -47,16 +48,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def _read_instance(path: Path, row: int | None) -> Instance:
     instance = load(path) if path.suffix.lower() == ".npz" else read_agatz(path)
-    batch = instance.exists.shape[:-1]
-    if not batch:
-        if row is not None:
-            raise ValueError(f"--index is {row}, but {path} holds a single instance; leave it out")
-        return instance
-    if len(batch) > 1:
-        raise ValueError(f"{path} holds a batch of shape {batch}; save one with a single axis")
-    if row is None or row >= batch[0]:
-        raise ValueError(f"{path} holds {batch[0]} instances; choose one with --index 0 to {batch[0] - 1}")
-    return jax.tree.map(lambda leaf: leaf[row], instance)
+    return single_problem(instance, instance.exists.shape[:-1], row, path)
 
 
 def _nearest_neighbour(instance: Instance) -> list[Operation]:
