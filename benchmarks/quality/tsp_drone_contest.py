@@ -27,6 +27,9 @@ HEAD = ("player", "instances", "makespan", "gap", "feasible", "s/instance", "CPU
 METHODS = {"truck tour": "truck", "TSP-ep": "ep", "TSP-ep-all": "ep_all"}
 """What `plan_tours` calls the planners."""
 
+Turn = Callable[[], None]
+"""Lets somebody play."""
+
 SYMMETRIES = 8
 """Ways to turn and mirror a map without changing a distance."""
 
@@ -190,7 +193,3 @@ class Contest:
             f"{result.seconds.wall:.2g}",
             f"{result.seconds.cpu:.2g}",
         ]
-
-
-Turn = Callable[[], None]
-"""Lets somebody play."""
