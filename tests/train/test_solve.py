@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import jaxvrp
+from jaxvrp.envs import tsp_drone
 from jaxvrp.envs.darp import generate_dataset, save, solution_report
 from jaxvrp.io.command_line import UserError
 from train import solve
@@ -102,6 +103,26 @@ def test_a_map_is_solved_by_the_dispatcher():
     )
 
 
+def test_a_truck_and_its_drone(tmp_path):
+    """The search is at least as good as the heuristic; its plan is the one that the report prices, way by way."""
+    env = jaxvrp.make("tsp_drone", num_nodes=6)
+    instance = jax.device_get(env.generate(jax.random.key(3)))
+    tsp_drone.save(tmp_path / "six.npz", instance)
+    solution = solve.solve(tmp_path / "six.npz", seconds=0.1)
+    assert solution.method == "search"
+    operations = [
+        tsp_drone.Operation(each["start"], each["end"], each["fly"], tuple(each["internal"]))
+        for each in solution.plan["operations"]
+    ]
+    report = tsp_drone.solution_report(instance, operations)
+    assert report.feasible and solution.plan["feasible"]
+    np.testing.assert_allclose([solution.cost, solution.plan["makespan"]], report.cost, rtol=1e-5)
+    assert max(way["arrive"] for way in solution.plan["ways"]) == pytest.approx(report.cost)
+    assert sorted(way["to"] for way in solution.plan["ways"] if way["serves"]) == [1, 2, 3, 4, 5]
+    heuristic = solve.solve(tmp_path / "six.npz", method="nearest neighbour")
+    assert solution.cost <= heuristic.cost * (1 + 1e-6)
+
+
 @pytest.mark.slow
 def test_a_policy_samples_until_time_is_up(file):
     shown = []
@@ -114,7 +135,7 @@ def test_a_policy_samples_until_time_is_up(file):
     ("words", "says"),
     [
         (["none.npz"], r"cannot read .*none\.npz: No such file or directory; give another file"),
-        (["README.md"], r"is no problem that can be read \(darp: .*; truck_drone: .*\)"),
+        (["README.md"], r"is no problem that can be read \(darp: .*; truck_drone: .*; tsp_drone: .*\)"),
         ([MAP, "--env", "truck_dron"], "--env: unknown environment 'truck_dron'"),
         ([MAP, "--env", "darp"], "is neither .txt"),
         ([MAP, "--method", "greedi"], "--method greedi: there is none of that name; did you mean 'greedy'"),

@@ -5,13 +5,15 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-from jaxvrp.envs.tsp_drone import replay
+from jaxvrp.envs.tsp_drone import plan, replay
 from jaxvrp.envs.tsp_drone.baselines.greedy import NearestNeighbourActor
 from jaxvrp.envs.tsp_drone.baselines.planners import TourActor
+from jaxvrp.envs.tsp_drone.baselines.timed_search import search_episode
 from jaxvrp.envs.tsp_drone.pictures import notebook
 from jaxvrp.envs.tsp_drone.pictures.render import render_episode
 from jaxvrp.envs.tsp_drone.problem.instance import void_beyond
-from jaxvrp.toolbox import Headline, Padding, ReplayKind, Toolbox
+from jaxvrp.io import plan_files
+from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ReplayKind, Toolbox
 
 TEACHER = functools.partial(TourActor, method="ep_all", starts=2, window=8, hasty=True)
 """The local search where it plans by the thousand, at n = 20 ten times as fast as it is defined (`plan_tours`): the
@@ -24,6 +26,7 @@ TOOLBOX = Toolbox(
         "TSP-ep": lambda env: TourActor(env, "ep"),
         "TSP-ep-all": TEACHER,
     },
+    searches={"search": search_episode},
     headlines=(
         Headline("makespan", "makespan", progress="makespan"),
         Headline("served_by_drone", "by drone"),
@@ -32,6 +35,15 @@ TOOLBOX = Toolbox(
     ),
     renderer=render_episode,
     replay=ReplayKind(replay.export_episode, replay.check_episode, Path(__file__).with_name("replay.js")),
+    instances=InstanceFiles(
+        read=plan.read_instance,
+        parameters=plan.parameters_of,
+        instance=lambda instance: instance,
+        plan=plan.plan_of,
+        write_plan=plan.write_plan,
+        endings=plan_files.ENDINGS,
+        label_episode=lambda instance, episode: episode,
+    ),
     paddings={"num_nodes": Padding(void_beyond)},
     still=notebook.draw_state,
 )

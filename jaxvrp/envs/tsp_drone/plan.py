@@ -1,0 +1,98 @@
+"""Problems of a truck and its drone from files, and plans for them: who serves whom, when they meet, who waits."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxvrp.envs.tsp_drone.env import TspDrone
+from jaxvrp.envs.tsp_drone.pictures.plan import Leg, Plan, from_operations
+from jaxvrp.envs.tsp_drone.pictures.render import operations_of
+from jaxvrp.envs.tsp_drone.problem.agatz import read_agatz
+from jaxvrp.envs.tsp_drone.problem.instance import Instance, load
+from jaxvrp.envs.tsp_drone.rules import State
+from jaxvrp.io import plan_files
+
+FORMAT = "jaxvrp-tsp-drone-plan-1"
+
+COLUMNS = ("who", "leave", "arrive", "from", "to", "serves", "with_drone")
+"""Of a way, and of the table."""
+
+
+def read_instance(path: str | os.PathLike) -> Instance:
+    """One problem: a `.txt` in Agatz's format, or an `.npz` of `jaxvrp.envs.tsp_drone.save`.
+
+    Raises:
+        ValueError: another ending, a damaged file, or a batch; one line.
+        OSError: it cannot be read.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in (".txt", ".npz"):
+        raise ValueError(f"{path} is neither .txt (Agatz) nor .npz (jaxvrp.envs.tsp_drone.save)")
+    instance = load(path) if suffix == ".npz" else read_agatz(path)
+    if batch := instance.exists.shape[:-1]:
+        raise ValueError(f"{path} holds a batch of shape {batch}; save one of its instances alone")
+    return instance
+
+
+def parameters_of(instance: Instance, env: TspDrone) -> dict[str, Any]:
+    """The size of an environment that plays a problem."""
+    del env
+    return {"num_nodes": instance.num_nodes}
+
+
+def plan_of(instance: Instance, env: TspDrone, states: State) -> dict[str, Any]:
+    """The plan of an episode, a JSON object; its keys are described in `docs/solve.md`.
+
+    Args:
+        instance: the problem.
+        env: the environment that was played.
+        states: leaves with leading axis `[T+1]`, of one episode; what follows its end is cut.
+
+    Raises:
+        ValueError: the states are of no or of several episodes.
+    """
+    operations = operations_of(states)
+    plan = from_operations(jax.tree.map(np.asarray, instance), operations, allow_revisits=env.allow_revisits)
+    violations = {name: found for name, found in plan.report.violations.items() if found.count}
+    truck = [leg.node for leg in plan.legs if leg.who == "truck"]
+    return {
+        "format": FORMAT,
+        "makespan": plan.report.cost,
+        "feasible": plan.report.feasible,
+        "violations": {name: {"count": each.count, "first_node": each.first_node} for name, each in violations.items()},
+        "routes": {"truck": [0, *truck], "drone": [each.fly for each in operations if each.fly is not None]},
+        "operations": [
+            {"start": each.start, "fly": each.fly, "internal": list(each.internal), "end": each.end}
+            for each in operations
+        ],
+        "ways": [_way(plan, leg) for leg in sorted(plan.legs, key=lambda leg: leg.leave)],
+    }
+
+
+def write_plan(path: str | os.PathLike, plan: dict[str, Any]) -> None:
+    """Write a plan: `.json` all of it, `.csv` the ways of both, a line each.
+
+    Raises:
+        ValueError: another ending.
+        OSError: the file cannot be written.
+    """
+    plan_files.write_plan(path, plan, plan["ways"], COLUMNS)
+
+
+def _way(plan: Plan, leg: Leg) -> dict[str, Any]:
+    """From one node to the next, and whether somebody is served at its end."""
+    serves = leg.node != 0 and plan.served_by[leg.node] == leg.who and np.isclose(plan.served_at[leg.node], leg.arrive)
+    return {
+        "who": leg.who,
+        "leave": leg.leave,
+        "arrive": leg.arrive,
+        "from": leg.origin,
+        "to": leg.node,
+        "serves": bool(serves),
+        "with_drone": leg.carries,
+    }
