@@ -3,14 +3,19 @@
 python -m benchmarks.quality
 python -m benchmarks.quality --battery_rate 1.0 --episodes 512
 python -m benchmarks.quality --env.scenario vrpd_tw --sizes 4,20,10 --blind
+python -m benchmarks.quality --battery_rate 1.0 --sizes 4,20,10 --episodes 16 --search_seconds 2 10
 python -m benchmarks.quality --run DIR --sizes 4,20,10 8,50,16      # a policy, at its own size and others
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import jax
+import jax.numpy as jnp
 
 import jaxvrp
 from benchmarks import measure
@@ -19,10 +24,11 @@ from benchmarks.quality.baselines import SEED
 from benchmarks.reference.truck_drone import SUBJECT
 from jaxvrp import Environment
 from jaxvrp.actor import Actor
-from jaxvrp.io.command_line import Parser, UserError, positive
+from jaxvrp.io.command_line import Parser, UserError, above_zero, positive
 from jaxvrp.registry import toolbox_of
+from jaxvrp.toolbox import Searched
 from train.running import command_line
-from train.running.evaluator import Evaluator, baseline_actors, first_seed
+from train.running.evaluator import Evaluator, baseline_actors, first_seed, mean_figures
 from train.running.keys import LAUNCH
 from train.running.run_folder import RunFolder
 from train.running.tables import aligned
@@ -32,6 +38,9 @@ HEAD = ("player", *FIGURES, "s/instance", "CPU s/instance")
 NOTES = """means over whole episodes of {episodes} instances, the same for all players
 time_step: steps of the simulation that an episode took
 s/instance, CPU s/instance: all instances were played at once, by programs that were compiled before"""
+SEARCH_NOTE = (
+    "search: one instance after the other; it knows all customers beforehand, so that it bounds what a policy can reach"
+)
 
 Player = tuple[Environment, Actor, int]
 """Where somebody plays, who, and of how many tries on each instance the best counts."""
@@ -84,7 +93,43 @@ def row(name: str, player: Player, episodes: int) -> list[str]:
     env, actor, tries = player
     evaluator = Evaluator(env, episodes, SEED)
     figures, seconds = measure.timed(lambda: evaluator.play(actor, tries))
-    each = seconds.per(episodes)
+    return _cells(name, figures, seconds.per(episodes))
+
+
+def search_row(env: Environment, episodes: int, seconds: float) -> list[str]:
+    """Name and figures, under `HEAD`, of the first search in the toolbox; it has so many seconds for each instance."""
+    name, search = next(iter(toolbox_of(env).searches.items()))
+    instances = jax.jit(Evaluator(env, episodes, SEED).instances)()
+    singles = [jax.tree.map(lambda leaf, index=index: leaf[index], instances) for index in range(episodes)]
+    keys = jax.random.split(jax.random.key(SEED), episodes)
+    # Compiles; as everybody else, it is timed after that.
+    next(search(env, singles[0], keys[0], seconds))
+
+    def plans() -> list[Searched]:
+        found = (search(env, *problem, seconds) for problem in zip(singles, progress(keys, "instance"), strict=True))
+        return [min(each, key=lambda plan: plan.cost) for each in found]
+
+    best, spent = measure.seconds_of(plans)
+    actions = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(plan.actions for plan in best))
+    figures = mean_figures(env, jax.jit(functools.partial(played, env))(instances, actions))
+    return _cells(f"{name}, {seconds:g} s", figures, spent.per(episodes))
+
+
+def played(env: Environment, instances: Any, actions: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+    """Metrics and `return`, `f32[E]`, of episodes `[E]` with given actions `{role: [E, T, agents]}`."""
+
+    def play(instance: Any, actions: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+        def advance(state: Any, action: Mapping[str, jax.Array]) -> tuple[Any, jax.Array]:
+            state, timestep = env.step(state, action)
+            return state, timestep.team_reward
+
+        state, paid = jax.lax.scan(advance, env.init_state(instance), actions)
+        return {**env.metrics(state), "return": paid.sum()}
+
+    return jax.vmap(play)(instances, actions)
+
+
+def _cells(name: str, figures: Mapping[str, jax.Array], each: measure.Seconds) -> list[str]:
     return [
         name,
         *(f"{figures[key]:.3f}" for key in FIGURES),
@@ -103,11 +148,15 @@ def main(argv: Sequence[str]) -> None:
     measure.check_result_file(args.out, [args.run])
     tables = {}
     for size in progress(args.sizes, "size"):
-        rows = [row(name, player, args.episodes) for name, player in players(size, args, parameters).items()]
+        everybody = players(size, args, parameters)
+        rows = [row(name, player, args.episodes) for name, player in everybody.items()]
+        env, *_ = everybody["greedy"]
+        rows += [search_row(env, args.episodes, seconds) for seconds in args.search_seconds]
         title = f"({SUBJECT.labels.replace(',', ', ')}) = {size}"
         tables[title] = [list(HEAD), *rows]
         print(f"\n{title}\n\n{aligned(tables[title])}")
-    print(f"\n{NOTES.format(episodes=args.episodes)}")
+    notes = [NOTES.format(episodes=args.episodes), *([SEARCH_NOTE] if args.search_seconds else [])]
+    print("\n" + "\n".join(notes))
     if args.out:
         header = measure.machine(["python", "-m", "benchmarks.quality", *argv], measure.device_name())
         sizes = [str(size) for size in args.sizes]
@@ -139,6 +188,13 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--battery_rate", type=_rate, help="battery per map unit flown (default: the run's, else 0.5)")
     parser.add_argument("--episodes", type=positive, default=512, help="instances of each size (default: 512)")
+    parser.add_argument(
+        "--search_seconds",
+        type=above_zero,
+        nargs="*",
+        default=[],
+        help="also the search for plans, so many seconds for each instance; a row for each number",
+    )
     parser.add_argument("--out", type=measure.result_file, help="JSON file for machine and tables")
     return parser.parse_args(argv)
 

@@ -276,3 +276,13 @@ def test_a_mistake_about_darp_is_one_line(words, says):
     with pytest.raises(UserError) as error:
         main(["--env", "darp", *words])
     assert says in str(error.value)
+
+
+@pytest.mark.slow
+def test_plans_of_a_search_stand_beside_those_of_the_dispatcher():
+    """The actions that were found are played again for the table, so a return that nobody is paid would show."""
+    env = jaxvrp.make("truck_drone", num_drones=1, num_customers=2, num_route_nodes=3, max_steps=30)
+    name, value, *figures = truck_drone.search_row(env, 2, 0.2)
+    greedy = truck_drone.row("greedy", (env, baseline_actors(env)["greedy"], 1), 2)
+    assert name == "search, 0.2 s" and len(figures) + 2 == len(truck_drone.HEAD)
+    assert float(value) >= float(greedy[1]) - 1e-3

@@ -92,8 +92,7 @@ def test_the_command_writes_and_draws(file, tmp_path, capsys):
 
 
 def test_a_map_is_solved_by_the_dispatcher():
-    solution = solve.solve(MAP)
-    assert solution.method == "greedy"
+    solution = solve.solve(MAP, method="greedy")
     served = [name for who, route in solution.plan["routes"].items() if who != "van" for name in route]
     assert sorted(served) == sorted(entry["customer"] for entry in solution.plan["customers"] if entry["drone"])
     assert solution.plan["feasible"] == (
@@ -121,6 +120,18 @@ def test_a_truck_and_its_drone(tmp_path):
     assert sorted(way["to"] for way in solution.plan["ways"] if way["serves"]) == [1, 2, 3, 4, 5]
     heuristic = solve.solve(tmp_path / "six.npz", method="nearest neighbour")
     assert solution.cost <= heuristic.cost * (1 + 1e-6)
+
+
+def test_a_search_is_the_best_choice_for_a_map():
+    assert solve.chosen(solve.open_problem(MAP), None) == "search"
+
+
+@pytest.mark.slow
+def test_a_map_is_solved_by_search():
+    solution = solve.solve(MAP, seconds=1.0)
+    assert solution.cost <= solve.solve(MAP, method="greedy").cost
+    assert solution.plan["feasible"]
+    np.testing.assert_allclose(solution.cost, solution.plan["cost"])
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from jaxvrp.envs.truck_drone import plan, replay
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
+from jaxvrp.envs.truck_drone.baselines.plan_search import search_episode
 from jaxvrp.envs.truck_drone.pictures import notebook
 from jaxvrp.envs.truck_drone.pictures.render import render_episode
 from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap
@@ -16,6 +17,7 @@ from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ReplayKind, Toolbox
 
 TOOLBOX = Toolbox(
     baselines={"greedy": GreedyActor},
+    searches={"search": search_episode},
     headlines=(
         Headline("completion_rate", "completion", curve="completion", progress="completion"),
         Headline("success", "success", mean_name="success_rate", curve="success"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 
@@ -45,10 +47,6 @@ class GreedyActor:
     def __init__(self, env: TruckDrone):
         self.env = env
 
-    def _choose(self, world: World) -> dict[str, jax.Array]:
-        """What is done in one world."""
-        return dispatch(self.env, world) if isinstance(self.env, VrpdTw) else greedy_action(self.env, world)
-
     def init(self, num_envs: int) -> Carry:
         """Remembers nothing."""
         del num_envs
@@ -57,7 +55,12 @@ class GreedyActor:
     def act(self, key: jax.Array, carry: Carry, state: World, timestep: TimeStep) -> tuple[dict[str, jax.Array], Carry]:
         """See `Actor.act`."""
         del key, timestep
-        return jax.vmap(self._choose)(state), carry
+        return jax.vmap(functools.partial(choose, self.env))(state), carry
+
+
+def choose(env: TruckDrone, world: World) -> dict[str, jax.Array]:
+    """What `GreedyActor` does in one world: `{"truck": i32[1], "drone": i32[D]}`, legal by the scenario's mask."""
+    return dispatch(env, world) if isinstance(env, VrpdTw) else greedy_action(env, world)
 
 
 def greedy_action(env: TruckDrone, world: World) -> dict[str, jax.Array]:

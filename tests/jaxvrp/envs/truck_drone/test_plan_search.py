@@ -1,0 +1,157 @@
+"""The search for plans: what it found is what `step` pays, no worse than the dispatcher, as good as trying all."""
+
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxvrp
+from jaxvrp.envs.truck_drone import Instance
+from jaxvrp.envs.truck_drone.baselines import held_choices, plan_search
+from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
+from jaxvrp.episodes import play_episodes
+
+CHAINS, TRIES, STEPS = 4, 2, 30
+
+LOT = 256
+"""Worlds that are followed at once where all plans are tried."""
+
+
+def make(scenario, **parameters):
+    sizes = {"num_drones": 2, "num_customers": 4, "num_route_nodes": 3, "max_steps": STEPS}
+    return jaxvrp.make("truck_drone", scenario=scenario, **{**sizes, "battery_rate": 1.0, **parameters})
+
+
+ENVIRONMENTS = {
+    "truck_drone_basic": make("truck_drone_basic"),
+    "vrpd_tw": make("vrpd_tw", dynamic_share=0.5, battery_rate=0.4),
+    "events": make("truck_drone_basic", decide="events", max_repeat=5),
+}
+
+
+@pytest.fixture(scope="module", params=[*list(ENVIRONMENTS)[:2], pytest.param("events", marks=pytest.mark.slow)])
+def found(request):
+    """Environment, instance, and all that a search yields whose clock goes on by a second whenever it is read."""
+    env, ticks = ENVIRONMENTS[request.param], itertools.count()
+    instance = env.generate(jax.random.key(3))
+    how = {"chains": CHAINS, "tries": TRIES, "clock": lambda: float(next(ticks))}
+    return env, instance, list(plan_search.search_episode(env, instance, jax.random.key(0), 6.0, **how))
+
+
+@jax.jit
+def steps_of(env, instance, actions):
+    """What `step` pays for actions, and how many of them it forbids."""
+
+    def play(state, action):
+        state, timestep = env.step(state, action)
+        return state, (timestep.team_reward, timestep.metrics["invalid_actions"])
+
+    paid, invalid = jax.lax.scan(play, env.init_state(instance), actions)[1]
+    return paid.sum(), invalid[-1]
+
+
+def test_step_pays_what_was_found_and_forbids_nothing(found):
+    env, instance, all_found = found
+    for each in (all_found[0], all_found[-1]):
+        paid, invalid = steps_of(env, instance, each.actions)
+        np.testing.assert_allclose(each.cost, -paid, atol=1e-4)
+        assert invalid == 0
+
+
+def test_plans_only_get_better_than_the_dispatchers_until_time_is_up(found):
+    """Chains start with the episode of the dispatcher, which is played here as every actor is."""
+    env, instance, all_found = found
+    single = jax.tree.map(lambda leaf: leaf[None], instance)
+    greedy = jax.jit(lambda: play_episodes(env, GreedyActor(env), single, jax.random.key(0)))()["return"][0]
+    costs = [each.cost for each in all_found]
+    assert costs == sorted(costs, reverse=True)
+    assert costs[0] <= -greedy + 1e-4 and costs[-1] < -greedy - 1.0
+    assert [each.seconds for each in all_found] == list(range(1, 7))
+
+
+def test_the_same_key_finds_the_same(found):
+    env, instance, all_found = found
+    ticks = itertools.count()
+    how = {"chains": CHAINS, "tries": TRIES, "clock": lambda: float(next(ticks))}
+    again = next(plan_search.search_episode(env, instance, jax.random.key(0), 6.0, **how))
+    assert again.cost == all_found[0].cost
+
+
+def test_what_is_played_from_a_moment_on_is_what_is_played_from_the_beginning():
+    env = ENVIRONMENTS["truck_drone_basic"]
+    instance, key = env.generate(jax.random.key(5)), jax.random.key(6)
+    free = jnp.full((STEPS, CHAINS, 3), held_choices.FREE, jnp.int32)
+    before = jax.jit(held_choices.play_held)(env, instance, free)
+    start = jnp.int32(9)
+    assert before.length.min() > start
+    held = free.at[start:].set(jax.random.randint(key, (STEPS - 9, CHAINS, 3), -1, 6))
+    later = jax.jit(held_choices.replay_from)(env, instance, before.replace(held=held), start)
+    whole = jax.jit(held_choices.play_held)(env, instance, held)
+    assert (later.total != before.total).any()
+    np.testing.assert_allclose(later.total, whole.total, atol=1e-4)
+    np.testing.assert_array_equal(later.actions, whole.actions)
+    np.testing.assert_array_equal(later.length, whole.length)
+    beyond = jax.jit(held_choices.replay_from)(env, instance, later, later.length.max())
+    jax.tree.map(np.testing.assert_array_equal, beyond.total, later.total)
+    np.testing.assert_array_equal(beyond.actions, later.actions)
+
+
+def test_a_change_leaves_alone_what_was_before():
+    env = ENVIRONMENTS["truck_drone_basic"]
+    held = jax.random.randint(jax.random.key(0), (STEPS, 3), -1, 6)
+    keys = jax.random.split(jax.random.key(1), 200)
+    change = functools.partial(plan_search.changed, env, start=jnp.int32(11))
+    served = jnp.array([False, True, False, True])
+    plans = jax.jit(jax.vmap(change, (0, None, None, None)))(keys, held, held, served)
+    np.testing.assert_array_equal(plans[:, :11], jnp.broadcast_to(held[:11], plans[:, :11].shape))
+    differs = plans[:, 11:] != held[11:]
+    assert differs.any(axis=(1, 2)).mean() > 0.7
+    assert (differs.any(axis=1).sum(axis=1) > 1).any(), "several agents at once"
+
+
+def test_on_a_tiny_instance_it_finds_the_best_of_all_plans():
+    """One drone, two customers, six steps: all joint actions at every step, tried in turn."""
+    steps = 6
+    env = jaxvrp.make(
+        "truck_drone", num_drones=1, num_customers=2, num_route_nodes=1, max_steps=steps, max_battery=0.45
+    )
+    instance = Instance(
+        truck_position=jnp.zeros(2),
+        node_position=jnp.array([[0.3, 0.0]]),
+        customer_position=jnp.array([[0.45, 0.0], [0.0, 0.22]]),
+        demand=jnp.full(2, 0.5),
+        window_start=jnp.zeros(2, jnp.int32),
+        window_end=jnp.array([4, 5], jnp.int32),
+    )
+    best = best_of_all(env, instance, steps)
+    *_, last = plan_search.search_episode(env, instance, jax.random.key(0), 1.0, chains=CHAINS, tries=TRIES)
+    np.testing.assert_allclose(-last.cost, best, atol=1e-4)
+
+
+def best_of_all(env, instance, steps):
+    """The best return of all sequences of joint actions, step by step; equal worlds are kept once."""
+    truck, drone = jnp.meshgrid(jnp.arange(4), jnp.arange(4))
+    joint = {"truck": truck.reshape(-1, 1), "drone": drone.reshape(-1, 1)}
+
+    def follow(world, action):
+        world, timestep = env.step(world, action)
+        return world, timestep.team_reward, timestep.metrics["invalid_actions"] == 0
+
+    # In lots of one size: one program for all steps.
+    every = jax.jit(jax.vmap(jax.vmap(follow, (None, 0)), (0, None)))
+    worlds = jax.tree.map(lambda leaf: np.asarray(leaf)[None], env.init_state(instance))
+    returns = np.zeros(1, np.float32)
+    for _ in range(steps):
+        index = np.arange(-(-len(returns) // LOT) * LOT) % len(returns)
+        lots = [every(jax.tree.map(lambda leaf, lot=lot: leaf[lot], worlds), joint) for lot in index.reshape(-1, LOT)]
+        worlds, paid, is_legal = jax.tree.map(lambda *leaves: np.concatenate(leaves), *jax.device_get(lots))
+        total, kept = (returns[index][:, None] + paid).ravel(), is_legal.ravel()
+        worlds = jax.tree.map(lambda leaf, kept=kept: leaf.reshape(-1, *leaf.shape[2:])[kept], worlds)
+        numbers = [leaf.reshape(len(leaf), -1) for leaf in jax.tree.leaves(worlds.replace(instance=()))]
+        rows = np.concatenate([total[kept][:, None], *numbers], axis=1).astype(np.float32)
+        first = np.unique(rows, axis=0, return_index=True)[1]
+        worlds, returns = jax.tree.map(lambda leaf, first=first: leaf[first], worlds), total[kept][first]
+    return returns.max()
