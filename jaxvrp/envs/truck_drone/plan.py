@@ -72,14 +72,22 @@ class _Planner:
             "name": self.map.name,
             "units": self.map.units,
             "summary": summary,
-            "feasible": not (summary["drones_crashed"] or summary["drones_in_the_air"])
-            and summary["served"] == summary["customers"],
+            "feasible": self._is_feasible(summary),
             "routes": self._routes(sorties),
             "truck": truck,
             "sorties": sorties,
             "customers": [self._customer(index) for index in range(len(self.customers))],
             "events": events,
         }
+
+    def _is_feasible(self, summary: Plan) -> bool:
+        """Whether everybody is served, no drone lost, and none left in the air by the end of the time.
+
+        In `truck_drone_basic` an episode ends with the last delivery, wherever the drones are then.
+        """
+        is_out_of_time = int(self.world.step[-1]) >= self.env.max_steps
+        stranded = summary["drones_crashed"] or (is_out_of_time and summary["drones_in_the_air"])
+        return summary["served"] == summary["customers"] and not stranded
 
     def _routes(self, sorties: list[Plan]) -> dict[str, list[str]]:
         """By who drives or flies, in order: the nodes that the truck is at, and the customers that a drone serves."""
