@@ -144,5 +144,7 @@ def test_networks_of_one_size_and_environments_without_files_are_one_line(progra
     with pytest.raises(UserError, match=r"\(mlp\) are tied to the sizes .* train with --network attention") as error:
         evaluate.main(["--run", str(flat), "--instance", str(town)])
     assert "\n" not in str(error.value)
-    with pytest.raises(UserError, match=r"--instance town\.json: Darp reads no instances from files; leave it out"):
-        evaluate.main(["--run", "darp", "--instance", "town.json"])
+    (tmp_path / "toy").mkdir()
+    toy = written(tmp_path / "toy", env={"name": "toy_of_the_tests"}, network="mlp")
+    with pytest.raises(UserError, match=r"--instance town\.json: \w+ reads no instances from files; leave it out"):
+        evaluate.main(["--run", str(toy), "--instance", "town.json"])
