@@ -51,7 +51,7 @@ def parameters_of(instance: Instance, env: Darp) -> dict[str, Any]:
 
 
 def plan_of(instance: Instance, env: Darp, states: State) -> dict[str, Any]:
-    """The plan of an episode, a JSON object; its keys are described in `docs/darp.md`.
+    """The plan of an episode, a JSON object; its keys are described in `docs/solve.md`.
 
     Args:
         instance: the problem.
