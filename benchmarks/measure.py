@@ -62,6 +62,11 @@ def machine(argv: Sequence[str], device: str) -> dict[str, str | int]:
     }
 
 
+def this_program(name: str) -> list[str]:
+    """What starts a benchmark in another process: `-m benchmarks.NAME` would find a user's own `benchmarks.py`."""
+    return [sys.executable, "-m", "jaxvrp", "bench", name]
+
+
 def device_name() -> str:
     """`"1 x cpu (cpu)"`: number, kind and platform of the devices of this process."""
     devices = jax.devices()

@@ -190,7 +190,7 @@ def ratio(rates: dict[str, list[float]]) -> float | None:
 
 def measure_apart(case: Case, devices: int | None = None) -> Record:
     """`measure_case` in a process of its own, so that peak memory and compilation are this case's alone."""
-    command = [sys.executable, "-m", "benchmarks.throughput", "--case", json.dumps(dataclasses.asdict(case))]
+    command = [*measure.this_program("throughput"), "--case", json.dumps(dataclasses.asdict(case))]
     env = {**os.environ, "JAX_ENABLE_COMPILATION_CACHE": "false"}  # else the second run would compile in no time
     if devices:
         env["JAX_NUM_CPU_DEVICES"] = str(devices)

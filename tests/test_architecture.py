@@ -10,7 +10,7 @@ import pytest
 from jaxvrp import registered
 
 ROOT = pathlib.Path(__file__).parents[1]
-TOPS = ("jaxvrp", "train", "benchmarks")
+TOPS = ("jaxvrp", "train", "benchmarks", "jaxvrp_command")
 
 LAYERS = (
     ("jaxvrp.io", "jaxvrp.memory", "jaxvrp.spaces"),
@@ -26,6 +26,7 @@ LAYERS = (
     ("jaxvrp.replay", "jaxvrp.adapters"),
     ("train",),
     ("benchmarks",),
+    ("jaxvrp_command", "jaxvrp.__main__"),
 )
 """From the ground up: a module imports its own layer and those before it. Of the names that fit, the longest counts."""
 

@@ -19,10 +19,18 @@ from jaxvrp.io.command_line import Parser, UserError, above_zero, positive, refu
 from jaxvrp.pictures import STILLS
 from jaxvrp.toolbox import Toolbox
 from train.running import command_line
-from train.running.evaluator import Evaluator, evaluation_function, recorded_states, to_host
+from train.running.evaluator import (
+    Evaluator,
+    baseline_actors,
+    best_of_tries,
+    evaluation_function,
+    recorded_states,
+    to_host,
+)
 from train.running.instance_file import POLICY, InstanceFile, check_player
 from train.running.keys import LAUNCH
 from train.running.prepare import evaluation_env
+from train.running.progress import Episodes
 from train.running.report import draw_episode
 from train.running.run_folder import RunFolder
 from train.running.tables import figures_table
@@ -47,12 +55,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     evaluator = Evaluator(env, args.episodes or config.eval_episodes, args.seed or config.eval_seed)
     deterministic = not (args.sampled or args.best_of > 1)
     choosing: dict[str, Any] = {"deterministic": deterministic, "temperature": args.temperature}
-    figures = to_host(evaluation_function(learner, evaluator, **choosing, best_of=args.best_of)(run.params))
+    with _episodes(args, evaluator, config.num_seeds) as episodes:
+        episodes.begin("policy")
+        if args.best_of > 1:
+            best = best_of_tries(learner, run.params, evaluator, args.best_of, episodes, temperature=args.temperature)
+        else:
+            best = evaluation_function(learner, evaluator, **choosing)(run.params)
+            episodes.advance(evaluator.num_episodes * config.num_seeds)
+        figures = {"policy": to_host(best), **evaluator.baselines(episodes)}
     print(
         f"{evaluator.num_episodes} fixed instances, whole episodes, {_kind_of_play(args, deterministic)} policy of "
         f"update {run.update}\n"
     )
-    print(figures_table({"policy": figures, **evaluator.baselines()}, toolbox.headlines))
+    print(figures_table(figures, toolbox.headlines))
     if args.render:
         draw_episode(learner, run.params, evaluator, [pathlib.Path(args.render)], **choosing)
         print(f"\ndrew {args.render}")
@@ -73,7 +88,13 @@ def _evaluate_instance(args: argparse.Namespace, changes: dict[str, Any]) -> Non
     players = file.players(run, deterministic=deterministic, temperature=args.temperature)
     check_player(args.actor, players)
     seed = args.seed or run.learner.config.eval_seed
-    played = {name: file.play(actor, seed, args.best_of if name == POLICY else 1) for name, actor in players.items()}
+    tries = {name: args.best_of if name == POLICY else 1 for name in players}
+    played = {}
+    with Episodes(sum(tries.values())) as episodes:
+        for name, actor in players.items():
+            episodes.begin(name)
+            played[name] = file.play(actor, seed, tries[name])
+            episodes.advance(tries[name])
     print(f"{file.path}, {_kind_of_play(args, deterministic)} policy of update {run.update}\n")
     print(figures_table({name: each.figures for name, each in played.items()}, toolbox.headlines))
     shown = played[args.actor]
@@ -86,6 +107,12 @@ def _evaluate_instance(args: argparse.Namespace, changes: dict[str, Any]) -> Non
     if args.debug and toolbox.step_recorder:
         toolbox.step_recorder(file.env, shown.states, args.debug)
         print(f"\nrecorded every step in {args.debug}")
+
+
+def _episodes(args: argparse.Namespace, evaluator: Evaluator, num_seeds: int) -> Episodes:
+    """The progress bar over the episodes of the policy and of the baselines."""
+    num_baselines = len(baseline_actors(evaluator.env))
+    return Episodes(evaluator.num_episodes * (args.best_of * num_seeds + num_baselines))
 
 
 def _kind_of_play(args: argparse.Namespace, deterministic: bool) -> str:

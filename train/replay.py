@@ -21,6 +21,7 @@ from train.running.evaluator import Evaluator, first_seed
 from train.running.instance_file import POLICY, InstanceFile
 from train.running.keys import LAUNCH
 from train.running.prepare import evaluation_env
+from train.running.progress import Parts
 from train.running.run_folder import RunFolder, Trained
 
 
@@ -81,26 +82,29 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise UserError(str(error)) from None
     # A policy that is shipped lies where nobody looks, and perhaps may not write.
     default = pathlib.Path() if folder.is_policy else folder.folder
-    path = _make_folder(pathlib.Path(args.out or default)) / f"episode_{name}.json"
+    path = make_folder(pathlib.Path(args.out or default)) / f"episode_{name}.json"
     for written in (path, path.with_suffix(".html")):
         refuse_overwriting(written, "--out", [*folder.sources, *([file.path] if file else [])])
     run = folder.load(args.checkpoint)
-    if file:
-        episode = episode_of_file(run, file, deterministic=not args.sampled)
-    else:
-        episode = episode_of(
-            run,
-            instance=args.instance,
-            deterministic=not args.sampled,
-            num_episodes=config.eval_episodes,
-            seed=config.eval_seed,
-        )
-    _write(episode, path)
+    with Parts(2) as parts:
+        parts.begin("the policy plays")
+        if file:
+            episode = episode_of_file(run, file, deterministic=not args.sampled)
+        else:
+            episode = episode_of(
+                run,
+                instance=args.instance,
+                deterministic=not args.sampled,
+                num_episodes=config.eval_episodes,
+                seed=config.eval_seed,
+            )
+        parts.begin("writing")
+        write_files(episode, path)
     summary = episode["summary"]
     print(f"return {summary['return']:.2f} in {summary['length']} steps; wrote {path} and {path.with_suffix('.html')}")
 
 
-def _write(episode: dict[str, Any], path: pathlib.Path) -> None:
+def write_files(episode: dict[str, Any], path: pathlib.Path) -> None:
     """Write an episode and its page.
 
     Raises:
@@ -113,7 +117,12 @@ def _write(episode: dict[str, Any], path: pathlib.Path) -> None:
         raise UserError(f"cannot write {path}: {error.strerror}; choose another --out") from None
 
 
-def _make_folder(folder: pathlib.Path) -> pathlib.Path:
+def make_folder(folder: pathlib.Path) -> pathlib.Path:
+    """The folder for what is written, made if it is not there.
+
+    Raises:
+        UserError: it cannot be made.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

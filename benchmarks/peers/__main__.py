@@ -65,7 +65,7 @@ def success_apart(seed: int, cores: int) -> Record:
 
 def run_apart(words: Sequence[str], cores: int, variables: Mapping[str, str] | None = None) -> list[str] | str:
     """The lines that this program writes, given these words, in a process on so many cores; or its last words."""
-    command = [sys.executable, "-m", "benchmarks.peers", *words]
+    command = [*measure.this_program("peers"), *words]
     own = {"OMP_NUM_THREADS": str(cores), "JAX_NUM_CPU_DEVICES": "1", **(variables or {})}
     done = subprocess.run(
         command,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,6 +25,15 @@ INTERRUPTED = 130
 """Exit status after Ctrl-C: 128 and the number of the signal."""
 
 
+PROGRAM_NAMES: ContextVar[Mapping[str, str]] = ContextVar("program_names", default={})  # noqa: B039 (nobody changes it)
+"""By module, what was typed to start a program, where that was not `python -m` and the module."""
+
+
+def program_name(module: str) -> str:
+    """What to type to start a program that is a module: `python -m train.mappo`, or `jaxvrp train mappo`."""
+    return PROGRAM_NAMES.get().get(module, f"python -m {module}")
+
+
 class UserError(Exception):
     """A mistake of the user's, as one line that names it and the remedy."""
 
@@ -38,9 +48,10 @@ class Interrupted(Exception):
 class Parser(argparse.ArgumentParser):
     """A parser without abbreviations that takes every option once; what it cannot read is a `UserError`."""
 
-    def __init__(self, prog: str, description: str):
+    def __init__(self, module: str, description: str):
+        """A parser of the program that is `module`."""
         self._named: dict[str, argparse.Action] = {}
-        super().__init__(prog=prog, description=description, allow_abbrev=False)
+        super().__init__(prog=program_name(module), description=description, allow_abbrev=False)
 
     def add_argument(self, *names: Any, **properties: Any) -> argparse.Action:
         """As of `argparse`, whose names are kept, to see what is given twice."""
@@ -70,7 +81,7 @@ class Parser(argparse.ArgumentParser):
         Raises:
             UserError: the message, and where the options are listed.
         """
-        raise UserError(f"{message}; see python -m {self.prog} --help")
+        raise UserError(f"{message}; see {self.prog} --help")
 
 
 def is_same_file(path: Path, other: Path) -> bool:

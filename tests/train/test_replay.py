@@ -11,6 +11,7 @@ from jaxvrp import registry, replay
 from jaxvrp.io.command_line import UserError
 from jaxvrp.replay.common import as_json, common_entries
 from jaxvrp.toolbox import ReplayKind, Toolbox
+from train import play
 from train import replay as command
 from train.on_policy.trainer import make_train
 from train.running.checkpoint import Checkpoints
@@ -99,6 +100,24 @@ def test_samples_go_into_the_run_folder(run):
     command.main(["--run", str(run), "--sampled"])
     assert "sampled actions" in replay.read_episode(run / "episode_0.json")["subtitle"]
     assert (run / "episode_0.html").exists()
+
+
+def test_play_lets_a_run_play(run, tmp_path, capsys):
+    """By the same program as above: the episode on the first of the instances of a seed."""
+    words = ["--actor", str(run), "--seed", "7", "--out", str(tmp_path), "--no_browser"]
+    play.main(["toy_that_tells", *words, "--env.cut", "false"])
+    written = tmp_path / f"toy_that_tells_{run.name}_7.json"
+    episode = replay.read_episode(written)
+    assert episode["subtitle"] == "policy of update 1, most probable actions, fixed instance 0 of seed 7"
+    assert f"in {episode['summary']['length']} steps; wrote {written}" in capsys.readouterr().out
+    with pytest.raises(UserError, match=r"--actor .* plays toy_that_tells, and not toy_of_the_tests"):
+        play.main(["toy_of_the_tests", *words])
+
+
+def test_it_shows_how_far_it_is(run, tmp_path, capsys):
+    command.main(["--run", str(run), "--instance", "2", "--out", str(tmp_path)])
+    bar = capsys.readouterr().err
+    assert "0/2" in bar and "the policy plays" in bar and "1/2" in bar and "writing" in bar and "2/2" in bar
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ import jsonargparse
 import jaxvrp
 from jaxvrp import fields
 from jaxvrp.entities import PARAMETER, seen_as
-from jaxvrp.io.command_line import UserError, run_command
+from jaxvrp.io.command_line import UserError, program_name, run_command
 from jaxvrp.io.messages import nearest, shown
 from jaxvrp.testing import ConformanceError
 from train.config import RunConfig
@@ -106,7 +106,7 @@ def parse(config_class: type[Config], argv: Sequence[str], *, prog: str, descrip
     try:
         values = parser.parse_args(list(argv)).as_dict()
     except jsonargparse.ArgumentError as error:
-        raise UserError(f"{error}; see python -m {prog} --help") from None
+        raise UserError(f"{error}; see {program_name(prog)} --help") from None
     launch = {name: values.pop(name) for name in LAUNCH}
     del launch["config"]
     values["env"] = _given_parameters(values["env"], from_file.keys(), set(_options(argv)))
@@ -131,7 +131,7 @@ def _given_parameters(env_values: dict[str, Any], in_file: Collection[str], type
     parameters = {name: value for name, value in env_values.items() if f"env.{name}" in in_file}
     if not changes.keys() - names.keys() or not parameters.keys() - names.keys():
         return {**names, **parameters, **changes}
-    with _users_code(names["name"]):
+    with users_code(names["name"]):
         return changed_parameters(jaxvrp.make(**names), {**names, **parameters}, changes)
 
 
@@ -179,7 +179,7 @@ def known_keys(config_class: type[RunConfig], values: dict[str, Any]) -> dict[st
     name = values.get("env.name", config_class().env["name"])
     if not isinstance(name, str):
         raise UserError(f"env.name is {name!r}; it must be a registered name, or package.module:Class")
-    with _users_code(name):
+    with users_code(name):
         scenario = scenario_default(name)
         chosen = None if scenario is None else values.get("env.scenario", scenario)
         keys = [*LAUNCH.values(), *configuration_keys(config_class), *environment_keys(name, chosen)]
@@ -218,7 +218,7 @@ def build_config(config_class: type[Config], values: dict[str, Any], *, complete
         raise UserError(f"env is {env_values!r}; it must be a mapping with a name, for example {{name: truck_drone}}")
     for name, mapping in (("eval_env", changes), ("randomize", ranges), ("randomize_from", first_ranges)):
         check_mapping(name, mapping)
-    with _users_code(env_values["name"]):
+    with users_code(env_values["name"]):
         env = jaxvrp.make(**env_values)
         if PARAMETER in env.parameters and PARAMETER not in env_values:
             network = values.get("network", getattr(config_class(), "network", None))
@@ -236,7 +236,7 @@ def build_config(config_class: type[Config], values: dict[str, Any], *, complete
 
 
 @contextlib.contextmanager
-def _users_code(name: str) -> Iterator[None]:
+def users_code(name: str) -> Iterator[None]:
     """Whatever importing or building the environment `name` raises becomes a UserError, with its place."""
     try:
         yield
@@ -254,7 +254,7 @@ def _users_code(name: str) -> Iterator[None]:
 
 def _parser(keys: Iterable[Key], prog: str, description: str) -> jsonargparse.ArgumentParser:
     parser = jsonargparse.ArgumentParser(
-        prog=f"python -m {prog}",
+        prog=program_name(prog),
         usage="%(prog)s [--config FILE] [--KEY VALUE ...]",
         description=description,
         formatter_class=HelpFormatter,

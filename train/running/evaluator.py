@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxvrp import Environment, registry
@@ -16,6 +18,7 @@ from jaxvrp.io.command_line import UserError
 from jaxvrp.spaces import ByRole
 from jaxvrp.vectorize import check_batch
 from train.running.learner import Learner
+from train.running.progress import Episodes
 
 Figures = dict[str, Any]
 
@@ -47,24 +50,38 @@ class Evaluator:
 
     def play(self, actor: Actor, best_of: int = 1) -> dict[str, jax.Array]:
         """Mean figures of an actor, of its best of several tries on each instance; pure, to be jitted by the caller."""
-        key = jax.random.fold_in(jax.random.key(self.seed), self.num_episodes)
-        instances = self.instances()
-        best = play_episodes(self.env, actor, instances, key)
+        keys = self.keys(best_of)
+        best = self.attempt(actor, keys[0])
 
         def retry(best: dict[str, jax.Array], key: jax.Array) -> tuple[dict[str, jax.Array], None]:
-            retried = play_episodes(self.env, actor, instances, key)
-            return select(retried["return"] > best["return"], retried, best), None
+            return better(best, self.attempt(actor, key)), None
 
         if best_of > 1:
-            best, _ = jax.lax.scan(retry, best, jax.random.split(key, best_of - 1))
+            best, _ = jax.lax.scan(retry, best, keys[1:])
         return mean_figures(self.env, best)
 
-    def baselines(self) -> dict[str, Figures]:
-        """Figures of random play and of the baselines in the environment's toolbox, by name; random play comes last."""
-        return {
-            name: to_host(jax.jit(lambda actor=actor: self.play(actor))())
-            for name, actor in baseline_actors(self.env).items()
-        }
+    def attempt(self, actor: Actor, key: jax.Array) -> dict[str, jax.Array]:
+        """Figures `f32[num_episodes]` of one try on each instance; pure."""
+        return play_episodes(self.env, actor, self.instances(), key)
+
+    def keys(self, best_of: int) -> jax.Array:
+        """The keys of so many tries, `[best_of]`."""
+        key = jax.random.fold_in(jax.random.key(self.seed), self.num_episodes)
+        return jnp.concatenate([key[None], jax.random.split(key, best_of - 1)]) if best_of > 1 else key[None]
+
+    def baselines(self, episodes: Episodes | None = None) -> dict[str, Figures]:
+        """Figures of random play and of the baselines in the environment's toolbox, by name; random play comes last.
+
+        `episodes` shows who plays, and is advanced.
+        """
+        figures = {}
+        for name, actor in baseline_actors(self.env).items():
+            if episodes:
+                episodes.begin(name)
+            figures[name] = to_host(jax.jit(lambda actor=actor: self.play(actor))())
+            if episodes:
+                episodes.advance(self.num_episodes)
+        return figures
 
     def record(self, actor: Actor, index: int = 0) -> tuple[Any, ByRole]:
         """States and actions of the episode on instance `index`, see `jaxvrp.episodes.record_episode`; pure."""
@@ -85,14 +102,42 @@ def mean_figures(env: Environment, metrics: dict[str, jax.Array]) -> dict[str, j
 
 
 def evaluation_function(
-    learner: Learner, evaluator: Evaluator, *, deterministic: bool = True, temperature: float = 1.0, best_of: int = 1
+    learner: Learner, evaluator: Evaluator, *, deterministic: bool = True, temperature: float = 1.0
 ) -> Callable[[Any], dict[str, jax.Array]]:
     """A jitted function from `actor_params` to mean figures; with a leading axis `[seeds]` if there are several."""
 
     def play(params: Any) -> dict[str, jax.Array]:
-        return evaluator.play(learner.actor(params, deterministic=deterministic, temperature=temperature), best_of)
+        return evaluator.play(learner.actor(params, deterministic=deterministic, temperature=temperature))
 
     return jax.jit(jax.vmap(play) if learner.config.num_seeds > 1 else play)
+
+
+def best_of_tries(
+    learner: Learner, params: Any, evaluator: Evaluator, best_of: int, episodes: Episodes, *, temperature: float = 1.0
+) -> dict[str, jax.Array]:
+    """Mean figures of a policy's best of several sampled tries on each instance; with `[seeds]` if there are several.
+
+    Those of `Evaluator.play`, by one program that is called for each try, so that `episodes` can be advanced between.
+    """
+
+    def play(params: Any, key: jax.Array) -> dict[str, jax.Array]:
+        return evaluator.attempt(learner.actor(params, deterministic=False, temperature=temperature), key)
+
+    num_seeds = learner.config.num_seeds
+    attempt = jax.jit(jax.vmap(play, in_axes=(0, None)) if num_seeds > 1 else play)
+    best: dict[str, jax.Array] | None = None
+    for key in evaluator.keys(best_of):
+        figures = jax.block_until_ready(attempt(params, key))
+        best = figures if best is None else better(best, figures)
+        episodes.advance(evaluator.num_episodes * num_seeds)
+    assert best is not None
+    means = functools.partial(mean_figures, evaluator.env)
+    return (jax.vmap(means) if num_seeds > 1 else means)(best)
+
+
+def better(best: dict[str, jax.Array], figures: dict[str, jax.Array]) -> dict[str, jax.Array]:
+    """Figures `f32[..., episodes]`, of each instance those of the higher return; of the same, the earlier."""
+    return select(figures["return"] > best["return"], figures, best)
 
 
 def recorded_states(

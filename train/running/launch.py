@@ -12,7 +12,7 @@ from typing import Any
 
 import jax
 
-from jaxvrp.io.command_line import UserError
+from jaxvrp.io.command_line import UserError, program_name
 from train.algorithms import ALGORITHMS
 from train.running import command_line, loop
 from train.running.checkpoint import Checkpoints
@@ -70,10 +70,8 @@ def run_to_train(launch: Launch, algorithm: str) -> RecordedRun:
     folder = pathlib.Path(launch.resume)
     run = read_run(folder, trust=launch.trust)
     if run.algorithm != algorithm:
-        raise UserError(
-            f"{launch.resume} is a run of {run.algorithm}; go on with python -m train.{run.algorithm} --resume "
-            f"{launch.resume}"
-        )
+        program = program_name(f"train.{run.algorithm}")
+        raise UserError(f"{launch.resume} is a run of {run.algorithm}; go on with {program} --resume {launch.resume}")
     saved = Checkpoints(folder / CHECKPOINTS, read_only=True)
     update = saved.find("latest")
     check_same(run, saved.configuration(update), folder / CONFIG)

@@ -1,4 +1,4 @@
-"""The progress bar of a run."""
+"""Progress bars: of a run, of episodes that are played, of a command that does one thing after another."""
 
 from __future__ import annotations
 
@@ -88,3 +88,55 @@ class Progress:
     def close(self) -> None:
         """Leave the bar as it is."""
         self._bar.close()
+
+
+class Episodes:
+    """A progress bar over episodes that are played: by whom, and how long it will take; use it as a context manager."""
+
+    def __init__(self, total: int, *, unit: str = "episodes"):
+        self._bar = tqdm(
+            total=total,
+            unit_scale=True,
+            dynamic_ncols=True,
+            bar_format=f"{{l_bar}}{{bar:20}}| {{n_fmt}}/{{total_fmt}} {unit}, {{remaining}} left{{postfix}}",
+        )
+
+    def __enter__(self) -> Episodes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()
+
+    def begin(self, name: str) -> None:
+        """Show what is done now."""
+        self._bar.set_postfix_str(name)
+
+    def advance(self, count: int = 1) -> None:
+        """So many more have been played."""
+        self._bar.update(count)
+        self._bar.refresh()
+
+
+class Parts:
+    """A progress bar over the parts of a command, each shown by its name; use it as a context manager."""
+
+    def __init__(self, total: int):
+        self._bar = tqdm(
+            total=total, dynamic_ncols=True, bar_format="{l_bar}{bar:20}| {n_fmt}/{total_fmt}, {elapsed}{postfix}"
+        )
+        self._has_begun = False
+
+    def __enter__(self) -> Parts:
+        return self
+
+    def __exit__(self, failure: type[BaseException] | None, *_: object) -> None:
+        if failure is None:
+            self._bar.set_postfix_str("done", refresh=False)
+            self._bar.update(self._bar.total - self._bar.n)
+        self._bar.close()
+
+    def begin(self, name: str) -> None:
+        """The part before is done, and this one begins."""
+        self._bar.update(int(self._has_begun))
+        self._has_begun = True
+        self._bar.set_postfix_str(name)

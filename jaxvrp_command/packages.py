@@ -1,0 +1,40 @@
+"""Our packages `train` and `benchmarks`, whatever else is called so where Python looks."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).parents[1]
+"""The folder that holds all our packages: a checkout, or `site-packages`."""
+
+COMMON_NAMES = ("train", "benchmarks")
+"""Packages of ours that are called as a user's own file may be."""
+
+
+def use_ours() -> None:
+    """Import the packages with `COMMON_NAMES` from beside this one.
+
+    A file `train.py` in the folder where somebody starts, or in one that `PYTHONPATH` names, would go first. Modules
+    in a package are found by way of the package, so that it is enough to import the packages themselves.
+    """
+    for name in COMMON_NAMES:
+        init = ROOT / name / "__init__.py"
+        if getattr(sys.modules.get(name), "__file__", None) == str(init):
+            continue
+        spec = importlib.util.spec_from_file_location(name, init, submodule_search_locations=[str(init.parent)])
+        assert spec and spec.loader
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+
+
+def find_users_modules() -> None:
+    """Let dotted paths lead to modules in the folder where the user starts; it is the last that is looked in.
+
+    `python -m` has it first, a script not at all. Python's option `-P` leaves it out, and is heeded.
+    """
+    here = os.getcwd()
+    if not sys.flags.safe_path and here not in sys.path and "" not in sys.path:
+        sys.path.append(here)

@@ -1,0 +1,208 @@
+"""The command `jaxvrp`: what it lists is what there is, it starts ours wherever it is called, mistakes are one line."""
+
+import contextvars
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+import jaxvrp
+import jaxvrp_command
+from jaxvrp.io.command_line import program_name
+from jaxvrp_command import listing, main, source, versions
+from jaxvrp_command.packages import COMMON_NAMES, ROOT, find_users_modules
+from train.algorithms import ALGORITHMS
+from train.networks import NETWORKS
+from train.running.config_file import shipped_names
+from train.running.policies import shipped_policies
+
+HERE = pathlib.Path(__file__).parents[2]
+
+
+def run(*words):
+    """The command in this process, with what it leaves of its own: the names of programs; its exit status."""
+    with pytest.raises(SystemExit) as stopped:
+        contextvars.copy_context().run(main.main, list(words))
+    return stopped.value.code
+
+
+def apart(folder, *words):
+    """The command in another process, with the user's folder before ours wherever Python looks."""
+    own = {"PYTHONPATH": os.pathsep.join([str(folder), str(HERE)]), "JAX_PLATFORMS": "cpu"}
+    argv = [sys.executable, *words]
+    return subprocess.run(argv, cwd=folder, env={**os.environ, **own}, capture_output=True, text=True, check=False)
+
+
+def names(rows):
+    return [row[0] for row in rows]
+
+
+def test_what_is_listed_is_what_there_is():
+    assert set(names(listing.environment_rows())) <= set(jaxvrp.registered()), "tests have registered others"
+    built_in = {
+        name for name, entry in jaxvrp.registry._ENTRIES["environment"].items() if isinstance(entry.factory, str)
+    }
+    assert set(names(listing.environment_rows())) == built_in
+    assert names(listing.algorithm_rows()) == list(ALGORITHMS)
+    kinds = {row[0]: row[1] for row in listing.algorithm_rows()}
+    assert kinds == {name: listing.KINDS_OF_ACTIONS[each.actions.__name__] for name, each in ALGORITHMS.items()}
+    assert names(listing.network_rows()) == list(NETWORKS)
+    assert names(listing.configuration_rows()) == shipped_names()
+    assert names(listing.policy_rows()) == shipped_policies()
+
+
+def test_every_name_has_a_sentence():
+    for title, (_, rows) in listing.SECTIONS.items():
+        for name, *_, text in rows():
+            assert len(text) > 10, f"{title}: {name}"
+            assert text.count("`") == 0
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_list_is_aligned_and_narrow_enough(width):
+    lines = listing.page(list(listing.SECTIONS), width).splitlines()
+    assert max(map(len, lines)) <= width
+    algorithms = listing.page(["algorithms"], 200).splitlines()[1:]
+    assert {line.index(" actions  ") for line in algorithms if "continuous" in line} == {
+        algorithms[-1].index(" actions")
+    }
+    assert len({line.index(listing.algorithm_rows()[i][2]) for i, line in enumerate(algorithms)}) == 1
+
+
+@pytest.mark.parametrize("words", [["--help"], ["list"], ["--version"], ["train", "--help"], ["bench"]], ids=" ".join)
+def test_what_is_quick_imports_no_jax(words, tmp_path):
+    script = "import sys; from jaxvrp_command.main import main; main(sys.argv[1:]); assert 'numpy' not in sys.modules"
+    done = apart(tmp_path, "-c", script, *words)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout and not done.stderr
+
+
+def test_versions(capsys):
+    main.main(["version"])
+    told = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert told["jaxvrp"].startswith(jaxvrp.__version__) and str(HERE) in told["jaxvrp"]
+    assert told["jax"] == importlib.metadata.version("jax")
+    assert told["jaxlib"] == importlib.metadata.version("jaxlib")
+    assert told["devices"] == "2 x cpu (cpu)", "tests have two"
+    assert told["python"].startswith(f"{sys.version_info.major}.{sys.version_info.minor}")
+
+
+def test_devices_that_cannot_be_found_are_one_line(monkeypatch):
+    def none():
+        raise RuntimeError("Unable to initialize\nbackend 'tpu'")
+
+    monkeypatch.setattr("jax.devices", none)
+    assert versions.devices() == "none: Unable to initialize backend 'tpu'"
+
+
+def test_every_word_starts_something():
+    modules = [command.module for command in main.COMMANDS.values() if command.module]
+    for programs in (command.programs() for command in main.COMMANDS.values() if command.programs):
+        modules += programs.values()
+    assert len(modules) > 15
+    for module in modules:
+        assert source.has_main(module), module
+    assert set(main.training_programs()) == set(ALGORITHMS)
+    assert {"throughput", "guard", "quality", "peers", "solving"} <= set(main.benchmark_programs())
+    assert not {"measure", "subject", "reference"} & set(main.benchmark_programs())
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("trian", "unknown command 'trian'; did you mean 'train'; see jaxvrp --help"),
+        ("walk", "unknown command 'walk'; known: bench, evaluate, export, list, play, replay, solve, train, version"),
+        ("train mapo", "unknown algorithm 'mapo'; did you mean 'mappo'; see jaxvrp train --help"),
+        ("bench thruput", "unknown benchmark 'thruput'; did you mean 'throughput'; see jaxvrp bench --help"),
+        ("list polices", "unknown list 'polices'; did you mean 'policies'; see jaxvrp list --help"),
+        ("list --all", "unrecognized arguments: --all; see jaxvrp list --help"),
+        ("evaluate", "the following arguments are required: --run; see jaxvrp evaluate --help"),
+        ("train mappo num_envs 4", "unrecognized arguments: num_envs 4; see jaxvrp train mappo --help"),
+        ("train td3 --resume runs/none", "runs/none is no run folder"),
+    ],
+)
+def test_a_mistake_is_one_line(words, says, capsys):
+    assert run(*words.split()) == 2
+    told = capsys.readouterr()
+    assert told.err.startswith(f"error: {says}") and told.err.count("\n") == 1
+    assert not told.out
+
+
+def test_a_program_is_called_as_it_was_started():
+    assert program_name("train.mappo") == "python -m train.mappo"
+    assert main.program_names()["train.mappo"] == "jaxvrp train mappo"
+    assert main.program_names()["train.play"] == "jaxvrp play"
+    assert main.program_names()["benchmarks.quality"] == "jaxvrp bench quality"
+
+
+def test_no_words_are_a_question_for_help(capsys):
+    main.main([])
+    page = capsys.readouterr().out
+    for name, command in main.COMMANDS.items():
+        assert f"\n  {name} " in page and command.about[:30] in page
+
+
+@pytest.mark.parametrize("group", ["train", "bench"])
+def test_help_of_a_group_names_all(group, capsys):
+    main.main([group, "--help"])
+    page = capsys.readouterr().out
+    for name in main.COMMANDS[group].programs():
+        assert f"\n  {name} " in page
+    assert run(group, next(iter(main.COMMANDS[group].programs())), "--help") == 0
+    assert f"usage: jaxvrp {group} " in capsys.readouterr().out
+
+
+def test_ctrl_c_before_a_program_begins(monkeypatch, capsys):
+    def interrupted(module, words):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(main, "_start", interrupted)
+    assert run("evaluate") == 130
+    assert capsys.readouterr().err == "interrupted; nothing had begun\n"
+
+
+@pytest.fixture
+def users_folder(tmp_path):
+    """A folder with files that are called as packages of ours, and a module with an environment."""
+    for name in COMMON_NAMES:
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the user\\'s own file was run')\n")
+    return tmp_path
+
+
+def test_a_folder_with_a_train_py(users_folder):
+    """Imports of ours are of ours, of both packages; without the command, they are not."""
+    done = apart(users_folder, "-m", "jaxvrp", "bench", "throughput", "--help")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("usage: jaxvrp bench throughput ") and not done.stderr
+    assert apart(users_folder, "-c", "import train").returncode == 1
+    script = "from jaxvrp_command.packages import use_ours; use_ours(); import train.algorithms as a; print(a.__file__)"
+    done = apart(users_folder, "-c", script)
+    assert done.stdout.strip() == str(HERE / "train" / "algorithms.py"), done.stderr
+
+
+def test_modules_of_the_user_are_found_last(users_folder, monkeypatch):
+    (users_folder / "users_own_module_of_the_tests.py").write_text("")
+    monkeypatch.chdir(users_folder)
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place not in ("", str(users_folder))])
+    assert importlib.util.find_spec("users_own_module_of_the_tests") is None
+    find_users_modules()
+    assert sys.path[-1] == str(users_folder)
+    assert importlib.util.find_spec("users_own_module_of_the_tests") is not None
+    find_users_modules()
+    assert sys.path.count(str(users_folder)) == 1
+
+
+def test_the_script_is_declared_and_packaged():
+    settings = tomllib.loads((HERE / "pyproject.toml").read_text())
+    module, _, function = settings["project"]["scripts"]["jaxvrp"].partition(":")
+    assert getattr(importlib.import_module(module), function) is main.main
+    assert pathlib.Path(jaxvrp_command.__file__).parent.parent == ROOT == HERE
+    assert "jaxvrp*" in settings["tool"]["setuptools"]["packages"]["find"]["include"]
+    for name in settings["tool"]["setuptools"]["package-data"]["benchmarks"]:
+        assert (HERE / "benchmarks" / name).is_file()

@@ -1,0 +1,170 @@
+"""Play one episode of an environment by a baseline, at random or by a policy, and show it as a page, untrained.
+
+python -m train.play truck_drone
+python -m train.play darp --actor random --env.num_nodes 40 --seed 3
+python -m train.play vrpd_tw --actor vrpd_tw --no_browser    # a run folder, or a policy that is shipped
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import re
+import sys
+import webbrowser
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+import jaxvrp
+from jaxvrp import Environment, registry, replay
+from jaxvrp.actor import Actor
+from jaxvrp.io.command_line import Parser, UserError, index, refuse_overwriting
+from jaxvrp.io.messages import nearest
+from jaxvrp.replay.export import exporter
+from train.replay import episode_of, make_folder, write_files
+from train.running import command_line
+from train.running.evaluator import Evaluator, baseline_actors
+from train.running.keys import LAUNCH
+from train.running.policies import find_run, shipped_policies
+from train.running.prepare import changed_for_evaluation
+from train.running.progress import Parts
+from train.running.run_folder import RunFolder, read_run
+
+GREEDY = "greedy"
+"""The word for the first baseline, whatever its name is."""
+
+Values = dict[str, Any]
+
+
+def play(env: Environment, actor: Actor, seed: int) -> dict[str, Any]:
+    """The episode that an actor plays, in the format of `jaxvrp.replay`.
+
+    Args:
+        env: the environment.
+        actor: who plays.
+        seed: of the instance, and of what the actor draws; the same instance for all actors.
+    """
+    evaluator = Evaluator(env, 1, seed)
+    states, actions = jax.device_get(jax.jit(lambda: evaluator.record(actor))())
+    return replay.export_episode(env, states, actions)
+
+
+def players(env: Environment) -> dict[str, Any]:
+    """By name, functions from an environment to who can play it without training: baselines, planners, random play."""
+    toolbox = registry.toolbox_of(env)
+    simple = {name: lambda env, name=name: baseline_actors(env)[name] for name in baseline_actors(env)}
+    first = dict(zip([GREEDY], toolbox.baselines.values(), strict=False))
+    return {**first, **simple, **toolbox.planners}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line: writes `ENV_ACTOR_SEED.json` and `.html`, and opens the page in a browser.
+
+    Raises:
+        UserError: a mistake of the user's, as one line.
+    """
+    args, changes = _arguments(sys.argv[1:] if argv is None else argv)
+    with command_line.users_code(args.env):
+        env = _made(args.env, changes)
+    everybody = players(env)
+    actor = args.actor or (GREEDY if GREEDY in everybody else "random")
+    folder = None if actor in everybody else _folder(args, everybody, changes)
+    try:
+        exporter(folder.player.env if folder else env)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    path = _path(args, actor, folder)
+    run = folder.load(args.checkpoint) if folder else None
+    with Parts(2) as parts:
+        parts.begin(f"{pathlib.Path(actor).name} plays")
+        if run:
+            episode = episode_of(run, instance=0, deterministic=not args.sampled, num_episodes=1, seed=args.seed)
+        else:
+            subtitle = f"{_name_of(actor, env)}, instance of seed {args.seed}"
+            episode = {**play(env, everybody[actor](env), args.seed), "subtitle": subtitle}
+        parts.begin("writing")
+        write_files(episode, path)
+    summary, page = episode["summary"], path.with_suffix(".html")
+    print(f"return {summary['return']:.2f} in {summary['length']} steps; wrote {path} and {page}")
+    if not args.no_browser and not _open(page):
+        print(f"there is no browser to open {page} in; open it where there is one: it needs no other file")
+
+
+def _made(name: str, changes: Values) -> Environment:
+    """The environment that is played: that of evaluation, but for what was typed."""
+    env = jaxvrp.make(name, **changes)
+    return changed_for_evaluation(env, _typed_for_evaluation(env, changes))
+
+
+def _typed_for_evaluation(env: Environment, changes: Values) -> Values:
+    """What was typed of what evaluation would change."""
+    return {key: value for key, value in changes.items() if key in registry.toolbox_of(env).evaluation}
+
+
+def _folder(args: argparse.Namespace, everybody: Values, changes: Values) -> RunFolder:
+    """The run that plays, in its own environment with what was typed.
+
+    Raises:
+        UserError: there is none, or it plays another environment.
+    """
+    if not pathlib.Path(args.actor).exists() and args.actor not in shipped_policies():
+        known = nearest(args.actor, [*everybody, *shipped_policies()])
+        raise UserError(
+            f"--actor {args.actor}: no player of {args.env}, no run folder, no policy is called so; {known}"
+        )
+    its = read_run(find_run(args.actor), trust=args.trust).config.env
+    if args.env not in (its["name"], its.get("scenario")):
+        raise UserError(f"--actor {args.actor} plays {its.get('scenario', its['name'])}, and not {args.env}")
+    folder = RunFolder(args.actor, changes, trust=args.trust)
+    if typed := _typed_for_evaluation(folder.player.env, changes):
+        eval_env = {**folder.player.config.eval_env, **typed}
+        folder = RunFolder(args.actor, changes, eval_env=eval_env, trust=args.trust)
+    return folder
+
+
+def _path(args: argparse.Namespace, actor: str, folder: RunFolder | None) -> pathlib.Path:
+    """Where the episode is written."""
+    name = pathlib.Path(actor).resolve().name if folder else actor
+    name = re.sub(r"[^\w.-]+", "_", f"{args.env}_{name}_{args.seed}")
+    path = make_folder(pathlib.Path(args.out)) / f"{name}.json"
+    for written in (path, path.with_suffix(".html")):
+        refuse_overwriting(written, "--out", folder.sources if folder else [])
+    return path
+
+
+def _name_of(actor: str, env: Environment) -> str:
+    """Who plays where `greedy` was asked for."""
+    return next(iter(registry.toolbox_of(env).baselines)) if actor == GREEDY else actor
+
+
+def _open(page: pathlib.Path) -> bool:
+    """Open a page in a browser with a window; whether there is one. Those of a terminal would take it over."""
+    is_desktop = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return bool(is_desktop) and webbrowser.open(page.resolve().as_uri())
+
+
+def _arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, Values]:
+    """What is typed, and the parameters of the environment."""
+    parser = Parser("train.play", "Play one episode of an environment, and show it as a page; nothing is trained.")
+    parser.add_argument("env", metavar="ENV", help="a registered name, or package.module:Class")
+    parser.add_argument(
+        "--actor",
+        help="greedy (the environment's first baseline), another baseline or planner by its name, random, a run folder "
+        "or the name of a shipped policy (default: greedy, where there is a baseline, else random)",
+    )
+    parser.add_argument("--seed", type=index, default=0, help="of the instance and of what is drawn (default: 0)")
+    parser.add_argument("--out", default=".", metavar="FOLDER", help="for the page and the episode (default: this one)")
+    parser.add_argument("--no_browser", action="store_true", help="write the page, and do not open it")
+    parser.add_argument("--sampled", action="store_true", help="of a run: sample actions")
+    parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="of a run: which")
+    parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
+    parser.add_argument("--env.KEY", metavar="VALUE", help="another value of a parameter of the environment")
+    words, env = command_line.split_mapping(argv, "env")
+    return parser.parse_args(words), env
+
+
+if __name__ == "__main__":
+    command_line.entry(main)
