@@ -15,14 +15,14 @@ INSTANCE = "instance"
 
 
 def given_instance(
-    env: Environment, options: Mapping[str, Any] | None, *, further: Iterable[str] = (), batch: int | None = None
+    env: Environment, options: Mapping[str, Any] | None, *, further: Iterable[str] | None = (), batch: int | None = None
 ) -> Instance | None:
     """The problem among the options of a reset; None if there is none.
 
     Args:
         env: whose problem it is to be.
         options: of `reset`.
-        further: options that are read elsewhere.
+        further: options that are read elsewhere; None: any may be.
         batch: how many problems, along a leading axis; None for one without it.
 
     Raises:
@@ -30,9 +30,9 @@ def given_instance(
         TypeError: the option is no problem of this environment.
     """
     options = {} if options is None else options
-    known = (INSTANCE, *further)
+    known = (INSTANCE, *(further or ()))
     unknown = [name for name in options if name not in known]
-    if unknown:
+    if unknown and further is not None:
         raise ValueError(f"reset got the option {shown(unknown[0])}; it knows {', '.join(known)}")
     instance = options.get(INSTANCE)
     if instance is None:
