@@ -23,7 +23,7 @@ import numpy as np
 
 from jaxvrp.actions import typed_action
 from jaxvrp.entities import seen_as
-from jaxvrp.environment import Environment, State, TimeStep
+from jaxvrp.environment import Environment, Instance, State, TimeStep
 from jaxvrp.spaces import agent_names
 
 
@@ -46,20 +46,31 @@ class Host:
         roles: of the environment.
         members: the agents in order.
         global_shape: of the global observation.
+        env: the environment, seen flat.
+        state: the present one; None before the first reset.
     """
 
     def __init__(self, env: Environment):
         env = seen_as(env, "flat")
         self.roles = env.roles
         self.members = members(env)
-        self._env = jax.device_put(env)
-        self._state: State = None
+        self.env = jax.device_put(env)
+        self.state: State = None
         self._layout = jax.eval_shape(lambda: env.reset(jax.random.key(0))[1])
         self.global_shape = self._layout.global_observation.shape
 
-    def reset(self, random: np.random.Generator) -> TimeStep:
-        """Begin an episode on a fresh problem, drawn from `random`."""
-        self._state, packed = _reset(self._env, random.integers(2**32, dtype=np.uint32))
+    def reset(self, random: np.random.Generator, instance: Instance | None = None) -> TimeStep:
+        """Begin an episode on a fresh problem, drawn from `random`, or on a given one; either draws the same.
+
+        Raises:
+            ValueError: as `Environment.reset_to`, of a problem that does not fit.
+        """
+        # Also where it is not needed: the problems that follow are then the same.
+        seed = draw_seed(random)
+        if instance is None:
+            self.state, packed = _reset(self.env, seed)
+        else:
+            self.state, packed = _reset_to(self.env, instance)
         return _unpack(packed, self._layout)
 
     def step(self, action: Mapping[str, np.ndarray]) -> TimeStep:
@@ -72,9 +83,9 @@ class Host:
             RuntimeError: there was no `reset`.
             ValueError, TypeError: as `Environment.step`.
         """
-        if self._state is None:
+        if self.state is None:
             raise RuntimeError("step was called before the first reset; call reset() first")
-        self._state, packed = _step(self._env, self._state, action)
+        self.state, packed = _step(self.env, self.state, action)
         return _unpack(packed, self._layout)
 
     def join(self, rows: Iterable[Any]) -> dict[str, np.ndarray]:
@@ -109,9 +120,20 @@ def members(env: Environment) -> list[Member]:
     return [Member(name, role, row) for role, names in agent_names(env.roles).items() for row, name in enumerate(names)]
 
 
+def draw_seed(random: np.random.Generator) -> np.uint32:
+    """Of the next problem; the same for one environment and for one of many, so that they play the same."""
+    return random.integers(2**32, dtype=np.uint32)
+
+
 @jax.jit
 def _reset(env: Environment, seed: jax.Array) -> tuple[State, jax.Array]:
     state, timestep = env.reset(jax.random.key(seed))
+    return state, _pack(timestep)
+
+
+@jax.jit
+def _reset_to(env: Environment, instance: Instance) -> tuple[State, jax.Array]:
+    state, timestep = env.reset_to(instance)
     return state, _pack(timestep)
 
 

@@ -41,15 +41,18 @@ Arrays = dict[str, jax.Array]
 """By agent."""
 
 
-def to_jaxmarl(env: Environment, *, pad: bool = False) -> JaxMarlEnv:
+def to_jaxmarl(env: Environment, *, pad: bool = False, name: str | None = None) -> JaxMarlEnv:
     """A `jaxmarl` environment with the agents `truck_0`, `drone_0`, ...
 
     Args:
         env: the environment.
         pad: append zeros to flat observations, and actions that are never available, so that the spaces of all agents
             are the same: what the baselines of JaxMARL with one network for all need.
+        name: of the environment; None: that of its class. JaxMARL's `CTRolloutManager`, and so all of its Q-learning,
+            asks for available actions, the world state and a shared reward only where the name contains "smax": with
+            another name it plays forbidden actions, which are counted in `invalid_actions`.
     """
-    return JaxMarlEnv(env, pad)
+    return JaxMarlEnv(env, pad, type(env).__name__ if name is None else name)
 
 
 class JaxMarlEnv(MultiAgentEnv):
@@ -62,24 +65,34 @@ class JaxMarlEnv(MultiAgentEnv):
 
     Attributes:
         agents, num_agents: names in order, and how many.
+        num_allies: how many, as scripts for SMAX call it.
         agent_classes: `{role: names}`.
+        state_size: G, of the world state.
     """
 
-    def __init__(self, env: Environment, pad: bool):
+    def __init__(self, env: Environment, pad: bool, name: str):
         env = seen_as(env, "flat")
+        self._name = name
         self._members = members(env)
         super().__init__(len(self._members))
         self.env, self._roles = env, env.roles
         self.agents = [member.name for member in self._members]
         pairs = [(_to_jaxmarl(role.observation), _to_jaxmarl(role.action)) for role in self._roles.values()]
+        seen = jax.eval_shape(lambda: env.reset(jax.random.key(0))[1])
+        self.state_size = seen.global_observation.size
         of_role = dict(zip(self._roles, _alike(pairs) if pad else pairs, strict=True))
         self.observation_spaces = {member.name: of_role[member.role][0] for member in self._members}
         self.action_spaces = {member.name: of_role[member.role][1] for member in self._members}
 
     @property
     def name(self) -> str:
-        """Name of the environment's class."""
-        return type(self.env).__name__
+        """As it was given; by default that of the environment's class."""
+        return self._name
+
+    @property
+    def num_allies(self) -> int:
+        """All agents are on one side."""
+        return self.num_agents
 
     @property
     def agent_classes(self) -> dict[str, list[str]]:
@@ -140,6 +153,10 @@ class JaxMarlEnv(MultiAgentEnv):
             for member in self._members
             if member.role in mask
         }
+
+    def get_legal_moves(self, state: State) -> Arrays:
+        """As `get_avail_actions`, by the name that scripts for Hanabi have for it."""
+        return self.get_avail_actions(state)
 
     def _observations(self, observation: Arrays, global_observation: jax.Array | None) -> Arrays:
         seen = {

@@ -8,7 +8,8 @@ Example:
     env = to_pettingzoo(jaxvrp.make("truck_drone", num_drones=2), seed=0)
     observations, infos = env.reset()                       # {"truck_0": {"observation": ..., "action_mask": ...}, ...}
     while env.agents:
-        actions = {name: env.action_space(name).sample(infos[name]["action_mask"]) for name in env.agents}
+        masks = {name: observations[name]["action_mask"] for name in env.agents}
+        actions = {name: env.action_space(name).sample(mask) for name, mask in masks.items()}
         observations, rewards, terminations, truncations, infos = env.step(actions)
 """
 
@@ -31,40 +32,69 @@ except ModuleNotFoundError as error:
 
 from gymnasium import spaces
 
+from jaxvrp.adapters.frames import FRAMES_PER_SECOND, RENDER_MODES, check_render_mode, draw_frame
 from jaxvrp.adapters.gym_spaces import to_gym, with_mask
 from jaxvrp.adapters.host import Host
+from jaxvrp.adapters.problems import given_instance
 
 Results = tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]
 """Observations, rewards, terminations, truncations, infos, each by agent."""
 
 
-def to_pettingzoo(env: Environment, *, seed: int | None = None, mask_in_observation: bool = True) -> PettingZooEnv:
+def to_pettingzoo(
+    env: Environment,
+    *,
+    seed: int | None = None,
+    mask_in_observation: bool = True,
+    keep_void_agents: bool = False,
+    render_mode: str | None = None,
+) -> PettingZooEnv:
     """A `pettingzoo.ParallelEnv` with the agents `truck_0`, `drone_0`, ..., each with its own spaces.
 
     Args:
         env: the environment.
         seed: of the episodes, until `reset(seed=...)` gives another; None draws one.
         mask_in_observation: agents with a discrete action see `{"observation": f32[...], "action_mask": i8[actions]}`,
-            as PettingZoo's own environments do; else the observation alone.
+            as in PettingZoo's own environments; else the observation alone, and the mask is in `infos[agent]`. It is
+            in one of the two only: clients that find it in both (TorchRL) fail.
+        keep_void_agents: agents whose rows are void in an instance (padding) are among `agents` as well, with
+            `infos[agent]["valid"]` False and the reward 0: for clients that need all agents from the first reset on.
+        render_mode: `"rgb_array"`, and `render()` is the present state as pixels; None draws nothing.
+
+    Raises:
+        ValueError: nothing draws the environment.
     """
-    return PettingZooEnv(env, seed, mask_in_observation)
+    return PettingZooEnv(env, seed, mask_in_observation, keep_void_agents, render_mode)
 
 
 class PettingZooEnv(pettingzoo.ParallelEnv):
     """See `to_pettingzoo`.
 
-    `infos[agent]` has the `action_mask` (`i8[actions]`, agents with a discrete action) and the metrics of the episode,
-    of those with an entry for each agent its own. Agents whose rows are void in an instance (padding) are not among its
-    `agents`. All end together.
+    `infos[agent]` has the metrics of the episode, of those with an entry for each agent its own, and `valid` where void
+    agents are kept, else they are not among the `agents` of an episode. All end together.
 
     Attributes:
         possible_agents: names in order; `agents`: those of the present episode, none after its end.
         state_space: of `state()`.
     """
 
-    def __init__(self, env: Environment, seed: int | None, mask_in_observation: bool):
-        self.metadata = {"name": type(env).__name__, "render_modes": [], "is_parallelizable": True}
-        self.render_mode = None
+    def __init__(
+        self,
+        env: Environment,
+        seed: int | None,
+        mask_in_observation: bool,
+        keep_void_agents: bool,
+        render_mode: str | None,
+    ):
+        check_render_mode(env, render_mode)
+        self.metadata = {
+            "name": type(env).__name__,
+            "render_modes": list(RENDER_MODES),
+            "render_fps": FRAMES_PER_SECOND,
+            "is_parallelizable": True,
+        }
+        self.render_mode = render_mode
+        self._keep_void_agents = keep_void_agents
         self._host = Host(env)
         self._members = {member.name: member for member in self._host.members}
         self._random = np.random.default_rng(seed)
@@ -98,12 +128,23 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-        """A fresh problem: observations and infos; `options` are not used."""
-        del options
+        """A problem: observations and infos.
+
+        Args:
+            seed: of the problems from this one on.
+            options: `{"instance": problem}` plays that one, as `Environment.generate` makes it, instead of a fresh one;
+                others are not used.
+
+        Raises:
+            ValueError, TypeError: no problem of this environment.
+        """
+        # PettingZoo's own tests pass options that no environment knows.
+        instance = given_instance(self._host.env, options, further=None)
         if seed is not None:
             self._random = np.random.default_rng(seed)
-        self._last = last = self._host.reset(self._random)
-        self.agents = [name for name in self.possible_agents if self._is_valid(last, name)]
+        self._last = last = self._host.reset(self._random, instance)
+        keep = self._keep_void_agents
+        self.agents = [name for name in self.possible_agents if keep or self._is_valid(last, name)]
         return self._told(last)
 
     def step(self, actions: Mapping[str, Any]) -> Results:
@@ -122,12 +163,28 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         rows = [actions[name] if name in actions else self._idle(name) for name in self.possible_agents]
         self._last = last = self._host.step(self._host.join(rows))
         observations, infos = self._told(last)
-        rewards = {name: float(self._row(last.reward, name)) for name in self.agents}
+        paid = {name: float(self._row(last.reward, name)) for name in self.agents}
+        rewards = {name: reward if self._is_valid(last, name) else 0.0 for name, reward in paid.items()}
         terminations = dict.fromkeys(self.agents, bool(last.terminated))
         truncations = dict.fromkeys(self.agents, bool(last.truncated))
         if last.done:
             self.agents = []
         return observations, rewards, terminations, truncations, infos
+
+    def render(self) -> np.ndarray | None:
+        """`u8[height, width, 3]`, the present state; None where no `render_mode` was given.
+
+        Raises:
+            RuntimeError: there was no `reset`.
+        """
+        if self.render_mode is None:
+            return None
+        if self._last is None:
+            raise RuntimeError("render was called before the first reset; call reset() first")
+        return draw_frame(self._host.env, self._host.state)
+
+    def close(self) -> None:
+        """Nothing is held."""
 
     def _observation_space(self, role: str) -> spaces.Space:
         action, box = self._host.roles[role].action, to_gym(self._host.roles[role].observation)
@@ -143,9 +200,12 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         for name in self.agents:
             role, row = self._members[name].role, self._members[name].row
             mask = {key: rows[row] for key, rows in masks.get(role, {}).items()}
+            is_seen = bool(mask) and self._mask_in_observation
             seen = last.observation[role][row]
-            observations[name] = {"observation": seen, **mask} if mask and self._mask_in_observation else seen
-            infos[name] = {**mask, **metrics[name]}
+            observations[name] = {"observation": seen, **mask} if is_seen else seen
+            infos[name] = metrics[name] if is_seen else {**mask, **metrics[name]}
+            if self._keep_void_agents:
+                infos[name] = {**infos[name], "valid": self._is_valid(last, name)}
         return observations, infos
 
     def _idle(self, agent: str) -> np.ndarray:

@@ -4,12 +4,15 @@ import importlib
 import subprocess
 import sys
 
+import gymnasium
+import jax
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
-from gymnasium.vector import AutoresetMode
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from jaxvrp.adapters.gymnasium import to_gymnasium, to_gymnasium_vector
+import jaxvrp
+from jaxvrp.adapters.gymnasium import GymnasiumVectorEnv, register_ids, to_gymnasium, to_gymnasium_vector
 from jaxvrp.entities import seen_as
 
 # Observations of `darp` have no bounds that could be named.
@@ -84,6 +87,136 @@ def test_continuous_actions_have_no_mask(team):
     np.testing.assert_allclose(after - observation, [0.25, -0.25], atol=1e-6)
     with pytest.raises(RuntimeError, match="no action mask"):
         played.action_masks()
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.value)
+def test_a_batch_plays_what_gymnasium_plays_with_one_environment_after_the_other(team, mode):
+    env, seeds = team(num_agents=2, max_steps=4), [3, 1, 4, 1, 5]
+    truth = SyncVectorEnv([lambda: to_gymnasium(env, mask_in_observation=True)] * 5, autoreset_mode=mode)
+    batch = to_gymnasium_vector(env, 5, autoreset_mode=mode, mask_in_observation=True)
+    assert (batch.observation_space, batch.action_space) == (truth.observation_space, truth.action_space)
+    told, expected = batch.reset(seed=seeds), truth.reset(seed=seeds)
+    assert batch.np_random_seed == truth.np_random_seed == tuple(seeds)
+    assert_told(told, expected)
+    random, ends = np.random.default_rng(0), 0
+    for _ in range(20):
+        actions = random.integers(0, 3, (5, 2))
+        told, expected = batch.step(actions), truth.step(actions)
+        assert_told(told, expected)
+        done = told[2] | told[3]
+        ends += done.sum()
+        if mode is AutoresetMode.DISABLED and done.any():
+            with pytest.raises(RuntimeError, match=rf"environments \[{np.flatnonzero(done)[0]}.* are over; begin anew"):
+                batch.step(actions)
+            again = [None, 9, None, 8, None]
+            told = batch.reset(seed=again, options={"reset_mask": done})
+            assert_told(told, truth.reset(seed=again, options={"reset_mask": done}))
+            assert batch.np_random_seed == truth.np_random_seed
+    assert ends > 5
+
+
+def assert_told(told, expected):
+    """All that a batch returns, infos where they are marked."""
+    for ours, theirs in zip(told[:-1], expected[:-1], strict=True):
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), ours, theirs)
+    _assert_infos(told[-1], expected[-1])
+
+
+def _assert_infos(ours, theirs):
+    assert set(theirs) <= set(ours)
+    for name in theirs:
+        if name.startswith("_"):
+            assert ours[name].tolist() == theirs[name].tolist()
+        elif isinstance(theirs[name], dict):
+            _assert_infos(ours[name], theirs[name])
+        else:
+            for rank in np.flatnonzero(theirs[f"_{name}"]):
+                ours_is, theirs_is = ours[name][rank], theirs[name][rank]
+                jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), ours_is, theirs_is)
+
+
+def test_a_number_seeds_the_environments_one_after_the_other(team):
+    envs = to_gymnasium_vector(team(num_agents=2, max_steps=4), 3)
+    places = envs.reset(seed=7)[0]
+    assert np.array_equal(envs.reset(seed=[7, 8, 9])[0], places)
+    assert len(np.unique(places, axis=0)) == 3
+
+
+def test_a_problem_can_be_given(darp):
+    instance = darp.generate(jax.random.key(5))
+    played, batch = to_gymnasium(darp), to_gymnasium_vector(darp, 2)
+    seen, _ = played.reset(seed=0, options={"instance": instance})
+    other, _ = played.reset(seed=1)
+    np.testing.assert_allclose(seen, seen_as(darp, "flat").reset_to(instance)[1].observation["vehicle"][0], atol=1e-6)
+    assert not np.array_equal(seen, other)
+    batch.reset(seed=2)
+    both = jax.tree.map(lambda leaf: np.stack([leaf, leaf]), instance)
+    assert (batch.reset(options={"instance": both})[0] == batch.reset(options={"instance": both})[0][0]).all()
+    for env, given in ((played, "map.json"), (played, None), (batch, [instance])):
+        if given is not None:
+            with pytest.raises(
+                TypeError, match=r"options\['instance'\] is .*; it needs a problem as `generate` of Darp"
+            ):
+                env.reset(options={"instance": given})
+    with pytest.raises(ValueError, match=r"'instance'\] needs 2 problems"):
+        batch.reset(options={"instance": instance})
+
+
+def test_every_registered_environment_has_an_id():
+    ids = register_ids()
+    assert ids == tuple(f"jaxvrp/{name}-v0" for name in jaxvrp.registered() if " " not in name)
+    assert set(ids) <= set(gymnasium.registry)
+
+
+@unbounded
+def test_an_id_makes_the_environment_and_the_batch(darp):
+    sizes = {"num_nodes": 4, "num_agents": 2}
+    played = gymnasium.make("jaxvrp.adapters.gymnasium:jaxvrp/darp-v0", **sizes, mask_in_observation=True)
+    assert played.spec.id == "jaxvrp/darp-v0"
+    expected, _ = to_gymnasium(darp).reset(seed=4)
+    assert np.array_equal(played.reset(seed=4)[0]["observation"], expected)
+    assert played.get_wrapper_attr("action_masks")().shape == (5,)
+    batch = gymnasium.make_vec("jaxvrp/darp-v0", 2, **sizes, autoreset_mode="NextStep")
+    assert isinstance(batch, GymnasiumVectorEnv)
+    assert batch.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+    assert np.array_equal(batch.reset(seed=4)[0][0], expected)
+    with pytest.raises(ValueError, match=r"unknown parameter of 'darp': 'num_node'"):
+        gymnasium.make("jaxvrp/darp-v0", num_node=4)
+    with pytest.raises(ValueError, match="to_pettingzoo"):
+        gymnasium.make("jaxvrp/truck_drone-v0")
+
+
+@unbounded
+def test_it_is_drawn_as_pixels(darp, team):
+    played = to_gymnasium(darp, render_mode="rgb_array")
+    with pytest.raises(RuntimeError, match="call reset"):
+        played.render()
+    _, info = played.reset(seed=0)
+    frames = [played.render()]
+    played.step(played.action_space.sample(info["action_mask"]))
+    frames.append(played.render())
+    assert {(frame.dtype.name, frame.shape) for frame in frames} == {("uint8", frames[0].shape)}
+    assert not np.array_equal(*frames)
+    batch = to_gymnasium_vector(darp, 2, render_mode="rgb_array")
+    batch.reset(seed=[0, 1])
+    assert np.array_equal(batch.render()[0], frames[0])
+    assert not np.array_equal(batch.render()[1], frames[0])
+    silent = to_gymnasium(darp)
+    silent.reset()
+    assert silent.render() is None
+    with pytest.raises(ValueError, match="nothing draws a state of Team; register it with a"):
+        to_gymnasium(team(), render_mode="rgb_array")
+    with pytest.raises(ValueError, match="render_mode is 'ansi'; it must be None or 'rgb_array'"):
+        to_gymnasium(darp, render_mode="ansi")
+
+
+@unbounded
+def test_the_checker_of_gymnasium_passes_for_what_an_id_makes():
+    played = gymnasium.make("jaxvrp/darp-v0", num_nodes=4, num_agents=2, render_mode="rgb_array")
+    check_env(played.unwrapped)
+    listed = gymnasium.make("jaxvrp/darp-v0", num_nodes=4, num_agents=2, render_mode="rgb_array_list")
+    listed.reset(seed=0)
+    assert [frame.ndim for frame in listed.render()] == [3]
 
 
 NUM_ENVS = 5
@@ -169,11 +302,21 @@ def test_mistakes_are_one_clear_line(env, team):
     for played, action in ((to_gymnasium(alone), 0), (envs, np.zeros(2, int))):
         with pytest.raises(RuntimeError, match="call reset"):
             played.step(action)
-    with pytest.raises(ValueError, match=r"seed is \[1, 2\]"):
-        envs.reset(seed=[1, 2])
-    with pytest.raises(ValueError, match="reset_mask"):
-        envs.reset(options={"reset_mask": np.ones(2, bool)})
+    with pytest.raises(ValueError, match=r"seed lists 3 numbers; it needs 2, one for each environment"):
+        envs.reset(seed=[1, 2, 3])
+    with pytest.raises(TypeError, match=r"seed is 0\.5; it needs to be a whole number"):
+        envs.reset(seed=0.5)
+    with pytest.raises(ValueError, match="reset got the option 'level'; it knows instance, reset_mask"):
+        envs.reset(options={"level": 3})
+    some = np.array([True, False])
+    with pytest.raises(RuntimeError, match="before the first reset of all"):
+        envs.reset(options={"reset_mask": some})
     envs.reset()
+    for mask in (some.astype(int), ~(some | True), some[:1], [True, False]):
+        with pytest.raises(ValueError, match=r"'reset_mask'\] needs to be an array of bool of shape \(2,\), True at"):
+            envs.reset(options={"reset_mask": mask})
+    with pytest.raises(ValueError, match="AutoresetMode"):
+        to_gymnasium_vector(alone, 2, autoreset_mode="Sometimes")
     with pytest.raises(ValueError, match=r"shape \(3,\); it needs \(2,\)"):
         envs.step(np.zeros(3, int))
     with pytest.raises(TypeError, match="walker"):

@@ -24,13 +24,19 @@ def play(env, seed, choose):
     """Observations, rewards, dones, infos of one episode, from the reset on."""
     told = [(*env.reset(seed=seed), None)]
     while env.agents:
-        observations, rewards, terminations, truncations, infos = env.step(choose(env, told[-1][1]))
+        observations, rewards, terminations, truncations, infos = env.step(choose(env, *told[-1][:2]))
         told.append((observations, infos, (rewards, terminations, truncations)))
     return told
 
 
-def legal(env, infos):
-    return {name: env.action_space(name).sample(infos[name].get("action_mask")) for name in env.agents}
+def legal(env, observations, infos):
+    """Drawn by the masks, wherever they are."""
+    places = {name: (infos[name], observations[name]) for name in env.agents}
+    masks = {
+        name: next((place["action_mask"] for place in both if isinstance(place, dict) and "action_mask" in place), None)
+        for name, both in places.items()
+    }
+    return {name: env.action_space(name).sample(mask) for name, mask in masks.items()}
 
 
 @pytest.mark.parametrize(
@@ -68,7 +74,7 @@ def test_it_plays_what_the_environment_plays(env, by_hand):
         for name, (role, row) in rows.items():
             np.testing.assert_allclose(observations[name]["observation"], truth.observation[role][row], atol=1e-6)
             assert (observations[name]["action_mask"] == truth.action_mask[role][row]).all()
-            assert (infos[name]["action_mask"] == truth.action_mask[role][row]).all()
+            assert "action_mask" not in infos[name]
             assert infos[name]["customers_served"] == truth.metrics["customers_served"]
         np.testing.assert_allclose(played.state(), truth.global_observation, atol=1e-6)
         if truth.done:
@@ -125,6 +131,39 @@ def test_agents_that_are_void_do_not_take_part(reach):
         _, _, (rewards, _, _) = play(played, seed, legal)[-1]
         present.append(tuple(rewards))
     assert set(present) == {("mover_0", "mover_1", "caller_0"), ("mover_0", "caller_0")}
+
+
+def test_agents_that_are_void_can_be_kept(reach):
+    played, fewer = to_pettingzoo(reach, keep_void_agents=True), to_pettingzoo(reach)
+    there = set()
+    for seed in range(8):
+        observations, infos = played.reset(seed=seed)
+        fewer.reset(seed=seed)
+        assert played.agents == ["mover_0", "mover_1", "caller_0"] == list(observations)
+        assert [name for name in played.agents if infos[name]["valid"]] == fewer.agents
+        actions = legal(played, observations, infos)
+        rewards = played.step(actions)[1]
+        assert (rewards["mover_1"] != 0) == infos["mover_1"]["valid"]
+        there.add(infos["mover_1"]["valid"])
+    assert there == {True, False}
+
+
+def test_a_problem_can_be_given_and_is_drawn(env, reach):
+    played = to_pettingzoo(env, seed=3, render_mode="rgb_array")
+    with pytest.raises(RuntimeError, match="call reset"):
+        played.render()
+    instance = env.generate(jax.random.key(1))
+    seen = [played.reset(options={"instance": instance})[0]["drone_0"]["observation"] for _ in range(2)]
+    assert np.array_equal(*seen)
+    frames = [played.render()]
+    played.step({"truck_0": 1, "drone_0": 0, "drone_1": 0})
+    frames.append(played.render())
+    assert frames[0].shape == frames[1].shape
+    assert not np.array_equal(*frames)
+    with pytest.raises(TypeError, match=r"options\['instance'\] is 3; it needs a problem as `generate`"):
+        played.reset(options={"instance": 3})
+    with pytest.raises(ValueError, match="nothing draws a state of Reach"):
+        to_pettingzoo(reach, render_mode="rgb_array")
 
 
 def test_an_episode_that_is_cut_short_is_truncated(reach):
@@ -192,7 +231,7 @@ def test_what_is_no_index_is_refused_with_the_name_of_the_agent(env, action, err
 @absent
 def test_what_is_no_vector_is_refused_with_the_name_of_the_agent(reach):
     played = to_pettingzoo(reach, seed=0)
-    _, infos = played.reset()
-    still = {name: action if name != "mover_0" else "north" for name, action in legal(played, infos).items()}
+    begun = played.reset()
+    still = {name: action if name != "mover_0" else "north" for name, action in legal(played, *begun).items()}
     with pytest.raises(TypeError, match=r"^action of mover_0 is 'north'; it needs float32 of shape \(2,\)$"):
         played.step(still)
