@@ -106,10 +106,10 @@ TOOLBOX = '''
 
 
     def draw(env, states, path):
-        figure = pictures.new_figure(3, 2, 50)
-        pictures.new_axes(figure, 0.5, 0.5, 2, 1).plot(np.asarray(states.place))
+        sheet = pictures.new_sheet(3, 2, 50)
+        sheet.axes(0.5, 0.5, 2, 1).plot(np.asarray(states.place))
         path = Path(path)
-        figure.savefig(path, format="png" if path.suffix == ".png" else "gif" if path.suffix == ".gif" else None)
+        sheet.figure.savefig(path, format="png" if path.suffix == ".png" else "gif" if path.suffix == ".gif" else None)
 
 
     def export(env, states, actions):

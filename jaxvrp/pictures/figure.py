@@ -1,19 +1,20 @@
-"""Figures, axes, letters, legends and files of pictures.
+"""Figures, axes, letters, legends and scale bars.
 
-matplotlib is imported inside the functions: the simulator does not need it. Nothing goes through pyplot, so no display
-and no global state is touched.
+Every drawing function takes `fig` (it fills a figure, or a part of one) or `ax` (one panel), draws into a new one where
+it is None, and returns it. matplotlib is imported inside the functions: the simulator does not need it. Nothing goes
+through pyplot, so no display and no global state is touched.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+import dataclasses
+import math
 from typing import Any
 
-from jaxvrp.io.whole_files import write_whole
-from jaxvrp.pictures.palette import INK
+from jaxvrp.pictures.palette import EDGE, INK
 
-STILLS = (".png", ".svg", ".pdf")
-"""Endings of the files that `save_still` writes."""
+SCALE_BAR = 0.28
+"""Of the width of a map, the most that its scale bar takes."""
 
 
 def new_figure(width: float, height: float, dpi: float) -> Any:
@@ -26,14 +27,99 @@ def new_figure(width: float, height: float, dpi: float) -> Any:
     return figure
 
 
-def new_axes(figure: Any, left: float, bottom: float, width: float, height: float) -> Any:
-    """Axes at a place given in inches, with a line only below."""
-    across, up = figure.get_size_inches()
-    axes = figure.add_axes((left / across, bottom / up, width / across, height / up))
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.tick_params(labelsize=8, length=2, colors=INK)
-    axes.tick_params(axis="y", length=0)
-    return axes
+@dataclasses.dataclass(frozen=True)
+class Sheet:
+    """A figure on which things are placed in inches, from the lower left corner, of the size it is laid out for.
+
+    A figure of another size stretches the places, not the letters.
+
+    Attributes:
+        figure: of matplotlib, or a part of one (`SubFigure`).
+        width, height: inches of the layout.
+    """
+
+    figure: Any
+    width: float
+    height: float
+
+    def place(self, left: float, bottom: float) -> tuple[float, float]:
+        """A place as parts of the figure, as legends want it."""
+        return left / self.width, bottom / self.height
+
+    def axes(self, left: float, bottom: float, width: float, height: float) -> Any:
+        """Axes with a line only below."""
+        axes = self.figure.add_axes((*self.place(left, bottom), *self.place(width, height)))
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        axes.tick_params(labelsize=8, length=2, colors=INK)
+        axes.tick_params(axis="y", length=0)
+        return axes
+
+    def text(self, left: float, bottom: float, words: str, **style: Any) -> Any:
+        """A line of text."""
+        return self.figure.text(*self.place(left, bottom), words, **style)
+
+
+def new_sheet(width: float, height: float, dpi: float, fig: Any = None) -> Sheet:
+    """A sheet on `fig`, or on a new figure of this size."""
+    return Sheet(new_figure(width, height, dpi) if fig is None else fig, width, height)
+
+
+def axes_of(ax: Any, width: float, height: float, dpi: float, margins: tuple[float, float] = (0.15, 0.15)) -> Any:
+    """`ax`, or the axes of a new figure that has only these.
+
+    Args:
+        ax: of matplotlib, or None.
+        width, height: inches of new axes.
+        dpi: of the new figure.
+        margins: inches left and below of new axes, for ticks and a legend.
+    """
+    if ax is not None:
+        return ax
+    left, below = margins
+    return new_sheet(left + width + 0.3, below + height + 0.35, dpi).axes(left, below, width, height)
+
+
+def points_high(axes: Any) -> float:
+    """The height of axes in typographic points."""
+    return float(axes.get_window_extent().height / axes.figure.dpi * 72)
+
+
+def inches_square(axes: Any) -> float:
+    """The side of the largest square in axes, in inches."""
+    extent = axes.get_window_extent()
+    return float(min(extent.width, extent.height) / axes.figure.dpi)
+
+
+def scale_bar(axes: Any, unit: str, length: float = 1.0, *, zorder: float = 1.9) -> Any:
+    """A bar in the lower right corner of a map, of a round length: 1, 2 or 5 times a power of ten.
+
+    Args:
+        axes: of a map, whose limits are set; both directions have the same scale.
+        unit: in which lengths are told.
+        length: of one data unit, in that unit.
+        zorder: low by default, as what is on the map matters more.
+
+    Returns:
+        The line of the bar.
+    """
+    left, right = sorted(axes.get_xlim())
+    bottom, top = axes.get_ylim()
+    whole = _round_length(SCALE_BAR * (right - left) * length)
+    end, rise = right - 0.045 * (right - left), bottom + 0.045 * (top - bottom)
+    half_tick = 0.008 * (top - bottom)
+    x, y = [end - whole / length] * 3 + [end] * 3, [-half_tick, half_tick, 0, 0, half_tick, -half_tick]
+    look = {"color": EDGE, "linewidth": 1.2, "solid_joinstyle": "miter", "zorder": zorder, "path_effects": outline()}
+    (bar,) = axes.plot(x, [rise + each for each in y], **look)
+    middle = (end - whole / length / 2, rise + 1.5 * half_tick)
+    words = {"ha": "center", "va": "bottom", "fontsize": 7.5, "color": EDGE}
+    axes.text(*middle, f"{whole:g} {unit}", **words, zorder=zorder, path_effects=outline())
+    return bar
+
+
+def _round_length(most: float) -> float:
+    """The largest of 1, 2, 5 times a power of ten that is at most this."""
+    power = 10.0 ** math.floor(math.log10(most))
+    return max(step * power for step in (1, 2, 5) if step == 1 or step * power <= most)
 
 
 def centred(fontsize: float, color: Any = "white") -> dict[str, Any]:
@@ -59,8 +145,3 @@ def legend(target: Any, handles: list[Any], **place: Any) -> None:
     """A frameless legend of `handles` in an axes or a figure."""
     style = {"fontsize": 8, "frameon": False, "handletextpad": 0.3, "columnspacing": 1.2, "borderaxespad": 0.1}
     target.legend(handles=handles, **{**style, **place})
-
-
-def save_still(figure: Any, path: Path, dpi: int) -> None:
-    """Write a figure in the format of its ending (one of `STILLS`); complete, or not at all."""
-    write_whole(path, lambda partial: figure.savefig(partial, format=path.suffix.lower()[1:], dpi=dpi))

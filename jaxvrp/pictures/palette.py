@@ -1,7 +1,8 @@
 """Colours, named once for all pictures, and the palettes of animations.
 
-Agents and kinds of things have Okabe and Ito's colours, which colour-blind readers can tell apart, and darker relatives
-of them where more are needed.
+Who acts, and kinds of things, have Okabe and Ito's colours, and darker relatives of them where more are needed. All
+that can stand beside each other in a picture are apart for readers with deuteranopia and protanopia as well, which
+`tests/jaxvrp/pictures/test_palette.py` computes.
 """
 
 from __future__ import annotations
@@ -14,19 +15,25 @@ import numpy as np
 BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9"
 """Okabe and Ito's."""
 
-BROWN, INDIGO, OLIVE, WINE, SLATE = "#7A4A1E", "#332288", "#8A7F00", "#882255", "#7F8C9B"
+INDIGO, WINE, UMBER, SAND, ULTRAMARINE = "#332288", "#882255", "#4A2C0F", "#BFA35A", "#3A3AE0"
 
-ON_TIME, LATE, WAITING, LOST = GREEN, ORANGE, "#9AA0A8", "#D32F2F"
-"""What became of somebody who was to be served, or of a machine."""
+ON_TIME, LATE, WAITING, LOST = GREEN, ORANGE, "#C4C9CF", "#D32F2F"
+"""What became of somebody who was to be served, or of a machine. Who waits is pale, with an edge (`EDGE`)."""
 
-RIGHT, WRONG = "#00734F", "#C62828"
+RIGHT, WRONG = "#008F68", LOST
 """Whether a solution keeps the rules, as the colour of words and marks."""
 
-INK, NOTE = "#222222", "#6B727A"
-"""Words, and words that matter less."""
+INK, NOTE, EDGE = "#222222", "#6B727A", "#6B727A"
+"""Words, words that matter less, and the edge of what is pale."""
 
 GROUND, FRAME, GRID, PALE = "#F5F7F9", "#C9CDD2", "#EEF0F2", "#D5D9DD"
 """The ground of a map, the line around it, lines across a chart, and what stands behind other lines."""
+
+SERIES = (BLUE, ORANGE, GREEN, PURPLE, SKY, INDIGO, WINE, UMBER)
+"""Of vehicles, nets, curves: where only red has a meaning."""
+
+BESIDE_STATUS = (BLUE, PURPLE, SKY, INDIGO, WINE, SAND, ULTRAMARINE, UMBER)
+"""Of agents beside things whose colour is a status: green, orange, grey or red."""
 
 
 def text_colour(colour: str) -> tuple[float, float, float]:

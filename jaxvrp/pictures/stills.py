@@ -8,10 +8,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxvrp.pictures.palette import BLUE, OLIVE, PURPLE, SKY, SLATE, WAITING
+from jaxvrp.pictures.palette import BLUE, ORANGE, SAND, SKY
 
-# Brown, indigo and wine are lighter than in other pictures: a notebook may be dark.
-AGENT_COLOURS = (BLUE, PURPLE, SKY, "#A0703F", OLIVE, "#7B6FD0", "#B0578A", SLATE)
+# A notebook may be dark: nothing here is, and who waits is darker than in other pictures.
+AGENT_COLOURS = (BLUE, SAND, SKY, "#6A5AE0", "#B03A7A", ORANGE)
+
+WAITING = "#9AA0A8"
 INK = "currentColor"
 """What the notebook writes with, light or dark."""
 

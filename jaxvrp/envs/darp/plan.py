@@ -11,8 +11,8 @@ import jax
 import numpy as np
 
 from jaxvrp.envs.darp.env import Darp
+from jaxvrp.envs.darp.pictures.draw import SLACK, actions_of
 from jaxvrp.envs.darp.pictures.plan import Leg, Plan, from_actions
-from jaxvrp.envs.darp.pictures.render import SLACK, actions_of
 from jaxvrp.envs.darp.problem.cordeau import read_cordeau
 from jaxvrp.envs.darp.problem.instance import Instance, load
 from jaxvrp.envs.darp.rules import State

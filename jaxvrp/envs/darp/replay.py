@@ -26,8 +26,8 @@ import numpy as np
 
 from jaxvrp.envs.darp.env import Darp
 from jaxvrp.envs.darp.pictures import plan as plans
+from jaxvrp.envs.darp.pictures.draw import actions_of
 from jaxvrp.envs.darp.pictures.plan import Leg, Plan
-from jaxvrp.envs.darp.pictures.render import actions_of
 from jaxvrp.envs.darp.rules import SLACK, State
 from jaxvrp.episodes import count_states
 from jaxvrp.replay.common import as_json, common_entries

@@ -10,8 +10,8 @@ import jax
 import numpy as np
 
 from jaxvrp.envs.tsp_drone.env import TspDrone
+from jaxvrp.envs.tsp_drone.pictures.draw import operations_of
 from jaxvrp.envs.tsp_drone.pictures.plan import Leg, Plan, from_operations
-from jaxvrp.envs.tsp_drone.pictures.render import operations_of
 from jaxvrp.envs.tsp_drone.problem.agatz import read_agatz
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, load
 from jaxvrp.envs.tsp_drone.rules import State

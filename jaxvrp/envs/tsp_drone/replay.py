@@ -23,8 +23,8 @@ import numpy as np
 
 from jaxvrp.envs.tsp_drone.env import TspDrone
 from jaxvrp.envs.tsp_drone.pictures import plan as plans
+from jaxvrp.envs.tsp_drone.pictures.draw import actions_of, operations_of
 from jaxvrp.envs.tsp_drone.pictures.plan import DRONE, TRUCK, Leg, Plan, Wait
-from jaxvrp.envs.tsp_drone.pictures.render import actions_of, operations_of
 from jaxvrp.envs.tsp_drone.rules import State
 from jaxvrp.episodes import count_states
 from jaxvrp.replay.common import as_json, common_entries

@@ -14,7 +14,7 @@ from jaxvrp.envs.darp.pictures.plan_figure import (
     DROP_OFF_WINDOW,
     PICKUP_WINDOW,
     colour_of,
-    draw_plan,
+    lay_out,
     line_style,
     summary,
 )
@@ -40,7 +40,7 @@ class _Scene:
     """The picture at any moment, counted in legs; whole numbers are stops."""
 
     def __init__(self, plan: Plan):
-        self.plan, self.picture = plan, draw_plan(plan, width=WIDTH)
+        self.plan, self.picture = plan, lay_out(plan, width=WIDTH)
         axes = self.picture.map
         (self.trail,) = axes.plot([], [], linewidth=1.8, zorder=3)
         (self.body,) = axes.plot([], [], "o", markersize=15, markeredgecolor="white", zorder=9)

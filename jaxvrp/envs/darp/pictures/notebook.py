@@ -24,7 +24,7 @@ def draw_state(state: State) -> str | None:
         still.line(locs[state.current_node], locs[drop_off], stills.agent_colour(int(state.current_agent)))
     for node in nodes:
         done = bool(state.visited[node])
-        still.mark(locs[node], "up" if node % 2 else "down", palette.ON_TIME if done else palette.WAITING, filled=done)
+        still.mark(locs[node], "up" if node % 2 else "down", palette.ON_TIME if done else stills.WAITING, filled=done)
         still.text(locs[node], (node + 1) // 2, right=11, up=5)
     still.mark(locs[state.current_node], "circle", stills.agent_colour(int(state.current_agent)), filled=False, size=11)
     return still.html(_caption(state, nodes) + note)

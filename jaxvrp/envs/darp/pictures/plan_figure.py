@@ -14,25 +14,10 @@ import numpy as np
 from jaxvrp import pictures
 from jaxvrp.envs.darp.pictures.plan import Leg, Plan, verdict
 from jaxvrp.pictures import INK, place_labels
-from jaxvrp.pictures.palette import (
-    BLUE,
-    BROWN,
-    FRAME,
-    GREEN,
-    GRID,
-    INDIGO,
-    NOTE,
-    ORANGE,
-    PALE,
-    PURPLE,
-    RIGHT,
-    SKY,
-    SLATE,
-    WRONG,
-)
+from jaxvrp.pictures.palette import EDGE, FRAME, GRID, NOTE, PALE, RIGHT, SERIES, WRONG
 
 # Red is kept for what went wrong. The dashes tell vehicles apart in grey.
-COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, BROWN, INDIGO, SLATE)
+COLOURS = SERIES
 DASHES: tuple[Any, ...] = (
     "-",
     (0, (5, 1.6)),
@@ -43,7 +28,6 @@ DASHES: tuple[Any, ...] = (
     (0, (6, 1.2, 1.2, 1.2, 1.2, 1.2)),
     (0, (2, 2)),
 )
-WAITING = "#A4ABB3"
 PICKUP_WINDOW, DROP_OFF_WINDOW = "#BCD6EC", "#E2D8C3"
 MARKERS = ("v", "^")
 """By the node's parity: drop-offs point down, pickups up."""
@@ -103,13 +87,14 @@ def colour_of(vehicle: int) -> str:
 # --- the layout -----------------------------------------------------------------------------------------------------
 
 
-def draw_plan(plan: Plan, dpi: float = 120.0, width: float | None = None) -> PlanFigure:
+def lay_out(plan: Plan, dpi: float = 120.0, width: float | None = None, fig: Any = None) -> PlanFigure:
     """Draw the whole plan.
 
     Args:
         plan: what to draw.
         dpi: pixels per inch of the figure; its size in inches grows with the plan.
         width: pixels, instead of `dpi`: for screens, the size grows less.
+        fig: a figure, or a part of one, to fill; None: a new one.
     """
     count, used = len(plan.requests), len(plan.used)
     # Inches.
@@ -120,25 +105,30 @@ def draw_plan(plan: Plan, dpi: float = 120.0, width: float | None = None) -> Pla
     across, up = side + 6.5, max(side + keys + 0.95, loads + rows + 1.95)
     spare = up - (loads + rows + 1.95)
     rows += min(spare, 0.1 * count)
-    figure = pictures.new_figure(across, up, width / across if width else dpi)
+    sheet = pictures.new_sheet(across, up, width / across if width else dpi, fig)
     left = side + 1.05
     picture = PlanFigure(
         plan,
-        figure,
-        map=pictures.new_axes(figure, 0.2, up - 0.75 - side, side, side),
-        loads=pictures.new_axes(figure, left, up - 0.95 - loads, 5.0, loads),
-        rows=pictures.new_axes(figure, left, up - 1.5 - loads - rows, 5.0, rows),
-        headline=figure.text(0.2 / across, 1 - 0.25 / up, "", fontsize=12.5, va="center", color=INK, weight="bold"),
+        sheet.figure,
+        map=sheet.axes(0.2, up - 0.75 - side, side, side),
+        loads=sheet.axes(left, up - 0.95 - loads, 5.0, loads),
+        rows=sheet.axes(left, up - 1.5 - loads - rows, 5.0, rows),
+        headline=sheet.text(0.2, up - 0.25, "", fontsize=12.5, va="center", color=INK, weight="bold"),
     )
-    _draw_map(picture, side)
-    _draw_loads(picture)
-    _draw_rows(picture)
-    _draw_keys(picture, (0.15 / across, (up - 0.82 - side) / up), _key_columns(side))
+    draw_map(picture)
+    draw_loads(picture)
+    draw_rows(picture)
+    _draw_keys(picture, sheet, (0.15, up - 0.82 - side), _key_columns(side))
     picture.headline.set_text(summary(plan))
     colour = RIGHT if plan.report.feasible else WRONG
-    text = figure.text(0.2 / across, 1 - 0.53 / up, verdict(plan.report), fontsize=10, va="center", color=colour)
+    text = sheet.text(0.2, up - 0.53, verdict(plan.report), fontsize=10, va="center", color=colour)
     picture.add(picture.end, text)
     return picture
+
+
+def panel(plan: Plan, axes: Any) -> PlanFigure:
+    """A figure of one panel, of which only that is drawn."""
+    return PlanFigure(plan, axes.figure, map=axes, loads=axes, rows=axes, headline=None)
 
 
 def summary(plan: Plan) -> str:
@@ -153,31 +143,42 @@ def _key_columns(side: float) -> int:
     return int(side / 1.05)
 
 
-def _draw_keys(picture: PlanFigure, corner: tuple[float, float], columns: int) -> None:
-    """Vehicles and symbols below the map."""
+def _draw_keys(picture: PlanFigure, sheet: pictures.Sheet, corner: tuple[float, float], columns: int) -> None:
+    """Vehicles and symbols below the map; `corner` is the upper left one, in inches."""
     symbols = [
-        pictures.legend_entry(marker="^", color=INK, label="pickup"),
-        pictures.legend_entry(marker="v", color=INK, label="drop-off"),
-        pictures.legend_entry(marker="s", color=INK, label="depot"),
-        pictures.legend_entry(
-            marker="^", color="white", markeredgecolor=WRONG, markeredgewidth=1.6, label="not served"
-        ),
+        *node_keys(),
         pictures.legend_entry(marker="o", color=WRONG, label="late, ride too long, overload"),
         pictures.legend_entry(marker="X", color=WRONG, label="bad return (late, passengers on board)"),
         pictures.legend_entry(marker="s", color=PICKUP_WINDOW, markersize=9, label="pickup window"),
         pictures.legend_entry(marker="s", color=DROP_OFF_WINDOW, markersize=9, label="drop-off window"),
     ]
     # One row of vehicles after the other: legends fill columns first.
-    vehicles = [
-        pictures.legend_entry(**{**line_style(vehicle), "linewidth": 2, "label": f"vehicle {vehicle}"})
-        for vehicle in picture.plan.used
-    ]
-    drop = 0.2 * -(-len(vehicles) // columns) / picture.figure.get_size_inches()[1]
+    vehicles = vehicle_keys(picture.plan)
     place = {"loc": "upper left", "handlelength": 2.6}
     if vehicles:
-        picture.figure.legend(handles=vehicles, ncols=columns, bbox_to_anchor=corner, **place, **_LEGEND_STYLE)
-    below = (corner[0], corner[1] - drop)
+        upper = sheet.place(*corner)
+        picture.figure.legend(handles=vehicles, ncols=columns, bbox_to_anchor=upper, **place, **_LEGEND_STYLE)
+    below = sheet.place(corner[0], corner[1] - 0.2 * -(-len(vehicles) // columns))
     pictures.legend(picture.figure, symbols, ncols=4, bbox_to_anchor=below, loc="upper left", **_LEGEND_STYLE)
+
+
+def vehicle_keys(plan: Plan) -> list[Any]:
+    """Legend entries of the vehicles that drove."""
+    return [
+        pictures.legend_entry(**{**line_style(vehicle), "linewidth": 2, "label": f"vehicle {vehicle}"})
+        for vehicle in plan.used
+    ]
+
+
+def node_keys() -> list[Any]:
+    """Legend entries of what nodes look like."""
+    lost = {"color": "white", "markeredgecolor": WRONG, "markeredgewidth": 1.6}
+    return [
+        pictures.legend_entry(marker="^", color=INK, label="pickup"),
+        pictures.legend_entry(marker="v", color=INK, label="drop-off"),
+        pictures.legend_entry(marker="s", color=INK, label="depot"),
+        pictures.legend_entry(marker="^", **lost, label="not served"),
+    ]
 
 
 _LEGEND_STYLE = {"fontsize": 8, "frameon": False, "columnspacing": 1.2, "borderaxespad": 0.1}
@@ -186,16 +187,18 @@ _LEGEND_STYLE = {"fontsize": 8, "frameon": False, "columnspacing": 1.2, "bordera
 # --- the map --------------------------------------------------------------------------------------------------------
 
 
-def _draw_map(picture: PlanFigure, side: float) -> None:
-    """Nodes, their numbers and the legs; the axes measure `side` inches."""
+def draw_map(picture: PlanFigure) -> None:
+    """Nodes, their numbers, the legs and the scale."""
     axes, plan = picture.map, picture.plan
+    side = pictures.inches_square(axes)
     nodes = _real_nodes(plan)
     places = plan.instance.locs[[0, *nodes]]
     centre = (places.max(axis=0) + places.min(axis=0)) / 2
     half = 1.07 * max(float((places.max(axis=0) - places.min(axis=0)).max()) / 2, 1e-9)
     axes.set(xlim=(centre[0] - half, centre[0] + half), ylim=(centre[1] - half, centre[1] + half), xticks=[], yticks=[])
-    axes.set_facecolor(pictures.GROUND)
+    axes.set(facecolor=pictures.GROUND, aspect="equal")
     axes.spines[:].set(visible=True, color=FRAME, linewidth=0.8)
+    pictures.scale_bar(axes, "units")
     many = len(plan.requests) >= MANY
     for moment, leg in enumerate(plan.legs, 1):
         picture.add(moment, *_draw_leg(axes, plan, leg, many, 2 * half / side))
@@ -235,7 +238,7 @@ def _draw_nodes(picture: PlanFigure, nodes: list[int], size: float) -> None:
     for node in nodes:
         place, marker = plan.instance.locs[node], MARKERS[node % 2]
         hollow = {"markerfacecolor": "white", "markersize": size - 1, "markeredgewidth": 1.3}
-        picture.add(0, *axes.plot(*place, marker, markeredgecolor=WAITING, **hollow, zorder=5))
+        picture.add(0, *axes.plot(*place, marker, markeredgecolor=EDGE, **hollow, zorder=5))
         if plan.moment[node]:
             late = plan.late[node] > 0
             edge = {"markeredgecolor": WRONG if late else "white", "markeredgewidth": 1.6 if late else 0.7}
@@ -281,12 +284,13 @@ def _label_nodes(
 # --- loads ----------------------------------------------------------------------------------------------------------
 
 
-def _draw_loads(picture: PlanFigure) -> None:
+def draw_loads(picture: PlanFigure) -> None:
     """A lane for each vehicle that drove, with its load as steps, and its capacity."""
     axes, plan = picture.loads, picture.plan
     used = plan.used
     _time_axis(picture, axes, "passengers on board (dashed: capacity)")
-    axes.tick_params(axis="x", labelbottom=False)
+    if picture.rows is not axes:  # which has the same times, right below
+        axes.tick_params(axis="x", labelbottom=False)
     if not used:
         axes.text(0.5, 0.5, "no vehicle left the depot", transform=axes.transAxes, **pictures.centred(8.5, WRONG))
         axes.set_yticks([])
@@ -300,7 +304,7 @@ def _draw_loads(picture: PlanFigure) -> None:
         since = leg.leave if leg.origin == 0 else since
         picture.add(moment, *_draw_load(axes, plan, leg, since, base[leg.vehicle], 0.8 / most))
         since = leg.begin
-    font = min(8.0, 0.85 * axes.get_window_extent().height / picture.figure.dpi * 72 / len(used))
+    font = min(8.0, 0.85 * pictures.points_high(axes) / len(used))
     axes.set_ylim(-0.06, len(used))
     axes.set_yticks([base[vehicle] + 0.4 for vehicle in used], [f"vehicle {vehicle}" for vehicle in used])
     for tick, vehicle in zip(axes.get_yticklabels(), used, strict=True):
@@ -344,7 +348,7 @@ def _time_axis(picture: PlanFigure, axes: Any, title: str) -> None:
 # --- requests -------------------------------------------------------------------------------------------------------
 
 
-def _draw_rows(picture: PlanFigure) -> None:
+def draw_rows(picture: PlanFigure) -> None:
     """A row for each request, vehicle after vehicle in the order of pickups; those never picked up last."""
     axes, plan = picture.rows, picture.plan
     longest = float(plan.instance.max_ride_time)
@@ -353,7 +357,7 @@ def _draw_rows(picture: PlanFigure) -> None:
     axes.set_xlabel("time", fontsize=8, labelpad=1)
     pickups = 2 * plan.requests - 1
     order = plan.requests[np.lexsort((plan.moment[pickups], plan.moment[pickups] == 0))]
-    row_points = axes.get_window_extent().height / picture.figure.dpi * 72 / max(len(order), 1)
+    row_points = pictures.points_high(axes) / max(len(order), 1)
     font = picture.legible(min(8.0, 0.92 * row_points))
     for row, request in enumerate(order.tolist()):
         _draw_windows(axes, plan, row, request)

@@ -58,20 +58,22 @@ class AnimationScene:
         entries = board_view.legend_entries(episode.board)
         tall, legend_height = max(height, 3.2), LEGEND_ROW * count_rows(entries, 2)
         across, up = max(width + 4.5, 8.8), tall + legend_height + 0.85
-        figure = pictures.new_figure(across, up, FRAME_DPI)
-        self.board = BoardView(figure, 0.2, up - 0.5, view, scale, episode.placement(0), ticks=False)
-        self.growing, self.dots = self._draw_curves(figure, across - 3.55, up - 0.5, tall)
+        sheet = pictures.new_sheet(across, up, FRAME_DPI)
+        self.board = BoardView(
+            board_view.axes_at(sheet, 0.2, up - 0.5, view, scale), view, scale, episode.placement(0), ticks=False
+        )
+        self.growing, self.dots = self._draw_curves(sheet, across - 3.55, up - 0.5, tall)
         self._whole_curves = [(line, *line.get_data()) for line in (*self.growing, *self.dots)]
-        draw_legend(figure, entries, 2, 0.15, legend_height + 0.22)
-        self.headline = new_headline(figure, 0.2, 0.25, 11)
+        draw_legend(sheet, entries, 2, 0.15, legend_height + 0.22)
+        self.headline = new_headline(sheet, 0.2, 0.25, 11)
         lines = sorted([*self.growing, *self.dots], key=lambda line: line.get_zorder())
-        self._animated = pictures.AnimatedFigure(figure, [*self.board.artists, *lines, self.headline])
+        self._animated = pictures.AnimatedFigure(sheet.figure, [*self.board.artists, *lines, self.headline])
 
-    def _draw_curves(self, figure: Any, left: float, top: float, tall: float) -> tuple[list[Any], list[Any]]:
+    def _draw_curves(self, sheet: pictures.Sheet, left: float, top: float, tall: float) -> tuple[list[Any], list[Any]]:
         """Wirelength and overlap, pale for the whole episode; the lines that grow, and the dots that move."""
         height = (tall - 0.75) / 2
-        upper = pictures.new_axes(figure, left, top - 0.28 - height, 3.3, height)
-        lower = pictures.new_axes(figure, left, top - 0.73 - 2 * height, 3.3, height)
+        upper = sheet.axes(left, top - 0.28 - height, 3.3, height)
+        lower = sheet.axes(left, top - 0.73 - 2 * height, 3.3, height)
         hpwl, overlap = curves.draw_hpwl(upper, self.episode), curves.draw_overlap(lower, self.episode)
         dots = [_draw_whole_curve_and_dot(upper, hpwl[0]), _draw_whole_curve_and_dot(lower, overlap[0])]
         lower.set_xlabel("step", fontsize=8, labelpad=1)

@@ -10,11 +10,11 @@ import numpy as np
 from jaxvrp import pictures
 from jaxvrp.envs.pcb.pictures.drawn_placement import DrawnPlacement
 from jaxvrp.envs.pcb.problem.board import Board
-from jaxvrp.pictures.palette import BLUE, BROWN, GREEN, INDIGO, OLIVE, ORANGE, PURPLE, RIGHT, SKY, WINE, WRONG
+from jaxvrp.pictures.palette import RIGHT, SERIES, WRONG
 
 # Red is kept for what is wrong.
-COLOURS = (BLUE, ORANGE, GREEN, PURPLE, SKY, BROWN, INDIGO, OLIVE, WINE)
-POWER = "#4A4F55"
+COLOURS = SERIES
+POWER = pictures.INK
 TOP, BOTTOM, FIXED = "#DCE7F2", "#F4E4C4", "#DDDFE2"
 TOP_EDGE, BOTTOM_EDGE, FIXED_EDGE = "#4E6E8E", "#8F6B1F", "#7A828A"
 DASHES = (0, (3, 1.6))
@@ -59,32 +59,34 @@ def view_of(placements: Sequence[DrawnPlacement]) -> np.ndarray:
     return np.concatenate([boxes[:, :2].min(axis=0) - margin, boxes[:, 2:].max(axis=0) + margin])
 
 
+def axes_at(sheet: pictures.Sheet, left: float, top: float, view: np.ndarray, scale: float) -> Any:
+    """Axes of a view whose upper left corner is at a place in inches; `scale` is inches per mm."""
+    width, height = scale * (view[2:] - view[:2])
+    return sheet.axes(left, top - height, width, height)
+
+
 def scale_to(view: np.ndarray, width: float, height: float) -> float:
     """Inches per mm with which the view fits into a box."""
     return float(min(width / (view[2] - view[0]), height / (view[3] - view[1])))
 
 
 class BoardView:
-    """A board in axes of its own, of which `show` draws one placement.
+    """A board in axes, of which `show` draws one placement.
 
     Args:
-        figure: from `pictures.new_figure`.
-        left, top: of the axes in inches, from the figure's lower left corner.
+        axes: of matplotlib.
         view: from `view_of`.
         scale: inches per mm.
         placement: any one; its board and names count.
-        ticks: whether the sides have ticks in mm.
+        ticks: whether the sides have ticks in mm; else there is a scale bar.
 
     Attributes:
-        axes: of matplotlib.
         artists: those that `show` changes, in the order in which they are drawn.
     """
 
     def __init__(
         self,
-        figure: Any,
-        left: float,
-        top: float,
+        axes: Any,
         view: np.ndarray,
         scale: float,
         placement: DrawnPlacement,
@@ -92,10 +94,8 @@ class BoardView:
     ):
         from matplotlib.collections import LineCollection
 
-        width, height = scale * (view[2:] - view[:2])
-        self.view, self.points_per_mm, self.board = view, 72 * scale, placement.board
-        self.axes = pictures.new_axes(figure, left, top - height, width, height)
-        _set_axes(self.axes, view, ticks)
+        self.axes, self.view, self.points_per_mm, self.board = axes, view, 72 * scale, placement.board
+        _set_axes(axes, view, ticks)
         self.axes.add_patch(outline_patch(self.board))
         self.colours = np.array(net_colours(self.board))
         self.parts, self.hatched, self.notches, self.faults = _polygons(self.board, self.points_per_mm)
@@ -228,10 +228,14 @@ def _hatched_key(hatch: str, face: Any, edge: str, label: str) -> Any:
 
 
 def _set_axes(axes: Any, view: np.ndarray, ticks: bool) -> None:
-    axes.set(xlim=view[[0, 2]], ylim=view[[3, 1]], facecolor=pictures.GROUND)
+    axes.set(xlim=view[[0, 2]], ylim=view[[3, 1]], facecolor=pictures.GROUND, aspect="equal")
     axes.spines[:].set_visible(False)
     axes.locator_params(nbins=6, steps=[1, 2, 5, 10])
     axes.tick_params(labelsize=7, length=2, width=0.6, labelbottom=ticks, labelleft=ticks, bottom=ticks, left=ticks)
+    if ticks:
+        axes.set_xlabel("mm", fontsize=7, labelpad=1)
+    else:
+        pictures.scale_bar(axes, "mm", zorder=8)
 
 
 def _polygons(board: Board, points_per_mm: float) -> tuple[Any, Any, Any, Any]:

@@ -19,18 +19,16 @@ def count_rows(entries: list[Any], columns: int) -> int:
     return -(-len(entries) // columns)
 
 
-def draw_legend(figure: Any, entries: list[Any], columns: int, left: float, top: float) -> None:
-    """A legend whose upper left corner is at a place given in inches from the figure's lower left one."""
-    across, up = figure.get_size_inches()
-    corner = (left / across, top / up)
-    pictures.legend(figure, entries, ncols=columns, loc="upper left", bbox_to_anchor=corner, handletextpad=0.5)
+def draw_legend(sheet: pictures.Sheet, entries: list[Any], columns: int, left: float, top: float) -> None:
+    """A legend whose upper left corner is at a place given in inches from the sheet's lower left one."""
+    corner = sheet.place(left, top)
+    pictures.legend(sheet.figure, entries, ncols=columns, loc="upper left", bbox_to_anchor=corner, handletextpad=0.5)
 
 
-def new_headline(figure: Any, left: float, below_top: float, fontsize: float) -> Any:
+def new_headline(sheet: pictures.Sheet, left: float, below_top: float, fontsize: float) -> Any:
     """A line of text above everything, without words yet, at a place given in inches; its letters have one width."""
-    across, up = figure.get_size_inches()
     style = {"fontsize": fontsize, "family": "monospace", "va": "center", "color": pictures.INK}
-    return figure.text(left / across, 1 - below_top / up, "", **style)
+    return sheet.text(left, sheet.height - below_top, "", **style)
 
 
 def join_words(parts: Iterable[str]) -> str:

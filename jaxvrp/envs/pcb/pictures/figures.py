@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxvrp import pictures
 from jaxvrp.envs.pcb.pictures import curves
-from jaxvrp.envs.pcb.pictures.board_view import COLOURS, BoardView, legend_entries, scale_to, view_of
+from jaxvrp.envs.pcb.pictures.board_view import COLOURS, BoardView, axes_at, legend_entries, scale_to, view_of
 from jaxvrp.envs.pcb.pictures.captions import LEGEND_ROW, count_rows, draw_legend, join_words
 from jaxvrp.envs.pcb.pictures.drawn_placement import DrawnPlacement
 from jaxvrp.envs.pcb.pictures.played_episode import PlayedEpisode
@@ -18,7 +18,7 @@ MARGIN, TICKS, TITLE = 0.25, 0.3, 0.66
 """Inches: around a picture, for the ticks of a board, and for two lines of title."""
 
 
-def draw_board(placement: DrawnPlacement, title: str, dpi: int) -> Any:
+def board_figure(placement: DrawnPlacement, title: str, dpi: float, fig: Any = None) -> Any:
     """A figure of one board; it grows with the number of parts."""
     view = view_of([placement])
     side = float(np.clip(4.8 + 0.075 * len(placement.boxes), 5.6, 11.0))
@@ -28,18 +28,18 @@ def draw_board(placement: DrawnPlacement, title: str, dpi: int) -> Any:
     columns = max(1, int(max(width, 4.6) / 2.15))
     legend_height = LEGEND_ROW * count_rows(entries, columns)
     across, up = max(width, 4.6) + 2 * MARGIN + TICKS, height + TITLE + TICKS + legend_height + MARGIN
-    figure = pictures.new_figure(across, up, dpi)
+    sheet = pictures.new_sheet(across, up, dpi, fig)
     left = (across - width + TICKS) / 2
-    BoardView(figure, left, up - TITLE, view, scale, placement).show(placement)
+    BoardView(axes_at(sheet, left, up - TITLE, view, scale), view, scale, placement).show(placement)
     extent = " x ".join(f"{length:g}" for length in np.round(placement.board.outline, 2).tolist())
     size = f"{len(placement.boxes)} parts on {extent} mm"
     heading = join_words([title, size] if title else [size])
-    _draw_heading(figure, left, up - 0.06, max(width, across - left - MARGIN), heading, placement)
-    draw_legend(figure, entries, columns, MARGIN, legend_height + 0.5 * MARGIN)
-    return figure
+    _draw_heading(sheet, left, up - 0.06, max(width, across - left - MARGIN), heading, placement)
+    draw_legend(sheet, entries, columns, MARGIN, legend_height + 0.5 * MARGIN)
+    return sheet.figure
 
 
-def draw_episode(episode: PlayedEpisode, dpi: int) -> Any:
+def episode_figure(episode: PlayedEpisode, dpi: float, fig: Any = None) -> Any:
     """A figure: the board at the start and at its best, and four metrics over time."""
     start, (after, heading) = episode.placement(0), _best_or_last(episode)
     view = view_of([start, after])
@@ -49,15 +49,15 @@ def draw_episode(episode: PlayedEpisode, dpi: int) -> Any:
     entries = legend_entries(start.board)
     tall = max(height, 4.6)
     across, up = 2 * (max(width, 3.9) + TICKS + MARGIN) + 4.2 + MARGIN, tall + TITLE + TICKS + 0.3 + MARGIN
-    figure = pictures.new_figure(across, up, dpi)
+    sheet = pictures.new_sheet(across, up, dpi, fig)
     left = MARGIN + TICKS
     for placement, text in ((start, "start (step 0)"), (after, heading)):
-        BoardView(figure, left, up - TITLE, view, scale, placement).show(placement)
-        _draw_heading(figure, left, up - 0.06, max(width, 3.9) + 0.5 * TICKS, text, placement)
+        BoardView(axes_at(sheet, left, up - TITLE, view, scale), view, scale, placement).show(placement)
+        _draw_heading(sheet, left, up - 0.06, max(width, 3.9) + 0.5 * TICKS, text, placement)
         left += max(width, 3.9) + TICKS + MARGIN
-    _draw_metrics(figure, episode, left + 0.35, up - 0.37, tall + TITLE - 0.37)
-    draw_legend(figure, entries, len(entries), MARGIN, 0.3 + 0.5 * MARGIN)
-    return figure
+    _draw_metrics(sheet, episode, left + 0.35, up - 0.37, tall + TITLE - 0.37)
+    draw_legend(sheet, entries, len(entries), MARGIN, 0.3 + 0.5 * MARGIN)
+    return sheet.figure
 
 
 def _best_or_last(episode: PlayedEpisode) -> tuple[DrawnPlacement, str]:
@@ -68,9 +68,10 @@ def _best_or_last(episode: PlayedEpisode) -> tuple[DrawnPlacement, str]:
     return episode.best, f"shortest legal placement (step {int(steps[episode.improvements[-1]])})"
 
 
-def _draw_heading(figure: Any, left: float, top: float, room: float, text: str, placement: DrawnPlacement) -> None:
+def _draw_heading(
+    sheet: pictures.Sheet, left: float, top: float, room: float, text: str, placement: DrawnPlacement
+) -> None:
     """Two lines above a board, at most `room` wide, their upper edge at `top`: what it is, and what it is worth."""
-    across, up = figure.get_size_inches()
     worth = join_words([f"HPWL {placement.hpwl:.2f} mm", placement.verdict])
     colour = WRONG if placement.wrong.any() else RIGHT
     lines = (
@@ -78,7 +79,7 @@ def _draw_heading(figure: Any, left: float, top: float, room: float, text: str, 
         (0.35, worth, {"color": colour, "fontsize": _fitting(9.5, room, 0.62 * len(worth))}),
     )
     for below, line, style in lines:
-        figure.text(left / across, (top - below) / up, line, va="top", **style)
+        sheet.text(left, top - below, line, va="top", **style)
 
 
 def _fitting(most: float, room: float, ems: float) -> float:
@@ -86,11 +87,11 @@ def _fitting(most: float, room: float, ems: float) -> float:
     return min(most, 72 * room / ems)
 
 
-def _draw_metrics(figure: Any, episode: PlayedEpisode, left: float, top: float, height: float) -> None:
+def _draw_metrics(sheet: pictures.Sheet, episode: PlayedEpisode, left: float, top: float, height: float) -> None:
     """Four panels above each other."""
     gap, low = 0.38, 0.1
     tall = (height - 3 * gap - low) / 4
-    panels = [pictures.new_axes(figure, left, top - tall - row * (tall + gap), 3.3, tall) for row in range(4)]
+    panels = [sheet.axes(left, top - tall - row * (tall + gap), 3.3, tall) for row in range(4)]
     curves.draw_hpwl(panels[0], episode)
     curves.draw_hpwl_legend(panels[0], episode)
     curves.draw_overlap(panels[1], episode)

@@ -25,7 +25,7 @@ def draw_state(state: State) -> str | None:
     still.box(board.outline / 2 * UPRIGHT, board.outline / 2, stills.INK, filled=False)
     for part in parts:
         overlaps = state.overlap[part] > LEGAL_OVERLAP
-        colour = palette.LOST if overlaps else palette.WAITING if board.fixed[part] else palette.ON_TIME
+        colour = palette.LOST if overlaps else stills.WAITING if board.fixed[part] else palette.ON_TIME
         still.box(state.position[part] * UPRIGHT, half[part], colour)
         still.text(state.position[part] * UPRIGHT, part)
     overlapping = int((state.overlap[parts] > LEGAL_OVERLAP).sum())

@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from numpy.typing import ArrayLike
 
 from jaxvrp import pictures
 from jaxvrp.envs.pcb.env import Pcb
-from jaxvrp.envs.pcb.pictures import animation, drawn_placement, figures, played_episode
+from jaxvrp.envs.pcb.pictures import animation, played_episode
+from jaxvrp.envs.pcb.pictures.draw import DPI, draw_board, draw_episode
 from jaxvrp.envs.pcb.problem.board import Board
 from jaxvrp.envs.pcb.problem.netlist import Netlist
 from jaxvrp.envs.pcb.rules import State
-from jaxvrp.io.whole_files import write_whole
-from jaxvrp.pictures import STILLS
-
-DPI = 120
 
 
 def render_board(
@@ -48,18 +44,7 @@ def render_board(
         ValueError: another suffix, a batch of boards, or arrays or names that do not fit it.
         OSError: the file cannot be written.
     """
-    path = Path(path)
-    if path.suffix.lower() not in STILLS:
-        raise ValueError(f"cannot draw a board to '{path.name}': use .png, .svg or .pdf")
-    title = ""
-    if isinstance(board, Netlist):
-        names = [part.name for part in board.components] if names is None else names
-        title, board = board.source.removesuffix(".kicad_pcb"), board.board
-    if board.exists.ndim != 1:
-        raise ValueError(f"this is a batch of boards, of shape {board.exists.shape[:-1]}; draw one of them")
-    names = [str(part) for part in range(board.num_components)] if names is None else names
-    placement = drawn_placement.measure_placement(board, names, position, orientation)
-    pictures.save_still(figures.draw_board(placement, title, DPI), path, DPI)
+    pictures.write_picture(path, "a board", lambda: draw_board(board, position, orientation, names=names), dpi=DPI)
 
 
 def render_episode(env: Pcb, states: State, path: str | os.PathLike) -> None:
@@ -77,12 +62,10 @@ def render_episode(env: Pcb, states: State, path: str | os.PathLike) -> None:
         ValueError: another suffix, or states of no or of several episodes.
         OSError: the file cannot be written.
     """
-    path = Path(path)
-    suffix = path.suffix.lower()
-    if suffix not in (".gif", *STILLS):
-        raise ValueError(f"cannot draw an episode to '{path.name}': use .gif (animation), .png, .svg or .pdf (still)")
-    episode = played_episode.from_states(env, states)
-    if suffix == ".gif":
-        write_whole(path, lambda partial: animation.write_animation(episode, partial))
-    else:
-        pictures.save_still(figures.draw_episode(episode, DPI), path, DPI)
+    pictures.write_picture(
+        path,
+        "an episode",
+        lambda: draw_episode(env, states),
+        lambda partial: animation.write_animation(played_episode.from_states(env, states), partial),
+        dpi=DPI,
+    )

@@ -136,20 +136,21 @@ class StepScene:
         columns = max(1, int(num_views * pitch / 2.15))
         legend_height = LEGEND_ROW * count_rows(entries, columns)
         across, up = max(num_views * pitch + 0.25, 7.0), height + 0.95 + legend_height
-        figure = pictures.new_figure(across, up, FRAME_DPI)
+        sheet = pictures.new_sheet(across, up, FRAME_DPI)
         self.grids, outlines = {}, []
         for place, side in enumerate(sides):
-            axes = pictures.new_axes(figure, 0.25 + place * pitch, up - 0.75 - height, width, height)
+            axes = sheet.axes(0.25 + place * pitch, up - 0.75 - height, width, height)
             grid = component_grid(episode.placement(0), view, side)
             self.grids[side] = _draw_grid(axes, grid, view, episode.board, _grid_title(side, len(sides)))
             outlines.append(axes.add_patch(board_view.outline_patch(episode.board, fill=False)))
         left, top = 0.25 + len(sides) * pitch, up - 0.75
-        self.board = BoardView(figure, left, top, view, scale, episode.placement(0), ticks=False)
+        axes = board_view.axes_at(sheet, left, top, view, scale)
+        self.board = BoardView(axes, view, scale, episode.placement(0), ticks=False)
         self.board.axes.set_title("rats-nest", **AXES_TITLE)
-        draw_legend(figure, entries, columns, 0.2, legend_height + 0.12)
-        self.headline = new_headline(figure, 0.25, 0.22, 10.5)
+        draw_legend(sheet, entries, columns, 0.2, legend_height + 0.12)
+        self.headline = new_headline(sheet, 0.25, 0.22, 10.5)
         changing = [*self.grids.values(), *outlines, *self.board.artists, self.headline]
-        self._animated = pictures.AnimatedFigure(figure, changing)
+        self._animated = pictures.AnimatedFigure(sheet.figure, changing)
 
     def frame(self, index: int) -> np.ndarray:
         """`u8[height, width, 3]` of the state with this index."""

@@ -26,7 +26,7 @@ def write(episode: Episode, max_battery: float, path: Path) -> None:
     chosen = pictures.sample_frames(episode.length, MAX_FRAMES).tolist()
     # One palette for all frames: with one for each, colours flicker and the file is several times as large.
     sample = np.concatenate([scene.frame(index) for index in (chosen[0], chosen[len(chosen) // 2], chosen[-1])])
-    meaning = (palette.ON_TIME, palette.LATE, palette.LOST, palette.WAITING, *route_map.DRONE_COLOURS)
+    meaning = (palette.ON_TIME, palette.LATE, palette.LOST, palette.WAITING, palette.EDGE, *route_map.DRONE_COLOURS)
     colours = pictures.shared_palette(sample, ("white", pictures.GROUND, route_map.FAINT, *meaning), COLOURS)
     pause = int(np.clip(PLAY_MS / len(chosen), 100, 300))
     pictures.write_gif(path, (scene.frame(index) for index in chosen), colours, pause, LAST_FRAME_MS)
@@ -36,14 +36,15 @@ class _Scene:
     """The picture of any one state."""
 
     def __init__(self, episode: Episode, max_battery: float):
-        figure = pictures.new_figure(9.0, 5.75, 100)
-        plan = route_map.new_map(figure, episode, 0.1, 0.35, 5.05)
+        sheet = pictures.new_sheet(9.0, 5.75, 100)
+        plan = sheet.axes(0.1, 0.35, 5.05, 5.05)
+        route_map.draw_ground(plan, episode)
         count = episode.num_drones
         tall = min(0.42 * count, 2.1)
-        bars = pictures.new_axes(figure, 6.05, 5.1 - tall, 1.55, tall)
-        strip = pictures.new_axes(figure, 6.05, 0.85, 2.8, min(0.85 * count, 1.75))
+        bars = sheet.axes(6.05, 5.1 - tall, 1.55, tall)
+        strip = sheet.axes(6.05, 0.85, 2.8, min(0.85 * count, 1.75))
         self.layers: list[Any] = [
-            _Headline(figure, episode),
+            _Headline(sheet.figure, episode),
             _Customers(plan, episode),
             _Truck(plan, episode),
             _Fleet(plan, episode, max_battery),
@@ -51,7 +52,7 @@ class _Scene:
             _Timeline(strip, episode),
         ]
         artists = [artist for layer in self.layers for artist in layer.artists]
-        self.animated = pictures.AnimatedFigure(figure, artists)
+        self.animated = pictures.AnimatedFigure(sheet.figure, artists)
 
     def frame(self, index: int) -> np.ndarray:
         """`u8[height, width, 3]` of the state `index`."""
@@ -71,11 +72,11 @@ class _Headline:
         overdue = {"markeredgecolor": palette.LATE, "markeredgewidth": 1.5}
         keys = [
             *route_map.map_keys(),
-            pictures.legend_entry(marker="o", color=palette.WAITING, label="waiting (halo: time left)"),
+            pictures.legend_entry(**route_map.UNSERVED, label="waiting (halo: time left)"),
             pictures.legend_entry(marker="o", color=palette.WAITING, **overdue, label="overdue"),
         ]
         if episode.opens.any():
-            closed = {"markeredgecolor": palette.WAITING, "markeredgewidth": 1.5}
+            closed = {"markeredgecolor": palette.EDGE, "markeredgewidth": 1.2}
             keys.append(pictures.legend_entry(marker="o", color="white", **closed, label="window not open"))
         pictures.legend(figure, keys, loc="lower left", ncols=7, bbox_to_anchor=(0.018, 0.012))
 
@@ -130,9 +131,9 @@ class _Customers:
         self.core.set_sizes(np.where(known, self.size**2, 0.0))
         faces = [palette.LATE, palette.ON_TIME, "white"]
         self.core.set_facecolor(np.select([late, served, closed], faces, palette.WAITING).tolist())
-        edges = [palette.LATE, palette.WAITING]
-        self.core.set_edgecolor(np.select([overdue, closed & ~served], edges, "white").tolist())
-        for number, visible, dark in zip(self.numbers, known.tolist(), (closed & ~served).tolist(), strict=True):
+        edges = [palette.LATE, "white"]
+        self.core.set_edgecolor(np.select([overdue, served], edges, palette.EDGE).tolist())
+        for number, visible, dark in zip(self.numbers, known.tolist(), (~served).tolist(), strict=True):
             number.set_visible(visible)
             number.set_color(pictures.INK if dark else "white")
         for stamp, visible in zip(self.stamps, served.tolist(), strict=True):

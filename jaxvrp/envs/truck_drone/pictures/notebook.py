@@ -19,12 +19,12 @@ def draw_state(world: World) -> str | None:
     known = np.asarray(is_known(world))
     still = stills.Still(np.concatenate([corners, instance.customer_position, instance.node_position, drones.position]))
     for place in instance.node_position:
-        still.mark(place, "square", palette.WAITING, filled=False, size=4)
+        still.mark(place, "square", stills.WAITING, filled=False, size=4)
     for customer, place in enumerate(instance.customer_position[: _num_customers(world)]):
         if not known[customer]:
             continue
         served = bool(world.customers.served[customer])
-        still.mark(place, "circle", palette.ON_TIME if served else palette.WAITING, filled=served, size=8)
+        still.mark(place, "circle", palette.ON_TIME if served else stills.WAITING, filled=served, size=8)
         still.text(place, customer, "white" if served else stills.INK)
     still.mark(world.truck.position, "square", stills.INK, size=7)
     for drone in np.flatnonzero(drones.status != ONBOARD).tolist():

@@ -8,38 +8,46 @@ import numpy as np
 
 from jaxvrp.envs.truck_drone.played_episode import WAITING, Episode
 from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, ONBOARD, RETURNING, STATUS_NAMES
-from jaxvrp.pictures import GROUND, INK, legend_entry, new_axes
-from jaxvrp.pictures.palette import BLUE, BROWN, FRAME, INDIGO, LATE, LOST, OLIVE, ON_TIME, PURPLE, SKY, SLATE, WINE
+from jaxvrp.pictures import GROUND, INK, inches_square, legend_entry, palette, points_high, scale_bar
+from jaxvrp.pictures.palette import BESIDE_STATUS, EDGE, FRAME, LATE, LOST, ON_TIME
 
-# Green, orange and red are kept for customers and crashes.
-DRONE_COLOURS = (BLUE, PURPLE, SKY, BROWN, OLIVE, INDIGO, WINE, SLATE)
+# Green, orange, grey and red are kept for customers and crashes.
+DRONE_COLOURS = BESIDE_STATUS
 DRONE_LINES = ("-", "--", ":", "-.")
 FAINT = "#E4E7EA"
-SHADES = {ONBOARD: "#EEF0F2", FLYING: "#CFE2F3", WAITING: "#F7E6BE", RETURNING: "#E4DAF0", CRASHED: "#F5CFCF"}
+SHADES = {ONBOARD: "#F1F3F5", FLYING: "#C9E1F4", WAITING: "#F5E3A8", RETURNING: "#A9BBD8", CRASHED: "#E2938A"}
 """What a drone was doing, as a ground behind its battery."""
 
 STATUS_WORDS = {**dict(enumerate(STATUS_NAMES)), ONBOARD: "on board", WAITING: "waiting"}
 """The names of what drones do, for people."""
 
-PARCEL = "#8A5A2B"
+PARCEL = INK
 """The colour of packages on their way."""
+
+UNSERVED = {"marker": "o", "color": palette.WAITING, "markeredgecolor": EDGE}
+"""How a customer is marked whom nobody has served."""
 
 FEW_CUSTOMERS = 12
 """Up to so many, customers are labelled in full."""
 
 
-def new_map(figure: Any, episode: Episode, left: float, bottom: float, side: float) -> Any:
-    """Square axes with what never changes: the service area and the route nodes."""
+LengthUnit = tuple[str, float]
+"""What lengths are told in, and how many of these a map unit has."""
+
+MAP_UNITS: LengthUnit = ("map units", 1.0)
+
+
+def draw_ground(axes: Any, episode: Episode, unit: LengthUnit = MAP_UNITS) -> None:
+    """What never changes: the service area, the route nodes, the scale."""
     from matplotlib.patches import Rectangle
 
-    axes = new_axes(figure, left, bottom, side, side)
     limit = map_limit(episode)
-    axes.set(xlim=(-limit, limit), ylim=(-limit, limit), xticks=[], yticks=[])
-    axes.spines["bottom"].set_visible(False)
+    axes.set(xlim=(-limit, limit), ylim=(-limit, limit), xticks=[], yticks=[], aspect="equal")
+    axes.spines[:].set_visible(False)
+    scale_bar(axes, *unit)
     axes.add_patch(Rectangle((-1, -1), 2, 2, facecolor=GROUND, edgecolor=FRAME, linewidth=0.8, zorder=0))
     node = episode.instance.node_position
-    axes.scatter(*node.T, s=55, marker="s", facecolor=FAINT, edgecolor="#B4BAC1", linewidth=0.8, zorder=1)
-    return axes
+    axes.scatter(*node.T, s=55, marker="s", facecolor=FAINT, edgecolor=EDGE, linewidth=0.8, zorder=2)
 
 
 def map_limit(episode: Episode) -> float:
@@ -50,7 +58,7 @@ def map_limit(episode: Episode) -> float:
 
 def per_point(axes: Any, episode: Episode) -> float:
     """Map units in one typographic point."""
-    return 2 * map_limit(episode) * axes.figure.dpi / 72 / axes.get_window_extent().width
+    return 2 * map_limit(episode) / (72 * inches_square(axes))
 
 
 def time_axis(axes: Any, last: int, title: str) -> None:
@@ -65,7 +73,7 @@ def time_axis(axes: Any, last: int, title: str) -> None:
 def drone_rows(axes: Any, episode: Episode) -> float:
     """One named row for each drone, from the top; the size of letters that fits them, in points."""
     count = episode.num_drones
-    font = min(8.0, 0.8 * axes.get_window_extent().height / axes.figure.dpi * 72 / count)
+    font = min(8.0, 0.8 * points_high(axes) / count)
     axes.set_ylim(count - 0.5, -0.5)
     axes.set_yticks(range(count), [f"drone_{drone}" for drone in range(count)], fontsize=font)
     return font
@@ -100,7 +108,7 @@ def map_keys() -> list[Any]:
     """Legend entries of what both pictures show on the map."""
     return [
         legend_entry(marker=truck_marker(), color=INK, markersize=12, label="truck"),
-        legend_entry(marker="s", color=FAINT, markeredgecolor="#B4BAC1", markersize=7, label="route node"),
+        legend_entry(marker="s", color=FAINT, markeredgecolor=EDGE, markersize=7, label="route node"),
         legend_entry(marker="o", color=ON_TIME, label="served on time @ step"),
         legend_entry(marker="o", color=LATE, label="served late"),
         legend_entry(marker="X", color=LOST, label="crashed drone"),

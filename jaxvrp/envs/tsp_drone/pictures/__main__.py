@@ -12,14 +12,15 @@ import jax
 
 from jaxvrp.envs.tsp_drone.baselines.greedy import NearestNeighbourActor
 from jaxvrp.envs.tsp_drone.env import make
-from jaxvrp.envs.tsp_drone.pictures.render import operations_of, render_plan
+from jaxvrp.envs.tsp_drone.pictures.draw import operations_of
+from jaxvrp.envs.tsp_drone.pictures.render import render_plan
 from jaxvrp.envs.tsp_drone.problem.agatz import read_agatz, read_operations
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, load
 from jaxvrp.envs.tsp_drone.problem.solution import Operation
 from jaxvrp.episodes import record_episode
 from jaxvrp.io.arrays import single_problem
 from jaxvrp.io.command_line import Parser, check_picture_path, index, refuse_overwriting, run_command
-from jaxvrp.pictures import STILLS
+from jaxvrp.pictures import ANIMATION, STILLS
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,7 +42,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--plan", type=Path, help="a solution in Agatz's format; without it: nearest neighbour")
     parser.add_argument("--out", type=Path, required=True, help="the picture: .png, .svg, .pdf, or .gif (animation)")
     options = parser.parse_args(argv)
-    check_picture_path(options.out, (*STILLS, ".gif"))
+    check_picture_path(options.out, (*STILLS, ANIMATION))
     refuse_overwriting(options.out, "--out", filter(None, [options.instance, options.plan]))
     return options
 

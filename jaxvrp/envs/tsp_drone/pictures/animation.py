@@ -8,9 +8,9 @@ import numpy as np
 
 from jaxvrp import pictures
 from jaxvrp.envs.tsp_drone.pictures.plan import DRONE, TRUCK, Plan
-from jaxvrp.envs.tsp_drone.pictures.plan_figure import COLOURS, draw_plan, summary
+from jaxvrp.envs.tsp_drone.pictures.plan_figure import COLOURS, lay_out, summary
 from jaxvrp.pictures import GROUND, INK
-from jaxvrp.pictures.palette import PALE, WAITING
+from jaxvrp.pictures.palette import EDGE, PALE
 
 DPI = 90
 FRAMES, PAUSE_MS, LAST_FRAME_MS, PALETTE_SIZE = 72, 110, 3000, 128
@@ -21,7 +21,7 @@ def write_animation(plan: Plan, path: Path) -> None:
     scene = _Scene(plan)
     times = np.linspace(0.0, plan.report.cost, FRAMES if plan.legs else 1)
     sample = np.concatenate([scene.frame(time) for time in (0.0, float(times[-1]))])
-    exact = ("white", GROUND, INK, PALE, WAITING, *COLOURS.values())
+    exact = ("white", GROUND, INK, PALE, EDGE, *COLOURS.values())
     palette = pictures.shared_palette(sample, exact, PALETTE_SIZE)
     pictures.write_gif(path, (scene.frame(time) for time in times.tolist()), palette, PAUSE_MS, LAST_FRAME_MS)
 
@@ -31,7 +31,7 @@ class _Scene:
 
     def __init__(self, plan: Plan):
         self.plan = plan
-        picture = draw_plan(plan, DPI)
+        picture = lay_out(plan, DPI)
         self.headline = picture.headline
         style = {"markeredgecolor": INK, "markeredgewidth": 1.6, "zorder": 9}
         (self.truck,) = picture.map.plot([], [], "o", markersize=15, color=COLOURS[TRUCK], **style)

@@ -25,7 +25,7 @@ def draw_state(state: State) -> str | None:
         still.line(locs[state.launch_node], locs[state.drone_customer], DRONE_COLOUR)
     for node in nodes[1:]:
         done = bool(state.served[node])
-        still.mark(locs[node], "up", palette.ON_TIME if done else palette.WAITING, filled=done)
+        still.mark(locs[node], "up", palette.ON_TIME if done else stills.WAITING, filled=done)
         still.text(locs[node], node, right=11, up=5)
     still.mark(locs[state.truck_node], "circle", TRUCK_COLOUR, filled=False, size=11)
     return still.html(_caption(state, len(nodes) - 1) + note)

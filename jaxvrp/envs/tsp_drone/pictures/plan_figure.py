@@ -13,7 +13,7 @@ import numpy as np
 from jaxvrp import pictures
 from jaxvrp.envs.tsp_drone.pictures.plan import DRONE, TRUCK, Plan, verdict
 from jaxvrp.pictures import GROUND, INK
-from jaxvrp.pictures.palette import BLUE, FRAME, ORANGE, PALE, RIGHT, WAITING, WRONG
+from jaxvrp.pictures.palette import BLUE, EDGE, FRAME, ORANGE, PALE, RIGHT, WAITING, WRONG
 
 COLOURS = {TRUCK: BLUE, DRONE: ORANGE}
 ROWS = {TRUCK: 1, DRONE: 0}
@@ -39,21 +39,22 @@ class PlanFigure:
     headline: Any
 
 
-def draw_plan(plan: Plan, dpi: float = 120.0) -> PlanFigure:
-    """Draw the whole plan."""
+def lay_out(plan: Plan, dpi: float = 120.0, fig: Any = None) -> PlanFigure:
+    """Draw the whole plan, into `fig` if there is one."""
     side, across, up = 5.4, 11.2, 6.3  # inches
-    figure = pictures.new_figure(across, up, dpi)
+    sheet = pictures.new_sheet(across, up, dpi, fig)
     picture = PlanFigure(
-        figure,
-        map=pictures.new_axes(figure, 0.2, 0.2, side, side),
-        chart=pictures.new_axes(figure, side + 1.2, up - 2.6, across - side - 1.5, 1.5),
-        headline=figure.text(0.2 / across, 1 - 0.25 / up, summary(plan), fontsize=12.5, va="center", weight="bold"),
+        sheet.figure,
+        map=sheet.axes(0.2, 0.2, side, side),
+        chart=sheet.axes(side + 1.2, up - 2.6, across - side - 1.5, 1.5),
+        headline=sheet.text(0.2, up - 0.25, summary(plan), fontsize=12.5, va="center", weight="bold"),
     )
     colour = RIGHT if plan.report.feasible else WRONG
-    figure.text(0.2 / across, 1 - 0.5 / up, verdict(plan.report), fontsize=10, va="center", color=colour)
-    _draw_map(plan, picture.map)
-    _draw_chart(plan, picture.chart)
-    _draw_keys(picture, (side + 1.1) / across, (up - 3.3) / up)
+    sheet.text(0.2, up - 0.5, verdict(plan.report), fontsize=10, va="center", color=colour)
+    draw_map(plan, picture.map)
+    draw_chart(plan, picture.chart)
+    corner = sheet.place(side + 1.1, up - 3.3)
+    pictures.legend(sheet.figure, [*map_keys(), *chart_keys()], loc="upper left", bbox_to_anchor=corner, ncols=2)
     return picture
 
 
@@ -64,7 +65,8 @@ def summary(plan: Plan) -> str:
     return f"makespan {plan.report.cost:.5g}   |   {sorties} sorties   |   {waits}"
 
 
-def _draw_map(plan: Plan, axes: Any) -> None:
+def draw_map(plan: Plan, axes: Any) -> None:
+    """The truck's tour, the drone's sorties, who served whom, and the scale."""
     locs = plan.instance.locs
     low, high = locs[plan.nodes].min(axis=0), locs[plan.nodes].max(axis=0)
     margin = 0.07 * max(*(high - low), 1e-9)
@@ -72,6 +74,7 @@ def _draw_map(plan: Plan, axes: Any) -> None:
     axes.set(xlim=middle[0] + np.array([-half, half]), ylim=middle[1] + np.array([-half, half]), xticks=[], yticks=[])
     axes.set_facecolor(GROUND)
     axes.set_aspect("equal")
+    pictures.scale_bar(axes, "units")
     axes.spines[:].set(visible=True, color=FRAME)
     for leg in plan.legs:
         dashes = "-" if leg.who == TRUCK else (0, (4, 2))
@@ -88,13 +91,14 @@ def _draw_node(plan: Plan, axes: Any, node: int) -> None:
         return
     shape = "^" if server == DRONE else "o"
     colour = WAITING if server is None else COLOURS[server]
-    axes.plot(*place, shape, markersize=9, color=colour, markeredgecolor="white", zorder=3)
+    edge = EDGE if server is None else "white"
+    axes.plot(*place, shape, markersize=9, color=colour, markeredgecolor=edge, zorder=3)
     if len(plan.nodes) <= MANY:
         offset = {"xytext": (5, 5), "textcoords": "offset points"}
         axes.annotate(str(node), place, fontsize=8, color=INK, zorder=5, path_effects=pictures.outline(), **offset)
 
 
-def _draw_chart(plan: Plan, axes: Any) -> None:
+def draw_chart(plan: Plan, axes: Any) -> None:
     """What both do over time: on the way, on board, waiting."""
     for leg in plan.legs:
         span = [(leg.leave, leg.arrive - leg.leave)]
@@ -104,24 +108,30 @@ def _draw_chart(plan: Plan, axes: Any) -> None:
     for wait in plan.waits:
         span = [(wait.since, wait.until - wait.since)]
         place = (ROWS[wait.who] - 0.32, 0.64)
-        axes.broken_barh(span, place, facecolor="white", edgecolor=WAITING, hatch="////", linewidth=0.6)
+        axes.broken_barh(span, place, facecolor="white", edgecolor=EDGE, hatch="////", linewidth=0.6)
     axes.set(
         yticks=list(ROWS.values()), yticklabels=list(ROWS), ylim=(-0.6, 1.6), xlim=(0, max(plan.report.cost, 1e-6))
     )
     axes.set_xlabel("time", fontsize=8, color=INK)
 
 
-def _draw_keys(picture: PlanFigure, left: float, up: float) -> None:
-    from matplotlib.patches import Patch
-
+def map_keys() -> list[Any]:
+    """Legend entries of the map."""
     entry = pictures.legend_entry
-    handles = [
+    return [
         entry(marker="s", color=INK, label="depot"),
         entry(marker="o", color=BLUE, label="served by the truck"),
         entry(marker="^", color=ORANGE, label="served by the drone"),
         entry(linestyle="-", color=BLUE, label="truck's way"),
         entry(linestyle=(0, (4, 2)), color=ORANGE, label="drone's way"),
-        Patch(color=PALE, label="drone on board"),
-        Patch(facecolor="white", edgecolor=WAITING, hatch="////", label="waiting"),
     ]
-    pictures.legend(picture.figure, handles, loc="upper left", bbox_to_anchor=(left, up), ncols=2)
+
+
+def chart_keys() -> list[Any]:
+    """Legend entries of the chart over time, beside those of the map."""
+    from matplotlib.patches import Patch
+
+    return [
+        Patch(color=PALE, label="drone on board"),
+        Patch(facecolor="white", edgecolor=EDGE, hatch="////", label="waiting"),
+    ]

@@ -9,8 +9,8 @@ from PIL import Image
 from jaxvrp.envs.darp import make, make_instance, pad, routes_to_actions
 from jaxvrp.envs.darp.pictures import plan as plans
 from jaxvrp.envs.darp.pictures import render_episode, render_plan
-from jaxvrp.envs.darp.pictures.plan_figure import draw_plan, summary
-from jaxvrp.envs.darp.pictures.render import DPI, actions_of
+from jaxvrp.envs.darp.pictures.draw import DPI, actions_of
+from jaxvrp.envs.darp.pictures.plan_figure import lay_out, summary
 from jaxvrp.envs.darp.rules import drive
 from jaxvrp.pictures.palette import WRONG
 
@@ -63,7 +63,7 @@ def test_a_picture_replaces_the_older_one(instance, tmp_path, suffix):
 @pytest.mark.parametrize("actions", [[], [0, 0, 0], [1, 1, 0, 2], [2, 0, 1, 0], [1, 2, 0, 0, 0, 5, 6], [77, 3, 4]])
 def test_strange_plans_can_be_drawn(instance, actions):
     plan = plans.from_actions(pad(instance, 12, 5), actions)
-    picture = draw_plan(plan, dpi=60)
+    picture = lay_out(plan, dpi=60)
     picture.figure.canvas.draw()
     assert {moment for moment, _ in picture.events} >= {*range(len(plan.legs) + 1)}
 
@@ -71,7 +71,7 @@ def test_strange_plans_can_be_drawn(instance, actions):
 def test_windows_without_end_and_one_place_can_be_drawn():
     nowhere = make_instance(np.zeros((3, 2)), [0, 1, -1], [np.inf] * 3, capacity=1)
     for actions, words in (([], "0 of 1 requests served (0%)"), ([1, 2], "1 of 1 requests served (100%)")):
-        picture = draw_plan(plans.from_actions(nowhere, actions), dpi=60)
+        picture = lay_out(plans.from_actions(nowhere, actions), dpi=60)
         picture.figure.canvas.draw()
         assert words in picture.headline.get_text()
 
@@ -85,7 +85,7 @@ def test_many_requests_stay_within_the_picture():
         [node for request in range(vehicle, 96, 12) for node in (2 * request + 1, 2 * request + 2)]
         for vehicle in range(12)
     ]
-    canvas = draw_plan(plans.from_actions(instance, routes_to_actions(routes, 12)), dpi=DPI).figure.canvas
+    canvas = lay_out(plans.from_actions(instance, routes_to_actions(routes, 12)), dpi=DPI).figure.canvas
     canvas.draw()
     pixels = np.asarray(canvas.buffer_rgba())[..., :3]
     assert max(pixels.shape) < 2200
@@ -178,7 +178,7 @@ def _texts(picture):
 
 def test_padding_is_not_shown(instance):
     plain, padded = (
-        draw_plan(plans.from_actions(problem, ACTIONS), dpi=100) for problem in (instance, pad(instance, 40, 9))
+        lay_out(plans.from_actions(problem, ACTIONS), dpi=100) for problem in (instance, pad(instance, 40, 9))
     )
     assert _texts(plain) == _texts(padded) and len(plain.events) == len(padded.events)
     plain.figure.canvas.draw(), padded.figure.canvas.draw()
@@ -186,7 +186,7 @@ def test_padding_is_not_shown(instance):
 
 
 def test_what_went_wrong_is_written(instance):
-    picture = draw_plan(plans.from_actions(instance, ACTIONS), dpi=100)
+    picture = lay_out(plans.from_actions(instance, ACTIONS), dpi=100)
     written = _texts(picture)
     assert (picture.end, "not served") in written and (picture.end, "never dropped off") in written
     assert [moment for moment, text in written if text.startswith("late by")] == [4]
@@ -195,7 +195,7 @@ def test_what_went_wrong_is_written(instance):
 
 def test_marks_bars_and_loads_stand_where_they_belong(instance):
     plan = plans.from_actions(instance, ACTIONS)
-    picture = draw_plan(plan, dpi=60)
+    picture = lay_out(plan, dpi=60)
     for parity, marker in enumerate("v^"):
         marks = [line.get_xdata()[0] for line in picture.rows.lines if line.get_marker() == marker]
         begin = plan.begin[1:][np.arange(1, 9) % 2 == parity]

@@ -42,7 +42,7 @@ def _random_board(parts, seed, extent=1.0):
 
 
 def _view(placement):
-    figure = figures.draw_board(placement, "", 60)
+    figure = figures.board_figure(placement, "", 60)
     figure.canvas.draw()
     return figure.axes[0]
 
@@ -117,7 +117,7 @@ def test_what_only_touches_is_not_red(board):
 def test_no_text_covers_another_or_leaves_the_picture(parts):
     board = _random_board(parts, parts, 1.2)
     names = [f"C{1000 * at % 9973}" for at in range(parts)]
-    figure = figures.draw_board(
+    figure = figures.board_figure(
         drawn_placement.measure_placement(board, names, None, None), "a_rather_long_name_of_a_board" * 3, 120
     )
     figure.canvas.draw()
@@ -134,8 +134,8 @@ def test_no_text_covers_another_or_leaves_the_picture(parts):
 
 def test_padding_is_not_shown(board):
     names = ("IC", "A", "B")
-    plain = figures.draw_board(drawn_placement.measure_placement(board, names, None, None), "", 60)
-    padded = figures.draw_board(
+    plain = figures.board_figure(drawn_placement.measure_placement(board, names, None, None), "", 60)
+    padded = figures.board_figure(
         drawn_placement.measure_placement(pad(board, 6, 9, 5), (*names, "x", "y", "z"), None, None), "", 60
     )
     plain.canvas.draw(), padded.canvas.draw()

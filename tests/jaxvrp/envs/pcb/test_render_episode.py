@@ -115,7 +115,7 @@ def test_what_follows_the_end_is_cut(env, states):
 
 
 def test_the_sheet_shows_before_best_and_metrics(episode, boxes, shown):
-    figure = figures.draw_episode(episode, 60)
+    figure = figures.episode_figure(episode, 60)
     before, best, hpwl, overlap, cost, reward = figure.axes
     assert np.allclose(boxes(shown(before)["parts"])[1], [8, 5.5, 10, 6.5])
     assert np.allclose(boxes(shown(best)["parts"])[1], [4.5, 6, 5.5, 8])
@@ -133,7 +133,7 @@ def test_the_sheet_shows_before_best_and_metrics(episode, boxes, shown):
 
 def test_the_sheet_says_if_nothing_was_legal(env, play, shown):
     episode = played_episode.from_states(env, play([COURSE[0]] * 4))
-    figure = figures.draw_episode(episode, 60)
+    figure = figures.episode_figure(episode, 60)
     assert "no legal placement; at the end (step 3)" in [text.get_text() for text in figure.texts]
     assert not len(episode.improvements) and len(figure.axes[2].lines) == 1 and figure.axes[2].get_legend() is None
     assert len(shown(figure.axes[1])["faults"].get_paths()) == 1

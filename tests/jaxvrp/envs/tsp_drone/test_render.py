@@ -19,10 +19,10 @@ from jaxvrp.envs.tsp_drone import (
 from jaxvrp.envs.tsp_drone.pictures import plan as plans
 from jaxvrp.envs.tsp_drone.pictures import render_episode, render_plan
 from jaxvrp.envs.tsp_drone.pictures.__main__ import main
+from jaxvrp.envs.tsp_drone.pictures.draw import operations_of
 from jaxvrp.envs.tsp_drone.pictures.notebook import draw_state
 from jaxvrp.envs.tsp_drone.pictures.plan import DRONE, TRUCK
-from jaxvrp.envs.tsp_drone.pictures.plan_figure import draw_plan, summary
-from jaxvrp.envs.tsp_drone.pictures.render import operations_of
+from jaxvrp.envs.tsp_drone.pictures.plan_figure import lay_out, summary
 from jaxvrp.envs.tsp_drone.problem.instance import as_float32
 
 HEADS = {"png": b"\x89PNG", "SVG": b"<?xml", "pdf": b"%PDF"}
@@ -73,11 +73,11 @@ def test_a_drone_on_board_is_where_the_truck_is(instance):
 
 def test_the_figure_shows_every_leg_and_wait(instance):
     plan = plans.from_operations(instance, PLAN)
-    picture = draw_plan(plan)
+    picture = lay_out(plan)
     numbers = {text.get_text() for text in picture.map.texts}
-    assert numbers == {"1", "2", "3", "4"}
-    # A line for each of 2 + 6 legs, a mark for each of 5 nodes.
-    assert len(plan.legs) == 8 and len(picture.map.lines) == 8 + 5
+    assert numbers == {"1", "2", "3", "4", "2 units"}
+    # A line for each of 2 + 6 legs, a mark for each of 5 nodes, a scale bar.
+    assert len(plan.legs) == 8 and len(picture.map.lines) == 8 + 5 + 1
     assert len(picture.chart.collections) == 8 + 3
 
 
@@ -111,7 +111,7 @@ def test_an_animation_moves(episode, tmp_path):
 
 
 def test_what_cannot_be_drawn_leaves_nothing(instance, tmp_path):
-    with pytest.raises(ValueError, match=r"cannot draw to 'plan.mov': use .gif"):
+    with pytest.raises(ValueError, match=r"cannot draw a plan to 'plan.mov': use .gif"):
         render_plan(instance, PLAN, tmp_path / "plan.mov")
     with pytest.raises(ValueError, match="give one instance of the batch at a time"):
         render_plan(jax.tree.map(lambda leaf: np.asarray(leaf)[None], instance), PLAN, tmp_path / "plan.png")

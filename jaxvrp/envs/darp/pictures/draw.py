@@ -1,0 +1,136 @@
+"""Dial-a-ride plans and episodes as figures, or as panels of other figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from numpy.typing import ArrayLike
+
+from jaxvrp import pictures
+from jaxvrp.envs.darp.env import Darp
+from jaxvrp.envs.darp.pictures import plan_figure
+from jaxvrp.envs.darp.pictures.plan import Plan, from_actions
+from jaxvrp.envs.darp.problem.instance import Instance
+from jaxvrp.envs.darp.rules import SLACK, State
+from jaxvrp.episodes import count_states
+
+DPI = 120
+
+
+def draw_plan(instance: Instance, actions: ArrayLike, *, tolerance: float = 1e-4, fig: Any = None) -> Any:
+    """Draw a whole plan: the routes on a map, the loads over time, windows and rides of all requests.
+
+    Times, cost and verdict are those of `solution_report`.
+
+    Args:
+        instance: one problem, NumPy or JAX; padding is not shown.
+        actions: whole numbers `[T]`, node indices as an agent plays them; 0 ends the current vehicle's tour.
+        tolerance: by how much limits may be exceeded, as for `solution_report`.
+        fig: a figure of matplotlib, or a part of one, to fill; None: a new one, of the size that suits.
+
+    Returns:
+        The figure.
+
+    Raises:
+        ValueError: `actions` that are no whole numbers, an instance that is a batch.
+    """
+    return plan_figure.lay_out(from_actions(instance, actions, tolerance), DPI, fig=fig).figure
+
+
+def draw_episode(env: Darp, states: State, *, fig: Any = None) -> Any:
+    """Draw one episode as `draw_plan` does.
+
+    Args:
+        env: the environment that was played.
+        states: the states of steps 0..T of one episode, leaves with leading axis `[T+1]`; what follows the end is cut.
+        fig: as for `draw_plan`.
+
+    Returns:
+        The figure.
+
+    Raises:
+        ValueError: states of no or of several episodes.
+    """
+    del env
+    return plan_figure.lay_out(plan_of(states), DPI, fig=fig).figure
+
+
+def draw_routes(
+    instance: Instance, actions: ArrayLike, *, tolerance: float = 1e-4, legend: bool = True, ax: Any = None
+) -> Any:
+    """Draw the routes of a plan on a map.
+
+    Args:
+        instance, actions, tolerance: as for `draw_plan`.
+        legend: whether there is one below the map.
+        ax: axes of matplotlib; None: those of a new figure.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ValueError: as of `draw_plan`.
+    """
+    plan = from_actions(instance, actions, tolerance)
+    axes = pictures.axes_of(ax, 5.2, 5.2, DPI, (0.2, 0.75))
+    plan_figure.draw_map(plan_figure.panel(plan, axes))
+    if legend:
+        keys = [*plan_figure.node_keys(), *plan_figure.vehicle_keys(plan)]
+        pictures.legend(axes, keys, loc="upper center", ncols=4, bbox_to_anchor=(0.5, -0.01), handlelength=2.6)
+    return axes
+
+
+def draw_loads(instance: Instance, actions: ArrayLike, *, tolerance: float = 1e-4, ax: Any = None) -> Any:
+    """Draw who is on board of each vehicle over time; arguments as for `draw_routes`."""
+    plan = from_actions(instance, actions, tolerance)
+    axes = pictures.axes_of(ax, 5.0, max(0.7, 0.55 * len(plan.used)), DPI, (0.8, 0.4))
+    plan_figure.draw_loads(plan_figure.panel(plan, axes))
+    return axes
+
+
+def draw_requests(instance: Instance, actions: ArrayLike, *, tolerance: float = 1e-4, ax: Any = None) -> Any:
+    """Draw a row for each request: time windows, service and ride; arguments as for `draw_routes`."""
+    plan = from_actions(instance, actions, tolerance)
+    axes = pictures.axes_of(ax, 5.0, max(0.5, 0.27 * len(plan.requests)), DPI, (0.5, 0.4))
+    plan_figure.draw_rows(plan_figure.panel(plan, axes))
+    return axes
+
+
+def plan_of(states: State) -> Plan:
+    """The plan of one episode, up to its end.
+
+    Raises:
+        ValueError: the states have no leading time axis, or more than one.
+    """
+    actions = actions_of(states)
+    instance = jax.tree.map(lambda leaf: np.asarray(leaf)[0], states.instance)
+    return from_actions(instance, actions, SLACK)
+
+
+def actions_of(states: State) -> np.ndarray:
+    """The actions that were executed in one episode, up to its end.
+
+    Args:
+        states: of steps 0..T, leaves with leading axis `[T+1]`. The episode ends with the first that is `done`, or
+            before `step` stands still or falls back (a reset).
+
+    Returns:
+        `i64[actions]`, for `solution_report`: a vehicle that stays at the depot has a 0 of its own, and so has a padded
+        vehicle that is passed over.
+
+    Raises:
+        ValueError: the states have no leading time axis, or more than one.
+    """
+    step = np.asarray(states.step)
+    if step.ndim != 1 or step.size == 0:
+        raise ValueError(f"states.step has shape {step.shape}; it needs [T+1], the states of one episode")
+    last = count_states(step, states.done) - 1
+    actions: list[int] = []
+    vehicle = 0
+    agents, nodes = np.asarray(states.current_agent)[:last], np.asarray(states.current_node)[1 : last + 1]
+    for agent, node in zip(agents.tolist(), nodes.tolist(), strict=True):
+        actions += [0] * (agent - vehicle) + [node]
+        vehicle = agent + (node == 0)
+    return np.array(actions, np.int64)

@@ -1,0 +1,128 @@
+"""Plans and episodes of truck and drone as figures, or as panels of other figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxvrp import pictures
+from jaxvrp.envs.tsp_drone.env import TspDrone
+from jaxvrp.envs.tsp_drone.pictures import plan_figure
+from jaxvrp.envs.tsp_drone.pictures.plan import from_operations
+from jaxvrp.envs.tsp_drone.problem.instance import Instance
+from jaxvrp.envs.tsp_drone.problem.solution import FIRST_SERVE, MEET, STAY_WITH_TRUCK, Operation, actions_to_operations
+from jaxvrp.envs.tsp_drone.rules import State
+from jaxvrp.episodes import count_states
+
+DPI = 120
+
+
+def draw_plan(
+    instance: Instance, operations: Sequence[Operation], *, allow_revisits: bool = True, fig: Any = None
+) -> Any:
+    """Draw a whole plan: tour and sorties on a map, and who was on the way and who waited over time.
+
+    Times, cost and verdict are those of `solution_report`.
+
+    Args:
+        instance: one problem, NumPy or JAX; padding is not shown.
+        operations, allow_revisits: as for `solution_report`.
+        fig: a figure of matplotlib, or a part of one, to fill; None: a new one, of the size that suits.
+
+    Returns:
+        The figure.
+
+    Raises:
+        ValueError: an instance that is a batch.
+    """
+    plan = from_operations(instance, operations, allow_revisits=allow_revisits)
+    return plan_figure.lay_out(plan, DPI, fig).figure
+
+
+def draw_episode(env: TspDrone, states: State, *, fig: Any = None) -> Any:
+    """Draw one episode as `draw_plan` does.
+
+    Args:
+        env: the environment that was played.
+        states: the states of steps 0..T of one episode, leaves with leading axis `[T+1]`; what follows the end is cut.
+        fig: as for `draw_plan`.
+
+    Returns:
+        The figure.
+
+    Raises:
+        ValueError: states of no or of several episodes.
+    """
+    return draw_plan(instance_of(states), operations_of(states), allow_revisits=env.allow_revisits, fig=fig)
+
+
+def draw_routes(
+    instance: Instance,
+    operations: Sequence[Operation],
+    *,
+    allow_revisits: bool = True,
+    legend: bool = True,
+    ax: Any = None,
+) -> Any:
+    """Draw tour and sorties on a map.
+
+    Args:
+        instance, operations, allow_revisits: as for `draw_plan`.
+        legend: whether there is one below the map.
+        ax: axes of matplotlib; None: those of a new figure.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ValueError: an instance that is a batch.
+    """
+    axes = pictures.axes_of(ax, 5.4, 5.4, DPI, (0.2, 0.75))
+    plan_figure.draw_map(from_operations(instance, operations, allow_revisits=allow_revisits), axes)
+    if legend:
+        keys = plan_figure.map_keys()
+        pictures.legend(axes, keys, loc="upper center", ncols=3, bbox_to_anchor=(0.5, -0.01))
+    return axes
+
+
+def draw_times(
+    instance: Instance, operations: Sequence[Operation], *, allow_revisits: bool = True, ax: Any = None
+) -> Any:
+    """Draw what truck and drone do over time; arguments as for `draw_routes`."""
+    axes = pictures.axes_of(ax, 5.0, 1.5, DPI, (0.6, 0.4))
+    plan_figure.draw_chart(from_operations(instance, operations, allow_revisits=allow_revisits), axes)
+    return axes
+
+
+def instance_of(states: State) -> Instance:
+    """The problem of one episode, whose states have a leading time axis."""
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[0], states.instance)
+
+
+def operations_of(states: State) -> list[Operation]:
+    """The operations of one episode, up to its end.
+
+    Args:
+        states: of steps 0..T, leaves with leading axis `[T+1]`.
+
+    Raises:
+        ValueError: the states have no leading time axis, or more than one.
+    """
+    step = np.asarray(states.step)
+    if step.ndim != 1 or step.size == 0:
+        raise ValueError(f"states.step has shape {step.shape}; it needs [T+1], the states of one episode")
+    last = count_states(step, states.done) - 1
+    return actions_to_operations(actions_of(states, last))
+
+
+def actions_of(states: State, last: int) -> dict[str, np.ndarray]:
+    """The actions that were executed in the first `last` steps of one episode, `{role: i64[last, 1]}`."""
+    is_away, before = np.asarray(states.is_away)[1 : last + 1], np.asarray(states.is_away)[:last]
+    customer, node = (np.asarray(leaf)[1 : last + 1] for leaf in (states.drone_customer, states.truck_node))
+    launched, met = is_away & ~before, before & ~is_away
+    drone = np.where(launched, FIRST_SERVE + customer, np.where(met, MEET, STAY_WITH_TRUCK))
+    truck = np.where(np.asarray(states.is_drones_turn)[:last], 0, node)
+    return {"drone": drone[:, None], "truck": truck[:, None]}
