@@ -7,6 +7,7 @@ from pathlib import Path
 from jaxvrp.envs.truck_drone import plan, replay
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
 from jaxvrp.envs.truck_drone.baselines.plan_search import search_episode
+from jaxvrp.envs.truck_drone.baselines.rolling_horizon import RollingHorizonActor
 from jaxvrp.envs.truck_drone.pictures import notebook
 from jaxvrp.envs.truck_drone.pictures.render import render_episode
 from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap
@@ -17,6 +18,7 @@ from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ReplayKind, Toolbox
 
 TOOLBOX = Toolbox(
     baselines={"greedy": GreedyActor},
+    planners={"planner": RollingHorizonActor},
     searches={"search": search_episode},
     headlines=(
         Headline("completion_rate", "completion", curve="completion", progress="completion"),
