@@ -79,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.compared > args.count:
         raise UserError(f"--compared is {args.compared}, but there are {args.count} instances; lower it")
     measure.check_result_file(args.out, [])
-    env = jaxvrp.make("darp", num_nodes=args.num_nodes, num_agents=args.num_agents)
+    env: Any = jaxvrp.make("darp", num_nodes=args.num_nodes, num_agents=args.num_agents)
     instances = jax.device_get(generate_dataset(env, seed=SEED, count=args.count))
     solutions, course = searched(instances, args.seconds, args.seed)
     costs = np.array([solution.cost for solution in solutions])

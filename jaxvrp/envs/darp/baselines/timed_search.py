@@ -18,7 +18,7 @@ from jaxvrp.toolbox import Searched, SearchedAll
 TRIES = 16
 """Chains of an instance: they share every instruction, and too few leave the machine's width unused."""
 
-LANES = 512
+LANES = 1024
 """Chains of all instances together, if there are many: then one instance has fewer than `TRIES`, but at least one."""
 
 ROUNDS = 16

@@ -29,6 +29,10 @@ LENGTH = 40
 """Decisions that a plan is long; beyond it the policy decides."""
 
 
+CONTINUATIONS, FUTURES = 32, 2
+"""Of a decision, and of a plan; see `benchmarks/NOTES.md`."""
+
+
 class Memory(NamedTuple):
     """What a planner remembers.
 
@@ -52,24 +56,23 @@ class RollingHorizonActor:
         env: TruckDrone,
         policy: Actor | None = None,
         *,
-        plans: int = 16,
-        futures: int = 2,
-        rounds: int = 2,
-        horizon: int | None = None,
+        continuations: int = CONTINUATIONS,
+        futures: int = FUTURES,
     ):
-        """For episodes of `env`; a decision costs `rounds * plans * futures` continuations.
+        """For episodes of `env`.
 
         Args:
             env: what is played.
             policy: decides what is not planned; of `env`. None: the dispatcher.
-            plans: that are compared in a round, the present one and the bare policy among them.
-            futures: in which each is played; 1 where everybody is known from the start.
-            rounds: each changes the best plan of the one before.
-            horizon: decisions after which a continuation is cut off, at the rewards until then; None: the end.
+            continuations: of a decision, from it to the end of the episode; at least two plans are compared.
+            futures: in which each plan is played; 1 where everybody is known from the start.
         """
-        self.env, self.policy = env, policy or GreedyActor(env)
-        self.plans, self.futures, self.rounds = plans, futures, rounds
-        self.horizon = horizon or env.max_episode_steps
+        self.env, self.policy, self.continuations, self.futures = (
+            env,
+            policy or GreedyActor(env),
+            continuations,
+            futures,
+        )
 
     def init(self, num_envs: int) -> Memory:
         """Nothing is planned."""
@@ -79,35 +82,33 @@ class RollingHorizonActor:
     def act(self, key: jax.Array, carry: Memory, state: World, timestep: TimeStep) -> tuple[ByRole, Memory]:
         """See `Actor.act`."""
         future_key, plan_key, policy_key = jax.random.split(key, 3)
-        futures = self._futures(_of_each(future_key, state), state)
+        # One where the scenario has no unknown customers: all would be the same.
+        count = self.futures if state.instance.known_from is not None else 1
+        futures = self._futures(_of_each(future_key, state), state, count)
         plan = jnp.where((state.step == 0)[:, None, None], FREE, carry.plan)
-
-        def improve(plan: jax.Array, key: jax.Array) -> tuple[jax.Array, None]:
-            proposals = jax.vmap(self._proposals)(_of_each(key, state), plan, state)
-            value = self._values(policy_key, carry.policy, futures, proposals)
-            return jax.vmap(lambda plans, value: plans[value.argmax()])(proposals, value), None
-
-        plan, _ = jax.lax.scan(improve, plan, jax.random.split(plan_key, self.rounds))
+        propose = functools.partial(self._proposals, count=max(2, self.continuations // count))
+        proposals = jax.vmap(propose)(_of_each(plan_key, state), plan, state)
+        value = self._values(policy_key, carry.policy, futures, proposals)
+        plan = jax.vmap(lambda plans, value: plans[value.argmax()])(proposals, value)
         action, policy = self.policy.act(policy_key, carry.policy, state, timestep)
         action = jax.vmap(functools.partial(overridden, self.env))(state, plan[:, 0], action)
         return action, Memory(jnp.full_like(plan, FREE).at[:, :-1].set(plan[:, 1:]), policy)
 
-    def _futures(self, keys: jax.Array, state: World) -> World:
-        """Worlds `[E, F]`; one of each where nobody is unknown."""
-        count = self.futures if state.instance.known_from is not None else 1
+    def _futures(self, keys: jax.Array, state: World, count: int) -> World:
+        """Worlds `[E, F]`."""
 
         def of_one(key: jax.Array, world: World) -> World:
             return jax.vmap(lambda key: imagine(self.env, world, key))(jax.random.split(key, count))
 
         return jax.vmap(of_one)(keys, state)
 
-    def _proposals(self, key: jax.Array, plan: jax.Array, world: World) -> jax.Array:
-        """Plans `i32[P, LENGTH, 1+D]` for one world: the present one, nothing planned, and changes of the first."""
-        keys = jax.random.split(key, max(self.plans - 2, 1))
+    def _proposals(self, key: jax.Array, plan: jax.Array, world: World, *, count: int) -> jax.Array:
+        """Plans `i32[count, LENGTH, 1+D]` for one world: the present one, nothing planned, and changes of the first."""
+        keys = jax.random.split(key, count - 2)
         served = as_known(world).customers.served
         change = functools.partial(changed, self.env, start=jnp.zeros((), jnp.int32))
         plans = jax.vmap(change, (0, None, None, None))(keys, plan, plan, served)
-        return jnp.concatenate([plan[None], jnp.full_like(plan, FREE)[None], plans])[: self.plans]
+        return jnp.concatenate([plan[None], jnp.full_like(plan, FREE)[None], plans])
 
     def _values(self, key: jax.Array, memory: Carry, futures: World, plans: jax.Array) -> jax.Array:
         """Mean returns `f32[E, P]` of `plans` (`i32[E, P, LENGTH, 1+D]`) in `futures` (worlds `[E, F]`)."""
@@ -129,7 +130,7 @@ class RollingHorizonActor:
         env = self.env
 
         def goes_on(loop: tuple[jax.Array, World, Carry, jax.Array]) -> jax.Array:
-            return (loop[0] < self.horizon) & ~jax.vmap(functools.partial(is_over, env))(loop[1]).all()
+            return (loop[0] < env.max_episode_steps) & ~jax.vmap(functools.partial(is_over, env))(loop[1]).all()
 
         def play(loop: tuple[jax.Array, World, Carry, jax.Array]) -> tuple[jax.Array, World, Carry, jax.Array]:
             step, worlds, memory, total = loop

@@ -53,7 +53,7 @@ def other(world, where):
 
 def test_what_it_does_does_not_depend_on_whom_it_does_not_know(surprising, worlds):
     """Nor does its plan; that of the customers whom it does know, it does."""
-    actor = RollingHorizonActor(surprising, plans=6, futures=2, rounds=1)
+    actor = RollingHorizonActor(surprising, continuations=12, futures=2)
 
     @jax.jit
     def act(state):
@@ -126,7 +126,7 @@ def test_where_everybody_is_known_no_episode_is_worse_than_the_dispatchers():
     """The dispatcher's episode is the first candidate, and what was found is a candidate ever after."""
     env = make("truck_drone_basic", battery_rate=1.0)
     instances = jax.vmap(env.generate)(jax.random.split(jax.random.key(5), 6))
-    planner = RollingHorizonActor(env, plans=5, rounds=1)
+    planner = RollingHorizonActor(env, continuations=5)
     play = jax.jit(
         lambda: [play_episodes(env, actor, instances, jax.random.key(0)) for actor in (planner, GreedyActor(env))]
     )
