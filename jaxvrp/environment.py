@@ -254,11 +254,7 @@ class Environment(struct.PyTreeNode, abc.ABC):
     def reset_to(self, instance: Instance) -> tuple[State, TimeStep]:
         """Begin an episode on a given problem."""
         state = self.init_state(instance)
-        nothing = {name: jnp.zeros(role.num_agents, jnp.float32) for name, role in self.roles.items()}
-        terminated = self.is_terminal(state)
-        truncated = self.is_truncated(state) & ~terminated
-        outcome = Outcome(nothing, terminated, truncated, self.metrics(state), jnp.zeros((), jnp.float32))
-        return state, observe(self, state, outcome)
+        return state, shown(self, state)
 
     def step(self, state: State, action: Mapping[str, jax.Array]) -> tuple[State, TimeStep]:
         """Play one step; a finished state stays as it is and pays 0.
@@ -321,6 +317,14 @@ def arrive(env: Environment, state: State, moved: State) -> tuple[State, TimeSte
     """As `settle`, and what the agents see then."""
     state, outcome = settle(env, state, moved)
     return state, observe(env, state, outcome)
+
+
+def shown(env: Environment, state: State) -> TimeStep:
+    """What agents see in `state` by itself: nothing has been paid yet."""
+    nothing = {name: jnp.zeros(role.num_agents, jnp.float32) for name, role in env.roles.items()}
+    terminated = env.is_terminal(state)
+    truncated = env.is_truncated(state) & ~terminated
+    return observe(env, state, Outcome(nothing, terminated, truncated, env.metrics(state), jnp.zeros((), jnp.float32)))
 
 
 def observe(env: Environment, state: State, outcome: Outcome) -> TimeStep:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,17 +23,38 @@ class Searched(NamedTuple):
 
     Attributes:
         seconds: since it began, without compilation.
-        cost: minus the return of the episode.
+        cost: of the episode, see `Toolbox.cost`.
         actions: of an episode from its beginning, `{role: [T, agents, ...]}`.
+        states: makes the states of the episode, leaves `[T + 1, ...]` on the host, where actions do not lead there;
+            None where they do.
     """
 
     seconds: float
     cost: float
     actions: dict[str, np.ndarray]
+    states: Callable[[], Any] | None = None
 
 
 Search = Callable[[Any, Any, jax.Array, float], Iterator[Searched]]
 """`(env, instance, key, seconds)`: plans one episode for so long; yields at least once, and again and again."""
+
+
+class SearchedAll(NamedTuple):
+    """The best that a search has found so far for each problem of a batch `[B]`.
+
+    Attributes:
+        seconds: since it began, without compilation.
+        cost: `f32[B]`, of the episodes.
+        actions: of episodes from their beginning, `{role: [B, T, agents, ...]}`.
+    """
+
+    seconds: float
+    cost: np.ndarray
+    actions: dict[str, np.ndarray]
+
+
+SearchAll = Callable[[Any, Any, jax.Array, float], Iterator[SearchedAll]]
+"""`(env, instances [B], key, seconds)`: plans an episode of each in one program, so many seconds for all together."""
 
 Draw = Callable[[Any, Any, str | os.PathLike], None]
 """`(env, states [T + 1, ...], path)`: draws, or records, the states of one episode."""
@@ -85,24 +106,27 @@ class InstanceFiles:
     """How problems of a user's own are read from files, and how plans for them are written.
 
     Attributes:
-        read: `path -> problem`; raises a ValueError, one line that names the file and the place in it.
+        read: `path -> problems`, all in the file; raises a ValueError, one line that names the file and the place.
         parameters: `(problem, env) -> {keyword: value}`, what the problem sets of the environment's parameters; raises
             a ValueError, one line, if it cannot be played in such an environment.
-        instance: `problem -> instance` for `Environment.reset_to` of an environment with these.
+        instance: `(problem, env) -> instance` for `Environment.reset_to` of an environment with these.
         plan: `(problem, env, states [T + 1, ...]) -> plan`, a JSON object: who does what, when and where. At least
             `feasible`, whether it keeps all constraints and leaves nobody out, and `routes`, who goes where in order.
-        write_plan: `(path, plan)`, by the ending of the path.
+        write_plan: `(problem, path, plan)`, by the ending of the path.
         endings: those that `write_plan` knows.
         label_episode: `(problem, episode) -> episode` of `jaxvrp.replay` with the problem's own names.
+        stack: `problems -> problem`, of any sizes, padded to the largest, with a leading axis: `parameters` and
+            `instance` take that, too. None where problems are solved one by one.
     """
 
-    read: Callable[[str | os.PathLike], Any]
+    read: Callable[[str | os.PathLike], Sequence[Any]]
     parameters: Callable[[Any, Any], dict[str, Any]]
-    instance: Callable[[Any], Any]
+    instance: Callable[[Any, Any], Any]
     plan: Callable[[Any, Any, Any], dict[str, Any]]
-    write_plan: Callable[[str | os.PathLike, dict[str, Any]], None]
+    write_plan: Callable[[Any, str | os.PathLike, dict[str, Any]], None]
     endings: tuple[str, ...]
     label_episode: Callable[[Any, dict[str, Any]], dict[str, Any]]
+    stack: Callable[[Sequence[Any]], Any] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,7 +151,11 @@ class Toolbox:
         baselines: by name, `env -> Actor`: what a learned policy is compared with, besides random play.
         planners: likewise, for those that take longer: they plan whole episodes when these begin. They can be imitated
             and compared with, but are not played in the table at the end of a training.
+        lookahead: `(env, policy) -> planner`, one that continues with a policy; None if there is none.
         searches: by name, what plans one episode for as long as one wants to wait; the first is the best choice.
+        searches_all: by the same names, those that can plan many episodes in one program.
+        cost: `metrics -> f32[]`, what an episode costs by the metrics at its end, less is better, infinite if it is
+            worth nothing; None: minus its return.
         headlines: in the order of the table's columns.
         renderer: draws an episode to `.gif`, `.png`, `.svg` or `.pdf`.
         step_recorder: records every step of an episode in an empty folder.
@@ -143,7 +171,10 @@ class Toolbox:
 
     baselines: Mapping[str, Callable[[Any], Actor]] = dataclasses.field(default_factory=dict)
     planners: Mapping[str, Callable[[Any], Actor]] = dataclasses.field(default_factory=dict)
+    lookahead: Callable[[Any, Actor], Actor] | None = None
     searches: Mapping[str, Search] = dataclasses.field(default_factory=dict)
+    searches_all: Mapping[str, SearchAll] = dataclasses.field(default_factory=dict)
+    cost: Callable[[Mapping[str, jax.Array]], jax.Array] | None = None
     headlines: tuple[Headline, ...] = ()
     renderer: Draw | None = None
     step_recorder: Draw | None = None

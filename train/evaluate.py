@@ -99,7 +99,7 @@ def _evaluate_instance(args: argparse.Namespace, changes: dict[str, Any]) -> Non
     print(figures_table({name: each.figures for name, each in played.items()}, toolbox.headlines))
     shown = played[args.actor]
     for path in args.plan:
-        file.files.write_plan(path, file.plan(shown, args.actor))
+        file.files.write_plan(file.problem, path, file.plan(shown, args.actor))
         print(f"\nwrote the plan of {args.actor} to {path}")
     if args.render and toolbox.renderer:
         toolbox.renderer(file.env, shown.states, args.render)

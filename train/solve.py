@@ -2,6 +2,7 @@
 
 python -m train.solve INSTANCE --seconds 10 --out plan.json stops.csv --picture plan.svg
 python -m train.solve MAP.json --run vrpd_tw
+python -m train.solve BOARDS.pcb --index 2 --out placed.pcb --picture placed.svg
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from tqdm import tqdm
 import jaxvrp
 from jaxvrp import Environment, registry
 from jaxvrp.actor import Actor
-from jaxvrp.io.command_line import Parser, UserError, above_zero, refuse_overwriting
+from jaxvrp.io.command_line import Parser, UserError, above_zero, index, refuse_overwriting
 from jaxvrp.io.messages import nearest
+from jaxvrp.io.problem_files import only_problem
 from jaxvrp.pictures import STILLS
-from jaxvrp.toolbox import InstanceFiles, Searched, Toolbox
+from jaxvrp.toolbox import InstanceFiles, Searched, SearchedAll, Toolbox
 from train.running import command_line
 from train.running.evaluator import baseline_actors, first_seed
 from train.running.instance_file import POLICY, InstanceFile, best_episode
@@ -55,6 +57,11 @@ class Problem:
     methods: dict[str, Callable[[jax.Array, float], Iterator[Searched]]]
 
     @property
+    def instance(self) -> Any:
+        """For `Environment.reset_to`."""
+        return self.files.instance(self.problem, self.env)
+
+    @property
     def toolbox(self) -> Toolbox:
         """What belongs to the environment."""
         return registry.toolbox_of(self.env)
@@ -67,7 +74,7 @@ class Solution:
     Attributes:
         problem: whose.
         method: who made it.
-        cost: minus the return of its episode.
+        cost: of its episode, see `jaxvrp.Toolbox.cost`; by default minus the return.
         seconds: after which it was found.
         states: of its episode, leaves `[T + 1, ...]`.
         plan: a JSON object; at least `cost`, `feasible`, `routes`, `method` and `seconds`.
@@ -82,7 +89,7 @@ class Solution:
 
     def write(self, path: str | os.PathLike) -> None:
         """Write the plan, by the ending of the path; see `jaxvrp.InstanceFiles`."""
-        self.problem.files.write_plan(path, self.plan)
+        self.problem.files.write_plan(self.problem.problem, path, self.plan)
 
     def draw(self, path: str | os.PathLike) -> None:
         """Draw the plan."""
@@ -97,6 +104,7 @@ def solve(
     method: str | None = None,
     run: str | None = None,
     env: str | None = None,
+    row: int | None = None,
     seed: int = 0,
     trust: bool = False,
     progress: Progress | None = None,
@@ -111,6 +119,7 @@ def solve(
         run: the folder of a run, or the name of a policy that is shipped; its policy plays first the most probable
             actions, then samples.
         env: the environment, by the name that it is registered under; by default the one that can read the file.
+        row: which problem of the file, from 0, if it has several.
         seed: of what is drawn.
         trust: whether a run may import modules that are not installed; see `train.evaluate --help`.
         progress: is shown the best plan whenever the clock is read.
@@ -119,17 +128,94 @@ def solve(
         UserError: the file, the run or the method is none; one line.
         KeyboardInterrupt: there was no plan yet.
     """
-    problem = open_problem(instance, run=run, env=env, trust=trust)
+    problem = open_problem(instance, run=run, env=env, row=row, trust=trust)
     return solved(problem, seconds=seconds, method=method, seed=seed, progress=progress)
 
 
-def solve_all(instances: Sequence[str | os.PathLike], **options: Any) -> list[Solution]:
-    """`solve` for one file after the other; problems of one size share the programs that are compiled."""
-    return [solve(instance, **options) for instance in instances]
+def solve_all(
+    instances: Sequence[str | os.PathLike],
+    *,
+    seconds: float = 10.0,
+    method: str | None = None,
+    run: str | None = None,
+    env: str | None = None,
+    seed: int = 0,
+    trust: bool = False,
+    progress: Callable[[SearchedAll], None] | None = None,
+) -> list[Solution]:
+    """`solve` for all problems of several files, in their order.
+
+    Where a search plans many episodes in one program (`jaxvrp.Toolbox.searches_all`: `darp`), problems are padded to
+    the largest and searched together, so that all have all the time. Else one is solved after the other.
+
+    Args:
+        instances: the files, of one environment; of a file with several problems, all are solved.
+        seconds: for each problem; together, as many times as much as there are problems.
+        method, run, env, seed, trust: as for `solve`.
+        progress: is shown the best plans whenever the clock is read, where they are searched together.
+
+    Raises:
+        UserError: a file, the run or the method is none, or files are of different environments; one line.
+        KeyboardInterrupt: there was no plan yet.
+    """
+    read = [(path, *read_problems(path, env)) for path in instances]
+    names = {name for _, name, _ in read}
+    if not names:
+        return []
+    if len(names) > 1:
+        raise UserError(f"the files are of {', '.join(sorted(names))}; solve those of one environment at a time")
+    problems = [problem for _, _, found in read for problem in found]
+    (name,) = names
+    toolbox = registry.toolbox_of(jaxvrp.make(name))
+    together = run is None and toolbox.instances is not None and toolbox.instances.stack is not None
+    if together and (method or next(iter(toolbox.searches), None)) in toolbox.searches_all:
+        assert toolbox.instances and toolbox.instances.stack
+        batch = problem_in(name, toolbox.instances.stack(problems))
+        return _solved_together(batch, problems, chosen(batch, method), seconds, seed, progress)
+    options: dict[str, Any] = {"seconds": seconds, "method": method, "seed": seed}
+    opening: dict[str, Any] = {"run": run, "env": env, "trust": trust}
+    return [
+        solved(open_problem(path, row=row if len(found) > 1 else None, **opening), **options)
+        for path, _, found in read
+        for row in range(len(found))
+    ]
+
+
+def _solved_together(
+    batch: Problem,
+    problems: Sequence[Any],
+    method: str,
+    seconds: float,
+    seed: int,
+    progress: Callable[[SearchedAll], None] | None,
+) -> list[Solution]:
+    """Solutions of `problems`, which `batch` holds padded, by a search for all of them."""
+    search = batch.toolbox.searches_all[method]
+    best = None
+    try:
+        for best in search(batch.env, batch.instance, jax.random.key(seed), seconds * len(problems)):
+            if progress:
+                progress(best)
+    except KeyboardInterrupt:
+        if best is None:
+            raise
+    assert best is not None
+    states = jax.device_get(jax.vmap(_follow, (None, 0, 0))(batch.env, batch.instance, best.actions))
+    solutions = []
+    for row, problem in enumerate(problems):
+        actions, episode = jax.tree.map(lambda leaf, row=row: leaf[row], (best.actions, states))
+        found = Searched(best.seconds, float(best.cost[row]), actions)
+        solutions.append(told(dataclasses.replace(batch, problem=problem), method, found, episode))
+    return solutions
 
 
 def open_problem(
-    path: str | os.PathLike, *, run: str | None = None, env: str | None = None, trust: bool = False
+    path: str | os.PathLike,
+    *,
+    run: str | None = None,
+    env: str | None = None,
+    row: int | None = None,
+    trust: bool = False,
 ) -> Problem:
     """Read a file, and find what can solve it; see `solve`.
 
@@ -137,21 +223,39 @@ def open_problem(
         UserError: it cannot be read, or there is no such run or environment; one line.
     """
     if run is not None:
-        file = InstanceFile.open(str(path), run, {}, trust=trust)
+        file = InstanceFile.open(str(path), run, {}, row=row, trust=trust)
         trained = file.folder.load("latest")
         params = first_seed(trained.learner, trained.params)
         players = [trained.learner.actor(params, deterministic=choice) for choice in (True, False)]
-        policy = {POLICY: _policy(file.env, file.files.instance(file.problem), *players)}
-        return Problem(file.env, file.files, file.problem, {**policy, **_methods(file.env, file.files, file.problem)})
-    name, problem = _recognised(path, env)
+        return _with_policy(file, *players)
+    name, problems = read_problems(path, env)
+    try:
+        return problem_in(name, only_problem(problems, row, path))
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
+
+def problem_in(name: str, problem: Any) -> Problem:
+    """A problem, or a batch of problems, in an environment that is registered by this name.
+
+    Raises:
+        ValueError: it cannot be played there.
+    """
     plain = jaxvrp.make(name)
     files = registry.toolbox_of(plain).instances
     assert files
-    try:
-        made = jaxvrp.make(name, **files.parameters(problem, plain))
-    except ValueError as error:
-        raise UserError(f"{path}: {error}") from None
-    return Problem(made, files, problem, _methods(made, files, problem))
+    made = jaxvrp.make(name, **files.parameters(problem, plain))
+    return Problem(made, files, problem, _methods(made, files.instance(problem, made)))
+
+
+def _with_policy(file: InstanceFile, deterministic: Actor, sampling: Actor) -> Problem:
+    """What a run can solve: by its policy, by a planner that continues with it, or as without it."""
+    env, instance = file.env, file.files.instance(file.problem, file.env)
+    methods = {POLICY: _policy(env, instance, deterministic, sampling), **_methods(env, instance)}
+    lookahead = registry.toolbox_of(env).lookahead
+    if lookahead:
+        methods[f"planner with {POLICY}"] = _once(env, instance, lookahead(env, deterministic))
+    return Problem(env, file.files, file.problem, methods)
 
 
 def solved(
@@ -169,9 +273,15 @@ def solved(
         if best is None:
             raise
     assert best is not None
-    states = followed(problem, best.actions)
+    states = best.states() if best.states else followed(problem.env, problem.instance, best.actions)
+    return told(problem, method, best, states)
+
+
+def told(problem: Problem, method: str, best: Searched, states: Any) -> Solution:
+    """The solution that an episode is; `states` are its leaves `[T + 1, ...]`."""
     plan = problem.files.plan(problem.problem, problem.env, states)
-    card = {"cost": best.cost, "method": method, "seconds": best.seconds}
+    cost = best.cost if np.isfinite(best.cost) else None
+    card = {"cost": cost, "method": method, "seconds": best.seconds}
     return Solution(problem, method, best.cost, best.seconds, states, {**card, **plan})
 
 
@@ -189,21 +299,21 @@ def chosen(problem: Problem, method: str | None) -> str:
     return method
 
 
-def followed(problem: Problem, actions: dict[str, np.ndarray]) -> Any:
+def followed(env: Environment, instance: Any, actions: dict[str, np.ndarray]) -> Any:
     """The states, leaves `[T + 1, ...]` on the host, of an episode with these actions."""
-    env, instance = problem.env, problem.files.instance(problem.problem)
-    played = jax.tree.map(jnp.asarray, actions)
-
-    def play(instance: Any) -> tuple[Any, Any]:
-        start = env.init_state(instance)
-        return start, jax.lax.scan(lambda state, action: (env.step(state, action)[0],) * 2, start, played)[1]
-
-    start, states = jax.device_get(jax.jit(play)(instance))
-    return jax.tree.map(lambda first, rest: np.concatenate([np.asarray(first)[None], rest]), start, states)
+    states: Any = jax.device_get(_follow(env, instance, jax.tree.map(jnp.asarray, actions)))
+    return states
 
 
-def _recognised(path: str | os.PathLike, env: str | None) -> tuple[str, Any]:
-    """The environment that a file is a problem of, by name, and the problem.
+@jax.jit
+def _follow(env: Environment, instance: Any, actions: dict[str, jax.Array]) -> Any:
+    start = env.init_state(instance)
+    states = jax.lax.scan(lambda state, action: (env.step(state, action)[0],) * 2, start, actions)[1]
+    return jax.tree.map(lambda first, rest: jnp.concatenate([jnp.asarray(first)[None], rest]), start, states)
+
+
+def read_problems(path: str | os.PathLike, env: str | None) -> tuple[str, Sequence[Any]]:
+    """The environment that a file has problems of, by name, and all of these.
 
     Raises:
         UserError: no environment reads it; one line.
@@ -236,9 +346,9 @@ def _readers(env: str | None) -> dict[str, InstanceFiles]:
     return {env: files}
 
 
-def _methods(env: Environment, files: InstanceFiles, problem: Any) -> dict[str, Any]:
+def _methods(env: Environment, instance: Any) -> dict[str, Any]:
     """Searches, planners and baselines that solve a problem, in this order."""
-    toolbox, instance = registry.toolbox_of(env), files.instance(problem)
+    toolbox = registry.toolbox_of(env)
 
     def by_search(search: Any) -> Any:
         return lambda key, seconds: search(env, instance, key, seconds)
@@ -250,14 +360,11 @@ def _methods(env: Environment, files: InstanceFiles, problem: Any) -> dict[str, 
 
 
 def _once(env: Environment, instance: Any, actor: Actor) -> Callable[[jax.Array, float], Iterator[Searched]]:
-    """One episode of an actor that always plays the same."""
+    """One episode of an actor."""
 
     def play(key: jax.Array, seconds: float) -> Iterator[Searched]:
         del seconds
-        program = jax.jit(lambda key: best_episode(env, actor, instance, key, tries=1)).lower(key).compile()
-        start = time.monotonic()
-        _, actions, totals = jax.device_get(program(key))
-        yield Searched(time.monotonic() - start, -float(totals["return"]), actions)
+        yield _timed(_episodes(env, instance, actor, tries=1, like=key), key)
 
     return play
 
@@ -269,15 +376,32 @@ def _policy(
 
     def play(key: jax.Array, seconds: float) -> Iterator[Searched]:
         yield from _once(env, instance, deterministic)(key, seconds)
-        program = jax.jit(lambda key: best_episode(env, sampling, instance, key, tries=TRIES)).lower(key).compile()
-        start, now = time.monotonic(), 0.0
+        program, now = _episodes(env, instance, sampling, tries=TRIES, like=key), 0.0
         while now < seconds:
             key, sample_key = jax.random.split(key)
-            _, actions, totals = jax.device_get(program(sample_key))
-            now = time.monotonic() - start
-            yield Searched(now, -float(totals["return"]), actions)
+            found = _timed(program, sample_key)
+            now += found.seconds
+            yield found._replace(seconds=now)
 
     return play
+
+
+def _episodes(env: Environment, instance: Any, actor: Actor, *, tries: int, like: jax.Array) -> Any:
+    """A compiled program from a key `like` that to actions and cost of an actor's best episode."""
+    cost = registry.toolbox_of(env).cost
+
+    def play(key: jax.Array) -> tuple[dict[str, jax.Array], jax.Array]:
+        _, actions, totals = best_episode(env, actor, instance, key, tries=tries, cost=cost)
+        return actions, totals["cost"]
+
+    return jax.jit(play).lower(like).compile()
+
+
+def _timed(program: Any, key: jax.Array) -> Searched:
+    """What a compiled program finds, and how long it takes."""
+    start = time.monotonic()
+    actions, cost = jax.device_get(program(key))
+    return Searched(time.monotonic() - start, float(cost), actions)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -287,7 +411,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         UserError: a mistake of the user's, as one line.
     """
     args = _arguments(sys.argv[1:] if argv is None else argv)
-    problem = open_problem(args.instance, run=args.run, env=args.env, trust=args.trust)
+    problem = open_problem(args.instance, run=args.run, env=args.env, row=args.index, trust=args.trust)
     method = chosen(problem, args.method)
     _check_paths(args, problem)
     shown = "{l_bar}{bar}| {n:.1f}/{total:g} s{postfix}"
@@ -301,7 +425,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         solution = solved(problem, seconds=args.seconds, method=method, seed=args.seed, progress=progress)
     print(report(solution))
     for path in args.out:
-        solution.write(path)
+        try:
+            solution.write(path)
+        except (ValueError, OSError) as error:
+            raise UserError(f"--out {path}: {error}") from None
         print(f"wrote {path}")
     if args.picture:
         solution.draw(args.picture)
@@ -311,10 +438,12 @@ def main(argv: Sequence[str] | None = None) -> None:
 def report(solution: Solution) -> str:
     """What a plan comes to, for people: cost, whether it is feasible, each violation, and who goes where."""
     plan = solution.plan
-    rows = [("method", solution.method), ("cost", f"{solution.cost:.2f}"), ("found after", f"{solution.seconds:.1f} s")]
+    cost = f"{solution.cost:.2f}" if np.isfinite(solution.cost) else "none: no such plan was found"
+    rows = [("method", solution.method), ("cost", cost), ("found after", f"{solution.seconds:.1f} s")]
     rows.append(("feasible", "yes" if plan["feasible"] else "no"))
     for name, found in plan.get("violations", {}).items():
-        rows.append((f"  {name}", f"{found['count']}, first at node {found['first_node']}"))
+        first = [f"first at {key.removeprefix('first_')} {each}" for key, each in found.items() if key != "count"]
+        rows.append((f"  {name}", ", ".join([str(found["count"]), *first])))
     routes = plan["routes"]
     named = routes.items() if isinstance(routes, dict) else ((f"route {i + 1}", each) for i, each in enumerate(routes))
     rows += [(name, " ".join(map(str, each))) for name, each in named if each]
@@ -347,10 +476,13 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=above_zero, default=10.0, help="to look for plans (default: 10)")
     parser.add_argument("--env", help="the environment; by default the one that reads the file")
     parser.add_argument("--method", help="a search, planner or baseline of it, or policy (default: the best choice)")
+    parser.add_argument("--index", type=index, help="which problem of the file, from 0, if it has several")
     parser.add_argument("--run", help="folder of a run, or name of a shipped policy, that plays")
     parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
     parser.add_argument("--seed", type=int, default=0, help="of what is drawn (default: 0)")
-    parser.add_argument("--out", metavar="FILE", nargs="+", default=[], help="write the plan: .json, .csv")
+    parser.add_argument(
+        "--out", metavar="FILE", nargs="+", default=[], help="write the plan: .json, .csv, a board also .pcb"
+    )
     parser.add_argument("--picture", metavar="FILE", help="draw the plan: .png, .svg, .pdf; a .gif moves")
     return parser.parse_args(argv)
 

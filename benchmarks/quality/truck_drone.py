@@ -4,6 +4,7 @@ python -m benchmarks.quality
 python -m benchmarks.quality --battery_rate 1.0 --episodes 512
 python -m benchmarks.quality --env.scenario vrpd_tw --sizes 4,20,10 --blind
 python -m benchmarks.quality --battery_rate 1.0 --sizes 4,20,10 --episodes 16 --search_seconds 2 10
+python -m benchmarks.quality --env.scenario vrpd_tw --env.dynamic_share 0.5 --sizes 4,20,10 --episodes 32 --planner 32
 python -m benchmarks.quality --run DIR --sizes 4,20,10 8,50,16      # a policy, at its own size and others
 """
 
@@ -24,6 +25,7 @@ from benchmarks.quality.baselines import SEED
 from benchmarks.reference.truck_drone import SUBJECT
 from jaxvrp import Environment
 from jaxvrp.actor import Actor
+from jaxvrp.envs.truck_drone.baselines.rolling_horizon import FUTURES, RollingHorizonActor
 from jaxvrp.io.command_line import Parser, UserError, above_zero, positive
 from jaxvrp.registry import toolbox_of
 from jaxvrp.toolbox import Searched
@@ -56,19 +58,25 @@ def players(size: Size, args: argparse.Namespace, parameters: Mapping[str, Any])
     if args.battery_rate is not None:
         changes["battery_rate"] = args.battery_rate
     if not args.run:
-        return _baselines(_made(changes), args.blind)
+        env = _made(changes)
+        return _baselines(env, args.blind) | _planners(env, args)
     run = RunFolder(args.run, changes, trust=args.trust).load(args.checkpoint)
     if run.learner.config.env["name"] != "truck_drone":
         raise UserError(f"--run {args.run} is a run of another environment; give one of truck_drone")
-    played = run.learner.env
+    played: Any = run.learner.env
     params = first_seed(run.learner, run.params)
     greedy = run.learner.actor(params, deterministic=True)
     sampled = run.learner.actor(params, deterministic=False)
     # Baselines decide at every step, whenever the policy does: so they are at their best.
-    everybody = _baselines(played.replace(decide="steps"), args.blind)
+    by_steps = played.replace(decide="steps")
+    everybody = _baselines(by_steps, args.blind) | _planners(by_steps, args)
     everybody |= {"policy": (played, greedy, 1), "policy, sampled": (played, sampled, 1)}
     if args.best_of > 1:
         everybody[f"policy, best of {args.best_of}"] = (played, sampled, args.best_of)
+    if args.planner_with_policy:
+        for count in args.planner:
+            planner = RollingHorizonActor(played, greedy, continuations=count, futures=args.futures)
+            everybody[f"planner with the policy, {count} continuations"] = (played, planner, 1)
     return everybody
 
 
@@ -86,6 +94,18 @@ def _baselines(env: Environment, blind: bool) -> dict[str, Player]:
             env.replace(battery_rate=0.0, hover_cost=0.0)
         )
     return {name: (env, actor, 1) for name, actor in actors.items()}
+
+
+def _planners(env: Any, args: argparse.Namespace) -> dict[str, Player]:
+    """The planner, which continues with the dispatcher, at each number of continuations."""
+    return {
+        f"planner, {count} continuations": (
+            env,
+            RollingHorizonActor(env, continuations=count, futures=args.futures),
+            1,
+        )
+        for count in args.planner
+    }
 
 
 def row(name: str, player: Player, episodes: int) -> list[str]:
@@ -142,6 +162,8 @@ def main(argv: Sequence[str]) -> None:
     """The command line."""
     words, parameters = command_line.split_mapping(argv, "env")
     args = _arguments(words)
+    if args.planner_with_policy and not (args.run and args.planner):
+        raise UserError("--planner_with_policy continues with the policy of a run; give --run and --planner as well")
     for name in SUBJECT.parameters(args.sizes[0]).keys() & parameters.keys():
         raise UserError(f"--env.{name} differs from table to table; give --sizes instead")
     measure.check_sizes(args.sizes, SUBJECT.labels)
@@ -188,6 +210,19 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--battery_rate", type=_rate, help="battery per map unit flown (default: the run's, else 0.5)")
     parser.add_argument("--episodes", type=positive, default=512, help="instances of each size (default: 512)")
+    parser.add_argument(
+        "--planner",
+        type=positive,
+        nargs="*",
+        default=[],
+        help="also the planner: continuations of a decision, a row each",
+    )
+    parser.add_argument(
+        "--futures", type=positive, default=FUTURES, help=f"in which it plays each plan (default: {FUTURES})"
+    )
+    parser.add_argument(
+        "--planner_with_policy", action="store_true", help="also planners that continue with the policy of --run"
+    )
     parser.add_argument(
         "--search_seconds",
         type=above_zero,

@@ -341,30 +341,6 @@ def _check_entry(
         raise ValueError(f"{path}{where}: {error}") from None
 
 
-def single_problem(problem: Problem, batch: tuple[int, ...], row: int | None, path: str | os.PathLike) -> Problem:
-    """One problem of a file.
-
-    Args:
-        problem: what the file holds, one or several of one size.
-        batch: the leading axes of its arrays.
-        row: which one, the value of `--index`; None if there is but one.
-        path: the file, for messages.
-
-    Raises:
-        ValueError: there is no such problem, or no row says which one is meant; one line.
-    """
-    if not batch:
-        if row is not None:
-            raise ValueError(f"--index is {row}, but {path} holds a single instance; leave it out")
-        return problem
-    if len(batch) > 1:
-        raise ValueError(f"{path} holds a batch of shape {batch}; save one with a single axis")
-    if row is None or row >= batch[0]:
-        raise ValueError(f"{path} holds {batch[0]} instances; choose one with --index 0 to {batch[0] - 1}")
-    chosen: Problem = jax.tree.map(lambda leaf: leaf[row], problem)
-    return chosen
-
-
 def read_npz(path: str | os.PathLike, words: FileWords) -> dict[str, np.ndarray]:
     """The arrays of an `.npz` file, by name; nothing in it is run.
 

@@ -41,3 +41,9 @@ def write_plan(
     writer.writeheader()
     writer.writerows(events)
     write_text(path, table.getvalue())
+
+
+def broken(violations: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """For a plan: of constraints, those that are broken; each has `count`, and `first_node`, the first at which."""
+    found = {name: each for name, each in violations.items() if each.count}
+    return {name: {"count": each.count, "first_node": each.first_node} for name, each in found.items()}

@@ -1,6 +1,7 @@
 """`train.solve`: the plan that comes out is the one that was found, it is written and drawn, mistakes are one line."""
 
 import csv
+import dataclasses
 import json
 
 import jax
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from jaxvrp.envs import tsp_drone
+from jaxvrp.envs import pcb, tsp_drone
 from jaxvrp.envs.darp import generate_dataset, save, solution_report
 from jaxvrp.io.command_line import UserError
 from train import solve
@@ -120,6 +121,97 @@ def test_a_truck_and_its_drone(tmp_path):
     assert solution.cost <= heuristic.cost * (1 + 1e-6)
 
 
+@pytest.fixture(scope="module")
+def board():
+    """A fixed part in the middle, and three that two nets join to it; pads in the middle of the parts' sides."""
+    return pcb.make_netlist(
+        pcb.make_board(
+            outline=[12, 10],
+            size=[[4, 3], [2, 1], [2, 1], [1, 1]],
+            pin_component=[0, 0, 1, 2, 2, 3],
+            pin_offset=[[2, 0], [-2, 0], [-1, 0], [1, 0], [-1, 0], [0, 0]],
+            pin_net=[0, 1, 0, 0, 1, 1],
+            power_rail=[0, 0],
+            position=[[6, 5], [1, 1], [1, 1], [1, 1]],
+            fixed=[True, False, False, False],
+        ),
+        component_names=("U1", "R1", "R2", "C1"),
+    )
+
+
+@pytest.fixture(scope="module")
+def boards(board, tmp_path_factory):
+    path = tmp_path_factory.mktemp("boards") / "two.pcb"
+    pcb.write_pcb(path, pcb.PcbFile((dataclasses.replace(board, source="other"), board)))
+    return path
+
+
+def test_a_board_is_annealed_and_written(board, boards, tmp_path, capsys):
+    """The plan is legal and as long as it says, measured here; as a board it reads back as it was told."""
+    names = [str(tmp_path / name) for name in ("plan.json", "parts.csv", "placed.pcb")]
+    solve.main([str(boards), "--index", "1", "--seconds", "0.3", "--out", *names, "--picture", str(tmp_path / "b.svg")])
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    assert plan["feasible"] and plan["violations"] == {} and plan["method"] == "annealing"
+    assert f"{plan['cost']:.2f}" in capsys.readouterr().out
+    assert [part["part"] for part in plan["parts"]] == ["U1", "R1", "R2", "C1"]
+    assert plan["routes"] == {"net0": ["U1.1", "R1.1", "R2.1"], "net1": ["U1.2", "R2.2", "C1.1"]}
+    assert [plan["parts"][0][name] for name in ("x", "y", "degrees")] == [6, 5, 0]
+    boxes, pads = placed(board.board, plan["parts"])
+    for index, (low, high) in enumerate(boxes):
+        assert (low >= -1e-4).all() and (high <= [12 + 1e-4, 10 + 1e-4]).all()
+        for other_low, other_high in boxes[:index]:
+            assert (np.minimum(high, other_high) - np.maximum(low, other_low)).min() < 1e-4
+    hpwl = sum(np.ptp(pads[board.board.pin_net == net], axis=0).sum() for net in (0, 1))
+    np.testing.assert_allclose([plan["cost"], plan["hpwl"], sum(plan["nets"].values())], hpwl, rtol=1e-5)
+    assert plan["cost"] < 9  # a start has some 20; what can be reached is 6 or so
+    written = pcb.read_pcb(tmp_path / "placed.pcb").boards[0]
+    np.testing.assert_allclose(written.board.position, [[part["x"], part["y"]] for part in plan["parts"]], atol=1e-6)
+    assert len(list(csv.DictReader((tmp_path / "parts.csv").read_text().splitlines()))) == 4
+    assert "<svg" in (tmp_path / "b.svg").read_text()
+
+
+def placed(board, parts):
+    """Corners of the parts, and where pads are, of a placement; y points down, and parts turn counter-clockwise."""
+    boxes, pads = [], np.zeros((len(board.pin_net), 2))
+    for row, part in enumerate(parts):
+        centre, quarters = np.array([part["x"], part["y"]]), part["degrees"] // 90
+        half = board.size[row][:: -1 if quarters % 2 else 1] / 2
+        boxes.append((centre - half, centre + half))
+        for pin in np.flatnonzero(board.pin_component == row):
+            offset = complex(board.pin_offset[pin, 0], -board.pin_offset[pin, 1]) * 1j**quarters
+            pads[pin] = centre + np.array([offset.real, -offset.imag])
+    return boxes, pads
+
+
+@pytest.mark.slow
+def test_annealing_is_no_worse_than_chance(boards):
+    annealed, drawn = (
+        solve.solve(boards, row=0, seconds=0.3, method=method) for method in ("annealing", "random legal placement")
+    )
+    assert annealed.plan["feasible"] and drawn.plan["feasible"] and annealed.cost < drawn.cost
+
+
+def test_several_problems_are_solved_in_one_program(file, instance, tmp_path):
+    """Of other sizes, from two files, one of which holds two: each plan is feasible in the problem as it is."""
+    smaller = generate_dataset(jaxvrp.make("darp", num_nodes=6, num_agents=1), seed=3, count=2)
+    save(tmp_path / "two.npz", jax.device_get(smaller))
+    seen = []
+    solutions = solve.solve_all([file, tmp_path / "two.npz"], seconds=0.1, progress=seen.append)
+    problems = [instance, *(jax.tree.map(lambda leaf, row=row: np.asarray(leaf)[row], smaller) for row in range(2))]
+    assert len(solutions) == 3 and seen[0].cost.shape == (3,)
+    for solution, problem in zip(solutions, problems, strict=True):
+        actions = [node for route in solution.plan["routes"] for node in [*route, 0]]
+        report = solution_report(problem, actions)
+        assert solution.plan["feasible"] == report.feasible
+        np.testing.assert_allclose(solution.plan["distance"], report.cost, rtol=1e-5)
+    assert solutions[0].plan["feasible"] and solutions[0].method == "search"
+
+
+def test_problems_of_different_environments_are_not_solved_together(file, boards):
+    with pytest.raises(UserError, match="the files are of darp, pcb; solve those of one environment at a time"):
+        solve.solve_all([file, boards])
+
+
 def test_a_search_is_the_best_choice_for_a_map():
     assert solve.chosen(solve.open_problem(MAP), None) == "search"
 
@@ -144,9 +236,11 @@ def test_a_policy_samples_until_time_is_up(file):
     ("words", "says"),
     [
         (["none.npz"], r"cannot read .*none\.npz: No such file or directory; give another file"),
-        (["README.md"], r"is no problem that can be read \(darp: .*; truck_drone: .*; tsp_drone: .*\)"),
+        (["README.md"], r"is no problem that can be read \(darp: .*; pcb: .*; truck_drone: .*; tsp_drone: .*\)"),
         ([MAP, "--env", "truck_dron"], "--env: unknown environment 'truck_dron'"),
         ([MAP, "--env", "darp"], "is neither .txt"),
+        ([MAP, "--env", "pcb"], "is neither .pcb, .nodes"),
+        ([MAP, "--index", "0"], "--index is 0, but .* holds a single instance; leave it out"),
         ([MAP, "--method", "greedi"], "--method greedi: there is none of that name; did you mean 'greedy'"),
         ([MAP, "--method", "policy"], "--method policy: there is none of that name; it needs --run"),
         ([MAP, "--seconds", "0"], "--seconds"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -17,11 +17,15 @@ from jaxvrp.actor import Actor
 from jaxvrp.episodes import record_episodes
 from jaxvrp.io.command_line import UserError, refuse_overwriting
 from jaxvrp.io.messages import nearest
+from jaxvrp.io.problem_files import only_problem
 from jaxvrp.spaces import ByRole
 from train.running.evaluator import Figures, baseline_actors, first_seed, mean_figures, to_host
 from train.running.policies import find_run
 from train.running.prepare import changed_parameters, evaluation_env
 from train.running.run_folder import RunFolder, Trained, read_run
+
+Cost = Callable[[Mapping[str, jax.Array]], jax.Array]
+"""See `jaxvrp.Toolbox.cost`."""
 
 AT_ONCE = 16
 """Tries of an instance that are played side by side."""
@@ -62,13 +66,16 @@ class InstanceFile:
     folder: RunFolder
 
     @classmethod
-    def open(cls, path: str, run: str, changes: dict[str, Any], *, trust: bool = False) -> InstanceFile:
+    def open(
+        cls, path: str, run: str, changes: dict[str, Any], *, row: int | None = None, trust: bool = False
+    ) -> InstanceFile:
         """Read a file, and a run to play it.
 
         Args:
             path: the file, the value of `--instance`.
             run: see `RunFolder`.
             changes: of the run's environment, beside what the problem says.
+            row: which problem of the file, from 0, if it has several.
             trust: see `read_run`.
 
         Raises:
@@ -80,7 +87,7 @@ class InstanceFile:
         files = registry.toolbox_of(env).instances
         if files is None:
             raise UserError(f"--instance {path}: {type(env).__name__} reads no instances from files; leave it out")
-        problem, parameters = _read(files, path, env)
+        problem, parameters = _read(files, path, row, env)
         if double := sorted(changes.keys() & parameters.keys()):
             raise UserError(f"--env.{double[0]}: {path} says what it is; leave one of them out")
         eval_env = {name: value for name, value in recorded.config.eval_env.items() if name not in parameters}
@@ -101,8 +108,11 @@ class InstanceFile:
     def play(self, actor: Actor, seed: int, tries: int = 1) -> Played:
         """The best of several episodes of an actor; draws from `seed`."""
         play = jax.jit(functools.partial(best_episode, self.env, actor, tries=tries))
-        states, actions, totals = jax.device_get(play(self.files.instance(self.problem), jax.random.key(seed)))
+        states, actions, totals = jax.device_get(
+            play(self.files.instance(self.problem, self.env), jax.random.key(seed))
+        )
         metrics = self.env.metrics(jax.tree.map(lambda leaf: leaf[-1], states))
+        del totals["cost"]  # the return says it
         figures = mean_figures(self.env, jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], {**metrics, **totals}))
         return Played(to_host(figures), states, actions)
 
@@ -138,14 +148,14 @@ def _changed(parameters: dict[str, Any], changes: dict[str, Any]) -> Environment
         raise UserError(str(error)) from None
 
 
-def _read(files: InstanceFiles, path: str, env: Environment) -> tuple[Any, dict[str, Any]]:
+def _read(files: InstanceFiles, path: str, row: int | None, env: Environment) -> tuple[Any, dict[str, Any]]:
     """The problem in a file, and the parameters that it sets of an environment.
 
     Raises:
         UserError: it cannot be read, or not be played there; one line that names the file.
     """
     try:
-        problem = files.read(path)
+        problem = only_problem(files.read(path), row, path)
     except OSError as error:
         raise UserError(f"--instance {path}: {error.strerror}; give another file") from None
     except ValueError as error:
@@ -165,26 +175,28 @@ def check_player(name: str, players: dict[str, Actor]) -> None:
 
 
 def best_episode(
-    env: Environment, actor: Actor, instance: Any, key: jax.Array, *, tries: int
+    env: Environment, actor: Actor, instance: Any, key: jax.Array, *, tries: int, cost: Cost | None = None
 ) -> tuple[Any, ByRole, dict[str, jax.Array]]:
-    """States `[T + 1, ...]`, actions `{role: [T, agents]}`, `return` and `length` of an actor's best episode.
+    """States `[T + 1, ...]`, actions `{role: [T, agents]}`, `return`, `length` and `cost` of an actor's best episode.
 
-    So many tries are not kept: the best is played once more, together with those that were played beside it.
+    So many tries are not kept: the best is played once more, together with those that were played beside it. The best
+    has the least `cost` (`jaxvrp.Toolbox.cost`), by default the greatest return.
     """
     lanes = min(tries, AT_ONCE)
     instances = jax.tree.map(lambda leaf: jnp.repeat(jnp.asarray(leaf)[None], lanes, axis=0), instance)
     keys = jax.random.split(key, -(-tries // lanes))
 
-    def returns(key: jax.Array) -> jax.Array:
+    def costs(key: jax.Array) -> jax.Array:
         def paid(action: ByRole, state: Any, timestep: TimeStep) -> jax.Array:
             return timestep.team_reward
 
-        return record_episodes(env, actor, instances, key, paid)[1].sum(axis=0)
+        last, rewards = record_episodes(env, actor, instances, key, paid)
+        return jax.vmap(functools.partial(cost_of, env, cost))(last, rewards.sum(axis=0))
 
     best = jnp.zeros((), jnp.int32)
     if tries > 1:
-        totals = jax.lax.map(returns, keys).reshape(-1)
-        best = jnp.where(jnp.arange(totals.size) < tries, totals, -jnp.inf).argmax()
+        each = jax.lax.map(costs, keys).reshape(-1)
+        best = jnp.where(jnp.arange(each.size) < tries, each, jnp.inf).argmin()
     lane = best % lanes
 
     def kept(action: ByRole, state: Any, timestep: TimeStep) -> Any:
@@ -195,4 +207,11 @@ def best_episode(
     first = env.init_state(instance)
     states = jax.tree.map(lambda start, rest: jnp.concatenate([jnp.asarray(start)[None], rest]), first, states)
     length = 1.0 + jnp.sum(~ended[:-1], dtype=jnp.float32)
-    return states, actions, {"return": paid.sum(), "length": length}
+    total = paid.sum()
+    last = jax.tree.map(lambda leaf: leaf[-1], states)
+    return states, actions, {"return": total, "length": length, "cost": cost_of(env, cost, last, total)}
+
+
+def cost_of(env: Environment, cost: Cost | None, last: Any, total: jax.Array) -> jax.Array:
+    """What an episode costs, `f32[]`, that ends in the state `last` and has this return."""
+    return -total if cost is None else cost(env.metrics(last))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -13,8 +12,7 @@ import numpy as np
 from jaxvrp.envs.darp.env import Darp
 from jaxvrp.envs.darp.pictures.draw import SLACK, actions_of
 from jaxvrp.envs.darp.pictures.plan import Leg, Plan, from_actions
-from jaxvrp.envs.darp.problem.cordeau import read_cordeau
-from jaxvrp.envs.darp.problem.instance import Instance, load
+from jaxvrp.envs.darp.problem.instance import Instance
 from jaxvrp.envs.darp.rules import State
 from jaxvrp.io import plan_files
 
@@ -24,26 +22,13 @@ COLUMNS = ("vehicle", "stop", "node", "what", "request", "leave", "begin", "load
 """Of a stop, and of the table."""
 
 
-def read_instance(path: str | os.PathLike) -> Instance:
-    """One problem: a Cordeau `.txt`, or an `.npz` of `jaxvrp.envs.darp.save`.
-
-    Raises:
-        ValueError: another ending, a damaged file, or a batch; one line.
-        OSError: it cannot be read.
-    """
-    suffix = Path(path).suffix.lower()
-    if suffix not in (".txt", ".npz"):
-        raise ValueError(f"{path} is neither .txt (Cordeau) nor .npz (jaxvrp.envs.darp.save)")
-    instance = load(path) if suffix == ".npz" else read_cordeau(path)
-    if batch := instance.demand.shape[:-1]:
-        raise ValueError(f"{path} holds a batch of shape {batch}; save one of its instances alone")
-    return instance
-
-
 def parameters_of(instance: Instance, env: Darp) -> dict[str, Any]:
-    """The sizes of an environment that plays a problem, and whether ride times and durations are enforced there."""
+    """The sizes of an environment that plays a problem, or a batch of problems, and whether limits are enforced there.
+
+    Ride times and durations are, wherever there are any.
+    """
     del env
-    limits = bool(np.isfinite(instance.max_ride_time) | np.isfinite(instance.max_route_duration))
+    limits = bool(np.isfinite([instance.max_ride_time, instance.max_route_duration]).any())
     sizes = {"num_nodes": instance.num_nodes, "num_agents": instance.num_agents}
     # Of generated instances, of which there are none.
     drawn = {"num_requests": None, "requests_per_vehicle": None}
@@ -65,12 +50,11 @@ def plan_of(instance: Instance, env: Darp, states: State) -> dict[str, Any]:
     # Times that float32 holds exactly are checked as published; others were rounded when they were stored.
     tolerance = SLACK if instance.locs.dtype == np.float32 else 1e-4
     plan = from_actions(jax.tree.map(np.asarray, instance), actions_of(states), tolerance)
-    violations = {name: found for name, found in plan.report.violations.items() if found.count}
     return {
         "format": FORMAT,
         "distance": plan.report.cost,
         "feasible": plan.report.feasible,
-        "violations": {name: {"count": each.count, "first_node": each.first_node} for name, each in violations.items()},
+        "violations": plan_files.broken(plan.report.violations),
         "not_served": [int(request) for request in plan.requests if not plan.delivered[request]],
         "routes": [list(route) for route in plan.report.routes],
         "rides": {str(request): float(plan.ride[request]) for request in plan.requests if plan.delivered[request]},

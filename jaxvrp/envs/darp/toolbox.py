@@ -7,10 +7,11 @@ from pathlib import Path
 from jaxvrp.envs.darp import plan, replay
 from jaxvrp.envs.darp.baselines.greedy import EarliestDeadlineActor, NearestNeighbourActor
 from jaxvrp.envs.darp.baselines.search import SearchActor
-from jaxvrp.envs.darp.baselines.timed_search import search_episode
+from jaxvrp.envs.darp.baselines.timed_search import search_all, search_episode
 from jaxvrp.envs.darp.pictures import notebook
 from jaxvrp.envs.darp.pictures.render import render_episode
-from jaxvrp.envs.darp.problem.instance import void_nodes_beyond, void_vehicles_beyond
+from jaxvrp.envs.darp.problem.files import read_instances
+from jaxvrp.envs.darp.problem.instance import stack, void_nodes_beyond, void_vehicles_beyond
 from jaxvrp.io import plan_files
 from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ReplayKind, Toolbox
 
@@ -21,6 +22,7 @@ TOOLBOX = Toolbox(
     },
     planners={"search": SearchActor, "short search": lambda env: SearchActor(env, rounds=100)},
     searches={"search": search_episode},
+    searches_all={"search": search_all},
     headlines=(
         Headline("served_share", "served", curve="requests served", progress="served"),
         Headline("total_distance", "distance"),
@@ -29,13 +31,14 @@ TOOLBOX = Toolbox(
     renderer=render_episode,
     replay=ReplayKind(replay.export_episode, replay.check_episode, Path(__file__).with_name("replay.js")),
     instances=InstanceFiles(
-        read=plan.read_instance,
+        read=read_instances,
         parameters=plan.parameters_of,
-        instance=lambda instance: instance,
+        instance=lambda instance, env: instance,
         plan=plan.plan_of,
-        write_plan=plan.write_plan,
+        write_plan=lambda instance, path, told: plan.write_plan(path, told),
         endings=plan_files.ENDINGS,
         label_episode=lambda instance, episode: episode,
+        stack=stack,
     ),
     paddings={"num_nodes": Padding(void_nodes_beyond, multiple=2), "num_agents": Padding(void_vehicles_beyond)},
     still=notebook.draw_state,

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jaxvrp.envs.pcb import replay
+from jaxvrp.envs.pcb import plan, replay
+from jaxvrp.envs.pcb.baselines.timed_annealing import anneal_episode, place_randomly
 from jaxvrp.envs.pcb.factory import Supply, changed
 from jaxvrp.envs.pcb.pictures import notebook
 from jaxvrp.envs.pcb.pictures.render import render_episode
 from jaxvrp.envs.pcb.pictures.step_recorder import record_steps
 from jaxvrp.envs.pcb.problem.generator import Parameters
-from jaxvrp.toolbox import Headline, ReplayKind, Toolbox
+from jaxvrp.toolbox import Headline, InstanceFiles, ReplayKind, Toolbox
 
 TOOLBOX = Toolbox(
+    searches={"annealing": anneal_episode, "random legal placement": place_randomly},
+    cost=plan.cost,
     headlines=(
         Headline("became_legal", "became legal", curve="became legal", progress="legal"),
         Headline("best_ratio", "best / start HPWL", curve="best legal HPWL / start's"),
@@ -22,6 +25,15 @@ TOOLBOX = Toolbox(
     renderer=render_episode,
     step_recorder=record_steps,
     replay=ReplayKind(replay.export_episode, replay.check_episode, Path(__file__).with_name("replay.js")),
+    instances=InstanceFiles(
+        read=plan.read_problems,
+        parameters=plan.parameters_of,
+        instance=plan.instance_of,
+        plan=plan.plan_of,
+        write_plan=plan.write_plan,
+        endings=plan.ENDINGS,
+        label_episode=plan.label_episode,
+    ),
     still=notebook.draw_state,
     evaluation={"max_steps": 600},
     parameters=(Supply, Parameters),

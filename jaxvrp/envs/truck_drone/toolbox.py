@@ -7,6 +7,7 @@ from pathlib import Path
 from jaxvrp.envs.truck_drone import plan, replay
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
 from jaxvrp.envs.truck_drone.baselines.plan_search import search_episode
+from jaxvrp.envs.truck_drone.baselines.rolling_horizon import RollingHorizonActor
 from jaxvrp.envs.truck_drone.pictures import notebook
 from jaxvrp.envs.truck_drone.pictures.render import render_episode
 from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap
@@ -17,6 +18,8 @@ from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ReplayKind, Toolbox
 
 TOOLBOX = Toolbox(
     baselines={"greedy": GreedyActor},
+    planners={"planner": RollingHorizonActor},
+    lookahead=RollingHorizonActor,
     searches={"search": search_episode},
     headlines=(
         Headline("completion_rate", "completion", curve="completion", progress="completion"),
@@ -28,11 +31,11 @@ TOOLBOX = Toolbox(
     renderer=render_episode,
     replay=ReplayKind(replay.export_episode, replay.check_episode, Path(__file__).with_name("replay.js")),
     instances=InstanceFiles(
-        read=read_map,
+        read=lambda path: [read_map(path)],
         parameters=FleetMap.parameters,
-        instance=FleetMap.instance,
+        instance=lambda fleet_map, env: fleet_map.instance(),
         plan=plan.plan_of,
-        write_plan=plan.write_plan,
+        write_plan=lambda fleet_map, path, told: plan.write_plan(path, told),
         endings=plan_files.ENDINGS,
         label_episode=replay.label_episode,
     ),

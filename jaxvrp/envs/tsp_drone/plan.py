@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -12,8 +11,7 @@ import numpy as np
 from jaxvrp.envs.tsp_drone.env import TspDrone
 from jaxvrp.envs.tsp_drone.pictures.draw import operations_of
 from jaxvrp.envs.tsp_drone.pictures.plan import Leg, Plan, from_operations
-from jaxvrp.envs.tsp_drone.problem.agatz import read_agatz
-from jaxvrp.envs.tsp_drone.problem.instance import Instance, load
+from jaxvrp.envs.tsp_drone.problem.instance import Instance
 from jaxvrp.envs.tsp_drone.rules import State
 from jaxvrp.io import plan_files
 
@@ -21,22 +19,6 @@ FORMAT = "jaxvrp-tsp-drone-plan-1"
 
 COLUMNS = ("who", "leave", "arrive", "from", "to", "serves", "with_drone")
 """Of a way, and of the table."""
-
-
-def read_instance(path: str | os.PathLike) -> Instance:
-    """One problem: a `.txt` in Agatz's format, or an `.npz` of `jaxvrp.envs.tsp_drone.save`.
-
-    Raises:
-        ValueError: another ending, a damaged file, or a batch; one line.
-        OSError: it cannot be read.
-    """
-    suffix = Path(path).suffix.lower()
-    if suffix not in (".txt", ".npz"):
-        raise ValueError(f"{path} is neither .txt (Agatz) nor .npz (jaxvrp.envs.tsp_drone.save)")
-    instance = load(path) if suffix == ".npz" else read_agatz(path)
-    if batch := instance.exists.shape[:-1]:
-        raise ValueError(f"{path} holds a batch of shape {batch}; save one of its instances alone")
-    return instance
 
 
 def parameters_of(instance: Instance, env: TspDrone) -> dict[str, Any]:
@@ -58,13 +40,12 @@ def plan_of(instance: Instance, env: TspDrone, states: State) -> dict[str, Any]:
     """
     operations = operations_of(states)
     plan = from_operations(jax.tree.map(np.asarray, instance), operations, allow_revisits=env.allow_revisits)
-    violations = {name: found for name, found in plan.report.violations.items() if found.count}
     truck = [leg.node for leg in plan.legs if leg.who == "truck"]
     return {
         "format": FORMAT,
         "makespan": plan.report.cost,
         "feasible": plan.report.feasible,
-        "violations": {name: {"count": each.count, "first_node": each.first_node} for name, each in violations.items()},
+        "violations": plan_files.broken(plan.report.violations),
         "routes": {"truck": [0, *truck], "drone": [each.fly for each in operations if each.fly is not None]},
         "operations": [
             {"start": each.start, "fly": each.fly, "internal": list(each.internal), "end": each.end}

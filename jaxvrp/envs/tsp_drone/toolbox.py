@@ -11,6 +11,7 @@ from jaxvrp.envs.tsp_drone.baselines.planners import TourActor
 from jaxvrp.envs.tsp_drone.baselines.timed_search import search_episode
 from jaxvrp.envs.tsp_drone.pictures import notebook
 from jaxvrp.envs.tsp_drone.pictures.render import render_episode
+from jaxvrp.envs.tsp_drone.problem.files import read_instances
 from jaxvrp.envs.tsp_drone.problem.instance import void_beyond
 from jaxvrp.io import plan_files
 from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ReplayKind, Toolbox
@@ -36,11 +37,11 @@ TOOLBOX = Toolbox(
     renderer=render_episode,
     replay=ReplayKind(replay.export_episode, replay.check_episode, Path(__file__).with_name("replay.js")),
     instances=InstanceFiles(
-        read=plan.read_instance,
+        read=read_instances,
         parameters=plan.parameters_of,
-        instance=lambda instance: instance,
+        instance=lambda instance, env: instance,
         plan=plan.plan_of,
-        write_plan=plan.write_plan,
+        write_plan=lambda instance, path, told: plan.write_plan(path, told),
         endings=plan_files.ENDINGS,
         label_episode=lambda instance, episode: episode,
     ),

@@ -13,10 +13,13 @@ import numpy as np
 from jaxvrp.envs.darp.baselines import search
 from jaxvrp.envs.darp.env import ROLE, Darp
 from jaxvrp.envs.darp.problem.instance import Instance
-from jaxvrp.toolbox import Searched
+from jaxvrp.toolbox import Searched, SearchedAll
 
 TRIES = 16
 """Chains of an instance: they share every instruction, and too few leave the machine's width unused."""
+
+LANES = 1024
+"""Chains of all instances together, if there are many: then one instance has fewer than `TRIES`, but at least one."""
 
 ROUNDS = 16
 """Of one call: the clock is read between calls."""
@@ -117,3 +120,11 @@ def search_episode(env: Darp, instance: Instance, key: jax.Array, seconds: float
     single = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], instance)
     for found in search_for(single, key, seconds, limits=env.limits, penalty=penalty):
         yield Searched(found.seconds, float(found.cost[0]), {ROLE: found.actions[0][:, None]})
+
+
+def search_all(env: Darp, instances: Instance, key: jax.Array, seconds: float) -> Iterator[SearchedAll]:
+    """Plan an episode of each instance of a batch `[B]`; see `jaxvrp.toolbox.SearchAll`."""
+    tries = int(np.clip(LANES // len(instances.demand), 1, TRIES))
+    penalty = float(env.penalty_unvisited)
+    for found in search_for(instances, key, seconds, tries=tries, limits=env.limits, penalty=penalty):
+        yield SearchedAll(found.seconds, found.cost, {ROLE: found.actions[..., None]})

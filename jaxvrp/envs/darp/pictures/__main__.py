@@ -16,15 +16,16 @@ from jaxvrp.envs.darp.baselines.greedy import NearestNeighbourActor
 from jaxvrp.envs.darp.env import make
 from jaxvrp.envs.darp.pictures.draw import actions_of
 from jaxvrp.envs.darp.pictures.render import render_plan
-from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index, read_cordeau
-from jaxvrp.envs.darp.problem.instance import Instance, load
+from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index
+from jaxvrp.envs.darp.problem.files import read_instances
+from jaxvrp.envs.darp.problem.instance import Instance
 from jaxvrp.envs.darp.problem.solution import routes_to_actions
 from jaxvrp.envs.darp.rules import SLACK
 from jaxvrp.episodes import record_episode
-from jaxvrp.io.arrays import single_problem
 from jaxvrp.io.command_line import Parser, check_picture_path, index, refuse_overwriting, run_command
 from jaxvrp.io.json_files import read_json
 from jaxvrp.io.messages import shown
+from jaxvrp.io.problem_files import only_problem
 from jaxvrp.pictures import STILLS
 
 
@@ -35,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _draw(options: argparse.Namespace) -> None:
     """Draw what the command line asks for."""
-    instance = _read_instance(options.instance, options.index)
+    instance = only_problem(read_instances(options.instance), options.index, options.instance)
     if options.plan is None:
         actions = _nearest_neighbour(instance)
     else:
@@ -60,13 +61,6 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     if options.cordeau_numbering and options.plan is None:
         raise ValueError("--cordeau_numbering says how a plan is numbered; give the plan with --plan")
     return options
-
-
-def _read_instance(path: Path, row: int | None) -> Instance:
-    if path.suffix.lower() not in (".txt", ".npz"):
-        raise ValueError(f"instance '{path}' is neither .txt (Cordeau) nor .npz (jaxvrp.envs.darp.save)")
-    instance = load(path) if path.suffix.lower() == ".npz" else read_cordeau(path)
-    return single_problem(instance, instance.demand.shape[:-1], row, path)
 
 
 def _read_plan(path: Path, instance: Instance, cordeau_numbering: bool) -> np.ndarray:

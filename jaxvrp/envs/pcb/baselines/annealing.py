@@ -119,21 +119,56 @@ def anneal(
     for name, value in (("num_moves", num_moves), ("num_restarts", num_restarts)):
         if value < 1:
             raise ValueError(f"{name} is {value}; give at least 1")
-    board, schedule = as_float32(board), schedule or Schedule()
-    tables, num_blocks = make_tables(board, widths), math.ceil(num_moves / BLOCK)
+    board, num_blocks = as_float32(board), math.ceil(num_moves / BLOCK)
     start_key, move_key = jax.random.split(key)
-    start = _random_start(board, start_key, num_restarts)
+    annealing = begin(board, start_key, num_restarts)
+    block = jnp.arange(num_blocks, dtype=jnp.int32)
+    keys, shares = jax.vmap(lambda block: jax.random.fold_in(move_key, block))(block), block / max(num_blocks - 1, 1)
+    return advance(board, annealing, keys, shares, widths=widths, schedule=schedule).best
 
-    def play_block(carry: tuple[Poses, BestPlacements], block: jax.Array) -> tuple[tuple[Poses, BestPlacements], None]:
-        poses, best = carry
-        cooled = _cooled(schedule, tables.unit, block / max(num_blocks - 1, 1))
-        moves = _draw_moves(jax.random.fold_in(move_key, block), board, schedule, cooled, num_restarts)
-        poses, _ = jax.lax.scan(lambda poses, move: (_step(tables, cooled, poses, move), None), poses, moves)
-        return (poses, _better(board, best, poses)), None
 
-    carry = (as_poses(start.position, start.orientation), start)
-    (_, best), _ = jax.lax.scan(play_block, carry, jnp.arange(num_blocks, dtype=jnp.int32))
-    return best
+class Annealing(struct.PyTreeNode):
+    """Where an annealing stands: the present placements, and the best so far."""
+
+    poses: Poses
+    best: BestPlacements
+
+
+def begin(board: Board, key: jax.Array, num_restarts: int) -> Annealing:
+    """Random placements of a board as `as_float32` makes it."""
+    start = _random_start(board, key, num_restarts)
+    return Annealing(as_poses(start.position, start.orientation), start)
+
+
+def advance(
+    board: Board,
+    annealing: Annealing,
+    keys: jax.Array,
+    shares: jax.Array,
+    *,
+    widths: tuple[int, int],
+    schedule: Schedule | None = None,
+) -> Annealing:
+    """Blocks of moves.
+
+    Args:
+        board: as `as_float32` makes it.
+        annealing: where it stands.
+        keys: typed keys `[blocks]`.
+        shares: `f32[blocks]`, of all moves, those that are made before each block: how cool it is.
+        widths, schedule: as for `anneal`.
+    """
+    tables, schedule = make_tables(board, widths), schedule or Schedule()
+    num_restarts = annealing.best.hpwl.shape[0]
+
+    def play_block(annealing: Annealing, drawn: tuple[jax.Array, jax.Array]) -> tuple[Annealing, None]:
+        key, share = drawn
+        cooled = _cooled(schedule, tables.unit, share)
+        moves = _draw_moves(key, board, schedule, cooled, num_restarts)
+        poses, _ = jax.lax.scan(lambda poses, move: (_step(tables, cooled, poses, move), None), annealing.poses, moves)
+        return Annealing(poses, _better(board, annealing.best, poses)), None
+
+    return jax.lax.scan(play_block, annealing, (keys, shares))[0]
 
 
 class _Cooled(NamedTuple):

@@ -50,14 +50,20 @@ def towards(env: TruckDrone, node: jax.Array | int) -> jax.Array | int:
 
 
 def joint_action(env: TruckDrone, world: World, held: jax.Array) -> ByRole:
+    """What everybody does in one world, where the dispatcher decides what is not held; see `overridden`."""
+    return overridden(env, world, held, choose(env, world))
+
+
+def overridden(env: TruckDrone, world: World, held: jax.Array, action: ByRole) -> ByRole:
     """What everybody does in one world: `{"truck": i32[1], "drone": i32[D]}`, legal by the mask.
 
     Args:
         env: its physics and its mask.
         world: one world, without a batch axis.
         held: `i32[1+D]`, a row of what is held.
+        action: what is done where nothing is held, legal.
     """
-    mask, action = env.action_mask(world), choose(env, world)
+    mask = env.action_mask(world)
     drone = _legal_or(held[1:], mask["drone"], action["drone"])
     truck, destination = _asked_by_drones(env, world, held[1:], action["truck"][0]), held[0] - towards(env, 0)
     truck = jnp.where((destination >= 0) & (truck <= env.num_route_nodes), 1 + destination, truck)

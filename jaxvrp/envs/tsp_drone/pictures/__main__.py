@@ -14,12 +14,13 @@ from jaxvrp.envs.tsp_drone.baselines.greedy import NearestNeighbourActor
 from jaxvrp.envs.tsp_drone.env import make
 from jaxvrp.envs.tsp_drone.pictures.draw import operations_of
 from jaxvrp.envs.tsp_drone.pictures.render import render_plan
-from jaxvrp.envs.tsp_drone.problem.agatz import read_agatz, read_operations
-from jaxvrp.envs.tsp_drone.problem.instance import Instance, load
+from jaxvrp.envs.tsp_drone.problem.agatz import read_operations
+from jaxvrp.envs.tsp_drone.problem.files import read_instances
+from jaxvrp.envs.tsp_drone.problem.instance import Instance
 from jaxvrp.envs.tsp_drone.problem.solution import Operation
 from jaxvrp.episodes import record_episode
-from jaxvrp.io.arrays import single_problem
 from jaxvrp.io.command_line import Parser, check_picture_path, index, refuse_overwriting, run_command
+from jaxvrp.io.problem_files import only_problem
 from jaxvrp.pictures import ANIMATION, STILLS
 
 
@@ -30,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _draw(options: argparse.Namespace) -> None:
     """Draw what the command line asks for."""
-    instance = _read_instance(options.instance, options.index)
+    instance = only_problem(read_instances(options.instance), options.index, options.instance)
     operations = _nearest_neighbour(instance) if options.plan is None else read_operations(options.plan)
     render_plan(instance, operations, options.out)
 
@@ -45,11 +46,6 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     check_picture_path(options.out, (*STILLS, ANIMATION))
     refuse_overwriting(options.out, "--out", filter(None, [options.instance, options.plan]))
     return options
-
-
-def _read_instance(path: Path, row: int | None) -> Instance:
-    instance = load(path) if path.suffix.lower() == ".npz" else read_agatz(path)
-    return single_problem(instance, instance.exists.shape[:-1], row, path)
 
 
 def _nearest_neighbour(instance: Instance) -> list[Operation]:

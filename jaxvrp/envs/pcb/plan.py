@@ -1,0 +1,150 @@
+"""Boards of a user's own, and plans for them: where each part lies, and what its nets come to."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxvrp.envs.pcb import geometry
+from jaxvrp.envs.pcb.env import Pcb
+from jaxvrp.envs.pcb.measure import measure_board
+from jaxvrp.envs.pcb.problem.board import as_float32
+from jaxvrp.envs.pcb.problem.board_files import read_boards
+from jaxvrp.envs.pcb.problem.instance import Instance
+from jaxvrp.envs.pcb.problem.netlist import Netlist, PcbFile, make_netlist
+from jaxvrp.envs.pcb.problem.pcb_writer import write_pcb
+from jaxvrp.envs.pcb.rules import State
+from jaxvrp.io import plan_files
+
+FORMAT = "jaxvrp-pcb-plan-1"
+
+COLUMNS = ("part", "x", "y", "degrees", "side", "fixed", "overlap")
+"""Of a part, and of the table."""
+
+ENDINGS = (*plan_files.ENDINGS, ".pcb")
+"""Of the files that plans are written to."""
+
+
+@dataclasses.dataclass(frozen=True)
+class BoardOfFile:
+    """A board, and where it was read.
+
+    Attributes:
+        path: the file.
+        row: which board of the file, from 0.
+        netlist: the board and its names.
+    """
+
+    path: str
+    row: int
+    netlist: Netlist
+
+
+def read_problems(path: str | os.PathLike) -> list[BoardOfFile]:
+    """The boards of a `.pcb`, `.nodes` (Bookshelf) or `.npz` file; parts without names are called part0, part1, ...
+
+    Raises:
+        ValueError: another ending, or a damaged file; one line.
+        OSError: it cannot be read.
+    """
+    boards = read_boards(path)
+    named = [each if isinstance(each, Netlist) else make_netlist(each, Path(path).stem) for each in boards]
+    return [BoardOfFile(os.fspath(path), row, netlist) for row, netlist in enumerate(named)]
+
+
+def parameters_of(problem: BoardOfFile, env: Pcb) -> dict[str, Any]:
+    """The board of an environment that plays a problem; what is fixed stays where it is."""
+    del env
+    return {"boards": problem.path, "board_index": problem.row, "augment": False}
+
+
+def instance_of(problem: BoardOfFile, env: Pcb) -> Instance:
+    """The problem in an environment with these parameters; movable parts begin anywhere."""
+    del problem
+    instance: Instance = jax.jit(env.generate)(jax.random.key(0))
+    return instance
+
+
+def cost(metrics: Any) -> jax.Array:
+    """Wirelength in mm of the best placement without overlap, `f32[]`; infinite if there was none."""
+    return jax.numpy.where(metrics["became_legal"] > 0, metrics["best_hpwl"], jax.numpy.inf)
+
+
+def plan_of(problem: BoardOfFile, env: Pcb, states: State) -> dict[str, Any]:
+    """The best placement of an episode, or the last if none was legal; its keys are described in `docs/solve.md`.
+
+    Args:
+        problem: the board.
+        env: the environment that was played.
+        states: leaves with leading axis `[T+1]`, of one episode.
+    """
+    del env
+    netlist = problem.netlist
+    kept = np.asarray(netlist.board.exists)
+    last = jax.tree.map(lambda leaf: leaf[-1], states.replace(instance=None))
+    found = last.best if np.isfinite(last.best.hpwl) else last
+    position, orientation = (np.asarray(leaf)[: len(kept)] for leaf in (found.position, found.orientation))
+    measures = jax.jit(measure_board)(as_float32(netlist.board), position, orientation)
+    overlaps = ~np.asarray(geometry.is_legal(measures.overlap)) & kept
+    names = [part.name for part in netlist.components]
+    wrong = [name for name, overlap in zip(names, overlaps, strict=True) if overlap]
+    return {
+        "format": FORMAT,
+        "hpwl": float(measures.hpwl),
+        "feasible": not wrong,
+        "violations": {"overlap": {"count": len(wrong), "first_part": wrong[0]}} if wrong else {},
+        "routes": _routes(netlist),
+        "nets": {net.name: float(hpwl) for net, hpwl in zip(netlist.nets, measures.net_hpwl, strict=True) if hpwl > 0},
+        "parts": [
+            {
+                "part": name,
+                "x": float(position[row, 0] + netlist.origin[0]),
+                "y": float(position[row, 1] + netlist.origin[1]),
+                "degrees": 90 * int(orientation[row]),
+                "side": int(netlist.board.side[row]),
+                "fixed": bool(netlist.board.fixed[row]),
+                "overlap": float(measures.overlap[row]),
+            }
+            for row, name in enumerate(names)
+        ],
+    }
+
+
+def _routes(netlist: Netlist) -> dict[str, list[str]]:
+    """The pads that each signal net joins, by names: `part.pad`."""
+    board = netlist.board
+    routes: dict[str, list[str]] = {}
+    for row in np.flatnonzero(board.signal_pin):
+        pad = f"{netlist.components[board.pin_component[row]].name}.{netlist.pins[row].name}"
+        routes.setdefault(netlist.nets[board.pin_net[row]].name, []).append(pad)
+    return routes
+
+
+def write_plan(problem: BoardOfFile, path: str | os.PathLike, plan: dict[str, Any]) -> None:
+    """Write a plan: `.json` all of it, `.csv` its parts, a line each, `.pcb` the board with its parts placed.
+
+    Raises:
+        ValueError: another ending, or a board that the format cannot hold.
+        OSError: the file cannot be written.
+    """
+    if Path(path).suffix.lower() != ".pcb":
+        plan_files.write_plan(path, plan, plan["parts"], COLUMNS)
+        return
+    netlist = problem.netlist
+    position = np.array([[part["x"], part["y"]] for part in plan["parts"]]) - np.array(netlist.origin)
+    orientation = np.array([part["degrees"] // 90 for part in plan["parts"]], np.int32)
+    board = netlist.board.replace(position=position.astype(netlist.board.position.dtype), orientation=orientation)
+    write_pcb(path, PcbFile((dataclasses.replace(netlist, board=board),)))
+
+
+def label_episode(problem: BoardOfFile, episode: dict[str, Any]) -> dict[str, Any]:
+    """An episode of `jaxvrp.replay` with the names of the parts."""
+    names: Sequence[str] = [part.name for part in problem.netlist.components]
+    components = [{**each, "name": name} for each, name in zip(episode["components"], names, strict=True)]
+    return {**episode, "components": components}

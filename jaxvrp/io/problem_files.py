@@ -1,0 +1,71 @@
+"""Problems in files of several formats: the ending tells who reads one, and a number which of several is meant."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import jax
+
+Problem = TypeVar("Problem")
+
+
+class FileFormat(NamedTuple):
+    """A format of problem files.
+
+    Attributes:
+        name: as messages call it.
+        read: `path -> problem`, or a batch `[B]` of problems; raises a ValueError, one line, or an OSError.
+    """
+
+    name: str
+    read: Callable[[str | os.PathLike], Any]
+
+
+def read_problems(
+    path: str | os.PathLike, formats: Mapping[str, FileFormat], batch_of: Callable[[Any], tuple[int, ...]]
+) -> list[Any]:
+    """All problems of a file.
+
+    Args:
+        path: of the file.
+        formats: by ending, in small letters.
+        batch_of: the leading axes of what was read; none, if it is one problem.
+
+    Raises:
+        ValueError: another ending, a damaged file, or a batch with several axes; one line.
+        OSError: it cannot be read.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in formats:
+        known = [f"{ending} ({each.name})" for ending, each in formats.items()]
+        raise ValueError(f"{path} is neither {' nor '.join(known)}")
+    found = formats[suffix].read(path)
+    batch = batch_of(found)
+    if not batch:
+        return [found]
+    if len(batch) > 1:
+        raise ValueError(f"{path} holds a batch of shape {batch}; save one with a single axis")
+    return [jax.tree.map(lambda leaf, row=row: leaf[row], found) for row in range(batch[0])]
+
+
+def only_problem(problems: Sequence[Problem], row: int | None, path: str | os.PathLike) -> Problem:
+    """One of the problems of a file.
+
+    Args:
+        problems: of the file.
+        row: which one, the value of `--index`; None if there is but one.
+        path: the file, for messages.
+
+    Raises:
+        ValueError: there is no such problem, or no row says which one is meant; one line.
+    """
+    if len(problems) == 1:
+        if row is not None:
+            raise ValueError(f"--index is {row}, but {path} holds a single instance; leave it out")
+        return problems[0]
+    if row is None or row >= len(problems):
+        raise ValueError(f"{path} holds {len(problems)} instances; choose one with --index 0 to {len(problems) - 1}")
+    return problems[row]
