@@ -282,7 +282,7 @@ def test_a_mistake_about_darp_is_one_line(words, says):
 def test_plans_of_a_search_stand_beside_those_of_the_dispatcher():
     """The actions that were found are played again for the table, so a return that nobody is paid would show."""
     env = jaxvrp.make("truck_drone", num_drones=1, num_customers=2, num_route_nodes=3, max_steps=30)
-    name, value, *figures = truck_drone.search_row(env, 2, 0.2)
-    greedy = truck_drone.row("greedy", (env, baseline_actors(env)["greedy"], 1), 2)
-    assert name == "search, 0.2 s" and len(figures) + 2 == len(truck_drone.HEAD)
-    assert float(value) >= float(greedy[1]) - 1e-3
+    name, found = truck_drone.found_by_search(env, 2, 0.2)
+    greedy = truck_drone.played_by((env, baseline_actors(env)["greedy"], 1), 2)
+    assert name == "search, 0.2 s" and len(truck_drone.row(name, found)) == len(truck_drone.HEAD)
+    assert found["return"][0] >= greedy["return"][0] - 1e-3
