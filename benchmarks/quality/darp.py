@@ -165,7 +165,7 @@ def _trained(contest: Contest, args: argparse.Namespace) -> dict[str, Callable[[
     """The turns of all runs in a folder: greedy, and if wanted the best of some samples."""
     turns: dict[str, Callable[[], None]] = {}
     sizes = {"num_nodes": contest.env.num_nodes, "num_agents": contest.env.num_agents}
-    for name, folder in kept_runs(args.trained).items():
+    for name, folder in kept_runs(args.trained, args.only).items():
         run = RunFolder(folder, sizes, trust=args.trust).load(args.checkpoint)
         if not isinstance(run.learner.env, Darp):
             raise UserError(f"--trained: {folder} is a run of another environment; give those of darp")
@@ -246,6 +246,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--trained", type=pathlib.Path, help="folder of runs (benchmarks.ablation --runs): a row for each, of all seeds"
     )
+    parser.add_argument("--only", nargs="+", help="names of some of these (default: all)")
     parser.add_argument(
         "--sampled", nargs="*", default=[], help="names of these that also play the best of --best_of samples"
     )

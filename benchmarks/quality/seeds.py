@@ -49,16 +49,23 @@ def cell(values: Sequence[float], form: str, *, percent: bool = False) -> str:
     return f"{estimate.mean:{form}}{spread}{unit}"
 
 
-def kept_runs(folder: pathlib.Path) -> dict[str, pathlib.Path]:
+def kept_runs(folder: pathlib.Path, only: Sequence[str] | None = None) -> dict[str, pathlib.Path]:
     """The runs that a folder holds (`benchmarks.ablation --runs`), by name, in the order in which they were begun.
 
+    Args:
+        folder: of the runs.
+        only: names of those that are wanted; None for all.
+
     Raises:
-        UserError: it holds none.
+        UserError: it holds none, or not one of that name.
     """
     files = sorted(folder.glob(f"*/{CONFIG}"), key=lambda path: path.stat().st_mtime)
     if not files:
         raise UserError(f"--trained {folder}: no run in it; train some: python -m benchmarks.ablation --runs {folder}")
-    return {path.parent.name: path.parent for path in files}
+    found = {path.parent.name: path.parent for path in files}
+    if missing := [name for name in only or [] if name not in found]:
+        raise UserError(f"--only: {folder} holds no run '{missing[0]}'; choose among: {', '.join(found)}")
+    return {name: found[name] for name in only or found}
 
 
 def by_seed(learner: Learner, params: Any) -> list[Any]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -64,8 +65,6 @@ def players(size: Size, args: argparse.Namespace, parameters: Mapping[str, Any])
         UserError: no such parameter, the run is of another environment, or its networks are tied to another size.
     """
     changes = {**SUBJECT.parameters(size), **parameters}
-    if args.battery_rate is not None:
-        changes["battery_rate"] = args.battery_rate
     if not args.run:
         return _baselines(_made(changes), args.blind)
     run = RunFolder(args.run, changes, trust=args.trust).load(args.checkpoint)
@@ -121,10 +120,8 @@ def played_by_seeds(run: Trained, episodes: int) -> Figures:
 def trained(size: Size, args: argparse.Namespace, parameters: Mapping[str, Any]) -> dict[str, Figures]:
     """What each run of a folder reaches at a size; those that are tied to another size are left out."""
     changes = {**SUBJECT.parameters(size), **parameters}
-    if args.battery_rate is not None:
-        changes["battery_rate"] = args.battery_rate
     found: dict[str, Figures] = {}
-    for name, folder in progress(kept_runs(args.trained).items(), "run"):
+    for name, folder in progress(kept_runs(args.trained, args.only).items(), "run"):
         reader = RunFolder(folder, changes, trust=args.trust)
         if reader.player.config.env["name"] != "truck_drone":
             raise UserError(f"--trained: {folder} is a run of another environment; give those of truck_drone")
@@ -198,13 +195,15 @@ def main(argv: Sequence[str]) -> None:
     measure.check_result_file(args.out, [args.run, args.trained])
     _check_plot(args)
     tables, figures_of = {}, {}
-    for size in progress(args.sizes, "size"):
-        everybody = players(size, args, parameters)
+    for size, rate in progress(list(itertools.product(args.sizes, args.battery_rate or [None])), "table"):
+        played_with = parameters if rate is None else {**parameters, "battery_rate": rate}
+        everybody = players(size, args, played_with)
         figures = {name: played_by(player, args.episodes) for name, player in everybody.items()}
         env, *_ = everybody["greedy"]
         figures |= dict(found_by_search(env, args.episodes, seconds) for seconds in args.search_seconds)
-        figures |= trained(size, args, parameters) if args.trained else {}
+        figures |= trained(size, args, played_with) if args.trained else {}
         title = f"({SUBJECT.labels.replace(',', ', ')}) = {size}"
+        title += f", battery_rate {rate:g}" if len(args.battery_rate or []) > 1 else ""
         figures_of[title] = figures
         tables[title] = [list(HEAD), *(row(name, found) for name, found in figures.items())]
         print(f"\n{title}\n\n{aligned(tables[title])}")
@@ -227,8 +226,8 @@ def main(argv: Sequence[str]) -> None:
 def _check_plot(args: argparse.Namespace) -> None:
     if args.plot:
         check_picture_path(args.plot, STILLS, "--plot")
-        if len(args.sizes) > 1:
-            raise UserError("--plot shows one table; give one of --sizes")
+        if len(args.sizes) * len(args.battery_rate or [None]) > 1:
+            raise UserError("--plot shows one table; give one of --sizes, and one --battery_rate")
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
@@ -245,6 +244,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--trained", type=pathlib.Path, help="folder of runs (benchmarks.ablation --runs): a row for each, of all seeds"
     )
+    parser.add_argument("--only", nargs="+", help="names of some of these (default: all)")
     parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
     parser.add_argument("--best_of", type=positive, default=1, help="also the best of so many samples (default: 1, no)")
@@ -255,7 +255,9 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
         default=list(SUBJECT.sizes),
         help=f"{SUBJECT.labels} (default: three)",
     )
-    parser.add_argument("--battery_rate", type=_rate, help="battery per map unit flown (default: the run's, else 0.5)")
+    parser.add_argument(
+        "--battery_rate", type=_rate, nargs="+", help="battery per map unit flown (default: the run's, else 0.5)"
+    )
     parser.add_argument("--episodes", type=positive, default=512, help="instances of each size (default: 512)")
     parser.add_argument(
         "--search_seconds",

@@ -52,7 +52,7 @@ def a_run(monkeypatch):
     return install
 
 
-PLAYS = argparse.Namespace(run="somewhere", trust=False, checkpoint="latest", best_of=4, battery_rate=None, blind=False)
+PLAYS = argparse.Namespace(run="somewhere", trust=False, checkpoint="latest", best_of=4, blind=False)
 
 
 def test_a_policy_decides_as_it_was_trained_and_baselines_at_every_step(a_run):
@@ -268,7 +268,7 @@ def test_what_is_read_is_not_overwritten(env, tmp_path, monkeypatch):
         (["--env", "pcb"], "--env is given twice"),
         (["--instances", "a0-0"], "no file 'a0-0', and no a0-0.txt in"),
         (["--solvers", "gurobi"], "invalid choice: 'gurobi'"),
-        (["--policy_alone"], "--policy_alone leaves nobody to play; give --run or --solvers as well"),
+        (["--policy_alone"], "--policy_alone leaves nobody to play; give --run, --trained or --solvers as well"),
         (["--run", "nowhere"], "nowhere is no run folder"),
     ],
 )

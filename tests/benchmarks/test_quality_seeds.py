@@ -47,6 +47,9 @@ def test_runs_are_found_by_name_in_the_order_they_were_begun(tmp_path):
     later.write_text("")
     os.utime(later, (2e9, 2e9))
     assert list(kept_runs(tmp_path)) == ["first, of all", "second"]
+    assert list(kept_runs(tmp_path, ["second"])) == ["second"]
+    with pytest.raises(UserError, match="holds no run 'third'; choose among: first, of all, second"):
+        kept_runs(tmp_path, ["second", "third"])
     with pytest.raises(UserError, match=r"no run in it; train some: python -m benchmarks\.ablation --runs"):
         kept_runs(tmp_path / "no run")
 
@@ -135,7 +138,7 @@ def test_networks_that_are_tied_to_another_size_are_left_out(tmp_path, monkeypat
 
     monkeypatch.setattr(truck_drone, "RunFolder", read)
     monkeypatch.setattr(truck_drone, "played_by_seeds", lambda run, episodes: {"return": [1.0], "of": run})
-    args = argparse.Namespace(trained=tmp_path, battery_rate=None, trust=False, checkpoint="latest", episodes=2)
+    args = argparse.Namespace(trained=tmp_path, only=None, trust=False, checkpoint="latest", episodes=2)
     assert truck_drone.trained((1, 2, 3), args, {}) == {"attention": {"return": [1.0], "of": "attention"}}
 
 
@@ -144,7 +147,10 @@ def test_networks_that_are_tied_to_another_size_are_left_out(tmp_path, monkeypat
     [
         (["--env", "darp", "--trained", "runs", "--instances", "a2-16"], "--trained plays generated instances"),
         (["--env", "darp", "--plot", "table.gif"], "--plot is 'table.gif'; it must end in"),
-        (["--sizes", "1,2,3", "2,3,5", "--plot", "table.png"], "--plot shows one table; give one of --sizes"),
+        (
+            ["--sizes", "1,2,3", "2,3,5", "--plot", "table.png"],
+            "--plot shows one table; give one of --sizes, and one --battery_rate",
+        ),
     ],
 )
 def test_a_mistake_is_one_line(words, says):
