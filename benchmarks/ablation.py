@@ -129,7 +129,7 @@ def measured(words: Sequence[str], run: pathlib.Path) -> Record:
         start = time.process_time()
         _, seconds = learning.trained("mappo", words, run)
         write_json(spent, {"wall": seconds, "cpu": time.process_time() - start})
-    elif read_run(run).config != _config(words):
+    elif _training(read_run(run).config) != _training(_config(words)):
         raise UserError(f"{run} holds a training with other keys; move it away, or choose other --runs")
     return record_of(run)
 
@@ -150,6 +150,12 @@ def record_of(run: pathlib.Path) -> Record:
         "curve": [[seconds * share, mean] for seconds, mean in curve(run)],
         "baselines": summary,
     }
+
+
+def _training(config: Any) -> dict[str, Any]:
+    """What a training is, wherever the folder of all runs lies."""
+    start = config.start_from
+    return {**vars(config), "start_from": start and pathlib.Path(start).name}
 
 
 def _config(words: Sequence[str]) -> Any:
