@@ -138,7 +138,7 @@ def record_of(run: pathlib.Path) -> Record:
     """What came of the training in a folder.
 
     Figures of the policy, by seed; `seconds` of the whole run by the clock and `cpu_seconds` of all cores, both with
-    compilation and evaluation; its `curve` against the seconds of its updates; figures of all players, `baselines`.
+    compilation and evaluation; its `curve` against the CPU seconds of its updates; figures of all players, `baselines`.
     """
     spent = json.loads((run / SPENT).read_text(encoding="utf-8"))
     summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
@@ -203,7 +203,7 @@ def draw(records: dict[str, Record], path: pathlib.Path) -> None:
         axes.plot(
             seconds, returns, styles[number // 10 % 4], color=color, linewidth=2.5 if is_whole else 1.2, label=name
         )
-    axes.set(xlabel="seconds of training", ylabel="return, mean over seeds")
+    axes.set(xlabel="CPU seconds of training, all seeds", ylabel="return, mean over seeds")
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(fontsize=8, frameon=False, loc="lower right")
@@ -236,8 +236,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         "one program, one part changed at a time",
         "figures": f"means over {config.eval_episodes} fixed instances, whole episodes, deterministic policy, "
         "after the last update; of the seeds: mean (least to largest)",
-        "seconds": "of the updates of all seeds together, without compilation and evaluation, times the share of the "
-        "processors that the run got: those of as many idle ones",
+        "seconds": "CPU seconds of the updates of all seeds together, without compilation and evaluation: those by the "
+        "clock times the processors that the whole run had on average",
     }
     titles = learning.titles_of(env)
     print(f"{measure.described(header, how)}\n\n{aligned(table(records, titles))}")
