@@ -2,29 +2,40 @@
 
 python -m benchmarks.ablation --out result.json --plot curves.png
 python -m benchmarks.ablation --config truck_drone_scarce --only 'as it is' 'no imitation' --num_seeds 3
+python -m benchmarks.ablation --suite darp --runs runs/parts_darp --out result.json
 
-Every other key of `python -m train.mappo --help` is given to all of them.
+Every other key of `python -m train.mappo --help` is given to all of them. A suite (`benchmarks/suites/NAME.yaml`) names
+a configuration, what is given to all, and what is changed. With `--runs` the runs are kept, for `benchmarks.quality
+--trained`, and those that are there already are not trained again.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import dataclasses
 import itertools
+import json
 import pathlib
+import shlex
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 import jaxvrp
 from benchmarks import learning, measure
-from jaxvrp.io.command_line import Parser, check_picture_path, positive
+from jaxvrp.io.command_line import Parser, UserError, check_picture_path, positive
+from jaxvrp.io.whole_files import write_json
 from jaxvrp.pictures import STILLS, save_still
 from train.algorithms import ALGORITHMS
 from train.running import command_line
+from train.running.config_file import read_yaml
 from train.running.records import METRICS, TIMING, read_records
+from train.running.run_folder import read_run
 from train.running.tables import aligned
 
 AS_IT_IS = "as it is"
@@ -54,6 +65,10 @@ PARTS = {
 }
 """Words of the command line that change a part, by what the part is then called."""
 
+SUITES = pathlib.Path(__file__).parent / "suites"
+SPENT = "spent.json"
+"""Beside a run: seconds of the whole of it, by the clock and of all cores."""
+
 Record = dict[str, Any]
 
 
@@ -65,12 +80,88 @@ def replaced(words: Sequence[str], changes: Sequence[str]) -> list[str]:
     return [*itertools.chain.from_iterable(given for given in kept if given[0].split("=")[0] not in keys), *changes]
 
 
-def measured(words: Sequence[str]) -> Record:
-    """The figures of a training, `seconds` of the whole run, and its curve of return against seconds of training."""
-    with tempfile.TemporaryDirectory() as folder:
-        run = pathlib.Path(folder) / "run"
-        summary, seconds = learning.trained("mappo", words, run)
-        return {"figures": summary["policy"], "seconds": seconds, "curve": curve(run), "baselines": summary}
+@dataclasses.dataclass(frozen=True)
+class Suite:
+    """Trainings that are compared.
+
+    Attributes:
+        config: as of `train.mappo --config`.
+        options: words of the command line that all are given.
+        parts: words that change a part, by what the part is then called; `{runs}` is the folder of all runs.
+    """
+
+    config: str
+    options: Sequence[str]
+    parts: Mapping[str, Sequence[str]]
+
+
+def read_suite(name: str) -> Suite:
+    """The suite `benchmarks/suites/NAME.yaml`, or that of a path; a part without words is the one of `PARTS`.
+
+    Raises:
+        UserError: no such file, or it says something else; one line.
+    """
+    path = pathlib.Path(name) if name.endswith(".yaml") else SUITES / f"{name}.yaml"
+    try:
+        content = read_yaml(path)
+        config, options, parts = content["config"], content.get("options") or "", content["parts"]
+        changes = {str(part): PARTS[part] if words is None else words for part, words in parts.items()}
+        return Suite(config, shlex.split(options), {part: shlex.split(words) for part, words in changes.items()})
+    except OSError as error:
+        known = ", ".join(sorted(each.stem for each in SUITES.glob("*.yaml")))
+        raise UserError(f"--suite {name}: {error.strerror}; give a path, or one of: {known}") from None
+    except KeyError as error:
+        raise UserError(
+            f"{path}: nothing is known of {error}; see {SUITES.name}/darp.yaml for what is needed"
+        ) from None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise UserError(f"{path}: {error}; see {SUITES.name}/darp.yaml for what is needed") from None
+
+
+def measured(words: Sequence[str], run: pathlib.Path) -> Record:
+    """What came of a training in the folder `run`, which is read if it is complete; see `record_of`.
+
+    Raises:
+        UserError: that folder holds another training, or one that did not end.
+    """
+    spent = run / SPENT
+    if not spent.is_file():
+        start = time.process_time()
+        _, seconds = learning.trained("mappo", words, run)
+        write_json(spent, {"wall": seconds, "cpu": time.process_time() - start})
+    elif _training(read_run(run).config) != _training(_config(words)):
+        raise UserError(f"{run} holds a training with other keys; move it away, or choose other --runs")
+    return record_of(run)
+
+
+def record_of(run: pathlib.Path) -> Record:
+    """What came of the training in a folder.
+
+    Figures of the policy, by seed; `seconds` of the whole run by the clock and `cpu_seconds` of all cores, both with
+    compilation and evaluation; its `curve` against the CPU seconds of its updates; figures of all players, `baselines`.
+    """
+    spent = json.loads((run / SPENT).read_text(encoding="utf-8"))
+    summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+    share = spent["cpu"] / spent["wall"]
+    return {
+        "figures": summary["policy"],
+        "seconds": spent["wall"],
+        "cpu_seconds": spent["cpu"],
+        "curve": [[seconds * share, mean] for seconds, mean in curve(run)],
+        "baselines": summary,
+    }
+
+
+def _training(config: Any) -> dict[str, Any]:
+    """What a training is, wherever the folder of all runs lies."""
+    start = config.start_from
+    return {**vars(config), "start_from": start and pathlib.Path(start).name}
+
+
+def _config(words: Sequence[str]) -> Any:
+    return command_line.parse(
+        ALGORITHMS["mappo"].config_class, words, prog="benchmarks.ablation", description=""
+    ).config
 
 
 def curve(run: pathlib.Path) -> list[list[float]]:
@@ -112,7 +203,7 @@ def draw(records: dict[str, Record], path: pathlib.Path) -> None:
         axes.plot(
             seconds, returns, styles[number // 10 % 4], color=color, linewidth=2.5 if is_whole else 1.2, label=name
         )
-    axes.set(xlabel="seconds of training", ylabel="return, mean over seeds")
+    axes.set(xlabel="CPU seconds of training, all seeds", ylabel="return, mean over seeds")
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(fontsize=8, frameon=False, loc="lower right")
@@ -123,24 +214,30 @@ def main(argv: Sequence[str] | None = None) -> None:
     """The command line."""
     argv = sys.argv[1:] if argv is None else list(argv)
     args, words = _parser().parse_known_args(argv)
-    measure.check_result_file(args.out, [args.config])
+    suite = _suite(args)
+    measure.check_result_file(args.out, [suite.config, args.runs])
     if args.plot:
         check_picture_path(args.plot, STILLS, "--plot")
-    words = ["--config", args.config, "--num_seeds", str(args.num_seeds), *words]
+    chosen = args.only or list(suite.parts)
+    if unknown := [name for name in chosen if name not in suite.parts]:
+        raise UserError(f"--only: nothing is called '{unknown[0]}'; choose among: {', '.join(suite.parts)}")
+    words = replaced(["--config", suite.config, "--num_seeds", str(args.num_seeds), *suite.options], words)
     records: dict[str, Record] = {}
-    with measure.progress(args.only, "training") as bar:
+    with _folder(args.runs) as runs, measure.progress(chosen, "training") as bar:
         for name in bar:
             bar.set_postfix_str(name)
-            records[name] = measured(replaced(words, PARTS[name].split()))
-    config = command_line.parse(ALGORITHMS["mappo"].config_class, words, prog="benchmarks.ablation", description="")
-    env = jaxvrp.make(**config.config.env)
+            changes = [word.replace("{runs}", str(runs)) for word in suite.parts[name]]
+            records[name] = measured(replaced(words, changes), runs / name)
+    config = _config(words)
+    env = jaxvrp.make(**config.env)
     header = measure.machine(["python", "-m", "benchmarks.ablation", *argv], measure.device_name())
     how = {
-        "training": f"mappo, {args.config}: {config.config.total_steps} decisions of each of {args.num_seeds} seeds in "
+        "training": f"mappo, {suite.config}: {config.total_steps} decisions of each of {config.num_seeds} seeds in "
         "one program, one part changed at a time",
-        "figures": f"means over {config.config.eval_episodes} fixed instances, whole episodes, deterministic policy, "
+        "figures": f"means over {config.eval_episodes} fixed instances, whole episodes, deterministic policy, "
         "after the last update; of the seeds: mean (least to largest)",
-        "seconds": "seconds of all updates, of all seeds together, without compilation and evaluation",
+        "seconds": "CPU seconds of the updates of all seeds together, without compilation and evaluation: those by the "
+        "clock times the processors that the whole run had on average",
     }
     titles = learning.titles_of(env)
     print(f"{measure.described(header, how)}\n\n{aligned(table(records, titles))}")
@@ -152,12 +249,35 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"drew {args.plot}")
 
 
+def _suite(args: argparse.Namespace) -> Suite:
+    if args.suite and args.config:
+        raise UserError("--suite names a configuration; leave --config out")
+    if args.suite:
+        return read_suite(args.suite)
+    return Suite(args.config or "truck_drone_basic", [], {part: words.split() for part, words in PARTS.items()})
+
+
+@contextlib.contextmanager
+def _folder(kept: pathlib.Path | None) -> Iterator[pathlib.Path]:
+    """The folder of all runs; a temporary one if none are to be kept."""
+    if kept is None:
+        with tempfile.TemporaryDirectory() as folder:
+            yield pathlib.Path(folder)
+        return
+    kept.mkdir(parents=True, exist_ok=True)
+    yield kept
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = Parser("benchmarks.ablation", "What each part of a configuration is worth.")
     parser.epilog = "Any key of python -m train.mappo --help can be given: --total_steps 100000"
-    parser.add_argument("--config", default="truck_drone_basic", help="as of train.mappo (default: the main job)")
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="what is changed (default: each)")
+    parser.add_argument("--config", help="as of train.mappo (default: the main job)")
+    parser.add_argument("--suite", help="instead: a file of benchmarks/suites, by name or path: what is changed, too")
+    parser.add_argument("--only", nargs="+", help="what is changed (default: each)")
     parser.add_argument("--num_seeds", type=positive, default=3, help="independent trainings of each (default: 3)")
+    parser.add_argument(
+        "--runs", type=pathlib.Path, help="folder that keeps the runs; those that it holds are not trained again"
+    )
     parser.add_argument("--out", type=measure.result_file, help="JSON file for machine, protocol and all figures")
     parser.add_argument("--plot", type=pathlib.Path, help="picture of the curves of return against seconds")
     return parser

@@ -237,6 +237,11 @@ def seconds_of(function: Callable[[], Any]) -> tuple[Any, Seconds]:
     return result, Seconds(time.perf_counter() - start, time.process_time() - cpu_start)
 
 
+def called(compiled: Callable[..., Any], *args: Any) -> Any:
+    """What a compiled function returns, once it is there."""
+    return jax.block_until_ready(compiled(*args))
+
+
 def timed(function: Callable[[], Any]) -> tuple[Any, Seconds]:
     """The result of a pure function, on the host, and how long it takes once compiled."""
     compiled = jax.jit(function).lower().compile()

@@ -2,6 +2,7 @@
 
 python -m benchmarks.quality --env darp [--run DIR]
 python -m benchmarks.quality --env darp --run DIR --instances a2-16,a3-24
+python -m benchmarks.quality --env darp --trained DIR --plot table.png     # all runs of benchmarks.ablation --runs DIR
 """
 
 from __future__ import annotations
@@ -16,14 +17,17 @@ import numpy as np
 
 import jaxvrp
 from benchmarks import measure
+from benchmarks.quality import plot
 from benchmarks.quality.baselines import SEED
 from benchmarks.quality.darp_contest import HEAD, OVERALL, SOLVERS, Contest, overall
+from benchmarks.quality.seeds import kept_runs
 from jaxvrp.envs.darp import Darp, read_cordeau, stack
 from jaxvrp.envs.darp.baselines.search import SearchActor
 from jaxvrp.envs.darp.problem.symmetries import NUM_IMAGES
-from jaxvrp.io.command_line import Parser, UserError, above_zero, positive
+from jaxvrp.io.command_line import Parser, UserError, above_zero, check_picture_path, positive
 from jaxvrp.io.published_data import VARIABLE, data_folder
 from jaxvrp.io.text_lines import read_lines
+from jaxvrp.pictures import STILLS
 from train.running.evaluator import Evaluator, baseline_actors, first_seed
 from train.running.keys import LAUNCH
 from train.running.run_folder import RunFolder, Trained
@@ -48,6 +52,7 @@ EACH, ALL = "each instance", "all instances"
 NOTES = """cost: distance, and 100 (penalty_unvisited) for each unvisited node; means over instances
 gap: summed cost against {reference}; of each instance, and the mean in the last table, that of the distance where the
   plan is feasible, else how many nodes are not served
+±: half the width of the 95 % interval of the mean over the seeds of a training, by Student's t
 feasible: share of plans that solution_report finds nothing wrong with, everybody served
 s/instance, CPU s/instance: by the clock, and of all cores; players in JAX play all instances at once, and were compiled
   before; a solver stops by its seconds of CPU
@@ -143,6 +148,8 @@ def play_all(contest: Contest, run: Trained | None, args: argparse.Namespace) ->
         best = f"policy, best of {args.best_of} at temperature {args.temperature:g}" + ", symmetries" * args.symmetries
         turns["policy"] = functools.partial(contest.act, "policy", greedy)
         turns[best] = functools.partial(contest.act, best, sampled, args.best_of, images)
+    if args.trained:
+        turns |= _trained(contest, args)
     for solver in args.solvers:
         turns[solver] = functools.partial(contest.solve, solver, args.seconds)
     with measure.progress(turns.items(), "player") as bar:
@@ -154,12 +161,57 @@ def play_all(contest: Contest, run: Trained | None, args: argparse.Namespace) ->
                 raise UserError(str(error)) from None
 
 
+def _trained(contest: Contest, args: argparse.Namespace) -> dict[str, Callable[[], None]]:
+    """The turns of all runs in a folder: greedy, and if wanted the best of some samples."""
+    turns: dict[str, Callable[[], None]] = {}
+    sizes = {"num_nodes": contest.env.num_nodes, "num_agents": contest.env.num_agents}
+    for name, folder in kept_runs(args.trained, args.only).items():
+        run = RunFolder(folder, sizes, trust=args.trust).load(args.checkpoint)
+        if not isinstance(run.learner.env, Darp):
+            raise UserError(f"--trained: {folder} is a run of another environment; give those of darp")
+        turns[name] = functools.partial(contest.learned, name, run)
+        if name in args.sampled:
+            best = f"{name}, best of {args.best_of} at temperature {args.temperature:g}"
+            turns[best] = functools.partial(contest.learned, best, run, args.best_of, temperature=args.temperature)
+    return turns
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Refuse what does not go together, before anything is played.
+
+    Raises:
+        UserError: it does not.
+    """
+    if args.policy_alone and not (args.run or args.solvers or args.trained):
+        raise UserError("--policy_alone leaves nobody to play; give --run, --trained or --solvers as well")
+    if args.trained and args.instances:
+        raise UserError("--trained plays generated instances; on published ones give one run: --run")
+    if args.plot:
+        check_picture_path(args.plot, STILLS, "--plot")
+        if args.instances:
+            raise UserError("--plot shows generated instances; leave --instances out")
+
+
+def _draw(contest: Contest, title: str, path: pathlib.Path) -> None:
+    has_gap = len(contest.reference()) > 0
+    points = [
+        plot.Point(
+            player,
+            [100 * gap for gap in figures["gap"]] if has_gap else figures["cost"],
+            sum(figures["cpu_seconds"]) / len(figures["cpu_seconds"]),
+        )
+        for player, figures in contest.figures().items()
+    ]
+    plot.draw(points, "cost above PyVRP [%]" if has_gap else "cost", title, path)
+
+
 def main(argv: Sequence[str]) -> None:
     """The command line."""
     args = _arguments(argv)
-    if args.policy_alone and not (args.run or args.solvers):
-        raise UserError("--policy_alone leaves nobody to play; give --run or --solvers as well")
-    measure.check_result_file(args.out, [args.run, *(map(find, args.instances.split(",")) if args.instances else ())])
+    _check(args)
+    measure.check_result_file(
+        args.out, [args.run, args.trained, *(map(find, args.instances.split(",")) if args.instances else ())]
+    )
     tables, reference = {}, "the best known cost" if args.instances else "PyVRP"
     contests = []
     for title, contest, run in (published if args.instances else generated)(args):
@@ -167,6 +219,9 @@ def main(argv: Sequence[str]) -> None:
         contests.append(contest)
         tables[title] = [list(HEAD), *contest.rows()]
         print(f"\n{title}\n\n{aligned(tables[title])}")
+        if args.plot:
+            _draw(contest, title, args.plot)
+            print(f"drew {args.plot}")
         if args.together and args.instances:
             tables[EACH] = contest.each_instance(title.split(", "))
             print(f"\n{EACH}\n\n{aligned(tables[EACH])}")
@@ -176,7 +231,9 @@ def main(argv: Sequence[str]) -> None:
     print(f"\n{NOTES.format(reference=reference)}")
     if args.out:
         header = measure.machine(["python", "-m", "benchmarks.quality", *argv], measure.device_name())
-        measure.write_result(args.out, {"machine": header, "options": vars(args) | {"out": None}, "tables": tables})
+        options = vars(args) | {"out": None, "plot": None, "trained": str(args.trained) if args.trained else None}
+        figures = {} if args.instances else {"figures": contests[0].figures()}
+        measure.write_result(args.out, {"machine": header, "options": options, "tables": tables, **figures})
         print(f"wrote {args.out}")
 
 
@@ -186,6 +243,13 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--run", help="run folder of train.mappo on darp, or a shipped policy: greedy, sampled")
     parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
+    parser.add_argument(
+        "--trained", type=pathlib.Path, help="folder of runs (benchmarks.ablation --runs): a row for each, of all seeds"
+    )
+    parser.add_argument("--only", nargs="+", help="names of some of these (default: all)")
+    parser.add_argument(
+        "--sampled", nargs="*", default=[], help="names of these that also play the best of --best_of samples"
+    )
     parser.add_argument("--best_of", type=positive, default=128, help="samples of the policy (default: 128)")
     parser.add_argument("--policy_alone", action="store_true", help="no heuristics and no search beside the policy")
     parser.add_argument(
@@ -210,4 +274,5 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
         "--seconds", type=measure.seconds_option, default=10.0, help="CPU time of a solver, for each instance"
     )
     parser.add_argument("--out", type=measure.result_file, help="JSON file for machine and tables")
+    parser.add_argument("--plot", type=pathlib.Path, help="picture of the table of generated instances, PNG or SVG")
     return parser.parse_args(argv)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,8 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.measure import Seconds, progress, seconds_of, timed
+from benchmarks.measure import Seconds, called, progress, seconds_of, timed
 from benchmarks.quality.baselines import SEED
+from benchmarks.quality.seeds import by_seed, cell
 from jaxvrp import TimeStep
 from jaxvrp.actor import Actor
 from jaxvrp.envs.darp import Darp, Instance, routes_to_actions, solution_report
@@ -20,6 +22,7 @@ from jaxvrp.envs.darp.baselines.solvers import solve_ortools, solve_pyvrp
 from jaxvrp.envs.darp.problem.symmetries import image, plan_of_original
 from jaxvrp.episodes import record_episodes
 from jaxvrp.spaces import ByRole
+from train.running.run_folder import Trained
 
 SOLVERS: dict[str, Callable[..., list[list[int]]]] = {"pyvrp": solve_pyvrp, "ortools": solve_ortools}
 AT_ONCE = 16
@@ -114,12 +117,36 @@ class Contest:
         env: what is played.
         instances: a batch `[E]`, NumPy.
         optimum: `f64[E]`, known costs; None to compare with PyVRP.
-        results: by player.
+        results: by player; of a training with several seeds, each seed is one.
+        rows_of: the names of the results in a row, by player; not of those that are a row by themselves.
     """
 
     def __init__(self, env: Darp, instances: Instance, optimum: np.ndarray | None = None):
         self.env, self.instances, self.optimum = env, jax.device_get(instances), optimum
         self.results: dict[str, Result] = {}
+        self.rows_of: dict[str, list[str]] = {}
+
+    def learned(self, name: str, run: Trained, tries: int = 1, *, temperature: float | None = None) -> None:
+        """Let each seed of a run play, its best of several tries; greedily without a temperature of its samples.
+
+        It plays as it was trained, which masks more or less than `env` does; plans are judged by `env`.
+        """
+        env, learner = run.learner.env, run.learner
+        key, instances = jax.random.key(SEED), jax.tree.map(jnp.asarray, self.instances)
+        assert isinstance(env, Darp)
+
+        def plan(params: Any) -> jax.Array:
+            actor = learner.actor(params, deterministic=temperature is None, temperature=temperature or 1.0)
+            return play_best(env, actor, instances, key, tries)
+
+        seeds = by_seed(learner, run.params)
+        compiled = jax.jit(plan).lower(seeds[0]).compile()
+        names = [name] if len(seeds) == 1 else [f"{name}, seed {seed}" for seed in range(len(seeds))]
+        for each, params in zip(names, seeds, strict=True):
+            actions, seconds = seconds_of(functools.partial(called, compiled, params))
+            self._add(each, jax.device_get(actions), seconds.per(len(actions)))
+        if len(seeds) > 1:
+            self.rows_of[name] = names
 
     def act(self, name: str, actor: Actor, tries: int = 1, num_images: int = 1) -> None:
         """Let an actor play: its best of several tries on each instance counts, evenly on the first so many images."""
@@ -225,22 +252,45 @@ class Contest:
             words.append(gap if result.feasible[index] else f"{unserved:.0f} unserved")
         return words
 
-    def rows(self) -> list[list[str]]:
-        """A row for each player, under `HEAD`."""
-        return [self._row(name, result) for name, result in self.results.items()]
+    def players(self) -> dict[str, list[str]]:
+        """The names of the results in each row, by player."""
+        merged = {name: player for player, names in self.rows_of.items() for name in names}
+        return {
+            player: self.rows_of.get(player, [player]) for player in (merged.get(name, name) for name in self.results)
+        }
 
-    def _row(self, name: str, result: Result) -> list[str]:
-        gap = self.gap(name)
+    def figures(self) -> dict[str, dict[str, list[float]]]:
+        """Means over the instances, of each player, of each seed."""
+        return {
+            player: {
+                "cost": [float(self.results[name].cost.mean()) for name in names],
+                "gap": [self.gap(name) for name in names],
+                "feasible": [float(self.results[name].feasible.mean()) for name in names],
+                "served": [float(self.results[name].served.mean()) for name in names],
+                "seconds": [self.results[name].seconds.wall for name in names],
+                "cpu_seconds": [self.results[name].seconds.cpu for name in names],
+            }
+            for player, names in self.players().items()
+        }
+
+    def rows(self) -> list[list[str]]:
+        """A row for each player, under `HEAD`; of several seeds, the mean and its interval."""
+        return [self._row(player, figures) for player, figures in self.figures().items()]
+
+    def _row(self, player: str, figures: dict[str, list[float]]) -> list[str]:
+        names = self.players()[player]
+        count = len(self.results[names[0]].cost)
+        wall, cpu = (sum(figures[kind]) / len(names) for kind in ("seconds", "cpu_seconds"))
         return [
-            name,
-            str(len(result.cost)),
-            f"{result.cost.mean():.2f}",
-            "-" if np.isnan(gap) else f"{100 * gap:+.2f} %",
-            f"{100 * result.feasible.mean():.1f} %",
-            f"{100 * result.served.mean():.2f} %",
-            f"{result.seconds.wall:.2g}",
-            f"{result.seconds.cpu:.2g}",
-            f"{self.num_replayed(name)}/{len(result.cost)}",
+            player,
+            str(count),
+            cell(figures["cost"], ".2f"),
+            "-" if np.isnan(figures["gap"]).any() else cell(figures["gap"], "+.2f", percent=True),
+            cell(figures["feasible"], ".1f", percent=True),
+            cell(figures["served"], ".2f", percent=True),
+            f"{wall:.2g}",
+            f"{cpu:.2g}",
+            f"{sum(map(self.num_replayed, names))}/{count * len(names)}",
         ]
 
     def num_replayed(self, name: str) -> int:

@@ -6,12 +6,15 @@ python -m benchmarks.quality --env.scenario vrpd_tw --sizes 4,20,10 --blind
 python -m benchmarks.quality --battery_rate 1.0 --sizes 4,20,10 --episodes 16 --search_seconds 2 10
 python -m benchmarks.quality --env.scenario vrpd_tw --env.dynamic_share 0.5 --sizes 4,20,10 --episodes 32 --planner 32
 python -m benchmarks.quality --run DIR --sizes 4,20,10 8,50,16      # a policy, at its own size and others
+python -m benchmarks.quality --trained DIR --sizes 4,20,10 --plot table.png  # runs of benchmarks.ablation --runs DIR
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import itertools
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,18 +24,22 @@ import jax.numpy as jnp
 import jaxvrp
 from benchmarks import measure
 from benchmarks.measure import Size, progress
+from benchmarks.quality import plot
 from benchmarks.quality.baselines import SEED
+from benchmarks.quality.seeds import by_seed, cell, kept_runs
 from benchmarks.reference.truck_drone import SUBJECT
 from jaxvrp import Environment
 from jaxvrp.actor import Actor
 from jaxvrp.envs.truck_drone.baselines.rolling_horizon import FUTURES, RollingHorizonActor
-from jaxvrp.io.command_line import Parser, UserError, above_zero, positive
+from jaxvrp.io.command_line import Parser, UserError, above_zero, check_picture_path, positive
+from jaxvrp.pictures import STILLS
 from jaxvrp.registry import toolbox_of
 from jaxvrp.toolbox import Searched
+from train.networks import NETWORKS
 from train.running import command_line
 from train.running.evaluator import Evaluator, baseline_actors, first_seed, mean_figures
 from train.running.keys import LAUNCH
-from train.running.run_folder import RunFolder
+from train.running.run_folder import RunFolder, Trained
 from train.running.tables import aligned
 
 FIGURES = ("return", "completion_rate", "success_rate", "on_time_rate", "time_step", "crashed_drones", "forced_returns")
@@ -43,6 +50,11 @@ s/instance, CPU s/instance: all instances were played at once, by programs that 
 SEARCH_NOTE = (
     "search: one instance after the other; it knows all customers beforehand, so that it bounds what a policy can reach"
 )
+
+SEEDS_NOTE = "±: half the width of the 95 % interval of the mean over the seeds of a training, by Student's t"
+
+Figures = dict[str, list[float]]
+"""What a player reached, and `seconds` and `cpu_seconds` of an instance: of each seed."""
 
 Player = tuple[Environment, Actor, int]
 """Where somebody plays, who, and of how many tries on each instance the best counts."""
@@ -55,8 +67,6 @@ def players(size: Size, args: argparse.Namespace, parameters: Mapping[str, Any])
         UserError: no such parameter, the run is of another environment, or its networks are tied to another size.
     """
     changes = {**SUBJECT.parameters(size), **parameters}
-    if args.battery_rate is not None:
-        changes["battery_rate"] = args.battery_rate
     if not args.run:
         env = _made(changes)
         return _baselines(env, args.blind) | _planners(env, args)
@@ -108,16 +118,49 @@ def _planners(env: Any, args: argparse.Namespace) -> dict[str, Player]:
     }
 
 
-def row(name: str, player: Player, episodes: int) -> list[str]:
-    """Name and figures of a player, under `HEAD`."""
+def played_by(player: Player, episodes: int) -> Figures:
+    """What a player reaches."""
     env, actor, tries = player
     evaluator = Evaluator(env, episodes, SEED)
     figures, seconds = measure.timed(lambda: evaluator.play(actor, tries))
-    return _cells(name, figures, seconds.per(episodes))
+    return _figures([figures], [seconds.per(episodes)])
 
 
-def search_row(env: Environment, episodes: int, seconds: float) -> list[str]:
-    """Name and figures, under `HEAD`, of the first search in the toolbox; it has so many seconds for each instance."""
+def played_by_seeds(run: Trained, episodes: int) -> Figures:
+    """What each seed of a run reaches, without samples, where it was trained."""
+    learner = run.learner
+    evaluator = Evaluator(learner.env, episodes, SEED)
+    seeds = by_seed(learner, run.params)
+    play = jax.jit(lambda params: evaluator.play(learner.actor(params, deterministic=True)))
+    compiled = play.lower(seeds[0]).compile()
+    turns = [measure.seconds_of(functools.partial(measure.called, compiled, params)) for params in seeds]
+    return _figures([figures for figures, _ in turns], [seconds.per(episodes) for _, seconds in turns])
+
+
+def trained(size: Size, args: argparse.Namespace, parameters: Mapping[str, Any]) -> dict[str, Figures]:
+    """What each run of a folder reaches at a size; those that are tied to another size are left out."""
+    changes = {**SUBJECT.parameters(size), **parameters}
+    found: dict[str, Figures] = {}
+    for name, folder in progress(kept_runs(args.trained, args.only).items(), "run"):
+        reader = RunFolder(folder, changes, trust=args.trust)
+        if reader.player.config.env["name"] != "truck_drone":
+            raise UserError(f"--trained: {folder} is a run of another environment; give those of truck_drone")
+        is_tied = not NETWORKS[getattr(reader.player.config, "network", "mlp")].reads_entities
+        if is_tied and any(
+            reader.recorded.config.env.get(key) != value for key, value in SUBJECT.parameters(size).items()
+        ):
+            continue
+        found[name] = played_by_seeds(reader.load(args.checkpoint), args.episodes)
+    return found
+
+
+def _figures(of_seeds: Sequence[Mapping[str, jax.Array]], seconds: Sequence[measure.Seconds]) -> Figures:
+    named = {key: [float(figures[key]) for figures in of_seeds] for key in FIGURES}
+    return {**named, "seconds": [each.wall for each in seconds], "cpu_seconds": [each.cpu for each in seconds]}
+
+
+def found_by_search(env: Environment, episodes: int, seconds: float) -> tuple[str, Figures]:
+    """Name and figures of the first search in the toolbox; it has so many seconds for each instance."""
     name, search = next(iter(toolbox_of(env).searches.items()))
     instances = jax.jit(Evaluator(env, episodes, SEED).instances)()
     singles = [jax.tree.map(lambda leaf, index=index: leaf[index], instances) for index in range(episodes)]
@@ -132,7 +175,7 @@ def search_row(env: Environment, episodes: int, seconds: float) -> list[str]:
     best, spent = measure.seconds_of(plans)
     actions = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(plan.actions for plan in best))
     figures = mean_figures(env, jax.jit(functools.partial(played, env))(instances, actions))
-    return _cells(f"{name}, {seconds:g} s", figures, spent.per(episodes))
+    return f"{name}, {seconds:g} s", _figures([figures], [spent.per(episodes)])
 
 
 def played(env: Environment, instances: Any, actions: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
@@ -149,12 +192,16 @@ def played(env: Environment, instances: Any, actions: Mapping[str, jax.Array]) -
     return jax.vmap(play)(instances, actions)
 
 
-def _cells(name: str, figures: Mapping[str, jax.Array], each: measure.Seconds) -> list[str]:
+def row(name: str, figures: Figures) -> list[str]:
+    """Name and figures of a player, under `HEAD`; of several seeds, the mean and its interval."""
+    wall, cpu = (sum(figures[kind]) / len(figures[kind]) for kind in ("seconds", "cpu_seconds"))
+    return [name, *(cell(figures[key], ".3f") for key in FIGURES), f"{wall:.2g}", f"{cpu:.2g}"]
+
+
+def _points(figures: Mapping[str, Figures]) -> list[plot.Point]:
     return [
-        name,
-        *(f"{figures[key]:.3f}" for key in FIGURES),
-        f"{each.wall:.2g}",
-        f"{each.cpu:.2g}",
+        plot.Point(name, found["return"], sum(found["cpu_seconds"]) / len(found["cpu_seconds"]))
+        for name, found in figures.items()
     ]
 
 
@@ -167,24 +214,42 @@ def main(argv: Sequence[str]) -> None:
     for name in SUBJECT.parameters(args.sizes[0]).keys() & parameters.keys():
         raise UserError(f"--env.{name} differs from table to table; give --sizes instead")
     measure.check_sizes(args.sizes, SUBJECT.labels)
-    measure.check_result_file(args.out, [args.run])
-    tables = {}
-    for size in progress(args.sizes, "size"):
-        everybody = players(size, args, parameters)
-        rows = [row(name, player, args.episodes) for name, player in everybody.items()]
+    measure.check_result_file(args.out, [args.run, args.trained])
+    _check_plot(args)
+    tables, figures_of = {}, {}
+    for size, rate in progress(list(itertools.product(args.sizes, args.battery_rate or [None])), "table"):
+        played_with = parameters if rate is None else {**parameters, "battery_rate": rate}
+        everybody = players(size, args, played_with)
+        figures = {name: played_by(player, args.episodes) for name, player in everybody.items()}
         env, *_ = everybody["greedy"]
-        rows += [search_row(env, args.episodes, seconds) for seconds in args.search_seconds]
+        figures |= dict(found_by_search(env, args.episodes, seconds) for seconds in args.search_seconds)
+        figures |= trained(size, args, played_with) if args.trained else {}
         title = f"({SUBJECT.labels.replace(',', ', ')}) = {size}"
-        tables[title] = [list(HEAD), *rows]
+        title += f", battery_rate {rate:g}" if len(args.battery_rate or []) > 1 else ""
+        figures_of[title] = figures
+        tables[title] = [list(HEAD), *(row(name, found) for name, found in figures.items())]
         print(f"\n{title}\n\n{aligned(tables[title])}")
-    notes = [NOTES.format(episodes=args.episodes), *([SEARCH_NOTE] if args.search_seconds else [])]
+        if args.plot:
+            plot.draw(_points(figures), "return", title, args.plot)
+            print(f"drew {args.plot}")
+    further = {SEARCH_NOTE: args.search_seconds, SEEDS_NOTE: args.trained}
+    notes = [NOTES.format(episodes=args.episodes), *(note for note, wanted in further.items() if wanted)]
     print("\n" + "\n".join(notes))
     if args.out:
         header = measure.machine(["python", "-m", "benchmarks.quality", *argv], measure.device_name())
         sizes = [str(size) for size in args.sizes]
-        options = vars(args) | {"out": None, "sizes": sizes, "parameters": parameters}
-        measure.write_result(args.out, {"machine": header, "options": options, "tables": tables})
+        kept = str(args.trained) if args.trained else None
+        options = vars(args) | {"out": None, "plot": None, "trained": kept, "sizes": sizes, "parameters": parameters}
+        result = {"machine": header, "options": options, "tables": tables, "figures": figures_of}
+        measure.write_result(args.out, result)
         print(f"wrote {args.out}")
+
+
+def _check_plot(args: argparse.Namespace) -> None:
+    if args.plot:
+        check_picture_path(args.plot, STILLS, "--plot")
+        if len(args.sizes) * len(args.battery_rate or [None]) > 1:
+            raise UserError("--plot shows one table; give one of --sizes, and one --battery_rate")
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
@@ -198,6 +263,10 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--env.KEY", metavar="VALUE", help="another value of a parameter of the environment")
     parser.add_argument("--blind", action="store_true", help="also a dispatcher that ignores batteries")
     parser.add_argument("--run", help="run folder of train.mappo or train.ippo, or a shipped policy: plays it")
+    parser.add_argument(
+        "--trained", type=pathlib.Path, help="folder of runs (benchmarks.ablation --runs): a row for each, of all seeds"
+    )
+    parser.add_argument("--only", nargs="+", help="names of some of these (default: all)")
     parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
     parser.add_argument("--best_of", type=positive, default=1, help="also the best of so many samples (default: 1, no)")
@@ -208,7 +277,9 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
         default=list(SUBJECT.sizes),
         help=f"{SUBJECT.labels} (default: three)",
     )
-    parser.add_argument("--battery_rate", type=_rate, help="battery per map unit flown (default: the run's, else 0.5)")
+    parser.add_argument(
+        "--battery_rate", type=_rate, nargs="+", help="battery per map unit flown (default: the run's, else 0.5)"
+    )
     parser.add_argument("--episodes", type=positive, default=512, help="instances of each size (default: 512)")
     parser.add_argument(
         "--planner",
@@ -231,6 +302,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
         help="also the search for plans, so many seconds for each instance; a row for each number",
     )
     parser.add_argument("--out", type=measure.result_file, help="JSON file for machine and tables")
+    parser.add_argument("--plot", type=pathlib.Path, help="picture of the table, PNG or SVG")
     return parser.parse_args(argv)
 
 

@@ -25,6 +25,34 @@ def test_every_part_of_the_main_job_can_be_changed(part):
     assert (config == whole) == (part == ablation.AS_IT_IS)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("suite", sorted(path.stem for path in ablation.SUITES.glob("*.yaml")))
+def test_every_part_of_a_suite_is_another_training(suite):
+    found = ablation.read_suite(suite)
+    words = ["--config", found.config, *found.options]
+    configs = [ablation._config(ablation.replaced(words, changes)) for changes in found.parts.values()]
+    assert all(config.num_updates % config.log_interval == 0 for config in configs)
+    assert all(config not in configs[:place] for place, config in enumerate(configs))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("parts: {as it is: }", "nothing is known of 'config'"),
+        ("config: darp\nparts: {the weather: }", "nothing is known of 'the weather'"),
+        ("config: darp\nparts: 3", "see suites/darp.yaml for what is needed"),
+        (None, "give a path, or one of: darp, truck_drone_scarce"),
+    ],
+)
+def test_a_suite_that_is_none_is_one_line(text, says, tmp_path):
+    path = tmp_path / "mine.yaml"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(UserError, match=says) as error:
+        ablation.read_suite(str(path))
+    assert "\n" not in str(error.value)
+
+
 def test_what_is_changed_takes_the_place_of_what_was_given():
     given = [
         "--config",
@@ -49,8 +77,9 @@ def test_figures_and_curves_of_all_are_kept(tmp_path, capsys, monkeypatch):
     config = tmp_path / "tiny.yaml"
     config.write_text("env: {name: toy_of_the_tests}\n")
     parts = ["no entropy bonus"]
-    files = ["--out", "result.json", "--plot", "curves.png"]
-    ablation.main(["--config", str(config), "--num_seeds", "2", "--only", *parts, *files, *TINY.split(), *WHEN.split()])
+    files = ["--out", "result.json", "--plot", "curves.png", "--runs", "runs"]
+    words = ["--config", str(config), "--num_seeds", "2", "--only", *parts, *files, *TINY.split(), *WHEN.split()]
+    ablation.main(words)
     result = json.loads((tmp_path / "result.json").read_text())
     assert list(result["records"]) == parts
     finals = []
@@ -62,9 +91,23 @@ def test_figures_and_curves_of_all_are_kept(tmp_path, capsys, monkeypatch):
     out = capsys.readouterr().out
     assert all(f"{final:.3f} (" in out for final in finals)
     assert (tmp_path / "curves.png").stat().st_size > 10_000
+    # What was trained is not trained again, unless it is something else.
+    monkeypatch.setattr(ablation.learning, "trained", lambda *_: pytest.fail("trained again"))
+    ablation.main(words)
+    assert json.loads((tmp_path / "result.json").read_text())["records"] == result["records"]
+    with pytest.raises(UserError, match="holds a training with other keys; move it away, or choose other --runs"):
+        ablation.main([*words, "--gamma", "0.5"])
 
 
-@pytest.mark.parametrize("words", [["--only", "the weather"], ["--plot", "curves.gif"], ["--num_seeds", "0"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--only", "the weather"],
+        ["--plot", "curves.gif"],
+        ["--num_seeds", "0"],
+        ["--suite", "darp", "--config", "darp"],
+    ],
+)
 def test_a_mistake_is_one_line(words):
     with pytest.raises(UserError, match=words[0]) as error:
         ablation.main(words)

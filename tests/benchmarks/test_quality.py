@@ -52,7 +52,7 @@ def a_run(monkeypatch):
     return install
 
 
-PLAYS = argparse.Namespace(run="somewhere", trust=False, checkpoint="latest", best_of=4, battery_rate=None, blind=False)
+PLAYS = argparse.Namespace(run="somewhere", trust=False, checkpoint="latest", best_of=4, blind=False)
 
 
 def test_a_policy_decides_as_it_was_trained_and_baselines_at_every_step(a_run):
@@ -268,7 +268,7 @@ def test_what_is_read_is_not_overwritten(env, tmp_path, monkeypatch):
         (["--env", "pcb"], "--env is given twice"),
         (["--instances", "a0-0"], "no file 'a0-0', and no a0-0.txt in"),
         (["--solvers", "gurobi"], "invalid choice: 'gurobi'"),
-        (["--policy_alone"], "--policy_alone leaves nobody to play; give --run or --solvers as well"),
+        (["--policy_alone"], "--policy_alone leaves nobody to play; give --run, --trained or --solvers as well"),
         (["--run", "nowhere"], "nowhere is no run folder"),
     ],
 )
@@ -282,7 +282,7 @@ def test_a_mistake_about_darp_is_one_line(words, says):
 def test_plans_of_a_search_stand_beside_those_of_the_dispatcher():
     """The actions that were found are played again for the table, so a return that nobody is paid would show."""
     env = jaxvrp.make("truck_drone", num_drones=1, num_customers=2, num_route_nodes=3, max_steps=30)
-    name, value, *figures = truck_drone.search_row(env, 2, 0.2)
-    greedy = truck_drone.row("greedy", (env, baseline_actors(env)["greedy"], 1), 2)
-    assert name == "search, 0.2 s" and len(figures) + 2 == len(truck_drone.HEAD)
-    assert float(value) >= float(greedy[1]) - 1e-3
+    name, found = truck_drone.found_by_search(env, 2, 0.2)
+    greedy = truck_drone.played_by((env, baseline_actors(env)["greedy"], 1), 2)
+    assert name == "search, 0.2 s" and len(truck_drone.row(name, found)) == len(truck_drone.HEAD)
+    assert found["return"][0] >= greedy["return"][0] - 1e-3

@@ -1,0 +1,51 @@
+"""A table of quality as a picture: every player's figure with its interval, and its seconds for an instance."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import pathlib
+from collections.abc import Sequence
+
+from benchmarks.quality.seeds import Estimate
+from jaxvrp.pictures import save_still
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """A player.
+
+    Attributes:
+        name: of the row.
+        values: the figure, of each seed.
+        seconds: of the processor, for an instance.
+    """
+
+    name: str
+    values: Sequence[float]
+    seconds: float
+
+
+def draw(points: Sequence[Point], figure_name: str, title: str, path: pathlib.Path) -> None:
+    """One row a player, the best uppermost of those that are given first; trained ones have an interval."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 1.2 + 0.28 * len(points)), layout="constrained")
+    FigureCanvasAgg(figure)
+    figure.suptitle(title, fontsize=10)
+    quality, time = figure.subplots(1, 2, sharey=True, width_ratios=(3, 1))
+    for place, point in enumerate(points):
+        estimate = Estimate.of(point.values)
+        color = "C1" if math.isnan(estimate.half) else "C0"
+        quality.plot(point.values, [place] * len(point.values), "|", color=color, markersize=7, alpha=0.6)
+        half = None if math.isnan(estimate.half) else [estimate.half]
+        quality.errorbar([estimate.mean], [place], xerr=half, fmt="o", color=color, markersize=4, capsize=3)
+        time.plot([point.seconds], [place], "o", color=color, markersize=4)
+    quality.set(xlabel=figure_name, yticks=range(len(points)), yticklabels=[point.name for point in points])
+    quality.invert_yaxis()
+    time.set(xlabel="CPU s / instance", xscale="log")
+    for axes in (quality, time):
+        axes.grid(alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+    save_still(figure, path, dpi=120)

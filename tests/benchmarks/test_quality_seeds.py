@@ -1,0 +1,159 @@
+"""Several seeds of a training as one row: means, intervals, which runs there are, and the picture of the table."""
+
+import argparse
+import os
+import types
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxvrp
+from benchmarks.quality import plot, truck_drone
+from benchmarks.quality.__main__ import main
+from benchmarks.quality.darp_contest import Contest
+from benchmarks.quality.seeds import Estimate, by_seed, cell, kept_runs
+from jaxvrp.io.command_line import UserError
+from train.running.evaluator import Evaluator, baseline_actors
+
+T_OF_3 = 4.302653
+"""Two-sided 95 % quantile of Student's t with two degrees of freedom, from a printed table."""
+
+
+def test_the_interval_is_students():
+    estimate = Estimate.of([1.0, 2.0, 3.0])
+    assert estimate.mean == pytest.approx(2.0)
+    assert estimate.half == pytest.approx(T_OF_3 / np.sqrt(3), rel=1e-6)
+    assert Estimate.of([4.0, 4.0]).half == 0.0
+
+
+def test_a_single_value_has_no_interval():
+    assert np.isnan(Estimate.of([5.0]).half)
+    assert cell([5.0], ".2f") == "5.00" and cell([0.5], "+.1f", percent=True) == "+50.0 %"
+
+
+def test_a_cell_holds_mean_and_interval_in_the_same_digits():
+    assert cell([1.0, 2.0, 3.0], ".2f") == "2.00 ± 2.48"
+    assert cell([0.01, 0.02, 0.03], "+.1f", percent=True) == "+2.0 ± 2.5 %"
+
+
+def test_runs_are_found_by_name_in_the_order_they_were_begun(tmp_path):
+    for name in ("second", "first, of all"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "first, of all" / "config.yaml").write_text("")
+    (tmp_path / "no run").mkdir()
+    later = tmp_path / "second" / "config.yaml"
+    later.write_text("")
+    os.utime(later, (2e9, 2e9))
+    assert list(kept_runs(tmp_path)) == ["first, of all", "second"]
+    assert list(kept_runs(tmp_path, ["second"])) == ["second"]
+    with pytest.raises(UserError, match="holds no run 'third'; choose among: first, of all, second"):
+        kept_runs(tmp_path, ["second", "third"])
+    with pytest.raises(UserError, match=r"no run in it; train some: python -m benchmarks\.ablation --runs"):
+        kept_runs(tmp_path / "no run")
+
+
+class Either:
+    """Nearest neighbour with parameter 0, the earliest deadline with 1."""
+
+    def __init__(self, env, which):
+        baselines = baseline_actors(env)
+        self.actors, self.which = (baselines["nearest neighbour"], baselines["earliest deadline"]), which
+
+    def init(self, num_envs):
+        return ()
+
+    def act(self, key, carry, state, timestep):
+        choices = [actor.act(key, (), state, timestep)[0]["vehicle"] for actor in self.actors]
+        return {"vehicle": jnp.where(self.which == 0, *choices)}, carry
+
+
+@pytest.fixture(scope="module")
+def contest():
+    """Two instances of three requests; both heuristics, and a "run" whose two seeds are these."""
+    env = jaxvrp.make("darp", num_nodes=6, num_agents=3)
+    played = Contest(env, Evaluator(env, 2, 7).instances())
+    for name in ("nearest neighbour", "earliest deadline"):
+        played.act(name, baseline_actors(env)[name])
+    learner = types.SimpleNamespace(
+        env=env, config=argparse.Namespace(num_seeds=2), actor=lambda params, **_: Either(env, params["which"])
+    )
+    played.learned("learned", types.SimpleNamespace(learner=learner, params={"which": jnp.arange(2)}))
+    return played
+
+
+def test_every_seed_plays_and_the_row_is_their_mean(contest):
+    results = contest.results
+    for seed, name in enumerate(("nearest neighbour", "earliest deadline")):
+        np.testing.assert_array_equal(results[f"learned, seed {seed}"].actions, results[name].actions)
+    assert list(contest.players()) == ["nearest neighbour", "earliest deadline", "learned"]
+    row = contest.rows()[-1]
+    costs = [results[name].cost.mean() for name in ("nearest neighbour", "earliest deadline")]
+    assert row[0] == "learned" and row[2] == cell(costs, ".2f") and row[2].startswith(f"{np.mean(costs):.2f} ± ")
+    assert row[-1] == "4/4"
+
+
+def test_the_figures_of_all_seeds_are_kept(contest):
+    figures = contest.figures()
+    assert [len(found["cost"]) for found in figures.values()] == [1, 1, 2]
+    one, other, both = (found["cost"] for found in figures.values())
+    assert both == [*one, *other]
+
+
+def test_every_player_is_in_the_picture(contest, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(plot, "save_still", lambda figure, path, **_: drawn.append(figure))
+    points = [plot.Point(name, found["cost"], 1e-3) for name, found in contest.figures().items()]
+    plot.draw(points, "cost", "two instances", tmp_path / "table.png")
+    quality, _ = drawn[0].axes
+    assert [label.get_text() for label in quality.get_yticklabels()] == list(contest.players())
+    spread = next(bars for bars in quality.containers if bars.has_xerr and bars.lines[2])
+    ((low, _), (high, _)) = spread.lines[2][0].get_segments()[0]
+    estimate = Estimate.of(contest.figures()["learned"]["cost"])
+    assert (low, high) == pytest.approx((estimate.mean - estimate.half, estimate.mean + estimate.half))
+
+
+def test_parameters_of_each_seed():
+    several = types.SimpleNamespace(config=argparse.Namespace(num_seeds=2))
+    assert [jax.device_get(each["w"]).tolist() for each in by_seed(several, {"w": jnp.arange(4).reshape(2, 2)})] == [
+        [0, 1],
+        [2, 3],
+    ]
+    assert by_seed(types.SimpleNamespace(config=argparse.Namespace(num_seeds=1)), "all") == ["all"]
+
+
+def test_networks_that_are_tied_to_another_size_are_left_out(tmp_path, monkeypatch):
+    for name in ("MLP", "attention"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.yaml").write_text("")
+
+    def read(folder, changes, trust):
+        network = "mlp" if folder.name == "MLP" else "attention"
+        recorded = argparse.Namespace(config=argparse.Namespace(env={"num_customers": 3}))
+        config = argparse.Namespace(env={"name": "truck_drone"}, network=network)
+        return types.SimpleNamespace(
+            recorded=recorded, player=argparse.Namespace(config=config), load=lambda _: folder.name
+        )
+
+    monkeypatch.setattr(truck_drone, "RunFolder", read)
+    monkeypatch.setattr(truck_drone, "played_by_seeds", lambda run, episodes: {"return": [1.0], "of": run})
+    args = argparse.Namespace(trained=tmp_path, only=None, trust=False, checkpoint="latest", episodes=2)
+    assert truck_drone.trained((1, 2, 3), args, {}) == {"attention": {"return": [1.0], "of": "attention"}}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--env", "darp", "--trained", "runs", "--instances", "a2-16"], "--trained plays generated instances"),
+        (["--env", "darp", "--plot", "table.gif"], "--plot is 'table.gif'; it must end in"),
+        (
+            ["--sizes", "1,2,3", "2,3,5", "--plot", "table.png"],
+            "--plot shows one table; give one of --sizes, and one --battery_rate",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line(words, says):
+    with pytest.raises(UserError, match=says) as error:
+        main(words)
+    assert "\n" not in str(error.value)
