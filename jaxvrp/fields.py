@@ -11,6 +11,7 @@ import math
 import numbers
 import types
 import typing
+from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
 import jax
@@ -168,16 +169,20 @@ def _check(field: dataclasses.Field, hint: Any, value: Any, prefix: str) -> Any:
         (kind for kind in allowed if typing.get_origin(kind) is tuple and typing.get_args(kind)[0] in SCALARS), None
     )
     if sequence and (len(allowed) == 1 or isinstance(value, list | tuple)):
-        return _sequence(name, typing.get_args(sequence)[0], value, bounds)
+        return _sequence(name, typing.get_args(sequence)[0], value, bounds, field.metadata.get("choices", ()))
     kind = next((kind for kind in SCALARS if kind in allowed), None)
     if kind is None:
         return _of_class(name, hint, value)
     if kind is float and _is_float_array(value) and field.metadata.get("pytree_node", True):
         return _array_in_range(name, value, bounds)
-    value = _typed(name, kind, value)
-    if (choices := field.metadata.get("choices")) and value not in choices:
+    return _in_range(name, _chosen(name, _typed(name, kind, value), field.metadata.get("choices", ())), bounds)
+
+
+def _chosen(name: str, value: Any, choices: Sequence[str]) -> Any:
+    """Refuse what is none of the choices, if there are any."""
+    if choices and value not in choices:
         raise ValueError(f"{name} is {shown(value)}; it must be one of: {', '.join(choices)}")
-    return _in_range(name, value, bounds)
+    return value
 
 
 def _of_class(name: str, hint: Any, value: Any) -> Any:
@@ -216,10 +221,11 @@ def _array_in_range(name: str, array: Any, bounds: Range) -> Any:
     return array
 
 
-def _sequence(name: str, kind: type, value: Any, bounds: Range) -> tuple[Any, ...]:
+def _sequence(name: str, kind: type, value: Any, bounds: Range, choices: Sequence[str]) -> tuple[Any, ...]:
     if not isinstance(value, list | tuple):
-        raise TypeError(f"{name} is {shown(value)}; it must be a list, for example [64, 64]")
-    return tuple(_in_range(name, _typed(name, kind, item), bounds) for item in value)
+        example = ", ".join(choices) if choices else "64, 64"
+        raise TypeError(f"{name} is {shown(value)}; it must be a list, for example [{example}]")
+    return tuple(_in_range(name, _chosen(name, _typed(name, kind, item), choices), bounds) for item in value)
 
 
 def _in_range(name: str, value: Any, bounds: Range) -> Any:
@@ -257,7 +263,8 @@ def accepted_values(cls: type, field: dataclasses.Field) -> str:
 
 def _kind_in_words(kind: Any, field: dataclasses.Field) -> str:
     if choices := field.metadata.get("choices"):
-        return "one of: " + ", ".join(choices)
+        kind_of_choice = "list of: " if typing.get_origin(kind) is tuple else "one of: "
+        return kind_of_choice + ", ".join(choices)
     bounds = str(field.metadata.get("range", Range()))
     bounds = "" if bounds == "finite" else ", " + bounds.replace(" and ", ", ")
     if typing.get_origin(kind) is tuple:

@@ -22,6 +22,7 @@ from PIL import Image
 import jaxvrp
 import jaxvrp.replay
 from jaxvrp import registry
+from jaxvrp_command.main import COMMANDS
 
 with warnings.catch_warnings():
     # distrax brings TensorFlow Probability, which reads names that JAX has deprecated.
@@ -135,11 +136,22 @@ def test_the_toolbox_of_the_complete_environment_is_used(tmp_path, monkeypatch):
 
 
 def commands() -> list[list[str]]:
-    """The words after `python -m` of every command line on any page."""
+    """The words after `python -m` of every command line on any page, and those that the command `jaxvrp` starts."""
     shown = [block for page in PAGES for block in blocks(page) if block.language == "bash"]
     calls = [call for block in shown for line in block.text.split("\n") for call in line.split("&&")]
     words = [shlex.split(call, comments=True) for call in calls]
-    return [word[word.index("-m") + 1 :] for word in words if "-m" in word]
+    typed = [word[word.index("-m") + 1 :] for word in words if "-m" in word]
+    return typed + [started for word in words if "jaxvrp" in word and (started := started_by(word))]
+
+
+def started_by(words: list[str]) -> list[str]:
+    """The module, and the words for it, that a command line with `jaxvrp` starts; none if it is answered at once."""
+    first, *rest = words[words.index("jaxvrp") + 1 :]
+    command = COMMANDS.get(first)
+    assert command or first.startswith("--"), f"no command {first}"
+    if command and command.programs and rest:
+        return [command.programs()[rest[0]].removesuffix(".__main__"), *rest[1:]]
+    return [command.module, *rest] if command and command.module else []
 
 
 OURS = sorted(

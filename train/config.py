@@ -101,6 +101,13 @@ class RunConfig:
         minimum=0,
         maximum=2**32 - 1,
     )
+    logger: tuple[str, ...] = option(
+        ("tensorboard",),
+        help="where figures, pictures and the configuration are shown, besides the files of the run: `tensorboard`, "
+        "`wandb` (Weights & Biases, an extra), both, or `[]`",
+        group="run",
+        choices=("tensorboard", "wandb"),
+    )
     rollout_length: int = option(100, help="steps between two updates", group="run", minimum=1)
     gamma: float = option(0.99, help="discount", minimum=0, maximum=1)
 

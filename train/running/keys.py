@@ -97,7 +97,12 @@ LAUNCH = {
     for key in (
         Key("config", "start", "YAML file with any of the keys below, or the name of one that is shipped", "file"),
         Key("run_dir", "start", "folder for what the run leaves, new or empty; default: in runs/", "folder"),
-        Key("resume", "start", "run folder to go on with, bit for bit; takes total_steps and the intervals", "folder"),
+        Key(
+            "resume",
+            "start",
+            "run folder to go on with, bit for bit; takes total_steps, the intervals, logger",
+            "folder",
+        ),
         Key("trust", "start", "let the run folder name a dotted path, which is imported and run", FLAG, False),
         Key("coordinator", "processes", "address HOST:PORT of process 0"),
         Key("num_processes", "processes", "how many there are", "whole"),

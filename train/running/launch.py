@@ -18,6 +18,7 @@ from train.running import command_line, loop
 from train.running.checkpoint import Checkpoints
 from train.running.command_line import Launch
 from train.running.lock import LOCK, locked
+from train.running.loggers import check_loggers
 from train.running.loop import Begin
 from train.running.memory import check_memory, out_of_memory_told
 from train.running.resume import RecordedRun, check_same, resumed
@@ -42,6 +43,7 @@ def main(algorithm: str, argv: Sequence[str] | None = None) -> None:
     if launch.coordinator:
         initialize(launch.coordinator, launch.num_processes, launch.process_id)
     run = run_to_train(launch, algorithm)
+    check_loggers(run.config.logger)
     make_train = ALGORITHMS[algorithm].make_train
     try:
         learner = make_train(run.config)

@@ -24,7 +24,7 @@ from train.running.metrics import MetricsWriter, summarize
 from train.running.prepare import evaluation_env
 from train.running.progress import Progress
 from train.running.records import METRICS, TIMING, cut_back
-from train.running.report import write_report
+from train.running.report import PICTURES, write_report
 from train.running.resume import RecordedRun, logged_updates
 from train.running.run_folder import CHECKPOINTS, write_configuration
 
@@ -99,11 +99,13 @@ def _train_and_report(
         state = checkpoints.load(state, update)
         if jax.process_index() == 0:
             write_configuration(folder, recorded)
-    with _Session(learner, folder, recorded, checkpoints, update) as session, Stop() as stop:
-        state = session.train(state, stop)
-    figures = session.last_figures or session.evaluate(state)
-    if jax.process_index() == 0:
-        write_report(learner, learner.actor_params(state), figures, session.evaluator, folder)
+    with _Session(learner, folder, recorded, checkpoints, update) as session:
+        with Stop() as stop:
+            state = session.train(state, stop)
+        figures = session.last_figures or session.evaluate(state)
+        if jax.process_index() == 0:
+            write_report(learner, learner.actor_params(state), figures, session.evaluator, folder)
+            session.show_pictures()
 
 
 class _Session:
@@ -128,7 +130,11 @@ class _Session:
         env_steps = update * config.steps_per_update
         if is_main:
             _cut_records_back(folder, logged_updates(recorded, update))
-        self._writer = MetricsWriter(folder, env_steps=env_steps) if is_main else None
+        self._writer = None
+        if is_main:
+            self._writer = MetricsWriter(
+                folder, env_steps=env_steps, loggers=config.logger, configuration=recorded.values
+            )
         headlines = registry.toolbox_of(env).headlines
         total_steps = config.num_updates * config.steps_per_update
         self._progress = Progress(total_steps, env_steps, headlines, enabled=is_main)
@@ -140,7 +146,7 @@ class _Session:
         self._progress.close()
         try:
             if self._writer:
-                self._writer.close()
+                self._writer.close(ended_well=failure is None)
         except OSError:
             if failure is None:  # else that is told, and the cause of this one
                 raise
@@ -171,12 +177,19 @@ class _Session:
                     f"interrupted at update {self.update} of {config.num_updates}; everything is saved, "
                     f"go on with --resume {self.folder}"
                 )
+        self._progress.close()
         return state
 
     def evaluate(self, state: Any) -> Figures:
         """Figures of the state's policy on the fixed instances."""
         with self._progress.phase("evaluation"):
             return to_host(self._figures_of(self.learner.actor_params(state)))
+
+    def show_pictures(self) -> None:
+        """Show in the loggers what the report has drawn."""
+        drawn = [path for name in PICTURES if (path := self.folder / name).exists()]
+        if self._writer and drawn:
+            self._writer.show(drawn, self.update * self.learner.config.steps_per_update)
 
     def _save(self, state: Any) -> None:
         if self._writer:

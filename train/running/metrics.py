@@ -1,4 +1,4 @@
-"""What a run writes down: records of metrics, as lines of JSON and for TensorBoard."""
+"""What a run writes down: records of metrics, as lines of JSON, and what loggers show of it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import io
 import json
 import os
 import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from jaxvrp.io.whole_files import naming
+from train.running.loggers import open_loggers
 from train.running.records import METRICS, TIMING, Record
-from train.running.tensorboard import EventFile
 
 EPISODE_NAMES = {"episode_return": "episode/return", "episode_length": "episode/length"}
 
@@ -21,25 +23,34 @@ EPISODE_NAMES = {"episode_return": "episode/return", "episode_length": "episode/
 class MetricsWriter:
     """Appends one line per record: what was learned to `metrics.jsonl`, how fast to `timing.jsonl`.
 
-    Kept apart, since the first is the same to the last bit when a run is interrupted and resumed. TensorBoard shows
-    both against environment steps.
+    Kept apart, since the first is the same to the last bit when a run is interrupted and resumed. Loggers show both
+    against environment steps.
     """
 
-    def __init__(self, folder: pathlib.Path, *, env_steps: int = 0):
-        """Open the files, which have been cut back to what the run has done (`records.cut_back`).
+    def __init__(
+        self,
+        folder: pathlib.Path,
+        *,
+        env_steps: int = 0,
+        loggers: Sequence[str] = (),
+        configuration: Mapping[str, Any] | None = None,
+    ):
+        """Open the files, which have been cut back to what the run has done (`records.cut_back`), and the loggers.
 
         Args:
             folder: of the run.
             env_steps: of one seed, done so far.
+            loggers: names of `train.running.loggers`.
+            configuration: for these.
 
         Raises:
             OSError: they cannot be written.
+            UserError: a logger cannot be opened.
         """
         with contextlib.ExitStack() as opened:
             paths = (folder / METRICS, folder / TIMING)
             self._files = {path: opened.enter_context(path.open("ab", buffering=0)) for path in paths}
-            self._events = EventFile(folder / "tensorboard", purge_step=env_steps + 1)
-            opened.callback(self._events.close)
+            self._loggers = open_loggers(loggers, folder, configuration or {}, env_steps)
             self._open = opened.pop_all()
 
     def write(self, record: Record, timing: Record) -> None:
@@ -55,7 +66,18 @@ class MetricsWriter:
         figures = {name: value for name, value in {**record, **timing}.items() if value is not None}
         for counter in ("update", "env_steps"):
             del figures[counter]
-        self._events.add({name: float(np.mean(value)) for name, value in figures.items()}, record["env_steps"])
+        means = {name: float(np.mean(value)) for name, value in figures.items()}
+        for logger in self._loggers:
+            logger.add(means, record["env_steps"])
+
+    def show(self, pictures: Sequence[pathlib.Path], env_steps: int) -> None:
+        """Show pictures in the loggers.
+
+        Raises:
+            OSError: one cannot be read, or not be written there.
+        """
+        for logger in self._loggers:
+            logger.add_pictures(pictures, env_steps)
 
     def flush(self) -> None:
         """Put on the disk what was written so far, as for a checkpoint that goes on from there.
@@ -66,15 +88,18 @@ class MetricsWriter:
         for path, file in self._files.items():
             with naming(path):
                 os.fsync(file.fileno())
-        self._events.flush()
+        for logger in self._loggers:
+            logger.flush()
 
-    def close(self) -> None:
-        """Flush and close.
+    def close(self, *, ended_well: bool = True) -> None:
+        """Flush and close; loggers show whether the run has ended, or stopped.
 
         Raises:
             OSError: what was still in memory cannot be written.
         """
-        self._open.close()
+        with self._open, contextlib.ExitStack() as closing:
+            for logger in self._loggers:
+                closing.callback(logger.close, ended_well=ended_well)
 
 
 def _append(file: io.FileIO, line: bytes) -> None:

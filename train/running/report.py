@@ -14,6 +14,11 @@ from train.running.plots import learning_curve
 from train.running.records import METRICS, Record, listed, read_lines
 from train.running.tables import figures_table
 
+CURVE = "learning_curve.png"
+EPISODE = ("episode.gif", "episode.png")
+PICTURES = (CURVE, *EPISODE)
+"""Files that a run draws at its end; of the episode, if the environment's toolbox has a renderer."""
+
 
 def write_report(learner: Learner, params: Any, policy: Figures, evaluator: Evaluator, folder: pathlib.Path) -> None:
     """Write everything that a finished run leaves, and print the table.
@@ -28,12 +33,12 @@ def write_report(learner: Learner, params: Any, policy: Figures, evaluator: Eval
     toolbox, baselines = registry.toolbox_of(evaluator.env), evaluator.baselines()
     figures = {"policy": policy, **baselines}
     write_json(folder / "summary.json", figures)
-    learning_curve(whole_records(folder / METRICS), baselines, toolbox.headlines, folder / "learning_curve.png")
-    pictures = ["episode.gif", "episode.png"] if toolbox.renderer else []
+    learning_curve(whole_records(folder / METRICS), baselines, toolbox.headlines, folder / CURVE)
+    pictures = EPISODE if toolbox.renderer else ()
     draw_episode(learner, params, evaluator, [folder / name for name in pictures])
     print(f"\n{evaluator.num_episodes} fixed instances, whole episodes, deterministic policy\n")
     print(figures_table(figures, toolbox.headlines))
-    print(f"\nrun folder: {folder} ({', '.join(['learning_curve.png', *pictures, 'summary.json', METRICS])})")
+    print(f"\nrun folder: {folder} ({', '.join([CURVE, *pictures, 'summary.json', METRICS])})")
 
 
 def whole_records(path: pathlib.Path) -> list[Record]:

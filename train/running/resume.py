@@ -13,8 +13,8 @@ from train.config import RunConfig, nearest_divisor
 from train.running.config_file import flat
 from train.running.keys import as_typed
 
-CHANGEABLE = ("total_steps", "log_interval", "eval_interval", "save_interval")
-"""Keys that `--resume` takes new values of: how long to train, and when to look."""
+CHANGEABLE = ("total_steps", "log_interval", "eval_interval", "save_interval", "logger")
+"""Keys that `--resume` takes new values of: how long to train, when to look, and where."""
 
 Values = dict[str, Any]
 
@@ -93,8 +93,9 @@ def resumed(run: RecordedRun, given: Values, update: int) -> RecordedRun:
         raise UserError(f"total_steps is {config.total_steps}, but {done} steps are done; take {done} or more")
     if not after:
         return run
-    before = {name: getattr(run.config, name) for name in after}
-    return RecordedRun(config, run.algorithm, (*run.changes, Change(update, before, after)))
+    before, values = run.values, RecordedRun(config, run.algorithm).values
+    change = Change(update, {name: before[name] for name in after}, {name: values[name] for name in after})
+    return RecordedRun(config, run.algorithm, (*run.changes, change))
 
 
 def logged_updates(run: RecordedRun, update: int) -> list[int]:

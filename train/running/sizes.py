@@ -66,7 +66,8 @@ def configuration_sizes(config: RunConfig) -> Iterator[Size]:
 
 
 def _is_size(field: dataclasses.Field) -> bool:
-    is_whole = isinstance(field.default, int | tuple) and not isinstance(field.default, bool)
+    numbers = field.default if isinstance(field.default, tuple) else (field.default,)
+    is_whole = all(isinstance(number, int) and not isinstance(number, bool) for number in numbers)
     return "range" in field.metadata and is_whole and field.name not in NO_SIZES
 
 

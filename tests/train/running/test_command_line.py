@@ -166,7 +166,7 @@ def test_a_bad_file(content, says, workplace, mistake):
             "--batch_size 3",
             r"unknown key 'batch_size'; the most similar of \d+: attention_size, hidden_sizes, ",
         ),
-        ("--lr 3", r"unknown key 'lr'; the most similar of \d+: lr_floor, lr_decay, actor_lr$"),
+        ("--lr 3", r"unknown key 'lr'; the most similar of \d+: logger, lr_floor, lr_decay, actor_lr$"),
         ("--eval_env.max_step 9", "unknown key 'eval_env.max_step'; did you mean 'eval_env.max_steps'$"),
         ("--env.eval_max_steps 9", "unknown key 'env.eval_max_steps'; did you mean .*'eval_env.max_steps'"),
         ("--eval_env.max_steps 2", "eval_env.max_steps is 2; it must be >= 3"),
