@@ -6,4 +6,5 @@ Example:
     from jaxvrp.adapters.pettingzoo import to_pettingzoo                        # pip install jaxvrp[pettingzoo]
     from jaxvrp.adapters.multi_agent import VRPEnv, VRPSubprocVecEnv            # pip install jaxvrp[gymnasium]
     from jaxvrp.adapters.jaxmarl import to_jaxmarl                              # pip install jaxvrp[jaxmarl]
+    from jaxvrp.adapters.gymnax import to_gymnax                                # pip install jaxvrp[gymnax]
 """

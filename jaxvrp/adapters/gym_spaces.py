@@ -55,6 +55,13 @@ def padded_spaces(observation_space: Iterable[spaces.Space]) -> list[spaces.Spac
     return [spaces.Box(-np.inf, np.inf, (size,), np.float32)] * len(observation_space)
 
 
+def padded_actions(action_space: Iterable[spaces.Space]) -> list[spaces.Space]:
+    """As many for each discrete one as the largest has; others as they are."""
+    action_space = list(action_space)
+    number = max((int(space.n) for space in action_space if isinstance(space, spaces.Discrete)), default=0)
+    return [spaces.Discrete(number) if isinstance(space, spaces.Discrete) else space for space in action_space]
+
+
 def length(space: spaces.Space) -> int:
     """Of the vectors that make up a space."""
     assert space.shape, f"{space} has no vectors"

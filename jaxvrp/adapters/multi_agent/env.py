@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxvrp.adapters.gym_spaces import length, pad, padded_spaces, spaces, to_gym
+from jaxvrp.adapters.gym_spaces import length, pad, padded_actions, padded_spaces, spaces, to_gym
 from jaxvrp.adapters.host import Host
 from jaxvrp.adapters.multi_agent.actions import elements
 from jaxvrp.environment import Environment, TimeStep
@@ -16,7 +16,7 @@ from jaxvrp.registry import make
 CLASSICAL_NAMES = {"scenario_name": "scenario", "episode_length": "max_steps"}
 """How codes of this kind call parameters of the environment."""
 
-OWN_ARGUMENTS = ("seed", "pad_observations")
+OWN_ARGUMENTS = ("seed", "pad_observations", "pad_actions", "concatenate_share_obs")
 """Those of `VRPEnv` itself."""
 
 COUNTS = ("customers_served", "total_customers")
@@ -29,14 +29,18 @@ class VRPEnv:
     `info_n[i]` has `available_actions` (`f32[actions]` of 0 and 1, agents with a discrete action), `share_obs`
     (`f32[G]`), `policy_id` (0 truck, 1 drone), `time_step`, all metrics of the episode (`customers_served`,
     `total_customers`, ...), `bad_transition` (the episode was cut short: its value is to be bootstrapped), and `valid`
-    (agents whose rows can be void).
+    (agents whose rows can be void), `individual_reward` (its own, of the last step).
 
     Args:
         args: a namespace, of which the parameters of the environment are read and whatever else it has is left alone
             (learners keep theirs in the same one), or a mapping, which must have nothing else. `scenario` (or
-            `scenario_name`), `max_steps` (or `episode_length`), any field of the scenario, `seed`, `pad_observations`.
+            `scenario_name`), `max_steps` (or `episode_length`), any field of the scenario, `seed`, and the three below.
         env: an environment of any kind to play instead of the one that `args` describes.
         pad_observations: append zeros, so that observations of all agents have one size.
+        pad_actions: append actions that are never available, so that discrete actions of all agents are as many: what a
+            policy that all share needs. Such an action is counted as forbidden.
+        concatenate_share_obs: `share_obs` is the observations of all agents one after the other, padded, as learners
+            without another global state make it (`n * obs_dim` numbers); else the global observation.
 
     Attributes:
         n: number of agents.
@@ -48,7 +52,15 @@ class VRPEnv:
         ValueError, TypeError: as `jaxvrp.make`.
     """
 
-    def __init__(self, args: Any = None, *, env: Environment | None = None, pad_observations: bool = False):
+    def __init__(
+        self,
+        args: Any = None,
+        *,
+        env: Environment | None = None,
+        pad_observations: bool = False,
+        pad_actions: bool = False,
+        concatenate_share_obs: bool = False,
+    ):
         args = {} if args is None else args
         self._host = Host(_make(args) if env is None else env)
         members, roles = self._host.members, self._host.roles
@@ -58,11 +70,16 @@ class VRPEnv:
         self.n = len(members)
         self.action_space: list[spaces.Space] = [to_gym(roles[member.role].action) for member in members]
         self.observation_space: list[spaces.Space] = [to_gym(roles[m.role].observation) for m in members]
+        if pad_actions or _read(args, "pad_actions"):
+            self.action_space = padded_actions(self.action_space)
         self._size = 0
         if pad_observations or _read(args, "pad_observations"):
             self.observation_space = padded_spaces(self.observation_space)
             self._size = length(self.observation_space[0])
-        share = spaces.Box(-np.inf, np.inf, self._host.global_shape, np.float32)
+        self._concatenates = bool(concatenate_share_obs or _read(args, "concatenate_share_obs"))
+        self._longest = length(padded_spaces(self.observation_space)[0])
+        shape = (self.n * self._longest,) if self._concatenates else self._host.global_shape
+        share = spaces.Box(-np.inf, np.inf, shape, np.float32)
         self.share_observation_space = [share] * self.n
         self.infos: list[dict[str, Any]] = []
         self._time, self._done = 0, False
@@ -104,20 +121,29 @@ class VRPEnv:
         """The observations; keeps the infos."""
         shared: dict[str, Any] = {
             "time_step": self._time,
-            "share_obs": timestep.global_observation,
+            "share_obs": self._shared(timestep),
             "bad_transition": bool(timestep.truncated),
         }
         masks = {role: rows.astype(np.float32) for role, rows in timestep.action_mask.items()}
         told = zip(self._host.metrics(timestep), self._policy, strict=True)
         self.infos = [{**metrics, **shared, "policy_id": policy} for metrics, policy in told]
-        for info, (role, row) in zip(self.infos, self._rows, strict=True):
+        for info, (role, row), space in zip(self.infos, self._rows, self.action_space, strict=True):
             info.update((name, int(info[name])) for name in COUNTS if name in info)
+            info["individual_reward"] = float(timestep.reward[role][row])
             if role in masks:
-                info["available_actions"] = masks[role][row]
+                info["available_actions"] = pad([masks[role][row]], int(space.n))[0]  # type: ignore[attr-defined]
             if role in timestep.valid:
                 info["valid"] = bool(timestep.valid[role][row])
-        seen: list[Any] = [timestep.observation[role][row] for role, row in self._rows]
+        seen = self._seen(timestep)
         return [*pad(seen, self._size)] if self._size else seen
+
+    def _seen(self, timestep: TimeStep) -> list[Any]:
+        """Of each agent, not padded."""
+        return [timestep.observation[role][row] for role, row in self._rows]
+
+    def _shared(self, timestep: TimeStep) -> Any:
+        """`f32[G]`, or all observations one after the other."""
+        return pad(self._seen(timestep), self._longest).ravel() if self._concatenates else timestep.global_observation
 
 
 def _read(args: Any, name: str) -> Any:

@@ -366,7 +366,13 @@ def test_an_index_outside_of_the_space_is_counted_and_never_wraps_around(team, i
 
 @pytest.mark.parametrize(
     ("module", "library"),
-    [("gymnasium", "gymnasium"), ("multi_agent", "gymnasium"), ("pettingzoo", "pettingzoo"), ("jaxmarl", "jaxmarl")],
+    [
+        ("gymnasium", "gymnasium"),
+        ("multi_agent", "gymnasium"),
+        ("pettingzoo", "pettingzoo"),
+        ("jaxmarl", "jaxmarl"),
+        ("gymnax", "gymnax"),
+    ],
 )
 def test_a_missing_extra_is_named_with_the_command_that_installs_it(monkeypatch, module, library):
     for name in [name for name in sys.modules if name.startswith(("jaxvrp.adapters.", f"{library}."))]:

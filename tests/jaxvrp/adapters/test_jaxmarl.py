@@ -18,6 +18,10 @@ def to_jaxmarl():
     return to_jaxmarl
 
 
+def seen_size(env):
+    return jax.eval_shape(env.reset, jax.random.key(0))[1].global_observation.size
+
+
 @pytest.fixture(scope="module")
 def padded(to_jaxmarl, env):
     return to_jaxmarl(env, pad=True)
@@ -129,6 +133,29 @@ def test_the_manager_of_its_q_learners_runs_it(face):
     seen, state, rewards, dones, _ = manager.batch_step(jax.random.PRNGKey(2), state, actions)
     np.testing.assert_allclose(rewards["__all__"], 3 * rewards["truck_0"], rtol=1e-6)
     assert dones["__all__"].shape == (3,)
+
+
+def test_the_manager_asks_for_masks_if_the_name_says_smax(to_jaxmarl, env):
+    """Its rules for SMAX: available actions, the world state and one reward; else it draws from all actions."""
+    from jaxmarl.wrappers.baselines import CTRolloutManager, LogWrapper
+
+    face = to_jaxmarl(env, pad=True, name="smax_truck_drone")
+    assert (face.name, face.num_allies, face.state_size) == ("smax_truck_drone", 3, seen_size(env))
+    manager = CTRolloutManager(LogWrapper(face), batch_size=2)
+    plain = CTRolloutManager(LogWrapper(to_jaxmarl(env, pad=True)), batch_size=2)
+    seen, state = manager.batch_reset(jax.random.PRNGKey(0))
+    masks = manager.get_valid_actions(state.env_state)
+    drawn = plain.get_valid_actions(state.env_state)
+    assert seen["__all__"].shape == (2, face.state_size)
+    for row in range(2):
+        own = face.get_avail_actions(jax.tree.map(lambda leaf, row=row: leaf[row], state.env_state))
+        for name in AGENTS:
+            np.testing.assert_array_equal(masks[name][row], own[name])
+            assert drawn[name][row].all()
+    legal = {name: jnp.argmax(mask, axis=-1) for name, mask in masks.items()}
+    _, _, rewards, _, infos = manager.batch_step(jax.random.PRNGKey(2), state, legal)
+    np.testing.assert_allclose(rewards["__all__"], rewards["truck_0"], rtol=1e-6)
+    assert not infos["invalid_actions"].any()
 
 
 ILLEGAL = {

@@ -112,6 +112,42 @@ def test_padding_appends_zeros(vrp):
             np.testing.assert_array_equal(row, np.pad(short, (0, size - short.size)))
 
 
+def test_actions_can_be_padded_for_a_policy_that_all_share(vrp):
+    padded = VRPEnv({**SIZES, "pad_actions": True})
+    assert [space.n for space in padded.action_space] == [8, 8, 8]
+    for env in (vrp, padded):
+        env.seed(4)
+        env.reset()
+    for plain, wide in zip(vrp.infos, padded.infos, strict=True):
+        mask = plain["available_actions"]
+        np.testing.assert_array_equal(wide["available_actions"], np.pad(mask, (0, 8 - mask.size)))
+    rows = np.eye(8)
+    told = padded.step([rows[0], rows[7], 6])[3]
+    assert told[0]["invalid_actions"] == 2
+    with pytest.raises(ValueError, match=r"action of drone_0 is .*; it needs an index below 8, or a one-hot row of 8"):
+        padded.step([0, np.zeros(8), 0])
+
+
+def test_shared_observations_can_be_all_observations_one_after_the_other():
+    """As the separated runner of the on-policy repository makes them from the padded observations."""
+    vrp = VRPEnv({**SIZES, "pad_observations": True, "seed": 0}, concatenate_share_obs=True)
+    size = vrp.observation_space[0].shape[0]
+    assert [space.shape for space in vrp.share_observation_space] == [(3 * size,)] * 3
+    for play in (vrp.reset, lambda: vrp.step([1, 0, 0])[0]):
+        together = np.concatenate(play())
+        for info in vrp.infos:
+            np.testing.assert_array_equal(info["share_obs"], together)
+
+
+def test_the_reward_of_each_agent_is_in_its_info(reach):
+    vrp = VRPEnv({"seed": 0}, env=reach)
+    vrp.reset()
+    assert [info["individual_reward"] for info in vrp.infos] == [0.0, 0.0, 0.0]
+    _, reward_n, _, info_n = vrp.step([[1.0, 0.0], [-1.0, 0.0], 2])
+    assert [[info["individual_reward"]] for info in info_n] == reward_n
+    assert len({reward for (reward,) in reward_n}) == 3
+
+
 def test_any_environment_has_this_face(reach, darp):
     vrp = VRPEnv({"seed": 0}, env=reach)
     vrp.reset()
