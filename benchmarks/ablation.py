@@ -28,9 +28,10 @@ import numpy as np
 
 import jaxvrp
 from benchmarks import learning, measure
+from jaxvrp import pictures
 from jaxvrp.io.command_line import Parser, UserError, check_picture_path, positive
 from jaxvrp.io.whole_files import write_json
-from jaxvrp.pictures import STILLS, save_still
+from jaxvrp.pictures import STILLS, save_still, series_look
 from train.algorithms import ALGORITHMS
 from train.running import command_line
 from train.running.config_file import read_yaml
@@ -187,27 +188,19 @@ def table(records: dict[str, Record], titles: dict[str, str]) -> learning.Table:
     return [["changed", *head[1:], "seconds"], *rows]
 
 
-def draw(records: dict[str, Record], path: pathlib.Path) -> None:
-    """The curves of all, return against seconds of training."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 5), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
-    styles = ("-", "--", ":", "-.")
-    for number, (name, record) in enumerate(records.items()):
-        seconds, returns = zip(*record["curve"], strict=True)
-        is_whole = name == AS_IT_IS
-        color = "black" if is_whole else f"C{number % 10}"
-        axes.plot(
-            seconds, returns, styles[number // 10 % 4], color=color, linewidth=2.5 if is_whole else 1.2, label=name
-        )
+def draw(records: dict[str, Record], *, ax: Any = None) -> Any:
+    """The curves of all, return against seconds of training; in `ax`, or the axes of a new figure, which it returns."""
+    axes = pictures.axes_of(ax, 8.3, 4.4, 120, (0.7, 0.5))
+    others = (name for name in records if name != AS_IT_IS)
+    looks = {AS_IT_IS: {"color": "black", "linewidth": 2.5}}
+    looks |= {name: {**series_look(number), "linewidth": 1.2} for number, name in enumerate(others)}
+    for name, record in records.items():
+        axes.plot(*zip(*record["curve"], strict=True), **looks[name], label=name)
     axes.set(xlabel="CPU seconds of training, all seeds", ylabel="return, mean over seeds")
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(fontsize=8, frameon=False, loc="lower right")
-    save_still(figure, path, dpi=120)
+    return axes
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -245,7 +238,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         measure.write_result(args.out, {"machine": header, "protocol": how, "titles": titles, "records": records})
         print(f"wrote {args.out}")
     if args.plot:
-        draw(records, args.plot)
+        save_still(draw(records).figure, args.plot, dpi=120)
         print(f"drew {args.plot}")
 
 

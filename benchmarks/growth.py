@@ -22,8 +22,9 @@ from benchmarks import measure
 from benchmarks.measure import Spread, rate
 from benchmarks.subject import Subject
 from benchmarks.throughput import Case, measure_apart, subject_of
+from jaxvrp import pictures
 from jaxvrp.io.command_line import Parser, UserError, check_picture_path, positive
-from jaxvrp.pictures import STILLS, save_still
+from jaxvrp.pictures import STILLS, save_still, series_look
 from train.running import command_line
 from train.running.tables import aligned
 
@@ -115,23 +116,31 @@ def _by_varied(records: Sequence[Record]) -> dict[str, list[Record]]:
     return groups
 
 
-def draw(records: Sequence[Record], title: str, path: Path) -> None:
-    """Time per step, memory and compile time against what was varied, on logarithmic axes."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+def draw(records: Sequence[Record], title: str, *, fig: Any = None) -> Any:
+    """Time per step, memory and compile time against what was varied, on logarithmic axes.
 
-    figure = Figure(figsize=(12, 3.6), layout="constrained")
-    FigureCanvasAgg(figure)
+    Args:
+        records: of all cases.
+        title: above all panels.
+        fig: a figure of matplotlib, or a part of one, to fill; None: a new one.
+
+    Returns:
+        The figure.
+    """
+    figure = pictures.new_figure(12, 3.6, 120) if fig is None else fig
+    if fig is None:
+        figure.set_layout_engine("constrained")
     figure.suptitle(title, fontsize=10)
     for axes, (panel, entry) in zip(figure.subplots(1, len(PANELS)), PANELS.items(), strict=True):
-        for varied, found in _by_varied(records).items():
+        for number, (varied, found) in enumerate(_by_varied(records).items()):
             points = [(record["value"], record[entry]) for record in found if record[entry] is not None]
-            axes.plot(*zip(*points, strict=True), marker="o", markersize=4, linewidth=1.4, label=varied)
+            look = {**series_look(number), "marker": "o", "markersize": 4, "linewidth": 1.4}
+            axes.plot(*zip(*points, strict=True), **look, label=varied)
         axes.set(title=panel, xlabel="value", xscale="log", yscale="log")
         axes.legend(fontsize=8, frameon=False)
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
-    save_still(figure, path, dpi=120)
+    return figure
 
 
 def main(argv: Sequence[str] | None = None, run: Callable[[Case, int | None], Record] = measure_apart) -> None:
@@ -156,7 +165,8 @@ def main(argv: Sequence[str] | None = None, run: Callable[[Case, int | None], Re
     print(f"{measure.described(header, {})}\n\n{table(records)}\n")
     print("\n".join(verdicts(records)))
     if args.out:
-        draw(records, f"{args.env} {subject.sizes[0]}, one number varied at a time; {header['cpu']}", args.out)
+        title = f"{args.env} {subject.sizes[0]}, one number varied at a time; {header['cpu']}"
+        save_still(draw(records, title), args.out, dpi=120)
         measure.write_result(args.out.with_suffix(".json"), {"machine": header, "growth": records})
         print(f"wrote {args.out} and {args.out.with_suffix('.json')}")
 

@@ -17,8 +17,9 @@ import numpy as np
 
 from benchmarks import measure
 from benchmarks.quality.darp import best_known, find
+from jaxvrp import pictures
 from jaxvrp.io.command_line import Parser, UserError, check_picture_path
-from jaxvrp.pictures import STILLS, save_still
+from jaxvrp.pictures import STILLS, save_still, series_look
 from train import solve
 from train.running import command_line
 from train.running.keys import LAUNCH
@@ -105,30 +106,18 @@ def _percent(share: Any) -> str:
     return "-" if share is None or not np.isfinite(share) else f"{share:+.2%}"
 
 
-def draw(records: Sequence[Record], seconds: float, path: Any) -> None:
-    """The gap of every instance against seconds."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
+def draw(records: Sequence[Record], seconds: float, *, ax: Any = None) -> Any:
+    """The gap of every instance against seconds; in `ax`, or the axes of a new figure, which it returns."""
+    axes = pictures.axes_of(ax, 7.2, 3.9, 120, (0.7, 0.5))
     for number, record in enumerate(record for record in records if record["best_known"]):
         when, cost = zip(*[*record["curve"], [seconds, record["curve"][-1][1]]], strict=True)
         gaps = [100 * (each / record["best_known"] - 1) for each in cost]
-        axes.step(
-            when,
-            gaps,
-            where="post",
-            color=f"C{number % 10}",
-            linestyle=("-", "--", ":")[number // 10 % 3],
-            label=record["instance"],
-        )
+        axes.step(when, gaps, where="post", **series_look(number), label=record["instance"])
     axes.set(xlabel="seconds", ylabel="above the best known cost, %", xscale="log", ylim=(0, None))
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(fontsize=7, frameon=False, ncols=3)
-    save_still(figure, path, dpi=120)
+    return axes
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -147,7 +136,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     rows = table(records, args.seconds)
     print(f"\n{records[0]['method']}, {args.seconds:g} s an instance\n\n{aligned(rows)}")
     if args.plot:
-        draw(records, args.seconds, args.plot)
+        save_still(draw(records, args.seconds).figure, args.plot, dpi=120)
         print(f"drew {args.plot}")
     if args.out:
         header = measure.machine(["python", "-m", "benchmarks.solving", *argv], measure.device_name())

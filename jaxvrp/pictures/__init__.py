@@ -16,7 +16,7 @@ from jaxvrp.pictures.figure import (
 )
 from jaxvrp.pictures.files import ANIMATION, STILLS, save_still, write_picture
 from jaxvrp.pictures.labels import place_labels
-from jaxvrp.pictures.palette import GROUND, INK, shared_palette, text_colour
+from jaxvrp.pictures.palette import GROUND, INK, series_look, shared_palette, text_colour
 
 __all__ = [
     "ANIMATION",
@@ -38,6 +38,7 @@ __all__ = [
     "sample_frames",
     "save_still",
     "scale_bar",
+    "series_look",
     "shared_palette",
     "text_colour",
     "write_frame",

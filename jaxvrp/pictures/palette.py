@@ -36,6 +36,15 @@ BESIDE_STATUS = (BLUE, PURPLE, SKY, INDIGO, WINE, SAND, ULTRAMARINE, UMBER)
 """Of agents beside things whose colour is a status: green, orange, grey or red."""
 
 
+LINES = ("-", "--", "-.", ":")
+"""Of curves that are more than the palette has colours."""
+
+
+def series_look(number: int) -> dict[str, str]:
+    """Colour and line of the curve with this number: what `SERIES` has, then the same colours with other lines."""
+    return {"color": SERIES[number % len(SERIES)], "linestyle": LINES[number // len(SERIES) % len(LINES)]}
+
+
 def text_colour(colour: str) -> tuple[float, float, float]:
     """A darker shade of a line colour: thin letters need more contrast than lines."""
     from matplotlib.colors import to_rgb

@@ -15,7 +15,7 @@ import numpy as np
 
 from jaxvrp import registry
 from jaxvrp.io.command_line import Interrupted, UserError
-from jaxvrp.io.whole_files import remove_unfinished
+from jaxvrp.io.whole_files import remove_unfinished, write_json
 from train.running.checkpoint import Checkpoints
 from train.running.evaluator import Evaluator, Figures, evaluation_function, to_host
 from train.running.failures import cannot_go_on, what_is_kept
@@ -23,7 +23,7 @@ from train.running.learner import Learner
 from train.running.metrics import MetricsWriter, summarize
 from train.running.prepare import evaluation_env
 from train.running.progress import Progress
-from train.running.records import METRICS, TIMING, cut_back
+from train.running.records import METRICS, START, TIMING, cut_back
 from train.running.report import PICTURES, write_report
 from train.running.resume import RecordedRun, logged_updates
 from train.running.run_folder import CHECKPOINTS, write_configuration
@@ -101,6 +101,8 @@ def _train_and_report(
             write_configuration(folder, recorded)
     with _Session(learner, folder, recorded, checkpoints, update) as session:
         with Stop() as stop:
+            if not resume:
+                session.record_start(state)
             state = session.train(state, stop)
         figures = session.last_figures or session.evaluate(state)
         if jax.process_index() == 0:
@@ -179,6 +181,13 @@ class _Session:
                 )
         self._progress.close()
         return state
+
+    def record_start(self, state: Any) -> None:
+        """Write what the policy is worth that the run begins with."""
+        figures = self.evaluate(state)
+        if self._writer:
+            record = {"env_steps": 0, **{f"eval/{name}": value for name, value in figures.items()}}
+            write_json(self.folder / START, record)
 
     def evaluate(self, state: Any) -> Figures:
         """Figures of the state's policy on the fixed instances."""

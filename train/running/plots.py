@@ -1,93 +1,260 @@
-"""The learning curve of a run. Imports matplotlib inside, as only a finished run needs it."""
+"""Learning curves: of one run, and of several beside each other. Imports matplotlib inside, as few commands need it."""
 
 from __future__ import annotations
 
-import pathlib
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from jaxvrp.io.whole_files import write_whole
+from jaxvrp import pictures
+from jaxvrp.pictures.palette import NOTE, series_look
 from jaxvrp.toolbox import Headline
+from train.running.records import Record
 
-RETURNS = (("episode/return", "training"), ("eval/return", "evaluation"))
+TRAINING, EVALUATION = "episode/return", "eval/return"
 
 ROLE_PANELS = {"entropy": "/entropy", "value": "/q"}
 """Titles of panels with a curve for each role, and how their metrics end; drawn is the first that a learner has."""
 
+APART = 1.25
+"""Episodes of training and evaluation whose lengths differ by this factor have returns that cannot be compared."""
 
-def learning_curve(
-    records: Sequence[dict[str, Any]],
-    baselines: dict[str, dict[str, Any]],
-    headlines: Sequence[Headline],
-    path: pathlib.Path,
-) -> None:
-    """Return, rates, entropies (or values) against environment steps: mean over seeds, band from least to most.
+DPI = 120
+
+LEVELS = ("--", "-.", ":")
+"""Lines of the levels of baselines."""
+
+Band = tuple[np.ndarray, np.ndarray]
+"""Lower and upper ends, `[P]` each."""
+
+
+# --- seeds ----------------------------------------------------------------------------------------------------------
+
+
+def _range_band(values: np.ndarray) -> Band:
+    return values.min(axis=1), values.max(axis=1)
+
+
+def _deviation_band(values: np.ndarray) -> Band:
+    mean, deviation = values.mean(axis=1), values.std(axis=1, ddof=1)
+    return mean - deviation, mean + deviation
+
+
+def _confidence_band(values: np.ndarray) -> Band:
+    """Student's interval of the mean."""
+    from scipy.stats import t
+
+    mean, count = values.mean(axis=1), values.shape[1]
+    half = t.ppf(0.975, count - 1) * values.std(axis=1, ddof=1) / np.sqrt(count)
+    return mean - half, mean + half
+
+
+BANDS: dict[str, tuple[str, Callable[[np.ndarray], Band]]] = {
+    "range": ("band: from the least seed to the largest", _range_band),
+    "std": ("band: one standard deviation of the seeds", _deviation_band),
+    "ci": ("band: 95 % confidence interval of the mean (Student's t)", _confidence_band),
+}
+"""What a band says, in words, and how it comes from values `[P, seeds]`."""
+
+
+def seeds_of(runs: Sequence[Sequence[Record]], name: str) -> tuple[np.ndarray, np.ndarray]:
+    """A metric of all seeds of all runs against environment steps.
+
+    Where runs have it at other steps, those in between are interpolated; none is carried beyond its first or last.
 
     Args:
-        records: of the run, in order.
-        baselines: figures by name, whose returns are drawn as levels.
-        headlines: of the environment; those with a `curve` are the rates.
-        path: of the picture.
+        runs: the records of each, in order; a figure is a number, or a list of one for each seed.
+        name: of the metric.
+
+    Returns:
+        `i64[P]` steps, ascending, and `f64[P, seeds]`; P is 0 where a run has no such metric, or they share no step.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    curves = [_curve_of(records, name) for records in runs]
+    if not curves or not all(len(steps) for steps, _ in curves):
+        return np.zeros(0, np.int64), np.zeros((0, 0))
+    steps = np.unique(np.concatenate([steps for steps, _ in curves]))
+    first, last = max(steps[0] for steps, _ in curves), min(steps[-1] for steps, _ in curves)
+    steps = steps[(steps >= first) & (steps <= last)]
+    columns = [np.interp(steps, known, seed) for known, values in curves for seed in values.T]
+    return steps, np.stack(columns, axis=1)
+
+
+def _curve_of(records: Sequence[Record], name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Steps `[P]` and values `[P, seeds]` of one run, where the metric is known."""
+    points = [(record["env_steps"], record[name]) for record in records if record.get(name) is not None]
+    steps = np.array([step for step, _ in points], np.int64)
+    return steps, np.array([np.atleast_1d(value) for _, value in points], dtype=float)
+
+
+# --- one run --------------------------------------------------------------------------------------------------------
+
+
+def learning_curve(
+    records: Sequence[Record],
+    baselines: Mapping[str, Mapping[str, Any]],
+    headlines: Sequence[Headline],
+    *,
+    fig: Any = None,
+) -> Any:
+    """Return, rates, entropies (or values) against environment steps: mean over seeds, band from least to most.
+
+    Returns of training and evaluation have panels of their own where their episodes are not equally long.
+
+    Args:
+        records: of the run, in order, from the evaluation before the first update on.
+        baselines: figures by name, whose returns are drawn as levels beside those of evaluation.
+        headlines: of the environment; those with a `curve` are the rates, drawn from 0 to 1.
+        fig: a figure of matplotlib, or a part of one, to fill; None: a new one.
+
+    Returns:
+        The figure.
+    """
+    rates = {f"eval/{headline.figure}": headline.curve for headline in headlines if headline.curve}
+    panels = {**_return_panels(records), "rate": rates, **_role_panel(records)}
+    figure = pictures.new_figure(4.0 * len(panels), 3.6, DPI) if fig is None else fig
+    if fig is None:
+        figure.set_layout_engine("constrained")
+    seeds = 1
+    for axes, (title, curves) in zip(figure.subplots(1, len(panels), sharex=True), panels.items(), strict=True):
+        for place, (name, label) in enumerate(curves.items()):
+            seeds = max(seeds, _draw_seeds(axes, [records], name, place, label, "range"))
+        if EVALUATION in curves:
+            _levels(axes, baselines)
+        _dress(axes, title, is_rate=title == "rate")
+    if seeds > 1:
+        figure.suptitle(f"mean of {seeds} seeds; {BANDS['range'][0]}", fontsize=9, color=NOTE)
+    return figure
+
+
+def _return_panels(records: Sequence[Record]) -> dict[str, dict[str, str]]:
+    """Titles, and curves with their labels, of the panels of returns: one, or two where episodes differ in length."""
+    last = {name: record[name] for record in records for name in ("episode/length", "eval/length") if record.get(name)}
+    training, evaluation = (float(np.mean(last.get(name, 0))) for name in ("episode/length", "eval/length"))
+    longer, shorter = max(training, evaluation), min(training, evaluation)
+    if not shorter or longer < APART * shorter:
+        return {"return": {TRAINING: "training", EVALUATION: "evaluation"}}
+    return {
+        f"return in training, {training:.0f} steps": {TRAINING: "training"},
+        f"return in evaluation, {evaluation:.0f} steps": {EVALUATION: "evaluation"},
+    }
+
+
+def _role_panel(records: Sequence[Record]) -> dict[str, dict[str, str]]:
+    """Title, and curves with their labels, of the panel of what each role learns."""
+    for title, suffix in ROLE_PANELS.items():
+        names = sorted({name for record in records for name in record if name.endswith(suffix)})
+        if names:
+            return {title: {name: name.removesuffix(suffix) for name in names}}
+    return {"entropy": {}}
+
+
+# --- several runs ---------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Runs that differ in nothing but their seeds.
+
+    Attributes:
+        label: for the legend.
+        runs: the records of each, in order.
+    """
+
+    label: str
+    runs: tuple[tuple[Record, ...], ...]
+
+
+def compare(
+    groups: Sequence[Group],
+    metrics: Mapping[str, str],
+    *,
+    rates: Sequence[str] = (),
+    baselines: Mapping[str, Mapping[str, Any]] | None = None,
+    band: str = "range",
+    fig: Any = None,
+) -> Any:
+    """A panel for each metric, with a curve for each group: the mean over the seeds of all its runs, and their band.
+
+    Args:
+        groups: in the order of the legend.
+        metrics: names of records, and the titles of their panels.
+        rates: those of them that are drawn from 0 to 1.
+        baselines: figures by name, whose returns are drawn as levels beside those of evaluation.
+        band: a key of `BANDS`.
+        fig: a figure of matplotlib, or a part of one, to fill; None: a new one.
+
+    Returns:
+        The figure.
+    """
+    columns = min(len(metrics), 3)
+    rows = -(-len(metrics) // columns)
+    figure = fig
+    if figure is None:
+        figure = pictures.new_figure(max(4.0 * columns, 5.0), 3.2 * rows + 0.5, DPI)
+        figure.set_layout_engine("constrained")
+    panels = figure.subplots(rows, columns, squeeze=False, sharex=True).ravel()
+    seeds, levels = [0] * len(groups), []
+    for axes, (name, title) in zip(panels, metrics.items(), strict=False):
+        for place, group in enumerate(groups):
+            seeds[place] = max(seeds[place], _draw_seeds(axes, group.runs, name, place, group.label, band))
+        if name == EVALUATION:
+            levels = _levels(axes, baselines or {})
+        _dress(axes, title, is_rate=name in rates, legend=False)
+    for axes in panels[len(metrics) :]:
+        axes.set_visible(False)
+    keys = [_group_key(place, group, seeds[place]) for place, group in enumerate(groups)]
+    look = {"fontsize": 8, "frameon": False, "handlelength": 2.6}
+    figure.legend(handles=[*keys, *levels], loc="outside lower center", ncols=min(len(keys) + len(levels), 4), **look)
+    if max(seeds) > 1:
+        figure.suptitle(f"mean of the seeds; {BANDS[band][0]}", fontsize=9, color=NOTE)
+    return figure
+
+
+def _group_key(place: int, group: Group, seeds: int) -> Any:
+    """The entry of a group in the legend."""
+    label = f"{group.label} ({seeds} seed{'s' * (seeds > 1)})"
+    return pictures.legend_entry(**series_look(place), linewidth=1.8, label=label)
+
+
+# --- what both share ------------------------------------------------------------------------------------------------
+
+
+def _draw_seeds(axes: Any, runs: Sequence[Sequence[Record]], name: str, place: int, label: str, band: str) -> int:
+    """A metric against environment steps: mean over seeds, and their band; the number of seeds, 0 if it is unknown."""
+    steps, values = seeds_of(runs, name)
+    if not len(steps):
+        return 0
+    look = {**series_look(place), "marker": "." if len(steps) < 20 else None, "zorder": 3}
+    axes.plot(steps, values.mean(axis=1), label=label, linewidth=1.6, **look)
+    if values.shape[1] > 1:
+        low, high = BANDS[band][1](values)
+        axes.fill_between(steps, low, high, color=look["color"], alpha=0.2, linewidth=0, zorder=2)
+    return values.shape[1]
+
+
+def _levels(axes: Any, baselines: Mapping[str, Mapping[str, Any]]) -> list[Any]:
+    """The returns of the baselines, as horizontal lines."""
+    look = {"color": "0.4", "linewidth": 1}
+    return [
+        axes.axhline(figures["return"], linestyle=LEVELS[number % len(LEVELS)], label=name, **look)
+        for number, (name, figures) in enumerate(baselines.items())
+    ]
+
+
+def _dress(axes: Any, title: str, *, is_rate: bool, legend: bool = True) -> None:
+    """Title, axes and legend of a panel."""
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
-    figure = Figure(figsize=(12, 3.6), layout="constrained")
-    FigureCanvasAgg(figure)
-    rates = [(f"eval/{headline.figure}", headline.curve) for headline in headlines if headline.curve]
-    panels = {"return": _return_curves(records), "rate": rates, **_role_panel(records)}
-    for axes, (title, curves) in zip(figure.subplots(1, len(panels)), panels.items(), strict=True):
-        for name, label in curves:
-            _curve(axes, records, name, label)
-        axes.set(title=title, xlabel="environment steps")
-        axes.xaxis.set_major_locator(MaxNLocator(5))
-        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-        if title == "return":
-            _levels(axes, baselines)
-        if axes.lines:
-            axes.legend(fontsize=8, frameon=False)
-        axes.grid(alpha=0.3)
-        axes.spines[["top", "right"]].set_visible(False)
-    write_whole(path, lambda partial: figure.savefig(partial, dpi=120, format="png"))
-
-
-def _return_curves(records: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
-    """The curves of the return, with the lengths of the episodes where evaluation plays others than training."""
-    last = {name: record[name] for record in records for name in ("episode/length", "eval/length") if record.get(name)}
-    lengths = [float(np.mean(last.get(name, 0))) for name in ("episode/length", "eval/length")]
-    if not all(lengths) or max(lengths) < 2 * min(lengths):
-        return list(RETURNS)
-    pairs = zip(RETURNS, lengths, strict=True)
-    return [(name, f"{label}, {length:.0f} steps") for (name, label), length in pairs]
-
-
-def _role_panel(records: Sequence[dict[str, Any]]) -> dict[str, list[tuple[str, str]]]:
-    """Title and curves (metric, label) of the panel of what each role learns."""
-    for title, suffix in ROLE_PANELS.items():
-        names = sorted({name for record in records[:1] for name in record if name.endswith(suffix)})
-        if names:
-            return {title: [(name, name.removesuffix(suffix)) for name in names]}
-    return {"entropy": []}
-
-
-def _curve(axes: Any, records: Sequence[dict[str, Any]], name: str, label: str) -> None:
-    """A metric against environment steps, where it is known: mean over seeds, and their band."""
-    points = [(record["env_steps"], record[name]) for record in records if record.get(name) is not None]
-    if not points:
-        return
-    steps = np.array([step for step, _ in points])
-    values = np.array([np.atleast_1d(value) for _, value in points], dtype=float)
-    (line,) = axes.plot(
-        steps, values.mean(axis=1), label=label, linewidth=1.6, marker="." if len(points) < 20 else None
-    )
-    if values.shape[1] > 1:
-        axes.fill_between(steps, values.min(axis=1), values.max(axis=1), color=line.get_color(), alpha=0.2, linewidth=0)
-
-
-def _levels(axes: Any, baselines: dict[str, dict[str, Any]]) -> None:
-    """The returns of the baselines, as horizontal lines."""
-    for (name, figures), style in zip(baselines.items(), ("--", ":", "-.") * len(baselines), strict=False):
-        axes.axhline(figures["return"], linestyle=style, color="0.4", linewidth=1, label=name)
+    axes.set_title(title, fontsize=11)
+    axes.set_xlabel("environment steps")
+    axes.tick_params(labelbottom=True)
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    if is_rate:
+        axes.set_ylim(-0.02, 1.02)
+    if legend and axes.lines:
+        axes.legend(fontsize=8, frameon=False)
+    axes.grid(alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)

@@ -18,6 +18,9 @@ from jaxvrp.io.whole_files import write_whole
 
 METRICS, TIMING = "metrics.jsonl", "timing.jsonl"
 
+START = "start.json"
+"""The evaluation before the first update, as a record."""
+
 COUNTERS = {METRICS: ("update", "env_steps"), TIMING: ("update",)}
 """By file: what every record counts, beside its figures."""
 
@@ -69,6 +72,18 @@ def read_lines(path: pathlib.Path) -> list[Line]:
 def read_records(path: pathlib.Path) -> list[Record]:
     """The records of a file, without the lines that are damaged; see `read_lines`."""
     return [line.record for line in read_lines(path) if line.record is not None]
+
+
+def read_start(folder: pathlib.Path) -> list[Record]:
+    """The record of the evaluation before the first update of a run; none if there is no whole file."""
+    path = folder / START
+    try:
+        record = json.loads(path.read_bytes()) if path.exists() else None
+        if not isinstance(record, dict) or record.get("env_steps") != 0:
+            return []
+        return [{name: value for name, value in record.items() if value is None or _shape(value) is not None}]
+    except (ValueError, RecursionError):
+        return []
 
 
 def cut_back(path: pathlib.Path, due: Sequence[int]) -> str | None:

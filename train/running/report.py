@@ -8,10 +8,12 @@ from typing import Any
 
 from jaxvrp import registry
 from jaxvrp.io.whole_files import write_json
+from jaxvrp.pictures import save_still
 from train.running.evaluator import Evaluator, Figures, recorded_states
 from train.running.learner import Learner
+from train.running.plots import DPI as CURVE_DPI
 from train.running.plots import learning_curve
-from train.running.records import METRICS, Record, listed, read_lines
+from train.running.records import METRICS, Record, listed, read_lines, read_start
 from train.running.tables import figures_table
 
 CURVE = "learning_curve.png"
@@ -33,7 +35,8 @@ def write_report(learner: Learner, params: Any, policy: Figures, evaluator: Eval
     toolbox, baselines = registry.toolbox_of(evaluator.env), evaluator.baselines()
     figures = {"policy": policy, **baselines}
     write_json(folder / "summary.json", figures)
-    learning_curve(whole_records(folder / METRICS), baselines, toolbox.headlines, folder / CURVE)
+    records = [*read_start(folder), *whole_records(folder / METRICS)]
+    save_still(learning_curve(records, baselines, toolbox.headlines), folder / CURVE, CURVE_DPI)
     pictures = EPISODE if toolbox.renderer else ()
     draw_episode(learner, params, evaluator, [folder / name for name in pictures])
     print(f"\n{evaluator.num_episodes} fixed instances, whole episodes, deterministic policy\n")

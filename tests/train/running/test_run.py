@@ -42,7 +42,16 @@ WHEN = f"--total_steps {TOTAL * 32} --save_interval {SAVE} --eval_interval 5 --e
 ARGUMENTS = f"{SIZES} {NETWORK} {WORLD} {WHEN}".split()
 
 PICTURES = ("learning_curve.png", "episode.png", "episode.gif")
-FILES = {"config.yaml", "metrics.jsonl", "timing.jsonl", "summary.json", "tensorboard", "checkpoints", *PICTURES}
+FILES = {
+    "config.yaml",
+    "start.json",
+    "metrics.jsonl",
+    "timing.jsonl",
+    "summary.json",
+    "tensorboard",
+    "checkpoints",
+    *PICTURES,
+}
 ROLE_METRICS = {"policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "ratio", "explained_variance"}
 
 KILLED = f"""

@@ -1,0 +1,78 @@
+"""Runs a notebook in a kernel and stores what its cells show: `python notebooks/store.py notebooks/quickstart.ipynb`.
+
+Needs `pip install nbclient ipykernel`. Settings are those of the notebook, or of the environment (`JAXVRP_TOTAL_STEPS`,
+...). It runs in a folder that is deleted, whose path stands in no output; neither do progress bars and times of cells.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import sys
+import tempfile
+
+import nbformat
+from nbclient import NotebookClient
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+LONGEST_CELL = 1800
+"""Seconds."""
+
+PATHS = re.compile(r"/(?:home|root|tmp|work|Users|opt|usr)/[\w./+-]*")
+"""Of the machine, in what cells print."""
+
+
+def executed(path: pathlib.Path) -> nbformat.NotebookNode:
+    """The notebook with the outputs of its cells.
+
+    Raises:
+        nbclient.exceptions.CellExecutionError: a cell failed.
+    """
+    notebook = nbformat.read(path, as_version=4)
+    os.environ["PYTHONPATH"] = str(ROOT)
+    with tempfile.TemporaryDirectory() as folder:
+        client = NotebookClient(
+            notebook, timeout=LONGEST_CELL, record_timing=False, resources={"metadata": {"path": folder}}
+        )
+        client.execute()
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [tidy(output) for output in cell.outputs if output.get("name") != "stderr"]
+    return notebook
+
+
+def tidy(output: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """An output without paths of the machine, and without what nobody sees beside a picture."""
+    if output.output_type == "stream":
+        output.text = PATHS.sub("...", output.text)
+        return output
+    data = output.get("data", {})
+    if len(data) > 1:
+        data.pop("text/plain", None)
+    for kind in data.keys() & {"text/plain", "text/html"}:
+        data[kind] = PATHS.sub("...", data[kind])
+    output.metadata = {}
+    return output
+
+
+def main() -> None:
+    """The command line."""
+    for name in sys.argv[1:]:
+        path = pathlib.Path(name)
+        notebook = executed(path)
+        for unwanted in set(notebook.metadata) - {"accelerator", "kernelspec", "language_info"}:
+            del notebook.metadata[unwanted]
+        notebook.metadata["language_info"] = {"name": "python"}
+        path.write_text(json.dumps(split(notebook), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        print(f"{path}: {path.stat().st_size / 1000:.0f} kB")
+
+
+def split(notebook: nbformat.NotebookNode) -> dict:
+    """As files of notebooks have it: texts of several lines are lists of these."""
+    return json.loads(nbformat.writes(notebook))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,205 @@
+"""Learning curves of several runs in one figure: the mean over seeds and their band, a curve for each configuration.
+
+python -m train.plot runs/mappo_0 runs/mappo_1 runs/ippo_0 runs/ippo_1 --out curves.svg
+python -m train.plot runs/* --metrics eval/return episode/return --band ci --labels MAPPO IPPO --out curves.pdf
+
+Runs that differ in nothing but their seed are one group; those with `num_seeds` have several seeds each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from jaxvrp import registry
+from jaxvrp.io.command_line import Parser, UserError, check_picture_path, refuse_overwriting
+from jaxvrp.pictures import STILLS, save_still
+from jaxvrp.toolbox import Headline
+from train.running import command_line
+from train.running.config_file import flat, read_yaml
+from train.running.plots import BANDS, DPI, EVALUATION, TRAINING, Group, compare
+from train.running.records import METRICS, Record, read_start
+from train.running.report import whole_records
+from train.running.run_folder import CONFIG
+
+SEEDS = ("seed", "num_seeds")
+"""Keys in which the runs of a group may differ."""
+
+MOST_NAMED = 3
+"""Of the keys in which groups differ; where there are more, a group is called by its first folder."""
+
+LONGEST_LABEL = 60
+
+
+class Run(NamedTuple):
+    """A run folder.
+
+    Attributes:
+        folder: where it lies.
+        values: its algorithm and configuration, without mappings.
+        records: of its metrics, in order, from the evaluation before the first update on.
+    """
+
+    folder: pathlib.Path
+    values: dict[str, Any]
+    records: tuple[Record, ...]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line.
+
+    Raises:
+        UserError: a mistake of the user's, as one line.
+    """
+    args = _arguments(argv)
+    runs = [read(folder) for folder in args.runs]
+    grouped = group_runs(runs)
+    labels = args.labels or labels_of(grouped)
+    if len(labels) != len(grouped):
+        raise UserError(f"--labels has {len(labels)} labels for {len(grouped)} groups of runs; {_told(grouped)}")
+    groups = [Group(label, tuple(run.records for run in group)) for label, group in zip(labels, grouped, strict=True)]
+    headlines = headlines_of(runs)
+    metrics = chosen_metrics(runs, headlines, args.metrics)
+    rates = [f"eval/{headline.figure}" for headline in headlines if headline.curve]
+    figure = compare(groups, metrics, rates=rates, baselines=common_baselines(runs), band=args.band)
+    save_still(figure, args.out, DPI)
+    for label, group in zip(labels, grouped, strict=True):
+        print(f"{label}: {', '.join(str(run.folder) for run in group)}")
+    print(f"drew {args.out}")
+
+
+def read(folder: pathlib.Path) -> Run:
+    """A run folder, also of a run that is not over.
+
+    Raises:
+        UserError: it is none, or nothing has been recorded.
+    """
+    try:
+        values = flat(read_yaml(folder / CONFIG))
+    except (OSError, ValueError, AttributeError, TypeError):
+        raise UserError(f"{folder} is no run folder: it has no readable {CONFIG}; give folders of runs") from None
+    values.pop("changes", None)
+    records = whole_records(folder / METRICS)
+    if not records:
+        raise UserError(f"{folder} has no record in {METRICS} so far; leave it out")
+    return Run(folder, values, (*read_start(folder), *records))
+
+
+def group_runs(runs: Sequence[Run]) -> list[list[Run]]:
+    """Those that differ in nothing but their seeds, together.
+
+    Raises:
+        UserError: two of them have the same seed.
+    """
+    groups: dict[str, list[Run]] = collections.defaultdict(list)
+    for run in runs:
+        groups[json.dumps(_without_seeds(run), sort_keys=True, default=str)].append(run)
+    for group in groups.values():
+        known: dict[str, Run] = {}
+        for run in group:
+            seeds = str([run.values.get(name) for name in SEEDS])
+            if seeds in known:
+                raise UserError(
+                    f"{known[seeds].folder} and {run.folder} are the same training, of the same seed; leave one out"
+                )
+            known[seeds] = run
+    return list(groups.values())
+
+
+def labels_of(groups: Sequence[Sequence[Run]]) -> list[str]:
+    """What tells the groups apart: their algorithms, and the keys in which they differ."""
+    values = [_without_seeds(group[0]) for group in groups]
+    names = sorted({name for each in values for name in each})
+    different = [name for name in names if len({str(each.get(name)) for each in values}) > 1]
+    labels = [_label(each, different) for each in values]
+    if len(different) > MOST_NAMED or any(len(label) > LONGEST_LABEL for label in labels):
+        labels = [group[0].folder.resolve().name for group in groups]
+    return labels
+
+
+def _label(values: Mapping[str, Any], different: Sequence[str]) -> str:
+    """`mappo, critic local`."""
+    rest = [f"{name} {values.get(name)}" for name in different if name != "algorithm"]
+    is_needed = "algorithm" in different or not rest
+    return ", ".join([*([str(values.get("algorithm"))] if is_needed else []), *rest])
+
+
+def headlines_of(runs: Iterable[Run]) -> tuple[Headline, ...]:
+    """Those of the environments of all runs, without repetition; none of environments that are not registered."""
+    toolboxes = registry.toolboxes()
+    found = [toolboxes[name].headlines for run in runs if (name := run.values.get("env.name")) in toolboxes]
+    return tuple(dict.fromkeys(headline for headlines in found for headline in headlines))
+
+
+def chosen_metrics(runs: Sequence[Run], headlines: Sequence[Headline], asked: Sequence[str] | None) -> dict[str, str]:
+    """Names of metrics, and titles of their panels.
+
+    Raises:
+        UserError: a metric was asked for that no run has.
+    """
+    known = sorted({name for run in runs for record in run.records for name in record} - {"update", "env_steps"})
+    titles = {EVALUATION: "return in evaluation"}
+    titles |= {f"eval/{headline.figure}": f"{headline.curve} (evaluation)" for headline in headlines if headline.curve}
+    titles |= {TRAINING: "return in training"}
+    if asked is None:
+        return {name: title for name, title in titles.items() if name in known}
+    for name in asked:
+        if name not in known:
+            raise UserError(f"--metrics: no run has '{name}'; they have {', '.join(known)}")
+    return {name: titles.get(name, name) for name in asked}
+
+
+def common_baselines(runs: Iterable[Run]) -> dict[str, dict[str, float]]:
+    """Figures of the baselines on which the summaries of all finished runs agree."""
+    found: dict[str, list[float]] = collections.defaultdict(list)
+    summaries = [_summary(run.folder / "summary.json") for run in runs]
+    written = [summary for summary in summaries if summary]
+    for summary in written:
+        for name, figures in summary.items():
+            if name != "policy" and isinstance(figures, dict) and isinstance(figures.get("return"), float):
+                found[name].append(figures["return"])
+    agreed = {name: returns for name, returns in found.items() if len(returns) == len(written)}
+    return {name: {"return": returns[0]} for name, returns in agreed.items() if max(returns) - min(returns) < 1e-4}
+
+
+def _summary(path: pathlib.Path) -> dict[str, Any]:
+    """What a finished run has written; empty if it is not there, or damaged."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _without_seeds(run: Run) -> dict[str, Any]:
+    return {name: value for name, value in run.values.items() if name not in SEEDS}
+
+
+def _told(groups: Sequence[Sequence[Run]]) -> str:
+    """Which runs are which group, in words."""
+    return "; ".join(
+        f"group {number}: {', '.join(str(run.folder) for run in group)}" for number, group in enumerate(groups, 1)
+    )
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = Parser("train.plot", "Learning curves of several runs: the mean over seeds, and their band.")
+    parser.add_argument("runs", nargs="+", type=pathlib.Path, metavar="RUN", help="folder of a run, finished or not")
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="the picture: .png, .svg or .pdf")
+    parser.add_argument("--metrics", nargs="+", help="of metrics.jsonl (default: returns and rates)")
+    parser.add_argument("--labels", nargs="+", help="of the groups, in their order (default: what tells them apart)")
+    parser.add_argument(
+        "--band", choices=BANDS, default="range", help="least to largest seed (default), std, or 95 %% ci"
+    )
+    args = parser.parse_args(argv)
+    check_picture_path(args.out, STILLS)
+    refuse_overwriting(args.out, "--out", args.runs)
+    return args
+
+
+if __name__ == "__main__":
+    command_line.entry(main)
