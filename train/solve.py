@@ -93,6 +93,9 @@ class Solution:
 
     def draw(self, path: str | os.PathLike) -> None:
         """Draw the plan."""
+        if self.problem.files.draw:
+            self.problem.files.draw(self.problem.problem, self.problem.env, self.states, path)
+            return
         assert self.problem.toolbox.renderer
         self.problem.toolbox.renderer(self.problem.env, self.states, path)
 
