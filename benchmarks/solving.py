@@ -1,7 +1,8 @@
-"""How good a plan for one published instance is after so many seconds: `train.solve`, beside the best known cost.
+"""How good a plan for one published problem is after so many seconds: `train.solve`, beside the best known cost.
 
 python -m benchmarks.solving --instances a2-16,a5-40 --seconds 10 --out result.json --plot curves.png
 python -m benchmarks.solving --instances a2-16,a5-40 --method policy --run darp
+python -m benchmarks.solving --env pcb --instances adc0,adc2,afe --seconds 10
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ import pathlib
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from benchmarks import measure
+from benchmarks.quality import pcb
 from benchmarks.quality.darp import best_known, find
 from jaxvrp import pictures
 from jaxvrp.io.command_line import Parser, UserError, check_picture_path
+from jaxvrp.io.published_data import VARIABLE, data_folder
 from jaxvrp.pictures import STILLS, save_still, series_look
 from train import solve
 from train.running import command_line
@@ -31,6 +34,54 @@ SHARES = (0.1, 0.2, 0.5, 1.0)
 Record = dict[str, Any]
 
 
+class Published(NamedTuple):
+    """A published instance.
+
+    Attributes:
+        name: in tables.
+        path: its file.
+        row: which problem of the file; None if there is but one.
+        best_known: cost; None if there is none.
+    """
+
+    name: str
+    path: pathlib.Path
+    row: int | None
+    best_known: float | None
+
+
+def dial_a_ride(name: str) -> Published:
+    """An instance of `darp`, by name or path.
+
+    Raises:
+        UserError: there is none, or its table of costs is damaged; one line.
+    """
+    path = find(name)
+    try:
+        return Published(path.stem, path, None, best_known(path))
+    except (ValueError, OSError) as error:
+        raise UserError(str(error)) from None
+
+
+def board(name: str) -> Published:
+    """One of the evaluation boards of RL_PCB.
+
+    Raises:
+        UserError: there is no such board, or their file is not there.
+    """
+    if name not in pcb.PUBLISHED:
+        raise UserError(f"--instances: no board '{name}'; known: {', '.join(pcb.PUBLISHED)}")
+    row, folder = pcb.PUBLISHED.index(name), data_folder() / pcb.FAMILY
+    path = folder / "base" / "evaluation.pcb"
+    if not path.is_file():
+        raise UserError(f"--instances: there is no {path}; set {VARIABLE} to the folder that holds {pcb.FAMILY}")
+    return Published(name, path, row, pcb.best_known(folder / "best_known_zero_overlap.csv").get(row))
+
+
+PUBLISHED = {"darp": dial_a_ride, "pcb": board}
+"""By environment, what finds an instance by its name."""
+
+
 def solved(name: str, args: argparse.Namespace) -> Record:
     """What came of one instance.
 
@@ -41,26 +92,21 @@ def solved(name: str, args: argparse.Namespace) -> Record:
     Raises:
         UserError: it cannot be read or solved; one line.
     """
-    path = find(name)
-    try:
-        best = best_known(path)
-    except (ValueError, OSError) as error:
-        raise UserError(str(error)) from None
-    problem = solve.open_problem(path, run=args.run, env="darp", trust=args.trust)
+    published = PUBLISHED[args.env](name)
+    problem = solve.open_problem(published.path, row=published.row, run=args.run, env=args.env, trust=args.trust)
     curve: list[list[float]] = []
     marks: list[float] = []
 
     def note(found: Any) -> None:
         marks.append(time.process_time())
-        if not curve or found.cost < curve[-1][1]:
+        if found.cost < (curve[-1][1] if curve else np.inf):
             curve.append([found.seconds, found.cost])
 
     solution = solve.solved(problem, seconds=args.seconds, method=args.method, seed=args.seed, progress=note)
     return {
-        "instance": path.stem,
-        "best_known": best,
-        "cost": solution.cost,
-        "distance": solution.plan["distance"],
+        "instance": published.name,
+        "best_known": published.best_known,
+        "cost": solution.plan["cost"],
         "feasible": solution.plan["feasible"],
         "method": solution.method,
         # From the first look at the clock on, which compilation precedes.
@@ -89,7 +135,14 @@ def table(records: Sequence[Record], seconds: float) -> list[list[str]]:
         feasible = "yes" if record["feasible"] else "no"
         cells = [_percent(each) for each in gaps]
         rows.append(
-            [record["instance"], known, f"{record['cost']:.2f}", feasible, *cells, f"{record['cpu_seconds']:.1f}"]
+            [
+                record["instance"],
+                known,
+                "-" if record["cost"] is None else f"{record['cost']:.2f}",
+                feasible,
+                *cells,
+                f"{record['cpu_seconds']:.1f}",
+            ]
         )
     known_ones = [record for record in records if record["best_known"]]
     count = f"{sum(record['feasible'] for record in records)} of {len(records)}"
@@ -109,7 +162,7 @@ def _percent(share: Any) -> str:
 def draw(records: Sequence[Record], seconds: float, *, ax: Any = None) -> Any:
     """The gap of every instance against seconds; in `ax`, or the axes of a new figure, which it returns."""
     axes = pictures.axes_of(ax, 7.2, 3.9, 120, (0.7, 0.5))
-    for number, record in enumerate(record for record in records if record["best_known"]):
+    for number, record in enumerate(record for record in records if record["best_known"] and record["curve"]):
         when, cost = zip(*[*record["curve"], [seconds, record["curve"][-1][1]]], strict=True)
         gaps = [100 * (each / record["best_known"] - 1) for each in cost]
         axes.step(when, gaps, where="post", **series_look(number), label=record["instance"])
@@ -125,7 +178,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     argv = sys.argv[1:] if argv is None else list(argv)
     args = _arguments(argv)
     names = args.instances.split(",")
-    measure.check_result_file(args.out, [args.run, *map(find, names)])
+    measure.check_result_file(args.out, [args.run, *(PUBLISHED[args.env](name).path for name in names)])
     if args.plot:
         check_picture_path(args.plot, STILLS, "--plot")
     records = []
@@ -147,7 +200,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = Parser("benchmarks.solving", "How good a plan for one published instance is after so many seconds.")
-    parser.add_argument("--instances", required=True, help="published ones, a2-16,a3-24, or paths, comma-separated")
+    parser.add_argument("--env", choices=tuple(PUBLISHED), default="darp", help="whose instances (default: darp)")
+    parser.add_argument(
+        "--instances", required=True, help="published ones, a2-16,a3-24 or adc0,afe, or paths, comma-separated"
+    )
     parser.add_argument("--seconds", type=measure.seconds_option, default=10.0, help="of each (default: 10)")
     parser.add_argument("--method", help="as of train.solve (default: the search)")
     parser.add_argument("--run", help="as of train.solve")

@@ -98,7 +98,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.out:
         header = measure.machine(["python", "-m", "benchmarks.together", *argv], measure.device_name())
         options: dict[str, Any] = vars(args) | {"out": None}
-        measure.write_result(args.out, {"machine": header, "options": options, "table": table, **course})
+        measure.write_result(
+            args.out, {"machine": header, "options": options, "table": table, **course, "costs": costs.tolist()}
+        )
         print(f"wrote {args.out}")
 
 

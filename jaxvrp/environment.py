@@ -254,7 +254,7 @@ class Environment(struct.PyTreeNode, abc.ABC):
     def reset_to(self, instance: Instance) -> tuple[State, TimeStep]:
         """Begin an episode on a given problem."""
         state = self.init_state(instance)
-        return state, shown(self, state)
+        return state, unpaid_timestep(self, state)
 
     def step(self, state: State, action: Mapping[str, jax.Array]) -> tuple[State, TimeStep]:
         """Play one step; a finished state stays as it is and pays 0.
@@ -319,7 +319,7 @@ def arrive(env: Environment, state: State, moved: State) -> tuple[State, TimeSte
     return state, observe(env, state, outcome)
 
 
-def shown(env: Environment, state: State) -> TimeStep:
+def unpaid_timestep(env: Environment, state: State) -> TimeStep:
     """What agents see in `state` by itself: nothing has been paid yet."""
     nothing = {name: jnp.zeros(role.num_agents, jnp.float32) for name, role in env.roles.items()}
     terminated = env.is_terminal(state)

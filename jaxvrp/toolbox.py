@@ -115,6 +115,8 @@ class InstanceFiles:
         write_plan: `(problem, path, plan)`, by the ending of the path.
         endings: those that `write_plan` knows.
         label_episode: `(problem, episode) -> episode` of `jaxvrp.replay` with the problem's own names.
+        draw: `(problem, env, states [T + 1, ...], path)`: draws the plan of an episode with the problem's own names;
+            None: `Toolbox.renderer` does, without.
         stack: `problems -> problem`, of any sizes, padded to the largest, with a leading axis: `parameters` and
             `instance` take that, too. None where problems are solved one by one.
     """
@@ -126,6 +128,7 @@ class InstanceFiles:
     write_plan: Callable[[Any, str | os.PathLike, dict[str, Any]], None]
     endings: tuple[str, ...]
     label_episode: Callable[[Any, dict[str, Any]], dict[str, Any]]
+    draw: Callable[[Any, Any, Any, str | os.PathLike], None] | None = None
     stack: Callable[[Sequence[Any]], Any] | None = None
 
 

@@ -93,6 +93,9 @@ class Solution:
 
     def draw(self, path: str | os.PathLike) -> None:
         """Draw the plan."""
+        if self.problem.files.draw:
+            self.problem.files.draw(self.problem.problem, self.problem.env, self.states, path)
+            return
         assert self.problem.toolbox.renderer
         self.problem.toolbox.renderer(self.problem.env, self.states, path)
 
@@ -205,7 +208,7 @@ def _solved_together(
     for row, problem in enumerate(problems):
         actions, episode = jax.tree.map(lambda leaf, row=row: leaf[row], (best.actions, states))
         found = Searched(best.seconds, float(best.cost[row]), actions)
-        solutions.append(told(dataclasses.replace(batch, problem=problem), method, found, episode))
+        solutions.append(solution_of(dataclasses.replace(batch, problem=problem), method, found, episode))
     return solutions
 
 
@@ -274,10 +277,10 @@ def solved(
             raise
     assert best is not None
     states = best.states() if best.states else followed(problem.env, problem.instance, best.actions)
-    return told(problem, method, best, states)
+    return solution_of(problem, method, best, states)
 
 
-def told(problem: Problem, method: str, best: Searched, states: Any) -> Solution:
+def solution_of(problem: Problem, method: str, best: Searched, states: Any) -> Solution:
     """The solution that an episode is; `states` are its leaves `[T + 1, ...]`."""
     plan = problem.files.plan(problem.problem, problem.env, states)
     cost = best.cost if np.isfinite(best.cost) else None

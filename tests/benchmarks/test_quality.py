@@ -286,3 +286,15 @@ def test_plans_of_a_search_stand_beside_those_of_the_dispatcher():
     greedy = truck_drone.played_by((env, baseline_actors(env)["greedy"], 1), 2)
     assert name == "search, 0.2 s" and len(truck_drone.row(name, found)) == len(truck_drone.HEAD)
     assert found["return"][0] >= greedy["return"][0] - 1e-3
+
+
+@pytest.mark.slow
+def test_the_planner_is_a_row_of_the_table(capsys):
+    main(["--sizes", "1,2,3", "--episodes", "2", "--env.max_steps", "20", "--planner", "4", "6"])
+    rows = [line.split("  ")[0] for line in capsys.readouterr().out.splitlines()]
+    assert {"greedy", "random", "planner, 4 continuations", "planner, 6 continuations"} <= set(rows)
+
+
+def test_a_planner_continues_with_a_policy_only_of_a_run():
+    with pytest.raises(UserError, match="--planner_with_policy continues with the policy of a run; give --run"):
+        main(["--planner", "4", "--planner_with_policy"])

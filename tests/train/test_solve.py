@@ -11,6 +11,7 @@ import pytest
 import jaxvrp
 from jaxvrp.envs import pcb, tsp_drone
 from jaxvrp.envs.darp import generate_dataset, save, solution_report
+from jaxvrp.envs.darp.baselines import timed_search
 from jaxvrp.io.command_line import UserError
 from train import solve
 
@@ -191,14 +192,19 @@ def test_annealing_is_no_worse_than_chance(boards):
     assert annealed.plan["feasible"] and drawn.plan["feasible"] and annealed.cost < drawn.cost
 
 
-def test_several_problems_are_solved_in_one_program(file, instance, tmp_path):
-    """Of other sizes, from two files, one of which holds two: each plan is feasible in the problem as it is."""
-    smaller = generate_dataset(jaxvrp.make("darp", num_nodes=6, num_agents=1), seed=3, count=2)
-    save(tmp_path / "two.npz", jax.device_get(smaller))
+def test_several_problems_are_solved_in_one_program(file, found, instance, tmp_path, monkeypatch):
+    """Of other sizes, from three files, one of which holds two: each plan is feasible in the problem as it is."""
+    monkeypatch.setattr(timed_search, "LANES", timed_search.TRIES)  # the program that one problem takes
+    smaller = jax.device_get(generate_dataset(jaxvrp.make("darp", num_nodes=6, num_agents=1), seed=3, count=2))
+    save(tmp_path / "two.npz", smaller)
     seen = []
-    solutions = solve.solve_all([file, tmp_path / "two.npz"], seconds=0.1, progress=seen.append)
-    problems = [instance, *(jax.tree.map(lambda leaf, row=row: np.asarray(leaf)[row], smaller) for row in range(2))]
-    assert len(solutions) == 3 and seen[0].cost.shape == (3,)
+    solutions = solve.solve_all([file, file, tmp_path / "two.npz"], seconds=0.1, progress=seen.append)
+    problems = [
+        instance,
+        instance,
+        *(jax.tree.map(lambda leaf, row=row: leaf[row], smaller) for row in range(2)),
+    ]
+    assert len(solutions) == 4 and seen[0].cost.shape == (4,)
     for solution, problem in zip(solutions, problems, strict=True):
         actions = [node for route in solution.plan["routes"] for node in [*route, 0]]
         report = solution_report(problem, actions)

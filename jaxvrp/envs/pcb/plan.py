@@ -14,6 +14,7 @@ import numpy as np
 from jaxvrp.envs.pcb import geometry
 from jaxvrp.envs.pcb.env import Pcb
 from jaxvrp.envs.pcb.measure import measure_board
+from jaxvrp.envs.pcb.pictures.render import render_board, render_episode
 from jaxvrp.envs.pcb.problem.board import as_float32
 from jaxvrp.envs.pcb.problem.board_files import read_boards
 from jaxvrp.envs.pcb.problem.instance import Instance
@@ -86,10 +87,8 @@ def plan_of(problem: BoardOfFile, env: Pcb, states: State) -> dict[str, Any]:
     """
     del env
     netlist = problem.netlist
+    position, orientation = _placement(problem, states)
     kept = np.asarray(netlist.board.exists)
-    last = jax.tree.map(lambda leaf: leaf[-1], states.replace(instance=None))
-    found = last.best if np.isfinite(last.best.hpwl) else last
-    position, orientation = (np.asarray(leaf)[: len(kept)] for leaf in (found.position, found.orientation))
     measures = jax.jit(measure_board)(as_float32(netlist.board), position, orientation)
     overlaps = ~np.asarray(geometry.is_legal(measures.overlap)) & kept
     names = [part.name for part in netlist.components]
@@ -114,6 +113,22 @@ def plan_of(problem: BoardOfFile, env: Pcb, states: State) -> dict[str, Any]:
             for row, name in enumerate(names)
         ],
     }
+
+
+def draw(problem: BoardOfFile, env: Pcb, states: State, path: str | os.PathLike) -> None:
+    """Draw the placement that `plan_of` tells, with the names of the parts; `.gif`: the episode."""
+    if Path(path).suffix.lower() == ".gif":
+        render_episode(env, states, path)
+    else:
+        render_board(problem.netlist, path, *_placement(problem, states))
+
+
+def _placement(problem: BoardOfFile, states: State) -> tuple[np.ndarray, np.ndarray]:
+    """Centres `f32[N, 2]` and quarter turns `i32[N]` at the best moment of an episode; at its end, if none is legal."""
+    last = jax.tree.map(lambda leaf: leaf[-1], states.replace(instance=None))
+    found = last.best if np.isfinite(last.best.hpwl) else last
+    count = problem.netlist.board.num_components
+    return np.asarray(found.position)[:count], np.asarray(found.orientation)[:count]
 
 
 def _routes(netlist: Netlist) -> dict[str, list[str]]:

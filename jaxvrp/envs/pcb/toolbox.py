@@ -33,6 +33,7 @@ TOOLBOX = Toolbox(
         write_plan=plan.write_plan,
         endings=plan.ENDINGS,
         label_episode=plan.label_episode,
+        draw=plan.draw,
     ),
     still=notebook.draw_state,
     evaluation={"max_steps": 600},

@@ -35,7 +35,7 @@ TOOLBOX = Toolbox(
         parameters=FleetMap.parameters,
         instance=lambda fleet_map, env: fleet_map.instance(),
         plan=plan.plan_of,
-        write_plan=lambda fleet_map, path, told: plan.write_plan(path, told),
+        write_plan=lambda fleet_map, path, content: plan.write_plan(path, content),
         endings=plan_files.ENDINGS,
         label_episode=replay.label_episode,
     ),

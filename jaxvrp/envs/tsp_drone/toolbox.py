@@ -41,7 +41,7 @@ TOOLBOX = Toolbox(
         parameters=plan.parameters_of,
         instance=lambda instance, env: instance,
         plan=plan.plan_of,
-        write_plan=lambda instance, path, told: plan.write_plan(path, told),
+        write_plan=lambda instance, path, content: plan.write_plan(path, content),
         endings=plan_files.ENDINGS,
         label_episode=lambda instance, episode: episode,
     ),

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.actor import Actor, Carry
-from jaxvrp.environment import TimeStep, is_over, settle, shown
+from jaxvrp.environment import TimeStep, is_over, settle, unpaid_timestep
 from jaxvrp.envs.truck_drone.baselines.futures import imagine
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
 from jaxvrp.envs.truck_drone.baselines.held_choices import FREE, overridden
@@ -64,7 +64,7 @@ class RollingHorizonActor:
         Args:
             env: what is played.
             policy: decides what is not planned; of `env`. None: the dispatcher.
-            continuations: of a decision, from it to the end of the episode; at least two plans are compared.
+            continuations: of a decision, from it to the end of the episode; at least three plans are compared.
             futures: in which each plan is played; 1 where everybody is known from the start.
         """
         self.env, self.policy, self.continuations, self.futures = (
@@ -86,7 +86,7 @@ class RollingHorizonActor:
         count = self.futures if state.instance.known_from is not None else 1
         futures = self._futures(_of_each(future_key, state), state, count)
         plan = jnp.where((state.step == 0)[:, None, None], FREE, carry.plan)
-        propose = functools.partial(self._proposals, count=max(2, self.continuations // count))
+        propose = functools.partial(self._proposals, count=max(3, self.continuations // count))
         proposals = jax.vmap(propose)(_of_each(plan_key, state), plan, state)
         value = self._values(policy_key, carry.policy, futures, proposals)
         plan = jax.vmap(lambda plans, value: plans[value.argmax()])(proposals, value)
@@ -134,7 +134,7 @@ class RollingHorizonActor:
 
         def play(loop: tuple[jax.Array, World, Carry, jax.Array]) -> tuple[jax.Array, World, Carry, jax.Array]:
             step, worlds, memory, total = loop
-            timestep = jax.vmap(functools.partial(shown, env))(worlds)
+            timestep = jax.vmap(functools.partial(unpaid_timestep, env))(worlds)
             action, memory = self.policy.act(jax.random.fold_in(key, step), memory, worlds, timestep)
             held = jnp.where(step < LENGTH, plans[:, jnp.minimum(step, LENGTH - 1)], FREE)
             worlds, paid = jax.vmap(advance)(worlds, held, action)

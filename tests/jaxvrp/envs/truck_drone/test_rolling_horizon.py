@@ -57,7 +57,7 @@ def test_what_it_does_does_not_depend_on_whom_it_does_not_know(surprising, world
 
     @jax.jit
     def act(state):
-        timestep = jax.vmap(jaxvrp.environment.shown, (None, 0))(surprising, state)
+        timestep = jax.vmap(jaxvrp.environment.unpaid_timestep, (None, 0))(surprising, state)
         return actor.act(jax.random.key(0), actor.init(LOT), state, timestep)
 
     unknown = worlds.instance.known_from > worlds.step[:, None]
