@@ -76,10 +76,11 @@ function choiceLine(card, agent) {
     const probability = told(at, "probability", agent);
     const expected = told(at, "value", agent);
     chosen.textContent = action === null ? "\u00a0" : names ? names[action] : numbersOf(action);
+    chosen.classList.toggle("empty", action === null);
     chosen.classList.toggle("numbers", !names);
     const forbidden = names && action !== null && told(at, "mask", agent)[action] === "0";
     chosen.classList.toggle("forbidden", Boolean(forbidden));
-    odds.textContent = probability ? oddsOf(probability, action, names) : "";
+    odds.textContent = odds.title = probability ? oddsOf(probability, action, names, told(at, "mask", agent)) : "";
     value.textContent = expected === undefined ? "" : `value ${shown(expected)}`;
     const words = forbidden ? `not allowed${whyOf(at, agent, action)}` : told(at, "instead", agent);
     instead.hidden = !words;
@@ -90,7 +91,8 @@ function choiceLine(card, agent) {
 const numbersOf = (action) => `action ${action.map((x) => (x === null ? "none" : x.toFixed(2))).join("  ")}`;
 
 /** How probable the action was, and the two next best. */
-function oddsOf(probability, action, names) {
+function oddsOf(probability, action, names, mask) {
+  if ([...mask].filter((digit) => digit === "1").length === 1) return "the only choice";
   const others = [...probability.keys()]
     .filter((other) => other !== action && probability[other] >= LIKELY)
     .sort((a, b) => probability[b] - probability[a])

@@ -193,9 +193,10 @@ function lineChart({ title, series, note, seek, zero = false, height = 96 }) {
 function valueChart(seek) {
   if (!steps[0].value) return [];
   const valued = agents.filter((agent) => steps[0].value[agent.role]);
+  const cardOf = (at) => pane.view.cards.find((card) => card.agent?.at === at);
   const series = valued.map(({ role, index, at, name }) => ({
     values: steps.map((step) => step.value[role][index]),
-    colour: colourOf(at),
+    colour: cardOf(at)?.colour ?? colourOf(at),
     name,
   }));
   const note = (at) => `mean ${shown(mean(series.map((one) => one.values[at])))}`;
