@@ -20,7 +20,7 @@ LAYERS = (
     ("jaxvrp.toolbox", "jaxvrp.episodes", "jaxvrp.vectorize", "jaxvrp.randomized"),
     ("jaxvrp.registry", "jaxvrp.ranges", "jaxvrp.testing"),
     ("jaxvrp.notebook", "jaxvrp.pictures"),
-    ("jaxvrp.replay.schema", "jaxvrp.replay.common"),
+    ("jaxvrp.replay.schema", "jaxvrp.replay.common", "jaxvrp.replay.reasons"),
     ("jaxvrp.envs",),
     ("jaxvrp.envs.*.toolbox",),
     ("jaxvrp.replay", "jaxvrp.adapters"),

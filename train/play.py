@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             subtitle = f"{_name_of(actor, env)}, instance of seed {args.seed}"
             episode = {**play(env, everybody[actor](env), args.seed), "subtitle": subtitle}
         parts.begin("writing")
-        write_files(episode, path)
+        write_files([episode], [path])
     summary, page = episode["summary"], path.with_suffix(".html")
     print(f"return {summary['return']:.2f} in {summary['length']} steps; wrote {path} and {page}")
     if not args.no_browser and not _open(page):

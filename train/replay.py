@@ -2,6 +2,7 @@
 
 python -m train.replay --run DIR [--instance K] [--out FOLDER] [--sampled]
 python -m train.replay --run DIR --instance FILE    # a problem of one's own
+python -m train.replay --run DIR --against greedy   # a baseline on the same problem, side by side
 """
 
 from __future__ import annotations
@@ -13,47 +14,72 @@ from typing import Any
 
 import jax
 
-from jaxvrp import replay
+from jaxvrp import Environment, replay
 from jaxvrp.io.command_line import Parser, UserError, index, refuse_overwriting
+from jaxvrp.io.messages import nearest
 from jaxvrp.replay.export import exporter
 from train.running import command_line
-from train.running.evaluator import Evaluator, first_seed
+from train.running.evaluator import Evaluator, baseline_actors, first_seed
 from train.running.instance_file import POLICY, InstanceFile
 from train.running.keys import LAUNCH
 from train.running.prepare import evaluation_env
 from train.running.progress import Parts
 from train.running.run_folder import RunFolder, Trained
 
+Episode = dict[str, Any]
+"""In the format of `jaxvrp.replay.episode_format`."""
 
-def episode_of(run: Trained, *, instance: int, deterministic: bool, num_episodes: int, seed: int) -> dict[str, Any]:
-    """The episode that a trained run plays on one of its fixed instances, in the format of `jaxvrp.replay`.
+
+def episode_of(
+    run: Trained, *, instance: int, deterministic: bool, num_episodes: int, seed: int, player: str = POLICY
+) -> Episode:
+    """The episode that a trained run, or a baseline, plays on one of its fixed instances.
 
     Args:
         run: from `RunFolder.load`; of several seeds, the first plays.
         instance: which, from 0.
         deterministic: the most probable actions, or samples.
         num_episodes, seed: of the fixed instances.
+        player: `POLICY`, or the name of one of `baseline_actors`.
     """
     learner, params = run.learner, first_seed(run.learner, run.params)
     evaluator = Evaluator(evaluation_env(learner.env, learner.config), num_episodes, seed)
+    place = f"fixed instance {instance} of seed {seed}"
+    if player != POLICY:
+        actor = baseline_actors(evaluator.env)[player]
+        states, actions = jax.device_get(jax.jit(lambda: evaluator.record(actor, instance))())
+        episode = replay.export_episode(evaluator.env, states, actions)
+        return {**episode, "player": player, "subtitle": f"{player}, {place}"}
     record = jax.jit(lambda params: evaluator.record(learner.actor(params, deterministic=deterministic), instance))
     states, actions = jax.device_get(record(params))
-    episode = replay.export_episode(evaluator.env, states, actions)
-    return {**episode, "subtitle": f"{_player(run, deterministic)}, fixed instance {instance} of seed {seed}"}
+    episode = _with_insight(run, evaluator.env, states, replay.export_episode(evaluator.env, states, actions))
+    return {**episode, "player": player, "subtitle": f"{_player(run, deterministic)}, {place}"}
 
 
-def episode_of_file(run: Trained, file: InstanceFile, *, deterministic: bool) -> dict[str, Any]:
-    """The episode that a trained run plays on the problem of a file, with the names that it has there.
+def episode_of_file(run: Trained, file: InstanceFile, *, deterministic: bool, player: str = POLICY) -> Episode:
+    """The episode that a trained run, or a baseline, plays on the problem of a file, with the names that it has there.
 
     Args:
         run: of `file.folder`; of several seeds, the first plays.
         file: the problem.
         deterministic: the most probable actions, or samples.
+        player: `POLICY`, or the name of one of `baseline_actors`.
     """
-    actor = file.players(run, deterministic=deterministic, temperature=1.0)[POLICY]
+    actor = file.players(run, deterministic=deterministic, temperature=1.0)[player]
     played = file.play(actor, run.learner.config.eval_seed)
     episode = replay.export_episode(file.env, played.states, played.actions)
-    return {**file.files.label_episode(file.problem, episode), "subtitle": _player(run, deterministic)}
+    who = player
+    if player == POLICY:
+        episode, who = _with_insight(run, file.env, played.states, episode), _player(run, deterministic)
+    return {**file.files.label_episode(file.problem, episode), "player": player, "subtitle": who}
+
+
+def _with_insight(run: Trained, env: Environment, states: Any, episode: Episode) -> Episode:
+    """The episode of a policy with its probabilities, and with values where the run has kept its critic."""
+    learner = run.learner
+    params, critic = first_seed(learner, (run.params, run.critic))
+    probability, value = jax.device_get(jax.jit(learner.insight)(params, critic, states))
+    return replay.with_insight(episode, env, states, probability=probability, value=value)
 
 
 def _player(run: Trained, deterministic: bool) -> str:
@@ -62,6 +88,8 @@ def _player(run: Trained, deterministic: bool) -> str:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command line: writes `episode_K.json` and `episode_K.html`; of a problem in a file, with its name for K.
+
+    With a baseline to compare with, also `episode_K_NAME.json`, and both are on the page.
 
     Raises:
         UserError: a mistake of the user's, as one line.
@@ -80,41 +108,71 @@ def main(argv: Sequence[str] | None = None) -> None:
         exporter(folder.player.env)
     except ValueError as error:
         raise UserError(str(error)) from None
+    env = file.env if file else evaluation_env(folder.player.env, config)
+    players = [POLICY] + ([_baseline(args.against, env)] if args.against else [])
     # A policy that is shipped lies where nobody looks, and perhaps may not write.
     default = pathlib.Path() if folder.is_policy else folder.folder
-    path = make_folder(pathlib.Path(args.out or default)) / f"episode_{name}.json"
-    for written in (path, path.with_suffix(".html")):
+    paths = _paths(make_folder(pathlib.Path(args.out or default)), name, players)
+    for written in (*paths, paths[0].with_suffix(".html")):
         refuse_overwriting(written, "--out", [*folder.sources, *([file.path] if file else [])])
-    run = folder.load(args.checkpoint)
-    with Parts(2) as parts:
-        parts.begin("the policy plays")
-        if file:
-            episode = episode_of_file(run, file, deterministic=not args.sampled)
-        else:
-            episode = episode_of(
-                run,
-                instance=args.instance,
-                deterministic=not args.sampled,
-                num_episodes=config.eval_episodes,
-                seed=config.eval_seed,
-            )
+    run, deterministic = folder.load(args.checkpoint), not args.sampled
+    episodes = []
+    with Parts(len(players) + 1) as parts:
+        for player in players:
+            parts.begin("the policy plays" if player == POLICY else f"{player} plays")
+            if file:
+                episodes.append(episode_of_file(run, file, deterministic=deterministic, player=player))
+            else:
+                fixed = {"num_episodes": config.eval_episodes, "seed": config.eval_seed}
+                episodes.append(
+                    episode_of(run, instance=args.instance, deterministic=deterministic, player=player, **fixed)
+                )
         parts.begin("writing")
-        write_files(episode, path)
-    summary = episode["summary"]
-    print(f"return {summary['return']:.2f} in {summary['length']} steps; wrote {path} and {path.with_suffix('.html')}")
+        write_files(episodes, paths)
+    _report(episodes, paths)
 
 
-def write_files(episode: dict[str, Any], path: pathlib.Path) -> None:
-    """Write an episode and its page.
+def _baseline(name: str, env: Environment) -> str:
+    """The name of a baseline of an environment.
+
+    Raises:
+        UserError: nobody is called so.
+    """
+    known = baseline_actors(env)
+    if name not in known:
+        raise UserError(f"--against {name}: nobody is called so; {nearest(name, known)}")
+    return name
+
+
+def _paths(folder: pathlib.Path, name: str | int, players: list[str]) -> list[pathlib.Path]:
+    """Where the episodes of the players go, that of the policy first."""
+    others = [f"episode_{name}_{player.replace(' ', '_')}.json" for player in players[1:]]
+    return [folder / f"episode_{name}.json", *(folder / other for other in others)]
+
+
+def _report(episodes: list[Episode], paths: list[pathlib.Path]) -> None:
+    """Say what they came to, a line for each player if there are several, and what was written."""
+    width = max(len(episode["player"]) for episode in episodes)
+    for episode in episodes:
+        summary = episode["summary"]
+        who = f"{episode['player']:<{width}}  " if len(episodes) > 1 else ""
+        print(f"{who}return {summary['return']:.2f} in {summary['length']} steps", end="\n" if who else "; ")
+    print(f"wrote {' and '.join(str(path) for path in (*paths, paths[0].with_suffix('.html')))}")
+
+
+def write_files(episodes: list[Episode], paths: list[pathlib.Path]) -> None:
+    """Write episodes, and the page with all of them.
 
     Raises:
         UserError: they cannot be written.
     """
+    page = paths[0].with_suffix(".html")
     try:
-        replay.write_episode(episode, path)
-        replay.write_page(episode, path.with_suffix(".html"))
+        for episode, path in zip(episodes, paths, strict=True):
+            replay.write_episode(episode, path)
+        replay.write_page(episodes[0], page, *episodes[1:])
     except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}; choose another --out") from None
+        raise UserError(f"cannot write {page}: {error.strerror}; choose another --out") from None
 
 
 def make_folder(folder: pathlib.Path) -> pathlib.Path:
@@ -150,6 +208,12 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--out",
         type=str,
         help="folder for both files (default: the run's; of a policy alone, this one)",
+    )
+    parser.add_argument(
+        "--against",
+        type=str,
+        metavar="NAME",
+        help="a baseline of the environment, or random, on the same instance, side by side on the page",
     )
     parser.add_argument("--sampled", action="store_true", help="sample actions instead of taking the most probable")
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")

@@ -6,6 +6,7 @@
 from jaxvrp.replay.common import FORMAT, VERSION
 from jaxvrp.replay.episode_format import check, read_episode, write_episode
 from jaxvrp.replay.export import export_episode, html_of, save
+from jaxvrp.replay.insight import with_insight
 from jaxvrp.replay.pages import page, write_page
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "page",
     "read_episode",
     "save",
+    "with_insight",
     "write_episode",
     "write_page",
 ]

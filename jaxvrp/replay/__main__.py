@@ -1,4 +1,7 @@
-"""The command that draws an episode file: `python -m jaxvrp.replay EPISODE.json [-o PAGE.html]`."""
+"""The command that draws an episode file: `python -m jaxvrp.replay EPISODE.json [-o PAGE.html]`.
+
+`--against OTHER.json` shows another episode of the same kind beside it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def command() -> None:
         options = _parse(argv)
-        write_page(read_episode(options.episode), options.out)
+        against = read_episode(options.against) if options.against else None
+        write_page(read_episode(options.episode), options.out, against)
         print(f"wrote {options.out}")
 
     return run_command(command, (ValueError,))
@@ -26,10 +30,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser("jaxvrp.replay", "Draw an episode file as a page that plays it.")
     parser.add_argument("episode", type=Path, help="JSON, of jaxvrp.replay.save or python -m train.replay")
+    parser.add_argument("--against", type=Path, help="another episode of the same kind, to be shown beside it")
     parser.add_argument("-o", "--out", type=Path, help="the page (default: beside the episode, .html)")
     options = parser.parse_args(argv)
     options.out = options.out or options.episode.with_suffix(".html")
-    refuse_overwriting(options.out, "-o", [options.episode])
+    refuse_overwriting(options.out, "-o", [options.episode, *([options.against] if options.against else [])])
     return options
 
 

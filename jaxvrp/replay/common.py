@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from jaxvrp.environment import Environment
+from jaxvrp.replay.reasons import Cause, Reasons, grouped
 from jaxvrp.spaces import ByRole, Discrete, agent_names
 
 FORMAT, VERSION = "jaxvrp-episode", 1
@@ -44,6 +45,7 @@ def common_entries(
     title: str,
     action_names: Mapping[str, Sequence[str] | None],
     step_entries: Sequence[Mapping[str, Any]],
+    reasons: Reasons | None = None,
 ) -> dict[str, Any]:
     """What episodes of every kind have, as `jaxvrp.replay.episode_format` describes it; an environment adds its own.
 
@@ -55,9 +57,10 @@ def common_entries(
         title: a text for people.
         action_names: of the actions of each role; None for a role whose actions are numbers.
         step_entries: L of them, what each entry of `steps` says of the world.
+        reasons: why actions are masked; None if nobody wrote that down.
     """
-    masks, rewards, metrics, valid = jax.device_get(_observe(env, states))
-    rows = _present_rows(env, valid)
+    masks, rewards, metrics, valid, causes = jax.device_get(_observe(env, states, reasons))
+    rows = present_rows(env, valid)
     rewards = {role: _of_steps_taken(reward)[:, rows[role]] for role, reward in rewards.items()}
     mean_reward = np.concatenate(list(rewards.values()), axis=1).mean(axis=1)
     last_step = len(step_entries) - 1
@@ -82,6 +85,7 @@ def common_entries(
                 "reward": {role: as_json(reward[step]) for role, reward in rewards.items()},
                 "mask": {role: [_digits(row) for row in mask[step][rows[role]]] for role, mask in masks.items()},
                 "action": None if actions is None or step == last_step else _chosen(env, actions, step, rows),
+                **_why(causes, masks, step, rows, reasons),
                 **entry,
             }
             for step, entry in enumerate(step_entries)
@@ -89,18 +93,45 @@ def common_entries(
     }
 
 
-def _observe(env: Environment, states: Any) -> tuple[ByRole, ByRole, dict[str, jax.Array], ByRole]:
-    """Masks, rewards, metrics and valid rows of every state, with a leading axis `[L]`."""
+def _observe(
+    env: Environment, states: Any, reasons: Reasons | None
+) -> tuple[ByRole, ByRole, dict[str, jax.Array], ByRole, Mapping[str, Cause]]:
+    """Masks, rewards, metrics, valid rows and causes of every state, with a leading axis `[L]`."""
 
     @jax.jit
     @jax.vmap
-    def observe(state: Any) -> tuple[ByRole, ByRole, dict[str, jax.Array], ByRole]:
-        return env.action_mask(state), env.reward(state), env.metrics(state), env.valid(state)
+    def observe(state: Any) -> tuple[ByRole, ByRole, dict[str, jax.Array], ByRole, Mapping[str, Cause]]:
+        causes = reasons.explain(state) if reasons else {}
+        return env.action_mask(state), env.reward(state), env.metrics(state), env.valid(state), causes
 
     return observe(states)
 
 
-def _present_rows(env: Environment, valid: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _why(
+    causes: Mapping[str, Cause],
+    masks: ByRole,
+    step: int,
+    rows: Mapping[str, np.ndarray],
+    reasons: Reasons | None,
+) -> dict[str, Any]:
+    """The key `why` of the entry of a step; nothing where nobody gave reasons."""
+    if reasons is None:
+        return {}
+    of_roles = {
+        role: [
+            grouped(
+                jax.tree.map(lambda leaf, row=row: leaf[step, row], cause),
+                np.asarray(masks[role])[step, row],
+                reasons.words,
+            )
+            for row in rows[role]
+        ]
+        for role, cause in causes.items()
+    }
+    return {"why": of_roles}
+
+
+def present_rows(env: Environment, valid: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """`{role: i64[rows]}`, the agents that are there: rows that are void at the start are so throughout."""
     return {
         name: np.flatnonzero(valid[name][0]) if name in valid else np.arange(role.num_agents)

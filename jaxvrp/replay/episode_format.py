@@ -21,6 +21,18 @@ Every entry of `steps`, the state after `step` steps:
     action      {role: [index, or list of numbers, for each agent]}: what it does now, as it was asked for; null in the
                 last, or unknown
 
+What may be there too, of the episode:
+
+    player      who played: "policy", or the name of a baseline
+    shortfalls  {title, entries: [{name, why}]}: who was not served (or what is not right) in the end, and why
+
+And of every entry of `steps`, by role with an entry for each agent:
+
+    why         {role: [[[text, [actions]], ...]]}: why its masked actions are so, each reason with what it forbids
+    instead     {role: [text or null]}: what became of its action, where that is not what it asked for
+    probability {role: [[number for each action]]} that the policy gave to them
+    value       {role: [number]}: the return from here on that the critic expects, discounted
+
 What an episode of a kind says besides, in further keys and in every entry of `steps`, is described and checked in the
 `replay.py` of that environment; a page draws it with the `replay.js` there.
 """
@@ -29,6 +41,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from typing import Any
 
 from jaxvrp import registry
@@ -61,6 +74,10 @@ def check(episode: Any) -> None:
         actions=schema.object_of(schema.optional(schema.list_of(schema.text, least=1))),
         steps=schema.list_of(schema.object_with(), least=1),
         summary=schema.object_of(schema.anything),
+    )(episode, "")
+    shortfall = schema.object_with(name=schema.text, why=schema.text)
+    schema.optional_keys(
+        player=schema.text, shortfalls=schema.object_with(title=schema.text, entries=schema.list_of(shortfall))
     )(episode, "")
     kind = _kind_of(episode)
     _check_steps(episode)
@@ -96,7 +113,36 @@ def _check_steps(episode: dict[str, Any]) -> None:
         mask=schema.object_with(**masks),
         action=schema.optional(schema.object_with(**chosen)),
     )
-    schema.list_of(step)(episode["steps"], "steps")
+    schema.list_of(schema.all_of(step, _optional_of_steps(counts, names)))(episode["steps"], "steps")
+
+
+def _optional_of_steps(counts: dict[str, int], names: dict[str, list[str] | None]) -> schema.Check:
+    """A check for what entries of `steps` may have; `counts` of agents and `names` of actions, by role."""
+
+    def by_role(inner: Callable[[str], schema.Check]) -> schema.Check:
+        return schema.optional_keys(**{role: schema.list_of(inner(role), count) for role, count in counts.items()})
+
+    def probabilities(role: str) -> schema.Check:
+        return schema.list_of(schema.number, len(names[role] or ()))
+
+    return schema.optional_keys(
+        why=by_role(lambda role: schema.list_of(_reason(len(names[role] or ())))),
+        instead=by_role(lambda role: schema.optional(schema.text)),
+        probability=by_role(probabilities),
+        value=by_role(lambda role: schema.number),
+    )
+
+
+def _reason(num_actions: int) -> schema.Check:
+    """A check for a reason with the actions that it forbids."""
+    actions = schema.list_of(schema.whole_number(num_actions), least=1)
+
+    def check(value: Any, where: str) -> None:
+        schema.list_of(schema.anything, length=2)(value, where)
+        schema.text(value[0], f"{where}[0]")
+        actions(value[1], f"{where}[1]")
+
+    return check
 
 
 def read_episode(path: str | os.PathLike) -> dict[str, Any]:

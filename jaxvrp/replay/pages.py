@@ -9,6 +9,7 @@ from importlib import resources
 from typing import Any
 
 from jaxvrp import registry
+from jaxvrp.io.messages import shown
 from jaxvrp.io.whole_files import write_text
 from jaxvrp.replay.episode_format import to_json
 
@@ -21,13 +22,16 @@ SCRIPTS = ("tools.js", "charts.js", "agents.js")
 PLAYER = "player.js"
 
 
-def page(episode: dict[str, Any]) -> str:
-    """The page that plays an episode, as text.
+def page(episode: dict[str, Any], against: dict[str, Any] | None = None) -> str:
+    """The page that plays an episode, as text; with another one `against` it, both side by side.
 
     Raises:
-        ValueError: the episode does not follow the format.
+        ValueError: an episode does not follow the format, or the two are of different kinds.
     """
     text = to_json(episode)
+    if against is not None and against.get("kind") != episode["kind"]:
+        kinds = f"{shown(episode['kind'])} and {shown(against.get('kind'))}"
+        raise ValueError(f"episodes of different kinds ({kinds}) cannot be shown side by side; give two of one kind")
     script = registry.replay_kind(episode["kind"]).script
     style = script.with_suffix(".css")
     parts = {
@@ -35,19 +39,20 @@ def page(episode: dict[str, Any]) -> str:
         "style": _part(STYLE) + (style.read_text("utf-8") if style.is_file() else ""),
         # In a script element "</script" would end it; as JSON these are the same texts.
         "episode": text.replace("<", "\\u003c"),
+        "against": "null" if against is None else to_json(against).replace("<", "\\u003c"),
         "script": "\n".join([*(_part(name) for name in SCRIPTS), script.read_text("utf-8"), _part(PLAYER)]),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _part("page.html"))
 
 
-def write_page(episode: dict[str, Any], path: str | os.PathLike) -> None:
-    """Write the page that plays an episode, completely or not at all.
+def write_page(episode: dict[str, Any], path: str | os.PathLike, against: dict[str, Any] | None = None) -> None:
+    """Write the page that plays an episode (see `page`), completely or not at all.
 
     Raises:
-        ValueError: the episode does not follow the format.
+        ValueError: an episode does not follow the format, or the two are of different kinds.
         OSError: the file cannot be written.
     """
-    text = page(episode)
+    text = page(episode, against)
     write_text(path, text)
 
 

@@ -120,6 +120,27 @@ def object_with(**fields: Check) -> Check:
     return check
 
 
+def optional_keys(**fields: Check) -> Check:
+    """A check for objects whose values of these keys pass their checks, where they have them."""
+
+    def check(value: Any, where: str) -> None:
+        for name, inner in fields.items():
+            if name in value:
+                inner(value[name], f"{where}.{name}" if where else name)
+
+    return check
+
+
+def all_of(*checks: Check) -> Check:
+    """A check for values that pass all of `checks`."""
+
+    def check(value: Any, where: str) -> None:
+        for each in checks:
+            each(value, where)
+
+    return check
+
+
 def object_of_only(required: Mapping[str, Check], optional: Mapping[str, Check]) -> Check:
     """A check for objects with all `required` keys, and with no others than these and the `optional` ones."""
     known = {**required, **optional}

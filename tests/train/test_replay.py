@@ -120,9 +120,43 @@ def test_it_shows_how_far_it_is(run, tmp_path, capsys):
     assert "0/2" in bar and "the policy plays" in bar and "1/2" in bar and "writing" in bar and "2/2" in bar
 
 
+def test_what_the_policy_thought_is_told(run, tmp_path):
+    command.main(["--run", str(run), "--instance", "1", "--out", str(tmp_path)])
+    episode, trained = replay.read_episode(tmp_path / "episode_1.json"), RunFolder(run).load("latest")
+    assert episode["player"] == "policy"
+    for step in episode["steps"][:-1]:
+        for role, rows in step["probability"].items():
+            digits = np.array([[int(digit) for digit in row] for row in step["mask"][role]])
+            np.testing.assert_allclose(np.sum(rows, axis=1), 1, atol=1e-3)
+            assert (np.array(rows)[digits == 0] == 0).all()
+            np.testing.assert_array_equal(np.argmax(rows, axis=1), step["action"][role], "the most probable is played")
+    env, learner = trained.learner.env, trained.learner
+    instances = Evaluator(env, learner.config.eval_episodes, learner.config.eval_seed).instances()
+    _, timestep = env.reset_to(jax.tree.map(lambda leaf: leaf[1], instances))
+    critic = jax.tree.map(lambda leaf: leaf[0], trained.critic)
+    inputs = {"team": timestep.global_observation[None, None, None]}
+    carry, reset = learner.critics.initial_carry(1), np.zeros((1, 1), bool)
+    values, _ = learner.critics.apply(critic["params"], inputs, carry, reset)
+    for role, value in values.items():
+        expected = critic["value_norm"][role].denormalize(value[0, 0])
+        np.testing.assert_allclose(episode["steps"][0]["value"][role], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_baseline_on_the_same_instance(run, tmp_path, capsys):
+    command.main(["--run", str(run), "--instance", "3", "--against", "random", "--out", str(tmp_path)])
+    ours, other = (replay.read_episode(tmp_path / f"episode_3{name}.json") for name in ("", "_random"))
+    assert (ours["player"], other["player"]) == ("policy", "random")
+    assert ours["steps"][0]["truck"] == other["steps"][0]["truck"], "they begin alike"
+    assert "probability" in ours["steps"][0] and "probability" not in other["steps"][0]
+    assert (tmp_path / "episode_3.html").read_text() == replay.page(ours, other)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["policy", "random", "wrote"]
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
+        (["--against", "greedi"], "--against greedi: nobody is called so; "),
         (["--instance", "6"], "--instance is 6, but the run has 6 fixed instances; choose one from 0 to 5"),
         (["--instance", "-1"], "--instance -1: Told reads no instances from files; leave it out"),
         (["--instance", "9" * 5000], "is no whole number from 0, up to 4294967295"),

@@ -22,6 +22,7 @@ from train.off_policy.collect import Collector, TurnActor, box_of, sizes
 from train.off_policy.config import OffPolicyConfig
 from train.off_policy.q_learning import Metrics, RoleState
 from train.off_policy.replay_buffer import Decisions, ReplayBuffer
+from train.running.insight import NO_INSIGHT, Insight
 from train.running.prepare import evaluation_env, prepare
 from train.sharding import DATA, compiled, device_key, vec_specs
 
@@ -103,6 +104,15 @@ class Trainer:
     def actor(self, params: Any, *, deterministic: bool, temperature: float = 1.0) -> TurnActor:
         """The actors as a player of the environment of evaluation."""
         return TurnActor(evaluation_env(self.env, self.config), self.methods, params, deterministic, temperature)
+
+    def critic_params(self, state: TrainState) -> Any:
+        """None: what critics of actions expect is not told."""
+        del state
+
+    def insight(self, params: Any, critic: Any, states: Any, *, temperature: float = 1.0) -> Insight:
+        """None of what an `Insight` has: actions are continuous."""
+        del params, critic, states, temperature
+        return NO_INSIGHT
 
     def _specs(self) -> TrainState:
         """How the state lies on the devices."""

@@ -22,8 +22,10 @@ from train.on_policy import ppo
 from train.on_policy.actor_critic import TEAM, Actors, Critics, Params, PolicyActor, Seen
 from train.on_policy.config import PPOConfig
 from train.on_policy.imitation import Guidance, guidance_at, make_teacher
+from train.on_policy.insight import insight
 from train.on_policy.rollout import Players, Rollout
 from train.on_policy.value_norm import ValueNorm
+from train.running.insight import Insight
 from train.running.prepare import evaluation_env, prepare
 from train.sharding import DATA, batch_specs, compiled, device_key, vec_specs
 
@@ -104,6 +106,17 @@ class Trainer:
     def actor(self, params: Any, *, deterministic: bool, temperature: float = 1.0) -> PolicyActor:
         """The actors as a player of the environment of evaluation."""
         return PolicyActor(evaluation_env(self.env, self.config), self.actors, params, deterministic, temperature)
+
+    def critic_params(self, state: TrainState) -> Any:
+        """Parameters and value statistics of the critics; None without a critic."""
+        if not self.critics.networks:
+            return None
+        return {"params": state.params["critic"], "value_norm": state.value_norm}
+
+    def insight(self, params: Any, critic: Any, states: Any, *, temperature: float = 1.0) -> Insight:
+        """Probabilities, and values if there is a critic, of the states of an episode of evaluation; pure."""
+        env = evaluation_env(self.env, self.config)
+        return insight(env, self.actors, self.critics, params, critic, states, temperature)
 
     def loss(self, params: dict[str, Any], batch: ppo.Batch, guidance: Guidance) -> tuple[jax.Array, ppo.Metrics]:
         """This device's share of the loss of a minibatch `[L, B, ...]`: the sum over all actors and critics.

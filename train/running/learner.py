@@ -9,6 +9,7 @@ import jax
 from jaxvrp import Environment
 from jaxvrp.actor import Actor
 from train.config import RunConfig
+from train.running.insight import Insight
 
 
 class Learner(Protocol):
@@ -36,3 +37,9 @@ class Learner(Protocol):
 
     def actor(self, params: Any, *, deterministic: bool, temperature: float = 1.0) -> Actor:
         """A player with these parameters (of one seed); samples are of logits divided by `temperature`."""
+
+    def critic_params(self, state: Any) -> Any:
+        """The part of a state that values, as `insight` takes it; None if nothing does."""
+
+    def insight(self, params: Any, critic: Any, states: Any, *, temperature: float = 1.0) -> Insight:
+        """What a player with these parameters, and its critic (or None), make of an episode's states, `[L, ...]`."""

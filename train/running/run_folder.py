@@ -103,17 +103,23 @@ class Trained:
         learner: on one device, with the environment to play.
         params: of its actors.
         update: of the checkpoint.
+        critic: see `Learner.critic_params`; None where there is none, or a policy is all that was kept.
     """
 
     learner: Learner
     params: Any
     update: int
+    critic: Any = None
 
 
 def fits(params: Any, learner: Learner) -> bool:
     """Whether parameters of actors are those of a learner's networks, by structure and shapes."""
     wanted = learner.actor_params(jax.eval_shape(learner.init, jax.random.key(0)))
-    return jax.tree.map(jnp.shape, params) == jax.tree.map(jnp.shape, wanted)
+    return _same_shapes(params, wanted)
+
+
+def _same_shapes(a: Any, b: Any) -> bool:
+    return jax.tree.map(jnp.shape, a) == jax.tree.map(jnp.shape, b)
 
 
 class RunFolder:
@@ -177,10 +183,16 @@ class RunFolder:
         Raises:
             UserError: no such checkpoint, one of another configuration, or networks that are tied to the old size.
         """
-        params, update = self._read_policy(checkpoint) if self.is_policy else self._read_checkpoint(checkpoint)
+        critic = None
+        if self.is_policy:
+            params, update = self._read_policy(checkpoint)
+        else:
+            params, critic, update = self._read_checkpoint(checkpoint)
         if not fits(params, self.player):
             raise UserError(f"the networks of {self.folder} {self._tied()}")
-        return Trained(self.player, params, update)
+        # A critic that values each agent of a team is tied to their number, even where actors are not.
+        wanted = self.player.critic_params(jax.eval_shape(self.player.init, jax.random.key(0)))
+        return Trained(self.player, params, update, critic if _same_shapes(critic, wanted) else None)
 
     def _read_policy(self, checkpoint: str) -> tuple[Any, int]:
         """Parameters of the actors, and their update."""
@@ -190,13 +202,14 @@ class RunFolder:
         like = self._writer.actor_params(jax.eval_shape(self._writer.init, jax.random.key(0)))
         return read_policy(self.folder, like), update
 
-    def _read_checkpoint(self, checkpoint: str) -> tuple[Any, int]:
-        """Parameters of the actors, and their update."""
+    def _read_checkpoint(self, checkpoint: str) -> tuple[Any, Any, int]:
+        """Parameters of the actors and of the critics, and their update."""
         saved = Checkpoints(self.folder / CHECKPOINTS, read_only=True)
         update = saved.find(checkpoint)
         check_same(self.recorded, saved.configuration(update), self.folder / CONFIG)
         like = self._writer.init(jax.random.key(self._writer.config.seed))
-        return self._writer.actor_params(saved.load(like, update)), update
+        state = saved.load(like, update)
+        return self._writer.actor_params(state), self._writer.critic_params(state), update
 
     def _tied(self) -> str:
         """Why they cannot play another size, and what can."""

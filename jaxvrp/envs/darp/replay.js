@@ -149,8 +149,14 @@ VIEWS.darp = (seek) => {
   legendEntry("served", (svg) =>
     set(stopMark(svg, [0, 0], 1), { class: "stop done", style: "--colour: var(--agent-0)" }),
   );
-  legendEntry("late, or never served", (svg) => stopMark(svg, [0, 0], 2).setAttribute("class", "stop lost"));
+  legendEntry("served late", (svg) =>
+    set(stopMark(svg, [0, 0], 1), { class: "stop done late", style: "--colour: var(--agent-0)" }),
+  );
+  legendEntry("never served (in the end)", (svg) => stopMark(svg, [0, 0], 2).setAttribute("class", "stop lost"));
   legendEntry("vehicle, passengers on board", (svg) => set(vehicleMark(svg, 0).group, { transform: "scale(0.8)" }));
+  legendEntry("depot", (svg) => draw("rect", { x: -7, y: -7, width: 14, height: 14, rx: 3, fill: "var(--ink)" }, svg));
+  legendLine("way of a vehicle, by its colour", { class: "line recent", style: "--colour: var(--agent-0)" });
+  legendLine("where a passenger goes", { class: "line aim", style: "--colour: var(--soft)" });
 
   const agent = agents[0];
   const served = requests.filter((request) => request.delivered).length;
@@ -175,9 +181,16 @@ VIEWS.darp = (seek) => {
       rewardChart(seek),
     ],
     ticks: steps.slice(1).map((step, at) => ({ at: at + 1, colour: colourOf(steps[at].vehicle) })),
+    events: happenings(momentAt),
     modes: [
       { id: "steps", name: "by decision", length: LAST },
-      { id: "clock", name: "by clock", length: CLOCK_MOMENTS, text: (time) => `time ${shown(clockAt(time))}` },
+      {
+        id: "clock",
+        name: "by clock",
+        length: CLOCK_MOMENTS,
+        span,
+        text: (time) => `time ${shown(clockAt(time))}`,
+      },
     ],
     note: episode.verdict === "feasible" ? "" : episode.verdict,
     summary: [
@@ -190,6 +203,21 @@ VIEWS.darp = (seek) => {
 };
 
 const nodeName = (node) => (node === 0 ? "depot" : `${node % 2 ? "pickup" : "drop-off"} ${Math.ceil(node / 2)}`);
+
+/** Vehicles that set out and come back, requests that are brought. */
+function happenings(momentAt) {
+  const { legs, nodes, vehicles, requests } = episode;
+  return legs.flatMap((leg) => {
+    const name = vehicles[leg.vehicle].name;
+    const arrival = { at: leg.step + 1, moment: momentAt(leg.begin) };
+    const found = leg.from === 0 ? [{ at: leg.step, moment: momentAt(leg.leave), text: `${name} sets out` }] : [];
+    if (leg.to === 0) return [...found, { ...arrival, text: `${name} is back at the depot` }];
+    if (leg.to % 2) return found;
+    const late = nodes[leg.to].late > 0 ? `, ${shown(nodes[leg.to].late)} late` : "";
+    const long = requests.some((one) => 2 * one.request === leg.to && one.too_long) ? ", ride too long" : "";
+    return [...found, { ...arrival, text: `request ${leg.to / 2} delivered by ${name}${late}${long}` }];
+  });
+}
 
 function tellDecision(time, mode, clockOf) {
   if (mode === "clock") return { status: "all vehicles", note: `clock ${shown(clockOf(time, mode))}` };
@@ -226,6 +254,13 @@ function requestChart(seek, clockOf) {
     title: "Requests: windows and rides",
     clockOf,
     seek,
+    legend: [
+      [{ kind: "box", colour: "var(--window)" }, "window of the pickup"],
+      [{ kind: "box", colour: "var(--window-2)" }, "of the drop-off"],
+      [{ kind: "line", colour: "var(--agent-0)" }, "ride, by the vehicle's colour"],
+      [{ kind: "dot", colour: "var(--agent-0)" }, "service begins"],
+      [{ kind: "dot", colour: "var(--agent-0)", edge: "var(--bad)" }, "late"],
+    ],
     height: () => row * order.length + 24,
     paint(svg, width, x) {
       order.forEach(({ request }, place) => {

@@ -28,7 +28,9 @@ from jaxvrp.envs.darp.env import Darp
 from jaxvrp.envs.darp.pictures import plan as plans
 from jaxvrp.envs.darp.pictures.draw import actions_of
 from jaxvrp.envs.darp.pictures.plan import Leg, Plan
+from jaxvrp.envs.darp.reasons import reasons_of
 from jaxvrp.envs.darp.rules import SLACK, State
+from jaxvrp.envs.darp.unserved import shortfalls
 from jaxvrp.episodes import count_states
 from jaxvrp.replay.common import as_json, common_entries
 from jaxvrp.replay.schema import POINT, boolean, list_of, number, object_with, optional, text, whole_number
@@ -53,6 +55,7 @@ def export_episode(env: Darp, states: State, actions: Mapping[str, Any] | None =
         title=title,
         action_names=names,
         step_entries=[_step_entry(states, index) for index in range(length)],
+        reasons=reasons_of(env),
     )
     return {
         **entries,
@@ -65,6 +68,7 @@ def export_episode(env: Darp, states: State, actions: Mapping[str, Any] | None =
         "legs": [_leg(leg, step) for leg, step in zip(plan.legs, _steps_of(plan, states), strict=True)],
         "span": as_json(np.asarray(plan.span(), np.float32)),
         "verdict": plans.verdict(plan.report),
+        "shortfalls": shortfalls(plan, entries["steps"]),
     }
 
 

@@ -3,7 +3,24 @@ VIEWS.pcb = (seek) => {
   const owner = new Map(agents.map((agent, at) => [episode.agents[at].component, agent.at]));
   const toneOf = (part) => (owner.has(part) ? colourOf(owner.get(part)) : "var(--faint)");
   const signal = pins.map((pin) => pin.net !== null && nets[pin.net].rail === 0);
+  const seen = extent();
   let scene = null;
+
+  /** The board, and all that ever sticks out of it. */
+  function extent() {
+    const axis = (which) =>
+      steps.reduce(
+        ([low, high], step) => {
+          const sides = components.map(({ size }, part) => {
+            const half = size[step.orientations[part] % 2 ? 1 - which : which] / 2;
+            return [step.positions[part][which] - half, step.positions[part][which] + half];
+          });
+          return [Math.min(low, ...sides.map(([side]) => side)), Math.max(high, ...sides.map(([, side]) => side))];
+        },
+        [0, outline[which]],
+      );
+    return { x: axis(0), y: axis(1) };
+  }
 
   /** Where everything is at a time: centres, and angles in radians, counter-clockwise on screen. */
   function poseAt(time) {
@@ -21,7 +38,7 @@ VIEWS.pcb = (seek) => {
   }
 
   function layout(svg, width, height) {
-    const { to, scale } = projection([0, outline[0]], [0, outline[1]], width, height, 26, true);
+    const { to, scale } = projection(seen.x, seen.y, width, height, 14, true);
     const corner = to([0, 0]);
     draw("rect", { class: "ground", width, height }, svg);
     draw(
@@ -177,6 +194,18 @@ VIEWS.pcb = (seek) => {
   legendEntry("fixed part", (svg) =>
     draw("g", { class: "part fixed" }, svg).append(draw("rect", { x: -8, y: -6, width: 16, height: 12, rx: 2 })),
   );
+  legendEntry("part on the other side", (svg) =>
+    draw("g", { class: "part under", style: "--colour: var(--agent-0)" }, svg).append(
+      draw("rect", { x: -8, y: -6, width: 16, height: 12, rx: 2 }),
+    ),
+  );
+  legendEntry("corner: which way a part is turned", (svg) => {
+    const group = draw("g", { class: "part", style: "--colour: var(--agent-0)" }, svg);
+    draw("rect", { x: -8, y: -6, width: 16, height: 12, rx: 2 }, group);
+    draw("circle", { cx: -4, cy: -2, r: 2, fill: "var(--agent-0)" }, group);
+  });
+  legendEntry("pad of a signal", (svg) => draw("circle", { class: "pad", r: 4 }, svg));
+  legendEntry("pad of a supply, or of no net", (svg) => draw("circle", { class: "pad power", r: 4 }, svg));
   legendEntry("nearest pad of the net", (svg) => draw("path", { class: "wire", d: "M-9 5L9 -5" }, svg));
   legendEntry("overlap, or off the board", (svg) =>
     draw("rect", { class: "clash", x: -8, y: -6, width: 16, height: 12 }, svg),
@@ -185,7 +214,7 @@ VIEWS.pcb = (seek) => {
   const hpwl = steps.map((step) => step.hpwl);
   const legal = (at) => steps[at].overlap.every((share, part) => components[part].fixed || share <= 1e-5);
   return {
-    aspect: outline[1] / outline[0],
+    aspect: (seen.y[1] - seen.y[0]) / (seen.x[1] - seen.x[0]),
     label: `Board of ${components.length} parts, ${pins.length} pads, ${nets.length} nets`,
     layout,
     draw: drawFrame,
@@ -209,12 +238,14 @@ VIEWS.pcb = (seek) => {
         series: components.map((_, part) => ({
           values: steps.map((step) => 100 * step.overlap[part]),
           colour: toneOf(part),
+          name: owner.has(part) && owner.size <= 8 ? agents[owner.get(part)].name : "",
         })),
         note: (at) => (legal(at) ? "legal" : "not legal"),
       }),
       rewardChart(seek),
     ],
     ticks: [],
+    events: legality(legal),
     summary: [
       ["return", shown(episode.summary.return)],
       ["HPWL", `${shown(hpwl[0])} → ${shown(hpwl[LAST])} mm`],
@@ -223,3 +254,11 @@ VIEWS.pcb = (seek) => {
     ],
   };
 };
+
+/** Steps at which the placement became legal, or ceased to be. */
+function legality(legal) {
+  return steps.slice(1).flatMap((_, before) => {
+    if (legal(before + 1) === legal(before)) return [];
+    return [{ at: before + 1, text: legal(before) ? "not legal any more" : "the placement is legal" }];
+  });
+}

@@ -9,10 +9,13 @@ Lengths are mm, y points down. Besides what all episodes have:
     nets        [{rail}]: 0 for a signal, whose wires are drawn
     steps       also: positions [point for each component], orientations [quarter turns, counter-clockwise on screen],
                 hpwl, overlap: [share of each component's own area that overlaps or lies outside]
+
+No action is masked; `instead` tells of moves that ended at the edge of the board.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +24,7 @@ import numpy as np
 from jaxvrp.envs.pcb.env import ROLE, Pcb
 from jaxvrp.envs.pcb.pictures import played_episode
 from jaxvrp.envs.pcb.pictures.played_episode import PlayedEpisode
+from jaxvrp.envs.pcb.reasons import move_outcome, shortfalls
 from jaxvrp.envs.pcb.rules import State
 from jaxvrp.replay.common import as_json, common_entries
 from jaxvrp.replay.schema import POINT, boolean, list_of, number, object_with, optional, text, whole_number
@@ -42,8 +46,10 @@ def export_episode(env: Pcb, states: State, actions: Mapping[str, Any] | None = 
     )
     kept = np.flatnonzero(episode.states.instance.board.exists[0])
     component = np.searchsorted(kept, episode.states.instance.wiring.component[0, episode.agents])
+    names = {int(part): agent["name"] for agent, part in zip(entries["agents"], component, strict=True)}
     return {
         **entries,
+        "steps": _with_outcomes(env, entries["steps"], component, board.outline),
         "agents": [{**agent, "component": int(part)} for agent, part in zip(entries["agents"], component, strict=True)],
         "outline": as_json(board.outline),
         "components": [_component(episode, part) for part in range(board.num_components)],
@@ -52,7 +58,32 @@ def export_episode(env: Pcb, states: State, actions: Mapping[str, Any] | None = 
             for part, offset, net in zip(board.pin_component, board.pin_offset, board.pin_net, strict=True)
         ],
         "nets": [{"rail": rail} for rail in board.power_rail.tolist()],
+        "shortfalls": shortfalls(episode.placement(-1), names),
     }
+
+
+def _with_outcomes(
+    env: Pcb, steps: list[dict[str, Any]], component: np.ndarray, outline: np.ndarray
+) -> list[dict[str, Any]]:
+    """The entries of `steps`, with the key `instead` where a move was not what was asked for."""
+    told = list(steps)
+    for at, (now, then) in enumerate(itertools.pairwise(steps)):
+        if now["action"] is None:
+            continue
+        words = [
+            move_outcome(
+                action,
+                now["positions"][part],
+                then["positions"][part],
+                outline=outline,
+                step_fraction=float(env.step_fraction),
+                clamp=env.boundary == "clamp",
+            )
+            for action, part in zip(now["action"][ROLE], component, strict=True)
+        ]
+        if any(words):
+            told[at] = {**now, "instead": {ROLE: words}}
+    return told
 
 
 def _component(episode: PlayedEpisode, part: int) -> dict[str, Any]:

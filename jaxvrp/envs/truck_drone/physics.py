@@ -113,13 +113,17 @@ def step(
     return world.replace(truck=truck, drones=drones, customers=customers, totals=totals, step=world.step + 1)
 
 
-def _battery_guard(physics: Physics, world: World) -> jax.Array:
-    """Step 2 of the specification, `bool[D]`: airborne, with a battery that might not last for a later way home."""
+def battery_reserve(physics: Physics, world: World) -> jax.Array:
+    """Charge below which the battery guard sends a drone home, `f32[D]`; step 2 of the specification."""
     # One step of margin: without it most drones that are sent home crash on the way.
     way_home = distance(world.drones.position, world.truck.position) + physics.drone_speed * physics.dt
     consumption = physics.consumption(world.instance, world.drones.carrying)
-    reserve = physics.forced_return_factor * consumption * way_home
-    return world.drones.is_airborne & (world.drones.battery < reserve)
+    return physics.forced_return_factor * consumption * way_home
+
+
+def _battery_guard(physics: Physics, world: World) -> jax.Array:
+    """Step 2 of the specification, `bool[D]`: airborne, with a battery that might not last for a later way home."""
+    return world.drones.is_airborne & (world.drones.battery < battery_reserve(physics, world))
 
 
 def _release(drones: Drones, released: jax.Array) -> Drones:

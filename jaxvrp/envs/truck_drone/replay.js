@@ -125,11 +125,20 @@ VIEWS.truck_drone = (seek) => {
       if (name === "waiting") draw("path", { class: "ring", d: arc(9.5, 0.7) }, group);
       draw("circle", { class: "face", r: 6.5 }, group);
     });
-  legendEntry("drone, ring: battery", (svg) => {
-    const mark = droneMark(svg, 0);
-    set(mark.group, { transform: "scale(0.55)" });
-    set(mark.charge, { d: arc(RING, 0.75), stroke: CHARGE(0.75) });
+  legendEntry("edge: the drone that served", (svg) => {
+    const group = draw("g", { class: "customer on-time" }, svg);
+    draw("circle", { class: "face", r: 6.5, style: `stroke: ${colourOf(0)}` }, group);
   });
+  exampleDrone("drone, ring: battery", (mark) => set(mark.charge, { d: arc(RING, 0.75), stroke: CHARGE(0.75) }));
+  exampleDrone("with a parcel", (mark) => set(mark.parcel, { visibility: "visible" }));
+  exampleDrone("crashed", (mark) => set(mark.group, { class: "drone crashed" }));
+  legendEntry("truck", (svg) => truckIcon(draw("g", { class: "truck-icon", transform: "scale(7.5)" }, svg)));
+  legendEntry("place that the truck can drive to", (svg) =>
+    draw("rect", { class: "node", x: -7, y: -7, width: 14, height: 14, rx: 4 }, svg),
+  );
+  legendLine("way of the truck", { class: "line trail truck", style: "--colour: var(--ink)" });
+  legendLine("way of a drone", { class: "line recent", style: `--colour: ${colourOf(0)}` });
+  legendLine("its target", { class: "line aim", style: `--colour: ${colourOf(0)}` });
 
   const cards = agents.map((agent) =>
     agent.role === "truck"
@@ -154,6 +163,7 @@ VIEWS.truck_drone = (seek) => {
       at: customer.served_at - first,
       colour: customer.late ? "var(--late)" : "var(--on-time)",
     })),
+    events: happenings(first),
     summary: [
       ["return", shown(episode.summary.return)],
       ["served", `${done.length} of ${customers.length}`],
@@ -162,6 +172,37 @@ VIEWS.truck_drone = (seek) => {
     ],
   };
 };
+
+const customerName = (at) => episode.customers[at].name ?? `customer ${at}`;
+
+/** Deliveries, crashes, drones sent home, customers that became known: by step. */
+function happenings(first) {
+  const found = episode.customers.flatMap((customer, at) => {
+    const late = customer.late ? `, ${customer.late} late` : "";
+    const served = `${customerName(at)} served by drone ${customer.served_by}${late}`;
+    return [
+      ...(customer.served_at === null ? [] : [{ at: customer.served_at - first, text: served }]),
+      ...(customer.known_from > first ? [{ at: customer.known_from - first, text: `${customerName(at)} known` }] : []),
+    ];
+  });
+  steps.slice(1).forEach((step, before) => {
+    step.drones.forEach((drone, index) => {
+      const earlier = steps[before].drones[index];
+      const event = (text) => found.push({ at: before + 1, text: `drone ${index} ${text}` });
+      if (drone.status === "crashed" && earlier.status !== "crashed") event("crashed");
+      if (drone.forced_return && !earlier.forced_return) event("sent home by its battery");
+    });
+  });
+  return found.filter(({ at }) => at <= LAST);
+}
+
+function exampleDrone(text, dress) {
+  legendEntry(text, (svg) => {
+    const mark = droneMark(svg, 0);
+    set(mark.group, { transform: "scale(0.55)" });
+    dress(mark);
+  });
+}
 
 function customerMark(svg, [x, y], customer, at) {
   const group = draw("g", { class: "customer", transform: `translate(${x} ${y})` }, svg);
@@ -275,6 +316,13 @@ function deadlineChart(seek, first) {
     left: 30,
     shift: first,
     range: [first, lastTime],
+    legend: [
+      [{ kind: "box", colour: "var(--window)" }, haveWindows() ? "window" : "until the deadline"],
+      ...(customers.some((one) => one.known_from > first) ? [[{ kind: "line", colour: "var(--waiting)" }, "known"]] : []),
+      [{ kind: "dot", colour: "var(--on-time)" }, "served on time"],
+      [{ kind: "dot", colour: "var(--late)" }, "late"],
+      [{ kind: "dot", edge: colourOf(0) }, "edge: by which drone"],
+    ],
     seek: (time) => seek(clamp(time - first, 0, LAST)),
     note: (time) =>
       `${customers.filter((customer) => customer.served_at !== null && customer.served_at <= time).length} served`,
@@ -338,7 +386,11 @@ function batteryChart(seek) {
     title: "Battery, %",
     zero: true,
     seek,
-    series: [...drones.map((drone) => ({ values: steps.map((_, at) => percent(at, drone)), colour: colourOf(drone) }))],
+    series: drones.map((drone) => ({
+      values: steps.map((_, at) => percent(at, drone)),
+      colour: colourOf(drone),
+      name: `drone ${drone}`,
+    })),
     note: (at) => (drones.length > 4 ? "" : drones.map((drone) => `${percent(at, drone)} %`).join(" · ")),
   });
 }

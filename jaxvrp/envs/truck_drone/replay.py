@@ -13,6 +13,8 @@ the same actions. Besides what all episodes have:
                 "returning" | "crashed", waiting: whether for a window, carrying: customer or null, target: point or
                 null, forced_return}];
                 served: [customers, so far]
+
+The key `why` is there in the scenarios that come with the environment; `instead` says who is sent home.
 """
 
 from __future__ import annotations
@@ -27,8 +29,11 @@ from jaxvrp.envs.truck_drone import played_episode
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.played_episode import NOBODY, Episode
 from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap
+from jaxvrp.envs.truck_drone.reasons import battery_shortfall, reasons_of
+from jaxvrp.envs.truck_drone.unserved import shortfalls
 from jaxvrp.envs.truck_drone.world import STATUS_NAMES, World
 from jaxvrp.replay.common import as_json, common_entries
+from jaxvrp.replay.reasons import shown_amount
 from jaxvrp.replay.schema import POINT, boolean, list_of, number, object_with, one_of, optional, whole_number
 
 
@@ -37,6 +42,7 @@ def export_episode(env: TruckDrone, states: World, actions: Mapping[str, Any] | 
     episode = played_episode.from_states(env, states)
     if actions is not None:
         actions = {role: np.asarray(chosen)[episode.decided] for role, chosen in actions.items()}
+    shortfall = np.asarray(jax.vmap(lambda world: battery_shortfall(env, world))(episode.world))
     entries = common_entries(
         played_episode.by_steps(env),
         episode.world,
@@ -44,7 +50,10 @@ def export_episode(env: TruckDrone, states: World, actions: Mapping[str, Any] | 
         kind="truck_drone",
         title=f"{type(env).__name__}: {episode.num_drones} drones, {episode.num_customers} customers",
         action_names=_action_names(episode),
-        step_entries=[_step_entry(episode, index) for index in range(episode.length)],
+        step_entries=[
+            {**_step_entry(episode, index), **_instead(episode, shortfall, index)} for index in range(episode.length)
+        ],
+        reasons=reasons_of(env),
     )
     limit = max(1.0, *(float(np.abs(place).max(initial=0.0)) for place in _places(episode)))
     return {
@@ -54,6 +63,7 @@ def export_episode(env: TruckDrone, states: World, actions: Mapping[str, Any] | 
         "max_battery": as_json(env.max_battery),
         "nodes": [{"position": as_json(place)} for place in episode.instance.node_position],
         "customers": [_customer(episode, customer) for customer in range(episode.num_customers)],
+        "shortfalls": shortfalls(episode, shortfall, env.max_steps),
     }
 
 
@@ -65,7 +75,15 @@ def label_episode(fleet_map: FleetMap, episode: dict[str, Any]) -> dict[str, Any
         field: [{**entry, "name": name} for entry, name in zip(episode[field], names[field], strict=True)]
         for field in names
     }
-    return {**episode, **named, "title": fleet_map.name or episode["title"]}
+    unserved = {f"customer {index}": name for index, name in enumerate(names["customers"])}
+    left = episode["shortfalls"]
+    entries = [{**entry, "name": unserved[entry["name"]]} for entry in left["entries"]]
+    return {
+        **episode,
+        **named,
+        "title": fleet_map.name or episode["title"],
+        "shortfalls": {**left, "entries": entries},
+    }
 
 
 def _places(episode: Episode) -> tuple[np.ndarray | jax.Array, ...]:
@@ -108,6 +126,17 @@ def _step_entry(episode: Episode, index: int) -> dict[str, Any]:
         "drones": [_drone(world, drone) for drone in range(episode.num_drones)],
         "served": np.flatnonzero(world.customers.served).tolist(),
     }
+
+
+def _instead(episode: Episode, shortfall: np.ndarray, index: int) -> dict[str, Any]:
+    """The key `instead` of the entry of the state `index`, where the battery guard sends somebody home."""
+    if index + 1 == episode.length or not episode.world.drones.forced_return[index + 1].any():
+        return {}
+    words = [
+        f"sent home: battery short by {shown_amount(float(missing))}" if forced else None
+        for forced, missing in zip(episode.world.drones.forced_return[index + 1], shortfall[index], strict=True)
+    ]
+    return {"instead": {"truck": [None], "drone": words}}
 
 
 def _drone(world: World, drone: int) -> dict[str, Any]:

@@ -90,10 +90,13 @@ VIEWS.tsp_drone = (seek) => {
   }
 
   legendEntry("depot", (svg) => stopMark(svg, [0, 0], 0));
+  legendEntry("customer, not served yet", (svg) => draw("circle", { r: 6.5, class: "stop" }, svg));
   legendEntry("served by the truck", (svg) => exampleStop(svg, colours.truck));
   legendEntry("served by the drone", (svg) => exampleStop(svg, colours.drone));
   legendEntry("truck", (svg) => truckMark(svg));
   legendEntry("drone", (svg) => droneMark(svg));
+  legendLine("way of the truck", { class: "line way truck", style: `--colour: ${colours.truck}` });
+  legendLine("flight of the drone", { class: "line way drone", style: `--colour: ${colours.drone}` });
 
   const waited = (who) => waits.filter((wait) => wait.who === who).reduce((sum, wait) => sum + wait.until - wait.since, 0);
   const agentOf = (who) => agents.find((agent) => agent.role === who);
@@ -118,9 +121,16 @@ VIEWS.tsp_drone = (seek) => {
       rewardChart(seek),
     ],
     ticks: steps.slice(1).map((_, at) => ({ at: at + 1, colour: colours[steps[at].turn] })),
+    events: sorties((clock) => (CLOCK_MOMENTS * clock) / end),
     modes: [
       { id: "steps", name: "by turn", length: LAST },
-      { id: "clock", name: "by clock", length: CLOCK_MOMENTS, text: (time) => `time ${shown(clockAt(time, "clock"))}` },
+      {
+        id: "clock",
+        name: "by clock",
+        length: CLOCK_MOMENTS,
+        span: [0, end],
+        text: (time) => `time ${shown(clockAt(time, "clock"))}`,
+      },
     ],
     note: episode.verdict === "feasible" ? "" : episode.verdict,
     summary: [
@@ -133,6 +143,16 @@ VIEWS.tsp_drone = (seek) => {
 };
 
 const nodeName = (node) => (node === 0 ? "the depot" : `customer ${node}`);
+
+/** Launches and meetings of the drone. */
+function sorties(momentAt) {
+  return steps.slice(1).flatMap(({ customer, node, clock }, before) => {
+    const event = (text) => [{ at: before + 1, moment: momentAt(clock), text }];
+    const earlier = steps[before].customer;
+    if (customer !== null && earlier === null) return event(`the drone sets out for ${nodeName(customer)}`);
+    return customer === null && earlier !== null ? event(`truck and drone meet at ${nodeName(node)}`) : [];
+  });
+}
 
 function exampleStop(svg, colour) {
   set(stopMark(svg, [0, 0], 1), { class: "stop done", style: `--colour: ${colour}` });
@@ -171,6 +191,12 @@ function laneChart({ end, colours, clockAt, seek }) {
     range: [0, end],
     seek,
     height: () => 78,
+    legend: [
+      [{ kind: "box", colour: colours.truck }, "truck on its way"],
+      [{ kind: "box", colour: colours.drone }, "drone in the air"],
+      [{ kind: "box", colour: "var(--line)" }, "drone on board"],
+      [{ kind: "box", edge: "var(--waiting)", dash: "3 2" }, "waits for the other"],
+    ],
     note: (clock) => `time ${shown(clock)}`,
     paint(svg, width, x) {
       const bar = (who, since, until, style) =>

@@ -25,6 +25,7 @@ from jaxvrp.envs.tsp_drone.env import TspDrone
 from jaxvrp.envs.tsp_drone.pictures import plan as plans
 from jaxvrp.envs.tsp_drone.pictures.draw import actions_of, operations_of
 from jaxvrp.envs.tsp_drone.pictures.plan import DRONE, TRUCK, Leg, Plan, Wait
+from jaxvrp.envs.tsp_drone.reasons import reasons_of
 from jaxvrp.envs.tsp_drone.rules import State
 from jaxvrp.episodes import count_states
 from jaxvrp.replay.common import as_json, common_entries
@@ -52,6 +53,7 @@ def export_episode(env: TspDrone, states: State, actions: Mapping[str, Any] | No
         title=f"Truck and drone: {len(nodes) - 1} customers",
         action_names=names,
         step_entries=[_step_entry(states, index) for index in range(length)],
+        reasons=reasons_of(env),
     )
     return {
         **entries,
@@ -60,7 +62,19 @@ def export_episode(env: TspDrone, states: State, actions: Mapping[str, Any] | No
         "waits": [_wait(wait) for wait in plan.waits],
         "makespan": _time(plan.report.cost),
         "verdict": plans.verdict(plan.report),
+        "shortfalls": _shortfalls(nodes, states),
     }
+
+
+def _shortfalls(nodes: list[int], states: State) -> dict[str, Any]:
+    """The customers of an episode that was cut off before its end; one that is whole has none."""
+    step = int(states.step[-1])
+    entries = [
+        {"name": plans.name_of(node), "why": f"nobody had come, or set out, when the episode stops after {step} turns"}
+        for node in nodes
+        if not states.served[-1, node]
+    ]
+    return {"title": "Not served", "entries": entries}
 
 
 def _node(plan: Plan, node: int) -> dict[str, Any]:

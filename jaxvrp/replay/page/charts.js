@@ -1,14 +1,16 @@
 /**
  * A chart over time: `paint(svg, width, x)` draws it, x(time) being pixels; `note(time)` is its reading.
  * `height()` in pixels, `range` [first, last] time, `seek(time)` when it is clicked or dragged, `shift` what this time is
- * ahead of the player's.
+ * ahead of the player's, `legend` [[mark, text]] with a mark for `swatch`.
  */
-function chart({ title, height, range, paint, note, seek, left = 40, right = 10, shift = 0 }) {
-  const card = make("section", { className: "card chart", "aria-label": title }, document.getElementById("charts"));
+function chart({ title, height, range, paint, note, seek, left = 40, right = 10, shift = 0, legend = [] }) {
+  const here = pane;
+  const card = make("section", { className: "card chart", "aria-label": title }, here.elements.charts);
   const head = make("header", {}, card);
   make("h2", { textContent: title }, head);
   const reading = make("span", {}, head);
   const svg = draw("svg", { role: "img", "aria-label": title }, card);
+  if (legend.length) chartLegend(card, legend);
   let width = 0;
   let cursor = null;
   const x = (time) => left + ((time - range[0]) / (range[1] - range[0] || 1)) * (width - left - right);
@@ -18,12 +20,16 @@ function chart({ title, height, range, paint, note, seek, left = 40, right = 10,
     const share = clamp((event.clientX - box.left - left) / (width - left - right), 0, 1);
     return lerp(range[0], range[1], share);
   };
+  const seekThere = (event) => {
+    enter(here);
+    seek(timeAt(event));
+  };
   svg.addEventListener("pointerdown", (event) => {
     svg.setPointerCapture(event.pointerId);
-    seek(timeAt(event));
+    seekThere(event);
   });
   svg.addEventListener("pointermove", (event) => {
-    if (event.buttons) seek(timeAt(event));
+    if (event.buttons) seekThere(event);
   });
 
   return {
@@ -43,6 +49,25 @@ function chart({ title, height, range, paint, note, seek, left = 40, right = 10,
       reading.textContent = note(at);
     },
   };
+}
+
+/** A mark is {kind: "bar" | "line" | "dot" | "box", colour, edge, dash}. */
+function chartLegend(card, legend) {
+  const list = make("ul", { className: "legend" }, card);
+  for (const [mark, text] of legend) {
+    const entry = make("li", {}, list);
+    swatch(draw("svg", { viewBox: "-9 -6 18 12", "aria-hidden": "true" }, entry), mark);
+    entry.append(text);
+  }
+}
+
+function swatch(svg, { kind, colour = "none", edge = "none", dash = "" }) {
+  const style = `fill: ${kind === "line" ? "none" : colour}; stroke: ${kind === "line" ? colour : edge}`;
+  const look = { style: `${style}; stroke-width: ${kind === "line" ? 2 : 1.5}; stroke-dasharray: ${dash}` };
+  if (kind === "line") draw("path", { d: "M-8 0H8", ...look }, svg);
+  else if (kind === "dot") draw("circle", { r: 4, ...look }, svg);
+  else if (kind === "bar") draw("rect", { x: -2.5, y: -5, width: 5, height: 10, ...look }, svg);
+  else draw("rect", { x: -8, y: -4, width: 16, height: 8, rx: 1.5, ...look }, svg);
 }
 
 function timeAxis(svg, x, range, tall) {
@@ -86,8 +111,6 @@ function curve(values, times, x, y) {
   return values.map((value, at) => `${at ? "L" : "M"}${px(x(times[at]))} ${px(y(value))}`).join("");
 }
 
-const stepTimes = steps.map((_, at) => at);
-
 /** Reward of each step as bars, and its sum so far as a line. */
 function rewardChart(seek) {
   let sum = 0;
@@ -99,6 +122,11 @@ function rewardChart(seek) {
     left,
     range: [0, LAST],
     seek,
+    legend: [
+      [{ kind: "line", colour: "var(--accent)" }, "so far"],
+      [{ kind: "bar", colour: "var(--on-time)" }, "gained in a step"],
+      [{ kind: "bar", colour: "var(--bad)" }, "lost in a step"],
+    ],
     note: (time) => {
       const at = time === null ? LAST : Math.floor(time);
       const own = time === null ? "" : `this step ${shown(rewards[at])} · `;
@@ -127,7 +155,7 @@ function rewardChart(seek) {
   });
 }
 
-/** Lines over the steps: `series` of {values, colour}. */
+/** Lines over the steps: `series` of {values, colour, name}; those with a name are explained. */
 function lineChart({ title, series, note, seek, zero = false, height = 96 }) {
   const left = 44;
   return chart({
@@ -136,6 +164,7 @@ function lineChart({ title, series, note, seek, zero = false, height = 96 }) {
     height: () => height,
     range: [0, LAST],
     seek,
+    legend: series.filter((one) => one.name).map(({ colour, name }) => [{ kind: "line", colour }, name]),
     note: (time) => note(time === null ? LAST : Math.floor(time)),
     paint(svg, width, x) {
       const y = valueAxis(
@@ -158,4 +187,18 @@ function lineChart({ title, series, note, seek, zero = false, height = 96 }) {
         );
     },
   });
+}
+
+/** What the critic expected of each step on, for every agent of the policy that played; nothing if nobody did. */
+function valueChart(seek) {
+  if (!steps[0].value) return [];
+  const valued = agents.filter((agent) => steps[0].value[agent.role]);
+  const cardOf = (at) => pane.view.cards.find((card) => card.agent?.at === at);
+  const series = valued.map(({ role, index, at, name }) => ({
+    values: steps.map((step) => step.value[role][index]),
+    colour: cardOf(at)?.colour ?? colourOf(at),
+    name,
+  }));
+  const note = (at) => `mean ${shown(mean(series.map((one) => one.values[at])))}`;
+  return [lineChart({ title: "Value: the return that the critic expects", seek, series, note })];
 }

@@ -1,14 +1,74 @@
 "use strict";
 
-const episode = JSON.parse(document.getElementById("episode").textContent);
-const steps = episode.steps;
-const LAST = steps.length - 1;
+/** The episodes of the page: one, or two that are compared. */
+const episodes = ["episode", "against"]
+  .map((id) => JSON.parse(document.getElementById(id).textContent))
+  .filter(Boolean);
+
+/** Of the pane that is drawn at the moment; whatever a view calls sees those of its own episode, see `enter`. */
+let pane = null;
+let episode = null;
+let steps = [];
+let LAST = 0;
+/** Mean over all agents of the reward of each step. */
+let rewards = [];
+/** Agents, each with its place among all (`at`) and among those of its role (`index`). */
+let agents = [];
+let stepTimes = [];
+
+/** A pane for each episode: its elements, and what its scripts see. */
+const panes = episodes.map((played, at) => {
+  const suffix = at ? `-${at}` : "";
+  const element = (name) => document.getElementById(name + suffix) ?? twin(name, suffix);
+  return {
+    at,
+    episode: played,
+    rewards: played.steps.map(({ reward }) => mean(Object.values(reward).flat())),
+    agents: played.agents.map((agent, place) => {
+      const before = played.agents.slice(0, place).filter((other) => other.role === agent.role).length;
+      return { ...agent, at: place, index: before };
+    }),
+    map: element("map"),
+    elements: Object.fromEntries(["shortfalls", "agents", "charts"].map((name) => [name, element(name)])),
+  };
+});
+document.body.dataset.panes = panes.length;
+
+/** The same element for another pane, in a pane or column of its own. */
+function twin(name, suffix) {
+  const first = document.getElementById(name);
+  const copy = first.cloneNode(false);
+  copy.id = name + suffix;
+  let holder = document.getElementById(`${first.parentElement.className}${suffix}`);
+  if (!holder) {
+    holder = first.parentElement.cloneNode(false);
+    holder.id = `${first.parentElement.className}${suffix}`;
+    first.parentElement.after(holder);
+  }
+  holder.append(copy);
+  return copy;
+}
+
+/** Let scripts see the episode of a pane. */
+function enter(next) {
+  pane = next;
+  ({ episode, rewards, agents } = next);
+  steps = episode.steps;
+  LAST = steps.length - 1;
+  stepTimes = steps.map((_, at) => at);
+}
+
+function mean(numbers) {
+  return numbers.reduce((sum, x) => sum + x, 0) / numbers.length;
+}
 
 /**
  * What draws a kind of episode: kind -> (seek) => view. A view: `aspect`, height of the map by width · `label` for those
  * who do not see it · `layout(svg, width, height)` draws what stays · `draw(time, mode)` what moves · `cards`, for
- * agentCard · `charts` · `ticks` [{at, colour}] · `summary` [[name, value]] · `note`, a line on top, and `modes`, ways to
- * measure time [{id, name, length, text(time)}], if there is more than one.
+ * agentCard · `charts` · `ticks` [{at, colour}] · `summary` [[name, value]]. If wanted: `note`, a line on top; `events`
+ * [{at, text, moment}], what happened at which step, and at which moment of another mode; `modes`, ways to measure time
+ * [{id, name, length, span, text(time)}], if there is more than one: `span` are the first and the last value of the
+ * clock that its length stands for.
  */
 const VIEWS = {};
 
@@ -61,16 +121,24 @@ function tooltip(element, text) {
   draw("title", {}, element, text);
 }
 
-/** Pixels from places: fits the box x, y (each [low, high]) into width and height; `down` if y points down. */
+/** What part of the maps is seen: `by` times as large, `x` and `y` of its middle as shares of the whole map. */
+const zoom = { by: 1, x: 0.5, y: 0.5 };
+
+/**
+ * Pixels from places: fits the box x, y (each [low, high]) into width and height; `down` if y points down. Marks keep
+ * their size where the map is zoomed; `scale`, pixels by unit, does not.
+ */
 function projection(x, y, width, height, margin, down) {
   const scale = Math.min((width - 2 * margin) / (x[1] - x[0] || 1), (height - 2 * margin) / (y[1] - y[0] || 1));
   const middle = [(x[0] + x[1]) / 2, (y[0] + y[1]) / 2];
   const turn = down ? 1 : -1;
+  const closer = (offset, size, share) => px(size / 2 + (offset + size * (0.5 - share)) * zoom.by);
   const to = (place) => [
-    px(width / 2 + (place[0] - middle[0]) * scale),
-    px(height / 2 + turn * (place[1] - middle[1]) * scale),
+    closer((place[0] - middle[0]) * scale, width, zoom.x),
+    closer(turn * (place[1] - middle[1]) * scale, height, zoom.y),
   ];
-  return { to, scale };
+  pane.zooms = true;
+  return { to, scale: scale * zoom.by };
 }
 
 /** Path data of places that can be cut anywhere: `upTo(index, tip)` ends it there, with a line to `tip` if given. */
@@ -98,21 +166,17 @@ function arc(radius, share) {
   return part <= 0 ? "M0 0" : `M0 ${-radius}A${radius} ${radius} 0 ${part > 0.5 ? 1 : 0} 1 ${tip}`;
 }
 
-/** Mean over all agents of the reward of each step. */
-const rewards = steps.map((step) => {
-  const all = Object.values(step.reward).flat();
-  return all.reduce((sum, x) => sum + x, 0) / all.length;
-});
-
-/** Index of an agent among those of its role. */
-const agents = episode.agents.map((agent, at) => {
-  const before = episode.agents.slice(0, at).filter((other) => other.role === agent.role).length;
-  return { ...agent, at, index: before };
-});
-
-/** The little picture of a legend entry. */
+/** The little picture of a legend entry; panes share them. */
 function legendEntry(text, paint) {
-  const entry = make("li", {}, document.getElementById("legend"));
+  const legend = document.getElementById("legend");
+  if ([...legend.children].some((entry) => entry.dataset.text === text)) return;
+  const entry = make("li", {}, legend);
+  entry.dataset.text = text;
   paint(draw("svg", { viewBox: "-11 -11 22 22", "aria-hidden": "true" }, entry));
   entry.append(text);
+}
+
+/** A legend entry for a line: its class on the map, or a style of its own. */
+function legendLine(text, attributes) {
+  legendEntry(text, (svg) => draw("path", { d: "M-10 4L10 -4", ...attributes }, svg));
 }

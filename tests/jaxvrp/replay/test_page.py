@@ -334,3 +334,176 @@ def test_the_map_can_be_saved(browser, pages):
     assert picture.tag == "{http://www.w3.org/2000/svg}svg"
     styles = [element.get("style") for element in picture.iter() if element is not picture]
     assert all("fill: " in style and "var(" not in style for style in styles), "no style sheet is needed"
+
+
+# --- why, and what for ------------------------------------------------------------------------------------------------
+
+
+def test_why_actions_are_masked(browser, pages):
+    paths, episodes = pages
+    show(browser, paths["truck_drone"], at="#6")
+    press(browser, "w")
+    step, names = episodes["truck_drone"]["steps"][6], episodes["truck_drone"]["actions"]
+    for card, (role, index) in enumerate((("truck", 0), ("drone", 0), ("drone", 1)), start=1):
+        groups = step["why"][role][index]
+        shown = ask(browser, TEXTS, f".agent:nth-of-type({card}) .why li span")
+        kinds = {re.sub(r"\d+(\.\d+)?", "…", text) for text, _ in groups}
+        assert {re.sub(r"\d+(\.\d+)?", "…", text) for text in shown} == kinds
+        summary = ask(browser, TEXTS, f".agent:nth-of-type({card}) .why summary")
+        masked = step["mask"][role][index].count("0")
+        assert summary[0].startswith(f"{masked} masked: ") if masked else summary == [""]
+    assert any(step["why"]["drone"]) and names["drone"]
+
+
+def test_reasons_that_differ_by_numbers_are_one_line(browser, pages):
+    show(browser, pages[0]["truck_drone"])
+    groups = [["late by 3", [0]], ["late by 4.5", [2, 3]], ["gone", [1]]]
+    assert ask(browser, "return sameReasons(arguments[0])", groups) == [
+        {"text": "late by …", "cases": [["3", [0]], ["4.5", [2, 3]]]},
+        {"text": "gone", "cases": [["", [1]]]},
+    ]
+    names = ["STAY", "GO_0", "GO_1", "GO_2", "GO_3", "TAKE_0"]
+    assert ask(browser, "return listed(...arguments)", names, [0, 1, 2, 4, 5]) == "STAY, TAKE_0, GO 0\u20131 3"
+
+
+@pytest.fixture(scope="module")
+def crowd(episodes, tmp_path_factory):
+    """A page with 33 actions for the truck, as 16 nodes and 8 drones have, and a policy that played."""
+    episode = copy.deepcopy(episodes["truck_drone"])
+    names = [
+        "STAY",
+        *(f"MOVE_{i}" for i in range(16)),
+        *(f"{do}_{i}" for do in ("RELEASE", "RECOVER") for i in range(8)),
+    ]
+    episode["actions"]["truck"] = names
+    for step in episode["steps"]:
+        step["mask"]["truck"], step["why"]["truck"] = (
+            ["1" * 25 + "0" * 8],
+            [[["on board already", list(range(25, 33))]]],
+        )
+        step["value"] = {"truck": [4.5], "drone": [4.5, 3.5]}
+        if step["action"]:
+            step["action"]["truck"] = [24]
+            step["probability"] = {"truck": [[0.25, *[0.0] * 23, 0.75, *[0.0] * 8]]}
+    path = tmp_path_factory.mktemp("crowd") / "crowd.html"
+    replay.write_page(episode, path)
+    return path
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+def test_the_chosen_action_is_in_sight_with_its_probability(browser, crowd, size):
+    show(browser, crowd, size, at="#3")
+    assert ask(browser, TEXTS, ".agent:nth-of-type(1) .choice > *") == ["RELEASE_7", "75 % · STAY 25 %", "value 4.50"]
+    inside = """const chosen = document.querySelector(arguments[0]).getBoundingClientRect();
+    const card = document.querySelector(".agent").getBoundingClientRect();
+    return chosen.top >= card.top && chosen.bottom <= card.bottom && chosen.left >= card.left && chosen.height > 0"""
+    for selector in (".agent .chosen", ".agent .does"):
+        assert ask(browser, inside, selector), "nothing is scrolled out of sight"
+    assert ask(browser, TEXTS, ".agent:nth-of-type(1) .label") == ["MOVE", "RELEASE", "RECOVER"]
+    assert "Value: the return that the critic expects" in ask(browser, TEXTS, ".chart h2")
+
+
+def test_the_moment_is_in_the_address(browser, pages):
+    show(browser, pages[0]["darp"])
+    ask(browser, SET, "scrub", 5)
+    rest = f"{WAIT}(() => location.hash === %r, arguments[0])"
+    assert browser.execute_async_script(rest % "#5")
+    browser.find_elements("css selector", "#modes button")[1].click()
+    ask(browser, SET, "scrub", 60)
+    assert browser.execute_async_script(rest % "#clock=60")
+    browser.get(browser.current_url)
+    ask(browser, "location.hash = '#7'")
+    assert browser.execute_async_script(f"{WAIT}(() => document.body.dataset.at === '7', arguments[0])")
+    show(browser, pages[0]["darp"], at="#clock=60")
+    assert (place(browser), ask(browser, "return document.body.dataset.mode")) == (60, "clock")
+
+
+def test_keys_go_from_event_to_event(browser, pages):
+    show(browser, pages[0]["truck_drone"])
+    found = ask(browser, "return events.map((event) => [event.at, event.text])")
+    assert [8, "customer 0 served by drone 1, 3 late"] in found
+    times = sorted({at for at, _ in found})
+    seen = []
+    for _ in times:
+        press(browser, "n")
+        seen.append(place(browser))
+    assert seen == [at for at in times if at > 0][: len(seen)] + [times[-1]] * times.count(0)
+    press(browser, "p")
+    assert place(browser) == times[-2]
+
+
+def test_the_theme_can_be_switched(browser, pages):
+    show(browser, pages[0]["pcb"])
+    browser.find_element("id", "theme").click()
+    assert brightness(browser, DESKTOP) < 60
+    show(browser, pages[0]["tsp_drone"])
+    assert brightness(browser, DESKTOP) < 60, "the choice is kept"
+    press(browser, "t")
+    assert brightness(browser, DESKTOP) > 200
+    ask(browser, "localStorage.clear()")
+
+
+def test_the_map_zooms_and_moves_while_marks_keep_their_size(browser, pages):
+    show(browser, pages[0]["truck_drone"])
+    nodes = [np.array(ask(browser, NUMBERS, "#map .node", ["x", "y"]))]
+    for key in ("z", "0"):
+        press(browser, key)
+        browser.execute_async_script("requestAnimationFrame(() => setTimeout(arguments[0], 30))")
+        nodes.append(np.array(ask(browser, NUMBERS, "#map .node", ["x", "y"])))
+    np.testing.assert_allclose(nodes[1][1] - nodes[1][0], 1.5 * (nodes[0][1] - nodes[0][0]), atol=0.3)
+    np.testing.assert_array_equal(nodes[2], nodes[0])
+    assert set(
+        ask(browser, "return [...document.querySelectorAll('#map .node')].map((e) => e.getAttribute('width'))")
+    ) == {"16"}
+    ask(browser, "zoomBy(2, [0, 0]); lookAt(-5, 0.3)")
+    assert ask(browser, "return [zoom.by, zoom.x, zoom.y]") == [2, 0.25, 0.3], "never beyond the edge"
+
+
+def test_two_episodes_side_by_side(browser, pages, episodes, tmp_path):
+    longer = pages[1]["truck_drone"]
+    shorter = copy.deepcopy(longer)
+    shorter["steps"] = shorter["steps"][:5]
+    shorter["steps"][-1]["action"] = None
+    shorter["player"] = "baseline"
+    replay.write_page(shorter, tmp_path / "two.html", {**longer, "player": "policy"})
+    for size in (DESKTOP, PHONE):
+        show(browser, tmp_path / "two.html", size, at="#9")
+        assert ask(browser, "return document.documentElement.scrollWidth") <= size[0]
+        assert ask(browser, TEXTS, ".pane .who h2") == ["baseline", "policy"]
+        places = [moved_to(browser, f"#{name} .truck-icon")[0] for name in ("map", "map-1")]
+        ask(browser, "seek(4)")
+        np.testing.assert_array_equal(moved_to(browser, "#map .truck-icon")[0], places[0])
+        assert (
+            ask(browser, "return document.getElementById('time').textContent")
+            == f"step 4 of {len(longer['steps']) - 1}"
+        )
+    cards = [ask(browser, TEXTS, f"#{name} .choice b") for name in ("agents", "agents-1")]
+    assert cards[0] != cards[1], "one has ended, the other goes on"
+    with pytest.raises(ValueError, match=r"'truck_drone' and 'darp'.*give two of one kind"):
+        replay.page(longer, episodes["darp"])
+
+
+def test_who_was_left_over_is_told(browser, pages):
+    paths, episodes = pages
+    for kind in KINDS:
+        show(browser, paths[kind])
+        entries = episodes[kind].get("shortfalls", {"entries": []})["entries"]
+        assert ask(browser, TEXTS, "#shortfalls dd") == [entry["why"] for entry in entries]
+
+
+def test_what_sticks_out_of_a_board_is_on_a_phone(browser, board, tmp_path):
+    board = copy.deepcopy(board)
+    board["steps"][1]["positions"][1] = [0.0, 3.0]
+    replay.write_page(board, tmp_path / "edge.html")
+    show(browser, tmp_path / "edge.html", PHONE, at="#1")
+    left = "return Math.min(...[...document.querySelectorAll('#map .part')].map((e) => e.getBoundingClientRect().left))"
+    assert ask(browser, f"{left} >= document.getElementById('map').getBoundingClientRect().left"), "not cut at the left"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_legend_explains_every_class_of_mark(browser, pages, kind):
+    """What a legend has is drawn with the marks of the map, and none of its pictures is empty."""
+    show(browser, pages[0][kind])
+    empty = "return [...document.querySelectorAll('#legend li')].filter((e) => !e.querySelector('svg *')).length"
+    assert ask(browser, empty) == 0
+    assert len(ask(browser, TEXTS, "#legend li")) >= 8

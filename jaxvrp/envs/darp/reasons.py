@@ -1,0 +1,170 @@
+"""Why nodes are masked in `darp`, by the rules of its mask: the first in this order that forbids a node."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from jaxvrp.envs.darp import rules, schedule
+from jaxvrp.envs.darp.env import ROLE, Darp
+from jaxvrp.envs.darp.problem.instance import Instance, distance, travel_time
+from jaxvrp.envs.darp.rules import SLACK, State
+from jaxvrp.envs.darp.schedule import Outlook, Schedule
+from jaxvrp.replay.reasons import ALLOWED, Cause, Reasons
+
+WORDS = (
+    "",
+    "no such request",
+    "visited already",
+    "its passenger waits at the pickup",
+    "its passenger rides with another vehicle",
+    "no room: {amount} too many on board",
+    "window closed {amount} ago",
+    "window closes {amount} before it can be there",
+    "window still open, but {amount} too late for any plan within all limits",
+    "home {amount} after the depot closes",
+    "no moment is left within window and limits: {amount} too late",
+    "ride {amount} too long",
+    "tour {amount} too long",
+    "request {other} could not be brought in time any more: {amount} too late",
+    "is there already",
+    "passengers on board: {amount}",
+)
+(
+    _,
+    MISSING,
+    VISITED,
+    WAITS_AT_PICKUP,
+    WITH_ANOTHER,
+    NO_ROOM,
+    WINDOW_CLOSED,
+    WINDOW_CLOSES,
+    TOO_LATE_FOR_A_PLAN,
+    DEPOT_CLOSES,
+    NO_MOMENT,
+    RIDE_TOO_LONG,
+    TOUR_TOO_LONG,
+    STRANDS,
+    IS_THERE,
+    ON_BOARD,
+) = range(len(WORDS))
+
+Candidates = list[tuple[jax.Array, int, jax.Array]]
+"""`(what forbids a node, kind, amount)`, each `[N+1]`."""
+
+
+def reasons_of(env: Darp) -> Reasons:
+    """Of an environment with its switches."""
+    return Reasons(WORDS, lambda state: {ROLE: explain(state, lookahead=env.lookahead)})
+
+
+def explain(state: State, *, lookahead: bool) -> Cause:
+    """Leaves `[1, N+1]`; times in the unit of the instance, beyond what is allowed (without `SLACK`).
+
+    Args:
+        state: of one instance.
+        lookahead: see `rules.allowed`.
+    """
+    visits = rules.outlook(state)
+    candidates = _by_passengers(state) + _by_times(state, visits)
+    if state.schedule is not None:
+        candidates += _by_limits(state, state.schedule, visits)
+    kind, amount = _first(candidates)
+    other = jnp.zeros_like(kind)
+    if lookahead:
+        kind, amount, other = _by_prudence(state, visits, kind, amount)
+    is_depot = jnp.arange(kind.shape[0]) == 0
+    somebody = ((kind == ALLOWED) & ~is_depot).any()
+    at_depot = state.current_node == 0
+    depot = jnp.where(somebody & at_depot, IS_THERE, jnp.where(somebody & (state.current_load > 0), ON_BOARD, ALLOWED))
+    kind = jnp.where(is_depot, depot, kind).astype(jnp.int32)
+    amount = jnp.where(is_depot, state.current_load, amount).astype(jnp.float32)
+    return Cause(kind[None], amount[None], other[None].astype(jnp.int32))
+
+
+def _first(candidates: Candidates) -> tuple[jax.Array, jax.Array]:
+    """Kind and amount of the first that forbids each node."""
+    kind = jnp.full_like(candidates[0][0], ALLOWED, jnp.int32)
+    amount = jnp.zeros_like(kind, jnp.float32)
+    for forbids, number, value in reversed(candidates):
+        kind, amount = jnp.where(forbids, number, kind), jnp.where(forbids, value, amount)
+    return kind, amount
+
+
+def _by_passengers(state: State) -> Candidates:
+    """Who has been visited, who is on board, and who fits in."""
+    instance, nodes = state.instance, jnp.arange(state.visited.shape[0])
+    is_pickup, nothing = nodes % 2 == 1, jnp.zeros(nodes.shape, jnp.float32)
+    pickup_visited = jnp.roll(state.visited, 1)
+    with_another = pickup_visited & ~jnp.roll(state.picked_up_by_current, 1)
+    excess = state.current_load + instance.demand - instance.capacity[state.current_agent]
+    return [
+        ((instance.demand == 0) & (nodes > 0), MISSING, nothing),
+        (state.visited, VISITED, nothing),
+        (~is_pickup & ~pickup_visited, WAITS_AT_PICKUP, nothing),
+        (~is_pickup & with_another, WITH_ANOTHER, nothing),
+        (is_pickup & (excess > 0), NO_ROOM, excess),
+    ]
+
+
+def _by_times(state: State, visits: Outlook) -> Candidates:
+    """Windows that can be reached, and the way home."""
+    deadline, own = state.binding.deadline, state.instance.deadline
+    late = state.current_time - own
+    return [
+        (late > SLACK, WINDOW_CLOSED, late),
+        (visits.arrival > own + SLACK, WINDOW_CLOSES, visits.arrival - own),
+        (visits.arrival > deadline + SLACK, TOO_LATE_FOR_A_PLAN, visits.arrival - deadline),
+        (visits.home > deadline[0] + SLACK, DEPOT_CLOSES, visits.home - deadline[0]),
+    ]
+
+
+def _by_limits(state: State, tour: Schedule, visits: Outlook) -> Candidates:
+    """Ride times and the duration of the tour, as `schedule.keeps_limits` judges them."""
+    instance = state.binding
+    stop = schedule.next_stop(tour, instance, ..., visits.travel, SLACK)
+    driven = stop.elapsed + instance.service_time + visits.back
+    duration = jnp.maximum(driven, visits.home - tour.max_delay[0])
+    by_window = visits.start > instance.deadline + SLACK
+    return [
+        (by_window, NO_MOMENT, visits.start - instance.deadline),
+        (stop.elapsed > stop.ride_end, RIDE_TOO_LONG, stop.elapsed - stop.ride_end + SLACK),
+        (visits.start > stop.latest, RIDE_TOO_LONG, visits.start - stop.latest + SLACK),
+        (duration > instance.max_route_duration + SLACK, TOUR_TOO_LONG, duration - instance.max_route_duration),
+    ]
+
+
+def _by_prudence(
+    state: State, visits: Outlook, kind: jax.Array, amount: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Kind, amount and the request concerned, where somebody on board would be brought too late."""
+    instance, tour = state.binding, state.schedule
+    if tour is None:
+        instance, tour = instance.replace(max_ride_time=jnp.inf), schedule.begin(instance, SLACK)
+    late = _lateness(state, instance, tour, visits)
+    most, request = late.max(axis=1), late.argmax(axis=1) + 1
+    customers = (kind == ALLOWED) & (jnp.arange(kind.shape[0]) > 0)
+    prudent = customers & (most <= 0)
+    lifted = ~prudent.any() & (state.current_load > 0)
+    strands = customers & ~prudent & ~lifted
+    return jnp.where(strands, STRANDS, kind), jnp.where(strands, most + SLACK, amount), request
+
+
+def _lateness(state: State, instance: Instance, tour: Schedule, visits: Outlook) -> jax.Array:
+    """`f32[N+1, N/2]`: how much too late each passenger on board after each node would be brought, going straight.
+
+    By the window or the ride time, whichever is missed by more; beyond the slack. -inf for who is not on board.
+    """
+    nodes, drop_off = jnp.arange(instance.num_nodes + 1), jnp.arange(2, instance.num_nodes + 1, 2)
+    stop = schedule.next_stop(tour, instance, ..., visits.travel, SLACK)
+    elapsed = (stop.elapsed + instance.service_time)[:, None]
+    way = travel_time(instance, distance(instance.locs[:, None], instance.locs[drop_off]))
+    boards = nodes[:, None] == drop_off - 1
+    ride_end = jnp.where(boards, elapsed + instance.max_ride_time + SLACK, tour.ride_end[drop_off])
+    latest = jnp.minimum(instance.deadline[drop_off] + SLACK, tour.ride_end[drop_off] + tour.max_delay[drop_off])
+    latest = jnp.where(boards, instance.deadline[drop_off] + SLACK, latest)
+    latest = jnp.minimum(latest, ride_end + stop.max_delay[:, None])
+    start = jnp.maximum(visits.leave[:, None] + way, instance.earliest[drop_off])
+    late = jnp.maximum(elapsed + way - ride_end, start - latest)
+    rides = boards | (rules.on_board(state)[drop_off] & (nodes[:, None] != drop_off))
+    return jnp.where(rides, late, -jnp.inf)

@@ -1,0 +1,76 @@
+"""Why actions are masked: a function from a state to causes, in numbers, and the words for them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from flax import struct
+
+ALLOWED = 0
+"""The kind of a cause where there is none: the action is allowed."""
+
+Groups = list[list[Any]]
+"""Of one agent: `[text, [actions]]` for each reason that forbids some of its actions, by the first of them."""
+
+
+class Cause(struct.PyTreeNode):
+    """Why each action of the agents of a role is masked.
+
+    Attributes:
+        kind: `i32[agents, actions]`, the index of its words; `ALLOWED` for an action that is not masked.
+        amount: `f32[agents, actions]`, what `{amount}` stands for in these words.
+        other: `i32[agents, actions]`, what `{other}` stands for: the number of a customer, say.
+    """
+
+    kind: jax.Array
+    amount: jax.Array
+    other: jax.Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Reasons:
+    """Why the actions of an environment are masked.
+
+    Attributes:
+        words: by kind; `{amount}` and `{other}` in them are filled in. The first is that of `ALLOWED`, and not read.
+        explain: `state -> {role: Cause}`, from the rules of the environment; traceable.
+    """
+
+    words: Sequence[str]
+    explain: Callable[[Any], Mapping[str, Cause]]
+
+
+def shown_amount(amount: float) -> str:
+    """An amount for people: three digits, or all that stand before the point; never 0 for what is more."""
+    size = abs(amount)
+    if size >= 1 and amount == round(amount):
+        return str(round(amount))
+    decimals = 0 if size >= 100 else 1 if size >= 10 else 2 if size >= 0.1 else 3
+    text = f"{amount:.{decimals}f}"
+    return text if float(text) or not amount else "less than 0.001"
+
+
+def grouped(cause: Cause, allowed: np.ndarray, words: Sequence[str]) -> Groups:
+    """The reasons of one agent, each with the actions that it forbids; an action without a cause is left out.
+
+    Args:
+        cause: NumPy leaves `[actions]`.
+        allowed: `bool[actions]`, the mask.
+        words: see `Reasons`.
+    """
+    actions: dict[str, list[int]] = {}
+    for action in np.flatnonzero(~allowed & (cause.kind != ALLOWED)).tolist():
+        amount, other = shown_amount(float(cause.amount[action])), int(cause.other[action])
+        text = words[int(cause.kind[action])].format(amount=amount, other=other)
+        actions.setdefault(text, []).append(action)
+    return [[text, group] for text, group in actions.items()]
+
+
+def told_reason(step_entry: Mapping[str, Any], role: str, agent: int, action: int) -> str | None:
+    """Why an entry of `steps` says that an action of an agent is masked; None if it is allowed, or nobody knows."""
+    groups: Groups = step_entry.get("why", {}).get(role, {agent: []})[agent]
+    return next((text for text, actions in groups if action in actions), None)

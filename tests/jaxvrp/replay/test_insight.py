@@ -1,0 +1,44 @@
+"""What a policy thought stands at the steps of its decisions, without void rows and padded actions."""
+
+import types
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxvrp.replay import with_insight
+
+
+def env_of(*, holds, valid=True):
+    """An environment with one role of two agents, of which the second is void unless `valid`."""
+    return types.SimpleNamespace(
+        roles={"mover": types.SimpleNamespace(num_agents=2)},
+        valid=lambda state: {"mover": jnp.array([True, valid])},
+        duration=lambda state: state["lasted"],
+        is_semi_markov=holds,
+    )
+
+
+def episode_of(length):
+    return {"actions": {"mover": ["STAY", "GO"]}, "steps": [{"step": step} for step in range(length)]}
+
+
+def test_what_was_thought_at_each_step():
+    probability, value = np.array([[[0.25, 0.75, 0.0]] * 2] * 3), np.float32([[1.5, 2.5], [0.1, 3], [0, 0]])
+    states = {"lasted": jnp.zeros(3)}
+    thought = {"probability": {"mover": probability}, "value": {"mover": value}}
+    told = with_insight(episode_of(3), env_of(holds=False), states, **thought)
+    assert told["steps"][1] == {"step": 1, "value": {"mover": [0.1, 3.0]}, "probability": {"mover": [[0.25, 0.75]] * 2}}
+    assert told["steps"][2] == {"step": 2, "value": {"mover": [0.0, 0.0]}}, "nothing is chosen in the end"
+    told = with_insight(episode_of(3), env_of(holds=False, valid=False), states, **thought)
+    assert told["steps"][0]["value"] == {"mover": [1.5]}
+    assert with_insight(episode_of(3), env_of(holds=False), states) == episode_of(3)
+
+
+@pytest.mark.parametrize(
+    ("lasted", "decisions"), [([0, 1, 1, 1, 1], [0, 1, 2, 3]), ([0, 3, 2, 2, 2], [0, 0, 0, 1, 1, 2])]
+)
+def test_decisions_that_hold_are_told_at_all_their_steps(lasted, decisions):
+    value = {"mover": np.arange(5, dtype=np.float32)[:, None].repeat(2, 1)}
+    told = with_insight(episode_of(len(decisions)), env_of(holds=True), {"lasted": jnp.array(lasted)}, value=value)
+    assert [step["value"]["mover"][0] for step in told["steps"]] == decisions

@@ -1,0 +1,361 @@
+"""Why actions are masked: exactly the masked ones have a reason, and its amount is what the NumPy references say."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+import jaxvrp
+from benchmarks.reference.darp import NumpyDarp, feasible_schedule
+from benchmarks.reference.truck_drone import CRASHED, NOBODY, ONBOARD, NumpyTruckDrone
+from benchmarks.reference.tsp_drone import NumpyTspDrone
+from benchmarks.reference.vrpd_tw import NumpyVrpdTw
+from jaxvrp.actor import RandomActor
+from jaxvrp.envs import darp, truck_drone, tsp_drone
+from jaxvrp.envs.darp import reasons as darp_reasons
+from jaxvrp.envs.darp.problem.instance import as_float32
+from jaxvrp.envs.pcb.reasons import move_outcome
+from jaxvrp.envs.truck_drone import reasons as truck_reasons
+from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
+from jaxvrp.envs.tsp_drone import reasons as tsp_reasons
+from jaxvrp.envs.tsp_drone.problem.instance import as_float32 as tsp_as_float32
+from jaxvrp.episodes import record_episode
+from jaxvrp.replay import export_episode
+from jaxvrp.replay.reasons import shown_amount
+from tests.jaxvrp.replay.conftest import play
+
+
+def explained(env, states, reasons):
+    """Causes `{role: Cause [..., agents, actions]}`, whose kinds are checked against the masks of the environment."""
+    axes = states.step.ndim
+    explain = functools.reduce(
+        lambda f, _: jax.vmap(f), range(axes), lambda s: (reasons.explain(s), env.action_mask(s))
+    )
+    causes, masks = jax.device_get(jax.jit(explain)(states))
+    for role, mask in masks.items():
+        np.testing.assert_array_equal(causes[role].kind == 0, mask, err_msg=role)
+    return causes
+
+
+def kinds_of(causes):
+    return {kind for cause in causes.values() for kind in np.unique(cause.kind).tolist()} - {0}
+
+
+def play_all(env, instances, seed):
+    """States and actions `[E, T + 1, ...]` of random episodes, on the host; one compilation for all."""
+    keys = jax.random.split(jax.random.key(seed), jax.tree.leaves(instances)[0].shape[0])
+    run = jax.jit(jax.vmap(lambda instance, key: record_episode(env, RandomActor(env), instance, key)))
+    return jax.device_get(run(instances, keys))
+
+
+def drawn(env, count, seed):
+    return jax.jit(jax.vmap(env.generate))(jax.random.split(jax.random.key(seed), count))
+
+
+def episode_at(tree, index):
+    return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+@functools.cache
+def dispatched():
+    """Random play of `vrpd_tw`, some customers known late: environment, states, actions `[E, T + 1, ...]`."""
+    env = jaxvrp.make(
+        "vrpd_tw", num_drones=2, num_customers=3, num_route_nodes=4, max_steps=40, dynamic_share=0.7, hover_cost=0.05
+    )
+    return env, *play_all(env, drawn(env, 8, 3), 6)
+
+
+def replayed(reference, states, actions):
+    """The reference at every step of an episode until its end, with the index of the step."""
+    given = {name: leaf[0] for name, leaf in vars(states.instance).items() if leaf is not None}
+    reference.reset_to(given)
+    for at, (truck, drones) in enumerate(zip(actions["truck"][:, 0], actions["drone"], strict=True)):
+        yield at, reference
+        if reference.step(truck, drones)[1]:
+            return
+
+
+def of_truck_and_drones(reference, causes, reasons, at):
+    """Compare one step: why each RECOVER, RETURN and DELIVER is masked, by the state of the reference."""
+    words, reach = reasons.words, float(reference.recovery_threshold)
+    truck, drone = (jax.tree.map(lambda leaf: leaf[at], causes[role]) for role in ("truck", "drone"))
+    gap = np.linalg.norm(np.float64(reference.drone_position) - reference.truck_position, axis=1)
+    for index in range(reference.num_drones):
+        status, carried = reference.status[index], reference.carrying[index]
+        recover = reference.recover + index
+        if truck.kind[0, recover] == truck_reasons.TOO_FAR:
+            assert truck.amount[0, recover] == pytest.approx(gap[index] - reach, abs=1e-6)
+        told = {words[kind] for kind in drone.kind[index, 1:].tolist()}
+        if status == CRASHED:
+            assert told == {"has crashed"}
+            continue
+        if status == ONBOARD:
+            assert told == {"on board: the truck has to release it first"}
+            continue
+        for customer in range(reference.num_customers):
+            kind, amount = drone.kind[index, 2 + customer], drone.amount[index, 2 + customer]
+            if kind == truck_reasons.SERVED:
+                assert reference.served[customer] and amount == reference.arrival_step[customer]
+            elif kind == truck_reasons.UNKNOWN:
+                assert amount == reference.known_from[customer] > at
+            elif kind == truck_reasons.CARRIES:
+                assert carried not in (NOBODY, customer) and drone.other[index, 2 + customer] == carried
+            elif kind == truck_reasons.LOADED_AT_TRUCK:
+                assert carried == NOBODY and amount == pytest.approx(gap[index] - reach, abs=1e-6) and amount > 0
+
+
+def test_truck_and_drones_by_the_reference(deliveries):
+    env, states, actions, _ = deliveries
+    reasons = truck_reasons.reasons_of(env)
+    causes = explained(env, states, reasons)
+    assert kinds_of(causes) >= {truck_reasons.IN_THE_AIR, truck_reasons.BOARDED, truck_reasons.TOO_FAR}
+    assert kinds_of(causes) >= {truck_reasons.ON_BOARD, truck_reasons.SERVED, truck_reasons.CARRIES}
+    parameters = {name: float(getattr(env, name)) for name in NumpyTruckDrone.defaults}
+    reference = NumpyTruckDrone(2, 3, 4, 40, **parameters)
+    for at, now in replayed(reference, states, actions):
+        of_truck_and_drones(now, causes, reasons, at)
+
+
+def test_time_windows_and_loading_by_the_reference():
+    env, states, actions = dispatched()
+    reasons = truck_reasons.reasons_of(env)
+    causes = explained(env, states, reasons)
+    assert kinds_of(causes) >= {truck_reasons.UNKNOWN, truck_reasons.CARRIES, truck_reasons.LOADED_AT_TRUCK}
+    parameters = {name: float(getattr(env, name)) for name in NumpyVrpdTw.defaults}
+    for index in range(8):
+        played, chosen, why = (episode_at(tree, index) for tree in (states, actions, causes))
+        for at, now in replayed(NumpyVrpdTw(2, 3, 4, 40, **parameters), played, chosen):
+            of_truck_and_drones(now, why, reasons, at)
+
+
+@pytest.mark.parametrize("cls", [NumpyTruckDrone, NumpyVrpdTw])
+def test_who_is_sent_home_and_how_much_is_missing(cls, deliveries):
+    env, states, actions = deliveries[:3]
+    if cls is NumpyVrpdTw:
+        env, states, actions = dispatched()
+        index = int(states.drones.forced_return.any(axis=2).sum(axis=1).argmax())
+        states, actions = episode_at(states, index), episode_at(actions, index)
+    parameters = {name: float(getattr(env, name)) for name in cls.defaults}
+    steps, told, forced = export_episode(env, states, actions)["steps"], {}, {}
+    for at, now in replayed(cls(2, 3, 4, 40, **parameters), states, actions):
+        words = steps[at].get("instead", {}).get("drone", [])
+        told |= {(at, drone): text for drone, text in enumerate(words) if text}
+        needed = now.forced_return_factor * now._consumption() * (now._gap() + now.drone_stride)
+        missing, airborne = needed - now.battery, now._airborne()
+        legal = now._legal(actions["truck"][at, 0], actions["drone"][at])[1]
+        guarded = np.flatnonzero(airborne & (missing > 0) & (legal != 1)).tolist()
+        forced |= {(at, drone): float(missing[drone]) for drone in guarded}
+    assert forced, "else this test tells nothing"
+    assert told == {key: f"sent home: battery short by {shown_amount(missing)}" for key, missing in forced.items()}
+
+
+def test_a_scenario_with_rules_of_its_own_has_no_reasons(deliveries):
+    class Careful(TruckDroneBasic):
+        def action_mask(self, state):
+            return super().action_mask(state)
+
+    assert truck_reasons.reasons_of(truck_drone.make(Careful)) is None
+    assert truck_reasons.reasons_of(deliveries[0]) is not None
+
+
+def check_darp(causes, states, actions, reference):
+    """Compare kinds and amounts of every step with what the reference finds in its own state."""
+    reference.reset_to(jax.tree.map(lambda leaf: leaf[0], states.instance))
+    given = jax.tree.map(lambda leaf: np.asarray(leaf[0], np.float64), states.instance)
+    for at, action in enumerate(actions["vehicle"][:, 0]):
+        kinds, amounts = causes.kind[at, 0], causes.amount[at, 0]
+        arrival, _, departure = reference._timing()
+        home = departure + reference._travel[:, 0]
+        expected = {
+            darp_reasons.NO_ROOM: reference.current_load + given.demand - given.capacity[reference.current_agent],
+            darp_reasons.WINDOW_CLOSED: reference.current_time - given.deadline,
+            darp_reasons.WINDOW_CLOSES: arrival - given.deadline,
+            darp_reasons.TOO_LATE_FOR_A_PLAN: arrival - reference.instance.deadline,
+            darp_reasons.DEPOT_CLOSES: home - given.deadline[0],
+            darp_reasons.ON_BOARD: np.full(len(kinds), reference.current_load),
+        }
+        for kind, values in expected.items():
+            np.testing.assert_allclose(amounts[kinds == kind], values[kinds == kind], atol=2e-3)
+        for node in np.flatnonzero(kinds == darp_reasons.STRANDS).tolist():
+            check_stranding(reference, node, int(causes.other[at, 0, node]), amounts[node])
+        for node in np.flatnonzero(np.isin(kinds, (darp_reasons.RIDE_TOO_LONG, darp_reasons.TOUR_TOO_LONG))).tolist():
+            assert not feasible_schedule(reference.instance, [*reference.route, node, 0], 1e-3)
+        visited_pickup = np.roll(reference.visited, 1) & ~np.roll(reference.picked_up_by_current, 1)
+        with_another = kinds == darp_reasons.WITH_ANOTHER
+        assert visited_pickup[with_another].all() and (np.flatnonzero(with_another) % 2 == 0).all()
+        if reference.step(int(action))[1]:
+            return
+
+
+def check_stranding(reference, node, request, amount):
+    """Without limits, the passenger of the request would be that late, going straight there after the node."""
+    drop_off = 2 * request
+    assert reference._onboard()[drop_off] or node == drop_off - 1
+    if reference.limits:
+        assert amount > 0 and not feasible_schedule(reference.instance, [*reference.route, node, drop_off], 1e-3)
+        return
+    departure = reference._timing()[2]
+    late = departure[node] + reference._travel[node, drop_off] - reference.instance.deadline[drop_off]
+    assert amount == pytest.approx(late, abs=2e-3)
+
+
+def test_rides_by_the_reference(rides):
+    env, states, actions, _ = rides
+    causes = explained(env, states, darp_reasons.reasons_of(env))
+    check_darp(causes["vehicle"], states, actions, NumpyDarp(10, 3))
+    wanted = {darp_reasons.MISSING, darp_reasons.VISITED, darp_reasons.WAITS_AT_PICKUP, darp_reasons.IS_THERE}
+    assert kinds_of(causes) >= wanted
+
+
+def check_generated(env, count, wanted, **reference):
+    """As `check_darp`, of random episodes on generated instances; all `wanted` kinds have to come up."""
+    states, actions = play_all(env, drawn(env, count, 0), 1)
+    causes = explained(env, states, darp_reasons.reasons_of(env))
+    for index in range(count):
+        one = [episode_at(tree, index) for tree in (causes["vehicle"], states, actions)]
+        check_darp(*one, NumpyDarp(env.num_nodes, env.num_agents, **reference))
+    assert kinds_of(causes) >= wanted
+
+
+def test_rides_that_look_ahead_by_the_reference():
+    env = darp.make(num_nodes=12, num_agents=3, lookahead=True, vehicle_speed=12.0, vehicle_capacity=3)
+    wanted = {darp_reasons.STRANDS, darp_reasons.WINDOW_CLOSES, darp_reasons.WINDOW_CLOSED, darp_reasons.NO_ROOM}
+    check_generated(env, 16, wanted, lookahead=True)
+
+
+@pytest.mark.slow
+def test_rides_within_limits_by_the_reference():
+    env = darp.make(num_nodes=12, num_agents=2, instances="cordeau", limits=True, lookahead=True)
+    wanted = {darp_reasons.TOO_LATE_FOR_A_PLAN, darp_reasons.STRANDS, darp_reasons.WITH_ANOTHER}
+    check_generated(env, 16, wanted, limits=True, lookahead=True)
+
+
+def check_sorties(causes, states, actions, reference):
+    """Compare every step; flights beyond the range are measured by hand."""
+    reference.reset_to(jax.tree.map(lambda leaf: leaf[0], states.instance))
+    most = float(states.instance.max_flight[0])
+    for at in range(len(actions["truck"])):
+        drone, truck = (episode_at(causes[role], (at, 0)) for role in ("drone", "truck"))
+        between, here = reference.drone_distance, reference.truck
+        back = between[reference.customer]
+        flown = between[reference.launch, reference.customer]
+        if drone.kind[1] == tsp_reasons.MEETS_TOO_FAR:
+            assert drone.amount[1] == pytest.approx(flown + back[here] - most, abs=1e-4)
+        for node in np.flatnonzero(truck.kind == tsp_reasons.TOO_FAR_TO_MEET).tolist():
+            assert truck.amount[node] == pytest.approx(flown + back[node] - most, abs=1e-4)
+        for customer in np.flatnonzero(drone.kind[2:] == tsp_reasons.FLIGHT_TOO_LONG).tolist():
+            others = [node for node in np.flatnonzero(reference.exists).tolist() if node != customer]
+            nearest = min(between[customer, node] for node in others)
+            assert drone.amount[2 + customer] == pytest.approx(between[here, customer] + nearest - most, abs=1e-4)
+        left = truck.kind == tsp_reasons.CUSTOMERS_LEFT
+        assert (truck.amount[left] == np.count_nonzero(~reference.served)).all()
+        if reference.step(int(actions["drone"][at, 0]), int(actions["truck"][at, 0]))[1]:
+            return
+
+
+def short_flights(count):
+    """Instances at random places, in which one customer may not be flown to."""
+    rng, no_fly = np.random.default_rng(0), np.arange(7) == 3
+    given = [tsp_drone.make_instance(rng.uniform(-10, 10, (7, 2)), max_flight=16, no_fly=no_fly) for _ in range(count)]
+    return tsp_as_float32(tsp_drone.stack(given))
+
+
+def test_sorties_by_the_reference():
+    env, wanted = tsp_drone.make(num_nodes=7), {tsp_reasons.OTHERS_TURN, tsp_reasons.SERVED, tsp_reasons.AWAY}
+    states, actions = play_all(env, short_flights(16), 2)
+    causes = explained(env, states, tsp_reasons.reasons_of(env))
+    for index in range(16):
+        check_sorties(*(episode_at(tree, index) for tree in (causes, states, actions)), NumpyTspDrone(7))
+    wanted |= {tsp_reasons.CUSTOMERS_LEFT, tsp_reasons.NO_FLY, tsp_reasons.MUST_MEET, tsp_reasons.MEETS_TOO_FAR}
+    assert kinds_of(causes) >= wanted | {tsp_reasons.FLIGHT_TOO_LONG, tsp_reasons.TOO_FAR_TO_MEET}
+
+
+@pytest.mark.slow
+def test_sorties_without_revisits():
+    env = tsp_drone.make(num_nodes=7, allow_revisits=False)
+    states, _ = play_all(env, short_flights(16), 2)
+    kinds = kinds_of(explained(env, states, tsp_reasons.reasons_of(env)))
+    assert kinds >= {tsp_reasons.NO_FLY, tsp_reasons.DRONES, tsp_reasons.NO_LATER}
+
+
+# --- what is exported -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["truck_drone", "darp", "tsp_drone"])
+def test_every_masked_action_has_one_reason_in_the_file(kind, episodes):
+    for step in episodes[kind]["steps"]:
+        for role, rows in step["mask"].items():
+            for row, groups in zip(rows, step["why"][role], strict=True):
+                forbidden = sorted(action for _, actions in groups for action in actions)
+                assert forbidden == [action for action, digit in enumerate(row) if digit == "0"]
+                assert len({text for text, _ in groups}) == len(groups)
+
+
+def test_who_was_not_served_and_why(episodes, rides):
+    unserved = [request["request"] for request in episodes["darp"]["requests"] if not request["delivered"]]
+    told = {entry["name"]: entry["why"] for entry in episodes["darp"]["shortfalls"]["entries"]}
+    assert list(told) == [f"request {request}" for request in unserved]
+    customers = episodes["truck_drone"]["customers"]
+    left = [f"customer {at}" for at, customer in enumerate(customers) if customer["served_at"] is None]
+    assert [entry["name"] for entry in episodes["truck_drone"]["shortfalls"]["entries"]] == left
+    assert episodes["tsp_drone"]["shortfalls"]["entries"] == []
+
+
+def test_a_request_that_is_too_far_says_so():
+    env = darp.make(num_nodes=4, num_agents=1)
+    instance = darp.make_instance(
+        [[0, 0], [1, 0], [2, 0], [0, 30], [0, 31]], [0, 1, -1, 1, -1], [99, 9, 9, 10, 99], capacity=[2]
+    )
+    states, actions, _ = play(env, RandomActor(env), as_float32(instance), jax.random.key(0))
+    entries = export_episode(env, states, actions)["shortfalls"]["entries"]
+    assert {"name": "request 2", "why": "could never be fetched: window closes 20 before it can be there"} in entries
+
+
+def test_customers_whom_nobody_could_serve_in_time():
+    env, states, actions = dispatched()
+    episode = export_episode(env, episode_at(states, 0), episode_at(actions, 0))
+    last = episode["steps"][-1]["step"]
+    for entry in episode["shortfalls"]["entries"]:
+        customer = episode["customers"][int(entry["name"].removeprefix("customer "))]
+        closed = last - customer["window"][1]
+        assert (f"window closed {closed} step" in entry["why"]) == (closed > 0)
+        assert (f"known from step {customer['known_from']} on" in entry["why"]) == (customer["known_from"] > 0)
+    assert episode["shortfalls"]["entries"], "else this test tells nothing"
+
+
+@pytest.mark.parametrize(
+    ("action", "end", "says"),
+    [
+        # The longest step, to the right, from 0.2 mm before the edge: 0.6 mm, of which 0.4 mm are lost.
+        ([1.0, -1.0, 0.0], [12.0, 4.0], "stopped at the board's edge, 0.40 mm short of where it was to go"),
+        ([0.0, 0.0, 0.0], [11.5, 4.0], None),  # half of it, to the left
+        ([None, 0.0, 0.0], [11.8, 4.0], "no move: the action is not finite"),
+        ([-3.0, 0.0, 0.0], [11.8, 4.0], "action clipped to its box"),
+    ],
+)
+def test_what_became_of_a_move(action, end, says):
+    board = {"outline": [12.0, 15.0], "step_fraction": 0.05, "clamp": True}
+    assert move_outcome(action, [11.8, 4.0], end, **board) == says
+
+
+def test_parts_that_overlap_are_told_by_areas(placements):
+    env, states, actions, _ = placements
+    episode = export_episode(env, states, actions)
+    last, size = episode["steps"][-1], [part["size"] for part in episode["components"]]
+    boxes = []
+    for centre, turn, sides in zip(last["positions"], last["orientations"], size, strict=True):
+        half = np.array(sides[::-1] if turn % 2 else sides) / 2
+        boxes.append((np.array(centre) - half, np.array(centre) + half))
+    span = np.minimum(boxes[0][1], boxes[1][1]) - np.maximum(boxes[0][0], boxes[1][0])
+    area = float(np.prod(np.maximum(span, 0)))
+    told = [entry["why"] for entry in episode["shortfalls"]["entries"]]
+    assert any("mm² on fixed part 0" in why for why in told) == (area > 1e-5)
+    assert bool(told) == (last["overlap"][1] > 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"), [(3.0, "3"), (0.0801, "0.080"), (0.25, "0.25"), (12.34, "12.3"), (1e-5, "less than 0.001")]
+)
+def test_amounts_are_short_and_never_nothing(amount, text):
+    assert shown_amount(amount) == text
