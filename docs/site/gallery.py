@@ -80,18 +80,30 @@ class WalkToGoal:
     def act(self, key: jax.Array, carry: Carry, state: State, timestep: TimeStep) -> tuple[ByRole, Carry]:
         """See `jaxvrp.actor.Actor.act`."""
         del key, timestep
-        return {"component": jax.vmap(self._steps)(state)}, carry
+        return {"component": jax.vmap(self._moves)(state)}, carry
 
-    def _steps(self, state: Any) -> jax.Array:
-        """`f32[A, 3]`: the longest step towards the goal, or what is left of the way."""
+    def _moves(self, state: Any) -> jax.Array:
+        """`f32[A, 3]`, of one board."""
         part, outline = state.instance.wiring.component, state.instance.board.outline
         way = self.position[part] - state.position[part]
-        distance = jnp.linalg.norm(way, axis=1)
-        share = jnp.minimum(distance / (self.env.step_fraction * outline.min()), 1.0)
-        # Angles are counter-clockwise on screen, where y points down.
-        angle = jnp.arctan2(-way[:, 1], way[:, 0]) % (2 * jnp.pi)
-        turn = (self.orientation[part] + 0.5) / 4
-        return from_unscaled(jnp.stack([share, angle, turn], axis=1))
+        return straight_moves(way, self.orientation[part], self.env.step_fraction * outline.min())
+
+
+def straight_moves(way: jax.Array, quarters: jax.Array, longest: jax.Array | float) -> jax.Array:
+    """Actions of `pcb` that go along `way`: the longest step, or what is left of the way.
+
+    Args:
+        way: `f32[A, 2]`, to the goals, mm; y points down.
+        quarters: `i32[A]`, quarter turns at the goals.
+        longest: step, mm.
+
+    Returns:
+        `f32[A, 3]` in [-1, 1].
+    """
+    share = jnp.minimum(jnp.linalg.norm(way, axis=1) / longest, 1.0)
+    # Angles are counter-clockwise on screen.
+    angle = jnp.arctan2(-way[:, 1], way[:, 0]) % (2 * jnp.pi)
+    return from_unscaled(jnp.stack([share, angle, (quarters + 0.5) / 4], axis=1))
 
 
 def play_policy(name: str, instance: int) -> tuple[Any, Any, ByRole]:

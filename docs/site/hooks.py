@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -47,20 +48,20 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     linked = {there for page, text in sources.items() for there in linked_files(page, text)}
     for there in sorted(there for there in linked if place_on_site(there).startswith("files/")):
         files.append(File.generated(config, place_on_site(there), abs_src_path=str(ROOT / there)))
-    folder = play_gallery()
-    for page in sorted(folder.glob("*.html")):
+    config.extra["gallery"] = play_gallery()
+    for page in sorted(config.extra["gallery"].glob("*.html")):
         files.append(File.generated(config, f"gallery/{page.name}", abs_src_path=str(page)))
     for place, text in made.items():
         files.append(File.generated(config, place, content=text))
     return files
 
 
-def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: Any) -> str:
     """Links of pages in `docs/` as the site needs them; the gallery gets its episodes."""
     if page.file.generated_by:
         return markdown
     text = as_on_site(f"docs/{page.file.src_uri}", markdown)
-    return text + gallery_section(play_gallery()) if page.file.src_uri == "gallery.md" else text
+    return text + gallery_section(config.extra["gallery"]) if page.file.src_uri == "gallery.md" else text
 
 
 def play_gallery() -> Path:
@@ -72,6 +73,7 @@ def play_gallery() -> Path:
         digest.update(path.relative_to(ROOT).as_posix().encode() + path.read_bytes())
     folder = GALLERY / digest.hexdigest()[:16]
     if not (folder / "gallery.json").is_file():
+        shutil.rmtree(GALLERY, ignore_errors=True)
         only = ["--only", *chosen.split(",")] if chosen else []
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
         program = str(Path(__file__).with_name("gallery.py"))
