@@ -1,7 +1,7 @@
 """Plays one episode of every environment and writes the pages of the gallery.
 
 python docs/site/gallery.py FOLDER                # a page for each environment, and what was played
-python docs/site/gallery.py FOLDER --animations   # beside them, an animation of each
+python docs/site/gallery.py FOLDER --animations   # beside them, the map of each, moving
 python docs/site/gallery.py FOLDER --only darp    # one of them, or several
 
 Policies are those that are shipped. Where none is, a planner plays, or, for `pcb`, parts walk to places that annealing
@@ -22,6 +22,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from PIL import Image, ImageSequence
 
 import jaxvrp
 from jaxvrp import registry, replay
@@ -53,11 +54,13 @@ class Exhibit:
         name: of the environment, and of the files.
         player: who plays, in words.
         play: gives the environment, states `[T + 1, ...]` and actions `{role: [T, agents, ...]}`.
+        map_box: of its animation, without title, legend and charts: left, top, right, bottom, in pixels.
     """
 
     name: str
     player: str
     play: Callable[[], tuple[Any, Any, ByRole]]
+    map_box: tuple[int, int, int, int]
 
 
 class WalkToGoal:
@@ -138,12 +141,18 @@ def _record(env: Any, actor: Actor, instance: Any) -> tuple[Any, Any, ByRole]:
     return env, *jax.jit(lambda instance: record_episode(env, actor, instance, jax.random.key(0)))(instance)
 
 
+TRUCK_DRONE_MAP = (20, 45, 506, 531)
 EXHIBITS = (
-    Exhibit("truck_drone", "the shipped policy `truck_drone_basic`", lambda: play_policy("truck_drone_basic", 3)),
-    Exhibit("vrpd_tw", "the shipped policy `vrpd_tw`", lambda: play_policy("vrpd_tw", 0)),
-    Exhibit("darp", "the shipped policy `darp_cordeau`", lambda: play_policy("darp_cordeau", 0)),
-    Exhibit("tsp_drone", "the planner TSP-ep-all", play_tsp_drone),
-    Exhibit("pcb", "parts that walk to a placement found by annealing", play_pcb),
+    Exhibit(
+        "truck_drone",
+        "the shipped policy `truck_drone_basic`",
+        lambda: play_policy("truck_drone_basic", 3),
+        TRUCK_DRONE_MAP,
+    ),
+    Exhibit("vrpd_tw", "the shipped policy `vrpd_tw`", lambda: play_policy("vrpd_tw", 0), TRUCK_DRONE_MAP),
+    Exhibit("darp", "the shipped policy `darp_cordeau`", lambda: play_policy("darp_cordeau", 0), (16, 64, 528, 576)),
+    Exhibit("tsp_drone", "the planner TSP-ep-all", play_tsp_drone, (16, 45, 506, 531)),
+    Exhibit("pcb", "parts that walk to a placement found by annealing", play_pcb, (19, 49, 491, 521)),
 )
 
 
@@ -157,16 +166,30 @@ def write_gallery(folder: Path, only: Sequence[str], *, animations: bool = False
         replay.write_page({**episode, "subtitle": exhibit.player.replace("`", "")}, folder / f"{exhibit.name}.html")
         if animations:
             replay.save(env, states, folder / f"{exhibit.name}.gif", actions)
+            crop_animation(folder / f"{exhibit.name}.gif", exhibit.map_box)
         summary = {name: float(np.mean(value)) for name, value in episode["summary"].items()}
         played.append({"name": exhibit.name, "player": exhibit.player, "summary": summary})
     (folder / INDEX).write_text(json.dumps(played, indent=1), encoding="utf-8")
+
+
+def crop_animation(path: Path, box: tuple[int, int, int, int]) -> None:
+    """Leave only a part of an animation: what can be seen where it is small."""
+    with Image.open(path) as animation:
+        shown = [
+            (frame.convert("RGB").crop(box), frame.info["duration"]) for frame in ImageSequence.Iterator(animation)
+        ]
+    # One palette for all, so that what does not move is stored once; the last picture has all that there was.
+    palette = shown[-1][0].quantize(64)
+    first, *others = (frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame, _ in shown)
+    durations = [duration for _, duration in shown]
+    first.save(path, save_all=True, append_images=others, duration=durations, loop=0, optimize=True)
 
 
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description="Play one episode of every environment, and write a page for each.")
     parser.add_argument("folder", type=Path, help="where the pages go")
-    parser.add_argument("--animations", action="store_true", help="write an animation (.gif) of each as well")
+    parser.add_argument("--animations", action="store_true", help="write the map of each, moving (.gif), as well")
     names = [exhibit.name for exhibit in EXHIBITS]
     parser.add_argument("--only", nargs="+", choices=names, default=names, help="environments (default: all)")
     args = parser.parse_args()

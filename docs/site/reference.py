@@ -51,28 +51,27 @@ def _has_public_names(path: Path) -> bool:
     return any(line.startswith(("def ", "class ")) and not line.split()[1].startswith("_") for line in lines)
 
 
-def page_of(module: str) -> str:
-    """The title of the page that shows a module.
+def page_of(module: str) -> tuple[str, int]:
+    """The title of the page that shows a module, and the place there of the pattern that fits it.
 
     Raises:
         ValueError: none does.
     """
     fitting = [
-        (len(pattern), title)
+        (len(pattern), title, place)
         for title, (_, patterns) in REFERENCE.items()
-        for pattern in patterns
+        for place, pattern in enumerate(patterns)
         if fnmatch.fnmatchcase(module, pattern)
     ]
     if not fitting:
         raise ValueError(f"no page of the reference shows {module}; name it in docs/site/reference.py")
-    return max(fitting)[1]
+    return max(fitting)[1:]
 
 
 def reference_pages() -> dict[str, str]:
     """`{place on the site: Markdown}`, with the list of all."""
-    shown: dict[str, list[str]] = {title: [] for title in REFERENCE}
-    for module in modules():
-        shown[page_of(module)].append(module)
+    placed = sorted((*page_of(module), module) for module in modules())
+    shown = {title: [module for page, _, module in placed if page == title] for title in REFERENCE}
     pages, contents = {}, []
     for title, (name, _) in REFERENCE.items():
         blocks = "\n\n".join(f"## `{module}`\n\n::: {module}" for module in shown[title])
