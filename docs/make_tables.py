@@ -8,7 +8,8 @@ configurations adds to those that it derives from, `<!-- parameters: NAME -->` t
 `<!-- entities: NAME KIND -->` has the features of a kind of entities of an environment;
 with `context of ROLE` as the kind, those of a role's context. Of these
 the columns that are named here are written; what a page has in further ones stays. `<!-- results: FILE -->` has what is
-in a file of `benchmarks/results`; `<!-- results: FILE, batch 4096 -->` those rows of it alone.
+in a file of `benchmarks/results`; `<!-- results: FILE, batch 4096 -->` those rows of it alone, and
+`<!-- results: FILE; rows: policy | random -->` those that begin so.
 """
 
 from __future__ import annotations
@@ -104,10 +105,19 @@ def _row(name: str, default: Any, accepted: str, sentence: str) -> Row:
 
 
 def result_table(selection: str) -> list[Row]:
-    """Head and rows of the table `<!-- results: SELECTION -->`; the kind of result is the first word of the file."""
-    name, _, choice = selection.partition(", ")
+    """Head and rows of the table `<!-- results: SELECTION -->`; the kind of result is the first word of the file.
+
+    Raises:
+        KeyError: no row begins with a name that is chosen.
+    """
+    what, _, chosen = selection.partition("; rows: ")
+    name, _, choice = what.partition(", ")
     result = json.loads((RESULTS / name).read_text(encoding="utf-8"))
-    return RESULT_TABLES[name.partition("_")[0]](result, choice)
+    head, *body = RESULT_TABLES[name.partition("_")[0]](result, choice)
+    if not chosen:
+        return [head, *body]
+    by_name = {row[0]: row for row in body}
+    return [head, *(by_name[name] for name in chosen.split(" | "))]
 
 
 def _throughput(result: Any, choice: str) -> list[Row]:

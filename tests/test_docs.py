@@ -33,7 +33,14 @@ from train.running.evaluator import Evaluator
 from train.running.tables import figures_table
 
 ROOT = pathlib.Path(__file__).parents[1]
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+
+NAMED = {
+    ("README.md", "simulator"),
+    ("bring_your_own_instance.md", "dial-a-ride"),
+    ("train_your_scenario.md", "my_package/my_module.py"),
+}
+"""Python blocks that a test of their own runs: page and name."""
 
 MINE = "my_package"
 """What the pages call the reader's own package."""
@@ -75,13 +82,14 @@ def prose(page: pathlib.Path) -> str:
 def examples() -> list[tuple[pathlib.Path, str]]:
     """Pages with Python blocks, once for the plain ones and once for each extra that others need.
 
-    Blocks of the README with a name of their own are run by `test_readme.py`.
+    Blocks with a name of their own are run by `test_readme.py` and `test_tutorials.py`; `<!-- example: search -->` is a
+    plain one.
     """
     found = {}
     for page in PAGES:
         for block in blocks(page):
             kind, value = block.marker
-            named = page.name == "README.md" and (kind == "example" or value.endswith(".py"))
+            named = (page.name, value) in NAMED
             if block.language == "python" and not named:
                 found.setdefault((page, value if kind == "needs" else ""), []).append(block)
     return list(found)
@@ -209,8 +217,9 @@ def test_links_lead_somewhere(page):
 
 
 def test_every_page_can_be_reached_from_the_index():
-    linked = re.findall(r"\]\(([^)\s#]+)\)", (ROOT / "docs" / "index.md").read_text())
-    assert {page.name for page in (ROOT / "docs").glob("*.md")} - {"index.md"} <= set(linked)
+    docs = ROOT / "docs"
+    linked = re.findall(r"\]\(([^)\s#]+)\)", (docs / "index.md").read_text())
+    assert {page.relative_to(docs).as_posix() for page in docs.rglob("*.md")} - {"index.md"} <= set(linked)
 
 
 def test_extras_exist():

@@ -1,0 +1,202 @@
+"""Plays one episode of every environment and writes the pages of the gallery.
+
+python docs/site/gallery.py FOLDER                # a page for each environment, and what was played
+python docs/site/gallery.py FOLDER --animations   # beside them, the map of each, moving
+python docs/site/gallery.py FOLDER --only darp    # one of them, or several
+
+Policies are those that are shipped. Where none is, a planner plays, or, for `pcb`, parts walk to places that annealing
+found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import functools
+import json
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from PIL import Image, ImageSequence
+
+import jaxvrp
+from jaxvrp import registry, replay
+from jaxvrp.actor import Actor, Carry
+from jaxvrp.environment import State, TimeStep
+from jaxvrp.envs.pcb import Pcb, from_unscaled
+from jaxvrp.envs.pcb.baselines.annealing import anneal, net_widths
+from jaxvrp.episodes import record_episode
+from jaxvrp.spaces import ByRole
+
+with warnings.catch_warnings():
+    # distrax brings TensorFlow Probability, which reads names that JAX has deprecated.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import distrax  # noqa: F401
+
+from train.running.evaluator import Evaluator
+from train.running.prepare import evaluation_env
+from train.running.run_folder import RunFolder
+
+INDEX = "gallery.json"
+"""What was played, for the page that shows the episodes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Exhibit:
+    """One episode of the gallery.
+
+    Attributes:
+        name: of the environment, and of the files.
+        player: who plays, in words.
+        play: gives the environment, states `[T + 1, ...]` and actions `{role: [T, agents, ...]}`.
+        map_box: of its animation, without title, legend and charts: left, top, right, bottom, in pixels.
+    """
+
+    name: str
+    player: str
+    play: Callable[[], tuple[Any, Any, ByRole]]
+    map_box: tuple[int, int, int, int]
+
+
+class WalkToGoal:
+    """An actor of `pcb`: every part walks straight to its pose of a placement that is given.
+
+    Attributes:
+        env: with `rotation="absolute"`.
+        position: `f32[N, 2]`, centres of all parts, mm.
+        orientation: `i32[N]`, quarter turns.
+    """
+
+    def __init__(self, env: Pcb, position: jax.Array, orientation: jax.Array):
+        self.env, self.position, self.orientation = env, position, orientation
+
+    def init(self, num_envs: int) -> Carry:
+        """Remembers nothing."""
+        del num_envs
+        return ()
+
+    def act(self, key: jax.Array, carry: Carry, state: State, timestep: TimeStep) -> tuple[ByRole, Carry]:
+        """See `jaxvrp.actor.Actor.act`."""
+        del key, timestep
+        return {"component": jax.vmap(self._moves)(state)}, carry
+
+    def _moves(self, state: Any) -> jax.Array:
+        """`f32[A, 3]`, of one board."""
+        part, outline = state.instance.wiring.component, state.instance.board.outline
+        way = self.position[part] - state.position[part]
+        return straight_moves(way, self.orientation[part], self.env.step_fraction * outline.min())
+
+
+def straight_moves(way: jax.Array, quarters: jax.Array, longest: jax.Array | float) -> jax.Array:
+    """Actions of `pcb` that go along `way`: the longest step, or what is left of the way.
+
+    Args:
+        way: `f32[A, 2]`, to the goals, mm; y points down.
+        quarters: `i32[A]`, quarter turns at the goals.
+        longest: step, mm.
+
+    Returns:
+        `f32[A, 3]` in [-1, 1].
+    """
+    share = jnp.minimum(jnp.linalg.norm(way, axis=1) / longest, 1.0)
+    # Angles are counter-clockwise on screen.
+    angle = jnp.arctan2(-way[:, 1], way[:, 0]) % (2 * jnp.pi)
+    return from_unscaled(jnp.stack([share, angle, (quarters + 0.5) / 4], axis=1))
+
+
+def play_policy(name: str, instance: int) -> tuple[Any, Any, ByRole]:
+    """A shipped policy on one of its fixed instances, most probable actions: what `train.replay` plays, too."""
+    run = RunFolder(name).load("latest")
+    learner, config = run.learner, run.learner.config
+    evaluator = Evaluator(evaluation_env(learner.env, config), config.eval_episodes, config.eval_seed)
+    record = jax.jit(lambda params: evaluator.record(learner.actor(params, deterministic=True), instance))
+    return evaluator.env, *record(run.params)
+
+
+def play_tsp_drone() -> tuple[Any, Any, ByRole]:
+    """TSP-ep-all on twenty nodes."""
+    env = jaxvrp.make("tsp_drone", num_nodes=20)
+    actor = registry.toolbox_of(env).planners["TSP-ep-all"](env)
+    return _record(env, actor, jax.jit(env.generate)(jax.random.key(3)))
+
+
+def play_pcb() -> tuple[Any, Any, ByRole]:
+    """The best of 16 annealed placements of a generated board, walked to by all parts at once."""
+    parts = {"num_boards": 1, "min_parts": 10, "max_parts": 12, "min_utilisation": 0.25}
+    env = jaxvrp.make("pcb", **parts, mode="simultaneous", max_steps=20, augment=False, rays=4)
+    instance = jax.jit(env.generate)(jax.random.key(0))
+    board = instance.board
+    search = functools.partial(anneal, widths=net_widths(board), num_moves=20_000, num_restarts=16)
+    found = jax.jit(search)(board, jax.random.key(1))
+    best = jnp.argmin(found.hpwl)
+    return _record(env, WalkToGoal(env, found.position[best], found.orientation[best]), instance)
+
+
+def _record(env: Any, actor: Actor, instance: Any) -> tuple[Any, Any, ByRole]:
+    return env, *jax.jit(lambda instance: record_episode(env, actor, instance, jax.random.key(0)))(instance)
+
+
+TRUCK_DRONE_MAP = (20, 45, 506, 531)
+EXHIBITS = (
+    Exhibit(
+        "truck_drone",
+        "the shipped policy `truck_drone_basic`",
+        lambda: play_policy("truck_drone_basic", 3),
+        TRUCK_DRONE_MAP,
+    ),
+    Exhibit("vrpd_tw", "the shipped policy `vrpd_tw`", lambda: play_policy("vrpd_tw", 0), TRUCK_DRONE_MAP),
+    Exhibit("darp", "the shipped policy `darp_cordeau`", lambda: play_policy("darp_cordeau", 0), (16, 64, 528, 576)),
+    Exhibit("tsp_drone", "the planner TSP-ep-all", play_tsp_drone, (16, 45, 506, 531)),
+    Exhibit("pcb", "parts that walk to a placement found by annealing", play_pcb, (19, 49, 491, 521)),
+)
+
+
+def write_gallery(folder: Path, only: Sequence[str], *, animations: bool = False) -> None:
+    """Write the pages of the exhibits `only` into `folder`, and `gallery.json`: name, player and summary of each."""
+    folder.mkdir(parents=True, exist_ok=True)
+    played = []
+    for exhibit in (exhibit for exhibit in EXHIBITS if exhibit.name in only):
+        env, states, actions = jax.device_get(exhibit.play())
+        episode = replay.export_episode(env, states, actions)
+        replay.write_page({**episode, "subtitle": exhibit.player.replace("`", "")}, folder / f"{exhibit.name}.html")
+        if animations:
+            replay.save(env, states, folder / f"{exhibit.name}.gif", actions)
+            crop_animation(folder / f"{exhibit.name}.gif", exhibit.map_box)
+        summary = {name: float(np.mean(value)) for name, value in episode["summary"].items()}
+        played.append({"name": exhibit.name, "player": exhibit.player, "summary": summary})
+    (folder / INDEX).write_text(json.dumps(played, indent=1), encoding="utf-8")
+
+
+def crop_animation(path: Path, box: tuple[int, int, int, int]) -> None:
+    """Leave only a part of an animation: what can be seen where it is small."""
+    with Image.open(path) as animation:
+        shown = [
+            (frame.convert("RGB").crop(box), frame.info["duration"]) for frame in ImageSequence.Iterator(animation)
+        ]
+    # One palette for all, so that what does not move is stored once; the last picture has all that there was.
+    palette = shown[-1][0].quantize(64)
+    first, *others = (frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame, _ in shown)
+    durations = [duration for _, duration in shown]
+    first.save(path, save_all=True, append_images=others, duration=durations, loop=0, optimize=True)
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Play one episode of every environment, and write a page for each.")
+    parser.add_argument("folder", type=Path, help="where the pages go")
+    parser.add_argument("--animations", action="store_true", help="write the map of each, moving (.gif), as well")
+    names = [exhibit.name for exhibit in EXHIBITS]
+    parser.add_argument("--only", nargs="+", choices=names, default=names, help="environments (default: all)")
+    args = parser.parse_args()
+    # An episode is played once: optimising its program takes longer.
+    jax.config.update("jax_disable_most_optimizations", True)
+    write_gallery(args.folder, args.only, animations=args.animations)
+
+
+if __name__ == "__main__":
+    main()

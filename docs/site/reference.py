@@ -1,0 +1,82 @@
+"""The pages of the reference: which modules each of them shows, from their docstrings."""
+
+from __future__ import annotations
+
+import fnmatch
+from pathlib import Path
+
+from links import ROOT
+
+REFERENCE = {
+    "The contract": ("contract", ["jaxvrp.environment", "jaxvrp.spaces", "jaxvrp.actor", "jaxvrp.actions"]),
+    "Making and checking environments": (
+        "making",
+        [
+            "jaxvrp.registry",
+            "jaxvrp.fields",
+            "jaxvrp.ranges",
+            "jaxvrp.randomized",
+            "jaxvrp.toolbox",
+            "jaxvrp.testing.*",
+        ],
+    ),
+    "Playing": ("playing", ["jaxvrp.vectorize", "jaxvrp.episodes", "jaxvrp.entities", "jaxvrp.turns", "jaxvrp.memory"]),
+    "Replay and notebooks": ("replay", ["jaxvrp.replay.*", "jaxvrp.notebook"]),
+    "truck_drone": ("truck_drone", ["jaxvrp.envs.truck_drone.*"]),
+    "darp": ("darp", ["jaxvrp.envs.darp.*"]),
+    "tsp_drone": ("tsp_drone", ["jaxvrp.envs.tsp_drone.*"]),
+    "pcb": ("pcb", ["jaxvrp.envs.pcb.*"]),
+    "Adapters": ("adapters", ["jaxvrp.adapters.*"]),
+    "Pictures": ("pictures", ["jaxvrp.pictures.*"]),
+    "Files and messages": ("files", ["jaxvrp.io.*"]),
+    "Learners": ("learners", ["train.on_policy.*", "train.off_policy.*", "train.*"]),
+    "Networks": ("networks", ["train.networks.*"]),
+    "Runs": ("runs", ["train.running.*"]),
+}
+"""`{title: (file, patterns of modules)}`. A module is on the page whose pattern that fits it is the longest."""
+
+
+def modules() -> list[str]:
+    """All that has something to say: modules of `jaxvrp` and `train` with functions or classes that are public."""
+    found = []
+    for top in ("jaxvrp", "train"):
+        for path in sorted((ROOT / top).rglob("*.py")):
+            if path.stem not in ("__init__", "__main__") and _has_public_names(path):
+                found.append(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    return found
+
+
+def _has_public_names(path: Path) -> bool:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return any(line.startswith(("def ", "class ")) and not line.split()[1].startswith("_") for line in lines)
+
+
+def page_of(module: str) -> tuple[str, int]:
+    """The title of the page that shows a module, and the place there of the pattern that fits it.
+
+    Raises:
+        ValueError: none does.
+    """
+    fitting = [
+        (len(pattern), title, place)
+        for title, (_, patterns) in REFERENCE.items()
+        for place, pattern in enumerate(patterns)
+        if fnmatch.fnmatchcase(module, pattern)
+    ]
+    if not fitting:
+        raise ValueError(f"no page of the reference shows {module}; name it in docs/site/reference.py")
+    return max(fitting)[1:]
+
+
+def reference_pages() -> dict[str, str]:
+    """`{place on the site: Markdown}`, with the list of all."""
+    placed = sorted((*page_of(module), module) for module in modules())
+    shown = {title: [module for page, _, module in placed if page == title] for title in REFERENCE}
+    pages, contents = {}, []
+    for title, (name, _) in REFERENCE.items():
+        blocks = "\n\n".join(f"## `{module}`\n\n::: {module}" for module in shown[title])
+        pages[f"reference/{name}.md"] = f"# {title}\n\n{blocks}\n"
+        contents.append(f"| [{title}]({name}.md) | {', '.join(f'`{module}`' for module in shown[title])} |")
+    head = "# Reference\n\nWhat the docstrings say, by module. Shapes are in brackets after the dtype: `f32[D, 2]`.\n"
+    table = "\n".join(["", "| page | modules |", "|---|---|", *contents, ""])
+    return {"reference/index.md": head + table, **pages}
