@@ -38,7 +38,7 @@ VARIANTS = ("mappo_gru", "td3")
 HALF = 4
 """Update at which a run is interrupted that is to be resumed."""
 
-TEXTS = ("config.yaml", "metrics.jsonl", "timing.jsonl", "summary.json", "contents.json")
+TEXTS = ("config.yaml", "start.json", "metrics.jsonl", "timing.jsonl", "summary.json", "contents.json")
 """Names of files that people read; a damage there is one of words and lines."""
 
 
@@ -370,7 +370,8 @@ def _check_went_on(made: _Made, run: Path, ended: Ended, states: list[str]) -> N
     if "warning" in ended.stderr.lower():
         return
     # Of a record whose figures are others, nobody can know; of one that is missing, everybody.
-    unexplained = {*runs.differences(made.finished, run)} - {"config.yaml", "metrics.jsonl", "learning_curve.png"}
+    unknowable = {"config.yaml", "start.json", "metrics.jsonl", "learning_curve.png"}
+    unexplained = {*runs.differences(made.finished, run)} - unknowable
     unexplained -= {name for name in unexplained if name.startswith("files: missing []")}
     if runs.updates(run / "metrics.jsonl") != runs.updates(made.finished / "metrics.jsonl"):
         unexplained.add("updates in metrics.jsonl")

@@ -13,7 +13,7 @@ from train.running.evaluator import Evaluator, Figures, recorded_states
 from train.running.learner import Learner
 from train.running.plots import DPI as CURVE_DPI
 from train.running.plots import learning_curve
-from train.running.records import METRICS, Record, listed, read_lines, read_start
+from train.running.records import METRICS, START, Record, listed, read_lines, read_start
 from train.running.tables import figures_table
 
 CURVE = "learning_curve.png"
@@ -35,13 +35,21 @@ def write_report(learner: Learner, params: Any, policy: Figures, evaluator: Eval
     toolbox, baselines = registry.toolbox_of(evaluator.env), evaluator.baselines()
     figures = {"policy": policy, **baselines}
     write_json(folder / "summary.json", figures)
-    records = [*read_start(folder), *whole_records(folder / METRICS)]
+    records = [*start_record(folder), *whole_records(folder / METRICS)]
     save_still(learning_curve(records, baselines, toolbox.headlines), folder / CURVE, CURVE_DPI)
     pictures = EPISODE if toolbox.renderer else ()
     draw_episode(learner, params, evaluator, [folder / name for name in pictures])
     print(f"\n{evaluator.num_episodes} fixed instances, whole episodes, deterministic policy\n")
     print(figures_table(figures, toolbox.headlines))
     print(f"\nrun folder: {folder} ({', '.join([CURVE, *pictures, 'summary.json', METRICS])})")
+
+
+def start_record(folder: pathlib.Path) -> list[Record]:
+    """The record of the evaluation before the first update; without it a warning, and no record."""
+    start = read_start(folder)
+    if not start:
+        print(f"warning: {folder / START} is missing or damaged, and not drawn", file=sys.stderr)
+    return start
 
 
 def whole_records(path: pathlib.Path) -> list[Record]:

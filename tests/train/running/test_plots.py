@@ -12,6 +12,7 @@ from jaxvrp.toolbox import Headline
 from train import plot
 from train.running import plots
 from train.running.records import read_start
+from train.running.report import start_record
 
 HEADLINES = (Headline("completion_rate", "completion", curve="completion"), Headline("tours", "tours"))
 START = {"env_steps": 0, "eval/return": [-3.0, -5.0], "eval/completion_rate": [0.0, 0.1]}
@@ -162,3 +163,8 @@ def test_a_mistake_is_one_line_and_nothing_is_written(runs, tmp_path, monkeypatc
 def test_a_damaged_start_is_no_record(tmp_path, text):
     (tmp_path / "start.json").write_text(text)
     assert read_start(tmp_path) == []
+
+
+def test_a_run_without_a_start_is_drawn_with_a_warning(tmp_path, capsys):
+    assert start_record(tmp_path) == []
+    assert capsys.readouterr().err == f"warning: {tmp_path / 'start.json'} is missing or damaged, and not drawn\n"

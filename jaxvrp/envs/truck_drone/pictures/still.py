@@ -270,9 +270,9 @@ def _draw_delivery(axes: Any, episode: Episode, row: int, customer: int, horizon
     step, late = _step(episode, customer), int(episode.steps_late[customer])
     axes.barh(row, late, left=step - late, height=0.22, color=palette.LATE)
     waited = int(episode.steps_waited[customer])
-    axes.barh(
-        row, waited, left=step - waited, height=0.36, color=route_map.SHADES[WAITING], edgecolor=palette.NOTE, lw=0.4
-    )
+    if waited:
+        look = {"color": route_map.SHADES[WAITING], "edgecolor": palette.NOTE, "linewidth": 0.4}
+        axes.barh(row, waited, left=step - waited, height=0.36, **look)
     colour = route_map.service_colour(episode, customer)
     axes.plot(
         step, row, "o", color=colour, markersize=max(0.75 * font, 3), markeredgecolor="white", markeredgewidth=0.7
