@@ -86,7 +86,7 @@ class Run:
         """Nothing: a process of wandb's own writes what it is given."""
 
     def close(self, *, ended_well: bool) -> None:
-        """End the run; wait until everything is written, or sent."""
+        """End the run; online, wait until everything is sent."""
         self._run.finish(exit_code=0 if ended_well else 1)
 
 

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import struct
 import sys
+import time
 import types
 
 import hypothesis  # noqa: F401  (loads trio itself; after wandb, it would warn)
@@ -140,10 +141,22 @@ def records(path):
             position += left
             continue
         _, length, kind = struct.unpack_from("<IHB", content, position)
+        if position + 7 + length > len(content):  # it is being written
+            return
         part = content[position + 7 : position + 7 + length]
         parts, position = (parts + part if kind in (3, 4) else part), position + 7 + length
         if kind in (1, 4):  # whole, or the last part
             yield Record.FromString(parts)
+
+
+def whole(path):
+    """All records of a run that has ended; a process of wandb's own writes them, and may still be at it."""
+    until, kinds = time.monotonic() + 60, []
+    while "exit" not in kinds:
+        assert time.monotonic() < until, f"{path} has no end: {kinds}"
+        time.sleep(0.05)
+        kinds = [record.WhichOneof("record_type") for record in records(path)]
+    return list(records(path))
 
 
 @pytest.fixture
@@ -169,7 +182,7 @@ def test_wandb_offline_and_a_resume_that_goes_on_with_the_run(tmp_path, pictures
     number = (run / "wandb" / "run_id").read_text().strip()
     files = sorted((run / "wandb").glob("offline-run-*/*.wandb"))
     assert [path.name for path in files] == [f"run-{number}.wandb"] * 2
-    stretches = [list(records(path)) for path in files]
+    stretches = [whole(path) for path in files]
     for stretch in stretches:
         (begun,) = [record.run for record in stretch if record.HasField("run")]
         assert (begun.run_id, begun.display_name, begun.project) == (number, "four", "jaxvrp")
