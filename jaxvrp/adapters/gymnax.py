@@ -38,7 +38,7 @@ def to_gymnax(env: Environment, *, separate_truncation: bool = False) -> GymnaxE
 
     `step` begins a new episode with the step that ends one, as every environment of gymnax does; `info` then has the
     metrics of the old one, and always `terminated`, `truncated`, `final_observation`. A problem is drawn for every step
-    and thrown away where no episode ends, which is gymnax's way and half the speed of `jaxvrp.VecEnv`.
+    and thrown away where no episode ends, which is gymnax's way; `jaxvrp.VecEnv` does without.
 
     Args:
         env: an environment with one role of one agent.

@@ -1,0 +1,76 @@
+"""JaxMARL's own training scripts on an environment of this suite, from a clone of its repository.
+
+With what its scripts import (`hydra-core`, `omegaconf`, `wandb`, `flashbax`), in the folder of the clone:
+
+    PYTHONPATH=. python PATH/TO/docs/examples/jaxmarl_baselines.py vdn_rnn TOTAL_TIMESTEPS=8192 NUM_ENVS=8
+
+Scripts: iql_rnn, vdn_rnn, qmix_rnn, ippo_rnn_smax, mappo_rnn_smax, which ask for masks; ippo_ff_mpe, which does not.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import jax
+import jaxmarl
+import wandb
+import yaml
+from jaxmarl.wrappers.baselines import LogWrapper
+
+import jaxvrp
+from jaxvrp.adapters.jaxmarl import JaxMarlEnv, to_jaxmarl
+
+CONFIGS = {
+    "ippo_ff_mpe": ["IPPO/config/ippo_ff_mpe.yaml"],
+    "ippo_rnn_smax": ["IPPO/config/ippo_rnn_smax.yaml"],
+    "mappo_rnn_smax": ["MAPPO/config/mappo_homogenous_rnn_smax.yaml"],
+}
+"""What they are configured by; the three of Q-learning by the two files below."""
+
+Q_LEARNING = ["QLearning/config/config.yaml", "QLearning/config/alg/ql_rnn_smax.yaml"]
+
+
+def make_train(script: str, config: dict[str, Any], env: JaxMarlEnv) -> Any:
+    """Its `make_train`, with our environment in the place of the one that it would make."""
+    folder = {"ippo": "IPPO", "mappo": "MAPPO"}.get(script.partition("_")[0], "QLearning")
+    module: Any = importlib.import_module(f"baselines.{folder}.{script}")
+    if folder == "QLearning":
+        return module.make_train(config, LogWrapper(env))
+    if script == "ippo_ff_mpe":
+        jaxmarl.make = lambda name, **kwargs: env
+    else:
+        module.HeuristicEnemySMAX = lambda **kwargs: env
+    return module.make_train(config)
+
+
+def number(value: Any) -> Any:
+    """YAML reads 1e7 as a text."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def main() -> None:
+    """Train with the configuration of the script, but for the KEY=VALUE that were given."""
+    script, *changes = sys.argv[1:]
+    config: dict[str, Any] = {}
+    for path in CONFIGS.get(script, Q_LEARNING):
+        with open(f"baselines/{path}", encoding="utf-8") as file:
+            config |= yaml.safe_load(file)
+    config |= {key: yaml.safe_load(value) for key, value in (change.split("=") for change in changes)}
+    config = {key: number(value) for key, value in config.items()} | {"ENV_KWARGS": {}, "WANDB_MODE": "disabled"}
+    # Spaces that are the same for all, and a name for which JaxMARL asks for masks.
+    env = to_jaxmarl(jaxvrp.make("truck_drone", num_drones=2, max_steps=40), pad=True, name="smax_truck_drone")
+    # They log to it in any case.
+    wandb.init(mode="disabled")
+    train = jax.jit(jax.vmap(make_train(script, config, env)))
+    # One seed; those of Q-learning and of MPE expect to be mapped over several.
+    jax.block_until_ready(train(jax.random.split(jax.random.PRNGKey(int(config["SEED"])), 1)))
+    print(f"{script}: trained for {config['TOTAL_TIMESTEPS']:g} steps")
+
+
+if __name__ == "__main__":
+    main()
