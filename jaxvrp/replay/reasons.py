@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
@@ -29,6 +30,18 @@ class Cause(struct.PyTreeNode):
     kind: jax.Array
     amount: jax.Array
     other: jax.Array
+
+
+Candidates = Sequence[tuple[jax.Array, int, Any]]
+"""`(what forbids actions, kind, amount)`, the first and the last broadcast over actions."""
+
+
+def first_cause(candidates: Candidates, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
+    """Kind `i32[shape]` and amount `f32[shape]` of the first candidate that forbids each action."""
+    kind, amount = jnp.full(shape, ALLOWED, jnp.int32), jnp.zeros(shape, jnp.float32)
+    for forbids, number, value in reversed(candidates):
+        kind, amount = jnp.where(forbids, number, kind), jnp.where(forbids, value, amount)
+    return kind.astype(jnp.int32), amount.astype(jnp.float32)
 
 
 @dataclasses.dataclass(frozen=True)

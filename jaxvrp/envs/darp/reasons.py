@@ -10,7 +10,7 @@ from jaxvrp.envs.darp.env import ROLE, Darp
 from jaxvrp.envs.darp.problem.instance import Instance, distance, travel_time
 from jaxvrp.envs.darp.rules import SLACK, State
 from jaxvrp.envs.darp.schedule import Outlook, Schedule
-from jaxvrp.replay.reasons import ALLOWED, Cause, Reasons
+from jaxvrp.replay.reasons import ALLOWED, Candidates, Cause, Reasons, first_cause
 
 WORDS = (
     "",
@@ -49,9 +49,6 @@ WORDS = (
     ON_BOARD,
 ) = range(len(WORDS))
 
-Candidates = list[tuple[jax.Array, int, jax.Array]]
-"""`(what forbids a node, kind, amount)`, each `[N+1]`."""
-
 
 def reasons_of(env: Darp) -> Reasons:
     """Of an environment with its switches."""
@@ -66,10 +63,10 @@ def explain(state: State, *, lookahead: bool) -> Cause:
         lookahead: see `rules.allowed`.
     """
     visits = rules.outlook(state)
-    candidates = _by_passengers(state) + _by_times(state, visits)
+    candidates = [*_by_passengers(state), *_by_times(state, visits)]
     if state.schedule is not None:
         candidates += _by_limits(state, state.schedule, visits)
-    kind, amount = _first(candidates)
+    kind, amount = first_cause(candidates, visits.arrival.shape)
     other = jnp.zeros_like(kind)
     if lookahead:
         kind, amount, other = _by_prudence(state, visits, kind, amount)
@@ -80,15 +77,6 @@ def explain(state: State, *, lookahead: bool) -> Cause:
     kind = jnp.where(is_depot, depot, kind).astype(jnp.int32)
     amount = jnp.where(is_depot, state.current_load, amount).astype(jnp.float32)
     return Cause(kind[None], amount[None], other[None].astype(jnp.int32))
-
-
-def _first(candidates: Candidates) -> tuple[jax.Array, jax.Array]:
-    """Kind and amount of the first that forbids each node."""
-    kind = jnp.full_like(candidates[0][0], ALLOWED, jnp.int32)
-    amount = jnp.zeros_like(kind, jnp.float32)
-    for forbids, number, value in reversed(candidates):
-        kind, amount = jnp.where(forbids, number, kind), jnp.where(forbids, value, amount)
-    return kind, amount
 
 
 def _by_passengers(state: State) -> Candidates:

@@ -12,7 +12,7 @@ from jaxvrp.envs.truck_drone.physics import Physics, battery_reserve, distance
 from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
 from jaxvrp.envs.truck_drone.scenarios.vrpd_tw import VrpdTw
 from jaxvrp.envs.truck_drone.world import World, is_known
-from jaxvrp.replay.reasons import ALLOWED, Cause, Reasons
+from jaxvrp.replay.reasons import ALLOWED, Cause, Reasons, first_cause
 
 WORDS = (
     "",
@@ -78,18 +78,18 @@ def _of_drones(env: TruckDroneBasic, world: World) -> Cause:
     if not (isinstance(env, Freight) and env.load_at_truck):
         out_of_reach = jnp.zeros_like(out_of_reach)
     others = (carrying >= 0) & (carrying != jnp.arange(count))
-    kind, amount = jnp.full(others.shape, ALLOWED, jnp.int32), jnp.zeros(others.shape, jnp.float32)
-    # The last that holds is the one that is told.
-    for forbids, number, value in (
-        ((carrying < 0) & (out_of_reach > 0), LOADED_AT_TRUCK, out_of_reach),
-        (others, CARRIES, 0.0),
-        (~is_known(world), UNKNOWN, known_from),
-        (customers.served, SERVED, customers.arrival_step),
-        (~exists, MISSING, 0.0),
-        (drones.is_onboard[:, None], ON_BOARD, 0.0),
-        (drones.is_crashed[:, None], CRASHED, 0.0),
-    ):
-        kind, amount = jnp.where(forbids, number, kind), jnp.where(forbids, value, amount)
+    kind, amount = first_cause(
+        [
+            (drones.is_crashed[:, None], CRASHED, 0.0),
+            (drones.is_onboard[:, None], ON_BOARD, 0.0),
+            (~exists, MISSING, 0.0),
+            (customers.served, SERVED, customers.arrival_step),
+            (~is_known(world), UNKNOWN, known_from),
+            (others, CARRIES, 0.0),
+            ((carrying < 0) & (out_of_reach > 0), LOADED_AT_TRUCK, out_of_reach),
+        ],
+        others.shape,
+    )
     grounded = jnp.where(drones.is_crashed, CRASHED, jnp.where(drones.is_onboard, ON_BOARD, ALLOWED))
     own = jnp.stack([jnp.zeros_like(grounded), grounded], axis=1)
     return Cause(

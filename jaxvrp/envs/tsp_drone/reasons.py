@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxvrp.envs.tsp_drone.env import DRONE, TRUCK, TspDrone
 from jaxvrp.envs.tsp_drone.problem.instance import drone_distance
 from jaxvrp.envs.tsp_drone.rules import SLACK, State
-from jaxvrp.replay.reasons import ALLOWED, Cause, Reasons
+from jaxvrp.replay.reasons import ALLOWED, Candidates, Cause, Reasons, first_cause
 
 WORDS = (
     "",
@@ -47,9 +47,6 @@ WORDS = (
     TOO_FAR_TO_MEET,
 ) = range(len(WORDS))
 
-Candidates = list[tuple[jax.Array, int, jax.Array | float]]
-"""`(what forbids an action, kind, amount)`, broadcast over actions; the first that holds is told."""
-
 
 def reasons_of(env: TspDrone) -> Reasons:
     """Of an environment with its switches."""
@@ -59,21 +56,13 @@ def reasons_of(env: TspDrone) -> Reasons:
 def explain(state: State, *, allow_revisits: bool) -> dict[str, Cause]:
     """`{"drone": Cause [1, n + 2], "truck": Cause [1, n]}`; flights beyond `max_flight`, in its unit."""
     own = [_stays(state, allow_revisits), _meets(state)]
-    serves = _first(_of_customers(state, allow_revisits), state.served.shape)
+    serves = first_cause(_of_customers(state, allow_revisits), state.served.shape)
     drone = jax.tree.map(lambda *parts: jnp.concatenate([jnp.ravel(part) for part in parts]), *own, serves)
-    return {DRONE: _cause(*drone), TRUCK: _cause(*_first(_of_nodes(state, allow_revisits), state.served.shape))}
+    return {DRONE: _cause(*drone), TRUCK: _cause(*first_cause(_of_nodes(state, allow_revisits), state.served.shape))}
 
 
 def _cause(kind: jax.Array, amount: jax.Array) -> Cause:
     return Cause(kind[None].astype(jnp.int32), amount[None].astype(jnp.float32), jnp.zeros_like(kind)[None])
-
-
-def _first(candidates: Candidates, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
-    """Kind and amount of the first that forbids each action."""
-    kind, amount = jnp.full(shape, ALLOWED, jnp.int32), jnp.zeros(shape, jnp.float32)
-    for forbids, number, value in reversed(candidates):
-        kind, amount = jnp.where(forbids, number, kind), jnp.where(forbids, value, amount)
-    return kind, amount
 
 
 def _stays(state: State, allow_revisits: bool) -> tuple[jax.Array, jax.Array]:
@@ -81,13 +70,13 @@ def _stays(state: State, allow_revisits: bool) -> tuple[jax.Array, jax.Array]:
     ours_away = state.is_drones_turn & state.is_away
     ahead = ~state.served | (_nodes(state) == 0)
     never = jnp.zeros((), bool) if allow_revisits else ~(state.in_range & ahead).any()
-    return _first([(ours_away & state.must_meet, MUST_MEET, 0.0), (ours_away & never, NO_LATER, 0.0)], ())
+    return first_cause([(ours_away & state.must_meet, MUST_MEET, 0.0), (ours_away & never, NO_LATER, 0.0)], ())
 
 
 def _meets(state: State) -> tuple[jax.Array, jax.Array]:
     """Of the drone's action 1, to meet the truck where it is."""
     out_of_range = ~state.in_range[state.truck_node]
-    return _first(
+    return first_cause(
         [
             (~state.is_drones_turn, OTHERS_TURN, 0.0),
             (~state.is_away, ON_BOARD, 0.0),

@@ -14,6 +14,11 @@ for (const each of panes) prepare(each);
 const modes = panes[0].modes.map(sharedMode);
 const player = { time: 0, mode: modes[0], playing: false, speed: 1, stamp: 0 };
 
+/** What the view notes of its episode; whose it is, where there are two. */
+function noteOf({ view, episode: { player: name } }) {
+  return view.note && panes.length > 1 && name ? `${name}: ${view.note}` : view.note;
+}
+
 /** What a pane shows: map, cards, charts. */
 function prepare(each) {
   enter(each);
@@ -76,7 +81,7 @@ function seekIn(each, time, mode = player.mode.id) {
 }
 
 part("title").textContent = episodes[0].title;
-const notes = panes.map((each) => each.view.note).filter(Boolean);
+const notes = panes.map(noteOf).filter(Boolean);
 part("subtitle").textContent = [...episodes.map((one) => one.subtitle), ...notes].filter(Boolean).join(" · ");
 if (panes.length === 1) for (const [name, value] of panes[0].view.summary) describe(part("summary"), name, value);
 for (const [name, value] of Object.entries(episodes[0].config)) describe(part("config"), name, shown(value));
