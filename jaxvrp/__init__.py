@@ -1,4 +1,4 @@
-"""jaxvrp: cooperative routing and placement, simulated and learned at hardware speed."""
+"""jaxvrp: cooperative routing and placement, simulated and learned end to end in JAX."""
 
 from jaxvrp import spaces
 from jaxvrp.environment import Environment, TimeStep

@@ -175,13 +175,12 @@ def write_gallery(folder: Path, only: Sequence[str], *, animations: bool = False
 def crop_animation(path: Path, box: tuple[int, int, int, int]) -> None:
     """Leave only a part of an animation: what can be seen where it is small."""
     with Image.open(path) as animation:
-        shown = [
-            (frame.convert("RGB").crop(box), frame.info["duration"]) for frame in ImageSequence.Iterator(animation)
-        ]
+        pictures = ImageSequence.Iterator(animation)
+        frames = [(picture.convert("RGB").crop(box), picture.info["duration"]) for picture in pictures]
     # One palette for all, so that what does not move is stored once; the last picture has all that there was.
-    palette = shown[-1][0].quantize(64)
-    first, *others = (frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame, _ in shown)
-    durations = [duration for _, duration in shown]
+    palette = frames[-1][0].quantize(64)
+    first, *others = (frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame, _ in frames)
+    durations = [duration for _, duration in frames]
     first.save(path, save_all=True, append_images=others, duration=durations, loop=0, optimize=True)
 
 
