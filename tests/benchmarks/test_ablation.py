@@ -1,5 +1,6 @@
 """`benchmarks.ablation`: every part can be changed, and what came of it is kept, tabulated and drawn."""
 
+import argparse
 import json
 
 import numpy as np
@@ -112,3 +113,12 @@ def test_a_mistake_is_one_line(words):
     with pytest.raises(UserError, match=words[0]) as error:
         ablation.main(words)
     assert "\n" not in str(error.value)
+
+
+def test_a_folder_of_runs_may_be_moved():
+    def start(path, gamma=1.0):
+        return ablation._training(argparse.Namespace(start_from=path, gamma=gamma))
+
+    assert start("here/imitation alone") == start("there/imitation alone")
+    assert start("here/imitation alone") != start("here/imitation alone", gamma=0.9)
+    assert start("here/imitation alone") != start("here/as it is") != start(None)
