@@ -26,6 +26,7 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 # Where an operation stands in the source is not written into programs: nobody reads it there, and it takes time.
 os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
 
+import hypothesis  # noqa: F401  (looks at objects of trio, which wandb brings, before `seldom_collect` hides them)
 import jax
 import numpy as np
 

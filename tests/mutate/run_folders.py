@@ -97,10 +97,10 @@ def _remember_programs() -> None:
     baselines: dict[tuple[Any, ...], Any] = {}
     original_baselines = evaluator.Evaluator.baselines
 
-    def remembered_baselines(self: evaluator.Evaluator) -> Any:
+    def remembered_baselines(self: evaluator.Evaluator, episodes: Any = None) -> Any:
         name = (repr(self.env), self.num_episodes, self.seed)
         if name not in baselines:
-            baselines[name] = original_baselines(self)
+            baselines[name] = original_baselines(self, episodes)
         return baselines[name]
 
     evaluator.Evaluator.baselines = remembered_baselines

@@ -47,8 +47,11 @@ def test_the_best_of_several_tries_is_never_worse(run):
 def test_one_checkpoint_serves_any_number_of_requests(run, capsys):
     words = ["--env.num_nodes", "10", "--env.num_agents=3", "--best_of", "2", "--temperature", "3"]
     evaluate.main(["--run", str(run), *words])
-    printed = capsys.readouterr().out
+    printed, bar = capsys.readouterr()
     assert "6 fixed instances, whole episodes, sampled at temperature 3, best of 2, policy of update 1" in printed
+    # Two tries, then two heuristics and random play: 6 episodes each.
+    assert "0.00/30.0 episodes" in bar and "12.0/30.0 episodes" in bar and "30.0/30.0 episodes" in bar
+    assert bar.index(", policy") < bar.index(", nearest neighbour") < bar.index(", random")
     assert {"policy", "nearest neighbour", "random"} <= {line.split("  ")[0] for line in printed.splitlines()}
     assert RunFolder(run, {"num_nodes": 10}).load("latest").learner.env.num_nodes == 10
 

@@ -7,7 +7,6 @@ import sys
 import time
 import types
 
-import hypothesis  # noqa: F401  (loads trio itself; after wandb, it would warn)
 import pytest
 from PIL import Image
 from tensorboardX.proto.event_pb2 import Event
