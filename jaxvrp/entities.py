@@ -9,16 +9,17 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.environment import Environment
-from jaxvrp.spaces import Box, ByKind, EntityKind
+from jaxvrp.spaces import Box, ByKind, EntityKind, Feature
 
 PARAMETER = "observation"
 """The parameter of an environment that says how it is seen."""
 
 
-def flat_box(context_size: int, kinds: tuple[EntityKind, ...]) -> Box:
-    """The space of `flatten`."""
-    planes = sum(kind.count * len(kind.features) for kind in kinds)
-    return Box(-math.inf, math.inf, (context_size + planes,))
+def flat_box(context: tuple[Feature, ...], kinds: tuple[EntityKind, ...]) -> Box:
+    """The space of `flatten`, with the bounds of the features."""
+    planes = [feature for kind in kinds for feature in kind.features for _ in range(kind.count)]
+    bounds = tuple((feature.low, feature.high) for feature in (*context, *planes))
+    return Box(-math.inf, math.inf, (len(bounds),), bounds)
 
 
 def flatten(context: jax.Array, static: ByKind, dynamic: ByKind) -> jax.Array:

@@ -6,6 +6,7 @@ Spaces are static descriptions (hashable, no arrays), so they can be read while 
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import NamedTuple
 
 import jax
@@ -39,11 +40,16 @@ class Discrete:
 
 @dataclasses.dataclass(frozen=True)
 class Box:
-    """Real vectors of a fixed `shape` between `low` and `high`, as `float32`."""
+    """Real vectors of a fixed `shape` between `low` and `high`, as `float32`.
+
+    Attributes:
+        bounds: of each number of a vector its own (least, greatest), where more is known than `low` and `high`; ().
+    """
 
     low: float
     high: float
     shape: tuple[int, ...]
+    bounds: tuple[tuple[float, float], ...] = ()
 
     @property
     def dtype(self) -> jnp.dtype:
@@ -64,10 +70,15 @@ Space = Discrete | Box
 
 
 class Feature(NamedTuple):
-    """A number that agents see: its name, and a phrase that says what it is, with its unit."""
+    """A number that agents see: its name, a phrase that says what it is, with its unit, and bounds where it keeps some.
+
+    Where something is void its numbers are 0, which lies within the bounds.
+    """
 
     name: str
     meaning: str
+    low: float = -math.inf
+    high: float = math.inf
 
 
 class Place(NamedTuple):

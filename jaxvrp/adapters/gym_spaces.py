@@ -4,7 +4,7 @@ Example:
 
     role = env.roles["drone"]
     to_gym(role.action)                      # Discrete(2 + C)
-    to_gym(role.observation)                 # Box(-inf, inf, (O,), float32)
+    to_gym(role.observation)                 # Box(-inf, inf, (O,), float32), or with bounds where they are known
     to_gym(role.action, count=4)             # MultiDiscrete([2 + C] * 4), the joint action of four
     to_gym(role.observation, count=4)        # Box(-inf, inf, (4, O), float32)
     with_mask(to_gym(role.observation), (5,))  # Dict(observation=Box(...), action_mask=Box(0, 1, (5,), int8))
@@ -32,7 +32,10 @@ def to_gym(space: Space, count: int | None = None) -> spaces.Space:
         number = space.num_actions
         return spaces.Discrete(number) if count is None else spaces.MultiDiscrete([number] * count)
     shape = space.shape if count is None else (count, *space.shape)
-    return spaces.Box(space.low, space.high, shape, np.float32)
+    if not space.bounds:
+        return spaces.Box(space.low, space.high, shape, np.float32)
+    low, high = np.array(space.bounds, np.float32).T
+    return spaces.Box(np.broadcast_to(low, shape).copy(), np.broadcast_to(high, shape).copy(), shape, np.float32)
 
 
 def with_mask(observation: spaces.Space, shape: tuple[int, ...]) -> spaces.Dict:

@@ -6,6 +6,7 @@ import pytest
 
 import jaxvrp
 from jaxvrp.entities import flat_box, flatten, seen_as
+from jaxvrp.spaces import Feature
 from tests.toy_environments import Deliveries, Reach
 
 
@@ -21,7 +22,10 @@ def test_a_flat_vector_is_the_context_and_the_features_of_all_entities_one_by_on
     np.testing.assert_array_equal(flat, [-2, -1, *range(1, 12)])
     kinds = Deliveries().entity_kinds
     customers, drones = ((len(kind.static) + len(kind.dynamic)) * kind.count for kind in kinds)
-    assert flat_box(5, kinds).shape == (5 + customers + drones,)
+    context = (Feature("clock", "a share", 0.0, 1.0), Feature("x", "a place"))
+    box = flat_box(context, kinds)
+    assert box.shape == (2 + customers + drones,) == (len(box.bounds),)
+    assert box.bounds[:2] == ((0.0, 1.0), (-np.inf, np.inf))
 
 
 def test_an_environment_is_seen_either_way(env):
@@ -35,7 +39,7 @@ def test_an_environment_is_seen_either_way(env):
     vector = flatten(timestep.observation["vehicle"][0], env.static_entities(state), timestep.entities)
     np.testing.assert_allclose(of_flat.observation["vehicle"][0], vector, atol=1e-6)
     assert of_flat.entities == {} and timestep.global_observation is None
-    assert flat.roles["vehicle"].observation == flat_box(16, env.entity_kinds)
+    assert flat.roles["vehicle"].observation == flat_box(env.roles["vehicle"].context, env.entity_kinds)
 
 
 def test_what_cannot_be_seen_so_is_refused():

@@ -182,7 +182,7 @@ class PettingZoo(Agents):
     """`to_pettingzoo`."""
 
     def begin(self, seed: int) -> None:
-        self._face = to_pettingzoo(self.env)
+        self._face = to_pettingzoo(self.env, mask_in_observation=False)
         _, self._infos = self._face.reset(seed=seed)
         self.names = list(self._face.agents)
 

@@ -164,7 +164,7 @@ class Darp(Environment):
         """The vehicle under way; its actions are the depot, and pickup and drop-off of each request."""
         box, action = Box(-jnp.inf, jnp.inf, (len(observation.CONTEXT),)), Discrete(self.num_nodes + 1)
         if not self.entity_kinds:
-            return {ROLE: Role(1, flat_box(len(observation.CONTEXT), (self._requests,)), action)}
+            return {ROLE: Role(1, flat_box(observation.CONTEXT, (self._requests,)), action)}
         pointers = (Pointer(None, 1), Pointer(observation.REQUEST, 2))
         return {ROLE: Role(1, box, action, observation.CONTEXT, pointers, places=(("x", "y"),))}
 

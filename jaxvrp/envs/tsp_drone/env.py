@@ -75,11 +75,10 @@ class TspDrone(Environment):
     def roles(self) -> dict[str, Role]:
         """The drone, then the truck; their actions point at nodes."""
         drone, truck = Discrete(self.num_nodes + FIRST_SERVE), Discrete(self.num_nodes)
-        size = len(observation.CONTEXT)
         if not self.entity_kinds:
-            box = flat_box(size, (self._nodes,))
+            box = flat_box(observation.CONTEXT, (self._nodes,))
             return {DRONE: Role(1, box, drone), TRUCK: Role(1, box, truck)}
-        box = Box(-jnp.inf, jnp.inf, (size,))
+        box = Box(-jnp.inf, jnp.inf, (len(observation.CONTEXT),))
         places = (("x", "y"), ("drone_x", "drone_y"))
         at_nodes = Pointer(observation.NODE, 1)
         return {

@@ -162,6 +162,23 @@ def test_a_problem_can_be_given(darp):
         batch.reset(options={"instance": instance})
 
 
+@pytest.mark.parametrize("limits", [False, True])
+def test_numbers_of_darp_keep_the_bounds_that_are_known(limits):
+    """Flags and shares in [0, 1], clipped times in [-1, 1], distances above 0; what has no bound says so."""
+    kinds = {"instances": "cordeau", "limits": True} if limits else {}
+    batch = to_gymnasium_vector(jaxvrp.make("darp", num_nodes=8, num_agents=2, **kinds), 16)
+    space, random = batch.single_observation_space, np.random.default_rng(0)
+    assert np.isfinite(space.high).mean() > 0.6 < np.isfinite(space.low).mean()
+    seen, infos = batch.reset(seed=0)
+    least, greatest = seen.min(axis=0), seen.max(axis=0)
+    for _ in range(20):
+        assert batch.observation_space.contains(seen), np.flatnonzero((seen < space.low) | (seen > space.high)) % 116
+        seen, _, _, _, infos = batch.step((infos["action_mask"] * random.random((16, 9))).argmax(axis=1))
+        least, greatest = np.minimum(least, seen.min(axis=0)), np.maximum(greatest, seen.max(axis=0))
+    flags = (space.low == 0) & (space.high == 1)
+    assert (greatest[flags] == 1).mean() > 0.5 < (least[flags] == 0).mean()
+
+
 def test_every_registered_environment_has_an_id():
     ids = register_ids()
     assert ids == tuple(f"jaxvrp/{name}-v0" for name in jaxvrp.registered() if " " not in name)
