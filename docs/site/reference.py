@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import fnmatch
+import itertools
 from pathlib import Path
 
 from links import ROOT
+
+
+def _from_the_rules_on(env: str) -> list[str]:
+    """Patterns for the modules of an environment, what one needs first coming first."""
+    firsts = ("env", "factory", "scenarios.*", "problem.*", "baselines.*", "*")
+    return [f"jaxvrp.envs.{env}.{first}" for first in firsts]
+
 
 REFERENCE = {
     "The contract": ("contract", ["jaxvrp.environment", "jaxvrp.spaces", "jaxvrp.actor", "jaxvrp.actions"]),
@@ -22,14 +30,14 @@ REFERENCE = {
     ),
     "Playing": ("playing", ["jaxvrp.vectorize", "jaxvrp.episodes", "jaxvrp.entities", "jaxvrp.turns", "jaxvrp.memory"]),
     "Replay and notebooks": ("replay", ["jaxvrp.replay.*", "jaxvrp.notebook"]),
-    "truck_drone": ("truck_drone", ["jaxvrp.envs.truck_drone.*"]),
-    "darp": ("darp", ["jaxvrp.envs.darp.*"]),
-    "tsp_drone": ("tsp_drone", ["jaxvrp.envs.tsp_drone.*"]),
-    "pcb": ("pcb", ["jaxvrp.envs.pcb.*"]),
+    "truck_drone": ("truck_drone", _from_the_rules_on("truck_drone")),
+    "darp": ("darp", _from_the_rules_on("darp")),
+    "tsp_drone": ("tsp_drone", _from_the_rules_on("tsp_drone")),
+    "pcb": ("pcb", _from_the_rules_on("pcb")),
     "Adapters": ("adapters", ["jaxvrp.adapters.*"]),
     "Pictures": ("pictures", ["jaxvrp.pictures.*"]),
     "Files and messages": ("files", ["jaxvrp.io.*"]),
-    "Learners": ("learners", ["train.on_policy.*", "train.off_policy.*", "train.*"]),
+    "Learners": ("learners", ["train.*", "train.on_policy.*", "train.off_policy.*"]),
     "Networks": ("networks", ["train.networks.*"]),
     "Runs": ("runs", ["train.running.*"]),
 }
@@ -74,9 +82,22 @@ def reference_pages() -> dict[str, str]:
     shown = {title: [module for page, _, module in placed if page == title] for title in REFERENCE}
     pages, contents = {}, []
     for title, (name, _) in REFERENCE.items():
-        blocks = "\n\n".join(f"## `{module}`\n\n::: {module}" for module in shown[title])
+        blocks = "\n\n".join(_block(module, _common_package(shown[title])) for module in shown[title])
         pages[f"reference/{name}.md"] = f"# {title}\n\n{blocks}\n"
         contents.append(f"| [{title}]({name}.md) | {', '.join(f'`{module}`' for module in shown[title])} |")
     head = "# Reference\n\nWhat the docstrings say, by module. Shapes are in brackets after the dtype: `f32[D, 2]`.\n"
     table = "\n".join(["", "| page | modules |", "|---|---|", *contents, ""])
     return {"reference/index.md": head + table, **pages}
+
+
+def _common_package(names: list[str]) -> str:
+    """The longest package that all modules are in, with a dot behind it; empty if there is none."""
+    parts = zip(*(name.split(".")[:-1] for name in names), strict=False)
+    shared = itertools.takewhile(lambda part: len(set(part)) == 1, parts)
+    return "".join(f"{part[0]}." for part in shared)
+
+
+def _block(module: str, package: str) -> str:
+    """A module under its name within the page's package: the whole name would not fit beside the page."""
+    whole = f"`{module}`" if package.count(".") > 1 else ""
+    return f"## `{module.removeprefix(package) if whole else module}`\n\n{whole}\n\n::: {module}"
