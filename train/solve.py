@@ -173,7 +173,7 @@ def solve_all(
     together = run is None and toolbox.instances is not None and toolbox.instances.stack is not None
     if together and (method or next(iter(toolbox.searches), None)) in toolbox.searches_all:
         assert toolbox.instances and toolbox.instances.stack
-        batch = problem_in(name, toolbox.instances.stack(problems))
+        batch = problem_in(name, toolbox.instances.stack(problems), instances[0])
         return _solved_together(batch, problems, chosen(batch, method), seconds, seed, progress)
     options: dict[str, Any] = {"seconds": seconds, "method": method, "seed": seed}
     opening: dict[str, Any] = {"run": run, "env": env, "trust": trust}
@@ -203,12 +203,12 @@ def _solved_together(
         if best is None:
             raise
     assert best is not None
-    states = jax.device_get(jax.vmap(_follow, (None, 0, 0))(batch.env, batch.instance, best.actions))
     solutions = []
     for row, problem in enumerate(problems):
-        actions, episode = jax.tree.map(lambda leaf, row=row: leaf[row], (best.actions, states))
+        instance, actions = jax.tree.map(lambda leaf, row=row: leaf[row], (batch.instance, best.actions))
         found = Searched(best.seconds, float(best.cost[row]), actions)
-        solutions.append(solution_of(dataclasses.replace(batch, problem=problem), method, found, episode))
+        states = followed(batch.env, instance, actions)
+        solutions.append(solution_of(dataclasses.replace(batch, problem=problem), method, found, states))
     return solutions
 
 
@@ -233,21 +233,25 @@ def open_problem(
         return _with_policy(file, *players)
     name, problems = read_problems(path, env)
     try:
-        return problem_in(name, only_problem(problems, row, path))
+        problem = only_problem(problems, row, path)
     except ValueError as error:
         raise UserError(str(error)) from None
+    return problem_in(name, problem, path)
 
 
-def problem_in(name: str, problem: Any) -> Problem:
-    """A problem, or a batch of problems, in an environment that is registered by this name.
+def problem_in(name: str, problem: Any, path: str | os.PathLike) -> Problem:
+    """A problem, or a batch of problems, of a file, in an environment that is registered by this name.
 
     Raises:
-        ValueError: it cannot be played there.
+        UserError: it cannot be played there; one line.
     """
     plain = jaxvrp.make(name)
     files = registry.toolbox_of(plain).instances
     assert files
-    made = jaxvrp.make(name, **files.parameters(problem, plain))
+    try:
+        made = jaxvrp.make(name, **files.parameters(problem, plain))
+    except ValueError as error:
+        raise UserError(f"{path}: {error}") from None
     return Problem(made, files, problem, _methods(made, files.instance(problem, made)))
 
 

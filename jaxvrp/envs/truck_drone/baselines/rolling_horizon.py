@@ -29,7 +29,7 @@ LENGTH = 40
 """Decisions that a plan is long; beyond it the policy decides."""
 
 
-CONTINUATIONS, FUTURES = 32, 2
+CONTINUATIONS, FUTURES = 32, 1
 """Of a decision, and of a plan; see `benchmarks/NOTES.md`."""
 
 
@@ -65,14 +65,11 @@ class RollingHorizonActor:
             env: what is played.
             policy: decides what is not planned; of `env`. None: the dispatcher.
             continuations: of a decision, from it to the end of the episode; at least three plans are compared.
-            futures: in which each plan is played; 1 where everybody is known from the start.
+            futures: in which each plan is played, other ones at each decision; where everybody is
+                known from the start, there is but one.
         """
-        self.env, self.policy, self.continuations, self.futures = (
-            env,
-            policy or GreedyActor(env),
-            continuations,
-            futures,
-        )
+        self.env, self.policy = env, policy or GreedyActor(env)
+        self.continuations, self.futures = continuations, futures
 
     def init(self, num_envs: int) -> Memory:
         """Nothing is planned."""
