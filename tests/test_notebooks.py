@@ -60,7 +60,8 @@ def small_run(name: str, folder: pathlib.Path) -> subprocess.CompletedProcess[st
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False)
 
 
-@pytest.mark.parametrize("name", ["quickstart", pytest.param("colab_tpu_gpu", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["quickstart", "colab_tpu_gpu"])
 def test_it_runs_and_shows_its_pictures(name, tmp_path):
     done = small_run(name, tmp_path)
     assert done.returncode == 0, done.stderr

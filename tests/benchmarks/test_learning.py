@@ -12,6 +12,7 @@ TINY = "--num_envs 4 --rollout_length 8 --num_minibatches 2 --num_epochs 1 --num
 WHEN = "--total_steps 64 --eval_episodes 4 --env.name toy_of_the_tests"
 
 
+@pytest.mark.slow
 def test_the_summary_of_every_seed_is_kept(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     config = tmp_path / "tiny.yaml"

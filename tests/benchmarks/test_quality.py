@@ -52,7 +52,9 @@ def a_run(monkeypatch):
     return install
 
 
-PLAYS = argparse.Namespace(run="somewhere", trust=False, checkpoint="latest", best_of=4, blind=False)
+PLAYS = argparse.Namespace(
+    run="somewhere", trust=False, checkpoint="latest", best_of=4, blind=False, planner=[], planner_with_policy=False
+)
 
 
 def test_a_policy_decides_as_it_was_trained_and_baselines_at_every_step(a_run):
@@ -216,6 +218,7 @@ def test_a_damaged_plan_is_not_replayed(contest):
     assert other.num_replayed("spoilt") == 0
 
 
+@pytest.mark.slow
 def test_dial_a_ride_from_the_command_line(tmp_path, capsys):
     """Its own data: a hand-made file in Cordeau's format."""
     nodes = ["0 0 0 0 0 0 480", "1 3 4 1 1 0 1440", "2 -3 4 1 1 60 75", "3 6 8 1 -1 40 60", "4 -6 8 1 -1 0 1440"]

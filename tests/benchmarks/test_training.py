@@ -49,6 +49,7 @@ def printed_and_written(tmp_path_factory):
     return lines, json.loads(out.read_text())
 
 
+@pytest.mark.slow
 def test_result_is_complete(printed_and_written):
     _, content = printed_and_written
     assert set(content) == {"machine", "protocol", "rows"}

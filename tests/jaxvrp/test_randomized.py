@@ -53,6 +53,7 @@ def test_it_keeps_the_contract(env):
     jaxvrp.check_env(env)
 
 
+@pytest.mark.slow
 def test_a_range_of_one_point_is_the_environment_itself_bit_for_bit(base):
     fixed = base.replace(battery_rate=jnp.float32(0.7))
     wanted, states = played(fixed)
@@ -216,6 +217,9 @@ def test_pictures_and_replays_of_an_episode_leave_out_who_does_not_exist(base):
     states, actions = jax.jit(lambda: record_episode(env, actor, instance, jax.random.key(0)))()
     episode = registry.toolbox_of(env).replay.export(env, states, actions)
     assert len(episode["customers"]) == 1
+    assert {len(row) for step in episode["steps"] for row in step["mask"]["drone"]} == {
+        len(episode["actions"]["drone"])
+    }
     assert played_episode.from_states(base, states.base).num_customers == 1
     last = jax.tree.map(lambda leaf: leaf[-1], states.base)
     assert " of 1 customers served" in registry.toolbox_of(base).still(last)

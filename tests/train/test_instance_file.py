@@ -54,6 +54,7 @@ def town(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_a_policy_plays_a_map_of_another_size_and_writes_its_plan(run, town, tmp_path, capsys):
     out = [tmp_path / "plan.json", tmp_path / "plan.csv"]
     words = ["--run", str(run), "--instance", str(town), "--actor", "greedy", "--render", str(tmp_path / "town.png")]
@@ -79,7 +80,7 @@ def test_the_best_of_several_tries_is_the_one_that_is_kept(run, town, monkeypatc
     actor = file.players(file.folder.load("latest"), deterministic=False, temperature=1.0)["random"]
     monkeypatch.setattr(instance_file, "AT_ONCE", 2)
     played = file.play(actor, 7, 3)
-    both = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), file.files.instance(file.problem))
+    both = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), file.files.instance(file.problem, file.env))
     play = jax.jit(
         lambda key: record_episodes(file.env, actor, both, key, lambda *step: step[-1].team_reward)[1].sum(axis=0)
     )

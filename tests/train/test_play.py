@@ -62,7 +62,7 @@ def test_whoever_plays_without_training_has_a_name():
         "search",
         "short search",
     ]
-    assert list(play.players(jaxvrp.make("truck_drone"))) == ["greedy", "random"]
+    assert list(play.players(jaxvrp.make("truck_drone"))) == ["greedy", "random", "planner"]
     assert list(play.players(jaxvrp.make("pcb"))) == ["random"]
 
 

@@ -352,6 +352,7 @@ def seeds(tmp_path_factory):
     return folder / "run"
 
 
+@pytest.mark.slow
 def test_records_of_two_seeds(seeds):
     records = list(read_records(seeds / "metrics.jsonl"))
     assert {path.name for path in seeds.iterdir()} >= {"summary.json", "learning_curve.png", "episode.gif"}

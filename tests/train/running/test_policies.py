@@ -162,7 +162,7 @@ def test_policies_are_part_of_the_package():
     assert {"truck_drone_basic", "darp", "darp_cordeau", "vrpd_tw"} <= set(policies.shipped_policies())
 
 
-SLOW = {"darp", "darp_cordeau"}
+SLOW = {"darp", "darp_cordeau", "vrpd_tw"}
 
 
 @pytest.mark.parametrize(

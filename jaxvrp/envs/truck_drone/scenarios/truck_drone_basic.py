@@ -123,7 +123,8 @@ class TruckDroneBasic(RewardWeights, TruckDrone):
         drones = state.drones
         always = jnp.ones(1 + self.num_route_nodes, bool)
         truck = jnp.concatenate([always, drones.is_onboard, recoverable(self, state)])
-        customer = jnp.arange(self.num_customers, dtype=jnp.int32)
+        # As many as the state has: a replay leaves out those that only fill up the size.
+        customer = jnp.arange(state.customers.served.shape[0], dtype=jnp.int32)
         may_load, has_package = self.may_load(state), drones.carrying[:, None] == customer
         deliver = drones.is_airborne[:, None] & ~state.customers.served & (may_load[:, None] | has_package)
         hover = jnp.ones((self.num_drones, 1), bool)

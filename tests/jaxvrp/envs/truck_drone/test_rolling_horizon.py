@@ -122,6 +122,7 @@ def test_who_does_not_exist_is_not_told_from_who_is_not_known_yet():
     assert abs(wanted.mean() - comes.mean()) < 4 * error
 
 
+@pytest.mark.slow
 def test_where_everybody_is_known_no_episode_is_worse_than_the_dispatchers():
     """The dispatcher's episode is the first candidate, and what was found is a candidate ever after."""
     env = make("truck_drone_basic", battery_rate=1.0)
