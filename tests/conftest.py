@@ -86,11 +86,17 @@ def pytest_terminal_summary(terminalreporter, config):
 def pytest_collection_modifyitems(config, items):
     """The longest files first, and no slow tests on few cores."""
     if leaves_slow_tests_out(config):
-        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("slow")])
-        items[:] = [item for item in items if not item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=[item for item in items if is_slow(item)])
+        items[:] = [item for item in items if not is_slow(item)]
     folder = pathlib.Path(__file__).parent
     places = {folder / name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
+
+
+def is_slow(item):
+    """Whether a test is marked as slow, or this form of it: `slow("large", ...)` names forms by their id."""
+    form = item.callspec.id if hasattr(item, "callspec") else ""
+    return any(not mark.args or form in mark.args for mark in item.iter_markers("slow"))
 
 
 @pytest.fixture(scope="session", autouse=True)

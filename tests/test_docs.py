@@ -96,6 +96,14 @@ def examples() -> list[tuple[pathlib.Path, str]]:
 
 
 @pytest.mark.parametrize(("page", "need"), examples(), ids=lambda value: getattr(value, "name", value))
+@pytest.mark.slow(
+    "adapters.md-gymnasium",
+    "compare_with_a_solver.md-pyvrp",
+    "solve.md-",
+    "trainer.md-",
+    "sweep_physics.md-",
+    "vrpd_tw.md-",
+)
 def test_examples_run(page, need, tmp_path, monkeypatch):
     if need and importlib.util.find_spec(need) is None:
         pytest.skip(f"this example needs the extra '{need}'")

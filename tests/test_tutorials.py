@@ -65,6 +65,7 @@ def test_a_scenario_of_ones_own_is_trained_without_touching_the_repository(tmp_p
     assert {"policy", "greedy", "random"} == set(json.loads((tmp_path / "run" / "summary.json").read_text()))
 
 
+@pytest.mark.slow
 def test_the_scenario_passes_check_env(tmp_path, monkeypatch):
     (tmp_path / "tutorial_scenario.py").write_text(example(SCENARIO, "my_package/my_module.py"))
     monkeypatch.syspath_prepend(tmp_path)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-from scipy import stats
+from scipy import special
 
 from jaxvrp.io.command_line import UserError
 from train.running.learner import Learner
@@ -37,7 +37,7 @@ class Estimate:
         """The estimate from at least one value."""
         if len(values) < 2:
             return cls(float(values[0]), math.nan)
-        quantile = float(stats.t.ppf((1 + LEVEL) / 2, len(values) - 1))
+        quantile = float(special.stdtrit(len(values) - 1, (1 + LEVEL) / 2))
         return cls(statistics.fmean(values), quantile * statistics.stdev(values) / math.sqrt(len(values)))
 
 

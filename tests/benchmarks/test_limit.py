@@ -43,6 +43,7 @@ def test_the_compiler_counts_a_product():
     assert part.bytes_accessed >= 2 * 64 * 64 * 4
 
 
+@pytest.mark.slow
 def test_a_step_is_taken_apart():
     env = jaxvrp.make("darp", num_nodes=4, num_agents=2)
     functions = limit.step_functions(env, 3)
@@ -64,6 +65,7 @@ def test_an_update_is_taken_apart():
     assert jax.tree.map(jnp.shape, shapes["gradient step"]) == jax.tree.map(jnp.shape, params)
 
 
+@pytest.mark.slow
 def test_the_command_line_writes_all_parts(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(limit, "COPIED_BYTES", (2**12, 2**13))
     monkeypatch.setattr(limit, "PRODUCT_SIZE", 8)

@@ -73,6 +73,7 @@ def test_all_pairs_are_of_known_players():
     assert {name for pair in LEARNER_PAIRS for name in (pair.ours, pair.peer)} == set(LEARNERS)
 
 
+@pytest.mark.slow
 def test_our_player_goes_on_where_it_was(monkeypatch):
     played = []
     step = players.jaxvrp.VecEnv.step
@@ -226,6 +227,7 @@ class Guess:
 
 
 @pytest.mark.parametrize("kind", [baselines.IPPO, baselines.MAPPO])
+@pytest.mark.slow("MAPPO")
 def test_the_baselines_learn(kind):
     settings = baselines.Settings(num_envs=64, rollout_length=6, width=16, num_updates=40, learning_rate=1e-2)
     baseline = kind(settings, Guess())
@@ -237,7 +239,8 @@ def test_the_baselines_learn(kind):
     assert all(int(network.step) == 40 * 16 for network in last.networks)
 
 
-@pytest.mark.parametrize("kind", [pytest.param(baselines.IPPO, marks=pytest.mark.slow), baselines.MAPPO])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [baselines.IPPO, baselines.MAPPO])
 def test_an_update_on_the_peers_environment_changes_all_parameters(kind):
     pytest.importorskip("jaxmarl", reason="the extra is not installed: pip install jaxvrp[peers]")
     baseline = baselines.make(kind, SMALL)

@@ -149,6 +149,7 @@ def with_images(contest):
     return played
 
 
+@pytest.mark.slow
 def test_plans_of_images_are_plans_of_the_instances_and_the_best_counts(contest, with_images):
     """The instance is its own first image; to a heuristic the other seven of its map are the same."""
     plain, best = contest.results["nearest"], with_images.results["nearest, images"]

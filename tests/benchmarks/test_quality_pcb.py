@@ -28,6 +28,7 @@ def board():
     )
 
 
+@pytest.mark.slow
 def test_players_reach_what_their_placements_are_worth(board):
     places = Places(board, starts=3, steps=4)
     annealed, placed, played = places.anneal(TRIAL_MOVES), places.place_randomly(), places.play_randomly()

@@ -35,6 +35,7 @@ def data(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_table_from_the_command_line(data, capsys):
     out = data / "out.json"
     main(["--env", "tsp_drone", "--sets", "random_n4", "--out", str(out)])
@@ -55,6 +56,7 @@ def test_sets_of_files_are_those_with_a_proven_optimum(data):
     assert tsp_drone.find("random_n4", 1).makespans.tolist() == [25.0]
 
 
+@pytest.mark.slow
 def test_the_best_of_several_tries_and_of_their_orders():
     env = jaxvrp.make("tsp_drone", num_nodes=5)
     instances = generate_dataset(env, 0, 3)

@@ -50,6 +50,7 @@ def published(tmp_path_factory):
     return folder / "tiny.txt"
 
 
+@pytest.mark.slow
 def test_the_command_solves_writes_and_draws(published, tmp_path, capsys):
     out, plot = tmp_path / "result.json", tmp_path / "curves.png"
     solving.main(["--instances", str(published), "--seconds", "0.3", "--out", str(out), "--plot", str(plot)])

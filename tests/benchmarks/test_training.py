@@ -62,6 +62,7 @@ def test_result_is_complete(printed_and_written):
         assert [len(values) for values in row["seconds_per_chunk"].values()] == [3, 3]
 
 
+@pytest.mark.slow
 def test_figures_follow_from_the_times(printed_and_written):
     _, content = printed_and_written
     for row in content["rows"]:

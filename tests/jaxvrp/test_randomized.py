@@ -98,6 +98,7 @@ def test_the_base_plays_an_episode_with_what_was_drawn(base, env):
     assert timestep.metrics["battery_used"] > 0
 
 
+@pytest.mark.slow
 def test_agents_that_move_in_turn_keep_their_turns_and_their_memory():
     """By types alone: compiling it takes long."""
     base = jaxvrp.make("pcb", min_parts=2, max_parts=2, max_steps=2, rays=1)
@@ -176,6 +177,7 @@ def recorded(env, baseline, instances):
 
 
 @pytest.mark.parametrize(("name", "baseline"), BASELINES)
+@pytest.mark.slow("vrpd_tw-greedy", "tsp_drone-nearest neighbour")
 def test_what_is_beyond_a_size_that_was_drawn_does_not_exist(name, baseline):
     """The same episodes as in an environment of that size, by rewards, metrics, masks and what is seen."""
     sizes, small, cut = SMALLER[name]
@@ -200,6 +202,7 @@ def test_what_is_beyond_a_size_that_was_drawn_does_not_exist(name, baseline):
     assert padded[0].any()
 
 
+@pytest.mark.slow
 def test_planners_plan_the_problems_of_the_sizes_that_were_drawn():
     env = jaxvrp.randomize(jaxvrp.make("tsp_drone", num_nodes=6), {"num_nodes": [2, 6]})
     planner = registry.toolbox_of(env).planners["TSP-ep"](env)
@@ -210,6 +213,7 @@ def test_planners_plan_the_problems_of_the_sizes_that_were_drawn():
     assert last.base.done.all() and not last.base.totals.invalid_actions.any()
 
 
+@pytest.mark.slow
 def test_pictures_and_replays_of_an_episode_leave_out_who_does_not_exist(base):
     env = jaxvrp.randomize(base, {"num_customers": [1, 1]})
     actor = registry.toolbox_of(env).baselines["greedy"](env)

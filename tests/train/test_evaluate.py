@@ -44,6 +44,7 @@ def test_the_best_of_several_tries_is_never_worse(run):
     np.testing.assert_allclose(-best["return"], best["total_distance"] + 100 * best["unvisited_nodes"], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_one_checkpoint_serves_any_number_of_requests(run, capsys):
     words = ["--env.num_nodes", "10", "--env.num_agents=3", "--best_of", "2", "--temperature", "3"]
     evaluate.main(["--run", str(run), *words])

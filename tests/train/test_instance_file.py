@@ -74,6 +74,7 @@ def test_a_policy_plays_a_map_of_another_size_and_writes_its_plan(run, town, tmp
     assert (tmp_path / "town.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_the_best_of_several_tries_is_the_one_that_is_kept(run, town, monkeypatch):
     """Two are played side by side, so the third of three has a neighbour who does not count."""
     file = InstanceFile.open(str(town), str(run), {})
@@ -95,6 +96,7 @@ def test_the_best_of_several_tries_is_the_one_that_is_kept(run, town, monkeypatc
     assert file.env.max_steps == 24, "a map goes before what evaluation changes"
 
 
+@pytest.mark.slow
 def test_the_page_has_the_names_of_the_map(run, town, tmp_path):
     replay.main(["--run", str(run), "--instance", str(town), "--out", str(tmp_path)])
     episode = json.loads((tmp_path / "episode_short day.json").read_text())
@@ -140,6 +142,7 @@ def test_a_mistake_is_one_line(words, says, run, town, tmp_path, monkeypatch):
     assert {path.name for path in tmp_path.iterdir()} == {"town.json", "island.json", "near.json"}
 
 
+@pytest.mark.slow
 def test_networks_of_one_size_and_environments_without_files_are_one_line(programs_once, town, tmp_path):
     flat = written(tmp_path, network="mlp")
     with pytest.raises(UserError, match=r"\(mlp\) are tied to the sizes .* train with --network attention") as error:

@@ -120,6 +120,7 @@ def test_it_shows_how_far_it_is(run, tmp_path, capsys):
     assert "0/2" in bar and "the policy plays" in bar and "1/2" in bar and "writing" in bar and "2/2" in bar
 
 
+@pytest.mark.slow
 def test_what_the_policy_thought_is_told(run, tmp_path):
     command.main(["--run", str(run), "--instance", "1", "--out", str(tmp_path)])
     episode, trained = replay.read_episode(tmp_path / "episode_1.json"), RunFolder(run).load("latest")
@@ -142,6 +143,7 @@ def test_what_the_policy_thought_is_told(run, tmp_path):
         np.testing.assert_allclose(episode["steps"][0]["value"][role], expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_baseline_on_the_same_instance(run, tmp_path, capsys):
     command.main(["--run", str(run), "--instance", "3", "--against", "random", "--out", str(tmp_path)])
     ours, other = (replay.read_episode(tmp_path / f"episode_3{name}.json") for name in ("", "_random"))

@@ -98,6 +98,7 @@ def test_two_devices_give_the_gradients_of_one(overrides, learner, fresh_norm):
     )
 
 
+@pytest.mark.slow
 def test_devices_play_different_environments_with_the_same_parameters(trained_on_two):
     winds, state, metrics = trained_on_two
     assert len(np.unique(winds)) == TINY["num_envs"]
@@ -139,6 +140,7 @@ def test_seeds_on_two_devices_imitate_and_go_on_to_the_last_bit(tmp_path):
     assert all((leaf[0] != leaf[1]).any() for leaf in seeds)
 
 
+@pytest.mark.slow
 def test_the_best_of_groups_on_two_devices():
     """Each device has groups of its own, and learns the best of each."""
     sizes = {"rollout": "episodes", "group_size": 2, "baseline": "best", "rollout_length": 6, "lr_decay": False}

@@ -102,6 +102,7 @@ def test_a_map_is_solved_by_the_dispatcher():
     )
 
 
+@pytest.mark.slow
 def test_a_truck_and_its_drone(tmp_path):
     """The search is at least as good as the heuristic; its plan is the one that the report prices, way by way."""
     env = jaxvrp.make("tsp_drone", num_nodes=6)
@@ -147,6 +148,7 @@ def boards(board, tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_a_board_is_annealed_and_written(board, boards, tmp_path, capsys):
     """The plan is legal and as long as it says, measured here; as a board it reads back as it was told."""
     names = [str(tmp_path / name) for name in ("plan.json", "parts.csv", "placed.pcb")]

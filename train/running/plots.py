@@ -44,10 +44,10 @@ def _deviation_band(values: np.ndarray) -> Band:
 
 def _confidence_band(values: np.ndarray) -> Band:
     """Student's interval of the mean."""
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     mean, count = values.mean(axis=1), values.shape[1]
-    half = t.ppf(0.975, count - 1) * values.std(axis=1, ddof=1) / np.sqrt(count)
+    half = stdtrit(count - 1, 0.975) * values.std(axis=1, ddof=1) / np.sqrt(count)
     return mean - half, mean + half
 
 

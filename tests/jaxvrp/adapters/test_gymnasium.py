@@ -142,6 +142,7 @@ def test_a_number_seeds_the_environments_one_after_the_other(team):
     assert len(np.unique(places, axis=0)) == 3
 
 
+@pytest.mark.slow
 def test_a_problem_can_be_given(darp):
     instance = darp.generate(jax.random.key(5))
     played, batch = to_gymnasium(darp), to_gymnasium_vector(darp, 2)
@@ -163,6 +164,7 @@ def test_a_problem_can_be_given(darp):
 
 
 @pytest.mark.parametrize("limits", [False, True])
+@pytest.mark.slow("False")
 def test_numbers_of_darp_keep_the_bounds_that_are_known(limits):
     """Flags and shares in [0, 1], clipped times in [-1, 1], distances above 0; what has no bound says so."""
     kinds = {"instances": "cordeau", "limits": True} if limits else {}

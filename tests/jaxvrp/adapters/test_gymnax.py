@@ -70,6 +70,7 @@ def test_truncation_can_be_told_apart_and_raw_keys_are_taken(to_gymnax, alone, f
     assert (bool(terminated), bool(truncated)) == (False, True)
 
 
+@pytest.mark.slow
 def test_a_program_of_purejaxrls_form_runs_and_its_parameters_can_be_mapped(to_gymnax, darp):
     """Reset and step under `vmap` and `scan`, four speeds at once."""
     env = to_gymnax(darp)

@@ -122,6 +122,7 @@ def test_the_log_of_jaxmarl_counts_whole_episodes(face):
     np.testing.assert_allclose(returned[done], total[done], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_manager_of_its_q_learners_runs_it(face):
     from jaxmarl.wrappers.baselines import CTRolloutManager
 
@@ -135,6 +136,7 @@ def test_the_manager_of_its_q_learners_runs_it(face):
     assert dones["__all__"].shape == (3,)
 
 
+@pytest.mark.slow
 def test_the_manager_asks_for_masks_if_the_name_says_smax(to_jaxmarl, env):
     """Its rules for SMAX: available actions, the world state and one reward; else it draws from all actions."""
     from jaxmarl.wrappers.baselines import CTRolloutManager, LogWrapper
@@ -168,6 +170,7 @@ ILLEGAL = {
 
 
 @pytest.mark.parametrize("index", ILLEGAL.values(), ids=ILLEGAL)
+@pytest.mark.slow("beyond 32 bits")
 def test_an_index_outside_of_the_space_is_counted_and_never_wraps_around(padded, index):
     _, state = padded.reset(jax.random.key(0))
     for play in (padded.step, padded.step_env):

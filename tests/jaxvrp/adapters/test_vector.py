@@ -239,6 +239,7 @@ def test_what_an_environment_raises_is_reported_with_its_traceback_and_ends_all(
     fragile.close()
 
 
+@pytest.mark.slow
 def test_the_death_of_a_process_is_reported_and_ends_the_others(fragile):
     dead, *_ = sorted(multiprocessing.active_children(), key=lambda process: process.name)
     os.kill(dead.pid, signal.SIGKILL)

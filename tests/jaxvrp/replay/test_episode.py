@@ -141,6 +141,7 @@ def test_truck_and_drone_go_where_the_states_say(sorties, episodes):
     assert clocks == sorted(clocks)
 
 
+@pytest.mark.slow
 def test_parts_are_where_they_were(placements):
     env, states, actions, timesteps = placements
     episode = replay.export_episode(env, states, actions)

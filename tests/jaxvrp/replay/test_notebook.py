@@ -38,6 +38,7 @@ def test_a_plan_shows_itself(rides):
     assert re.match(r"step 3, time [\d.]+: vehicle 0 at \S+ \d, \d+ on board; \d of 4 requests served$", caption)
 
 
+@pytest.mark.slow
 def test_a_board_shows_itself(placements):
     _, states, _, _ = placements
     state = pick(states, 2)

@@ -117,6 +117,7 @@ def test_truck_and_drones_by_the_reference(deliveries):
         of_truck_and_drones(now, causes, reasons, at)
 
 
+@pytest.mark.slow
 def test_time_windows_and_loading_by_the_reference():
     env, states, actions = dispatched()
     reasons = truck_reasons.reasons_of(env)

@@ -160,6 +160,7 @@ def test_two_seeds_through_the_command_line_and_evaluation(run, capfd):
     assert f"{np.mean(records[-1]['eval/return']):.3f}" in capfd.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_seed_is_what_it_is_alone(make, run):
     """The second seed of the run, after six updates, beside a training from its key."""
     alone = make("td3").init(jax.random.split(jax.random.key(0))[1])
@@ -240,7 +241,8 @@ LESSON = {
 }
 
 
-@pytest.mark.parametrize("algorithm", ["td3", pytest.param("sac", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["td3", "sac"])
 def test_training_comes_close_to_the_best_play(algorithm, make):
     """Whoever walks straight to the goal, at most STRIDE a step, is best; random play is ten times as far away."""
     faster = {"temperature_lr": 1e-2} if algorithm == "sac" else {}

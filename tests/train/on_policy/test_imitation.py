@@ -184,6 +184,7 @@ PLANNED = {
 }
 
 
+@pytest.mark.slow
 def test_a_teacher_who_remembers_plays_whole_episodes_itself(learner):
     """It begins anew with each rollout, and is recorded as played, with the policy's probabilities."""
     made = learner(**PLANNED)

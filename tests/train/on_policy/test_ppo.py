@@ -25,9 +25,9 @@ CHUNKS, LENGTH, ENVS = 3, 4, 5
 ROLES = {"truck": 1, "drone": 2}
 NETWORKS = [
     ("mlp", True, "central", {}),
-    ("mlp", False, "local", {}),
+    pytest.param("mlp", False, "local", {}, marks=pytest.mark.slow),
     pytest.param("gru", True, "local", {}, marks=pytest.mark.slow),
-    ("gru", False, "central", {}),
+    pytest.param("gru", False, "central", {}, marks=pytest.mark.slow),
     pytest.param(
         *("attention", True, "central", {"toy": "deliveries", "attention_encode": "agent"}), marks=pytest.mark.slow
     ),
@@ -321,7 +321,8 @@ def test_the_loss_is_a_sum_over_actors_and_critics(minibatch):
     assert max(jax.tree.leaves(moved)) > 1e-3
 
 
-@pytest.mark.parametrize("encode", ["step", pytest.param("instance", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("encode", ["step", "instance"])
 def test_what_roles_share_learns_from_all_of_them(learner, on_mesh, fresh_norm, encode):
     """The gradient of the shared encoder is the sum of those of the losses of the roles, each by itself."""
     share = encode == "instance"

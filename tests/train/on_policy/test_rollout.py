@@ -110,6 +110,7 @@ def replay(recorded, instances):
     return histories
 
 
+@pytest.mark.slow("separate drones, central critic")
 def test_the_recording_is_what_happened(recorded, replay):
     made, transitions = recorded
     static = made.played.recording.static
@@ -289,6 +290,7 @@ def best_legal(logits, mask):
     return {name: np.where(mask[name], rows[0, 0], -np.inf).argmax(-1) for name, rows in logits.items()}
 
 
+@pytest.mark.slow("separate drones, central critic")
 def test_evaluation_is_a_loop_over_whole_episodes(evaluation):
     made, params, problems, play = evaluation
     trainer = made.trainer

@@ -49,6 +49,7 @@ def lengths(made):
     return 1 + done.argmax(axis=0)
 
 
+@pytest.mark.slow("gru with a critic")
 def test_everybody_plays_one_episode_from_its_start_and_groups_the_same(made, lengths):
     transitions = jax.device_get(made.played.recording.transitions)
     assert flat(transitions.reset)[0].all()
@@ -92,6 +93,7 @@ def test_the_next_rollout_has_other_instances(made):
     )
 
 
+@pytest.mark.slow
 def test_what_episodes_leave_behind_is_kept(learner):
     """Over both rollouts, though each begins anew."""
     made = learner(**EPISODES, network="mlp", env={"name": "tests.toy_environments:CountedErrands"})
@@ -116,6 +118,7 @@ def prepared(made, on_mesh, fresh_norm):
     return prepare
 
 
+@pytest.mark.slow("attention of groups", "gru of groups")
 def test_what_follows_an_end_counts_nowhere(made, lengths, prepared):
     """Not in the weights; and not in the gradient, whatever is there."""
     batch, gradient = prepared(made.played.recording)
@@ -143,7 +146,10 @@ def test_what_follows_an_end_counts_nowhere(made, lengths, prepared):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7), gradient, other)
 
 
-@pytest.mark.parametrize("made", [kind for kind in KINDS.values() if "baseline" in kind], indirect=True)
+@pytest.mark.parametrize(
+    "made", [pytest.param(kind, id=name) for name, kind in KINDS.items() if "baseline" in kind], indirect=True
+)
+@pytest.mark.slow("attention of groups")
 def test_an_episode_is_compared_with_those_of_its_group(made, lengths, prepared):
     assert not made.trainer.critics.networks and not made.played.params["critic"]
     batch, _ = prepared(made.played.recording, normalize_advantage=False)

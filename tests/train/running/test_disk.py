@@ -162,6 +162,7 @@ def assert_same_bits(folder, other, trainer):
 
 
 @pytest.mark.parametrize("kilobytes", [4, 20, 100, 180])
+@pytest.mark.slow("180", "100", "20")
 def test_a_disk_that_is_too_small(kilobytes, disk, train, straight, trainer):
     run = disk(kilobytes) / "run"
     run.mkdir()
@@ -177,6 +178,7 @@ def test_a_disk_that_is_too_small(kilobytes, disk, train, straight, trainer):
 
 
 @pytest.mark.parametrize(("update", "leave"), [(3, 0), (4, 0), (4, 40_000), (4, 120_000)])
+@pytest.mark.slow
 def test_a_disk_that_somebody_fills(update, leave, disk, train, after, straight, trainer):
     run = disk(600) / "run"
     run.mkdir()
@@ -192,6 +194,7 @@ def test_a_disk_that_somebody_fills(update, leave, disk, train, after, straight,
 
 
 @pytest.mark.parametrize(("leave", "where"), [(0, "summary.json"), (8_192, "learning_curve.png")])
+@pytest.mark.slow("0-summary.json")
 def test_a_disk_without_space_for_the_report(leave, where, disk, train, monkeypatch):
     run = disk(600) / "run"
     run.mkdir()

@@ -130,6 +130,7 @@ def run_on(folder, words):
     write_configuration(folder, RecordedRun(parse(f"--env.name pcb {TINY} {words}"), "td3"))
 
 
+@pytest.mark.slow
 def test_a_run_on_generated_boards_is_evaluated_on_those_of_a_file(
     programs_once, boards, tmp_path, monkeypatch, capsys
 ):

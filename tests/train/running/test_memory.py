@@ -77,6 +77,7 @@ def test_the_estimate_is_a_lower_bound_of_what_the_compiler_takes(config):
     assert needed_bytes(trainer) <= compiled_bytes(trainer) <= machine_memory.SAFETY * needed_bytes(trainer)
 
 
+@pytest.mark.slow
 def test_the_replay_is_counted():
     env = {"name": "tests.toy_environments:LineWalk"}
     small = {"num_devices": 1, "num_envs": 2, "batch_size": 4, "eval_episodes": 2, "hidden_sizes": (8,), "env": env}

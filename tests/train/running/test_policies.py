@@ -58,6 +58,7 @@ def exported(run):
     return out
 
 
+@pytest.mark.slow
 def test_a_policy_is_the_actors_of_its_run_and_nothing_else(run, exported):
     trained, policy = RunFolder(run).load("latest"), RunFolder(exported).load("latest")
     chex.assert_trees_all_equal(policy.params, jax.tree.map(lambda leaf: leaf[0], trained.params))

@@ -93,6 +93,7 @@ def test_it_is_evaluated_in_the_environment_itself():
     assert trainer.actor(None, deterministic=True).env == env
 
 
+@pytest.mark.slow
 def test_its_folder_says_so_and_plays_any_environment(tmp_path):
     run = RecordedRun(parse([*WORDS, "--randomize.battery_rate=[0.3, 1.2]"]), "mappo")
     write_configuration(tmp_path, run)

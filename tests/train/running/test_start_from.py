@@ -60,6 +60,7 @@ def test_the_policy_of_the_other_run_is_the_first_of_this(first, begun):
     assert launch.beginning(first, trust=False) is None
 
 
+@pytest.mark.slow
 def test_it_lies_on_all_devices(begun):
     other = learner(start_from=str(begun), num_devices=2)
     fresh = other.init(jax.random.key(5))

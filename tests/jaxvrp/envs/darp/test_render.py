@@ -76,6 +76,7 @@ def test_windows_without_end_and_one_place_can_be_drawn():
         assert words in picture.headline.get_text()
 
 
+@pytest.mark.slow
 def test_many_requests_stay_within_the_picture():
     rng = np.random.default_rng(0)
     loads = np.repeat(rng.integers(1, 4, 96), 2) * np.tile([1, -1], 96)

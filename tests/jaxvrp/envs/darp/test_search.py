@@ -81,6 +81,7 @@ def least_cost(instance, limits):
 
 
 @either
+@pytest.mark.slow("False")
 def test_it_finds_the_least_cost_of_tiny_instances(limits):
     costs = searched(limits)[1][: len(tiny())].min(axis=1)
     np.testing.assert_allclose(costs, [least_cost(instance, limits) for instance in tiny()], rtol=1e-4)
@@ -149,6 +150,7 @@ def driven():
     return env, batch, jax.device_get(jax.jit(play)())
 
 
+@pytest.mark.slow
 def test_its_actor_drives_the_plan():
     _, batch, (actions, done, invalid) = driven()
     plans, _ = ruin_and_recreate(batch, KEY, rounds=ROUNDS, limits=True, penalty=PENALTY)
@@ -192,6 +194,7 @@ def test_its_actor_can_begin_anywhere():
     np.testing.assert_array_equal(chosen["vehicle"][under_way, 0], actions[3, under_way])
 
 
+@pytest.mark.slow
 def test_where_the_plan_is_not_allowed_its_next_allowed_node_comes_first():
     env = jaxvrp.make("darp", num_nodes=4, num_agents=2)
     state, timestep = jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 1))
@@ -205,6 +208,7 @@ def test_where_the_plan_is_not_allowed_its_next_allowed_node_comes_first():
         assert action["vehicle"].tolist() == [[expected]]
 
 
+@pytest.mark.slow
 def test_instances_as_published_of_different_sizes_are_driven_as_planned():
     """Padded in one batch, within tightened windows: whoever has a plan for everybody brings everybody, at its cost."""
     rules = {"limits": True, "lookahead": True, "num_requests": [2, NODES // 2], "requests_per_vehicle": [2, 4]}

@@ -31,6 +31,7 @@ def searched():
     return instances, images, np.asarray(plans).reshape(16, 12, -1), np.asarray(costs).reshape(16, 12)
 
 
+@pytest.mark.slow
 def test_the_map_is_turned_and_mirrored_in_eight_ways(searched):
     _, images, _, _ = searched
     shapes = set()

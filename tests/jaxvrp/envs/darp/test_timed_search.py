@@ -30,6 +30,7 @@ def found(instances):
         return list(timed_search.search_for(stack(instances), jax.random.key(0), SECONDS, **how))
 
 
+@pytest.mark.slow
 def test_it_ends_when_time_is_up(found):
     assert [each.seconds for each in found] == list(range(1, int(SECONDS) + 1))
 

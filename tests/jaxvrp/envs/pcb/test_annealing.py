@@ -114,6 +114,7 @@ def annealed(run):
 
 
 @pytest.mark.parametrize("name", BOARDS)
+@pytest.mark.slow("beside a body")
 def test_what_annealing_returns_is_what_it_says(annealed, name, signal_hpwl):
     board, found = annealed[name]
     for row in range(RESTARTS):

@@ -86,6 +86,7 @@ def test_the_contract_is_kept(mode, boundary):
     jaxvrp.check_env(jaxvrp.make("pcb", mode=mode, boundary=boundary, step_fraction=0.5, **small), batch=3)
 
 
+@pytest.mark.slow("simultaneous")
 def test_play_is_step_with_actions_asked_for_in_turn(env, start):
     requested = row(actions(env, 1), 0)
     played, timestep, turns = asked(env, start, requested[ROLE])
@@ -218,6 +219,7 @@ def test_padding_changes_no_number(make, by_hand, mode):
         second = compiled("step")(roomy, second[0], action)
 
 
+@pytest.mark.slow
 def test_targets_lower_themselves_between_episodes_and_are_frozen_within():
     env = jaxvrp.make("pcb", mode="simultaneous", **{**SMALL, "max_parts": 2, "rays": 1})
     vec = VecEnv(env, 8, pool_steps=4)

@@ -189,6 +189,7 @@ def test_wires_by_hand(look):
 
 
 @pytest.mark.parametrize("boundary", ["clamp", "terminate"])
+@pytest.mark.slow("terminate")
 def test_with_one_agent_both_modes_are_equal(boundary):
     board = parts_of([(3.0, 5.0), (6.0, 6.0)], pins=[(0, (1.0, 0.0), 0), (1, (0.0, 0.0), 0)])
     board = board.replace(fixed=np.array([False, True]))

@@ -182,6 +182,7 @@ def at(boards: Board, row: int) -> Board:
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.slow("all at once")
 def test_every_step_agrees_with_the_reference(name: str) -> None:
     env, boards, actions, references = case(name)
     state, timestep, turns, orders = play(env, boards, actions, seed=len(name))

@@ -45,6 +45,7 @@ def planes_of(env, static, dynamic, kind):
     return {each.name: both[:, :, index] for index, each in enumerate(names)}
 
 
+@pytest.mark.slow("1.0", "0.0")
 def test_customers_are_those_of_the_flat_vectors(played):
     env, states, timesteps, static, dynamic, _ = played
     shown = planes_of(env, static, dynamic, "customer")

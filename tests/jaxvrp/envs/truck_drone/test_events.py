@@ -166,6 +166,7 @@ def test_a_decision_does_not_outlast_a_truncated_episode():
 
 
 @pytest.mark.parametrize("auto_reset", [True, False])
+@pytest.mark.slow("False")
 def test_a_batch_counts_time_and_stands_still_at_the_end(env, auto_reset):
     vec, actor = VecEnv(env, 6, auto_reset=auto_reset), RandomActor(env)
 
@@ -205,6 +206,7 @@ def recorded(env):
     return jax.device_get((jax.tree.map(lambda leaf: leaf[0], result), states, actions))
 
 
+@pytest.mark.slow
 def test_greedy_plays_legally_and_decides_seldom(env, recorded):
     result, states, _ = recorded
     assert result["invalid_actions"] == 0
@@ -236,6 +238,7 @@ def test_pictures_know_every_step(env, step, random_states):
             chex.assert_trees_all_close(shown, world, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_replay_tells_every_step(env, by_steps, step, recorded):
     result, states, actions = recorded
     episode = replay.export_episode(env, states, actions)
@@ -255,6 +258,7 @@ def test_a_replay_tells_every_step(env, by_steps, step, recorded):
 
 
 @pytest.mark.parametrize("name", ["episode.gif", "episode.png"])
+@pytest.mark.slow
 def test_pictures_are_those_of_the_same_episode_by_steps(env, by_steps, recorded, tmp_path, name):
     world = played_episode.from_states(env, recorded[1]).world
     for folder, player, states in (("events", env, recorded[1]), ("steps", by_steps, world)):

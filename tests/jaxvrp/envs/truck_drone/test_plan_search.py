@@ -32,7 +32,10 @@ ENVIRONMENTS = {
 }
 
 
-@pytest.fixture(scope="module", params=[*list(ENVIRONMENTS)[:2], pytest.param("events", marks=pytest.mark.slow)])
+FORMS = ["truck_drone_basic", *(pytest.param(name, marks=pytest.mark.slow) for name in ("vrpd_tw", "events"))]
+
+
+@pytest.fixture(scope="module", params=FORMS)
 def found(request):
     """Environment, instance, and all that a search yields whose clock goes on by a second whenever it is read."""
     env, ticks = ENVIRONMENTS[request.param], itertools.count()

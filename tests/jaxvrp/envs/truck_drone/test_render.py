@@ -75,6 +75,7 @@ def _rules(is_terminal=lambda state: jnp.zeros_like(state.step, bool)):
 # --- files ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_animation_moves(env, states, tmp_path):
     path = tmp_path / "episode.gif"
     render_episode(env, states, path)
@@ -97,6 +98,7 @@ def test_still(env, states, tmp_path, suffix, head):
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
+@pytest.mark.slow
 def test_many_of_everything_and_a_single_state(tmp_path):
     env = make(num_drones=20, num_customers=30, num_route_nodes=1)
     state = env.init_state(env.generate(jax.random.key(0)))

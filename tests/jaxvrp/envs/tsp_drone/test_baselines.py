@@ -99,6 +99,7 @@ def with_first(first, rest):
     return jax.tree.map(lambda one, others: np.concatenate([one[None], others]), first, rest)
 
 
+@pytest.mark.slow
 def test_planners_play_what_they_planned(instances):
     env, batch = make(num_nodes=NODES), stack(instances)
 
