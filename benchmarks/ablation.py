@@ -128,7 +128,7 @@ def measured(words: Sequence[str], run: pathlib.Path) -> Record:
     spent = run / SPENT
     if not spent.is_file():
         start = time.process_time()
-        _, seconds = learning.trained("mappo", words, run)
+        _, seconds = learning.trained("mappo", [*words, "--pictures", "false"], run)
         write_json(spent, {"wall": seconds, "cpu": time.process_time() - start})
     elif _training(read_run(run).config) != _training(_config(words)):
         raise UserError(f"{run} holds a training with other keys; move it away, or choose other --runs")
@@ -154,9 +154,9 @@ def record_of(run: pathlib.Path) -> Record:
 
 
 def _training(config: Any) -> dict[str, Any]:
-    """What a training is, wherever the folder of all runs lies."""
+    """What a training is, wherever the folder of all runs lies, and whatever it draws at its end."""
     start = config.start_from
-    return {**vars(config), "start_from": start and pathlib.Path(start).name}
+    return {**vars(config), "start_from": start and pathlib.Path(start).name, "pictures": None}
 
 
 def _config(words: Sequence[str]) -> Any:

@@ -1,6 +1,7 @@
 """An environment in a package of one's own has all that the shipped ones have, by one line: nothing here is touched."""
 
 import json
+import shutil
 import sys
 import textwrap
 
@@ -199,6 +200,16 @@ def test_training_leaves_its_pictures(run):
     assert (run / "episode.png").read_bytes()[:4] == b"\x89PNG"
     assert (run / "episode.gif").read_bytes()[:3] == b"GIF"
     assert (run / "learning_curve.png").stat().st_size > 5000
+
+
+@pytest.mark.slow
+def test_training_leaves_no_pictures_where_none_are_wanted(run, tmp_path):
+    from train import mappo
+
+    longer = tmp_path / "longer"
+    shutil.copytree(run, longer, ignore=shutil.ignore_patterns("*.png", "*.gif"))
+    mappo.main(["--resume", str(longer), "--trust", "--total_steps", "640", "--pictures", "false"])
+    assert {path.name for path in longer.iterdir() if path.suffix in (".png", ".gif")} == {"learning_curve.png"}
 
 
 def test_evaluation_has_its_own_length_and_may_be_changed(run, capsys):

@@ -108,6 +108,9 @@ class RunConfig:
         group="run",
         choices=("tensorboard", "wandb"),
     )
+    pictures: bool = option(
+        True, help="whether an episode of the finished policy is drawn, if the environment has a renderer", group="run"
+    )
     rollout_length: int = option(100, help="steps between two updates", group="run", minimum=1)
     gamma: float = option(0.99, help="discount", minimum=0, maximum=1)
 

@@ -100,7 +100,7 @@ LAUNCH = {
         Key(
             "resume",
             "start",
-            "run folder to go on with, bit for bit; takes total_steps, the intervals, logger",
+            "run folder to go on with, bit for bit; takes total_steps, the intervals, logger, pictures",
             "folder",
         ),
         Key("trust", "start", "let the run folder name a dotted path, which is imported and run", FLAG, False),

@@ -184,10 +184,10 @@ class _Session:
 
     def record_start(self, state: Any) -> None:
         """Write what the policy is worth that the run begins with."""
-        figures = self.evaluate(state)
+        figures = {f"eval/{name}": value for name, value in self.evaluate(state).items()}
         if self._writer:
-            record = {"env_steps": 0, **{f"eval/{name}": value for name, value in figures.items()}}
-            write_json(self.folder / START, record)
+            write_json(self.folder / START, {"env_steps": 0, **figures})
+            self._writer.show_figures(figures, 0)
 
     def evaluate(self, state: Any) -> Figures:
         """Figures of the state's policy on the fixed instances."""
@@ -198,7 +198,7 @@ class _Session:
         """Show in the loggers what the report has drawn."""
         drawn = [path for name in PICTURES if (path := self.folder / name).exists()]
         if self._writer and drawn:
-            self._writer.show(drawn, self.update * self.learner.config.steps_per_update)
+            self._writer.show_pictures(drawn, self.update * self.learner.config.steps_per_update)
 
     def _save(self, state: Any) -> None:
         if self._writer:

@@ -66,11 +66,15 @@ class MetricsWriter:
         figures = {name: value for name, value in {**record, **timing}.items() if value is not None}
         for counter in ("update", "env_steps"):
             del figures[counter]
+        self.show_figures(figures, record["env_steps"])
+
+    def show_figures(self, figures: Mapping[str, Any], env_steps: int) -> None:
+        """Show figures in the loggers, and in no file: numbers, or one for each seed, of which the mean is shown."""
         means = {name: float(np.mean(value)) for name, value in figures.items()}
         for logger in self._loggers:
-            logger.add(means, record["env_steps"])
+            logger.add(means, env_steps)
 
-    def show(self, pictures: Sequence[pathlib.Path], env_steps: int) -> None:
+    def show_pictures(self, pictures: Sequence[pathlib.Path], env_steps: int) -> None:
         """Show pictures in the loggers.
 
         Raises:

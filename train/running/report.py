@@ -19,7 +19,7 @@ from train.running.tables import figures_table
 CURVE = "learning_curve.png"
 EPISODE = ("episode.gif", "episode.png")
 PICTURES = (CURVE, *EPISODE)
-"""Files that a run draws at its end; of the episode, if the environment's toolbox has a renderer."""
+"""Files that a run draws at its end; of the episode, if its toolbox has a renderer and the key `pictures` says so."""
 
 
 def write_report(learner: Learner, params: Any, policy: Figures, evaluator: Evaluator, folder: pathlib.Path) -> None:
@@ -37,7 +37,7 @@ def write_report(learner: Learner, params: Any, policy: Figures, evaluator: Eval
     write_json(folder / "summary.json", figures)
     records = [*start_record(folder), *whole_records(folder / METRICS)]
     save_still(learning_curve(records, baselines, toolbox.headlines), folder / CURVE, CURVE_DPI)
-    pictures = EPISODE if toolbox.renderer else ()
+    pictures = EPISODE if toolbox.renderer and learner.config.pictures else ()
     draw_episode(learner, params, evaluator, [folder / name for name in pictures])
     print(f"\n{evaluator.num_episodes} fixed instances, whole episodes, deterministic policy\n")
     print(figures_table(figures, toolbox.headlines))

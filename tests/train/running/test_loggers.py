@@ -49,7 +49,7 @@ def write(folder, loggers, updates, pictures=(), ended_well=True):
         writer.write(record, {"update": update, "time/seconds": 0.5})
     writer.flush()
     if pictures:
-        writer.show(pictures, 10 * updates[-1])
+        writer.show_pictures(pictures, 10 * updates[-1])
     writer.close(ended_well=ended_well)
 
 

@@ -365,6 +365,7 @@ def test_records_of_two_seeds(seeds):
     assert not any(name.startswith("drone/policy") for name in records[-1])
 
 
+@pytest.mark.slow
 def test_further_metrics_of_a_scenario(seeds):
     records = list(read_records(seeds / "metrics.jsonl"))
     ended = [record for record in records if record["env/time_step"] is not None]
@@ -377,6 +378,7 @@ def test_further_metrics_of_a_scenario(seeds):
     assert np.shape(records[-1]["eval/asked"]) == (2, 2)
 
 
+@pytest.mark.slow
 def test_summary_of_two_seeds(seeds):
     summary = json.loads((seeds / "summary.json").read_text())
     assert np.shape(summary["policy"]["return"]) == (2,)

@@ -196,7 +196,7 @@ def test_tensorboard_counts_environment_steps(straight, broken):
     every = [32 * update for update in range(1, TOTAL + 1)]
     assert restarts == [1]
     assert steps["truck/entropy"] == steps["time/seconds"] == every
-    assert steps["eval/return"] == [32 * update for update in (5, 10, 15, 20)]
+    assert steps["eval/return"] == [32 * update for update in (0, 5, 10, 15, 20)]
     assert not {"env_steps", "update"} & set(steps)
     _, restarts = events_of(broken["finished"].run)
     assert restarts == [1, 32 * SAVE + 1, 32 * INTERRUPT + 1, 32 * INTERRUPT + 1]
