@@ -130,7 +130,7 @@ def test_a_resume_takes_the_total_and_the_intervals(run, recorded):
     [
         (
             "--gamma 0.9",
-            r"leave out --gamma; it takes total_steps, log_interval, eval_interval, save_interval, logger$",
+            r"leave out --gamma; it takes total_steps, log_interval, eval_interval, save_interval, logger, pictures$",
         ),
         ("--seed 3 --total_steps 99 --env.cut true", "leave out --seed, --env.cut; it takes"),
         ("--eval_episodes 3", "leave out --eval_episodes"),
