@@ -162,7 +162,8 @@ def prepare(
             computed["target"][name] = new_norm[name].normalize(target)
             computed["value"][name] = new_norm[name].normalize(value)
         else:
-            advantage = _group_advantage(transitions.reward[name], config.group_size)
+            compared = config.baseline != "none"
+            advantage = _episode_advantage(transitions.reward[name], config.group_size if compared else None)
         if config.normalize_advantage:
             mean, variance = moments(advantage, decides)
             advantage = (advantage - mean) / (jnp.sqrt(variance) + 1e-8)
@@ -344,14 +345,16 @@ def _advantage(
     return advantage.reshape(chunked), value
 
 
-def _group_advantage(reward: jax.Array, group_size: int) -> jax.Array:
+def _episode_advantage(reward: jax.Array, group_size: int | None) -> jax.Array:
     """Returns of episodes, less the mean of those of the same instance (Kool et al. 2019), `f32[K, L, E, agents]`.
 
     Args:
         reward: of that shape.
-        group_size: environments side by side that play the same instance.
+        group_size: environments side by side that play the same instance; None: returns as they are.
     """
     total = reward.sum(axis=(0, 1))
+    if group_size is None:
+        return jnp.broadcast_to(total, reward.shape)
     groups = total.reshape(-1, group_size, total.shape[-1])
     advantage = (groups - groups.mean(axis=1, keepdims=True)).reshape(total.shape)
     return jnp.broadcast_to(advantage, reward.shape)

@@ -157,6 +157,24 @@ def test_an_episode_is_compared_with_those_of_its_group(made, lengths, prepared)
             np.testing.assert_allclose(advantage[: lengths[env], env, agent], expected, rtol=1e-4, atol=1e-5)
 
 
+def test_without_a_baseline_returns_are_compared_with_nothing(learner, on_mesh, fresh_norm):
+    """And no critic is learned."""
+    made = learner(**{**EPISODES, "group_size": 1}, network="gru", baseline="none")
+    assert not made.trainer.critics.networks and not made.played.params["critic"]
+
+    def advantages(recording):
+        config = made.trainer.config
+        configs = (dataclasses.replace(config, normalize_advantage=False), config)
+        return [ppo.prepare(each, recording, fresh_norm)[0].advantage for each in configs]
+
+    plain, normalized = jax.device_get(on_mesh(advantages)(made.played.recording))
+    transitions = jax.device_get(made.played.recording.transitions)
+    for role in ROLES:
+        totals = flat(transitions.reward[role]).sum(axis=0)
+        np.testing.assert_allclose(by_env(plain[role]), np.tile(totals, (STEPS, 1, 1)), rtol=1e-5)
+        assert by_env(normalized[role])[0].min() < 0 < by_env(normalized[role])[0].max()
+
+
 def test_the_best_of_each_group_is_learned_by_heart(learner, on_mesh, fresh_norm):
     made = learner(**EPISODES, network="gru", baseline="best", num_minibatches=1)
     trainer, played = made.trainer, made.played
