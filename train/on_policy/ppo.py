@@ -28,6 +28,9 @@ from train.sharding import DATA
 
 Metrics = dict[str, jax.Array]
 
+BLOCK = 128
+"""Most rows of a minibatch whose gradient is taken at once where they can be taken apart: they fit into the cache."""
+
 RECORDED = (
     "observation",
     "global_observation",
@@ -207,6 +210,40 @@ def take(batch: Batch, envs: jax.Array) -> Batch:
     steps = jax.tree.map(lambda leaf: leaf.reshape(leaf.shape[0], -1, *leaf.shape[3:]), steps)
     carry = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), chosen.carry)
     return steps.replace(carry=carry, static=batch.static)
+
+
+def blocks(batch: Batch, separate: frozenset[str]) -> tuple[Batch, jax.Array]:
+    """The rows of a minibatch `[L, B, ...]` in blocks `[N, 1, R, ...]`, those first in which somebody decides.
+
+    Losses of networks without memory can be summed over the blocks in which there is one, and those of critics are
+    none: `decides` becomes a share of the minibatch's, so that what `masked_mean` says of the blocks sums to its means.
+
+    Args:
+        batch: from `take`.
+        separate: roles whose agents have one set of parameters each, so that means are taken of each agent.
+
+    Returns:
+        The blocks, with the whole table `static` in none of them; and `bool[N]`, whether somebody decides in a block,
+        the same on all devices.
+    """
+    rows = batch.reset.size
+    count = -(-rows // BLOCK)
+    size = -(-rows // count)
+    decides = {}
+    for role, weight in batch.decides.items():
+        total = jax.lax.psum(weight.sum((0, 1) if role in separate else None), DATA)
+        decides[role] = weight / jnp.maximum(total, 1.0)
+    anybody = jnp.stack([weight.any(axis=-1) for weight in decides.values()]).any(axis=0).ravel()
+    row = jnp.pad(jnp.argsort(~anybody), (0, count * size - rows), mode="edge")
+    is_again = (jnp.arange(count * size) >= rows).reshape(count, 1, size, 1)
+
+    def cut(leaf: jax.Array) -> jax.Array:
+        return leaf.reshape(rows, *leaf.shape[2:])[row].reshape(count, 1, size, *leaf.shape[2:])
+
+    cut_up = jax.tree.map(cut, batch.replace(decides=decides, carry=None, static=None))
+    shares = jax.tree.map(lambda weight: jnp.where(is_again, 0.0, weight), cut_up.decides)
+    somebody = jax.lax.pmax(anybody[row].reshape(count, size).any(axis=1).astype(jnp.int32), DATA) > 0
+    return cut_up.replace(decides=shares, carry=batch.carry), somebody
 
 
 def actor_loss(
