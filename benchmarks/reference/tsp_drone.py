@@ -219,14 +219,20 @@ class NumpyTspDrone:
         planes = [self.exists, is_depot, *self.places.T, np.asarray(self.instance.no_fly), *home]
         return np.where(self.exists, np.array(planes, np.float32), 0)
 
+    def _left_for_good(self, node: int) -> bool:
+        """Whether nobody is there or may come there, for it is served and there are no revisits."""
+        is_here = node == self.truck or (self.away and node == self.customer)
+        return bool(self.served[node]) and node != 0 and not is_here and not self.allow_revisits
+
     def entities(self) -> np.ndarray:
         """What changes of each node, float32 [10, n]."""
         masks, nodes = self.masks(), np.arange(self.num_nodes)
         drone_at = self.customer if self.away else self.truck
         truck_leg, drone_leg = self.truck_time[self.truck], self.drone_time[drone_at]
         reached = self.drone_distance[self.launch, self.customer] + self.drone_distance[self.customer] <= self.limit
+        present = np.array([self.exists[node] and not self._left_for_good(node) for node in range(self.num_nodes)])
         planes = [
-            self.exists,
+            present,
             ~self.served,
             nodes == self.truck,
             (nodes == self.customer) & self.away,
@@ -237,7 +243,7 @@ class NumpyTspDrone:
             drone_leg / self.horizon,
             (self.elapsed + truck_leg - self.airborne - drone_leg) / self.horizon * self.away,
         ]  # fmt: skip
-        return np.where(self.exists, np.array(planes, np.float32), 0)
+        return np.where(present, np.array(planes, np.float32), 0)
 
     def metrics(self) -> dict[str, float]:
         """Totals of the episode so far; the episode logger's return and length are not among them."""

@@ -4,7 +4,7 @@ python docs/site/gallery.py FOLDER                # a page for each environment,
 python docs/site/gallery.py FOLDER --animations   # beside them, the map of each, moving
 python docs/site/gallery.py FOLDER --only darp    # one of them, or several
 
-Policies are those that are shipped. Where none is, a planner plays, or, for `pcb`, parts walk to places that annealing
+Policies are those that are shipped. In `tsp_drone` a planner plays, and in `pcb` parts walk to places that annealing
 found.
 """
 

@@ -120,8 +120,9 @@ class PPOConfig(RunConfig):
     baseline: str = option(
         "critic",
         help="what returns are compared with: `critic`, values (GAE); `group`, the mean of `group_size` episodes of "
-        "the same instance; `best`: the policy learns the best of these by heart (self-labelling, Corsini et al. 2024)",
-        choices=("critic", "group", "best"),
+        "the same instance; `best`: the policy learns the best of these by heart (self-labelling, Corsini et al. "
+        "2024); `none`, nothing: no critic is learned, which only costs time where a teacher alone teaches",
+        choices=("critic", "group", "best", "none"),
     )
     group_size: int = option(
         1,
@@ -187,7 +188,7 @@ class PPOConfig(RunConfig):
         super().check_fields()
         if self.baseline != "critic" and self.rollout != "episodes":
             raise ValueError(f"baseline is '{self.baseline}', which needs whole episodes; set rollout to 'episodes'")
-        if self.baseline != "critic" and self.group_size < 2:
+        if self.baseline in ("group", "best") and self.group_size < 2:
             raise ValueError(f"baseline is '{self.baseline}', which compares episodes; set group_size to 2 or more")
         if self.group_size > 1 and self.rollout != "episodes":
             raise ValueError(f"group_size is {self.group_size}, which needs whole episodes; set rollout to 'episodes'")

@@ -28,6 +28,9 @@ from train.sharding import DATA
 
 Metrics = dict[str, jax.Array]
 
+BLOCK = 128
+"""Most rows of a minibatch whose gradient is taken at once where they can be taken apart: they fit into the cache."""
+
 RECORDED = (
     "observation",
     "global_observation",
@@ -162,7 +165,8 @@ def prepare(
             computed["target"][name] = new_norm[name].normalize(target)
             computed["value"][name] = new_norm[name].normalize(value)
         else:
-            advantage = _group_advantage(transitions.reward[name], config.group_size)
+            compared = config.baseline != "none"
+            advantage = _episode_advantage(transitions.reward[name], config.group_size if compared else None)
         if config.normalize_advantage:
             mean, variance = moments(advantage, decides)
             advantage = (advantage - mean) / (jnp.sqrt(variance) + 1e-8)
@@ -206,6 +210,40 @@ def take(batch: Batch, envs: jax.Array) -> Batch:
     steps = jax.tree.map(lambda leaf: leaf.reshape(leaf.shape[0], -1, *leaf.shape[3:]), steps)
     carry = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), chosen.carry)
     return steps.replace(carry=carry, static=batch.static)
+
+
+def blocks(batch: Batch, separate: frozenset[str]) -> tuple[Batch, jax.Array]:
+    """The rows of a minibatch `[L, B, ...]` in blocks `[N, 1, R, ...]`, those first in which somebody decides.
+
+    Losses of networks without memory can be summed over the blocks in which there is one, and those of critics are
+    none: `decides` becomes a share of the minibatch's, so that what `masked_mean` says of the blocks sums to its means.
+
+    Args:
+        batch: from `take`.
+        separate: roles whose agents have one set of parameters each, so that means are taken of each agent.
+
+    Returns:
+        The blocks, with the whole table `static` in none of them; and `bool[N]`, whether somebody decides in a block,
+        the same on all devices.
+    """
+    rows = batch.reset.size
+    count = -(-rows // BLOCK)
+    size = -(-rows // count)
+    decides = {}
+    for role, weight in batch.decides.items():
+        total = jax.lax.psum(weight.sum((0, 1) if role in separate else None), DATA)
+        decides[role] = weight / jnp.maximum(total, 1.0)
+    anybody = jnp.stack([weight.any(axis=-1) for weight in decides.values()]).any(axis=0).ravel()
+    row = jnp.pad(jnp.argsort(~anybody), (0, count * size - rows), mode="edge")
+    is_again = (jnp.arange(count * size) >= rows).reshape(count, 1, size, 1)
+
+    def cut(leaf: jax.Array) -> jax.Array:
+        return leaf.reshape(rows, *leaf.shape[2:])[row].reshape(count, 1, size, *leaf.shape[2:])
+
+    cut_up = jax.tree.map(cut, batch.replace(decides=decides, carry=None, static=None))
+    shares = jax.tree.map(lambda weight: jnp.where(is_again, 0.0, weight), cut_up.decides)
+    somebody = jax.lax.pmax(anybody[row].reshape(count, size).any(axis=1).astype(jnp.int32), DATA) > 0
+    return cut_up.replace(decides=shares, carry=batch.carry), somebody
 
 
 def actor_loss(
@@ -344,14 +382,16 @@ def _advantage(
     return advantage.reshape(chunked), value
 
 
-def _group_advantage(reward: jax.Array, group_size: int) -> jax.Array:
+def _episode_advantage(reward: jax.Array, group_size: int | None) -> jax.Array:
     """Returns of episodes, less the mean of those of the same instance (Kool et al. 2019), `f32[K, L, E, agents]`.
 
     Args:
         reward: of that shape.
-        group_size: environments side by side that play the same instance.
+        group_size: environments side by side that play the same instance; None: returns as they are.
     """
     total = reward.sum(axis=(0, 1))
+    if group_size is None:
+        return jnp.broadcast_to(total, reward.shape)
     groups = total.reshape(-1, group_size, total.shape[-1])
     advantage = (groups - groups.mean(axis=1, keepdims=True)).reshape(total.shape)
     return jnp.broadcast_to(advantage, reward.shape)

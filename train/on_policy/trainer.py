@@ -148,6 +148,31 @@ class Trainer:
             metrics |= critic_metrics
         return total, metrics
 
+    def gradients(self, params: Params, batch: ppo.Batch, guidance: Guidance) -> tuple[Params, ppo.Metrics]:
+        """The gradient of `loss`, and its metrics.
+
+        Where rows can be taken apart (nothing remembers, no critic values what nobody decides, and nothing is encoded
+        once for all), block by block, and those in which nobody decides are left out: what has ended, and what is
+        forced.
+        """
+        gradient = jax.grad(self.loss, has_aux=True)
+        encodes_once = self.actors.encoder is not None and self.actors.encoder.once
+        if self.critics.networks or encodes_once or jax.tree.leaves(batch.carry):
+            return gradient(params, batch, guidance)
+        rows, decides = ppo.blocks(batch, self.actors.separate)
+
+        def of_block(block: ppo.Batch) -> tuple[Params, ppo.Metrics]:
+            return gradient(params, block.replace(static=batch.static), guidance)
+
+        first = jax.tree.map(lambda leaf: leaf[0], rows)
+        nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(of_block, first))
+
+        def add(total: Any, block: tuple[ppo.Batch, jax.Array]) -> tuple[Any, None]:
+            found = jax.lax.cond(block[1], of_block, lambda _: nothing, block[0])
+            return jax.tree.map(jnp.add, total, found), None
+
+        return jax.lax.scan(add, nothing, (rows, decides))[0]
+
     def seen(self, params: Params, batch: ppo.Batch) -> Seen:
         """What the actors, with their parameters, saw in a minibatch, encoded."""
         encoded = self.actors.encode_static(params, batch.static)
@@ -211,8 +236,7 @@ class Trainer:
         self, params: Params, optimizer: Any, batch: ppo.Batch, guided: Guidance
     ) -> tuple[tuple[Any, Any], ppo.Metrics]:
         """One step of every network on a minibatch: new parameters, new states of the optimiser, and metrics."""
-        grads, metrics = jax.grad(self.loss, has_aux=True)(params, batch, guided)
-        grads, metrics = jax.lax.psum((grads, metrics), DATA)
+        grads, metrics = jax.lax.psum(self.gradients(params, batch, guided), DATA)
         for name in self.actors.names:
             norm = jax.vmap(optax.tree.norm) if name in self.actors.separate else optax.tree.norm
             metrics[f"{name}/grad_norm"] = norm(grads["actor"][name])

@@ -92,7 +92,7 @@ class TspDrone(Environment):
 
     @property
     def entity_kinds(self) -> tuple[EntityKind, ...]:
-        """The nodes; one is there even when it is served, since the two may meet there."""
+        """The nodes; with revisits one is there even when it is served, since the two may meet there."""
         return (self._nodes,) if self.observation_kind == "entities" else ()
 
     @property
@@ -163,7 +163,8 @@ class TspDrone(Environment):
 
     def _dynamic_planes(self, state: State) -> ByKind:
         mask = self.action_mask(state)
-        return {observation.NODE: observation.dynamic_planes(state, mask[DRONE][0], mask[TRUCK][0])}
+        masks = mask[DRONE][0], mask[TRUCK][0]
+        return {observation.NODE: observation.dynamic_planes(state, *masks, allow_revisits=self.allow_revisits)}
 
     def reward(self, state: State) -> ByRole:
         """`{"drone": f32[1], "truck": f32[1]}`, the same for both, see the class."""

@@ -48,7 +48,7 @@ STATIC = (
 )
 
 DYNAMIC = (
-    Feature("present", "1 if there is such a node"),
+    Feature("present", "1 if somebody is here, or may yet come here: with revisits to any node; 0: so is all below"),
     Feature("unserved", "1 if it is a customer not served, nor on the drone's way"),
     Feature("truck_here", "1 where the truck is"),
     Feature("drone_here", "1 for the customer of the drone that is away"),
@@ -118,19 +118,25 @@ def static_planes(state: State) -> jax.Array:
         figures.truck_home / figures.horizon,
         figures.drone_home / figures.horizon,
     ]
-    return _stacked(instance, planes)
+    return _stacked(instance.exists, planes)
 
 
-def dynamic_planes(state: State, drone_mask: jax.Array, truck_mask: jax.Array) -> jax.Array:
-    """`f32[10, n]`, the numbers of `DYNAMIC`; the masks are `bool[n + 2]` and `bool[n]`."""
-    instance = state.instance
+def dynamic_planes(state: State, drone_mask: jax.Array, truck_mask: jax.Array, *, allow_revisits: bool) -> jax.Array:
+    """`f32[10, n]`, the numbers of `DYNAMIC`, all 0 for nodes that are left for good.
+
+    Args:
+        state: where the episode stands.
+        drone_mask, truck_mask: `bool[n + 2]` and `bool[n]`.
+        allow_revisits: as in the environment.
+    """
+    instance, present = state.instance, rules.in_play(state, allow_revisits=allow_revisits)
     index = jnp.arange(instance.num_nodes, dtype=jnp.int32)
     per_time = 1.0 / state.figures.horizon
     truck_leg = truck_time(instance, state.truck_node, index)
     drone_leg = drone_time(instance, _drone_node(state), index)
     wait = state.truck_elapsed + truck_leg - (state.drone_elapsed + drone_leg)
     planes = [
-        instance.exists,
+        present,
         ~state.served,
         index == state.truck_node,
         state.is_away & (index == state.drone_customer),
@@ -141,10 +147,10 @@ def dynamic_planes(state: State, drone_mask: jax.Array, truck_mask: jax.Array) -
         drone_leg * per_time,
         jnp.where(state.is_away, wait, 0.0) * per_time,
     ]
-    return _stacked(instance, planes)
+    return _stacked(present, planes)
 
 
-def _stacked(instance: Instance, planes: list[jax.Array]) -> jax.Array:
-    """Planes `f32[K, n]`, 0 for nodes that do not exist."""
+def _stacked(shown: jax.Array, planes: list[jax.Array]) -> jax.Array:
+    """Planes `f32[K, n]`, 0 for nodes that are not `shown`, `bool[n]`."""
     stacked = jnp.stack([plane.astype(jnp.float32) for plane in planes])
-    return jnp.where(instance.exists, stacked, 0.0)
+    return jnp.where(shown, stacked, 0.0)

@@ -233,6 +233,13 @@ def _servable(state: State, *, allow_revisits: bool) -> jax.Array:
     return ~state.served & ~instance.no_fly & returns
 
 
+def in_play(state: State, *, allow_revisits: bool) -> jax.Array:
+    """`bool[n]`: nodes where somebody is, or may yet come to; without revisits, who is served is left for good."""
+    nodes = _nodes(state.instance)
+    is_there = (nodes == state.truck_node) | (state.is_away & (nodes == state.drone_customer))
+    return state.instance.exists & (~state.served | (nodes == 0) | is_there | allow_revisits)
+
+
 def truck_allowed(state: State, *, allow_revisits: bool) -> jax.Array:
     """The truck's mask over nodes, `bool[n]`."""
     is_depot = _nodes(state.instance) == 0

@@ -112,6 +112,7 @@ EPISODES = {"rollout": "episodes", "group_size": 2}
     ("changes", "says"),
     [
         ({"baseline": "group", "group_size": 2}, "baseline is 'group', which needs whole episodes; set rollout to "),
+        ({"baseline": "none"}, "baseline is 'none', which needs whole episodes; set rollout to 'episodes'"),
         ({"baseline": "best", "rollout": "episodes"}, "baseline is 'best', which compares episodes; set group_size to"),
         ({"group_size": 2}, "group_size is 2, which needs whole episodes; set rollout to 'episodes'"),
         (

@@ -163,6 +163,46 @@ def test_an_episode_is_compared_with_those_of_its_group(made, lengths, prepared)
             np.testing.assert_allclose(advantage[: lengths[env], env, agent], expected, rtol=1e-4, atol=1e-5)
 
 
+def test_without_a_baseline_returns_are_compared_with_nothing(learner, on_mesh, fresh_norm):
+    """And no critic is learned."""
+    made = learner(**{**EPISODES, "group_size": 1}, network="gru", baseline="none")
+    assert not made.trainer.critics.networks and not made.played.params["critic"]
+
+    def advantages(recording):
+        config = made.trainer.config
+        configs = (dataclasses.replace(config, normalize_advantage=False), config)
+        return [ppo.prepare(each, recording, fresh_norm)[0].advantage for each in configs]
+
+    plain, normalized = jax.device_get(on_mesh(advantages)(made.played.recording))
+    transitions = jax.device_get(made.played.recording.transitions)
+    for role in ROLES:
+        totals = flat(transitions.reward[role]).sum(axis=0)
+        np.testing.assert_allclose(by_env(plain[role]), np.tile(totals, (STEPS, 1, 1)), rtol=1e-5)
+        assert by_env(normalized[role])[0].min() < 0 < by_env(normalized[role])[0].max()
+
+
+def test_the_gradient_is_summed_over_blocks_in_which_somebody_decides(learner, on_mesh, fresh_norm, monkeypatch):
+    monkeypatch.setattr(ppo, "BLOCK", 5)
+    made = learner(**EPISODES, network="mlp", baseline="group", share_drone_policy=False)
+    trainer, guidance = made.trainer, Guidance(jnp.float32(1), jnp.float32(0), jnp.float32(0.01))
+
+    def body(played):
+        batch = ppo.prepare(trainer.config, played.recording, fresh_norm)[0]
+        whole = ppo.take(batch, jnp.arange(ENVS))
+        blocks, somebody = ppo.blocks(whole, trainer.actors.separate)
+        at_once = jax.grad(trainer.loss, has_aux=True)(played.params, whole, guidance)
+        return whole.decides, blocks.decides, somebody, at_once, trainer.gradients(played.params, whole, guidance)
+
+    whole, blocks, somebody, at_once, summed = jax.device_get(on_mesh(body)(made.played))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), at_once, summed)
+    assert max(np.abs(leaf).max() for leaf in jax.tree.leaves(summed[0])) > 1e-3
+    deciding = sum((weight > 0).any(axis=-1) for weight in whole.values()).astype(bool).sum()
+    assert somebody.tolist() == [block * 5 < deciding for block in range(7)] and not somebody.all()
+    for role in ROLES:
+        assert blocks[role].shape == (7, 1, 5, whole[role].shape[-1])
+        assert (blocks[role] > 0).sum() == whole[role].sum(), "each row once"
+
+
 def test_the_best_of_each_group_is_learned_by_heart(learner, on_mesh, fresh_norm):
     made = learner(**EPISODES, network="gru", baseline="best", num_minibatches=1)
     trainer, played = made.trainer, made.played

@@ -10,10 +10,13 @@ import pytest
 import jaxvrp
 from jaxvrp.actor import RandomActor
 from jaxvrp.envs.tsp_drone import generate_dataset, make, make_instance, pad
+from jaxvrp.envs.tsp_drone.observation import DYNAMIC
 from jaxvrp.envs.tsp_drone.problem.instance import as_float32, void_beyond
+from jaxvrp.envs.tsp_drone.problem.solution import FIRST_SERVE, MEET
 from jaxvrp.episodes import record_episodes
 
 NODES = 6
+PRESENT = [feature.name for feature in DYNAMIC].index("present")
 
 
 @functools.partial(jax.jit, static_argnames="env")
@@ -33,14 +36,19 @@ def env():
     return make(num_nodes=NODES)
 
 
-@pytest.fixture(scope="module")
-def episodes(env):
-    """Random legal play: instances `[E]`, actions `{role: [T, E]}`, states and timesteps `[T, E]`."""
-    instances = generate_dataset(env.replace(max_flight=120.0, launch_time=1.0, recovery_time=2.0), 0, 32)
+def random_play(env, instances):
+    """Random legal play: actions `{role: [T, E]}`, states and timesteps `[T, E]`, each after the action."""
     keep = lambda action, state, timestep: (action, state, timestep)  # noqa: E731
     record = jax.jit(lambda batch: record_episodes(env, RandomActor(env), batch, jax.random.key(0), keep)[1])
     actions, states, timesteps = jax.device_get(record(instances))
-    return instances, {role: chosen[..., 0] for role, chosen in actions.items()}, states, timesteps
+    return {role: chosen[..., 0] for role, chosen in actions.items()}, states, timesteps
+
+
+@pytest.fixture(scope="module")
+def episodes(env):
+    """Instances `[E]`, and `random_play` on them."""
+    instances = generate_dataset(env.replace(max_flight=120.0, launch_time=1.0, recovery_time=2.0), 0, 32)
+    return instances, *random_play(env, instances)
 
 
 def test_rewards_sum_to_the_makespan(env, episodes):
@@ -100,6 +108,41 @@ def test_padding_changes_nothing(env, episodes):
     np.testing.assert_allclose(seen.entities["node"][..., :NODES], timesteps.entities["node"], atol=1e-6)
     assert not seen.entities["node"][..., NODES:].any()
     np.testing.assert_allclose(seen.observation["drone"], timesteps.observation["drone"], atol=1e-6)
+
+
+def test_with_revisits_every_node_is_shown(episodes):
+    instances, _, _, timesteps = episodes
+    shown = timesteps.entities["node"][:, :, PRESENT]
+    np.testing.assert_array_equal(shown, np.broadcast_to(instances.exists, shown.shape))
+
+
+def test_without_revisits_a_node_is_shown_until_it_is_left_for_good(env):
+    """By who goes where in the episode: of two agents' places, served nodes, and the way home."""
+    env = env.replace(allow_revisits=False)
+    actions, _, timesteps = random_play(env, generate_dataset(env, 0, 8))
+    dynamic = timesteps.entities["node"]
+    steps, count = actions["truck"].shape
+    left = 0
+    for episode in range(count):
+        truck, drone, unserved, is_drones_turn = 0, None, set(range(1, NODES)), True
+        for step in range(steps):
+            if not unserved and drone is None and truck == 0:
+                break
+            flies, drives = actions["drone"][step, episode], actions["truck"][step, episode]
+            if is_drones_turn and flies == MEET:
+                drone = None
+            elif is_drones_turn:
+                drone = flies - FIRST_SERVE if flies >= FIRST_SERVE else drone
+                is_drones_turn = False
+            else:
+                truck, is_drones_turn = drives, True
+            unserved -= {truck, drone}
+            expected = unserved | {0, truck} | ({drone} - {None})
+            planes = dynamic[step, episode]
+            assert set(np.flatnonzero(planes[PRESENT])) == expected
+            assert not planes[:, planes[PRESENT] == 0].any()
+            left += NODES - len(expected)
+    assert left > 8 * NODES, "else nothing was left"
 
 
 def test_voiding_is_padding():
