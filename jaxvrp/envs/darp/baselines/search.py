@@ -1,13 +1,10 @@
 """Ruin and recreate: take some requests out of a plan, put them back well, thousands of plans at once. Pure JAX.
 
-A round removes requests that have something to do with each other (Shaw 1998), that follow each other in a tour (after
-the strings of Christiaens and Vanden Berghe 2020), or any; inserts them one by one, in random order, where they add the
-least distance and some noise; and keeps the new plan by simulated annealing. Plans are feasible at every round; who
-finds no place waits, at the price of two unvisited nodes.
+A round removes requests that have something to do with each other (`ruin`), inserts them one by one, in random order,
+where they add the least distance and some noise (`recreate`), and keeps the new plan by simulated annealing. Plans are
+feasible at every round; who finds no place waits, at the price of two unvisited nodes.
 
-A plan is one sequence: depot, nodes of the first tour, depot, nodes of the second, ... Inserting shifts it, removing
-compresses it. All arrays have the plans as their last axis, `B`: `T` stops and `R` requests are short and uneven, and
-this way every loop runs over plans, at the machine's full width.
+A plan is one sequence, in a lane of its own (`lanes`). Inserting shifts it, removing compresses it.
 """
 
 from __future__ import annotations
@@ -37,10 +34,10 @@ NOISE = 0.3
 
 
 class Search(struct.PyTreeNode):
-    """A search that goes on: one chain of plans for each of `B` instances.
+    """A search that goes on: `B` chains of plans, as many for each of some instances.
 
     Attributes:
-        problems: `[B, ...]`.
+        problems: `[I, ...]`.
         lanes: what rounds read of them.
         mean_leg: `f32[B]`, of the first plans.
         plans: where the chains are.
@@ -79,7 +76,10 @@ def ruin_and_recreate(
 def begin(
     instances: Instance, key: jax.Array, *, tries: int = 1, limits: bool = False, penalty: float | jax.Array = 100.0
 ) -> Search:
-    """A search of each instance, by so many chains, that has made its first plans; see `ruin_and_recreate`."""
+    """A search of each instance, by so many chains, that has made its first plans; see `ruin_and_recreate`.
+
+    Where limits are enforced, windows are cut to what any plan can keep, so that fewer places are tried.
+    """
 
     def prepare(instance: Instance) -> Problem:
         instance = as_float32(instance)

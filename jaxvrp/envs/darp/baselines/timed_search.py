@@ -17,7 +17,7 @@ from jaxvrp.envs.darp.env import ROLE, Darp
 from jaxvrp.envs.darp.problem.instance import Instance
 from jaxvrp.toolbox import Searched, SearchedAll
 
-TRIES = 16
+TRIES = 4
 """Chains of an instance among several; one alone has a chain for each core, since more rounds are worth more."""
 
 LANES = 1024
