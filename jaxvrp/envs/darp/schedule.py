@@ -177,7 +177,6 @@ def keeps_tour(
     travel: jax.Array,
     max_duration: jax.Array,
     slack: float,
-    count: jax.Array | None = None,
 ) -> jax.Array:
     """`bool[]`: a whole tour has a schedule within windows, ride times and duration.
 
@@ -187,8 +186,6 @@ def keeps_tour(
         travel: `f32[S]`, to each from the one before, the first from the depot.
         max_duration: `f32[]`.
         slack: granted on every upper bound.
-        count: `i32[]`, stops up to the return or beyond; of many tours the most, not mapped, which saves the steps in
-            which all of them are at the depot already. None: all.
     """
 
     def visit(index: jax.Array, tour: tuple[Schedule, jax.Array, jax.Array]) -> tuple[Schedule, jax.Array, jax.Array]:
@@ -199,7 +196,6 @@ def keeps_tour(
         return append(schedule, instance, node, leg, slack), start + instance.service_time[node], feasible
 
     start = (begin(instance, slack), instance.earliest[0], jnp.ones((), bool))
-    stops = nodes.shape[0] if count is None else count
-    schedule, home, feasible = jax.lax.fori_loop(0, stops, visit, start)
+    schedule, home, feasible = jax.lax.fori_loop(0, nodes.shape[0], visit, start)
     duration = jnp.maximum(schedule.elapsed, home - schedule.max_delay[0])
     return feasible & (duration <= max_duration + slack)

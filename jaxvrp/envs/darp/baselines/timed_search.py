@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import jax
@@ -15,18 +17,23 @@ from jaxvrp.envs.darp.env import ROLE, Darp
 from jaxvrp.envs.darp.problem.instance import Instance
 from jaxvrp.toolbox import Searched, SearchedAll
 
-TRIES = 16
-"""Chains of an instance: they share every instruction, and too few leave the machine's width unused."""
+TRIES = 4
+"""Chains of an instance among several; one alone has a chain for each core, since more rounds are worth more."""
 
 LANES = 1024
 """Chains of all instances together, if there are many: then one instance has fewer than `TRIES`, but at least one."""
 
+MOST_CORES = 8
+"""That one search uses: of more chains the best is hardly better, and who has a share of many cores would wait."""
+
 ROUNDS = 16
 """Of one call: the clock is read between calls."""
 
+ROUNDS_ALONE = 128
+"""Of one call for a single instance, whose rounds are short."""
+
 CYCLES = ((0.0, 0.0), (0.5, 0.4), (0.8, 0.6))
 """Annealing begins anew after these shares of the time, from the best plans, as if this share of it had passed."""
-
 
 ROUNDS_PER_REQUEST = 25
 """With fewer rounds than this for each request there is no time to anneal from the top: the search begins cooler."""
@@ -55,6 +62,8 @@ def search_for(
     seconds: float,
     *,
     tries: int = TRIES,
+    threads: int = 1,
+    rounds: int | None = None,
     limits: bool = False,
     penalty: float = 100.0,
     clock: Callable[[], float] = time.monotonic,
@@ -65,32 +74,46 @@ def search_for(
         instances: a batch `[B]`, padded or not.
         key: typed key.
         seconds: of searching; programs are compiled before.
-        tries: chains of each instance.
+        tries: chains of each instance in each thread.
+        threads: each has chains of its own, and all go on from the best plans of all.
+        rounds: of one call, between which the clock is read; None: `ROUNDS`.
         limits, penalty: as in `search.ruin_and_recreate`.
         clock: seconds from any point on.
     """
-    repeated = jax.tree.map(lambda leaf: jnp.repeat(jnp.asarray(leaf), tries, axis=0), instances)
+    rounds = ROUNDS if rounds is None else rounds
     begin_key, key = jax.random.split(key)
-    current = search.begin(repeated, begin_key, limits=limits, penalty=penalty)
-    # For nothing: whoever waits pays for searching alone. Once more, to see how many rounds there will be.
-    no_heat = jnp.zeros(ROUNDS)
-    jax.block_until_ready((search.advance(current, key, no_heat), search.restart(current, tries)))
-    start = clock()
-    jax.block_until_ready(search.advance(current, key, no_heat))
-    pace = clock() - start
-    skipped = share_skipped(seconds / max(pace, 1e-9) * ROUNDS, current.lanes.exists.shape[0])
-    start, now, cycle = clock(), 0.0, 0
-    while now < seconds:
-        if cycle + 1 < len(CYCLES) and now >= CYCLES[cycle + 1][0] * seconds:
-            cycle += 1
-            current = search.restart(current, tries)
-        key, round_key = jax.random.split(key)
-        first, last = (progress_of(when / seconds, cycle, skipped) for when in (now, now + pace))
-        progress = np.linspace(first, last, ROUNDS)
-        current = jax.block_until_ready(search.advance(current, round_key, search.heats(jnp.float32(progress))))
-        before, now = now, clock() - start
-        pace = now - before
-        yield _found(current, now, tries)
+    with ThreadPoolExecutor(threads) as pool:
+        parts = [
+            search.begin(instances, each, tries=tries, limits=limits, penalty=penalty)
+            for each in jax.random.split(begin_key, threads)
+        ]
+
+        def advance(key: jax.Array, progress: np.ndarray) -> list[search.Search]:
+            temperatures = search.heats(jnp.asarray(progress, jnp.float32))
+            going = [
+                pool.submit(search.advance, part, each, temperatures)
+                for part, each in zip(parts, jax.random.split(key, threads), strict=True)
+            ]
+            return jax.block_until_ready([each.result() for each in going])
+
+        # For nothing: whoever waits pays for searching alone. Once more, to see how many rounds there will be.
+        jax.block_until_ready((search.advance(parts[0], key, jnp.zeros(rounds)), search.restart(parts, tries)))
+        _found(parts, 0.0, tries)
+        start = clock()
+        advance(key, np.zeros(rounds))
+        pace = clock() - start
+        skipped = share_skipped(seconds / max(pace, 1e-9) * rounds, parts[0].lanes.exists.shape[0])
+        start, now, cycle = clock(), 0.0, 0
+        while now < seconds:
+            if cycle + 1 < len(CYCLES) and now >= CYCLES[cycle + 1][0] * seconds:
+                cycle += 1
+                parts = search.restart(parts, tries)
+            key, round_key = jax.random.split(key)
+            first, last = (progress_of(when / seconds, cycle, skipped) for when in (now, now + pace))
+            parts = advance(round_key, np.linspace(first, last, rounds))
+            before, now = now, clock() - start
+            pace = now - before
+            yield _found(parts, now, tries)
 
 
 def share_skipped(rounds: float, requests: int) -> float:
@@ -106,20 +129,37 @@ def progress_of(share: float, cycle: int, skipped: float) -> float:
     return head_start + (1 - head_start) * min(1.0, (share - begin) / (end - begin))
 
 
-def _found(current: search.Search, seconds: float, tries: int) -> Found:
-    actions, cost = jax.device_get(search.best_plans(current))
-    cost = cost.reshape(-1, tries)
+def _found(parts: Sequence[search.Search], seconds: float, tries: int) -> Found:
+    """The best plan of each instance in all threads."""
+    found = jax.device_get([search.best_plans(part) for part in parts])
+    actions = np.concatenate([actions.reshape(-1, tries, actions.shape[-1]) for actions, _ in found], axis=1)
+    cost = np.concatenate([cost.reshape(-1, tries) for _, cost in found], axis=1)
     best = cost.argmin(axis=1)
     instance = np.arange(len(best))
-    return Found(seconds, actions.reshape(len(best), tries, -1)[instance, best], cost[instance, best])
+    return Found(seconds, actions[instance, best], cost[instance, best])
 
 
 def search_episode(env: Darp, instance: Instance, key: jax.Array, seconds: float) -> Iterator[Searched]:
     """Plan an episode of one instance; see `jaxvrp.toolbox.Search`."""
-    penalty = float(env.penalty_unvisited)
     single = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], instance)
-    for found in search_for(single, key, seconds, limits=env.limits, penalty=penalty):
+    found_so_far = search_for(
+        single,
+        key,
+        seconds,
+        tries=1,
+        threads=usable_cores(),
+        rounds=ROUNDS_ALONE,
+        limits=env.limits,
+        penalty=float(env.penalty_unvisited),
+    )
+    for found in found_so_far:
         yield Searched(found.seconds, float(found.cost[0]), {ROLE: found.actions[0][:, None]})
+
+
+def usable_cores() -> int:
+    """Of the processor, at most `MOST_CORES`."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, MOST_CORES)
 
 
 def search_all(env: Darp, instances: Instance, key: jax.Array, seconds: float) -> Iterator[SearchedAll]:

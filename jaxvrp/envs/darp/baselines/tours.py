@@ -38,11 +38,8 @@ def make_problem(instance: Instance, *, limits: bool) -> Problem:
     )
 
 
-def keeps_limits(problem: Problem, route: jax.Array, longest: jax.Array | None = None) -> jax.Array:
-    """`bool[]`, whether a tour, `i32[N]` with 0 beyond its end, has a schedule within all limits.
-
-    `longest`, `i32[]`: no tour has more nodes; not mapped where many are asked about, that saves time.
-    """
+def keeps_limits(problem: Problem, route: jax.Array) -> jax.Array:
+    """`bool[]`, whether a tour, `i32[N]` with 0 beyond its end, has a schedule within all limits."""
     instance, depot = problem.instance, jnp.zeros(1, jnp.int32)
     stops = jnp.concatenate([depot, route, depot])
     travel = problem.travel[stops[:-1], stops[1:]]
@@ -50,8 +47,7 @@ def keeps_limits(problem: Problem, route: jax.Array, longest: jax.Array | None =
     rest = jnp.cumsum((instance.service_time[stops[:-1]] + travel)[::-1])[::-1]
     home = instance.service_time[stops[:-1]] + problem.travel[stops[:-1], 0]
     excess = jnp.where(instance.round_travel_time, jnp.max(home - rest), 0.0)
-    count = None if longest is None else longest + 1
-    return schedule.keeps_tour(instance, stops[1:], travel, instance.max_route_duration - excess, 0.0, count)
+    return schedule.keeps_tour(instance, stops[1:], travel, instance.max_route_duration - excess, 0.0)
 
 
 def as_actions(routes: jax.Array, lengths: jax.Array) -> jax.Array:

@@ -1,0 +1,122 @@
+"""Many plans side by side: what rounds of ruin and recreate read of their problems, the plans as the last axis.
+
+A plan is one sequence: depot, nodes of the first tour, depot, nodes of the second, ... `T` stops and `R` requests are
+short and uneven, so all arrays have the plans as their last axis, `B`, and every loop runs over plans, at the machine's
+full width. Several plans of one problem share its distances.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from jaxvrp.envs.darp.baselines.tours import Problem
+
+
+class Lanes(struct.PyTreeNode):
+    """What rounds read of the problems, the plans last.
+
+    Attributes:
+        distance: of all problems, `f32[I (N+1)²]`.
+        origin: `i32[B]`, where that of a plan's problem begins, from a (N + 1) + b.
+        speed: `f32[B]`.
+        is_rounded: `bool[B]`, whether travel times are.
+        earliest, deadline, service: `f32[N+1, B]`.
+        demand: `i32[N+1, B]`.
+        capacity: `i32[V, B]`.
+        exists: `bool[R, B]`, requests that are no padding.
+        max_ride_time: `f32[B]`, inf unless limits are enforced.
+        max_duration: `f32[B]`.
+        penalty: `f32[B]`, of an unvisited node.
+        limits: whether ride times and durations are enforced.
+    """
+
+    distance: jax.Array
+    origin: jax.Array
+    speed: jax.Array
+    is_rounded: jax.Array
+    earliest: jax.Array
+    deadline: jax.Array
+    service: jax.Array
+    demand: jax.Array
+    capacity: jax.Array
+    exists: jax.Array
+    max_ride_time: jax.Array
+    max_duration: jax.Array
+    penalty: jax.Array
+    limits: bool = struct.field(pytree_node=False)
+
+
+def make_lanes(problems: Problem, tries: int, penalty: float | jax.Array, *, limits: bool) -> Lanes:
+    """Lanes for so many plans of each problem of a batch `[I]`; those of a problem follow each other."""
+    instance = problems.instance
+    count, size = problems.distance.shape[:2]
+    problem = jnp.repeat(jnp.arange(count, dtype=jnp.int32), tries)
+
+    def last(leaf: jax.Array) -> jax.Array:
+        return jnp.moveaxis(leaf[problem], 0, -1)
+
+    return Lanes(
+        distance=problems.distance.reshape(-1),
+        origin=problem * size**2,
+        speed=last(instance.vehicle_speed),
+        is_rounded=last(instance.round_travel_time),
+        earliest=last(instance.earliest),
+        deadline=last(instance.deadline),
+        service=last(instance.service_time),
+        demand=last(instance.demand),
+        capacity=last(instance.capacity),
+        exists=last(instance.demand[:, 1::2] > 0),
+        max_ride_time=last(problems.max_ride_time),
+        max_duration=last(instance.max_route_duration),
+        penalty=jnp.broadcast_to(jnp.asarray(penalty, jnp.float32), problem.shape),
+        limits=limits,
+    )
+
+
+def between(lanes: Lanes, start: jax.Array, end: jax.Array) -> jax.Array:
+    """Distances from nodes to nodes, `i32[..., B]` each; one may lack the leading axis of the other."""
+    index = lanes.origin + start * len(lanes.earliest) + end
+    return lanes.distance.at[index].get(mode="promise_in_bounds")
+
+
+def driven(lanes: Lanes, length: jax.Array) -> jax.Array:
+    """How long it takes to drive so far, `f32[..., B]`."""
+    time = length / lanes.speed
+    return jnp.where(lanes.is_rounded, jnp.round(time), time)
+
+
+def of_nodes(table: jax.Array, nodes: jax.Array) -> jax.Array:
+    """`[T, B]`, of `[K, B]` at `i32[T, B]`."""
+    return jnp.take_along_axis(table, nodes, axis=0, mode="promise_in_bounds")
+
+
+def pick(array: jax.Array, index: jax.Array) -> jax.Array:
+    """`[B]`, of `[K, B]` at `i32[B]`."""
+    return of_nodes(array, index[None])[0]
+
+
+def following(array: jax.Array) -> jax.Array:
+    """Of the next stop, `[T, B]`; of the first behind the last, which is void."""
+    return jnp.roll(array, -1, axis=0)
+
+
+def least(cost: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The least of each plan, `f32[B]`, and its first row, `i32[B]`; two reductions are faster than `argmin`."""
+    minimum = cost.min(axis=0)
+    rows = jnp.arange(len(cost), dtype=jnp.int32)[:, None]
+    return minimum, jnp.where(cost == minimum, rows, len(cost) - 1).min(axis=0)
+
+
+def length_of(lanes: Lanes, sequence: jax.Array) -> jax.Array:
+    """The distance that is driven, `f32[B]`, along sequences, `i32[T, B]`."""
+    return between(lanes, sequence, following(sequence)).sum(axis=0)
+
+
+def where(condition: jax.Array, a: Any, b: Any) -> Any:
+    """Of each plan that of `a` or of `b`, by a condition, `bool[B]`."""
+    return jax.tree.map(functools.partial(jnp.where, condition), a, b)

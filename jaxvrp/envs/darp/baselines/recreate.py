@@ -1,0 +1,275 @@
+"""Recreate: requests without a place are inserted, one by one, where they add the least distance and some noise.
+
+Windows and capacity are exact at every insertion. Where limits are enforced, the tour that changed is tested.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from jaxvrp.envs.darp.baselines.lanes import Lanes, between, driven, following, least, length_of, of_nodes, pick
+from jaxvrp.envs.darp.baselines.tour_test import keep_limits
+
+MOST_TESTS = 4
+"""Places that are tested for one request where limits are enforced, the cheapest first; then it waits."""
+
+LATEST = 1e30
+"""Later than any time."""
+
+
+class Plans(struct.PyTreeNode):
+    """Plans, the last axis.
+
+    Attributes:
+        sequence: `i32[T, B]`, T = N + V + 1: V + 1 depots with the tours between them; 0 behind the last.
+        waiting: `bool[R, B]`, requests without a place.
+        cost: `f32[B]`, distance and penalties.
+    """
+
+    sequence: jax.Array
+    waiting: jax.Array
+    cost: jax.Array
+
+
+class Stops(struct.PyTreeNode):
+    """Along the sequences, `[T, B]` each.
+
+    Attributes:
+        node: `i32`.
+        length, leg: `f32`, distance and time to the next stop.
+        earliest, deadline, service: `f32`, of the node.
+        start: `f32`, of service, as early as possible.
+        latest: `f32`, start of service after which a deadline further on is missed.
+        room: `i32`, places that are free after the stop; -1 behind the last tour.
+    """
+
+    node: jax.Array
+    length: jax.Array
+    leg: jax.Array
+    earliest: jax.Array
+    deadline: jax.Array
+    service: jax.Array
+    start: jax.Array
+    latest: jax.Array
+    room: jax.Array
+
+
+def recreated(lanes: Lanes, sequence: jax.Array, waiting: jax.Array, turn: jax.Array, noise: jax.Array) -> Plans:
+    """The plans after those who wait have been inserted, as far as there are places.
+
+    Args:
+        lanes: the problems.
+        sequence: `i32[T, B]`.
+        waiting: `bool[R, B]`.
+        turn: `f32[R, B]`, less than 2; the least comes first.
+        noise: `f32[2 T, B]`, from which the noise of each place is taken.
+    """
+    requests = len(waiting)
+    numbers = jnp.arange(requests, dtype=jnp.int32)[:, None]
+
+    def insert(carry: tuple[jax.Array, jax.Array, jax.Array, jax.Array]) -> Any:
+        index, sequence, waiting, turn = carry
+        next_turn, request = least(turn)
+        inserted, found = _inserted(lanes, sequence, request, _noise(noise, index), next_turn < 2.0)
+        is_next = numbers == request
+        return index + 1, inserted, waiting & ~(is_next & found), jnp.where(is_next, 2.0, turn)
+
+    start = (jnp.zeros((), jnp.int32), sequence, waiting, jnp.where(waiting, turn, 2.0))
+    _, sequence, waiting, _ = jax.lax.while_loop(lambda carry: (carry[3] < 2.0).any(), insert, start)
+    unvisited = 2.0 * waiting.sum(axis=0)
+    return Plans(sequence, waiting, length_of(lanes, sequence) + lanes.penalty * unvisited)
+
+
+def _noise(noise: jax.Array, index: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """For pickups and for drop-offs after each stop, `f32[T, B]`; other rows for each `index` of an insertion."""
+    stops = len(noise) // 2
+
+    def from_row(row: jax.Array) -> jax.Array:
+        return jax.lax.dynamic_slice_in_dim(noise, row % stops, stops)
+
+    return from_row(7 * (index + 1)), from_row(17 * (index + 1))
+
+
+def _inserted(
+    lanes: Lanes, sequence: jax.Array, request: jax.Array, noise: tuple[jax.Array, jax.Array], active: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """The sequences with a request each (`i32[B]`), where it is `active` and a place was found (`bool[B]`)."""
+    cost, drop = places(lanes, make_stops(lanes, sequence), request, noise)
+    cost = jnp.where(active, cost, jnp.inf)
+
+    def best(cost: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        cheapest, before = least(cost)
+        return _with(sequence, request, before, pick(drop, before)), before, jnp.isfinite(cheapest)
+
+    if not lanes.limits:
+        inserted, _, found = best(cost)
+        return jnp.where(found, inserted, sequence), found
+
+    def test(loop: Any) -> Any:
+        tests, cost, result, done, pending = loop
+        inserted, before, possible = best(cost)
+        keeps = keep_limits(lanes, inserted, before) & possible
+        taken = keeps & pending
+        row = jnp.arange(len(cost), dtype=jnp.int32)[:, None] == before
+        return (
+            tests + 1,
+            jnp.where(row, jnp.inf, cost),
+            jnp.where(taken, inserted, result),
+            done | taken,
+            pending & possible & ~keeps,
+        )
+
+    start = (jnp.zeros((), jnp.int32), cost, sequence, jnp.zeros_like(active), active)
+    _, _, result, found, _ = jax.lax.while_loop(lambda loop: (loop[0] < MOST_TESTS) & loop[4].any(), test, start)
+    return result, found
+
+
+def make_stops(lanes: Lanes, sequence: jax.Array) -> Stops:
+    """Times and loads along the sequences."""
+    is_depot = sequence == 0
+    earliest, deadline, service, demand = (
+        of_nodes(table, sequence) for table in (lanes.earliest, lanes.deadline, lanes.service, lanes.demand)
+    )
+    length = between(lanes, sequence, following(sequence))
+    leg = driven(lanes, length)
+
+    def forward(clock: tuple[jax.Array, jax.Array, jax.Array], stop: tuple[jax.Array, ...]) -> Any:
+        leave, load, vehicle = clock
+        is_depot, earliest, service, leg, demand = stop
+        start = jnp.where(is_depot, earliest, jnp.maximum(leave, earliest))
+        load, vehicle = load + demand, vehicle + is_depot
+        return (start + service + leg, load, vehicle), (start, load, vehicle)
+
+    def backward(latest: jax.Array, stop: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
+        is_depot, deadline, service, leg = stop
+        latest = jnp.where(is_depot, deadline, jnp.minimum(deadline, latest - service - leg))
+        return latest, latest
+
+    zero, none = jnp.zeros_like(lanes.penalty), jnp.zeros_like(lanes.origin)
+    # Whole requests are inserted, so nobody is on board at a depot, and the load needs no reset there.
+    start, load, vehicle = jax.lax.scan(forward, (zero, none, none - 1), (is_depot, earliest, service, leg, demand))[1]
+    latest = jax.lax.scan(backward, zero, (is_depot, deadline, service, leg), reverse=True)[1]
+    vehicles = len(lanes.capacity)
+    capacity = of_nodes(lanes.capacity, jnp.minimum(vehicle, vehicles - 1))
+    room = jnp.where(vehicle < vehicles, capacity - load, -1)
+    return Stops(sequence, length, leg, earliest, deadline, service, start, latest, room)
+
+
+class _Places(struct.PyTreeNode):
+    """All places of one request in each sequence, `[T, B]` each, of the pickup or the drop-off right after a stop.
+
+    Attributes:
+        boards: `f32`, service of the pickup, as early as possible; inf where it is too late, or has no room.
+        detour: `f32`, distance for the pickup.
+        follows: `bool`, whether the request can be on board when the stop is visited.
+        last_leg: `f32`, time to the drop-off.
+        latest: `f32`, of the drop-off's service; finite, since who is not on board arrives at inf.
+        dropped: `f32`, distance for the drop-off, with noise.
+        first_leg: `f32`, time from the pickup to the next stop.
+        both: `f32`, distance for pickup and drop-off at once, with noise.
+    """
+
+    boards: jax.Array
+    detour: jax.Array
+    follows: jax.Array
+    last_leg: jax.Array
+    latest: jax.Array
+    dropped: jax.Array
+    first_leg: jax.Array
+    both: jax.Array
+
+
+def _all_places(lanes: Lanes, stops: Stops, request: jax.Array, noise: jax.Array) -> _Places:
+    """Of a request each, `i32[B]`; `noise`, `f32[T, B]`, is added to what a drop-off costs."""
+    pickup, drop_off = 2 * request + 1, 2 * request + 2
+    has_room = pick(lanes.demand, pickup) <= stops.room
+    from_pickup, from_drop_off = between(lanes, pickup, stops.node), between(lanes, drop_off, stops.node)
+    time_pickup, time_drop_off = driven(lanes, from_pickup), driven(lanes, from_drop_off)
+    boards = jnp.maximum(stops.start + stops.service + time_pickup, pick(lanes.earliest, pickup))
+    in_time = boards <= pick(lanes.deadline, pickup)
+    latest = following(stops.latest - time_drop_off) - pick(lanes.service, drop_off)
+    from_then_on = following(from_drop_off) - stops.length + noise
+    return _Places(
+        boards=jnp.where(in_time & has_room, boards, jnp.inf),
+        detour=from_pickup + following(from_pickup) - stops.length,
+        # Nobody is brought on beyond the depot.
+        follows=has_room & (stops.node != 0),
+        last_leg=time_drop_off,
+        latest=jnp.minimum(jnp.minimum(pick(lanes.deadline, drop_off), latest), LATEST),
+        dropped=from_drop_off + from_then_on,
+        first_leg=following(time_pickup),
+        both=from_pickup + between(lanes, pickup, drop_off) + from_then_on,
+    )
+
+
+def places(
+    lanes: Lanes, stops: Stops, request: jax.Array, noise: tuple[jax.Array, jax.Array]
+) -> tuple[jax.Array, jax.Array]:
+    """The cheapest drop-off for a pickup right after each stop: what both add with noise, `f32[T, B]`, and the stop
+    before the drop-off, `i32[T, B]`; inf where there is no place.
+
+    From all pickups at once a walk goes on, stop by stop, as far as anybody gets. Windows and capacity are exact; of
+    the ride, the time on the way must fit, the rest is left to the test of the tour.
+
+    Args:
+        lanes: the problems.
+        stops: of the sequences.
+        request: `i32[B]`.
+        noise: `f32[T, B]` each, added to what a pickup and a drop-off cost after each stop.
+    """
+    place = _all_places(lanes, stops, request, noise[1])
+    position = jnp.broadcast_to(jnp.arange(len(stops.node), dtype=jnp.int32)[:, None], stops.node.shape)
+    pickup, drop_off = 2 * request + 1, 2 * request + 2
+    earliest, direct = pick(lanes.earliest, drop_off), driven(lanes, between(lanes, pickup, drop_off))
+    leave = place.boards + pick(lanes.service, pickup)
+    at_once = (jnp.maximum(leave + direct, earliest) <= place.latest) & (direct <= lanes.max_ride_time)
+    ahead = _ahead(lanes, stops, place)
+
+    def visit(walk: Any) -> Any:
+        offset, leave, ride, cheapest, drop = walk
+        stop = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, offset, len(position)), ahead)
+        leg = jnp.where(offset == 1, place.first_leg, stop["leg"])
+        start, ride = jnp.maximum(leave + leg, stop["earliest"]), ride + leg + stop["service"]
+        # Who is not on board any more leaves at inf, and stays there whatever is added.
+        is_kept = (start <= stop["latest"]) & (ride <= lanes.max_ride_time)
+        leave = jnp.where(is_kept, start + stop["service"], jnp.inf)
+        arrives = jnp.maximum(leave + stop["last_leg"], earliest)
+        is_kept = (arrives <= stop["latest_drop_off"]) & (ride + stop["last_leg"] <= lanes.max_ride_time)
+        cost = jnp.where(is_kept, place.detour + stop["dropped"], jnp.inf)
+        return offset + 1, leave, ride, jnp.minimum(cost, cheapest), jnp.where(cost < cheapest, position + offset, drop)
+
+    start = (jnp.ones((), jnp.int32), leave, jnp.zeros_like(leave), jnp.where(at_once, place.both, jnp.inf), position)
+    *_, cheapest, drop = jax.lax.while_loop(
+        lambda walk: (walk[0] < len(position)) & jnp.isfinite(walk[1]).any(), visit, start
+    )
+    return cheapest + noise[0], drop
+
+
+def _ahead(lanes: Lanes, stops: Stops, place: _Places) -> dict[str, jax.Array]:
+    """What the walk reads of stops, `f32[2 T, B]`: void in the second half, beyond the sequence."""
+    # Rounded, a detour may take less time than the direct way.
+    in_time = jnp.where(lanes.is_rounded, stops.deadline, stops.latest)
+    ahead = {
+        "leg": jnp.roll(stops.leg, 1, axis=0),
+        "earliest": stops.earliest,
+        "service": stops.service,
+        "last_leg": place.last_leg,
+        "latest_drop_off": place.latest,
+        "dropped": place.dropped,
+        "latest": jnp.where(place.follows, in_time, -jnp.inf),
+    }
+    void = {name: -jnp.inf if name == "latest" else 0.0 for name in ahead}
+    beyond = ((0, len(stops.node)), (0, 0))
+    return {name: jnp.pad(leaf, beyond, constant_values=void[name]) for name, leaf in ahead.items()}
+
+
+def _with(sequence: jax.Array, request: jax.Array, before: jax.Array, drop: jax.Array) -> jax.Array:
+    """The sequences with a pickup right after stop `before`, and the drop-off after `drop`, all `i32[B]`."""
+    position = jnp.arange(len(sequence), dtype=jnp.int32)[:, None]
+    by_one, by_two = jnp.roll(sequence, 1, axis=0), jnp.roll(sequence, 2, axis=0)
+    cases = [position <= before, position == before + 1, position <= drop + 1, position == drop + 2]
+    return jnp.select(cases, [sequence, 2 * request + 1, by_one, 2 * request + 2], by_two)

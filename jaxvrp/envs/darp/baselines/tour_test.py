@@ -1,0 +1,108 @@
+"""Whether tours keep ride times and durations, if departure and service may be late: exact, many tours side by side.
+
+With `elapsed`, what a vehicle has driven and served before a stop, and `delay`, the start of service there minus
+`elapsed`, a schedule is a sequence of delays that never falls, each within its window's bounds, and with
+`delay[j] <= delay[i] + allowance` for a drop-off j and its pickup i, and for the return and the departure
+(see `jaxvrp.envs.darp.schedule`). Delays that meet all upper bounds have a greatest among them. It is found by going
+through the bounds until none falls any more, and there is a schedule if and only if it is nowhere less than the delay
+of a vehicle that serves as early as possible.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxvrp.envs.darp.baselines.lanes import Lanes, between, driven, of_nodes
+
+SHORT = 62
+"""Nodes of a tour that fit into the smaller of two programs, which tests nearly all tours of large instances."""
+
+
+def keep_limits(lanes: Lanes, sequence: jax.Array, stop: jax.Array) -> jax.Array:
+    """`bool[B]`, whether the tour that a stop (`i32[B]`) of a sequence (`i32[T, B]`) lies in, or begins, keeps limits.
+
+    Where travel times are rounded, the duration's test is stricter if the way home from halfway is longer.
+    """
+    position = jnp.arange(len(sequence), dtype=jnp.int32)[:, None]
+    is_depot = sequence == 0
+    begin = jnp.max(jnp.where(is_depot & (position <= stop), position, 0), axis=0)
+    end = jnp.min(jnp.where(is_depot & (position > begin), position, len(sequence) - 1), axis=0)
+    nodes = len(lanes.demand) - 1
+    if nodes <= SHORT:
+        return _keep(lanes, sequence, begin, end, nodes)
+    is_short = (end - begin).max() - 1 <= SHORT
+    return jax.lax.cond(
+        is_short,
+        lambda: _keep(lanes, sequence, begin, end, SHORT),
+        lambda: _keep(lanes, sequence, begin, end, nodes),
+    )
+
+
+def _keep(lanes: Lanes, sequence: jax.Array, begin: jax.Array, end: jax.Array, size: int) -> jax.Array:
+    """The test of tours from a depot (`i32[B]`) to the next, with at most `size` nodes between them."""
+    count = end - begin
+    stop = jnp.arange(size + 2, dtype=jnp.int32)[:, None]
+    nodes = of_nodes(sequence, jnp.minimum(begin + stop, len(sequence) - 1))
+    nodes = jnp.where(stop < count, nodes, 0)
+    service = jnp.where(nodes == 0, 0.0, of_nodes(lanes.service, nodes))
+    gap = service + driven(lanes, between(lanes, nodes, jnp.roll(nodes, -1, axis=0)))
+
+    def drive(clock: tuple[jax.Array, jax.Array], stop: tuple[jax.Array, jax.Array]) -> Any:
+        elapsed, arrival = clock
+        earliest, gap = stop
+        start = jnp.maximum(arrival, earliest)
+        return (elapsed + gap, start + gap), (elapsed, start - elapsed)
+
+    depart = (jnp.zeros_like(lanes.penalty), jnp.full_like(lanes.penalty, -jnp.inf))
+    _, (elapsed, earliest) = jax.lax.scan(drive, depart, (of_nodes(lanes.earliest, nodes), gap))
+    partner, allowance = _allowances(lanes, nodes, count, elapsed, service)
+    bound = jnp.where(stop <= count, of_nodes(lanes.deadline, nodes) - elapsed, jnp.inf)
+    return _has_schedule(earliest, bound, partner, allowance)
+
+
+def _allowances(
+    lanes: Lanes, nodes: jax.Array, count: jax.Array, elapsed: jax.Array, service: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """By which stop a stop's delay is bounded (`i32[S, B]`), and by how much it may exceed that (`f32[S, B]`)."""
+    stop = jnp.arange(len(nodes), dtype=jnp.int32)[:, None]
+    lane = jnp.arange(nodes.shape[1], dtype=jnp.int32)
+    stop_of = jnp.zeros((len(lanes.demand), nodes.shape[1]), jnp.int32)
+    stop_of = stop_of.at[nodes, lane].set(jnp.broadcast_to(stop, nodes.shape), mode="promise_in_bounds")
+    is_drop_off = (nodes > 0) & (nodes % 2 == 0)
+    pickup = of_nodes(stop_of, jnp.maximum(nodes - 1, 0))
+    left = lanes.max_ride_time - (elapsed - of_nodes(elapsed + service, pickup))
+    # Rounded, the way home from halfway may be longer than the rest of the tour; the environment measures that too.
+    way_home = driven(lanes, between(lanes, nodes, jnp.zeros_like(nodes)))
+    home = jnp.where(lanes.is_rounded & (stop < count), elapsed + service + way_home, 0.0)
+    longest = jnp.maximum(elapsed, home.max(axis=0))
+    is_return = stop == count
+    partner = jnp.where(is_drop_off, pickup, jnp.where(is_return, 0, stop))
+    return partner, jnp.where(is_drop_off, left, jnp.where(is_return, lanes.max_duration - longest, jnp.inf))
+
+
+def _has_schedule(earliest: jax.Array, bound: jax.Array, partner: jax.Array, allowance: jax.Array) -> jax.Array:
+    """`bool[B]`, from delays as early as possible, their bounds, and the bounds by partners; `[S, B]` each."""
+
+    def fall(loop: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
+        greatest, _, _ = loop
+        fallen = jnp.minimum(bound, of_nodes(greatest, partner) + allowance)
+        fallen = _least_from_here(fallen)
+        kept = (earliest <= fallen).all(axis=0) & is_possible
+        return fallen, kept, kept & (fallen < greatest).any(axis=0)
+
+    is_possible = (allowance >= 0).all(axis=0)
+    start = (_least_from_here(bound), is_possible, is_possible)
+    return jax.lax.while_loop(lambda loop: loop[2].any(), fall, start)[1]
+
+
+def _least_from_here(array: jax.Array) -> jax.Array:
+    """The least of a row and all behind it, `[S, B]`."""
+
+    def step(least: jax.Array, row: jax.Array) -> tuple[jax.Array, jax.Array]:
+        least = jnp.minimum(least, row)
+        return least, least
+
+    return jax.lax.scan(step, jnp.full_like(array[0], jnp.inf), array, reverse=True)[1]
