@@ -1,6 +1,6 @@
 """Dial-a-ride: heuristics, outside solvers and a trained policy on the same instances, every plan checked.
 
-python -m benchmarks.quality --env darp [--run DIR]
+python -m benchmarks.quality --env darp [--run DIR] [--size 40,8]
 python -m benchmarks.quality --env darp --run DIR --instances a2-16,a3-24
 python -m benchmarks.quality --env darp --trained DIR --plot table.png     # all runs of benchmarks.ablation --runs DIR
 """
@@ -36,6 +36,9 @@ from train.running.tables import aligned
 FAMILIES = ("darp_cordeau2006", "darp_cordeau_laporte2003")
 """Folders of the published instances, within `data_folder()`."""
 
+SIZES = ("num_nodes", "num_agents")
+"""Parameters that say how large an instance is."""
+
 AS_PUBLISHED: dict[str, Any] = {
     "limits": True,
     "lookahead": True,
@@ -61,11 +64,13 @@ replayed: plans that the environment accepts action by action, at the same cost"
 
 def generated(args: argparse.Namespace) -> Iterator[tuple[str, Contest, Trained | None]]:
     """The instances of the trainer's evaluation."""
-    run = _load(args) if args.run else None
-    env = run.learner.env if run else jaxvrp.make("darp")
+    sizes = dict(zip(SIZES, args.size, strict=True)) if args.size else {}
+    run = _load(args, sizes) if args.run else None
+    env = run.learner.env if run else jaxvrp.make("darp", **sizes)
     if not isinstance(env, Darp):
         raise UserError(f"--run {args.run} is a run of another environment; give one of darp")
-    yield f"{args.episodes} generated instances", Contest(env, Evaluator(env, args.episodes, SEED).instances()), run
+    title = f"{args.episodes} generated instances" + (", {} nodes, {} vehicles".format(*args.size) if args.size else "")
+    yield title, Contest(env, Evaluator(env, args.episodes, SEED).instances()), run
 
 
 def _load(args: argparse.Namespace, env: dict[str, Any] | None = None) -> Trained:
@@ -81,7 +86,7 @@ def published(args: argparse.Namespace) -> Iterator[tuple[str, Contest, Trained 
         except (ValueError, OSError) as error:
             raise UserError(str(error)) from None
         padded = stack(instances)
-        sizes = {"num_nodes": padded.num_nodes, "num_agents": padded.num_agents}
+        sizes = {name: getattr(padded, name) for name in SIZES}
         rules = {**sizes, **AS_PUBLISHED}
         run = _load(args, rules) if args.run else None
         env: Any = run.learner.env if run else jaxvrp.make("darp", **rules)
@@ -164,7 +169,7 @@ def play_all(contest: Contest, run: Trained | None, args: argparse.Namespace) ->
 def _trained(contest: Contest, args: argparse.Namespace) -> dict[str, Callable[[], None]]:
     """The turns of all runs in a folder: greedy, and if wanted the best of some samples."""
     turns: dict[str, Callable[[], None]] = {}
-    sizes = {"num_nodes": contest.env.num_nodes, "num_agents": contest.env.num_agents}
+    sizes = {name: getattr(contest.env, name) for name in SIZES}
     for name, folder in kept_runs(args.trained, args.only).items():
         run = RunFolder(folder, sizes, trust=args.trust).load(args.checkpoint)
         if not isinstance(run.learner.env, Darp):
@@ -184,6 +189,9 @@ def _check(args: argparse.Namespace) -> None:
     """
     if args.policy_alone and not (args.run or args.solvers or args.trained):
         raise UserError("--policy_alone leaves nobody to play; give --run, --trained or --solvers as well")
+    measure.check_sizes([args.size] if args.size else (), "nodes,vehicles")
+    if args.size and (args.instances or args.trained):
+        raise UserError("--size is that of generated instances that heuristics, --run and --solvers play; leave it out")
     if args.trained and args.instances:
         raise UserError("--trained plays generated instances; on published ones give one run: --run")
     if args.plot:
@@ -259,6 +267,9 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--temperature", type=above_zero, default=3.0, help="of these (default: 3)")
     parser.add_argument("--episodes", type=positive, default=128, help="generated instances, for all (default: 128)")
+    parser.add_argument(
+        "--size", type=measure.sizes_option, help="nodes,vehicles of these (default: the run's, or 20,5)"
+    )
     parser.add_argument("--instances", help="instead of these: published ones, a2-16,a3-24 or paths, comma-separated")
     parser.add_argument(
         "--together",

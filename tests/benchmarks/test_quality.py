@@ -273,6 +273,8 @@ def test_what_is_read_is_not_overwritten(env, tmp_path, monkeypatch):
         (["--instances", "a0-0"], "no file 'a0-0', and no a0-0.txt in"),
         (["--solvers", "gurobi"], "invalid choice: 'gurobi'"),
         (["--policy_alone"], "--policy_alone leaves nobody to play; give --run, --trained or --solvers as well"),
+        (["--size", "40"], "--sizes: '40' is not nodes,vehicles"),
+        (["--size", "40,8", "--instances", "a2-16"], "--size is that of generated instances"),
         (["--run", "nowhere"], "nowhere is no run folder"),
     ],
 )

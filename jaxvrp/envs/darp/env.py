@@ -31,12 +31,13 @@ class Darp(Environment):
     A forbidden action becomes the lowest-index allowed customer, the depot if there is none.
 
     Entities: the requests, what never changes (11 numbers each) and what does (14); beside these the vehicle sees a
-    context of 16 numbers, its observation. Names and meanings: `STATIC`, `DYNAMIC`, `CONTEXT` of
+    context of 16 numbers, its observation. With `prospects`, requests have 14 more that change (`PROSPECTS`): what
+    plans would come to after each choice. Names and meanings: `STATIC`, `DYNAMIC`, `PROSPECTS`, `CONTEXT` of
     `jaxvrp.envs.darp.observation`, or the tables of the documentation. The units are the instance's own: S, its extent
     (the largest |x - x0| or |y - y0| from the depot), H, the depot's deadline (the largest finite deadline if that has
     none), C, its largest capacity; so a policy may meet any size and unit. Times are clipped to [-1, 1]. With
-    `observation="flat"` all of it is one vector, `f32[16 + 25 N/2]`: the context, then each feature of all requests;
-    the global observation is the same.
+    `observation="flat"` all of it is one vector, `f32[16 + 25 N/2]`, with `prospects` `f32[16 + 39 N/2]`: the
+    context, then each feature of all requests; the global observation is the same.
 
     Reward: minus the distance and, at the end, the penalties: `penalty_unvisited` per unvisited node, a drop-off whose
     pickup was visited `orphan_factor` times. All of it on the last step (`reward="sparse"`), or the distance as it is
@@ -66,6 +67,9 @@ class Darp(Environment):
     )
     round_travel_time: bool = fields.switch(
         True, help="generated instances round travel times to whole numbers, half to even"
+    )
+    prospects: bool = fields.switch(
+        False, help="requests also show what plans would come to after each choice, by simple rules; a slower step"
     )
     lookahead: bool = fields.switch(False, help="forbid nodes after which somebody on board cannot be brought in time")
     limits: bool = fields.switch(False, help="enforce ride times and route durations")
@@ -170,7 +174,7 @@ class Darp(Environment):
 
     @property
     def _requests(self) -> EntityKind:
-        return observation.requests(self.num_nodes // 2)
+        return observation.requests(self.num_nodes // 2, self.prospects)
 
     @property
     def entity_kinds(self) -> tuple[EntityKind, ...]:
@@ -235,7 +239,7 @@ class Darp(Environment):
         return self._static_planes(state) if self.entity_kinds else {}
 
     def entities(self, state: State) -> ByKind:
-        """`{"request": f32[14, N/2]}`, likewise."""
+        """`{"request": f32[14, N/2]}`, 28 with `prospects`, likewise."""
         return self._dynamic_planes(state) if self.entity_kinds else {}
 
     def _context(self, state: State) -> jax.Array:
@@ -245,7 +249,11 @@ class Darp(Environment):
         return {observation.REQUEST: observation.static_planes(state)}
 
     def _dynamic_planes(self, state: State) -> ByKind:
-        return {observation.REQUEST: observation.dynamic_planes(state, self.action_mask(state)[ROLE][0])}
+        allowed = self.action_mask(state)[ROLE][0]
+        planes = observation.dynamic_planes(state, allowed)
+        if self.prospects:
+            planes = jnp.concatenate([planes, observation.prospect_planes(state, allowed)])
+        return {observation.REQUEST: planes}
 
     def reward(self, state: State) -> ByRole:
         """`{"vehicle": f32[1]}`, see the class."""

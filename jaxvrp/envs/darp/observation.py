@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from jaxvrp.envs.darp import rules
+from jaxvrp.envs.darp import prospect, rules
 from jaxvrp.envs.darp.problem.figures import Figures
 from jaxvrp.envs.darp.rules import State
 from jaxvrp.spaces import EntityKind, Feature, Place
@@ -62,11 +62,35 @@ DYNAMIC = (
     Feature("ride", "what is left of the ride time / H, for passengers on board; else 1", -1.0, 1.0),
 )
 
+LARGEST_EXCESS = 2.0
+"""A plan that is so many extents longer than the best one is as bad as any that is longer still."""
 
-def requests(count: int) -> EntityKind:
-    """The kind of so many requests: a pickup, then a drop-off."""
+NEARNESS = (10.0, 40.0)
+"""How steeply the nearness of a plan to the best one falls with its excess, per extent."""
+
+
+def _prospects(stop: str) -> tuple[Feature, ...]:
+    """Of pickup or drop-off."""
+    after = f"length of the plan after the {stop} by rule"
+    by_rule = [
+        Feature(f"{stop}_excess_{i}", f"{after} {i}, less that of the best plan of all / S", 0.0, LARGEST_EXCESS)
+        for i in range(len(prospect.RULES))
+    ]
+    least = Feature(f"{stop}_excess", f"the least of these for the {stop}", 0.0, LARGEST_EXCESS)
+    near = [
+        Feature(f"{stop}_nearness_{i}", f"exp(-{steepness:g} times that), 0 if it is not allowed", 0.0, 1.0)
+        for i, steepness in enumerate(NEARNESS)
+    ]
+    return (*by_rule, least, *near)
+
+
+PROSPECTS = _prospects("pickup") + _prospects("dropoff")
+
+
+def requests(count: int, prospects: bool) -> EntityKind:
+    """The kind of so many requests: a pickup, then a drop-off; with what is in prospect after each, or without."""
     places = (Place("waiting", "pickup_x", "pickup_y"), Place("present", "dropoff_x", "dropoff_y"))
-    return EntityKind(REQUEST, count, STATIC, DYNAMIC, places)
+    return EntityKind(REQUEST, count, STATIC, DYNAMIC + (PROSPECTS if prospects else ()), places)
 
 
 class _Scales:
@@ -163,3 +187,12 @@ def dynamic_planes(state: State, allowed: jax.Array) -> jax.Array:
         (present, jnp.where(aboard, ride, 1.0)),
     ]
     return jnp.stack([jnp.where(is_seen, values, 0.0).astype(jnp.float32) for is_seen, values in planes])
+
+
+def prospect_planes(state: State, allowed: jax.Array) -> jax.Array:
+    """`f32[14, N/2]`, the numbers of `PROSPECTS` of each request, 0 for what `allowed`, `bool[N+1]`, forbids."""
+    excess = jnp.minimum(prospect.excess(state, allowed), LARGEST_EXCESS)
+    least = excess.min(axis=0)
+    near = jnp.stack([jnp.where(allowed, jnp.exp(-steepness * least), 0.0) for steepness in NEARNESS])
+    numbers = jnp.concatenate([excess, least[None], near])
+    return jnp.concatenate([numbers[:, 1::2], numbers[:, 2::2]])

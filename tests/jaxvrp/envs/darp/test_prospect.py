@@ -1,0 +1,133 @@
+"""What plans would come to after each choice: against the rules written plainly, and what must hold of the features."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxvrp
+from jaxvrp.actor import RandomActor
+from jaxvrp.envs.darp import pad
+from jaxvrp.envs.darp.problem.instance import as_float32
+from jaxvrp.envs.darp.prospect import RULES, excess
+from tests.jaxvrp.envs.darp.small_instances import NODES, VEHICLES, crowded, generated, rich
+
+TOLERANCE = 2e-3
+"""In extents, of sums of distances: the plain rules count in float64."""
+
+
+@pytest.fixture(scope="module")
+def env():
+    return jaxvrp.make("darp", num_nodes=NODES, num_agents=VEHICLES, prospects=True)
+
+
+@pytest.fixture(scope="module")
+def play(env):
+    """Random play of many instances at once: states, masks, planes and excesses of each step, `[T, E, ...]`."""
+    chosen = [*generated(6), *crowded(6), *rich(6), *rich(6, rounded=True)]
+    instances = [pad(as_float32(instance), NODES, VEHICLES) for instance in chosen]
+    batch = jax.tree.map(lambda *leaves: jnp.stack(leaves), *instances)
+    actor = RandomActor(env)
+
+    @jax.jit
+    def run(batch):
+        def body(carry, key):
+            state, timestep = carry
+            mask = timestep.action_mask["vehicle"][:, 0]
+            seen = state, mask, timestep.entities["request"], jax.vmap(excess)(state, mask)
+            action = actor.act(key, (), state, timestep)[0]
+            return jax.vmap(env.step)(state, action), seen
+
+        start = jax.vmap(env.reset_to)(batch)
+        return jax.lax.scan(body, start, jax.random.split(jax.random.key(3), 10))[1]
+
+    return jax.device_get(run(batch))
+
+
+def at(tree, *index):
+    return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+def plain_length(state, first, outward, drop):
+    """The length of the plan that a rule makes after a choice, in extents."""
+    instance, extent = state.instance, float(state.figures.extent)
+    place = (instance.locs.astype(float) - instance.locs[0]) / extent
+    pace = extent / float(instance.vehicle_speed)
+    waiting = {i for i in range(1, len(place), 2) if not state.visited[i]}
+    aboard = {i + 1 for i in range(1, len(place), 2) if state.picked_up_by_current[i] and not state.visited[i + 1]}
+    here, time, load = int(state.current_node), float(state.current_time), int(state.current_load)
+    capacity = int(instance.capacity[state.current_agent])
+    length, node = 0.0, first
+
+    def travel(gap):
+        return np.round(gap * pace) if instance.round_travel_time else gap * pace
+
+    def offered():
+        for i in waiting:
+            gap = np.linalg.norm(place[i] - place[here])
+            if load + instance.demand[i] <= capacity and time + travel(gap) <= instance.deadline[i] + 1e-3:
+                yield gap + outward * np.linalg.norm(place[i]), i
+        for i in aboard:
+            yield np.linalg.norm(place[i] - place[here]) + outward * np.linalg.norm(place[i]) + drop, i
+
+    for _ in range(len(place) + 3):
+        gap = np.linalg.norm(place[node] - place[here])
+        length, here = length + gap, node
+        if node == 0:
+            time, load = float(instance.earliest[0]), 0
+        else:
+            time = max(time + travel(gap), float(instance.earliest[node])) + float(instance.service_time[node])
+            load += int(instance.demand[node])
+            waiting.discard(node)
+            aboard = (aboard | {node + 1} if node % 2 else aboard) - {node}
+        if not waiting and not aboard:
+            break
+        node = min(offered(), default=(0, 0))[1]
+    return length + np.linalg.norm(place[here]) + len(waiting) + len(aboard)
+
+
+def test_excess_is_that_of_the_rules_written_plainly(play):
+    states, masks, _, excesses = play
+    agree = []
+    for step in range(0, masks.shape[0], 2):
+        for env_index in range(masks.shape[1]):
+            state, choices = at(states, step, env_index), np.flatnonzero(masks[step, env_index])
+            expected = np.array([[plain_length(state, node, *rule) for node in choices] for rule in RULES])
+            got = excesses[step, env_index]
+            assert (got[:, ~masks[step, env_index]] == 0).all()
+            agree.append(state.done or np.allclose(got[:, choices], expected - expected.min(), atol=TOLERANCE))
+    # Where two stops are as good as equally near, either may be the next one.
+    assert np.mean(agree) > 0.98, np.mean(agree)
+    assert not states.done[-2].all()
+
+
+def test_one_instance_alone_is_as_in_a_batch(env, play):
+    states, masks, _, excesses = play
+    alone = jax.jit(excess)(at(states, 2, 5), masks[2, 5])
+    np.testing.assert_allclose(alone, excesses[2, 5], atol=1e-5)
+
+
+def test_blocks_are_as_the_whole(play):
+    states, masks, _, excesses = play
+    rows = np.arange(128) % masks.shape[1]
+    blocks = jax.jit(jax.vmap(excess))(at(states, 1, rows), masks[1, rows])
+    np.testing.assert_allclose(blocks, excesses[1][rows], atol=1e-5)
+
+
+def test_planes_follow_those_without_prospects(env, play):
+    states, masks, planes, excesses = play
+    (kind,) = env.entity_kinds
+    assert planes.shape[2] == len(kind.dynamic) == 28
+    plain = jaxvrp.make("darp", num_nodes=NODES, num_agents=VEHICLES)
+    state = at(states, 4, 3)
+    np.testing.assert_allclose(planes[4, 3][:14], plain.entities(state)["request"], atol=1e-6)
+    by_name = dict(zip([feature.name for feature in kind.dynamic], planes[4, 3], strict=True))
+    least = np.minimum(excesses[4, 3], 2.0).min(axis=0)
+    np.testing.assert_allclose(by_name["pickup_excess"], least[1::2], atol=1e-6)
+    np.testing.assert_allclose(by_name["dropoff_excess"], least[2::2], atol=1e-6)
+    np.testing.assert_allclose(
+        by_name["dropoff_nearness_1"], np.where(masks[4, 3], np.exp(-40 * least), 0)[2::2], atol=1e-5
+    )
+    low = np.array([feature.low for feature in kind.dynamic])[:, None]
+    high = np.array([feature.high for feature in kind.dynamic])[:, None]
+    assert ((planes >= low) & (planes <= high)).all()
