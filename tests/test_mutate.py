@@ -28,6 +28,7 @@ from tests.mutate.verdict import LONGEST, call, command
 from tests.toy_environments import Errands
 
 
+@pytest.mark.slow
 def test_one_minute_on_two_cores_finds_nothing(tmp_path, capfd):
     """A quarter of a minute of two processes; what the seed draws first for `kills` is a run that is killed once.
 
