@@ -62,6 +62,7 @@ class Planted(Subject):
         return Tally(steps=5, kills=1)
 
 
+@pytest.mark.slow
 def test_dead_and_hanging_processes_are_findings_and_the_next_case_goes_on(tmp_path):
     entry = Entry("tests.test_mutate:Planted", share=1.0, patience=1.0)
     running = Lane(Order("planted", entry, 0, tmp_path, 120.0, first=0, last=4))
@@ -95,6 +96,7 @@ class Found(Subject):
         raise Finding("planted", "details")
 
 
+@pytest.mark.slow
 def test_what_is_found_is_kept_and_can_be_tried_again(tmp_path, monkeypatch, capfd):
     monkeypatch.setitem(lane.SUBJECTS, "planted", Entry("tests.test_mutate:Found", 1.0, 5.0))
     assert main(["--case", "planted:7:3", "--out", str(tmp_path / "out")]) == FOUND
@@ -272,6 +274,7 @@ class Cracked(Errands):
         return super().transition(state, action, jnp.minimum(num_invalid, 1))
 
 
+@pytest.mark.slow
 def test_faults_of_an_environment_are_found_while_it_is_played(monkeypatch):
     monkeypatch.setattr("tests.mutate.play.NUM_ENVS", 48)
     monkeypatch.setattr("tests.mutate.play.STEPS", 1)

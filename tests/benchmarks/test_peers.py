@@ -227,7 +227,7 @@ class Guess:
 
 
 @pytest.mark.parametrize("kind", [baselines.IPPO, baselines.MAPPO])
-@pytest.mark.slow("MAPPO")
+@pytest.mark.slow
 def test_the_baselines_learn(kind):
     settings = baselines.Settings(num_envs=64, rollout_length=6, width=16, num_updates=40, learning_rate=1e-2)
     baseline = kind(settings, Guess())

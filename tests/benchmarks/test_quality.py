@@ -94,6 +94,7 @@ def test_a_mistake_is_one_line(words):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_an_environment_without_a_file_shows_the_headlines_of_its_toolbox(table, tmp_path, monkeypatch, capsys):
     """The same programs as those of `table`, so the same figures."""
     sizes = {"num_drones": 1, "num_customers": 2, "num_route_nodes": 3}

@@ -72,6 +72,7 @@ def test_figures_follow_from_the_times(printed_and_written):
         assert row["rollout_share"] + row["update_share"] == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_table_is_aligned_and_names_the_settings(printed_and_written):
     printed, content = printed_and_written
     assert training.table(content["rows"]) in printed[0]

@@ -79,6 +79,7 @@ def test_an_episode_keeps_its_parameters_and_the_next_has_others(env):
     np.testing.assert_array_equal(states.base.instance.exists.sum(axis=-1), states.drawn["num_customers"])
 
 
+@pytest.mark.slow
 def test_the_base_plays_an_episode_with_what_was_drawn(base, env):
     """By rules, rewards, and what agents and a baseline do."""
     instance = jax.jit(env.generate)(jax.random.key(5))
@@ -273,6 +274,7 @@ def test_a_curriculum_moves_the_ranges_with_the_steps_that_are_played(base):
             assert drawn["dt"].max() > 0.2
 
 
+@pytest.mark.slow
 def test_a_curriculum_keeps_the_contract_and_goes_beside_a_memory(base):
     check_shapes(jaxvrp.randomize(base, {"dt": [0.1, 0.2]}, first_ranges={"dt": [0.1, 0.1]}, num_steps=3))
     placing = jaxvrp.make("pcb", min_parts=2, max_parts=2, max_steps=2, rays=1)

@@ -24,6 +24,7 @@ def greedy(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_the_page_and_the_episode(greedy):
     episode = replay.read_episode(greedy / "darp_greedy_3.json")
     assert (greedy / "darp_greedy_3.html").read_text() == replay.page(episode)

@@ -96,12 +96,14 @@ def test_the_episode_is_the_one_that_evaluation_plays(run, tmp_path, capsys):
     )
 
 
+@pytest.mark.slow
 def test_samples_go_into_the_run_folder(run):
     command.main(["--run", str(run), "--sampled"])
     assert "sampled actions" in replay.read_episode(run / "episode_0.json")["subtitle"]
     assert (run / "episode_0.html").exists()
 
 
+@pytest.mark.slow
 def test_play_lets_a_run_play(run, tmp_path, capsys):
     """By the same program as above: the episode on the first of the instances of a seed."""
     words = ["--actor", str(run), "--seed", "7", "--out", str(tmp_path), "--no_browser"]
@@ -114,6 +116,7 @@ def test_play_lets_a_run_play(run, tmp_path, capsys):
         play.main(["toy_of_the_tests", *words])
 
 
+@pytest.mark.slow
 def test_it_shows_how_far_it_is(run, tmp_path, capsys):
     command.main(["--run", str(run), "--instance", "2", "--out", str(tmp_path)])
     bar = capsys.readouterr().err

@@ -194,6 +194,7 @@ def test_annealing_is_no_worse_than_chance(boards):
     assert annealed.plan["feasible"] and drawn.plan["feasible"] and annealed.cost < drawn.cost
 
 
+@pytest.mark.slow
 def test_several_problems_are_solved_in_one_program(file, found, instance, tmp_path, monkeypatch):
     """Of other sizes, from three files, one of which holds two: each plan is feasible in the problem as it is."""
     monkeypatch.setattr(timed_search, "LANES", timed_search.TRIES)  # the program that one problem takes

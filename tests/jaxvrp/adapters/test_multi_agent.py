@@ -79,6 +79,7 @@ def test_one_hot_rows_and_indices_are_the_same_actions(vrp):
             assert all(map(np.array_equal, seen, same))
 
 
+@pytest.mark.slow
 def test_a_namespace_may_hold_more_than_the_environment_knows():
     args = argparse.Namespace(
         scenario_name="truck_drone_basic", num_drones=1, num_customers=4, num_route_nodes=None, episode_length=9,

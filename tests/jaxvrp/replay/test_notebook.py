@@ -50,6 +50,7 @@ def test_a_board_shows_itself(placements):
     assert caption == f"step 2: HPWL {state.board_hpwl:.4g} mm, {verdict}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("played", "clock"), [("deliveries", "step"), ("rides", "step"), ("placements", "time")])
 def test_of_a_batch_the_first_is_shown(played, clock, request):
     _, states, _, _ = request.getfixturevalue(played)

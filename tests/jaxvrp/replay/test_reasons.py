@@ -340,6 +340,7 @@ def test_what_became_of_a_move(action, end, says):
     assert move_outcome(action, [11.8, 4.0], end, **board) == says
 
 
+@pytest.mark.slow
 def test_parts_that_overlap_are_told_by_areas(placements):
     env, states, actions, _ = placements
     episode = export_episode(env, states, actions)

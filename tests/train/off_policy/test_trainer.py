@@ -35,6 +35,7 @@ def equal(one, other):
     return all(np.array_equal(a, b) for a, b in pairs)
 
 
+@pytest.mark.slow
 def test_phases(make):
     """16 steps are an update: of one nothing is kept, two are random; then it learns, once there is a minibatch."""
     learner = make("td3")
@@ -196,6 +197,7 @@ def test_devices_learn_one_set_of_parameters_from_their_own_replays(make):
     assert metrics["walker/replay_size"][-1] == np.sum(state.replay["walker"].size)
 
 
+@pytest.mark.slow
 def test_two_devices_take_the_step_of_one(make):
     method = make("td3").methods["walker"]
     learned = method.init(jax.random.key(0))

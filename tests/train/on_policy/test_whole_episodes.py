@@ -163,6 +163,7 @@ def test_an_episode_is_compared_with_those_of_its_group(made, lengths, prepared)
             np.testing.assert_allclose(advantage[: lengths[env], env, agent], expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_without_a_baseline_returns_are_compared_with_nothing(learner, on_mesh, fresh_norm):
     """And no critic is learned."""
     made = learner(**{**EPISODES, "group_size": 1}, network="gru", baseline="none")
@@ -181,6 +182,7 @@ def test_without_a_baseline_returns_are_compared_with_nothing(learner, on_mesh, 
         assert by_env(normalized[role])[0].min() < 0 < by_env(normalized[role])[0].max()
 
 
+@pytest.mark.slow
 def test_the_gradient_is_summed_over_blocks_in_which_somebody_decides(learner, on_mesh, fresh_norm, monkeypatch):
     monkeypatch.setattr(ppo, "BLOCK", 5)
     made = learner(**EPISODES, network="mlp", baseline="group", share_drone_policy=False)

@@ -162,7 +162,7 @@ def assert_same_bits(folder, other, trainer):
 
 
 @pytest.mark.parametrize("kilobytes", [4, 20, 100, 180])
-@pytest.mark.slow("180", "100", "20")
+@pytest.mark.slow
 def test_a_disk_that_is_too_small(kilobytes, disk, train, straight, trainer):
     run = disk(kilobytes) / "run"
     run.mkdir()
@@ -194,7 +194,7 @@ def test_a_disk_that_somebody_fills(update, leave, disk, train, after, straight,
 
 
 @pytest.mark.parametrize(("leave", "where"), [(0, "summary.json"), (8_192, "learning_curve.png")])
-@pytest.mark.slow("0-summary.json")
+@pytest.mark.slow
 def test_a_disk_without_space_for_the_report(leave, where, disk, train, monkeypatch):
     run = disk(600) / "run"
     run.mkdir()
@@ -232,6 +232,7 @@ def renamed(run):
     run.rename(run.with_name("elsewhere"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("remove", [shutil.rmtree, renamed])
 @pytest.mark.parametrize("update", [3, 4])
 def test_a_run_folder_that_goes(update, remove, run, train, after, straight, trainer):

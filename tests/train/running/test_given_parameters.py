@@ -153,6 +153,7 @@ def test_a_run_on_generated_boards_is_evaluated_on_those_of_a_file(
     assert [type(actor).__name__ for _, actor in played] == ["TurnActor", "RandomActor"]
 
 
+@pytest.mark.slow
 def test_what_does_not_go_with_the_boards_is_refused_in_evaluation_too(programs_once, boards, tmp_path):
     run_on(tmp_path, GENERATED_BOARDS)
     path = str(boards / "two.npz")

@@ -53,6 +53,7 @@ def content(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
+@pytest.mark.slow
 def test_a_second_process_is_refused_and_a_killed_one_does_not_count(run, monkeypatch, capfd):
     process = subprocess.Popen([sys.executable, "-c", HOLD, run], stdout=subprocess.PIPE, text=True)
     try:

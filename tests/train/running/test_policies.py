@@ -86,6 +86,7 @@ def test_what_it_was_trained_by_is_what_to_type(run):
         export.training_command(recorded, "nowhere")
 
 
+@pytest.mark.slow
 def test_another_run_begins_with_it(exported):
     config = ALGORITHMS["mappo"].config_class(**{**TINY, "num_seeds": 1, "start_from": str(exported)})
     learner = ALGORITHMS["mappo"].make_train(config)

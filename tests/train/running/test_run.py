@@ -191,6 +191,7 @@ def test_files_of_a_run(straight):
     assert {path.name for path in straight.run.iterdir()} == FILES
 
 
+@pytest.mark.slow
 def test_tensorboard_counts_environment_steps(straight, broken):
     steps, restarts = events_of(straight.run)
     every = [32 * update for update in range(1, TOTAL + 1)]
@@ -244,6 +245,7 @@ def test_summary_of_a_run(straight, tmp_path, capfd):
     assert (tmp_path / "again.png").read_bytes() == (straight.run / "episode.png").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_run_from_before_there_was_eval_env_is_evaluated(straight, tmp_path, capfd):
     run = tmp_path / "run"
     shutil.copytree(straight.run, run)
@@ -255,6 +257,7 @@ def test_a_run_from_before_there_was_eval_env_is_evaluated(straight, tmp_path, c
     assert f"{summary['policy']['return']:.3f}" in capfd.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_killed_run_had_gone_on_after_its_checkpoint(broken):
     killed = broken["killed"]
     assert killed.status == -signal.SIGKILL
@@ -262,6 +265,7 @@ def test_a_killed_run_had_gone_on_after_its_checkpoint(broken):
     assert last_update(killed.run) == KILL
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_and_says_how_to_go_on(broken, fresh):
     interrupted = broken["interrupted"]
     message = f"interrupted at update {INTERRUPT} of {TOTAL}; everything is saved, go on with --resume "
@@ -274,6 +278,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(broken, fresh):
     assert load(interrupted.run, fresh).update == INTERRUPT
 
 
+@pytest.mark.slow
 def test_a_save_that_is_killed_leaves_the_checkpoint_before(broken, fresh):
     torn = broken["torn"]
     before = saved(broken["interrupted"].run)
@@ -284,6 +289,7 @@ def test_a_save_that_is_killed_leaves_the_checkpoint_before(broken, fresh):
     assert load(torn.run, fresh).update == before[-1]
 
 
+@pytest.mark.slow
 def test_resumed_to_the_last_bit(straight, broken, fresh):
     finished = broken["finished"]
     assert straight.status == finished.status == 0, straight.told + finished.told
@@ -307,6 +313,7 @@ def test_the_state_is_not_what_it_was(straight, fresh):
     assert all(np.abs(carry).max() > 0 for carry in carries)
 
 
+@pytest.mark.slow
 def test_the_temporary_folder_goes_at_the_next_start(broken):
     assert saved(broken["finished"].run)[-1] == TOTAL
     assert not [path for path in (broken["finished"].run / "checkpoints").iterdir() if not path.name.isdigit()]
@@ -364,6 +371,7 @@ def test_a_damaged_checkpoint_is_one_line(damage, straight, fresh, tmp_path, cap
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_after_a_damaged_checkpoint_is_deleted_the_older_one_serves(broken, fresh, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(broken["finished"].run, run)

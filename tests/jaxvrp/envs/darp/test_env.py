@@ -65,6 +65,7 @@ def played(env):
     return instances, *rollout(env, instances, jax.random.key(2), 0.2)
 
 
+@pytest.mark.slow
 def test_everything_ends_within_n_plus_v_steps(played, env):
     _, _, rewards, (state, timestep) = played
     assert timestep.terminated.all() and not timestep.truncated.any()

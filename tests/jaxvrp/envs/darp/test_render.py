@@ -211,6 +211,7 @@ def test_marks_bars_and_loads_stand_where_they_belong(instance):
 # --- episodes -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_animation_moves(instance, played, tmp_path):
     env, path = make(num_nodes=14, num_agents=6), tmp_path / "episode.gif"
     render_episode(env, played(env, instance, ACTIONS[:-1]), path)

@@ -6,6 +6,7 @@ import itertools
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -119,6 +120,7 @@ def test_eight_steps_find_a_schedule_whenever_there_is_one(data):
     assert_verdict_is_exact(*line_tour(lambda low, high: data.draw(st.integers(low, high))))
 
 
+@pytest.mark.slow
 def test_eight_steps_are_exact_on_many_tours_of_every_kind():
     rng = np.random.default_rng(0)
     kinds = collections.Counter()

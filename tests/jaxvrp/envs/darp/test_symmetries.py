@@ -46,6 +46,7 @@ def test_the_map_is_turned_and_mirrored_in_eight_ways(searched):
     assert len(shapes) == 8
 
 
+@pytest.mark.slow
 def test_a_plan_of_an_image_is_one_of_the_instance_at_the_same_cost(searched):
     instances, _, plans, costs = searched
     served = 0
@@ -78,6 +79,7 @@ def test_published_optima_are_plans_of_every_image(published):
             assert report.feasible and report.cost == pytest.approx(solution.cost, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_who_was_never_brought_is_left_out_backwards():
     instance = make_instance([[0, 0], [1, 0], [2, 0], [0, 1], [0, 2]], [0, 1, -1, 1, -1], [99] * 5, capacity=[2, 2])
     assert plan_of_original([3, 1, 2, 0, 0], 1, instance.num_agents).tolist() == [1, 2, 0, 0]

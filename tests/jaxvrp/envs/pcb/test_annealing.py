@@ -114,7 +114,7 @@ def annealed(run):
 
 
 @pytest.mark.parametrize("name", BOARDS)
-@pytest.mark.slow("beside a body")
+@pytest.mark.slow("beside a body", "two sides")
 def test_what_annealing_returns_is_what_it_says(annealed, name, signal_hpwl):
     board, found = annealed[name]
     for row in range(RESTARTS):

@@ -162,6 +162,7 @@ def test_more_than_memory_holds_is_refused_at_once(parameters, says, monkeypatch
         jaxvrp.make("pcb", **parameters)
 
 
+@pytest.mark.slow
 def test_many_boards_are_drawn_and_wired_piece_by_piece(monkeypatch):
     """So that Ctrl-C is heard; the boards are the same, and so are their tables."""
     whole = jaxvrp.make("pcb", num_boards=5, max_parts=3)

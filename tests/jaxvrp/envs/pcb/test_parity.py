@@ -200,6 +200,7 @@ def test_every_step_agrees_with_the_reference(name: str) -> None:
     assert 0 < timestep.metrics["became_legal"][-1].sum() < len(references)
 
 
+@pytest.mark.slow("all at once")
 @pytest.mark.parametrize("name", CASES)
 def test_moves_that_lead_nowhere_are_undone_and_counted(name: str) -> None:
     env, boards, actions, references = case(name)

@@ -139,6 +139,7 @@ def test_the_sheet_says_if_nothing_was_legal(env, play, shown):
     assert len(shown(figure.axes[1])["faults"].get_paths()) == 1
 
 
+@pytest.mark.slow
 def test_animation_moves(env, states, tmp_path):
     path = tmp_path / "episode.gif"
     render_episode(env, states, path)

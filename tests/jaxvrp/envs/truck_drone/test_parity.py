@@ -159,7 +159,7 @@ def assert_same(mine: dict[str, np.ndarray], wanted: dict[str, list[Any]], where
 @pytest.mark.parametrize(
     ("name", "drones", "customers", "nodes", "others", "count", "least"), SIZES.values(), ids=SIZES
 )
-@pytest.mark.slow("unguarded", "odd", "large", "odd windows")
+@pytest.mark.slow("unguarded", "odd", "large", "odd windows", "alone")
 def test_every_step_equals_the_reference(name, drones, customers, nodes, others, count, least, share):
     count, least = share(count), share(least)
     sizes = {"num_drones": drones, "num_customers": customers, "num_route_nodes": nodes}

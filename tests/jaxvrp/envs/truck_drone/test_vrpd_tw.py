@@ -426,6 +426,7 @@ def test_a_still_shows_windows_waits_packages_and_news(waited):
     assert [list(mark) for mark in marks] == [[5]]
 
 
+@pytest.mark.slow
 def test_an_animation_hides_who_is_not_known(waited, tmp_path):
     env = make()
     path = tmp_path / "episode.gif"

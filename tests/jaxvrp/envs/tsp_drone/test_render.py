@@ -100,6 +100,7 @@ def test_a_picture_replaces_the_older_one(instance, tmp_path, suffix):
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
+@pytest.mark.slow
 def test_an_animation_moves(episode, tmp_path):
     env, states = episode
     render_episode(env, states, tmp_path / "episode.gif")
