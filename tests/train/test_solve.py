@@ -13,7 +13,7 @@ from jaxvrp.envs import pcb, tsp_drone
 from jaxvrp.envs.darp import generate_dataset, save, solution_report
 from jaxvrp.envs.darp.baselines import timed_search
 from jaxvrp.io.command_line import UserError
-from train import solve
+from train import solve, td3
 
 MAP = "docs/maps/market_town.json"
 
@@ -171,6 +171,21 @@ def test_a_board_is_annealed_and_written(board, boards, tmp_path, capsys):
     np.testing.assert_allclose(written.board.position, [[part["x"], part["y"]] for part in plan["parts"]], atol=1e-6)
     assert len(list(csv.DictReader((tmp_path / "parts.csv").read_text().splitlines()))) == 4
     assert "<svg" in (tmp_path / "b.svg").read_text()
+
+
+@pytest.mark.slow
+def test_a_policy_places_the_parts_of_a_board_of_a_file(board, boards, tmp_path):
+    """One that was trained on generated boards; what its plan costs is what the parts, placed so, are measured at."""
+    run = tmp_path / "run"
+    options = "--env.num_boards 1 --env.max_parts 3 --env.annealing_moves 200 --env.max_steps 6 --eval_env.max_steps 6"
+    sizes = "--num_envs 2 --rollout_length 2 --total_steps 24 --pictures false --buffer_size 64 --batch_size 4"
+    td3.main(["--config", "pcb_td3", *options.split(), *sizes.split(), "--run_dir", str(run)])
+    solution = solve.solve(boards, row=1, seconds=0.0, run=run, method="policy")
+    _, pads = placed(board.board, solution.plan["parts"])
+    hpwl = sum(np.ptp(pads[board.board.pin_net == net], axis=0).sum() for net in (0, 1))
+    np.testing.assert_allclose(solution.plan["hpwl"], hpwl, rtol=1e-5)
+    assert [solution.plan["parts"][0][name] for name in ("x", "y", "degrees")] == [6, 5, 0]
+    assert solution.plan["feasible"] == bool(np.isfinite(solution.cost))
 
 
 def placed(board, parts):

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 import jaxvrp
-from jaxvrp import Environment, InstanceFiles, TimeStep, fields, registry
+from jaxvrp import Environment, InstanceFiles, TimeStep, registry
 from jaxvrp.actor import Actor
 from jaxvrp.episodes import record_episodes
 from jaxvrp.io.command_line import UserError, refuse_overwriting
@@ -83,13 +83,16 @@ class InstanceFile:
         """
         named = [value for value in changes.values() if isinstance(value, str)]
         recorded = read_run(find_run(run), trust=trust, named=named)
-        env = _changed(recorded.config.env, changes)
+        keywords = recorded.config.env
+        made = _make(keywords)
+        env = _make(changed_parameters(made, keywords, changes)) if changes else made
         files = registry.toolbox_of(env).instances
         if files is None:
             raise UserError(f"--instance {path}: {type(env).__name__} reads no instances from files; leave it out")
         problem, parameters = _read(files, path, row, env)
         if double := sorted(changes.keys() & parameters.keys()):
             raise UserError(f"--env.{double[0]}: {path} says what it is; leave one of them out")
+        _make(changed_parameters(made, keywords, {**changes, **parameters}), f"--instance {path}: ")
         eval_env = {name: value for name, value in recorded.config.eval_env.items() if name not in parameters}
         folder = RunFolder(run, {**changes, **parameters}, eval_env=eval_env, trust=trust)
         return cls(pathlib.Path(path), files, problem, folder)
@@ -135,17 +138,16 @@ class InstanceFile:
             refuse_overwriting(path, "--plan", [self.path, *self.folder.sources])
 
 
-def _changed(parameters: dict[str, Any], changes: dict[str, Any]) -> Environment:
-    """The environment of a run with some parameters changed.
+def _make(keywords: dict[str, Any], prefix: str = "") -> Environment:
+    """The environment that is made from these keywords.
 
     Raises:
-        UserError: there are no such parameters, or not with such values.
+        UserError: there are no such keywords, or not with such values; after `prefix`.
     """
     try:
-        env = jaxvrp.make(**parameters)
-        return jaxvrp.make(**changed_parameters(env, parameters, changes)) if changes else env
+        return jaxvrp.make(**keywords)
     except (ValueError, TypeError) as error:
-        raise UserError(str(error)) from None
+        raise UserError(f"{prefix}{error}") from None
 
 
 def _read(files: InstanceFiles, path: str, row: int | None, env: Environment) -> tuple[Any, dict[str, Any]]:
@@ -161,11 +163,9 @@ def _read(files: InstanceFiles, path: str, row: int | None, env: Environment) ->
     except ValueError as error:
         raise UserError(f"--instance {error}") from None
     try:
-        parameters = files.parameters(problem, env)
-        fields.replace(env, parameters, "parameter")  # whether they are in range
+        return problem, files.parameters(problem, env)
     except (ValueError, TypeError) as error:
         raise UserError(f"--instance {path}: {error}") from None
-    return problem, parameters
 
 
 def check_player(name: str, players: dict[str, Actor]) -> None:

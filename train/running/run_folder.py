@@ -207,7 +207,13 @@ class RunFolder:
         saved = Checkpoints(self.folder / CHECKPOINTS, read_only=True)
         update = saved.find(checkpoint)
         check_same(self.recorded, saved.configuration(update), self.folder / CONFIG)
-        like = self._writer.init(jax.random.key(self._writer.config.seed))
+        device = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+
+        def on_device(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+            return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=device)
+
+        # Its shapes alone: no episode has to begin for them.
+        like = jax.tree.map(on_device, jax.eval_shape(self._writer.init, jax.random.key(0)))
         state = saved.load(like, update)
         return self._writer.actor_params(state), self._writer.critic_params(state), update
 
