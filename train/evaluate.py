@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxvrp import registry
-from jaxvrp.io.command_line import Parser, UserError, above_zero, positive, refuse_overwriting
+from jaxvrp.io.command_line import Parser, UserError, above_zero, index, positive, refuse_overwriting
 from jaxvrp.pictures import STILLS
 from jaxvrp.toolbox import Toolbox
 from train.running import command_line
@@ -27,7 +27,7 @@ from train.running.evaluator import (
     recorded_states,
     to_host,
 )
-from train.running.instance_file import POLICY, InstanceFile, check_player
+from train.running.instance_file import INDEX_HELP, POLICY, InstanceFile, check_player
 from train.running.keys import LAUNCH
 from train.running.prepare import evaluation_env
 from train.running.progress import Episodes
@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def _evaluate_instance(args: argparse.Namespace, changes: dict[str, Any]) -> None:
     """Figures on the problem of a file, and the plan and the pictures of one player's episode there."""
-    file = InstanceFile.open(args.instance, args.run, changes, trust=args.trust)
+    file = InstanceFile.open(args.instance, args.run, changes, row=args.index, trust=args.trust)
     file.check_plan_paths(args.plan)
     toolbox = registry.toolbox_of(file.env)
     _check_render(file.folder, toolbox, args.render, [file.path])
@@ -167,14 +167,15 @@ def _arguments(argv: Sequence[str] | None) -> tuple[argparse.Namespace, dict[str
     parser.add_argument("--debug", metavar="FOLDER", help="record every step of one episode in an empty folder")
     parser.add_argument("--env.KEY", metavar="VALUE", help="another value of a parameter of the environment")
     parser.add_argument("--instance", metavar="FILE", help="a problem of your own, instead of the fixed instances")
+    parser.add_argument("--index", type=index, help=INDEX_HELP)
     parser.add_argument("--plan", metavar="FILE", nargs="+", default=[], help="write the plan for it: .json, .csv")
     parser.add_argument("--actor", metavar="NAME", default=POLICY, help="whose plan: a row of the table")
     words, env = command_line.split_mapping(sys.argv[1:] if argv is None else argv, "env")
     args = parser.parse_args(words)
     if args.instance and args.episodes:
         raise UserError("--episodes: there is one instance, that of --instance; leave one of them out")
-    if not args.instance and (args.plan or args.actor != POLICY):
-        raise UserError("--plan and --actor are of the problem in a file; name it with --instance")
+    if not args.instance and (args.plan or args.actor != POLICY or args.index is not None):
+        raise UserError("--plan, --actor and --index are of the problem in a file; name it with --instance")
     return args, env
 
 

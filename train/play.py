@@ -96,12 +96,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 def _made(name: str, changes: Values) -> Environment:
     """The environment that is played: that of evaluation, but for what was typed."""
     env = jaxvrp.make(name, **changes)
-    return changed_for_evaluation(env, _typed_for_evaluation(env, changes))
-
-
-def _typed_for_evaluation(env: Environment, changes: Values) -> Values:
-    """What was typed of what evaluation would change."""
-    return {key: value for key, value in changes.items() if key in registry.toolbox_of(env).evaluation}
+    evaluation = registry.toolbox_of(env).evaluation
+    return changed_for_evaluation(env, {name: changes[name] for name in evaluation if name in changes})
 
 
 def _folder(args: argparse.Namespace, everybody: Values, changes: Values) -> RunFolder:
@@ -118,11 +114,7 @@ def _folder(args: argparse.Namespace, everybody: Values, changes: Values) -> Run
     its = read_run(find_run(args.actor), trust=args.trust).config.env
     if args.env not in (its["name"], its.get("scenario")):
         raise UserError(f"--actor {args.actor} plays {its.get('scenario', its['name'])}, and not {args.env}")
-    folder = RunFolder(args.actor, changes, trust=args.trust)
-    if typed := _typed_for_evaluation(folder.player.env, changes):
-        eval_env = {**folder.player.config.eval_env, **typed}
-        folder = RunFolder(args.actor, changes, eval_env=eval_env, trust=args.trust)
-    return folder
+    return RunFolder(args.actor, changes, trust=args.trust)
 
 
 def _path(args: argparse.Namespace, actor: str, folder: RunFolder | None) -> pathlib.Path:

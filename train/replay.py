@@ -20,7 +20,7 @@ from jaxvrp.io.messages import nearest
 from jaxvrp.replay.export import exporter
 from train.running import command_line
 from train.running.evaluator import Evaluator, baseline_actors, first_seed
-from train.running.instance_file import POLICY, InstanceFile
+from train.running.instance_file import INDEX_HELP, POLICY, InstanceFile
 from train.running.keys import LAUNCH
 from train.running.prepare import evaluation_env
 from train.running.progress import Parts
@@ -96,9 +96,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     args = _arguments(argv)
     is_file = isinstance(args.instance, str)
-    file = InstanceFile.open(args.instance, args.run, {}, trust=args.trust) if is_file else None
+    if args.index is not None and not is_file:
+        raise UserError("--index is of the problem in a file; name it with --instance")
+    file = InstanceFile.open(args.instance, args.run, {}, row=args.index, trust=args.trust) if is_file else None
     folder = file.folder if file else RunFolder(args.run, trust=args.trust)
-    config, name = folder.player.config, file.path.stem if file else args.instance
+    config, name = folder.player.config, file.name if file else args.instance
     if not file and args.instance >= config.eval_episodes:
         raise UserError(
             f"--instance is {args.instance}, but the run has {config.eval_episodes} fixed instances; "
@@ -204,6 +206,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="K",
         help="which fixed instance, from 0 (default: 0), or a FILE",
     )
+    parser.add_argument("--index", type=index, help=INDEX_HELP)
     parser.add_argument(
         "--out",
         type=str,

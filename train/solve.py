@@ -31,7 +31,7 @@ from jaxvrp.pictures import STILLS
 from jaxvrp.toolbox import InstanceFiles, Searched, SearchedAll, Toolbox
 from train.running import command_line
 from train.running.evaluator import baseline_actors, first_seed
-from train.running.instance_file import POLICY, InstanceFile, best_episode
+from train.running.instance_file import INDEX_HELP, POLICY, InstanceFile, best_episode
 from train.running.keys import LAUNCH
 
 TRIES = 64
@@ -483,7 +483,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=above_zero, default=10.0, help="to look for plans (default: 10)")
     parser.add_argument("--env", help="the environment; by default the one that reads the file")
     parser.add_argument("--method", help="a search, planner or baseline of it, or policy (default: the best choice)")
-    parser.add_argument("--index", type=index, help="which problem of the file, from 0, if it has several")
+    parser.add_argument("--index", type=index, help=INDEX_HELP)
     parser.add_argument("--run", help="folder of a run, or name of a shipped policy, that plays")
     parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
     parser.add_argument("--seed", type=int, default=0, help="of what is drawn (default: 0)")

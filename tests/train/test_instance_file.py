@@ -128,7 +128,12 @@ def test_the_page_has_the_names_of_the_map(run, town, tmp_path):
         (["--instance", "town.json", "--render", "town.json"], "--render town.json: the name must end in one of: .gif"),
         (["--instance", "town.json", "--actor", "greed"], "--actor greed: nobody is called so; did you mean 'greedy'"),
         (["--instance", "town.json", "--episodes", "3"], "--episodes: there is one instance, that of --instance"),
-        (["--plan", "plan.csv"], "--plan and --actor are of the problem in a file; name it with --instance"),
+        (
+            ["--instance", "town.json", "--index", "1"],
+            "--index is 1, but town.json holds a single instance; leave it out",
+        ),
+        (["--plan", "plan.csv"], "--plan, --actor and --index are of the problem in a file; name it with --instance"),
+        (["--index", "1"], "--plan, --actor and --index are of the problem in a file; name it with --instance"),
     ],
 )
 def test_a_mistake_is_one_line(words, says, run, town, tmp_path, monkeypatch):

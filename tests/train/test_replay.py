@@ -163,6 +163,7 @@ def test_a_baseline_on_the_same_instance(run, tmp_path, capsys):
     [
         (["--against", "greedi"], "--against greedi: nobody is called so; "),
         (["--instance", "6"], "--instance is 6, but the run has 6 fixed instances; choose one from 0 to 5"),
+        (["--instance", "2", "--index", "1"], "--index is of the problem in a file; name it with --instance"),
         (["--instance", "-1"], "--instance -1: Told reads no instances from files; leave it out"),
         (["--instance", "9" * 5000], "is no whole number from 0, up to 4294967295"),
         (["--speed", "2"], "unrecognized arguments: --speed 2; see python -m train.replay --help"),

@@ -33,6 +33,9 @@ AT_ONCE = 16
 POLICY = "policy"
 """What the policy of the run is called among the players."""
 
+INDEX_HELP = "which problem of the file, from 0, if it has several"
+"""Of the option `--index` of every command that reads such files."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Played:
@@ -55,12 +58,14 @@ class InstanceFile:
 
     Attributes:
         path: of the file.
+        row: which problem of it, from 0; None if it has but one.
         files: how such files are read, and plans written.
         problem: what was read.
         folder: of the run, in the sizes and with the physics of the problem.
     """
 
     path: pathlib.Path
+    row: int | None
     files: InstanceFiles
     problem: Any
     folder: RunFolder
@@ -93,9 +98,13 @@ class InstanceFile:
         if double := sorted(changes.keys() & parameters.keys()):
             raise UserError(f"--env.{double[0]}: {path} says what it is; leave one of them out")
         _make(changed_parameters(made, keywords, {**changes, **parameters}), f"--instance {path}: ")
-        eval_env = {name: value for name, value in recorded.config.eval_env.items() if name not in parameters}
-        folder = RunFolder(run, {**changes, **parameters}, eval_env=eval_env, trust=trust)
-        return cls(pathlib.Path(path), files, problem, folder)
+        folder = RunFolder(run, {**changes, **parameters}, trust=trust)
+        return cls(pathlib.Path(path), row, files, problem, folder)
+
+    @property
+    def name(self) -> str:
+        """Of the problem, as part of a file's name."""
+        return self.path.stem if self.row is None else f"{self.path.stem}_{self.row}"
 
     @property
     def env(self) -> Environment:
@@ -157,11 +166,15 @@ def _read(files: InstanceFiles, path: str, row: int | None, env: Environment) ->
         UserError: it cannot be read, or not be played there; one line that names the file.
     """
     try:
-        problem = only_problem(files.read(path), row, path)
+        problems = files.read(path)
     except OSError as error:
         raise UserError(f"--instance {path}: {error.strerror}; give another file") from None
     except ValueError as error:
         raise UserError(f"--instance {error}") from None
+    try:
+        problem = only_problem(problems, row, path)
+    except ValueError as error:
+        raise UserError(str(error)) from None
     try:
         return problem, files.parameters(problem, env)
     except (ValueError, TypeError) as error:

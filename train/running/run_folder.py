@@ -24,7 +24,7 @@ from train.running.config_file import flat, read_yaml
 from train.running.learner import Learner
 from train.running.plain_yaml import dump_yaml
 from train.running.policies import ARRAYS, CARD, find_run, is_policy, read_card, read_policy
-from train.running.prepare import changed_parameters
+from train.running.prepare import changed_parameters, evaluation_parameters
 from train.running.resume import RecordedRun, changes_of, check_same
 
 CONFIG = "config.yaml"
@@ -136,15 +136,14 @@ class RunFolder:
         run: str | os.PathLike,
         env: dict[str, Any] | None = None,
         *,
-        eval_env: dict[str, Any] | None = None,
         trust: bool = False,
     ):
         """Read the configuration.
 
         Args:
             run: the folder of a run or of a policy, or the name of a policy that is shipped.
-            env: changes of its environment, such as another size; may name dotted paths.
-            eval_env: what evaluation changes, instead of what the run says.
+            env: changes of its environment, such as another size; they go before what evaluation changes, and may
+                name dotted paths.
             trust: see `read_run`.
 
         Raises:
@@ -160,7 +159,8 @@ class RunFolder:
             self._writer = self.player = make_train(config)
             if changes or config.randomize:
                 parameters = changed_parameters(self._writer.env, config.env, changes)
-                evaluation = config.eval_env if eval_env is None else eval_env
+                evaluation = evaluation_parameters(self._writer.env, config.eval_env)
+                evaluation |= {name: changes[name] for name in evaluation if name in changes}
                 values = {**vars(config), "env": parameters, "eval_env": evaluation, **config.playing}
                 self.player = make_train(build_config(type(config), values))
         except (ValueError, TypeError) as error:

@@ -6,6 +6,7 @@ from jaxvrp.io.command_line import UserError
 from train.algorithms import ALGORITHMS
 from train.on_policy.config import PPOConfig
 from train.running.launch import RecordedRun
+from train.running.prepare import evaluation_env
 from train.running.run_folder import RunFolder, write_configuration
 
 TINY = {
@@ -40,3 +41,10 @@ def test_a_run_of_whole_episodes_plays_longer_ones(baseline, tmp_path):
     player = RunFolder(folder, {"max_steps": 20}).player
     assert player.env.max_steps == 20
     assert player.config.rollout == "continuing"
+
+
+def test_what_is_changed_goes_before_what_evaluation_changes(tmp_path):
+    folder = folder_of(PPOConfig(**TINY, eval_env={"max_steps": 9, "dt": 0.5}), tmp_path)
+    player = RunFolder(folder, {"max_steps": 20}).player
+    env = evaluation_env(player.env, player.config)
+    assert (env.max_steps, env.dt) == (20, 0.5)
