@@ -1,14 +1,15 @@
-"""A table of quality as a picture: every player's figure with its interval, and its seconds for an instance."""
+"""Tables of quality as pictures: every player's figure with its interval, and its seconds for an instance."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from benchmarks.quality.seeds import Estimate
-from jaxvrp.pictures import save_still
+from jaxvrp.pictures import save_still, series_look
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,4 +49,36 @@ def draw(points: Sequence[Point], figure_name: str, title: str, path: pathlib.Pa
     for axes in (quality, time):
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
+    save_still(figure, path, dpi=120)
+
+
+def draw_curve(
+    points: Sequence[Point], method_of: Callable[[str], str], figure_name: str, title: str, path: pathlib.Path
+) -> None:
+    """The figure against the seconds of the processor; the points of a method, at several budgets, are joined.
+
+    Args:
+        points: of all players.
+        method_of: from the name of a player to that of its method.
+        figure_name: of the axis.
+        title: of the picture.
+        path: where it is written.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.5, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    methods = dict.fromkeys(method_of(point.name) for point in points)
+    for number, method in enumerate(methods):
+        budgets = sorted((point for point in points if method_of(point.name) == method), key=lambda each: each.seconds)
+        seconds = [point.seconds for point in budgets]
+        means = [Estimate.of(point.values).mean for point in budgets]
+        look: dict[str, Any] = {"marker": "o", "markersize": 4, **series_look(number)}
+        axes.plot(seconds, means, label=method, **look)
+    axes.set(xscale="log", xlabel="CPU s / instance", ylabel=figure_name, title=title)
+    axes.grid(alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside right upper", frameon=False)
     save_still(figure, path, dpi=120)

@@ -5,6 +5,7 @@ python -m benchmarks.quality --battery_rate 1.0 --episodes 512
 python -m benchmarks.quality --env.scenario vrpd_tw --sizes 4,20,10 --blind
 python -m benchmarks.quality --battery_rate 1.0 --sizes 4,20,10 --episodes 16 --search_seconds 2 10
 python -m benchmarks.quality --env.scenario vrpd_tw --env.dynamic_share 0.5 --sizes 4,20,10 --episodes 32 --planner 32
+python -m benchmarks.quality --run DIR --sizes 4,20,10 --best_of 8 64 --planner 8 32 --search_seconds 1 10 --curve c.svg
 python -m benchmarks.quality --run DIR --sizes 4,20,10 8,50,16      # a policy, at its own size and others
 python -m benchmarks.quality --trained DIR --sizes 4,20,10 --plot table.png  # runs of benchmarks.ablation --runs DIR
 """
@@ -81,8 +82,7 @@ def players(size: Size, args: argparse.Namespace, parameters: Mapping[str, Any])
     by_steps = played.replace(decide="steps")
     everybody = _baselines(by_steps, args.blind) | _planners(by_steps, args)
     everybody |= {"policy": (played, greedy, 1), "policy, sampled": (played, sampled, 1)}
-    if args.best_of > 1:
-        everybody[f"policy, best of {args.best_of}"] = (played, sampled, args.best_of)
+    everybody |= {f"policy, best of {tries}": (played, sampled, tries) for tries in args.best_of}
     if args.planner_with_policy:
         for count in args.planner:
             planner = RollingHorizonActor(played, greedy, continuations=count, futures=args.futures)
@@ -205,6 +205,12 @@ def _points(figures: Mapping[str, Figures]) -> list[plot.Point]:
     ]
 
 
+def method_of(name: str) -> str:
+    """The method that a player is, without its budget: that of `search, 2 s` is `search`."""
+    method, _, rest = name.partition(", ")
+    return method if any(character.isdigit() for character in rest) else name
+
+
 def main(argv: Sequence[str]) -> None:
     """The command line."""
     words, parameters = command_line.split_mapping(argv, "env")
@@ -215,7 +221,7 @@ def main(argv: Sequence[str]) -> None:
         raise UserError(f"--env.{name} differs from table to table; give --sizes instead")
     measure.check_sizes(args.sizes, SUBJECT.labels)
     measure.check_result_file(args.out, [args.run, args.trained])
-    _check_plot(args)
+    _check_plots(args)
     tables, figures_of = {}, {}
     for size, rate in progress(list(itertools.product(args.sizes, args.battery_rate or [None])), "table"):
         played_with = parameters if rate is None else {**parameters, "battery_rate": rate}
@@ -232,6 +238,9 @@ def main(argv: Sequence[str]) -> None:
         if args.plot:
             plot.draw(_points(figures), "return", title, args.plot)
             print(f"drew {args.plot}")
+        if args.curve:
+            plot.draw_curve(_points(figures), method_of, "return", title, args.curve)
+            print(f"drew {args.curve}")
     further = {SEARCH_NOTE: args.search_seconds, SEEDS_NOTE: args.trained}
     notes = [NOTES.format(episodes=args.episodes), *(note for note, wanted in further.items() if wanted)]
     print("\n" + "\n".join(notes))
@@ -239,17 +248,26 @@ def main(argv: Sequence[str]) -> None:
         header = measure.machine(["python", "-m", "benchmarks.quality", *argv], measure.device_name())
         sizes = [str(size) for size in args.sizes]
         kept = str(args.trained) if args.trained else None
-        options = vars(args) | {"out": None, "plot": None, "trained": kept, "sizes": sizes, "parameters": parameters}
+        options = vars(args) | {
+            "out": None,
+            "plot": None,
+            "curve": None,
+            "trained": kept,
+            "sizes": sizes,
+            "parameters": parameters,
+        }
         result = {"machine": header, "options": options, "tables": tables, "figures": figures_of}
         measure.write_result(args.out, result)
         print(f"wrote {args.out}")
 
 
-def _check_plot(args: argparse.Namespace) -> None:
-    if args.plot:
-        check_picture_path(args.plot, STILLS, "--plot")
+def _check_plots(args: argparse.Namespace) -> None:
+    for option, path in (("--plot", args.plot), ("--curve", args.curve)):
+        if path is None:
+            continue
+        check_picture_path(path, STILLS, option)
         if len(args.sizes) * len(args.battery_rate or [None]) > 1:
-            raise UserError("--plot shows one table; give one of --sizes, and one --battery_rate")
+            raise UserError(f"{option} shows one table; give one of --sizes, and one --battery_rate")
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
@@ -269,7 +287,13 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", help="names of some of these (default: all)")
     parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
-    parser.add_argument("--best_of", type=positive, default=1, help="also the best of so many samples (default: 1, no)")
+    parser.add_argument(
+        "--best_of",
+        type=positive,
+        nargs="*",
+        default=[],
+        help="also the best of so many samples; a row for each number",
+    )
     parser.add_argument(
         "--sizes",
         nargs="+",
@@ -303,6 +327,9 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--out", type=measure.result_file, help="JSON file for machine and tables")
     parser.add_argument("--plot", type=pathlib.Path, help="picture of the table, PNG or SVG")
+    parser.add_argument(
+        "--curve", type=pathlib.Path, help="picture of the return against the processor's seconds, PNG or SVG"
+    )
     return parser.parse_args(argv)
 
 

@@ -53,7 +53,7 @@ def a_run(monkeypatch):
 
 
 PLAYS = argparse.Namespace(
-    run="somewhere", trust=False, checkpoint="latest", best_of=4, blind=False, planner=[], planner_with_policy=False
+    run="somewhere", trust=False, checkpoint="latest", best_of=[4], blind=False, planner=[], planner_with_policy=False
 )
 
 

@@ -114,6 +114,21 @@ def test_every_player_is_in_the_picture(contest, tmp_path, monkeypatch):
     assert (low, high) == pytest.approx((estimate.mean - estimate.half, estimate.mean + estimate.half))
 
 
+def test_the_budgets_of_a_method_are_joined(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(plot, "save_still", lambda figure, path, **_: drawn.append(figure))
+    figures = {
+        "greedy": (1.0, 0.1),
+        "search, 10 s": (4.0, 9.0),
+        "search, 1 s": (3.0, 0.9),
+        "policy, sampled": (2.0, 0.2),
+    }
+    points = [plot.Point(name, [value], seconds) for name, (value, seconds) in figures.items()]
+    plot.draw_curve(points, truck_drone.method_of, "return", "two instances", tmp_path / "curve.png")
+    lines = {line.get_label(): line.get_xydata().tolist() for line in drawn[0].axes[0].lines}
+    assert lines == {"greedy": [[0.1, 1]], "search": [[0.9, 3], [9, 4]], "policy, sampled": [[0.2, 2]]}
+
+
 def test_parameters_of_each_seed():
     several = types.SimpleNamespace(config=argparse.Namespace(num_seeds=2))
     assert [jax.device_get(each["w"]).tolist() for each in by_seed(several, {"w": jnp.arange(4).reshape(2, 2)})] == [
@@ -151,6 +166,7 @@ def test_networks_that_are_tied_to_another_size_are_left_out(tmp_path, monkeypat
             ["--sizes", "1,2,3", "2,3,5", "--plot", "table.png"],
             "--plot shows one table; give one of --sizes, and one --battery_rate",
         ),
+        (["--sizes", "1,2,3", "--curve", "curve.gif"], "--curve is 'curve.gif'; it must end in"),
     ],
 )
 def test_a_mistake_is_one_line(words, says):
