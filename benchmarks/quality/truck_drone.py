@@ -239,7 +239,9 @@ def main(argv: Sequence[str]) -> None:
             plot.draw(_points(figures), "return", title, args.plot)
             print(f"drew {args.plot}")
         if args.curve:
-            plot.draw_curve(_points(figures), method_of, "return", title, args.curve)
+            # Random play is so far below all others that they would look alike.
+            compared = [point for point in _points(figures) if point.name != "random"]
+            plot.draw_curve(compared, method_of, "return", title, args.curve)
             print(f"drew {args.curve}")
     further = {SEARCH_NOTE: args.search_seconds, SEEDS_NOTE: args.trained}
     notes = [NOTES.format(episodes=args.episodes), *(note for note, wanted in further.items() if wanted)]
