@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.envs.truck_drone import observation
-from jaxvrp.envs.truck_drone.observation import CUSTOMER, NODE, NODE_DYNAMIC, NODE_STATIC
+from jaxvrp.envs.truck_drone.observation import CUSTOMER, FARTHEST, NODE, NODE_DYNAMIC, NODE_STATIC
 from jaxvrp.envs.truck_drone.physics import Physics
 from jaxvrp.envs.truck_drone.world import World
 from jaxvrp.spaces import ByKind, EntityKind, Feature, Place
@@ -25,8 +25,14 @@ CUSTOMER_DYNAMIC = (
     Feature("opens", "time until the window opens / max_steps, at least 0"),
     Feature("window", "window remaining / max_steps, in [0, 1]"),
     Feature("carried", "1 if a drone has its package"),
+    Feature("flight_to_start", "map units that a drone can fly until the window opens, in [-4, 4]"),
+    Feature("flight_to_deadline", "map units that a drone can fly until the window closes, in [-4, 4]"),
 )
-"""All changes: a customer may become known in the course of the episode."""
+"""All changes: a customer may become known in the course of the episode.
+
+The last two are times in the unit of distances: whether a flight is too early or too late is then a difference of two
+numbers of one size, while in units of `max_steps` a step is too little to be told apart.
+"""
 
 TARGET = Feature("target", "1 if the truck is driving there")
 
@@ -49,7 +55,7 @@ def static_entities(world: World, max_steps: int) -> ByKind:
 
 
 def entities(physics: Physics, world: World, max_steps: int) -> ByKind:
-    """`{"customer": f32[9, C], "node": f32[2, N], "drone": f32[8, D]}`."""
+    """`{"customer": f32[11, C], "node": f32[2, N], "drone": f32[8, D]}`."""
     basic, instance = observation.entities(physics, world, max_steps), world.instance
     present, window, carried = basic[CUSTOMER]
     of_customers = [
@@ -62,6 +68,8 @@ def entities(physics: Physics, world: World, max_steps: int) -> ByKind:
         jnp.maximum(instance.window_start - world.step, 0).astype(jnp.float32) / max_steps,
         window,
         carried,
+        flight_until(physics, world, instance.window_start),
+        flight_until(physics, world, instance.window_end),
     ]
     return basic | {
         CUSTOMER: jnp.where(present > 0, jnp.stack(of_customers), 0.0),
@@ -72,6 +80,12 @@ def entities(physics: Physics, world: World, max_steps: int) -> ByKind:
 def window_start(world: World, max_steps: int) -> jax.Array:
     """`f32[C]`, in units of `max_steps`."""
     return world.instance.window_start.astype(jnp.float32) / max_steps
+
+
+def flight_until(physics: Physics, world: World, step: jax.Array) -> jax.Array:
+    """Map units that a drone can fly until `step` (`i32[...]`), at most `FARTHEST`; negative once it is past."""
+    stride = physics.drone_speed * physics.dt
+    return jnp.clip((step - world.step).astype(jnp.float32) * stride, -FARTHEST, FARTHEST)
 
 
 def is_target(world: World) -> jax.Array:

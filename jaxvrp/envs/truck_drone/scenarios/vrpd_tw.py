@@ -105,7 +105,7 @@ class VrpdTw(Freight, TruckDroneBasic):
         return vrpd_tw_observation.static_entities(state, self.max_steps) if self.entity_kinds else {}
 
     def entities(self, state: World) -> ByKind:
-        """`{"customer": f32[9, C], "node": f32[2, N], "drone": f32[8, D]}`; {} where observations are flat."""
+        """`{"customer": f32[11, C], "node": f32[2, N], "drone": f32[8, D]}`; {} where observations are flat."""
         return vrpd_tw_observation.entities(self, as_known(state), self.max_steps) if self.entity_kinds else {}
 
     def action_mask(self, state: World) -> ByRole:

@@ -338,6 +338,27 @@ def test_nothing_of_an_unknown_customer_is_told(seed, step):
     assert not (deliver & unknown[:, None]).any()
 
 
+@jax.jit
+def flights_to_windows(env, state):
+    """How far a drone can fly until windows open and close, `f32[2, C]`, as entities tell it."""
+    customers, *_ = env.entity_kinds
+    planes = env.entities(state)["customer"]
+    return jnp.stack([planes[customers.index(name)] for name in ("flight_to_start", "flight_to_deadline")])
+
+
+def test_time_to_a_window_is_told_as_a_flight():
+    """0.2 a step, or 0.1; no more than 4, and negative when it is past. A customer who is served has none."""
+    problem = instance(start=(3, 12), end=(40, 3))
+    states, _ = play(make(**LIGHT), problem, [*SORTIE, (STAY, RETURN, 0)])
+    first, fourth = (jax.tree.map(lambda leaf, step=step: leaf[step], states) for step in (0, 4))
+    env = seen_as(make(), "entities")
+    np.testing.assert_allclose(flights_to_windows(env, first), [[0.6, 2.4], [4.0, 0.6]], atol=1e-6)
+    slow = flights_to_windows(env.replace(drone_speed=1.0), first)
+    np.testing.assert_allclose(slow, [[0.3, 1.2], [4.0, 0.3]], atol=1e-6)
+    assert fourth.customers.served.tolist() == [True, False]
+    np.testing.assert_allclose(flights_to_windows(env, fourth), [[0, 1.6], [0, -0.2]], atol=1e-6)
+
+
 def test_instances():
     """Windows as the page says; the share changes when customers are known, and nothing else."""
     env = jaxvrp.make("vrpd_tw", num_customers=2000, max_steps=100)
