@@ -41,7 +41,20 @@ def play_episodes(env: Environment, actor: Actor, instances: Instance, key: jax.
     Returns:
         `{metric: f32[E]}`: the environment's metrics at the end, `return` (mean over agents) and `length`.
     """
-    zero = jnp.zeros(jax.tree.leaves(instances)[0].shape[0], jnp.float32)
+    return _play_on(env, actor, _begin(env, actor, instances), key)
+
+
+def play_on(env: Environment, actor: Actor, state: State, timestep: TimeStep, key: jax.Array) -> dict[str, jax.Array]:
+    """Play episodes to their ends from where they stand, `[E, ...]`; `actor` remembers nothing of what was before.
+
+    Returns:
+        As `play_episodes`; `return` and `length` are of what is still to come.
+    """
+    return _play_on(env, actor, _Play(state, timestep, actor.init(timestep.terminated.shape[0])), key)
+
+
+def _play_on(env: Environment, actor: Actor, start: _Play, key: jax.Array) -> dict[str, jax.Array]:
+    zero = jnp.zeros(start.timestep.terminated.shape, jnp.float32)
 
     def body(loop: tuple[jax.Array, _Play, jax.Array, jax.Array]) -> tuple[jax.Array, _Play, jax.Array, jax.Array]:
         step, play, total, length = loop
@@ -52,8 +65,7 @@ def play_episodes(env: Environment, actor: Actor, instances: Instance, key: jax.
     def unfinished(loop: tuple[jax.Array, _Play, jax.Array, jax.Array]) -> jax.Array:
         return (loop[0] < env.max_episode_steps) & ~loop[1].timestep.done.all()
 
-    start = (jnp.zeros((), jnp.int32), _begin(env, actor, instances), zero, zero)
-    _, play, total, length = jax.lax.while_loop(unfinished, body, start)
+    _, play, total, length = jax.lax.while_loop(unfinished, body, (jnp.zeros((), jnp.int32), start, zero, zero))
     return {**play.timestep.metrics, "return": total, "length": length}
 
 

@@ -18,6 +18,12 @@ def masked_logits(logits: jax.Array, mask: jax.Array) -> jax.Array:
     return jnp.where(mask, logits, _FORBIDDEN)
 
 
+def probabilities(logits: jax.Array, mask: jax.Array) -> jax.Array:
+    """`f32[..., actions]`, 0 where an action is forbidden."""
+    probs: jax.Array = distrax.Categorical(masked_logits(logits, mask)).probs
+    return probs
+
+
 def sample(uniform: jax.Array, logits: jax.Array, mask: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Draw actions by inverting the distribution function, from one uniform number each.
 

@@ -121,8 +121,10 @@ class PPOConfig(RunConfig):
         "critic",
         help="what returns are compared with: `critic`, values (GAE); `group`, the mean of `group_size` episodes of "
         "the same instance; `best`: the policy learns the best of these by heart (self-labelling, Corsini et al. "
-        "2024); `none`, nothing: no critic is learned, which only costs time where a teacher alone teaches",
-        choices=("critic", "group", "best", "none"),
+        "2024); `none`, nothing: no critic is learned, which only costs time where a teacher alone teaches; "
+        "`lookahead`, what the other choices come to: each that is probable enough is tried where the agents come to, "
+        "and the most probable actions follow",
+        choices=("critic", "group", "best", "none", "lookahead"),
     )
     group_size: int = option(
         1,
@@ -132,9 +134,15 @@ class PPOConfig(RunConfig):
     )
     sampling_temperature: float = option(
         1.0,
-        help="what logits are divided by where the agents play to learn (`baseline` `best`); above 1 their episodes "
-        "differ more",
+        help="what logits are divided by where the agents play to learn (`baseline` `best` or `lookahead`); above 1 "
+        "their episodes differ more",
         above=0,
+    )
+    lookahead_probability: float = option(
+        0.05,
+        help="how probable choices are, at least, that are tried (`baseline` `lookahead`); where there are two",
+        above=0,
+        maximum=0.5,
     )
     num_epochs: int = option(4, help="passes over a rollout", minimum=1)
     num_minibatches: int = option(
@@ -192,10 +200,15 @@ class PPOConfig(RunConfig):
             raise ValueError(f"baseline is '{self.baseline}', which compares episodes; set group_size to 2 or more")
         if self.group_size > 1 and self.rollout != "episodes":
             raise ValueError(f"group_size is {self.group_size}, which needs whole episodes; set rollout to 'episodes'")
-        if self.baseline != "best" and self.sampling_temperature != 1:
+        if self.baseline not in ("best", "lookahead") and self.sampling_temperature != 1:
             raise ValueError(
                 f"sampling_temperature is {self.sampling_temperature:g}, but gradients of returns need episodes of the "
-                "policy as it is; leave it out, or set baseline to 'best'"
+                "policy as it is; leave it out, or set baseline to 'best' or 'lookahead'"
+            )
+        if self.baseline == "lookahead" and NETWORKS[self.network].has_memory:
+            raise ValueError(
+                f"baseline is 'lookahead', which goes on from the middle of episodes, and network '{self.network}' "
+                "would have to remember what was before; take another network, or another baseline"
             )
         self._check_imitation()
 

@@ -19,6 +19,7 @@ from flax import struct
 from jaxvrp.spaces import ByKind, ByRole
 from train.networks import distributions
 from train.networks.inputs import rows_of
+from train.on_policy import lookahead
 from train.on_policy.actor_critic import Actors, Critics, Params, Seen
 from train.on_policy.config import PPOConfig
 from train.on_policy.imitation import Guidance
@@ -54,8 +55,9 @@ class Batch(struct.PyTreeNode):
         value: old values, `{role: f32[..., agents]}`, scaled by the present statistics; {} without a critic.
         target: returns on the same scale; likewise.
         advantage: normalised, `{role: f32[..., agents]}`.
+        choice_advantage: likewise of all choices, `{role: f32[..., agents, actions]}`; {} if nobody looked ahead.
         decides: `{role: f32[..., agents]}`, 1 where there was a choice; forced decisions have no policy gradient, if
-            they are skipped.
+            they are skipped. Where agents look ahead, 1 where several choices were tried.
         valid: `{role: f32[..., agents]}`, 0 for void rows, and for steps after the end of an episode that is not reset.
         reset: `bool[...]`.
         carry: recurrent states at the beginning of each sequence, `[E, K, ...]` (no time axis).
@@ -73,6 +75,7 @@ class Batch(struct.PyTreeNode):
     value: ByRole
     target: ByRole
     advantage: ByRole
+    choice_advantage: ByRole
     decides: ByRole
     valid: ByRole
     reset: jax.Array
@@ -149,7 +152,9 @@ def prepare(
     Returns:
         The batch; value statistics that have taken in its targets; and how well the values explained them, by role.
     """
-    computed: dict[str, ByRole] = {field: {} for field in ("value", "target", "advantage", "decides", "valid")}
+    computed: dict[str, ByRole] = {
+        field: {} for field in ("value", "target", "advantage", "choice_advantage", "decides", "valid")
+    }
     new_norm, metrics, transitions = dict(norm), {}, recording.transitions
     for name in transitions.reward:
         valid = _valid(transitions, name) * _running(config, transitions)
@@ -164,6 +169,9 @@ def prepare(
                 new_norm[name] = norm[name].update(mean, variance + mean**2, config.value_norm_decay)
             computed["target"][name] = new_norm[name].normalize(target)
             computed["value"][name] = new_norm[name].normalize(value)
+        elif config.baseline == "lookahead":
+            computed["choice_advantage"][name], decides = _choices(config, transitions.outcome[name], valid)
+            advantage = _of_action(computed["choice_advantage"][name], transitions.action[name])
         else:
             compared = config.baseline != "none"
             advantage = _episode_advantage(transitions.reward[name], config.group_size if compared else None)
@@ -276,6 +284,9 @@ def actor_loss(
         clip_eps=config.clip_eps,
     )
     axis = (0, 1) if role in actors.separate else None
+    if batch.choice_advantage:
+        expected = distributions.probabilities(logits, batch.action_mask[role]) * batch.choice_advantage[role]
+        terms["policy_loss"] = -expected.sum(axis=-1)
     if batch.taught:
         taught, mask = batch.taught[role], batch.action_mask[role]
         terms["teacher_loss"] = -distributions.log_prob_and_entropy(logits, mask, taught)[0]
@@ -395,6 +406,23 @@ def _episode_advantage(reward: jax.Array, group_size: int | None) -> jax.Array:
     groups = total.reshape(-1, group_size, total.shape[-1])
     advantage = (groups - groups.mean(axis=1, keepdims=True)).reshape(total.shape)
     return jnp.broadcast_to(advantage, reward.shape)
+
+
+def _choices(config: PPOConfig, outcome: jax.Array, valid: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """From looking ahead: advantages `f32[K, L, E, agents, actions]`, and where agents decide, `f32[K, L, E, agents]`.
+
+    Advantages have a standard deviation of 1 over what was tried, if they are normalised.
+    """
+    tried = (outcome > lookahead.NEVER) & (valid > 0)[..., None]
+    advantage = lookahead.compared(outcome)
+    if config.normalize_advantage:
+        advantage /= jnp.sqrt(moments(advantage, tried.astype(jnp.float32))[1]) + 1e-8
+    return advantage, tried.any(axis=-1).astype(jnp.float32)
+
+
+def _of_action(of_choices: jax.Array, action: jax.Array) -> jax.Array:
+    """Of `f32[..., actions]` that of an action, `i32[...]`: `f32[...]`."""
+    return jnp.take_along_axis(of_choices, action[..., None], axis=-1)[..., 0]
 
 
 def _running(config: PPOConfig, transitions: Transition) -> jax.Array | float:

@@ -17,7 +17,8 @@ from jaxvrp.spaces import ByKind, ByRole
 from jaxvrp.vectorize import VecState, VecTimeStep
 from train.episode_statistics import ended_episodes
 from train.networks.inputs import rows_of
-from train.on_policy.actor_critic import Actors, Critics, Seen, log_probs, sample_actions
+from train.on_policy import lookahead
+from train.on_policy.actor_critic import Actors, Critics, PolicyActor, Seen, log_probs, sample_actions
 
 Tree = TypeVar("Tree")
 
@@ -59,6 +60,7 @@ class Transition(struct.PyTreeNode):
         terminated, truncated: `bool[E]`.
         reset: `bool[E]`, an episode begins with this step.
         valid: `{role: bool[E, agents]}`, as in `TimeStep`.
+        outcome: `{role: f32[E, agents, actions]}`, see `train.on_policy.lookahead`; {} if nobody looks ahead.
     """
 
     observation: ByRole
@@ -77,6 +79,19 @@ class Transition(struct.PyTreeNode):
     truncated: jax.Array
     reset: jax.Array
     valid: ByRole
+    outcome: ByRole
+
+
+class Crossroads(struct.PyTreeNode):
+    """What looking ahead goes on from, of a step of all environments; None without.
+
+    Attributes:
+        state: of the environments, `[E, ...]`.
+        tried: `{role: bool[E, agents, actions]}`, choices that are worth trying.
+    """
+
+    state: Any
+    tried: ByRole
 
 
 class Statics(struct.PyTreeNode):
@@ -126,6 +141,7 @@ class Rollout:
             for nobody.
         temperature: what logits are divided by.
         group_size: environments that play the same instance; counts where the `vec_env` resets nothing.
+        tries: how probable choices are, at least, that are tried by looking ahead; None: nobody looks ahead.
     """
 
     vec_env: VecEnv
@@ -136,6 +152,7 @@ class Rollout:
     teacher: Actor | None = None
     temperature: float = 1.0
     group_size: int = 1
+    tries: float | None = None
 
     def reset(self, key: jax.Array, memory: Any = None) -> Players:
         """Everybody at the beginning of an episode; those of a group, of the same.
@@ -181,7 +198,10 @@ class Rollout:
             return new_players, (*recorded, players.carry)
 
         keys = jax.random.split(play_key, self.num_chunks)
-        players, (transitions, statistics, carries) = jax.lax.scan(play_chunk, players, keys)
+        players, (transitions, statistics, crossroads, carries) = jax.lax.scan(play_chunk, players, keys)
+        if crossroads is not None:
+            outcome = self._outcomes(params, crossroads, transitions.action)
+            transitions = transitions.replace(outcome=outcome)
         # Without resets, an episode that has ended ends with every further step; all have with the last.
         ended = (lambda leaf: leaf.sum(axis=(0, 1))) if self.vec_env.auto_reset else (lambda leaf: leaf[-1, -1])
         statistics = jax.tree.map(ended, statistics)
@@ -234,10 +254,24 @@ class Rollout:
         values, carry = self.critics.apply(params["critic"], inputs, players.carry["critic"], players.reset[None])
         return _first(values), carry
 
+    def _outcomes(self, params: dict[str, Any], crossroads: Crossroads, action: ByRole) -> ByRole:
+        """What the choices come to that were worth trying, `{role: f32[K, L, E, agents, actions]}`."""
+        steps = jax.tree.leaves(action)[0].shape[:3]
+        states, tried, action = jax.tree.map(
+            lambda leaf: leaf.reshape(-1, *leaf.shape[3:]), (crossroads.state, crossroads.tried, action)
+        )
+        env = self.vec_env.env
+        found = lookahead.outcomes(env, PolicyActor(env, self.actors, params["actor"]), states, action, tried)
+        return jax.tree.map(lambda leaf: leaf.reshape(*steps, *leaf.shape[1:]), found)
+
     def _step(
         self, params: dict[str, Any], static: Statics, players: Players, key: jax.Array
-    ) -> tuple[Players, tuple[Transition, dict[str, jax.Array]]]:
-        """One step of all environments: the players afterwards, what is recorded, statistics of finished episodes."""
+    ) -> tuple[Players, tuple[Transition, dict[str, jax.Array], Crossroads | None]]:
+        """One step of all environments.
+
+        Returns:
+            The players afterwards; what is recorded; statistics of finished episodes; what looking ahead goes on from.
+        """
         before, seen = players.timestep, self._seen(players, static)
         logits, actor_carry = self.actors.apply(
             params["actor"],
@@ -245,7 +279,9 @@ class Rollout:
             players.carry["actor"],
             players.reset[None],
         )
-        logits = jax.tree.map(lambda leaf: leaf[0] / self.temperature, logits)
+        logits = _first(logits)
+        crossroads = self._crossroads(players, logits)
+        logits = jax.tree.map(lambda leaf: leaf / self.temperature, logits)
         taught, teacher_carry = self._taught(players)
         choices = self.actors.choices(before.action_mask)
         if jax.tree.leaves(teacher_carry):
@@ -273,8 +309,19 @@ class Rollout:
             truncated=after.truncated,
             reset=players.reset,
             valid=before.valid,
+            outcome={},
         )
-        return new_players, (transition, ended_episodes(after))
+        return new_players, (transition, ended_episodes(after), crossroads)
+
+    def _crossroads(self, players: Players, logits: ByRole) -> Crossroads | None:
+        """Where the players stand, and what is worth trying there; None if nobody looks ahead."""
+        if self.tries is None:
+            return None
+        timestep, tried = players.timestep, {}
+        for role, mask in self.actors.choices(timestep.action_mask).items():
+            there = ~timestep.done[:, None] & timestep.valid.get(role, jnp.ones((), bool))
+            tried[role] = lookahead.worth_trying(logits[role], mask, self.tries) & there[..., None]
+        return Crossroads(players.vec.env, tried)
 
     def _taught(self, players: Players) -> tuple[ByRole, Carry]:
         """What the teacher would do where the players stand, and what it remembers afterwards.

@@ -89,6 +89,7 @@ class Trainer:
             teacher=make_teacher(config, env),
             temperature=config.sampling_temperature,
             group_size=config.group_size,
+            tries=config.lookahead_probability if config.baseline == "lookahead" else None,
         )
         self.optimizer = _optimizer(config, self.actors, self.critics)
         self.init, self.train_chunk = compiled(

@@ -190,7 +190,7 @@ def dynamic_planes(state: State, allowed: jax.Array) -> jax.Array:
 
 
 def prospect_planes(state: State, allowed: jax.Array) -> jax.Array:
-    """`f32[14, N/2]`, the numbers of `PROSPECTS` of each request, 0 for what `allowed`, `bool[N+1]`, forbids."""
+    """`f32[22, N/2]`, the numbers of `PROSPECTS` of each request, 0 for what `allowed`, `bool[N+1]`, forbids."""
     excess = jnp.minimum(prospect.excess(state, allowed), LARGEST_EXCESS)
     least = excess.min(axis=0)
     near = jnp.stack([jnp.where(allowed, jnp.exp(-steepness * least), 0.0) for steepness in NEARNESS])

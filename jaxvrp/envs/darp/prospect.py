@@ -1,9 +1,9 @@
 """What plans would come to after each choice, if simple rules went on from there (the pilot method, Duin & Voss 1999).
 
-From each node that the vehicle could go to, each of four rules goes on to the end: the nearest stop next, where the
-distance from the depot, or being a drop-off, counts for or against it. They keep capacities and the windows of pickups,
-not those of drop-offs, limits, or the number of vehicles: who looks at them learns what they are worth. A request that
-a rule leaves out counts as much as the extent of the instance.
+From each node that the vehicle could go to, each of eight rules goes on to the end: the nearest stop next, where the
+distance from the depot, being a drop-off, or how far a passenger wants to go counts for or against it. They keep
+capacities and the windows of pickups, not those of drop-offs, limits, or the number of vehicles: who looks at them
+learns what they are worth. A request that a rule leaves out counts as much as the extent of the instance.
 """
 
 from __future__ import annotations
@@ -17,8 +17,22 @@ from flax import struct
 from jaxvrp.envs.darp import rules
 from jaxvrp.envs.darp.rules import State
 
-RULES = ((0.0, 0.0), (-0.3, 0.0), (0.3, 0.0), (0.0, -0.15))
-"""What is added to the distance to a stop: so much of its distance from the depot; for drop-offs, so many extents."""
+RULES = (
+    (-0.3, 0.1, 0.0),
+    (-0.15, -0.3, -0.6),
+    (0.15, 0.0, 0.2),
+    (-0.6, -0.07, 0.2),
+    (-0.6, 0.0, -0.2),
+    (-0.15, -0.3, -0.2),
+    (0.3, 0.0, -0.2),
+    (-0.3, 0.25, 0.5),
+)
+"""What is added to the distance to a stop: so much of its distance from the depot; for drop-offs, so many extents; for
+pickups, so much of the distance to their drop-off.
+
+Those of 140 whose best plan of all tells most of what a search would come to after each choice, taken one by one: see
+`benchmarks/NOTES.md`.
+"""
 
 NEVER = 1e9
 """The weight of a stop that is not allowed."""
@@ -27,12 +41,27 @@ BLOCK = 128
 """So many instances side by side stay in a core's cache: twice as fast as a thousand."""
 
 
+class Stops(struct.PyTreeNode):
+    """Numbers of a pickup or drop-off, or of the next stop of each request; single instances last.
+
+    Attributes:
+        x, y: where it is, in extents from the depot, `f32[N/2, R]`.
+        earliest, service: its window's beginning, and how long it takes, likewise.
+        weight: what a rule adds to the distance to it, likewise; 0 until there is a rule.
+    """
+
+    x: jax.Array
+    y: jax.Array
+    earliest: jax.Array
+    service: jax.Array
+    weight: jax.Array
+
+
 class Stage(struct.PyTreeNode):
     """Where a plan stands, in extents and time units; single instances last: a leaf is `[..., R]` for R of them.
 
     Attributes:
-        x, y: of the nodes but the depot, which is at 0, `f32[N, R]`: first all pickups, then all drop-offs.
-        earliest, service: likewise.
+        pickup, dropoff: of the requests.
         deadline: of the pickups, `f32[N/2, R]`.
         demand: likewise.
         waiting, on_board: whether a request is not picked up yet, or on board, `bool[N/2, R]`.
@@ -43,10 +72,8 @@ class Stage(struct.PyTreeNode):
         rounds: whether travel times are rounded, `bool[R]`.
     """
 
-    x: jax.Array
-    y: jax.Array
-    earliest: jax.Array
-    service: jax.Array
+    pickup: Stops
+    dropoff: Stops
     deadline: jax.Array
     demand: jax.Array
     waiting: jax.Array
@@ -59,9 +86,16 @@ class Stage(struct.PyTreeNode):
     pace: jax.Array
     rounds: jax.Array
 
+    def next_stops(self, waiting: jax.Array) -> Stops:
+        """Where requests are to be visited next if these, `bool[..., N/2, R]`, are `waiting`: their pickups."""
+        return jax.tree.map(lambda pickup, dropoff: jnp.where(waiting, pickup, dropoff), self.pickup, self.dropoff)
+
 
 class _Tours(struct.PyTreeNode):
-    """Plans under way, one for each first choice: `f32[N+1, R]`, and `bool[N+1, N/2, R]` for what is to be done."""
+    """Plans under way, one for each first choice: `f32[N/2+1, R]`, and `bool[N/2+1, N/2, R]` for what is to be done.
+
+    A vehicle that `rests`, `bool[N/2+1, R]`, is at the depot; a plan that is `idle`, likewise, goes nowhere any more.
+    """
 
     x: jax.Array
     y: jax.Array
@@ -70,6 +104,8 @@ class _Tours(struct.PyTreeNode):
     length: jax.Array
     waiting: jax.Array
     on_board: jax.Array
+    rests: jax.Array
+    idle: jax.Array
 
 
 def excess(state: State, allowed: jax.Array) -> jax.Array:
@@ -79,11 +115,9 @@ def excess(state: State, allowed: jax.Array) -> jax.Array:
         state: of one instance.
         allowed: the mask, `bool[N+1]`; what it forbids has 0, and so has all if it allows nothing.
     """
-    length = _completed(_stage(state))
-    pickups = allowed.shape[0] // 2
-    # In the order of the actions again.
-    customers = jnp.stack([length[:, :pickups], length[:, pickups:-1]], axis=-1).reshape(length.shape[0], -1)
-    length = jnp.concatenate([length[:, -1:], customers], axis=1)
+    by_request = _completed(_stage(state))
+    # A request has one stop that may be next, its pickup or its drop-off: both actions may show its number.
+    length = jnp.concatenate([by_request[:, -1:], jnp.repeat(by_request[:, :-1], 2, axis=1)], axis=1)
     least = jnp.where(allowed, length, NEVER).min()
     return jnp.where(allowed, length - least, 0.0)
 
@@ -92,15 +126,15 @@ def _stage(state: State) -> Stage:
     """Where one instance stands; no leaf has a last axis `R`."""
     instance, extent = state.binding, state.figures.extent
 
-    def by_stop(of_nodes: jax.Array) -> jax.Array:
-        return jnp.concatenate([of_nodes[1::2], of_nodes[2::2]])
-
     offset = (instance.locs - instance.locs[0]) / extent
+
+    def stops(first: int) -> Stops:
+        x, y = offset[first::2, 0], offset[first::2, 1]
+        return Stops(x, y, instance.earliest[first::2], instance.service_time[first::2], jnp.zeros_like(x))
+
     return Stage(
-        x=by_stop(offset[:, 0]),
-        y=by_stop(offset[:, 1]),
-        earliest=by_stop(instance.earliest),
-        service=by_stop(instance.service_time),
+        pickup=stops(1),
+        dropoff=stops(2),
         deadline=instance.deadline[1::2],
         demand=instance.demand[1::2].astype(jnp.float32),
         waiting=~state.visited[1::2],
@@ -117,7 +151,10 @@ def _stage(state: State) -> Stage:
 
 @jax.custom_batching.custom_vmap
 def _completed(stage: Stage) -> jax.Array:
-    """Lengths of the plans of one instance, in extents, `f32[rules, N+1]`: first choices are stops, then the depot."""
+    """Lengths of the plans of one instance, in extents, `f32[rules, N/2+1]`.
+
+    First choices are the next stops of the requests (nothing is said of those that are done), then the depot.
+    """
     return _completed_all(jax.tree.map(lambda leaf: leaf[..., None], stage))[..., 0]
 
 
@@ -137,40 +174,57 @@ def _completed_side_by_side(size: int, batched: Any, stage: Stage) -> tuple[jax.
 
 
 def _completed_all(stage: Stage) -> jax.Array:
-    """As `_completed`, of instances side by side: `f32[rules, N+1, R]`."""
-    home = jnp.sqrt(stage.x**2 + stage.y**2)
-    is_drop = (jnp.arange(home.shape[0]) >= stage.demand.shape[0])[:, None]
-    weights = jnp.stack([outward * home + jnp.where(is_drop, drop, 0.0) for outward, drop in RULES])
-    return jax.lax.map(lambda weight: _follow(stage, weight), weights)
+    """As `_completed`, of instances side by side: `f32[rules, N/2+1, R]`."""
+
+    pickup, dropoff = stage.pickup, stage.dropoff
+    ride = jnp.sqrt((pickup.x - dropoff.x) ** 2 + (pickup.y - dropoff.y) ** 2)
+
+    def follow(rule: jax.Array) -> jax.Array:
+        outward, drop, along = rule
+        to_pickup = pickup.replace(weight=outward * _to_depot(pickup) + along * ride)
+        to_dropoff = dropoff.replace(weight=outward * _to_depot(dropoff) + drop)
+        return _follow(stage.replace(pickup=to_pickup, dropoff=to_dropoff))
+
+    return jax.lax.map(follow, jnp.asarray(RULES, jnp.float32))
 
 
-def _follow(stage: Stage, weight: jax.Array) -> jax.Array:
-    """Lengths of the plans of one rule, which adds a `weight` to each stop, `f32[N, R]`: `f32[N+1, R]`."""
-    stops = stage.x.shape[0]
-    first = jnp.concatenate([jnp.eye(stops, dtype=bool), jnp.zeros((1, stops), bool)])
-    begun = _go(stage, _begin(stage), jnp.broadcast_to(first[..., None], (*first.shape, stage.x.shape[1])))
+def _to_depot(place: Stops | _Tours) -> jax.Array:
+    """The distance, in extents."""
+    return jnp.sqrt(place.x**2 + place.y**2)
+
+
+def _follow(stage: Stage) -> jax.Array:
+    """Lengths of the plans of one rule, `f32[N/2+1, R]`."""
+    requests = stage.demand.shape[0]
+    first = jnp.concatenate([jnp.eye(requests, dtype=bool), jnp.zeros((1, requests), bool)])
+    open_first = first[..., None] & (stage.waiting | stage.on_board)
+    tours = _begin(stage)
+    begun = _go(stage, tours, stage.next_stops(tours.waiting), open_first)
 
     def is_open(loop: tuple[_Tours, jax.Array]) -> jax.Array:
         tours, steps = loop
+        to_do = (tours.waiting | tours.on_board).any(axis=1)
         # Every stop once, and home between: whoever is left then, is left out.
-        return (steps < stops + 3) & (tours.waiting.any() | tours.on_board.any())
+        return (steps < 2 * requests + 3) & (to_do & ~tours.idle).any()
 
     def step(loop: tuple[_Tours, jax.Array]) -> tuple[_Tours, jax.Array]:
         tours, steps = loop
-        return _go(stage, tours, _nearest(stage, tours, weight)), steps + 1
+        stops = stage.next_stops(tours.waiting)
+        return _go(stage, tours, stops, _nearest(stage, tours, stops)), steps + 1
 
     tours, _ = jax.lax.while_loop(is_open, step, (begun, jnp.zeros((), jnp.int32)))
     left = (tours.waiting | tours.on_board).sum(axis=1, dtype=jnp.float32)
-    return tours.length + jnp.sqrt(tours.x**2 + tours.y**2) + left
+    return tours.length + _to_depot(tours) + left
 
 
 def _begin(stage: Stage) -> _Tours:
     """Before the first choice."""
-    choices = stage.x.shape[0] + 1
+    choices = stage.demand.shape[0] + 1
 
     def each(leaf: jax.Array) -> jax.Array:
         return jnp.broadcast_to(leaf, (choices, *leaf.shape))
 
+    nobody = each(jnp.zeros_like(stage.time, bool))
     return _Tours(
         x=each(stage.place[0]),
         y=each(stage.place[1]),
@@ -179,42 +233,43 @@ def _begin(stage: Stage) -> _Tours:
         length=each(jnp.zeros_like(stage.time)),
         waiting=each(stage.waiting),
         on_board=each(stage.on_board),
+        rests=nobody,
+        idle=nobody,
     )
 
 
-def _nearest(stage: Stage, tours: _Tours, weight: jax.Array) -> jax.Array:
-    """The stop that each plan goes to next, `bool[N+1, N, R]`; none if there is no other than the depot."""
-    gap = jnp.sqrt((stage.x - tours.x[:, None]) ** 2 + (stage.y - tours.y[:, None]) ** 2)
-    pickups = stage.demand.shape[0]
-    arrival = tours.time[:, None] + _travel(stage, gap[:, :pickups])
+def _nearest(stage: Stage, tours: _Tours, stops: Stops) -> jax.Array:
+    """Whose of the next `stops` each plan goes to, `bool[N/2+1, N/2, R]`; none if there is no other than the depot."""
+    gap = jnp.sqrt((stops.x - tours.x[:, None]) ** 2 + (stops.y - tours.y[:, None]) ** 2)
+    arrival = tours.time[:, None] + _travel(stage, gap)
     fits = tours.load[:, None] + stage.demand <= stage.capacity
-    welcome = tours.waiting & fits & (arrival <= stage.deadline + rules.SLACK)
-    offered = jnp.concatenate([welcome, tours.on_board], axis=1)
-    score = jnp.where(offered, gap + weight, NEVER)
+    offered = tours.on_board | (tours.waiting & fits & (arrival <= stage.deadline + rules.SLACK))
+    score = jnp.where(offered, gap + stops.weight, NEVER)
     return offered & (score == score.min(axis=1, keepdims=True))
 
 
-def _go(stage: Stage, tours: _Tours, stop: jax.Array) -> _Tours:
-    """Every plan drives to its `stop`, `bool[N+1, N, R]`, home if there is none, where the next vehicle takes over."""
+def _go(stage: Stage, tours: _Tours, stops: Stops, chosen: jax.Array) -> _Tours:
+    """Every plan drives to the stop of who is `chosen`, `bool[N/2+1, N/2, R]`, home if nobody is.
 
-    def chosen(of_stops: jax.Array) -> jax.Array:
-        return jnp.where(stop, of_stops, 0.0).sum(axis=1)
-
-    pickups = stage.demand.shape[0]
-    picked_up, dropped = stop[:, :pickups], stop[:, pickups:]
-    x, y = chosen(stage.x), chosen(stage.y)
+    There the next vehicle takes over.
+    """
+    # Only where it is matters of the depot.
+    x, y, earliest, service, _ = (jnp.where(chosen, leaf, 0.0).sum(axis=1) for leaf in jax.tree.leaves(stops))
     gap = jnp.sqrt((x - tours.x) ** 2 + (y - tours.y) ** 2)
-    served = jnp.maximum(tours.time + _travel(stage, gap), chosen(stage.earliest)) + chosen(stage.service)
+    served = jnp.maximum(tours.time + _travel(stage, gap), earliest) + service
+    picked_up, dropped = chosen & tours.waiting, chosen & ~tours.waiting
     taken = jnp.where(picked_up, stage.demand, 0.0) - jnp.where(dropped, stage.demand, 0.0)
-    drives_on = stop.any(axis=1)
+    rests = ~chosen.any(axis=1)
     return _Tours(
         x=x,
         y=y,
-        time=jnp.where(drives_on, served, stage.opening),
-        load=jnp.where(drives_on, tours.load + taken.sum(axis=1), 0.0),
+        time=jnp.where(rests, stage.opening, served),
+        load=jnp.where(rests, 0.0, tours.load + taken.sum(axis=1)),
         length=tours.length + gap,
         waiting=tours.waiting & ~picked_up,
         on_board=(tours.on_board | picked_up) & ~dropped,
+        rests=rests,
+        idle=rests & tours.rests,
     )
 
 

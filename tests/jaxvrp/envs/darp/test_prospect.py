@@ -48,7 +48,7 @@ def at(tree, *index):
     return jax.tree.map(lambda leaf: leaf[index], tree)
 
 
-def plain_length(state, first, outward, drop):
+def plain_length(state, first, outward, drop, along):
     """The length of the plan that a rule makes after a choice, in extents."""
     instance, extent = state.instance, float(state.figures.extent)
     place = (instance.locs.astype(float) - instance.locs[0]) / extent
@@ -66,7 +66,8 @@ def plain_length(state, first, outward, drop):
         for i in waiting:
             gap = np.linalg.norm(place[i] - place[here])
             if load + instance.demand[i] <= capacity and time + travel(gap) <= instance.deadline[i] + 1e-3:
-                yield gap + outward * np.linalg.norm(place[i]), i
+                ride = np.linalg.norm(place[i + 1] - place[i])
+                yield gap + outward * np.linalg.norm(place[i]) + along * ride, i
         for i in aboard:
             yield np.linalg.norm(place[i] - place[here]) + outward * np.linalg.norm(place[i]) + drop, i
 
@@ -117,7 +118,7 @@ def test_blocks_are_as_the_whole(play):
 def test_planes_follow_those_without_prospects(env, play):
     states, masks, planes, excesses = play
     (kind,) = env.entity_kinds
-    assert planes.shape[2] == len(kind.dynamic) == 28
+    assert planes.shape[2] == len(kind.dynamic) == 36
     plain = jaxvrp.make("darp", num_nodes=NODES, num_agents=VEHICLES)
     state = at(states, 4, 3)
     np.testing.assert_allclose(planes[4, 3][:14], plain.entities(state)["request"], atol=1e-6)
