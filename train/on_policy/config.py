@@ -36,7 +36,8 @@ class PPOConfig(RunConfig):
     start_from: str | None = option(
         None,
         help="folder of a run whose policy (its latest checkpoint) this one begins with, or the name of a policy that "
-        "is shipped; of the same network, and with `attention` of any size of environment",
+        "is shipped; of the same network, and with `attention` of any size of environment; what that one did not see "
+        "(such as `env.rivals`) counts for nothing at first",
         group="run",
     )
     network: str = option(

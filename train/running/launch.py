@@ -14,6 +14,7 @@ import jax
 
 from jaxvrp.io.command_line import UserError, program_name
 from train.algorithms import ALGORITHMS
+from train.networks.growth import grown
 from train.running import command_line, loop
 from train.running.checkpoint import Checkpoints
 from train.running.command_line import Launch
@@ -89,7 +90,9 @@ def beginning(learner: Any, *, trust: bool) -> Begin | None:
     path = getattr(learner.config, "start_from", None)
     if path is None:
         return None
-    params = RunFolder(path, trust=trust).load("latest").params
+    start = RunFolder(path, trust=trust).load("latest")
+    wanted = learner.actor_params(jax.eval_shape(learner.init, jax.random.key(0)))
+    params = grown(start.params, wanted, start.learner.env, learner.env)
     if not fits(params, learner):
         raise UserError(f"start_from {path}: its networks are not those of this run; take the same network and sizes")
 

@@ -18,7 +18,7 @@ from jaxvrp.envs.darp.problem.generator import CORDEAU_KINDS, INSTANCES, generat
 from jaxvrp.envs.darp.problem.instance import Instance, as_float32, pad
 from jaxvrp.envs.darp.reward import REWARDS, step_reward, unvisited_nodes
 from jaxvrp.envs.darp.rules import State
-from jaxvrp.spaces import Box, ByKind, ByRole, Discrete, EntityKind, Pointer, Role
+from jaxvrp.spaces import Box, ByKind, ByRole, Discrete, EntityKind, Feature, Pointer, Role
 
 ROLE = "vehicle"
 
@@ -70,6 +70,10 @@ class Darp(Environment):
     )
     prospects: bool = fields.switch(
         False, help="requests also show what plans would come to after each choice, by simple rules; a slower step"
+    )
+    rivals: bool = fields.switch(
+        False,
+        help="requests also show who cannot share a vehicle with them, and who is lost after each choice",
     )
     lookahead: bool = fields.switch(False, help="forbid nodes after which somebody on board cannot be brought in time")
     limits: bool = fields.switch(False, help="enforce ride times and route durations")
@@ -166,15 +170,20 @@ class Darp(Environment):
     @property
     def roles(self) -> dict[str, Role]:
         """The vehicle under way; its actions are the depot, and pickup and drop-off of each request."""
-        box, action = Box(-jnp.inf, jnp.inf, (len(observation.CONTEXT),)), Discrete(self.num_nodes + 1)
+        context, action = self._features_of_context, Discrete(self.num_nodes + 1)
         if not self.entity_kinds:
-            return {ROLE: Role(1, flat_box(observation.CONTEXT, (self._requests,)), action)}
+            return {ROLE: Role(1, flat_box(context, (self._requests,)), action)}
+        box = Box(-jnp.inf, jnp.inf, (len(context),))
         pointers = (Pointer(None, 1), Pointer(observation.REQUEST, 2))
-        return {ROLE: Role(1, box, action, observation.CONTEXT, pointers, places=(("x", "y"),))}
+        return {ROLE: Role(1, box, action, context, pointers, places=(("x", "y"),))}
 
     @property
     def _requests(self) -> EntityKind:
-        return observation.requests(self.num_nodes // 2, self.prospects)
+        return observation.requests(self.num_nodes // 2, self.prospects, self.rivals)
+
+    @property
+    def _features_of_context(self) -> tuple[Feature, ...]:
+        return observation.CONTEXT + (observation.RIVALS_CONTEXT if self.rivals else ())
 
     @property
     def entity_kinds(self) -> tuple[EntityKind, ...]:
@@ -197,7 +206,7 @@ class Darp(Environment):
             ValueError: the instance is larger than the environment.
         """
         padded = pad(as_float32(instance), self.num_nodes, self.num_agents)
-        return prepare(padded, tighten=self.limits and self.tighten)
+        return prepare(padded, tighten=self.limits and self.tighten, with_rivals=self.rivals)
 
     def init_state(self, instance: Instance | Prepared) -> State:
         """The first vehicle at the depot; a smaller instance is padded.
@@ -243,7 +252,11 @@ class Darp(Environment):
         return self._dynamic_planes(state) if self.entity_kinds else {}
 
     def _context(self, state: State) -> jax.Array:
-        return observation.context(state, self.action_mask(state)[ROLE][0])
+        allowed = self.action_mask(state)[ROLE][0]
+        numbers = observation.context(state, allowed)
+        if self.rivals:
+            numbers = jnp.concatenate([numbers, observation.rival_context(state, allowed)])
+        return numbers
 
     def _static_planes(self, state: State) -> ByKind:
         return {observation.REQUEST: observation.static_planes(state)}
@@ -253,6 +266,8 @@ class Darp(Environment):
         planes = observation.dynamic_planes(state, allowed)
         if self.prospects:
             planes = jnp.concatenate([planes, observation.prospect_planes(state, allowed)])
+        if self.rivals:
+            planes = jnp.concatenate([planes, observation.rival_planes(state, allowed)])
         return {observation.REQUEST: planes}
 
     def reward(self, state: State) -> ByRole:

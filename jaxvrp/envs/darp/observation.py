@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.envs.darp import prospect, rules
+from jaxvrp.envs.darp.losses import losses
 from jaxvrp.envs.darp.problem.figures import Figures
 from jaxvrp.envs.darp.rules import State
 from jaxvrp.spaces import EntityKind, Feature, Place
@@ -87,10 +88,24 @@ def _prospects(stop: str) -> tuple[Feature, ...]:
 PROSPECTS = _prospects("pickup") + _prospects("dropoff")
 
 
-def requests(count: int, prospects: bool) -> EntityKind:
-    """The kind of so many requests: a pickup, then a drop-off; with what is in prospect after each, or without."""
+MOST_LOST = 2.0
+"""Rivals of a request for each vehicle to come, and losses of a choice, count up to this."""
+
+RIVALS = (
+    Feature("rivals", "waiting requests that cannot share a vehicle with it, for each vehicle to come", 0.0, MOST_LOST),
+    Feature("missed_rivals", "likewise, whom the vehicle reaches too late already", 0.0, MOST_LOST),
+    Feature("pickup_losses", "requests that nobody can serve any more after its pickup", 0.0, MOST_LOST),
+    Feature("dropoff_losses", "likewise, after its drop-off", 0.0, MOST_LOST),
+)
+
+RIVALS_CONTEXT = (Feature("depot_losses", "requests that nobody can serve any more after going home", 0.0, MOST_LOST),)
+
+
+def requests(count: int, prospects: bool, rivals: bool) -> EntityKind:
+    """The kind of so many requests: a pickup, then a drop-off; with what is in prospect after each, and with rivals."""
     places = (Place("waiting", "pickup_x", "pickup_y"), Place("present", "dropoff_x", "dropoff_y"))
-    return EntityKind(REQUEST, count, STATIC, DYNAMIC + (PROSPECTS if prospects else ()), places)
+    dynamic = DYNAMIC + (PROSPECTS if prospects else ()) + (RIVALS if rivals else ())
+    return EntityKind(REQUEST, count, STATIC, dynamic, places)
 
 
 class _Scales:
@@ -196,3 +211,21 @@ def prospect_planes(state: State, allowed: jax.Array) -> jax.Array:
     near = jnp.stack([jnp.where(allowed, jnp.exp(-steepness * least), 0.0) for steepness in NEARNESS])
     numbers = jnp.concatenate([excess, least[None], near])
     return jnp.concatenate([numbers[:, 1::2], numbers[:, 2::2]])
+
+
+def rival_planes(state: State, allowed: jax.Array) -> jax.Array:
+    """`f32[4, N/2]`, the numbers of `RIVALS` of each request, 0 for who is picked up, or what `allowed` forbids."""
+    waiting, known = ~state.visited[1::2], losses(state)
+    more = jnp.where(allowed, known.more, 0.0)
+    planes = [
+        jnp.where(waiting, known.rivals, 0.0),
+        jnp.where(waiting, known.missed_rivals, 0.0),
+        more[1::2],
+        more[2::2],
+    ]
+    return jnp.minimum(jnp.stack(planes), MOST_LOST)
+
+
+def rival_context(state: State, allowed: jax.Array) -> jax.Array:
+    """`f32[1]`, the number of `RIVALS_CONTEXT`, 0 if `allowed` forbids the depot."""
+    return jnp.minimum(jnp.where(allowed[0], losses(state).more[:1], 0.0), MOST_LOST)

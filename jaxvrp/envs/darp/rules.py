@@ -7,13 +7,10 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.envs.darp import schedule
-from jaxvrp.envs.darp.problem.figures import Figures, Prepared
+from jaxvrp.envs.darp.problem.figures import SLACK, Figures, Prepared
 from jaxvrp.envs.darp.problem.instance import Instance, distance, travel_time
 from jaxvrp.envs.darp.schedule import Outlook, Schedule
 from jaxvrp.notebook import NotebookStill
-
-SLACK = 1e-3
-"""On every comparison of times: float32 resolves 1.2e-4 at a clock of 1440, and published routes are tight."""
 
 
 class State(NotebookStill, struct.PyTreeNode):

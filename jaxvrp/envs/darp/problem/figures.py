@@ -7,7 +7,11 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.envs.darp.problem.instance import Instance, distance, travel_time
+from jaxvrp.envs.darp.problem.rivals import rivals
 from jaxvrp.envs.darp.problem.windows import tightened
+
+SLACK = 1e-3
+"""On every comparison of times: float32 resolves 1.2e-4 at a clock of 1440, and published routes are tight."""
 
 SMALLEST = 1e-6
 """Least extent and horizon."""
@@ -23,6 +27,7 @@ class Figures(struct.PyTreeNode):
         num_requests, num_vehicles: `f32[]`, without padding; at least 1.
         way_home: `f32[N+1]`, time to drive from each node to the depot.
         earliest, deadline: `f32[N+1]`, the windows that count: the instance's, or as `tightened` leaves them.
+        rivals: `bool[N/2, N/2]`, requests that no vehicle can serve both; None if nobody asked.
     """
 
     extent: jax.Array
@@ -33,6 +38,7 @@ class Figures(struct.PyTreeNode):
     way_home: jax.Array
     earliest: jax.Array
     deadline: jax.Array
+    rivals: jax.Array | None = None
 
     def bound(self, instance: Instance) -> Instance:
         """The instance that these are the figures of, with the windows that count."""
@@ -51,8 +57,14 @@ class Prepared(struct.PyTreeNode):
         return self.figures.bound(self.instance)
 
 
-def prepare(instance: Instance, *, tighten: bool = False) -> Prepared:
-    """An instance (JAX arrays, no leading axes) with its figures; `tighten` says whether its windows are cut."""
+def prepare(instance: Instance, *, tighten: bool = False, with_rivals: bool = False) -> Prepared:
+    """An instance (JAX arrays, no leading axes) with its figures.
+
+    Args:
+        instance: what is to be played.
+        tighten: whether its windows are cut.
+        with_rivals: whether its rivals are found.
+    """
     windows = tightened(instance) if tighten else instance
     is_real = (jnp.arange(instance.num_nodes + 1) == 0) | (instance.demand != 0)
     offset = jnp.abs(instance.locs - instance.locs[0]).max(axis=1)
@@ -68,5 +80,6 @@ def prepare(instance: Instance, *, tighten: bool = False) -> Prepared:
         way_home=travel_time(instance, distance(instance.locs, instance.locs[0])),
         earliest=windows.earliest,
         deadline=windows.deadline,
+        rivals=rivals(windows, SLACK) if with_rivals else None,
     )
     return Prepared(instance, figures)
