@@ -306,6 +306,7 @@ BROKEN_BEHAVIOUR = {
 }
 
 
+@pytest.mark.slow("observation outside", "mask without fallback", "finished state pays", "reward inf under illegal actions", "step depends on the batch")
 @pytest.mark.parametrize(("function", "change", "message"), BROKEN_BEHAVIOUR.values(), ids=BROKEN_BEHAVIOUR)
 def test_check_env_names_the_misbehaviour(reach, function, change, message):
     original = getattr(type(reach), function)

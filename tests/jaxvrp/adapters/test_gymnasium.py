@@ -164,7 +164,7 @@ def test_a_problem_can_be_given(darp):
 
 
 @pytest.mark.parametrize("limits", [False, True])
-@pytest.mark.slow("False")
+@pytest.mark.slow
 def test_numbers_of_darp_keep_the_bounds_that_are_known(limits):
     """Flags and shares in [0, 1], clipped times in [-1, 1], distances above 0; what has no bound says so."""
     kinds = {"instances": "cordeau", "limits": True} if limits else {}

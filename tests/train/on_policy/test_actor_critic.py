@@ -119,6 +119,7 @@ def test_fresh_actors_are_nearly_undecided(kind):
     assert np.abs(first - second).max() > 1e-3
 
 
+@pytest.mark.slow("attention-separate", "gru-separate")
 @pytest.mark.parametrize("separate", [(), ("drone",)], ids=["shared", "separate"])
 def test_who_shares_parameters(applied, separate):
     before = applied(separate)

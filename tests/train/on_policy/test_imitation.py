@@ -29,6 +29,7 @@ def nearest(place, waiting, position, mask):
     return wanted if mask[wanted] else 0
 
 
+@pytest.mark.slow
 def test_the_teacher_says_what_it_would_do_in_the_states_that_are_played(learner):
     made = learner(**TAUGHT, attention_encode="step")
     transitions = jax.device_get(made.played.recording.transitions)

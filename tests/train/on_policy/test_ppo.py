@@ -240,6 +240,7 @@ def test_prepare_against_numpy(config, on_mesh, norms, lasting, truncates):
 MOMENTS = ((1, "mean"), (2, "mean_square"))
 
 
+@pytest.mark.slow("attention-False-local-changes5")
 @pytest.mark.parametrize(("network", "share", "critic", "changes"), NETWORKS)  # every pair of choices occurs
 def test_unchanged_parameters_reproduce_the_rollout(learner, on_mesh, fresh_norm, network, share, critic, changes):
     made = learner(network=network, share_drone_policy=share, critic=critic, value_norm=False, **changes)

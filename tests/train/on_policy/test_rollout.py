@@ -233,6 +233,7 @@ def test_memory_values_and_probabilities_are_those_of_playing_on(recorded, repla
         np.testing.assert_allclose(value, values[name][0], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_update_reads_the_entities_of_the_problem_that_was_played(learner, on_mesh, fresh_norm):
     """In three rollouts, each with a pool of its own, against a `VecEnv` that plays the same actions."""
     made = learner(network="attention", critic="central", toy="deliveries", cut=True, value_norm=False)

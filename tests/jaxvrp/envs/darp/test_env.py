@@ -124,6 +124,7 @@ def test_instances_of_different_size_share_a_batch(env):
         jaxvrp.make("darp", num_nodes=4, num_agents=3).reset_to(large[0])
 
 
+@pytest.mark.slow("True")
 @pytest.mark.parametrize("limits", [False, True])
 def test_rollouts_without_emergency_pass_the_report(limits):
     bounds = {"max_ride_time": 6.0, "max_route_duration": 30.0}
@@ -143,6 +144,7 @@ def test_rollouts_without_emergency_pass_the_report(limits):
         np.testing.assert_allclose(report.cost, state.total_distance[i], 1e-5)
 
 
+@pytest.mark.slow("False")
 @pytest.mark.parametrize("lookahead", [False, True])
 def test_published_optima_are_played_under_the_mask(published, lookahead):
     """At their cost, with ride times and route durations enforced."""

@@ -35,6 +35,7 @@ def test_it_ends_when_time_is_up(found):
     assert [each.seconds for each in found] == list(range(1, int(SECONDS) + 1))
 
 
+@pytest.mark.slow
 def test_plans_only_get_better_and_some_do(found):
     costs = np.stack([each.cost for each in found])
     assert (np.diff(costs, axis=0) <= 0).all()

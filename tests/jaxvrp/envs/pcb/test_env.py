@@ -86,7 +86,7 @@ def test_the_contract_is_kept(mode, boundary):
     jaxvrp.check_env(jaxvrp.make("pcb", mode=mode, boundary=boundary, step_fraction=0.5, **small), batch=3)
 
 
-@pytest.mark.slow("simultaneous")
+@pytest.mark.slow
 def test_play_is_step_with_actions_asked_for_in_turn(env, start):
     requested = row(actions(env, 1), 0)
     played, timestep, turns = asked(env, start, requested[ROLE])
@@ -150,6 +150,7 @@ def test_unscaled_actions_are_inverse():
     np.testing.assert_allclose(from_unscaled(to_unscaled(edges)), edges, atol=1e-6)
 
 
+@pytest.mark.slow("sequential")
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_nothing_is_ever_not_finite(env, data):
@@ -181,6 +182,7 @@ def test_parts_without_neighbours_or_size_are_harmless(by_hand):
     assert timestep.truncated
 
 
+@pytest.mark.slow("sequential")
 def test_an_action_that_is_not_finite_moves_and_turns_nothing(env, start):
     wild = jnp.full((env.sizes.agents, 3), jnp.nan).at[:, 1:].set(1.0)
     after, timestep = compiled("step")(env, start, {ROLE: wild})
@@ -202,6 +204,7 @@ def test_hold_keeps_orientations_and_absolute_sets_them():
     close(held.position, absolute.position)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["sequential", pytest.param("simultaneous", marks=pytest.mark.slow)])
 def test_padding_changes_no_number(make, by_hand, mode):
     board, tight = make(), by_hand(mode)

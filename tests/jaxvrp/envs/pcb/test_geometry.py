@@ -217,6 +217,7 @@ def ratios(centre, size, quarters, valid):
     return geometry.overlap_ratio(centre, half, jnp.asarray(BOARD, jnp.float32), blocks, valid)
 
 
+@pytest.mark.slow("1")
 @pytest.mark.parametrize("extra", [1, 40])
 def test_padding_changes_nothing(extra):
     """With 40 more rows, another way of sorting takes over."""
@@ -236,6 +237,7 @@ def test_padding_changes_nothing(extra):
     assert (together[NUM_PARTS:] == 0).all()
 
 
+@pytest.mark.slow("1", "3")
 @pytest.mark.parametrize("rays", [1, 3, 4, 8])
 def test_along_each_ray_the_union_is_exact(rays):
     """Rays as lines of shapely; an odd number has rays along the axes, where a slab is never left."""

@@ -166,7 +166,7 @@ def test_a_decision_does_not_outlast_a_truncated_episode():
 
 
 @pytest.mark.parametrize("auto_reset", [True, False])
-@pytest.mark.slow("False")
+@pytest.mark.slow
 def test_a_batch_counts_time_and_stands_still_at_the_end(env, auto_reset):
     vec, actor = VecEnv(env, 6, auto_reset=auto_reset), RandomActor(env)
 

@@ -195,6 +195,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow("size1-parameters1", "size2-parameters2")
 @pytest.mark.parametrize(("size", "parameters"), CASES)
 def test_legal_safe_and_never_two_drones_for_one_customer(size, parameters):
     env = make(*size, **parameters)

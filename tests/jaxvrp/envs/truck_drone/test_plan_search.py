@@ -115,6 +115,7 @@ def test_a_change_leaves_alone_what_was_before():
     assert (differs.any(axis=1).sum(axis=1) > 1).any(), "several agents at once"
 
 
+@pytest.mark.slow
 def test_on_a_tiny_instance_it_finds_the_best_of_all_plans():
     """One drone, two customers, six steps: all joint actions at every step, tried in turn."""
     steps = 6

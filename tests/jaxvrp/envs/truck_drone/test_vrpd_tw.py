@@ -364,9 +364,13 @@ def test_becoming_known_is_an_event():
 # --- as an environment ----------------------------------------------------------------------------------------------
 
 
-def test_it_conforms():
-    tiny = {"num_drones": 1, "num_customers": 2, "num_route_nodes": 1, "max_steps": 12, "max_repeat": 3}
-    check_env(jaxvrp.make("vrpd_tw", **tiny, dynamic_share=0.5, decide="events", observation="entities"), batch=3)
+@pytest.mark.parametrize(
+    "form", [{}, {"decide": "events", "max_repeat": 3, "observation": "entities"}], ids=["steps", "events and entities"]
+)
+@pytest.mark.slow("events and entities")
+def test_it_conforms(form):
+    tiny = {"num_drones": 1, "num_customers": 2, "num_route_nodes": 1, "max_steps": 12}
+    check_env(jaxvrp.make("vrpd_tw", **tiny, dynamic_share=0.5, **form), batch=3)
 
 
 def test_it_goes_by_two_names():

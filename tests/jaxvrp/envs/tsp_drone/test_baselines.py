@@ -157,6 +157,7 @@ def test_the_nearest_neighbour_serves_all_within_its_limits(instances, allow_rev
     check_plans(recorded(env, actor, stack(instances)), instances, allow_revisits=allow_revisits)
 
 
+@pytest.mark.slow
 def test_published_means_of_tsp_ep_all(published_folder):
     folder = published_folder("tspd_bogyrbayeva") / "tspd_bogyrbayeva"
     instances = read_one_line(folder / "random_n11.txt")
