@@ -201,6 +201,7 @@ class Restless:
         return {"vehicle": jnp.broadcast_to(node, timestep.action_mask["vehicle"].shape[:2])}, carry + 1
 
 
+@pytest.mark.slow
 def test_what_an_actor_chooses_after_the_end_is_no_part_of_its_plan():
     """One vehicle that goes home after the first request: the second is not served."""
     env = jaxvrp.make("darp", num_nodes=4, num_agents=1, horizon=1000.0, max_pickup_deadline=500)

@@ -64,6 +64,7 @@ def test_ratio_is_of_the_medians(record):
     assert measured()["ratio"] == 4.0
 
 
+@pytest.mark.slow
 def test_the_scan_carries_true_observations(env):
     player = JaxPlayer(CASE, env)
     player.play()

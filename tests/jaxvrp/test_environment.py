@@ -105,6 +105,7 @@ def test_a_compiled_step_refuses_all_others_when_it_is_traced(env, reset, dtype)
         jax.jit(env.step)(state, acting(dtype=dtype))
 
 
+@pytest.mark.slow
 def test_with_64_bits_an_index_is_judged_before_it_is_cast(reach):
     """`JAX_ENABLE_X64`: arrays of JAX hold what would wrap around into a legal index."""
     with jax.enable_x64(True):
@@ -268,6 +269,7 @@ def test_replace_gives_what_make_gives():
     assert make("darp").replace(num_nodes=8, max_loc=5) == make("darp", num_nodes=8, max_loc=5.0)
 
 
+@pytest.mark.slow
 def test_gradient_of_the_return_by_physics_is_finite(env, rollout):
     def returns(parameters):
         _, timesteps = rollout(env.replace(**parameters), KEY, 12)

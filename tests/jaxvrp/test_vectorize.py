@@ -243,6 +243,7 @@ def test_too_few_instances_are_named(vec):
         vec.reset_to(vec.generate(KEY, 3), KEY)
 
 
+@pytest.mark.slow
 def test_an_index_beyond_32_bits_is_counted(vec):
     state, _ = vec.reset(KEY)
     calls = np.array([[0], [2**32], [-(2**40)], [2]], np.int64)

@@ -305,6 +305,7 @@ def test_who_was_not_served_and_why(episodes, rides):
     assert episodes["tsp_drone"]["shortfalls"]["entries"] == []
 
 
+@pytest.mark.slow
 def test_a_request_that_is_too_far_says_so():
     env = darp.make(num_nodes=4, num_agents=1)
     instance = darp.make_instance(

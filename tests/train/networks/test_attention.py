@@ -149,7 +149,16 @@ def blocks(logits, num_nodes, num_drones):
     return dict(zip(("stay", "node", "drone", "drone again"), np.split(logits, ends, axis=-1), strict=True))
 
 
-@pytest.mark.slow("drone-order1-instance without places", "drone-order1-step", "drone-order1-with places", "drone-order1-without", "node-order0-instance without places", "node-order0-step", "node-order0-with places", "node-order0-without")
+@pytest.mark.slow(
+    "drone-order1-instance without places",
+    "drone-order1-step",
+    "drone-order1-with places",
+    "drone-order1-without",
+    "node-order0-instance without places",
+    "node-order0-step",
+    "node-order0-with places",
+    "node-order0-without",
+)
 @pytest.mark.parametrize(
     ("encode", "placed", "places"),
     [
@@ -192,6 +201,7 @@ def test_void_entities_change_nothing_and_parameters_serve_any_number(encode):
     assert shapes[0] == shapes[1]
 
 
+@pytest.mark.slow
 def test_void_entities_of_one_kind_change_nothing_for_a_critic():
     few, many = (networks(both(count, 4), is_actor=False, places=PLACES) for count in (5, 8))
     inputs = seen(both(5, 4))
@@ -355,6 +365,7 @@ def test_requests_of_darp_are_entities(encode, darp):
     np.testing.assert_array_equal(other_mask[1, 0], mask[1, 0][nodes])
 
 
+@pytest.mark.slow("critic")
 @pytest.mark.parametrize("is_actor", [True, False], ids=["actor", "critic"])
 def test_turning_or_mirroring_an_instance_changes_nothing(is_actor, darp):
     """By the symmetries of the square, since the extent that scales an observation is that of the bounding box."""

@@ -100,6 +100,7 @@ def applied(request):
     return apply
 
 
+@pytest.mark.slow("Attention")
 @pytest.mark.parametrize("kind", [MLP, Attention])
 def test_fresh_actors_are_nearly_undecided(kind):
     actors, seen = actors_of(kind, {"drone"}), saw(kind=kind)

@@ -464,6 +464,7 @@ def test_value_error_against_numpy(config, kind, clip):
         np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_truncated_episodes_are_valued_at_their_end(learner, on_mesh, fresh_norm):
     made = learner(cut=True, network="gru", recurrent_layers=2, critic="local", value_norm=False)
     played, ppo_config = made.played, dataclasses.replace(made.trainer.config, normalize_advantage=False)

@@ -34,7 +34,7 @@ KINDS = {
 }
 
 
-SLOW = {"entities, separate drones": pytest.mark.slow}
+SLOW = {name: pytest.mark.slow for name in KINDS if name != "entities, central critic"}
 
 
 @pytest.fixture(
@@ -110,7 +110,6 @@ def replay(recorded, instances):
     return histories
 
 
-@pytest.mark.slow("separate drones, central critic")
 def test_the_recording_is_what_happened(recorded, replay):
     made, transitions = recorded
     static = made.played.recording.static
@@ -268,7 +267,10 @@ def test_the_update_reads_the_entities_of_the_problem_that_was_played(learner, o
     assert 1 <= len(problems[0] & problems[1]) <= ENVS, "what is under way goes on, and all else is new"
 
 
-@pytest.fixture(scope="module", params=["separate drones, central critic", "entities, central critic"])
+PLAYED = ("separate drones, central critic", "entities, central critic")
+
+
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=SLOW.get(name, ())) for name in PLAYED])
 def evaluation(request, learner):
     """A learner, parameters and six problems, of several lengths; and the figures of playing them."""
     made = learner(value_norm=False, **KINDS[request.param])
@@ -291,7 +293,6 @@ def best_legal(logits, mask):
     return {name: np.where(mask[name], rows[0, 0], -np.inf).argmax(-1) for name, rows in logits.items()}
 
 
-@pytest.mark.slow("separate drones, central critic")
 def test_evaluation_is_a_loop_over_whole_episodes(evaluation):
     made, params, problems, play = evaluation
     trainer = made.trainer

@@ -207,6 +207,7 @@ def test_the_gradient_is_summed_over_blocks_in_which_somebody_decides(learner, o
         assert (blocks[role] > 0).sum() == whole[role].sum(), "each row once"
 
 
+@pytest.mark.slow
 def test_the_best_of_each_group_is_learned_by_heart(learner, on_mesh, fresh_norm):
     made = learner(**EPISODES, network="gru", baseline="best", num_minibatches=1)
     trainer, played = made.trainer, made.played

@@ -258,7 +258,9 @@ def replaced(path):
         ("timing.jsonl", replaced, "another file has taken its place", KEPT),
         ("checkpoints", shutil.rmtree, "No such file or directory", NOTHING),
     ],
+    ids=["metrics", "timing", "checkpoints"],
 )
+@pytest.mark.slow("metrics", "checkpoints", "timing")
 def test_a_part_of_the_run_folder_that_goes(name, change, why, kept, run, train, after):
     after(3, lambda: change(run / name))
     kept = kept.format(run=run, update=2)

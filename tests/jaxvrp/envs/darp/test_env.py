@@ -106,6 +106,7 @@ def test_an_instance_costs_the_same_alone_padded_and_in_any_batch(played, env):
         assert float(metrics["unvisited_nodes"]) == np.count_nonzero(~np.asarray(state.visited[i, 1:]))
 
 
+@pytest.mark.slow
 def test_nested_vmap_changes_nothing(played, env):
     instances, actions, rewards, _ = played
     square = jax.tree.map(lambda leaf: leaf.reshape(4, 16, *leaf.shape[1:]), (instances, actions))

@@ -99,6 +99,7 @@ def test_play_is_step_with_actions_asked_for_in_turn(env, start):
     assert np.abs(turns.next_observation[ROLE] - turns.observation[ROLE])[valid].max(axis=1).all()
 
 
+@pytest.mark.slow
 def test_turns_of_a_sequential_step_are_moves_in_order():
     env = small_env("sequential")
     state, _ = compiled("reset")(env, KEY)
@@ -167,6 +168,7 @@ def test_nothing_is_ever_not_finite(env, data):
             assert all(np.isfinite(x).all() for x in jax.tree.leaves(leaf)), name
 
 
+@pytest.mark.slow
 def test_parts_without_neighbours_or_size_are_harmless(by_hand):
     env = by_hand("sequential")
     lonely = make_board([10, 8], [[0, 0], [2, 1]], [0, 1], [[0, 0], [0, 0]], [0, 1], [0, 0])
@@ -191,6 +193,7 @@ def test_an_action_that_is_not_finite_moves_and_turns_nothing(env, start):
     assert timestep.metrics["invalid_actions"] == timestep.valid[ROLE].sum()
 
 
+@pytest.mark.slow
 def test_hold_keeps_orientations_and_absolute_sets_them():
     env = small_env("simultaneous")
     state, _ = compiled("reset")(env, KEY)
@@ -269,6 +272,7 @@ def test_the_best_legal_placement_is_kept(make, by_hand):
     assert replayed.legal
 
 
+@pytest.mark.slow
 def test_what_is_fixed_is_shifted_turned_and_kept_inside(make):
     outlines = [(20.0, 15.0), (20.0, 20.0)]
     env = jaxvrp.make("pcb", boards=[make(outline=outline) for outline in outlines], rays=1)

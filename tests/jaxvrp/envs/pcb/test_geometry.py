@@ -111,6 +111,7 @@ def test_sector_shares_are_the_exact_areas_of_polygons(seed):
         np.testing.assert_allclose(getattr(found, name), getattr(exact, name), atol=1.5e-3, err_msg=name)
 
 
+@pytest.mark.slow
 def test_eight_rays_are_within_the_stated_error_of_the_exact_shares():
     errors = []
     for seed in range(40):

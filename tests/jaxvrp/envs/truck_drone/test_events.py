@@ -223,6 +223,7 @@ def random_states(compared):
     return [jax.tree.map(lambda *leaves: np.stack(leaves), *states) for states in padded]
 
 
+@pytest.mark.slow
 def test_pictures_know_every_step(env, step, random_states):
     """Steps that are filled in are those of the world, played on from the first state by the choices that were held."""
     for states in random_states:

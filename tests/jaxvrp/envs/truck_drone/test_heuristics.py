@@ -220,6 +220,7 @@ def test_the_same_instances_give_the_same_episodes_whatever_the_key():
     jax.tree.map(lambda single, batch: np.testing.assert_array_equal(single, batch[5, 3]), alone, first)
 
 
+@pytest.mark.slow
 def test_beats_random_play_by_far():
     """On 512 instances: completion 1.00 against 0.72, return 79.9 against 27.4, 10 steps against 144."""
     env = make(2, 3, 5)

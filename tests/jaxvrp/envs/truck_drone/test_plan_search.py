@@ -102,6 +102,7 @@ def test_what_is_played_from_a_moment_on_is_what_is_played_from_the_beginning():
     np.testing.assert_array_equal(beyond.actions, later.actions)
 
 
+@pytest.mark.slow
 def test_a_change_leaves_alone_what_was_before():
     env = ENVIRONMENTS["truck_drone_basic"]
     held = jax.random.randint(jax.random.key(0), (STEPS, 3), -1, 6)

@@ -87,6 +87,7 @@ def test_stay_stops_the_truck_and_another_move_turns_it():
     np.testing.assert_allclose(nodes, [[0.6, 0, 0], [-0.35, 0, 1]], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_it_may_move_in_single_steps():
     states, _ = play(make(truck_motion="step"), instance(), [(MOVE_0, 0, 0), (RELEASE_0, 0, 0), (MOVE_0, 0, 0)])
     np.testing.assert_allclose(states.truck.position[:, 0], [0, 0.1, 0.1, 0.2], atol=1e-6)

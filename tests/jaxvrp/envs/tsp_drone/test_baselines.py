@@ -150,6 +150,7 @@ def test_an_actor_plans_when_an_episode_begins(instances):
     np.testing.assert_allclose(states.clock[-1], planned.cost, rtol=1e-5)
 
 
+@pytest.mark.slow("False")
 @pytest.mark.parametrize("allow_revisits", [True, False])
 def test_the_nearest_neighbour_serves_all_within_its_limits(instances, allow_revisits):
     env = make(num_nodes=NODES, allow_revisits=allow_revisits)
