@@ -105,6 +105,8 @@ def examples() -> list[tuple[pathlib.Path, str]]:
     "vrpd_tw.md-",
     "adapters.md-jaxmarl",
     "adapters.md-gymnax",
+    "darp.md-",
+    "tsp_drone.md-",
 )
 def test_examples_run(page, need, tmp_path, monkeypatch):
     if need and importlib.util.find_spec(need) is None:

@@ -197,6 +197,7 @@ def test_training_shows_its_headlines_and_its_baseline(run):
     assert records[-1]["env/counted"] > 0
 
 
+@pytest.mark.slow
 def test_training_leaves_its_pictures(run):
     assert (run / "episode.png").read_bytes()[:4] == b"\x89PNG"
     assert (run / "episode.gif").read_bytes()[:3] == b"GIF"
@@ -223,6 +224,7 @@ def test_evaluation_has_its_own_length_and_may_be_changed(run, capsys):
     assert "beads counted" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_its_episodes_become_a_page_with_its_script(run, capsys):
     from train import replay
 

@@ -50,6 +50,7 @@ def measured(size=(2, 3, 5), batch=4096, jax=(3.0, 1.0, 2.0), numpy=(0.5, 0.5, 0
     }
 
 
+@pytest.mark.slow
 def test_record_is_complete(record):
     assert json.loads(json.dumps(record)) == {**record, "size": [1, 1, 1]}
     assert set(measured()) <= set(record)

@@ -179,7 +179,7 @@ def recorded(env, baseline, instances):
 
 
 @pytest.mark.parametrize(("name", "baseline"), BASELINES)
-@pytest.mark.slow("vrpd_tw-greedy", "tsp_drone-nearest neighbour", "darp-nearest neighbour")
+@pytest.mark.slow("vrpd_tw-greedy", "tsp_drone-nearest neighbour", "darp-nearest neighbour", "truck_drone-greedy")
 def test_what_is_beyond_a_size_that_was_drawn_does_not_exist(name, baseline):
     """The same episodes as in an environment of that size, by rewards, metrics, masks and what is seen."""
     sizes, small, cut = SMALLER[name]

@@ -316,6 +316,7 @@ def test_a_request_that_is_too_far_says_so():
     assert {"name": "request 2", "why": "could never be fetched: window closes 20 before it can be there"} in entries
 
 
+@pytest.mark.slow
 def test_customers_whom_nobody_could_serve_in_time():
     env, states, actions = dispatched()
     episode = export_episode(env, episode_at(states, 0), episode_at(actions, 0))

@@ -249,7 +249,7 @@ def test_no_entity_at_all_gives_finite_logits(encode):
     assert np.ptp(logits[..., 0]) > 1e-3, "the context is seen all the same"
 
 
-@pytest.mark.slow("as it is", "critic", "step")
+@pytest.mark.slow("as it is", "critic", "step", "framed")
 @pytest.mark.parametrize(
     ("encode", "is_actor", "places"),
     [
@@ -347,7 +347,7 @@ def in_one_batch(*episodes):
     return jax.tree.map(lambda *leaves: np.concatenate(leaves)[None], *episodes)
 
 
-@pytest.mark.slow("agent", "step")
+@pytest.mark.slow
 @pytest.mark.parametrize("encode", ENCODE)
 def test_requests_of_darp_are_entities(encode, darp):
     """Permuting the requests of an instance permutes the logits."""
@@ -365,7 +365,7 @@ def test_requests_of_darp_are_entities(encode, darp):
     np.testing.assert_array_equal(other_mask[1, 0], mask[1, 0][nodes])
 
 
-@pytest.mark.slow("critic")
+@pytest.mark.slow
 @pytest.mark.parametrize("is_actor", [True, False], ids=["actor", "critic"])
 def test_turning_or_mirroring_an_instance_changes_nothing(is_actor, darp):
     """By the symmetries of the square, since the extent that scales an observation is that of the bounding box."""

@@ -78,6 +78,9 @@ class Plain(PlainTours):
     "mixed-True-True",
     "rounded-True-False",
     "rounded-True-True",
+    "alike-True-True",
+    "alike-False-False",
+    "alike-True-False",
 )
 def test_plan_is_that_of_a_plain_insertion(kind, limits, regret):
     for instance, plan in cases(kind, limits, regret):

@@ -42,6 +42,7 @@ def test_plans_only_get_better_and_some_do(found):
     assert costs[-1].mean() < costs[0].mean()
 
 
+@pytest.mark.slow
 def test_the_plans_cost_what_is_said_and_keep_all_limits(found, instances):
     for each in (found[0], found[-1]):
         for instance, plan, cost in zip(instances, each.actions, each.cost, strict=True):

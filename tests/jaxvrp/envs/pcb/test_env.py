@@ -258,6 +258,7 @@ def test_targets_lower_themselves_between_episodes_and_are_frozen_within():
     jax.tree.map(lambda mine, all_: np.testing.assert_array_equal(mine, all_[index]), targets, memory)
 
 
+@pytest.mark.slow
 def test_the_best_legal_placement_is_kept(make, by_hand):
     board, env = make(), by_hand("sequential").replace(step_fraction=0.1)
     (state, _), best = begin(env, board, *START), np.inf

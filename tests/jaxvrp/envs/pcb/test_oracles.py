@@ -70,7 +70,7 @@ def in_environment():
     return seen
 
 
-@pytest.fixture(params=["environment", "reference"])
+@pytest.fixture(params=[pytest.param("environment", marks=pytest.mark.slow), "reference"])
 def look(request):
     """`look(board, position, orientation)`: a `Seen`, by either of them."""
     return in_reference if request.param == "reference" else request.getfixturevalue("in_environment")
@@ -91,7 +91,6 @@ def random_board(seed):
     return board, board.outline * rng.uniform(-0.1, 1.1, (5, 2)), rng.integers(0, 4, 5)
 
 
-@pytest.mark.slow("environment")
 def test_published_boards_have_the_wirelength_of_their_nets_and_the_best_known_are_legal(
     data_folder, signal_hpwl, look
 ):

@@ -210,6 +210,7 @@ def test_legal_safe_and_never_two_drones_for_one_customer(size, parameters):
     assert (carried | delivers).sum(axis=2).max() == 1
 
 
+@pytest.mark.slow
 def test_the_same_instances_give_the_same_episodes_whatever_the_key():
     env = make(2, 3, 5)
     states, first, _, _ = rollout(env, jax.random.key(0), jax.random.key(1), GreedyActor, 64)

@@ -56,6 +56,7 @@ def steps_of(env, instance, actions):
     return paid.sum(), invalid[-1]
 
 
+@pytest.mark.slow
 def test_step_pays_what_was_found_and_forbids_nothing(found):
     env, instance, all_found = found
     for each in (all_found[0], all_found[-1]):
@@ -64,6 +65,7 @@ def test_step_pays_what_was_found_and_forbids_nothing(found):
         assert invalid == 0
 
 
+@pytest.mark.slow
 def test_plans_only_get_better_than_the_dispatchers_until_time_is_up(found):
     """Chains start with the episode of the dispatcher, which is played here as every actor is."""
     env, instance, all_found = found
@@ -75,6 +77,7 @@ def test_plans_only_get_better_than_the_dispatchers_until_time_is_up(found):
     assert [each.seconds for each in all_found] == list(range(1, 7))
 
 
+@pytest.mark.slow
 def test_the_same_key_finds_the_same(found):
     env, instance, all_found = found
     ticks = itertools.count()
