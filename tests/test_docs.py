@@ -107,6 +107,7 @@ def examples() -> list[tuple[pathlib.Path, str]]:
     "adapters.md-gymnax",
     "darp.md-",
     "tsp_drone.md-",
+    "truck_drone.md-",
 )
 def test_examples_run(page, need, tmp_path, monkeypatch):
     if need and importlib.util.find_spec(need) is None:

@@ -226,6 +226,7 @@ def test_select_leaves_constant_leaves_alone():
     assert chosen["state"].tolist() == [[0.0] * 3, [1.0] * 3]
 
 
+@pytest.mark.slow
 def test_one_vmapped_call_sweeps_a_parameter(env, rollout):
     rates = jnp.array([0.1, 0.5, 2.0, 8.0], jnp.float32)
     _, batch = jax.jit(jax.vmap(lambda rate: rollout(env.replace(battery_rate=rate), KEY, 12)))(rates)

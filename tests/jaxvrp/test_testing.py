@@ -339,6 +339,7 @@ def lasting(reach, steps, **functions):
     return broken(reach, {"duration": lambda self, state: jnp.full((), steps, jnp.float32), **functions})
 
 
+@pytest.mark.slow
 def test_check_env_names_false_durations(reach):
     check_env(lasting(reach, 2.0), num_steps=3)
     concealed = {"is_semi_markov": property(lambda _: False)}

@@ -401,6 +401,7 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(monkeypatch,
         importlib.import_module(f"jaxvrp.adapters.{module}")
 
 
+@pytest.mark.slow
 def test_the_package_itself_imports_none_of_them():
     program = "import sys, jaxvrp.adapters; print({'gymnasium', 'pettingzoo', 'jaxmarl'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -113,6 +113,7 @@ def compared(env, by_steps, step):
     return episodes
 
 
+@pytest.mark.slow
 def test_a_decision_is_its_steps(compared):
     for decisions in compared:
         for (state, timestep), (single, last), total, count, _ in decisions:
@@ -158,6 +159,7 @@ class CutShort(TruckDroneBasic):
         return world.step == 5
 
 
+@pytest.mark.slow
 def test_a_decision_does_not_outlast_a_truncated_episode():
     env = make(CutShort, **PARAMETERS, decide="events")
     idle = {"truck": np.zeros(1, np.int32), "drone": np.zeros(2, np.int32)}

@@ -142,6 +142,7 @@ def recorded(env, actor, instances):
     return with_first(*play(as_float32(instances)))
 
 
+@pytest.mark.slow
 def test_an_actor_plans_when_an_episode_begins(instances):
     env, batch = make(num_nodes=NODES), stack(instances)
     states = recorded(env, TourActor(env, "ep", starts=2), batch)
