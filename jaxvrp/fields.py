@@ -7,6 +7,7 @@ gives the same one line wherever it comes from, and `--help` and the tables of t
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import numbers
 import types
@@ -96,6 +97,12 @@ def option(default: Any, *, help: str, group: str = "", choices: tuple[str, ...]
     return dataclasses.field(default=default, metadata=metadata)
 
 
+@functools.lru_cache(maxsize=256)
+def type_hints(cls: type) -> dict[str, Any]:
+    """The types of the fields of a class, by name; reading them takes longer than all else that `--help` needs."""
+    return typing.get_type_hints(cls)
+
+
 def keyword(field: dataclasses.Field) -> str:
     """What a field is called where it is given: its name, unless that would hide a method."""
     return field.metadata.get("keyword") or field.name
@@ -143,7 +150,7 @@ def _refuse_unknown(cls: type, values: dict[str, Any], what: str, prefix: str) -
 
 def _checked(cls: type, values: dict[str, Any], prefix: str) -> dict[str, Any]:
     fields = {keyword(field): field for field in dataclasses.fields(cls)}
-    hints = typing.get_type_hints(cls)
+    hints = type_hints(cls)
     given = [(fields[name], value) for name, value in values.items()]
     return {field.name: _check(field, hints[field.name], value, prefix) for field, value in given}
 
@@ -256,7 +263,7 @@ def _alternatives(hint: Any) -> tuple[Any, ...]:
 
 def accepted_values(cls: type, field: dataclasses.Field) -> str:
     """What a field accepts, in words: `"whole, >= 1"`, `"true, false"`, `"one of: a, b"`, `"list of numbers, > 0"`."""
-    allowed = _alternatives(typing.get_type_hints(cls)[field.name])
+    allowed = _alternatives(type_hints(cls)[field.name])
     words = [_kind_in_words(kind, field) for kind in allowed if kind is not type(None)]
     return ", or ".join([*words, *(["null"] if type(None) in allowed else [])])
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
-import typing
 from collections.abc import Mapping
 from typing import Any
 
@@ -82,7 +81,7 @@ def _checked(env: Environment, ranges: Mapping[str, Any], prefix: str) -> Ranges
 
 def drawable(env: Environment) -> list[str]:
     """What can be drawn of an environment, by keyword: parameters that are single numbers, and sizes with a padding."""
-    hints, paddings = typing.get_type_hints(type(env)), registry.toolbox_of(env).paddings
+    hints, paddings = fields.type_hints(type(env)), registry.toolbox_of(env).paddings
     numbers_and_sizes = (
         field for field in dataclasses.fields(env) if field.name in paddings or _is_parameter(field, hints[field.name])
     )

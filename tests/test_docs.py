@@ -103,6 +103,11 @@ def examples() -> list[tuple[pathlib.Path, str]]:
     "trainer.md-",
     "sweep_physics.md-",
     "vrpd_tw.md-",
+    "adapters.md-jaxmarl",
+    "adapters.md-gymnax",
+    "darp.md-",
+    "tsp_drone.md-",
+    "truck_drone.md-",
 )
 def test_examples_run(page, need, tmp_path, monkeypatch):
     if need and importlib.util.find_spec(need) is None:

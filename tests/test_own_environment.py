@@ -184,6 +184,7 @@ def test_its_toolbox_is_found_from_the_environment_and_from_its_states(package):
     assert registry.toolbox_of(jaxvrp.make("darp")) is not registry.toolbox_of(env)
 
 
+@pytest.mark.slow
 def test_training_shows_its_headlines_and_its_baseline(run):
     head, _, *rows = (run / "printed.txt").read_text().strip().splitlines()[2:]
     assert head.split() == ["return", "beads", "counted", "steps"]
@@ -196,6 +197,7 @@ def test_training_shows_its_headlines_and_its_baseline(run):
     assert records[-1]["env/counted"] > 0
 
 
+@pytest.mark.slow
 def test_training_leaves_its_pictures(run):
     assert (run / "episode.png").read_bytes()[:4] == b"\x89PNG"
     assert (run / "episode.gif").read_bytes()[:3] == b"GIF"
@@ -212,6 +214,7 @@ def test_training_leaves_no_pictures_where_none_are_wanted(run, tmp_path):
     assert {path.name for path in longer.iterdir() if path.suffix in (".png", ".gif")} == {"learning_curve.png"}
 
 
+@pytest.mark.slow
 def test_evaluation_has_its_own_length_and_may_be_changed(run, capsys):
     from train import evaluate
 
@@ -221,6 +224,7 @@ def test_evaluation_has_its_own_length_and_may_be_changed(run, capsys):
     assert "beads counted" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_its_episodes_become_a_page_with_its_script(run, capsys):
     from train import replay
 

@@ -159,12 +159,14 @@ def test_plans_of_images_are_plans_of_the_instances_and_the_best_counts(contest,
     assert best.feasible.all() and (best.distance == best.cost).all()
 
 
+@pytest.mark.slow
 def test_images_need_an_end_of_the_day(contest):
     endless = contest.instances.replace(deadline=np.where(np.arange(7) == 0, np.inf, contest.instances.deadline))
     with pytest.raises(ValueError, match="has no deadline of the depot, so its time cannot be reversed"):
         Contest(contest.env, endless).act("nearest", baseline_actors(contest.env)["nearest neighbour"], 16, NUM_IMAGES)
 
 
+@pytest.mark.slow
 def test_several_contests_are_summed_up(contest):
     known = [Contest(contest.env, contest.instances, contest.results["nearest"].distance / part) for part in (2, 4)]
     for each in known:
@@ -176,6 +178,7 @@ def test_several_contests_are_summed_up(contest):
     assert overall(known)[0][1:4] == ["0/4", "-", "-"]
 
 
+@pytest.mark.slow
 def test_instances_that_are_played_together_have_a_row_each(contest):
     known = Contest(contest.env, contest.instances, contest.results["nearest"].distance / 2)
     nearest = contest.results["nearest"]
@@ -201,6 +204,7 @@ class Restless:
         return {"vehicle": jnp.broadcast_to(node, timestep.action_mask["vehicle"].shape[:2])}, carry + 1
 
 
+@pytest.mark.slow
 def test_what_an_actor_chooses_after_the_end_is_no_part_of_its_plan():
     """One vehicle that goes home after the first request: the second is not served."""
     env = jaxvrp.make("darp", num_nodes=4, num_agents=1, horizon=1000.0, max_pickup_deadline=500)
@@ -212,6 +216,7 @@ def test_what_an_actor_chooses_after_the_end_is_no_part_of_its_plan():
     assert contest.num_replayed("restless") == 1
 
 
+@pytest.mark.slow
 def test_a_damaged_plan_is_not_replayed(contest):
     plan = contest.results["nearest"]
     spoilt = np.where(plan.actions == 1, 2, plan.actions)

@@ -83,6 +83,7 @@ def contest():
     return played
 
 
+@pytest.mark.slow
 def test_every_seed_plays_and_the_row_is_their_mean(contest):
     results = contest.results
     for seed, name in enumerate(("nearest neighbour", "earliest deadline")):

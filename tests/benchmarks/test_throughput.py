@@ -50,6 +50,7 @@ def measured(size=(2, 3, 5), batch=4096, jax=(3.0, 1.0, 2.0), numpy=(0.5, 0.5, 0
     }
 
 
+@pytest.mark.slow
 def test_record_is_complete(record):
     assert json.loads(json.dumps(record)) == {**record, "size": [1, 1, 1]}
     assert set(measured()) <= set(record)
@@ -64,6 +65,7 @@ def test_ratio_is_of_the_medians(record):
     assert measured()["ratio"] == 4.0
 
 
+@pytest.mark.slow
 def test_the_scan_carries_true_observations(env):
     player = JaxPlayer(CASE, env)
     player.play()

@@ -85,6 +85,7 @@ def test_table_is_aligned_and_names_the_settings(printed_and_written):
     assert lines[3].endswith("layer norm on, gru 4 x 1, chunks of 2")
 
 
+@pytest.mark.slow("gru")
 @pytest.mark.parametrize("network", ["mlp", "gru"])
 def test_rollout_alone_plays_what_the_update_would_read(network):
     trainer = make_train(PPOConfig(**TINY, network=network, num_seeds=3))

@@ -105,6 +105,7 @@ def test_a_compiled_step_refuses_all_others_when_it_is_traced(env, reset, dtype)
         jax.jit(env.step)(state, acting(dtype=dtype))
 
 
+@pytest.mark.slow
 def test_with_64_bits_an_index_is_judged_before_it_is_cast(reach):
     """`JAX_ENABLE_X64`: arrays of JAX hold what would wrap around into a legal index."""
     with jax.enable_x64(True):
@@ -225,6 +226,7 @@ def test_select_leaves_constant_leaves_alone():
     assert chosen["state"].tolist() == [[0.0] * 3, [1.0] * 3]
 
 
+@pytest.mark.slow
 def test_one_vmapped_call_sweeps_a_parameter(env, rollout):
     rates = jnp.array([0.1, 0.5, 2.0, 8.0], jnp.float32)
     _, batch = jax.jit(jax.vmap(lambda rate: rollout(env.replace(battery_rate=rate), KEY, 12)))(rates)
@@ -268,6 +270,7 @@ def test_replace_gives_what_make_gives():
     assert make("darp").replace(num_nodes=8, max_loc=5) == make("darp", num_nodes=8, max_loc=5.0)
 
 
+@pytest.mark.slow
 def test_gradient_of_the_return_by_physics_is_finite(env, rollout):
     def returns(parameters):
         _, timesteps = rollout(env.replace(**parameters), KEY, 12)

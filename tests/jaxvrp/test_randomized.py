@@ -49,6 +49,7 @@ def played(env):
     return jax.device_get(jax.jit(play)(jax.random.key(3)))
 
 
+@pytest.mark.slow
 def test_it_keeps_the_contract(env):
     jaxvrp.check_env(env)
 
@@ -178,7 +179,7 @@ def recorded(env, baseline, instances):
 
 
 @pytest.mark.parametrize(("name", "baseline"), BASELINES)
-@pytest.mark.slow("vrpd_tw-greedy", "tsp_drone-nearest neighbour")
+@pytest.mark.slow("vrpd_tw-greedy", "tsp_drone-nearest neighbour", "darp-nearest neighbour", "truck_drone-greedy")
 def test_what_is_beyond_a_size_that_was_drawn_does_not_exist(name, baseline):
     """The same episodes as in an environment of that size, by rewards, metrics, masks and what is seen."""
     sizes, small, cut = SMALLER[name]

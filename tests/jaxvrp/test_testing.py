@@ -306,6 +306,13 @@ BROKEN_BEHAVIOUR = {
 }
 
 
+@pytest.mark.slow(
+    "observation outside",
+    "mask without fallback",
+    "finished state pays",
+    "reward inf under illegal actions",
+    "step depends on the batch",
+)
 @pytest.mark.parametrize(("function", "change", "message"), BROKEN_BEHAVIOUR.values(), ids=BROKEN_BEHAVIOUR)
 def test_check_env_names_the_misbehaviour(reach, function, change, message):
     original = getattr(type(reach), function)
@@ -332,6 +339,7 @@ def lasting(reach, steps, **functions):
     return broken(reach, {"duration": lambda self, state: jnp.full((), steps, jnp.float32), **functions})
 
 
+@pytest.mark.slow
 def test_check_env_names_false_durations(reach):
     check_env(lasting(reach, 2.0), num_steps=3)
     concealed = {"is_semi_markov": property(lambda _: False)}
@@ -494,6 +502,7 @@ MISSHOWN_ENTITIES = {
 }
 
 
+@pytest.mark.slow("static ones that are not finite", "dynamic ones that are not finite")
 @pytest.mark.parametrize(("function", "change", "message"), MISSHOWN_ENTITIES.values(), ids=MISSHOWN_ENTITIES)
 def test_check_env_names_entities_that_are_misshown(function, change, message):
     with pytest.raises(ConformanceError, match=message) as caught:

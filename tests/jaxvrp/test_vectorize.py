@@ -200,6 +200,7 @@ def test_reset_to_begins_on_the_given_instances(vec):
     assert vec.generate(KEY, 7).length.shape == (7,)
 
 
+@pytest.mark.slow
 def test_one_environment_is_a_batch_too(reach):
     vec = VecEnv(reach, 1)
     step = jax.jit(vec.step)
@@ -243,6 +244,7 @@ def test_too_few_instances_are_named(vec):
         vec.reset_to(vec.generate(KEY, 3), KEY)
 
 
+@pytest.mark.slow
 def test_an_index_beyond_32_bits_is_counted(vec):
     state, _ = vec.reset(KEY)
     calls = np.array([[0], [2**32], [-(2**40)], [2]], np.int64)
@@ -287,6 +289,7 @@ def stood(reach):
     return start, states, timesteps, actions
 
 
+@pytest.mark.slow
 def test_without_resets_it_plays_every_problem_once(reach, stood):
     """Against each problem by itself; what has ended stands still, pays nothing and is counted no further."""
     start, states, timesteps, actions = jax.device_get(stood)

@@ -175,6 +175,7 @@ def users_folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_folder_with_a_train_py(users_folder):
     """Imports of ours are of ours, of both packages; without the command, they are not."""
     done = apart(users_folder, "-m", "jaxvrp", "bench", "throughput", "--help")

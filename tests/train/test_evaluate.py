@@ -65,6 +65,7 @@ def test_other_networks_are_tied_to_their_size(programs_once, tmp_path):
         RunFolder(folder, {"num_nodes": 8}).load("latest")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "says"),
     [

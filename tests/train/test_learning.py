@@ -33,6 +33,7 @@ def random_play():
     return to_host(jax.jit(lambda: evaluator.play(RandomActor(evaluator.env)))())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "changes"),
     [

@@ -34,6 +34,7 @@ def test_the_page_and_the_episode(greedy):
     assert episode["summary"]["return"] < 0
 
 
+@pytest.mark.slow
 def test_the_same_seed_is_the_same_instance(greedy, tmp_path, monkeypatch):
     opened = []
     monkeypatch.setenv("DISPLAY", ":0")

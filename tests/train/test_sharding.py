@@ -83,8 +83,10 @@ def gradients(learner, data):
 
 @pytest.mark.parametrize(
     "overrides",
-    [pytest.param({"network": "gru", "chunk_length": 6, "recurrent_size": 8}, marks=pytest.mark.slow), ATTENTION],
+    [{}, {"network": "gru", "chunk_length": 6, "recurrent_size": 8}, ATTENTION],
+    ids=["mlp", "gru", "attention"],
 )
+@pytest.mark.slow("gru", "attention")
 def test_two_devices_give_the_gradients_of_one(overrides, learner, fresh_norm):
     """On what one device has played with parameters that are drawn at random: nothing of it is trained."""
     tiny = {"env": ENV, **TINY, **overrides}

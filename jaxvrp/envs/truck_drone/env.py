@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import functools
 import inspect
+from collections.abc import Hashable
 from typing import Any, ClassVar
 
 import jax
@@ -56,8 +57,7 @@ class TruckDrone(Physics, Environment):
     @property
     def roles(self) -> dict[str, Role]:
         """Truck first, then drones; the sizes of observations are those that the scenario's `observation` has."""
-        key = jax.eval_shape(lambda: jax.random.key(0))
-        observation = jax.eval_shape(lambda key: self.observation(self.init_state(self.generate(key))), key)
+        observation = _observed(self)
         num_agents = {"truck": 1, "drone": self.num_drones}
         num_actions = {"truck": 1 + self.num_route_nodes + 2 * self.num_drones, "drone": 2 + self.num_customers}
         return {
@@ -108,6 +108,33 @@ class TruckDrone(Physics, Environment):
     @abc.abstractmethod
     def shared_reward(self, state: World) -> jax.Array:
         """`f32[]`, for all agents, of the step that led to `state`."""
+
+
+_OBSERVED: dict[Hashable, ByRole] = {}
+"""What the last few kinds of environments show, as types: a step asks for its roles, and tracing this takes as long."""
+
+MOST_OBSERVED = 256
+
+
+def _observed(env: TruckDrone) -> ByRole:
+    """What `observation` returns, as types; the same kind of environment is traced once."""
+    leaves, structure = jax.tree.flatten(env)
+    # Numbers of Python count by their value, which a scenario could branch on; of arrays only the type is static.
+    kinds = tuple(leaf if isinstance(leaf, int | float) else (leaf.shape, leaf.dtype) for leaf in leaves)
+    try:
+        found = _OBSERVED.get((structure, kinds))
+    except TypeError:  # a static field that cannot be compared
+        return _trace_observation(env)
+    if found is None:
+        if len(_OBSERVED) >= MOST_OBSERVED:
+            _OBSERVED.clear()
+        found = _OBSERVED[structure, kinds] = _trace_observation(env)
+    return found
+
+
+def _trace_observation(env: TruckDrone) -> ByRole:
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    return jax.eval_shape(lambda key: env.observation(env.init_state(env.generate(key))), key)
 
 
 def make(scenario: str | type[TruckDrone] | TruckDrone = "truck_drone_basic", **parameters: Any) -> TruckDrone:

@@ -164,7 +164,7 @@ def test_a_problem_can_be_given(darp):
 
 
 @pytest.mark.parametrize("limits", [False, True])
-@pytest.mark.slow("False")
+@pytest.mark.slow
 def test_numbers_of_darp_keep_the_bounds_that_are_known(limits):
     """Flags and shares in [0, 1], clipped times in [-1, 1], distances above 0; what has no bound says so."""
     kinds = {"instances": "cordeau", "limits": True} if limits else {}
@@ -401,6 +401,7 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(monkeypatch,
         importlib.import_module(f"jaxvrp.adapters.{module}")
 
 
+@pytest.mark.slow
 def test_the_package_itself_imports_none_of_them():
     program = "import sys, jaxvrp.adapters; print({'gymnasium', 'pettingzoo', 'jaxmarl'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

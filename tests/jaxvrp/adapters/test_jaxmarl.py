@@ -101,6 +101,7 @@ def test_continuous_and_void_agents(to_jaxmarl, reach):
     assert out == {(), ("mover_1",)}
 
 
+@pytest.mark.slow
 def test_the_log_of_jaxmarl_counts_whole_episodes(face):
     from jaxmarl.wrappers.baselines import LogWrapper
 

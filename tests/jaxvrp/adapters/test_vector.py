@@ -252,6 +252,7 @@ def _unmakeable():
     raise ValueError("no such map")
 
 
+@pytest.mark.slow
 def test_an_environment_that_cannot_be_made_is_reported():
     with pytest.raises(RuntimeError, match=r"(?s)worker 0 failed in 'spaces':\nTraceback.*ValueError: no such map"):
         VRPSubprocVecEnv([_unmakeable])

@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaxvrp.io.json_files import parse_json, read_json
@@ -19,6 +19,7 @@ SCALARS = (
 VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
 
 
+@settings(max_examples=40)
 @given(VALUES)
 def test_what_was_written_is_read(value):
     assert parse_json(json.dumps(value)) == value

@@ -209,6 +209,7 @@ def test_a_file_comes_back_as_it_was(kind, episodes, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["episode.json"]
 
 
+@pytest.mark.slow("gif-GIF8")
 @pytest.mark.parametrize(
     ("ending", "begins"),
     [("json", b"{\n"), ("html", b"<!doctype html>"), ("svg", b"<?xml"), ("png", b"\x89PNG"), ("gif", b"GIF8")],

@@ -130,6 +130,7 @@ def test_time_windows_and_loading_by_the_reference():
             of_truck_and_drones(now, why, reasons, at)
 
 
+@pytest.mark.slow("NumpyVrpdTw")
 @pytest.mark.parametrize("cls", [NumpyTruckDrone, NumpyVrpdTw])
 def test_who_is_sent_home_and_how_much_is_missing(cls, deliveries):
     env, states, actions = deliveries[:3]
@@ -219,6 +220,7 @@ def check_generated(env, count, wanted, **reference):
     assert kinds_of(causes) >= wanted
 
 
+@pytest.mark.slow
 def test_rides_that_look_ahead_by_the_reference():
     env = darp.make(num_nodes=12, num_agents=3, lookahead=True, vehicle_speed=12.0, vehicle_capacity=3)
     wanted = {darp_reasons.STRANDS, darp_reasons.WINDOW_CLOSES, darp_reasons.WINDOW_CLOSED, darp_reasons.NO_ROOM}
@@ -303,6 +305,7 @@ def test_who_was_not_served_and_why(episodes, rides):
     assert episodes["tsp_drone"]["shortfalls"]["entries"] == []
 
 
+@pytest.mark.slow
 def test_a_request_that_is_too_far_says_so():
     env = darp.make(num_nodes=4, num_agents=1)
     instance = darp.make_instance(
@@ -313,6 +316,7 @@ def test_a_request_that_is_too_far_says_so():
     assert {"name": "request 2", "why": "could never be fetched: window closes 20 before it can be there"} in entries
 
 
+@pytest.mark.slow
 def test_customers_whom_nobody_could_serve_in_time():
     env, states, actions = dispatched()
     episode = export_episode(env, episode_at(states, 0), episode_at(actions, 0))

@@ -149,6 +149,16 @@ def blocks(logits, num_nodes, num_drones):
     return dict(zip(("stay", "node", "drone", "drone again"), np.split(logits, ends, axis=-1), strict=True))
 
 
+@pytest.mark.slow(
+    "drone-order1-instance without places",
+    "drone-order1-step",
+    "drone-order1-with places",
+    "drone-order1-without",
+    "node-order0-instance without places",
+    "node-order0-step",
+    "node-order0-with places",
+    "node-order0-without",
+)
 @pytest.mark.parametrize(
     ("encode", "placed", "places"),
     [
@@ -174,6 +184,7 @@ def test_permuting_a_kind_permutes_its_blocks_alone(kind, order, placed, places,
     assert np.abs(before["drone"] - before["drone again"]).min(axis=(0, 1)).max() > 1e-3, "blocks differ"
 
 
+@pytest.mark.slow("agent", "step")
 @pytest.mark.parametrize("encode", ENCODE)
 def test_void_entities_change_nothing_and_parameters_serve_any_number(encode):
     few, many = (
@@ -190,6 +201,7 @@ def test_void_entities_change_nothing_and_parameters_serve_any_number(encode):
     assert shapes[0] == shapes[1]
 
 
+@pytest.mark.slow
 def test_void_entities_of_one_kind_change_nothing_for_a_critic():
     few, many = (networks(both(count, 4), is_actor=False, places=PLACES) for count in (5, 8))
     inputs = seen(both(5, 4))
@@ -225,6 +237,7 @@ def test_what_is_behind_a_void_row_cannot_be_seen(encode, is_actor, parts):
     assert np.abs(other - before)[..., 0].max() > 1e-3
 
 
+@pytest.mark.slow("agent", "step")
 @pytest.mark.parametrize("encode", ENCODE)
 def test_no_entity_at_all_gives_finite_logits(encode):
     kinds = both(6, 2)
@@ -236,6 +249,7 @@ def test_no_entity_at_all_gives_finite_logits(encode):
     assert np.ptp(logits[..., 0]) > 1e-3, "the context is seen all the same"
 
 
+@pytest.mark.slow("as it is", "critic", "step", "framed")
 @pytest.mark.parametrize(
     ("encode", "is_actor", "places"),
     [
@@ -258,6 +272,7 @@ def test_agents_who_share_planes_are_agents_one_by_one(encode, is_actor, places)
     assert np.abs(together[:, 0] - together[:, 1]).max() > 1e-3, "agents differ by what they alone see"
 
 
+@pytest.mark.slow("agent", "step")
 @pytest.mark.parametrize("encode", ENCODE)
 def test_a_sequence_is_its_steps_one_by_one(encode):
     kinds = both(4, 3)
@@ -332,6 +347,7 @@ def in_one_batch(*episodes):
     return jax.tree.map(lambda *leaves: np.concatenate(leaves)[None], *episodes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encode", ENCODE)
 def test_requests_of_darp_are_entities(encode, darp):
     """Permuting the requests of an instance permutes the logits."""
@@ -349,6 +365,7 @@ def test_requests_of_darp_are_entities(encode, darp):
     np.testing.assert_array_equal(other_mask[1, 0], mask[1, 0][nodes])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_actor", [True, False], ids=["actor", "critic"])
 def test_turning_or_mirroring_an_instance_changes_nothing(is_actor, darp):
     """By the symmetries of the square, since the extent that scales an observation is that of the bounding box."""

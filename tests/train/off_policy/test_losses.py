@@ -200,6 +200,7 @@ def assert_trees_close(got, expected):
         np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-6)
 
 
+@pytest.mark.slow
 def test_td3_delays_the_actor_and_the_targets(twin, on_mesh):
     method, learned, _, _ = twin
     batches = batch_of(5, (3, BATCH))

@@ -81,6 +81,7 @@ class StopsInTheFifth:
         return self.learner.train_chunk(state)
 
 
+@pytest.mark.slow
 def test_resumed_to_the_last_bit(make, tmp_path, capfd):
     """Through the loop, as a command does it."""
     learner = make("sac")
@@ -110,8 +111,9 @@ def test_resumed_to_the_last_bit(make, tmp_path, capfd):
     assert "random" in capfd.readouterr().out
 
 
-def test_td3_goes_on_from_a_checkpoint_to_the_last_bit(make, tmp_path):
-    learner = make("td3")
+@pytest.mark.parametrize("algorithm", ["td3", "sac"])
+def test_it_goes_on_from_a_checkpoint_to_the_last_bit(algorithm, make, tmp_path):
+    learner = make(algorithm)
 
     def train(state, updates):
         for _ in range(updates):
@@ -121,7 +123,7 @@ def test_td3_goes_on_from_a_checkpoint_to_the_last_bit(make, tmp_path):
     straight, metrics = train(learner.init(jax.random.key(0)), 5)
     assert metrics["learn/updates"].sum() > 0
     checkpoints = Checkpoints(tmp_path / "checkpoints")
-    checkpoints.save(5, straight, None, RecordedRun(learner.config, "td3").values)
+    checkpoints.save(5, straight, None, RecordedRun(learner.config, algorithm).values)
     resumed = checkpoints.load(learner.init(jax.random.key(1)))
     (straight, metrics), (resumed, resumed_metrics) = train(straight, 3), train(resumed, 3)
     for name, values in metrics.items():

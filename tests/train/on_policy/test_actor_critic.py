@@ -100,6 +100,7 @@ def applied(request):
     return apply
 
 
+@pytest.mark.slow("Attention")
 @pytest.mark.parametrize("kind", [MLP, Attention])
 def test_fresh_actors_are_nearly_undecided(kind):
     actors, seen = actors_of(kind, {"drone"}), saw(kind=kind)
@@ -119,6 +120,7 @@ def test_fresh_actors_are_nearly_undecided(kind):
     assert np.abs(first - second).max() > 1e-3
 
 
+@pytest.mark.slow("attention-separate", "gru-separate")
 @pytest.mark.parametrize("separate", [(), ("drone",)], ids=["shared", "separate"])
 def test_who_shares_parameters(applied, separate):
     before = applied(separate)

@@ -29,6 +29,7 @@ def nearest(place, waiting, position, mask):
     return wanted if mask[wanted] else 0
 
 
+@pytest.mark.slow
 def test_the_teacher_says_what_it_would_do_in_the_states_that_are_played(learner):
     made = learner(**TAUGHT, attention_encode="step")
     transitions = jax.device_get(made.played.recording.transitions)
@@ -71,6 +72,7 @@ def test_how_much_the_teacher_counts(changes, expected):
         assert got.policy.dtype == got.teacher.dtype == jnp.float32
 
 
+@pytest.mark.slow
 def test_the_loss_of_an_actor_is_that_of_the_reward_and_that_of_the_teacher(learner, on_mesh, fresh_norm):
     made = learner(**TAUGHT, attention_encode="step")
     trainer, played = made.trainer, made.played

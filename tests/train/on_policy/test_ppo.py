@@ -240,6 +240,7 @@ def test_prepare_against_numpy(config, on_mesh, norms, lasting, truncates):
 MOMENTS = ((1, "mean"), (2, "mean_square"))
 
 
+@pytest.mark.slow("attention-False-local-changes5")
 @pytest.mark.parametrize(("network", "share", "critic", "changes"), NETWORKS)  # every pair of choices occurs
 def test_unchanged_parameters_reproduce_the_rollout(learner, on_mesh, fresh_norm, network, share, critic, changes):
     made = learner(network=network, share_drone_policy=share, critic=critic, value_norm=False, **changes)
@@ -463,6 +464,7 @@ def test_value_error_against_numpy(config, kind, clip):
         np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_truncated_episodes_are_valued_at_their_end(learner, on_mesh, fresh_norm):
     made = learner(cut=True, network="gru", recurrent_layers=2, critic="local", value_norm=False)
     played, ppo_config = made.played, dataclasses.replace(made.trainer.config, normalize_advantage=False)

@@ -34,7 +34,7 @@ KINDS = {
 }
 
 
-SLOW = {"entities, separate drones": pytest.mark.slow}
+SLOW = {name: pytest.mark.slow for name in KINDS if name != "entities, central critic"}
 
 
 @pytest.fixture(
@@ -110,7 +110,6 @@ def replay(recorded, instances):
     return histories
 
 
-@pytest.mark.slow("separate drones, central critic")
 def test_the_recording_is_what_happened(recorded, replay):
     made, transitions = recorded
     static = made.played.recording.static
@@ -233,6 +232,7 @@ def test_memory_values_and_probabilities_are_those_of_playing_on(recorded, repla
         np.testing.assert_allclose(value, values[name][0], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_update_reads_the_entities_of_the_problem_that_was_played(learner, on_mesh, fresh_norm):
     """In three rollouts, each with a pool of its own, against a `VecEnv` that plays the same actions."""
     made = learner(network="attention", critic="central", toy="deliveries", cut=True, value_norm=False)
@@ -267,7 +267,10 @@ def test_the_update_reads_the_entities_of_the_problem_that_was_played(learner, o
     assert 1 <= len(problems[0] & problems[1]) <= ENVS, "what is under way goes on, and all else is new"
 
 
-@pytest.fixture(scope="module", params=["separate drones, central critic", "entities, central critic"])
+PLAYED = ("separate drones, central critic", "entities, central critic")
+
+
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=SLOW.get(name, ())) for name in PLAYED])
 def evaluation(request, learner):
     """A learner, parameters and six problems, of several lengths; and the figures of playing them."""
     made = learner(value_norm=False, **KINDS[request.param])
@@ -290,7 +293,6 @@ def best_legal(logits, mask):
     return {name: np.where(mask[name], rows[0, 0], -np.inf).argmax(-1) for name, rows in logits.items()}
 
 
-@pytest.mark.slow("separate drones, central critic")
 def test_evaluation_is_a_loop_over_whole_episodes(evaluation):
     made, params, problems, play = evaluation
     trainer = made.trainer

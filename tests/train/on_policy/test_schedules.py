@@ -32,6 +32,7 @@ def test_an_update_ends_where_a_policy_has_moved_too_far(config):
         chex.assert_trees_all_close(*params, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.slow("changes0-0.5")
 @pytest.mark.parametrize(
     ("changes", "left"), [({"lr_floor": 0.0}, 0.5), ({"lr_floor": 0.5}, 0.75), ({"lr_decay": False}, 1.0)]
 )

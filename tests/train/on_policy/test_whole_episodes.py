@@ -49,7 +49,7 @@ def lengths(made):
     return 1 + done.argmax(axis=0)
 
 
-@pytest.mark.slow("gru with a critic")
+@pytest.mark.slow("gru with a critic", "attention of groups")
 def test_everybody_plays_one_episode_from_its_start_and_groups_the_same(made, lengths):
     transitions = jax.device_get(made.played.recording.transitions)
     assert flat(transitions.reset)[0].all()
@@ -71,6 +71,7 @@ def test_everybody_plays_one_episode_from_its_start_and_groups_the_same(made, le
         assert (first["truck"][0] != first["truck"][GROUP]).any()
 
 
+@pytest.mark.slow("attention of groups", "gru with a critic")
 def test_statistics_count_each_episode_once(made, lengths):
     transitions = jax.device_get(made.played.recording.transitions)
     total = 0.0
@@ -86,6 +87,7 @@ def test_statistics_count_each_episode_once(made, lengths):
     np.testing.assert_allclose(statistics["episode_return"], total, rtol=1e-4)
 
 
+@pytest.mark.slow("attention of groups", "gru with a critic")
 def test_the_next_rollout_has_other_instances(made):
     before, after = (jax.tree.leaves(players.vec.env.errand) for players in (made.played.start, made.played.end))
     assert all(
@@ -118,7 +120,7 @@ def prepared(made, on_mesh, fresh_norm):
     return prepare
 
 
-@pytest.mark.slow("attention of groups", "gru of groups")
+@pytest.mark.slow("attention of groups", "gru with a critic")
 def test_what_follows_an_end_counts_nowhere(made, lengths, prepared):
     """Not in the weights; and not in the gradient, whatever is there."""
     batch, gradient = prepared(made.played.recording)
@@ -205,6 +207,7 @@ def test_the_gradient_is_summed_over_blocks_in_which_somebody_decides(learner, o
         assert (blocks[role] > 0).sum() == whole[role].sum(), "each row once"
 
 
+@pytest.mark.slow
 def test_the_best_of_each_group_is_learned_by_heart(learner, on_mesh, fresh_norm):
     made = learner(**EPISODES, network="gru", baseline="best", num_minibatches=1)
     trainer, played = made.trainer, made.played

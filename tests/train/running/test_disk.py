@@ -258,7 +258,9 @@ def replaced(path):
         ("timing.jsonl", replaced, "another file has taken its place", KEPT),
         ("checkpoints", shutil.rmtree, "No such file or directory", NOTHING),
     ],
+    ids=["metrics", "timing", "checkpoints"],
 )
+@pytest.mark.slow("metrics", "checkpoints", "timing")
 def test_a_part_of_the_run_folder_that_goes(name, change, why, kept, run, train, after):
     after(3, lambda: change(run / name))
     kept = kept.format(run=run, update=2)
@@ -289,6 +291,7 @@ def powerless():
             path.chmod(0o700)
 
 
+@pytest.mark.slow
 def test_a_run_folder_that_may_not_be_written(powerless, train, straight):
     run, forbid = powerless
     shutil.copytree(straight, run, dirs_exist_ok=True)
@@ -300,6 +303,7 @@ def test_a_run_folder_that_may_not_be_written(powerless, train, straight):
     assert re.match(rf"cannot write {run}/.*: Permission denied; give yourself access to it; .*update 6 of 6", message)
 
 
+@pytest.mark.slow
 def test_rights_that_are_lost_in_the_middle(powerless, train, straight, after):
     """`straight` has compiled everything: the cache of programs may be out of reach, too."""
     run, forbid = powerless
@@ -310,6 +314,7 @@ def test_rights_that_are_lost_in_the_middle(powerless, train, straight, after):
     assert re.fullmatch(says + KEPT.format(run=run, update=2), message), message
 
 
+@pytest.mark.slow
 def test_checkpoints_that_may_not_be_read(powerless, straight):
     run, forbid = powerless
     shutil.copytree(straight, run, dirs_exist_ok=True)

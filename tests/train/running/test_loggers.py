@@ -170,6 +170,7 @@ def offline(monkeypatch, tmp_path):
     monkeypatch.setenv("WANDB_DISABLE_GIT", "true")
 
 
+@pytest.mark.slow
 @needs_wandb
 @pytest.mark.filterwarnings("default")  # what others warn of is theirs
 def test_wandb_offline_and_a_resume_that_goes_on_with_the_run(tmp_path, pictures, offline):

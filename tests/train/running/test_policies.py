@@ -74,6 +74,7 @@ def test_a_policy_is_the_actors_of_its_run_and_nothing_else(run, exported):
     assert card.figures["command"] == "python -m train.evaluate --run small --episodes 3"
 
 
+@pytest.mark.slow
 def test_what_it_was_trained_by_is_what_to_type(run):
     recorded = RunFolder(run).recorded
     python, module, program, *words = shlex.split(export.training_command(recorded, None))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import shutil
 
 import jax.numpy as jnp
 import pytest
@@ -21,18 +22,25 @@ DONE = 20
 STATE = {"weights": jnp.zeros(3, jnp.float32)}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def recorded(config):
     settings = config(num_envs=4, rollout_length=12, total_steps=48 * 40, log_interval=2, eval_interval=4)
     return RecordedRun(dataclasses.replace(settings, save_interval=4), "mappo")
 
 
+@pytest.fixture(scope="module")
+def written(recorded, tmp_path_factory):
+    """A run folder with a checkpoint of update 20, that nobody trained; tests take a copy."""
+    folder = tmp_path_factory.mktemp("written")
+    write_configuration(folder, recorded)
+    Checkpoints(folder / "checkpoints").save(DONE, STATE, None, recorded.values)
+    return folder
+
+
 @pytest.fixture
-def run(recorded, tmp_path):
-    """A run folder with a checkpoint of update 20, that nobody trained."""
-    write_configuration(tmp_path, recorded)
-    Checkpoints(tmp_path / "checkpoints").save(DONE, STATE, None, recorded.values)
-    return tmp_path
+def run(written, tmp_path):
+    """A copy of `written`."""
+    return shutil.copytree(written, tmp_path, dirs_exist_ok=True)
 
 
 def go_on(run, words="", algorithm="mappo"):

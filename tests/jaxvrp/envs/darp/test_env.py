@@ -106,6 +106,7 @@ def test_an_instance_costs_the_same_alone_padded_and_in_any_batch(played, env):
         assert float(metrics["unvisited_nodes"]) == np.count_nonzero(~np.asarray(state.visited[i, 1:]))
 
 
+@pytest.mark.slow
 def test_nested_vmap_changes_nothing(played, env):
     instances, actions, rewards, _ = played
     square = jax.tree.map(lambda leaf: leaf.reshape(4, 16, *leaf.shape[1:]), (instances, actions))
@@ -124,6 +125,7 @@ def test_instances_of_different_size_share_a_batch(env):
         jaxvrp.make("darp", num_nodes=4, num_agents=3).reset_to(large[0])
 
 
+@pytest.mark.slow("True")
 @pytest.mark.parametrize("limits", [False, True])
 def test_rollouts_without_emergency_pass_the_report(limits):
     bounds = {"max_ride_time": 6.0, "max_route_duration": 30.0}
@@ -143,6 +145,7 @@ def test_rollouts_without_emergency_pass_the_report(limits):
         np.testing.assert_allclose(report.cost, state.total_distance[i], 1e-5)
 
 
+@pytest.mark.slow("False")
 @pytest.mark.parametrize("lookahead", [False, True])
 def test_published_optima_are_played_under_the_mask(published, lookahead):
     """At their cost, with ride times and route durations enforced."""

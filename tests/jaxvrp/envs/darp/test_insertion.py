@@ -69,7 +69,19 @@ class Plain(PlainTours):
 
 @options
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.slow("default-True-True", "default-False-False", "crowded-True-True", "crowded-False-False")
+@pytest.mark.slow(
+    "default-True-True",
+    "default-False-False",
+    "crowded-True-True",
+    "crowded-False-False",
+    "mixed-False-False",
+    "mixed-True-True",
+    "rounded-True-False",
+    "rounded-True-True",
+    "alike-True-True",
+    "alike-False-False",
+    "alike-True-False",
+)
 def test_plan_is_that_of_a_plain_insertion(kind, limits, regret):
     for instance, plan in cases(kind, limits, regret):
         assert actions_to_routes(plan) == Plain(instance, limits).solve(regret)

@@ -87,6 +87,7 @@ def plain_length(state, first, outward, drop, along):
     return length + np.linalg.norm(place[here]) + len(waiting) + len(aboard)
 
 
+@pytest.mark.slow
 def test_excess_is_that_of_the_rules_written_plainly(play):
     states, masks, _, excesses = play
     agree = []

@@ -136,6 +136,7 @@ for module in ("jaxvrp.envs.darp.pictures", "jaxvrp.envs.darp.render"):
 """
 
 
+@pytest.mark.slow
 def test_as_modules_and_without_matplotlib_until_something_is_drawn(files):
     command = [sys.executable, "-W", "error", "-c", AS_MODULES]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -77,6 +77,7 @@ def allowed(instance, capacity, route, visited, lookahead):
     return customers | ({0} if not customers or (route and not waiting) else set())
 
 
+@pytest.mark.slow("False")
 @pytest.mark.parametrize("lookahead", [False, True])
 def test_the_mask_allows_what_has_a_schedule(lookahead, share):
     env = jaxvrp.make("darp", num_nodes=NODES, num_agents=VEHICLES, limits=True, lookahead=lookahead, tighten=False)

@@ -81,12 +81,13 @@ def least_cost(instance, limits):
 
 
 @either
-@pytest.mark.slow("False")
+@pytest.mark.slow
 def test_it_finds_the_least_cost_of_tiny_instances(limits):
     costs = searched(limits)[1][: len(tiny())].min(axis=1)
     np.testing.assert_allclose(costs, [least_cost(instance, limits) for instance in tiny()], rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_tiny_instances_ask_for_something():
     free, limited = (searched(limits)[1][: len(tiny())].min(axis=1) for limits in (False, True))
     assert np.count_nonzero(limited > free * 1.01) >= 3
@@ -94,6 +95,7 @@ def test_tiny_instances_ask_for_something():
     assert 3 <= np.count_nonzero(left_out) < len(tiny()) - 6
 
 
+@pytest.mark.slow
 @either
 def test_the_report_finds_nothing_but_requests_left_out_and_the_same_cost(limits):
     expected = {"unserved"} if limits else {"unserved", "ride_time", "route_duration"}

@@ -74,6 +74,7 @@ def least_costs(instance, sequence, request):
     return cost
 
 
+@pytest.mark.slow
 def test_each_place_costs_what_driving_it_adds():
     instances, current = begun(False)
     lanes, sequence = current.lanes, np.asarray(current.plans.sequence)

@@ -163,6 +163,7 @@ def corruptions(solution, rng, count):
         yield routes
 
 
+@pytest.mark.slow
 def test_every_corruption_of_a_published_optimum_is_named(published):
     rng = np.random.default_rng(0)
     outcomes = collections.Counter()

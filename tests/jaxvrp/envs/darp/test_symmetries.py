@@ -61,6 +61,7 @@ def test_a_plan_of_an_image_is_one_of_the_instance_at_the_same_cost(searched):
     assert served > 40
 
 
+@pytest.mark.slow
 def test_images_are_worth_the_same(searched):
     """The best plans that a short search finds differ little."""
     costs = searched[3]

@@ -35,12 +35,14 @@ def test_it_ends_when_time_is_up(found):
     assert [each.seconds for each in found] == list(range(1, int(SECONDS) + 1))
 
 
+@pytest.mark.slow
 def test_plans_only_get_better_and_some_do(found):
     costs = np.stack([each.cost for each in found])
     assert (np.diff(costs, axis=0) <= 0).all()
     assert costs[-1].mean() < costs[0].mean()
 
 
+@pytest.mark.slow
 def test_the_plans_cost_what_is_said_and_keep_all_limits(found, instances):
     for each in (found[0], found[-1]):
         for instance, plan, cost in zip(instances, each.actions, each.cost, strict=True):

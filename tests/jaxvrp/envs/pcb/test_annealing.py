@@ -280,6 +280,7 @@ def test_targets_are_the_wirelengths_of_each_part_in_plain_python(random_boards,
     assert measures.hpwl == pytest.approx(signal_hpwl(board, position, turns), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_the_published_boards_come_near_their_best_known_placements(data_folder, run, signal_hpwl):
     folder = data_folder / "rl_pcb"
     netlists = read_pcb(folder / "base" / "evaluation.pcb").boards

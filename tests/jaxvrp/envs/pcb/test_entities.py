@@ -3,12 +3,14 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import jaxvrp
 from jaxvrp.entities import seen_as
 from jaxvrp.testing import check_shapes
 
 
+@pytest.mark.slow
 def test_parts_are_those_of_the_global_vector():
     """Boards of different sizes, so that there is padding."""
     flat = jaxvrp.make("pcb", mode="simultaneous", num_boards=6, rays=1, max_steps=5)

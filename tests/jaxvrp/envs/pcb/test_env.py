@@ -86,7 +86,7 @@ def test_the_contract_is_kept(mode, boundary):
     jaxvrp.check_env(jaxvrp.make("pcb", mode=mode, boundary=boundary, step_fraction=0.5, **small), batch=3)
 
 
-@pytest.mark.slow("simultaneous")
+@pytest.mark.slow
 def test_play_is_step_with_actions_asked_for_in_turn(env, start):
     requested = row(actions(env, 1), 0)
     played, timestep, turns = asked(env, start, requested[ROLE])
@@ -99,6 +99,7 @@ def test_play_is_step_with_actions_asked_for_in_turn(env, start):
     assert np.abs(turns.next_observation[ROLE] - turns.observation[ROLE])[valid].max(axis=1).all()
 
 
+@pytest.mark.slow
 def test_turns_of_a_sequential_step_are_moves_in_order():
     env = small_env("sequential")
     state, _ = compiled("reset")(env, KEY)
@@ -150,6 +151,7 @@ def test_unscaled_actions_are_inverse():
     np.testing.assert_allclose(from_unscaled(to_unscaled(edges)), edges, atol=1e-6)
 
 
+@pytest.mark.slow("sequential")
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_nothing_is_ever_not_finite(env, data):
@@ -166,6 +168,7 @@ def test_nothing_is_ever_not_finite(env, data):
             assert all(np.isfinite(x).all() for x in jax.tree.leaves(leaf)), name
 
 
+@pytest.mark.slow
 def test_parts_without_neighbours_or_size_are_harmless(by_hand):
     env = by_hand("sequential")
     lonely = make_board([10, 8], [[0, 0], [2, 1]], [0, 1], [[0, 0], [0, 0]], [0, 1], [0, 0])
@@ -181,6 +184,7 @@ def test_parts_without_neighbours_or_size_are_harmless(by_hand):
     assert timestep.truncated
 
 
+@pytest.mark.slow("sequential")
 def test_an_action_that_is_not_finite_moves_and_turns_nothing(env, start):
     wild = jnp.full((env.sizes.agents, 3), jnp.nan).at[:, 1:].set(1.0)
     after, timestep = compiled("step")(env, start, {ROLE: wild})
@@ -189,6 +193,7 @@ def test_an_action_that_is_not_finite_moves_and_turns_nothing(env, start):
     assert timestep.metrics["invalid_actions"] == timestep.valid[ROLE].sum()
 
 
+@pytest.mark.slow
 def test_hold_keeps_orientations_and_absolute_sets_them():
     env = small_env("simultaneous")
     state, _ = compiled("reset")(env, KEY)
@@ -202,6 +207,7 @@ def test_hold_keeps_orientations_and_absolute_sets_them():
     close(held.position, absolute.position)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["sequential", pytest.param("simultaneous", marks=pytest.mark.slow)])
 def test_padding_changes_no_number(make, by_hand, mode):
     board, tight = make(), by_hand(mode)
@@ -252,6 +258,7 @@ def test_targets_lower_themselves_between_episodes_and_are_frozen_within():
     jax.tree.map(lambda mine, all_: np.testing.assert_array_equal(mine, all_[index]), targets, memory)
 
 
+@pytest.mark.slow
 def test_the_best_legal_placement_is_kept(make, by_hand):
     board, env = make(), by_hand("sequential").replace(step_fraction=0.1)
     (state, _), best = begin(env, board, *START), np.inf
@@ -266,6 +273,7 @@ def test_the_best_legal_placement_is_kept(make, by_hand):
     assert replayed.legal
 
 
+@pytest.mark.slow
 def test_what_is_fixed_is_shifted_turned_and_kept_inside(make):
     outlines = [(20.0, 15.0), (20.0, 20.0)]
     env = jaxvrp.make("pcb", boards=[make(outline=outline) for outline in outlines], rays=1)

@@ -111,6 +111,7 @@ def test_sector_shares_are_the_exact_areas_of_polygons(seed):
         np.testing.assert_allclose(getattr(found, name), getattr(exact, name), atol=1.5e-3, err_msg=name)
 
 
+@pytest.mark.slow
 def test_eight_rays_are_within_the_stated_error_of_the_exact_shares():
     errors = []
     for seed in range(40):
@@ -217,6 +218,7 @@ def ratios(centre, size, quarters, valid):
     return geometry.overlap_ratio(centre, half, jnp.asarray(BOARD, jnp.float32), blocks, valid)
 
 
+@pytest.mark.slow("1")
 @pytest.mark.parametrize("extra", [1, 40])
 def test_padding_changes_nothing(extra):
     """With 40 more rows, another way of sorting takes over."""
@@ -236,6 +238,7 @@ def test_padding_changes_nothing(extra):
     assert (together[NUM_PARTS:] == 0).all()
 
 
+@pytest.mark.slow("1", "3")
 @pytest.mark.parametrize("rays", [1, 3, 4, 8])
 def test_along_each_ray_the_union_is_exact(rays):
     """Rays as lines of shapely; an odd number has rays along the axes, where a slab is never left."""

@@ -70,7 +70,7 @@ def in_environment():
     return seen
 
 
-@pytest.fixture(params=["environment", "reference"])
+@pytest.fixture(params=[pytest.param("environment", marks=pytest.mark.slow), "reference"])
 def look(request):
     """`look(board, position, orientation)`: a `Seen`, by either of them."""
     return in_reference if request.param == "reference" else request.getfixturevalue("in_environment")

@@ -69,6 +69,7 @@ def episode(env, states):
     return played_episode.from_states(env, states)
 
 
+@pytest.mark.slow("pdf")
 @pytest.mark.parametrize("suffix", HEADS)
 def test_a_picture_replaces_the_older_one(board, env, states, tmp_path, suffix):
     for name, draw in (("board", lambda path: render_board(board, path)), ("played", _render(env, states))):

@@ -62,6 +62,7 @@ def test_customers_are_those_of_the_flat_vectors(played):
     assert carried.any() and waiting.any() and not waiting.all()
 
 
+@pytest.mark.slow("0.0", "1.0")
 def test_drones_and_nodes_are_those_of_the_flat_vectors(played):
     env, states, timesteps, static, dynamic, _ = played
     shown = planes_of(env, static, dynamic, "drone")
@@ -80,6 +81,7 @@ def test_drones_and_nodes_are_those_of_the_flat_vectors(played):
     assert (nodes["present"] == 1).all()
 
 
+@pytest.mark.slow("0.0", "1.0")
 def test_contexts_are_those_of_the_flat_vectors(played):
     env, states, timesteps, _, _, context = played
     truck, drone = (env.roles[name].context for name in ("truck", "drone"))
@@ -98,6 +100,7 @@ def test_contexts_are_those_of_the_flat_vectors(played):
     np.testing.assert_array_equal(shown["returning"] > 0, states.drones.status == RETURNING)
 
 
+@pytest.mark.slow("0.0", "1.0")
 def test_the_margin_is_where_the_battery_guard_begins(played):
     """Below 0 an airborne drone goes home in this step, whatever it chooses; above it nobody makes it."""
     env, states, _, _, _, context = played
@@ -113,6 +116,7 @@ def test_the_margin_is_where_the_battery_guard_begins(played):
     assert forced.any() == (float(env.battery_rate) > 0)
 
 
+@pytest.mark.slow("0.0", "1.0")
 def test_what_the_masks_point_at(played):
     """A DELIVER is allowed at most where a customer is present, a RELEASE where a drone is on board."""
     env, _, timesteps, static, dynamic, _ = played

@@ -113,6 +113,7 @@ def compared(env, by_steps, step):
     return episodes
 
 
+@pytest.mark.slow
 def test_a_decision_is_its_steps(compared):
     for decisions in compared:
         for (state, timestep), (single, last), total, count, _ in decisions:
@@ -158,6 +159,7 @@ class CutShort(TruckDroneBasic):
         return world.step == 5
 
 
+@pytest.mark.slow
 def test_a_decision_does_not_outlast_a_truncated_episode():
     env = make(CutShort, **PARAMETERS, decide="events")
     idle = {"truck": np.zeros(1, np.int32), "drone": np.zeros(2, np.int32)}
@@ -166,7 +168,7 @@ def test_a_decision_does_not_outlast_a_truncated_episode():
 
 
 @pytest.mark.parametrize("auto_reset", [True, False])
-@pytest.mark.slow("False")
+@pytest.mark.slow
 def test_a_batch_counts_time_and_stands_still_at_the_end(env, auto_reset):
     vec, actor = VecEnv(env, 6, auto_reset=auto_reset), RandomActor(env)
 
@@ -223,6 +225,7 @@ def random_states(compared):
     return [jax.tree.map(lambda *leaves: np.stack(leaves), *states) for states in padded]
 
 
+@pytest.mark.slow
 def test_pictures_know_every_step(env, step, random_states):
     """Steps that are filled in are those of the world, played on from the first state by the choices that were held."""
     for states in random_states:

@@ -195,6 +195,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow("size1-parameters1", "size2-parameters2")
 @pytest.mark.parametrize(("size", "parameters"), CASES)
 def test_legal_safe_and_never_two_drones_for_one_customer(size, parameters):
     env = make(*size, **parameters)
@@ -209,6 +210,7 @@ def test_legal_safe_and_never_two_drones_for_one_customer(size, parameters):
     assert (carried | delivers).sum(axis=2).max() == 1
 
 
+@pytest.mark.slow
 def test_the_same_instances_give_the_same_episodes_whatever_the_key():
     env = make(2, 3, 5)
     states, first, _, _ = rollout(env, jax.random.key(0), jax.random.key(1), GreedyActor, 64)
@@ -219,6 +221,7 @@ def test_the_same_instances_give_the_same_episodes_whatever_the_key():
     jax.tree.map(lambda single, batch: np.testing.assert_array_equal(single, batch[5, 3]), alone, first)
 
 
+@pytest.mark.slow
 def test_beats_random_play_by_far():
     """On 512 instances: completion 1.00 against 0.72, return 79.9 against 27.4, 10 steps against 144."""
     env = make(2, 3, 5)

@@ -56,6 +56,7 @@ def steps_of(env, instance, actions):
     return paid.sum(), invalid[-1]
 
 
+@pytest.mark.slow
 def test_step_pays_what_was_found_and_forbids_nothing(found):
     env, instance, all_found = found
     for each in (all_found[0], all_found[-1]):
@@ -64,6 +65,7 @@ def test_step_pays_what_was_found_and_forbids_nothing(found):
         assert invalid == 0
 
 
+@pytest.mark.slow
 def test_plans_only_get_better_than_the_dispatchers_until_time_is_up(found):
     """Chains start with the episode of the dispatcher, which is played here as every actor is."""
     env, instance, all_found = found
@@ -75,6 +77,7 @@ def test_plans_only_get_better_than_the_dispatchers_until_time_is_up(found):
     assert [each.seconds for each in all_found] == list(range(1, 7))
 
 
+@pytest.mark.slow
 def test_the_same_key_finds_the_same(found):
     env, instance, all_found = found
     ticks = itertools.count()
@@ -102,6 +105,7 @@ def test_what_is_played_from_a_moment_on_is_what_is_played_from_the_beginning():
     np.testing.assert_array_equal(beyond.actions, later.actions)
 
 
+@pytest.mark.slow
 def test_a_change_leaves_alone_what_was_before():
     env = ENVIRONMENTS["truck_drone_basic"]
     held = jax.random.randint(jax.random.key(0), (STEPS, 3), -1, 6)
@@ -115,6 +119,7 @@ def test_a_change_leaves_alone_what_was_before():
     assert (differs.any(axis=1).sum(axis=1) > 1).any(), "several agents at once"
 
 
+@pytest.mark.slow
 def test_on_a_tiny_instance_it_finds_the_best_of_all_plans():
     """One drone, two customers, six steps: all joint actions at every step, tried in turn."""
     steps = 6

@@ -129,6 +129,7 @@ def test_states_of_several_episodes(env, played, tmp_path):
         render_episode(env, played[0], tmp_path / "episode.png")
 
 
+@pytest.mark.slow("episode.gif")
 @pytest.mark.parametrize("name", ["episode.gif", "episode.png"])
 def test_no_half_file(env, states, tmp_path, monkeypatch, name):
     path = tmp_path / name

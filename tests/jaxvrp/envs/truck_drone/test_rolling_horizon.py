@@ -51,6 +51,7 @@ def other(world, where):
     )
 
 
+@pytest.mark.slow
 def test_what_it_does_does_not_depend_on_whom_it_does_not_know(surprising, worlds):
     """Nor does its plan; that of the customers whom it does know, it does."""
     actor = RollingHorizonActor(surprising, continuations=12, futures=2)

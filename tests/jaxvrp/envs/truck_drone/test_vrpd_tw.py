@@ -22,6 +22,7 @@ from jaxvrp.envs.truck_drone.pictures import render, still
 from jaxvrp.envs.truck_drone.scenarios.vrpd_tw import VrpdTw
 from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, ONBOARD, RETURNING
 from jaxvrp.registry import toolbox_of
+from jaxvrp.testing import check_shapes
 
 # Two nodes and two drones: RELEASE_d is 3 + d, RECOVER_d is 5 + d.
 STAY, MOVE_0, MOVE_1, RELEASE_0, RELEASE_1 = 0, 1, 2, 3, 4
@@ -87,6 +88,7 @@ def test_stay_stops_the_truck_and_another_move_turns_it():
     np.testing.assert_allclose(nodes, [[0.6, 0, 0], [-0.35, 0, 1]], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_it_may_move_in_single_steps():
     states, _ = play(make(truck_motion="step"), instance(), [(MOVE_0, 0, 0), (RELEASE_0, 0, 0), (MOVE_0, 0, 0)])
     np.testing.assert_allclose(states.truck.position[:, 0], [0, 0.1, 0.1, 0.2], atol=1e-6)
@@ -278,6 +280,7 @@ def test_random_episodes_show_everything():
     assert tired.drones.is_crashed.any() and last.metrics["customers_served"].max() >= 3
 
 
+@pytest.mark.slow
 @few()
 @given(parameters=PARAMETERS, seed=st.integers(0, 2**16))
 def test_the_dispatcher_is_legal_and_loses_no_drone(parameters, seed):
@@ -385,9 +388,22 @@ def test_becoming_known_is_an_event():
 # --- as an environment ----------------------------------------------------------------------------------------------
 
 
-def test_it_conforms():
-    tiny = {"num_drones": 1, "num_customers": 2, "num_route_nodes": 1, "max_steps": 12, "max_repeat": 3}
-    check_env(jaxvrp.make("vrpd_tw", **tiny, dynamic_share=0.5, decide="events", observation="entities"), batch=3)
+FORMS = pytest.mark.parametrize(
+    "form", [{}, {"decide": "events", "max_repeat": 3, "observation": "entities"}], ids=["steps", "events and entities"]
+)
+TINY = {"num_drones": 1, "num_customers": 2, "num_route_nodes": 1, "max_steps": 12, "dynamic_share": 0.5}
+
+
+@FORMS
+def test_its_shapes_conform(form):
+    check_shapes(jaxvrp.make("vrpd_tw", **TINY, **form))
+
+
+@FORMS
+@pytest.mark.slow
+def test_it_conforms(form):
+    """What its episodes do; those of `truck_drone`, which it is a kind of, are checked with all that ships."""
+    check_env(jaxvrp.make("vrpd_tw", **TINY, **form), batch=3)
 
 
 def test_it_goes_by_two_names():

@@ -142,6 +142,7 @@ def recorded(env, actor, instances):
     return with_first(*play(as_float32(instances)))
 
 
+@pytest.mark.slow
 def test_an_actor_plans_when_an_episode_begins(instances):
     env, batch = make(num_nodes=NODES), stack(instances)
     states = recorded(env, TourActor(env, "ep", starts=2), batch)
@@ -150,6 +151,7 @@ def test_an_actor_plans_when_an_episode_begins(instances):
     np.testing.assert_allclose(states.clock[-1], planned.cost, rtol=1e-5)
 
 
+@pytest.mark.slow("False")
 @pytest.mark.parametrize("allow_revisits", [True, False])
 def test_the_nearest_neighbour_serves_all_within_its_limits(instances, allow_revisits):
     env = make(num_nodes=NODES, allow_revisits=allow_revisits)
@@ -157,6 +159,7 @@ def test_the_nearest_neighbour_serves_all_within_its_limits(instances, allow_rev
     check_plans(recorded(env, actor, stack(instances)), instances, allow_revisits=allow_revisits)
 
 
+@pytest.mark.slow
 def test_published_means_of_tsp_ep_all(published_folder):
     folder = published_folder("tspd_bogyrbayeva") / "tspd_bogyrbayeva"
     instances = read_one_line(folder / "random_n11.txt")

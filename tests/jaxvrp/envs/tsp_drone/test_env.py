@@ -70,6 +70,7 @@ def test_one_of_the_two_chooses(episodes):
     assert states.totals.sorties[-1].sum() > 32, "else little was tried"
 
 
+@pytest.mark.slow
 def test_numbers_of_customers_mean_nothing(env, episodes):
     instances, actions, states, _ = episodes
     order = np.array([0, 3, 1, 5, 2, 4])  # node i is what node order[i] was
@@ -116,6 +117,7 @@ def test_with_revisits_every_node_is_shown(episodes):
     np.testing.assert_array_equal(shown, np.broadcast_to(instances.exists, shown.shape))
 
 
+@pytest.mark.slow
 def test_without_revisits_a_node_is_shown_until_it_is_left_for_good(env):
     """By who goes where in the episode: of two agents' places, served nodes, and the way home."""
     env = env.replace(allow_revisits=False)

@@ -84,6 +84,7 @@ def least_makespan(instance, **rules):
     return best_together()
 
 
+@pytest.mark.slow
 def test_the_best_of_all_plans_is_the_proven_optimum(published, share):
     small = [solution for solution in published if solution.instance.num_nodes <= 6]
     assert len(small) == 30

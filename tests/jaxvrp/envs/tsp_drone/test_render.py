@@ -129,6 +129,7 @@ def files(instance, tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow("three.npz --index 2")
 @pytest.mark.parametrize("arguments", ["one.txt --plan plan.txt", "three.npz --index 2"])
 def test_the_command_draws(files, capsys, arguments):
     assert main([*arguments.split(), "--out", "drawn.png"]) == 0
