@@ -188,10 +188,20 @@ def ratio(rates: dict[str, list[float]]) -> float | None:
     return Spread.of(rates["jax"]).median / Spread.of(rates["numpy"]).median if "numpy" in rates else None
 
 
-def measure_apart(case: Case, devices: int | None = None) -> Record:
-    """`measure_case` in a process of its own, so that peak memory and compilation are this case's alone."""
+def measure_apart(case: Case, devices: int | None = None, variables: Mapping[str, str] | None = None) -> Record:
+    """`measure_case` in a process of its own, so that peak memory and compilation are this case's alone.
+
+    Args:
+        case: what to measure.
+        devices: of the CPU; None: as many as JAX takes by itself.
+        variables: of the environment of that process, beside those of this one.
+    """
     command = [*measure.this_program("throughput"), "--case", json.dumps(dataclasses.asdict(case))]
-    env = {**os.environ, "JAX_ENABLE_COMPILATION_CACHE": "false"}  # else the second run would compile in no time
+    env = {
+        **os.environ,
+        "JAX_ENABLE_COMPILATION_CACHE": "false",
+        **(variables or {}),
+    }  # else the second run would compile in no time
     if devices:
         env["JAX_NUM_CPU_DEVICES"] = str(devices)
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)

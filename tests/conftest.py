@@ -2,29 +2,20 @@
 
 import ctypes
 import gc
-import importlib.metadata
 import os
 import pathlib
 import sys
 
 import pytest
 
+from benchmarks import fast_compilation
+
 os.environ.setdefault("JAX_NUM_CPU_DEVICES", "2")
-# Programs that compile in half the time, and run slower: compiling takes most of the time.
-os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "true")
-if importlib.metadata.version("jaxlib").startswith("0.10."):  # another release ends at once if it does not know a flag
-    flags = (
-        "--xla_cpu_use_fusion_emitters=false",  # the emitters of loops that XLA had before: two thirds of a step saved
-        "--xla_cpu_opt_preset=CPU_OPT_PRESET_FAST_COMPILE",
-        "--xla_cpu_parallel_codegen_split_count=1",  # one module of LLVM: processes share the cores, not threads
-    )
-    os.environ.setdefault("XLA_FLAGS", " ".join(flags))
+os.environ.update({**fast_compilation.variables(), **os.environ})
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(pathlib.Path.home() / ".cache" / "jaxvrp-tests"))
 # Also the hundreds of tiny programs of plain calls: together they take longer than the large ones.
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
-# Where an operation stands in the source is not written into programs: nobody reads it there, and it takes time.
-os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
 
 import hypothesis  # noqa: F401  (looks at objects of trio, which wandb brings, before `seldom_collect` hides them)
 import jax
