@@ -30,7 +30,7 @@ RULES = (
 """What is added to the distance to a stop: so much of its distance from the depot; for drop-offs, so many extents; for
 pickups, so much of the distance to their drop-off.
 
-Those of 140 whose best plan of all tells most of what a search would come to after each choice, taken one by one: see
+Those of 148 whose best plan of all tells most of what a search would come to after each choice, taken one by one: see
 `benchmarks/NOTES.md`.
 """
 

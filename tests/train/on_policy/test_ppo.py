@@ -147,6 +147,7 @@ def random_rollout(seed=0, *, truncates=True, void=True, lasting=False):
         truncated=(ends == 2) & truncates,
         reset=reset,
         valid={"drone": rng.random((*shape, 2)) < 0.7} if void else {},
+        outcome={},
     )
     first_step = 1000 * LENGTH * np.arange(CHUNKS)[:, None] + np.arange(ENVS)
     carry = {"actor": {"drone": first_step[..., None, None].astype(np.float32)}, "critic": {"team": ()}}
