@@ -6,7 +6,7 @@ python -m benchmarks.guard --write    # keep what is measured now
 Rates themselves say nothing on another machine. Ratios of the same run do, roughly: a busy machine halves those of a
 program with several threads. So this finds what is plainly wrong: a program that is traced again, a step that calls the
 host, an algorithm of another order. What is slower by less is found by `benchmarks.compare`, on one machine. Programs
-are compiled fast, which takes longer than all else here, so that ratios are lower than those of `benchmarks.throughput`.
+are compiled fast, since that takes longest here, so that ratios are lower than those of `benchmarks.throughput`.
 """
 
 from __future__ import annotations

@@ -32,7 +32,8 @@ class Darp(Environment):
 
     Entities: the requests, what never changes (11 numbers each) and what does (14); beside these the vehicle sees a
     context of 16 numbers, its observation. With `prospects`, requests have 22 more that change (`PROSPECTS`): what
-    plans would come to after each choice. Names and meanings: `STATIC`, `DYNAMIC`, `PROSPECTS`, `CONTEXT` of
+    plans would come to after each choice; with `rivals` 4 more (`RIVALS`), and the context one (`RIVALS_CONTEXT`): who
+    cannot share a vehicle, and who is lost. Names and meanings: `STATIC`, `DYNAMIC`, `PROSPECTS`, `CONTEXT` of
     `jaxvrp.envs.darp.observation`, or the tables of the documentation. The units are the instance's own: S, its extent
     (the largest |x - x0| or |y - y0| from the depot), H, the depot's deadline (the largest finite deadline if that has
     none), C, its largest capacity; so a policy may meet any size and unit. Times are clipped to [-1, 1]. With
@@ -206,7 +207,8 @@ class Darp(Environment):
             ValueError: the instance is larger than the environment.
         """
         padded = pad(as_float32(instance), self.num_nodes, self.num_agents)
-        return prepare(padded, tighten=self.limits and self.tighten, with_rivals=self.rivals)
+        tighten = self.limits and self.tighten
+        return prepare(padded, tighten=tighten, limits=self.limits, with_rivals=self.rivals)
 
     def init_state(self, instance: Instance | Prepared) -> State:
         """The first vehicle at the depot; a smaller instance is padded.

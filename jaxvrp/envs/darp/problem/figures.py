@@ -57,13 +57,14 @@ class Prepared(struct.PyTreeNode):
         return self.figures.bound(self.instance)
 
 
-def prepare(instance: Instance, *, tighten: bool = False, with_rivals: bool = False) -> Prepared:
+def prepare(instance: Instance, *, tighten: bool = False, limits: bool = False, with_rivals: bool = False) -> Prepared:
     """An instance (JAX arrays, no leading axes) with its figures.
 
     Args:
         instance: what is to be played.
         tighten: whether its windows are cut.
-        with_rivals: whether its rivals are found.
+        limits: whether ride times and durations count for its rivals.
+        with_rivals: whether these are found.
     """
     windows = tightened(instance) if tighten else instance
     is_real = (jnp.arange(instance.num_nodes + 1) == 0) | (instance.demand != 0)
@@ -80,6 +81,12 @@ def prepare(instance: Instance, *, tighten: bool = False, with_rivals: bool = Fa
         way_home=travel_time(instance, distance(instance.locs, instance.locs[0])),
         earliest=windows.earliest,
         deadline=windows.deadline,
-        rivals=rivals(windows, SLACK) if with_rivals else None,
+        rivals=rivals(windows if limits else _without_limits(windows), SLACK) if with_rivals else None,
     )
     return Prepared(instance, figures)
+
+
+def _without_limits(instance: Instance) -> Instance:
+    """Rides and tours may take as long as they like."""
+    never = jnp.full((), jnp.inf, jnp.float32)
+    return instance.replace(max_ride_time=never, max_route_duration=never)

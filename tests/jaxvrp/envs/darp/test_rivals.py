@@ -144,3 +144,15 @@ def test_planes_and_context_follow_those_without_rivals(env, play):
         == (1, 17 + 29 * NODES // 2)
         == (1, *flat.roles["vehicle"].observation.shape)
     )
+
+
+def test_without_limits_rides_may_take_as_long_as_they_like(env, play):
+    instances = at(play[0].instance, 0)
+    free = env.replace(limits=False)
+    find = jax.jit(jax.vmap(lambda instance: free.prepare(instance).figures.rivals))
+    endless = instances.replace(
+        **{name: np.full_like(getattr(instances, name), np.inf) for name in ("max_ride_time", "max_route_duration")}
+    )
+    found = find(instances)
+    np.testing.assert_array_equal(found, find(endless))
+    assert found.sum() < play[0].figures.rivals[0].sum()
