@@ -173,7 +173,10 @@ class Checkpoints:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                state = ocp.load(self.folder / str(update), abstract, checkpointable_name=STATE)
+                # Orbax would refuse a field that is None and newer than the checkpoint; arrays were compared already.
+                loading = ocp.options.PyTreeOptions.Loading(partial_load=True)
+                with ocp.Context(pytree_options=ocp.options.PyTreeOptions(loading=loading)):
+                    state = ocp.load(self.folder / str(update), abstract, checkpointable_name=STATE)
         except Exception as error:  # orbax and tensorstore raise all kinds
             raise self._unusable(update, "") from error
         if difference := _difference(_described(state), _described(like)):

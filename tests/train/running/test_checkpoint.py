@@ -72,6 +72,13 @@ def test_the_latest_and_the_best(folder):
     assert (names(folder), saved.best, saved.latest) == (["10"], 10, 10)
 
 
+def test_a_part_of_the_state_that_is_nothing_may_be_newer_than_the_checkpoint(folder):
+    read = Checkpoints(folder, read_only=True).load({**state_of(0), "newer": None})
+    assert read["newer"] is None and int(read["update"]) == 2
+    with pytest.raises(UserError, match=r"newer.* is not there"):
+        Checkpoints(folder, read_only=True).load({**state_of(0), "newer": jnp.zeros(2)})
+
+
 @pytest.mark.parametrize("value", [None, math.nan, math.inf, -math.inf])
 def test_what_was_not_evaluated_is_the_best_only_if_nothing_was(value, tmp_path):
     save(tmp_path, 1, value)
