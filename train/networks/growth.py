@@ -27,14 +27,15 @@ def grown(params: Any, wanted: Any, before: Environment, after: Environment) -> 
     Returns:
         The parameters; as they are, where shapes agree or no features explain the difference.
     """
-    readings = list(zip(_readings(before), _readings(after), strict=True))
-    if jax.tree.map(lambda _: 0, params) != jax.tree.map(lambda _: 0, wanted):
+    old_readings, new_readings = _readings(before), _readings(after)
+    same_structure = jax.tree.map(lambda _: 0, params) == jax.tree.map(lambda _: 0, wanted)
+    if not same_structure or len(old_readings) != len(new_readings):
         return params
 
     def fit(leaf: jax.Array, like: Any) -> jax.Array:
         if leaf.shape == like.shape or leaf.shape[1:] != like.shape[1:]:
             return leaf
-        for old, new in readings:
+        for old, new in zip(old_readings, new_readings, strict=True):
             if leaf.shape[0] - len(old) == like.shape[0] - len(new) >= 0 and set(old) <= set(new):
                 return _spread(leaf, old, new)
         return leaf

@@ -76,6 +76,10 @@ def test_it_lies_on_all_devices(begun):
 def test_what_cannot_be_begun_with_is_one_line(begun, tmp_path):
     with pytest.raises(UserError, match=r"^start_from .*first: its networks are not those of this run; take the same"):
         launch.beginning(learner(start_from=str(begun), hidden_sizes=(4,)), trust=False)
+    with pytest.raises(UserError, match="its networks are not those of this run"):
+        launch.beginning(
+            learner(start_from=str(begun), env={"name": "deliveries_of_the_tests"}, network="attention"), trust=False
+        )
     with pytest.raises(UserError, match=r"nowhere is no run folder") as error:
         launch.beginning(learner(start_from=str(tmp_path / "nowhere")), trust=False)
     assert "\n" not in str(error.value)
