@@ -49,7 +49,7 @@ NOTES = """means over whole episodes of {episodes} instances, the same for all p
 time_step: steps of the simulation that an episode took
 s/instance, CPU s/instance: all instances were played at once, by programs that were compiled before"""
 SEARCH_NOTE = (
-    "search: one instance after the other; it knows all customers beforehand, so that it bounds what a policy can reach"
+    "search: one instance after the other; it knows all customers beforehand, which no policy does"
 )
 
 SEEDS_NOTE = "±: half the width of the 95 % interval of the mean over the seeds of a training, by Student's t"
