@@ -48,9 +48,7 @@ HEAD = ("player", *FIGURES, "s/instance", "CPU s/instance")
 NOTES = """means over whole episodes of {episodes} instances, the same for all players
 time_step: steps of the simulation that an episode took
 s/instance, CPU s/instance: all instances were played at once, by programs that were compiled before"""
-SEARCH_NOTE = (
-    "search: one instance after the other; it knows all customers beforehand, which no policy does"
-)
+SEARCH_NOTE = "search: one instance after the other; it knows all customers beforehand, which no policy does"
 
 SEEDS_NOTE = "±: half the width of the 95 % interval of the mean over the seeds of a training, by Student's t"
 

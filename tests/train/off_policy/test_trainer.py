@@ -112,6 +112,7 @@ def test_resumed_to_the_last_bit(make, tmp_path, capfd):
 
 
 @pytest.mark.parametrize("algorithm", ["td3", "sac"])
+@pytest.mark.slow("sac")
 def test_it_goes_on_from_a_checkpoint_to_the_last_bit(algorithm, make, tmp_path):
     learner = make(algorithm)
 

@@ -213,6 +213,7 @@ def test_a_disk_without_space_for_the_report(leave, where, disk, train, monkeypa
     assert {"summary.json", "learning_curve.png"} <= {path.name for path in run.iterdir()}
 
 
+@pytest.mark.slow
 def test_a_command_on_a_full_disk_says_one_line_and_no_thread_has_more_to_say(disk):
     folder = disk(100)
     words = (

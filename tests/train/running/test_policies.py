@@ -95,6 +95,7 @@ def test_another_run_begins_with_it(exported):
     chex.assert_trees_all_equal(learner.actor_params(state), RunFolder(exported).load("latest").params)
 
 
+@pytest.mark.slow
 def test_a_folder_goes_before_the_policy_of_its_name(exported, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(policies, "SHIPPED", exported.parent)

@@ -103,6 +103,7 @@ def test_excess_is_that_of_the_rules_written_plainly(play):
     assert not states.done[-2].all()
 
 
+@pytest.mark.slow
 def test_one_instance_alone_is_as_in_a_batch(env, play):
     states, masks, _, excesses = play
     alone = jax.jit(excess)(at(states, 2, 5), masks[2, 5])

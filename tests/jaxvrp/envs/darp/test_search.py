@@ -108,6 +108,7 @@ def test_the_report_finds_nothing_but_requests_left_out_and_the_same_cost(limits
             np.testing.assert_allclose(cost, report.cost + PENALTY * unvisited, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_vehicles_of_one_capacity_drive_in_order_of_their_first_stops():
     several = 0
     for instance, plans in zip(everything(), searched(False)[0], strict=True):
@@ -167,6 +168,7 @@ def test_its_actor_drives_the_plan():
     assert followed > 15
 
 
+@pytest.mark.slow
 def test_whatever_it_plans_keeps_tightened_windows():
     """Planned without them; each schedule that keeps all limits begins its services within them."""
     cut = jax.device_get(jax.jit(jax.vmap(tightened))(as_float32(stack(everything()))))

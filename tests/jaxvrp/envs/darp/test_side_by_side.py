@@ -48,6 +48,7 @@ def drawn_tours():
 
 
 @pytest.mark.parametrize("short", [2, NODES])
+@pytest.mark.slow("2")
 def test_the_test_of_tours_finds_out_who_keeps_all_limits(short, monkeypatch):
     """Also where only some tours fit into the smaller program."""
     monkeypatch.setattr(tour_test, "SHORT", short)
