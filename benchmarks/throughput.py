@@ -197,11 +197,8 @@ def measure_apart(case: Case, devices: int | None = None, variables: Mapping[str
         variables: of the environment of that process, beside those of this one.
     """
     command = [*measure.this_program("throughput"), "--case", json.dumps(dataclasses.asdict(case))]
-    env = {
-        **os.environ,
-        "JAX_ENABLE_COMPILATION_CACHE": "false",
-        **(variables or {}),
-    }  # else the second run would compile in no time
+    # Without the cache: else the second run would compile in no time.
+    env = {**os.environ, "JAX_ENABLE_COMPILATION_CACHE": "false", **(variables or {})}
     if devices:
         env["JAX_NUM_CPU_DEVICES"] = str(devices)
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)

@@ -9,7 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from benchmarks.quality.seeds import Estimate
-from jaxvrp.pictures import save_still, series_look
+from jaxvrp.pictures import new_figure, save_still, series_look
+
+DPI = 120
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,11 +31,7 @@ class Point:
 
 def draw(points: Sequence[Point], figure_name: str, title: str, path: pathlib.Path) -> None:
     """One row a player, the best uppermost of those that are given first; trained ones have an interval."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 1.2 + 0.28 * len(points)), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = _new_figure(10, 1.2 + 0.28 * len(points))
     figure.suptitle(title, fontsize=10)
     quality, time = figure.subplots(1, 2, sharey=True, width_ratios=(3, 1))
     for place, point in enumerate(points):
@@ -47,9 +45,8 @@ def draw(points: Sequence[Point], figure_name: str, title: str, path: pathlib.Pa
     quality.invert_yaxis()
     time.set(xlabel="CPU s / instance", xscale="log")
     for axes in (quality, time):
-        axes.grid(alpha=0.3)
-        axes.spines[["top", "right"]].set_visible(False)
-    save_still(figure, path, dpi=120)
+        _unclutter(axes)
+    save_still(figure, path, dpi=DPI)
 
 
 def draw_curve(
@@ -64,11 +61,7 @@ def draw_curve(
         title: of the picture.
         path: where it is written.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.5, 4.2), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = _new_figure(7.5, 4.2)
     axes = figure.subplots()
     methods = dict.fromkeys(method_of(point.name) for point in points)
     for number, method in enumerate(methods):
@@ -78,7 +71,18 @@ def draw_curve(
         look: dict[str, Any] = {"marker": "o", "markersize": 4, **series_look(number)}
         axes.plot(seconds, means, label=method, **look)
     axes.set(xscale="log", xlabel="CPU s / instance", ylabel=figure_name, title=title)
+    _unclutter(axes)
+    figure.legend(loc="outside right upper", frameon=False)
+    save_still(figure, path, dpi=DPI)
+
+
+def _new_figure(width: float, height: float) -> Any:
+    """A figure of that size in inches that makes room for its labels."""
+    figure = new_figure(width, height, DPI)
+    figure.set_layout_engine("constrained")
+    return figure
+
+
+def _unclutter(axes: Any) -> None:
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside right upper", frameon=False)
-    save_still(figure, path, dpi=120)

@@ -23,7 +23,7 @@ from train.running.loggers import check_loggers
 from train.running.loop import Begin
 from train.running.memory import check_memory, out_of_memory_told
 from train.running.resume import RecordedRun, check_same, resumed
-from train.running.run_folder import CHECKPOINTS, CONFIG, RunFolder, fits, read_run, write_configuration
+from train.running.run_folder import CHECKPOINTS, CONFIG, RunFolder, read_run, same_shapes, write_configuration
 from train.sharding import initialize
 
 
@@ -93,7 +93,7 @@ def beginning(learner: Any, *, trust: bool) -> Begin | None:
     start = RunFolder(path, trust=trust).load("latest")
     wanted = learner.actor_params(jax.eval_shape(learner.init, jax.random.key(0)))
     params = grown(start.params, wanted, start.learner.env, learner.env)
-    if not fits(params, learner):
+    if not same_shapes(params, wanted):
         raise UserError(f"start_from {path}: its networks are not those of this run; take the same network and sizes")
 
     def begin(state: Any) -> Any:

@@ -112,13 +112,8 @@ class Trained:
     critic: Any = None
 
 
-def fits(params: Any, learner: Learner) -> bool:
-    """Whether parameters of actors are those of a learner's networks, by structure and shapes."""
-    wanted = learner.actor_params(jax.eval_shape(learner.init, jax.random.key(0)))
-    return _same_shapes(params, wanted)
-
-
-def _same_shapes(a: Any, b: Any) -> bool:
+def same_shapes(a: Any, b: Any) -> bool:
+    """Whether two trees of arrays, or of their shapes, have the same structure and shapes."""
     return jax.tree.map(jnp.shape, a) == jax.tree.map(jnp.shape, b)
 
 
@@ -188,11 +183,12 @@ class RunFolder:
             params, update = self._read_policy(checkpoint)
         else:
             params, critic, update = self._read_checkpoint(checkpoint)
-        if not fits(params, self.player):
+        state = jax.eval_shape(self.player.init, jax.random.key(0))
+        if not same_shapes(params, self.player.actor_params(state)):
             raise UserError(f"the networks of {self.folder} {self._tied()}")
         # A critic that values each agent of a team is tied to their number, even where actors are not.
-        wanted = self.player.critic_params(jax.eval_shape(self.player.init, jax.random.key(0)))
-        return Trained(self.player, params, update, critic if _same_shapes(critic, wanted) else None)
+        wanted = self.player.critic_params(state)
+        return Trained(self.player, params, update, critic if same_shapes(critic, wanted) else None)
 
     def _read_policy(self, checkpoint: str) -> tuple[Any, int]:
         """Parameters of the actors, and their update."""

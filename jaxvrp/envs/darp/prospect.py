@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.envs.darp import rules
+from jaxvrp.envs.darp.problem.instance import as_counted
 from jaxvrp.envs.darp.rules import State
 
 RULES = (
@@ -275,5 +276,4 @@ def _go(stage: Stage, tours: _Tours, stops: Stops, chosen: jax.Array) -> _Tours:
 
 def _travel(stage: Stage, length: jax.Array) -> jax.Array:
     """Time for a length in extents."""
-    time = length * stage.pace
-    return jnp.where(stage.rounds, jnp.round(time), time)
+    return as_counted(length * stage.pace, stage.rounds)

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.envs.darp.baselines.tours import Problem
+from jaxvrp.envs.darp.problem.instance import as_counted
 
 
 class Lanes(struct.PyTreeNode):
@@ -86,8 +87,7 @@ def between(lanes: Lanes, start: jax.Array, end: jax.Array) -> jax.Array:
 
 def driven(lanes: Lanes, length: jax.Array) -> jax.Array:
     """How long it takes to drive so far, `f32[..., B]`."""
-    time = length / lanes.speed
-    return jnp.where(lanes.is_rounded, jnp.round(time), time)
+    return as_counted(length / lanes.speed, lanes.is_rounded)
 
 
 def of_nodes(table: jax.Array, nodes: jax.Array) -> jax.Array:

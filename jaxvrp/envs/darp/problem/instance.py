@@ -243,8 +243,12 @@ def distance(a: jax.Array, b: jax.Array) -> jax.Array:
 
 def travel_time(instance: Instance, length: jax.Array) -> jax.Array:
     """Time to drive a `length` (any shape) in one instance."""
-    time = length / instance.vehicle_speed
-    return jnp.where(instance.round_travel_time, jnp.round(time), time)
+    return as_counted(length / instance.vehicle_speed, instance.round_travel_time)
+
+
+def as_counted(time: jax.Array, is_rounded: jax.Array) -> jax.Array:
+    """Travel times as instances count them: rounded to whole numbers, half to even, where they say so."""
+    return jnp.where(is_rounded, jnp.round(time), time)
 
 
 def save(path: str | os.PathLike, instance: Instance) -> None:

@@ -8,8 +8,9 @@ import jax
 import numpy as np
 
 import jaxvrp
+from jaxvrp.actor import RandomActor
 from jaxvrp.envs.darp import generate_dataset, make_instance, pad
-from jaxvrp.envs.darp.problem.instance import as_float32
+from jaxvrp.envs.darp.problem.instance import as_float32, stack
 from jaxvrp.envs.darp.problem.solution import solution_report
 
 NODES, VEHICLES = 12, 3
@@ -23,6 +24,28 @@ def generated(count):
     env = jaxvrp.make("darp", num_nodes=NODES, num_agents=VEHICLES)
     batch = jax.device_get(generate_dataset(env, seed=5, count=count))
     return [jax.tree.map(lambda leaf, at=at: leaf[at], batch) for at in range(count)]
+
+
+def played_at_random(env, instances, steps, look):
+    """What `look(state, timestep)` says of many instances before each step of random play, `[T, E, ...]`."""
+    actor = RandomActor(env)
+
+    @jax.jit
+    def run(batch):
+        def body(carry, key):
+            state, timestep = carry
+            action = actor.act(key, (), state, timestep)[0]
+            return jax.vmap(env.step)(state, action), look(state, timestep)
+
+        start = jax.vmap(env.reset_to)(batch)
+        return jax.lax.scan(body, start, jax.random.split(jax.random.key(3), steps))[1]
+
+    padded = [pad(as_float32(instance), env.num_nodes, env.num_agents) for instance in instances]
+    return jax.device_get(run(stack(padded)))
+
+
+def of_row(tree, *index):
+    return jax.tree.map(lambda leaf: leaf[index], tree)
 
 
 def crowded(count):

@@ -1,16 +1,12 @@
 """What plans would come to after each choice: against the rules written plainly, and what must hold of the features."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxvrp
-from jaxvrp.actor import RandomActor
-from jaxvrp.envs.darp import pad
-from jaxvrp.envs.darp.problem.instance import as_float32
 from jaxvrp.envs.darp.prospect import RULES, excess
-from tests.jaxvrp.envs.darp.small_instances import NODES, VEHICLES, crowded, generated, rich
+from tests.jaxvrp.envs.darp.small_instances import NODES, VEHICLES, crowded, generated, of_row, played_at_random, rich
 
 TOLERANCE = 2e-3
 """In extents, of sums of distances: the plain rules count in float64."""
@@ -24,28 +20,13 @@ def env():
 @pytest.fixture(scope="module")
 def play(env):
     """Random play of many instances at once: states, masks, planes and excesses of each step, `[T, E, ...]`."""
+
+    def look(state, timestep):
+        mask = timestep.action_mask["vehicle"][:, 0]
+        return state, mask, timestep.entities["request"], jax.vmap(excess)(state, mask)
+
     chosen = [*generated(6), *crowded(6), *rich(6), *rich(6, rounded=True)]
-    instances = [pad(as_float32(instance), NODES, VEHICLES) for instance in chosen]
-    batch = jax.tree.map(lambda *leaves: jnp.stack(leaves), *instances)
-    actor = RandomActor(env)
-
-    @jax.jit
-    def run(batch):
-        def body(carry, key):
-            state, timestep = carry
-            mask = timestep.action_mask["vehicle"][:, 0]
-            seen = state, mask, timestep.entities["request"], jax.vmap(excess)(state, mask)
-            action = actor.act(key, (), state, timestep)[0]
-            return jax.vmap(env.step)(state, action), seen
-
-        start = jax.vmap(env.reset_to)(batch)
-        return jax.lax.scan(body, start, jax.random.split(jax.random.key(3), 10))[1]
-
-    return jax.device_get(run(batch))
-
-
-def at(tree, *index):
-    return jax.tree.map(lambda leaf: leaf[index], tree)
+    return played_at_random(env, chosen, 10, look)
 
 
 def plain_length(state, first, outward, drop, along):
@@ -93,7 +74,7 @@ def test_excess_is_that_of_the_rules_written_plainly(play):
     agree = []
     for step in range(0, masks.shape[0], 2):
         for env_index in range(masks.shape[1]):
-            state, choices = at(states, step, env_index), np.flatnonzero(masks[step, env_index])
+            state, choices = of_row(states, step, env_index), np.flatnonzero(masks[step, env_index])
             expected = np.array([[plain_length(state, node, *rule) for node in choices] for rule in RULES])
             got = excesses[step, env_index]
             assert (got[:, ~masks[step, env_index]] == 0).all()
@@ -106,14 +87,14 @@ def test_excess_is_that_of_the_rules_written_plainly(play):
 @pytest.mark.slow
 def test_one_instance_alone_is_as_in_a_batch(env, play):
     states, masks, _, excesses = play
-    alone = jax.jit(excess)(at(states, 2, 5), masks[2, 5])
+    alone = jax.jit(excess)(of_row(states, 2, 5), masks[2, 5])
     np.testing.assert_allclose(alone, excesses[2, 5], atol=1e-5)
 
 
 def test_blocks_are_as_the_whole(play):
     states, masks, _, excesses = play
     rows = np.arange(128) % masks.shape[1]
-    blocks = jax.jit(jax.vmap(excess))(at(states, 1, rows), masks[1, rows])
+    blocks = jax.jit(jax.vmap(excess))(of_row(states, 1, rows), masks[1, rows])
     np.testing.assert_allclose(blocks, excesses[1][rows], atol=1e-5)
 
 
@@ -122,7 +103,7 @@ def test_planes_follow_those_without_prospects(env, play):
     (kind,) = env.entity_kinds
     assert planes.shape[2] == len(kind.dynamic) == 36
     plain = jaxvrp.make("darp", num_nodes=NODES, num_agents=VEHICLES)
-    state = at(states, 4, 3)
+    state = of_row(states, 4, 3)
     np.testing.assert_allclose(planes[4, 3][:14], plain.entities(state)["request"], atol=1e-6)
     by_name = dict(zip([feature.name for feature in kind.dynamic], planes[4, 3], strict=True))
     least = np.minimum(excesses[4, 3], 2.0).min(axis=0)

@@ -3,16 +3,13 @@
 import itertools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxvrp
-from jaxvrp.actor import RandomActor
-from jaxvrp.envs.darp import observation, pad, solution_report
+from jaxvrp.envs.darp import observation, solution_report
 from jaxvrp.envs.darp.losses import losses
-from jaxvrp.envs.darp.problem.instance import as_float32
-from tests.jaxvrp.envs.darp.small_instances import NODES, VEHICLES, generated, rich
+from tests.jaxvrp.envs.darp.small_instances import NODES, VEHICLES, generated, of_row, played_at_random, rich
 
 STEPS = 12
 
@@ -25,31 +22,15 @@ def env():
 @pytest.fixture(scope="module")
 def play(env):
     """Random play of many instances at once: states, masks, losses, planes and contexts of each step, `[T, E, ...]`."""
+
+    def look(state, timestep):
+        mask, context = timestep.action_mask["vehicle"][:, 0], timestep.observation["vehicle"]
+        return state, mask, jax.vmap(losses)(state), timestep.entities["request"], context
+
     published = jaxvrp.make("darp", num_nodes=NODES, num_agents=2, instances="cordeau")
     batch = jax.vmap(published.generate)(jax.random.split(jax.random.key(8), 6))
     drawn = [jax.tree.map(lambda leaf, row=row: np.asarray(leaf)[row], batch) for row in range(6)]
-    chosen = [*generated(6), *rich(10), *drawn]
-    instances = [pad(as_float32(instance), NODES, VEHICLES) for instance in chosen]
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *instances)
-    actor = RandomActor(env)
-
-    @jax.jit
-    def run(stacked):
-        def body(carry, key):
-            state, timestep = carry
-            mask = timestep.action_mask["vehicle"][:, 0]
-            seen = state, mask, jax.vmap(losses)(state), timestep.entities["request"], timestep.observation["vehicle"]
-            action = actor.act(key, (), state, timestep)[0]
-            return jax.vmap(env.step)(state, action), seen
-
-        start = jax.vmap(env.reset_to)(stacked)
-        return jax.lax.scan(body, start, jax.random.split(jax.random.key(3), STEPS))[1]
-
-    return jax.device_get(run(stacked))
-
-
-def at(tree, *index):
-    return jax.tree.map(lambda leaf: leaf[index], tree)
+    return played_at_random(env, [*generated(6), *rich(10), *drawn], STEPS, look)
 
 
 def share_a_vehicle(instance, one, other):
@@ -67,7 +48,7 @@ def test_rivals_are_the_pairs_that_have_no_tour(play):
     states = play[0]
     found, count = 0, 0
     for row in range(states.done.shape[1]):
-        state = at(states, 0, row)
+        state = of_row(states, 0, row)
         # One vehicle holds as much as another in all of these.
         instance, rivals = state.instance, state.figures.rivals
         assert (rivals == rivals.T).all() and not rivals.diagonal().any()
@@ -115,7 +96,7 @@ def test_losses_are_those_counted_plainly(play):
     agree = []
     for step in range(0, STEPS, 3):
         for row in range(states.done.shape[1]):
-            expected, got = plain_losses(at(states, step, row)), at(known, step, row)
+            expected, got = plain_losses(of_row(states, step, row)), of_row(known, step, row)
             found = got.rivals, got.missed_rivals, got.more
             agree.append(all(np.allclose(a, b, atol=1e-5) for a, b in zip(expected, found, strict=True)))
     # A vehicle may come just in time, which float32 cannot tell from just too late.
@@ -126,7 +107,7 @@ def test_losses_are_those_counted_plainly(play):
 def test_planes_and_context_follow_those_without_rivals(env, play):
     states, masks, known, planes, contexts = play
     plain = jaxvrp.make("darp", num_nodes=NODES, num_agents=VEHICLES, limits=True)
-    state = at(states, 4, 8)
+    state = of_row(states, 4, 8)
     np.testing.assert_allclose(planes[4, 8][:14], plain.entities(state)["request"], atol=1e-6)
     np.testing.assert_allclose(contexts[4, 8, 0, :-1], plain.observation(state)["vehicle"][0], atol=1e-6)
     more = np.where(masks, np.minimum(known.more, observation.MOST_LOST), 0.0)
@@ -147,7 +128,7 @@ def test_planes_and_context_follow_those_without_rivals(env, play):
 
 
 def test_without_limits_rides_may_take_as_long_as_they_like(env, play):
-    instances = at(play[0].instance, 0)
+    instances = of_row(play[0].instance, 0)
     free = env.replace(limits=False)
     find = jax.jit(jax.vmap(lambda instance: free.prepare(instance).figures.rivals))
     endless = instances.replace(
