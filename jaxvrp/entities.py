@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Literal
 
@@ -28,6 +29,7 @@ def flatten(context: jax.Array, static: ByKind, dynamic: ByKind) -> jax.Array:
     return jnp.concatenate([context, *planes])
 
 
+@functools.singledispatch
 def seen_as(env: Environment, kind: Literal["flat", "entities"]) -> Environment:
     """The same environment with flat observations, or with entities.
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.actor import Actor, Carry
+from jaxvrp.entities import seen_as
 from jaxvrp.environment import Environment, Instance, State, TimeStep
 from jaxvrp.memory import Memory
 from jaxvrp.spaces import ByKind, ByRole, EntityKind, Role
@@ -251,6 +252,12 @@ def _both(of_base: Memory, clock: Memory) -> Memory:
         apply=lambda content: dataclasses.replace(clock.apply(content[1]), base=of_base.apply(content[0]).base),
         merge=merge and (lambda content, axis: (merge(content[0], axis), content[1])),
     )
+
+
+@seen_as.register
+def _base_seen_as(env: Randomized, kind: Literal["flat", "entities"]) -> Randomized:
+    """As the base environment can be seen."""
+    return dataclasses.replace(env, base=seen_as(env.base, kind))
 
 
 def unwrapped(env: Environment) -> Environment:

@@ -37,8 +37,8 @@ def randomize(
         num_steps: steps of each environment in which they move there.
 
     Raises:
-        ValueError: an unknown parameter, one that cannot be drawn, or a range that is none or not within what the
-            parameter accepts; one line.
+        ValueError: an unknown parameter, one that cannot be drawn, a range that is none or not within what the
+            parameter accepts, or a number of steps that is not above 0; one line.
         TypeError: a bound of the wrong type.
     """
     first_ranges = first_ranges or {}
@@ -47,6 +47,8 @@ def randomize(
             f"{FIRST_RANGES}{alone[0]} is a range to begin with, and {RANGES}{alone[0]}, where it ends, is missing; "
             "give both"
         )
+    if not (_is_finite(num_steps) and num_steps > 0):
+        raise ValueError(f"num_steps is {shown(num_steps)}; it must be a finite number above 0")
     if not ranges:
         return env
     kind = RandomizedTurns if isinstance(env, TurnBasedEnvironment) else Randomized
@@ -120,6 +122,6 @@ def _check_order(name: str, bounds: Any) -> None:
     raise ValueError(f"{name} is {shown(bounds)}; it must be two finite numbers in order, for example [0.5, 1.5]")
 
 
-def _is_finite(bound: Any) -> bool:
-    is_number = isinstance(bound, numbers.Real) and not isinstance(bound, bool)
-    return is_number and (isinstance(bound, numbers.Integral) or math.isfinite(bound))
+def _is_finite(value: Any) -> bool:
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return is_number and (isinstance(value, numbers.Integral) or math.isfinite(value))

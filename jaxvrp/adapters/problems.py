@@ -26,7 +26,7 @@ def given_instance(
         batch: how many problems, along a leading axis; None for one without it.
 
     Raises:
-        ValueError: an unknown option, another number of problems.
+        ValueError: an unknown option, another number of problems, or a batch of other parts than drawn problems have.
         TypeError: the option is no problem of this environment.
     """
     options = {} if options is None else options
@@ -38,20 +38,26 @@ def given_instance(
     if instance is None:
         return None
     wanted: Any = jax.eval_shape(lambda: env.generate(jax.random.key(0)))
-    if not _is_alike(instance, wanted):
+    if type(instance) is not type(wanted):
         each = "" if batch is None else f", {batch} of them along a leading axis"
         raise TypeError(
             f"options['{INSTANCE}'] is {shown(instance)}; it needs a problem as `generate` of "
             f"{type(env).__name__} makes it{each}"
         )
-    if batch is not None and any(leaf.shape[:1] != (batch,) for leaf in jax.tree.leaves(instance)):
-        raise ValueError(
-            f"options['{INSTANCE}'] needs {batch} problems, one for each environment, along a leading axis"
-        )
+    if batch is not None:
+        _check_batch(instance, wanted, batch)
     return instance
 
 
-def _is_alike(instance: Instance, wanted: Instance) -> bool:
-    """Whether they are of one class and have the same parts; sizes may differ, where an environment pads."""
+def _check_batch(instance: Instance, wanted: Instance, batch: int) -> None:
+    """Refuse what cannot stand beside drawn problems in one array each: a part that these lack, another number."""
+    if any(leaf.shape[:1] != (batch,) for leaf in jax.tree.leaves(instance)):
+        raise ValueError(
+            f"options['{INSTANCE}'] needs {batch} problems, one for each environment, along a leading axis"
+        )
     structure: Any = jax.tree.structure(wanted)
-    return type(instance) is type(wanted) and jax.tree.structure(instance) == structure
+    if jax.tree.structure(instance) != structure:
+        raise ValueError(
+            f"options['{INSTANCE}'] has parts (or None) where drawn problems have none (or some); episodes that follow "
+            "draw theirs: give the same parts as `generate`, or play it in a single environment"
+        )

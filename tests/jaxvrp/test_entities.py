@@ -42,6 +42,15 @@ def test_an_environment_is_seen_either_way(env):
     assert flat.roles["vehicle"].observation == flat_box(env.roles["vehicle"].context, env.entity_kinds)
 
 
+def test_a_randomised_environment_is_seen_as_its_base_is(env):
+    drawn = jaxvrp.randomize(env, {"penalty_unvisited": [5.0, 9.0]})
+    flat = seen_as(drawn, "flat")
+    assert flat.entity_kinds == () and flat.base == seen_as(env, "flat") and flat.ranges == drawn.ranges
+    assert flat.roles == seen_as(env, "flat").roles
+    with pytest.raises(ValueError, match=r"^Reach cannot be seen as entities"):
+        seen_as(jaxvrp.randomize(Reach(), {"speed": [0.1, 0.2]}), "entities")
+
+
 def test_what_cannot_be_seen_so_is_refused():
     with pytest.raises(ValueError, match=r"^Reach cannot be seen as entities; it has no parameter `observation`$"):
         seen_as(Reach(), "entities")

@@ -296,6 +296,12 @@ def test_a_first_range_without_the_range_itself_is_one_line(base):
         jaxvrp.randomize(base, {"dt": [1, 2]}, first_ranges={"dt": [-1, 0.1]})
 
 
+@pytest.mark.parametrize("num_steps", [0, -100, float("nan"), float("inf"), "many", True])
+def test_a_number_of_steps_that_is_none_is_one_line(base, num_steps):
+    with pytest.raises(ValueError, match=r"^num_steps is .*; it must be a finite number above 0$"):
+        jaxvrp.randomize(base, {"dt": [1, 2]}, first_ranges={"dt": [0.5, 1]}, num_steps=num_steps)
+
+
 @pytest.mark.parametrize(
     ("ranges", "says"),
     [

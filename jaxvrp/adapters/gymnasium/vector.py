@@ -289,11 +289,12 @@ def _step(vec: VecEnv, state: VecState, action: dict[str, jax.Array]) -> tuple[V
 def _renew(
     vec: VecEnv, state: VecState, rows: jax.Array, seeds: jax.Array, instances: Instance | None
 ) -> tuple[VecState, VecTimeStep]:
-    """The environments `rows` at the beginning of another episode, and what is seen there, `[rows, ...]`."""
-    rules = vec.env.memory
-    env = vec.env if rules is None else rules.apply(state.memory)
+    """The environments `rows` at the beginning of another episode, and what is seen there, `[rows, ...]`.
+
+    What episodes would remember of each other (`Environment.memory`) is left out, as in `Host`: a seed says all.
+    """
     if instances is None:
-        instances = jax.vmap(lambda seed: env.generate(jax.random.key(seed)))(seeds)
+        instances = _generate(vec, seeds)
     part = vec.replace(num_envs=rows.shape[0])
     fresh, timestep = part.reset_to(instances, jax.random.key(0))
 

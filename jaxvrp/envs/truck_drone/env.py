@@ -71,7 +71,12 @@ class TruckDrone(Physics, Environment):
         return self.max_steps
 
     def init_state(self, instance: Instance) -> World:
-        """The world at step 0: truck at its start, drones onboard, fully charged, without a package."""
+        """The world at step 0: truck at its start, drones onboard, fully charged, without a package.
+
+        Raises:
+            ValueError: the problem has other sizes than this environment; one line.
+        """
+        _check_sizes(self, instance)
         world = initial_world(instance, self.num_drones, self.max_battery)
         return world.replace(decision=no_decision(self.num_drones)) if self.decide == "events" else world
 
@@ -108,6 +113,16 @@ class TruckDrone(Physics, Environment):
     @abc.abstractmethod
     def shared_reward(self, state: World) -> jax.Array:
         """`f32[]`, for all agents, of the step that led to `state`."""
+
+
+def _check_sizes(env: TruckDrone, instance: Instance) -> None:
+    """Refuse a problem of other sizes: the numbers of actions follow from the environment's."""
+    customers, nodes = instance.demand.shape[-1], instance.node_position.shape[-2]
+    if (customers, nodes) != (env.num_customers, env.num_route_nodes):
+        raise ValueError(
+            f"an instance of {customers} customers and {nodes} route nodes does not fit num_customers "
+            f"{env.num_customers}, num_route_nodes {env.num_route_nodes}; make the environment with its sizes"
+        )
 
 
 _OBSERVED: dict[Hashable, ByRole] = {}

@@ -1,11 +1,13 @@
 """`to_gymnasium` and `to_gymnasium_vector`: Gymnasium's own checker and wrappers, and episodes played by hand."""
 
+import dataclasses
 import importlib
 import subprocess
 import sys
 
 import gymnasium
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
@@ -14,6 +16,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 import jaxvrp
 from jaxvrp.adapters.gymnasium import GymnasiumVectorEnv, register_ids, to_gymnasium, to_gymnasium_vector
 from jaxvrp.entities import seen_as
+from jaxvrp.memory import Memory
+from tests.toy_environments import Team
 
 # Observations of `darp` have no bounds that could be named.
 unbounded = pytest.mark.filterwarnings("ignore:.*A Box observation space:UserWarning")
@@ -115,6 +119,38 @@ def test_a_batch_plays_what_gymnasium_plays_with_one_environment_after_the_other
     assert ends > 5
 
 
+class Drifting(Team):
+    """Goals lie the farther away the more steps have been played before: what `VecEnv` remembers."""
+
+    far: float = 0.0
+
+    @property
+    def memory(self):
+        return Memory(
+            initial=jnp.zeros((), jnp.float32),
+            update=lambda far, states: far + 1,
+            apply=lambda far: dataclasses.replace(self, far=far),
+        )
+
+    def generate(self, key):
+        goal, present = super().generate(key)
+        return goal + self.far, present
+
+
+def test_episodes_of_a_batch_know_nothing_of_each_other():
+    """Else a seed would not say what is played, and what one environment did would be seen in another."""
+    env = Drifting(num_agents=2, max_steps=4)
+    truth = SyncVectorEnv([lambda: to_gymnasium(env)] * 3, autoreset_mode=AutoresetMode.SAME_STEP)
+    batch = to_gymnasium_vector(env, 3, autoreset_mode=AutoresetMode.SAME_STEP)
+    assert_told(batch.reset(seed=5), truth.reset(seed=5))
+    ends = 0
+    for _ in range(15):
+        told, expected = (each.step(np.ones((3, 2), np.int64)) for each in (batch, truth))
+        assert_told(told, expected)
+        ends += (told[2] | told[3]).sum()
+    assert ends > 5
+
+
 def assert_told(told, expected):
     """All that a batch returns, infos where they are marked."""
     for ours, theirs in zip(told[:-1], expected[:-1], strict=True):
@@ -161,6 +197,8 @@ def test_a_problem_can_be_given(darp):
                 env.reset(options={"instance": given})
     with pytest.raises(ValueError, match=r"'instance'\] needs 2 problems"):
         batch.reset(options={"instance": instance})
+    with pytest.raises(ValueError, match=r"'instance'\] has parts \(or None\) where drawn problems have none"):
+        batch.reset(options={"instance": both.replace(earliest=None)})
 
 
 @pytest.mark.parametrize("limits", [False, True])

@@ -162,8 +162,22 @@ def test_a_problem_can_be_given_and_is_drawn(env, reach):
     assert not np.array_equal(*frames)
     with pytest.raises(TypeError, match=r"options\['instance'\] is 3; it needs a problem as `generate`"):
         played.reset(options={"instance": 3})
+    with pytest.raises(ValueError, match=r"^an instance of 2 customers and 2 route nodes does not fit num_customers"):
+        played.reset(options={"instance": instance.replace(node_position=instance.node_position[:2])})
     with pytest.raises(ValueError, match="nothing draws a state of Reach"):
         to_pettingzoo(reach, render_mode="rgb_array")
+
+
+def test_a_problem_may_leave_out_what_it_need_not_say():
+    env = jaxvrp.make("truck_drone", scenario="vrpd_tw", dynamic_share=0.5, **SMALL["truck_drone"])
+    drawn = env.generate(jax.random.key(1))
+    assert drawn.known_from is not None
+    played = to_pettingzoo(env)
+    everybody_known = played.reset(options={"instance": drawn.replace(known_from=None)})[0]
+    at_once = played.reset(options={"instance": drawn.replace(known_from=drawn.known_from * 0)})[0]
+    for name, seen in everybody_known.items():
+        np.testing.assert_array_equal(seen["observation"], at_once[name]["observation"])
+    assert played.step({name: 0 for name in played.agents})[0].keys() == everybody_known.keys()
 
 
 def test_an_episode_that_is_cut_short_is_truncated(reach):
