@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import pathlib
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 from scipy import special
 
 from jaxvrp.io.command_line import UserError
+from train.config import RunConfig
 from train.running.learner import Learner
 from train.running.run_folder import CONFIG
 
 LEVEL = 0.95
 SIGN = "±"
+FREE = {"seed", "logger", "pictures"}
+"""Keys in which the seeds of one training may differ: the last two change nothing of what is learned."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,3 +77,19 @@ def by_seed(learner: Learner, params: Any) -> list[Any]:
     if learner.config.num_seeds == 1:
         return [params]
     return [jax.tree.map(lambda leaf, seed=seed: leaf[seed], params) for seed in range(learner.config.num_seeds)]
+
+
+def check_seeds(trainings: Mapping[str, RunConfig]) -> None:
+    """Check that trainings, by the name of their run, are one training with other seeds.
+
+    Raises:
+        UserError: there are fewer than two, another key than the seed differs, or a seed is there twice; one line.
+    """
+    if len(trainings) < 2:
+        raise UserError(f"--pooled: --trained holds {len(trainings)} of its seeds; at least 2 are needed")
+    for (name, config), (other_name, other) in itertools.combinations(trainings.items(), 2):
+        if config.seed == other.seed:
+            raise UserError(f"--pooled: '{name}' and '{other_name}' have the same seed, {config.seed}")
+        keys = vars(config).keys() | vars(other).keys()
+        if differing := sorted(key for key in keys - FREE if vars(config).get(key) != vars(other).get(key)):
+            raise UserError(f"--pooled: '{name}' and '{other_name}' differ in {differing[0]}; only the seed may differ")

@@ -8,6 +8,7 @@ python -m benchmarks.quality --env.scenario vrpd_tw --env.dynamic_share 0.5 --si
 python -m benchmarks.quality --run DIR --sizes 4,20,10 --best_of 8 64 --planner 8 32 --search_seconds 1 10 --curve c.svg
 python -m benchmarks.quality --run DIR --sizes 4,20,10 8,50,16      # a policy, at its own size and others
 python -m benchmarks.quality --trained DIR --sizes 4,20,10 --plot table.png  # runs of benchmarks.ablation --runs DIR
+python -m benchmarks.quality --trained DIR --pooled --sizes 4,20,10  # runs of one training with several --seed
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from benchmarks import measure
 from benchmarks.measure import Size, progress
 from benchmarks.quality import plot
 from benchmarks.quality.baselines import SEED
-from benchmarks.quality.seeds import by_seed, cell, kept_runs
+from benchmarks.quality.seeds import by_seed, cell, check_seeds, kept_runs
 from benchmarks.reference.truck_drone import SUBJECT
 from jaxvrp import Environment
 from jaxvrp.actor import Actor
@@ -136,9 +137,13 @@ def played_by_seeds(run: Trained, episodes: int) -> Figures:
 
 
 def trained(size: Size, args: argparse.Namespace, parameters: Mapping[str, Any]) -> dict[str, Figures]:
-    """What each run of a folder reaches at a size; those that are tied to another size are left out."""
+    """What each run of a folder reaches at a size; those that are tied to another size are left out.
+
+    With `--pooled` also what all of them do together, which are then the seeds of one training.
+    """
     changes = {**SUBJECT.parameters(size), **parameters}
     found: dict[str, Figures] = {}
+    trainings: dict[str, Any] = {}
     for name, folder in progress(kept_runs(args.trained, args.only).items(), "run"):
         reader = RunFolder(folder, changes, trust=args.trust)
         if reader.player.config.env["name"] != "truck_drone":
@@ -149,6 +154,12 @@ def trained(size: Size, args: argparse.Namespace, parameters: Mapping[str, Any])
         ):
             continue
         found[name] = played_by_seeds(reader.load(args.checkpoint), args.episodes)
+        trainings[name] = reader.recorded.config
+    if args.pooled:
+        check_seeds(trainings)
+        found[f"all {len(found)} seeds"] = {
+            key: [value for figures in found.values() for value in figures[key]] for key in next(iter(found.values()))
+        }
     return found
 
 
@@ -215,6 +226,8 @@ def main(argv: Sequence[str]) -> None:
     args = _arguments(words)
     if args.planner_with_policy and not (args.run and args.planner):
         raise UserError("--planner_with_policy continues with the policy of a run; give --run and --planner as well")
+    if args.pooled and not args.trained:
+        raise UserError("--pooled is about the runs of --trained; give that as well")
     for name in SUBJECT.parameters(args.sizes[0]).keys() & parameters.keys():
         raise UserError(f"--env.{name} differs from table to table; give --sizes instead")
     measure.check_sizes(args.sizes, SUBJECT.labels)
@@ -285,6 +298,9 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
         "--trained", type=pathlib.Path, help="folder of runs (benchmarks.ablation --runs): a row for each, of all seeds"
     )
     parser.add_argument("--only", nargs="+", help="names of some of these (default: all)")
+    parser.add_argument(
+        "--pooled", action="store_true", help="these are seeds of one training: also a row of all of them together"
+    )
     parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
     parser.add_argument(

@@ -13,8 +13,9 @@ import jaxvrp
 from benchmarks.quality import plot, truck_drone
 from benchmarks.quality.__main__ import main
 from benchmarks.quality.darp_contest import Contest
-from benchmarks.quality.seeds import Estimate, by_seed, cell, kept_runs
+from benchmarks.quality.seeds import Estimate, by_seed, cell, check_seeds, kept_runs
 from jaxvrp.io.command_line import UserError
+from train.on_policy.config import PPOConfig
 from train.running.evaluator import Evaluator, baseline_actors
 
 T_OF_3 = 4.302653
@@ -154,14 +155,44 @@ def test_networks_that_are_tied_to_another_size_are_left_out(tmp_path, monkeypat
 
     monkeypatch.setattr(truck_drone, "RunFolder", read)
     monkeypatch.setattr(truck_drone, "played_by_seeds", lambda run, episodes: {"return": [1.0], "of": run})
-    args = argparse.Namespace(trained=tmp_path, only=None, trust=False, checkpoint="latest", episodes=2)
+    args = argparse.Namespace(trained=tmp_path, only=None, pooled=False, trust=False, checkpoint="latest", episodes=2)
     assert truck_drone.trained((1, 2, 3), args, {}) == {"attention": {"return": [1.0], "of": "attention"}}
+
+
+def test_runs_of_one_training_make_a_row_together(tmp_path, monkeypatch):
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.yaml").write_text("")
+
+    def read(folder, changes, trust):
+        config = PPOConfig(network="attention", seed=len(folder.name))
+        recorded = argparse.Namespace(config=config)
+        return types.SimpleNamespace(recorded=recorded, player=recorded, load=lambda _: folder.name)
+
+    monkeypatch.setattr(truck_drone, "RunFolder", read)
+    monkeypatch.setattr(truck_drone, "played_by_seeds", lambda run, _: {"return": [float(len(run))], "seconds": [1.0]})
+    args = argparse.Namespace(trained=tmp_path, only=None, pooled=True, trust=False, checkpoint="latest", episodes=2)
+    found = truck_drone.trained((1, 2, 3), args, {})
+    assert set(found) == {"first", "second", "all 2 seeds"}
+    assert sorted(found["all 2 seeds"]["return"]) == [5.0, 6.0] and found["all 2 seeds"]["seconds"] == [1.0, 1.0]
+
+
+def test_only_the_seed_differs_among_the_seeds_of_a_training():
+    trainings = {"a": PPOConfig(), "b": PPOConfig(seed=1, logger=[], pictures=False)}
+    check_seeds(trainings)
+    with pytest.raises(UserError, match="'a' and 'c' differ in actor_lr; only the seed may differ"):
+        check_seeds({**trainings, "c": PPOConfig(seed=2, actor_lr=0.5)})
+    with pytest.raises(UserError, match="'b' and 'c' have the same seed, 1"):
+        check_seeds({**trainings, "c": PPOConfig(seed=1)})
+    with pytest.raises(UserError, match="--trained holds 1 of its seeds; at least 2 are needed"):
+        check_seeds({"a": PPOConfig()})
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         (["--env", "darp", "--trained", "runs", "--instances", "a2-16"], "--trained plays generated instances"),
+        (["--pooled"], "--pooled is about the runs of --trained; give that as well"),
         (["--env", "darp", "--plot", "table.gif"], "--plot is 'table.gif'; it must end in"),
         (
             ["--sizes", "1,2,3", "2,3,5", "--plot", "table.png"],
