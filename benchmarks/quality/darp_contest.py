@@ -25,6 +25,7 @@ from jaxvrp.spaces import ByRole
 from train.running.run_folder import Trained
 
 SOLVERS: dict[str, Callable[..., list[list[int]]]] = {"pyvrp": solve_pyvrp, "ortools": solve_ortools}
+TITLES = {"pyvrp": "PyVRP", "ortools": "OR-Tools"}
 AT_ONCE = 16
 """Tries of one instance that are played side by side."""
 
@@ -116,7 +117,7 @@ class Contest:
     Attributes:
         env: what is played.
         instances: a batch `[E]`, NumPy.
-        optimum: `f64[E]`, known costs; None to compare with PyVRP.
+        optimum: `f64[E]`, known costs; None to compare with a solver, the first of `SOLVERS` that has played.
         results: by player; of a training with several seeds, each seed is one.
         rows_of: the names of the results in a row, by player; not of those that are a row by themselves.
     """
@@ -225,7 +226,18 @@ class Contest:
         """Costs to compare with; empty if there are none."""
         if self.optimum is not None:
             return self.optimum
-        return self.results["pyvrp"].cost if "pyvrp" in self.results else np.zeros(0)
+        solver = self._solver()
+        return self.results[solver].cost if solver else np.zeros(0)
+
+    def reference_name(self) -> str:
+        """Whose costs those are; empty if there are none."""
+        if self.optimum is not None:
+            return "the best known cost"
+        solver = self._solver()
+        return TITLES[solver] if solver else ""
+
+    def _solver(self) -> str | None:
+        return next((solver for solver in SOLVERS if solver in self.results), None)
 
     def gap(self, name: str) -> float:
         """How much dearer a player is than the reference; nan without one."""
