@@ -64,6 +64,7 @@ gap: summed cost against {reference}; of each instance, and the mean in the last
   plan is feasible, else how many nodes are not served
 ±: half the width of the 95 % interval of the mean over the seeds of a training, by Student's t
 feasible: share of plans that solution_report finds nothing wrong with, everybody served
+vehicles: how many leave the depot, means, and the least and the most of a plan
 s/instance, CPU s/instance: by the clock, and of all cores; players in JAX play all instances at once, and were compiled
   before; a solver stops by its seconds of CPU
 replayed: plans that the environment accepts action by action, at the same cost"""

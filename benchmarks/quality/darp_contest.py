@@ -30,7 +30,18 @@ AT_ONCE = 16
 """Tries of one instance that are played side by side."""
 
 OVERALL = ("player", "feasible", "mean gap of these", "greatest", "s/instance", "CPU s/instance")
-HEAD = ("player", "instances", "cost", "gap", "feasible", "served", "s/instance", "CPU s/instance", "replayed")
+HEAD = (
+    "player",
+    "instances",
+    "cost",
+    "gap",
+    "feasible",
+    "served",
+    "vehicles",
+    "s/instance",
+    "CPU s/instance",
+    "replayed",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +55,7 @@ class Result:
         distance: `f64[n]`.
         feasible: `bool[n]`, nothing is violated, nobody unserved.
         served: `f64[n]`, share of the requests.
+        vehicles: `i64[n]`, how many leave the depot.
     """
 
     actions: np.ndarray
@@ -52,6 +64,7 @@ class Result:
     distance: np.ndarray
     feasible: np.ndarray
     served: np.ndarray
+    vehicles: np.ndarray
 
 
 def play(env: Darp, actor: Actor, instances: Instance, key: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -220,6 +233,7 @@ class Contest:
             distance=distance,
             feasible=np.array([report.feasible for report in reports]),
             served=served / np.maximum(requests, 1),
+            vehicles=np.array([sum(map(bool, report.routes)) for report in reports]),
         )
 
     def reference(self) -> np.ndarray:
@@ -279,6 +293,7 @@ class Contest:
                 "gap": [self.gap(name) for name in names],
                 "feasible": [float(self.results[name].feasible.mean()) for name in names],
                 "served": [float(self.results[name].served.mean()) for name in names],
+                "vehicles": [float(self.results[name].vehicles.mean()) for name in names],
                 "seconds": [self.results[name].seconds.wall for name in names],
                 "cpu_seconds": [self.results[name].seconds.cpu for name in names],
             }
@@ -293,6 +308,7 @@ class Contest:
         names = self.players()[player]
         count = len(self.results[names[0]].cost)
         wall, cpu = (sum(figures[kind]) / len(names) for kind in ("seconds", "cpu_seconds"))
+        fleets = np.concatenate([self.results[name].vehicles for name in names])
         return [
             player,
             str(count),
@@ -300,6 +316,7 @@ class Contest:
             "-" if np.isnan(figures["gap"]).any() else cell(figures["gap"], "+.2f", percent=True),
             cell(figures["feasible"], ".1f", percent=True),
             cell(figures["served"], ".2f", percent=True),
+            f"{cell(figures['vehicles'], '.2f')} ({fleets.min()} to {fleets.max()})",
             f"{wall:.2g}",
             f"{cpu:.2g}",
             f"{sum(map(self.num_replayed, names))}/{count * len(names)}",

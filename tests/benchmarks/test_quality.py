@@ -136,6 +136,8 @@ def test_plans_are_checked_replayed_and_compared(contest):
         for i, plan in enumerate(result.actions):
             tour = contest.instances.locs[i][[0, *plan, 0]].astype(float)
             np.testing.assert_allclose(np.linalg.norm(np.diff(tour, axis=0), axis=1).sum(), result.distance[i], 1e-6)
+            # A tour begins where a customer follows the depot.
+            assert result.vehicles[i] == np.count_nonzero(np.diff([0, *(plan > 0)]) > 0)
     known = Contest(contest.env, contest.instances, results["nearest"].cost / 2)
     known.results.update(results)
     assert known.gap("nearest") == pytest.approx(1.0)
@@ -291,6 +293,7 @@ def test_dial_a_ride_from_the_command_line(tmp_path, capsys):
         planned = dict(zip(table[0], row, strict=True))
         # depot - 1 - 3 - 2 - 4 - depot: 5 + 5 + sqrt(97) + 5 + 10
         assert (planned["cost"], planned["feasible"], planned["replayed"]) == ("34.85", "100.0 %", "1/1")
+        assert planned["vehicles"] == "1.00 (1 to 1)"
     assert "wrote" in capsys.readouterr().out
 
 
