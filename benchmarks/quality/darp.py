@@ -1,6 +1,8 @@
 """Dial-a-ride: heuristics, outside solvers and a trained policy on the same instances, every plan checked.
 
 python -m benchmarks.quality --env darp [--run DIR] [--size 40,8]
+python -m benchmarks.quality --env darp --run darp_cordeau --env.penalty_unvisited 100 --solvers ortools
+python -m benchmarks.quality --env darp --run darp --policy_alone --seed 7 --temperature 1 2 3
 python -m benchmarks.quality --env darp --run DIR --instances a2-16,a3-24
 python -m benchmarks.quality --env darp --trained DIR --plot table.png     # all runs of benchmarks.ablation --runs DIR
 """
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -28,6 +31,7 @@ from jaxvrp.io.command_line import Parser, UserError, above_zero, check_picture_
 from jaxvrp.io.published_data import VARIABLE, data_folder
 from jaxvrp.io.text_lines import read_lines
 from jaxvrp.pictures import STILLS
+from train.running import command_line
 from train.running.evaluator import Evaluator, baseline_actors, first_seed
 from train.running.keys import LAUNCH
 from train.running.run_folder import RunFolder, Trained
@@ -49,6 +53,9 @@ AS_PUBLISHED: dict[str, Any] = {
 }
 """Rules that published instances are played by, whatever a policy was trained with."""
 
+SYMMETRIES = {None: (1,), "alone": (NUM_IMAGES,), "also": (1, NUM_IMAGES)}
+"""Of how many images of an instance samples are taken, a row each, by the value of `--symmetries`."""
+
 EACH, ALL = "each instance", "all instances"
 """Titles of the last tables."""
 
@@ -57,20 +64,28 @@ gap: summed cost against {reference}; of each instance, and the mean in the last
   plan is feasible, else how many nodes are not served
 ±: half the width of the 95 % interval of the mean over the seeds of a training, by Student's t
 feasible: share of plans that solution_report finds nothing wrong with, everybody served
+vehicles: how many leave the depot, means, and the least and the most of a plan
 s/instance, CPU s/instance: by the clock, and of all cores; players in JAX play all instances at once, and were compiled
   before; a solver stops by its seconds of CPU
 replayed: plans that the environment accepts action by action, at the same cost"""
 
 
 def generated(args: argparse.Namespace) -> Iterator[tuple[str, Contest, Trained | None]]:
-    """The instances of the trainer's evaluation."""
-    sizes = dict(zip(SIZES, args.size, strict=True)) if args.size else {}
-    run = _load(args, sizes) if args.run else None
-    env = run.learner.env if run else jaxvrp.make("darp", **sizes)
+    """The instances of the trainer's evaluation, or of another seed."""
+    parameters = args.parameters | (dict(zip(SIZES, args.size, strict=True)) if args.size else {})
+    run = _load(args, parameters) if args.run else None
+    env: Any = run.learner.env if run else _made(parameters)
     if not isinstance(env, Darp):
         raise UserError(f"--run {args.run} is a run of another environment; give one of darp")
     title = f"{args.episodes} generated instances" + (", {} nodes, {} vehicles".format(*args.size) if args.size else "")
-    yield title, Contest(env, Evaluator(env, args.episodes, SEED).instances()), run
+    yield title, Contest(env, Evaluator(env, args.episodes, args.seed).instances()), run
+
+
+def _made(parameters: dict[str, Any]) -> Any:
+    try:
+        return jaxvrp.make("darp", **parameters)
+    except (ValueError, TypeError) as error:
+        raise UserError(f"--env: {error}") from None
 
 
 def _load(args: argparse.Namespace, env: dict[str, Any] | None = None) -> Trained:
@@ -87,9 +102,9 @@ def published(args: argparse.Namespace) -> Iterator[tuple[str, Contest, Trained 
             raise UserError(str(error)) from None
         padded = stack(instances)
         sizes = {name: getattr(padded, name) for name in SIZES}
-        rules = {**sizes, **AS_PUBLISHED}
+        rules = {**sizes, **AS_PUBLISHED, **args.parameters}
         run = _load(args, rules) if args.run else None
-        env: Any = run.learner.env if run else jaxvrp.make("darp", **rules)
+        env: Any = run.learner.env if run else _made(rules)
         known = None if None in costs else np.array(costs, np.float64)
         yield ", ".join(path.stem for path in group), Contest(env, padded, known), run
 
@@ -145,14 +160,7 @@ def play_all(contest: Contest, run: Trained | None, args: argparse.Namespace) ->
     for rounds in [] if args.policy_alone else args.search:
         search = f"search, {rounds} rounds"
         turns[search] = functools.partial(contest.act, search, SearchActor(contest.env, rounds), args.tries)
-    if run:
-        params = first_seed(run.learner, run.params)
-        greedy = run.learner.actor(params, deterministic=True)
-        sampled = run.learner.actor(params, deterministic=False, temperature=args.temperature)
-        images = NUM_IMAGES if args.symmetries else 1
-        best = f"policy, best of {args.best_of} at temperature {args.temperature:g}" + ", symmetries" * args.symmetries
-        turns["policy"] = functools.partial(contest.act, "policy", greedy)
-        turns[best] = functools.partial(contest.act, best, sampled, args.best_of, images)
+    turns |= _policy(contest, run, args) if run else {}
     if args.trained:
         turns |= _trained(contest, args)
     for solver in args.solvers:
@@ -166,18 +174,34 @@ def play_all(contest: Contest, run: Trained | None, args: argparse.Namespace) ->
                 raise UserError(str(error)) from None
 
 
+def _policy(contest: Contest, run: Trained, args: argparse.Namespace) -> dict[str, Callable[[], None]]:
+    """The turns of a policy: greedy, and the best of its samples, by temperature and images."""
+    params = first_seed(run.learner, run.params)
+    greedy = run.learner.actor(params, deterministic=True)
+    turns: dict[str, Callable[[], None]] = {"policy": functools.partial(contest.act, "policy", greedy)}
+    for temperature, images in itertools.product(args.temperature, SYMMETRIES[args.symmetries]):
+        sampled = run.learner.actor(params, deterministic=False, temperature=temperature)
+        best = _best(args, "policy", temperature) + ", symmetries" * (images > 1)
+        turns[best] = functools.partial(contest.act, best, sampled, args.best_of, images)
+    return turns
+
+
+def _best(args: argparse.Namespace, player: str, temperature: float) -> str:
+    return f"{player}, best of {args.best_of} at temperature {temperature:g}"
+
+
 def _trained(contest: Contest, args: argparse.Namespace) -> dict[str, Callable[[], None]]:
     """The turns of all runs in a folder: greedy, and if wanted the best of some samples."""
     turns: dict[str, Callable[[], None]] = {}
-    sizes = {name: getattr(contest.env, name) for name in SIZES}
+    changes = args.parameters | {name: getattr(contest.env, name) for name in SIZES}
     for name, folder in kept_runs(args.trained, args.only).items():
-        run = RunFolder(folder, sizes, trust=args.trust).load(args.checkpoint)
+        run = RunFolder(folder, changes, trust=args.trust).load(args.checkpoint)
         if not isinstance(run.learner.env, Darp):
             raise UserError(f"--trained: {folder} is a run of another environment; give those of darp")
         turns[name] = functools.partial(contest.learned, name, run)
-        if name in args.sampled:
-            best = f"{name}, best of {args.best_of} at temperature {args.temperature:g}"
-            turns[best] = functools.partial(contest.learned, best, run, args.best_of, temperature=args.temperature)
+        for temperature in args.temperature if name in args.sampled else []:
+            best = _best(args, name, temperature)
+            turns[best] = functools.partial(contest.learned, best, run, args.best_of, temperature=temperature)
     return turns
 
 
@@ -190,6 +214,8 @@ def _check(args: argparse.Namespace) -> None:
     if args.policy_alone and not (args.run or args.solvers or args.trained):
         raise UserError("--policy_alone leaves nobody to play; give --run, --trained or --solvers as well")
     measure.check_sizes([args.size] if args.size else (), "nodes,vehicles")
+    for name in args.parameters.keys() & set(SIZES):
+        raise UserError(f"--env.{name} is a size; give both: --size nodes,vehicles")
     if args.size and (args.instances or args.trained):
         raise UserError("--size is that of generated instances that heuristics, --run and --solvers play; leave it out")
     if args.trained and args.instances:
@@ -210,18 +236,18 @@ def _draw(contest: Contest, title: str, path: pathlib.Path) -> None:
         )
         for player, figures in contest.figures().items()
     ]
-    plot.draw(points, "cost above PyVRP [%]" if has_gap else "cost", title, path)
+    plot.draw(points, f"cost above {contest.reference_name()} [%]" if has_gap else "cost", title, path)
 
 
 def main(argv: Sequence[str]) -> None:
     """The command line."""
-    args = _arguments(argv)
+    words, parameters = command_line.split_mapping(argv, "env")
+    args = _arguments(words, parameters)
     _check(args)
     measure.check_result_file(
         args.out, [args.run, args.trained, *(map(find, args.instances.split(",")) if args.instances else ())]
     )
-    tables, reference = {}, "the best known cost" if args.instances else "PyVRP"
-    contests = []
+    tables, contests = {}, []
     for title, contest, run in (published if args.instances else generated)(args):
         play_all(contest, run, args)
         contests.append(contest)
@@ -236,7 +262,7 @@ def main(argv: Sequence[str]) -> None:
     if args.instances and (len(contests) > 1 or args.together):
         tables[ALL] = [list(OVERALL), *overall(contests)]
         print(f"\n{ALL}\n\n{aligned(tables[ALL])}")
-    print(f"\n{NOTES.format(reference=reference)}")
+    print(f"\n{NOTES.format(reference=contests[0].reference_name() or 'nobody: no solver has played')}")
     if args.out:
         header = measure.machine(["python", "-m", "benchmarks.quality", *argv], measure.device_name())
         options = vars(args) | {"out": None, "plot": None, "trained": str(args.trained) if args.trained else None}
@@ -245,9 +271,10 @@ def main(argv: Sequence[str]) -> None:
         print(f"wrote {args.out}")
 
 
-def _arguments(argv: Sequence[str]) -> argparse.Namespace:
+def _arguments(argv: Sequence[str], parameters: dict[str, Any]) -> argparse.Namespace:
     parser = Parser("benchmarks.quality", "Dial-a-ride: heuristics, solvers and a policy, side by side.")
     parser.add_argument("--env", choices=("darp",), help="this environment")
+    parser.add_argument("--env.KEY", metavar="VALUE", help="another value of one of its parameters")
     parser.add_argument("--run", help="run folder of train.mappo on darp, or a shipped policy: greedy, sampled")
     parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
@@ -262,11 +289,19 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--policy_alone", action="store_true", help="no heuristics and no search beside the policy")
     parser.add_argument(
         "--symmetries",
-        action="store_true",
-        help="these are of 16 images of each instance in turn: the map turned and mirrored, time both ways",
+        nargs="?",
+        const="alone",
+        choices=tuple(filter(None, SYMMETRIES)),
+        help="these are of 16 images of each instance in turn: the map turned and mirrored, time both ways; "
+        "with 'also', those of the instances themselves have a row as well",
     )
-    parser.add_argument("--temperature", type=above_zero, default=3.0, help="of these (default: 3)")
+    parser.add_argument(
+        "--temperature", type=above_zero, nargs="+", default=[3.0], help="of these, a row for each (default: 3)"
+    )
     parser.add_argument("--episodes", type=positive, default=128, help="generated instances, for all (default: 128)")
+    parser.add_argument(
+        "--seed", type=positive, default=SEED, help=f"of these (default: {SEED}, as the trainer's evaluation)"
+    )
     parser.add_argument(
         "--size", type=measure.sizes_option, help="nodes,vehicles of these (default: the run's, or 20,5)"
     )
@@ -286,4 +321,4 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--out", type=measure.result_file, help="JSON file for machine and tables")
     parser.add_argument("--plot", type=pathlib.Path, help="picture of the table of generated instances, PNG or SVG")
-    return parser.parse_args(argv)
+    return parser.parse_args(argv, argparse.Namespace(parameters=parameters))

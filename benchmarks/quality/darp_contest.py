@@ -25,11 +25,23 @@ from jaxvrp.spaces import ByRole
 from train.running.run_folder import Trained
 
 SOLVERS: dict[str, Callable[..., list[list[int]]]] = {"pyvrp": solve_pyvrp, "ortools": solve_ortools}
+TITLES = {"pyvrp": "PyVRP", "ortools": "OR-Tools"}
 AT_ONCE = 16
 """Tries of one instance that are played side by side."""
 
 OVERALL = ("player", "feasible", "mean gap of these", "greatest", "s/instance", "CPU s/instance")
-HEAD = ("player", "instances", "cost", "gap", "feasible", "served", "s/instance", "CPU s/instance", "replayed")
+HEAD = (
+    "player",
+    "instances",
+    "cost",
+    "gap",
+    "feasible",
+    "served",
+    "vehicles",
+    "s/instance",
+    "CPU s/instance",
+    "replayed",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +55,7 @@ class Result:
         distance: `f64[n]`.
         feasible: `bool[n]`, nothing is violated, nobody unserved.
         served: `f64[n]`, share of the requests.
+        vehicles: `i64[n]`, how many leave the depot.
     """
 
     actions: np.ndarray
@@ -51,6 +64,7 @@ class Result:
     distance: np.ndarray
     feasible: np.ndarray
     served: np.ndarray
+    vehicles: np.ndarray
 
 
 def play(env: Darp, actor: Actor, instances: Instance, key: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -116,7 +130,7 @@ class Contest:
     Attributes:
         env: what is played.
         instances: a batch `[E]`, NumPy.
-        optimum: `f64[E]`, known costs; None to compare with PyVRP.
+        optimum: `f64[E]`, known costs; None to compare with a solver, the first of `SOLVERS` that has played.
         results: by player; of a training with several seeds, each seed is one.
         rows_of: the names of the results in a row, by player; not of those that are a row by themselves.
     """
@@ -219,13 +233,25 @@ class Contest:
             distance=distance,
             feasible=np.array([report.feasible for report in reports]),
             served=served / np.maximum(requests, 1),
+            vehicles=np.array([sum(map(bool, report.routes)) for report in reports]),
         )
 
     def reference(self) -> np.ndarray:
         """Costs to compare with; empty if there are none."""
         if self.optimum is not None:
             return self.optimum
-        return self.results["pyvrp"].cost if "pyvrp" in self.results else np.zeros(0)
+        solver = self._solver()
+        return self.results[solver].cost if solver else np.zeros(0)
+
+    def reference_name(self) -> str:
+        """Whose costs those are; empty if there are none."""
+        if self.optimum is not None:
+            return "the best known cost"
+        solver = self._solver()
+        return TITLES[solver] if solver else ""
+
+    def _solver(self) -> str | None:
+        return next((solver for solver in SOLVERS if solver in self.results), None)
 
     def gap(self, name: str) -> float:
         """How much dearer a player is than the reference; nan without one."""
@@ -267,6 +293,7 @@ class Contest:
                 "gap": [self.gap(name) for name in names],
                 "feasible": [float(self.results[name].feasible.mean()) for name in names],
                 "served": [float(self.results[name].served.mean()) for name in names],
+                "vehicles": [float(self.results[name].vehicles.mean()) for name in names],
                 "seconds": [self.results[name].seconds.wall for name in names],
                 "cpu_seconds": [self.results[name].seconds.cpu for name in names],
             }
@@ -281,6 +308,7 @@ class Contest:
         names = self.players()[player]
         count = len(self.results[names[0]].cost)
         wall, cpu = (sum(figures[kind]) / len(names) for kind in ("seconds", "cpu_seconds"))
+        fleets = np.concatenate([self.results[name].vehicles for name in names])
         return [
             player,
             str(count),
@@ -288,6 +316,7 @@ class Contest:
             "-" if np.isnan(figures["gap"]).any() else cell(figures["gap"], "+.2f", percent=True),
             cell(figures["feasible"], ".1f", percent=True),
             cell(figures["served"], ".2f", percent=True),
+            f"{cell(figures['vehicles'], '.2f')} ({fleets.min()} to {fleets.max()})",
             f"{wall:.2g}",
             f"{cpu:.2g}",
             f"{sum(map(self.num_replayed, names))}/{count * len(names)}",

@@ -136,6 +136,8 @@ def test_plans_are_checked_replayed_and_compared(contest):
         for i, plan in enumerate(result.actions):
             tour = contest.instances.locs[i][[0, *plan, 0]].astype(float)
             np.testing.assert_allclose(np.linalg.norm(np.diff(tour, axis=0), axis=1).sum(), result.distance[i], 1e-6)
+            # A tour begins where a customer follows the depot.
+            assert result.vehicles[i] == np.count_nonzero(np.diff([0, *(plan > 0)]) > 0)
     known = Contest(contest.env, contest.instances, results["nearest"].cost / 2)
     known.results.update(results)
     assert known.gap("nearest") == pytest.approx(1.0)
@@ -225,6 +227,50 @@ def test_a_damaged_plan_is_not_replayed(contest):
     assert other.num_replayed("spoilt") == 0
 
 
+def test_the_first_solver_that_has_played_is_the_reference(contest):
+    nearest = contest.results["nearest"]
+    compared = Contest(contest.env, contest.instances)
+    compared.results = {"nearest": nearest}
+    assert compared.reference_name() == "" and len(compared.reference()) == 0
+    compared.results["ortools"] = dataclasses.replace(nearest, cost=nearest.cost / 4)
+    assert compared.reference_name() == "OR-Tools" and compared.gap("nearest") == pytest.approx(3.0)
+    compared.results["pyvrp"] = dataclasses.replace(nearest, cost=nearest.cost / 2)
+    assert compared.reference_name() == "PyVRP" and compared.gap("nearest") == pytest.approx(1.0)
+    known = Contest(contest.env, contest.instances, nearest.cost)
+    assert known.reference_name() == "the best known cost"
+
+
+GENERATED = argparse.Namespace(run=None, size=(4, 2), episodes=3, seed=7, parameters={"vehicle_speed": 5.0})
+
+
+def test_instances_have_the_parameters_and_the_seed_that_are_given():
+    ((title, contest, run),) = darp.generated(GENERATED)
+    assert (title, run) == ("3 generated instances, 4 nodes, 2 vehicles", None)
+    assert contest.instances.locs.shape == (3, 5, 2) and contest.instances.vehicle_speed.tolist() == [5.0] * 3
+    ((_, other, _),) = darp.generated(argparse.Namespace(**{**vars(GENERATED), "seed": 8}))
+    assert (contest.instances.locs != other.instances.locs).all()
+
+
+@pytest.mark.parametrize(
+    ("symmetries", "images"), [(None, [1, 1]), ("alone", [NUM_IMAGES] * 2), ("also", [1, NUM_IMAGES] * 2)]
+)
+def test_samples_have_a_row_for_each_temperature_and_kind(symmetries, images):
+    def actor(params, deterministic, temperature=None):
+        return temperature
+
+    learner = argparse.Namespace(config=argparse.Namespace(num_seeds=1), actor=actor)
+    args = argparse.Namespace(temperature=[1.0, 2.0], symmetries=symmetries, best_of=8)
+    contest = argparse.Namespace(act=print)
+    (greedy, asked), *sampled = darp._policy(contest, argparse.Namespace(learner=learner, params=()), args).items()
+    assert (greedy, asked.args) == ("policy", ("policy", None))
+    assert [turn.args for _, turn in sampled] == [
+        (name, temperature, 8, count)
+        for (name, _), temperature, count in zip(sampled, np.repeat([1.0, 2.0], len(images) // 2), images, strict=True)
+    ]
+    assert [name.endswith(", symmetries") for name, _ in sampled] == [count > 1 for count in images]
+    assert sampled[0][0].startswith("policy, best of 8 at temperature 1")
+
+
 @pytest.mark.slow
 def test_dial_a_ride_from_the_command_line(tmp_path, capsys):
     """Its own data: a hand-made file in Cordeau's format."""
@@ -247,6 +293,7 @@ def test_dial_a_ride_from_the_command_line(tmp_path, capsys):
         planned = dict(zip(table[0], row, strict=True))
         # depot - 1 - 3 - 2 - 4 - depot: 5 + 5 + sqrt(97) + 5 + 10
         assert (planned["cost"], planned["feasible"], planned["replayed"]) == ("34.85", "100.0 %", "1/1")
+        assert planned["vehicles"] == "1.00 (1 to 1)"
     assert "wrote" in capsys.readouterr().out
 
 
@@ -282,6 +329,10 @@ def test_what_is_read_is_not_overwritten(env, tmp_path, monkeypatch):
         (["--size", "40"], "--sizes: '40' is not nodes,vehicles"),
         (["--size", "40,8", "--instances", "a2-16"], "--size is that of generated instances"),
         (["--run", "nowhere"], "nowhere is no run folder"),
+        (["--env.num_nodes", "40"], "--env.num_nodes is a size; give both: --size nodes,vehicles"),
+        (["--env.vehicle_speed", "-5"], "--env: vehicle_speed"),
+        (["--env.wings", "2"], "--env: "),
+        (["--symmetries", "twice"], "invalid choice: 'twice'"),
     ],
 )
 def test_a_mistake_about_darp_is_one_line(words, says):

@@ -20,8 +20,8 @@ from train.running.run_folder import read_run
 
 SHIPPED = (
     "darp, darp_cordeau, darp_cordeau_distance, darp_cordeau_group, darp_cordeau_large, darp_cordeau_reward, "
-    "darp_cordeau_rivals, darp_lookahead, darp_reward, pcb_sac, pcb_td3, truck_drone_basic, truck_drone_scarce, "
-    "tsp_drone, tsp_drone_reward, vrpd_tw"
+    "darp_cordeau_rivals, darp_fleet, darp_fleet_lookahead, darp_lookahead, darp_reward, pcb_sac, pcb_td3, "
+    "truck_drone_basic, truck_drone_scarce, tsp_drone, tsp_drone_reward, vrpd_tw"
 )
 NETWORK = ("network", "attention_size", "attention_heads", "attention_encode", "attention_layers")
 TINY = "--num_envs 4 --num_minibatches 2 --num_devices 1 --rollout_length 8 --total_steps 32 --env.max_steps 12"
