@@ -32,9 +32,6 @@ from jaxvrp.turns import Turns
 MANY = 4096
 """Fewer environments are not asked for their memory: that takes a moment."""
 
-LEAST_POOL = 64
-"""Rows of a pool: from fewer, a few environments with short episodes would play the same problems over and over."""
-
 
 def check_batch(env: Environment, count: int, name: str) -> None:
     """Refuse a batch of so many environments if memory does not hold their states and what their agents see.
@@ -78,7 +75,7 @@ class VecState(struct.PyTreeNode):
     Attributes:
         env: states of the environments, leading axis `[E]`.
         action_mask, valid: of these states, as the last timestep showed them; actions are judged by them.
-        pool: fresh instances for coming resets, as `Environment.prepare` makes them, leading axis `[P]`; () if nothing
+        pool: fresh instances for coming resets, as `Environment.prepare` makes them, leading axis `[2E]`; () if nothing
             is reset.
         cursor: `i32[]`, steps since the pool was drawn.
         pool_row: `i32[E]`, row of the pool that the instance of an environment is; -1 if it is of an earlier pool.
@@ -103,9 +100,9 @@ class VecState(struct.PyTreeNode):
 class VecEnv(struct.PyTreeNode):
     """`num_envs` copies of an environment in lockstep, each reset as soon as its episode ends.
 
-    Resets do not generate: they take the next instance of a pool of `2 * num_envs`, or of `LEAST_POOL` if that is more,
-    which is redrawn every `pool_steps` steps. An environment reads the pool at a place that moves with the step, by one
-    contiguous slice for the whole batch; what it will play next depends on nothing that it did.
+    Resets do not generate: they take the next instance of a pool of `2 * num_envs`, which is redrawn every
+    `pool_steps` steps. An environment reads the pool at a place that moves with the step, by one contiguous slice for
+    the whole batch; what it will play next depends on nothing that it did.
 
     Attributes:
         env: the environment.
@@ -292,13 +289,8 @@ class VecEnv(struct.PyTreeNode):
         return rules.merge(content, self.axis) if self.axis and rules.merge else content
 
     def _pool(self, key: jax.Array, memory: Any = None) -> Any:
-        """Fresh problems `[P]`, prepared."""
-        return jax.vmap(self.env.prepare)(self.generate(key, self._pool_rows, memory))
-
-    @property
-    def _pool_rows(self) -> int:
-        """P, at least twice as many as environments."""
-        return max(2 * self.num_envs, LEAST_POOL)
+        """Fresh problems `[2E]`, prepared."""
+        return jax.vmap(self.env.prepare)(self.generate(key, 2 * self.num_envs, memory))
 
     def refresh_pool(self, state: VecState, key: jax.Array) -> VecState:
         """Draw a new pool from `key`."""
@@ -314,8 +306,7 @@ class VecEnv(struct.PyTreeNode):
     def _next_row(self, state: VecState) -> jax.Array:
         """Row of the pool with the next instance of the first environment; those of the others follow it."""
         # Strides that use up the pool by the time it is redrawn: few environments get the same instance.
-        starts = self._pool_rows - self.num_envs + 1
-        return state.cursor * max(1, self.num_envs // self.pool_steps) % starts
+        return state.cursor * max(1, self.num_envs // self.pool_steps) % (self.num_envs + 1)
 
     def _with_statistics(self, timestep: TimeStep, settled: State, state: VecState) -> VecTimeStep:
         """The timestep with the statistics of the episodes, and what was seen at their ends, if that is wanted."""

@@ -27,7 +27,7 @@ from train.running.evaluator import (
     recorded_states,
     to_host,
 )
-from train.running.instance_file import INDEX_HELP, POLICY, InstanceFile, check_player
+from train.running.instance_file import INDEX_HELP, POLICY, InstanceFile, check_player, write_plans
 from train.running.keys import LAUNCH
 from train.running.prepare import evaluation_env
 from train.running.progress import Episodes
@@ -98,15 +98,16 @@ def _evaluate_instance(args: argparse.Namespace, changes: dict[str, Any]) -> Non
     print(f"{file.path}, {_kind_of_play(args, deterministic)} policy of update {run.update}\n")
     print(figures_table({name: each.figures for name, each in played.items()}, toolbox.headlines))
     shown = played[args.actor]
-    for path in args.plan:
-        file.files.write_plan(file.problem, path, file.plan(shown, args.actor))
-        print(f"\nwrote the plan of {args.actor} to {path}")
     if args.render and toolbox.renderer:
         toolbox.renderer(file.env, shown.states, args.render)
         print(f"\ndrew {args.render}")
     if args.debug and toolbox.step_recorder:
         toolbox.step_recorder(file.env, shown.states, args.debug)
         print(f"\nrecorded every step in {args.debug}")
+    if args.plan:
+        plan = file.plan(shown, args.actor)
+        print(f"\nthe plan of {args.actor}:")
+        write_plans(args.plan, lambda path: file.files.write_plan(file.problem, path, plan), "--plan")
 
 
 def _episodes(args: argparse.Namespace, evaluator: Evaluator, num_seeds: int) -> Episodes:
@@ -172,6 +173,8 @@ def _arguments(argv: Sequence[str] | None) -> tuple[argparse.Namespace, dict[str
     parser.add_argument("--actor", metavar="NAME", default=POLICY, help="whose plan: a row of the table")
     words, env = command_line.split_mapping(sys.argv[1:] if argv is None else argv, "env")
     args = parser.parse_args(words)
+    if args.temperature != 1 and not args.sampled and args.best_of == 1:
+        raise UserError("--temperature is of samples, and none are drawn; add --sampled or --best_of, or leave it out")
     if args.instance and args.episodes:
         raise UserError("--episodes: there is one instance, that of --instance; leave one of them out")
     if not args.instance and (args.plan or args.actor != POLICY or args.index is not None):

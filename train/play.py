@@ -77,6 +77,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     except ValueError as error:
         raise UserError(str(error)) from None
     path = _path(args, actor, folder)
+    if folder is None and (args.sampled or args.checkpoint != "latest"):
+        raise UserError(f"--sampled and --checkpoint are of a run, and '{actor}' is none; leave them out")
     run = folder.load(args.checkpoint) if folder else None
     with Parts(2) as parts:
         parts.begin(f"{pathlib.Path(actor).name} plays")

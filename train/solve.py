@@ -31,7 +31,7 @@ from jaxvrp.pictures import STILLS
 from jaxvrp.toolbox import InstanceFiles, Searched, SearchedAll, Toolbox
 from train.running import command_line
 from train.running.evaluator import baseline_actors, first_seed
-from train.running.instance_file import INDEX_HELP, POLICY, InstanceFile, best_episode
+from train.running.instance_file import INDEX_HELP, POLICY, InstanceFile, best_episode, write_plans
 from train.running.keys import LAUNCH
 
 TRIES = 64
@@ -431,15 +431,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
         solution = solved(problem, seconds=args.seconds, method=method, seed=args.seed, progress=progress)
     print(report(solution))
-    for path in args.out:
-        try:
-            solution.write(path)
-        except (ValueError, OSError) as error:
-            raise UserError(f"--out {path}: {error}") from None
-        print(f"wrote {path}")
     if args.picture:
         solution.draw(args.picture)
         print(f"drew {args.picture}")
+    write_plans(args.out, solution.write, "--out")
 
 
 def report(solution: Solution) -> str:
@@ -486,12 +481,17 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--index", type=index, help=INDEX_HELP)
     parser.add_argument("--run", help="folder of a run, or name of a shipped policy, that plays")
     parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
-    parser.add_argument("--seed", type=int, default=0, help="of what is drawn (default: 0)")
+    parser.add_argument("--seed", type=index, default=0, help="of what is drawn (default: 0)")
     parser.add_argument(
         "--out", metavar="FILE", nargs="+", default=[], help="write the plan: .json, .csv, a board also .pcb"
     )
     parser.add_argument("--picture", metavar="FILE", help="draw the plan: .png, .svg, .pdf; a .gif moves")
-    return parser.parse_args(argv)
+    args = parser.parse_args(argv)
+    if args.run and args.env:
+        raise UserError("--env: a run brings its own environment; leave --env or --run out")
+    if args.trust and not args.run:
+        raise UserError("--trust is of --run; leave it out")
+    return args
 
 
 if __name__ == "__main__":

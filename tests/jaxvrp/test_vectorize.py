@@ -98,24 +98,6 @@ def test_environments_that_end_together_get_different_instances_of_the_pool(play
     assert begun > 2 * NUM_ENVS
 
 
-@pytest.mark.parametrize("num_envs", [1, 2, 5])
-def test_few_environments_with_short_episodes_play_many_instances(num_envs):
-    """One pool, 64 steps, episodes of two to five steps: hardly any instance is played twice."""
-    vec = VecEnv(Reach(), num_envs, pool_steps=64)
-    action = {"mover": jnp.zeros((num_envs, 2, 2)), "caller": jnp.zeros((num_envs, 1), jnp.int32)}
-
-    def step(state, _):
-        state, timestep = vec.step(state, action)
-        return state, (timestep.terminated | timestep.truncated, state.pool_row)
-
-    state, _ = vec.reset(KEY)
-    done, rows = jax.device_get(jax.lax.scan(step, state, None, 64)[1])
-    for env in range(num_envs):
-        played = rows[done[:, env], env]
-        assert len(played) >= 64 // 5 - 1
-        assert len(np.unique(played)) >= len(played) - 2
-
-
 def test_the_pool_is_redrawn_when_it_is_due_and_only_then(played):
     targets = [state.pool.target for state in played[0]]
     changes = [i for i in range(NUM_STEPS) if not np.array_equal(targets[i], targets[i + 1])]

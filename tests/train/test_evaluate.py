@@ -71,6 +71,7 @@ def test_other_networks_are_tied_to_their_size(programs_once, tmp_path):
     [
         (["--best_of", "0"], "argument --best_of: '0' is no whole number above 0"),
         (["--temperature", "0"], "argument --temperature: '0' is no number above 0"),
+        (["--temperature", "3"], "--temperature is of samples, and none are drawn; add --sampled or --best_of, or"),
         (["--env.num_node", "8"], "'num_node'; did you mean 'num_nodes'"),
         (["--env.num_nodes", "7"], "num_nodes is 7; it must be even"),
         (["--env.num_nodes"], "--env.num_nodes has no value; give one"),

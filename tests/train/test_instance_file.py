@@ -15,7 +15,7 @@ from train import evaluate, replay
 from train.on_policy import trainer
 from train.on_policy.config import PPOConfig
 from train.running import instance_file
-from train.running.instance_file import InstanceFile
+from train.running.instance_file import InstanceFile, write_plans
 from train.running.policies import write_policy
 from train.running.resume import RecordedRun
 from train.running.run_folder import CONFIG, write_configuration
@@ -157,3 +157,15 @@ def test_networks_of_one_size_and_environments_without_files_are_one_line(progra
     toy = written(tmp_path / "toy", env={"name": "toy_of_the_tests"}, network="mlp")
     with pytest.raises(UserError, match=r"--instance town\.json: \w+ reads no instances from files; leave it out"):
         evaluate.main(["--run", str(toy), "--instance", "town.json"])
+
+
+def test_a_plan_that_cannot_be_written_takes_no_other_with_it(tmp_path):
+    def write(path):
+        if path.endswith("b"):
+            raise ValueError("this format cannot hold it")
+        pathlib.Path(path).write_text("plan")
+
+    paths = [str(tmp_path / name) for name in "abc"]
+    with pytest.raises(UserError, match=r"^--out .*b: this format cannot hold it$"):
+        write_plans(paths, write, "--out")
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["a", "c"]

@@ -20,6 +20,7 @@ from jaxvrp.actor import Actor, Carry
 from jaxvrp.entities import PARAMETER
 from jaxvrp.spaces import ByRole
 from train.on_policy.config import PPOConfig
+from train.running.evaluator import first_seed
 from train.running.policies import shipped_policies
 from train.running.run_folder import RunFolder
 
@@ -70,6 +71,9 @@ def guidance_at(config: PPOConfig, update: jax.Array) -> Guidance:
         return Guidance(zero, one, entropy)
     if config.imitate is None:
         return Guidance(one, zero, entropy)
+    if config.imitate_steps >= config.total_steps:
+        # To the end, which is after `total_steps` where the last round of updates goes beyond.
+        return Guidance(zero, one, entropy)
     since = update.astype(jnp.float32) * config.steps_per_update - config.imitate_steps
     fading = config.imitate_coef * jnp.clip(1.0 - since / config.imitate_anneal_steps, 0.0, 1.0)
     return Guidance(jnp.where(since < 0, zero, one), jnp.where(since < 0, one, fading), entropy)
@@ -101,6 +105,11 @@ def make_teacher(config: PPOConfig, env: Environment) -> Actor | None:
     if config.imitate in named:
         teacher = named[config.imitate](env)
     elif pathlib.Path(config.imitate).is_dir() or config.imitate in shipped_policies():
+        if config.randomize:
+            raise ValueError(
+                f"imitate is '{config.imitate}', a policy, which cannot be asked where parameters are drawn for each "
+                "episode (randomize); leave one of them out, or take a baseline"
+            )
         teacher = _policy_of(config.imitate, config.env)
     else:
         known = ", ".join(f"'{name}'" for name in named) or "none"
@@ -132,4 +141,5 @@ def _policy_of(name: str, env: dict[str, Any]) -> Actor:
     # What a policy sees, and when it decided in its own training, are its own.
     changes = {name: value for name, value in env.items() if name not in ("name", PARAMETER)}
     run = RunFolder(name, changes).load("latest")
-    return OnlookingActor(run.learner.env, run.learner.actor(run.params, deterministic=True))
+    params = first_seed(run.learner, run.params)
+    return OnlookingActor(run.learner.env, run.learner.actor(params, deterministic=True))

@@ -181,6 +181,24 @@ def _read(files: InstanceFiles, path: str, row: int | None, env: Environment) ->
         raise UserError(f"--instance {path}: {error}") from None
 
 
+def write_plans(paths: Sequence[str], write: Callable[[str], None], option: str) -> None:
+    """Write a plan to all of these files; one that cannot be written takes no other with it.
+
+    Raises:
+        UserError: of those that could not be written, one line.
+    """
+    failures = []
+    for path in paths:
+        try:
+            write(path)
+        except (ValueError, OSError) as error:
+            failures.append(f"{option} {path}: {error}")
+        else:
+            print(f"wrote {path}")
+    if failures:
+        raise UserError("; ".join(failures))
+
+
 def check_player(name: str, players: dict[str, Actor]) -> None:
     """Raise a UserError unless there is a player of that name."""
     if name not in players:

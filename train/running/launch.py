@@ -92,6 +92,9 @@ def beginning(learner: Any, *, trust: bool) -> Begin | None:
         return None
     start = RunFolder(path, trust=trust).load("latest")
     wanted = learner.actor_params(jax.eval_shape(learner.init, jax.random.key(0)))
+    seeds = start.learner.config.num_seeds
+    if learner.config.num_seeds != seeds:
+        raise UserError(f"start_from {path}: it has num_seeds {seeds}, and each seed goes on from its own; set it so")
     params = grown(start.params, wanted, start.learner.env, learner.env)
     if not same_shapes(params, wanted):
         raise UserError(f"start_from {path}: its networks are not those of this run; take the same network and sizes")

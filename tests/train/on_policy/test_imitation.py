@@ -232,7 +232,7 @@ def test_a_run_can_be_the_teacher(config, monkeypatch, tmp_path):
     given, told = [], {}
 
     class Learner:
-        env = jaxvrp.make("taught_of_the_tests")
+        env, config = jaxvrp.make("taught_of_the_tests"), types.SimpleNamespace(num_seeds=1)
 
         def actor(self, params, *, deterministic):
             assert (params, deterministic) == ("params", True)

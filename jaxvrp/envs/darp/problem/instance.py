@@ -156,8 +156,6 @@ def check(instance: Instance) -> None:
     if demand[0] != 0 or service[0] != 0:
         raise ValueError("the depot (node 0) has a demand or a service time; both must be 0")
     refuse_where(capacity < 0, "capacity of vehicle {} is negative; give at least 1, or 0 for padding")
-    is_passed_over = (capacity == 0) & (np.cumsum(capacity[::-1])[::-1] > 0)
-    refuse_where(is_passed_over, "capacity of vehicle {} is 0, and others follow; padding comes last: leave it out")
     for name in ("vehicle_speed", "max_ride_time", "max_route_duration"):
         if not getattr(instance, name) >= LEAST:
             raise ValueError(f"{name} is {getattr(instance, name)}; it must be > 0, at least {LEAST:g}")

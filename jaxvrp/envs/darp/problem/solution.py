@@ -144,7 +144,8 @@ def solution_report(
     Args:
         instance: one problem, NumPy or JAX. Padding need not be served, and may not be visited.
         actions: whole numbers `[T]`, node indices as an agent plays them; 0 returns to the depot, and the next vehicle
-            takes over; at the depot it leaves a vehicle unused.
+            takes over; at the depot it leaves a vehicle unused. A vehicle of capacity 0 before others needs a 0 of its
+            own here, while agents never play it.
         strict: raise instead of reporting violations.
         tolerance: by how much deadlines, ride times, durations (all in time units) and capacities may be exceeded.
 

@@ -57,7 +57,6 @@ REFUSED = {
     "no end": ({"deadline": [100, np.nan, 20, 30, 40]}, "deadline of node 1 .* give inf"),
     "an empty window": ({"earliest": [0, 0, 0, 0, 50], "deadline": [100, 10, 20, 30, 40]}, "node 4 .* not be empty"),
     "an empty depot window": ({"earliest": [101, 0, 0, 0, 0]}, "deadline of node 0 lies before"),
-    "a vehicle without seats before others": ({"capacity": [2, 0, 3]}, "capacity of vehicle 1 is 0, .* leave it out"),
     "negative service": ({"service_time": [0, 0, -1, 0, 0]}, "service_time of node 2 .* give 0"),
     "endless service": ({"service_time": [0, 0, 0, np.inf, 0]}, "service_time of node 3 .* give 0"),
     "a negative pickup": ({"demand": [0, 1, -1, -2, 2]}, "pickup 3 is negative; only drop-offs"),
