@@ -1,5 +1,6 @@
 """Learning from a teacher: what it says, how much it counts, and that one can learn from it."""
 
+import dataclasses
 import re
 import types
 
@@ -140,6 +141,21 @@ def test_keys_that_do_not_fit_each_other_are_one_line(changes, says):
     with pytest.raises(ValueError, match=says) as refusal:
         build(PPOConfig, changes, "key")
     assert "\n" not in str(refusal.value)
+
+
+def test_who_is_imitated_to_the_end_is_so_in_the_last_updates_beyond_total_steps(config):
+    """Updates come in rounds of `log_interval`, so that the last ones may lie beyond `total_steps`."""
+    pupil = config(imitate="nearest", toy="taught", imitate_steps=100, total_steps=100, imitate_coef=0.0)
+    got = guidance_at(pupil, jnp.int32(50))
+    assert 50 * pupil.steps_per_update > pupil.total_steps
+    assert (float(got.policy), float(got.teacher)) == (0, 1)
+
+
+def test_a_policy_is_no_teacher_where_parameters_are_drawn(config):
+    pupil = config(imitate="truck_drone_basic", toy="taught", imitate_steps=1)
+    drawn = dataclasses.replace(pupil, randomize={"any": [0, 1]})
+    with pytest.raises(ValueError, match=r"^imitate is 'truck_drone_basic', a policy, which cannot be asked"):
+        imitation.make_teacher(drawn, jaxvrp.make("taught_of_the_tests"))
 
 
 @pytest.mark.parametrize(
