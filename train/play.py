@@ -72,13 +72,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     everybody = players(env)
     actor = args.actor or (GREEDY if GREEDY in everybody else "random")
     folder = None if actor in everybody else _folder(args, everybody, changes)
+    if folder is None and (args.sampled or args.checkpoint != "latest"):
+        raise UserError(f"--sampled and --checkpoint are of a run, and '{actor}' is none; leave them out")
     try:
         exporter(folder.player.env if folder else env)
     except ValueError as error:
         raise UserError(str(error)) from None
     path = _path(args, actor, folder)
-    if folder is None and (args.sampled or args.checkpoint != "latest"):
-        raise UserError(f"--sampled and --checkpoint are of a run, and '{actor}' is none; leave them out")
     run = folder.load(args.checkpoint) if folder else None
     with Parts(2) as parts:
         parts.begin(f"{pathlib.Path(actor).name} plays")
