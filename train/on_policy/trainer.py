@@ -254,8 +254,18 @@ class Trainer:
         moved = jnp.stack([metrics[f"{role}/approx_kl"].mean() for role in self.actors.roles]).max()
         assert self.config.target_kl is not None
         is_far |= moved > KL_MARGIN * self.config.target_kl
-        kept = jax.tree.map(lambda new, old: jnp.where(is_far, old, new), changed, (params, optimizer))
+        kept = jax.tree.map(
+            lambda new, old: new if _is_clock(new) else jnp.where(is_far, old, new),
+            changed,
+            (params, optimizer),
+            is_leaf=_is_clock,
+        )
         return (*kept, is_far), {**metrics, "skipped": is_far.astype(jnp.float32)}
+
+
+def _is_clock(node: Any) -> bool:
+    """Whether it counts the steps by which a learning rate falls; a minibatch that is skipped is one of them."""
+    return isinstance(node, optax.ScaleByScheduleState)
 
 
 def make_train(config: PPOConfig) -> Trainer:

@@ -14,7 +14,7 @@ from jaxvrp.entities import flat_box, flatten
 from jaxvrp.environment import Environment
 from jaxvrp.envs.darp import observation, rules
 from jaxvrp.envs.darp.problem.figures import Prepared, prepare
-from jaxvrp.envs.darp.problem.generator import CORDEAU_KINDS, INSTANCES, generate
+from jaxvrp.envs.darp.problem.generator import CORDEAU_KINDS, INSTANCES, bounds, generate
 from jaxvrp.envs.darp.problem.instance import Instance, as_float32, pad
 from jaxvrp.envs.darp.reward import REWARDS, step_reward, unvisited_nodes
 from jaxvrp.envs.darp.rules import State
@@ -87,10 +87,10 @@ class Darp(Environment):
     cordeau_kind: str = fields.choice(
         "mixed", CORDEAU_KINDS, help="of instances as those of Cordeau: single passengers (a), groups (b), or either"
     )
-    num_requests: tuple[int, ...] | None = fields.size(
+    num_requests: int | tuple[int, ...] | None = fields.size(
         None, help="requests of a generated instance: one number, or the least and the greatest; null: as many as fit"
     )
-    requests_per_vehicle: tuple[int, ...] | None = fields.size(
+    requests_per_vehicle: int | tuple[int, ...] | None = fields.size(
         None, help="likewise, for the number of vehicles of a generated instance; null: all vehicles"
     )
     vehicle_capacity: int | tuple[int, ...] = fields.size(
@@ -157,15 +157,16 @@ class Darp(Environment):
     def _check_ranges(self) -> None:
         """Refuse ranges of sizes that are none, or larger than the environment."""
         for name in ("num_requests", "requests_per_vehicle"):
-            bounds = getattr(self, name)
-            if bounds is not None and (len(bounds) not in (1, 2) or bounds[0] > bounds[-1]):
+            size = getattr(self, name)
+            if isinstance(size, tuple) and (len(size) not in (1, 2) or size[0] > size[-1]):
                 raise ValueError(
-                    f"{name} is {list(bounds)}; it must be one number, or the least and the greatest, as in [8, 24]"
+                    f"{name} is {list(size)}; it must be one number, or the least and the greatest, as in [8, 24]"
                 )
-        if self.num_requests is not None and 2 * self.num_requests[-1] > self.num_nodes:
+        most = 0 if self.num_requests is None else bounds(self.num_requests)[1]
+        if 2 * most > self.num_nodes:
             raise ValueError(
-                f"num_requests goes up to {self.num_requests[-1]}, and num_nodes {self.num_nodes} has room for "
-                f"{self.num_nodes // 2}; set num_nodes to {2 * self.num_requests[-1]}, or lower the range"
+                f"num_requests goes up to {most}, and num_nodes {self.num_nodes} has room for {self.num_nodes // 2}; "
+                f"set num_nodes to {2 * most}, or lower the range"
             )
 
     @property
