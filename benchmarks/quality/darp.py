@@ -5,6 +5,7 @@ python -m benchmarks.quality --env darp --run darp_cordeau --env.penalty_unvisit
 python -m benchmarks.quality --env darp --run darp --policy_alone --seed 7 --temperature 1 2 3
 python -m benchmarks.quality --env darp --run DIR --instances a2-16,a3-24
 python -m benchmarks.quality --env darp --trained DIR --plot table.png     # all runs of benchmarks.ablation --runs DIR
+python -m benchmarks.quality --env darp --trained DIR --pooled             # runs of one training with several --seed
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from benchmarks import measure
 from benchmarks.quality import plot
 from benchmarks.quality.baselines import SEED
 from benchmarks.quality.darp_contest import HEAD, OVERALL, SOLVERS, Contest, overall
-from benchmarks.quality.seeds import kept_runs
+from benchmarks.quality.seeds import check_seeds, kept_runs
 from jaxvrp.envs.darp import Darp, read_cordeau, stack
 from jaxvrp.envs.darp.baselines.search import SearchActor
 from jaxvrp.envs.darp.problem.symmetries import NUM_IMAGES
@@ -31,6 +32,7 @@ from jaxvrp.io.command_line import Parser, UserError, above_zero, check_picture_
 from jaxvrp.io.published_data import VARIABLE, data_folder
 from jaxvrp.io.text_lines import read_lines
 from jaxvrp.pictures import STILLS
+from train.config import RunConfig
 from train.running import command_line
 from train.running.evaluator import Evaluator, baseline_actors, first_seed
 from train.running.keys import LAUNCH
@@ -172,6 +174,19 @@ def play_all(contest: Contest, run: Trained | None, args: argparse.Namespace) ->
                 take_turn()
             except (ImportError, ValueError) as error:
                 raise UserError(str(error)) from None
+    if args.pooled:
+        _pool(contest, args)
+
+
+def _samplings(args: argparse.Namespace) -> dict[str, tuple[float, int]]:
+    """Temperature and images of each way to sample, by what stands behind a player's name."""
+    return {
+        f", best of {args.best_of} at temperature {temperature:g}" + ", symmetries" * (images > 1): (
+            temperature,
+            images,
+        )
+        for temperature, images in itertools.product(args.temperature, SYMMETRIES[args.symmetries])
+    }
 
 
 def _policy(contest: Contest, run: Trained, args: argparse.Namespace) -> dict[str, Callable[[], None]]:
@@ -179,30 +194,43 @@ def _policy(contest: Contest, run: Trained, args: argparse.Namespace) -> dict[st
     params = first_seed(run.learner, run.params)
     greedy = run.learner.actor(params, deterministic=True)
     turns: dict[str, Callable[[], None]] = {"policy": functools.partial(contest.act, "policy", greedy)}
-    for temperature, images in itertools.product(args.temperature, SYMMETRIES[args.symmetries]):
+    for ending, (temperature, images) in _samplings(args).items():
         sampled = run.learner.actor(params, deterministic=False, temperature=temperature)
-        best = _best(args, "policy", temperature) + ", symmetries" * (images > 1)
+        best = "policy" + ending
         turns[best] = functools.partial(contest.act, best, sampled, args.best_of, images)
     return turns
-
-
-def _best(args: argparse.Namespace, player: str, temperature: float) -> str:
-    return f"{player}, best of {args.best_of} at temperature {temperature:g}"
 
 
 def _trained(contest: Contest, args: argparse.Namespace) -> dict[str, Callable[[], None]]:
     """The turns of all runs in a folder: greedy, and if wanted the best of some samples."""
     turns: dict[str, Callable[[], None]] = {}
-    changes = args.parameters | {name: getattr(contest.env, name) for name in SIZES}
-    for name, folder in kept_runs(args.trained, args.only).items():
-        run = RunFolder(folder, changes, trust=args.trust).load(args.checkpoint)
+    trainings: dict[str, RunConfig] = {}
+    rules = AS_PUBLISHED if args.instances else {}
+    changes = rules | args.parameters | {name: getattr(contest.env, name) for name in SIZES}
+    runs = kept_runs(args.trained, args.only)
+    if missing := [name for name in args.sampled if name not in runs]:
+        raise UserError(f"--sampled: no run '{missing[0]}' plays; choose among: {', '.join(runs)}")
+    for name, folder in runs.items():
+        reader = RunFolder(folder, changes, trust=args.trust)
+        run = reader.load(args.checkpoint)
         if not isinstance(run.learner.env, Darp):
             raise UserError(f"--trained: {folder} is a run of another environment; give those of darp")
+        trainings[name] = reader.recorded.config
         turns[name] = functools.partial(contest.learned, name, run)
-        for temperature in args.temperature if name in args.sampled else []:
-            best = _best(args, name, temperature)
-            turns[best] = functools.partial(contest.learned, best, run, args.best_of, temperature=temperature)
+        for ending, (temperature, images) in _samplings(args).items() if name in args.sampled else ():
+            turns[name + ending] = functools.partial(
+                contest.learned, name + ending, run, args.best_of, temperature=temperature, num_images=images
+            )
+    if args.pooled:
+        check_seeds(trainings)
     return turns
+
+
+def _pool(contest: Contest, args: argparse.Namespace) -> None:
+    """Rows of all runs together: greedy, and their samples if all have played these."""
+    runs = kept_runs(args.trained, args.only)
+    for ending in ("", *(_samplings(args) if set(runs) == set(args.sampled) else ())):
+        contest.pool(f"all {len(runs)} seeds{ending}", [name + ending for name in runs])
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -216,10 +244,11 @@ def _check(args: argparse.Namespace) -> None:
     measure.check_sizes([args.size] if args.size else (), "nodes,vehicles")
     for name in args.parameters.keys() & set(SIZES):
         raise UserError(f"--env.{name} is a size; give both: --size nodes,vehicles")
-    if args.size and (args.instances or args.trained):
-        raise UserError("--size is that of generated instances that heuristics, --run and --solvers play; leave it out")
-    if args.trained and args.instances:
-        raise UserError("--trained plays generated instances; on published ones give one run: --run")
+    if args.size and args.instances:
+        raise UserError("--size is that of generated instances, published ones have their own; leave one of both out")
+    for option in ("pooled", "sampled"):
+        if getattr(args, option) and not args.trained:
+            raise UserError(f"--{option} is about the runs of --trained; give that as well")
     if args.plot:
         check_picture_path(args.plot, STILLS, "--plot")
         if args.instances:
@@ -282,6 +311,9 @@ def _arguments(argv: Sequence[str], parameters: dict[str, Any]) -> argparse.Name
         "--trained", type=pathlib.Path, help="folder of runs (benchmarks.ablation --runs): a row for each, of all seeds"
     )
     parser.add_argument("--only", nargs="+", help="names of some of these (default: all)")
+    parser.add_argument(
+        "--pooled", action="store_true", help="these are seeds of one training: also rows of all of them together"
+    )
     parser.add_argument(
         "--sampled", nargs="*", default=[], help="names of these that also play the best of --best_of samples"
     )

@@ -133,53 +133,69 @@ class Contest:
         optimum: `f64[E]`, known costs; None to compare with a solver, the first of `SOLVERS` that has played.
         results: by player; of a training with several seeds, each seed is one.
         rows_of: the names of the results in a row, by player; not of those that are a row by themselves.
+        pools: likewise, by name, of rows behind these for players who have one each as well.
     """
 
     def __init__(self, env: Darp, instances: Instance, optimum: np.ndarray | None = None):
         self.env, self.instances, self.optimum = env, jax.device_get(instances), optimum
         self.results: dict[str, Result] = {}
         self.rows_of: dict[str, list[str]] = {}
+        self.pools: dict[str, list[str]] = {}
 
-    def learned(self, name: str, run: Trained, tries: int = 1, *, temperature: float | None = None) -> None:
+    def learned(
+        self, name: str, run: Trained, tries: int = 1, *, temperature: float | None = None, num_images: int = 1
+    ) -> None:
         """Let each seed of a run play, its best of several tries; greedily without a temperature of its samples.
 
-        It plays as it was trained, which masks more or less than `env` does; plans are judged by `env`.
+        It plays as it was trained, which masks more or less than `env` does; plans are judged by `env`. The tries are
+        evenly on the first so many images of an instance.
         """
         env, learner = run.learner.env, run.learner
-        key, instances = jax.random.key(SEED), jax.tree.map(jnp.asarray, self.instances)
         assert isinstance(env, Darp)
 
-        def plan(params: Any) -> jax.Array:
+        def plan(params: Any, shown: Instance, key: jax.Array) -> jax.Array:
             actor = learner.actor(params, deterministic=temperature is None, temperature=temperature or 1.0)
-            return play_best(env, actor, instances, key, tries)
+            return play_best(env, actor, shown, key, -(-tries // num_images))
 
         seeds = by_seed(learner, run.params)
-        compiled = jax.jit(plan).lower(seeds[0]).compile()
+        instances = jax.tree.map(jnp.asarray, self.instances)
+        compiled = jax.jit(plan).lower(seeds[0], instances, jax.random.key(SEED)).compile()
         names = [name] if len(seeds) == 1 else [f"{name}, seed {seed}" for seed in range(len(seeds))]
         for each, params in zip(names, seeds, strict=True):
-            actions, seconds = seconds_of(functools.partial(called, compiled, params))
-            self._add(each, jax.device_get(actions), seconds.per(len(actions)))
+            self._images(each, functools.partial(compiled, params), num_images)
         if len(seeds) > 1:
             self.rows_of[name] = names
+
+    def pool(self, name: str, players: Sequence[str]) -> None:
+        """A further row, of what several players did together: the seeds of one training."""
+        self.pools[name] = [result for player in players for result in self.rows_of.get(player, [player])]
 
     def act(self, name: str, actor: Actor, tries: int = 1, num_images: int = 1) -> None:
         """Let an actor play: its best of several tries on each instance counts, evenly on the first so many images."""
         if num_images == 1:
             self._batched(name, lambda: play_best(self.env, actor, self.instances, jax.random.key(SEED), tries))
             return
-        if not np.isfinite(self.instances.deadline[:, 0]).all():
-            raise ValueError(
-                "an instance has no deadline of the depot, so its time cannot be reversed; leave symmetries out"
-            )
-        instances, key = jax.tree.map(jnp.asarray, self.instances), jax.random.key(SEED)
 
         def attempt(shown: Instance, key: jax.Array) -> jax.Array:
             return play_best(self.env, actor, shown, key, -(-tries // num_images))
 
-        compiled = jax.jit(attempt).lower(image(instances, 1), key).compile()
+        instances = jax.tree.map(jnp.asarray, self.instances)
+        self._images(name, jax.jit(attempt).lower(instances, jax.random.key(SEED)).compile(), num_images)
+
+    def _images(self, name: str, plan: Callable[[Instance, jax.Array], jax.Array], num_images: int) -> None:
+        """Let a compiled program plan the first so many images of the instances; the best plan of each counts."""
+        instances, key = jax.tree.map(jnp.asarray, self.instances), jax.random.key(SEED)
+        if num_images == 1:
+            actions, seconds = seconds_of(functools.partial(called, plan, instances, key))
+            self._add(name, jax.device_get(actions), seconds.per(len(actions)))
+            return
+        if not np.isfinite(self.instances.deadline[:, 0]).all():
+            raise ValueError(
+                "an instance has no deadline of the depot, so its time cannot be reversed; leave symmetries out"
+            )
         plans, seconds = seconds_of(
             lambda: [
-                self._plans_of_originals(compiled(image(instances, index), jax.random.fold_in(key, index)), index)
+                self._plans_of_originals(plan(image(instances, index), jax.random.fold_in(key, index)), index)
                 for index in range(num_images)
             ]
         )
@@ -281,9 +297,10 @@ class Contest:
     def players(self) -> dict[str, list[str]]:
         """The names of the results in each row, by player."""
         merged = {name: player for player, names in self.rows_of.items() for name in names}
-        return {
+        rows = {
             player: self.rows_of.get(player, [player]) for player in (merged.get(name, name) for name in self.results)
         }
+        return rows | self.pools
 
     def figures(self) -> dict[str, dict[str, list[float]]]:
         """Means over the instances, of each player, of each seed."""
@@ -333,14 +350,14 @@ class Contest:
 def overall(contests: Sequence[Contest]) -> list[list[str]]:
     """A row for each player, under `OVERALL`: how it did on all instances of the contests."""
     rows = []
-    for name in contests[0].results:
-        standings = [contest.standing(name) for contest in contests]
+    for player, names in contests[0].players().items():
+        standings = [contest.standing(name) for contest in contests for name in names]
         feasible = np.concatenate([standing.feasible for standing in standings])
         gap = np.concatenate([standing.gap for standing in standings])[feasible]
         wall, cpu = (sum(getattr(standing.seconds, kind) for standing in standings) for kind in ("wall", "cpu"))
         gaps = [f"{100 * gap.mean():+.2f} %", f"{100 * gap.max():+.2f} %"] if len(gap) else ["-", "-"]
         count = len(feasible)
-        rows.append([name, f"{feasible.sum()}/{count}", *gaps, f"{wall / count:.2g}", f"{cpu / count:.2g}"])
+        rows.append([player, f"{feasible.sum()}/{count}", *gaps, f"{wall / count:.2g}", f"{cpu / count:.2g}"])
     return rows
 
 

@@ -20,8 +20,9 @@ from train.running.run_folder import CONFIG
 
 LEVEL = 0.95
 SIGN = "±"
-FREE = {"seed", "logger", "pictures"}
-"""Keys in which the seeds of one training may differ: the last two change nothing of what is learned."""
+FREE = {"seed", "logger", "pictures", "start_from"}
+"""Keys in which the seeds of one training may differ: loggers and pictures change nothing of what is learned, and a
+training that goes on from another does so from that one's own seed."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from benchmarks.quality import plot, truck_drone
+from benchmarks.quality import darp, plot, truck_drone
 from benchmarks.quality.__main__ import main
-from benchmarks.quality.darp_contest import Contest
+from benchmarks.quality.darp_contest import Contest, overall
 from benchmarks.quality.seeds import Estimate, by_seed, cell, check_seeds, kept_runs
+from jaxvrp.envs.darp.problem.symmetries import NUM_IMAGES
 from jaxvrp.io.command_line import UserError
 from train.on_policy.config import PPOConfig
 from train.running.evaluator import Evaluator, baseline_actors
@@ -95,6 +96,52 @@ def test_every_seed_plays_and_the_row_is_their_mean(contest):
     costs = [results[name].cost.mean() for name in ("nearest neighbour", "earliest deadline")]
     assert row[0] == "learned" and row[2] == cell(costs, ".2f") and row[2].startswith(f"{np.mean(costs):.2f} ± ")
     assert row[-1] == "4/4"
+
+
+@pytest.mark.slow
+def test_seeds_that_are_runs_of_their_own_make_a_row_together(contest):
+    """As the run whose two seeds they are, in the tables of one contest and of several."""
+    pooled = Contest(contest.env, contest.instances, contest.results["nearest neighbour"].distance)
+    pooled.results = {name: contest.results[name] for name in ("nearest neighbour", "earliest deadline")}
+    pooled.pool("all 2 seeds", list(pooled.results))
+    one, other, both = (pooled.figures()[name]["cost"] for name in (*pooled.results, "all 2 seeds"))
+    assert both == [*one, *other] and pooled.rows()[-1][2] == contest.rows()[-1][2]
+    shares = [row[:2] for row in overall([pooled, pooled])]
+    counts = [2 * result.feasible.sum() for result in pooled.results.values()]
+    assert shares == [
+        ["nearest neighbour", f"{counts[0]}/4"],
+        ["earliest deadline", f"{counts[1]}/4"],
+        ["all 2 seeds", f"{sum(counts)}/8"],
+    ]
+
+
+@pytest.mark.slow
+def test_what_was_learned_plays_images_as_others_do(contest):
+    env = contest.env
+    nearest = baseline_actors(env)["nearest neighbour"]
+    learner = types.SimpleNamespace(env=env, config=argparse.Namespace(num_seeds=1), actor=lambda *_, **__: nearest)
+    played = Contest(env, contest.instances)
+    played.act("nearest", nearest, NUM_IMAGES, NUM_IMAGES)
+    run = types.SimpleNamespace(learner=learner, params=jnp.zeros(()))
+    played.learned("learned", run, NUM_IMAGES, temperature=1.0, num_images=NUM_IMAGES)
+    np.testing.assert_array_equal(played.results["learned"].actions, played.results["nearest"].actions)
+
+
+def test_all_runs_are_pooled_where_all_have_sampled(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.yaml").write_text("")
+    args = argparse.Namespace(trained=tmp_path, only=None, temperature=[1.0], symmetries=None, best_of=8, sampled=["a"])
+    pools = {}
+    asked = argparse.Namespace(pool=pools.__setitem__)
+    darp._pool(asked, args)
+    assert {name: sorted(members) for name, members in pools.items()} == {"all 2 seeds": ["a", "b"]}
+    args.sampled = ["b", "a"]
+    darp._pool(asked, args)
+    assert set(pools) == {"all 2 seeds", "all 2 seeds, best of 8 at temperature 1"}
+    assert sorted(pools["all 2 seeds, best of 8 at temperature 1"]) == [
+        f"{name}, best of 8 at temperature 1" for name in ("a", "b")
+    ]
 
 
 def test_the_figures_of_all_seeds_are_kept(contest):
@@ -198,6 +245,7 @@ def test_runs_of_one_training_make_a_row_together(tmp_path, monkeypatch):
 def test_only_the_seed_differs_among_the_seeds_of_a_training():
     trainings = {"a": PPOConfig(), "b": PPOConfig(seed=1, logger=[], pictures=False)}
     check_seeds(trainings)
+    check_seeds({"a": PPOConfig(start_from="runs/a"), "b": PPOConfig(seed=1, start_from="runs/b")})
     with pytest.raises(UserError, match="'a' and 'c' differ in actor_lr; only the seed may differ"):
         check_seeds({**trainings, "c": PPOConfig(seed=2, actor_lr=0.5)})
     with pytest.raises(UserError, match="'b' and 'c' have the same seed, 1"):
@@ -209,8 +257,9 @@ def test_only_the_seed_differs_among_the_seeds_of_a_training():
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--env", "darp", "--trained", "runs", "--instances", "a2-16"], "--trained plays generated instances"),
         (["--pooled"], "--pooled is about the runs of --trained; give that as well"),
+        (["--env", "darp", "--pooled"], "--pooled is about the runs of --trained; give that as well"),
+        (["--env", "darp", "--sampled", "a"], "--sampled is about the runs of --trained; give that as well"),
         (["--env", "darp", "--plot", "table.gif"], "--plot is 'table.gif'; it must end in"),
         (
             ["--sizes", "1,2,3", "2,3,5", "--plot", "table.png"],
