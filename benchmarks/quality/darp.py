@@ -14,7 +14,7 @@ import argparse
 import functools
 import itertools
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -208,8 +208,7 @@ def _trained(contest: Contest, args: argparse.Namespace) -> dict[str, Callable[[
     rules = AS_PUBLISHED if args.instances else {}
     changes = rules | args.parameters | {name: getattr(contest.env, name) for name in SIZES}
     runs = kept_runs(args.trained, args.only)
-    if missing := [name for name in args.sampled if name not in runs]:
-        raise UserError(f"--sampled: no run '{missing[0]}' plays; choose among: {', '.join(runs)}")
+    sampled = _sampled(args, runs)
     for name, folder in runs.items():
         reader = RunFolder(folder, changes, trust=args.trust)
         run = reader.load(args.checkpoint)
@@ -217,7 +216,7 @@ def _trained(contest: Contest, args: argparse.Namespace) -> dict[str, Callable[[
             raise UserError(f"--trained: {folder} is a run of another environment; give those of darp")
         trainings[name] = reader.recorded.config
         turns[name] = functools.partial(contest.learned, name, run)
-        for ending, (temperature, images) in _samplings(args).items() if name in args.sampled else ():
+        for ending, (temperature, images) in _samplings(args).items() if name in sampled else ():
             turns[name + ending] = functools.partial(
                 contest.learned, name + ending, run, args.best_of, temperature=temperature, num_images=images
             )
@@ -226,10 +225,21 @@ def _trained(contest: Contest, args: argparse.Namespace) -> dict[str, Callable[[
     return turns
 
 
+def _sampled(args: argparse.Namespace, runs: Collection[str]) -> set[str]:
+    """The names of the runs that also sample: those of `--sampled`, all if that names none.
+
+    Raises:
+        UserError: a run of that name does not play.
+    """
+    if missing := [name for name in args.sampled or () if name not in runs]:
+        raise UserError(f"--sampled: no run '{missing[0]}' plays; choose among: {', '.join(runs)}")
+    return set(runs) if args.sampled == [] else set(args.sampled or ())
+
+
 def _pool(contest: Contest, args: argparse.Namespace) -> None:
     """Rows of all runs together: greedy, and their samples if all have played these."""
     runs = kept_runs(args.trained, args.only)
-    for ending in ("", *(_samplings(args) if set(runs) == set(args.sampled) else ())):
+    for ending in ("", *(_samplings(args) if _sampled(args, runs) == set(runs) else ())):
         contest.pool(f"all {len(runs)} seeds{ending}", [name + ending for name in runs])
 
 
@@ -246,8 +256,8 @@ def _check(args: argparse.Namespace) -> None:
         raise UserError(f"--env.{name} is a size; give both: --size nodes,vehicles")
     if args.size and args.instances:
         raise UserError("--size is that of generated instances, published ones have their own; leave one of both out")
-    for option in ("pooled", "sampled"):
-        if getattr(args, option) and not args.trained:
+    for option, is_given in {"pooled": args.pooled, "sampled": args.sampled is not None}.items():
+        if is_given and not args.trained:
             raise UserError(f"--{option} is about the runs of --trained; give that as well")
     if args.plot:
         check_picture_path(args.plot, STILLS, "--plot")
@@ -315,7 +325,7 @@ def _arguments(argv: Sequence[str], parameters: dict[str, Any]) -> argparse.Name
         "--pooled", action="store_true", help="these are seeds of one training: also rows of all of them together"
     )
     parser.add_argument(
-        "--sampled", nargs="*", default=[], help="names of these that also play the best of --best_of samples"
+        "--sampled", nargs="*", help="names of these that also play the best of --best_of samples; no name: all of them"
     )
     parser.add_argument("--best_of", type=positive, default=128, help="samples of the policy (default: 128)")
     parser.add_argument("--policy_alone", action="store_true", help="no heuristics and no search beside the policy")

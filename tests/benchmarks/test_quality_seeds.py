@@ -127,6 +127,16 @@ def test_what_was_learned_plays_images_as_others_do(contest):
     np.testing.assert_array_equal(played.results["learned"].actions, played.results["nearest"].actions)
 
 
+@pytest.mark.parametrize(("asked", "who"), [(None, set()), ([], {"a", "b"}), (["b"], {"b"})])
+def test_who_samples(asked, who):
+    assert darp._sampled(argparse.Namespace(sampled=asked), {"a": None, "b": None}) == who
+
+
+def test_a_run_that_does_not_play_cannot_sample():
+    with pytest.raises(UserError, match="--sampled: no run 'c' plays; choose among: a, b"):
+        darp._sampled(argparse.Namespace(sampled=["a", "c"]), ["a", "b"])
+
+
 def test_all_runs_are_pooled_where_all_have_sampled(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
