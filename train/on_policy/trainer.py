@@ -106,7 +106,8 @@ class Trainer:
 
     def actor(self, params: Any, *, deterministic: bool, temperature: float = 1.0) -> PolicyActor:
         """The actors as a player of the environment of evaluation."""
-        return PolicyActor(evaluation_env(self.env, self.config), self.actors, params, deterministic, temperature)
+        env = evaluation_env(self.env, self.config)
+        return PolicyActor(env, _actors(self.config, env), params, deterministic, temperature)
 
     def critic_params(self, state: TrainState) -> Any:
         """Parameters and value statistics of the critics; None without a critic."""
@@ -117,7 +118,7 @@ class Trainer:
     def insight(self, params: Any, critic: Any, states: Any, *, temperature: float = 1.0) -> Insight:
         """Probabilities, and values if there is a critic, of the states of an episode of evaluation; pure."""
         env = evaluation_env(self.env, self.config)
-        return insight(env, self.actors, self.critics, params, critic, states, temperature)
+        return insight(env, _actors(self.config, env), self.critics, params, critic, states, temperature)
 
     def loss(self, params: dict[str, Any], batch: ppo.Batch, guidance: Guidance) -> tuple[jax.Array, ppo.Metrics]:
         """This device's share of the loss of a minibatch `[L, B, ...]`: the sum over all actors and critics.

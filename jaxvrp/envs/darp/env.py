@@ -31,13 +31,13 @@ class Darp(Environment):
     A forbidden action becomes the lowest-index allowed customer, the depot if there is none.
 
     Entities: the requests, what never changes (11 numbers each) and what does (14); beside these the vehicle sees a
-    context of 16 numbers, its observation. With `prospects`, requests have 22 more that change (`PROSPECTS`): what
-    plans would come to after each choice; with `rivals` 4 more (`RIVALS`), and the context one (`RIVALS_CONTEXT`): who
-    cannot share a vehicle, and who is lost. Names and meanings: `STATIC`, `DYNAMIC`, `PROSPECTS`, `CONTEXT` of
-    `jaxvrp.envs.darp.observation`, or the tables of the documentation. The units are the instance's own: S, its extent
+    context of 16 numbers, its observation. With `prospects`, requests have 38 more that change (`PROSPECTS`), and the
+    context 19 (`PROSPECTS_CONTEXT`): what plans would come to after each choice; with `rivals` 4 more (`RIVALS`), and
+    the context one (`RIVALS_CONTEXT`): who cannot share a vehicle, and who is lost. Names and meanings: `STATIC`,
+    `DYNAMIC`, `PROSPECTS`, `CONTEXT` of `jaxvrp.envs.darp.observation`, or the tables of the documentation. The units are the instance's own: S, its extent
     (the largest |x - x0| or |y - y0| from the depot), H, the depot's deadline (the largest finite deadline if that has
     none), C, its largest capacity; so a policy may meet any size and unit. Times are clipped to [-1, 1]. With
-    `observation="flat"` all of it is one vector, `f32[16 + 25 N/2]`, with `prospects` `f32[16 + 47 N/2]`: the
+    `observation="flat"` all of it is one vector, `f32[16 + 25 N/2]`, with `prospects` `f32[35 + 63 N/2]`: the
     context, then each feature of all requests; the global observation is the same.
 
     Reward: minus the distance and, at the end, the penalties: `penalty_unvisited` per unvisited node, a drop-off whose
@@ -185,7 +185,8 @@ class Darp(Environment):
 
     @property
     def _features_of_context(self) -> tuple[Feature, ...]:
-        return observation.CONTEXT + (observation.RIVALS_CONTEXT if self.rivals else ())
+        prospects = observation.PROSPECTS_CONTEXT if self.prospects else ()
+        return observation.CONTEXT + prospects + (observation.RIVALS_CONTEXT if self.rivals else ())
 
     @property
     def entity_kinds(self) -> tuple[EntityKind, ...]:
@@ -251,12 +252,14 @@ class Darp(Environment):
         return self._static_planes(state) if self.entity_kinds else {}
 
     def entities(self, state: State) -> ByKind:
-        """`{"request": f32[14, N/2]}`, 36 with `prospects`, likewise."""
+        """`{"request": f32[14, N/2]}`, 52 with `prospects`, likewise."""
         return self._dynamic_planes(state) if self.entity_kinds else {}
 
     def _context(self, state: State) -> jax.Array:
         allowed = self.action_mask(state)[ROLE][0]
         numbers = observation.context(state, allowed)
+        if self.prospects:
+            numbers = jnp.concatenate([numbers, observation.prospect_context(state, allowed)])
         if self.rivals:
             numbers = jnp.concatenate([numbers, observation.rival_context(state, allowed)])
         return numbers
