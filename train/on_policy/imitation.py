@@ -144,8 +144,9 @@ def _policy_of(name: str, parameters: dict[str, Any], env: Environment) -> Actor
         parameters: of that environment.
         env: itself; what it draws for each episode, the policy sees as well.
     """
-    # Whether a policy sees vectors or entities is its own matter.
+    # Whether a policy sees vectors or entities is its own matter. What is drawn may have more room than was asked for.
     changes = {key: value for key, value in parameters.items() if key not in ("name", PARAMETER)}
+    changes |= {size: getattr(unwrapped(env), size) for size in registry.toolbox_of(env).paddings}
     folder = RunFolder(name, changes)
     _check_readings(name, folder, changes)
     run = folder.load("latest")

@@ -12,11 +12,13 @@ import pytest
 
 import jaxvrp
 from jaxvrp.fields import build
+from jaxvrp.randomized import unwrapped
 from tests.taught_environment import NearestActor
 from train.on_policy import imitation, ppo
 from train.on_policy.config import PPOConfig
 from train.on_policy.imitation import Guidance, guidance_at
 from train.on_policy.trainer import make_train
+from train.running.prepare import randomized
 from train.running.run_folder import Trained
 
 TAUGHT = {"network": "attention", "toy": "taught", "imitate": "nearest", "imitate_steps": 48, "value_norm": False}
@@ -157,10 +159,12 @@ def test_who_is_imitated_to_the_end_is_so_in_the_last_updates_beyond_total_steps
 
 
 def test_a_policy_teaches_where_parameters_and_sizes_are_drawn():
-    """It does in each episode what it would do in an environment with what was drawn for that."""
+    """It does in each episode what it would do in an environment with what was drawn for that, also if it is larger."""
     parameters = {"name": "truck_drone", "scenario": "truck_drone_basic", "decide": "events"}
-    base = jaxvrp.make(**parameters, observation="entities")
-    drawn = jaxvrp.randomize(base, {"battery_rate": [0.2, 1.2], "num_customers": [1, 3]})
+    asked = jaxvrp.make(**parameters, observation="entities")
+    drawn = randomized(asked, {"battery_rate": [0.2, 1.2], "num_customers": [1, 5]}, {})
+    base = unwrapped(drawn)
+    assert (asked.num_customers, base.num_customers) == (3, 5)
     pupil = PPOConfig(env=parameters, network="attention", imitate="truck_drone_basic", imitate_steps=1)
     teacher, alone = (imitation.make_teacher(pupil, env) for env in (drawn, base))
     state, timestep = jax.jit(jax.vmap(drawn.reset))(jax.random.split(jax.random.key(0), 5))
