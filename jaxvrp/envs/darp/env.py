@@ -37,8 +37,8 @@ class Darp(Environment):
     `DYNAMIC`, `PROSPECTS`, `CONTEXT` of `jaxvrp.envs.darp.observation`, or the tables of the documentation. The units
     are the instance's own: S, its extent (the largest |x - x0| or |y - y0| from the depot), H, the depot's deadline
     (the largest finite deadline if that has none), C, its largest capacity; so a policy may meet any size and unit.
-    Times are clipped to [-1, 1]. With `observation="flat"` all of it is one vector, `f32[16 + 25 N/2]`, with `prospects` `f32[35 + 63 N/2]`: the
-    context, then each feature of all requests; the global observation is the same.
+    Times are clipped to [-1, 1]. With `observation="flat"` all of it is one vector, `f32[16 + 25 N/2]`, with
+    `prospects` `f32[35 + 63 N/2]`: the context, then each feature of all requests; the global observation is the same.
 
     Reward: minus the distance and, at the end, the penalties: `penalty_unvisited` per unvisited node, a drop-off whose
     pickup was visited `orphan_factor` times. All of it on the last step (`reward="sparse"`), or the distance as it is
