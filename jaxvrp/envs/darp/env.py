@@ -34,9 +34,10 @@ class Darp(Environment):
     context of 16 numbers, its observation. With `prospects`, requests have 38 more that change (`PROSPECTS`), and the
     context 19 (`PROSPECTS_CONTEXT`): what plans would come to after each choice; with `rivals` 4 more (`RIVALS`), and
     the context one (`RIVALS_CONTEXT`): who cannot share a vehicle, and who is lost. Names and meanings: `STATIC`,
-    `DYNAMIC`, `PROSPECTS`, `CONTEXT` of `jaxvrp.envs.darp.observation`, or the tables of the documentation. The units are the instance's own: S, its extent
-    (the largest |x - x0| or |y - y0| from the depot), H, the depot's deadline (the largest finite deadline if that has
-    none), C, its largest capacity; so a policy may meet any size and unit. Times are clipped to [-1, 1]. With
+    `DYNAMIC`, `PROSPECTS`, `CONTEXT` of `jaxvrp.envs.darp.observation`, or the tables of the documentation. The units
+    are the instance's own: S, its extent (the largest |x - x0| or |y - y0| from the depot), H, the depot's deadline
+    (the largest finite deadline if that has none), C, its largest capacity; so a policy may meet any size and unit.
+    Times are clipped to [-1, 1]. With
     `observation="flat"` all of it is one vector, `f32[16 + 25 N/2]`, with `prospects` `f32[35 + 63 N/2]`: the
     context, then each feature of all requests; the global observation is the same.
 
