@@ -9,6 +9,7 @@ python -m train.evaluate --run DIR --instance FILE --plan out.json out.csv [--ac
 from __future__ import annotations
 
 import argparse
+import functools
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ from train.running.evaluator import (
     recorded_states,
     to_host,
 )
-from train.running.instance_file import INDEX_HELP, POLICY, InstanceFile, check_player, write_plans
+from train.running.instance_file import INDEX_HELP, POLICY, InstanceFile, Output, Played, check_player, write_all
 from train.running.keys import LAUNCH
 from train.running.prepare import evaluation_env
 from train.running.progress import Episodes
@@ -98,16 +99,28 @@ def _evaluate_instance(args: argparse.Namespace, changes: dict[str, Any]) -> Non
     print(f"{file.path}, {_kind_of_play(args, deterministic)} policy of update {run.update}\n")
     print(figures_table({name: each.figures for name, each in played.items()}, toolbox.headlines))
     shown = played[args.actor]
+    outputs = _outputs(args, file, shown, toolbox)
+    if outputs:
+        print(f"\nthe episode of {args.actor}:")
+    write_all(outputs)
+
+
+def _outputs(args: argparse.Namespace, file: InstanceFile, shown: Played, toolbox: Toolbox) -> list[Output]:
+    """What an episode in a problem of a user's own becomes, as far as it is wanted."""
+    outputs = []
     if args.render and toolbox.renderer:
-        toolbox.renderer(file.env, shown.states, args.render)
-        print(f"\ndrew {args.render}")
+        outputs.append(Output("--render", args.render, functools.partial(toolbox.renderer, file.env, shown.states)))
     if args.debug and toolbox.step_recorder:
-        toolbox.step_recorder(file.env, shown.states, args.debug)
-        print(f"\nrecorded every step in {args.debug}")
-    if args.plan:
-        plan = file.plan(shown, args.actor)
-        print(f"\nthe plan of {args.actor}:")
-        write_plans(args.plan, lambda path: file.files.write_plan(file.problem, path, plan), "--plan")
+        record = functools.partial(toolbox.step_recorder, file.env, shown.states)
+        outputs.append(Output("--debug", args.debug, record))
+    if not args.plan:
+        return outputs
+    plan = file.plan(shown, args.actor)
+
+    def write(path: str) -> None:
+        file.files.write_plan(file.problem, path, plan)
+
+    return [*outputs, *(Output("--plan", path, write) for path in args.plan)]
 
 
 def _episodes(args: argparse.Namespace, evaluator: Evaluator, num_seeds: int) -> Episodes:

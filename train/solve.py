@@ -26,12 +26,12 @@ from jaxvrp import Environment, registry
 from jaxvrp.actor import Actor
 from jaxvrp.io.command_line import Parser, UserError, above_zero, index, refuse_overwriting
 from jaxvrp.io.messages import nearest
-from jaxvrp.io.problem_files import only_problem
+from jaxvrp.io.problem_files import UnknownFormatError, only_problem
 from jaxvrp.pictures import STILLS
 from jaxvrp.toolbox import InstanceFiles, Searched, SearchedAll, Toolbox
 from train.running import command_line
 from train.running.evaluator import baseline_actors, first_seed
-from train.running.instance_file import INDEX_HELP, POLICY, InstanceFile, best_episode, write_plans
+from train.running.instance_file import INDEX_HELP, POLICY, InstanceFile, Output, best_episode, write_all
 from train.running.keys import LAUNCH
 
 TRIES = 64
@@ -325,14 +325,17 @@ def read_problems(path: str | os.PathLike, env: str | None) -> tuple[str, Sequen
     Raises:
         UserError: no environment reads it; one line.
     """
-    reasons = []
+    mistakes: dict[str, ValueError] = {}
     for name, files in _readers(env).items():
         try:
             return name, files.read(path)
         except OSError as error:
             raise UserError(f"cannot read {path}: {error.strerror}; give another file") from None
         except ValueError as error:
-            reasons.append(str(error) if env else f"{name}: {error}")
+            mistakes[name] = error
+    # Those who know the format say what is wrong in the file; the others have nothing to say but that they do not.
+    by_readers = {name: error for name, error in mistakes.items() if not isinstance(error, UnknownFormatError)}
+    reasons = [str(error) if env else f"{name}: {error}" for name, error in (by_readers or mistakes).items()]
     raise UserError(f"{path} is no problem that can be read ({'; '.join(reasons)})" if env is None else reasons[0])
 
 
@@ -431,10 +434,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
         solution = solved(problem, seconds=args.seconds, method=method, seed=args.seed, progress=progress)
     print(report(solution))
-    if args.picture:
-        solution.draw(args.picture)
-        print(f"drew {args.picture}")
-    write_plans(args.out, solution.write, "--out")
+    wanted = [Output("--out", path, solution.write) for path in args.out]
+    write_all([*wanted, *([Output("--picture", args.picture, solution.draw)] if args.picture else [])])
 
 
 def report(solution: Solution) -> str:

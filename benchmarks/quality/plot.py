@@ -12,6 +12,8 @@ from benchmarks.quality.seeds import Estimate
 from jaxvrp.pictures import new_figure, save_still, series_look
 
 DPI = 120
+MARGIN = 0.05
+"""Decades that are left beside the least and the greatest seconds, so that no point lies on the edge."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +45,7 @@ def draw(points: Sequence[Point], figure_name: str, title: str, path: pathlib.Pa
         time.plot([point.seconds], [place], "o", color=color, markersize=4)
     quality.set(xlabel=figure_name, yticks=range(len(points)), yticklabels=[point.name for point in points])
     quality.invert_yaxis()
-    time.set(xlabel="CPU s / instance", xscale="log")
+    _show_seconds(time, points)
     for axes in (quality, time):
         _unclutter(axes)
     save_still(figure, path, dpi=DPI)
@@ -70,7 +72,8 @@ def draw_curve(
         means = [Estimate.of(point.values).mean for point in budgets]
         look: dict[str, Any] = {"marker": "o", "markersize": 4, **series_look(number)}
         axes.plot(seconds, means, label=method, **look)
-    axes.set(xscale="log", xlabel="CPU s / instance", ylabel=figure_name, title=title)
+    axes.set(ylabel=figure_name, title=title)
+    _show_seconds(axes, points)
     _unclutter(axes)
     figure.legend(loc="outside right upper", frameon=False)
     save_still(figure, path, dpi=DPI)
@@ -81,6 +84,18 @@ def _new_figure(width: float, height: float) -> Any:
     figure = new_figure(width, height, DPI)
     figure.set_layout_engine("constrained")
     return figure
+
+
+def _show_seconds(axes: Any, points: Sequence[Point]) -> None:
+    """The seconds of all points as the logarithmic x-axis, from one power of ten to another.
+
+    Labels are at powers of ten alone, of which whole decades have two at least: what lies between them matplotlib
+    labels, too, where the axis is about a decade long, and such labels overlap on a narrow one.
+    """
+    exponents = [math.log10(point.seconds) for point in points]
+    limits = 10.0 ** math.floor(min(exponents) - MARGIN), 10.0 ** math.ceil(max(exponents) + MARGIN)
+    axes.set(xlabel="CPU s / instance", xscale="log", xlim=limits)
+    axes.tick_params(axis="x", which="minor", labelbottom=False)
 
 
 def _unclutter(axes: Any) -> None:

@@ -12,6 +12,10 @@ import jax
 Problem = TypeVar("Problem")
 
 
+class UnknownFormatError(ValueError):
+    """A file is of none of the formats that somebody reads; any other mistake is one in a file of these."""
+
+
 class FileFormat(NamedTuple):
     """A format of problem files.
 
@@ -35,13 +39,14 @@ def read_problems(
         batch_of: the leading axes of what was read; none, if it is one problem.
 
     Raises:
-        ValueError: another ending, a damaged file, or a batch with several axes; one line.
+        ValueError: a damaged file, or a batch with several axes; one line.
+        UnknownFormatError: another ending.
         OSError: it cannot be read.
     """
     suffix = Path(path).suffix.lower()
     if suffix not in formats:
         known = [f"{ending} ({each.name})" for ending, each in formats.items()]
-        raise ValueError(f"{path} is neither {' nor '.join(known)}")
+        raise UnknownFormatError(f"{path} is neither {' nor '.join(known)}")
     found = formats[suffix].read(path)
     batch = batch_of(found)
     if not batch:

@@ -1,6 +1,7 @@
 """Several seeds of a training as one row: means, intervals, which runs there are, and the picture of the table."""
 
 import argparse
+import itertools
 import os
 import types
 
@@ -171,6 +172,23 @@ def test_every_player_is_in_the_picture(contest, tmp_path, monkeypatch):
     ((low, _), (high, _)) = spread.lines[2][0].get_segments()[0]
     estimate = Estimate.of(contest.figures()["learned"]["cost"])
     assert (low, high) == pytest.approx((estimate.mean - estimate.half, estimate.mean + estimate.half))
+
+
+@pytest.mark.parametrize("seconds", [(1e-3,), (4.2e-4, 5.6e-3), (2e-3, 3e-3), (1e-5, 4e-4, 11.0)])
+def test_labels_of_seconds_do_not_overlap(seconds, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(plot, "save_still", lambda figure, path, **_: drawn.append(figure))
+    points = [plot.Point(f"player {place}", [1.0, 2.0], each) for place, each in enumerate(seconds)]
+    plot.draw(points, "return", "two instances", tmp_path / "table.png")
+    (figure,) = drawn
+    axis = figure.axes[1]
+    figure.draw_without_rendering()
+    low, high = axis.get_xlim()
+    assert low < min(seconds) and max(seconds) < high
+    ticks = [*axis.xaxis.get_major_ticks(), *axis.xaxis.get_minor_ticks()]
+    shown = [tick.label1 for tick in ticks if tick.label1.get_visible() and low <= tick.get_loc() <= high]
+    boxes = sorted((label.get_window_extent() for label in shown if label.get_text()), key=lambda box: box.x0)
+    assert len(boxes) >= 2 and all(box.x1 < after.x0 for box, after in itertools.pairwise(boxes))
 
 
 def test_the_budgets_of_a_method_are_joined(tmp_path, monkeypatch):

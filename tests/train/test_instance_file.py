@@ -15,7 +15,7 @@ from train import evaluate, replay
 from train.on_policy import trainer
 from train.on_policy.config import PPOConfig
 from train.running import instance_file
-from train.running.instance_file import InstanceFile, write_plans
+from train.running.instance_file import InstanceFile, Output, write_all
 from train.running.policies import write_policy
 from train.running.resume import RecordedRun
 from train.running.run_folder import CONFIG, write_configuration
@@ -167,5 +167,5 @@ def test_a_plan_that_cannot_be_written_takes_no_other_with_it(tmp_path):
 
     paths = [str(tmp_path / name) for name in "abc"]
     with pytest.raises(UserError, match=r"^--out .*b: this format cannot hold it$"):
-        write_plans(paths, write, "--out")
+        write_all([Output("--out", path, write) for path in paths])
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["a", "c"]

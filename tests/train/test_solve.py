@@ -280,3 +280,25 @@ def test_a_mistake_is_one_line(words, says):
     with pytest.raises(UserError, match=says) as error:
         solve.main(words)
     assert len(str(error.value).splitlines()) == 1
+
+
+def test_who_knows_the_format_says_what_is_wrong(tmp_path):
+    """Nobody else: that a map is no board helps nobody who has mistyped a key of it."""
+    (tmp_path / "town.json").write_text('{"dronez": 2}')
+    with pytest.raises(UserError, match=r"can be read \(truck_drone: .*unknown key 'dronez'; .*\)$") as error:
+        solve.read_problems(tmp_path / "town.json", None)
+    assert not any(f"{name}:" in str(error.value) for name in ("darp", "pcb", "tsp_drone"))
+    (tmp_path / "board.pcb").write_text("no board")
+    with pytest.raises(UserError, match=r"can be read \(pcb: [^;]*(; [^:;]*)?\)$"):
+        solve.read_problems(tmp_path / "board.pcb", None)
+
+
+def test_a_picture_that_cannot_be_drawn_takes_no_plan_with_it(file, tmp_path, monkeypatch):
+    def fails(self, path):
+        raise OSError(f"cannot write {path}")
+
+    monkeypatch.setattr(solve.Solution, "draw", fails)
+    plan, picture = tmp_path / "plan.json", tmp_path / "plan.png"
+    with pytest.raises(UserError, match=rf"^--picture {picture}: cannot write {picture}$"):
+        solve.main([str(file), "--seconds", "0.1", "--out", str(plan), "--picture", str(picture)])
+    assert plan.exists()

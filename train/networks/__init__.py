@@ -29,18 +29,22 @@ class NetworkKind:
         build_encoder: likewise, `-> module or None`: what the actors of all roles share, and read what it made.
         has_memory: whether its carry matters, so that it learns from sequences of `chunk_length` steps.
         reads_entities: whether it reads entities; its parameters then serve any number of them.
+        shapeless: keys of the configuration that say what it computes, and not what shapes its parameters have.
     """
 
     build: Callable[[Any, NetworkSpec], nn.Module]
     build_encoder: Callable[[Any, NetworkSpec], TeamEncoder | None] = lambda config, spec: None
     has_memory: bool = False
     reads_entities: bool = False
+    shapeless: tuple[str, ...] = ()
 
 
 NETWORKS = {
-    "mlp": NetworkKind(mlp.build),
-    "gru": NetworkKind(gru.build, has_memory=True),
-    "attention": NetworkKind(attention.build, attention.build_encoder, reads_entities=True),
+    "mlp": NetworkKind(mlp.build, shapeless=("activation", "layer_norm")),
+    "gru": NetworkKind(gru.build, has_memory=True, shapeless=("activation", "layer_norm")),
+    "attention": NetworkKind(
+        attention.build, attention.build_encoder, reads_entities=True, shapeless=("attention_heads",)
+    ),
 }
 """By the name in the configuration."""
 

@@ -27,7 +27,7 @@ def grown(params: Any, wanted: Any, before: Environment, after: Environment) -> 
     Returns:
         The parameters; as they are, where shapes agree or no features explain the difference.
     """
-    old_readings, new_readings = _readings(before), _readings(after)
+    old_readings, new_readings = readings(before), readings(after)
     same_structure = jax.tree.map(lambda _: 0, params) == jax.tree.map(lambda _: 0, wanted)
     if not same_structure or len(old_readings) != len(new_readings):
         return params
@@ -50,7 +50,7 @@ def _spread(kernel: jax.Array, old: Names, new: Names) -> jax.Array:
     return jnp.concatenate([of_features, kernel[len(old) :]])
 
 
-def _readings(env: Environment) -> list[Names]:
+def readings(env: Environment) -> list[Names]:
     """Names of what is read together: of each role's context, and of each kind of entities."""
     contexts = [tuple(feature.name for feature in role.context) for role in env.roles.values()]
     return contexts + [tuple(feature.name for feature in kind.features) for kind in env.entity_kinds]

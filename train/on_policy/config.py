@@ -87,9 +87,9 @@ class PPOConfig(RunConfig):
     imitate: str | None = option(
         None,
         help="a teacher: a baseline of the environment, as its tables name it, the folder of a run, or the name of a "
-        "policy that is shipped; agents play, and learn what the teacher would do where they are (DAgger, Ross et al. "
-        "2011). One that plans whole episodes (`search` of `darp`) plays them itself: with `rollout` `episodes`, for "
-        "the whole training",
+        "policy that is shipped (it sees what is drawn by `randomize`, too); agents play, and learn what the teacher "
+        "would do where they are (DAgger, Ross et al. 2011). One that plans whole episodes (`search` of `darp`) plays "
+        "them itself: with `rollout` `episodes`, for the whole training",
         group="imitation",
     )
     imitate_steps: int = option(
@@ -226,6 +226,11 @@ class PPOConfig(RunConfig):
         if self.baseline == "best":
             raise ValueError(
                 "baseline is 'best', which is its own teacher; leave out imitate, or take another baseline"
+            )
+        if self.baseline == "lookahead":
+            raise ValueError(
+                f"imitate is '{self.imitate}', and baseline 'lookahead', which learns only where several choices are "
+                "tried; imitate in a run by itself, and go on from its policy with start_from"
             )
         if not lessons:
             raise ValueError(

@@ -15,13 +15,18 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+import jaxvrp
 from jaxvrp import Environment, TimeStep, registry
 from jaxvrp.actor import Actor, Carry
 from jaxvrp.entities import PARAMETER
+from jaxvrp.randomized import Randomized, unwrapped
 from jaxvrp.spaces import ByRole
+from train.networks.growth import readings
+from train.on_policy.actor_critic import PolicyActor
 from train.on_policy.config import PPOConfig
 from train.running.evaluator import first_seed
 from train.running.policies import shipped_policies
+from train.running.prepare import changed_parameters
 from train.running.run_folder import RunFolder
 
 
@@ -105,12 +110,7 @@ def make_teacher(config: PPOConfig, env: Environment) -> Actor | None:
     if config.imitate in named:
         teacher = named[config.imitate](env)
     elif pathlib.Path(config.imitate).is_dir() or config.imitate in shipped_policies():
-        if config.randomize:
-            raise ValueError(
-                f"imitate is '{config.imitate}', a policy, which cannot be asked where parameters are drawn for each "
-                "episode (randomize); leave one of them out, or take a baseline"
-            )
-        teacher = _policy_of(config.imitate, config.env)
+        teacher = _policy_of(config.imitate, config.env, env)
     else:
         known = ", ".join(f"'{name}'" for name in named) or "none"
         raise ValueError(
@@ -136,10 +136,40 @@ def _check_playing_teacher(config: PPOConfig) -> None:
         )
 
 
-def _policy_of(name: str, env: dict[str, Any]) -> Actor:
-    """The most probable actions of a run's latest policy, in the environment of another configuration."""
-    # What a policy sees, and when it decided in its own training, are its own.
-    changes = {name: value for name, value in env.items() if name not in ("name", PARAMETER)}
-    run = RunFolder(name, changes).load("latest")
-    params = first_seed(run.learner, run.params)
-    return OnlookingActor(run.learner.env, run.learner.actor(params, deterministic=True))
+def _policy_of(name: str, parameters: dict[str, Any], env: Environment) -> Actor:
+    """The most probable actions of a run's latest policy, in the environment of another configuration.
+
+    Args:
+        name: of the run's folder, or of a policy that is shipped.
+        parameters: of that environment.
+        env: itself; what it draws for each episode, the policy sees as well.
+    """
+    # Whether a policy sees vectors or entities is its own matter. What is drawn may have more room than was asked for.
+    changes = {key: value for key, value in parameters.items() if key not in ("name", PARAMETER)}
+    changes |= {size: getattr(unwrapped(env), size) for size in registry.toolbox_of(env).paddings}
+    folder = RunFolder(name, changes)
+    _check_readings(name, folder, changes)
+    run = folder.load("latest")
+    actor = run.learner.actor(first_seed(run.learner, run.params), deterministic=True)
+    seen = unwrapped(run.learner.env)
+    if isinstance(env, Randomized):
+        assert isinstance(actor, PolicyActor)
+        seen = dataclasses.replace(env, base=seen)
+        actor = dataclasses.replace(actor, env=seen)
+    return OnlookingActor(seen, actor)
+
+
+def _check_readings(name: str, folder: RunFolder, changes: dict[str, Any]) -> None:
+    """Refuse a policy that would be shown other features than it has learned to read."""
+    trained, config = unwrapped(folder.writer.env), folder.recorded.config
+    if readings(trained) == readings(folder.player.env):
+        return
+    differing = [
+        f"env.{key} {trained.parameters[key]!r}"
+        for key, value in changes.items()
+        if readings(jaxvrp.make(**changed_parameters(trained, config.env, {key: value}))) != readings(trained)
+    ]
+    raise ValueError(
+        f"imitate is '{name}', whose policy reads other features than are shown here; it was trained with "
+        f"{' and '.join(differing)}: set it so, or take another teacher"
+    )

@@ -281,13 +281,14 @@ class Rollout:
         )
         logits = _first(logits)
         crossroads = self._crossroads(players, logits)
-        logits = jax.tree.map(lambda leaf: leaf / self.temperature, logits)
         taught, teacher_carry = self._taught(players)
         choices = self.actors.choices(before.action_mask)
-        if jax.tree.leaves(teacher_carry):
-            action, log_prob = taught, log_probs(logits, choices, taught)
-        else:
-            action, log_prob = sample_actions(key, logits, choices)
+        action = taught
+        if not jax.tree.leaves(teacher_carry):
+            tempered = jax.tree.map(lambda leaf: leaf / self.temperature, logits)
+            action, _ = sample_actions(key, tempered, choices)
+        # Of the policy as it is, whatever it was played at: what moves away from it later is its learning alone.
+        log_prob = log_probs(logits, choices, action)
         value, critic_carry = self._value(params, players, seen)
         vec, after = self.vec_env.step(players.vec, action, refresh=False)
         carry = {"actor": actor_carry, "critic": critic_carry}

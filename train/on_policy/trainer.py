@@ -106,7 +106,8 @@ class Trainer:
 
     def actor(self, params: Any, *, deterministic: bool, temperature: float = 1.0) -> PolicyActor:
         """The actors as a player of the environment of evaluation."""
-        return PolicyActor(evaluation_env(self.env, self.config), self.actors, params, deterministic, temperature)
+        env = evaluation_env(self.env, self.config)
+        return PolicyActor(env, _actors(self.config, env), params, deterministic, temperature)
 
     def critic_params(self, state: TrainState) -> Any:
         """Parameters and value statistics of the critics; None without a critic."""
@@ -117,7 +118,7 @@ class Trainer:
     def insight(self, params: Any, critic: Any, states: Any, *, temperature: float = 1.0) -> Insight:
         """Probabilities, and values if there is a critic, of the states of an episode of evaluation; pure."""
         env = evaluation_env(self.env, self.config)
-        return insight(env, self.actors, self.critics, params, critic, states, temperature)
+        return insight(env, _actors(self.config, env), self.critics, params, critic, states, temperature)
 
     def loss(self, params: dict[str, Any], batch: ppo.Batch, guidance: Guidance) -> tuple[jax.Array, ppo.Metrics]:
         """This device's share of the loss of a minibatch `[L, B, ...]`: the sum over all actors and critics.
@@ -254,8 +255,18 @@ class Trainer:
         moved = jnp.stack([metrics[f"{role}/approx_kl"].mean() for role in self.actors.roles]).max()
         assert self.config.target_kl is not None
         is_far |= moved > KL_MARGIN * self.config.target_kl
-        kept = jax.tree.map(lambda new, old: jnp.where(is_far, old, new), changed, (params, optimizer))
+        kept = jax.tree.map(
+            lambda new, old: new if _is_clock(new) else jnp.where(is_far, old, new),
+            changed,
+            (params, optimizer),
+            is_leaf=_is_clock,
+        )
         return (*kept, is_far), {**metrics, "skipped": is_far.astype(jnp.float32)}
+
+
+def _is_clock(node: Any) -> bool:
+    """Whether it counts the steps by which a learning rate falls; a minibatch that is skipped is one of them."""
+    return isinstance(node, optax.ScaleByScheduleState)
 
 
 def make_train(config: PPOConfig) -> Trainer:

@@ -42,6 +42,7 @@ from train.running.prepare import (
     changed_parameters,
     evaluation_parameters,
     observation_read,
+    randomized,
 )
 from train.running.resume import CHANGEABLE
 
@@ -224,7 +225,7 @@ def build_config(config_class: type[Config], values: dict[str, Any], *, complete
             network = values.get("network", getattr(config_class(), "network", None))
             env = seen_as(env, observation_read(network if isinstance(network, str) else None))
         changed = changed_for_evaluation(env, changes)
-        jaxvrp.randomize(env, ranges, first_ranges=first_ranges)
+        randomized(env, ranges, first_ranges)
     built_values = {name: value for name, value in env_values.items() if name not in env.parameters}
     built_values |= {name: value for name, value in env.parameters.items() if complete or name in env_values}
     eval_values = {name: changed.parameters[name] for name in evaluation_parameters(env, changes)}

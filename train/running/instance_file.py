@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -181,14 +181,28 @@ def _read(files: InstanceFiles, path: str, row: int | None, env: Environment) ->
         raise UserError(f"--instance {path}: {error}") from None
 
 
-def write_plans(paths: Sequence[str], write: Callable[[str], None], option: str) -> None:
-    """Write a plan to all of these files; one that cannot be written takes no other with it.
+class Output(NamedTuple):
+    """A file that a plan becomes.
+
+    Attributes:
+        option: by which it was asked for.
+        path: its name.
+        write: writes to it.
+    """
+
+    option: str
+    path: str
+    write: Callable[[str], None]
+
+
+def write_all(outputs: Sequence[Output]) -> None:
+    """Write all of these files; one that cannot be written takes no other with it.
 
     Raises:
         UserError: of those that could not be written, one line.
     """
     failures = []
-    for path in paths:
+    for option, path, write in outputs:
         try:
             write(path)
         except (ValueError, OSError) as error:

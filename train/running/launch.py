@@ -13,7 +13,9 @@ from typing import Any
 import jax
 
 from jaxvrp.io.command_line import UserError, program_name
+from jaxvrp.io.messages import shown
 from train.algorithms import ALGORITHMS
+from train.networks import NETWORKS
 from train.networks.growth import grown
 from train.running import command_line, loop
 from train.running.checkpoint import Checkpoints
@@ -98,6 +100,10 @@ def beginning(learner: Any, *, trust: bool) -> Begin | None:
     params = grown(start.params, wanted, start.learner.env, learner.env)
     if not same_shapes(params, wanted):
         raise UserError(f"start_from {path}: its networks are not those of this run; take the same network and sizes")
+    for key in NETWORKS[learner.config.network].shapeless:
+        theirs, ours = (shown(getattr(config, key)) for config in (start.learner.config, learner.config))
+        if theirs != ours:
+            raise UserError(f"start_from {path}: its {key} is {theirs}, and that of this run {ours}; set it so")
 
     def begin(state: Any) -> Any:
         # They were read on one device.

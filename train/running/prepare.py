@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
 from jax.sharding import Mesh
@@ -20,6 +21,9 @@ from train.sharding import make_mesh
 
 Config = TypeVar("Config", bound=RunConfig)
 
+Ranges = Mapping[str, Any]
+"""As `jaxvrp.randomize` takes them."""
+
 ACTION_KINDS = {Discrete: "discrete", Box: "continuous"}
 """What a space of actions is called."""
 
@@ -34,7 +38,8 @@ def prepare(config: Config, actions: type[Discrete] | type[Box]) -> tuple[Config
     config = fields.validate(config, "key")
     env = _seen_as_read(config)
     check_environment(env)
-    env = _randomized(env, config)
+    num_steps = config.randomize_steps / config.num_envs
+    env = randomized(env, config.randomize, config.randomize_from, num_steps)
     check_shapes(env)
     for name, role in env.roles.items():
         if not isinstance(role.action, actions):
@@ -87,22 +92,50 @@ def _seen_as_read(config: RunConfig) -> Environment:
         raise ValueError(text) from None
 
 
-def _randomized(env: Environment, config: RunConfig) -> Environment:
-    """The environment with what is drawn for each episode; itself, if that is nothing.
+def randomized(env: Environment, ranges: Ranges, first_ranges: Ranges, num_steps: float = 1.0) -> Environment:
+    """The environment with what is drawn for each episode, as `jaxvrp.randomize`; itself, if that is nothing.
+
+    Where it shows entities, it has room for all sizes that are drawn, beyond its own; vectors are tied to these.
 
     Raises:
         ValueError, TypeError: something cannot be drawn, or not from that range.
     """
-    num_steps = config.randomize_steps / config.num_envs
-    return jaxvrp.randomize(env, config.randomize, first_ranges=config.randomize_from, num_steps=num_steps)
+    if env.entity_kinds:
+        env = _with_room(env, ranges, first_ranges)
+    return jaxvrp.randomize(env, ranges, first_ranges=first_ranges, num_steps=num_steps)
+
+
+def _with_room(env: Environment, ranges: Ranges, first_ranges: Ranges) -> Environment:
+    """The environment with sizes up to the greatest that are drawn."""
+    greatest = {
+        name: max(_greatest(ranges[name]), _greatest(first_ranges.get(name)))
+        for name in registry.toolbox_of(env).paddings
+        if name in ranges
+    }
+    larger = {name: size for name, size in greatest.items() if size > getattr(env, name)}
+    return fields.replace(env, larger, "parameter", "randomize.")
+
+
+def _greatest(bounds: Any) -> int:
+    """The greatest size of a range; 0 if it is none, which `jaxvrp.randomize` says."""
+    try:
+        _, greatest = bounds
+        return int(greatest)
+    except (TypeError, ValueError, OverflowError):
+        return 0
 
 
 def evaluation_env(env: Environment, config: RunConfig) -> Environment:
     """The environment that policies are evaluated in: see `changed_for_evaluation`, by `config.eval_env`.
 
-    Nothing is drawn there but problems, so that figures of runs that randomise differently can be compared.
+    Nothing is drawn there but problems, and its sizes are those of `config.env`, so that figures of runs that randomise
+    differently can be compared.
     """
-    return changed_for_evaluation(unwrapped(env), config.eval_env)
+    env = unwrapped(env)
+    if drawn := [name for name in registry.toolbox_of(env).paddings if name in config.randomize]:
+        own = jaxvrp.make(**config.env).parameters
+        env = fields.replace(env, {name: own[name] for name in drawn}, "parameter", "env.")
+    return changed_for_evaluation(env, config.eval_env)
 
 
 def changed_for_evaluation(env: Environment, chosen: dict[str, Any]) -> Environment:

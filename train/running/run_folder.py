@@ -123,7 +123,8 @@ class RunFolder:
     Attributes:
         folder: where it lies.
         recorded: its configuration, as it was trained.
-        player: the learner of the environment to play.
+        writer: the learner of the environment that it was trained in.
+        player: that of the environment to play.
     """
 
     def __init__(
@@ -151,10 +152,10 @@ class RunFolder:
         config = dataclasses.replace(self.recorded.config, **self.recorded.config.reading)
         make_train = ALGORITHMS[self.recorded.algorithm].make_train
         try:
-            self._writer = self.player = make_train(config)
+            self.writer = self.player = make_train(config)
             if changes or config.randomize:
-                parameters = changed_parameters(self._writer.env, config.env, changes)
-                evaluation = evaluation_parameters(self._writer.env, config.eval_env)
+                parameters = changed_parameters(self.writer.env, config.env, changes)
+                evaluation = evaluation_parameters(self.writer.env, config.eval_env)
                 evaluation |= {name: changes[name] for name in evaluation if name in changes}
                 values = {**vars(config), "env": parameters, "eval_env": evaluation, **config.playing}
                 self.player = make_train(build_config(type(config), values))
@@ -195,7 +196,7 @@ class RunFolder:
         if checkpoint != "latest":
             raise UserError(f"{self.folder} holds a policy, and no checkpoints; leave --checkpoint {checkpoint} out")
         update = int(read_card(self.folder).training["update"])
-        like = self._writer.actor_params(jax.eval_shape(self._writer.init, jax.random.key(0)))
+        like = self.writer.actor_params(jax.eval_shape(self.writer.init, jax.random.key(0)))
         return read_policy(self.folder, like), update
 
     def _read_checkpoint(self, checkpoint: str) -> tuple[Any, Any, int]:
@@ -209,9 +210,9 @@ class RunFolder:
             return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=device)
 
         # Its shapes alone: no episode has to begin for them.
-        like = jax.tree.map(on_device, jax.eval_shape(self._writer.init, jax.random.key(0)))
+        like = jax.tree.map(on_device, jax.eval_shape(self.writer.init, jax.random.key(0)))
         state = saved.load(like, update)
-        return self._writer.actor_params(state), self._writer.critic_params(state), update
+        return self.writer.actor_params(state), self.writer.critic_params(state), update
 
     def _tied(self) -> str:
         """Why they cannot play another size, and what can."""

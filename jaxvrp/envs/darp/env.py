@@ -14,7 +14,7 @@ from jaxvrp.entities import flat_box, flatten
 from jaxvrp.environment import Environment
 from jaxvrp.envs.darp import observation, rules
 from jaxvrp.envs.darp.problem.figures import Prepared, prepare
-from jaxvrp.envs.darp.problem.generator import CORDEAU_KINDS, INSTANCES, generate
+from jaxvrp.envs.darp.problem.generator import CORDEAU_KINDS, INSTANCES, bounds, generate
 from jaxvrp.envs.darp.problem.instance import Instance, as_float32, pad
 from jaxvrp.envs.darp.reward import REWARDS, step_reward, unvisited_nodes
 from jaxvrp.envs.darp.rules import State
@@ -31,14 +31,14 @@ class Darp(Environment):
     A forbidden action becomes the lowest-index allowed customer, the depot if there is none.
 
     Entities: the requests, what never changes (11 numbers each) and what does (14); beside these the vehicle sees a
-    context of 16 numbers, its observation. With `prospects`, requests have 22 more that change (`PROSPECTS`): what
-    plans would come to after each choice; with `rivals` 4 more (`RIVALS`), and the context one (`RIVALS_CONTEXT`): who
-    cannot share a vehicle, and who is lost. Names and meanings: `STATIC`, `DYNAMIC`, `PROSPECTS`, `CONTEXT` of
-    `jaxvrp.envs.darp.observation`, or the tables of the documentation. The units are the instance's own: S, its extent
-    (the largest |x - x0| or |y - y0| from the depot), H, the depot's deadline (the largest finite deadline if that has
-    none), C, its largest capacity; so a policy may meet any size and unit. Times are clipped to [-1, 1]. With
-    `observation="flat"` all of it is one vector, `f32[16 + 25 N/2]`, with `prospects` `f32[16 + 47 N/2]`: the
-    context, then each feature of all requests; the global observation is the same.
+    context of 16 numbers, its observation. With `prospects`, requests have 38 more that change (`PROSPECTS`), and the
+    context 19 (`PROSPECTS_CONTEXT`): what plans would come to after each choice; with `rivals` 4 more (`RIVALS`), and
+    the context one (`RIVALS_CONTEXT`): who cannot share a vehicle, and who is lost. Names and meanings: `STATIC`,
+    `DYNAMIC`, `PROSPECTS`, `CONTEXT` of `jaxvrp.envs.darp.observation`, or the tables of the documentation. The units
+    are the instance's own: S, its extent (the largest |x - x0| or |y - y0| from the depot), H, the depot's deadline
+    (the largest finite deadline if that has none), C, its largest capacity; so a policy may meet any size and unit.
+    Times are clipped to [-1, 1]. With `observation="flat"` all of it is one vector, `f32[16 + 25 N/2]`, with
+    `prospects` `f32[35 + 63 N/2]`: the context, then each feature of all requests; the global observation is the same.
 
     Reward: minus the distance and, at the end, the penalties: `penalty_unvisited` per unvisited node, a drop-off whose
     pickup was visited `orphan_factor` times. All of it on the last step (`reward="sparse"`), or the distance as it is
@@ -87,10 +87,10 @@ class Darp(Environment):
     cordeau_kind: str = fields.choice(
         "mixed", CORDEAU_KINDS, help="of instances as those of Cordeau: single passengers (a), groups (b), or either"
     )
-    num_requests: tuple[int, ...] | None = fields.size(
+    num_requests: int | tuple[int, ...] | None = fields.size(
         None, help="requests of a generated instance: one number, or the least and the greatest; null: as many as fit"
     )
-    requests_per_vehicle: tuple[int, ...] | None = fields.size(
+    requests_per_vehicle: int | tuple[int, ...] | None = fields.size(
         None, help="likewise, for the number of vehicles of a generated instance; null: all vehicles"
     )
     vehicle_capacity: int | tuple[int, ...] = fields.size(
@@ -157,15 +157,16 @@ class Darp(Environment):
     def _check_ranges(self) -> None:
         """Refuse ranges of sizes that are none, or larger than the environment."""
         for name in ("num_requests", "requests_per_vehicle"):
-            bounds = getattr(self, name)
-            if bounds is not None and (len(bounds) not in (1, 2) or bounds[0] > bounds[-1]):
+            size = getattr(self, name)
+            if isinstance(size, tuple) and (len(size) not in (1, 2) or size[0] > size[-1]):
                 raise ValueError(
-                    f"{name} is {list(bounds)}; it must be one number, or the least and the greatest, as in [8, 24]"
+                    f"{name} is {list(size)}; it must be one number, or the least and the greatest, as in [8, 24]"
                 )
-        if self.num_requests is not None and 2 * self.num_requests[-1] > self.num_nodes:
+        most = 0 if self.num_requests is None else bounds(self.num_requests)[1]
+        if 2 * most > self.num_nodes:
             raise ValueError(
-                f"num_requests goes up to {self.num_requests[-1]}, and num_nodes {self.num_nodes} has room for "
-                f"{self.num_nodes // 2}; set num_nodes to {2 * self.num_requests[-1]}, or lower the range"
+                f"num_requests goes up to {most}, and num_nodes {self.num_nodes} has room for {self.num_nodes // 2}; "
+                f"set num_nodes to {2 * most}, or lower the range"
             )
 
     @property
@@ -184,7 +185,8 @@ class Darp(Environment):
 
     @property
     def _features_of_context(self) -> tuple[Feature, ...]:
-        return observation.CONTEXT + (observation.RIVALS_CONTEXT if self.rivals else ())
+        prospects = observation.PROSPECTS_CONTEXT if self.prospects else ()
+        return observation.CONTEXT + prospects + (observation.RIVALS_CONTEXT if self.rivals else ())
 
     @property
     def entity_kinds(self) -> tuple[EntityKind, ...]:
@@ -250,12 +252,14 @@ class Darp(Environment):
         return self._static_planes(state) if self.entity_kinds else {}
 
     def entities(self, state: State) -> ByKind:
-        """`{"request": f32[14, N/2]}`, 36 with `prospects`, likewise."""
+        """`{"request": f32[14, N/2]}`, 52 with `prospects`, likewise."""
         return self._dynamic_planes(state) if self.entity_kinds else {}
 
     def _context(self, state: State) -> jax.Array:
         allowed = self.action_mask(state)[ROLE][0]
         numbers = observation.context(state, allowed)
+        if self.prospects:
+            numbers = jnp.concatenate([numbers, observation.prospect_context(state, allowed)])
         if self.rivals:
             numbers = jnp.concatenate([numbers, observation.rival_context(state, allowed)])
         return numbers

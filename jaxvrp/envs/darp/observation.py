@@ -87,6 +87,7 @@ def _prospects(stop: str) -> tuple[Feature, ...]:
 
 PROSPECTS = _prospects("pickup") + _prospects("dropoff")
 
+PROSPECTS_CONTEXT = _prospects("depot")
 
 MOST_LOST = 2.0
 """Rivals of a request for each vehicle to come, and losses of a choice, count up to this."""
@@ -205,12 +206,22 @@ def dynamic_planes(state: State, allowed: jax.Array) -> jax.Array:
 
 
 def prospect_planes(state: State, allowed: jax.Array) -> jax.Array:
-    """`f32[22, N/2]`, the numbers of `PROSPECTS` of each request, 0 for what `allowed`, `bool[N+1]`, forbids."""
+    """`f32[38, N/2]`, the numbers of `PROSPECTS` of each request, 0 for what `allowed`, `bool[N+1]`, forbids."""
+    numbers = _prospects_of_nodes(state, allowed)
+    return jnp.concatenate([numbers[:, 1::2], numbers[:, 2::2]])
+
+
+def prospect_context(state: State, allowed: jax.Array) -> jax.Array:
+    """`f32[19]`, the numbers of `PROSPECTS_CONTEXT`, 0 if `allowed` forbids the depot."""
+    return _prospects_of_nodes(state, allowed)[:, 0]
+
+
+def _prospects_of_nodes(state: State, allowed: jax.Array) -> jax.Array:
+    """What is in prospect after each node, `f32[19, N+1]`, 0 for what `allowed`, `bool[N+1]`, forbids."""
     excess = jnp.minimum(prospect.excess(state, allowed), LARGEST_EXCESS)
     least = excess.min(axis=0)
     near = jnp.stack([jnp.where(allowed, jnp.exp(-steepness * least), 0.0) for steepness in NEARNESS])
-    numbers = jnp.concatenate([excess, least[None], near])
-    return jnp.concatenate([numbers[:, 1::2], numbers[:, 2::2]])
+    return jnp.concatenate([excess, least[None], near])
 
 
 def rival_planes(state: State, allowed: jax.Array) -> jax.Array:

@@ -12,11 +12,13 @@ import pytest
 
 import jaxvrp
 from jaxvrp.fields import build
+from jaxvrp.randomized import unwrapped
 from tests.taught_environment import NearestActor
 from train.on_policy import imitation, ppo
 from train.on_policy.config import PPOConfig
 from train.on_policy.imitation import Guidance, guidance_at
 from train.on_policy.trainer import make_train
+from train.running.prepare import randomized
 from train.running.run_folder import Trained
 
 TAUGHT = {"network": "attention", "toy": "taught", "imitate": "nearest", "imitate_steps": 48, "value_norm": False}
@@ -123,6 +125,11 @@ EPISODES = {"rollout": "episodes", "group_size": 2}
             "baseline is 'best', which is its own teacher; leave out imitate, or take another baseline",
         ),
         (
+            {"baseline": "lookahead", **EPISODES, "imitate": "greedy", "imitate_steps": 5},
+            "imitate is 'greedy', and baseline 'lookahead', which learns only where several choices are tried; imitate "
+            "in a run by itself, and go on from its policy with start_from$",
+        ),
+        (
             {"imitate": "greedy"},
             "imitate is 'greedy', but imitate_steps and imitate_coef are 0, so that nobody listens; set one of ",
         ),
@@ -151,11 +158,30 @@ def test_who_is_imitated_to_the_end_is_so_in_the_last_updates_beyond_total_steps
     assert (float(got.policy), float(got.teacher)) == (0, 1)
 
 
-def test_a_policy_is_no_teacher_where_parameters_are_drawn(config):
-    pupil = config(imitate="truck_drone_basic", toy="taught", imitate_steps=1)
-    drawn = dataclasses.replace(pupil, randomize={"any": [0, 1]})
-    with pytest.raises(ValueError, match=r"^imitate is 'truck_drone_basic', a policy, which cannot be asked"):
-        imitation.make_teacher(drawn, jaxvrp.make("taught_of_the_tests"))
+def test_a_policy_teaches_where_parameters_and_sizes_are_drawn():
+    """It does in each episode what it would do in an environment with what was drawn for that, also if it is larger."""
+    parameters = {"name": "truck_drone", "scenario": "truck_drone_basic", "decide": "events"}
+    asked = jaxvrp.make(**parameters, observation="entities")
+    drawn = randomized(asked, {"battery_rate": [0.2, 1.2], "num_customers": [1, 5]}, {})
+    base = unwrapped(drawn)
+    assert (asked.num_customers, base.num_customers) == (3, 5)
+    pupil = PPOConfig(env=parameters, network="attention", imitate="truck_drone_basic", imitate_steps=1)
+    teacher, alone = (imitation.make_teacher(pupil, env) for env in (drawn, base))
+    state, timestep = jax.jit(jax.vmap(drawn.reset))(jax.random.split(jax.random.key(0), 5))
+    taught = jax.jit(teacher.act)(None, teacher.init(5), state, timestep)[0]
+    for row in range(5):
+        one = jax.tree.map(lambda leaf, row=row: leaf[row : row + 1], (state, timestep))
+        env = drawn.of(jax.tree.map(lambda leaf: leaf[0], one[0]))
+        by_itself = dataclasses.replace(alone, env=env, actor=dataclasses.replace(alone.actor, env=env))
+        expected = by_itself.act(None, by_itself.init(1), one[0].base, one[1])[0]
+        chex.assert_trees_all_equal(jax.tree.map(lambda leaf, row=row: leaf[row : row + 1], taught), expected)
+
+
+def test_a_policy_that_reads_other_features_is_no_teacher():
+    parameters = {"name": "darp", "num_nodes": 8, "num_agents": 2, "prospects": False, "lookahead": True}
+    pupil = PPOConfig(env=parameters, network="attention", imitate="darp", imitate_steps=1)
+    with pytest.raises(ValueError, match=r"^imitate is 'darp', .* was trained with env.prospects True: set it so, or"):
+        imitation.make_teacher(pupil, jaxvrp.make(**parameters, observation="entities"))
 
 
 @pytest.mark.parametrize(
@@ -256,7 +282,13 @@ def test_a_run_can_be_the_teacher(config, monkeypatch, tmp_path):
 
     def run_folder(folder, changes):
         given.append((folder, changes))
-        return types.SimpleNamespace(load=lambda which: Trained(Learner(), "params", told.setdefault(which, 7)))
+        learner = Learner()
+        return types.SimpleNamespace(
+            writer=learner,
+            player=learner,
+            recorded=types.SimpleNamespace(config=learner.config),
+            load=lambda which: Trained(learner, "params", told.setdefault(which, 7)),
+        )
 
     monkeypatch.setattr(imitation, "RunFolder", run_folder)
     monkeypatch.setattr(imitation, "shipped_policies", lambda: ["shipped"])

@@ -66,6 +66,20 @@ def walked(made):
     return jax.device_get(walk(jax.jit(trainer.rollout.reset)(pool_key)))
 
 
+def test_probabilities_are_of_the_policy_as_it_is(made, walked):
+    """Not of what is played at another temperature: only learning moves a policy away from what played."""
+    transitions = made.played.recording.transitions
+    _, timestep, logits = walked
+    for role in ROLES:
+        action = flat(transitions.action[role])[..., None]
+        probable = softmax(logits[role], timestep.action_mask[role])
+        expected = np.take_along_axis(probable, action, axis=-1)[..., 0]
+        is_valid = timestep.valid.get(role, np.ones(expected.shape, bool)) & ~timestep.done[..., None]
+        found = np.exp(flat(transitions.log_prob[role]))
+        np.testing.assert_allclose(found[is_valid], expected[is_valid], rtol=1e-4)
+        assert is_valid.sum() > 10
+
+
 def test_what_is_legal_and_probable_is_tried_where_there_are_two(made, walked):
     outcome = made.played.recording.transitions.outcome
     _, timestep, logits = walked

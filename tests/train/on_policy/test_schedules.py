@@ -4,6 +4,7 @@ import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from train.on_policy.config import PPOConfig
@@ -27,6 +28,11 @@ def test_an_update_ends_where_a_policy_has_moved_too_far(config):
         trainer = make_train(config(actor_lr=0.05, log_interval=1, target_kl=target))
         state, metrics = trainer.train_chunk(trainer.init(jax.random.key(3)))
         assert float(metrics["skipped"][0]) == skipped
+        # A minibatch that is skipped is none for Adam, but one by which learning rates fall.
+        steps = optax.tree.get_all_with_path(state.optimizer, "count", filtering=_of(optax.ScaleByScheduleState))
+        assert {int(count) for _, count in steps} == {2}
+        steps = optax.tree.get_all_with_path(state.optimizer, "count", filtering=_of(optax.ScaleByAdamState))
+        assert {int(count) for _, count in steps} == {2 - round(2 * skipped)}
         params.append(state.params)
     with pytest.raises(AssertionError):
         chex.assert_trees_all_close(*params, rtol=1e-3, atol=1e-3)
@@ -45,6 +51,11 @@ def test_learning_rates_fall_to_their_floor(config, changes, left):
     second, _ = trainer.optimizer.update(gradients, state, params)
     ratios = jax.tree.leaves(jax.tree.map(lambda late, early: float((late / early).mean()), second, first))
     np.testing.assert_allclose(ratios, left, rtol=1e-3)
+
+
+def _of(kind):
+    """Whether a leaf of an optimiser's state belongs to a state of this kind."""
+    return lambda path, _: any(getattr(key, "tuple_name", None) == kind.__name__ for key in path)
 
 
 def _shapes(trainer):

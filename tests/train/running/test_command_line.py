@@ -21,7 +21,7 @@ from train.running.run_folder import read_run
 SHIPPED = (
     "darp, darp_cordeau, darp_cordeau_distance, darp_cordeau_group, darp_cordeau_large, darp_cordeau_reward, "
     "darp_cordeau_rivals, darp_fleet, darp_fleet_lookahead, darp_lookahead, darp_reward, pcb_sac, pcb_td3, "
-    "truck_drone_basic, truck_drone_scarce, tsp_drone, tsp_drone_reward, vrpd_tw"
+    "truck_drone_basic, truck_drone_scarce, truck_drone_scarce_reach, tsp_drone, tsp_drone_reward, vrpd_tw"
 )
 NETWORK = ("network", "attention_size", "attention_heads", "attention_encode", "attention_layers")
 TINY = "--num_envs 4 --num_minibatches 2 --num_devices 1 --rollout_length 8 --total_steps 32 --env.max_steps 12"
@@ -472,8 +472,9 @@ def test_shipped_files_are_listed_and_are_configurations(workplace):
     shipped = {name: parse(["--config", name]) for name in SHIPPED.split(", ") if "pcb" not in name}
     assert {config.network for config in shipped.values()} == {"attention"}
     assert shipped["truck_drone_scarce"].env["num_customers"] == 20
-    for name in ("darp", "darp_cordeau", "tsp_drone"):  # what learns by the reward goes on from the other
-        networks = [[getattr(each, key) for key in NETWORK] for each in (shipped[name], shipped[f"{name}_reward"])]
+    goes_on = {"darp": "reward", "darp_cordeau": "reward", "tsp_drone": "reward", "truck_drone_scarce": "reach"}
+    for name, next_kind in goes_on.items():  # the second goes on from the first
+        networks = [[getattr(each, key) for key in NETWORK] for each in (shipped[name], shipped[f"{name}_{next_kind}"])]
         assert networks[0] == networks[1]
 
 

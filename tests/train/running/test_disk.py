@@ -226,7 +226,8 @@ def test_a_command_on_a_full_disk_says_one_line_and_no_thread_has_more_to_say(di
     *bar, last = done.stderr.splitlines()
     assert (done.returncode, done.stdout) == (2, "")
     assert re.match(f"error: cannot write {folder}/run/.*: No space left on device; free some space; nothing", last)
-    assert len(bar) <= 1 and all("steps" in line for line in bar), done.stderr
+    # The bar is drawn as often as the machine is slow.
+    assert [line for line in bar if line and "steps" not in line] == [], done.stderr
 
 
 def renamed(run):

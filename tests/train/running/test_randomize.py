@@ -9,6 +9,7 @@ from jaxvrp.io.command_line import UserError
 from train.on_policy.config import PPOConfig
 from train.on_policy.trainer import make_train
 from train.running import command_line
+from train.running.evaluator import Evaluator
 from train.running.prepare import evaluation_env
 from train.running.resume import RecordedRun, check_same
 from train.running.run_folder import RunFolder, read_run, write_configuration
@@ -105,3 +106,56 @@ def test_its_folder_says_so_and_plays_any_environment(tmp_path):
         player = RunFolder(tmp_path, changes).player
         assert type(player.env) is TruckDroneBasic
         assert player.env.num_customers == changes.get("num_customers", 2)
+
+
+SIZES = [
+    "--env.name=darp",
+    "--env.num_nodes=4",
+    "--env.num_agents=2",
+    "--randomize.num_nodes=[4,8]",
+    "--randomize.num_agents=[1,3]",
+    "--num_envs=4",
+    "--num_devices=1",
+    "--rollout=episodes",
+    "--rollout_length=12",
+    "--total_steps=48",
+    "--num_epochs=1",
+    "--num_minibatches=1",
+    "--critic=local",
+]
+ATTENTION = ["--network=attention", "--attention_size=4", "--attention_heads=1"]
+
+
+def test_sizes_beyond_the_environments_own_are_of_training_alone():
+    trainer = make_train(parse([*ATTENTION, *SIZES]))
+    sizes = trainer.env.base.num_nodes, trainer.env.base.num_agents
+    assert sizes == (8, 3)
+    env = evaluation_env(trainer.env, trainer.config)
+    assert (env.num_nodes, env.num_agents) == (4, 2)
+    state = trainer.init(jax.random.key(0))
+    requests = np.asarray((state.players.vec.env.base.instance.demand > 0).sum(axis=1))
+    assert (requests <= 4).all()
+    assert (requests >= 2).all()
+    evaluator = Evaluator(env, 4, 5)
+    figures = jax.jit(lambda params: evaluator.play(trainer.actor(params, deterministic=True)))(
+        trainer.actor_params(state)
+    )
+    assert 2 <= figures["length"] <= 6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", ["--imitate=search --imitate_steps=48 --baseline=none", "--baseline=lookahead"])
+def test_whole_episodes_of_drawn_sizes_teach(words):
+    trainer = make_train(parse([*ATTENTION, *SIZES, *words.split(" ")]))
+    state = trainer.init(jax.random.key(0))
+    after, metrics = trainer.train_chunk(state)
+    assert all(np.isfinite(values).all() for values in metrics.values())
+    before, learned = trainer.actor_params(state), trainer.actor_params(after)
+    assert not all(np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, (before, learned)), strict=True))
+
+
+def test_networks_that_read_vectors_are_tied_to_the_environments_own_sizes():
+    with pytest.raises(
+        UserError, match=r"randomize.num_nodes is \[4, 8\], and instances are padded up to env.num_nodes"
+    ):
+        parse([*SIZES, "--network=mlp"])

@@ -80,6 +80,10 @@ def test_what_cannot_be_begun_with_is_one_line(begun, tmp_path):
         launch.beginning(
             learner(start_from=str(begun), env={"name": "deliveries_of_the_tests"}, network="attention"), trust=False
         )
+    with pytest.raises(
+        UserError, match=r"^start_from .*: its activation is 'relu', and that of this run 'tanh'; set it"
+    ):
+        launch.beginning(learner(start_from=str(begun), activation="tanh"), trust=False)
     with pytest.raises(UserError, match=r"^start_from .*first: it has num_seeds 1, and each seed goes on from its own"):
         launch.beginning(learner(start_from=str(begun), num_seeds=2), trust=False)
     with pytest.raises(UserError, match=r"nowhere is no run folder") as error:

@@ -38,8 +38,8 @@ class Parameters(Protocol):
     num_agents: int
     instances: str
     cordeau_kind: str
-    num_requests: tuple[int, ...] | None
-    requests_per_vehicle: tuple[int, ...] | None
+    num_requests: int | tuple[int, ...] | None
+    requests_per_vehicle: int | tuple[int, ...] | None
     vehicle_capacity: int | tuple[int, ...]
     vehicle_speed: float
     round_travel_time: bool
@@ -52,6 +52,11 @@ class Parameters(Protocol):
     horizon: float
     max_ride_time: float
     max_route_duration: float
+
+
+def bounds(size: int | tuple[int, ...]) -> tuple[int, int]:
+    """The least and the greatest of a size that is given as one number or as a range."""
+    return (size, size) if isinstance(size, int) else (size[0], size[-1])
 
 
 def generate(key: jax.Array, parameters: Parameters) -> Instance:
@@ -76,12 +81,14 @@ def _sizes(key: jax.Array, parameters: Parameters) -> tuple[jax.Array, jax.Array
     number of vehicles is right, as many as leave each no more than that, or all of the environment's.
     """
     request_key, vehicle_key = jax.random.split(key)
-    range_of_requests = parameters.num_requests or (parameters.num_nodes // 2,)
-    requests = jax.random.randint(request_key, (), range_of_requests[0], range_of_requests[-1] + 1, jnp.int32)
+    asked = parameters.num_requests
+    least, most = bounds(parameters.num_nodes // 2 if asked is None else asked)
+    requests = jax.random.randint(request_key, (), least, most + 1, jnp.int32)
     if parameters.requests_per_vehicle is None:
         return requests, jnp.full((), parameters.num_agents, jnp.int32)
-    fewest = jnp.minimum(-(-requests // parameters.requests_per_vehicle[-1]), parameters.num_agents)
-    largest = jnp.clip(requests // parameters.requests_per_vehicle[0], fewest, parameters.num_agents)
+    lightest, heaviest = bounds(parameters.requests_per_vehicle)
+    fewest = jnp.minimum(-(-requests // heaviest), parameters.num_agents)
+    largest = jnp.clip(requests // lightest, fewest, parameters.num_agents)
     return requests, jax.random.randint(vehicle_key, (), fewest, largest + 1, jnp.int32)
 
 

@@ -12,13 +12,15 @@ from jaxvrp.envs.pcb.problem.board import Board, load
 from jaxvrp.envs.pcb.problem.bookshelf import read_bookshelf
 from jaxvrp.envs.pcb.problem.netlist import Netlist
 from jaxvrp.envs.pcb.problem.pcb_reader import read_pcb
+from jaxvrp.io.problem_files import UnknownFormatError
 
 
 def read_boards(path: str | os.PathLike) -> Sequence[Board | Netlist]:
     """The boards of a `.pcb`, `.nodes` (Bookshelf) or `.npz` file, with names where it has them.
 
     Raises:
-        ValueError: another ending, or a damaged file; one line.
+        ValueError: a damaged file; one line.
+        UnknownFormatError: another ending.
         OSError: it cannot be read.
     """
     path = Path(path)
@@ -27,7 +29,7 @@ def read_boards(path: str | os.PathLike) -> Sequence[Board | Netlist]:
     if path.suffix == ".nodes":
         return [read_bookshelf(path)]
     if path.suffix != ".npz":
-        raise ValueError(f"boards '{path}' is neither .pcb, .nodes (Bookshelf) nor .npz (jaxvrp.envs.pcb.save)")
+        raise UnknownFormatError(f"boards '{path}' is neither .pcb, .nodes (Bookshelf) nor .npz (jaxvrp.envs.pcb.save)")
     return single_boards(load(path))
 
 

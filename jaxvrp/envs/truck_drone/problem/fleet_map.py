@@ -179,7 +179,7 @@ class FleetMap:
 
     def __post_init__(self) -> None:
         for field in ("nodes", "customers", "drones"):
-            _refuse_twice(field, [entry.id for entry in getattr(self, field)])
+            _refuse_twice(field, self.names(field))
         _refuse_mixed_fleet(self.drones)
         for index, customer in enumerate(self.customers):
             self._check_customer(f"customers[{index}]", customer)
@@ -384,10 +384,10 @@ def _steps(time: float, length: float, rounded: Any) -> int:
     return round(steps) if abs(steps - round(steps)) < ROUNDING else rounded(steps)
 
 
-def _refuse_twice(field: str, names: Sequence[str | None]) -> None:
-    """Raise a ValueError if two entries of a list have the same name."""
+def _refuse_twice(field: str, names: Sequence[str]) -> None:
+    """Raise a ValueError if two entries of a list have the same name; one without any may be called as another is."""
     for index, name in enumerate(names):
-        if name is not None and name in names[:index]:
+        if name in names[:index]:
             raise ValueError(
                 f"{field}[{index}].id: {shown(name)} is {field}[{names.index(name)}] already; give another"
             )

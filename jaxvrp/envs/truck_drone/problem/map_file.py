@@ -7,11 +7,13 @@ import json
 import math
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from jaxvrp.envs.truck_drone.problem.fleet_map import Customer, Drone, FleetMap, Node, Reach, Scale, Truck
 from jaxvrp.io.json_files import read_json
 from jaxvrp.io.limits import LARGEST
+from jaxvrp.io.problem_files import UnknownFormatError
 from jaxvrp.io.whole_files import write_text
 from jaxvrp.replay.schema import list_of, number_from, object_of_only, one_of, optional, text
 
@@ -69,9 +71,15 @@ def read_map(path: str | os.PathLike) -> FleetMap:
 
     Raises:
         ValueError: it is none; one line that names the file, the field, and what is wrong.
+        UnknownFormatError: it has another ending, and does not hold what `.json` files do.
         OSError: it cannot be read.
     """
-    content = read_json(path, REMEDY)
+    try:
+        content = read_json(path, REMEDY)
+    except ValueError as error:
+        if Path(path).suffix.lower() == ".json":
+            raise
+        raise UnknownFormatError(str(error)) from None
     try:
         return parse_map(content)
     except ValueError as error:

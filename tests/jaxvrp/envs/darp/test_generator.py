@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import chex
 import jax
 import numpy as np
 import pytest
@@ -107,6 +108,19 @@ def test_sizes_of_uniform_instances_vary_too_and_nothing_else_changes():
     assert dataclasses.replace(plain).num_requests is None
 
 
+@pytest.mark.parametrize("instances", ["uniform", "cordeau"])
+def test_one_number_is_a_range_of_one(instances):
+    """Four requests of the ten that there is room for, two for a vehicle."""
+    key, sizes = jax.random.key(0), {"num_requests": 4, "requests_per_vehicle": 2}
+    env, ranged = (
+        jaxvrp.make("darp", **SIZES, instances=instances, **given)
+        for given in (sizes, {name: [size, size] for name, size in sizes.items()})
+    )
+    instance = env.generate(key)
+    assert (int((instance.demand > 0).sum()), int((instance.capacity > 0).sum())) == (4, 2)
+    chex.assert_trees_all_equal(instance, ranged.generate(key))
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [
@@ -120,6 +134,7 @@ def test_sizes_of_uniform_instances_vary_too_and_nothing_else_changes():
             "num_requests is [8, 4]; it must be one number, or the least and the greatest, as in [8, 24]",
         ),
         ({"requests_per_vehicle": [0, 4]}, "requests_per_vehicle is 0; it must be >= 1"),
+        ({"num_requests": 11}, "num_requests goes up to 11, and num_nodes 20 has room for 10; set num_nodes to 22"),
         (
             {"num_requests": [4, 11]},
             "num_requests goes up to 11, and num_nodes 20 has room for 10; set num_nodes to 2",

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from jaxvrp.envs.darp.prospect import RULES, excess
+from jaxvrp.envs.darp.prospect import RIPPLE, RULES, excess
 from tests.jaxvrp.envs.darp.small_instances import NODES, VEHICLES, crowded, generated, of_row, played_at_random, rich
 
 TOLERANCE = 2e-3
@@ -23,13 +23,13 @@ def play(env):
 
     def look(state, timestep):
         mask = timestep.action_mask["vehicle"][:, 0]
-        return state, mask, timestep.entities["request"], jax.vmap(excess)(state, mask)
+        return state, mask, timestep.entities["request"], jax.vmap(excess)(state, mask), timestep.observation["vehicle"]
 
     chosen = [*generated(6), *crowded(6), *rich(6), *rich(6, rounded=True)]
     return played_at_random(env, chosen, 10, look)
 
 
-def plain_length(state, first, outward, drop, along):
+def plain_length(state, first, outward, drop, along, wave):
     """The length of the plan that a rule makes after a choice, in extents."""
     instance, extent = state.instance, float(state.figures.extent)
     place = (instance.locs.astype(float) - instance.locs[0]) / extent
@@ -43,14 +43,17 @@ def plain_length(state, first, outward, drop, along):
     def travel(gap):
         return np.round(gap * pace) if instance.round_travel_time else gap * pace
 
+    def added(node):
+        return outward * np.linalg.norm(place[node]) + RIPPLE * np.sin(np.dot(wave, place[node]))
+
     def offered():
         for i in waiting:
             gap = np.linalg.norm(place[i] - place[here])
             if load + instance.demand[i] <= capacity and time + travel(gap) <= instance.deadline[i] + 1e-3:
                 ride = np.linalg.norm(place[i + 1] - place[i])
-                yield gap + outward * np.linalg.norm(place[i]) + along * ride, i
+                yield gap + added(i) + along * ride, i
         for i in aboard:
-            yield np.linalg.norm(place[i] - place[here]) + outward * np.linalg.norm(place[i]) + drop, i
+            yield np.linalg.norm(place[i] - place[here]) + added(i) + drop, i
 
     for _ in range(len(place) + 3):
         gap = np.linalg.norm(place[node] - place[here])
@@ -70,7 +73,7 @@ def plain_length(state, first, outward, drop, along):
 
 @pytest.mark.slow
 def test_excess_is_that_of_the_rules_written_plainly(play):
-    states, masks, _, excesses = play
+    states, masks, _, excesses, _ = play
     agree = []
     for step in range(0, masks.shape[0], 2):
         for env_index in range(masks.shape[1]):
@@ -86,22 +89,22 @@ def test_excess_is_that_of_the_rules_written_plainly(play):
 
 @pytest.mark.slow
 def test_one_instance_alone_is_as_in_a_batch(env, play):
-    states, masks, _, excesses = play
+    states, masks, _, excesses, _ = play
     alone = jax.jit(excess)(of_row(states, 2, 5), masks[2, 5])
     np.testing.assert_allclose(alone, excesses[2, 5], atol=1e-5)
 
 
 def test_blocks_are_as_the_whole(play):
-    states, masks, _, excesses = play
+    states, masks, _, excesses, _ = play
     rows = np.arange(128) % masks.shape[1]
     blocks = jax.jit(jax.vmap(excess))(of_row(states, 1, rows), masks[1, rows])
     np.testing.assert_allclose(blocks, excesses[1][rows], atol=1e-5)
 
 
 def test_planes_follow_those_without_prospects(env, play):
-    states, masks, planes, excesses = play
+    states, masks, planes, excesses, _ = play
     (kind,) = env.entity_kinds
-    assert planes.shape[2] == len(kind.dynamic) == 36
+    assert planes.shape[2] == len(kind.dynamic) == 52
     plain = jaxvrp.make("darp", num_nodes=NODES, num_agents=VEHICLES)
     state = of_row(states, 4, 3)
     np.testing.assert_allclose(planes[4, 3][:14], plain.entities(state)["request"], atol=1e-6)
@@ -115,3 +118,23 @@ def test_planes_follow_those_without_prospects(env, play):
     low = np.array([feature.low for feature in kind.dynamic])[:, None]
     high = np.array([feature.high for feature in kind.dynamic])[:, None]
     assert ((planes >= low) & (planes <= high)).all()
+
+
+def test_the_context_follows_that_without_prospects(env, play):
+    states, masks, _, excesses, contexts = play
+    features = env.roles["vehicle"].context
+    assert contexts.shape[2:] == (1, len(features)) == (1, 35)
+    plain = jaxvrp.make("darp", num_nodes=NODES, num_agents=VEHICLES)
+    seen = contexts[4, 3, 0]
+    np.testing.assert_allclose(seen[:16], plain.observation(of_row(states, 4, 3))["vehicle"][0], atol=1e-6)
+    least = np.minimum(excesses[..., 0], 2.0).min(axis=-1)
+    by_name = {feature.name: contexts[..., 0, i] for i, feature in enumerate(features)}
+    np.testing.assert_allclose(by_name["depot_excess"], least, atol=1e-6)
+    np.testing.assert_allclose(by_name["depot_nearness_0"], np.where(masks[..., 0], np.exp(-10 * least), 0), atol=1e-5)
+    np.testing.assert_allclose(by_name["depot_excess_9"], np.minimum(excesses[:, :, 9, 0], 2.0), atol=1e-6)
+
+
+def test_rules_differ_in_their_waves():
+    waves = {rule.wave for rule in RULES}
+    assert len(RULES) == 16
+    assert len(waves) == 9  # none, and eight directions

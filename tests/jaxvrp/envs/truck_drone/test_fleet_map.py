@@ -246,3 +246,11 @@ def test_a_mistake_in_the_command_is_one_line(words, says, tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     assert main(words) == 2
     assert capsys.readouterr().err.startswith(says)
+
+
+def test_nobody_is_called_as_one_without_a_name_is():
+    """It would be two entries of the plan that nobody can tell apart."""
+    town = changed("nodes", 1, "id", "node_0")
+    del town["nodes"][0]["id"]
+    with pytest.raises(ValueError, match=r"^nodes\[1\]\.id: 'node_0' is nodes\[0\] already; give another$"):
+        parse_map(town)
