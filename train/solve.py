@@ -434,8 +434,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
         solution = solved(problem, seconds=args.seconds, method=method, seed=args.seed, progress=progress)
     print(report(solution))
-    wanted = [Output("--out", path, solution.write) for path in args.out]
-    write_all([*wanted, *([Output("--picture", args.picture, solution.draw)] if args.picture else [])])
+    outputs = [Output("--out", path, solution.write) for path in args.out]
+    if args.picture:
+        outputs.append(Output("--picture", args.picture, solution.draw))
+    write_all(outputs)
 
 
 def report(solution: Solution) -> str:

@@ -24,24 +24,20 @@ def probabilities(logits: jax.Array, mask: jax.Array) -> jax.Array:
     return probs
 
 
-def sample(uniform: jax.Array, logits: jax.Array, mask: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Draw actions by inverting the distribution function, from one uniform number each.
+def sample(uniform: jax.Array, logits: jax.Array, mask: jax.Array) -> jax.Array:
+    """Actions, `i32[...]`, drawn by inverting the distribution function, from one uniform number each.
 
     Args:
         uniform: `f32[...]` in [0, 1).
         logits: `f32[..., actions]`.
         mask: `bool[..., actions]`.
-
-    Returns:
-        Actions `i32[...]` and their log-probabilities `f32[...]`.
     """
-    policy = distrax.Categorical(masked_logits(logits, mask))
+    probable = probabilities(logits, mask)
     # Forbidden entries are struck out, since a parallel prefix sum may grow by one rounding where nothing is added. The
     # largest entry always exceeds the threshold: `uniform` is a multiple of 2^-23 below 1.
-    cumulative = jnp.where(policy.probs > 0, jnp.cumsum(policy.probs, axis=-1), 0.0)
+    cumulative = jnp.where(probable > 0, jnp.cumsum(probable, axis=-1), 0.0)
     threshold = uniform[..., None] * cumulative.max(axis=-1, keepdims=True)
-    action = jnp.argmax(cumulative > threshold, axis=-1).astype(jnp.int32)
-    return action, policy.log_prob(action)
+    return jnp.argmax(cumulative > threshold, axis=-1).astype(jnp.int32)
 
 
 def mode(logits: jax.Array, mask: jax.Array) -> jax.Array:

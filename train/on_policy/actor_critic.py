@@ -274,12 +274,12 @@ class PolicyActor:
         logits = jax.tree.map(lambda leaf: leaf[0] / self.temperature, logits)
         choices = self.actors.choices(timestep.action_mask)
         if not self.deterministic:
-            return sample_actions(key, logits, choices)[0], carry
+            return sample_actions(key, logits, choices), carry
         return {name: distributions.mode(logits[name], choices[name]) for name in logits}, carry
 
 
-def sample_actions(key: jax.Array, logits: ByRole, mask: ByRole) -> tuple[ByRole, ByRole]:
-    """Actions `{role: i32[E, agents]}` and log-probabilities `{role: f32[E, agents]}`, from one batched draw.
+def sample_actions(key: jax.Array, logits: ByRole, mask: ByRole) -> ByRole:
+    """Actions `{role: i32[E, agents]}`, from one batched draw.
 
     Args:
         key: typed key.
@@ -290,10 +290,10 @@ def sample_actions(key: jax.Array, logits: ByRole, mask: ByRole) -> tuple[ByRole
     batch = next(iter(logits.values())).shape[:-2]
     uniform = jax.random.uniform(key, (*batch, sum(num_agents)), jnp.float32)
     ends = list(itertools.accumulate(num_agents))
-    action, log_prob = {}, {}
-    for name, part in zip(logits, jnp.split(uniform, ends[:-1], axis=-1), strict=True):
-        action[name], log_prob[name] = distributions.sample(part, logits[name], mask[name])
-    return action, log_prob
+    parts = jnp.split(uniform, ends[:-1], axis=-1)
+    return {
+        name: distributions.sample(part, logits[name], mask[name]) for name, part in zip(logits, parts, strict=True)
+    }
 
 
 def log_probs(logits: ByRole, mask: ByRole, action: ByRole) -> ByRole:

@@ -286,7 +286,7 @@ class Rollout:
         action = taught
         if not jax.tree.leaves(teacher_carry):
             tempered = jax.tree.map(lambda leaf: leaf / self.temperature, logits)
-            action, _ = sample_actions(key, tempered, choices)
+            action = sample_actions(key, tempered, choices)
         # Of the policy as it is, whatever it was played at: what moves away from it later is its learning alone.
         log_prob = log_probs(logits, choices, action)
         value, critic_carry = self._value(params, players, seen)

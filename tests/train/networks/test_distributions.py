@@ -14,7 +14,14 @@ from train.networks import distributions
 ACTIONS = 7
 ALMOST_ONE = float(np.nextafter(np.float32(1), np.float32(0)))
 
-sample = jax.jit(distributions.sample)
+
+@jax.jit
+def sample(uniform, logits, mask):
+    """Actions, and their log-probabilities."""
+    action = distributions.sample(uniform, logits, mask)
+    return action, distributions.log_prob_and_entropy(logits, mask, action)[0]
+
+
 mode = jax.jit(distributions.mode)
 log_prob_and_entropy = jax.jit(distributions.log_prob_and_entropy)
 slopes = jax.jit(jax.jacrev(distributions.log_prob_and_entropy))

@@ -18,7 +18,7 @@ from train.networks.attention import Attention
 from train.networks.gru import GRU
 from train.networks.inputs import EntityInput
 from train.networks.mlp import MLP
-from train.on_policy.actor_critic import TEAM, Actors, Critics, Seen, sample_actions
+from train.on_policy.actor_critic import TEAM, Actors, Critics, Seen, log_probs, sample_actions
 
 LENGTH, BATCH, INPUTS = 5, 3, 4
 STOPS = EntityKind("stop", 3, (Feature("weight", "in kg"),), (Feature("there", "1 if it is"), Feature("wait", "in h")))
@@ -225,7 +225,8 @@ def test_samples_of_the_agents_match_their_probabilities_and_are_independent():
     mask = {"truck": np.array([[1, 1, 0]], bool), "drone": np.ones((2, 2), bool)}
     tiled_logits = {name: np.tile(rows, (count, 1, 1)) for name, rows in logits.items()}
     tiled_mask = {name: np.tile(rows, (count, 1, 1)) for name, rows in mask.items()}
-    action, log_prob = jax.jit(sample_actions)(jax.random.key(5), tiled_logits, tiled_mask)
+    action = jax.jit(sample_actions)(jax.random.key(5), tiled_logits, tiled_mask)
+    log_prob = jax.jit(log_probs)(tiled_logits, tiled_mask, action)
     weights = {name: np.where(mask[name], np.exp(logits[name]), 0.0) for name in logits}
     samples, probabilities = [], []
     for name, agent in (("truck", 0), ("drone", 0), ("drone", 1)):
