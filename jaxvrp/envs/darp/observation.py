@@ -74,10 +74,11 @@ def _prospects(stop: str) -> tuple[Feature, ...]:
     """Of pickup or drop-off."""
     after = f"length of the plan after the {stop} by rule"
     by_rule = [
-        Feature(f"{stop}_excess_{i}", f"{after} {i}, less that of the best plan of all / S", 0.0, LARGEST_EXCESS)
+        Feature(f"{stop}_excess_{i}", f"{after} {i}, less that of these rules' best / S", 0.0, LARGEST_EXCESS)
         for i in range(len(prospect.RULES))
     ]
-    least = Feature(f"{stop}_excess", f"the least of these for the {stop}", 0.0, LARGEST_EXCESS)
+    best = f"length of the best plan after the {stop} by any rule, less that of the best of all / S"
+    least = Feature(f"{stop}_excess", best, 0.0, LARGEST_EXCESS)
     near = [
         Feature(f"{stop}_nearness_{i}", f"exp(-{steepness:g} times that), 0 if it is not allowed", 0.0, 1.0)
         for i, steepness in enumerate(NEARNESS)
@@ -218,10 +219,9 @@ def prospect_context(state: State, allowed: jax.Array) -> jax.Array:
 
 def _prospects_of_nodes(state: State, allowed: jax.Array) -> jax.Array:
     """What is in prospect after each node, `f32[19, N+1]`, 0 for what `allowed`, `bool[N+1]`, forbids."""
-    excess = jnp.minimum(prospect.excess(state, allowed), LARGEST_EXCESS)
-    least = excess.min(axis=0)
+    by_rule, least = (jnp.minimum(numbers, LARGEST_EXCESS) for numbers in prospect.excess(state, allowed))
     near = jnp.stack([jnp.where(allowed, jnp.exp(-steepness * least), 0.0) for steepness in NEARNESS])
-    return jnp.concatenate([excess, least[None], near])
+    return jnp.concatenate([by_rule, least[None], near])
 
 
 def rival_planes(state: State, allowed: jax.Array) -> jax.Array:

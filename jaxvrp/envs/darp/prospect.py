@@ -2,9 +2,11 @@
 
 From each node that the vehicle could go to, each of sixteen rules goes on to the end: the nearest stop next, where the
 distance from the depot, being a drop-off, or how far a passenger wants to go counts for or against it; half of them
-also see hills and valleys on the map, so that their plans differ where stops are about equally near. They keep
-capacities and the windows of pickups, not those of drop-offs, limits, or the number of vehicles: who looks at them
-learns what they are worth. A request that a rule leaves out counts as much as the extent of the instance.
+also see hills and valleys on the map, so that their plans differ where stops are about equally near. From the few
+choices whose plans are the shortest, sixty-four further rules go on as well, on other hills: for these it matters which
+is the best, and they are a quarter of the work that they would be for all. Rules keep capacities and the windows of
+pickups, not those of drop-offs, limits, or the number of vehicles: who looks at them learns what they are worth. A
+request that a rule leaves out counts as much as the extent of the instance.
 """
 
 from __future__ import annotations
@@ -25,6 +27,12 @@ RIPPLE = 0.15
 
 WAVES = 8.0
 """How close they follow each other, in radians per extent."""
+
+FURTHER_WAVES = (5.0, 15.0)
+"""Likewise of the further rules, which begin with the first and stop before the second."""
+
+FINALISTS = 4
+"""Choices that the further rules go on from."""
 
 
 class Rule(NamedTuple):
@@ -57,14 +65,25 @@ SMOOTH = (
 see `benchmarks/NOTES.md`."""
 
 
-def _rippled(rule: Rule, share: float) -> Rule:
+def _rippled(rule: Rule, share: float, waves: float = WAVES) -> Rule:
     """The rule on a map with hills, whose waves go in this direction, a share of the circle."""
     angle = 2 * math.pi * share
-    return rule._replace(wave=(WAVES * math.cos(angle), WAVES * math.sin(angle)))
+    return rule._replace(wave=(waves * math.cos(angle), waves * math.sin(angle)))
 
 
 RULES = SMOOTH + tuple(_rippled(rule, i / len(SMOOTH)) for i, rule in enumerate(SMOOTH))
-"""All rules, in the order of the features."""
+"""Those that go on from all choices, in the order of the features."""
+
+
+def _further(count: int) -> tuple[Rule, ...]:
+    """Rules on as many maps: directions follow each other by the golden section, so that none comes twice."""
+    golden, (least, most) = (math.sqrt(5.0) - 1.0) / 2.0, FURTHER_WAVES
+    steps = (least + (most - least) * i / count for i in range(count))
+    return tuple(_rippled(SMOOTH[i % len(SMOOTH)], i * golden % 1.0, waves) for i, waves in enumerate(steps))
+
+
+FURTHER = _further(64)
+"""Those that go on from the finalists."""
 
 NEVER = 1e9
 """The weight of a stop that is not allowed."""
@@ -102,6 +121,7 @@ class Stage(struct.PyTreeNode):
         opening: when vehicles may leave the depot, `f32[R]`.
         pace: time units per extent, `f32[R]`.
         rounds: whether travel times are rounded, `bool[R]`.
+        allowed: whether the mask allows the next stop of a request, or at last the depot, `bool[N/2+1, R]`.
     """
 
     pickup: Stops
@@ -117,6 +137,7 @@ class Stage(struct.PyTreeNode):
     opening: jax.Array
     pace: jax.Array
     rounds: jax.Array
+    allowed: jax.Array
 
     def next_stops(self, waiting: jax.Array) -> Stops:
         """Where requests are to be visited next if these, `bool[..., N/2, R]`, are `waiting`: their pickups."""
@@ -124,9 +145,9 @@ class Stage(struct.PyTreeNode):
 
 
 class _Tours(struct.PyTreeNode):
-    """Plans under way, one for each first choice: `f32[N/2+1, R]`, and `bool[N/2+1, N/2, R]` for what is to be done.
+    """Plans under way, one for each of `C` first choices: `f32[C, R]`, and `bool[C, N/2, R]` for what is to be done.
 
-    A vehicle that `rests`, `bool[N/2+1, R]`, is at the depot; a plan that is `idle`, likewise, goes nowhere any more.
+    A vehicle that `rests`, `bool[C, R]`, is at the depot; a plan that is `idle`, likewise, goes nowhere any more.
     """
 
     x: jax.Array
@@ -140,22 +161,37 @@ class _Tours(struct.PyTreeNode):
     idle: jax.Array
 
 
-def excess(state: State, allowed: jax.Array) -> jax.Array:
-    """How much longer plans would be after each choice than after the best one, in extents, `f32[rules, N+1]`.
+class Excess(NamedTuple):
+    """How much longer plans would be after each choice than after the best one, in extents.
+
+    Attributes:
+        by_rule: of each of the `RULES`, than the best plan of these, `f32[rules, N+1]`.
+        least: the best plan of all rules after the choice, than the best of all, `f32[N+1]`.
+    """
+
+    by_rule: jax.Array
+    least: jax.Array
+
+
+def excess(state: State, allowed: jax.Array) -> Excess:
+    """What is in prospect after each choice.
 
     Args:
         state: of one instance.
         allowed: the mask, `bool[N+1]`; what it forbids has 0, and so has all if it allows nothing.
     """
-    by_request = _completed(_stage(state))
-    # A request has one stop that may be next, its pickup or its drop-off: both actions may show its number.
-    length = jnp.concatenate([by_request[:, -1:], jnp.repeat(by_request[:, :-1], 2, axis=1)], axis=1)
-    least = jnp.where(allowed, length, NEVER).min()
-    return jnp.where(allowed, length - least, 0.0)
+    by_request = _completed(_stage(state, allowed))
+
+    def of_choices(length: jax.Array) -> jax.Array:
+        # A request has one stop that may be next, its pickup or its drop-off: both actions may show its number.
+        length = jnp.concatenate([length[..., -1:], jnp.repeat(length[..., :-1], 2, axis=-1)], axis=-1)
+        return jnp.where(allowed, length - jnp.where(allowed, length, NEVER).min(), 0.0)
+
+    return Excess(*map(of_choices, by_request))
 
 
-def _stage(state: State) -> Stage:
-    """Where one instance stands; no leaf has a last axis `R`."""
+def _stage(state: State, allowed: jax.Array) -> Stage:
+    """Where one instance stands, and what the mask, `bool[N+1]`, allows; no leaf has a last axis `R`."""
     instance, extent = state.binding, state.figures.extent
 
     offset = (instance.locs - instance.locs[0]) / extent
@@ -178,43 +214,77 @@ def _stage(state: State) -> Stage:
         opening=instance.earliest[0],
         pace=extent / instance.vehicle_speed,
         rounds=jnp.asarray(instance.round_travel_time, bool),
+        allowed=jnp.concatenate([allowed[1::2] | allowed[2::2], allowed[:1]]),
     )
 
 
-@jax.custom_batching.custom_vmap
-def _completed(stage: Stage) -> jax.Array:
-    """Lengths of the plans of one instance, in extents, `f32[rules, N/2+1]`.
+class _Lengths(NamedTuple):
+    """Of plans, in extents: `f32[rules, C, ...]` by each of the `RULES`, and the least by any rule, `f32[C, ...]`."""
 
-    First choices are the next stops of the requests (nothing is said of those that are done), then the depot.
+    by_rule: jax.Array
+    least: jax.Array
+
+
+@jax.custom_batching.custom_vmap
+def _completed(stage: Stage) -> _Lengths:
+    """Lengths of the plans of one instance after `N/2+1` choices.
+
+    These are the next stops of the requests (nothing is said of those that are done), then the depot.
     """
-    return _completed_all(jax.tree.map(lambda leaf: leaf[..., None], stage))[..., 0]
+    lengths = _completed_all(jax.tree.map(lambda leaf: leaf[..., None], stage))
+    return jax.tree.map(lambda leaf: leaf[..., 0], lengths)
 
 
 @_completed.def_vmap
-def _completed_side_by_side(size: int, batched: Any, stage: Stage) -> tuple[jax.Array, bool]:
+def _completed_side_by_side(size: int, batched: Any, stage: Stage) -> tuple[_Lengths, Any]:
     """Many instances last: five times as fast on a CPU as `vmap`, which would put them first."""
 
     def last(leaf: jax.Array, is_batched: bool) -> jax.Array:
         return jnp.moveaxis(leaf, 0, -1) if is_batched else jnp.broadcast_to(leaf[..., None], (*leaf.shape, size))
 
+    def first(leaf: jax.Array) -> jax.Array:
+        leaf = jnp.moveaxis(leaf, -1, 1)
+        return leaf.reshape(size, *leaf.shape[2:])
+
     stages = jax.tree.map(last, stage, batched[0])
-    if size % BLOCK:
-        return jnp.moveaxis(_completed_all(stages), -1, 0), True
-    blocks = jax.tree.map(lambda leaf: jnp.moveaxis(leaf.reshape(*leaf.shape[:-1], -1, BLOCK), -2, 0), stages)
-    lengths = jnp.moveaxis(jax.lax.map(_completed_all, blocks), -1, 1)
-    return lengths.reshape(size, *lengths.shape[2:]), True
+    block = size if size % BLOCK else BLOCK
+    blocks = jax.tree.map(lambda leaf: jnp.moveaxis(leaf.reshape(*leaf.shape[:-1], -1, block), -2, 0), stages)
+    lengths = jax.tree.map(first, jax.lax.map(_completed_all, blocks))
+    return lengths, jax.tree.map(lambda _: True, lengths)
 
 
-def _completed_all(stage: Stage) -> jax.Array:
-    """As `_completed`, of instances side by side: `f32[rules, N/2+1, R]`."""
+def _completed_all(stage: Stage) -> _Lengths:
+    """As `_completed`, of instances side by side: `R` is the last axis."""
+    first = _first(stage)
+    by_rule = _followed(stage, RULES, first)
+    least = by_rule.min(axis=0)
+    finalists = _best(jnp.where(stage.allowed, least, NEVER))
+    further = _followed(stage, FURTHER, jnp.take_along_axis(first, finalists, axis=0)).min(axis=0)
+    is_finalist = jnp.arange(len(first), dtype=jnp.int32)[:, None] == finalists[:, None]
+    return _Lengths(by_rule, jnp.minimum(least, jnp.where(is_finalist, further[:, None], NEVER).min(axis=0)))
+
+
+def _best(length: jax.Array) -> jax.Array:
+    """The rows of the least of `f32[C, R]`, `i32[FINALISTS, R]` at most."""
+    rows = jnp.arange(len(length), dtype=jnp.float32)[:, None]
+
+    def take(length: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
+        row = jnp.where(length == length.min(axis=0), rows, float(len(length))).min(axis=0)
+        return jnp.where(rows == row, jnp.inf, length), row
+
+    return jax.lax.scan(take, length, None, length=min(FINALISTS, len(length)))[1].astype(jnp.int32)
+
+
+def _followed(stage: Stage, rules: tuple[Rule, ...], first: jax.Array) -> jax.Array:
+    """Lengths of the plans by each of some rules, `f32[rules, C, R]`, from where they go `first`, `f32[C, R]`."""
     ride = jnp.sqrt((stage.pickup.x - stage.dropoff.x) ** 2 + (stage.pickup.y - stage.dropoff.y) ** 2)
 
     def follow(rule: Rule) -> jax.Array:
         to_pickup = stage.pickup.replace(weight=_weight(stage.pickup, rule) + rule.along * ride)
         to_dropoff = stage.dropoff.replace(weight=_weight(stage.dropoff, rule) + rule.drop)
-        return _follow(stage.replace(pickup=to_pickup, dropoff=to_dropoff))
+        return _follow(stage.replace(pickup=to_pickup, dropoff=to_dropoff), first)
 
-    each = jax.tree.map(lambda *weights: jnp.array(weights, jnp.float32), *RULES)
+    each = jax.tree.map(lambda *weights: jnp.array(weights, jnp.float32), *rules)
     return jax.lax.map(follow, each)
 
 
@@ -229,11 +299,11 @@ def _to_depot(place: Stops | _Tours) -> jax.Array:
     return jnp.sqrt(place.x**2 + place.y**2)
 
 
-def _follow(stage: Stage) -> jax.Array:
-    """Lengths of the plans of one rule, `f32[N/2+1, R]`."""
+def _follow(stage: Stage, first: jax.Array) -> jax.Array:
+    """Lengths of the plans of one rule, from where they go `first`, `f32[C, R]` both."""
     requests = stage.demand.shape[0]
-    visits, tours = _visits(stage), _begin(stage)
-    begun = _go(stage, visits, tours, _first(stage))
+    visits, tours = _visits(stage), _begin(stage, len(first))
+    begun = _go(stage, visits, tours, first)
 
     def is_open(loop: tuple[_Tours, jax.Array]) -> jax.Array:
         tours, steps = loop
@@ -275,9 +345,8 @@ def _first(stage: Stage) -> jax.Array:
     return jnp.concatenate([stop, depot[:1]])
 
 
-def _begin(stage: Stage) -> _Tours:
+def _begin(stage: Stage, choices: int) -> _Tours:
     """Before the first choice."""
-    choices = stage.demand.shape[0] + 1
 
     def each(leaf: jax.Array) -> jax.Array:
         return jnp.broadcast_to(leaf, (choices, *leaf.shape))
@@ -297,7 +366,7 @@ def _begin(stage: Stage) -> _Tours:
 
 
 def _nearest(stage: Stage, tours: _Tours) -> jax.Array:
-    """Where each plan goes next, rows of `_visits`, `f32[N/2+1, R]`: the depot's if no other is offered.
+    """Where each plan goes next, rows of `_visits`, `f32[C, R]`: the depot's if no other is offered.
 
     Rows are numbers of `float32`, whose minima take a tenth of the time that those of whole numbers take on a CPU.
     """
@@ -315,7 +384,7 @@ def _nearest(stage: Stage, tours: _Tours) -> jax.Array:
 
 
 def _go(stage: Stage, visits: jax.Array, tours: _Tours, row: jax.Array) -> _Tours:
-    """Every plan goes to a row of `visits`, `f32[N/2+1, R]`. At the depot the next vehicle takes over."""
+    """Every plan goes to a row of `visits`, `f32[C, R]`. At the depot the next vehicle takes over."""
     requests = stage.demand.shape[0]
     row = jax.lax.optimization_barrier(row)
     visit = visits[row.astype(jnp.int32), jnp.arange(row.shape[1], dtype=jnp.int32)]

@@ -1,11 +1,12 @@
 """What plans would come to after each choice: against the rules written plainly, and what must hold of the features."""
 
+import chex
 import jax
 import numpy as np
 import pytest
 
 import jaxvrp
-from jaxvrp.envs.darp.prospect import RIPPLE, RULES, excess
+from jaxvrp.envs.darp.prospect import FINALISTS, FURTHER, RIPPLE, RULES, excess
 from tests.jaxvrp.envs.darp.small_instances import NODES, VEHICLES, crowded, generated, of_row, played_at_random, rich
 
 TOLERANCE = 2e-3
@@ -71,6 +72,11 @@ def plain_length(state, first, outward, drop, along, wave):
     return length + np.linalg.norm(place[here]) + len(waiting) + len(aboard)
 
 
+def plain_lengths(state, choices, rules):
+    """Of the plan by each rule after each choice, `[rules, choices]`."""
+    return np.array([[plain_length(state, node, *rule) for node in choices] for rule in rules])
+
+
 @pytest.mark.slow
 def test_excess_is_that_of_the_rules_written_plainly(play):
     states, masks, _, excesses, _ = play
@@ -78,8 +84,8 @@ def test_excess_is_that_of_the_rules_written_plainly(play):
     for step in range(0, masks.shape[0], 2):
         for env_index in range(masks.shape[1]):
             state, choices = of_row(states, step, env_index), np.flatnonzero(masks[step, env_index])
-            expected = np.array([[plain_length(state, node, *rule) for node in choices] for rule in RULES])
-            got = excesses[step, env_index]
+            expected = plain_lengths(state, choices, RULES)
+            got = excesses.by_rule[step, env_index]
             assert (got[:, ~masks[step, env_index]] == 0).all()
             agree.append(state.done or np.allclose(got[:, choices], expected - expected.min(), atol=TOLERANCE))
     # Where two stops are as good as equally near, either may be the next one.
@@ -87,18 +93,42 @@ def test_excess_is_that_of_the_rules_written_plainly(play):
     assert not states.done[-2].all()
 
 
+def plain_least(state, choices):
+    """The shortest plan after each choice: by any of the rules, and by the further ones after the best few choices."""
+    least = plain_lengths(state, choices, RULES).min(axis=0)
+    finalists = np.argsort(least, kind="stable")[:FINALISTS]
+    least[finalists] = np.minimum(least[finalists], plain_lengths(state, choices[finalists], FURTHER).min(axis=0))
+    return least
+
+
+@pytest.mark.slow
+def test_further_rules_go_on_from_the_best_few_choices(play):
+    states, masks, _, excesses, _ = play
+    agree, gained = [], 0
+    for step in range(0, masks.shape[0], 3):
+        for env_index in range(0, masks.shape[1], 2):
+            state, choices = of_row(states, step, env_index), np.flatnonzero(masks[step, env_index])
+            expected, got = plain_least(state, choices), excesses.least[step, env_index]
+            assert (got[~masks[step, env_index]] == 0).all()
+            agree.append(state.done or np.allclose(got[choices], expected - expected.min(), atol=TOLERANCE))
+            gained += expected.min() < plain_lengths(state, choices, RULES).min() - TOLERANCE
+    # As above; and of choices that are equally good, others may be the best few.
+    assert np.mean(agree) > 0.95, np.mean(agree)
+    assert gained > 0
+
+
 @pytest.mark.slow
 def test_one_instance_alone_is_as_in_a_batch(env, play):
     states, masks, _, excesses, _ = play
     alone = jax.jit(excess)(of_row(states, 2, 5), masks[2, 5])
-    np.testing.assert_allclose(alone, excesses[2, 5], atol=1e-5)
+    chex.assert_trees_all_close(alone, of_row(excesses, 2, 5), atol=1e-5)
 
 
 def test_blocks_are_as_the_whole(play):
     states, masks, _, excesses, _ = play
     rows = np.arange(128) % masks.shape[1]
     blocks = jax.jit(jax.vmap(excess))(of_row(states, 1, rows), masks[1, rows])
-    np.testing.assert_allclose(blocks, excesses[1][rows], atol=1e-5)
+    chex.assert_trees_all_close(blocks, of_row(excesses, 1, rows), atol=1e-5)
 
 
 def test_planes_follow_those_without_prospects(env, play):
@@ -109,7 +139,7 @@ def test_planes_follow_those_without_prospects(env, play):
     state = of_row(states, 4, 3)
     np.testing.assert_allclose(planes[4, 3][:14], plain.entities(state)["request"], atol=1e-6)
     by_name = dict(zip([feature.name for feature in kind.dynamic], planes[4, 3], strict=True))
-    least = np.minimum(excesses[4, 3], 2.0).min(axis=0)
+    least = np.minimum(excesses.least[4, 3], 2.0)
     np.testing.assert_allclose(by_name["pickup_excess"], least[1::2], atol=1e-6)
     np.testing.assert_allclose(by_name["dropoff_excess"], least[2::2], atol=1e-6)
     np.testing.assert_allclose(
@@ -127,14 +157,15 @@ def test_the_context_follows_that_without_prospects(env, play):
     plain = jaxvrp.make("darp", num_nodes=NODES, num_agents=VEHICLES)
     seen = contexts[4, 3, 0]
     np.testing.assert_allclose(seen[:16], plain.observation(of_row(states, 4, 3))["vehicle"][0], atol=1e-6)
-    least = np.minimum(excesses[..., 0], 2.0).min(axis=-1)
+    least = np.minimum(excesses.least[..., 0], 2.0)
     by_name = {feature.name: contexts[..., 0, i] for i, feature in enumerate(features)}
     np.testing.assert_allclose(by_name["depot_excess"], least, atol=1e-6)
     np.testing.assert_allclose(by_name["depot_nearness_0"], np.where(masks[..., 0], np.exp(-10 * least), 0), atol=1e-5)
-    np.testing.assert_allclose(by_name["depot_excess_9"], np.minimum(excesses[:, :, 9, 0], 2.0), atol=1e-6)
+    np.testing.assert_allclose(by_name["depot_excess_9"], np.minimum(excesses.by_rule[:, :, 9, 0], 2.0), atol=1e-6)
 
 
 def test_rules_differ_in_their_waves():
     waves = {rule.wave for rule in RULES}
     assert len(RULES) == 16
     assert len(waves) == 9  # none, and eight directions
+    assert len(waves | {rule.wave for rule in FURTHER}) == 9 + 64
