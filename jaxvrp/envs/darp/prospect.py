@@ -258,21 +258,10 @@ def _completed_all(stage: Stage) -> _Lengths:
     first = _first(stage)
     by_rule = _followed(stage, RULES, first)
     least = by_rule.min(axis=0)
-    finalists = _best(jnp.where(stage.allowed, least, NEVER))
+    promising = jnp.where(stage.allowed, -least, -NEVER)
+    finalists = jax.lax.top_k(promising.T, min(FINALISTS, len(first)))[1].T
     further = _followed(stage, FURTHER, jnp.take_along_axis(first, finalists, axis=0)).min(axis=0)
-    is_finalist = jnp.arange(len(first), dtype=jnp.int32)[:, None] == finalists[:, None]
-    return _Lengths(by_rule, jnp.minimum(least, jnp.where(is_finalist, further[:, None], NEVER).min(axis=0)))
-
-
-def _best(length: jax.Array) -> jax.Array:
-    """The rows of the least of `f32[C, R]`, `i32[FINALISTS, R]` at most."""
-    rows = jnp.arange(len(length), dtype=jnp.float32)[:, None]
-
-    def take(length: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
-        row = jnp.where(length == length.min(axis=0), rows, float(len(length))).min(axis=0)
-        return jnp.where(rows == row, jnp.inf, length), row
-
-    return jax.lax.scan(take, length, None, length=min(FINALISTS, len(length)))[1].astype(jnp.int32)
+    return _Lengths(by_rule, least.at[finalists, jnp.arange(first.shape[1], dtype=jnp.int32)].min(further))
 
 
 def _followed(stage: Stage, rules: tuple[Rule, ...], first: jax.Array) -> jax.Array:
