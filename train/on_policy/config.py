@@ -9,6 +9,7 @@ from jaxvrp.fields import option
 from train.config import RunConfig
 from train.networks import NETWORKS
 from train.networks.layers import ACTIVATIONS
+from train.on_policy.lookahead import POLICY
 
 CRITIC = "what the critic sees: `central`, the global observation (MAPPO); `local`, the role's own (IPPO)"
 
@@ -124,7 +125,7 @@ class PPOConfig(RunConfig):
         "the same instance; `best`: the policy learns the best of these by heart (self-labelling, Corsini et al. "
         "2024); `none`, nothing: no critic is learned, which only costs time where a teacher alone teaches; "
         "`lookahead`, what the other choices come to: each that is probable enough is tried where the agents come to, "
-        "and the most probable actions follow",
+        "and `lookahead_by` goes on",
         choices=("critic", "group", "best", "none", "lookahead"),
     )
     group_size: int = option(
@@ -144,6 +145,11 @@ class PPOConfig(RunConfig):
         help="how probable choices are, at least, that are tried (`baseline` `lookahead`); where there are two",
         above=0,
         maximum=0.5,
+    )
+    lookahead_by: str = option(
+        POLICY,
+        help="who goes on after each choice that is tried (`baseline` `lookahead`): `policy`, by its most probable "
+        "actions, or a search of the environment that goes on from any state (`search` or `short search` of `darp`)",
     )
     num_epochs: int = option(4, help="passes over a rollout", minimum=1)
     num_minibatches: int = option(
@@ -205,6 +211,11 @@ class PPOConfig(RunConfig):
             raise ValueError(
                 f"sampling_temperature is {self.sampling_temperature:g}, but gradients of returns need episodes of the "
                 "policy as it is; leave it out, or set baseline to 'best' or 'lookahead'"
+            )
+        if self.baseline != "lookahead" and self.lookahead_by != POLICY:
+            raise ValueError(
+                f"lookahead_by is '{self.lookahead_by}', but nobody looks ahead; leave it out, or set baseline to "
+                "'lookahead'"
             )
         if self.baseline == "lookahead" and NETWORKS[self.network].has_memory:
             raise ValueError(

@@ -142,6 +142,7 @@ class Rollout:
         temperature: what logits are divided by.
         group_size: environments that play the same instance; counts where the `vec_env` resets nothing.
         tries: how probable choices are, at least, that are tried by looking ahead; None: nobody looks ahead.
+        go_on: what choices come to that are tried; None: the policy goes on, by its most probable actions.
     """
 
     vec_env: VecEnv
@@ -153,6 +154,7 @@ class Rollout:
     temperature: float = 1.0
     group_size: int = 1
     tries: float | None = None
+    go_on: lookahead.GoOn | None = None
 
     def reset(self, key: jax.Array, memory: Any = None) -> Players:
         """Everybody at the beginning of an episode; those of a group, of the same.
@@ -200,7 +202,8 @@ class Rollout:
         keys = jax.random.split(play_key, self.num_chunks)
         players, (transitions, statistics, crossroads, carries) = jax.lax.scan(play_chunk, players, keys)
         if crossroads is not None:
-            outcome = self._outcomes(params, crossroads, transitions.action)
+            try_key = jax.random.fold_in(play_key, self.num_chunks)
+            outcome = self._outcomes(params, crossroads, transitions.action, try_key)
             transitions = transitions.replace(outcome=outcome)
         # Without resets, an episode that has ended ends with every further step; all have with the last.
         ended = (lambda leaf: leaf.sum(axis=(0, 1))) if self.vec_env.auto_reset else (lambda leaf: leaf[-1, -1])
@@ -254,14 +257,15 @@ class Rollout:
         values, carry = self.critics.apply(params["critic"], inputs, players.carry["critic"], players.reset[None])
         return _first(values), carry
 
-    def _outcomes(self, params: dict[str, Any], crossroads: Crossroads, action: ByRole) -> ByRole:
+    def _outcomes(self, params: dict[str, Any], crossroads: Crossroads, action: ByRole, key: jax.Array) -> ByRole:
         """What the choices come to that were worth trying, `{role: f32[K, L, E, agents, actions]}`."""
         steps = jax.tree.leaves(action)[0].shape[:3]
         states, tried, action = jax.tree.map(
             lambda leaf: leaf.reshape(-1, *leaf.shape[3:]), (crossroads.state, crossroads.tried, action)
         )
         env = self.vec_env.env
-        found = lookahead.outcomes(env, PolicyActor(env, self.actors, params["actor"]), states, action, tried)
+        go_on = self.go_on or lookahead.by_policy(env, PolicyActor(env, self.actors, params["actor"]))
+        found = lookahead.outcomes(env, go_on, states, action, tried, key)
         return jax.tree.map(lambda leaf: leaf.reshape(*steps, *leaf.shape[1:]), found)
 
     def _step(

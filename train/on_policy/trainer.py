@@ -18,7 +18,7 @@ from jaxvrp.spaces import Discrete
 from train.config import check_divides
 from train.networks import build_encoder, build_network
 from train.networks.layers import NetworkSpec
-from train.on_policy import ppo
+from train.on_policy import lookahead, ppo
 from train.on_policy.actor_critic import TEAM, Actors, Critics, Params, PolicyActor, Seen
 from train.on_policy.config import PPOConfig
 from train.on_policy.imitation import Guidance, guidance_at, make_teacher
@@ -90,6 +90,7 @@ class Trainer:
             temperature=config.sampling_temperature,
             group_size=config.group_size,
             tries=config.lookahead_probability if config.baseline == "lookahead" else None,
+            go_on=lookahead.by_completion(env, config.lookahead_by),
         )
         self.optimizer = _optimizer(config, self.actors, self.critics)
         self.init, self.train_chunk = compiled(

@@ -7,11 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import jaxvrp
 from jaxvrp.environment import unpaid_timestep
+from jaxvrp.envs.darp.baselines.completion import cost_to_go
 from train.on_policy import lookahead, ppo
 from train.on_policy.actor_critic import PolicyActor, Seen
 from train.on_policy.imitation import Guidance
 from train.on_policy.trainer import make_train
+from train.running.prepare import randomized
 
 ENVS, STEPS, LEAST = 4, 8, 0.2
 ROLES = ("truck", "drone")
@@ -29,6 +32,10 @@ LOOKAHEAD = {
 def flat(leaf):
     """`[K, L, ...] -> [T, ...]`."""
     return np.asarray(leaf).reshape(STEPS, *leaf.shape[2:])
+
+
+def of_rows(tree, rows):
+    return jax.tree.map(lambda leaf: leaf[rows], tree)
 
 
 def softmax(logits, mask):
@@ -133,7 +140,7 @@ def test_outcomes_are_those_of_episodes_played_on_one_by_one(made, walked):
 def test_outcomes_fill_several_blocks(made, walked, monkeypatch):
     monkeypatch.setattr(lookahead, "LANES", 8)
     env, transitions = made.trainer.env, made.played.recording.transitions
-    actor = PolicyActor(env, made.trainer.actors, made.played.params["actor"])
+    go_on = lookahead.by_policy(env, PolicyActor(env, made.trainer.actors, made.played.params["actor"]))
 
     def merged(leaf):
         return jnp.asarray(leaf).reshape(-1, *leaf.shape[2:])
@@ -141,7 +148,7 @@ def test_outcomes_fill_several_blocks(made, walked, monkeypatch):
     states, action = jax.tree.map(merged, (walked[0], jax.tree.map(flat, transitions.action)))
     tried = {role: merged(flat(leaf) > lookahead.NEVER) for role, leaf in transitions.outcome.items()}
     assert all(leaf.sum() > 8 for leaf in tried.values())
-    found = jax.jit(lambda *of: lookahead.outcomes(env, actor, *of))(states, action, tried)
+    found = jax.jit(lambda *of: lookahead.outcomes(env, go_on, *of))(states, action, tried, jax.random.key(0))
     for role in ROLES:
         expected = merged(flat(transitions.outcome[role]))
         np.testing.assert_allclose(found[role], expected, rtol=1e-4, atol=1e-5)
@@ -175,6 +182,40 @@ def test_the_loss_is_what_the_policy_expects_of_all_choices(made, on_mesh, fresh
         tried = np.moveaxis(transitions.outcome[role], 0, 2) > lookahead.NEVER
         np.testing.assert_allclose(normalized[role][tried].std(), 1.0, rtol=1e-3)
     np.testing.assert_allclose(loss, expected, rtol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    """Small instances of dial-a-ride whose penalty is drawn for each episode."""
+    env = jaxvrp.make("darp", num_nodes=8, num_agents=2, reward="dense")
+    return randomized(env, {"penalty_unvisited": [10.0, 200.0]}, {}, 1)
+
+
+def test_a_search_goes_on_by_what_was_drawn_for_the_episode(drawn):
+    """After each choice, what it says of the state there, in the environment with the penalty of this episode."""
+    states, timestep = jax.jit(jax.vmap(drawn.reset))(jax.random.split(jax.random.key(3), 6))
+    tried = {"vehicle": timestep.action_mask["vehicle"]}
+    action = {"vehicle": jnp.zeros((6, 1), jnp.int32)}
+    go_on = lookahead.by_completion(drawn, "short search")
+    outcome = jax.jit(lambda *of: lookahead.outcomes(drawn, go_on, *of))(states, action, tried, jax.random.key(0))
+    found, mask = np.asarray(outcome["vehicle"])[:, 0], np.asarray(tried["vehicle"])[:, 0]
+    np.testing.assert_array_equal(found > lookahead.NEVER, mask)
+    row, choice = (jnp.asarray(index, jnp.int32) for index in np.nonzero(mask))
+    after, there = jax.vmap(drawn.step)(of_rows(states, row), {"vehicle": choice[:, None]})
+    cost = cost_to_go(after.base, jax.random.key(1), rounds=100, penalty=states.drawn["penalty_unvisited"][row])
+    np.testing.assert_allclose(found[mask], there.team_reward - cost, rtol=1e-4)
+    assert len(row) > 20
+
+
+def test_who_goes_on_is_known_to_the_environment(config, drawn):
+    assert lookahead.by_completion(drawn, "policy") is None
+    says = "lookahead_by is 'insight', which is nothing that goes on here; there is 'policy', 'search', 'short search'$"
+    with pytest.raises(ValueError, match=says):
+        lookahead.by_completion(drawn, "insight")
+    with pytest.raises(ValueError, match="lookahead_by is 'search', but nobody looks ahead; leave it out, or set base"):
+        make_train(config(lookahead_by="search"))
+    with pytest.raises(ValueError, match=r"^lookahead_by is 'search', which is nothing that goes on here; there is"):
+        make_train(config(**LOOKAHEAD, lookahead_by="search"))
 
 
 def test_a_policy_that_remembers_and_rollouts_that_cut_episodes_are_refused(config):

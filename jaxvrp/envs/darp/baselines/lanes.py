@@ -18,6 +18,25 @@ from jaxvrp.envs.darp.baselines.tours import Problem
 from jaxvrp.envs.darp.problem.instance import as_counted
 
 
+class Past(struct.PyTreeNode):
+    """What cannot be changed any more of plans that go on from the middle of an episode, the plans last.
+
+    The beginning of a sequence, up to the stop where the current vehicle is, stands for what it has done: the depot for
+    each vehicle before it and for itself, then the pickups of whoever is on board, then that stop.
+
+    Attributes:
+        position: `i32[B]`, of the stop where the vehicle is.
+        start: `f32[B]`, of service there.
+        aboard: `bool[R, B]`, requests on board: their pickups stay, their drop-offs are to be inserted.
+        stranding: `f32[B]`, what it costs to bring one of them nowhere.
+    """
+
+    position: jax.Array
+    start: jax.Array
+    aboard: jax.Array
+    stranding: jax.Array
+
+
 class Lanes(struct.PyTreeNode):
     """What rounds read of the problems, the plans last.
 
@@ -33,7 +52,8 @@ class Lanes(struct.PyTreeNode):
         max_ride_time: `f32[B]`, inf unless limits are enforced.
         max_duration: `f32[B]`.
         penalty: `f32[B]`, of an unvisited node.
-        limits: whether ride times and durations are enforced.
+        past: None for whole plans.
+        limits: whether ride times and durations are enforced; not beside a past.
     """
 
     distance: jax.Array
@@ -49,6 +69,7 @@ class Lanes(struct.PyTreeNode):
     max_ride_time: jax.Array
     max_duration: jax.Array
     penalty: jax.Array
+    past: Past | None
     limits: bool = struct.field(pytree_node=False)
 
 
@@ -75,6 +96,7 @@ def make_lanes(problems: Problem, tries: int, penalty: float | jax.Array, *, lim
         max_ride_time=last(problems.max_ride_time),
         max_duration=last(instance.max_route_duration),
         penalty=jnp.broadcast_to(jnp.asarray(penalty, jnp.float32), problem.shape),
+        past=None,
         limits=limits,
     )
 

@@ -11,7 +11,17 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.darp.baselines.lanes import Lanes, between, driven, following, least, length_of, of_nodes, pick
+from jaxvrp.envs.darp.baselines.lanes import (
+    Lanes,
+    between,
+    driven,
+    following,
+    least,
+    length_of,
+    of_nodes,
+    pick,
+    where,
+)
 from jaxvrp.envs.darp.baselines.tour_test import keep_limits
 
 MOST_TESTS = 4
@@ -65,23 +75,33 @@ def recreated(lanes: Lanes, sequence: jax.Array, waiting: jax.Array, turn: jax.A
         lanes: the problems.
         sequence: `i32[T, B]`.
         waiting: `bool[R, B]`.
-        turn: `f32[R, B]`, less than 2; the least comes first.
+        turn: `f32[R, B]` in [0, 1); the least comes first, after whoever is on board.
         noise: `f32[2 T, B]`, from which the noise of each place is taken.
     """
     requests = len(waiting)
     numbers = jnp.arange(requests, dtype=jnp.int32)[:, None]
+    if lanes.past is not None:
+        turn = turn - lanes.past.aboard
 
     def insert(carry: tuple[jax.Array, jax.Array, jax.Array, jax.Array]) -> Any:
         index, sequence, waiting, turn = carry
         next_turn, request = least(turn)
-        inserted, found = _inserted(lanes, sequence, request, _noise(noise, index), next_turn < 2.0)
+        stops = make_stops(lanes, sequence, waiting)
+        inserted, found = _inserted(lanes, stops, request, _noise(noise, index), next_turn < 2.0)
         is_next = numbers == request
         return index + 1, inserted, waiting & ~(is_next & found), jnp.where(is_next, 2.0, turn)
 
     start = (jnp.zeros((), jnp.int32), sequence, waiting, jnp.where(waiting, turn, 2.0))
     _, sequence, waiting, _ = jax.lax.while_loop(lambda carry: (carry[3] < 2.0).any(), insert, start)
-    unvisited = 2.0 * waiting.sum(axis=0)
-    return Plans(sequence, waiting, length_of(lanes, sequence) + lanes.penalty * unvisited)
+    return Plans(sequence, waiting, length_of(lanes, sequence) + _penalty(lanes, waiting))
+
+
+def _penalty(lanes: Lanes, waiting: jax.Array) -> jax.Array:
+    """For requests without a place, `bool[R, B]`: `f32[B]`."""
+    if lanes.past is None:
+        return 2.0 * lanes.penalty * waiting.sum(axis=0)
+    stranded = (waiting & lanes.past.aboard).sum(axis=0)
+    return 2.0 * lanes.penalty * (waiting.sum(axis=0) - stranded) + lanes.past.stranding * stranded
 
 
 def _noise(noise: jax.Array, index: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -95,15 +115,16 @@ def _noise(noise: jax.Array, index: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _inserted(
-    lanes: Lanes, sequence: jax.Array, request: jax.Array, noise: tuple[jax.Array, jax.Array], active: jax.Array
+    lanes: Lanes, stops: Stops, request: jax.Array, noise: tuple[jax.Array, jax.Array], active: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """The sequences with a request each (`i32[B]`), where it is `active` and a place was found (`bool[B]`)."""
-    cost, drop = places(lanes, make_stops(lanes, sequence), request, noise)
+    sequence = stops.node
+    cost, drop = places(lanes, stops, request, noise)
     cost = jnp.where(active, cost, jnp.inf)
 
     def best(cost: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         cheapest, before = least(cost)
-        return _with(sequence, request, before, pick(drop, before)), before, jnp.isfinite(cheapest)
+        return _with(lanes, sequence, request, before, pick(drop, before)), before, jnp.isfinite(cheapest)
 
     if not lanes.limits:
         inserted, _, found = best(cost)
@@ -128,19 +149,24 @@ def _inserted(
     return result, found
 
 
-def make_stops(lanes: Lanes, sequence: jax.Array) -> Stops:
-    """Times and loads along the sequences."""
+def make_stops(lanes: Lanes, sequence: jax.Array, waiting: jax.Array) -> Stops:
+    """Times and loads along the sequences, where these requests, `bool[R, B]`, have no place."""
     is_depot = sequence == 0
     earliest, deadline, service, demand = (
         of_nodes(table, sequence) for table in (lanes.earliest, lanes.deadline, lanes.service, lanes.demand)
     )
     length = between(lanes, sequence, following(sequence))
     leg = driven(lanes, length)
+    begins, opening = is_depot, earliest
+    if lanes.past is not None:
+        is_here = _position(sequence) == lanes.past.position
+        begins, opening = begins | is_here, jnp.where(is_here, lanes.past.start, opening)
+        demand = jnp.where(_is_waiting(waiting, sequence), 0, demand)
 
     def forward(clock: tuple[jax.Array, jax.Array, jax.Array], stop: tuple[jax.Array, ...]) -> Any:
         leave, load, vehicle = clock
-        is_depot, earliest, service, leg, demand = stop
-        start = jnp.where(is_depot, earliest, jnp.maximum(leave, earliest))
+        is_depot, begins, opening, service, leg, demand = stop
+        start = jnp.where(begins, opening, jnp.maximum(leave, opening))
         load, vehicle = load + demand, vehicle + is_depot
         return (start + service + leg, load, vehicle), (start, load, vehicle)
 
@@ -151,12 +177,24 @@ def make_stops(lanes: Lanes, sequence: jax.Array) -> Stops:
 
     zero, none = jnp.zeros_like(lanes.penalty), jnp.zeros_like(lanes.origin)
     # Whole requests are inserted, so nobody is on board at a depot, and the load needs no reset there.
-    start, load, vehicle = jax.lax.scan(forward, (zero, none, none - 1), (is_depot, earliest, service, leg, demand))[1]
+    along = (is_depot, begins, opening, service, leg, demand)
+    start, load, vehicle = jax.lax.scan(forward, (zero, none, none - 1), along)[1]
     latest = jax.lax.scan(backward, zero, (is_depot, deadline, service, leg), reverse=True)[1]
     vehicles = len(lanes.capacity)
     capacity = of_nodes(lanes.capacity, jnp.minimum(vehicle, vehicles - 1))
     room = jnp.where(vehicle < vehicles, capacity - load, -1)
     return Stops(sequence, length, leg, earliest, deadline, service, start, latest, room)
+
+
+def _position(sequence: jax.Array) -> jax.Array:
+    """Of the stops, `i32[T, 1]`."""
+    return jnp.arange(len(sequence), dtype=jnp.int32)[:, None]
+
+
+def _is_waiting(waiting: jax.Array, sequence: jax.Array) -> jax.Array:
+    """Whether stops are of requests, `bool[R, B]`, that wait, `bool[T, B]`: their drop-offs have no place."""
+    of_node = jnp.concatenate([jnp.zeros_like(waiting[:1]), jnp.repeat(waiting, 2, axis=0)])
+    return of_nodes(of_node, sequence)
 
 
 class _Places(struct.PyTreeNode):
@@ -170,6 +208,7 @@ class _Places(struct.PyTreeNode):
         latest: `f32`, of the drop-off's service; finite, since who is not on board arrives at inf.
         dropped: `f32`, distance for the drop-off, with noise.
         first_leg: `f32`, time from the pickup to the next stop.
+        direct: `f32`, time from the pickup to the drop-off; `[1, B]` where it is the same everywhere.
         both: `f32`, distance for pickup and drop-off at once, with noise.
     """
 
@@ -180,6 +219,7 @@ class _Places(struct.PyTreeNode):
     latest: jax.Array
     dropped: jax.Array
     first_leg: jax.Array
+    direct: jax.Array
     both: jax.Array
 
 
@@ -193,7 +233,7 @@ def _all_places(lanes: Lanes, stops: Stops, request: jax.Array, noise: jax.Array
     in_time = boards <= pick(lanes.deadline, pickup)
     latest = following(stops.latest - time_drop_off) - pick(lanes.service, drop_off)
     from_then_on = following(from_drop_off) - stops.length + noise
-    return _Places(
+    place = _Places(
         boards=jnp.where(in_time & has_room, boards, jnp.inf),
         detour=from_pickup + following(from_pickup) - stops.length,
         # Nobody is brought on beyond the depot.
@@ -202,8 +242,26 @@ def _all_places(lanes: Lanes, stops: Stops, request: jax.Array, noise: jax.Array
         latest=jnp.minimum(jnp.minimum(pick(lanes.deadline, drop_off), latest), LATEST),
         dropped=from_drop_off + from_then_on,
         first_leg=following(time_pickup),
+        direct=driven(lanes, between(lanes, pickup, drop_off))[None],
         both=from_pickup + between(lanes, pickup, drop_off) + from_then_on,
     )
+    return place if lanes.past is None else _after_past(lanes, stops, request, place)
+
+
+def _after_past(lanes: Lanes, stops: Stops, request: jax.Array, place: _Places) -> _Places:
+    """The places behind what is done; whoever is on board boards where the vehicle is, at once and without a detour."""
+    assert lanes.past is not None
+    aboard, position = pick(lanes.past.aboard, request), _position(stops.node)
+    leaves = stops.start + stops.service - pick(lanes.service, 2 * request + 1)
+    of_aboard = place.replace(
+        boards=jnp.where(position == lanes.past.position, leaves, jnp.inf),
+        detour=jnp.zeros_like(place.detour),
+        first_leg=stops.leg,
+        direct=place.last_leg,
+        both=place.dropped,
+    )
+    of_waiting = place.replace(boards=jnp.where(position >= lanes.past.position, place.boards, jnp.inf))
+    return where(aboard, of_aboard, of_waiting)
 
 
 def places(
@@ -223,10 +281,9 @@ def places(
     """
     place = _all_places(lanes, stops, request, noise[1])
     position = jnp.broadcast_to(jnp.arange(len(stops.node), dtype=jnp.int32)[:, None], stops.node.shape)
-    pickup, drop_off = 2 * request + 1, 2 * request + 2
-    earliest, direct = pick(lanes.earliest, drop_off), driven(lanes, between(lanes, pickup, drop_off))
-    leave = place.boards + pick(lanes.service, pickup)
-    at_once = (jnp.maximum(leave + direct, earliest) <= place.latest) & (direct <= lanes.max_ride_time)
+    earliest = pick(lanes.earliest, 2 * request + 2)
+    leave = place.boards + pick(lanes.service, 2 * request + 1)
+    at_once = (jnp.maximum(leave + place.direct, earliest) <= place.latest) & (place.direct <= lanes.max_ride_time)
     ahead = _ahead(lanes, stops, place)
 
     def visit(walk: Any) -> Any:
@@ -267,9 +324,16 @@ def _ahead(lanes: Lanes, stops: Stops, place: _Places) -> dict[str, jax.Array]:
     return {name: jnp.pad(leaf, beyond, constant_values=void[name]) for name, leaf in ahead.items()}
 
 
-def _with(sequence: jax.Array, request: jax.Array, before: jax.Array, drop: jax.Array) -> jax.Array:
-    """The sequences with a pickup right after stop `before`, and the drop-off after `drop`, all `i32[B]`."""
-    position = jnp.arange(len(sequence), dtype=jnp.int32)[:, None]
+def _with(lanes: Lanes, sequence: jax.Array, request: jax.Array, before: jax.Array, drop: jax.Array) -> jax.Array:
+    """The sequences with a pickup right after stop `before`, and the drop-off after `drop`, all `i32[B]`.
+
+    Of whoever is on board the drop-off alone.
+    """
+    position, drop_off = _position(sequence), 2 * request + 2
     by_one, by_two = jnp.roll(sequence, 1, axis=0), jnp.roll(sequence, 2, axis=0)
     cases = [position <= before, position == before + 1, position <= drop + 1, position == drop + 2]
-    return jnp.select(cases, [sequence, 2 * request + 1, by_one, 2 * request + 2], by_two)
+    both = jnp.select(cases, [sequence, 2 * request + 1, by_one, drop_off], by_two)
+    if lanes.past is None:
+        return both
+    alone = jnp.select([position <= drop, position == drop + 1], [sequence, drop_off], by_one)
+    return jnp.where(pick(lanes.past.aboard, request), alone, both)

@@ -36,7 +36,7 @@ def chosen(lanes: Lanes, sequence: jax.Array, count: jax.Array, uniform: jax.Arr
     `uniform` is `f32[R, B]`, `dice` `f32[3, B]`, both in [0, 1).
     """
     requests = len(uniform)
-    first = jnp.minimum((dice[0] * lanes.exists.sum(axis=0)).astype(jnp.int32), requests - 1)
+    first = _existing(lanes, (dice[0] * lanes.exists.sum(axis=0)).astype(jnp.int32))
     related = jnp.where(lanes.exists, _relatedness(lanes, first), jnp.inf)
     place, tour = _places(sequence, requests)
     apart = jnp.abs(place - pick(place, first)).astype(jnp.float32)
@@ -44,6 +44,12 @@ def chosen(lanes: Lanes, sequence: jax.Array, count: jax.Array, uniform: jax.Arr
     scores = [uniform, related * (0.5 + uniform), apart + 2 * uniform]
     score = jnp.select([dice[1] < share for share in MANNERS], scores, strings + 2 * uniform)
     return _lowest(jnp.where(lanes.exists, score, jnp.inf), count)
+
+
+def _existing(lanes: Lanes, number: jax.Array) -> jax.Array:
+    """The requests (`i32[B]`) that so many others, `i32[B]`, exist before; the last row if there are no more."""
+    before = (jnp.cumsum(lanes.exists, axis=0, dtype=jnp.int32) <= number).sum(axis=0, dtype=jnp.int32)
+    return jnp.minimum(before, len(lanes.exists) - 1)
 
 
 def _relatedness(lanes: Lanes, request: jax.Array) -> jax.Array:
@@ -103,10 +109,12 @@ def _lowest(score: jax.Array, count: jax.Array) -> jax.Array:
     return jax.lax.fori_loop(0, count, take, (score, jnp.zeros(score.shape, bool)))[1]
 
 
-def without(sequence: jax.Array, removed: jax.Array) -> jax.Array:
-    """The sequences without the nodes of some requests, `bool[R, B]`."""
+def without(lanes: Lanes, sequence: jax.Array, removed: jax.Array) -> jax.Array:
+    """The sequences without the nodes of some requests, `bool[R, B]`; pickups that have been done stay."""
     stops, batch = sequence.shape
     of_node = jnp.concatenate([jnp.zeros((1, batch), bool), jnp.repeat(removed, 2, axis=0)])
+    if lanes.past is not None:
+        of_node = of_node.at[1::2].set(removed & ~lanes.past.aboard)
     kept = ~of_nodes(of_node, sequence)
 
     def count(before: jax.Array, kept: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -39,7 +39,7 @@ class Search(struct.PyTreeNode):
     Attributes:
         problems: `[I, ...]`.
         lanes: what rounds read of them.
-        mean_leg: `f32[B]`, of the first plans.
+        mean_leg: `f32[B]`, of the first plans, what had been done before left out.
         plans: where the chains are.
         best: the best that each has been at.
     """
@@ -87,9 +87,20 @@ def begin(
 
     problems = jax.vmap(prepare)(instances)
     lanes = make_lanes(problems, tries, penalty, limits=limits)
-    plans = _first_plans(lanes, key)
+    empty = jnp.zeros((len(lanes.demand) + len(lanes.capacity), lanes.exists.shape[1]), jnp.int32)
+    return begin_from(problems, lanes, empty, key)
+
+
+def begin_from(problems: Problem, lanes: Lanes, sequence: jax.Array, key: jax.Array) -> Search:
+    """A search that has made its first plans from sequences, `i32[T, B]`, in which nobody has a place yet.
+
+    All are inserted in random order, without noise.
+    """
+    turn = jax.random.uniform(key, lanes.exists.shape)
+    plans = recreated(lanes, sequence, lanes.exists, turn, jnp.zeros((2 * len(sequence), sequence.shape[1])))
+    added = length_of(lanes, plans.sequence) - length_of(lanes, sequence)
     visits = 2.0 * lanes.exists.sum(axis=0) + 1.0
-    return Search(problems, lanes, length_of(lanes, plans.sequence) / visits, plans, plans)
+    return Search(problems, lanes, jnp.maximum(added, 0.0) / visits, plans, plans)
 
 
 def heats(progress: jax.Array) -> jax.Array:
@@ -154,14 +165,6 @@ def restart(parts: list[Search], tries: int) -> list[Search]:
     ]
 
 
-def _first_plans(lanes: Lanes, key: jax.Array) -> Plans:
-    """Nobody has a place at first; all are inserted in random order, without noise."""
-    stops = len(lanes.demand) + len(lanes.capacity)
-    empty = jnp.zeros((stops, lanes.exists.shape[1]), jnp.int32)
-    turn = jax.random.uniform(key, lanes.exists.shape)
-    return recreated(lanes, empty, lanes.exists, turn, jnp.zeros((2 * stops, lanes.exists.shape[1])))
-
-
 def _changed(lanes: Lanes, plans: Plans, noise: jax.Array, key: jax.Array) -> Plans:
     """The plans after one round, whether better or worse."""
     count_key, key = jax.random.split(key)
@@ -170,7 +173,7 @@ def _changed(lanes: Lanes, plans: Plans, noise: jax.Array, key: jax.Array) -> Pl
     uniform = jax.random.uniform(key, (3 + 2 * requests + stops, plans.waiting.shape[1]))
     dice, ruin, turn, table = jnp.split(uniform, [3, 3 + requests, 3 + 2 * requests])
     removed = chosen(lanes, plans.sequence, count, ruin, dice)
-    sequence = without(plans.sequence, removed)
+    sequence = without(lanes, plans.sequence, removed)
     table = noise * jnp.concatenate([table, table])
     return recreated(lanes, sequence, plans.waiting | removed, turn, table)
 
