@@ -4,9 +4,9 @@ From each node that the vehicle could go to, each of sixteen rules goes on to th
 distance from the depot, being a drop-off, or how far a passenger wants to go counts for or against it; half of them
 also see hills and valleys on the map, so that their plans differ where stops are about equally near. From the few
 choices whose plans are the shortest, sixty-four further rules go on as well, on other hills: for these it matters which
-is the best, and they are a quarter of the work that they would be for all. Rules keep capacities and the windows of
-pickups, not those of drop-offs, limits, or the number of vehicles: who looks at them learns what they are worth. A
-request that a rule leaves out counts as much as the extent of the instance.
+is the best, and they are less work than they would be for all. Rules keep capacities and the windows of pickups; they
+bring first who would soon be too late, and count who is. They keep no limits, and no number of vehicles: who looks at
+them learns what they are worth. A request that a rule leaves out counts as much as the extent of the instance.
 """
 
 from __future__ import annotations
@@ -31,8 +31,17 @@ WAVES = 8.0
 FURTHER_WAVES = (5.0, 15.0)
 """Likewise of the further rules, which begin with the first and stop before the second."""
 
-FINALISTS = 4
+FINALISTS = 8
 """Choices that the further rules go on from."""
+
+PATIENCE = 0.25
+"""Whoever would be too late after so many extents more is brought before anything else is done."""
+
+URGENCY = 3.0
+"""How much nearer the stops of these seem, in extents: farther apart no stops are."""
+
+LATE = 0.3
+"""What a plan loses by each who is brought too late, in extents."""
 
 
 class Rule(NamedTuple):
@@ -114,6 +123,7 @@ class Stage(struct.PyTreeNode):
     Attributes:
         pickup, dropoff: of the requests.
         deadline: of the pickups, `f32[N/2, R]`.
+        due: of the drop-offs, likewise.
         demand: likewise.
         waiting, on_board: whether a request is not picked up yet, or on board, `bool[N/2, R]`.
         place: `f32[2, R]`.
@@ -127,6 +137,7 @@ class Stage(struct.PyTreeNode):
     pickup: Stops
     dropoff: Stops
     deadline: jax.Array
+    due: jax.Array
     demand: jax.Array
     waiting: jax.Array
     on_board: jax.Array
@@ -204,6 +215,7 @@ def _stage(state: State, allowed: jax.Array) -> Stage:
         pickup=stops(1),
         dropoff=stops(2),
         deadline=instance.deadline[1::2],
+        due=instance.deadline[2::2],
         demand=instance.demand[1::2].astype(jnp.float32),
         waiting=~state.visited[1::2],
         on_board=rules.on_board(state)[2::2],
@@ -310,16 +322,17 @@ def _follow(stage: Stage, first: jax.Array) -> jax.Array:
 
 
 def _visits(stage: Stage) -> jax.Array:
-    """What a visit is, `f32[N+1, R, 5]`: x, y, earliest, service, passengers taken.
+    """What a visit is, `f32[N+1, R, 6]`: x, y, earliest, service, passengers taken, deadline.
 
     Of the pickups first, then of the drop-offs; the depot last, of which only where it is matters.
     """
 
-    def rows(stops: Stops, taken: jax.Array) -> jax.Array:
-        return jnp.stack([stops.x, stops.y, stops.earliest, stops.service, taken], axis=-1)
+    def rows(stops: Stops, taken: jax.Array, deadline: jax.Array) -> jax.Array:
+        return jnp.stack([stops.x, stops.y, stops.earliest, stops.service, taken, deadline], axis=-1)
 
-    of_stops = jnp.concatenate([rows(stage.pickup, stage.demand), rows(stage.dropoff, -stage.demand)])
-    return jnp.concatenate([of_stops, jnp.zeros_like(of_stops[:1])])
+    pickups, dropoffs = rows(stage.pickup, stage.demand, stage.deadline), rows(stage.dropoff, -stage.demand, stage.due)
+    depot = jnp.zeros_like(pickups[:1]).at[..., -1].set(jnp.inf)
+    return jnp.concatenate([pickups, dropoffs, depot])
 
 
 def _first(stage: Stage) -> jax.Array:
@@ -364,8 +377,10 @@ def _nearest(stage: Stage, tours: _Tours) -> jax.Array:
     arrival = tours.time[:, None] + _travel(stage, gap)
     fits = tours.load[:, None] + stage.demand <= stage.capacity
     offered = tours.on_board | (tours.waiting & fits & (arrival <= stage.deadline + rules.SLACK))
+    is_urgent = tours.on_board & (arrival + PATIENCE * stage.pace > stage.due)
     # Kept as it is: three sums over requests would compute it anew.
-    score = jax.lax.optimization_barrier(jnp.where(offered, gap + stops.weight, NEVER))
+    score = jnp.where(offered, gap + stops.weight - jnp.where(is_urgent, URGENCY, 0.0), NEVER)
+    score = jax.lax.optimization_barrier(score)
     pickup = jnp.arange(requests, dtype=jnp.float32)[:, None]
     row = jnp.where(tours.waiting, pickup, pickup + requests)
     is_nearest = (score == score.min(axis=1, keepdims=True)) & (score < NEVER)
@@ -377,18 +392,19 @@ def _go(stage: Stage, visits: jax.Array, tours: _Tours, row: jax.Array) -> _Tour
     requests = stage.demand.shape[0]
     row = jax.lax.optimization_barrier(row)
     visit = visits[row.astype(jnp.int32), jnp.arange(row.shape[1], dtype=jnp.int32)]
-    x, y, earliest, service, taken = jnp.moveaxis(visit, -1, 0)
+    x, y, earliest, service, taken, deadline = jnp.moveaxis(visit, -1, 0)
     gap = jnp.sqrt((x - tours.x) ** 2 + (y - tours.y) ** 2)
-    served = jnp.maximum(tours.time + _travel(stage, gap), earliest) + service
+    start = jnp.maximum(tours.time + _travel(stage, gap), earliest)
+    is_late = start > deadline + rules.SLACK
     pickup = jnp.arange(requests, dtype=jnp.float32)[:, None]
     picked_up, dropped = row[:, None] == pickup, row[:, None] == pickup + requests
     rests = row == 2.0 * requests
     return _Tours(
         x=x,
         y=y,
-        time=jnp.where(rests, stage.opening, served),
+        time=jnp.where(rests, stage.opening, start + service),
         load=jnp.where(rests, 0.0, tours.load + taken),
-        length=tours.length + gap,
+        length=tours.length + gap + jnp.where(is_late, LATE, 0.0),
         waiting=tours.waiting & ~picked_up,
         on_board=(tours.on_board | picked_up) & ~dropped,
         rests=rests,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from jaxvrp.envs.darp.prospect import FINALISTS, FURTHER, RIPPLE, RULES, excess
+from jaxvrp.envs.darp.prospect import FINALISTS, FURTHER, LATE, PATIENCE, RIPPLE, RULES, URGENCY, excess
 from tests.jaxvrp.envs.darp.small_instances import NODES, VEHICLES, crowded, generated, of_row, played_at_random, rich
 
 TOLERANCE = 2e-3
@@ -54,7 +54,9 @@ def plain_length(state, first, outward, drop, along, wave):
                 ride = np.linalg.norm(place[i + 1] - place[i])
                 yield gap + added(i) + along * ride, i
         for i in aboard:
-            yield np.linalg.norm(place[i] - place[here]) + added(i) + drop, i
+            gap = np.linalg.norm(place[i] - place[here])
+            is_urgent = time + travel(gap) + PATIENCE * pace > instance.deadline[i]
+            yield gap + added(i) + drop - URGENCY * is_urgent, i
 
     for _ in range(len(place) + 3):
         gap = np.linalg.norm(place[node] - place[here])
@@ -62,7 +64,9 @@ def plain_length(state, first, outward, drop, along, wave):
         if node == 0:
             time, load = float(instance.earliest[0]), 0
         else:
-            time = max(time + travel(gap), float(instance.earliest[node])) + float(instance.service_time[node])
+            start = max(time + travel(gap), float(instance.earliest[node]))
+            length += LATE * (start > instance.deadline[node] + 1e-3)
+            time = start + float(instance.service_time[node])
             load += int(instance.demand[node])
             waiting.discard(node)
             aboard = (aboard | {node + 1} if node % 2 else aboard) - {node}
