@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import jaxvrp
+from jaxvrp.envs.darp import make_instance
+from jaxvrp.envs.darp.baselines.pilot import PilotActor
 from jaxvrp.envs.darp.prospect import FINALISTS, FURTHER, LATE, PATIENCE, RIPPLE, RULES, URGENCY, excess
 from tests.jaxvrp.envs.darp.small_instances import NODES, VEHICLES, crowded, generated, of_row, played_at_random, rich
 
@@ -173,3 +175,29 @@ def test_rules_differ_in_their_waves():
     assert len(RULES) == 16
     assert len(waves) == 9  # none, and eight directions
     assert len(waves | {rule.wave for rule in FURTHER}) == 9 + 64
+
+
+def test_the_pilot_follows_the_shortest_plan(env, play):
+    states, masks, _, excesses, _ = play
+    state, timestep = jax.jit(jax.vmap(env.reset_to))(of_row(states, 0).instance)
+    action, _ = jax.jit(PilotActor().act)(jax.random.key(0), (), state, timestep)
+    chosen = np.asarray(action["vehicle"])[:, 0]
+    rows = np.arange(len(chosen))
+    assert masks[0][rows, chosen].all()
+    np.testing.assert_allclose(excesses.least[0][rows, chosen], 0.0, atol=1e-5)
+    assert (excesses.least[0].max(axis=1) > 0).all(), "nothing to choose"
+
+
+def test_who_would_be_too_late_is_brought_first():
+    """Somebody on board is due soon, and a pickup is nearer."""
+    line = [[0.0, 0.0], [10.0, 0.0], [20.0, 0.0], [12.0, 0.0], [14.0, 0.0]]
+    instance = make_instance(line, [0, 1, -1, 1, -1], [100, 100, 21, 100, 100], capacity=[2], round_travel_time=False)
+    env = jaxvrp.make("darp", num_nodes=4, num_agents=1, prospects=True)
+    state, _ = jax.jit(env.reset_to)(instance.replace(vehicle_speed=np.float32(1.0)))
+    state, timestep = jax.jit(env.step)(state, {"vehicle": np.array([1], np.int32)})
+    tight = jax.jit(excess)(state, timestep.action_mask["vehicle"][0])
+    # By way of 3 the drop-off at 20 is still reached in time, at 20; with service there it is not.
+    served = state.instance.replace(service_time=np.array([0, 0, 0, 5, 0], np.float32))
+    late = jax.jit(excess)(state.replace(instance=served), timestep.action_mask["vehicle"][0])
+    assert tight.least[3] == 0
+    np.testing.assert_allclose(late.least[3] - late.least[2], LATE + tight.least[3] - tight.least[2], atol=1e-4)
