@@ -115,6 +115,7 @@ COMPANIONS = {
     "baseline": {"rollout": "episodes", "group_size": 2},
     "group_size": {"rollout": "episodes"},
     "sampling_temperature": {"baseline": "best", "rollout": "episodes", "group_size": 2},
+    "lookahead_by": {"baseline": "lookahead", "rollout": "episodes"},
 }
 """What a key needs beside it, unless it is off."""
 

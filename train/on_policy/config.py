@@ -31,6 +31,7 @@ class PPOConfig(RunConfig):
         "baseline": "critic",
         "group_size": 1,
         "sampling_temperature": 1.0,
+        "lookahead_by": POLICY,
     }
 
     critic: str = option("central", help=CRITIC, choices=("central", "local"))
