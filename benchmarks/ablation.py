@@ -33,11 +33,11 @@ from jaxvrp.io.command_line import Parser, UserError, check_picture_path, positi
 from jaxvrp.io.whole_files import write_json
 from jaxvrp.pictures import STILLS, save_still, series_look
 from train.algorithms import ALGORITHMS
-from train.running import command_line
-from train.running.config_file import read_yaml
-from train.running.records import METRICS, TIMING, read_records
-from train.running.run_folder import read_run
-from train.running.tables import aligned
+from train.running.command import command_line
+from train.running.command.config_file import read_yaml
+from train.running.folder.run_folder import read_run
+from train.running.loop.records import METRICS, TIMING, read_records
+from train.running.shown.tables import aligned
 
 AS_IT_IS = "as it is"
 

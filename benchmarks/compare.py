@@ -18,8 +18,8 @@ from typing import Any
 from benchmarks.measure import Spread, rate
 from jaxvrp.io.command_line import Parser, UserError
 from jaxvrp.io.json_files import read_json
-from train.running import command_line
-from train.running.tables import aligned
+from train.running.command import command_line
+from train.running.shown.tables import aligned
 
 MACHINE = ("device", "cpu", "cores", "jax", "jaxlib")
 """Entries of a header that two results must share for their rates to be comparable."""

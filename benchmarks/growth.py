@@ -25,8 +25,8 @@ from benchmarks.throughput import Case, measure_apart, subject_of
 from jaxvrp import pictures
 from jaxvrp.io.command_line import Parser, UserError, check_picture_path, positive
 from jaxvrp.pictures import STILLS, save_still, series_look
-from train.running import command_line
-from train.running.tables import aligned
+from train.running.command import command_line
+from train.running.shown.tables import aligned
 
 Record = dict[str, Any]
 

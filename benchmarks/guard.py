@@ -22,8 +22,8 @@ from benchmarks.compare import Speeds, read_cases, read_speeds
 from benchmarks.measure import Spread
 from benchmarks.throughput import Case, Record, measure_apart, subject_of
 from jaxvrp.io.command_line import Parser, UserError
-from train.running import command_line
-from train.running.tables import aligned
+from train.running.command import command_line
+from train.running.shown.tables import aligned
 
 KEPT = Path(__file__).parent / "results" / "guard_cpu.json"
 LEAST = 0.25

@@ -24,9 +24,9 @@ from benchmarks.measure import Spread
 from jaxvrp import registry
 from jaxvrp.io.command_line import Parser, positive
 from train.algorithms import ALGORITHMS
-from train.running import command_line, launch
-from train.running.run_folder import read_run
-from train.running.tables import aligned
+from train.running.command import command_line, launch
+from train.running.folder.run_folder import read_run
+from train.running.shown.tables import aligned
 
 Table = list[list[str]]
 

@@ -34,8 +34,8 @@ from train.on_policy import ppo
 from train.on_policy.config import PPOConfig
 from train.on_policy.imitation import Guidance, guidance_at
 from train.on_policy.trainer import Trainer, make_train
-from train.running import command_line
-from train.running.tables import aligned
+from train.running.command import command_line
+from train.running.shown.tables import aligned
 from train.sharding import shard
 
 COPIED_BYTES = tuple(2**power for power in (20, 22, 24, 26, 28))

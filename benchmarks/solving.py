@@ -24,9 +24,9 @@ from jaxvrp.io.command_line import Parser, UserError, check_picture_path
 from jaxvrp.io.published_data import VARIABLE, data_folder
 from jaxvrp.pictures import STILLS, save_still, series_look
 from train import solve
-from train.running import command_line
-from train.running.keys import LAUNCH
-from train.running.tables import aligned
+from train.running.command import command_line
+from train.running.command.keys import LAUNCH
+from train.running.shown.tables import aligned
 
 SHARES = (0.1, 0.2, 0.5, 1.0)
 """Of the seconds, after which the table looks at the gap."""

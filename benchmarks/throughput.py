@@ -33,8 +33,8 @@ from benchmarks.subject import NO_SUBJECT, Reference, Subject
 from jaxvrp import Environment, TimeStep, VecEnv, registry
 from jaxvrp.actor import RandomActor
 from jaxvrp.io.command_line import Parser, UserError, positive
-from train.running import command_line
-from train.running.tables import aligned
+from train.running.command import command_line
+from train.running.shown.tables import aligned
 from train.sharding import DATA, batch_specs, device_key, make_mesh, shard
 
 Record = dict[str, Any]

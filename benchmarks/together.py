@@ -23,8 +23,8 @@ from jaxvrp.envs.darp import Instance, generate_dataset, routes_to_actions, save
 from jaxvrp.envs.darp.baselines.solvers import solve_pyvrp
 from jaxvrp.io.command_line import Parser, UserError, positive
 from train import solve
-from train.running import command_line
-from train.running.tables import aligned
+from train.running.command import command_line
+from train.running.shown.tables import aligned
 
 PENALTY = 100.0
 """Of an unvisited node, as the environment has it."""

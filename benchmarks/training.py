@@ -23,8 +23,8 @@ from train.networks import NETWORKS
 from train.on_policy.config import PPOConfig
 from train.on_policy.rollout import Players, Recording
 from train.on_policy.trainer import Trainer, TrainState, make_train
-from train.running import command_line
-from train.running.tables import aligned
+from train.running.command import command_line
+from train.running.shown.tables import aligned
 from train.sharding import DATA, batch_specs, device_key, shard
 
 Record = dict[str, Any]

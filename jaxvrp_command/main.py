@@ -126,7 +126,7 @@ def _start(module: str, words: list[str]) -> None:
     find_users_modules()
     from jaxvrp.io.command_line import PROGRAM_NAMES
 
-    entry = importlib.import_module("train.running.command_line").entry
+    entry = importlib.import_module("train.running.command.command_line").entry
     program = importlib.import_module(module)
     PROGRAM_NAMES.set(program_names())
     entry(functools.partial(program.main, words))

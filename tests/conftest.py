@@ -147,7 +147,7 @@ def check_shapes_once():
 
     What the check finds depends on the class and on the parameters alone, and both are compared here.
     """
-    prepare = sys.modules.get("train.running.prepare")
+    prepare = sys.modules.get("train.running.command.prepare")
     if prepare is None:  # no test of this session trains
         yield
         return

@@ -171,7 +171,7 @@ GENERAL = [
     if module.startswith(("train", "jaxvrp.replay", "jaxvrp.pictures", "jaxvrp.io", "jaxvrp.testing"))
     or module in ("benchmarks.throughput", "benchmarks.training", "benchmarks.measure", "benchmarks.quality.__main__")
 ]
-DEFAULTS = {"train.config", "train.running.command_line", "benchmarks.throughput"}
+DEFAULTS = {"train.config", "train.running.command.command_line", "benchmarks.throughput"}
 """Where an environment may be named: what is played if nothing is said, and examples in messages."""
 
 

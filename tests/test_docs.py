@@ -29,8 +29,8 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     import distrax  # noqa: F401
 
-from train.running.evaluator import Evaluator
-from train.running.tables import figures_table
+from train.running.loop.evaluator import Evaluator
+from train.running.shown.tables import figures_table
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])

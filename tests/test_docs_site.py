@@ -17,7 +17,7 @@ import yaml
 import jaxvrp
 from jaxvrp.envs.pcb import to_unscaled
 from jaxvrp_command import listing
-from train.running.policies import shipped_policies
+from train.running.folder.policies import shipped_policies
 
 ROOT = pathlib.Path(__file__).parents[1]
 SITE = ROOT / "docs" / "site"

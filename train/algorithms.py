@@ -8,7 +8,7 @@ from typing import Any
 
 from jaxvrp.spaces import Box, Discrete
 from train.config import RunConfig
-from train.running.learner import Learner
+from train.running.loop.learner import Learner
 
 
 @dataclasses.dataclass(frozen=True)

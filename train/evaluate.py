@@ -19,8 +19,20 @@ from jaxvrp import registry
 from jaxvrp.io.command_line import Parser, UserError, above_zero, index, positive, refuse_overwriting
 from jaxvrp.pictures import STILLS
 from jaxvrp.toolbox import Toolbox
-from train.running import command_line
-from train.running.evaluator import (
+from train.running.command import command_line
+from train.running.command.instance_file import (
+    INDEX_HELP,
+    POLICY,
+    InstanceFile,
+    Output,
+    Played,
+    check_player,
+    write_all,
+)
+from train.running.command.keys import LAUNCH
+from train.running.command.prepare import evaluation_env
+from train.running.folder.run_folder import RunFolder
+from train.running.loop.evaluator import (
     Evaluator,
     baseline_actors,
     best_of_tries,
@@ -28,13 +40,9 @@ from train.running.evaluator import (
     recorded_states,
     to_host,
 )
-from train.running.instance_file import INDEX_HELP, POLICY, InstanceFile, Output, Played, check_player, write_all
-from train.running.keys import LAUNCH
-from train.running.prepare import evaluation_env
-from train.running.progress import Episodes
-from train.running.report import draw_episode
-from train.running.run_folder import RunFolder
-from train.running.tables import figures_table
+from train.running.loop.progress import Episodes
+from train.running.shown.report import draw_episode
+from train.running.shown.tables import figures_table
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -23,15 +23,15 @@ from jaxvrp import registry
 from jaxvrp.io.command_line import Parser, UserError, positive
 from jaxvrp.io.whole_files import UNFINISHED
 from train.config import RunConfig
-from train.running import command_line
-from train.running.config_file import flat
-from train.running.evaluator import Evaluator, first_seed, to_host
-from train.running.keys import LAUNCH, as_typed
-from train.running.policies import write_policy
-from train.running.prepare import evaluation_env
-from train.running.resume import RecordedRun
-from train.running.run_folder import CONFIG, RunFolder, Trained, write_configuration
-from train.running.tables import figures_table
+from train.running.command import command_line
+from train.running.command.config_file import flat
+from train.running.command.keys import LAUNCH, as_typed
+from train.running.command.prepare import evaluation_env
+from train.running.folder.policies import write_policy
+from train.running.folder.resume import RecordedRun
+from train.running.folder.run_folder import CONFIG, RunFolder, Trained, write_configuration
+from train.running.loop.evaluator import Evaluator, first_seed, to_host
+from train.running.shown.tables import figures_table
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -116,7 +116,7 @@ def export(out: pathlib.Path, run: Trained, recorded: RecordedRun, **card: Any) 
         out: a folder that is empty, or not there.
         run: the policy.
         recorded: its configuration.
-        card: see `train.running.policies.Card`.
+        card: see `train.running.folder.policies.Card`.
 
     Raises:
         UserError: it cannot be written.

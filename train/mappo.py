@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from train.running import command_line, launch
+from train.running.command import command_line, launch
 
 
 def main(argv: Sequence[str] | None = None) -> None:

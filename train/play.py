@@ -25,13 +25,13 @@ from jaxvrp.io.command_line import Parser, UserError, index, refuse_overwriting
 from jaxvrp.io.messages import nearest
 from jaxvrp.replay.export import exporter
 from train.replay import episode_of, make_folder, write_files
-from train.running import command_line
-from train.running.evaluator import Evaluator, baseline_actors
-from train.running.keys import LAUNCH
-from train.running.policies import find_run, shipped_policies
-from train.running.prepare import changed_for_evaluation
-from train.running.progress import Parts
-from train.running.run_folder import RunFolder, read_run
+from train.running.command import command_line
+from train.running.command.keys import LAUNCH
+from train.running.command.prepare import changed_for_evaluation
+from train.running.folder.policies import find_run, shipped_policies
+from train.running.folder.run_folder import RunFolder, read_run
+from train.running.loop.evaluator import Evaluator, baseline_actors
+from train.running.loop.progress import Parts
 
 GREEDY = "greedy"
 """The word for the first baseline, whatever its name is."""

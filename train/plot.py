@@ -19,12 +19,12 @@ from jaxvrp import registry
 from jaxvrp.io.command_line import Parser, UserError, check_picture_path, refuse_overwriting
 from jaxvrp.pictures import STILLS, save_still
 from jaxvrp.toolbox import Headline
-from train.running import command_line
-from train.running.config_file import flat, read_yaml
-from train.running.plots import BANDS, DPI, EVALUATION, TRAINING, Group, compare
-from train.running.records import METRICS, Record, read_start
-from train.running.report import whole_records
-from train.running.run_folder import CONFIG
+from train.running.command import command_line
+from train.running.command.config_file import flat, read_yaml
+from train.running.folder.run_folder import CONFIG
+from train.running.loop.records import METRICS, Record, read_start
+from train.running.shown.plots import BANDS, DPI, EVALUATION, TRAINING, Group, compare
+from train.running.shown.report import whole_records
 
 SEEDS = ("seed", "num_seeds")
 """Keys in which the runs of a group may differ."""

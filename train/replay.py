@@ -18,13 +18,13 @@ from jaxvrp import Environment, replay
 from jaxvrp.io.command_line import Parser, UserError, index, refuse_overwriting
 from jaxvrp.io.messages import nearest
 from jaxvrp.replay.export import exporter
-from train.running import command_line
-from train.running.evaluator import Evaluator, baseline_actors, first_seed
-from train.running.instance_file import INDEX_HELP, POLICY, InstanceFile
-from train.running.keys import LAUNCH
-from train.running.prepare import evaluation_env
-from train.running.progress import Parts
-from train.running.run_folder import RunFolder, Trained
+from train.running.command import command_line
+from train.running.command.instance_file import INDEX_HELP, POLICY, InstanceFile
+from train.running.command.keys import LAUNCH
+from train.running.command.prepare import evaluation_env
+from train.running.folder.run_folder import RunFolder, Trained
+from train.running.loop.evaluator import Evaluator, baseline_actors, first_seed
+from train.running.loop.progress import Parts
 
 Episode = dict[str, Any]
 """In the format of `jaxvrp.replay.episode_format`."""

@@ -22,7 +22,7 @@ from train.off_policy import q_learning, trainer
 from train.off_policy.config import OffPolicyConfig
 from train.off_policy.q_learning import Metrics, Params, RoleNetworks, RoleState
 from train.off_policy.replay_buffer import Decisions
-from train.running import command_line, launch
+from train.running.command import command_line, launch
 
 
 @dataclasses.dataclass(frozen=True)

@@ -29,10 +29,10 @@ from jaxvrp.io.messages import nearest
 from jaxvrp.io.problem_files import UnknownFormatError, only_problem
 from jaxvrp.pictures import STILLS
 from jaxvrp.toolbox import InstanceFiles, Searched, SearchedAll, Toolbox
-from train.running import command_line
-from train.running.evaluator import baseline_actors, first_seed
-from train.running.instance_file import INDEX_HELP, POLICY, InstanceFile, Output, best_episode, write_all
-from train.running.keys import LAUNCH
+from train.running.command import command_line
+from train.running.command.instance_file import INDEX_HELP, POLICY, InstanceFile, Output, best_episode, write_all
+from train.running.command.keys import LAUNCH
+from train.running.loop.evaluator import baseline_actors, first_seed
 
 TRIES = 64
 """Sampled episodes of a policy between two looks at the clock."""

@@ -26,8 +26,8 @@ from benchmarks.peers import success
 from benchmarks.peers.players import PAIRS, PLAYERS, Pair, Player
 from benchmarks.peers.training import LEARNER_PAIRS, LEARNERS
 from jaxvrp.io.command_line import Parser, UserError, index, positive
-from train.running import command_line
-from train.running.tables import aligned
+from train.running.command import command_line
+from train.running.shown.tables import aligned
 
 Record = dict[str, Any]
 

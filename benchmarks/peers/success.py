@@ -16,10 +16,10 @@ import jax
 
 from benchmarks.measure import Spread, rate
 from train.algorithms import ALGORITHMS
-from train.running import command_line
-from train.running.evaluator import Evaluator, evaluation_function, to_host
-from train.running.prepare import evaluation_env
-from train.running.tables import aligned
+from train.running.command import command_line
+from train.running.command.prepare import evaluation_env
+from train.running.loop.evaluator import Evaluator, evaluation_function, to_host
+from train.running.shown.tables import aligned
 
 Record = dict[str, Any]
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from benchmarks import measure
 from benchmarks.quality import baselines
 from train.config import RunConfig
-from train.running import command_line
+from train.running.command import command_line
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import jaxvrp
 from jaxvrp import registry
 from jaxvrp.io.command_line import Parser, UserError, positive
-from train.running.evaluator import Evaluator
-from train.running.tables import figures_table
+from train.running.loop.evaluator import Evaluator
+from train.running.shown.tables import figures_table
 
 SEED = 1_000_003
 """The instances of the trainer's default `eval_seed`."""

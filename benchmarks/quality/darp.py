@@ -34,11 +34,11 @@ from jaxvrp.io.published_data import VARIABLE, data_folder
 from jaxvrp.io.text_lines import read_lines
 from jaxvrp.pictures import STILLS
 from train.config import RunConfig
-from train.running import command_line
-from train.running.evaluator import Evaluator, baseline_actors, first_seed
-from train.running.keys import LAUNCH
-from train.running.run_folder import RunFolder, Trained
-from train.running.tables import aligned
+from train.running.command import command_line
+from train.running.command.keys import LAUNCH
+from train.running.folder.run_folder import RunFolder, Trained
+from train.running.loop.evaluator import Evaluator, baseline_actors, first_seed
+from train.running.shown.tables import aligned
 
 FAMILIES = ("darp_cordeau2006", "darp_cordeau_laporte2003")
 """Folders of the published instances, within `data_folder()`."""

@@ -22,7 +22,7 @@ from jaxvrp.envs.darp.baselines.solvers import solve_ortools, solve_pyvrp
 from jaxvrp.envs.darp.problem.symmetries import image, plan_of_original
 from jaxvrp.episodes import record_episodes
 from jaxvrp.spaces import ByRole
-from train.running.run_folder import Trained
+from train.running.folder.run_folder import Trained
 
 SOLVERS: dict[str, Callable[..., list[list[int]]]] = {"pyvrp": solve_pyvrp, "ortools": solve_ortools}
 TITLES = {"pyvrp": "PyVRP", "ortools": "OR-Tools"}

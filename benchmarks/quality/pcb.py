@@ -23,9 +23,9 @@ from jaxvrp.envs.pcb import Board
 from jaxvrp.envs.pcb.problem.pcb_reader import read_pcb
 from jaxvrp.io.command_line import Parser, UserError, above_zero, positive
 from jaxvrp.io.published_data import VARIABLE, data_folder
-from train.running.keys import LAUNCH
-from train.running.run_folder import RunFolder, Trained
-from train.running.tables import aligned
+from train.running.command.keys import LAUNCH
+from train.running.folder.run_folder import RunFolder, Trained
+from train.running.shown.tables import aligned
 
 PUBLISHED = ("adc0", "adc2", "afe")
 FAMILY = "pcb/rl_pcb"

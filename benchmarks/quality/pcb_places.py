@@ -19,8 +19,8 @@ from jaxvrp.envs.pcb.baselines import anneal, net_widths, random_legal
 from jaxvrp.envs.pcb.measure import measure_board
 from jaxvrp.envs.pcb.problem.board import as_float32
 from jaxvrp.episodes import record_episodes
-from train.running.evaluator import first_seed
-from train.running.run_folder import Trained
+from train.running.folder.run_folder import Trained
+from train.running.loop.evaluator import first_seed
 
 HEAD = ("player", "legal", "mean HPWL", "least HPWL", "gap", "s/start")
 TRIAL_MOVES = 4_096

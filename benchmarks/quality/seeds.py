@@ -15,8 +15,8 @@ from scipy import special
 
 from jaxvrp.io.command_line import UserError
 from train.config import RunConfig
-from train.running.learner import Learner
-from train.running.run_folder import CONFIG
+from train.running.folder.run_folder import CONFIG
+from train.running.loop.learner import Learner
 
 LEVEL = 0.95
 SIGN = "±"

@@ -38,11 +38,11 @@ from jaxvrp.pictures import STILLS
 from jaxvrp.registry import toolbox_of
 from jaxvrp.toolbox import Searched
 from train.networks import NETWORKS
-from train.running import command_line
-from train.running.evaluator import Evaluator, baseline_actors, first_seed, mean_figures
-from train.running.keys import LAUNCH
-from train.running.run_folder import RunFolder, Trained
-from train.running.tables import aligned
+from train.running.command import command_line
+from train.running.command.keys import LAUNCH
+from train.running.folder.run_folder import RunFolder, Trained
+from train.running.loop.evaluator import Evaluator, baseline_actors, first_seed, mean_figures
+from train.running.shown.tables import aligned
 
 FIGURES = ("return", "completion_rate", "success_rate", "on_time_rate", "time_step", "crashed_drones", "forced_returns")
 HEAD = ("player", *FIGURES, "s/instance", "CPU s/instance")

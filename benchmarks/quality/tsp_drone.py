@@ -23,10 +23,10 @@ from jaxvrp.envs.tsp_drone import Instance, TspDrone, read_agatz, read_one_line,
 from jaxvrp.io.command_line import Parser, UserError, above_zero, positive
 from jaxvrp.io.published_data import VARIABLE, data_folder
 from jaxvrp.io.text_lines import read_lines
-from train.running.evaluator import Evaluator, baseline_actors, first_seed
-from train.running.keys import LAUNCH
-from train.running.run_folder import RunFolder, Trained
-from train.running.tables import aligned
+from train.running.command.keys import LAUNCH
+from train.running.folder.run_folder import RunFolder, Trained
+from train.running.loop.evaluator import Evaluator, baseline_actors, first_seed
+from train.running.shown.tables import aligned
 
 LINES, FILES = "tspd_bogyrbayeva", "tspd_agatz"
 """Folders of the published instances, within `data_folder()`."""

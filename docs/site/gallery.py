@@ -38,9 +38,9 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     import distrax  # noqa: F401
 
-from train.running.evaluator import Evaluator
-from train.running.prepare import evaluation_env
-from train.running.run_folder import RunFolder
+from train.running.command.prepare import evaluation_env
+from train.running.folder.run_folder import RunFolder
+from train.running.loop.evaluator import Evaluator
 
 INDEX = "gallery.json"
 """What was played, for the page that shows the episodes."""

@@ -39,7 +39,7 @@ REFERENCE = {
     "Files and messages": ("files", ["jaxvrp.io.*"]),
     "Learners": ("learners", ["train.*", "train.on_policy.*", "train.off_policy.*"]),
     "Networks": ("networks", ["train.networks.*"]),
-    "Runs": ("runs", ["train.running.*"]),
+    "Runs": ("runs", ["train.running.*.*"]),
 }
 """`{title: (file, patterns of modules)}`. A module is on the page whose pattern that fits it is the longest."""
 

@@ -10,7 +10,7 @@ import tests.toy_environments  # noqa: F401
 from benchmarks import ablation
 from jaxvrp.io.command_line import UserError
 from train.algorithms import ALGORITHMS
-from train.running import command_line
+from train.running.command import command_line
 
 TINY = "--num_envs 4 --rollout_length 8 --num_minibatches 2 --num_epochs 1 --num_devices 1 --hidden_sizes [8]"
 WHEN = "--total_steps 96 --eval_episodes 4 --eval_interval 1 --env.name toy_of_the_tests"

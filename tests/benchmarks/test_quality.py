@@ -16,7 +16,7 @@ from benchmarks.quality.darp_contest import HEAD, OVERALL, Contest, overall
 from jaxvrp import registry
 from jaxvrp.envs.darp.problem.symmetries import NUM_IMAGES
 from jaxvrp.io.command_line import UserError
-from train.running.evaluator import Evaluator, baseline_actors
+from train.running.loop.evaluator import Evaluator, baseline_actors
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from benchmarks.quality.seeds import Estimate, by_seed, cell, check_seeds, kept_
 from jaxvrp.envs.darp.problem.symmetries import NUM_IMAGES
 from jaxvrp.io.command_line import UserError
 from train.on_policy.config import PPOConfig
-from train.running.evaluator import Evaluator, baseline_actors
+from train.running.loop.evaluator import Evaluator, baseline_actors
 
 T_OF_3 = 4.302653
 """Two-sided 95 % quantile of Student's t with two degrees of freedom, from a printed table."""

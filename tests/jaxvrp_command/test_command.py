@@ -19,8 +19,8 @@ from jaxvrp_command import listing, main, source, versions
 from jaxvrp_command.packages import COMMON_NAMES, ROOT, find_users_modules
 from train.algorithms import ALGORITHMS
 from train.networks import NETWORKS
-from train.running.config_file import shipped_names
-from train.running.policies import shipped_policies
+from train.running.command.config_file import shipped_names
+from train.running.folder.policies import shipped_policies
 
 HERE = pathlib.Path(__file__).parents[2]
 

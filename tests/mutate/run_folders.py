@@ -27,10 +27,10 @@ from tests.mutate.mutators import NUMBERS, WORDS, mutate_bytes, mutate_text
 from tests.mutate.trial import NOTHING, Case, Finding, Subject, Tally
 from tests.mutate.verdict import Ended, command
 from train import evaluate, ippo, mappo, replay, sac, td3
-from train.running import evaluator, loop
-from train.running.checkpoint import Checkpoints
-from train.running.metrics import MetricsWriter
-from train.running.run_folder import read_run
+from train.running.folder.checkpoint import Checkpoints
+from train.running.folder.run_folder import read_run
+from train.running.loop import evaluator, loop
+from train.running.loop.metrics import MetricsWriter
 
 MAINS = {"mappo": mappo.main, "ippo": ippo.main, "td3": td3.main, "sac": sac.main}
 

@@ -22,7 +22,7 @@ from train import evaluate
 from train.on_policy.config import PPOConfig
 from train.on_policy.trainer import make_train
 from train.on_policy.value_norm import ValueNorm
-from train.running import loop
+from train.running.loop import loop
 from train.sharding import make_mesh, shard
 
 TOYS = {"errands": "toy_of_the_tests", "deliveries": "deliveries_of_the_tests", "taught": "taught_of_the_tests"}

@@ -14,11 +14,11 @@ from jaxvrp.io.command_line import UserError
 from train import evaluate, replay
 from train.on_policy import trainer
 from train.on_policy.config import PPOConfig
-from train.running import instance_file
-from train.running.instance_file import InstanceFile, Output, write_all
-from train.running.policies import write_policy
-from train.running.resume import RecordedRun
-from train.running.run_folder import CONFIG, write_configuration
+from train.running.command import instance_file
+from train.running.command.instance_file import InstanceFile, Output, write_all
+from train.running.folder.policies import write_policy
+from train.running.folder.resume import RecordedRun
+from train.running.folder.run_folder import CONFIG, write_configuration
 
 MAPS = pathlib.Path(__file__).parents[2] / "docs" / "maps"
 SMALL = {"num_envs": 4, "rollout_length": 4, "num_minibatches": 1, "eval_episodes": 4, "num_devices": 1}

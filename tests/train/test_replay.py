@@ -14,10 +14,10 @@ from jaxvrp.toolbox import ReplayKind, Toolbox
 from train import play
 from train import replay as command
 from train.on_policy.trainer import make_train
-from train.running.checkpoint import Checkpoints
-from train.running.evaluator import Evaluator
-from train.running.resume import RecordedRun
-from train.running.run_folder import RunFolder, write_configuration
+from train.running.folder.checkpoint import Checkpoints
+from train.running.folder.resume import RecordedRun
+from train.running.folder.run_folder import RunFolder, write_configuration
+from train.running.loop.evaluator import Evaluator
 
 STANDING = {
     "waiting": False,

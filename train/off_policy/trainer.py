@@ -22,8 +22,8 @@ from train.off_policy.collect import Collector, TurnActor, box_of, sizes
 from train.off_policy.config import OffPolicyConfig
 from train.off_policy.q_learning import Metrics, RoleState
 from train.off_policy.replay_buffer import Decisions, ReplayBuffer
-from train.running.insight import NO_INSIGHT, Insight
-from train.running.prepare import evaluation_env, prepare
+from train.running.command.prepare import evaluation_env, prepare
+from train.running.loop.insight import NO_INSIGHT, Insight
 from train.sharding import DATA, compiled, device_key, vec_specs
 
 POOL_STEPS = 128
@@ -70,7 +70,7 @@ class TrainState(struct.PyTreeNode):
 
 
 class Trainer:
-    """A learner, see `train.running.learner.Learner`; `init` and `train_chunk` are jitted.
+    """A learner, see `train.running.loop.learner.Learner`; `init` and `train_chunk` are jitted.
 
     With `num_seeds` above 1 every leaf of the state and of the metrics has a leading axis `[seeds]`.
 

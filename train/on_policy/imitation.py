@@ -24,10 +24,10 @@ from jaxvrp.spaces import ByRole
 from train.networks.growth import readings
 from train.on_policy.actor_critic import PolicyActor
 from train.on_policy.config import PPOConfig
-from train.running.evaluator import first_seed
-from train.running.policies import shipped_policies
-from train.running.prepare import changed_parameters
-from train.running.run_folder import RunFolder
+from train.running.command.prepare import changed_parameters
+from train.running.folder.policies import shipped_policies
+from train.running.folder.run_folder import RunFolder
+from train.running.loop.evaluator import first_seed
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxvrp import Environment
 from train.networks import distributions
 from train.on_policy.actor_critic import Actors, Critics, Seen
-from train.running.insight import Insight
+from train.running.loop.insight import Insight
 
 
 def insight(

@@ -25,8 +25,8 @@ from train.on_policy.imitation import Guidance, guidance_at, make_teacher
 from train.on_policy.insight import insight
 from train.on_policy.rollout import Players, Rollout
 from train.on_policy.value_norm import ValueNorm
-from train.running.insight import Insight
-from train.running.prepare import evaluation_env, prepare
+from train.running.command.prepare import evaluation_env, prepare
+from train.running.loop.insight import Insight
 from train.sharding import DATA, batch_specs, compiled, device_key, vec_specs
 
 ACTOR_HEAD_GAIN, CRITIC_HEAD_GAIN = 0.01, 1.0
@@ -59,7 +59,7 @@ class TrainState(struct.PyTreeNode):
 
 
 class Trainer:
-    """A learner, see `train.running.learner.Learner`; `init` and `train_chunk` are jitted.
+    """A learner, see `train.running.loop.learner.Learner`; `init` and `train_chunk` are jitted.
 
     With `num_seeds` above 1 every leaf of the state and of the metrics has a leading axis `[seeds]`.
 

@@ -9,7 +9,7 @@ import yaml
 from jaxvrp import fields
 from train import mappo, sac, td3
 from train.algorithms import ALGORITHMS
-from train.running import command_line
+from train.running.command import command_line
 from train.sac import SACConfig
 from train.td3 import TD3Config
 

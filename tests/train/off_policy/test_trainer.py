@@ -12,11 +12,11 @@ import pytest
 from jaxvrp.io.command_line import Interrupted
 from train import evaluate, td3
 from train.off_policy import q_learning
-from train.running import loop
-from train.running.checkpoint import Checkpoints
-from train.running.evaluator import Evaluator, evaluation_function, to_host
-from train.running.metrics import summarize
-from train.running.resume import RecordedRun
+from train.running.folder.checkpoint import Checkpoints
+from train.running.folder.resume import RecordedRun
+from train.running.loop import loop
+from train.running.loop.evaluator import Evaluator, evaluation_function, to_host
+from train.running.loop.metrics import summarize
 from train.sharding import DATA, make_mesh, shard
 
 LEARNED = {"critic_loss", "actor_loss", "q", "target_q", "actor_grad_norm", "critic_grad_norm"}

@@ -18,8 +18,8 @@ from train.on_policy import imitation, ppo
 from train.on_policy.config import PPOConfig
 from train.on_policy.imitation import Guidance, guidance_at
 from train.on_policy.trainer import make_train
-from train.running.prepare import randomized
-from train.running.run_folder import Trained
+from train.running.command.prepare import randomized
+from train.running.folder.run_folder import Trained
 
 TAUGHT = {"network": "attention", "toy": "taught", "imitate": "nearest", "imitate_steps": 48, "value_norm": False}
 STEPS = 12

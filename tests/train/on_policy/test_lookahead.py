@@ -14,7 +14,7 @@ from train.on_policy import lookahead, ppo
 from train.on_policy.actor_critic import PolicyActor, Seen
 from train.on_policy.imitation import Guidance
 from train.on_policy.trainer import make_train
-from train.running.prepare import randomized
+from train.running.command.prepare import randomized
 
 ENVS, STEPS, LEAST = 4, 8, 0.2
 ROLES = ("truck", "drone")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from jaxvrp.io.command_line import UserError
-from train.running.checkpoint import CONTENTS, Checkpoints
+from train.running.folder.checkpoint import CONTENTS, Checkpoints
 
 CONFIGURATION = {"algorithm": "mappo", "gamma": 0.99, "env": {"name": "darp", "max_ride_time": math.inf}}
 

@@ -13,10 +13,10 @@ from jaxvrp import registry
 from jaxvrp.io.command_line import Interrupted
 from train import evaluate, mappo, replay
 from train.on_policy.config import IPPOConfig, PPOConfig
-from train.running import command_line, launch
-from train.running.config_file import shipped_names
-from train.running.resume import RecordedRun
-from train.running.run_folder import read_run
+from train.running.command import command_line, launch
+from train.running.command.config_file import shipped_names
+from train.running.folder.resume import RecordedRun
+from train.running.folder.run_folder import read_run
 
 SHIPPED = (
     "darp, darp_cordeau, darp_cordeau_distance, darp_cordeau_group, darp_cordeau_large, darp_cordeau_reward, "

@@ -16,12 +16,12 @@ import pytest
 
 from jaxvrp.io.command_line import UserError
 from train.on_policy.trainer import make_train
-from train.running import loop
-from train.running.checkpoint import Checkpoints
-from train.running.evaluator import evaluation_function
-from train.running.lock import locked
-from train.running.metrics import MetricsWriter
-from train.running.resume import RecordedRun
+from train.running.folder.checkpoint import Checkpoints
+from train.running.folder.lock import locked
+from train.running.folder.resume import RecordedRun
+from train.running.loop import loop
+from train.running.loop.evaluator import evaluation_function
+from train.running.loop.metrics import MetricsWriter
 
 ROOT = pathlib.Path(__file__).parents[3]
 SAVE, UPDATES = 2, 6

@@ -9,8 +9,8 @@ import pytest
 import jaxvrp
 from jaxvrp import fields
 from train.algorithms import ALGORITHMS
-from train.running import launch
-from train.running.keys import GROUPS, LAUNCH, MAPPINGS, Key, as_typed
+from train.running.command import launch
+from train.running.command.keys import GROUPS, LAUNCH, MAPPINGS, Key, as_typed
 
 TITLES = ["options", *GROUPS.values()]
 

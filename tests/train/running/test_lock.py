@@ -15,17 +15,19 @@ import pytest
 from jaxvrp.io.command_line import UserError
 from train import mappo
 from train.on_policy.config import PPOConfig
-from train.running import launch, lock, loop
-from train.running.checkpoint import Checkpoints
-from train.running.lock import locked
-from train.running.resume import RecordedRun
-from train.running.run_folder import write_configuration
+from train.running.command import launch
+from train.running.folder import lock
+from train.running.folder.checkpoint import Checkpoints
+from train.running.folder.lock import locked
+from train.running.folder.resume import RecordedRun
+from train.running.folder.run_folder import write_configuration
+from train.running.loop import loop
 
 pytestmark = pytest.mark.skipif(not lock.HAS_LOCKS, reason="this system has no locks of this kind")
 
 HOLD = """
 import pathlib, sys, time
-from train.running.lock import locked
+from train.running.folder.lock import locked
 with locked(pathlib.Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)

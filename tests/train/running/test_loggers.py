@@ -15,12 +15,13 @@ from tensorboardX.proto.plugin_hparams_pb2 import HParamsPluginData
 from jaxvrp.io.command_line import UserError
 from train import mappo
 from train.on_policy.config import PPOConfig
-from train.running import command_line, weights_and_biases
-from train.running.loggers import check_loggers
-from train.running.metrics import MetricsWriter
-from train.running.plain_yaml import load_yaml
-from train.running.resume import RecordedRun, changes_of, resumed
-from train.running.run_folder import write_configuration
+from train.running.command import command_line
+from train.running.command.plain_yaml import load_yaml
+from train.running.folder.resume import RecordedRun, changes_of, resumed
+from train.running.folder.run_folder import write_configuration
+from train.running.loop.metrics import MetricsWriter
+from train.running.shown import weights_and_biases
+from train.running.shown.loggers import check_loggers
 
 CONFIGURATION = {"algorithm": "mappo", "env": {"name": "darp", "num_nodes": 4}, "gamma": 0.5, "hidden_sizes": [8, 8]}
 CONFIGURATION |= {"lr_decay": True, "start_from": None}

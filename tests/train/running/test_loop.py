@@ -14,11 +14,14 @@ from jaxvrp.io.command_line import Interrupted
 from jaxvrp.io.whole_files import write_whole
 from train import mappo
 from train.on_policy.config import PPOConfig
-from train.running import checkpoint, command_line, loop, report
-from train.running.checkpoint import Checkpoints
-from train.running.metrics import summarize
-from train.running.records import read_records
-from train.running.resume import RecordedRun
+from train.running.command import command_line
+from train.running.folder import checkpoint
+from train.running.folder.checkpoint import Checkpoints
+from train.running.folder.resume import RecordedRun
+from train.running.loop import loop
+from train.running.loop.metrics import summarize
+from train.running.loop.records import read_records
+from train.running.shown import report
 
 SIZES = "--num_envs 4 --rollout_length 8 --num_minibatches 2 --num_epochs 1 --num_devices 1 --hidden_sizes [8]"
 WORLD = "--env.num_customers 2 --env.num_route_nodes 3 --env.max_steps 12"

@@ -12,9 +12,10 @@ from jaxvrp.io import machine_memory
 from jaxvrp.io.command_line import UserError
 from train.algorithms import ALGORITHMS
 from train.on_policy.trainer import make_train
-from train.running import launch, loop, memory, sizes
-from train.running.memory import check_memory, loop_bytes, needed_bytes
-from train.running.sizes import Size, check_environment, fitting
+from train.running.command import launch
+from train.running.loop import loop, memory, sizes
+from train.running.loop.memory import check_memory, loop_bytes, needed_bytes
+from train.running.loop.sizes import Size, check_environment, fitting
 from train.sharding import make_mesh, shard
 from train.td3 import TD3Config
 

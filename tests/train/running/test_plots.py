@@ -10,9 +10,9 @@ from scipy import stats
 from jaxvrp.io.command_line import UserError
 from jaxvrp.toolbox import Headline
 from train import plot
-from train.running import plots
-from train.running.records import read_start
-from train.running.report import start_record
+from train.running.loop.records import read_start
+from train.running.shown import plots
+from train.running.shown.report import start_record
 
 HEADLINES = (Headline("completion_rate", "completion", curve="completion"), Headline("tours", "tours"))
 START = {"env_steps": 0, "eval/return": [-3.0, -5.0], "eval/completion_rate": [0.0, 0.1]}

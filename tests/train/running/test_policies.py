@@ -14,12 +14,13 @@ import jaxvrp
 from jaxvrp.io.command_line import UserError
 from train import export
 from train.algorithms import ALGORITHMS
-from train.running import command_line, launch, policies
-from train.running.checkpoint import Checkpoints
-from train.running.evaluator import Evaluator
-from train.running.prepare import evaluation_env
-from train.running.resume import RecordedRun
-from train.running.run_folder import CHECKPOINTS, RunFolder, write_configuration
+from train.running.command import command_line, launch
+from train.running.command.prepare import evaluation_env
+from train.running.folder import policies
+from train.running.folder.checkpoint import Checkpoints
+from train.running.folder.resume import RecordedRun
+from train.running.folder.run_folder import CHECKPOINTS, RunFolder, write_configuration
+from train.running.loop.evaluator import Evaluator
 
 TINY = {
     "env": {"name": "toy_of_the_tests"},

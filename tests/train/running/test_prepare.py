@@ -6,7 +6,7 @@ from jaxvrp.spaces import Box, Discrete
 from tests.toy_environments import Deliveries
 from train.algorithms import ALGORITHMS
 from train.on_policy.config import PPOConfig
-from train.running.prepare import prepare
+from train.running.command.prepare import prepare
 
 DARP = {"name": "darp", "num_nodes": 6}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from jaxvrp.toolbox import Headline
-from train.running.progress import Progress
+from train.running.loop.progress import Progress
 
 
 class Clock:

@@ -8,11 +8,11 @@ from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
 from jaxvrp.io.command_line import UserError
 from train.on_policy.config import PPOConfig
 from train.on_policy.trainer import make_train
-from train.running import command_line
-from train.running.evaluator import Evaluator
-from train.running.prepare import evaluation_env
-from train.running.resume import RecordedRun, check_same
-from train.running.run_folder import RunFolder, read_run, write_configuration
+from train.running.command import command_line
+from train.running.command.prepare import evaluation_env
+from train.running.folder.resume import RecordedRun, check_same
+from train.running.folder.run_folder import RunFolder, read_run, write_configuration
+from train.running.loop.evaluator import Evaluator
 
 TINY = {"num_drones": 1, "num_customers": 2, "num_route_nodes": 2, "max_steps": 6}
 RANGES = {"battery_rate": [0.3, 1.2]}

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaxvrp.toolbox import Headline
-from train.running.plots import learning_curve
-from train.running.records import cut_back, listed, read_lines, read_records
+from train.running.loop.records import cut_back, listed, read_lines, read_records
+from train.running.shown.plots import learning_curve
 
 GARBAGE = (
     b"\xff",

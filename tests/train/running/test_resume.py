@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jaxvrp.io.command_line import UserError
-from train.running import launch
-from train.running.checkpoint import Checkpoints
-from train.running.resume import CHANGEABLE, Change, RecordedRun, check_same, logged_updates, resumed
-from train.running.run_folder import read_run, write_configuration
+from train.running.command import launch
+from train.running.folder.checkpoint import Checkpoints
+from train.running.folder.resume import CHANGEABLE, Change, RecordedRun, check_same, logged_updates, resumed
+from train.running.folder.run_folder import read_run, write_configuration
 
 DONE = 20
 """Updates that are done, of 48 steps each."""

@@ -20,11 +20,12 @@ from tensorboardX.proto import event_pb2
 
 from train import evaluate, mappo
 from train.algorithms import ALGORITHMS
-from train.running import command_line, loop
-from train.running.checkpoint import Checkpoints
-from train.running.metrics import MetricsWriter
-from train.running.records import read_records
-from train.running.run_folder import read_run
+from train.running.command import command_line
+from train.running.folder.checkpoint import Checkpoints
+from train.running.folder.run_folder import read_run
+from train.running.loop import loop
+from train.running.loop.metrics import MetricsWriter
+from train.running.loop.records import read_records
 
 # The filter: when one array of a checkpoint cannot be read, orbax closes its event loop under the reads of the others.
 pytestmark = [
@@ -57,8 +58,8 @@ ROLE_METRICS = {"policy_loss", "value_loss", "entropy", "approx_kl", "clip_fract
 KILLED = f"""
 import os, signal, sys
 from train import mappo
-from train.running import command_line
-from train.running.metrics import MetricsWriter
+from train.running.command import command_line
+from train.running.loop.metrics import MetricsWriter
 
 def write_and_die(self, record, timing):
     write(self, record, timing)
@@ -72,7 +73,7 @@ command_line.entry(lambda: mappo.main(sys.argv[1:]))
 TORN = f"""
 import os, signal, sys
 from train import mappo
-from train.running import command_line
+from train.running.command import command_line
 
 def replaced(source, target, *rest, **options):
     if ".partial" in str(source) and str(target).endswith("checkpoints/{TOTAL}"):

@@ -5,9 +5,9 @@ import pytest
 from jaxvrp.io.command_line import UserError
 from train.algorithms import ALGORITHMS
 from train.on_policy.config import PPOConfig
-from train.running.launch import RecordedRun
-from train.running.prepare import evaluation_env
-from train.running.run_folder import RunFolder, write_configuration
+from train.running.command.launch import RecordedRun
+from train.running.command.prepare import evaluation_env
+from train.running.folder.run_folder import RunFolder, write_configuration
 
 TINY = {
     "env": {"name": "truck_drone", "num_drones": 1, "num_customers": 2, "num_route_nodes": 3, "max_steps": 8},

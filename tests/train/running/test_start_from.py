@@ -11,10 +11,10 @@ from jaxvrp.io.command_line import UserError
 from train.algorithms import ALGORITHMS
 from train.networks.growth import grown
 from train.on_policy.actor_critic import Seen
-from train.running import launch
-from train.running.checkpoint import Checkpoints
-from train.running.resume import RecordedRun
-from train.running.run_folder import CHECKPOINTS, RunFolder, write_configuration
+from train.running.command import launch
+from train.running.folder.checkpoint import Checkpoints
+from train.running.folder.resume import RecordedRun
+from train.running.folder.run_folder import CHECKPOINTS, RunFolder, write_configuration
 
 TINY = {
     "env": {"name": "toy_of_the_tests"},

@@ -23,8 +23,8 @@ from jaxvrp.io.command_line import UserError, program_name, run_command
 from jaxvrp.io.messages import nearest, shown
 from jaxvrp.testing import ConformanceError
 from train.config import RunConfig
-from train.running.config_file import check_mapping, read_config_file
-from train.running.keys import (
+from train.running.command.config_file import check_mapping, read_config_file
+from train.running.command.keys import (
     FLAG,
     GROUPS,
     LAUNCH,
@@ -36,15 +36,15 @@ from train.running.keys import (
     environment_keys,
     scenario_default,
 )
-from train.running.plain_yaml import load_yaml
-from train.running.prepare import (
+from train.running.command.plain_yaml import load_yaml
+from train.running.command.prepare import (
     changed_for_evaluation,
     changed_parameters,
     evaluation_parameters,
     observation_read,
     randomized,
 )
-from train.running.resume import CHANGEABLE
+from train.running.folder.resume import CHANGEABLE
 
 Config = TypeVar("Config", bound=RunConfig)
 

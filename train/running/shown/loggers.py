@@ -7,9 +7,9 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from train.running import weights_and_biases
-from train.running.config_file import flat
-from train.running.tensorboard import EventFile
+from train.running.command.config_file import flat
+from train.running.shown import weights_and_biases
+from train.running.shown.tensorboard import EventFile
 
 SUMMED_UP = ("eval/return", "episode/return")
 """Figures that stand beside the configuration, where runs are compared by it."""

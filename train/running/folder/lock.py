@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.whole_files import naming
-from train.running.failures import cannot
+from train.running.loop.failures import cannot
 
 HAS_LOCKS = importlib.util.find_spec("fcntl") is not None
 """Windows has none of this kind."""

@@ -10,8 +10,8 @@ from typing import Any
 
 from jaxvrp.io.command_line import UserError
 from train.config import RunConfig, nearest_divisor
-from train.running.config_file import flat
-from train.running.keys import as_typed
+from train.running.command.config_file import flat
+from train.running.command.keys import as_typed
 
 CHANGEABLE = ("total_steps", "log_interval", "eval_interval", "save_interval", "logger", "pictures")
 """Keys that `--resume` takes new values of: how long to train, when to look, and where."""

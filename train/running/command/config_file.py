@@ -9,8 +9,8 @@ import train
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.messages import shown
 from jaxvrp.io.whole_files import read_bytes
-from train.running.keys import LAUNCH, MAPPINGS
-from train.running.plain_yaml import load_yaml
+from train.running.command.keys import LAUNCH, MAPPINGS
+from train.running.command.plain_yaml import load_yaml
 
 LARGEST_FILE = 2**18
 """Bytes; those that are shipped have a thousand."""

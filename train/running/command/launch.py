@@ -17,15 +17,16 @@ from jaxvrp.io.messages import shown
 from train.algorithms import ALGORITHMS
 from train.networks import NETWORKS
 from train.networks.growth import grown
-from train.running import command_line, loop
-from train.running.checkpoint import Checkpoints
-from train.running.command_line import Launch
-from train.running.lock import LOCK, locked
-from train.running.loggers import check_loggers
-from train.running.loop import Begin
-from train.running.memory import check_memory, out_of_memory_told
-from train.running.resume import RecordedRun, check_same, resumed
-from train.running.run_folder import CHECKPOINTS, CONFIG, RunFolder, read_run, same_shapes, write_configuration
+from train.running.command import command_line
+from train.running.command.command_line import Launch
+from train.running.folder.checkpoint import Checkpoints
+from train.running.folder.lock import LOCK, locked
+from train.running.folder.resume import RecordedRun, check_same, resumed
+from train.running.folder.run_folder import CHECKPOINTS, CONFIG, RunFolder, read_run, same_shapes, write_configuration
+from train.running.loop import loop
+from train.running.loop.loop import Begin
+from train.running.loop.memory import check_memory, out_of_memory_told
+from train.running.shown.loggers import check_loggers
 from train.sharding import initialize
 
 

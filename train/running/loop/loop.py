@@ -16,17 +16,17 @@ import numpy as np
 from jaxvrp import registry
 from jaxvrp.io.command_line import Interrupted, UserError
 from jaxvrp.io.whole_files import remove_unfinished, write_json
-from train.running.checkpoint import Checkpoints
-from train.running.evaluator import Evaluator, Figures, evaluation_function, to_host
-from train.running.failures import cannot_go_on, what_is_kept
-from train.running.learner import Learner
-from train.running.metrics import MetricsWriter, summarize
-from train.running.prepare import evaluation_env
-from train.running.progress import Progress
-from train.running.records import METRICS, START, TIMING, cut_back
-from train.running.report import PICTURES, write_report
-from train.running.resume import RecordedRun, logged_updates
-from train.running.run_folder import CHECKPOINTS, write_configuration
+from train.running.command.prepare import evaluation_env
+from train.running.folder.checkpoint import Checkpoints
+from train.running.folder.resume import RecordedRun, logged_updates
+from train.running.folder.run_folder import CHECKPOINTS, write_configuration
+from train.running.loop.evaluator import Evaluator, Figures, evaluation_function, to_host
+from train.running.loop.failures import cannot_go_on, what_is_kept
+from train.running.loop.learner import Learner
+from train.running.loop.metrics import MetricsWriter, summarize
+from train.running.loop.progress import Progress
+from train.running.loop.records import METRICS, START, TIMING, cut_back
+from train.running.shown.report import PICTURES, write_report
 
 Begin = Callable[[Any], Any]
 """From a fresh training state to the one that a run begins with."""

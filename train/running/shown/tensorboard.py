@@ -20,7 +20,7 @@ from tensorboardX.record_writer import RecordWriter
 from tensorboardX.summary import hparams
 
 from jaxvrp.io.whole_files import naming
-from train.running.keys import as_typed
+from train.running.command.keys import as_typed
 
 FLUSH_SECONDS = 30.0
 

@@ -17,8 +17,8 @@ from jaxvrp.episodes import play_episodes, record_episode
 from jaxvrp.io.command_line import UserError
 from jaxvrp.spaces import ByRole
 from jaxvrp.vectorize import check_batch
-from train.running.learner import Learner
-from train.running.progress import Episodes
+from train.running.loop.learner import Learner
+from train.running.loop.progress import Episodes
 
 Figures = dict[str, Any]
 

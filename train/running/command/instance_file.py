@@ -19,10 +19,10 @@ from jaxvrp.io.command_line import UserError, refuse_overwriting
 from jaxvrp.io.messages import nearest
 from jaxvrp.io.problem_files import only_problem
 from jaxvrp.spaces import ByRole
-from train.running.evaluator import Figures, baseline_actors, first_seed, mean_figures, to_host
-from train.running.policies import find_run
-from train.running.prepare import changed_parameters, evaluation_env
-from train.running.run_folder import RunFolder, Trained, read_run
+from train.running.command.prepare import changed_parameters, evaluation_env
+from train.running.folder.policies import find_run
+from train.running.folder.run_folder import RunFolder, Trained, read_run
+from train.running.loop.evaluator import Figures, baseline_actors, first_seed, mean_figures, to_host
 
 Cost = Callable[[Mapping[str, jax.Array]], jax.Array]
 """See `jaxvrp.Toolbox.cost`."""

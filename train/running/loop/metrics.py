@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from jaxvrp.io.whole_files import naming
-from train.running.loggers import open_loggers
-from train.running.records import METRICS, TIMING, Record
+from train.running.loop.records import METRICS, TIMING, Record
+from train.running.shown.loggers import open_loggers
 
 EPISODE_NAMES = {"episode_return": "episode/return", "episode_length": "episode/length"}
 
@@ -40,7 +40,7 @@ class MetricsWriter:
         Args:
             folder: of the run.
             env_steps: of one seed, done so far.
-            loggers: names of `train.running.loggers`.
+            loggers: names of `train.running.shown.loggers`.
             configuration: for these.
 
         Raises:

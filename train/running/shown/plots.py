@@ -11,7 +11,7 @@ import numpy as np
 from jaxvrp import pictures
 from jaxvrp.pictures.palette import NOTE, series_look
 from jaxvrp.toolbox import Headline
-from train.running.records import Record
+from train.running.loop.records import Record
 
 TRAINING, EVALUATION = "episode/return", "eval/return"
 

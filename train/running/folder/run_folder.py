@@ -18,14 +18,14 @@ from jaxvrp.io.command_line import UserError
 from jaxvrp.io.whole_files import write_text
 from train.algorithms import ALGORITHMS
 from train.networks import NETWORKS
-from train.running.checkpoint import Checkpoints
-from train.running.command_line import build_config, check_names, known_keys
-from train.running.config_file import flat, read_yaml
-from train.running.learner import Learner
-from train.running.plain_yaml import dump_yaml
-from train.running.policies import ARRAYS, CARD, find_run, is_policy, read_card, read_policy
-from train.running.prepare import changed_parameters, evaluation_parameters
-from train.running.resume import RecordedRun, changes_of, check_same
+from train.running.command.command_line import build_config, check_names, known_keys
+from train.running.command.config_file import flat, read_yaml
+from train.running.command.plain_yaml import dump_yaml
+from train.running.command.prepare import changed_parameters, evaluation_parameters
+from train.running.folder.checkpoint import Checkpoints
+from train.running.folder.policies import ARRAYS, CARD, find_run, is_policy, read_card, read_policy
+from train.running.folder.resume import RecordedRun, changes_of, check_same
+from train.running.loop.learner import Learner
 
 CONFIG = "config.yaml"
 CHECKPOINTS = "checkpoints"

@@ -9,12 +9,12 @@ from typing import Any
 from jaxvrp import registry
 from jaxvrp.io.whole_files import write_json
 from jaxvrp.pictures import save_still
-from train.running.evaluator import Evaluator, Figures, recorded_states
-from train.running.learner import Learner
-from train.running.plots import DPI as CURVE_DPI
-from train.running.plots import learning_curve
-from train.running.records import METRICS, START, Record, listed, read_lines, read_start
-from train.running.tables import figures_table
+from train.running.loop.evaluator import Evaluator, Figures, recorded_states
+from train.running.loop.learner import Learner
+from train.running.loop.records import METRICS, START, Record, listed, read_lines, read_start
+from train.running.shown.plots import DPI as CURVE_DPI
+from train.running.shown.plots import learning_curve
+from train.running.shown.tables import figures_table
 
 CURVE = "learning_curve.png"
 EPISODE = ("episode.gif", "episode.png")

@@ -16,7 +16,7 @@ from jaxvrp.testing import check_shapes
 from train.algorithms import ALGORITHMS
 from train.config import RunConfig, check_divides
 from train.networks import NETWORKS
-from train.running.sizes import check_environment
+from train.running.loop.sizes import check_environment
 from train.sharding import make_mesh
 
 Config = TypeVar("Config", bound=RunConfig)

@@ -9,7 +9,7 @@ import jax
 from jaxvrp import Environment
 from jaxvrp.actor import Actor
 from train.config import RunConfig
-from train.running.insight import Insight
+from train.running.loop.insight import Insight
 
 
 class Learner(Protocol):

@@ -29,7 +29,7 @@ from orbax.checkpoint import v1 as ocp
 
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.whole_files import naming, write_json
-from train.running.failures import cannot
+from train.running.loop.failures import cannot
 
 CONTENTS = "contents.json"
 VERSION = 1
@@ -48,7 +48,7 @@ class Contents:
 
     Attributes:
         evaluated_return: on the fixed instances; None if it was not evaluated, or is not finite.
-        configuration: algorithm and configuration of the run, see `train.running.resume.RecordedRun.values`.
+        configuration: algorithm and configuration of the run, see `train.running.folder.resume.RecordedRun.values`.
         arrays: type and shape, by place in the state.
         files: checksums, by path relative to the checkpoint.
         version: `VERSION`.

@@ -18,10 +18,10 @@ from jaxvrp.io.machine_memory import bytes_of, machine_bytes, refusal
 from jaxvrp.randomized import unwrapped
 from jaxvrp.testing import ConformanceError
 from train.config import RunConfig
-from train.running.evaluator import Evaluator, evaluation_function, first_seed
-from train.running.learner import Learner
-from train.running.prepare import evaluation_env
-from train.running.sizes import configuration_sizes, environment_sizes, fitting, is_large, to_blame
+from train.running.command.prepare import evaluation_env
+from train.running.loop.evaluator import Evaluator, evaluation_function, first_seed
+from train.running.loop.learner import Learner
+from train.running.loop.sizes import configuration_sizes, environment_sizes, fitting, is_large, to_blame
 
 Make = Callable[[RunConfig], Learner]
 
