@@ -38,7 +38,7 @@ def site(request):
         ("README.md", "![a](docs/images/darp.gif)", "![a](images/darp.gif)"),
         ("README.md", "[a](LICENSE), [b](docs/index.md)", "[a](files/LICENSE), [b](pages.md)"),
         ("docs/tutorials/sweep_physics.md", "[a](../../README.md)", "[a](../index.md)"),
-        ("docs/tutorials/sweep_physics.md", "[a](../trainer.md)", "[a](../trainer.md)"),
+        ("docs/tutorials/sweep_physics.md", "[a](../training.md)", "[a](../training.md)"),
         ("docs/darp.md", "[a](../benchmarks/NOTES.md#x), [b](#mask)", "[a](notes.md#x), [b](#mask)"),
         ("CHANGELOG.md", "[a](https://example.org/x.md)", "[a](https://example.org/x.md)"),
         ("README.md", "```python\nf[0](docs/darp.md)\n```\n", "```python\nf[0](docs/darp.md)\n```\n"),

@@ -148,7 +148,7 @@ def config_class(path: str) -> type:
     return getattr(importlib.import_module(module), name)
 
 
-KEYS = rows_below(DOCS / "trainer.md", "keys")
+KEYS = rows_below(DOCS / "keys.md", "keys")
 
 
 @pytest.mark.parametrize("path", KEYS)
