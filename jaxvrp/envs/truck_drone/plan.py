@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from jaxvrp.envs.truck_drone import played_episode
+from jaxvrp.envs.truck_drone import played
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.physics import ARRIVED
-from jaxvrp.envs.truck_drone.played_episode import NOBODY, Episode, runs
+from jaxvrp.envs.truck_drone.played import NOBODY, Episode, runs
 from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap
 from jaxvrp.envs.truck_drone.world import CRASHED, ONBOARD, World
 from jaxvrp.io import plan_files
@@ -40,7 +40,7 @@ def plan_of(fleet_map: FleetMap, env: TruckDrone, states: World) -> Plan:
     Raises:
         ValueError: the states are of no or of several episodes.
     """
-    return _Planner(fleet_map, env, played_episode.from_states(env, states)).plan()
+    return _Planner(fleet_map, env, played.from_states(env, states)).plan()
 
 
 def write_plan(path: str | os.PathLike, plan: Plan) -> None:

@@ -25,9 +25,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxvrp.envs.truck_drone import played_episode
+from jaxvrp.envs.truck_drone import played
 from jaxvrp.envs.truck_drone.env import TruckDrone
-from jaxvrp.envs.truck_drone.played_episode import NOBODY, Episode
+from jaxvrp.envs.truck_drone.played import NOBODY, Episode
 from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap
 from jaxvrp.envs.truck_drone.reasons import battery_shortfall, reasons_of
 from jaxvrp.envs.truck_drone.unserved import shortfalls
@@ -39,12 +39,12 @@ from jaxvrp.replay.schema import POINT, boolean, list_of, number, object_with, o
 
 def export_episode(env: TruckDrone, states: World, actions: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """See `jaxvrp.replay.export_episode`."""
-    episode = played_episode.from_states(env, states)
+    episode = played.from_states(env, states)
     if actions is not None:
         actions = {role: np.asarray(chosen)[episode.decided] for role, chosen in actions.items()}
     shortfall = np.asarray(jax.vmap(lambda world: battery_shortfall(env, world))(episode.world))
     entries = common_entries(
-        played_episode.by_steps(env),
+        played.by_steps(env),
         episode.world,
         actions,
         kind="truck_drone",

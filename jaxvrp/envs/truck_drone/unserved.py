@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxvrp.envs.truck_drone.played_episode import NOBODY, Episode, runs
+from jaxvrp.envs.truck_drone.played import NOBODY, Episode, runs
 from jaxvrp.envs.truck_drone.world import CRASHED, ONBOARD
 from jaxvrp.replay.reasons import shown_amount
 

@@ -15,7 +15,7 @@ from jaxvrp.envs.tsp_drone import observation, rules
 from jaxvrp.envs.tsp_drone.problem.figures import Prepared, prepare
 from jaxvrp.envs.tsp_drone.problem.generator import LAYOUTS, generate
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, as_float32, pad
-from jaxvrp.envs.tsp_drone.problem.solution import FIRST_SERVE
+from jaxvrp.envs.tsp_drone.problem.operations import FIRST_SERVE
 from jaxvrp.envs.tsp_drone.reward import REWARDS, step_reward
 from jaxvrp.envs.tsp_drone.rules import State
 from jaxvrp.spaces import Box, ByKind, ByRole, Discrete, EntityKind, Pointer, Role

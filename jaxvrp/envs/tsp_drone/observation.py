@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from jaxvrp.envs.tsp_drone import rules
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, drone_time, truck_time
-from jaxvrp.envs.tsp_drone.problem.solution import FIRST_SERVE
+from jaxvrp.envs.tsp_drone.problem.operations import FIRST_SERVE
 from jaxvrp.envs.tsp_drone.rules import State
 from jaxvrp.spaces import EntityKind, Feature, Place
 

@@ -9,8 +9,7 @@ import jax
 import numpy as np
 
 from jaxvrp.envs.tsp_drone.env import TspDrone
-from jaxvrp.envs.tsp_drone.pictures.draw import operations_of
-from jaxvrp.envs.tsp_drone.pictures.plan import Leg, Plan, from_operations
+from jaxvrp.envs.tsp_drone.played import Leg, Plan, from_operations, operations_of
 from jaxvrp.envs.tsp_drone.problem.instance import Instance
 from jaxvrp.envs.tsp_drone.rules import State
 from jaxvrp.io import plan_files

@@ -21,10 +21,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxvrp.envs.tsp_drone import played
 from jaxvrp.envs.tsp_drone.env import TspDrone
-from jaxvrp.envs.tsp_drone.pictures import plan as plans
-from jaxvrp.envs.tsp_drone.pictures.draw import actions_of, operations_of
-from jaxvrp.envs.tsp_drone.pictures.plan import DRONE, TRUCK, Leg, Plan, Wait
+from jaxvrp.envs.tsp_drone.played import DRONE, TRUCK, Leg, Plan, Wait, actions_of, operations_of
 from jaxvrp.envs.tsp_drone.reasons import reasons_of
 from jaxvrp.envs.tsp_drone.rules import State
 from jaxvrp.episodes import count_states
@@ -41,9 +40,9 @@ def export_episode(env: TspDrone, states: State, actions: Mapping[str, Any] | No
     if actions is None:
         actions = actions_of(states, length - 1)
     instance = jax.tree.map(lambda leaf: leaf[0], states.instance)
-    plan = plans.from_operations(instance, operations, allow_revisits=env.allow_revisits)
+    plan = played.from_operations(instance, operations, allow_revisits=env.allow_revisits)
     nodes = plan.nodes.tolist()
-    places = [plans.name_of(node) for node in range(env.num_nodes)]
+    places = [played.name_of(node) for node in range(env.num_nodes)]
     names = {DRONE: ["ride, or fly on", "meet", *(f"fly to {place}" for place in places)], TRUCK: places}
     entries = common_entries(
         env,
@@ -61,7 +60,7 @@ def export_episode(env: TspDrone, states: State, actions: Mapping[str, Any] | No
         "legs": [_leg(leg) for leg in plan.legs],
         "waits": [_wait(wait) for wait in plan.waits],
         "makespan": _time(plan.report.cost),
-        "verdict": plans.verdict(plan.report),
+        "verdict": played.verdict(plan.report),
         "shortfalls": _shortfalls(nodes, states),
     }
 
@@ -70,7 +69,7 @@ def _shortfalls(nodes: list[int], states: State) -> dict[str, Any]:
     """The customers of an episode that was cut off before its end; one that is whole has none."""
     step = int(states.step[-1])
     entries = [
-        {"name": plans.name_of(node), "why": f"nobody had come, or set out, when the episode stops after {step} turns"}
+        {"name": played.name_of(node), "why": f"nobody had come, or set out, when the episode stops after {step} turns"}
         for node in nodes
         if not states.served[-1, node]
     ]

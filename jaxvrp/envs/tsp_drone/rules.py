@@ -15,7 +15,7 @@ from jaxvrp.envs.tsp_drone.problem.instance import (
     truck_distance,
     truck_time,
 )
-from jaxvrp.envs.tsp_drone.problem.solution import FIRST_SERVE, MEET
+from jaxvrp.envs.tsp_drone.problem.operations import FIRST_SERVE, MEET
 from jaxvrp.notebook import NotebookStill
 
 SLACK = 1e-5

@@ -9,9 +9,9 @@ import jax
 import numpy as np
 
 from jaxvrp import pictures
-from jaxvrp.envs.truck_drone import played_episode
+from jaxvrp.envs.truck_drone import played
 from jaxvrp.envs.truck_drone.pictures import route_map
-from jaxvrp.envs.truck_drone.played_episode import NOBODY, WAITING, Episode
+from jaxvrp.envs.truck_drone.played import NOBODY, WAITING, Episode
 from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, RETURNING, Drones
 from jaxvrp.pictures import palette
 
@@ -163,7 +163,7 @@ class _Fleet:
 
         self.drones, self.max_battery = episode.world.drones, max_battery
         everyone, colours = range(episode.num_drones), route_map.drone_colours(episode)
-        self.paths = [played_episode.flight_path(episode, drone) for drone in everyone]
+        self.paths = [played.flight_path(episode, drone) for drone in everyone]
         self.trails = [axes.plot([], [], **route_map.drone_style(i), linewidth=1.4, alpha=0.6)[0] for i in everyone]
         self.targets = LineCollection([], colors=colours, linewidths=1.0, linestyles=[(0, (2, 2))])
         self.rims = LineCollection([], colors="white", linewidths=6)

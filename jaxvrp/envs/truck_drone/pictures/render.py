@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from jaxvrp import pictures
-from jaxvrp.envs.truck_drone import played_episode
+from jaxvrp.envs.truck_drone import played
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.pictures import animation
 from jaxvrp.envs.truck_drone.pictures.still import draw_episode
@@ -30,6 +30,6 @@ def render_episode(env: TruckDrone, states: World, path: str | os.PathLike) -> N
         path,
         "an episode",
         lambda: draw_episode(env, states),
-        lambda partial: animation.write(played_episode.from_states(env, states), float(env.max_battery), partial),
+        lambda partial: animation.write(played.from_states(env, states), float(env.max_battery), partial),
         dpi=DPI,
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxvrp.envs.truck_drone.played_episode import WAITING, Episode
+from jaxvrp.envs.truck_drone.played import WAITING, Episode
 from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, ONBOARD, RETURNING, STATUS_NAMES
 from jaxvrp.pictures import GROUND, INK, inches_square, legend_entry, palette, points_high, scale_bar
 from jaxvrp.pictures.palette import BESIDE_STATUS, EDGE, FRAME, LATE, LOST, ON_TIME

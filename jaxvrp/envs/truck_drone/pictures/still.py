@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from jaxvrp import pictures
-from jaxvrp.envs.truck_drone import played_episode
+from jaxvrp.envs.truck_drone import played
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.pictures import route_map
 from jaxvrp.envs.truck_drone.pictures.route_map import MAP_UNITS, LengthUnit
-from jaxvrp.envs.truck_drone.played_episode import NOBODY, WAITING, Episode
+from jaxvrp.envs.truck_drone.played import NOBODY, WAITING, Episode
 from jaxvrp.envs.truck_drone.world import CRASHED, World
 from jaxvrp.pictures import palette
 
@@ -33,7 +33,7 @@ def draw_episode(env: TruckDrone, states: World, *, length_unit: LengthUnit = MA
     Raises:
         ValueError: states of no or of several episodes.
     """
-    return _still(played_episode.from_states(env, states), float(env.max_battery), length_unit, fig)
+    return _still(played.from_states(env, states), float(env.max_battery), length_unit, fig)
 
 
 def draw_routes(
@@ -52,7 +52,7 @@ def draw_routes(
     Raises:
         ValueError: states of no or of several episodes.
     """
-    episode = played_episode.from_states(env, states)
+    episode = played.from_states(env, states)
     axes = pictures.axes_of(ax, 5.0, 5.0, DPI, (0.15, 0.75))
     route_map.draw_ground(axes, episode, length_unit)
     _draw_routes(axes, episode)
@@ -63,7 +63,7 @@ def draw_routes(
 
 def draw_batteries(env: TruckDrone, states: World, *, ax: Any = None) -> Any:
     """Draw the battery of each drone over time, and what it was doing; arguments as for `draw_routes`."""
-    episode = played_episode.from_states(env, states)
+    episode = played.from_states(env, states)
     axes = pictures.axes_of(ax, 4.75, 0.9 * episode.num_drones, DPI, (0.75, 0.75))
     _draw_batteries(axes, episode, float(env.max_battery), legend_below=True)
     return axes
@@ -71,7 +71,7 @@ def draw_batteries(env: TruckDrone, states: World, *, ax: Any = None) -> Any:
 
 def draw_deliveries(env: TruckDrone, states: World, *, ax: Any = None) -> Any:
     """Draw a row for each customer: deadline or window, and the delivery; arguments as for `draw_routes`."""
-    episode = played_episode.from_states(env, states)
+    episode = played.from_states(env, states)
     axes = pictures.axes_of(ax, 4.75, 0.55 * episode.num_customers + 0.2, DPI, (0.75, 0.4))
     _draw_deadlines(axes, episode)
     return axes
@@ -114,7 +114,7 @@ def _draw_routes(axes: Any, episode: Episode) -> None:
     axes.plot(*truck.T, color=ink, linewidth=2.2, alpha=0.45, zorder=2, solid_joinstyle="round")
     axes.plot(*truck[0], "o", markersize=11, markerfacecolor="none", markeredgecolor=ink, markeredgewidth=1.6, zorder=3)
     for drone in range(episode.num_drones):
-        path = played_episode.flight_path(episode, drone)
+        path = played.flight_path(episode, drone)
         axes.plot(*path.T, **route_map.drone_style(drone), linewidth=1.4, alpha=0.75, zorder=3)
     _draw_customers(axes, episode)
     lost = episode.world.drones.status[-1] == CRASHED
@@ -163,7 +163,7 @@ def _label(axes: Any, episode: Episode, lost: np.ndarray) -> None:
         np.array([[0.58 * font * len(text), 1.1 * font] for text in texts]).reshape(-1, 2) * unit,
         markers=np.concatenate([customers, crashes, truck[:1], truck[-1:], episode.instance.node_position]),
         radius=size / 2 * unit,
-        crowd=np.concatenate([truck, *(played_episode.flight_path(episode, i) for i in range(episode.num_drones))]),
+        crowd=np.concatenate([truck, *(played.flight_path(episode, i) for i in range(episode.num_drones))]),
         limit=route_map.map_limit(episode),
     )
     for place, text, colour in zip(places, texts, colours, strict=True):

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxvrp.actor import Carry
 from jaxvrp.environment import TimeStep
 from jaxvrp.envs.tsp_drone.problem.instance import drone_time, truck_time
-from jaxvrp.envs.tsp_drone.problem.solution import FIRST_SERVE, MEET, STAY_WITH_TRUCK
+from jaxvrp.envs.tsp_drone.problem.operations import FIRST_SERVE, MEET, STAY_WITH_TRUCK
 from jaxvrp.envs.tsp_drone.rules import State
 
 LATER = 1e6

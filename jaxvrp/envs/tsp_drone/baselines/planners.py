@@ -13,7 +13,7 @@ from jaxvrp.environment import TimeStep
 from jaxvrp.envs.tsp_drone.baselines.partition import Times, partition
 from jaxvrp.envs.tsp_drone.baselines.tours import plan_tours
 from jaxvrp.envs.tsp_drone.env import TspDrone
-from jaxvrp.envs.tsp_drone.problem.solution import FIRST_SERVE, MEET, STAY_WITH_TRUCK
+from jaxvrp.envs.tsp_drone.problem.operations import FIRST_SERVE, MEET, STAY_WITH_TRUCK
 from jaxvrp.envs.tsp_drone.rules import State
 
 

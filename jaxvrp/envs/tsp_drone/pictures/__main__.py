@@ -17,7 +17,7 @@ from jaxvrp.envs.tsp_drone.pictures.render import render_plan
 from jaxvrp.envs.tsp_drone.problem.agatz import read_operations
 from jaxvrp.envs.tsp_drone.problem.files import read_instances
 from jaxvrp.envs.tsp_drone.problem.instance import Instance
-from jaxvrp.envs.tsp_drone.problem.solution import Operation
+from jaxvrp.envs.tsp_drone.problem.operations import Operation
 from jaxvrp.episodes import record_episode
 from jaxvrp.io.command_line import Parser, check_picture_path, index, refuse_overwriting, run_command
 from jaxvrp.io.problem_files import only_problem

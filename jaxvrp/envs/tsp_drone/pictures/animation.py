@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from jaxvrp import pictures
-from jaxvrp.envs.tsp_drone.pictures.plan import DRONE, TRUCK, Plan
 from jaxvrp.envs.tsp_drone.pictures.plan_figure import COLOURS, lay_out, summary
+from jaxvrp.envs.tsp_drone.played import DRONE, TRUCK, Plan
 from jaxvrp.pictures import GROUND, INK
 from jaxvrp.pictures.palette import EDGE, PALE
 

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-import numpy as np
-
 from jaxvrp import pictures
 from jaxvrp.envs.tsp_drone.env import TspDrone
 from jaxvrp.envs.tsp_drone.pictures import plan_figure
-from jaxvrp.envs.tsp_drone.pictures.plan import from_operations
+from jaxvrp.envs.tsp_drone.played import from_operations, instance_of, operations_of
 from jaxvrp.envs.tsp_drone.problem.instance import Instance
-from jaxvrp.envs.tsp_drone.problem.solution import FIRST_SERVE, MEET, STAY_WITH_TRUCK, Operation, actions_to_operations
+from jaxvrp.envs.tsp_drone.problem.operations import Operation
 from jaxvrp.envs.tsp_drone.rules import State
-from jaxvrp.episodes import count_states
 
 DPI = 120
 
@@ -95,34 +91,3 @@ def draw_times(
     axes = pictures.axes_of(ax, 5.0, 1.5, DPI, (0.6, 0.4))
     plan_figure.draw_chart(from_operations(instance, operations, allow_revisits=allow_revisits), axes)
     return axes
-
-
-def instance_of(states: State) -> Instance:
-    """The problem of one episode, whose states have a leading time axis."""
-    return jax.tree.map(lambda leaf: np.asarray(leaf)[0], states.instance)
-
-
-def operations_of(states: State) -> list[Operation]:
-    """The operations of one episode, up to its end.
-
-    Args:
-        states: of steps 0..T, leaves with leading axis `[T+1]`.
-
-    Raises:
-        ValueError: the states have no leading time axis, or more than one.
-    """
-    step = np.asarray(states.step)
-    if step.ndim != 1 or step.size == 0:
-        raise ValueError(f"states.step has shape {step.shape}; it needs [T+1], the states of one episode")
-    last = count_states(step, states.done) - 1
-    return actions_to_operations(actions_of(states, last))
-
-
-def actions_of(states: State, last: int) -> dict[str, np.ndarray]:
-    """The actions that were executed in the first `last` steps of one episode, `{role: i64[last, 1]}`."""
-    is_away, before = np.asarray(states.is_away)[1 : last + 1], np.asarray(states.is_away)[:last]
-    customer, node = (np.asarray(leaf)[1 : last + 1] for leaf in (states.drone_customer, states.truck_node))
-    launched, met = is_away & ~before, before & ~is_away
-    drone = np.where(launched, FIRST_SERVE + customer, np.where(met, MEET, STAY_WITH_TRUCK))
-    truck = np.where(np.asarray(states.is_drones_turn)[:last], 0, node)
-    return {"drone": drone[:, None], "truck": truck[:, None]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jaxvrp.envs.tsp_drone.pictures.plan import name_of
+from jaxvrp.envs.tsp_drone.played import name_of
 from jaxvrp.envs.tsp_drone.rules import State
 from jaxvrp.pictures import palette, stills
 

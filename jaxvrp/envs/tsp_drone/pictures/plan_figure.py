@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from jaxvrp import pictures
-from jaxvrp.envs.tsp_drone.pictures.plan import DRONE, TRUCK, Plan, verdict
+from jaxvrp.envs.tsp_drone.played import DRONE, TRUCK, Plan, verdict
 from jaxvrp.pictures import GROUND, INK
 from jaxvrp.pictures.palette import BLUE, EDGE, FRAME, ORANGE, PALE, RIGHT, WAITING, WRONG
 

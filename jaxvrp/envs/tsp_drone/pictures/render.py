@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from jaxvrp import pictures
 from jaxvrp.envs.tsp_drone.env import TspDrone
 from jaxvrp.envs.tsp_drone.pictures.animation import write_animation
-from jaxvrp.envs.tsp_drone.pictures.draw import DPI, draw_plan, instance_of, operations_of
-from jaxvrp.envs.tsp_drone.pictures.plan import from_operations
+from jaxvrp.envs.tsp_drone.pictures.draw import DPI, draw_plan
+from jaxvrp.envs.tsp_drone.played import from_operations, instance_of, operations_of
 from jaxvrp.envs.tsp_drone.problem.instance import Instance
-from jaxvrp.envs.tsp_drone.problem.solution import Operation
+from jaxvrp.envs.tsp_drone.problem.operations import Operation
 from jaxvrp.envs.tsp_drone.rules import State
 
 

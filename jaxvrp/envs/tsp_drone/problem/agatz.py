@@ -22,7 +22,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, make_instance
-from jaxvrp.envs.tsp_drone.problem.solution import Operation
+from jaxvrp.envs.tsp_drone.problem.operations import Operation
 from jaxvrp.io.text_lines import Line, read_lines
 from jaxvrp.io.whole_files import write_text
 

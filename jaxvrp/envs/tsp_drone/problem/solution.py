@@ -1,34 +1,14 @@
-"""Plans as lists of operations: checked in NumPy and `float64`, without the environment and its mask; as actions."""
+"""The checker of plans, in NumPy and `float64`; it uses neither the rules of the environment nor its masks."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from jaxvrp.envs.tsp_drone.problem.instance import Instance
-
-STAY_WITH_TRUCK, MEET, FIRST_SERVE = 0, 1, 2
-"""Actions of the drone: ride along, or fly on; meet the truck; from here on, fly to serve node 0, 1, ..."""
-
-
-class Operation(NamedTuple):
-    """What happens from one place where truck and drone are together to the next.
-
-    Attributes:
-        start, end: nodes; the same one where the truck waits for the drone, or comes back for it.
-        fly: the customer that the drone serves; None if it rides along.
-        internal: nodes that the truck visits between.
-    """
-
-    start: int
-    end: int
-    fly: int | None = None
-    internal: tuple[int, ...] = ()
-
+from jaxvrp.envs.tsp_drone.problem.operations import Operation
 
 CONSTRAINTS = ("unserved", "unknown_node", "chain", "open_tour", "duplicates", "meeting", "revisits", "no_fly", "range")
 """What is checked, in the order of a report:
@@ -88,44 +68,6 @@ class SolutionReport:
         for name, found in self.violations.items():
             rows.append((name, str(found.count), f"first node {found.first_node}" if found.count else ""))
         return "\n".join(f"{name:<14}  {value:>12}  {where}".rstrip() for name, value, where in rows)
-
-
-def operations_to_actions(operations: Sequence[Operation]) -> dict[str, np.ndarray]:
-    """A plan as the agents play it, whose turn it is not choosing 0.
-
-    Returns:
-        `{"drone": i32[T, 1], "truck": i32[T, 1]}`.
-    """
-    turns: list[tuple[int, int]] = []
-    for start, end, fly, internal in operations:
-        driven = [*internal, end]
-        if fly is None and not internal and start == end:
-            continue
-        first = STAY_WITH_TRUCK if fly is None else FIRST_SERVE + fly
-        for node, drone in zip(driven, [first] + [STAY_WITH_TRUCK] * len(internal), strict=True):
-            turns += [(drone, 0), (0, node)]
-        if fly is not None:
-            turns.append((MEET, 0))
-    table = np.array(turns, np.int32).reshape(-1, 2)
-    return {"drone": table[:, :1], "truck": table[:, 1:]}
-
-
-def actions_to_operations(actions: Mapping[str, ArrayLike]) -> list[Operation]:
-    """The plan that legal actions make, `{"drone": [T, 1], "truck": [T, 1]}`, up to the last meeting or ride."""
-    drone, truck = (np.ravel(np.asarray(actions[role])) for role in ("drone", "truck"))
-    operations: list[Operation] = []
-    start, fly, driven, is_drones_turn = 0, None, [0], True
-    for choice, node in zip(drone.tolist(), truck.tolist(), strict=True):
-        if not is_drones_turn:
-            driven.append(node)
-        elif choice >= FIRST_SERVE:
-            fly = choice - FIRST_SERVE
-        meets = is_drones_turn and choice == MEET
-        if meets or (fly is None and not is_drones_turn):
-            operations.append(Operation(start, driven[-1], fly, tuple(driven[1:-1])))
-            start, fly, driven = driven[-1], None, driven[-1:]
-        is_drones_turn = meets or not is_drones_turn
-    return operations
 
 
 def solution_report(

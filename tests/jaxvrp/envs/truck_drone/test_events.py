@@ -11,7 +11,7 @@ from PIL import Image
 
 from jaxvrp import VecEnv, check_env, replay
 from jaxvrp.actor import RandomActor
-from jaxvrp.envs.truck_drone import make, played_episode
+from jaxvrp.envs.truck_drone import make, played
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
 from jaxvrp.envs.truck_drone.pictures.render import render_episode
 from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
@@ -229,7 +229,7 @@ def random_states(compared):
 def test_pictures_know_every_step(env, step, random_states):
     """Steps that are filled in are those of the world, played on from the first state by the choices that were held."""
     for states in random_states:
-        episode = played_episode.from_states(env, states)
+        episode = played.from_states(env, states)
         assert episode.world.step.tolist() == list(range(states.step[0], states.step[-1] + 1))
         world = jax.tree.map(lambda leaf: leaf[0], states).replace(decision=())
         for at, decision in enumerate(episode.decided):
@@ -263,7 +263,7 @@ def test_a_replay_tells_every_step(env, by_steps, step, recorded):
 @pytest.mark.parametrize("name", ["episode.gif", "episode.png"])
 @pytest.mark.slow
 def test_pictures_are_those_of_the_same_episode_by_steps(env, by_steps, recorded, tmp_path, name):
-    world = played_episode.from_states(env, recorded[1]).world
+    world = played.from_states(env, recorded[1]).world
     for folder, player, states in (("events", env, recorded[1]), ("steps", by_steps, world)):
         (tmp_path / folder).mkdir()
         render_episode(player, states, tmp_path / folder / name)

@@ -10,10 +10,10 @@ from PIL import Image
 
 from jaxvrp.actor import sample_masked
 from jaxvrp.environment import select
-from jaxvrp.envs.truck_drone import make, played_episode
+from jaxvrp.envs.truck_drone import make, played
 from jaxvrp.envs.truck_drone.pictures import route_map, still
 from jaxvrp.envs.truck_drone.pictures.render import render_episode
-from jaxvrp.envs.truck_drone.played_episode import WAITING
+from jaxvrp.envs.truck_drone.played import WAITING
 from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, ONBOARD, RETURNING, Drones, Instance, initial_world
 
 EPISODES, STEPS = 16, 40
@@ -33,7 +33,7 @@ def env():
 
 
 @pytest.fixture(scope="module")
-def played(env):
+def recorded(env):
     """Random episodes: states `[EPISODES, STEPS + 1]`, and the drones' legal actions `[EPISODES, STEPS, D]`."""
 
     # The rules alone: observations and rewards would double the time to compile.
@@ -57,10 +57,10 @@ def played(env):
 
 
 @pytest.fixture(scope="module")
-def states(played):
+def states(recorded):
     """One episode in which somebody is served."""
-    served = played[0].customers.served[:, -1].sum(axis=1)
-    return _pick(played[0], served.argmax())
+    served = recorded[0].customers.served[:, -1].sum(axis=1)
+    return _pick(recorded[0], served.argmax())
 
 
 def _pick(tree, index):
@@ -81,7 +81,7 @@ def test_animation_moves(env, states, tmp_path):
     render_episode(env, states, path)
     with Image.open(path) as picture:
         frames = [np.asarray((picture.seek(index), picture.convert("RGB"))[1]) for index in range(picture.n_frames)]
-    length = played_episode.from_states(env, states).length
+    length = played.from_states(env, states).length
     assert 1 < len(frames) <= length
     assert frames[0].shape[0] > 400 and 700 <= frames[0].shape[1] <= 900
     assert (frames[0] != frames[-1]).any(axis=2).mean() > 0.005
@@ -110,7 +110,7 @@ def test_many_of_everything_and_a_single_state(tmp_path):
 def test_a_window_is_drawn_as_a_deadline(env, states):
     """Its start does not bound a delivery, so that one before it must not look as if it came too early."""
     assert (states.instance.window_start[0] > 0).any()
-    figure = still._still(played_episode.from_states(env, states), 1.0)
+    figure = still._still(played.from_states(env, states), 1.0)
     axes = next(axes for axes in figure.axes if "deadlines" in axes.get_title(loc="left"))
     bars = axes.containers[0].patches
     assert {bar.get_x() for bar in bars} == {0}
@@ -124,9 +124,9 @@ def test_unknown_suffix(env, states, tmp_path, name):
     assert not list(tmp_path.iterdir())
 
 
-def test_states_of_several_episodes(env, played, tmp_path):
+def test_states_of_several_episodes(env, recorded, tmp_path):
     with pytest.raises(ValueError, match=rf"shape \({EPISODES}, {STEPS + 1}\); it needs \[T\+1\]"):
-        render_episode(env, played[0], tmp_path / "episode.png")
+        render_episode(env, recorded[0], tmp_path / "episode.png")
 
 
 @pytest.mark.slow("episode.gif")
@@ -193,7 +193,7 @@ def test_the_one_that_carried_the_parcel_served():
         "battery_used": [0.1, 0.001, 0.1],
         "has_target": [True, False, False],
     }
-    episode = played_episode.from_states(_rules(), _served_states({"carrying": [-1, 0, 0]}, after))
+    episode = played.from_states(_rules(), _served_states({"carrying": [-1, 0, 0]}, after))
     assert episode.server.tolist() == [2] and episode.served_at.tolist() == [1] and episode.steps_late.tolist() == [0]
 
 
@@ -201,24 +201,24 @@ def test_of_two_at_once_the_one_without_a_target_served():
     # The rules give a tie to the lower index; the other one keeps its target, even where it is nearer.
     after = {"position": [[0.5, 0.03], [0.5, 0.0]], "status": [FLYING, FLYING], "has_target": [False, True]}
     states = _served_states({"carrying": [0, 0]}, after, steps=8)
-    episode = played_episode.from_states(_rules(), states)
+    episode = played.from_states(_rules(), states)
     assert episode.server.tolist() == [0] and episode.steps_late.tolist() == [5]
 
 
 def test_under_foreign_rules_the_nearest_served():
     after = {"position": [[-0.5, 0.0], [0.4, 0.0]], "status": [FLYING, RETURNING]}
-    assert played_episode.from_states(_rules(), _served_states({}, after)).server.tolist() == [1]
+    assert played.from_states(_rules(), _served_states({}, after)).server.tolist() == [1]
 
 
-def test_servers_of_random_episodes(env, played):
+def test_servers_of_random_episodes(env, recorded):
     """Against the rule itself, with the actions that were played."""
-    everything, actions = played
+    everything, actions = recorded
     deliveries = 0
     for index in range(EPISODES):
         states, action = _pick(everything, index), actions[index]
-        episode = played_episode.from_states(env, states)
+        episode = played.from_states(env, states)
         for customer, at in enumerate(episode.served_at):
-            expected = played_episode.NOBODY if at < 0 else _server(states, action[at - 1], customer, at)
+            expected = played.NOBODY if at < 0 else _server(states, action[at - 1], customer, at)
             assert episode.server[customer] == expected
             deliveries += at >= 0
         assert (episode.served_at >= 0).tolist() == states.customers.served[-1].tolist()
@@ -237,7 +237,7 @@ def test_cut_at_the_end_or_where_the_step_stands_still_or_falls_back():
     def length(steps, is_terminal=lambda state: state.step < 0):
         worlds = [_world(1).replace(step=np.int32(step)) for step in steps]
         states = jax.tree.map(lambda *leaves: np.stack(leaves), *worlds)
-        return played_episode.from_states(_rules(is_terminal), states).length
+        return played.from_states(_rules(is_terminal), states).length
 
     assert length([0, 1, 2]) == 3
     assert length([0, 1, 2, 2, 2]) == 3
@@ -246,15 +246,15 @@ def test_cut_at_the_end_or_where_the_step_stands_still_or_falls_back():
 
 
 def test_runs_and_flights():
-    assert played_episode.runs(np.array([0, 0, 1, 3, 3])) == [(0, 2, 0), (2, 3, 1), (3, 5, 3)]
+    assert played.runs(np.array([0, 0, 1, 3, 3])) == [(0, 2, 0), (2, 3, 1), (3, 5, 3)]
     status = [ONBOARD, ONBOARD, FLYING, ONBOARD, ONBOARD, ONBOARD]
     worlds = [_world(1).replace(step=np.int32(step)) for step in range(len(status))]
     worlds = [
         world.replace(drones=world.drones.replace(status=np.array([s])))
         for world, s in zip(worlds, status, strict=True)
     ]
-    episode = played_episode.from_states(_rules(), jax.tree.map(lambda *leaves: np.stack(leaves), *worlds))
-    assert np.isnan(played_episode.flight_path(episode, 0)[:, 0]).tolist() == [True, False, False, False, True, True]
+    episode = played.from_states(_rules(), jax.tree.map(lambda *leaves: np.stack(leaves), *worlds))
+    assert np.isnan(played.flight_path(episode, 0)[:, 0]).tolist() == [True, False, False, False, True, True]
     assert episode.activities(0) == [(0, 1, ONBOARD), (1, 2, FLYING), (2, 5, ONBOARD)]
 
 

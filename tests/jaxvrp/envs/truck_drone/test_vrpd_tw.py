@@ -16,7 +16,7 @@ import jaxvrp
 from jaxvrp import check_env
 from jaxvrp.actor import RandomActor
 from jaxvrp.entities import seen_as
-from jaxvrp.envs.truck_drone import Instance, played_episode
+from jaxvrp.envs.truck_drone import Instance, played
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
 from jaxvrp.envs.truck_drone.pictures import render, still
 from jaxvrp.envs.truck_drone.scenarios.vrpd_tw import VrpdTw
@@ -452,8 +452,8 @@ def test_a_replay_tells_windows_waits_and_news(waited):
 
 
 def test_a_still_shows_windows_waits_packages_and_news(waited):
-    episode = played_episode.from_states(make(), waited[0])
-    assert episode.activities(0)[1:4] == [(0, 4, FLYING), (4, 6, played_episode.WAITING), (6, 7, FLYING)]
+    episode = played.from_states(make(), waited[0])
+    assert episode.activities(0)[1:4] == [(0, 4, FLYING), (4, 6, played.WAITING), (6, 7, FLYING)]
     assert episode.parcels(0) == [(1, 6, 0)]
     assert episode.steps_waited.tolist() == [2, 0]
     axes = next(axes for axes in still._still(episode, 1.0).axes if "time windows" in axes.get_title(loc="left"))

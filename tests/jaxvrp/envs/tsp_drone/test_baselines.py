@@ -14,7 +14,7 @@ from jaxvrp.envs.tsp_drone import Operation, make, make_instance, read_one_line,
 from jaxvrp.envs.tsp_drone.baselines.partition import make_times, partition_cost
 from jaxvrp.envs.tsp_drone.baselines.planners import TourActor, plan_actions
 from jaxvrp.envs.tsp_drone.baselines.tours import all_moves, plan_tours
-from jaxvrp.envs.tsp_drone.pictures.draw import operations_of
+from jaxvrp.envs.tsp_drone.played import operations_of
 from jaxvrp.envs.tsp_drone.problem.instance import as_float32
 from jaxvrp.episodes import record_episodes
 

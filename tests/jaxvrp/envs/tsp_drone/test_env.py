@@ -12,7 +12,7 @@ from jaxvrp.actor import RandomActor
 from jaxvrp.envs.tsp_drone import generate_dataset, make, make_instance, pad
 from jaxvrp.envs.tsp_drone.observation import DYNAMIC
 from jaxvrp.envs.tsp_drone.problem.instance import as_float32, void_beyond
-from jaxvrp.envs.tsp_drone.problem.solution import FIRST_SERVE, MEET
+from jaxvrp.envs.tsp_drone.problem.operations import FIRST_SERVE, MEET
 from jaxvrp.episodes import record_episodes
 
 NODES = 6

@@ -12,17 +12,16 @@ from jaxvrp.envs.tsp_drone import (
     make_instance,
     operations_to_actions,
     pad,
+    played,
     save,
     write_agatz,
     write_operations,
 )
-from jaxvrp.envs.tsp_drone.pictures import plan as plans
 from jaxvrp.envs.tsp_drone.pictures import render_episode, render_plan
 from jaxvrp.envs.tsp_drone.pictures.__main__ import main
-from jaxvrp.envs.tsp_drone.pictures.draw import operations_of
 from jaxvrp.envs.tsp_drone.pictures.notebook import draw_state
-from jaxvrp.envs.tsp_drone.pictures.plan import DRONE, TRUCK
 from jaxvrp.envs.tsp_drone.pictures.plan_figure import lay_out, summary
+from jaxvrp.envs.tsp_drone.played import DRONE, TRUCK, operations_of
 from jaxvrp.envs.tsp_drone.problem.instance import as_float32
 
 HEADS = {"png": b"\x89PNG", "SVG": b"<?xml", "pdf": b"%PDF"}
@@ -49,7 +48,7 @@ def episode(instance):
 
 
 def test_who_was_where_and_who_waited(instance):
-    plan = plans.from_operations(instance, PLAN)
+    plan = played.from_operations(instance, PLAN)
     assert plan.report.cost == 4 + 4 + 4
     assert [(wait.who, wait.node, wait.since, wait.until) for wait in plan.waits] == [
         (DRONE, 2, 2.0, 4.0),
@@ -62,17 +61,17 @@ def test_who_was_where_and_who_waited(instance):
     assert plan.place(TRUCK, 6.0).tolist() == [4, 0] and plan.place(DRONE, 6.0).tolist() == [8, 0]
     assert plan.place(TRUCK, 12.0).tolist() == plan.place(DRONE, 12.0).tolist() == [0, 0]
     assert summary(plan) == "makespan 12   |   3 sorties   |   truck waits 4, drone 3"
-    assert plans.verdict(plan.report) == "feasible"
+    assert played.verdict(plan.report) == "feasible"
 
 
 def test_a_drone_on_board_is_where_the_truck_is(instance):
-    plan = plans.from_operations(instance, [Operation(0, 1), Operation(1, 0, 2)])
+    plan = played.from_operations(instance, [Operation(0, 1), Operation(1, 0, 2)])
     assert plan.place(DRONE, 1.5).tolist() == plan.place(TRUCK, 1.5).tolist() == [1.5, 0]
-    assert plans.verdict(plan.report) == "not feasible: unserved 2 (first: node 3)"
+    assert played.verdict(plan.report) == "not feasible: unserved 2 (first: node 3)"
 
 
 def test_the_figure_shows_every_leg_and_wait(instance):
-    plan = plans.from_operations(instance, PLAN)
+    plan = played.from_operations(instance, PLAN)
     picture = lay_out(plan)
     numbers = {text.get_text() for text in picture.map.texts}
     assert numbers == {"1", "2", "3", "4", "2 units"}

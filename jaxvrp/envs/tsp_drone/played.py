@@ -1,4 +1,4 @@
-"""One plan as pictures need it: who drove and flew where and when, who waited for whom, and who served whom."""
+"""One played episode or plan as pictures and replays need it: legs, waits, and which vehicle served which customer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ import jax
 import numpy as np
 
 from jaxvrp.envs.tsp_drone.problem.instance import Instance
-from jaxvrp.envs.tsp_drone.problem.solution import Operation, SolutionReport, solution_report
+from jaxvrp.envs.tsp_drone.problem.operations import (
+    FIRST_SERVE,
+    MEET,
+    STAY_WITH_TRUCK,
+    Operation,
+    actions_to_operations,
+)
+from jaxvrp.envs.tsp_drone.problem.solution import SolutionReport, solution_report
+from jaxvrp.envs.tsp_drone.rules import State
+from jaxvrp.episodes import count_states
 
 TRUCK, DRONE = "truck", "drone"
 
@@ -154,3 +163,34 @@ def verdict(report: SolutionReport, most: int = 3) -> str:
     if len(broken) > most:
         words.append(f"{len(broken) - most} more")
     return "not feasible: " + ", ".join(words)
+
+
+def instance_of(states: State) -> Instance:
+    """The problem of one episode, whose states have a leading time axis."""
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[0], states.instance)
+
+
+def operations_of(states: State) -> list[Operation]:
+    """The operations of one episode, up to its end.
+
+    Args:
+        states: of steps 0..T, leaves with leading axis `[T+1]`.
+
+    Raises:
+        ValueError: the states have no leading time axis, or more than one.
+    """
+    step = np.asarray(states.step)
+    if step.ndim != 1 or step.size == 0:
+        raise ValueError(f"states.step has shape {step.shape}; it needs [T+1], the states of one episode")
+    last = count_states(step, states.done) - 1
+    return actions_to_operations(actions_of(states, last))
+
+
+def actions_of(states: State, last: int) -> dict[str, np.ndarray]:
+    """The actions that were executed in the first `last` steps of one episode, `{role: i64[last, 1]}`."""
+    is_away, before = np.asarray(states.is_away)[1 : last + 1], np.asarray(states.is_away)[:last]
+    customer, node = (np.asarray(leaf)[1 : last + 1] for leaf in (states.drone_customer, states.truck_node))
+    launched, met = is_away & ~before, before & ~is_away
+    drone = np.where(launched, FIRST_SERVE + customer, np.where(met, MEET, STAY_WITH_TRUCK))
+    truck = np.where(np.asarray(states.is_drones_turn)[:last], 0, node)
+    return {"drone": drone[:, None], "truck": truck[:, None]}

@@ -1,0 +1,65 @@
+"""What a plan is made of: numbers of actions, operations, and the way from one to the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+STAY_WITH_TRUCK, MEET, FIRST_SERVE = 0, 1, 2
+"""Actions of the drone: ride along, or fly on; meet the truck; from here on, fly to serve node 0, 1, ..."""
+
+
+class Operation(NamedTuple):
+    """What happens from one place where truck and drone are together to the next.
+
+    Attributes:
+        start, end: nodes; the same one where the truck waits for the drone, or comes back for it.
+        fly: the customer that the drone serves; None if it rides along.
+        internal: nodes that the truck visits between.
+    """
+
+    start: int
+    end: int
+    fly: int | None = None
+    internal: tuple[int, ...] = ()
+
+
+def operations_to_actions(operations: Sequence[Operation]) -> dict[str, np.ndarray]:
+    """A plan as the agents play it, whose turn it is not choosing 0.
+
+    Returns:
+        `{"drone": i32[T, 1], "truck": i32[T, 1]}`.
+    """
+    turns: list[tuple[int, int]] = []
+    for start, end, fly, internal in operations:
+        driven = [*internal, end]
+        if fly is None and not internal and start == end:
+            continue
+        first = STAY_WITH_TRUCK if fly is None else FIRST_SERVE + fly
+        for node, drone in zip(driven, [first] + [STAY_WITH_TRUCK] * len(internal), strict=True):
+            turns += [(drone, 0), (0, node)]
+        if fly is not None:
+            turns.append((MEET, 0))
+    table = np.array(turns, np.int32).reshape(-1, 2)
+    return {"drone": table[:, :1], "truck": table[:, 1:]}
+
+
+def actions_to_operations(actions: Mapping[str, ArrayLike]) -> list[Operation]:
+    """The plan that legal actions make, `{"drone": [T, 1], "truck": [T, 1]}`, up to the last meeting or ride."""
+    drone, truck = (np.ravel(np.asarray(actions[role])) for role in ("drone", "truck"))
+    operations: list[Operation] = []
+    start, fly, driven, is_drones_turn = 0, None, [0], True
+    for choice, node in zip(drone.tolist(), truck.tolist(), strict=True):
+        if not is_drones_turn:
+            driven.append(node)
+        elif choice >= FIRST_SERVE:
+            fly = choice - FIRST_SERVE
+        meets = is_drones_turn and choice == MEET
+        if meets or (fly is None and not is_drones_turn):
+            operations.append(Operation(start, driven[-1], fly, tuple(driven[1:-1])))
+            start, fly, driven = driven[-1], None, driven[-1:]
+        is_drones_turn = meets or not is_drones_turn
+    return operations
