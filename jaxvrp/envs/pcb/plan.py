@@ -14,7 +14,6 @@ import numpy as np
 from jaxvrp.envs.pcb import geometry
 from jaxvrp.envs.pcb.env import Pcb
 from jaxvrp.envs.pcb.measure import measure_board
-from jaxvrp.envs.pcb.pictures.render import render_board, render_episode
 from jaxvrp.envs.pcb.problem.board import as_float32
 from jaxvrp.envs.pcb.problem.board_files import read_boards
 from jaxvrp.envs.pcb.problem.instance import Instance
@@ -87,7 +86,7 @@ def plan_of(problem: BoardOfFile, env: Pcb, states: State) -> dict[str, Any]:
     """
     del env
     netlist = problem.netlist
-    position, orientation = _placement(problem, states)
+    position, orientation = chosen_placement(problem, states)
     kept = np.asarray(netlist.board.exists)
     measures = jax.jit(measure_board)(as_float32(netlist.board), position, orientation)
     overlaps = ~np.asarray(geometry.is_legal(measures.overlap)) & kept
@@ -115,16 +114,8 @@ def plan_of(problem: BoardOfFile, env: Pcb, states: State) -> dict[str, Any]:
     }
 
 
-def draw(problem: BoardOfFile, env: Pcb, states: State, path: str | os.PathLike) -> None:
-    """Draw the placement that `plan_of` tells, with the names of the parts; `.gif`: the episode."""
-    if Path(path).suffix.lower() == ".gif":
-        render_episode(env, states, path)
-    else:
-        render_board(problem.netlist, path, *_placement(problem, states))
-
-
-def _placement(problem: BoardOfFile, states: State) -> tuple[np.ndarray, np.ndarray]:
-    """Centres `f32[N, 2]` and quarter turns `i32[N]` at the best moment of an episode; at its end, if none is legal."""
+def chosen_placement(problem: BoardOfFile, states: State) -> tuple[np.ndarray, np.ndarray]:
+    """Centres `f32[N, 2]` and quarter turns `i32[N]` of the best placement; of the last one if none was legal."""
     last = jax.tree.map(lambda leaf: leaf[-1], states.replace(instance=None))
     found = last.best if np.isfinite(last.best.hpwl) else last
     count = problem.netlist.board.num_components

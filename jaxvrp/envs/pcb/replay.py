@@ -1,6 +1,6 @@
-"""Episodes of `pcb` as `jaxvrp.replay.episode_format` has them, played by `replay.js`.
+"""Episodes of `pcb` in the format of `jaxvrp.replay.episode_format`, played by `replay.js`.
 
-Lengths are mm, y points down. Besides what all episodes have:
+Lengths are mm, y points down. Besides the entries of all episodes:
 
     agents      each also: {component}, the index of its part
     outline     [width, height]
@@ -10,63 +10,82 @@ Lengths are mm, y points down. Besides what all episodes have:
     steps       also: positions [point for each component], orientations [quarter turns, counter-clockwise on screen],
                 hpwl, overlap: [share of each component's own area that overlaps or lies outside]
 
-No action is masked; `instead` tells of moves that ended at the edge of the board.
+No action is masked; `instead` says which moves ended at the edge of the board.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from jaxvrp.envs.pcb import played
 from jaxvrp.envs.pcb.env import ROLE, Pcb
-from jaxvrp.envs.pcb.pictures import played_episode
-from jaxvrp.envs.pcb.pictures.played_episode import PlayedEpisode
-from jaxvrp.envs.pcb.reasons import move_outcome, shortfalls
+from jaxvrp.envs.pcb.geometry import LEGAL_OVERLAP
+from jaxvrp.envs.pcb.played import Placement
 from jaxvrp.envs.pcb.rules import State
 from jaxvrp.replay.common import as_json, common_entries
+from jaxvrp.replay.reasons import shown_amount
 from jaxvrp.replay.schema import POINT, boolean, list_of, number, object_with, optional, text, whole_number
+
+LEAST_LOSS = 1e-3
+"""Shorter losses of a move, in mm, are not mentioned."""
 
 
 def export_episode(env: Pcb, states: State, actions: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """See `jaxvrp.replay.export_episode`."""
-    episode = played_episode.from_states(env, states)
+    episode = played.from_states(env, states)
     board = episode.board
-    title = f"Placement: {len(episode.agents)} movable of {board.num_components} parts, {board.num_nets} nets"
     entries = common_entries(
         env,
         episode.states,
         actions,
         kind="pcb",
-        title=title,
+        title=f"Placement: {len(episode.agents)} movable of {board.num_components} parts, {board.num_nets} nets",
         action_names={ROLE: None},
-        step_entries=[_step_entry(episode, index) for index in range(episode.length)],
+        step_entries=[_step_entry(episode.placement(index)) for index in range(episode.length)],
     )
-    kept = np.flatnonzero(episode.states.instance.board.exists[0])
-    component = np.searchsorted(kept, episode.states.instance.wiring.component[0, episode.agents])
-    names = {int(part): agent["name"] for agent, part in zip(entries["agents"], component, strict=True)}
+    component = np.searchsorted(episode.parts, episode.states.instance.wiring.component[0, episode.agents]).tolist()
+    agents = [{**agent, "component": part} for agent, part in zip(entries["agents"], component, strict=True)]
     return {
         **entries,
         "steps": _with_outcomes(env, entries["steps"], component, board.outline),
-        "agents": [{**agent, "component": int(part)} for agent, part in zip(entries["agents"], component, strict=True)],
+        "agents": agents,
         "outline": as_json(board.outline),
-        "components": [_component(episode, part) for part in range(board.num_components)],
+        "components": [
+            {"name": name, "size": size, "fixed": fixed, "side": side}
+            for name, size, fixed, side in zip(
+                episode.names, as_json(board.size), board.fixed.tolist(), board.side.tolist(), strict=True
+            )
+        ],
         "pins": [
-            {"component": int(part), "offset": as_json(offset), "net": int(net)}
-            for part, offset, net in zip(board.pin_component, board.pin_offset, board.pin_net, strict=True)
+            {"component": part, "offset": offset, "net": net}
+            for part, offset, net in zip(
+                board.pin_component.tolist(), as_json(board.pin_offset), board.pin_net.tolist(), strict=True
+            )
         ],
         "nets": [{"rail": rail} for rail in board.power_rail.tolist()],
-        "shortfalls": shortfalls(episode.placement(-1), names),
+        "shortfalls": _shortfalls(episode.placement(-1), {agent["component"]: agent["name"] for agent in agents}),
+    }
+
+
+def _step_entry(placement: Placement) -> dict[str, Any]:
+    return {
+        "positions": as_json(placement.position),
+        "orientations": placement.orientation.tolist(),
+        "hpwl": as_json(np.float32(placement.hpwl)),
+        "overlap": as_json(placement.overlap),
     }
 
 
 def _with_outcomes(
-    env: Pcb, steps: list[dict[str, Any]], component: np.ndarray, outline: np.ndarray
+    env: Pcb, steps: list[dict[str, Any]], component: list[int], outline: np.ndarray
 ) -> list[dict[str, Any]]:
-    """The entries of `steps`, with the key `instead` where a move was not what was asked for."""
-    told = list(steps)
+    """The entries of `steps`, with the key `instead` where the result of a move was not the requested one."""
+    changed = list(steps)
     for at, (now, then) in enumerate(itertools.pairwise(steps)):
         if now["action"] is None:
             continue
@@ -82,29 +101,69 @@ def _with_outcomes(
             for action, part in zip(now["action"][ROLE], component, strict=True)
         ]
         if any(words):
-            told[at] = {**now, "instead": {ROLE: words}}
-    return told
+            changed[at] = {**now, "instead": {ROLE: words}}
+    return changed
 
 
-def _component(episode: PlayedEpisode, part: int) -> dict[str, Any]:
-    board = episode.board
-    return {
-        "name": episode.names[part],
-        "size": as_json(board.size[part]),
-        "fixed": bool(board.fixed[part]),
-        "side": int(board.side[part]),
-    }
+def move_outcome(
+    action: Sequence[float | None],
+    start: ArrayLike,
+    end: ArrayLike,
+    *,
+    outline: ArrayLike,
+    step_fraction: float,
+    clamp: bool,
+) -> str | None:
+    """The result of a part's move, in words, where it is not the requested one; None where it is.
+
+    Args:
+        action: the three requested numbers; None for one that is not finite.
+        start, end: `[2]`, the part's centre before and after the step.
+        outline: `[2]` of the board.
+        step_fraction: longest step, as a share of the board's shorter side.
+        clamp: whether centres are kept on the board; else a part stays only where it had no turn.
+    """
+    if None in action:
+        return "no move: the action is not finite"
+    asked = np.asarray(action, float)
+    share, angle = 0.5 * (np.clip(asked[:2], -1, 1) + 1) * (1, 2 * np.pi)
+    step = step_fraction * float(np.min(outline)) * share * np.array([np.cos(angle), -np.sin(angle)])
+    words = ["action clipped to its box"] if (np.abs(asked) > 1).any() else []
+    lost = float(np.linalg.norm(np.asarray(start, float) + step - np.asarray(end, float)))
+    if lost > LEAST_LOSS:
+        edge = f"stopped at the board's edge, {shown_amount(lost)} mm short of where it was to go"
+        words.append(edge if clamp else "no turn: a part had left the board")
+    return "; ".join(words) or None
 
 
-def _step_entry(episode: PlayedEpisode, index: int) -> dict[str, Any]:
-    """What the entry of the state with this index says of the world."""
-    placement = episode.placement(index)
-    return {
-        "positions": as_json(placement.position),
-        "orientations": placement.orientation.tolist(),
-        "hpwl": as_json(np.float32(placement.hpwl)),
-        "overlap": as_json(placement.overlap),
-    }
+def _shortfalls(placement: Placement, agents: Mapping[int, str]) -> dict[str, Any]:
+    """The movable parts that do not lie legally at the end; `agents`: names of the agents by index of their parts."""
+    entries = [
+        {"name": name, "why": _faults(placement, part, agents)}
+        for part, name in agents.items()
+        if placement.overlap[part] > LEGAL_OVERLAP
+    ]
+    return {"title": "Not legal in the end", "entries": entries}
+
+
+def _faults(placement: Placement, part: int, agents: Mapping[int, str]) -> str:
+    """Which parts a part overlaps, and how far it is off the board; areas in mm²."""
+    bodies, side = placement.boxes, placement.board.side
+    shared = [_common_area(bodies[part], other) for other in bodies]
+    words = [
+        f"{shown_amount(area)} mm² on {agents.get(other, f'fixed part {other}')}"
+        for other, area in enumerate(shared)
+        if other != part and side[other] == side[part] and area > 0
+    ]
+    outside = shared[part] - _common_area(bodies[part], np.array([0.0, 0.0, *placement.board.outline]))
+    if outside > LEGAL_OVERLAP * shared[part]:
+        words.append(f"{shown_amount(outside)} mm² off the board")
+    return ", ".join(words)
+
+
+def _common_area(a: np.ndarray, b: np.ndarray) -> float:
+    span = np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2])
+    return float(np.prod(np.maximum(span, 0.0)))
 
 
 def check_episode(episode: dict[str, Any]) -> None:

@@ -7,9 +7,8 @@ from pathlib import Path
 from jaxvrp.envs.pcb import plan, replay
 from jaxvrp.envs.pcb.baselines.timed_annealing import anneal_episode, place_randomly
 from jaxvrp.envs.pcb.factory import Supply, changed
-from jaxvrp.envs.pcb.pictures import notebook
-from jaxvrp.envs.pcb.pictures.render import render_episode
-from jaxvrp.envs.pcb.pictures.step_recorder import record_steps
+from jaxvrp.envs.pcb.pictures.draw import still
+from jaxvrp.envs.pcb.pictures.frames import record_steps, render_episode, render_plan
 from jaxvrp.envs.pcb.problem.generator import Parameters
 from jaxvrp.toolbox import Headline, InstanceFiles, ReplayKind, Toolbox
 
@@ -33,9 +32,9 @@ TOOLBOX = Toolbox(
         write_plan=plan.write_plan,
         endings=plan.ENDINGS,
         label_episode=plan.label_episode,
-        draw=plan.draw,
+        draw=render_plan,
     ),
-    still=notebook.draw_state,
+    still=still,
     evaluation={"max_steps": 600},
     parameters=(Supply, Parameters),
     changed=changed,

@@ -15,7 +15,7 @@ from jaxvrp.actor import RandomActor
 from jaxvrp.envs import darp, truck_drone, tsp_drone
 from jaxvrp.envs.darp import reasons as darp_reasons
 from jaxvrp.envs.darp.problem.instance import as_float32
-from jaxvrp.envs.pcb.reasons import move_outcome
+from jaxvrp.envs.pcb.replay import move_outcome
 from jaxvrp.envs.truck_drone import reasons as truck_reasons
 from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
 from jaxvrp.envs.tsp_drone import reasons as tsp_reasons

@@ -3,15 +3,26 @@
 `python -m jaxvrp.envs.pcb.pictures BOARDS` draws a board of a file.
 """
 
-from jaxvrp.envs.pcb.pictures.draw import draw_board, draw_episode, draw_overlap, draw_placement, draw_wirelength
-from jaxvrp.envs.pcb.pictures.render import render_board, render_episode
+from jaxvrp.envs.pcb.pictures.draw import (
+    draw_board,
+    draw_episode,
+    draw_overlap,
+    draw_placement,
+    draw_plan,
+    draw_wirelength,
+    render_board,
+)
+from jaxvrp.envs.pcb.pictures.frames import record_steps, render_episode, render_plan
 
 __all__ = [
     "draw_board",
     "draw_episode",
     "draw_overlap",
     "draw_placement",
+    "draw_plan",
     "draw_wirelength",
+    "record_steps",
     "render_board",
     "render_episode",
+    "render_plan",
 ]

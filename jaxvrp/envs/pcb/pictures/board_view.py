@@ -1,4 +1,4 @@
-"""A board in axes: outline, parts, pads, rats-nest, names, what is wrong; made once, and moved with the parts."""
+"""A board in axes: outline, parts, pads, rats-nest, names, and faults in red; made once, and moved with the parts."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxvrp import pictures
-from jaxvrp.envs.pcb.pictures.drawn_placement import DrawnPlacement
+from jaxvrp.envs.pcb.played import Placement
 from jaxvrp.envs.pcb.problem.board import Board
 from jaxvrp.pictures.palette import RIGHT, SERIES, WRONG
 
-# Red is kept for what is wrong.
+# Red is kept for faults.
 COLOURS = SERIES
 POWER = pictures.INK
 TOP, BOTTOM, FIXED = "#DCE7F2", "#F4E4C4", "#DDDFE2"
@@ -35,39 +35,35 @@ BESIDE_DIRECTIONS = DIRECTIONS[[3, 4, 1, 2]]
 """Where a name stands, from the middle of its part: inside, and beside it; the best first."""
 
 
-class NamePlace(NamedTuple):
-    """A place where a name may stand.
+class View(NamedTuple):
+    """The cut-out of a picture that a board is drawn in.
 
     Attributes:
-        box: `[4]`, left, top, right, bottom of the letters in mm.
-        font: size of the letters in points.
-        angle: of the line, degrees.
-        inside: the part, not beside it.
+        box: `[4]`, left, top, right, bottom in mm.
+        scale: inches per mm.
     """
 
     box: np.ndarray
-    font: float
-    angle: int
-    inside: bool
+    scale: float
+
+    @property
+    def extent(self) -> np.ndarray:
+        """`[2]`, width and height in inches."""
+        return self.scale * (self.box[2:] - self.box[:2])
+
+    def axes(self, sheet: pictures.Sheet, left: float, top: float) -> Any:
+        """Axes of the view whose upper left corner is at a place in inches."""
+        width, height = self.extent
+        return sheet.axes(left, top - height, width, height)
 
 
-def view_of(placements: Sequence[DrawnPlacement]) -> np.ndarray:
-    """`[4]`: left, top, right, bottom in mm of what holds the board and all parts, with a margin."""
+def view_of(placements: Sequence[Placement], width: float, height: float) -> View:
+    """A view that holds the board and all parts with a margin, as large as fits into these inches."""
     outline = placements[0].board.outline
     boxes = np.concatenate([[[0, 0, *outline]], *(placement.boxes for placement in placements)])
     margin = 0.03 * outline.max()
-    return np.concatenate([boxes[:, :2].min(axis=0) - margin, boxes[:, 2:].max(axis=0) + margin])
-
-
-def axes_at(sheet: pictures.Sheet, left: float, top: float, view: np.ndarray, scale: float) -> Any:
-    """Axes of a view whose upper left corner is at a place in inches; `scale` is inches per mm."""
-    width, height = scale * (view[2:] - view[:2])
-    return sheet.axes(left, top - height, width, height)
-
-
-def scale_to(view: np.ndarray, width: float, height: float) -> float:
-    """Inches per mm with which the view fits into a box."""
-    return float(min(width / (view[2] - view[0]), height / (view[3] - view[1])))
+    box = np.concatenate([boxes[:, :2].min(axis=0) - margin, boxes[:, 2:].max(axis=0) + margin])
+    return View(box, float(min((width, height) / (box[2:] - box[:2]))))
 
 
 class BoardView:
@@ -75,70 +71,61 @@ class BoardView:
 
     Args:
         axes: of matplotlib.
-        view: from `view_of`.
-        scale: inches per mm.
-        placement: any one; its board and names count.
+        view: what the axes show.
+        placement: the one that is drawn at first; its board and names stay.
         ticks: whether the sides have ticks in mm; else there is a scale bar.
 
     Attributes:
         artists: those that `show` changes, in the order in which they are drawn.
     """
 
-    def __init__(
-        self,
-        axes: Any,
-        view: np.ndarray,
-        scale: float,
-        placement: DrawnPlacement,
-        ticks: bool = True,
-    ):
+    def __init__(self, axes: Any, view: View, placement: Placement, *, ticks: bool = True):
         from matplotlib.collections import LineCollection
 
-        self.axes, self.view, self.points_per_mm, self.board = axes, view, 72 * scale, placement.board
-        _set_axes(axes, view, ticks)
-        self.axes.add_patch(outline_patch(self.board))
+        self.axes, self.box, self.points_per_mm, self.board = axes, view.box, 72 * view.scale, placement.board
+        _set_axes(axes, view.box, ticks)
+        axes.add_patch(outline_patch(self.board))
+        net = self.board.pin_net
         self.colours = np.array(net_colours(self.board))
         self.parts, self.hatched, self.notches, self.faults = _polygons(self.board, self.points_per_mm)
         self.wires = LineCollection([], linewidths=float(np.clip(0.09 * self.points_per_mm, 0.7, 1.4)), zorder=4)
         collections = [self.parts, self.hatched, self.notches, self.faults, self.wires]
         for collection in collections:
-            self.axes.add_collection(collection, autolim=False)
+            axes.add_collection(collection, autolim=False)
         pad_points = float(np.clip(0.3 * self.points_per_mm, 2.4, 5.0))
-        edge = {"edgecolors": "white", "linewidths": 0.1 * pad_points}
-        net = self.board.pin_net
-        nowhere = np.zeros((2, len(net)))
-        self.pads = self.axes.scatter(*nowhere, s=pad_points**2, c=self.colours[net], **edge, zorder=5)
         self.pad_extent = pad_points / self.points_per_mm
+        look = {"s": pad_points**2, "edgecolors": "white", "linewidths": 0.1 * pad_points, "zorder": 5}
+        self.pads = axes.scatter(*np.zeros((2, len(net))), c=self.colours[net], **look)
         style = {**pictures.centred(LETTERS, pictures.INK), "va": "center", "path_effects": pictures.outline(1.6)}
-        self.names = [self.axes.text(0, 0, name, **style, zorder=6) for name in placement.names]
+        self.names = [axes.text(0, 0, name, **style, zorder=6) for name in placement.names]
         self.artists = [*collections, self.pads, *self.names]
+        self.show(placement)
 
-    def show(self, placement: DrawnPlacement) -> None:
+    def show(self, placement: Placement) -> None:
         """Move everything to where it is in a placement of the same board."""
         corners = _corners(placement.boxes)
         self.parts.set_verts(corners)
         self.hatched.set_verts(corners[self.board.fixed])
-        self.notches.set_verts(placement.notches(NOTCH / self.points_per_mm))
-        self.faults.set_verts(_corners(placement.faults))
-        ends, nets = placement.wires
+        self.notches.set_verts(_notches(placement, NOTCH / self.points_per_mm))
+        self.faults.set_verts(_corners(faults_of(placement)))
+        pads = pads_of(placement)
+        ends, nets = wires_of(self.board, pads)
         self.wires.set_segments(list(ends))
         self.wires.set_color(self.colours[nets].tolist())
-        self.pads.set_offsets(placement.pads)
+        self.pads.set_offsets(pads)
         if self.names:
-            self._put_names(placement)
+            self._put_names(placement.boxes, pads)
 
-    def _put_names(self, placement: DrawnPlacement) -> None:
-        """Where they cover least, inside their parts or beside them; one that would cover another is left out."""
-        taken, parts = np.zeros((0, 4)), placement.boxes
-        pads = np.concatenate([placement.pads - self.pad_extent / 2, placement.pads + self.pad_extent / 2], axis=1)
+    def _put_names(self, parts: np.ndarray, pads: np.ndarray) -> None:
+        """Put names where they cover least, inside their parts or beside them; hide those that would cover another."""
+        # The names that stand, then pads.
+        taken = np.concatenate([pads - self.pad_extent / 2, pads + self.pad_extent / 2], axis=1)
         # Small parts first: they have the fewest places.
-        for part in np.argsort(placement.board.size.prod(axis=1), kind="stable"):
+        for part in np.argsort(self.board.size.prod(axis=1), kind="stable"):
             text = self.names[part]
-            obstacles_inside = np.concatenate([taken, pads])
-            obstacles_beside = np.concatenate([obstacles_inside, parts])
             text.set_visible(False)
             for place in self._name_places(parts[part], len(text.get_text())):
-                obstacles = obstacles_inside if place.inside else obstacles_beside
+                obstacles = taken if place.inside else np.concatenate([taken, parts])
                 if self._in_view(place.box) and not _meets(place.box, obstacles).any():
                     middle = (place.box[:2] + place.box[2:]) / 2
                     text.set(visible=True, position=tuple(middle), fontsize=place.font, rotation=place.angle)
@@ -146,29 +133,32 @@ class BoardView:
                     break
 
     def _in_view(self, box: np.ndarray) -> bool:
-        return bool((box[:2] >= self.view[:2]).all() and (box[2:] <= self.view[2:]).all())
+        return bool((box[:2] >= self.box[:2]).all() and (box[2:] <= self.box[2:]).all())
 
-    def _name_places(self, part: np.ndarray, letters: int) -> Iterator[NamePlace]:
-        """Where the name of a part (its box, `[4]`) may stand, the best first: inside, if letters can be large there,
-        beside it, inside in small letters, beside it in small ones.
+    def _name_places(self, part: np.ndarray, letters: int) -> Iterator[_NamePlace]:
+        """Places for the name of a part (its box, `[4]`), the best first: inside in large letters, beside it, inside
+        in small letters, beside it in small ones.
         """
         extent = np.array([0.66 * max(letters, 1), 1.05]) / self.points_per_mm
         least = max(SMALLEST, SMALLEST_PIXELS * 72 / self.axes.figure.dpi)
         inside = [place for place in _places_inside(part, extent, letters) if place.font >= least]
+        gap = 1.2 / self.points_per_mm
         yield from (place for place in inside if place.font >= BESIDE)
-        yield from self._places_beside(part, extent, max(BESIDE, least))
+        yield from _places_beside(part, extent, max(BESIDE, least), gap)
         yield from (place for place in inside if place.font < BESIDE)
-        yield from self._places_beside(part, extent, least)
-
-    def _places_beside(self, part: np.ndarray, extent: np.ndarray, font: float) -> Iterator[NamePlace]:
-        """Above, below, right and left of a part."""
-        centre, reach = (part[:2] + part[2:]) / 2, part[2:] - part[:2] + font * extent
-        for direction in BESIDE_DIRECTIONS:
-            place = centre + direction * (reach / 2 + 1.2 / self.points_per_mm)
-            yield NamePlace(_box(place, font * extent), font, 0, inside=False)
+        yield from _places_beside(part, extent, least, gap)
 
 
-def _places_inside(part: np.ndarray, extent: np.ndarray, letters: int) -> Iterator[NamePlace]:
+class _NamePlace(NamedTuple):
+    """A place where a name may stand: the box of its letters in mm, their size in points, the angle in degrees."""
+
+    box: np.ndarray
+    font: float
+    angle: int
+    inside: bool
+
+
+def _places_inside(part: np.ndarray, extent: np.ndarray, letters: int) -> Iterator[_NamePlace]:
     """Places in a part for a name that takes `extent` (mm) in letters of one point; large letters first."""
     centre, room = (part[:2] + part[2:]) / 2, 0.94 * (part[2:] - part[:2])
     # A short name is never laid on its side.
@@ -178,7 +168,94 @@ def _places_inside(part: np.ndarray, extent: np.ndarray, letters: int) -> Iterat
     for font in (most, 0.8 * most, 0.65 * most):
         spare = (room - font * extent) / 2
         for direction in DIRECTIONS:
-            yield NamePlace(_box(centre + direction * spare, font * extent), font, angle, inside=True)
+            yield _NamePlace(_box(centre + direction * spare, font * extent), font, angle, inside=True)
+
+
+def _places_beside(part: np.ndarray, extent: np.ndarray, font: float, gap: float) -> Iterator[_NamePlace]:
+    """Above, below, right and left of a part."""
+    centre, reach = (part[:2] + part[2:]) / 2, part[2:] - part[:2] + font * extent
+    for direction in BESIDE_DIRECTIONS:
+        yield _NamePlace(_box(centre + direction * (reach / 2 + gap), font * extent), font, 0, inside=False)
+
+
+# --- what a placement shows -----------------------------------------------------------------------------------------
+
+
+def pads_of(placement: Placement) -> np.ndarray:
+    """`[P, 2]`, where the pads are, in mm."""
+    part = placement.board.pin_component
+    return placement.position[part] + _turned(placement.board.pin_offset, placement.orientation[part])
+
+
+def wires_of(board: Board, pads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rats-nest: `[W, 2, 2]` ends, and `[W]` nets; each signal net's shortest tree over its pads (`[P, 2]`)."""
+    trees, nets = [np.zeros((0, 2, 2))], [np.zeros(0, np.int64)]
+    for net in np.flatnonzero(board.power_rail == 0):
+        points = pads[board.pin_net == net]
+        tree = points[spanning_tree(points)]
+        trees.append(tree)
+        nets.append(np.full(len(tree), net))
+    return np.concatenate(trees), np.concatenate(nets)
+
+
+def spanning_tree(points: np.ndarray) -> np.ndarray:
+    """`i64[n - 1, 2]`: the edges of a shortest tree over points `[n, 2]` (Prim)."""
+    edges = np.zeros((max(len(points) - 1, 0), 2), np.int64)
+    nearest_inside, gap = np.zeros(len(points), np.int64), np.full(len(points), np.inf)
+    inside, latest = np.zeros(len(points), bool), 0
+    for edge in edges:
+        inside[latest] = True
+        distance = np.hypot(*(points - points[latest]).T)
+        nearest_inside, gap = np.where(distance < gap, latest, nearest_inside), np.minimum(gap, distance)
+        latest = int(np.where(inside, np.inf, gap).argmin())
+        edge[:] = nearest_inside[latest], latest
+    return edges
+
+
+def faults_of(placement: Placement) -> np.ndarray:
+    """`[F, 4]`: common areas of two parts, and areas off the board, as boxes; none if the placement is legal."""
+    boxes, side, wrong = placement.boxes, placement.board.side, placement.wrong
+    first, second = np.triu_indices(len(boxes), 1)
+    counts = (side[first] == side[second]) & (wrong[first] | wrong[second])
+    one, other = boxes[first[counts]], boxes[second[counts]]
+    common = np.concatenate([np.maximum(one[:, :2], other[:, :2]), np.minimum(one[:, 2:], other[:, 2:])], axis=1)
+    pieces = np.concatenate([common, *_strips_outside(boxes[wrong], placement.board.outline)])
+    return pieces[(pieces[:, 2:] > pieces[:, :2]).all(axis=1)]
+
+
+def _strips_outside(boxes: np.ndarray, outline: np.ndarray) -> list[np.ndarray]:
+    """The parts of boxes left and right of the board, and above and below of what remains; some without area."""
+    left, top, right, bottom = boxes.T
+    width, height = outline
+    start, end = np.clip(left, 0, width), np.clip(right, 0, width)
+    strips = [
+        (left, top, np.minimum(right, 0), bottom),
+        (np.maximum(left, width), top, right, bottom),
+        (start, top, end, np.minimum(bottom, 0)),
+        (start, np.maximum(top, height), end, bottom),
+    ]
+    return [np.stack(strip, axis=1) for strip in strips]
+
+
+def _notches(placement: Placement, longest: float) -> np.ndarray:
+    """`[N, 3, 2]`: a triangle in the corner of each part that is its upper left one at 0 quarters.
+
+    Its sides are as long as the part allows, up to `longest` (mm).
+    """
+    size = placement.board.size
+    arm = np.minimum(0.42 * size.min(axis=1), longest)[:, None]
+    triangle = np.stack([-size / 2, -size / 2 + arm * (1, 0), -size / 2 + arm * (0, 1)], axis=1)
+    return placement.position[:, None] + _turned(triangle, placement.orientation[:, None])
+
+
+def _turned(offset: np.ndarray, quarters: np.ndarray) -> np.ndarray:
+    """`[..., 2]`: offsets turned counter-clockwise on screen by quarters (`[...]`)."""
+    x_to_x, x_to_y = np.array([1, 0, -1, 0])[quarters % 4], np.array([0, -1, 0, 1])[quarters % 4]
+    x, y = offset[..., 0], offset[..., 1]
+    return np.stack([x * x_to_x - y * x_to_y, x * x_to_y + y * x_to_x], axis=-1)
+
+
+# --- looks ----------------------------------------------------------------------------------------------------------
 
 
 def outline_patch(board: Board, fill: bool = True) -> Any:
@@ -189,7 +266,7 @@ def outline_patch(board: Board, fill: bool = True) -> Any:
 
 
 def net_colours(board: Board) -> list[str]:
-    """Of the pads and wires of every net; power nets share one, and signal nets beyond the palette repeat it."""
+    """The colour of every net; power nets share one, and signal nets beyond the palette repeat it."""
     rank = np.cumsum(board.power_rail == 0) - 1
     return [
         POWER if rail else COLOURS[number % len(COLOURS)] for number, rail in zip(rank, board.power_rail, strict=True)
@@ -198,27 +275,22 @@ def net_colours(board: Board) -> list[str]:
 
 def legend_entries(board: Board) -> list[Any]:
     """Legend entries for what a picture of this board can hold."""
-    square = {"marker": "s", "markersize": 9}
     entries = []
     if (~board.fixed & (board.side == 0)).any():
-        entries.append(
-            pictures.legend_entry(**square, color=TOP, markeredgecolor=TOP_EDGE, label="part (notch: how it is turned)")
-        )
+        entries.append(_key("s", 9, TOP, "part (notch: how it is turned)", markeredgecolor=TOP_EDGE))
     if (board.side == 1).any():
-        entries.append(
-            pictures.legend_entry(**square, color=BOTTOM, markeredgecolor=BOTTOM_EDGE, label="part on the other side")
-        )
+        entries.append(_key("s", 9, BOTTOM, "part on the other side", markeredgecolor=BOTTOM_EDGE))
     if board.fixed.any():
         entries.append(_hatched_key("////", FIXED, FIXED_EDGE, "fixed part"))
-    entries.append(
-        pictures.legend_entry(
-            marker="o", color=COLOURS[0], markersize=5, linestyle="-", label="pads and wires of a signal net"
-        )
-    )
+    entries.append(_key("o", 5, COLOURS[0], "pads and wires of a signal net", linestyle="-"))
     if (board.power_rail > 0).any():
-        entries.append(pictures.legend_entry(marker="o", color=POWER, markersize=5, label="pad of a power net"))
-    entries.append(_hatched_key("xxx", (*_rgb(WRONG), 0.5), WRONG, "overlap, off the board"))
+        entries.append(_key("o", 5, POWER, "pad of a power net"))
+    entries.append(_hatched_key("xxx", (WRONG, 0.5), WRONG, "overlap, off the board"))
     return entries
+
+
+def _key(marker: str, size: float, colour: str, label: str, **look: Any) -> Any:
+    return pictures.legend_entry(marker=marker, markersize=size, color=colour, label=label, **look)
 
 
 def _hatched_key(hatch: str, face: Any, edge: str, label: str) -> Any:
@@ -227,8 +299,8 @@ def _hatched_key(hatch: str, face: Any, edge: str, label: str) -> Any:
     return Patch(facecolor=face, edgecolor=edge, hatch=hatch, linewidth=0.8, label=label)
 
 
-def _set_axes(axes: Any, view: np.ndarray, ticks: bool) -> None:
-    axes.set(xlim=view[[0, 2]], ylim=view[[3, 1]], facecolor=pictures.GROUND, aspect="equal")
+def _set_axes(axes: Any, box: np.ndarray, ticks: bool) -> None:
+    axes.set(xlim=box[[0, 2]], ylim=box[[3, 1]], facecolor=pictures.GROUND, aspect="equal")
     axes.spines[:].set_visible(False)
     axes.locator_params(nbins=6, steps=[1, 2, 5, 10])
     axes.tick_params(labelsize=7, length=2, width=0.6, labelbottom=ticks, labelleft=ticks, bottom=ticks, left=ticks)
@@ -239,26 +311,20 @@ def _set_axes(axes: Any, view: np.ndarray, ticks: bool) -> None:
 
 
 def _polygons(board: Board, points_per_mm: float) -> tuple[Any, Any, Any, Any]:
-    """Collections without places yet: all parts, the hatching of the fixed ones, notches, what is wrong."""
+    """Collections without places yet: all parts, the hatching of fixed parts, notches, faults."""
     from matplotlib.collections import PolyCollection
 
     is_back, width = board.side == 1, float(np.clip(0.05 * points_per_mm, 0.6, 1.1))
     faces = np.where(board.fixed, FIXED, np.where(is_back, BOTTOM, TOP))
     edges = np.where(is_back, BOTTOM_EDGE, np.where(board.fixed, FIXED_EDGE, TOP_EDGE))
     dashes = [DASHES if back else "-" for back in is_back]
-    wrong: dict[str, Any] = {"facecolors": (*_rgb(WRONG), 0.5), "edgecolors": WRONG, "linewidths": 0.9, "hatch": "xxx"}
+    wrong: dict[str, Any] = {"facecolors": [(WRONG, 0.5)], "edgecolors": WRONG, "linewidths": 0.9, "hatch": "xxx"}
     return (
         PolyCollection([], facecolors=faces, edgecolors=edges, linestyles=dashes, linewidths=width, zorder=2),
         PolyCollection([], facecolors="none", edgecolors="#A3A9B0", linewidths=0, hatch="////", zorder=2.1),
         PolyCollection([], facecolors=edges, linewidths=0, zorder=2.2),
         PolyCollection([], **wrong, zorder=3),
     )
-
-
-def _rgb(colour: str) -> tuple[float, float, float]:
-    from matplotlib.colors import to_rgb
-
-    return to_rgb(colour)
 
 
 def _corners(boxes: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial.distance import cdist
 
 from jaxvrp.envs.pcb import pad, stack
-from jaxvrp.envs.pcb.pictures import board_view, drawn_placement, figures, render_board
+from jaxvrp.envs.pcb.pictures import board_view, draw, render_board
 from jaxvrp.envs.pcb.problem.board import make_board
 
 HEADS = {"png": b"\x89PNG", "SVG": b"<?xml", "pdf": b"%PDF"}
@@ -42,7 +42,7 @@ def _random_board(parts, seed, extent=1.0):
 
 
 def _view(placement):
-    figure = figures.board_figure(placement, "", 60)
+    figure = draw.board_figure(placement, "", 60)
     figure.canvas.draw()
     return figure.axes[0]
 
@@ -51,7 +51,7 @@ def _view(placement):
 
 
 def test_parts_pads_and_notches_lie_where_they_belong(board, boxes, shown):
-    shown = shown(_view(drawn_placement.measure_placement(board, ("IC", "A", "B"), None, None)))
+    shown = shown(_view(draw.measure_placement(board, ("IC", "A", "B"), None, None)))
     # Turned by a quarter or three, a part of 2 x 1 is 1 x 2.
     assert np.allclose(boxes(shown["parts"]), [[7, 5, 13, 9], [2.5, 3, 3.5, 5], [14.25, 10.5, 15.75, 13.5]])
     assert np.allclose(boxes(shown["fixed"]), [[7, 5, 13, 9]])
@@ -66,7 +66,7 @@ def test_parts_pads_and_notches_lie_where_they_belong(board, boxes, shown):
 
 
 def test_y_points_down_and_the_sides_differ(board, shown):
-    axes = _view(drawn_placement.measure_placement(board.replace(side=np.array([0, 1, 0], np.int32)), (), None, None))
+    axes = _view(draw.measure_placement(board.replace(side=np.array([0, 1, 0], np.int32)), (), None, None))
     assert axes.yaxis_inverted() and not axes.xaxis_inverted()
     faces = [to_hex(colour).upper() for colour in shown(axes)["parts"].get_facecolors()]
     assert faces == [board_view.FIXED, board_view.BOTTOM, board_view.TOP]
@@ -74,21 +74,22 @@ def test_y_points_down_and_the_sides_differ(board, shown):
 
 def test_wires_are_shortest_trees_of_signal_nets():
     for seed in range(5):
-        placement = drawn_placement.measure_placement(_random_board(20, seed), (), None, None)
-        ends, nets = placement.wires
+        placement = draw.measure_placement(_random_board(20, seed), (), None, None)
+        all_pads = board_view.pads_of(placement)
+        ends, nets = board_view.wires_of(placement.board, all_pads)
         assert set(nets) <= set(np.flatnonzero(placement.board.power_rail == 0))
         for net in np.flatnonzero(placement.board.power_rail == 0):
-            pads = placement.pads[placement.board.pin_net == net]
+            pads = all_pads[placement.board.pin_net == net]
             length = np.linalg.norm(np.diff(ends[nets == net], axis=1), axis=-1).sum()
             assert len(ends[nets == net]) == max(len(pads) - 1, 0)
             assert length == pytest.approx(minimum_spanning_tree(cdist(pads, pads)).sum())
-    assert drawn_placement.spanning_tree(np.zeros((3, 2))).tolist() == [[0, 1], [0, 2]]
+    assert board_view.spanning_tree(np.zeros((3, 2))).tolist() == [[0, 1], [0, 2]]
 
 
 @pytest.mark.parametrize("extent", [0.6, 1.0, 1.6])
 def test_red_is_what_overlaps_or_is_off_the_board(extent, boxes, shown):
     for seed in range(8):
-        placement = drawn_placement.measure_placement(_random_board(8, seed, extent), (), None, None)
+        placement = draw.measure_placement(_random_board(8, seed, extent), (), None, None)
         shapes = [shapely.box(*box) for box in placement.boxes]
         edge, side = shapely.box(0, 0, *placement.board.outline), placement.board.side
         wrong = [
@@ -97,7 +98,7 @@ def test_red_is_what_overlaps_or_is_off_the_board(extent, boxes, shown):
             for to, other in enumerate(shapes)
             if at < to and side[at] == side[to]
         ] + [shape.difference(edge) for shape in shapes]
-        drawn = boxes(shown(_view(placement))["faults"]) if seed == 0 else placement.faults
+        drawn = boxes(shown(_view(placement))["faults"]) if seed == 0 else board_view.faults_of(placement)
         union, truth = (shapely.union_all(parts) for parts in ([shapely.box(*box) for box in drawn], wrong))
         assert union.symmetric_difference(truth).area < 1e-3
         assert (len(drawn) > 0) == placement.wrong.any() == (truth.area > 1e-3)
@@ -106,19 +107,19 @@ def test_red_is_what_overlaps_or_is_off_the_board(extent, boxes, shown):
 
 
 def test_what_only_touches_is_not_red(board):
-    placement = drawn_placement.measure_placement(board, (), [[10, 7], [6, 7], [1.5, 12]], [0, 0, 2])
-    assert placement.verdict == "legal" and not len(placement.faults)
-    placement = drawn_placement.measure_placement(board, (), [[10, 7], [6.1, 7], [1.4, 12]], [0, 0, 2])
+    placement = draw.measure_placement(board, (), [[10, 7], [6, 7], [1.5, 12]], [0, 0, 2])
+    assert placement.verdict == "legal" and not len(board_view.faults_of(placement))
+    placement = draw.measure_placement(board, (), [[10, 7], [6.1, 7], [1.4, 12]], [0, 0, 2])
     assert placement.verdict == "not legal: 3 of 3 parts overlap or stick out"
-    assert np.allclose(placement.faults, [[7, 6.5, 7.1, 7.5], [-0.1, 11.25, 0, 12.75]])
+    assert np.allclose(board_view.faults_of(placement), [[7, 6.5, 7.1, 7.5], [-0.1, 11.25, 0, 12.75]])
 
 
 @pytest.mark.parametrize("parts", [3, 45, 110])
 def test_no_text_covers_another_or_leaves_the_picture(parts):
     board = _random_board(parts, parts, 1.2)
     names = [f"C{1000 * at % 9973}" for at in range(parts)]
-    figure = figures.board_figure(
-        drawn_placement.measure_placement(board, names, None, None), "a_rather_long_name_of_a_board" * 3, 120
+    figure = draw.board_figure(
+        draw.measure_placement(board, names, None, None), "a_rather_long_name_of_a_board" * 3, 120
     )
     figure.canvas.draw()
     texts = [text for text in (*figure.axes[0].texts, *figure.texts) if text.get_visible()]
@@ -134,10 +135,8 @@ def test_no_text_covers_another_or_leaves_the_picture(parts):
 
 def test_padding_is_not_shown(board):
     names = ("IC", "A", "B")
-    plain = figures.board_figure(drawn_placement.measure_placement(board, names, None, None), "", 60)
-    padded = figures.board_figure(
-        drawn_placement.measure_placement(pad(board, 6, 9, 5), (*names, "x", "y", "z"), None, None), "", 60
-    )
+    plain = draw.board_figure(draw.measure_placement(board, names, None, None), "", 60)
+    padded = draw.board_figure(draw.measure_placement(pad(board, 6, 9, 5), (*names, "x", "y", "z"), None, None), "", 60)
     plain.canvas.draw(), padded.canvas.draw()
     assert np.array_equal(plain.canvas.buffer_rgba(), padded.canvas.buffer_rgba())
 

@@ -82,11 +82,3 @@ def test_as_a_module(files, monkeypatch, capsys):
     out, error = capsys.readouterr()
     assert stop.value.code == 2 and out == ""
     assert error.startswith("error: ") and error.count("\n") == 1
-
-
-def test_the_old_place_says_where_the_command_is(capsys):
-    with pytest.raises(SystemExit) as stop:
-        runpy.run_module("jaxvrp.envs.pcb.render", run_name="__main__")
-    out, error = capsys.readouterr()
-    assert stop.value.code == 2 and out == ""
-    assert error.startswith("moved: ") and "python -m jaxvrp.envs.pcb.pictures" in error and error.count("\n") == 1

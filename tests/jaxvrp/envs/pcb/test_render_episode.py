@@ -10,17 +10,9 @@ import pytest
 from PIL import Image
 
 from jaxvrp.envs.pcb import make as make_env
-from jaxvrp.envs.pcb import pad, rules
+from jaxvrp.envs.pcb import pad, played, rules
 from jaxvrp.envs.pcb.env import ROLE
-from jaxvrp.envs.pcb.pictures import (
-    animation,
-    drawn_placement,
-    figures,
-    played_episode,
-    render_board,
-    render_episode,
-    step_recorder,
-)
+from jaxvrp.envs.pcb.pictures import draw, frames, render_board, render_episode
 
 HEADS = {"png": b"\x89PNG", "SVG": b"<?xml", "pdf": b"%PDF"}
 # An IC, 6 x 4 at (10, 7), and two parts; the first on the IC; legal; legal and shorter; off the board, longer.
@@ -66,16 +58,16 @@ def states(play):
 
 @pytest.fixture(scope="module")
 def episode(env, states):
-    return played_episode.from_states(env, states)
+    return played.from_states(env, states)
 
 
 @pytest.mark.slow("pdf")
 @pytest.mark.parametrize("suffix", HEADS)
 def test_a_picture_replaces_the_older_one(board, env, states, tmp_path, suffix):
-    for name, draw in (("board", lambda path: render_board(board, path)), ("played", _render(env, states))):
+    for name, write in (("board", lambda path: render_board(board, path)), ("played", _render(env, states))):
         path = tmp_path / f"{name}.{suffix}"
         path.write_text("an older picture")
-        draw(str(path))
+        write(str(path))
         assert path.read_bytes().startswith(HEADS[suffix]) and path.stat().st_size > 5_000
     assert len(list(tmp_path.iterdir())) == 2
 
@@ -91,7 +83,7 @@ def test_an_episode_is_what_its_states_say(env, states, episode):
         assert (
             np.allclose(placement.position[1:], COURSE[at][0]) and placement.orientation[1:].tolist() == COURSE[at][1]
         )
-        again = drawn_placement.measure_placement(episode.board, (), placement.position, placement.orientation)
+        again = draw.measure_placement(episode.board, (), placement.position, placement.orientation)
         assert placement.hpwl == pytest.approx(again.hpwl) and np.allclose(placement.overlap, again.overlap, atol=1e-6)
     assert np.allclose(episode.best.position[1:], COURSE[2][0]) and episode.best.verdict == "legal"
     at_the_end = jax.tree.map(lambda leaf: leaf[3], states)
@@ -105,18 +97,18 @@ def test_an_episode_is_what_its_states_say(env, states, episode):
 
 def test_what_follows_the_end_is_cut(env, states):
     def episode(*order):
-        return played_episode.from_states(env, jax.tree.map(lambda leaf: leaf[list(order)], states))
+        return played.from_states(env, jax.tree.map(lambda leaf: leaf[list(order)], states))
 
     assert episode(0, 1, 2, 2).length == 3
     assert episode(0, 1, 0, 1).length == 2
     gone = states.left | (np.arange(4)[:, None] == 2)
-    assert played_episode.from_states(env, states.replace(left=gone)).length == 3
+    assert played.from_states(env, states.replace(left=gone)).length == 3
     with pytest.raises(ValueError, match=r"shape \(2, 4\); it needs \[T\+1\]"):
-        played_episode.from_states(env, jax.tree.map(lambda leaf: np.stack([leaf, leaf]), states))
+        played.from_states(env, jax.tree.map(lambda leaf: np.stack([leaf, leaf]), states))
 
 
 def test_the_sheet_shows_before_best_and_metrics(episode, boxes, shown):
-    figure = figures.episode_figure(episode, 60)
+    figure = draw.episode_figure(episode, 60)
     before, best, hpwl, overlap, cost, reward = figure.axes
     assert np.allclose(boxes(shown(before)["parts"])[1], [8, 5.5, 10, 6.5])
     assert np.allclose(boxes(shown(best)["parts"])[1], [4.5, 6, 5.5, 8])
@@ -133,8 +125,8 @@ def test_the_sheet_shows_before_best_and_metrics(episode, boxes, shown):
 
 
 def test_the_sheet_says_if_nothing_was_legal(env, play, shown):
-    episode = played_episode.from_states(env, play([COURSE[0]] * 4))
-    figure = figures.episode_figure(episode, 60)
+    episode = played.from_states(env, play([COURSE[0]] * 4))
+    figure = draw.episode_figure(episode, 60)
     assert "no legal placement; at the end (step 3)" in [text.get_text() for text in figure.texts]
     assert not len(episode.improvements) and len(figure.axes[2].lines) == 1 and figure.axes[2].get_legend() is None
     assert len(shown(figure.axes[1])["faults"].get_paths()) == 1
@@ -153,7 +145,7 @@ def test_animation_moves(env, states, tmp_path):
 
 
 def test_frames_show_their_state(episode, boxes):
-    scene = animation.AnimationScene(episode, range(4))
+    scene = frames.AnimationScene(episode, range(4))
     for at in (0, 2, 1):
         scene.frame(at)
         assert np.allclose(boxes(scene.board.parts)[1:], episode.placement(at).boxes[1:])
@@ -182,7 +174,7 @@ def test_unknown_suffix(env, states, tmp_path, name):
 
 def test_debug_records_every_step(env, states, episode, tmp_path, capsys):
     folder = tmp_path / "new" / "folder"
-    step_recorder.record_steps(env, states, folder)
+    frames.record_steps(env, states, folder)
     names = [f"step_{at:04d}.png" for at in range(4)]
     assert sorted(file.name for file in folder.iterdir()) == ["agents.csv", *names]
     pixels = [np.asarray(Image.open(folder / name).convert("RGB")) for name in names]
@@ -195,27 +187,23 @@ def test_debug_records_every_step(env, states, episode, tmp_path, capsys):
         (str(step), str(agent), f"component_{agent}") for step in range(4) for agent in range(2)
     ]
     for at, row in enumerate(rows):
-        for name in step_recorder.METRICS:
+        for name in frames.METRICS:
             assert float(row[name]) == pytest.approx(float(episode.metrics[name][at // 2, at % 2]), rel=1e-6)
         assert float(row["reward"]) == pytest.approx(float(episode.reward[at // 2, at % 2]), rel=1e-6)
     assert capsys.readouterr() == ("", "")
     with pytest.raises(ValueError, match="is not empty; give another one"):
-        step_recorder.record_steps(env, states, folder)
+        frames.record_steps(env, states, folder)
 
 
 def test_the_grid_says_what_lies_where(board):
-    placement = drawn_placement.measure_placement(board, (), [[10, 7], [6, 7], [19.2, 12]], [0, 0, 2])
-    grid = step_recorder.component_grid(placement, np.array([-1.0, -1.0, 21.0, 16.0]), 0, cells=22)
+    placement = draw.measure_placement(board, (), [[10, 7], [6, 7], [19.2, 12]], [0, 0, 2])
+    grid = frames.component_grid(placement, np.array([-1.0, -1.0, 21.0, 16.0]), 0, cells=22)
     x, y = np.meshgrid(np.arange(-1, 21) + 0.5, np.arange(-1, 16) + 0.5)
     assert grid.shape == (17, 22)
-    assert ((grid == step_recorder.FIRST) == ((abs(x - 10) < 3) & (abs(y - 7) < 2))).all()
-    assert ((grid == step_recorder.FIRST + 1) == ((abs(x - 6) < 1) & (abs(y - 7) < 0.5))).sum() == grid.size
-    assert (grid == step_recorder.FAULT).sum() == 1 * 2 and (grid[12:14, 21] == step_recorder.FAULT).all()
-    assert (grid[[0, -1]] == step_recorder.OUTSIDE).all() and (grid == step_recorder.FREE).sum() > 200
-    assert set(np.unique(step_recorder.component_grid(placement, np.array([0, 0, 20.0, 15.0]), 1))) == {
-        step_recorder.FREE
-    }
-    crossing = drawn_placement.measure_placement(board, (), [[10, 7], [10, 9], [15, 12]], [0, 1, 2])
-    assert (
-        step_recorder.component_grid(crossing, np.array([0, 0, 20.0, 15.0]), 0, cells=40) == step_recorder.FAULT
-    ).sum() == 4
+    assert ((grid == frames.FIRST) == ((abs(x - 10) < 3) & (abs(y - 7) < 2))).all()
+    assert ((grid == frames.FIRST + 1) == ((abs(x - 6) < 1) & (abs(y - 7) < 0.5))).sum() == grid.size
+    assert (grid == frames.FAULT).sum() == 1 * 2 and (grid[12:14, 21] == frames.FAULT).all()
+    assert (grid[[0, -1]] == frames.OUTSIDE).all() and (grid == frames.FREE).sum() > 200
+    assert set(np.unique(frames.component_grid(placement, np.array([0, 0, 20.0, 15.0]), 1))) == {frames.FREE}
+    crossing = draw.measure_placement(board, (), [[10, 7], [10, 9], [15, 12]], [0, 1, 2])
+    assert (frames.component_grid(crossing, np.array([0, 0, 20.0, 15.0]), 0, cells=40) == frames.FAULT).sum() == 4
