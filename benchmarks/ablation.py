@@ -2,7 +2,7 @@
 
 python -m benchmarks.ablation --out result.json --plot curves.png
 python -m benchmarks.ablation --config truck_drone_scarce --only 'as it is' 'no imitation' --num_seeds 3
-python -m benchmarks.ablation --suite darp --runs runs/parts_darp --out result.json
+python -m benchmarks.ablation --suite vrpd_tw --runs runs/parts_vrpd_tw --out result.json
 
 Every other key of `python -m train.mappo --help` is given to all of them. A suite (`benchmarks/suites/NAME.yaml`) names
 a configuration, what is given to all, and what is changed. With `--runs` the runs are kept, for `benchmarks.quality

@@ -26,7 +26,6 @@ from benchmarks.quality.baselines import SEED
 from benchmarks.quality.darp_contest import HEAD, OVERALL, SOLVERS, Contest, overall
 from benchmarks.quality.seeds import check_seeds, kept_runs
 from jaxvrp.envs.darp import Darp, read_cordeau, stack
-from jaxvrp.envs.darp.baselines.pilot import PilotActor
 from jaxvrp.envs.darp.baselines.search import SearchActor
 from jaxvrp.envs.darp.problem.symmetries import NUM_IMAGES
 from jaxvrp.io.command_line import Parser, UserError, above_zero, check_picture_path, positive
@@ -159,8 +158,6 @@ def play_all(contest: Contest, run: Trained | None, args: argparse.Namespace) ->
     if not args.policy_alone:
         baselines = baseline_actors(contest.env).items()
         turns |= {name: functools.partial(contest.act, name, actor) for name, actor in baselines}
-        if contest.env.prospects:
-            turns["pilot"] = functools.partial(contest.act, "pilot", PilotActor())
         turns["cheapest insertion"] = contest.insert
     for rounds in [] if args.policy_alone else args.search:
         search = f"search, {rounds} rounds"

@@ -150,7 +150,7 @@ EXHIBITS = (
         TRUCK_DRONE_MAP,
     ),
     Exhibit("vrpd_tw", "the shipped policy `vrpd_tw`", lambda: play_policy("vrpd_tw", 0), TRUCK_DRONE_MAP),
-    Exhibit("darp", "the shipped policy `darp_cordeau`", lambda: play_policy("darp_cordeau", 5), (18, 65, 526, 573)),
+    Exhibit("darp", "the shipped policy `darp`", lambda: play_policy("darp", 5), (18, 65, 526, 573)),
     Exhibit("tsp_drone", "the planner TSP-ep-all", play_tsp_drone, (16, 45, 506, 531)),
     Exhibit("pcb", "parts that walk to a placement found by annealing", play_pcb, (19, 49, 491, 521)),
 )

@@ -41,8 +41,8 @@ def test_every_part_of_a_suite_is_another_training(suite):
     [
         ("parts: {as it is: }", "nothing is known of 'config'"),
         ("config: darp\nparts: {the weather: }", "nothing is known of 'the weather'"),
-        ("config: darp\nparts: 3", "see suites/darp.yaml for what is needed"),
-        (None, "give a path, or one of: darp, darp_mlp, truck_drone_basic, truck_drone_scarce, vrpd_tw"),
+        ("config: darp\nparts: 3", "see suites/truck_drone_basic.yaml for what is needed"),
+        (None, "give a path, or one of: truck_drone_basic, truck_drone_scarce, vrpd_tw"),
     ],
 )
 def test_a_suite_that_is_none_is_one_line(text, says, tmp_path):

@@ -63,7 +63,6 @@ def test_whoever_plays_without_training_has_a_name():
         "random",
         "search",
         "short search",
-        "pilot",
     ]
     assert list(play.players(jaxvrp.make("truck_drone"))) == ["greedy", "random", "planner"]
     assert list(play.players(jaxvrp.make("pcb"))) == ["random"]

@@ -39,7 +39,7 @@ class PPOConfig(RunConfig):
         None,
         help="folder of a run whose policy (its latest checkpoint) this one begins with, or the name of a policy that "
         "is shipped; of the same network, and with `attention` of any size of environment; what that one did not see "
-        "(such as `env.rivals`) counts for nothing at first",
+        "(such as `env.prospects`) counts for nothing at first",
         group="run",
     )
     network: str = option(

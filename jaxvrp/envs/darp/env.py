@@ -31,14 +31,13 @@ class Darp(Environment):
     A forbidden action becomes the lowest-index allowed customer, the depot if there is none.
 
     Entities: the requests, what never changes (11 numbers each) and what does (14); beside these the vehicle sees a
-    context of 16 numbers, its observation. With `prospects`, requests have 38 more that change (`PROSPECTS`), and the
-    context 19 (`PROSPECTS_CONTEXT`): what plans would come to after each choice; with `rivals` 4 more (`RIVALS`), and
-    the context one (`RIVALS_CONTEXT`): who cannot share a vehicle, and who is lost. Names and meanings: `STATIC`,
-    `DYNAMIC`, `PROSPECTS`, `CONTEXT` of `jaxvrp.envs.darp.observation`, or the tables of the documentation. The units
+    context of 16 numbers, its observation. With `prospects`, requests have 22 more that change (`PROSPECTS`), and the
+    context 11 (`PROSPECTS_CONTEXT`): how long plans by simple rules would be after each choice. Names and meanings:
+    `STATIC`, `DYNAMIC`, `PROSPECTS`, `CONTEXT` of `jaxvrp.envs.darp.observation`, or the documentation. The units
     are the instance's own: S, its extent (the largest |x - x0| or |y - y0| from the depot), H, the depot's deadline
     (the largest finite deadline if that has none), C, its largest capacity; so a policy may meet any size and unit.
     Times are clipped to [-1, 1]. With `observation="flat"` all of it is one vector, `f32[16 + 25 N/2]`, with
-    `prospects` `f32[35 + 63 N/2]`: the context, then each feature of all requests; the global observation is the same.
+    `prospects` `f32[27 + 47 N/2]`: the context, then each feature of all requests; the global observation is the same.
 
     Reward: minus the distance and, at the end, the penalties: `penalty_unvisited` per unvisited node, a drop-off whose
     pickup was visited `orphan_factor` times. All of it on the last step (`reward="sparse"`), or the distance as it is
@@ -71,10 +70,6 @@ class Darp(Environment):
     )
     prospects: bool = fields.switch(
         False, help="requests also show what plans would come to after each choice, by simple rules; a slower step"
-    )
-    rivals: bool = fields.switch(
-        False,
-        help="requests also show who cannot share a vehicle with them, and who is lost after each choice",
     )
     lookahead: bool = fields.switch(False, help="forbid nodes after which somebody on board cannot be brought in time")
     limits: bool = fields.switch(False, help="enforce ride times and route durations")
@@ -181,12 +176,11 @@ class Darp(Environment):
 
     @property
     def _requests(self) -> EntityKind:
-        return observation.requests(self.num_nodes // 2, self.prospects, self.rivals)
+        return observation.requests(self.num_nodes // 2, self.prospects)
 
     @property
     def _features_of_context(self) -> tuple[Feature, ...]:
-        prospects = observation.PROSPECTS_CONTEXT if self.prospects else ()
-        return observation.CONTEXT + prospects + (observation.RIVALS_CONTEXT if self.rivals else ())
+        return observation.CONTEXT + (observation.PROSPECTS_CONTEXT if self.prospects else ())
 
     @property
     def entity_kinds(self) -> tuple[EntityKind, ...]:
@@ -209,8 +203,7 @@ class Darp(Environment):
             ValueError: the instance is larger than the environment.
         """
         padded = pad(as_float32(instance), self.num_nodes, self.num_agents)
-        tighten = self.limits and self.tighten
-        return prepare(padded, tighten=tighten, limits=self.limits, with_rivals=self.rivals)
+        return prepare(padded, tighten=self.limits and self.tighten)
 
     def init_state(self, instance: Instance | Prepared) -> State:
         """The first vehicle at the depot; a smaller instance is padded.
@@ -252,7 +245,7 @@ class Darp(Environment):
         return self._static_planes(state) if self.entity_kinds else {}
 
     def entities(self, state: State) -> ByKind:
-        """`{"request": f32[14, N/2]}`, 52 with `prospects`, likewise."""
+        """`{"request": f32[14, N/2]}`, 36 with `prospects`, likewise."""
         return self._dynamic_planes(state) if self.entity_kinds else {}
 
     def _context(self, state: State) -> jax.Array:
@@ -260,8 +253,6 @@ class Darp(Environment):
         numbers = observation.context(state, allowed)
         if self.prospects:
             numbers = jnp.concatenate([numbers, observation.prospect_context(state, allowed)])
-        if self.rivals:
-            numbers = jnp.concatenate([numbers, observation.rival_context(state, allowed)])
         return numbers
 
     def _static_planes(self, state: State) -> ByKind:
@@ -272,8 +263,6 @@ class Darp(Environment):
         planes = observation.dynamic_planes(state, allowed)
         if self.prospects:
             planes = jnp.concatenate([planes, observation.prospect_planes(state, allowed)])
-        if self.rivals:
-            planes = jnp.concatenate([planes, observation.rival_planes(state, allowed)])
         return {observation.REQUEST: planes}
 
     def reward(self, state: State) -> ByRole:

@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.envs.darp import prospect, rules
-from jaxvrp.envs.darp.losses import losses
 from jaxvrp.envs.darp.problem.figures import Figures
 from jaxvrp.envs.darp.rules import State
 from jaxvrp.spaces import EntityKind, Feature, Place
@@ -90,23 +89,11 @@ PROSPECTS = _prospects("pickup") + _prospects("dropoff")
 
 PROSPECTS_CONTEXT = _prospects("depot")
 
-MOST_LOST = 2.0
-"""Rivals of a request for each vehicle to come, and losses of a choice, count up to this."""
 
-RIVALS = (
-    Feature("rivals", "waiting requests that cannot share a vehicle with it, for each vehicle to come", 0.0, MOST_LOST),
-    Feature("missed_rivals", "likewise, whom the vehicle reaches too late already", 0.0, MOST_LOST),
-    Feature("pickup_losses", "requests that nobody can serve any more after its pickup", 0.0, MOST_LOST),
-    Feature("dropoff_losses", "likewise, after its drop-off", 0.0, MOST_LOST),
-)
-
-RIVALS_CONTEXT = (Feature("depot_losses", "requests that nobody can serve any more after going home", 0.0, MOST_LOST),)
-
-
-def requests(count: int, prospects: bool, rivals: bool) -> EntityKind:
-    """The kind of so many requests: a pickup, then a drop-off; with what is in prospect after each, and with rivals."""
+def requests(count: int, prospects: bool) -> EntityKind:
+    """The kind of `count` requests, each a pickup and a drop-off; with `PROSPECTS` if asked for."""
     places = (Place("waiting", "pickup_x", "pickup_y"), Place("present", "dropoff_x", "dropoff_y"))
-    dynamic = DYNAMIC + (PROSPECTS if prospects else ()) + (RIVALS if rivals else ())
+    dynamic = DYNAMIC + (PROSPECTS if prospects else ())
     return EntityKind(REQUEST, count, STATIC, dynamic, places)
 
 
@@ -207,36 +194,19 @@ def dynamic_planes(state: State, allowed: jax.Array) -> jax.Array:
 
 
 def prospect_planes(state: State, allowed: jax.Array) -> jax.Array:
-    """`f32[38, N/2]`, the numbers of `PROSPECTS` of each request, 0 for what `allowed`, `bool[N+1]`, forbids."""
+    """`f32[22, N/2]`, the numbers of `PROSPECTS` of each request, 0 for what `allowed`, `bool[N+1]`, forbids."""
     numbers = _prospects_of_nodes(state, allowed)
     return jnp.concatenate([numbers[:, 1::2], numbers[:, 2::2]])
 
 
 def prospect_context(state: State, allowed: jax.Array) -> jax.Array:
-    """`f32[19]`, the numbers of `PROSPECTS_CONTEXT`, 0 if `allowed` forbids the depot."""
+    """`f32[11]`, the numbers of `PROSPECTS_CONTEXT`, 0 if `allowed` forbids the depot."""
     return _prospects_of_nodes(state, allowed)[:, 0]
 
 
 def _prospects_of_nodes(state: State, allowed: jax.Array) -> jax.Array:
-    """What is in prospect after each node, `f32[19, N+1]`, 0 for what `allowed`, `bool[N+1]`, forbids."""
-    by_rule, least = (jnp.minimum(numbers, LARGEST_EXCESS) for numbers in prospect.excess(state, allowed))
+    """What is in prospect after each node, `f32[11, N+1]`, 0 for what `allowed`, `bool[N+1]`, forbids."""
+    by_rule = jnp.minimum(prospect.excess(state, allowed), LARGEST_EXCESS)
+    least = by_rule.min(axis=0)
     near = jnp.stack([jnp.where(allowed, jnp.exp(-steepness * least), 0.0) for steepness in NEARNESS])
     return jnp.concatenate([by_rule, least[None], near])
-
-
-def rival_planes(state: State, allowed: jax.Array) -> jax.Array:
-    """`f32[4, N/2]`, the numbers of `RIVALS` of each request, 0 for who is picked up, or what `allowed` forbids."""
-    waiting, known = ~state.visited[1::2], losses(state)
-    more = jnp.where(allowed, known.more, 0.0)
-    planes = [
-        jnp.where(waiting, known.rivals, 0.0),
-        jnp.where(waiting, known.missed_rivals, 0.0),
-        more[1::2],
-        more[2::2],
-    ]
-    return jnp.minimum(jnp.stack(planes), MOST_LOST)
-
-
-def rival_context(state: State, allowed: jax.Array) -> jax.Array:
-    """`f32[1]`, the number of `RIVALS_CONTEXT`, 0 if `allowed` forbids the depot."""
-    return jnp.minimum(jnp.where(allowed[0], losses(state).more[:1], 0.0), MOST_LOST)

@@ -1,17 +1,14 @@
-"""What plans would come to after each choice, if simple rules went on from there (the pilot method, Duin & Voss 1999).
+"""Lengths of the plans by simple rules after each choice (the pilot method, Duin & Voss 1999).
 
-From each node that the vehicle could go to, each of sixteen rules goes on to the end: the nearest stop next, where the
-distance from the depot, being a drop-off, or how far a passenger wants to go counts for or against it; half of them
-also see hills and valleys on the map, so that their plans differ where stops are about equally near. From the few
-choices whose plans are the shortest, sixty-four further rules go on as well, on other hills: for these it matters which
-is the best, and they are less work than they would be for all. Rules keep capacities and the windows of pickups; they
-bring first who would soon be too late, and count who is. They keep no limits, and no number of vehicles: who looks at
-them learns what they are worth. A request that a rule leaves out counts as much as the extent of the instance.
+After each node that the vehicle could visit next, each of eight rules completes the plan: it visits the nearest stop
+next, where the distance of the stop from the depot, being a drop-off, or the length of the passenger's ride counts for
+or against the stop. Rules keep capacities and the windows of pickups; they visit urgent drop-offs first and count those
+that they reach too late. They keep neither ride limits nor the number of vehicles: the policy that reads the lengths
+learns what they are worth. A request that a rule leaves out counts as much as the extent of the instance.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import jax
@@ -22,45 +19,31 @@ from jaxvrp.envs.darp import rules
 from jaxvrp.envs.darp.problem.instance import as_counted
 from jaxvrp.envs.darp.rules import State
 
-RIPPLE = 0.15
-"""How high the hills of a rule are, in extents."""
-
-WAVES = 8.0
-"""How close they follow each other, in radians per extent."""
-
-FURTHER_WAVES = (5.0, 15.0)
-"""Likewise of the further rules, which begin with the first and stop before the second."""
-
-FINALISTS = 8
-"""Choices that the further rules go on from."""
-
 PATIENCE = 0.25
-"""Whoever would be too late after so many extents more is brought before anything else is done."""
+"""A drop-off is urgent if it would be reached too late after this many extents more."""
 
 URGENCY = 3.0
-"""How much nearer the stops of these seem, in extents: farther apart no stops are."""
+"""How much nearer urgent drop-offs seem, in extents: no two stops are farther apart."""
 
 LATE = 0.3
-"""What a plan loses by each who is brought too late, in extents."""
+"""The length that each late drop-off adds to a plan, in extents."""
 
 
 class Rule(NamedTuple):
     """What is added to the distance to a stop, in extents.
 
     Attributes:
-        outward: so much of its distance from the depot.
+        outward: this share of the stop's distance from the depot.
         drop: for drop-offs.
-        along: for pickups, so much of the distance to their drop-off.
-        wave: `RIPPLE` times the sine of the product of this and its place, in radians per extent.
+        along: for pickups, this share of the distance to their drop-off.
     """
 
     outward: float
     drop: float
     along: float
-    wave: tuple[float, float] = (0.0, 0.0)
 
 
-SMOOTH = (
+RULES = (
     Rule(-0.3, 0.1, 0.0),
     Rule(-0.15, -0.3, -0.6),
     Rule(0.15, 0.0, 0.2),
@@ -70,29 +53,8 @@ SMOOTH = (
     Rule(0.3, 0.0, -0.2),
     Rule(-0.3, 0.25, 0.5),
 )
-"""Those of 148 whose best plan of all tells most of what a search would come to after each choice, taken one by one:
-see `benchmarks/NOTES.md`."""
-
-
-def _rippled(rule: Rule, share: float, waves: float = WAVES) -> Rule:
-    """The rule on a map with hills, whose waves go in this direction, a share of the circle."""
-    angle = 2 * math.pi * share
-    return rule._replace(wave=(waves * math.cos(angle), waves * math.sin(angle)))
-
-
-RULES = SMOOTH + tuple(_rippled(rule, i / len(SMOOTH)) for i, rule in enumerate(SMOOTH))
-"""Those that go on from all choices, in the order of the features."""
-
-
-def _further(count: int) -> tuple[Rule, ...]:
-    """Rules on as many maps: directions follow each other by the golden section, so that none comes twice."""
-    golden, (least, most) = (math.sqrt(5.0) - 1.0) / 2.0, FURTHER_WAVES
-    steps = (least + (most - least) * i / count for i in range(count))
-    return tuple(_rippled(SMOOTH[i % len(SMOOTH)], i * golden % 1.0, waves) for i, waves in enumerate(steps))
-
-
-FURTHER = _further(64)
-"""Those that go on from the finalists."""
+"""Chosen greedily out of 148, so that the best of their plans tells most of what a search would reach after each
+choice; in the order of the features."""
 
 NEVER = 1e9
 """The weight of a stop that is not allowed."""
@@ -131,7 +93,6 @@ class Stage(struct.PyTreeNode):
         opening: when vehicles may leave the depot, `f32[R]`.
         pace: time units per extent, `f32[R]`.
         rounds: whether travel times are rounded, `bool[R]`.
-        allowed: whether the mask allows the next stop of a request, or at last the depot, `bool[N/2+1, R]`.
     """
 
     pickup: Stops
@@ -148,7 +109,6 @@ class Stage(struct.PyTreeNode):
     opening: jax.Array
     pace: jax.Array
     rounds: jax.Array
-    allowed: jax.Array
 
     def next_stops(self, waiting: jax.Array) -> Stops:
         """Where requests are to be visited next if these, `bool[..., N/2, R]`, are `waiting`: their pickups."""
@@ -172,37 +132,24 @@ class _Tours(struct.PyTreeNode):
     idle: jax.Array
 
 
-class Excess(NamedTuple):
-    """How much longer plans would be after each choice than after the best one, in extents.
-
-    Attributes:
-        by_rule: of each of the `RULES`, than the best plan of these, `f32[rules, N+1]`.
-        least: the best plan of all rules after the choice, than the best of all, `f32[N+1]`.
-    """
-
-    by_rule: jax.Array
-    least: jax.Array
-
-
-def excess(state: State, allowed: jax.Array) -> Excess:
-    """What is in prospect after each choice.
+def excess(state: State, allowed: jax.Array) -> jax.Array:
+    """How much longer each rule's plan is after each choice than the shortest of all plans, in extents.
 
     Args:
         state: of one instance.
-        allowed: the mask, `bool[N+1]`; what it forbids has 0, and so has all if it allows nothing.
+        allowed: the mask, `bool[N+1]`.
+
+    Returns:
+        `f32[rules, N+1]`; 0 for what the mask forbids.
     """
-    by_request = _completed(_stage(state, allowed))
-
-    def of_choices(length: jax.Array) -> jax.Array:
-        # A request has one stop that may be next, its pickup or its drop-off: both actions may show its number.
-        length = jnp.concatenate([length[..., -1:], jnp.repeat(length[..., :-1], 2, axis=-1)], axis=-1)
-        return jnp.where(allowed, length - jnp.where(allowed, length, NEVER).min(), 0.0)
-
-    return Excess(*map(of_choices, by_request))
+    length = _completed(_stage(state))
+    # A request has one stop that may be next, its pickup or its drop-off: both actions may show its number.
+    length = jnp.concatenate([length[..., -1:], jnp.repeat(length[..., :-1], 2, axis=-1)], axis=-1)
+    return jnp.where(allowed, length - jnp.where(allowed, length, NEVER).min(), 0.0)
 
 
-def _stage(state: State, allowed: jax.Array) -> Stage:
-    """Where one instance stands, and what the mask, `bool[N+1]`, allows; no leaf has a last axis `R`."""
+def _stage(state: State) -> Stage:
+    """Where one instance stands; no leaf has a last axis `R`."""
     instance, extent = state.binding, state.figures.extent
 
     offset = (instance.locs - instance.locs[0]) / extent
@@ -226,73 +173,43 @@ def _stage(state: State, allowed: jax.Array) -> Stage:
         opening=instance.earliest[0],
         pace=extent / instance.vehicle_speed,
         rounds=jnp.asarray(instance.round_travel_time, bool),
-        allowed=jnp.concatenate([allowed[1::2] | allowed[2::2], allowed[:1]]),
     )
 
 
-class _Lengths(NamedTuple):
-    """Of plans, in extents: `f32[rules, C, ...]` by each of the `RULES`, and the least by any rule, `f32[C, ...]`."""
-
-    by_rule: jax.Array
-    least: jax.Array
-
-
 @jax.custom_batching.custom_vmap
-def _completed(stage: Stage) -> _Lengths:
-    """Lengths of the plans of one instance after `N/2+1` choices.
+def _completed(stage: Stage) -> jax.Array:
+    """Lengths of the plans of one instance by each rule after each first choice, in extents, `f32[rules, N/2+1]`.
 
-    These are the next stops of the requests (nothing is said of those that are done), then the depot.
+    The choices are the next stops of the requests, then the depot; those of finished requests mean nothing.
     """
-    lengths = _completed_all(jax.tree.map(lambda leaf: leaf[..., None], stage))
-    return jax.tree.map(lambda leaf: leaf[..., 0], lengths)
+    return _completed_all(jax.tree.map(lambda leaf: leaf[..., None], stage))[..., 0]
 
 
 @_completed.def_vmap
-def _completed_side_by_side(size: int, batched: Any, stage: Stage) -> tuple[_Lengths, Any]:
-    """Many instances last: five times as fast on a CPU as `vmap`, which would put them first."""
+def _completed_side_by_side(size: int, batched: Any, stage: Stage) -> tuple[jax.Array, bool]:
+    """Many instances with the batch axis last: five times as fast on a CPU as `vmap`, which would put it first."""
 
     def last(leaf: jax.Array, is_batched: bool) -> jax.Array:
         return jnp.moveaxis(leaf, 0, -1) if is_batched else jnp.broadcast_to(leaf[..., None], (*leaf.shape, size))
 
-    def first(leaf: jax.Array) -> jax.Array:
-        leaf = jnp.moveaxis(leaf, -1, 1)
-        return leaf.reshape(size, *leaf.shape[2:])
-
     stages = jax.tree.map(last, stage, batched[0])
     block = size if size % BLOCK else BLOCK
     blocks = jax.tree.map(lambda leaf: jnp.moveaxis(leaf.reshape(*leaf.shape[:-1], -1, block), -2, 0), stages)
-    lengths = jax.tree.map(first, jax.lax.map(_completed_all, blocks))
-    return lengths, jax.tree.map(lambda _: True, lengths)
+    lengths = jnp.moveaxis(jax.lax.map(_completed_all, blocks), -1, 1)
+    return lengths.reshape(size, *lengths.shape[2:]), True
 
 
-def _completed_all(stage: Stage) -> _Lengths:
-    """As `_completed`, of instances side by side: `R` is the last axis."""
+def _completed_all(stage: Stage) -> jax.Array:
+    """As `_completed`, of `R` instances side by side, `f32[rules, N/2+1, R]`."""
     first = _first(stage)
-    by_rule = _followed(stage, RULES, first)
-    least = by_rule.min(axis=0)
-    promising = jnp.where(stage.allowed, -least, -NEVER)
-    finalists = jax.lax.top_k(promising.T, min(FINALISTS, len(first)))[1].T
-    further = _followed(stage, FURTHER, jnp.take_along_axis(first, finalists, axis=0)).min(axis=0)
-    return _Lengths(by_rule, least.at[finalists, jnp.arange(first.shape[1], dtype=jnp.int32)].min(further))
-
-
-def _followed(stage: Stage, rules: tuple[Rule, ...], first: jax.Array) -> jax.Array:
-    """Lengths of the plans by each of some rules, `f32[rules, C, R]`, from where they go `first`, `f32[C, R]`."""
     ride = jnp.sqrt((stage.pickup.x - stage.dropoff.x) ** 2 + (stage.pickup.y - stage.dropoff.y) ** 2)
 
     def follow(rule: Rule) -> jax.Array:
-        to_pickup = stage.pickup.replace(weight=_weight(stage.pickup, rule) + rule.along * ride)
-        to_dropoff = stage.dropoff.replace(weight=_weight(stage.dropoff, rule) + rule.drop)
+        to_pickup = stage.pickup.replace(weight=rule.outward * _to_depot(stage.pickup) + rule.along * ride)
+        to_dropoff = stage.dropoff.replace(weight=rule.outward * _to_depot(stage.dropoff) + rule.drop)
         return _follow(stage.replace(pickup=to_pickup, dropoff=to_dropoff), first)
 
-    each = jax.tree.map(lambda *weights: jnp.array(weights, jnp.float32), *rules)
-    return jax.lax.map(follow, each)
-
-
-def _weight(stops: Stops, rule: Rule) -> jax.Array:
-    """What a rule adds to the distance to pickups and drop-offs alike, `f32[N/2, R]`."""
-    wave_x, wave_y = rule.wave
-    return rule.outward * _to_depot(stops) + RIPPLE * jnp.sin(wave_x * stops.x + wave_y * stops.y)
+    return jax.lax.map(follow, jax.tree.map(lambda *weights: jnp.array(weights, jnp.float32), *RULES))
 
 
 def _to_depot(place: Stops | _Tours) -> jax.Array:

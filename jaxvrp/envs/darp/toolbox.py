@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from jaxvrp.envs.darp import plan, replay
-from jaxvrp.envs.darp.baselines.completion import make_completion
 from jaxvrp.envs.darp.baselines.greedy import EarliestDeadlineActor, NearestNeighbourActor
-from jaxvrp.envs.darp.baselines.pilot import PilotActor
 from jaxvrp.envs.darp.baselines.search import SearchActor
 from jaxvrp.envs.darp.baselines.timed_search import search_all, search_episode
 from jaxvrp.envs.darp.pictures import notebook
@@ -25,9 +23,7 @@ TOOLBOX = Toolbox(
     planners={
         "search": SearchActor,
         "short search": lambda env: SearchActor(env, rounds=100),
-        "pilot": lambda env: PilotActor(),
     },
-    completions={"search": make_completion, "short search": lambda env: make_completion(env, rounds=100)},
     searches={"search": search_episode},
     searches_all={"search": search_all},
     headlines=(

@@ -19,8 +19,7 @@ from train.running.folder.resume import RecordedRun
 from train.running.folder.run_folder import read_run
 
 SHIPPED = (
-    "darp, darp_cordeau, darp_cordeau_distance, darp_cordeau_group, darp_cordeau_large, darp_cordeau_reward, "
-    "darp_cordeau_rivals, darp_fleet, darp_fleet_lookahead, darp_lookahead, darp_reward, pcb_sac, pcb_td3, "
+    "darp, pcb_sac, pcb_td3, "
     "truck_drone_basic, truck_drone_scarce, truck_drone_scarce_reach, tsp_drone, tsp_drone_reward, vrpd_tw"
 )
 NETWORK = ("network", "attention_size", "attention_heads", "attention_encode", "attention_layers")
@@ -472,7 +471,7 @@ def test_shipped_files_are_listed_and_are_configurations(workplace):
     shipped = {name: parse(["--config", name]) for name in SHIPPED.split(", ") if "pcb" not in name}
     assert {config.network for config in shipped.values()} == {"attention"}
     assert shipped["truck_drone_scarce"].env["num_customers"] == 20
-    goes_on = {"darp": "reward", "darp_cordeau": "reward", "tsp_drone": "reward", "truck_drone_scarce": "reach"}
+    goes_on = {"tsp_drone": "reward", "truck_drone_scarce": "reach"}
     for name, next_kind in goes_on.items():  # the second goes on from the first
         networks = [[getattr(each, key) for key in NETWORK] for each in (shipped[name], shipped[f"{name}_{next_kind}"])]
         assert networks[0] == networks[1]

@@ -164,10 +164,10 @@ def test_policies_are_part_of_the_package():
     patterns = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["train"]
     packed = {path for pattern in patterns for path in (root / "train").glob(pattern)}
     assert {path for path in policies.SHIPPED.rglob("*") if path.is_file()} <= packed
-    assert {"truck_drone_basic", "darp", "darp_cordeau", "tsp_drone", "vrpd_tw"} <= set(policies.shipped_policies())
+    assert {"truck_drone_basic", "darp", "tsp_drone", "vrpd_tw"} <= set(policies.shipped_policies())
 
 
-SLOW = {"darp", "darp_cordeau", "tsp_drone", "vrpd_tw"}
+SLOW = {"darp", "tsp_drone", "vrpd_tw"}
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def probabilities(of, params, instances):
 
 @pytest.mark.slow
 def test_what_the_other_run_did_not_see_counts_for_nothing_at_first():
-    before, after = darp_learner(), darp_learner(rivals=True)
+    before, after = darp_learner(), darp_learner(prospects=True)
     params, fresh = (
         {"vehicle": jax.jit(of.actors.init, static_argnums=1)(jax.random.key(seed), "vehicle")}
         for seed, of in enumerate((before, after))

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.envs.darp.problem.instance import Instance, distance, travel_time
-from jaxvrp.envs.darp.problem.rivals import rivals
 from jaxvrp.envs.darp.problem.windows import tightened
 
 SLACK = 1e-3
@@ -27,7 +26,6 @@ class Figures(struct.PyTreeNode):
         num_requests, num_vehicles: `f32[]`, without padding; at least 1.
         way_home: `f32[N+1]`, time to drive from each node to the depot.
         earliest, deadline: `f32[N+1]`, the windows that count: the instance's, or as `tightened` leaves them.
-        rivals: `bool[N/2, N/2]`, requests that no vehicle can serve both; None if nobody asked.
     """
 
     extent: jax.Array
@@ -38,7 +36,6 @@ class Figures(struct.PyTreeNode):
     way_home: jax.Array
     earliest: jax.Array
     deadline: jax.Array
-    rivals: jax.Array | None = None
 
     def bound(self, instance: Instance) -> Instance:
         """The instance that these are the figures of, with the windows that count."""
@@ -57,14 +54,12 @@ class Prepared(struct.PyTreeNode):
         return self.figures.bound(self.instance)
 
 
-def prepare(instance: Instance, *, tighten: bool = False, limits: bool = False, with_rivals: bool = False) -> Prepared:
+def prepare(instance: Instance, *, tighten: bool = False) -> Prepared:
     """An instance (JAX arrays, no leading axes) with its figures.
 
     Args:
         instance: what is to be played.
         tighten: whether its windows are cut.
-        limits: whether ride times and durations count for its rivals.
-        with_rivals: whether these are found.
     """
     windows = tightened(instance) if tighten else instance
     is_real = (jnp.arange(instance.num_nodes + 1) == 0) | (instance.demand != 0)
@@ -81,12 +76,5 @@ def prepare(instance: Instance, *, tighten: bool = False, limits: bool = False, 
         way_home=travel_time(instance, distance(instance.locs, instance.locs[0])),
         earliest=windows.earliest,
         deadline=windows.deadline,
-        rivals=rivals(windows if limits else _without_limits(windows), SLACK) if with_rivals else None,
     )
     return Prepared(instance, figures)
-
-
-def _without_limits(instance: Instance) -> Instance:
-    """Rides and tours may take as long as they like."""
-    never = jnp.full((), jnp.inf, jnp.float32)
-    return instance.replace(max_ride_time=never, max_route_duration=never)
