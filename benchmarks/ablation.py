@@ -113,10 +113,10 @@ def read_suite(name: str) -> Suite:
         raise UserError(f"--suite {name}: {error.strerror}; give a path, or one of: {known}") from None
     except KeyError as error:
         raise UserError(
-            f"{path}: nothing is known of {error}; see {SUITES.name}/darp.yaml for what is needed"
+            f"{path}: nothing is known of {error}; see {SUITES.name}/truck_drone_basic.yaml for what is needed"
         ) from None
     except (ValueError, TypeError, AttributeError) as error:
-        raise UserError(f"{path}: {error}; see {SUITES.name}/darp.yaml for what is needed") from None
+        raise UserError(f"{path}: {error}; see {SUITES.name}/truck_drone_basic.yaml for what is needed") from None
 
 
 def measured(words: Sequence[str], run: pathlib.Path) -> Record:
