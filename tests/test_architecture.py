@@ -30,7 +30,7 @@ LAYERS = (
 )
 """From the ground up: a module imports its own layer and those before it. Of the names that fit, the longest counts."""
 
-RULES = ("rules", "world", "physics", "freight", "schedule", "geometry", "wirelength", "measure")
+RULES = ("rules", "world", "physics", "schedule", "geometry", "wirelength", "measure")
 """Modules of environments that know the world alone."""
 
 

@@ -151,7 +151,7 @@ def _check_array(name: str, got: Any, dtype: str, shape: tuple[int, ...] | None,
 
 def _check_roles(env: Environment, observation: Any) -> None:
     """The roles; `observation` is what `env.observation` returns, as types."""
-    # Roles may read the observation's sizes (truck_drone does), so a broken observation is named first.
+    # A broken observation is reported before the roles, which may depend on it.
     _check_keys("observation", observation)
     for name, array in observation.items():
         _check_array(f"observation['{name}']", array, "float32", None, "one array, a row per agent")

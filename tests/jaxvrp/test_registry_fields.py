@@ -255,7 +255,7 @@ def test_an_unfinished_scenario_is_told_what_it_lacks():
 
         def observation(self, state): ...
 
-    lacks = "lacks: action_mask, is_terminal, metrics, shared_reward; write them, or derive"
+    lacks = "lacks: action_mask, is_terminal, metrics, observation_sizes, shared_reward; write them, or derive"
     with pytest.raises(TypeError, match=lacks):
         make_truck_drone(Unfinished)
 

@@ -102,7 +102,7 @@ BROKEN_SHAPES = {
     ),
     "observation role": (
         changed("observation", lambda seen, _: {"truck": seen["truck"]}),
-        r"roles \(observation has the keys \['truck'\]\) raised KeyError: 'drone'",
+        r"observation: has the keys \['truck'\], expected \['drone', 'truck'\]",
     ),
     "observation array": (changed("observation", lambda seen, _: seen["truck"]), "observation: got .*must be a dict"),
     "observation list": (

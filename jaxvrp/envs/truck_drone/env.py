@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import abc
-import functools
 import inspect
-from collections.abc import Hashable
 from typing import Any, ClassVar
 
 import jax
@@ -14,30 +12,31 @@ import jax.numpy as jnp
 from jaxvrp import fields, registry
 from jaxvrp.environment import Environment, is_over
 from jaxvrp.envs.truck_drone import physics
-from jaxvrp.envs.truck_drone.events import no_decision, until_event
 from jaxvrp.envs.truck_drone.physics import Physics
 from jaxvrp.envs.truck_drone.problem.instance import Instance
-from jaxvrp.envs.truck_drone.world import World, initial_world
+from jaxvrp.envs.truck_drone.world import Decision, World, initial_world
 from jaxvrp.fields import size
 from jaxvrp.spaces import Box, ByRole, Discrete, Role
 
+Carry = tuple[World, World, jax.Array, jax.Array]
+"""Of the loop over the steps of a decision: the last two worlds, the reward so far, steps so far."""
+
 
 class TruckDrone(Physics, Environment):
-    """One truck carries `D` drones that deliver to `C` customers; all agents share one reward. A base of scenarios.
+    """One truck carries `D` drones that deliver to `C` customers; all agents share one reward. The base of scenarios.
 
     Roles `"truck"` (one agent, `Discrete(1 + N + 2D)`: STAY, MOVE_0.., RELEASE_0.., RECOVER_0..) and `"drone"`
     (`D` agents, `Discrete(2 + C)`: HOVER, RETURN, DELIVER_0..). The world and its physics are the same in every
-    scenario. A scenario says what is generated, seen, allowed, rewarded and counted, and when an episode ends: it is a
-    subclass that writes the abstract functions. The quickest way is to subclass `TruckDroneBasic` and to change what
-    differs. It is made known by `jaxvrp.register`, or given as a dotted path `package.module:MyScenario`.
+    scenario. A scenario is a subclass that defines instances, observations, masks, rewards, metrics, and the end of an
+    episode. The quickest way is to subclass `TruckDroneBasic` and to change what differs. Name a scenario by
+    `jaxvrp.register`, or give it as a dotted path `package.module:MyScenario`.
 
     Attributes:
         num_drones: D.
         num_customers: C.
         num_route_nodes: N, places that the truck can drive to.
         max_steps: length of an episode; at least 3, so that windows have a width.
-        decide: `"steps"`, or `"events"`: a transition repeats the choices until something happens, see
-            `events.is_event`.
+        decide: `"steps"`, or `"events"`: a transition repeats the actions until `physics.is_event`.
         max_repeat: most steps of such a transition.
     """
 
@@ -56,14 +55,17 @@ class TruckDrone(Physics, Environment):
 
     @property
     def roles(self) -> dict[str, Role]:
-        """Truck first, then drones; the sizes of observations are those that the scenario's `observation` has."""
-        observation = _observed(self)
-        num_agents = {"truck": 1, "drone": self.num_drones}
+        """Truck first, then drones."""
         num_actions = {"truck": 1 + self.num_route_nodes + 2 * self.num_drones, "drone": 2 + self.num_customers}
         return {
-            name: Role(count, Box(-jnp.inf, jnp.inf, observation[name].shape[1:]), Discrete(num_actions[name]))
-            for name, count in num_agents.items()
+            name: Role(count, Box(-jnp.inf, jnp.inf, (self.observation_sizes[name],)), Discrete(num_actions[name]))
+            for name, count in {"truck": 1, "drone": self.num_drones}.items()
         }
+
+    @property
+    @abc.abstractmethod
+    def observation_sizes(self) -> dict[str, int]:
+        """How many numbers an agent of each role sees: `{"truck": F, "drone": F}`."""
 
     @property
     def max_episode_steps(self) -> int:
@@ -76,25 +78,38 @@ class TruckDrone(Physics, Environment):
         Raises:
             ValueError: the problem has other sizes than this environment; one line.
         """
-        _check_sizes(self, instance)
+        customers, nodes = instance.demand.shape[-1], instance.node_position.shape[-2]
+        if (customers, nodes) != (self.num_customers, self.num_route_nodes):
+            raise ValueError(
+                f"an instance of {customers} customers and {nodes} route nodes does not fit num_customers "
+                f"{self.num_customers}, num_route_nodes {self.num_route_nodes}; make the environment with its sizes"
+            )
         world = initial_world(instance, self.num_drones, self.max_battery)
-        return world.replace(decision=no_decision(self.num_drones)) if self.decide == "events" else world
+        if self.decide == "steps":
+            return world
+        nothing = jnp.zeros((), jnp.int32)
+        decision = Decision(nothing, jnp.zeros(self.num_drones, jnp.int32), jnp.zeros((), jnp.float32), nothing)
+        return world.replace(decision=decision)
 
     def transition(self, state: World, action: ByRole, num_invalid: jax.Array) -> World:
-        """One step of the physics, or as many as the choices hold."""
+        """One step of the physics; where `decide` is `"events"`, steps with these actions until something happens."""
         truck, drone = action["truck"][0], action["drone"]
+        first = physics.step(self, state, truck, drone, num_invalid)
         if self.decide == "steps":
-            return physics.step(self, state, truck, drone, num_invalid)
-        return until_event(
-            self,
-            state,
-            truck,
-            drone,
-            num_invalid,
-            paid=self.shared_reward,
-            is_over=functools.partial(is_over, self),
-            max_repeat=self.max_repeat,
-        )
+            return first
+
+        def goes_on(carry: Carry) -> jax.Array:
+            before, world, _, steps = carry
+            return (steps < self.max_repeat) & ~is_over(self, world) & ~physics.is_event(self, before, world)
+
+        def repeat(carry: Carry) -> Carry:
+            _, world, reward, steps = carry
+            after = physics.step(self, world, truck, drone, jnp.zeros((), jnp.int32))
+            return world, after, reward + self.shared_reward(after), steps + 1
+
+        start = (state, first, self.shared_reward(first), jnp.ones((), jnp.int32))
+        _, world, reward, steps = jax.lax.while_loop(goes_on, repeat, start)
+        return world.replace(decision=Decision(truck, drone, reward, steps))
 
     def reward(self, state: World) -> ByRole:
         """`shared_reward` for every agent, summed over the steps of a decision."""
@@ -103,53 +118,16 @@ class TruckDrone(Physics, Environment):
 
     @property
     def is_semi_markov(self) -> bool:
-        """Where a decision holds for several steps."""
+        """True where a decision holds for several steps."""
         return self.decide == "events"
 
     def duration(self, state: World) -> jax.Array:
-        """The steps of the last decision; 1 where every step has one."""
+        """The number of steps of the last decision."""
         return state.decision.steps.astype(jnp.float32) if self.decide == "events" else super().duration(state)
 
     @abc.abstractmethod
     def shared_reward(self, state: World) -> jax.Array:
         """`f32[]`, for all agents, of the step that led to `state`."""
-
-
-def _check_sizes(env: TruckDrone, instance: Instance) -> None:
-    """Refuse a problem of other sizes: the numbers of actions follow from the environment's."""
-    customers, nodes = instance.demand.shape[-1], instance.node_position.shape[-2]
-    if (customers, nodes) != (env.num_customers, env.num_route_nodes):
-        raise ValueError(
-            f"an instance of {customers} customers and {nodes} route nodes does not fit num_customers "
-            f"{env.num_customers}, num_route_nodes {env.num_route_nodes}; make the environment with its sizes"
-        )
-
-
-_OBSERVED: dict[Hashable, ByRole] = {}
-"""What the last few kinds of environments show, as types: a step asks for its roles, and tracing this takes as long."""
-
-MOST_OBSERVED = 256
-
-
-def _observed(env: TruckDrone) -> ByRole:
-    """What `observation` returns, as types; the same kind of environment is traced once."""
-    leaves, structure = jax.tree.flatten(env)
-    # Numbers of Python count by their value, which a scenario could branch on; of arrays only the type is static.
-    kinds = tuple(leaf if isinstance(leaf, int | float) else (leaf.shape, leaf.dtype) for leaf in leaves)
-    try:
-        found = _OBSERVED.get((structure, kinds))
-    except TypeError:  # a static field that cannot be compared
-        return _trace_observation(env)
-    if found is None:
-        if len(_OBSERVED) >= MOST_OBSERVED:
-            _OBSERVED.clear()
-        found = _OBSERVED[structure, kinds] = _trace_observation(env)
-    return found
-
-
-def _trace_observation(env: TruckDrone) -> ByRole:
-    key = jax.eval_shape(lambda: jax.random.key(0))
-    return jax.eval_shape(lambda key: env.observation(env.init_state(env.generate(key))), key)
 
 
 def make(scenario: str | type[TruckDrone] | TruckDrone = "truck_drone_basic", **parameters: Any) -> TruckDrone:

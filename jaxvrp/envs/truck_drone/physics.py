@@ -1,4 +1,4 @@
-"""One step of the truck-and-drones world, in the order of its specification. Knows no observation and no reward."""
+"""One step of the truck-and-drones world, in the order of its specification, without observations and rewards."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from jaxvrp.envs.truck_drone.world import (
     Drones,
     Truck,
     World,
+    is_known,
 )
-from jaxvrp.fields import parameter
+from jaxvrp.fields import choice, parameter, switch
 
 
 class Physics(struct.PyTreeNode):
@@ -48,14 +49,47 @@ class Physics(struct.PyTreeNode):
     )
 
     def consumption(self, instance: Instance, carrying: jax.Array) -> jax.Array | float:
-        """Battery per map unit flown: one for all, or `f32[D]` by the customer whose package is carried (`i32[D]`)."""
+        """Battery per map unit flown: one number, or `f32[D]` by the customer whose package is carried (`i32[D]`)."""
         del instance, carrying
         return self.battery_rate
 
     def is_closed(self, world: World) -> jax.Array | None:
-        """`bool[C]`: who cannot be served yet in the step that begins in `world`; None if everybody always can."""
+        """`bool[C]`: customers that cannot be served yet in the step that begins in `world`; None if all can."""
         del world
         return None
+
+
+class Freight(Physics):
+    """The rules that `vrpd_tw` adds: parcels weigh and are loaded at the truck, and drones wait for windows to open."""
+
+    truck_motion: str = choice(
+        "persistent",
+        ("step", "persistent"),
+        help="the truck drives in steps whose action is MOVE alone, or keeps to a node until STAY or arrival",
+    )
+    load_at_truck: bool = switch(
+        True, help="an empty drone takes a package only within `recovery_threshold` of the truck"
+    )
+    wait_for_window: bool = switch(
+        True, help="no customer is served before its window opens; a drone that is there waits"
+    )
+    # The power of a multirotor in flight grows about linearly with its payload (Dorling et al. 2017).
+    payload_factor: float = parameter(
+        0.5, minimum=0.0, help="battery per map unit grows by this share for a package of demand 1"
+    )
+
+    def consumption(self, instance: Instance, carrying: jax.Array) -> jax.Array:
+        """`f32[D]`, see `Physics.consumption`; `carrying` is `i32[D]`, -1 for nothing."""
+        demand = jnp.where(carrying >= 0, instance.demand[jnp.maximum(carrying, 0)], 0.0)
+        return self.laden_consumption(demand)
+
+    def laden_consumption(self, demand: jax.Array) -> jax.Array:
+        """Battery per map unit flown with a package of this demand, `f32[...]`."""
+        return self.battery_rate * (1.0 + self.payload_factor * demand)
+
+    def is_closed(self, world: World) -> jax.Array | None:
+        """Customers whose window has not opened at the end of the step, `bool[C]`; None if drones never wait."""
+        return world.step + 1 < world.instance.window_start if self.wait_for_window else None
 
 
 ARRIVED = 1e-6
@@ -91,7 +125,7 @@ def step(
     """
     num_nodes, num_drones = world.instance.node_position.shape[0], drone_action.shape[0]
     drone = jnp.arange(num_drones, dtype=jnp.int32)
-    forced = _battery_guard(physics, world)
+    forced = world.drones.is_airborne & (world.drones.battery < battery_reserve(physics, world))
     action = jnp.where(forced, RETURN, drone_action)
     drones = world.drones.replace(forced_return=forced & (drone_action != RETURN))
     drones = _release(drones, truck_action - (1 + num_nodes) == drone)
@@ -114,16 +148,11 @@ def step(
 
 
 def battery_reserve(physics: Physics, world: World) -> jax.Array:
-    """Charge below which the battery guard sends a drone home, `f32[D]`; step 2 of the specification."""
+    """Step 2: charge below which the battery guard sends an airborne drone home, `f32[D]`."""
     # One step of margin: without it most drones that are sent home crash on the way.
     way_home = distance(world.drones.position, world.truck.position) + physics.drone_speed * physics.dt
     consumption = physics.consumption(world.instance, world.drones.carrying)
     return physics.forced_return_factor * consumption * way_home
-
-
-def _battery_guard(physics: Physics, world: World) -> jax.Array:
-    """Step 2 of the specification, `bool[D]`: airborne, with a battery that might not last for a later way home."""
-    return world.drones.is_airborne & (world.drones.battery < battery_reserve(physics, world))
 
 
 def _release(drones: Drones, released: jax.Array) -> Drones:
@@ -138,11 +167,16 @@ def _recover(drones: Drones, recovered: jax.Array) -> Drones:
 
 def _stop(drones: Drones, stopped: jax.Array) -> Drones:
     """Clear velocity, target and package where `stopped` (`bool[D]`)."""
-    return drones.replace(
+    return _clear_target(drones, stopped).replace(
         velocity=jnp.where(stopped[:, None], 0.0, drones.velocity),
         carrying=jnp.where(stopped, -1, drones.carrying),
-        target=jnp.where(stopped[:, None], 0.0, drones.target),
-        has_target=drones.has_target & ~stopped,
+    )
+
+
+def _clear_target(drones: Drones, cleared: jax.Array) -> Drones:
+    """Clear the target where `cleared` (`bool[D]`)."""
+    return drones.replace(
+        target=jnp.where(cleared[:, None], 0.0, drones.target), has_target=drones.has_target & ~cleared
     )
 
 
@@ -155,10 +189,7 @@ def _advance(position: jax.Array, target: jax.Array, reach: jax.Array) -> tuple[
 
 
 def _fly(physics: Physics, world: World, drones: Drones, action: jax.Array) -> tuple[Drones, jax.Array]:
-    """Step 4 of the specification: all that airborne `drones` do; also the distance flown, `f32[D]`.
-
-    The truck and the customers are those of the `world` before the step.
-    """
+    """Step 4: airborne `drones` fly, with truck and customers as before the step; also the distance flown, `f32[D]`."""
     base, customer_position = world.truck.position, world.instance.customer_position
     airborne = drones.is_airborne
     returning = airborne & (action == RETURN)
@@ -175,7 +206,7 @@ def _fly(physics: Physics, world: World, drones: Drones, action: jax.Array) -> t
     if closed is not None:
         gap = distance(drones.position, target)
         hovering |= delivering & (flown == 0) & (gap < physics.delivery_threshold) & closed[customer]
-        # To the last bit, or a drone that waits would not stand still.
+        # Exactly at the target: rounding would let a waiting drone move.
         position = jnp.where((gap <= reach)[:, None], target, position)
     drawn = jnp.where(hovering, physics.hover_cost, consumption * flown)
     battery = jnp.where(airborne, drones.battery - drawn, drones.battery)
@@ -208,9 +239,9 @@ def _drive(physics: Physics, truck: Truck, action: jax.Array, node_position: jax
 
 
 def _destination(truck: Truck, action: jax.Array, num_nodes: int) -> tuple[jax.Array, jax.Array]:
-    """Whether the truck drives in a step with this action, `bool[]`, and to which node, `i32[]`.
+    """Whether the truck drives in this step, `bool[]`, and to which node, `i32[]`.
 
-    To that of MOVE_k; with another action but STAY to the one that it keeps, if there is one.
+    MOVE_k drives to node k. Any other action but STAY drives on to the target node, if there is one.
     """
     moves = (action >= 1) & (action <= num_nodes)
     node = jnp.clip(action - 1, 0, num_nodes - 1)
@@ -221,7 +252,7 @@ def _destination(truck: Truck, action: jax.Array, num_nodes: int) -> tuple[jax.A
 
 
 def _ride(physics: Physics, drones: Drones, truck_position: jax.Array, *, charging: jax.Array) -> Drones:
-    """Step 5: onboard drones end where the truck is; those that are `charging` (`bool[D]`) charge."""
+    """Step 5: onboard drones move with the truck; those that are `charging` (`bool[D]`) charge."""
     charged = jnp.minimum(drones.battery + physics.recharge_rate, physics.max_battery)
     return drones.replace(
         position=jnp.where(drones.is_onboard[:, None], truck_position, drones.position),
@@ -256,8 +287,22 @@ def _deliver(physics: Physics, world: World, action: jax.Array) -> tuple[Drones,
     return drones.replace(carrying=jnp.where(dropped, -1, drones.carrying)), customers
 
 
-def _clear_target(drones: Drones, cleared: jax.Array) -> Drones:
-    """No target any more where `cleared` (`bool[D]`)."""
-    return drones.replace(
-        target=jnp.where(cleared[:, None], 0.0, drones.target), has_target=drones.has_target & ~cleared
-    )
+def is_event(physics: Physics, before: World, after: World) -> jax.Array:
+    """`bool[]`: something happened between two successive worlds.
+
+    A customer was served or became known; a drone boarded, was released, crashed, came within the truck's reach, is
+    fully charged, or was sent home by its battery guard; the truck arrived at a node.
+    """
+    boarded = before.drones.is_onboard != after.drones.is_onboard
+    crashed = before.drones.is_crashed != after.drones.is_crashed
+    near = recoverable(physics, after) & ~recoverable(physics, before)
+    charged = (after.drones.battery >= physics.max_battery) & (before.drones.battery < physics.max_battery)
+    sent_home = after.drones.forced_return & ~before.drones.forced_return
+    of_drones = boarded | crashed | near | charged | sent_home
+    news = is_known(after) & ~is_known(before)
+    arrived = _is_at_node(after) & ~_is_at_node(before)
+    return of_drones.any() | (after.customers.just_served | news).any() | arrived
+
+
+def _is_at_node(world: World) -> jax.Array:
+    return (distance(world.instance.node_position, world.truck.position) < ARRIVED).any()

@@ -12,10 +12,9 @@ import numpy as np
 
 from jaxvrp.environment import is_over
 from jaxvrp.envs.truck_drone.env import TruckDrone
-from jaxvrp.envs.truck_drone.events import Decision
-from jaxvrp.envs.truck_drone.freight import Freight
+from jaxvrp.envs.truck_drone.physics import Freight
 from jaxvrp.envs.truck_drone.problem.instance import Instance
-from jaxvrp.envs.truck_drone.world import FLYING, ONBOARD, World
+from jaxvrp.envs.truck_drone.world import FLYING, ONBOARD, Decision, World
 from jaxvrp.episodes import count_states
 
 NOBODY = -1

@@ -7,8 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxvrp.envs.truck_drone.freight import Freight
-from jaxvrp.envs.truck_drone.physics import Physics, battery_reserve, distance
+from jaxvrp.envs.truck_drone.physics import Freight, Physics, battery_reserve, distance
 from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
 from jaxvrp.envs.truck_drone.scenarios.vrpd_tw import VrpdTw
 from jaxvrp.envs.truck_drone.world import World, is_known

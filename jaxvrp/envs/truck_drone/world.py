@@ -6,8 +6,6 @@ full charge.
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from flax import struct
@@ -19,7 +17,7 @@ ONBOARD, FLYING, RETURNING, CRASHED = 0, 1, 2, 3
 """Drone status."""
 
 STATUS_NAMES = ("onboard", "flying", "returning", "crashed")
-"""What episode files and pictures call the status of a drone, by status."""
+"""Names of the status of a drone in episode files and pictures, by number."""
 
 STAY = 0
 """Truck action 0; then `MOVE_0..MOVE_{N-1}, RELEASE_0..RELEASE_{D-1}, RECOVER_0..RECOVER_{D-1}`."""
@@ -34,8 +32,8 @@ class Truck(struct.PyTreeNode):
     Attributes:
         position: `f32[2]`.
         velocity: `f32[2]`, map units per time unit.
-        target_node: `i32[]`, the route node that it keeps driving to, -1 for none. None if it keeps to none: then it
-            moves in steps whose action is MOVE alone.
+        target_node: `i32[]`, the route node that it keeps driving to, -1 for none. None under rules where the truck
+            drives only in steps whose action is MOVE.
     """
 
     position: jax.Array
@@ -90,7 +88,7 @@ class Drones(struct.PyTreeNode):
 
     @property
     def is_waiting(self) -> jax.Array:
-        """`bool[D]`: holds at the customer whose package it carries; who hovers has no target."""
+        """`bool[D]`: stands at the customer whose package it carries; a drone that hovers has no target."""
         stands = (self.velocity[..., 0] == 0) & (self.velocity[..., 1] == 0)
         return (self.status == FLYING) & (self.carrying >= 0) & self.has_target & stands
 
@@ -99,8 +97,7 @@ class Customers(struct.PyTreeNode):
     """What became of the customers.
 
     Attributes:
-        served: `bool[C]`; one who does not exist (`Instance.exists`) is from the start, so that nobody is asked to go
-            there, and nobody waits.
+        served: `bool[C]`; customers that only fill up the size (`Instance.exists`) count as served from the start.
         just_served: `bool[C]`, in this step.
         arrival_step: `i32[C]`, -1 until served.
     """
@@ -121,13 +118,28 @@ class Totals(struct.PyTreeNode):
     drone_distance: jax.Array
 
 
+class Decision(struct.PyTreeNode):
+    """The last decision and its outcome, where a decision holds for several steps.
+
+    Attributes:
+        truck, drone: the actions that were repeated, `i32[]` and `i32[D]`; pictures play its steps again from them.
+        reward: `f32[]`, the sum over its steps.
+        steps: `i32[]`, their number.
+    """
+
+    truck: jax.Array
+    drone: jax.Array
+    reward: jax.Array
+    steps: jax.Array
+
+
 class World(NotebookStill, struct.PyTreeNode):
     """The state of the environment: the problem and everything that changes in it.
 
     Attributes:
-        instance, truck, drones, customers, totals: see there.
+        instance, truck, drones, customers, totals: see their classes.
         step: `i32[]`, counts from 0.
-        decision: what came of the last decision, where decisions hold for several steps (`events.Decision`); else ().
+        decision: the last decision; () where each step has its own.
     """
 
     instance: Instance
@@ -136,7 +148,7 @@ class World(NotebookStill, struct.PyTreeNode):
     customers: Customers
     totals: Totals
     step: jax.Array
-    decision: Any = ()
+    decision: Decision | tuple[()] = ()
 
 
 def initial_world(instance: Instance, num_drones: int, battery: jax.Array | float) -> World:
@@ -170,16 +182,16 @@ def initial_world(instance: Instance, num_drones: int, battery: jax.Array | floa
 
 
 def is_known(world: World) -> jax.Array:
-    """`bool[C]`: agents know of the customer by now."""
+    """`bool[C]`: agents know of the customer in this step."""
     if world.instance.known_from is None:
         return jnp.ones_like(world.customers.served)
     return world.instance.known_from <= world.step
 
 
 def as_known(world: World) -> World:
-    """The world without the customers of whom agents do not know yet: they look like ones that do not exist.
+    """The world without the customers that agents do not know yet, which look like padding.
 
-    What agents see and choose from is computed from this, so that nothing of such a customer can leak.
+    Observations and masks are computed from this world, so that nothing about an unknown customer leaks.
     """
     if world.instance.known_from is None:
         return world

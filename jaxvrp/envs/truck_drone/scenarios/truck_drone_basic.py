@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -54,23 +53,25 @@ class TruckDroneBasic(RewardWeights, TruckDrone):
 
     @property
     def roles(self) -> dict[str, Role]:
-        """Truck first, then drones; with entities, what their numbers are and what their actions point at."""
+        """Truck first, then drones; with entities, the names of their context and the targets of their actions."""
         roles = super().roles
         if not self.entity_kinds:
             return roles
-        more: dict[str, dict[str, Any]] = {
-            "truck": {
-                "context": observation.TRUCK_CONTEXT,
-                "pointers": observation.TRUCK_POINTERS,
-                "places": observation.TRUCK_PLACES,
-            },
-            "drone": {
-                "context": observation.DRONE_CONTEXT,
-                "pointers": observation.DRONE_POINTERS,
-                "places": observation.DRONE_PLACES,
-            },
+        truck = {"pointers": observation.TRUCK_POINTERS, "places": observation.TRUCK_PLACES}
+        drone = {"pointers": observation.DRONE_POINTERS, "places": observation.DRONE_PLACES}
+        return {
+            "truck": dataclasses.replace(roles["truck"], context=observation.TRUCK_CONTEXT, **truck),
+            "drone": dataclasses.replace(roles["drone"], context=observation.DRONE_CONTEXT, **drone),
         }
-        return {name: dataclasses.replace(role, **more[name]) for name, role in roles.items()}
+
+    @property
+    def observation_sizes(self) -> dict[str, int]:
+        """As in the class docstring, or the lengths of contexts."""
+        if self.entity_kinds:
+            return {"truck": len(observation.TRUCK_CONTEXT), "drone": len(observation.DRONE_CONTEXT)}
+        drones, customers = self.num_drones, self.num_customers
+        of_drone = 11 + 5 * customers + 4 * (drones - 1) + (1 + drones)
+        return {"truck": 4 + 8 * drones + 5 * customers + (1 + drones), "drone": of_drone}
 
     @property
     def entity_kinds(self) -> tuple[EntityKind, ...]:

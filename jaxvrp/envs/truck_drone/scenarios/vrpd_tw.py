@@ -10,8 +10,7 @@ import jax.numpy as jnp
 from jaxvrp import fields
 from jaxvrp.envs.truck_drone import vrpd_tw_observation
 from jaxvrp.envs.truck_drone.env import TruckDrone
-from jaxvrp.envs.truck_drone.freight import Freight
-from jaxvrp.envs.truck_drone.physics import Physics, recoverable
+from jaxvrp.envs.truck_drone.physics import Freight, Physics, recoverable
 from jaxvrp.envs.truck_drone.problem.generator import draw_known_from
 from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
@@ -75,6 +74,14 @@ class VrpdTw(Freight, TruckDroneBasic):
         if self.truck_motion == "step":
             return world
         return world.replace(truck=world.truck.replace(target_node=jnp.full((), -1, jnp.int32)))
+
+    @property
+    def observation_sizes(self) -> dict[str, int]:
+        """As in the class docstring, or the lengths of contexts."""
+        sizes = super().observation_sizes
+        if self.entity_kinds:
+            return sizes
+        return {role: size + self.num_customers + 3 * self.num_route_nodes + 1 for role, size in sizes.items()}
 
     @property
     def entity_kinds(self) -> tuple[EntityKind, ...]:
