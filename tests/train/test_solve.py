@@ -177,7 +177,7 @@ def test_a_board_is_annealed_and_written(board, boards, tmp_path, capsys):
 def test_a_policy_places_the_parts_of_a_board_of_a_file(board, boards, tmp_path):
     """One that was trained on generated boards; what its plan costs is what the parts, placed so, are measured at."""
     run = tmp_path / "run"
-    options = "--env.num_boards 1 --env.max_parts 3 --env.annealing_moves 200 --env.max_steps 6 --eval_env.max_steps 6"
+    options = "--env.num_boards 1 --env.max_parts 3 --env.max_steps 6 --eval_env.max_steps 6"
     sizes = "--num_envs 2 --rollout_length 2 --total_steps 24 --pictures false --buffer_size 64 --batch_size 4"
     td3.main(["--config", "pcb_td3", *options.split(), *sizes.split(), "--run_dir", str(run)])
     solution = solve.solve(boards, row=1, seconds=0.0, run=run, method="policy")

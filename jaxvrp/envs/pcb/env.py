@@ -11,30 +11,40 @@ from flax import struct
 
 from jaxvrp import fields
 from jaxvrp.actions import judge
-from jaxvrp.envs.pcb import moves, reward, rules
-from jaxvrp.envs.pcb.measure import measure_board
-from jaxvrp.envs.pcb.moves import MoveRules, Turn
-from jaxvrp.envs.pcb.observation import (
-    CONTEXT,
-    OBSERVATION_SIZE,
-    PART,
-    board_vector,
-    dynamic_planes,
-    parts,
-    static_planes,
-)
-from jaxvrp.envs.pcb.problem import start_placement
+from jaxvrp.envs.pcb import reward, rules
+from jaxvrp.envs.pcb.measure import measure_agent, measure_board
+from jaxvrp.envs.pcb.observation import OBSERVATION_SIZE, board_vector, measure_agents, observe
+from jaxvrp.envs.pcb.problem import instance as problem
 from jaxvrp.envs.pcb.problem.board import Board
-from jaxvrp.envs.pcb.problem.instance import Instance, Sizes, Targets, Wiring, board_targets, fit_board, wire
+from jaxvrp.envs.pcb.problem.instance import Instance, Sizes, Targets, Wiring
 from jaxvrp.envs.pcb.reward import Weights
 from jaxvrp.envs.pcb.rules import State
 from jaxvrp.memory import Memory
-from jaxvrp.spaces import Box, ByKind, ByRole, EntityKind, Role
+from jaxvrp.spaces import Box, ByRole, Role
 from jaxvrp.turns import Choose, TurnBasedEnvironment, Turns, act_at_once
 
 ROLE = "component"
 MADE_FIELDS = ("boards", "wirings", "targets", "sizes", "source")
 """Fields of `Pcb` that `make` fills in; the others are its keywords."""
+
+
+class Turn(struct.PyTreeNode):
+    """The turn of one agent.
+
+    Attributes:
+        obs, next_obs: `f32[31]`, when its turn came and right after it.
+        action: `f32[3]` as executed; NaN for no move.
+        reward: `f32[]`.
+        terminated: `bool[]`, the part has left the board.
+        valid: `bool[]`, there is such an agent, and no earlier turn ended the episode.
+    """
+
+    obs: jax.Array
+    action: jax.Array
+    next_obs: jax.Array
+    reward: jax.Array
+    terminated: jax.Array
+    valid: jax.Array
 
 
 class Pcb(TurnBasedEnvironment):
@@ -53,10 +63,7 @@ class Pcb(TurnBasedEnvironment):
     neighbours' centres, likewise; position / board; orientation / 4; boardmask[8], share of its own body that is off
     the board. Sector k is at 45 k degrees, in the frame of the part.
 
-    With `observation="entities"` the parts are told once for all, `f32[4, N]` of what never changes (is fixed, side,
-    width, height) and `f32[5, N]` of what does (is there, x, y, orientation, overlap), in the units of the following.
-
-    Global observation, `f32[9 N]` (none with entities), a row for each part: exists, is fixed, side, x / w, y / h,
+    Global observation, `f32[9 N]`, a row for each part: exists, is fixed, side, x / w, y / h,
     orientation / 4, width / w, height / h (at orientation 0), overlap ratio.
 
     Reward: tan(pi c / 2.1), c the weighted mean of how far W and H have come from the start to the targets, in [-1, 1],
@@ -85,12 +92,6 @@ class Pcb(TurnBasedEnvironment):
     targets: Targets
     sizes: Sizes = struct.field(pytree_node=False)
     source: tuple[tuple[str, Any], ...] = struct.field(pytree_node=False, default=())
-    observation_kind: str = fields.choice(
-        "flat",
-        ("flat", "entities"),
-        keyword="observation",
-        help="what is told of all parts: a vector, or planes of features; learners choose what their network reads",
-    )
     mode: str = fields.choice(
         "sequential",
         ("sequential", "simultaneous"),
@@ -126,14 +127,7 @@ class Pcb(TurnBasedEnvironment):
     @property
     def roles(self) -> dict[str, Role]:
         """The movable parts."""
-        box = Box(-jnp.inf, jnp.inf, (OBSERVATION_SIZE,))
-        context = CONTEXT if self.entity_kinds else ()
-        return {ROLE: Role(self.sizes.agents, box, Box(-1.0, 1.0, (3,)), context)}
-
-    @property
-    def entity_kinds(self) -> tuple[EntityKind, ...]:
-        """The parts; none where observations are flat."""
-        return (parts(self.sizes.components),) if self.observation_kind == "entities" else ()
+        return {ROLE: Role(self.sizes.agents, Box(-jnp.inf, jnp.inf, (OBSERVATION_SIZE,)), Box(-1.0, 1.0, (3,)))}
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -170,7 +164,7 @@ class Pcb(TurnBasedEnvironment):
         Raises:
             ValueError: the board is larger than the environment's sizes.
         """
-        board, turn_key = self._random_start(fit_board(board, self.sizes), key)
+        board, turn_key = self._random_start(problem.fit_board(board, self.sizes), key)
         return self._instance_of_guest(board, turn_key)
 
     def place(self, board: Board, position: jax.Array, orientation: jax.Array, key: jax.Array) -> Instance:
@@ -179,7 +173,7 @@ class Pcb(TurnBasedEnvironment):
         Raises:
             ValueError: the board is larger than the environment's sizes.
         """
-        board = fit_board(board, self.sizes)
+        board = problem.fit_board(board, self.sizes)
         missing = board.num_components - len(position)
         position = jnp.pad(jnp.asarray(position, jnp.float32), ((0, missing), (0, 0)))
         orientation = jnp.pad(jnp.asarray(orientation, jnp.int32), (0, missing))
@@ -188,14 +182,14 @@ class Pcb(TurnBasedEnvironment):
     def _random_start(self, board: Board, key: jax.Array) -> tuple[Board, jax.Array]:
         """The board with its parts at a random start, and the key of the orders of turns."""
         augment_key, scatter_key, turn_key = jax.random.split(key, 3)
-        board = start_placement.augment(board, augment_key) if self.augment else board
-        return start_placement.scatter(board, scatter_key), turn_key
+        board = problem.augment(board, augment_key) if self.augment else board
+        return problem.scatter(board, scatter_key), turn_key
 
     def _instance_of_guest(self, board: Board, turn_key: jax.Array) -> Instance:
         """The instance of a board that is none of the environment's own: its row is beyond the last of them."""
-        wiring = wire(board, self.sizes)
+        wiring = problem.wire(board, self.sizes)
         row_beyond = jnp.asarray(self.targets.hpwl.shape[0], jnp.int32)
-        return self._instance(board, wiring, board_targets(board, wiring), row_beyond, turn_key)
+        return self._instance(board, wiring, problem.board_targets(board, wiring), row_beyond, turn_key)
 
     def _instance(
         self, board: Board, wiring: Wiring, targets: Targets, row: jax.Array, turn_key: jax.Array
@@ -215,7 +209,7 @@ class Pcb(TurnBasedEnvironment):
             start_overlap=start.overlap,
             start_observation=None,
         )
-        measures, observation = moves.measure_agents(instance, board.position, board.orientation, self.rays)
+        measures, observation = measure_agents(instance, board.position, board.orientation, self.rays)
         return instance.replace(
             start_wirelength=jnp.where(wiring.is_agent, measures.wirelength, 0.0),
             start_hpwl=jnp.where(wiring.is_agent, measures.hpwl, 0.0),
@@ -228,7 +222,7 @@ class Pcb(TurnBasedEnvironment):
 
     def order(self, state: State) -> jax.Array:
         """`i32[A]`, the agents in the order of their turns in the coming step."""
-        return moves.draw_order(state) if self.shuffle else jnp.arange(self.sizes.agents, dtype=jnp.int32)
+        return rules.draw_order(state) if self.shuffle else jnp.arange(self.sizes.agents, dtype=jnp.int32)
 
     def move(self, state: State, agent: jax.Array, action: jax.Array) -> tuple[State, Turn]:
         """One agent's turn; `step` is the turns of all in their `order`, and the clock.
@@ -244,26 +238,45 @@ class Pcb(TurnBasedEnvironment):
         self, state: State, agent: jax.Array, choose: Callable[[jax.Array], jax.Array]
     ) -> tuple[State, Turn]:
         """One agent's turn with the action that it chooses by its observation."""
-        observation, valid = moves.observe(state, agent, self.rays), moves.may_act(state, agent)
+        observation, valid = observe(state, agent, self.rays), rules.may_act(state, agent)
         single_role = {ROLE: Role(1, self.roles[ROLE].observation, self.roles[ROLE].action)}
         requested = {ROLE: choose(observation)[None]}
         is_agent = {ROLE: state.instance.wiring.is_agent[agent][None]}
-        executed, num_invalid = judge(single_role, requested, {}, {ROLE: moves.no_moves(1)}, is_agent)
+        executed, num_invalid = judge(single_role, requested, {}, {ROLE: _no_moves(1)}, is_agent)
         action = executed[ROLE][0]
-        state = moves.act(state, agent, action, self._move_rules)
+        state = self._act(state, agent, action)
         state = state.replace(invalid_actions=state.invalid_actions + num_invalid)
         return state, Turn(
             obs=observation,
             action=action,
-            next_obs=moves.observe(state, agent, self.rays),
+            next_obs=observe(state, agent, self.rays),
             reward=jnp.where(valid, self._rewards(state, state.time + 1)[agent], 0.0),
             terminated=valid & state.left[agent],
             valid=valid,
         )
 
-    @property
-    def _move_rules(self) -> MoveRules:
-        return MoveRules(self.step_fraction, self.boundary == "clamp", self.rotation == "absolute", self.rays)
+    def _act(self, state: State, agent: jax.Array, action: jax.Array) -> State:
+        """One agent moves by `action` (`f32[3]` in [-1, 1], NaN for no move), if it may, and measures."""
+        may = rules.may_act(state, agent)
+        position, orientation, undone = self._pose_after(state, agent, jnp.where(may, action, jnp.nan))
+        moved = rules.put_part(state, agent, position, orientation)
+        measures = measure_agent(moved.instance, moved.position, moved.orientation, agent, rays=self.rays)
+        acted = may & (jnp.arange(state.left.shape[0]) == agent)
+        return rules.record_turns(moved, acted, measures, undone, clamp=self.boundary == "clamp")
+
+    def _act_at_once(self, state: State, action: jax.Array) -> State:
+        """All agents move by `action` (`f32[A, 3]`, likewise), then all measure."""
+        agents = jnp.arange(action.shape[0], dtype=jnp.int32)
+        position, orientation, undone = jax.vmap(self._pose_after, (None, 0, 0))(state, agents, action)
+        state = rules.put_parts(state, position, orientation)
+        measures, observations = measure_agents(state.instance, state.position, state.orientation, self.rays)
+        is_agent = state.instance.wiring.is_agent
+        state = rules.record_turns(state, is_agent, measures, undone, clamp=self.boundary == "clamp")
+        return state.replace(observation=observations)
+
+    def _pose_after(self, state: State, agent: jax.Array, action: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        clamp, rotate = self.boundary == "clamp", self.rotation == "absolute"
+        return rules.pose_after(state, agent, action, self.step_fraction, clamp=clamp, rotate=rotate)
 
     def take_turns(self, state: State, choose: Choose) -> tuple[State, Turns]:
         """See `TurnBasedEnvironment`; one agent after the other in sequential mode."""
@@ -271,8 +284,8 @@ class Pcb(TurnBasedEnvironment):
             return act_at_once(self, state, choose)
 
         def take_turn(state: State, agent: jax.Array) -> tuple[State, Turn]:
-            who = {ROLE: agent[None]}
-            return self._take_turn(state, agent, lambda observation: choose({ROLE: observation[None]}, who)[ROLE][0])
+            agents = {ROLE: agent[None]}
+            return self._take_turn(state, agent, lambda observation: choose({ROLE: observation[None]}, agents)[ROLE][0])
 
         order = self.order(state)
         state, turns = jax.lax.scan(take_turn, state, order)
@@ -291,10 +304,10 @@ class Pcb(TurnBasedEnvironment):
         """All agents move, one after the other or at once."""
         state = state.replace(invalid_actions=state.invalid_actions + num_invalid)
         if self.mode == "simultaneous":
-            return rules.settle(moves.act_at_once(state, action[ROLE], self._move_rules))
+            return rules.settle(self._act_at_once(state, action[ROLE]))
 
         def take_turn(state: State, agent: jax.Array) -> tuple[State, None]:
-            return moves.act(state, agent, action[ROLE][agent], self._move_rules), None
+            return self._act(state, agent, action[ROLE][agent]), None
 
         return rules.settle(jax.lax.scan(take_turn, state, self.order(state))[0])
 
@@ -303,19 +316,11 @@ class Pcb(TurnBasedEnvironment):
         if self.mode == "simultaneous":
             assert state.observation is not None
             return {ROLE: state.observation}
-        return {ROLE: moves.measure_agents(state.instance, state.position, state.orientation, self.rays)[1]}
+        return {ROLE: measure_agents(state.instance, state.position, state.orientation, self.rays)[1]}
 
-    def global_observation(self, state: State) -> jax.Array | None:
-        """`f32[9 N]`, see the class; None with entities."""
-        return None if self.entity_kinds else board_vector(state)
-
-    def static_entities(self, state: State) -> ByKind:
-        """`{"part": f32[4, N]}`; {} where observations are flat."""
-        return {PART: static_planes(state.instance)} if self.entity_kinds else {}
-
-    def entities(self, state: State) -> ByKind:
-        """`{"part": f32[5, N]}`; {} where observations are flat."""
-        return {PART: dynamic_planes(state)} if self.entity_kinds else {}
+    def global_observation(self, state: State) -> jax.Array:
+        """`f32[9 N]`, see the class."""
+        return board_vector(state)
 
     def action_mask(self, state: State) -> ByRole:
         """None: actions are continuous."""
@@ -325,7 +330,7 @@ class Pcb(TurnBasedEnvironment):
     def fallback(self, mask: ByRole) -> ByRole:
         """Actions that are not finite are no moves: NaN, as `transition` understands it."""
         del mask
-        return {ROLE: moves.no_moves(self.sizes.agents)}
+        return {ROLE: _no_moves(self.sizes.agents)}
 
     def valid(self, state: State) -> dict[str, jax.Array]:
         """The agents that the board has."""
@@ -353,6 +358,11 @@ class Pcb(TurnBasedEnvironment):
     def metrics(self, state: State) -> dict[str, jax.Array]:
         """See the class."""
         return reward.metrics(state, self._weights)
+
+
+def _no_moves(num_agents: int) -> jax.Array:
+    """`f32[A, 3]`, the actions of agents that stay: NaN."""
+    return jnp.full((num_agents, 3), jnp.nan, jnp.float32)
 
 
 def _lowered_targets(targets: Targets, states: State) -> Targets:

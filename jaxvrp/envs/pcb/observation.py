@@ -6,66 +6,29 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.envs.pcb import geometry
-from jaxvrp.envs.pcb.measure import AgentMeasures
+from jaxvrp.envs.pcb.measure import AgentMeasures, measure_agent
 from jaxvrp.envs.pcb.problem.instance import Instance
 from jaxvrp.envs.pcb.rules import State
-from jaxvrp.spaces import EntityKind, Feature, Place
 
-PART = "part"
-
-SECTORS = range(8)
-
-CONTEXT = (
-    *(Feature(f"los_{k}", f"occupied share of sector {k} around the part's centre") for k in SECTORS),
-    *(Feature(f"ol_{k}", f"share of its own body within sector {k} that others cover") for k in SECTORS),
-    Feature("contacts_distance", "length of the mean vector to the nearest pads on its nets / diagonal"),
-    Feature("contacts_angle", "angle of that vector / pi"),
-    Feature("neighbours_distance", "length of the vector to the mean of its neighbours' centres / diagonal"),
-    Feature("neighbours_angle", "angle of that vector / pi"),
-    Feature("x", "own x / width of the board"),
-    Feature("y", "own y / height of the board"),
-    Feature("orientation", "own quarter turns / 4"),
-    *(Feature(f"boardmask_{k}", f"share of its own body within sector {k} that is off the board") for k in SECTORS),
-)
-
-STATIC = (
-    Feature("fixed", "1 if it does not move"),
-    Feature("side", "side of the board"),
-    Feature("width", "width (at orientation 0) / width of the board"),
-    Feature("height", "height (at orientation 0) / height of the board"),
-)
-
-DYNAMIC = (
-    Feature("present", "1 unless the row is padding"),
-    Feature("x", "x of the centre / width of the board"),
-    Feature("y", "y of the centre / height of the board"),
-    Feature("orientation", "quarter turns / 4"),
-    Feature("overlap", "overlap ratio"),
-)
-
-OBSERVATION_SIZE = len(CONTEXT)
+OBSERVATION_SIZE = 31
 
 
-def parts(count: int) -> EntityKind:
-    """The kind of so many parts of a board."""
-    return EntityKind(PART, count, STATIC, DYNAMIC, (Place("present", "x", "y"),))
+def measure_agents(
+    instance: Instance, position: jax.Array, orientation: jax.Array, rays: int
+) -> tuple[AgentMeasures, jax.Array]:
+    """What all agents measure (leading axis `[A]`), and their observations `f32[A, 31]`; see `agent_vector`."""
+
+    def measure_and_see(agent: jax.Array) -> tuple[AgentMeasures, jax.Array]:
+        measures = measure_agent(instance, position, orientation, agent, rays=rays)
+        return measures, agent_vector(instance, position, orientation, agent, measures)
+
+    return jax.vmap(measure_and_see)(jnp.arange(instance.wiring.component.shape[0], dtype=jnp.int32))
 
 
-def static_planes(instance: Instance) -> jax.Array:
-    """`f32[4, N]`, the numbers of `STATIC` of each part; padding is 0."""
-    board = instance.board
-    size = board.size / board.outline
-    planes = [board.fixed.astype(jnp.float32), board.side.astype(jnp.float32), size[:, 0], size[:, 1]]
-    return jnp.where(board.exists, jnp.stack(planes), 0.0)
-
-
-def dynamic_planes(state: State) -> jax.Array:
-    """`f32[5, N]`, the numbers of `DYNAMIC` of each part."""
-    board = state.instance.board
-    place = state.position / board.outline
-    turns = (state.orientation / 4).astype(jnp.float32)
-    planes = [jnp.ones_like(turns), place[:, 0], place[:, 1], turns, state.overlap]
-    return jnp.where(board.exists, jnp.stack(planes), 0.0)
+def observe(state: State, agent: jax.Array, rays: int) -> jax.Array:
+    """`f32[31]`, the observation of one agent (`i32[]`)."""
+    pose = (state.instance, state.position, state.orientation, agent)
+    return agent_vector(*pose, measure_agent(*pose, rays=rays))
 
 
 def agent_vector(

@@ -43,7 +43,7 @@ class State(NotebookStill, struct.PyTreeNode):
         lowest: `Targets`, least lengths at the end of a step: W while the part was legal, H while the whole board was.
         best: `Best`.
         invalid_actions: `i32[]`.
-        undone: `i32[A]`, moves that were undone, since they led to no place.
+        undone: `i32[A]`, moves that were undone, because they led to no finite place.
         observation: `f32[A, 31]` where all agents act at once; else None.
     """
 
@@ -100,15 +100,53 @@ def begin(instance: Instance) -> State:
     )
 
 
-def centre_after(
-    centre: jax.Array, outline: jax.Array, share: jax.Array, angle: jax.Array, *, clamp: bool
-) -> jax.Array:
-    """`f32[2]`: where a step of `share` times the board's shorter side leads, in the direction `angle` (radians).
+def to_unscaled(action: jax.Array) -> jax.Array:
+    """`f32[..., 3]`: (share of the longest step, direction in radians, turn) of actions in [-1, 1]."""
+    return 0.5 * (action + 1) * jnp.array([1.0, 2 * jnp.pi, 1.0], jnp.float32)
 
-    With `clamp`, to the nearest point of the board.
+
+def from_unscaled(action: jax.Array) -> jax.Array:
+    """`f32[..., 3]`: the actions in [-1, 1] of (share in [0, 1], direction in [0, 2 pi], turn in [0, 1])."""
+    return 2 * action / jnp.array([1.0, 2 * jnp.pi, 1.0], jnp.float32) - 1
+
+
+def draw_order(state: State) -> jax.Array:
+    """`i32[A]`, the agents in a random order, another one for every step of every instance."""
+    agents = jnp.arange(state.left.shape[0], dtype=jnp.int32)
+    draws = jax.random.uniform(jax.random.fold_in(state.instance.key, state.time), agents.shape, jnp.float32)
+    earlier = (draws < draws[:, None]) | ((draws == draws[:, None]) & (agents < agents[:, None]))
+    rank = earlier.sum(axis=1, dtype=jnp.int32)
+    return jnp.where(rank == agents[:, None], agents, 0).sum(axis=1, dtype=jnp.int32)
+
+
+def may_act(state: State, agent: jax.Array) -> jax.Array:
+    """`bool[]`, there is such an agent (`i32[]`), and no part has left the board."""
+    return state.instance.wiring.is_agent[agent] & ~state.left.any()
+
+
+def pose_after(
+    state: State, agent: jax.Array, action: jax.Array, step_fraction: jax.Array | float, *, clamp: bool, rotate: bool
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Where an action takes an agent's part: centre `f32[2]`, quarter turns `i32[]`, and `bool[]`: the move is undone.
+
+    Args:
+        state: before the move.
+        agent: `i32[]`.
+        action: `f32[3]` in [-1, 1]; NaN for no move.
+        step_fraction: the longest step, as a share of the board's shorter side.
+        clamp: centres stay on the board; else parts can leave it.
+        rotate: the third number of an action is the new orientation.
     """
-    goal = centre + share * outline.min() * geometry.heading(angle)
-    return geometry.clamped(goal, outline) if clamp else goal
+    outline, part = state.instance.board.outline, state.instance.wiring.component[agent]
+    centre, quarters = state.position[part], state.orientation[part]
+    idle = ~jnp.isfinite(action).all()
+    share, angle, turn = to_unscaled(jnp.where(idle, 0.0, action))
+    goal = centre + step_fraction * share * outline.min() * geometry.heading(angle)
+    goal = geometry.clamped(goal, outline) if clamp else goal
+    turned = jnp.minimum(jnp.floor(4 * turn), 3).astype(jnp.int32) if rotate else quarters
+    undone = ~idle & ~jnp.isfinite(goal).all()
+    stays = idle | undone
+    return jnp.where(stays, centre, goal), jnp.where(stays, quarters, turned), undone
 
 
 def put_part(state: State, agent: jax.Array, position: jax.Array, orientation: jax.Array) -> State:
@@ -132,13 +170,13 @@ def put_parts(state: State, position: jax.Array, orientation: jax.Array) -> Stat
 
 
 def record_turns(state: State, acted: jax.Array, measures: AgentMeasures, undone: jax.Array, *, clamp: bool) -> State:
-    """The state with what agents measured after their turns.
+    """The state after moves, with what the agents measured.
 
     Args:
-        state: after their moves.
-        acted: `bool[A]`, whose turn it was.
+        state: after the moves.
+        acted: `bool[A]`, the agents that had a turn.
         measures: of one agent, or of all (leading axis `[A]`).
-        undone: `bool[]` or `bool[A]`, their moves led to no place.
+        undone: `bool[]` or `bool[A]`, the move was undone, because it led to no finite place.
         clamp: centres stay on the board, so that no part can leave it.
     """
     component = state.instance.wiring.component
@@ -154,7 +192,7 @@ def record_turns(state: State, acted: jax.Array, measures: AgentMeasures, undone
 
 
 def settle(state: State) -> State:
-    """End a step: the clock, what the placement is worth, and the best so far."""
+    """End a step: advance the clock, measure the placement, keep the best so far."""
     board, wiring = state.instance.board, state.instance.wiring
     measures = measure_board(board, state.position, state.orientation, wiring)
     state = state.replace(time=state.time + 1, board_hpwl=measures.hpwl, overlap=measures.overlap)

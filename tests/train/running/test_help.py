@@ -69,7 +69,7 @@ def test_the_parameters_of_the_environment_have_their_own_sentences(capsys):
 def test_the_parameters_of_a_factory_have_sentences_too(capsys):
     """`pcb` is made from several dataclasses, which its toolbox names; evaluation changes one of them by default."""
     told = entries(page_of("sac --env.name pcb", capsys))
-    for name in ("num_boards", "targets", "max_parts", "max_steps", "hpwl_weight"):
+    for name in ("num_boards", "board_seed", "max_parts", "max_steps", "hpwl_weight"):
         assert not told[f"env.{name}"][1].startswith("("), name
         assert "parameter of the environment" not in told[f"env.{name}"][1], name
     assert told["eval_env.KEY"][0] == "evaluation"

@@ -20,42 +20,29 @@ from jaxvrp.envs.pcb.baselines.annealing_moves import Move, Poses, Tables, as_po
 from jaxvrp.envs.pcb.baselines.random_placement import uniform_poses
 from jaxvrp.envs.pcb.measure import measure_board
 from jaxvrp.envs.pcb.problem.board import Board, as_float32
-from jaxvrp.fields import parameter
 
 BLOCK = 128
 """Moves for which the random numbers are drawn at once; after each such block the placements are measured anew."""
+
+# From the first move to the last, geometrically; lengths in units of the mean size of the movable parts, so that boards
+# of any scale are annealed alike.
+TEMPERATURE = (0.4, 0.005)
+"""A longer wire is accepted with probability exp(-mm / temperature)."""
+
+WEIGHT = (1.0, 30.0)
+"""Of the overlap: wire per common area."""
+
+REACH = (3.0, 0.03)
+"""Largest shift of a part along an axis."""
 
 # Parts on many nets are pulled into each other with more force than a good last weight holds back: for this share of
 # the moves, the last ones, it is so many times as much.
 SETTLING = 0.1
 SETTLING_WEIGHT = 100.0
 
-
-class Schedule(struct.PyTreeNode):
-    """How an annealing cools, from its first move to its last (geometrically), and what its moves are.
-
-    Lengths are in units of the mean size of the movable parts, so that a schedule fits boards of any scale.
-
-    Attributes:
-        first_temperature, last_temperature: mm of wire are accepted with probability exp(-mm / temperature).
-        first_weight, last_weight: of the overlap, wire per common area; for a last tenth of the moves, when hardly any
-            overlap is left, it is a hundred times as much.
-        first_reach, last_reach: largest shift of a part along an axis.
-        jump: share of the moves that put a part anywhere on the board.
-        contact: share of the moves that put a part beside another one, touching it; the rest are shifts.
-            Of more than 1 together, `contact` is cut.
-        turn: share of the moves of any kind that also turn the part, to any other orientation.
-    """
-
-    first_temperature: float = parameter(0.4, above=0.0)
-    last_temperature: float = parameter(0.005, above=0.0)
-    first_weight: float = parameter(1.0, above=0.0)
-    last_weight: float = parameter(30.0, above=0.0)
-    first_reach: float = parameter(3.0, above=0.0)
-    last_reach: float = parameter(0.03, above=0.0)
-    jump: float = parameter(0.1, minimum=0.0, maximum=1.0)
-    contact: float = parameter(0.2, minimum=0.0, maximum=1.0)
-    turn: float = parameter(0.5, minimum=0.0, maximum=1.0)
+JUMP, CONTACT, TURN = 0.1, 0.2, 0.5
+"""Shares of the moves that put a part anywhere on the board, and beside another part; the rest are shifts. Share of the
+moves of any kind that also turn the part."""
 
 
 class BestPlacements(struct.PyTreeNode):
@@ -98,7 +85,6 @@ def anneal(
     widths: tuple[int, int],
     num_moves: int = 400_000,
     num_restarts: int = 32,
-    schedule: Schedule | None = None,
 ) -> BestPlacements:
     """Anneal random placements; works under `jit` (`widths`, `num_moves`, `num_restarts` static) and `vmap`.
 
@@ -111,7 +97,6 @@ def anneal(
         widths: from `net_widths`; smaller ones mislead the search, but not what is returned about its placements.
         num_moves: of each restart, rounded up to a multiple of `BLOCK`.
         num_restarts: R.
-        schedule: default `Schedule()`.
 
     Raises:
         ValueError: `num_moves` or `num_restarts` is less than 1.
@@ -124,7 +109,7 @@ def anneal(
     annealing = begin(board, start_key, num_restarts)
     block = jnp.arange(num_blocks, dtype=jnp.int32)
     keys, shares = jax.vmap(lambda block: jax.random.fold_in(move_key, block))(block), block / max(num_blocks - 1, 1)
-    return advance(board, annealing, keys, shares, widths=widths, schedule=schedule).best
+    return advance(board, annealing, keys, shares, widths=widths).best
 
 
 class Annealing(struct.PyTreeNode):
@@ -136,18 +121,15 @@ class Annealing(struct.PyTreeNode):
 
 def begin(board: Board, key: jax.Array, num_restarts: int) -> Annealing:
     """Random placements of a board as `as_float32` makes it."""
-    start = _random_start(board, key, num_restarts)
-    return Annealing(as_poses(start.position, start.orientation), start)
+    draws = jax.random.uniform(key, (num_restarts, board.num_components, 3), jnp.float32)
+    position, orientation = uniform_poses(board, draws)
+    no_hpwl = jnp.full(num_restarts, jnp.inf, jnp.float32)
+    start = BestPlacements(position, orientation, hpwl=no_hpwl, legal=jnp.zeros(num_restarts, bool))
+    return Annealing(as_poses(position, orientation), start)
 
 
 def advance(
-    board: Board,
-    annealing: Annealing,
-    keys: jax.Array,
-    shares: jax.Array,
-    *,
-    widths: tuple[int, int],
-    schedule: Schedule | None = None,
+    board: Board, annealing: Annealing, keys: jax.Array, shares: jax.Array, *, widths: tuple[int, int]
 ) -> Annealing:
     """Blocks of moves.
 
@@ -156,15 +138,14 @@ def advance(
         annealing: where it stands.
         keys: typed keys `[blocks]`.
         shares: `f32[blocks]`, of all moves, those that are made before each block: how cool it is.
-        widths, schedule: as for `anneal`.
+        widths: as for `anneal`.
     """
-    tables, schedule = make_tables(board, widths), schedule or Schedule()
-    num_restarts = annealing.best.hpwl.shape[0]
+    tables = make_tables(board, widths)
 
     def play_block(annealing: Annealing, drawn: tuple[jax.Array, jax.Array]) -> tuple[Annealing, None]:
         key, share = drawn
-        cooled = _cooled(schedule, tables.unit, share)
-        moves = _draw_moves(key, board, schedule, cooled, num_restarts)
+        cooled = _cooled(tables.unit, share)
+        moves = _draw_moves(key, board, cooled, annealing.best.hpwl.shape[0])
         poses, _ = jax.lax.scan(lambda poses, move: (_step(tables, cooled, poses, move), None), annealing.poses, moves)
         return Annealing(poses, _better(board, annealing.best, poses)), None
 
@@ -172,18 +153,25 @@ def advance(
 
 
 class _Cooled(NamedTuple):
-    """A schedule at one time: `f32[]` each, in mm, wire (mm) per mm², mm."""
+    """The schedule at one time: `f32[]` each, in mm, wire (mm) per mm², mm."""
 
     temperature: jax.Array
     weight: jax.Array
     reach: jax.Array
 
 
-def _random_start(board: Board, key: jax.Array, num_restarts: int) -> BestPlacements:
-    draws = jax.random.uniform(key, (num_restarts, board.num_components, 3), jnp.float32)
-    position, orientation = uniform_poses(board, draws)
-    no_hpwl = jnp.full(num_restarts, jnp.inf, jnp.float32)
-    return BestPlacements(position, orientation, hpwl=no_hpwl, legal=jnp.zeros(num_restarts, bool))
+def _cooled(unit: jax.Array, share: jax.Array) -> _Cooled:
+    """The schedule after a `share` of the moves."""
+
+    def between(ends: tuple[float, float]) -> jax.Array:
+        first, last = ends
+        return first * (last / first) ** share
+
+    return _Cooled(
+        temperature=unit * between(TEMPERATURE),
+        weight=between(WEIGHT) / unit * jnp.where(share > 1 - SETTLING, SETTLING_WEIGHT, 1.0),
+        reach=unit * between(REACH),
+    )
 
 
 def _step(tables: Tables, cooled: _Cooled, poses: Poses, move: Move) -> Poses:
@@ -195,22 +183,22 @@ def _step(tables: Tables, cooled: _Cooled, poses: Poses, move: Move) -> Poses:
     return poses.with_part(move.part, pose)
 
 
-def _draw_moves(key: jax.Array, board: Board, schedule: Schedule, cooled: _Cooled, num_restarts: int) -> Move:
+def _draw_moves(key: jax.Array, board: Board, cooled: _Cooled, num_restarts: int) -> Move:
     """A block of moves: `Move` with a leading axis."""
     # One draw for everything: the random generator is the greater part of what has to be compiled.
     draws = jax.random.uniform(key, (BLOCK * (5 * num_restarts + 2),), jnp.float32)
     part_draw, other_draw = draws[: 2 * BLOCK].reshape(2, BLOCK)
     kind, turn, x, y, accept = draws[2 * BLOCK :].reshape(5, BLOCK, num_restarts)
     # How far `kind` is into its share says on which of four sides the parts touch.
-    side = jnp.floor(4 * (kind - schedule.jump) / jnp.maximum(schedule.contact, 1e-6)).astype(jnp.int32)
+    side = jnp.floor(4 * (kind - JUMP) / CONTACT).astype(jnp.int32)
     above_or_below, sign = (side & 1) == 1, 1.0 - (side & 2)
-    quarters = 1 + jnp.floor(3 * turn / jnp.maximum(schedule.turn, 1e-6)).astype(jnp.int32)
+    quarters = 1 + jnp.floor(3 * turn / TURN).astype(jnp.int32)
     return Move(
         part=_pick(part_draw, board.movable),
         other=_pick(other_draw, board.exists),
-        jumps=kind < schedule.jump,
-        touches=(kind >= schedule.jump) & (kind < schedule.jump + schedule.contact),
-        turn=jnp.where(turn < schedule.turn, quarters, 0),
+        jumps=kind < JUMP,
+        touches=(kind >= JUMP) & (kind < JUMP + CONTACT),
+        turn=jnp.where(turn < TURN, quarters, 0),
         shift_x=(2 * x - 1) * cooled.reach,
         shift_y=(2 * y - 1) * cooled.reach,
         place_x=x,
@@ -225,20 +213,6 @@ def _pick(share: jax.Array, candidates: jax.Array) -> jax.Array:
     """`i32[...]`: indices of the true values of `bool[N]`, all as likely, from `f32[...]` uniform in [0, 1)."""
     (index,) = jnp.nonzero(candidates, size=candidates.shape[0], fill_value=0)
     return index[jnp.floor(share * candidates.sum()).astype(jnp.int32)].astype(jnp.int32)
-
-
-def _cooled(schedule: Schedule, unit: jax.Array, share: jax.Array) -> _Cooled:
-    """The state of the schedule after a `share` of the moves."""
-
-    def between(first: float, last: float) -> jax.Array:
-        return first * (last / first) ** share
-
-    weight = between(schedule.first_weight, schedule.last_weight) / unit
-    return _Cooled(
-        temperature=unit * between(schedule.first_temperature, schedule.last_temperature),
-        weight=weight * jnp.where(share > 1 - SETTLING, SETTLING_WEIGHT, 1.0),
-        reach=unit * between(schedule.first_reach, schedule.last_reach),
-    )
 
 
 def _better(board: Board, best: BestPlacements, poses: Poses) -> BestPlacements:

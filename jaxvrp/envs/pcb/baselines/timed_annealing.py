@@ -12,11 +12,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvrp.envs.pcb import moves, rules
+from jaxvrp.envs.pcb import rules
 from jaxvrp.envs.pcb.baselines.annealing import BestPlacements, advance, begin, net_widths
 from jaxvrp.envs.pcb.baselines.random_placement import random_legal
 from jaxvrp.envs.pcb.env import Pcb
 from jaxvrp.envs.pcb.measure import measure_board
+from jaxvrp.envs.pcb.observation import measure_agents
 from jaxvrp.envs.pcb.problem.board import as_float32
 from jaxvrp.envs.pcb.problem.instance import Instance
 from jaxvrp.envs.pcb.rules import State
@@ -109,6 +110,6 @@ def _place(env: Pcb, instance: Instance, position: jax.Array, orientation: jax.A
     start = env.init_state(instance)
     is_agent = instance.wiring.is_agent
     placed = start.replace(position=position, orientation=orientation)
-    measures, _ = moves.measure_agents(instance, position, orientation, env.rays)
+    measures, _ = measure_agents(instance, position, orientation, env.rays)
     placed = rules.record_turns(placed, is_agent, measures, jnp.zeros_like(is_agent), clamp=True)
     return jax.tree.map(lambda first, last: jnp.stack([first, last]), start, rules.settle(placed))

@@ -326,7 +326,6 @@ def test_leaving_ends_the_episode_at_a_price(make, by_hand):
         ({"boards": "there/is/none.pcb"}, "none.pcb"),
         ({"boards": []}, "boards is"),
         ({"wire_weight": 0, "overlap_weight": 0, "hpwl_weight": 0}, "all 0"),
-        ({"targets": "best"}, "targets is 'best'; it must be one of: file, annealing, unknown"),
         ({"num_boards": 2, "max_parts": 1}, "max_parts is 1"),
         (
             {"min_utilisation": np.array([0.1])},
