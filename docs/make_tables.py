@@ -40,7 +40,7 @@ COLUMNS = {
     "keys": ["key", "default", "range", "meaning"],
     "parameters": ["parameter", "default", "range", "meaning"],
     "entities": ["feature", "changes", "meaning"],
-    "policies": ["policy", "what it plays", "trained by", "return", "of the others", "size"],
+    "policies": ["policy", "what it plays", "trained by", "return", "baselines"],
 }
 
 CONTEXT_OF = "context of "
@@ -58,9 +58,13 @@ def _keys(path: str) -> Iterator[Row]:
     module, _, attribute = path.partition(":")
     cls = getattr(importlib.import_module(module), attribute)
     own = inspect.get_annotations(cls)
+    base = cls.__mro__[1]
+    shown_before = {field.name: field.metadata["help"] for field in dataclasses.fields(base)} if base is not object else {}
     for field in (field for field in dataclasses.fields(cls) if field.name in own):
         default = field.default_factory() if callable(field.default_factory) else field.default
-        yield _row(field.name, default, accepted_values(cls, field), field.metadata["help"])
+        sentence = field.metadata["help"]
+        repeated = shown_before.get(field.name) == sentence
+        yield _row(field.name, default, accepted_values(cls, field), "as above" if repeated else sentence)
 
 
 def _parameters(env: str) -> Iterator[Row]:
@@ -91,9 +95,8 @@ def _policies(which: str) -> Iterator[Row]:
     for name in shipped_policies():
         card = read_card(find_run(name))
         policy, *others = [(player, f"{figures['return']:.1f}") for player, figures in card.figures["players"].items()]
-        size = sum(path.stat().st_size for path in find_run(name).iterdir())
-        beaten = ", ".join(f"{player} {figure}" for player, figure in others)
-        yield [f"`{name}`", card.about, f"`{card.training['command']}`", policy[1], beaten, f"{size / 1000:.0f} kB"]
+        baselines = ", ".join(f"{player} {figure}" for player, figure in others)
+        yield [f"`{name}`", card.about, f"`{card.training['command']}`", policy[1], baselines]
 
 
 def _row(name: str, default: Any, accepted: str, sentence: str) -> Row:
