@@ -58,8 +58,8 @@ def _keys(path: str) -> Iterator[Row]:
     module, _, attribute = path.partition(":")
     cls = getattr(importlib.import_module(module), attribute)
     own = inspect.get_annotations(cls)
-    base = cls.__mro__[1]
-    shown_before = {field.name: field.metadata["help"] for field in dataclasses.fields(base)} if base is not object else {}
+    bases = (base for base in cls.__mro__[1:] if dataclasses.is_dataclass(base))
+    shown_before = {field.name: field.metadata["help"] for base in bases for field in dataclasses.fields(base)}
     for field in (field for field in dataclasses.fields(cls) if field.name in own):
         default = field.default_factory() if callable(field.default_factory) else field.default
         sentence = field.metadata["help"]
