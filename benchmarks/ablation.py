@@ -57,10 +57,6 @@ PARTS = {
     "four times the entropy bonus": "--entropy_coef 0.02",
     "gradients clipped at 5": "--max_grad_norm 5",
     "constant learning rate": "--lr_decay false",
-    "learning rate no lower than a tenth": "--lr_floor 0.1",
-    "updates that end at a KL of 0.01": "--target_kl 0.01",
-    "no masks": "--mask_actions false",
-    "forced decisions learned, too": "--skip_forced false",
     "group baseline": "--rollout episodes --rollout_length 200 --baseline group --group_size 16 --eval_interval 4 "
     "--save_interval 4",
 }

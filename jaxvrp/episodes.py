@@ -41,19 +41,7 @@ def play_episodes(env: Environment, actor: Actor, instances: Instance, key: jax.
     Returns:
         `{metric: f32[E]}`: the environment's metrics at the end, `return` (mean over agents) and `length`.
     """
-    return _play_on(env, actor, _begin(env, actor, instances), key)
-
-
-def play_on(env: Environment, actor: Actor, state: State, timestep: TimeStep, key: jax.Array) -> dict[str, jax.Array]:
-    """Play episodes to their ends from where they stand, `[E, ...]`; `actor` remembers nothing of what was before.
-
-    Returns:
-        As `play_episodes`; `return` and `length` are of what is still to come.
-    """
-    return _play_on(env, actor, _Play(state, timestep, actor.init(timestep.terminated.shape[0])), key)
-
-
-def _play_on(env: Environment, actor: Actor, start: _Play, key: jax.Array) -> dict[str, jax.Array]:
+    start = _begin(env, actor, instances)
     zero = jnp.zeros(start.timestep.terminated.shape, jnp.float32)
 
     def body(loop: tuple[jax.Array, _Play, jax.Array, jax.Array]) -> tuple[jax.Array, _Play, jax.Array, jax.Array]:

@@ -56,10 +56,6 @@ class SearchedAll(NamedTuple):
 SearchAll = Callable[[Any, Any, jax.Array, float], Iterator[SearchedAll]]
 """`(env, instances [B], key, seconds)`: plans an episode of each in one program, so many seconds for all together."""
 
-Completion = Callable[[Any, Any, jax.Array], jax.Array]
-"""`(environments, states [E, ...], key)`: returns that are still to come after these states, `f32[E]`, if it goes on
-from there; leaves of the environments are `[E]`. Pure."""
-
 Draw = Callable[[Any, Any, str | os.PathLike], None]
 """`(env, states [T + 1, ...], path)`: draws, or records, the states of one episode."""
 
@@ -159,8 +155,6 @@ class Toolbox:
         planners: likewise, for those that take longer: they plan whole episodes when these begin. They can be imitated
             and compared with, but are not played in the table at the end of a training.
         lookahead: `(env, policy) -> planner`, one that continues with a policy; None if there is none.
-        completions: by name, `env -> Completion`: what, besides a policy, can go on from the middle of episodes where
-            one learns by looking ahead.
         searches: by name, what plans one episode for as long as one wants to wait; the first is the best choice.
         searches_all: by the same names, those that can plan many episodes in one program.
         cost: `metrics -> f32[]`, what an episode costs by the metrics at its end, less is better, infinite if it is
@@ -181,7 +175,6 @@ class Toolbox:
     baselines: Mapping[str, Callable[[Any], Actor]] = dataclasses.field(default_factory=dict)
     planners: Mapping[str, Callable[[Any], Actor]] = dataclasses.field(default_factory=dict)
     lookahead: Callable[[Any, Actor], Actor] | None = None
-    completions: Mapping[str, Callable[[Any], Completion]] = dataclasses.field(default_factory=dict)
     searches: Mapping[str, Search] = dataclasses.field(default_factory=dict)
     searches_all: Mapping[str, SearchAll] = dataclasses.field(default_factory=dict)
     cost: Callable[[Mapping[str, jax.Array]], jax.Array] | None = None

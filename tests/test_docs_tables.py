@@ -114,8 +114,6 @@ COMPANIONS = {
     "imitate_coef": {"imitate": "greedy"},
     "baseline": {"rollout": "episodes", "group_size": 2},
     "group_size": {"rollout": "episodes"},
-    "sampling_temperature": {"baseline": "best", "rollout": "episodes", "group_size": 2},
-    "lookahead_by": {"baseline": "lookahead", "rollout": "episodes"},
 }
 """What a key needs beside it, unless it is off."""
 

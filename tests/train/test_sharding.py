@@ -142,21 +142,6 @@ def test_seeds_on_two_devices_imitate_and_go_on_to_the_last_bit(tmp_path):
     assert all((leaf[0] != leaf[1]).any() for leaf in seeds)
 
 
-@pytest.mark.slow
-def test_the_best_of_groups_on_two_devices():
-    """Each device has groups of its own, and learns the best of each."""
-    sizes = {"rollout": "episodes", "group_size": 2, "baseline": "best", "rollout_length": 6, "lr_decay": False}
-    learner = trainer(2, actor_lr=0.01, **sizes)
-    state, first = learner.train_chunk(learner.init(jax.random.key(0)))
-    for _ in range(15):
-        state, last = learner.train_chunk(state)
-    assert first["episode/episodes"] == last["episode/episodes"] == TINY["num_envs"]
-    assert (
-        last["truck/teacher_loss"] + last["drone/teacher_loss"]
-        < first["truck/teacher_loss"] + first["drone/teacher_loss"]
-    )
-
-
 def test_too_many_devices_are_refused():
     with pytest.raises(ValueError, match="num_devices is 64, but there are 2"):
         make_mesh(64)

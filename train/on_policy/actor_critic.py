@@ -83,7 +83,6 @@ class Actors:
         separate: roles whose agents have one set of parameters each.
         kinds: entities that the networks read; () if they read vectors.
         encoder: what the networks of all roles share; None if they share nothing.
-        masked: whether illegal actions are never chosen.
     """
 
     networks: dict[str, nn.Module]
@@ -91,16 +90,11 @@ class Actors:
     separate: frozenset[str]
     kinds: tuple[EntityKind, ...] = ()
     encoder: TeamEncoder | None = None
-    masked: bool = True
 
     @property
     def names(self) -> tuple[str, ...]:
         """Of the sets of parameters: the roles, and the encoder that they share."""
         return (*self.roles, *((ENCODER,) if self.encoder else ()))
-
-    def choices(self, mask: ByRole) -> ByRole:
-        """The actions to choose from where `mask`, `{role: bool[..., actions]}`, is legal."""
-        return mask if self.masked else jax.tree.map(jnp.ones_like, mask)
 
     def encode_static(self, params: dict[str, Params], static: ByKind) -> jax.Array | None:
         """What the encoder makes of a table of static entities, `f32[rows, M, H]`; None unless it reads them alone."""
@@ -272,10 +266,10 @@ class PolicyActor:
         reset = jnp.zeros((1, *timestep.terminated.shape), bool)
         logits, carry = self.actors.apply(self.params, seen, carry, reset)
         logits = jax.tree.map(lambda leaf: leaf[0] / self.temperature, logits)
-        choices = self.actors.choices(timestep.action_mask)
+        mask = timestep.action_mask
         if not self.deterministic:
-            return sample_actions(key, logits, choices), carry
-        return {name: distributions.mode(logits[name], choices[name]) for name in logits}, carry
+            return sample_actions(key, logits, mask), carry
+        return {name: distributions.mode(logits[name], mask[name]) for name in logits}, carry
 
 
 def sample_actions(key: jax.Array, logits: ByRole, mask: ByRole) -> ByRole:

@@ -9,7 +9,6 @@ from jaxvrp.fields import option
 from train.config import RunConfig
 from train.networks import NETWORKS
 from train.networks.layers import ACTIVATIONS
-from train.on_policy.lookahead import POLICY
 
 CRITIC = "what the critic sees: `central`, the global observation (MAPPO); `local`, the role's own (IPPO)"
 
@@ -30,8 +29,6 @@ class PPOConfig(RunConfig):
         "rollout": "continuing",
         "baseline": "critic",
         "group_size": 1,
-        "sampling_temperature": 1.0,
-        "lookahead_by": POLICY,
     }
 
     critic: str = option("central", help=CRITIC, choices=("central", "local"))
@@ -123,11 +120,8 @@ class PPOConfig(RunConfig):
     baseline: str = option(
         "critic",
         help="what returns are compared with: `critic`, values (GAE); `group`, the mean of `group_size` episodes of "
-        "the same instance; `best`: the policy learns the best of these by heart (self-labelling, Corsini et al. "
-        "2024); `none`, nothing: no critic is learned, which only costs time where a teacher alone teaches; "
-        "`lookahead`, what the other choices come to: each that is probable enough is tried where the agents come to, "
-        "and `lookahead_by` goes on",
-        choices=("critic", "group", "best", "none", "lookahead"),
+        "the same instance, so that no critic is learned",
+        choices=("critic", "group"),
     )
     group_size: int = option(
         1,
@@ -135,28 +129,10 @@ class PPOConfig(RunConfig):
         "`num_envs`",
         minimum=1,
     )
-    sampling_temperature: float = option(
-        1.0,
-        help="what logits are divided by where the agents play to learn (`baseline` `best` or `lookahead`); above 1 "
-        "their episodes differ more",
-        above=0,
-    )
-    lookahead_probability: float = option(
-        0.05,
-        help="how probable choices are, at least, that are tried (`baseline` `lookahead`); where there are two",
-        above=0,
-        maximum=0.5,
-    )
-    lookahead_by: str = option(
-        POLICY,
-        help="who goes on after each choice that is tried (`baseline` `lookahead`): `policy`, by its most probable "
-        "actions, or a search of the environment that goes on from any state (`search` or `short search` of `darp`)",
-    )
     num_epochs: int = option(4, help="passes over a rollout", minimum=1)
     num_minibatches: int = option(
         4,
-        help="minibatches of a pass, each of some environments; times devices (and `group_size` if `baseline` is "
-        "`best`), divides `num_envs`",
+        help="minibatches of a pass, each of some environments; times devices, divides `num_envs`",
         minimum=1,
     )
     gae_lambda: float = option(0.95, help="trace decay of the advantages (Schulman et al. 2016)", minimum=0, maximum=1)
@@ -167,18 +143,9 @@ class PPOConfig(RunConfig):
     entropy_coef_end: float | None = option(
         None, help="what that weight becomes, linearly, by the end of the training; null: it stays", minimum=0
     )
-    target_kl: float | None = option(
-        None,
-        help="the rest of an update's minibatches is skipped once a policy has moved by 1.5 times this (its "
-        "`approx_kl`, of the role that moved most); null: never",
-        above=0,
-    )
     actor_lr: float = option(1e-3, help="learning rate of the actors", above=0)
     critic_lr: float = option(1e-3, help="learning rate of the critic", above=0)
-    lr_decay: bool = option(True, help="let both learning rates fall linearly, to `lr_floor` times what they were")
-    lr_floor: float = option(
-        0.0, help="share of the learning rates that is left at the end, if they fall", minimum=0, maximum=1
-    )
+    lr_decay: bool = option(True, help="let both learning rates fall linearly to 0")
     max_grad_norm: float = option(0.5, help="clip the norm of each network's gradient to this", above=0)
     value_loss: str = option("huber", help="error of the values", choices=("huber", "mse"))
     huber_delta: float = option(10.0, help="error at which the Huber loss becomes linear", above=0)
@@ -190,39 +157,14 @@ class PPOConfig(RunConfig):
     normalize_advantage: bool = option(
         True, help="normalise the advantages per role, over real decisions (more than one legal action)"
     )
-    mask_actions: bool = option(
-        True,
-        help="let the policy choose among legal actions only; false, to see what masks are worth: what is illegal is "
-        "counted and becomes what the rules make of it",
-    )
-    skip_forced: bool = option(
-        True, help="leave decisions with one legal action out of the policy's loss; false, to see what that is worth"
-    )
 
     def check_fields(self) -> None:
         """Refuse keys that do not fit each other, with a ValueError; see `jaxvrp.fields.build`."""
         super().check_fields()
         if self.baseline != "critic" and self.rollout != "episodes":
             raise ValueError(f"baseline is '{self.baseline}', which needs whole episodes; set rollout to 'episodes'")
-        if self.baseline in ("group", "best") and self.group_size < 2:
-            raise ValueError(f"baseline is '{self.baseline}', which compares episodes; set group_size to 2 or more")
         if self.group_size > 1 and self.rollout != "episodes":
             raise ValueError(f"group_size is {self.group_size}, which needs whole episodes; set rollout to 'episodes'")
-        if self.baseline not in ("best", "lookahead") and self.sampling_temperature != 1:
-            raise ValueError(
-                f"sampling_temperature is {self.sampling_temperature:g}, but gradients of returns need episodes of the "
-                "policy as it is; leave it out, or set baseline to 'best' or 'lookahead'"
-            )
-        if self.baseline != "lookahead" and self.lookahead_by != POLICY:
-            raise ValueError(
-                f"lookahead_by is '{self.lookahead_by}', but nobody looks ahead; leave it out, or set baseline to "
-                "'lookahead'"
-            )
-        if self.baseline == "lookahead" and NETWORKS[self.network].has_memory:
-            raise ValueError(
-                f"baseline is 'lookahead', which goes on from the middle of episodes, and network '{self.network}' "
-                "would have to remember what was before; take another network, or another baseline"
-            )
         self._check_imitation()
 
     def _check_imitation(self) -> None:
@@ -235,20 +177,16 @@ class PPOConfig(RunConfig):
             )
         if self.imitate is None:
             return
-        if self.baseline == "best":
-            raise ValueError(
-                "baseline is 'best', which is its own teacher; leave out imitate, or take another baseline"
-            )
-        if self.baseline == "lookahead":
-            raise ValueError(
-                f"imitate is '{self.imitate}', and baseline 'lookahead', which learns only where several choices are "
-                "tried; imitate in a run by itself, and go on from its policy with start_from"
-            )
         if not lessons:
             raise ValueError(
                 f"imitate is '{self.imitate}', but imitate_steps and imitate_coef are 0, so that nobody listens; set "
                 "one of them, or leave out imitate"
             )
+
+    @property
+    def is_taught_throughout(self) -> bool:
+        """Whether the policy learns from a teacher alone, in every update."""
+        return self.imitate is not None and self.imitate_steps >= self.total_steps
 
     @property
     def sequence_length(self) -> int:

@@ -72,11 +72,9 @@ def guidance_at(config: PPOConfig, update: jax.Array) -> Guidance:
     """The weights in an update, `i32[]`, counted from 0."""
     zero, one = jnp.zeros((), jnp.float32), jnp.ones((), jnp.float32)
     entropy = _entropy_coef(config, update)
-    if config.baseline == "best":
-        return Guidance(zero, one, entropy)
     if config.imitate is None:
         return Guidance(one, zero, entropy)
-    if config.imitate_steps >= config.total_steps:
+    if config.is_taught_throughout:
         # To the end, which is after `total_steps` where the last round of updates goes beyond.
         return Guidance(zero, one, entropy)
     since = update.astype(jnp.float32) * config.steps_per_update - config.imitate_steps

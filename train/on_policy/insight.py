@@ -27,7 +27,7 @@ def insight(
         temperature: what logits are divided by.
     """
     seen = jax.tree.map(lambda leaf: leaf[:, None], jax.vmap(lambda state: _seen(env, state))(states))
-    mask = actors.choices(jax.vmap(env.action_mask)(states))
+    mask = jax.vmap(env.action_mask)(states)
     reset = jnp.zeros(jax.tree.leaves(seen)[0].shape[:2], bool)
     logits, _ = actors.apply(params, actors.encode(params, seen), actors.initial_carry(1), reset)
     probability = {

@@ -19,7 +19,6 @@ from flax import struct
 from jaxvrp.spaces import ByKind, ByRole
 from train.networks import distributions
 from train.networks.inputs import rows_of
-from train.on_policy import lookahead
 from train.on_policy.actor_critic import Actors, Critics, Params, Seen
 from train.on_policy.config import PPOConfig
 from train.on_policy.imitation import Guidance
@@ -51,13 +50,11 @@ class Batch(struct.PyTreeNode):
 
     Attributes:
         observation, global_observation, entities, instance, action_mask, action, log_prob: as in `Transition`.
-        taught: likewise; what was done itself, where the best of each group is learned.
+        taught: likewise.
         value: old values, `{role: f32[..., agents]}`, scaled by the present statistics; {} without a critic.
         target: returns on the same scale; likewise.
         advantage: normalised, `{role: f32[..., agents]}`.
-        choice_advantage: likewise of all choices, `{role: f32[..., agents, actions]}`; {} if nobody looked ahead.
-        decides: `{role: f32[..., agents]}`, 1 where there was a choice; forced decisions have no policy gradient, if
-            they are skipped. Where agents look ahead, 1 where several choices were tried.
+        decides: `{role: f32[..., agents]}`, 1 where there was a choice; forced decisions have no policy gradient.
         valid: `{role: f32[..., agents]}`, 0 for void rows, and for steps after the end of an episode that is not reset.
         reset: `bool[...]`.
         carry: recurrent states at the beginning of each sequence, `[E, K, ...]` (no time axis).
@@ -75,7 +72,6 @@ class Batch(struct.PyTreeNode):
     value: ByRole
     target: ByRole
     advantage: ByRole
-    choice_advantage: ByRole
     decides: ByRole
     valid: ByRole
     reset: jax.Array
@@ -152,14 +148,12 @@ def prepare(
     Returns:
         The batch; value statistics that have taken in its targets; and how well the values explained them, by role.
     """
-    computed: dict[str, ByRole] = {
-        field: {} for field in ("value", "target", "advantage", "choice_advantage", "decides", "valid")
-    }
+    computed: dict[str, ByRole] = {field: {} for field in ("value", "target", "advantage", "decides", "valid")}
     new_norm, metrics, transitions = dict(norm), {}, recording.transitions
     for name in transitions.reward:
         valid = _valid(transitions, name) * _running(config, transitions)
         choices = transitions.action_mask[name].sum(axis=-1)
-        decides = jnp.where(choices > 1, valid, 0.0) if config.skip_forced else valid
+        decides = jnp.where(choices > 1, valid, 0.0)
         if config.baseline == "critic":
             advantage, value = _advantage(config, transitions, recording.last_value[name], norm[name], name)
             target = advantage + value
@@ -169,12 +163,8 @@ def prepare(
                 new_norm[name] = norm[name].update(mean, variance + mean**2, config.value_norm_decay)
             computed["target"][name] = new_norm[name].normalize(target)
             computed["value"][name] = new_norm[name].normalize(value)
-        elif config.baseline == "lookahead":
-            computed["choice_advantage"][name], decides = _choices(config, transitions.outcome[name], valid)
-            advantage = _of_action(computed["choice_advantage"][name], transitions.action[name])
         else:
-            compared = config.baseline != "none"
-            advantage = _episode_advantage(transitions.reward[name], config.group_size if compared else None)
+            advantage = _episode_advantage(transitions.reward[name], config.group_size)
         if config.normalize_advantage:
             mean, variance = moments(advantage, decides)
             advantage = (advantage - mean) / (jnp.sqrt(variance) + 1e-8)
@@ -184,39 +174,15 @@ def prepare(
     steps = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 2), steps)
     carry = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 1), recording.carries)
     batch = Batch(**steps, carry=carry, static=recording.static)
-    if config.baseline == "best":
-        paid = {name: reward * computed["valid"][name] for name, reward in transitions.reward.items()}
-        batch = take_envs(batch, best_of_groups(paid, config.group_size))
-        batch = batch.replace(taught=batch.action)
     return batch, new_norm, metrics
-
-
-def take_envs(batch: Batch, envs: jax.Array) -> Batch:
-    """The rows of some environments, `i32[e]`, of a batch `[L, E, K, ...]`, as such a batch."""
-    steps = jax.tree.map(lambda leaf: jnp.take(leaf, envs, axis=1), batch.replace(carry=None, static=None))
-    carry = jax.tree.map(lambda leaf: jnp.take(leaf, envs, axis=0), batch.carry)
-    return steps.replace(carry=carry, static=batch.static)
-
-
-def best_of_groups(reward: ByRole, group_size: int) -> jax.Array:
-    """The environment of each group that got most, `i32[E / group_size]`, the first of them if several did.
-
-    Args:
-        reward: `{role: f32[K, L, E, agents]}`, 0 for void rows.
-        group_size: environments side by side that play the same instance.
-    """
-    paid = sum(of_role.sum(axis=(0, 1, 3)) for of_role in reward.values())
-    best = jnp.argmax(jnp.asarray(paid).reshape(-1, group_size), axis=1).astype(jnp.int32)
-    return best + group_size * jnp.arange(len(best), dtype=jnp.int32)
 
 
 def take(batch: Batch, envs: jax.Array) -> Batch:
     """The sequences `[L, e * K, ...]` of some environments, `i32[e]`, of a batch `[L, E, K, ...]`."""
-
-    chosen = take_envs(batch, envs)
-    steps = chosen.replace(carry=None, static=None)
+    steps = jax.tree.map(lambda leaf: jnp.take(leaf, envs, axis=1), batch.replace(carry=None, static=None))
     steps = jax.tree.map(lambda leaf: leaf.reshape(leaf.shape[0], -1, *leaf.shape[3:]), steps)
-    carry = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), chosen.carry)
+    carry = jax.tree.map(lambda leaf: jnp.take(leaf, envs, axis=0), batch.carry)
+    carry = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), carry)
     return steps.replace(carry=carry, static=batch.static)
 
 
@@ -284,9 +250,6 @@ def actor_loss(
         clip_eps=config.clip_eps,
     )
     axis = (0, 1) if role in actors.separate else None
-    if batch.choice_advantage:
-        expected = distributions.probabilities(logits, batch.action_mask[role]) * batch.choice_advantage[role]
-        terms["policy_loss"] = -expected.sum(axis=-1)
     if batch.taught:
         taught, mask = batch.taught[role], batch.action_mask[role]
         terms["teacher_loss"] = -distributions.log_prob_and_entropy(logits, mask, taught)[0]
@@ -393,36 +356,12 @@ def _advantage(
     return advantage.reshape(chunked), value
 
 
-def _episode_advantage(reward: jax.Array, group_size: int | None) -> jax.Array:
-    """Returns of episodes, less the mean of those of the same instance (Kool et al. 2019), `f32[K, L, E, agents]`.
-
-    Args:
-        reward: of that shape.
-        group_size: environments side by side that play the same instance; None: returns as they are.
-    """
+def _episode_advantage(reward: jax.Array, group_size: int) -> jax.Array:
+    """Returns of episodes minus the mean return of the same instance (Kool et al. 2019), `f32[K, L, E, agents]`."""
     total = reward.sum(axis=(0, 1))
-    if group_size is None:
-        return jnp.broadcast_to(total, reward.shape)
     groups = total.reshape(-1, group_size, total.shape[-1])
     advantage = (groups - groups.mean(axis=1, keepdims=True)).reshape(total.shape)
     return jnp.broadcast_to(advantage, reward.shape)
-
-
-def _choices(config: PPOConfig, outcome: jax.Array, valid: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """From looking ahead: advantages `f32[K, L, E, agents, actions]`, and where agents decide, `f32[K, L, E, agents]`.
-
-    Advantages have a standard deviation of 1 over what was tried, if they are normalised.
-    """
-    tried = (outcome > lookahead.NEVER) & (valid > 0)[..., None]
-    advantage = lookahead.compared(outcome)
-    if config.normalize_advantage:
-        advantage /= jnp.sqrt(moments(advantage, tried.astype(jnp.float32))[1]) + 1e-8
-    return advantage, tried.any(axis=-1).astype(jnp.float32)
-
-
-def _of_action(of_choices: jax.Array, action: jax.Array) -> jax.Array:
-    """Of `f32[..., actions]` that of an action, `i32[...]`: `f32[...]`."""
-    return jnp.take_along_axis(of_choices, action[..., None], axis=-1)[..., 0]
 
 
 def _running(config: PPOConfig, transitions: Transition) -> jax.Array | float:

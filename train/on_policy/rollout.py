@@ -17,8 +17,7 @@ from jaxvrp.spaces import ByKind, ByRole
 from jaxvrp.vectorize import VecState, VecTimeStep
 from train.episode_statistics import ended_episodes
 from train.networks.inputs import rows_of
-from train.on_policy import lookahead
-from train.on_policy.actor_critic import Actors, Critics, PolicyActor, Seen, log_probs, sample_actions
+from train.on_policy.actor_critic import Actors, Critics, Seen, log_probs, sample_actions
 
 Tree = TypeVar("Tree")
 
@@ -60,7 +59,6 @@ class Transition(struct.PyTreeNode):
         terminated, truncated: `bool[E]`.
         reset: `bool[E]`, an episode begins with this step.
         valid: `{role: bool[E, agents]}`, as in `TimeStep`.
-        outcome: `{role: f32[E, agents, actions]}`, see `train.on_policy.lookahead`; {} if nobody looks ahead.
     """
 
     observation: ByRole
@@ -79,19 +77,6 @@ class Transition(struct.PyTreeNode):
     truncated: jax.Array
     reset: jax.Array
     valid: ByRole
-    outcome: ByRole
-
-
-class Crossroads(struct.PyTreeNode):
-    """What looking ahead goes on from, of a step of all environments; None without.
-
-    Attributes:
-        state: of the environments, `[E, ...]`.
-        tried: `{role: bool[E, agents, actions]}`, choices that are worth trying.
-    """
-
-    state: Any
-    tried: ByRole
 
 
 class Statics(struct.PyTreeNode):
@@ -139,10 +124,7 @@ class Rollout:
         num_chunks, chunk_length: K and L of what is recorded.
         teacher: says what it would do; one who remembers what it did plays, where the `vec_env` resets nothing. None
             for nobody.
-        temperature: what logits are divided by.
         group_size: environments that play the same instance; counts where the `vec_env` resets nothing.
-        tries: how probable choices are, at least, that are tried by looking ahead; None: nobody looks ahead.
-        go_on: what choices come to that are tried; None: the policy goes on, by its most probable actions.
     """
 
     vec_env: VecEnv
@@ -151,10 +133,7 @@ class Rollout:
     num_chunks: int
     chunk_length: int
     teacher: Actor | None = None
-    temperature: float = 1.0
     group_size: int = 1
-    tries: float | None = None
-    go_on: lookahead.GoOn | None = None
 
     def reset(self, key: jax.Array, memory: Any = None) -> Players:
         """Everybody at the beginning of an episode; those of a group, of the same.
@@ -200,11 +179,7 @@ class Rollout:
             return new_players, (*recorded, players.carry)
 
         keys = jax.random.split(play_key, self.num_chunks)
-        players, (transitions, statistics, crossroads, carries) = jax.lax.scan(play_chunk, players, keys)
-        if crossroads is not None:
-            try_key = jax.random.fold_in(play_key, self.num_chunks)
-            outcome = self._outcomes(params, crossroads, transitions.action, try_key)
-            transitions = transitions.replace(outcome=outcome)
+        players, (transitions, statistics, carries) = jax.lax.scan(play_chunk, players, keys)
         # Without resets, an episode that has ended ends with every further step; all have with the last.
         ended = (lambda leaf: leaf.sum(axis=(0, 1))) if self.vec_env.auto_reset else (lambda leaf: leaf[-1, -1])
         statistics = jax.tree.map(ended, statistics)
@@ -257,24 +232,13 @@ class Rollout:
         values, carry = self.critics.apply(params["critic"], inputs, players.carry["critic"], players.reset[None])
         return _first(values), carry
 
-    def _outcomes(self, params: dict[str, Any], crossroads: Crossroads, action: ByRole, key: jax.Array) -> ByRole:
-        """What the choices come to that were worth trying, `{role: f32[K, L, E, agents, actions]}`."""
-        steps = jax.tree.leaves(action)[0].shape[:3]
-        states, tried, action = jax.tree.map(
-            lambda leaf: leaf.reshape(-1, *leaf.shape[3:]), (crossroads.state, crossroads.tried, action)
-        )
-        env = self.vec_env.env
-        go_on = self.go_on or lookahead.by_policy(env, PolicyActor(env, self.actors, params["actor"]))
-        found = lookahead.outcomes(env, go_on, states, action, tried, key)
-        return jax.tree.map(lambda leaf: leaf.reshape(*steps, *leaf.shape[1:]), found)
-
     def _step(
         self, params: dict[str, Any], static: Statics, players: Players, key: jax.Array
-    ) -> tuple[Players, tuple[Transition, dict[str, jax.Array], Crossroads | None]]:
+    ) -> tuple[Players, tuple[Transition, dict[str, jax.Array]]]:
         """One step of all environments.
 
         Returns:
-            The players afterwards; what is recorded; statistics of finished episodes; what looking ahead goes on from.
+            The players afterwards; what is recorded; statistics of finished episodes.
         """
         before, seen = players.timestep, self._seen(players, static)
         logits, actor_carry = self.actors.apply(
@@ -284,15 +248,11 @@ class Rollout:
             players.reset[None],
         )
         logits = _first(logits)
-        crossroads = self._crossroads(players, logits)
         taught, teacher_carry = self._taught(players)
-        choices = self.actors.choices(before.action_mask)
         action = taught
         if not jax.tree.leaves(teacher_carry):
-            tempered = jax.tree.map(lambda leaf: leaf / self.temperature, logits)
-            action = sample_actions(key, tempered, choices)
-        # Of the policy as it is, whatever it was played at: what moves away from it later is its learning alone.
-        log_prob = log_probs(logits, choices, action)
+            action = sample_actions(key, logits, before.action_mask)
+        log_prob = log_probs(logits, before.action_mask, action)
         value, critic_carry = self._value(params, players, seen)
         vec, after = self.vec_env.step(players.vec, action, refresh=False)
         carry = {"actor": actor_carry, "critic": critic_carry}
@@ -302,7 +262,7 @@ class Rollout:
             global_observation=before.global_observation if self.critics.is_central else None,
             entities=before.entities,
             instance=self._instance(players.vec),
-            action_mask=choices,
+            action_mask=before.action_mask,
             action=action,
             log_prob=log_prob,
             taught=taught,
@@ -314,19 +274,8 @@ class Rollout:
             truncated=after.truncated,
             reset=players.reset,
             valid=before.valid,
-            outcome={},
         )
-        return new_players, (transition, ended_episodes(after), crossroads)
-
-    def _crossroads(self, players: Players, logits: ByRole) -> Crossroads | None:
-        """Where the players stand, and what is worth trying there; None if nobody looks ahead."""
-        if self.tries is None:
-            return None
-        timestep, tried = players.timestep, {}
-        for role, mask in self.actors.choices(timestep.action_mask).items():
-            there = ~timestep.done[:, None] & timestep.valid.get(role, jnp.ones((), bool))
-            tried[role] = lookahead.worth_trying(logits[role], mask, self.tries) & there[..., None]
-        return Crossroads(players.vec.env, tried)
+        return new_players, (transition, ended_episodes(after))
 
     def _taught(self, players: Players) -> tuple[ByRole, Carry]:
         """What the teacher would do where the players stand, and what it remembers afterwards.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -18,7 +18,7 @@ from jaxvrp.spaces import Discrete
 from train.config import check_divides
 from train.networks import build_encoder, build_network
 from train.networks.layers import NetworkSpec
-from train.on_policy import lookahead, ppo
+from train.on_policy import ppo
 from train.on_policy.actor_critic import TEAM, Actors, Critics, Params, PolicyActor, Seen
 from train.on_policy.config import PPOConfig
 from train.on_policy.imitation import Guidance, guidance_at, make_teacher
@@ -32,10 +32,6 @@ from train.sharding import DATA, batch_specs, compiled, device_key, vec_specs
 ACTOR_HEAD_GAIN, CRITIC_HEAD_GAIN = 0.01, 1.0
 """Scales of the last layers at the start: policies that are nearly uniform (Andrychowicz et al. 2021), values that are
 not small."""
-
-
-KL_MARGIN = 1.5
-"""How far beyond `target_kl` a policy may move, as in the spinning-up and stable-baselines learners."""
 
 
 class TrainState(struct.PyTreeNode):
@@ -87,10 +83,7 @@ class Trainer:
             num_chunks=config.rollout_length // config.sequence_length,
             chunk_length=config.sequence_length,
             teacher=make_teacher(config, env),
-            temperature=config.sampling_temperature,
             group_size=config.group_size,
-            tries=config.lookahead_probability if config.baseline == "lookahead" else None,
-            go_on=lookahead.by_completion(env, config.lookahead_by),
         )
         self.optimizer = _optimizer(config, self.actors, self.critics)
         self.init, self.train_chunk = compiled(
@@ -209,7 +202,14 @@ class Trainer:
         )
 
     def _train_chunk(self, state: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
-        return jax.lax.scan(lambda s, _: self._update(s), state, length=self.config.log_interval)
+        config = self.config
+        # Not among the checks of the configuration: a run that a teacher taught is read without its teacher.
+        if config.baseline == "group" and config.group_size < 2 and not config.is_taught_throughout:
+            raise ValueError(
+                "baseline is 'group', which compares episodes; set group_size to 2 or more, or let a teacher alone "
+                "teach (imitate, and imitate_steps as many as total_steps)"
+            )
+        return jax.lax.scan(lambda s, _: self._update(s), state, length=config.log_interval)
 
     def _update(self, state: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
         """One update: rollout, advantages, epochs of minibatches."""
@@ -218,11 +218,10 @@ class Trainer:
         batch, norm, metrics = ppo.prepare(self.config, recording, state.value_norm)
         guided = guidance_at(self.config, state.update)
         order = self._minibatches(device_key(shuffle_key), batch.reset.shape[1])
-        far = self.config.target_kl is not None
-        step: Callable[..., Any] = self._gradient_step_unless_far if far else self._gradient_step
-        learned = (state.params, state.optimizer, *((jnp.zeros((), bool),) if far else ()))
-        (params, optimizer, *_), losses = jax.lax.scan(
-            lambda carry, envs: step(*carry, ppo.take(batch, envs), guided), learned, order
+        (params, optimizer), losses = jax.lax.scan(
+            lambda learned, envs: self._gradient_step(*learned, ppo.take(batch, envs), guided),
+            (state.params, state.optimizer),
+            order,
         )
         metrics |= jax.tree.map(lambda leaf: leaf.mean(axis=0), losses)
         metrics |= {f"episode/{name}": value for name, value in jax.lax.psum(recording.statistics, DATA).items()}
@@ -248,27 +247,6 @@ class Trainer:
         updates, optimizer = self.optimizer.update(grads, optimizer, params)
         return (optax.apply_updates(params, updates), optimizer), metrics
 
-    def _gradient_step_unless_far(
-        self, params: Params, optimizer: Any, is_far: jax.Array, batch: ppo.Batch, guided: Guidance
-    ) -> tuple[tuple[Any, Any, jax.Array], ppo.Metrics]:
-        """As `_gradient_step`, but nothing changes once a policy `is_far`, `bool[]`, from the one that played."""
-        changed, metrics = self._gradient_step(params, optimizer, batch, guided)
-        moved = jnp.stack([metrics[f"{role}/approx_kl"].mean() for role in self.actors.roles]).max()
-        assert self.config.target_kl is not None
-        is_far |= moved > KL_MARGIN * self.config.target_kl
-        kept = jax.tree.map(
-            lambda new, old: new if _is_clock(new) else jnp.where(is_far, old, new),
-            changed,
-            (params, optimizer),
-            is_leaf=_is_clock,
-        )
-        return (*kept, is_far), {**metrics, "skipped": is_far.astype(jnp.float32)}
-
-
-def _is_clock(node: Any) -> bool:
-    """Whether it counts the steps by which a learning rate falls; a minibatch that is skipped is one of them."""
-    return isinstance(node, optax.ScaleByScheduleState)
-
 
 def make_train(config: PPOConfig) -> Trainer:
     """Build the environment and the learner of a configuration.
@@ -279,15 +257,7 @@ def make_train(config: PPOConfig) -> Trainer:
     """
     config, env, mesh = prepare(config, Discrete)
     check_divides(config, "num_envs", "group_size", config.group_size, devices=mesh.size)
-    learned_of_group = config.group_size if config.baseline == "best" else 1
-    check_divides(
-        config,
-        "num_envs",
-        "num_minibatches",
-        config.num_minibatches,
-        devices=mesh.size,
-        group_size=learned_of_group,
-    )
+    check_divides(config, "num_envs", "num_minibatches", config.num_minibatches, devices=mesh.size)
     check_divides(config, "rollout_length", "chunk_length", config.sequence_length)
     _check_whole_episodes(config, env)
     return Trainer(config, env, mesh)
@@ -322,7 +292,7 @@ def _actors(config: PPOConfig, env: Environment) -> Actors:
     encoder = build_encoder(config, next(iter(specs.values())))
     several = frozenset(name for name, role in env.roles.items() if role.num_agents > 1)
     separate = frozenset() if config.share_drone_policy else several
-    return Actors(networks, env.roles, separate, env.entity_kinds, encoder, config.mask_actions)
+    return Actors(networks, env.roles, separate, env.entity_kinds, encoder)
 
 
 def _num_agents(env: Environment) -> int:
@@ -375,11 +345,7 @@ def _optimizer(config: PPOConfig, actors: Actors, critics: Critics) -> optax.Gra
         )
 
     def adam(learning_rate: float) -> optax.GradientTransformation:
-        rate = (
-            optax.linear_schedule(learning_rate, config.lr_floor * learning_rate, steps)
-            if config.lr_decay
-            else learning_rate
-        )
+        rate = optax.linear_schedule(learning_rate, 0.0, steps) if config.lr_decay else learning_rate
         return optax.chain(optax.clip_by_global_norm(config.max_grad_norm), optax.adam(rate, eps=1e-5))
 
     labels = {

@@ -41,14 +41,6 @@ def actors_of(kind, separate):
     return Actors(networks, ROLES, frozenset(separate), (STOPS,) if kind is Attention else ())
 
 
-def test_all_actions_are_choices_without_masks():
-    mask = {"truck": jnp.array([[True, False]]), "drone": jnp.array([[False, True], [True, True]])}
-    actors = actors_of(MLP, ())
-    assert actors.choices(mask) is mask
-    everything = dataclasses.replace(actors, masked=False).choices(mask)
-    chex.assert_trees_all_equal(everything, {"truck": jnp.ones((1, 2), bool), "drone": jnp.ones((2, 2), bool)})
-
-
 def saw(length=LENGTH, kind=MLP):
     """What is seen in so many steps, noise: entities, of which the second is void, where the networks read them."""
     observation = {"truck": noise((length, BATCH, 1, 3), 5), "drone": noise((length, BATCH, 2, INPUTS), 6)}

@@ -63,7 +63,7 @@ def test_the_teacher_says_what_it_would_do_in_the_states_that_are_played(learner
             {"imitate": "x", "imitate_steps": 50, "imitate_coef": 2.0, "imitate_anneal_steps": 100},
             {0: (0, 1), 1: (1, 2), 2: (1, 1), 3: (1, 0), 4: (1, 0)},
         ),
-        ({"baseline": "best", "rollout": "episodes", "group_size": 2}, {0: (0, 1), 9: (0, 1)}),
+        ({"imitate": "x", "imitate_steps": 500, "total_steps": 500}, {0: (0, 1), 9: (0, 1), 10: (0, 1)}),
     ],
 )
 def test_how_much_the_teacher_counts(changes, expected):
@@ -117,18 +117,7 @@ EPISODES = {"rollout": "episodes", "group_size": 2}
     ("changes", "says"),
     [
         ({"baseline": "group", "group_size": 2}, "baseline is 'group', which needs whole episodes; set rollout to "),
-        ({"baseline": "none"}, "baseline is 'none', which needs whole episodes; set rollout to 'episodes'"),
-        ({"baseline": "best", "rollout": "episodes"}, "baseline is 'best', which compares episodes; set group_size to"),
         ({"group_size": 2}, "group_size is 2, which needs whole episodes; set rollout to 'episodes'"),
-        (
-            {"baseline": "best", **EPISODES, "imitate": "greedy", "imitate_steps": 5},
-            "baseline is 'best', which is its own teacher; leave out imitate, or take another baseline",
-        ),
-        (
-            {"baseline": "lookahead", **EPISODES, "imitate": "greedy", "imitate_steps": 5},
-            "imitate is 'greedy', and baseline 'lookahead', which learns only where several choices are tried; imitate "
-            "in a run by itself, and go on from its policy with start_from$",
-        ),
         (
             {"imitate": "greedy"},
             "imitate is 'greedy', but imitate_steps and imitate_coef are 0, so that nobody listens; set one of ",
@@ -207,9 +196,8 @@ def test_a_policy_that_reads_other_features_is_no_teacher():
             "num_envs is 4, which group_size (3) does not divide; take num_envs 3 or group_size 2",
         ),
         (
-            {**EPISODES, "num_envs": 8, "baseline": "best", "num_minibatches": 3},
-            "num_envs is 8, which num_minibatches (3 times group_size 2) does not divide; take num_envs 6 or "
-            "num_minibatches 2",
+            {**EPISODES, "num_envs": 8, "baseline": "group", "num_minibatches": 3},
+            "num_envs is 8, which num_minibatches (3) does not divide; take num_envs 9 or num_minibatches 2",
         ),
     ],
 )
@@ -244,6 +232,30 @@ def test_a_teacher_who_remembers_plays_whole_episodes_itself(learner):
     chex.assert_trees_all_equal(transitions.action, transitions.taught)
     assert all((log_prob <= 0).all() for log_prob in transitions.log_prob.values())
     assert (transitions.log_prob["truck"] < -0.5).any()
+
+
+def test_a_teacher_alone_needs_no_critic_and_no_groups(learner, on_mesh, fresh_norm):
+    """The loss is the teacher's cross-entropy; returns count nothing."""
+    made = learner(**PLANNED, baseline="group", total_steps=96)
+    trainer, guidance = made.trainer, guidance_at(made.trainer.config, jnp.int32(0))
+    assert not trainer.critics.networks and not made.played.params["critic"]
+
+    def body(played):
+        batch = ppo.prepare(trainer.config, played.recording, fresh_norm)[0]
+        whole = ppo.take(batch, jnp.arange(4))
+        loud = whole.replace(advantage=jax.tree.map(lambda leaf: leaf + 1.0, whole.advantage))
+        return whole.advantage, [trainer.loss(played.params, each, guidance) for each in (whole, loud)]
+
+    advantage, ((loss, metrics), (same, _)) = jax.device_get(on_mesh(body)(made.played))
+    assert not any(leaf.any() for leaf in jax.tree.leaves(advantage))
+    assert loss == same == pytest.approx(metrics["truck/teacher_loss"] + metrics["drone/teacher_loss"], rel=1e-6)
+    assert loss > 0
+
+
+def test_a_baseline_of_groups_of_one_is_refused_where_rewards_teach(config):
+    trainer = make_train(config(rollout="episodes", baseline="group"))
+    with pytest.raises(ValueError, match=r"^baseline is 'group', which compares episodes; set group_size to 2"):
+        trainer.train_chunk(trainer.init(jax.random.key(0)))
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,6 @@ def random_rollout(seed=0, *, truncates=True, void=True, lasting=False):
         truncated=(ends == 2) & truncates,
         reset=reset,
         valid={"drone": rng.random((*shape, 2)) < 0.7} if void else {},
-        outcome={},
     )
     first_step = 1000 * LENGTH * np.arange(CHUNKS)[:, None] + np.arange(ENVS)
     carry = {"actor": {"drone": first_step[..., None, None].astype(np.float32)}, "critic": {"team": ()}}
@@ -389,26 +388,15 @@ def test_forced_decisions_have_no_policy_gradient(minibatch):
     chex.assert_trees_all_equal(drone_gradient(batch.replace(decides=silent)), jax.tree.map(jnp.zeros_like, plain))
 
 
-def test_forced_decisions_count_if_they_are_not_skipped(learner, on_mesh, fresh_norm):
+def test_forced_decisions_do_not_count(learner, on_mesh, fresh_norm):
     made = learner(network="mlp", share_drone_policy=True, critic="central", value_norm=False)
-    skips, counts = (dataclasses.replace(made.trainer.config, skip_forced=skip) for skip in (True, False))
-    both = on_mesh(lambda data: (ppo.prepare(skips, data, fresh_norm)[0], ppo.prepare(counts, data, fresh_norm)[0]))
-    skipping, counting = jax.device_get(both(made.played.recording))
+    batch = jax.device_get(
+        on_mesh(lambda data: ppo.prepare(made.trainer.config, data, fresh_norm)[0])(made.played.recording)
+    )
     for role in ("truck", "drone"):
-        legal = np.asarray(skipping.action_mask[role]).sum(-1)
-        np.testing.assert_array_equal(counting.decides[role], counting.valid[role])
-        np.testing.assert_array_equal(skipping.decides[role], (legal > 1) * np.asarray(counting.valid[role]))
-    assert (np.asarray(skipping.decides["drone"]) != counting.decides["drone"]).any()
-
-
-@pytest.mark.slow
-def test_without_masks_the_policy_chooses_what_is_illegal(learner):
-    made = learner(network="mlp", share_drone_policy=True, critic="central", value_norm=False, mask_actions=False)
-    transitions, shown = jax.device_get((made.played.recording.transitions, made.played.start.timestep.action_mask))
-    assert all(mask.all() for mask in transitions.action_mask.values())
-    first = {role: actions.reshape(-1, *shown[role].shape[:-1])[0] for role, actions in transitions.action.items()}
-    legal = [np.take_along_axis(shown[role], action[..., None], axis=-1) for role, action in first.items()]
-    assert not all(each.all() for each in legal)
+        legal = np.asarray(batch.action_mask[role]).sum(-1)
+        np.testing.assert_array_equal(batch.decides[role], (legal > 1) * np.asarray(batch.valid[role]))
+    assert (np.asarray(batch.decides["drone"]) != batch.valid["drone"]).any()
 
 
 def test_policy_terms_against_numpy():

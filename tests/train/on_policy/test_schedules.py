@@ -1,10 +1,8 @@
-"""What changes in the course of a training, and what stops an update: entropy, learning rates, divergence."""
+"""What changes in the course of a training: the weight of the entropy, and the learning rates."""
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 
 from train.on_policy.config import PPOConfig
@@ -20,29 +18,8 @@ def test_the_weight_of_the_entropy_changes_linearly(end, expected):
     np.testing.assert_allclose(weights, expected, atol=1e-7)
 
 
-@pytest.mark.slow
-def test_an_update_ends_where_a_policy_has_moved_too_far(config):
-    """In the first minibatch of two the policy is the one that played, in the second it has moved."""
-    params = []
-    for target, skipped in ((1e9, 0.0), (1e-6, 0.5)):
-        trainer = make_train(config(actor_lr=0.05, log_interval=1, target_kl=target))
-        state, metrics = trainer.train_chunk(trainer.init(jax.random.key(3)))
-        assert float(metrics["skipped"][0]) == skipped
-        # A minibatch that is skipped is none for Adam, but one by which learning rates fall.
-        steps = optax.tree.get_all_with_path(state.optimizer, "count", filtering=_of(optax.ScaleByScheduleState))
-        assert {int(count) for _, count in steps} == {2}
-        steps = optax.tree.get_all_with_path(state.optimizer, "count", filtering=_of(optax.ScaleByAdamState))
-        assert {int(count) for _, count in steps} == {2 - round(2 * skipped)}
-        params.append(state.params)
-    with pytest.raises(AssertionError):
-        chex.assert_trees_all_close(*params, rtol=1e-3, atol=1e-3)
-
-
-@pytest.mark.slow("changes0-0.5")
-@pytest.mark.parametrize(
-    ("changes", "left"), [({"lr_floor": 0.0}, 0.5), ({"lr_floor": 0.5}, 0.75), ({"lr_decay": False}, 1.0)]
-)
-def test_learning_rates_fall_to_their_floor(config, changes, left):
+@pytest.mark.parametrize(("changes", "left"), [({}, 0.5), ({"lr_decay": False}, 1.0)])
+def test_learning_rates_fall_to_0(config, changes, left):
     """Of the only two gradient steps, the second is at half the way down; equal gradients make Adam's steps equal."""
     trainer = make_train(config(total_steps=48, **changes))
     params = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), _shapes(trainer))
@@ -51,11 +28,6 @@ def test_learning_rates_fall_to_their_floor(config, changes, left):
     second, _ = trainer.optimizer.update(gradients, state, params)
     ratios = jax.tree.leaves(jax.tree.map(lambda late, early: float((late / early).mean()), second, first))
     np.testing.assert_allclose(ratios, left, rtol=1e-3)
-
-
-def _of(kind):
-    """Whether a leaf of an optimiser's state belongs to a state of this kind."""
-    return lambda path, _: any(getattr(key, "tuple_name", None) == kind.__name__ for key in path)
 
 
 def _shapes(trainer):

@@ -6,6 +6,7 @@ What has been done stands at the beginning of each sequence (`lanes.Past`); ruin
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -18,7 +19,9 @@ from jaxvrp.envs.darp.baselines.tours import make_problem
 from jaxvrp.envs.darp.env import Darp
 from jaxvrp.envs.darp.problem.instance import as_float32
 from jaxvrp.envs.darp.rules import State
-from jaxvrp.toolbox import Completion
+
+Completion = Callable[[Any, State, jax.Array], jax.Array]
+"""From environments, states (both `[B, ...]`) and a key to the returns that are still to come, `f32[B]`."""
 
 
 @functools.partial(jax.jit, static_argnames="rounds")
