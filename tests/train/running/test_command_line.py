@@ -244,10 +244,7 @@ def test_a_bad_file(content, says, workplace, mistake):
         ("--imitate greedy", "imitate_steps and imitate_coef are 0, so that nobody listens; set one of them, or leave"),
         ("--imitate_coef 0.5", "imitate_coef is 0.5, but nobody is imitated; set imitate to a baseline of the env"),
         ("--baseline group", "baseline is 'group', which needs whole episodes; set rollout to 'episodes'$"),
-        (
-            "--baseline group --rollout episodes",
-            "'group', which compares episodes; set group_size to 2 or more, or let a",
-        ),
+        ("--baseline group --rollout episodes --rollout_length 200", "compares episodes; set group_size to 2 or more"),
         ("--group_size 4", "group_size is 4, which needs whole episodes; set rollout to 'episodes'$"),
         (
             "--rollout episodes",
