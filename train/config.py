@@ -123,6 +123,9 @@ class RunConfig:
                 f"{steps} steps of each environment, and {LARGEST_WHOLE} are counted; lower total_steps or log_interval"
             )
 
+    def check_training(self) -> None:
+        """Refuse, with a ValueError, what only a run that is trained must fulfil, and not one that is read."""
+
     @property
     def steps_per_update(self) -> int:
         """Environment steps of one update, of one seed."""

@@ -183,6 +183,14 @@ class PPOConfig(RunConfig):
                 "one of them, or leave out imitate"
             )
 
+    def check_training(self) -> None:
+        """See `RunConfig.check_training`: a run that a teacher alone taught is read without its teacher."""
+        if self.baseline == "group" and self.group_size < 2 and not self.is_taught_throughout:
+            raise ValueError(
+                "baseline is 'group', which compares episodes; set group_size to 2 or more, or let a teacher alone "
+                "teach (imitate, and imitate_steps as many as total_steps)"
+            )
+
     @property
     def is_taught_throughout(self) -> bool:
         """Whether the policy learns from a teacher alone, in every update."""

@@ -202,14 +202,8 @@ class Trainer:
         )
 
     def _train_chunk(self, state: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
-        config = self.config
-        # Not among the checks of the configuration: a run that a teacher taught is read without its teacher.
-        if config.baseline == "group" and config.group_size < 2 and not config.is_taught_throughout:
-            raise ValueError(
-                "baseline is 'group', which compares episodes; set group_size to 2 or more, or let a teacher alone "
-                "teach (imitate, and imitate_steps as many as total_steps)"
-            )
-        return jax.lax.scan(lambda s, _: self._update(s), state, length=config.log_interval)
+        self.config.check_training()
+        return jax.lax.scan(lambda s, _: self._update(s), state, length=self.config.log_interval)
 
     def _update(self, state: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
         """One update: rollout, advantages, epochs of minibatches."""

@@ -51,6 +51,7 @@ def main(algorithm: str, argv: Sequence[str] | None = None) -> None:
     make_train = ALGORITHMS[algorithm].make_train
     try:
         learner = make_train(run.config)
+        learner.config.check_training()
         check_memory(learner, make_train)
     except (ValueError, TypeError) as error:
         raise UserError(str(error)) from None
