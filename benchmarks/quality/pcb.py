@@ -20,7 +20,7 @@ import jaxvrp
 from benchmarks import measure
 from benchmarks.quality.pcb_places import HEAD, Places, Result
 from jaxvrp.envs.pcb import Board
-from jaxvrp.envs.pcb.problem.pcb_reader import read_pcb
+from jaxvrp.envs.pcb.problem.pcb_file import read_pcb
 from jaxvrp.io.command_line import Parser, UserError, above_zero, positive
 from jaxvrp.io.published_data import VARIABLE, data_folder
 from train.running.command.keys import LAUNCH

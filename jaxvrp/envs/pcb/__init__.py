@@ -6,8 +6,7 @@ from jaxvrp.envs.pcb.problem.board import Board, load, make_board, pad, save, st
 from jaxvrp.envs.pcb.problem.bookshelf import read_bookshelf
 from jaxvrp.envs.pcb.problem.generator import Parameters, generate, make_parameters
 from jaxvrp.envs.pcb.problem.netlist import Netlist, PcbFile, make_netlist
-from jaxvrp.envs.pcb.problem.pcb_reader import read_pcb
-from jaxvrp.envs.pcb.problem.pcb_writer import write_pcb
+from jaxvrp.envs.pcb.problem.pcb_file import read_pcb, write_pcb
 from jaxvrp.envs.pcb.rules import from_unscaled, to_unscaled
 
 __all__ = [

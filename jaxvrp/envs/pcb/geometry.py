@@ -1,9 +1,12 @@
 """Plane geometry of a board: parts as axis-aligned rectangles, what they overlap, and what a part sees around itself.
 
 Lengths are millimetres, x points right and y down, the board is `[0, w] x [0, h]`. Angles run counter-clockwise on
-screen, so the heading of `a` is `(cos a, -sin a)`; orientations are quarter turns. `N` parts, `P` pads. Rows that
-only pad an array are switched off by a mask, and what they hold changes nothing. Everything is finite for finite input,
-whether parts coincide, have no size, or lie off the board.
+screen, so the heading of `a` is `(cos a, -sin a)`. `N` parts, `P` pads. Rows that only pad an array are switched off by
+a mask, and their content changes nothing. Everything is finite for finite input, whether parts coincide, have no size,
+or lie off the board.
+
+Arguments of one name mean the same everywhere: `centre` and `half` (half extents as turned) are `f32[..., 2]`, `size`
+is `f32[..., 2]` at 0 quarters, `quarters` `i32[...]` any integer, by its value modulo 4, `outline` `f32[2]`, w and h.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ class SectorShares(NamedTuple):
 
 
 def turned(offset: jax.Array, quarters: jax.Array) -> jax.Array:
-    """`f32[..., 2]`: offsets turned counter-clockwise by quarters (`i32[...]`, any integer, by its value modulo 4)."""
+    """`f32[..., 2]`: offsets (`f32[..., 2]`) turned counter-clockwise by quarters."""
     sign = 1.0 - (quarters & 2)
     odd = (quarters & 1) == 1
     cos, sin = jnp.where(odd, 0.0, sign), jnp.where(odd, sign, 0.0)
@@ -49,19 +52,12 @@ def turned(offset: jax.Array, quarters: jax.Array) -> jax.Array:
 
 
 def half_extent(size: jax.Array, quarters: jax.Array) -> jax.Array:
-    """`f32[..., 2]`: half width and height of parts of a `size` (`f32[..., 2]`) turned by `quarters` (`i32[...]`)."""
+    """`f32[..., 2]`: half width and height of turned parts."""
     return 0.5 * jnp.where((quarters[..., None] & 1) == 1, size[..., ::-1], size)
 
 
 def pad_positions(centre: jax.Array, quarters: jax.Array, component: jax.Array, offset: jax.Array) -> jax.Array:
-    """`f32[P, 2]`: where the pads are.
-
-    Args:
-        centre: `f32[N, 2]`, of the parts.
-        quarters: `i32[N]`, of the parts.
-        component: `i32[P]`, the part that a pad is on.
-        offset: `f32[P, 2]`, from the part's centre at 0 quarters.
-    """
+    """`f32[P, 2]`: where pads are, each of a `component` (`i32[P]`), at an `offset` at 0 quarters (`f32[P, 2]`)."""
     return centre[component] + turned(offset, quarters[component])
 
 
@@ -79,32 +75,20 @@ def polar(vector: jax.Array, unit: jax.Array) -> jax.Array:
 
 
 def clamped(centre: jax.Array, outline: jax.Array) -> jax.Array:
-    """`f32[..., 2]`: the points of the board (`f32[2]`, w and h) nearest to `centre`."""
+    """`f32[..., 2]`: the points of the board nearest to `centre`."""
     return jnp.clip(centre, 0.0, outline)
 
 
 def has_left(centre: jax.Array, half: jax.Array, outline: jax.Array) -> jax.Array:
-    """`bool[...]`: whether the centre is off the board and no area of the body is on it.
-
-    Args:
-        centre: `f32[..., 2]`.
-        half: `f32[..., 2]`, half extents as turned.
-        outline: `f32[2]`, w and h.
-    """
+    """`bool[...]`: whether the centre is off the board and no area of the body is on it."""
     off = ((centre < 0) | (centre > outline)).any(-1)
     return off & (_common_span(centre - 0.5 * outline, half, 0.5 * outline) <= 0).any(-1)
 
 
 def obstructing(side: jax.Array, valid: jax.Array) -> jax.Array:
-    """`bool[N, N]`: pairs of different `valid` (`bool[N]`) parts on one `side` (`i32[N]`): in each other's way."""
+    """`bool[N, N]`: pairs of different `valid` (`bool[N]`) parts on one `side` (`i32[N]`), which may not overlap."""
     same = (side[:, None] == side) & valid[:, None] & valid
     return same & ~jnp.eye(side.shape[0], dtype=bool)
-
-
-def intersection_areas(centre: jax.Array, half: jax.Array) -> jax.Array:
-    """`f32[N, N]`: areas in mm² that the rectangles (`f32[N, 2]` centres and half extents) have in common."""
-    span = _common_span(centre[:, None] - centre, half[:, None], half)
-    return span[..., 0] * span[..., 1]
 
 
 def common_area(
@@ -113,23 +97,16 @@ def common_area(
     half: tuple[jax.Array, jax.Array],
     other_half: tuple[jax.Array, jax.Array],
 ) -> jax.Array:
-    """`f32[...]`: area in mm² that rectangles have in common, from x and y, each an array of its own, `f32[...]`.
+    """`f32[...]`: area in mm² that rectangles have in common.
 
-    `intersection_areas` for any pairs, and without arrays of two: where only one part moves, those cost most.
-
-    Args:
-        apart_x, apart_y: from the one centre to the other.
-        half, other_half: half extents as turned, along x and y.
+    x and y are arrays of their own, `f32[...]`, because arrays of two are slow where only one part moves: the distances
+    from one centre to the other, and the half extents of both.
     """
-
-    def common_length(apart: jax.Array, half: jax.Array, other_half: jax.Array) -> jax.Array:
-        return jnp.maximum(jnp.minimum(half + other_half - jnp.abs(apart), 2 * jnp.minimum(half, other_half)), 0.0)
-
-    return common_length(apart_x, half[0], other_half[0]) * common_length(apart_y, half[1], other_half[1])
+    return _common_span(apart_x, half[0], other_half[0]) * _common_span(apart_y, half[1], other_half[1])
 
 
 def area_outside(centre: jax.Array, half: jax.Array, outline: jax.Array) -> jax.Array:
-    """`f32[...]`: area in mm² of rectangles (`f32[..., 2]` centres and half extents) off the board (`f32[2]`)."""
+    """`f32[...]`: area in mm² of rectangles off the board."""
     inside, full = _common_span(centre - 0.5 * outline, half, 0.5 * outline), 2 * half
     # Not full - inside: the two strips are exactly 0 for what is on the board.
     outside = full - inside
@@ -139,16 +116,12 @@ def area_outside(centre: jax.Array, half: jax.Array, outline: jax.Array) -> jax.
 def overlap_ratio(
     centre: jax.Array, half: jax.Array, outline: jax.Array, obstructs: jax.Array, valid: jax.Array
 ) -> jax.Array:
-    """`f32[N]`: (areas in common with each obstructing part, summed, + area off the board) / own area; may exceed 1.
+    """`f32[N]`: (areas in common with each part that `obstructs`, summed, + area off the board) / own area.
 
-    Args:
-        centre: `f32[N, 2]`.
-        half: `f32[N, 2]`, half extents as turned.
-        outline: `f32[2]`, w and h.
-        obstructs: `bool[N, N]`, from `obstructing`.
-        valid: `bool[N]`; others get 0, and so do parts without area.
+    May exceed 1; 0 for parts that are not `valid` (`bool[N]`), and for parts without area.
     """
-    common = jnp.sum(jnp.where(obstructs, intersection_areas(centre, half), 0.0), axis=-1)
+    span = _common_span(centre[:, None] - centre, half[:, None], half)
+    common = jnp.sum(jnp.where(obstructs, span[..., 0] * span[..., 1], 0.0), axis=-1)
     area = 4 * half[:, 0] * half[:, 1]
     return jnp.where(valid, (common + area_outside(centre, half, outline)) / jnp.maximum(area, _TINY), 0.0)
 
@@ -168,16 +141,9 @@ def sector_shares(
     *,
     rays: int = 8,
 ) -> SectorShares:
-    """What the sectors around one part hold; exact along `rays` rays a sector.
+    """The shares of the sectors around one part (`i32[]`); exact along `rays` rays a sector, at least 1.
 
-    Args:
-        centre: `f32[N, 2]`.
-        size: `f32[N, 2]`, at 0 quarters.
-        quarters: `i32[N]`.
-        part: `i32[]`, the one that looks.
-        obstacles: `bool[N]`, the parts in its way: its row of `obstructing`.
-        outline: `f32[2]`, w and h.
-        rays: of each sector, at least 1.
+    `obstacles`, `bool[N]`: the parts in its way, its row of `obstructing`.
     """
     own_centre, turn = centre[part], quarters[part]
     # In the frame of the part, and in units of the radius, so that sectors need no turning and areas no scaling.
@@ -199,17 +165,14 @@ def sector_shares(
 def mean_neighbour(centre: jax.Array, neighbours: jax.Array, part: jax.Array) -> jax.Array:
     """`f32[2]`: vector in mm from a part's centre to the mean of its own and its neighbours' centres; 0 without any.
 
-    Args:
-        centre: `f32[N, 2]`.
-        neighbours: `bool[N]`, other parts that share a signal net with it.
-        part: `i32[]`.
+    `neighbours`, `bool[N]`: other parts that share a signal net with the `part` (`i32[]`).
     """
     apart = jnp.where(neighbours[:, None], centre - centre[part], 0.0)
     return jnp.sum(apart, axis=0) / (1 + neighbours.sum())
 
 
 def _common_span(apart: jax.Array, half: jax.Array, other_half: jax.Array) -> jax.Array:
-    """Lengths along x and y that two rectangles have in common, centres `apart`; exact where one spans the other."""
+    """Lengths that two rectangles have in common, centres `apart`; exact where one spans the other."""
     return jnp.clip(half + other_half - jnp.abs(apart), 0.0, 2 * jnp.minimum(half, other_half))
 
 
@@ -266,11 +229,7 @@ def _sorted_rows(values: jax.Array) -> list[jax.Array]:
         return list(jnp.sort(values, axis=0))
     rows = list(values)
     for low, high in _comparators(len(rows)):
-        ordered = rows[low] < rows[high]
-        rows[low], rows[high] = (
-            jnp.where(ordered, rows[low], rows[high]),
-            jnp.where(ordered, rows[high], rows[low]),
-        )
+        rows[low], rows[high] = _least(rows[low], rows[high]), _most(rows[low], rows[high])
     return rows
 
 
@@ -279,9 +238,8 @@ def _shares(
 ) -> SectorShares:
     """Sums over the rays of the squared intervals: `start`, `end` `f32[N, K]` of parts, the others `f32[K]`.
 
-    What is free lies between the k-th end and the (k+1)-th start, wherever these leave a gap: so the ends and the
-    starts are sorted apart from each other. The sum over rays is one reduction of all four at once; apart, each would
-    sort again.
+    Free intervals lie between the k-th end and the (k+1)-th start, so ends and starts are sorted separately. The sum
+    over rays is one reduction of all four at once; separate ones would each sort again.
     """
     begins, ends = [enter, *_sorted_rows(end)], [*_sorted_rows(start), leave]
     free: Any = sum(_most(b - a, 0.0) for a, b in zip(begins, ends, strict=True))

@@ -1,11 +1,10 @@
-"""What a placement of a board's parts is worth: to the board, to each part, and to the agent that moves one."""
+"""Measures of a placement: of the board, and of the agent that moves a part."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from jaxvrp.envs.pcb import geometry, wirelength
 from jaxvrp.envs.pcb.problem.board import Board, as_float32
@@ -32,10 +31,10 @@ class BoardMeasures(NamedTuple):
 
 
 class AgentMeasures(NamedTuple):
-    """What an agent measures where its part lies.
+    """Measures of an agent where its part lies.
 
     Attributes:
-        shares: what the eight sectors around the part hold.
+        shares: of the eight sectors around the part.
         wirelength, hpwl: `f32[]`, W and H of the part in mm.
         to_contacts: `f32[2]`, mean vector in mm to the nearest pads on its nets.
         to_neighbours: `f32[2]`, vector in mm to the mean of its neighbours' centres and its own.
@@ -57,7 +56,7 @@ def measure_board(
         board: without leading axes.
         position: `f32[N, 2]`, centres in mm.
         orientation: `i32[N]`, quarter turns.
-        wiring: the board's tables, where they are at hand; else what is needed of them is made anew.
+        wiring: the board's tables; None: they are computed.
     """
     board = as_float32(board)
     signal = board.signal_pin if wiring is None else wiring.signal
@@ -71,37 +70,10 @@ def measure_board(
     )
 
 
-def measure_parts(board: Board, position: jax.Array, orientation: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The wirelengths of each part in a placement; they can be the board's targets.
-
-    Args:
-        board, position, orientation: as of `measure_board`.
-
-    Returns:
-        Two `f32[N]` in mm: W, the distances of the part's signal pads to the nearest of their net on another part, and
-        H, the half perimeters of its signal nets, both summed; inf for padding.
-    """
-    board = as_float32(board)
-    component, net, signal = board.pin_component, board.pin_net, board.signal_pin
-    whole = measure_board(board, position, orientation)
-    lengths = wirelength.part_wirelengths(whole.pads, component, net, signal, board.num_components)
-    nets = wirelength.part_nets(component, net, signal, board.num_components, board.num_nets)
-    hpwl = wirelength.part_hpwl(whole.net_hpwl, nets)
-    return jnp.where(board.exists, lengths, jnp.inf), jnp.where(board.exists, hpwl, jnp.inf)
-
-
 def measure_agent(
     instance: Instance, position: jax.Array, orientation: jax.Array, agent: jax.Array, *, rays: int
 ) -> AgentMeasures:
-    """What one agent measures.
-
-    Args:
-        instance: the problem.
-        position: `f32[N, 2]`, centres in mm.
-        orientation: `i32[N]`, quarter turns.
-        agent: `i32[]`.
-        rays: of a sector.
-    """
+    """The measures of one agent (`i32[]`) in a placement (as of `measure_board`), with so many rays of a sector."""
     board, wiring = instance.board, instance.wiring
     component, net = board.pin_component, board.pin_net
     part, own_pads = wiring.component[agent], wiring.pads[agent]

@@ -18,7 +18,7 @@ from jaxvrp.envs.pcb.problem.board import as_float32
 from jaxvrp.envs.pcb.problem.board_files import read_boards
 from jaxvrp.envs.pcb.problem.instance import Instance
 from jaxvrp.envs.pcb.problem.netlist import Netlist, PcbFile, make_netlist
-from jaxvrp.envs.pcb.problem.pcb_writer import write_pcb
+from jaxvrp.envs.pcb.problem.pcb_file import write_pcb
 from jaxvrp.envs.pcb.rules import State
 from jaxvrp.io import plan_files
 

@@ -1,8 +1,9 @@
 """Wirelengths of a board, in mm, and nearest pads, from where its pads are; power nets do not count.
 
-`P` pads, `N` parts, `E` nets. Of every pad: its part (`component: i32[P]`), its `net: i32[P]`, and `signal: bool[P]`,
-whether it exists and its net is a signal; where that is false, the pad changes nothing. The tables of a board
-(`part_pads`, `pad_groups`, `part_nets`, `shared_nets`) do not depend on positions: build them once for a board.
+`P` pads, `N` parts, `E` nets. Of every pad: where it is (`pads: f32[P, 2]`), its part (`component: i32[P]`), its
+`net: i32[P]`, and `signal: bool[P]`, whether it exists and its net is a signal; where that is false, the pad changes
+nothing. The tables of a board (`part_pads`, `pad_groups`, `part_nets`, `shared_nets`) do not depend on positions: build
+them once for a board.
 """
 
 from __future__ import annotations
@@ -17,8 +18,7 @@ import numpy as np
 def table_widths(component: np.ndarray, net: np.ndarray, signal: np.ndarray) -> tuple[int, int]:
     """The most signal pads of a part, and the most of a part on one net, for `part_pads` and `pad_groups`; NumPy.
 
-    Args:
-        component, net, signal: `[..., P]`; with leading axes a batch of boards, and the most of any.
+    With leading axes, `[..., P]`, they are the most of any board of a batch.
     """
     signal = np.asarray(signal).reshape(-1, np.shape(signal)[-1])
     row, pad = np.nonzero(signal)
@@ -61,24 +61,18 @@ def shared_nets(part_nets: jax.Array) -> jax.Array:
 def pad_wirelengths(
     pads: jax.Array, component: jax.Array, net: jax.Array, signal: jax.Array, chosen: jax.Array
 ) -> jax.Array:
-    """`f32[K]`: distance of some pads to the nearest of their signal net on another part; 0 if there is none.
+    """`f32[K]`: distance of the `chosen` pads to the nearest of their signal net on another part; 0 if there is none.
 
-    The sum over the pads of a part is its Euclidean wirelength W.
-
-    Args:
-        pads: `f32[P, 2]`, positions.
-        component, net, signal: of all pads.
-        chosen: `i32[K]`, the pads asked for, -1 for none: a row of `part_pads`.
+    The sum over the pads of a part is its Euclidean wirelength W. `chosen`, `i32[K]`: a row of `part_pads`.
     """
-    every = _Pads(pads[:, 0], pads[:, 1], component, net, signal)
     asked = _Pads(pads[chosen, 0], pads[chosen, 1], component[chosen], net[chosen], signal[chosen] & (chosen >= 0))
-    return _nearest_on_net(asked, every)
+    return _nearest_on_net(asked, _Pads(pads[:, 0], pads[:, 1], component, net, signal))
 
 
 def part_wirelengths(
     pads: jax.Array, component: jax.Array, net: jax.Array, signal: jax.Array, num_parts: int
 ) -> jax.Array:
-    """`f32[N]`: the Euclidean wirelength W of every part; arguments as of `pad_wirelengths`."""
+    """`f32[N]`: the Euclidean wirelength W of every part."""
     every = _Pads(pads[:, 0], pads[:, 1], component, net, signal)
     lengths = _nearest_on_net(every, every)
     on_part = component == jnp.arange(num_parts, dtype=jnp.int32)[:, None]
@@ -86,7 +80,7 @@ def part_wirelengths(
 
 
 def net_hpwl(pads: jax.Array, net: jax.Array, signal: jax.Array, num_nets: int) -> jax.Array:
-    """`f32[E]`: half perimeter of the box around the pads (`f32[P, 2]`) of each signal net; 0 for nets without pads.
+    """`f32[E]`: half perimeter of the box around the pads of each signal net; 0 for nets without pads.
 
     Their sum is the HPWL of the board.
     """
@@ -112,12 +106,7 @@ def mean_contact(
     """`f32[2]`: mean vector in mm from a part's pads to the nearest pads of other parts on their nets; 0 without any.
 
     The mean is over the pairs of a pad and another part on its net. Of equally near pads, the first counts.
-
-    Args:
-        pads: `f32[P, 2]`, positions.
-        component, net: of all pads.
-        own_pads: `i32[K]`, the signal pads of the part, -1 for none: a row of `part_pads`.
-        groups: `i32[P, S]`, from `pad_groups`.
+    `own_pads`, `i32[K]`: the part's row of `part_pads`; `groups`, `i32[P, S]`: from `pad_groups`.
     """
     # `[K, P]`: an own pad, and a group of pads of another part on its net, in the row of the first of them.
     first_of_group = groups[:, 0]
@@ -133,7 +122,7 @@ def mean_contact(
         least_square = jnp.where(closer, square, least_square)
         nearest_x = jnp.where(closer, x, nearest_x)
         nearest_y = jnp.where(closer, y, nearest_y)
-    # One reduction: apart, each would look for the nearest again.
+    # One reduction: separate ones would each look for the nearest again.
     sum_x, sum_y, count = jax.lax.reduce(
         (
             jnp.where(counted, nearest_x, 0.0),

@@ -11,7 +11,7 @@ import jax
 from jaxvrp.envs.pcb.problem.board import Board, load
 from jaxvrp.envs.pcb.problem.bookshelf import read_bookshelf
 from jaxvrp.envs.pcb.problem.netlist import Netlist
-from jaxvrp.envs.pcb.problem.pcb_reader import read_pcb
+from jaxvrp.envs.pcb.problem.pcb_file import read_pcb
 from jaxvrp.io.problem_files import UnknownFormatError
 
 

@@ -9,8 +9,7 @@ import pytest
 from jaxvrp.envs.pcb.problem.board import as_float32, make_board, pad, stack, trim
 from jaxvrp.envs.pcb.problem.generator import generate, make_parameters
 from jaxvrp.envs.pcb.problem.netlist import Component, Net, PcbFile, Pin, make_netlist
-from jaxvrp.envs.pcb.problem.pcb_reader import read_pcb
-from jaxvrp.envs.pcb.problem.pcb_writer import write_pcb
+from jaxvrp.envs.pcb.problem.pcb_file import read_pcb, write_pcb
 
 TWO_PARTS = """\
 filename=./hand.pcb

@@ -5,8 +5,7 @@ import csv
 import numpy as np
 import pytest
 
-from jaxvrp.envs.pcb.problem.pcb_reader import read_pcb
-from jaxvrp.envs.pcb.problem.pcb_writer import write_pcb
+from jaxvrp.envs.pcb.problem.pcb_file import read_pcb, write_pcb
 
 HPWL = {
     "training": [25.77, 32.55, 53.402, 70.735, 37.05, 76.795],
