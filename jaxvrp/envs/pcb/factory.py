@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import jax
@@ -15,12 +16,14 @@ import numpy as np
 from jaxvrp import fields
 from jaxvrp.envs.pcb.env import MADE_FIELDS, Pcb
 from jaxvrp.envs.pcb.problem import generator
-from jaxvrp.envs.pcb.problem.board import Board, as_float32, stack
-from jaxvrp.envs.pcb.problem.board_files import read_boards, single_boards
+from jaxvrp.envs.pcb.problem.board import Board, as_float32, load, stack
+from jaxvrp.envs.pcb.problem.bookshelf import read_bookshelf
 from jaxvrp.envs.pcb.problem.instance import Sizes, Wiring, board_targets, least_sizes, wire
 from jaxvrp.envs.pcb.problem.netlist import Netlist
+from jaxvrp.envs.pcb.problem.pcb_file import read_pcb
 from jaxvrp.io.machine_memory import bytes_of, check_count
 from jaxvrp.io.messages import nearest, shown
+from jaxvrp.io.problem_files import UnknownFormatError
 
 Tree = TypeVar("Tree")
 
@@ -148,10 +151,35 @@ def _given(boards: Boards, index: int | None) -> Board:
 
 def _read(entry: str | os.PathLike | Board) -> list[Board]:
     if isinstance(entry, Board):
-        return single_boards(jax.tree.map(np.asarray, entry))
+        return _single_boards(jax.tree.map(np.asarray, entry))
     if not isinstance(entry, str | os.PathLike):
         raise TypeError(f"boards holds {entry!r}; it must be a file or a Board")
     return [board.board if isinstance(board, Netlist) else board for board in read_boards(entry)]
+
+
+def read_boards(path: str | os.PathLike) -> Sequence[Board | Netlist]:
+    """The boards of a `.pcb`, `.nodes` (Bookshelf) or `.npz` file, with names where it has them.
+
+    Raises:
+        ValueError: a damaged file; one line.
+        UnknownFormatError: another ending.
+        OSError: it cannot be read.
+    """
+    path = Path(path)
+    if path.suffix == ".pcb":
+        return read_pcb(path).boards
+    if path.suffix == ".nodes":
+        return [read_bookshelf(path)]
+    if path.suffix != ".npz":
+        raise UnknownFormatError(f"boards '{path}' is neither .pcb, .nodes (Bookshelf) nor .npz (jaxvrp.envs.pcb.save)")
+    return _single_boards(load(path))
+
+
+def _single_boards(boards: Board) -> list[Board]:
+    """A board by itself, or those of a batch `[B]`."""
+    if boards.exists.ndim == 1:
+        return [boards]
+    return [jax.tree.map(lambda leaf, row=row: leaf[row], boards) for row in range(boards.exists.shape[0])]
 
 
 def _written_down(boards: Boards) -> Any:

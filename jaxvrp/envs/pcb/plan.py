@@ -13,9 +13,9 @@ import numpy as np
 
 from jaxvrp.envs.pcb import geometry
 from jaxvrp.envs.pcb.env import Pcb
+from jaxvrp.envs.pcb.factory import read_boards
 from jaxvrp.envs.pcb.measure import measure_board
 from jaxvrp.envs.pcb.problem.board import as_float32
-from jaxvrp.envs.pcb.problem.board_files import read_boards
 from jaxvrp.envs.pcb.problem.instance import Instance
 from jaxvrp.envs.pcb.problem.netlist import Netlist, PcbFile, make_netlist
 from jaxvrp.envs.pcb.problem.pcb_file import write_pcb

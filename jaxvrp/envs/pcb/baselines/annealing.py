@@ -1,8 +1,9 @@
 """Simulated annealing of placements on exact geometry: the baseline of the placement environment.
 
-Minimises the half perimeters of the signal nets in many restarts at once. A move changes one part and costs what the
-overlaps and nets of that part cost. The restarts of a board draw the same part for a move, and each its own move of it.
-`N` parts, `R` restarts; lengths in mm.
+Minimises the half perimeters of the signal nets in many restarts at once. A move changes one part, and its cost is
+computed from the overlaps and nets of that part. All restarts move the same part, each in its own way: so tables and
+poses of the part are rows of arrays with the restarts along the last axis. x and y are separate arrays, because arrays
+of two keep a CPU from working on many restarts at once. `N` parts, `R` restarts; lengths in mm.
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxvrp.envs.pcb import geometry
-from jaxvrp.envs.pcb.baselines.annealing_moves import Move, Poses, Tables, as_poses, change, fits, make_tables, propose
-from jaxvrp.envs.pcb.baselines.random_placement import uniform_poses
+from jaxvrp.envs.pcb import geometry, wirelength
+from jaxvrp.envs.pcb.baselines.random_placement import CLEARANCE, uniform_poses
 from jaxvrp.envs.pcb.measure import measure_board
 from jaxvrp.envs.pcb.problem.board import Board, as_float32
 
@@ -45,6 +45,78 @@ JUMP, CONTACT, TURN = 0.1, 0.2, 0.5
 moves of any kind that also turn the part."""
 
 
+class Poses(NamedTuple):
+    """Centres in mm and quarter turns: `f32[N, R]`, `f32[N, R]`, `i32[N, R]` of all parts; `[R]` each of one part."""
+
+    x: jax.Array
+    y: jax.Array
+    quarters: jax.Array
+
+    def of_part(self, part: jax.Array) -> Poses:
+        """Those of one part (`i32[]`), `[R]` each."""
+        return jax.tree.map(lambda leaf: leaf[part], self)
+
+    def with_part(self, part: jax.Array, pose: Poses) -> Poses:
+        """All poses, with another one (`[R]` each) of one part (`i32[]`)."""
+        return jax.tree.map(lambda leaf, new: leaf.at[part].set(new), self, pose)
+
+
+class Tables(NamedTuple):
+    """The constants of a board.
+
+    Attributes:
+        board: as `as_float32` makes it.
+        unit: `f32[]`, mean size of the movable parts.
+        half_width, half_height: `f32[N]`, at 0 quarters.
+        obstructs: `bool[N, N]`.
+        pin: `i32[N, M, D]`, the pads of each signal net that the part is on; -1 for none.
+        owner: `i32[N, M, D]`, their parts.
+        offset_x, offset_y: `f32[N, M, D]`, their offsets at 0 quarters.
+    """
+
+    board: Board
+    unit: jax.Array
+    half_width: jax.Array
+    half_height: jax.Array
+    obstructs: jax.Array
+    pin: jax.Array
+    owner: jax.Array
+    offset_x: jax.Array
+    offset_y: jax.Array
+
+    def half(self, part: jax.Array, quarters: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Half width and height of a part (`i32[]`) at these quarter turns, `[R]` each."""
+        return _half_as_turned(self.half_width[part], self.half_height[part], quarters)
+
+
+class Move(NamedTuple):
+    """A move, drawn without regard to where the parts are; the first two are the same in all placements.
+
+    Attributes:
+        part: `i32[]`, the part that moves.
+        other: `i32[]`, a part that it may be put beside.
+        jumps, touches: `bool[R]`, the kind of the move; a shift where neither is true.
+        turn: `i32[R]`, quarters added.
+        shift_x, shift_y: `f32[R]`, mm.
+        place_x, place_y: `f32[R]`, where it jumps to, as a share of the outline.
+        beside_x, beside_y: `f32[R]`, from the other part's centre, in units of the distance at which the parts touch.
+        margin: `f32[R]`, the least increase of the cost, in mm of wire, for which the move is refused.
+    """
+
+    part: jax.Array
+    other: jax.Array
+    jumps: jax.Array
+    touches: jax.Array
+    turn: jax.Array
+    shift_x: jax.Array
+    shift_y: jax.Array
+    place_x: jax.Array
+    place_y: jax.Array
+    beside_x: jax.Array
+    beside_y: jax.Array
+    margin: jax.Array
+
+
 class BestPlacements(struct.PyTreeNode):
     """The best placement of each restart.
 
@@ -62,11 +134,7 @@ class BestPlacements(struct.PyTreeNode):
 
 
 def net_widths(board: Board) -> tuple[int, int]:
-    """The most signal nets of a movable part, and the most pads of a signal net, for `anneal`; NumPy.
-
-    Args:
-        board: with leading axes a batch, and the most of any.
-    """
+    """The most signal nets of a movable part, and the most pads of a signal net, of any board of a batch; NumPy."""
     signal = np.asarray(board.signal_pin).reshape(-1, board.num_pins)
     row, pin = np.nonzero(signal)
     component = np.asarray(board.pin_component).reshape(signal.shape)[row, pin]
@@ -125,7 +193,7 @@ def begin(board: Board, key: jax.Array, num_restarts: int) -> Annealing:
     position, orientation = uniform_poses(board, draws)
     no_hpwl = jnp.full(num_restarts, jnp.inf, jnp.float32)
     start = BestPlacements(position, orientation, hpwl=no_hpwl, legal=jnp.zeros(num_restarts, bool))
-    return Annealing(as_poses(position, orientation), start)
+    return Annealing(Poses(position[..., 0].T, position[..., 1].T, orientation.T), start)
 
 
 def advance(
@@ -177,7 +245,8 @@ def _cooled(unit: jax.Array, share: jax.Array) -> _Cooled:
 def _step(tables: Tables, cooled: _Cooled, poses: Poses, move: Move) -> Poses:
     """Propose the move and accept it, or not, in each restart."""
     proposed, present = propose(tables, poses, move), poses.of_part(move.part)
-    wire, overlap = change(tables, poses, move.part, proposed)
+    wire = wire_change(tables, poses, move.part, proposed)
+    overlap = overlap_change(tables, poses, move.part, proposed)
     accepted = (wire + cooled.weight * overlap < move.margin) & fits(tables, move.part, proposed.quarters)
     pose = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), proposed, present)
     return poses.with_part(move.part, pose)
@@ -227,3 +296,105 @@ def _better(board: Board, best: BestPlacements, poses: Poses) -> BestPlacements:
         hpwl=jnp.where(better & legal, hpwl, best.hpwl),
         legal=best.legal | legal,
     )
+
+
+# --- moves ----------------------------------------------------------------------------------------------------------
+
+
+def make_tables(board: Board, widths: tuple[int, int]) -> Tables:
+    """Those of a board as `as_float32` makes it; `widths` from `net_widths`."""
+    component, net, signal = board.pin_component, board.pin_net, board.signal_pin
+    part_has_net = wirelength.part_nets(component, net, signal, board.num_components, board.num_nets)
+    nets_of_part = jax.vmap(lambda has_net: jnp.nonzero(has_net, size=widths[0], fill_value=-1)[0])(part_has_net)
+    # The table of pads by part, with nets in place of parts.
+    pads_of_net = wirelength.part_pads(net, signal, board.num_nets, widths[1])
+    pin = jnp.where(nets_of_part[..., None] >= 0, pads_of_net[nets_of_part], -1)
+    size = jnp.where(board.movable, board.size.mean(axis=-1), 0.0).sum() / jnp.maximum(board.movable.sum(), 1)
+    return Tables(
+        board=board,
+        # Where all parts are points, a hundredth of the board takes the place of their size.
+        unit=jnp.where(size > 0, size, 0.01 * board.outline.max()),
+        half_width=0.5 * board.size[:, 0],
+        half_height=0.5 * board.size[:, 1],
+        obstructs=geometry.obstructing(board.side, board.exists),
+        pin=pin,
+        owner=component[pin],
+        offset_x=board.pin_offset[pin, 0],
+        offset_y=board.pin_offset[pin, 1],
+    )
+
+
+def propose(tables: Tables, poses: Poses, move: Move) -> Poses:
+    """Where the move takes its part, `[R]` each: wholly on the board, if it fits on it at all."""
+    pose, other_pose = poses.of_part(move.part), poses.of_part(move.other)
+    quarters = (pose.quarters + move.turn) & 3
+    half = tables.half(move.part, quarters)
+    other_half = tables.half(move.other, other_pose.quarters)
+    clearance = CLEARANCE * tables.board.outline.max()
+    touches = move.touches & tables.obstructs[move.part, move.other]
+
+    def along(axis: int, place: jax.Array, beside: jax.Array, shift: jax.Array) -> jax.Array:
+        touching = other_pose[axis] + beside * (half[axis] + other_half[axis] + clearance)
+        goal = jnp.where(touches, touching, pose[axis] + shift)
+        goal = jnp.where(move.jumps, place * tables.board.outline[axis], goal)
+        least = half[axis] + clearance
+        return jnp.maximum(jnp.minimum(goal, tables.board.outline[axis] - least), least)
+
+    x = along(0, move.place_x, move.beside_x, move.shift_x)
+    y = along(1, move.place_y, move.beside_y, move.shift_y)
+    return Poses(x, y, quarters)
+
+
+def fits(tables: Tables, part: jax.Array, quarters: jax.Array) -> jax.Array:
+    """`bool[R]`: whether a part may be moved, and fits on the board at these quarter turns (`i32[R]`)."""
+    half_width, half_height = tables.half(part, quarters)
+    fits_across, fits_down = 2 * half_width <= tables.board.outline[0], 2 * half_height <= tables.board.outline[1]
+    return fits_across & fits_down & tables.board.movable[part]
+
+
+def overlap_change(tables: Tables, poses: Poses, part: jax.Array, new_pose: Poses) -> jax.Array:
+    """`f32[R]`: growth of the areas (mm²) in common with obstructing parts if a part (`i32[]`) gets a new pose."""
+    halves = _half_as_turned(tables.half_width[:, None], tables.half_height[:, None], poses.quarters)
+
+    def common_areas(pose: Poses) -> jax.Array:
+        half = tables.half(part, pose.quarters)
+        return geometry.common_area(poses.x - pose.x, poses.y - pose.y, half, halves)
+
+    growth = common_areas(new_pose) - common_areas(poses.of_part(part))
+    return jnp.sum(jnp.where(tables.obstructs[part][:, None], growth, 0.0), axis=0)
+
+
+def wire_change(tables: Tables, poses: Poses, part: jax.Array, new_pose: Poses) -> jax.Array:
+    """`f32[R]`: growth of the half perimeters (mm) of a part's nets, from the pads `[M, D, R]` of these nets."""
+    owner, exists = tables.owner[part], tables.pin[part][..., None] >= 0
+    is_own = (owner == part)[..., None]
+    offset_x, offset_y = tables.offset_x[part][..., None], tables.offset_y[part][..., None]
+    old_offset_x, old_offset_y = _turned(offset_x, offset_y, poses.quarters[owner])
+    new_offset_x, new_offset_y = _turned(offset_x, offset_y, new_pose.quarters)
+    old_x, old_y = poses.x[owner] + old_offset_x, poses.y[owner] + old_offset_y
+    new_x = jnp.where(is_own, new_pose.x + new_offset_x, old_x)
+    new_y = jnp.where(is_own, new_pose.y + new_offset_y, old_y)
+    # The largest of v and of -v over the pads of a net: its right side, and minus its left one.
+    # One reduction of all eight sides: separate ones would each compute the pads again.
+    signed = (new_x, -new_x, new_y, -new_y, old_x, -old_x, old_y, -old_y)
+    new_right, new_left, new_bottom, new_top, old_right, old_left, old_bottom, old_top = jax.lax.reduce(
+        tuple(jnp.where(exists, value, -jnp.inf) for value in signed),
+        (np.float32(-np.inf),) * len(signed),
+        lambda values, others: tuple(jnp.where(a > b, a, b) for a, b in zip(values, others, strict=True)),
+        dimensions=(1,),
+    )
+    new_hpwl = new_right + new_left + (new_bottom + new_top)
+    old_hpwl = old_right + old_left + (old_bottom + old_top)
+    return jnp.sum(jnp.where(exists[:, 0], new_hpwl - old_hpwl, 0.0), axis=0)
+
+
+def _half_as_turned(width: jax.Array, height: jax.Array, quarters: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Half width and height as turned, from those at 0 quarters."""
+    odd = (quarters & 1) == 1
+    return jnp.where(odd, height, width), jnp.where(odd, width, height)
+
+
+def _turned(x: jax.Array, y: jax.Array, quarters: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """`geometry.turned` for offsets whose x and y are arrays of their own."""
+    sign, odd = 1.0 - (quarters & 2), (quarters & 1) == 1
+    return jnp.where(odd, sign * y, sign * x), jnp.where(odd, -sign * x, sign * y)

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from jaxvrp.envs.pcb.factory import read_boards
 from jaxvrp.envs.pcb.pictures.draw import render_board
-from jaxvrp.envs.pcb.problem.board_files import read_boards
 from jaxvrp.io.command_line import Parser, check_picture_path, index, refuse_overwriting, run_command
 from jaxvrp.pictures import STILLS
 

@@ -118,64 +118,31 @@ class BoardView:
 
     def _put_names(self, parts: np.ndarray, pads: np.ndarray) -> None:
         """Put names where they cover least, inside their parts or beside them; hide those that would cover another."""
-        # The names that stand, then pads.
+        # The pads, then also the names that stand.
         taken = np.concatenate([pads - self.pad_extent / 2, pads + self.pad_extent / 2], axis=1)
         # Small parts first: they have the fewest places.
         for part in np.argsort(self.board.size.prod(axis=1), kind="stable"):
             text = self.names[part]
             text.set_visible(False)
-            for place in self._name_places(parts[part], len(text.get_text())):
-                obstacles = taken if place.inside else np.concatenate([taken, parts])
-                if self._in_view(place.box) and not _meets(place.box, obstacles).any():
-                    middle = (place.box[:2] + place.box[2:]) / 2
-                    text.set(visible=True, position=tuple(middle), fontsize=place.font, rotation=place.angle)
-                    taken = np.concatenate([taken, place.box[None]])
+            for box, font, inside in self._name_places(parts[part], len(text.get_text())):
+                in_view = (box[:2] >= self.box[:2]).all() and (box[2:] <= self.box[2:]).all()
+                if in_view and not _meets(box, taken if inside else np.concatenate([taken, parts])).any():
+                    text.set(visible=True, position=tuple((box[:2] + box[2:]) / 2), fontsize=font)
+                    taken = np.concatenate([taken, box[None]])
                     break
 
-    def _in_view(self, box: np.ndarray) -> bool:
-        return bool((box[:2] >= self.box[:2]).all() and (box[2:] <= self.box[2:]).all())
-
-    def _name_places(self, part: np.ndarray, letters: int) -> Iterator[_NamePlace]:
-        """Places for the name of a part (its box, `[4]`), the best first: inside in large letters, beside it, inside
-        in small letters, beside it in small ones.
-        """
-        extent = np.array([0.66 * max(letters, 1), 1.05]) / self.points_per_mm
+    def _name_places(self, part: np.ndarray, letters: int) -> Iterator[tuple[np.ndarray, float, bool]]:
+        """Places for the name of a part (its box, `[4]`), the best first: boxes in mm, points, whether inside."""
         least = max(SMALLEST, SMALLEST_PIXELS * 72 / self.axes.figure.dpi)
-        inside = [place for place in _places_inside(part, extent, letters) if place.font >= least]
-        gap = 1.2 / self.points_per_mm
-        yield from (place for place in inside if place.font >= BESIDE)
-        yield from _places_beside(part, extent, max(BESIDE, least), gap)
-        yield from (place for place in inside if place.font < BESIDE)
-        yield from _places_beside(part, extent, least, gap)
-
-
-class _NamePlace(NamedTuple):
-    """A place where a name may stand: the box of its letters in mm, their size in points, the angle in degrees."""
-
-    box: np.ndarray
-    font: float
-    angle: int
-    inside: bool
-
-
-def _places_inside(part: np.ndarray, extent: np.ndarray, letters: int) -> Iterator[_NamePlace]:
-    """Places in a part for a name that takes `extent` (mm) in letters of one point; large letters first."""
-    centre, room = (part[:2] + part[2:]) / 2, 0.94 * (part[2:] - part[:2])
-    # A short name is never laid on its side.
-    upright = letters > 2 and room[1] > room[0] and (room / extent).min() < BESIDE
-    angle, extent = (90, extent[::-1]) if upright else (0, extent)
-    most = min(LETTERS, float((room / extent).min()))
-    for font in (most, 0.8 * most, 0.65 * most):
-        spare = (room - font * extent) / 2
-        for direction in DIRECTIONS:
-            yield _NamePlace(_box(centre + direction * spare, font * extent), font, angle, inside=True)
-
-
-def _places_beside(part: np.ndarray, extent: np.ndarray, font: float, gap: float) -> Iterator[_NamePlace]:
-    """Above, below, right and left of a part."""
-    centre, reach = (part[:2] + part[2:]) / 2, part[2:] - part[:2] + font * extent
-    for direction in BESIDE_DIRECTIONS:
-        yield _NamePlace(_box(centre + direction * (reach / 2 + gap), font * extent), font, 0, inside=False)
+        centre, size = (part[:2] + part[2:]) / 2, part[2:] - part[:2]
+        for font in (LETTERS, max(BESIDE, least), least):
+            extent = font * np.array([0.66 * max(letters, 1), 1.05]) / self.points_per_mm
+            spare = 0.94 * size - extent
+            if (spare >= 0).all():
+                yield from ((_box(centre + way * spare / 2, extent), font, True) for way in DIRECTIONS)
+            if font < LETTERS:
+                reach = (size + extent) / 2 + 1.2 / self.points_per_mm
+                yield from ((_box(centre + way * reach, extent), font, False) for way in BESIDE_DIRECTIONS)
 
 
 # --- what a placement shows -----------------------------------------------------------------------------------------

@@ -9,8 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxvrp.envs.pcb.baselines.annealing import anneal, net_widths
-from jaxvrp.envs.pcb.baselines.annealing_moves import Poses, change, make_tables
+from jaxvrp.envs.pcb.baselines.annealing import (
+    Poses,
+    anneal,
+    make_tables,
+    net_widths,
+    overlap_change,
+    wire_change,
+)
 from jaxvrp.envs.pcb.baselines.random_placement import random_legal
 from jaxvrp.envs.pcb.measure import measure_board
 from jaxvrp.envs.pcb.problem.board import as_float32, make_board, pad, stack
@@ -187,7 +193,8 @@ def test_the_changes_of_many_moves_add_up_to_the_change_of_all(random_boards, si
         def step(carry, move):
             poses, total = carry
             part, pose = move
-            total = tuple(a + b for a, b in zip(total, change(tables, poses, part, pose), strict=True))
+            change = (wire_change(tables, poses, part, pose), overlap_change(tables, poses, part, pose))
+            total = tuple(a + b for a, b in zip(total, change, strict=True))
             return (poses.with_part(part, pose), total), None
 
         return jax.lax.scan(step, (poses, (jnp.zeros(copies), jnp.zeros(copies))), (which, to))[0]

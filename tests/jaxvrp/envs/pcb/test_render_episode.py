@@ -145,7 +145,7 @@ def test_animation_moves(env, states, tmp_path):
 
 
 def test_frames_show_their_state(episode, boxes):
-    scene = frames.AnimationScene(episode, range(4))
+    scene = frames.EpisodeScene(episode, range(4))
     for at in (0, 2, 1):
         scene.frame(at)
         assert np.allclose(boxes(scene.board.parts)[1:], episode.placement(at).boxes[1:])
@@ -193,17 +193,3 @@ def test_debug_records_every_step(env, states, episode, tmp_path, capsys):
     assert capsys.readouterr() == ("", "")
     with pytest.raises(ValueError, match="is not empty; give another one"):
         frames.record_steps(env, states, folder)
-
-
-def test_the_grid_says_what_lies_where(board):
-    placement = draw.measure_placement(board, (), [[10, 7], [6, 7], [19.2, 12]], [0, 0, 2])
-    grid = frames.component_grid(placement, np.array([-1.0, -1.0, 21.0, 16.0]), 0, cells=22)
-    x, y = np.meshgrid(np.arange(-1, 21) + 0.5, np.arange(-1, 16) + 0.5)
-    assert grid.shape == (17, 22)
-    assert ((grid == frames.FIRST) == ((abs(x - 10) < 3) & (abs(y - 7) < 2))).all()
-    assert ((grid == frames.FIRST + 1) == ((abs(x - 6) < 1) & (abs(y - 7) < 0.5))).sum() == grid.size
-    assert (grid == frames.FAULT).sum() == 1 * 2 and (grid[12:14, 21] == frames.FAULT).all()
-    assert (grid[[0, -1]] == frames.OUTSIDE).all() and (grid == frames.FREE).sum() > 200
-    assert set(np.unique(frames.component_grid(placement, np.array([0, 0, 20.0, 15.0]), 1))) == {frames.FREE}
-    crossing = draw.measure_placement(board, (), [[10, 7], [10, 9], [15, 12]], [0, 1, 2])
-    assert (frames.component_grid(crossing, np.array([0, 0, 20.0, 15.0]), 0, cells=40) == frames.FAULT).sum() == 4
