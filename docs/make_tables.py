@@ -79,10 +79,10 @@ def _features(name: str) -> Iterator[Row]:
     env = seen_as(jaxvrp.make(env_name), "entities")
     kinds = {kind.name: kind for kind in env.entity_kinds}
     if what.startswith(CONTEXT_OF):
-        yield from _feature_rows(env.roles[what.removeprefix(CONTEXT_OF)].context, "in every step")
+        yield from _feature_rows(env.roles[what.removeprefix(CONTEXT_OF)].context, "each step")
         return
-    yield from _feature_rows(kinds[what].static, "never in an episode")
-    yield from _feature_rows(kinds[what].dynamic, "in every step")
+    yield from _feature_rows(kinds[what].static, "never")
+    yield from _feature_rows(kinds[what].dynamic, "each step")
 
 
 def _feature_rows(features: Sequence[jaxvrp.Feature], changes: str) -> Iterator[Row]:

@@ -11,7 +11,7 @@ from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ReplayKind, Toolbox
 from jaxvrp.turns import TurnBasedEnvironment, Turns
 from jaxvrp.vectorize import VecEnv
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "EntityKind",
