@@ -32,7 +32,7 @@ class SACConfig(OffPolicyConfig):
     temperature_lr: float = option(3e-4, help="learning rate of the temperature", above=0)
     initial_temperature: float = option(1.0, help="weight of the entropy at first", above=0)
     target_entropy: float | None = option(
-        None, help="entropy that the temperature is to hold; null: minus the numbers of an action"
+        None, help="entropy that the temperature holds; null: minus the count of numbers in an action"
     )
 
 
@@ -64,30 +64,19 @@ class SAC:
         """One step of the critics, of the actor, of the temperature, and of the target."""
         batch = jax.tree.map(lambda leaf: leaf[0], batches)
         noise = jax.random.normal(key, (2, *batch.action.shape), jnp.float32)
-        state, critic_metrics = self._critic_step(state, batch, noise[0])
-        state, actor_metrics = self._actor_step(state, batch, noise[1])
-        state, temperature_metrics = self._temperature_step(state, actor_metrics["entropy"])
-        critic = q_learning.polyak(state.target["critic"], state.params["critic"], self.config.tau)
-        return state.replace(target={"critic": critic}), critic_metrics | actor_metrics | temperature_metrics
-
-    def _critic_step(self, state: RoleState, batch: Decisions, noise: jax.Array) -> tuple[RoleState, Metrics]:
-        """One step of the critics; `noise` `f32[B, A]` is of the next actions."""
-        target = critic_target(state.params, state.target, batch, noise, self.config.gamma, self.networks)
+        target = critic_target(state.params, state.target, batch, noise[0], self.config.gamma, self.networks)
         loss = functools.partial(q_learning.critic_loss, batch=batch, target=target, networks=self.networks)
-        return q_learning.gradient_step(state, "critic", loss, self.optimizers["critic"])
-
-    def _actor_step(self, state: RoleState, batch: Decisions, noise: jax.Array) -> tuple[RoleState, Metrics]:
-        """One step of the actor; `noise` `f32[B, A]` is of its actions."""
+        state, critic_metrics = q_learning.gradient_step(state, "critic", loss, self.optimizers["critic"])
         loss = functools.partial(
-            actor_loss, others=state.params, observation=batch.observation, noise=noise, networks=self.networks
+            actor_loss, others=state.params, observation=batch.observation, noise=noise[1], networks=self.networks
         )
-        return q_learning.gradient_step(state, "actor", loss, self.optimizers["actor"])
-
-    def _temperature_step(self, state: RoleState, entropy: jax.Array) -> tuple[RoleState, Metrics]:
-        """One step of the temperature towards the target entropy; of its metrics only the temperature is kept."""
-        loss = functools.partial(temperature_loss, entropy=entropy, target_entropy=self.target_entropy)
-        state, metrics = q_learning.gradient_step(state, "log_temperature", loss, self.optimizers["log_temperature"])
-        return state, {"temperature": metrics["temperature"]}
+        state, actor_metrics = q_learning.gradient_step(state, "actor", loss, self.optimizers["actor"])
+        loss = functools.partial(temperature_loss, entropy=actor_metrics["entropy"], target_entropy=self.target_entropy)
+        part = "log_temperature"
+        state, temperature_metrics = q_learning.gradient_step(state, part, loss, self.optimizers[part])
+        critic = q_learning.polyak(state.target["critic"], state.params["critic"], self.config.tau)
+        metrics = {**critic_metrics, **actor_metrics, "temperature": temperature_metrics["temperature"]}
+        return state.replace(target={"critic": critic}), metrics
 
 
 def sample(
@@ -114,7 +103,7 @@ def critic_target(
     gamma: float,
     networks: RoleNetworks,
 ) -> jax.Array:
-    """What the critics should say, `f32[B]`: the lesser soft value of a sampled next action.
+    """The critics' target, `f32[B]`: the lesser soft value of a sampled next action.
 
     Args:
         params: of `actor` and `log_temperature`.
@@ -152,7 +141,7 @@ def actor_loss(
 def temperature_loss(
     log_temperature: jax.Array, entropy: jax.Array, target_entropy: float
 ) -> tuple[jax.Array, Metrics]:
-    """Temperature times what the policy's entropy has too much, each `f32[]`; and metrics."""
+    """Temperature times the excess of the policy's entropy over the target, each `f32[]`; and metrics."""
     chex.assert_rank([log_temperature, entropy], 0)
     temperature = jnp.exp(log_temperature)
     return temperature * (entropy - target_entropy), {"temperature": temperature}

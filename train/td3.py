@@ -94,7 +94,7 @@ def deterministic_action(actor: Params, observation: jax.Array, networks: RoleNe
 def critic_target(
     target: dict[str, Params], batch: Decisions, noise: jax.Array, config: TD3Config, networks: RoleNetworks
 ) -> jax.Array:
-    """What the critics should say, `f32[B]`: the lesser value of a smoothed action of the target actor.
+    """The critics' target, `f32[B]`: the lesser value of a smoothed action of the target actor.
 
     Args:
         target: parameters of the target `actor` and `critic`.

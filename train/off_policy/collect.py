@@ -1,6 +1,6 @@
-"""Playing environments with continuous actions, agent by agent where they act in turn: what learners and evaluation do.
+"""Playing environments with continuous actions, for learning and for evaluation; agent by agent where they act in turn.
 
-Policies act in [-1, 1] whatever the boxes of the environment are, and what they did is kept in [-1, 1] too.
+Policies act in [-1, 1] whatever the boxes of the environment are, and recorded actions are in [-1, 1] too.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def to_normal(uniform: jax.Array) -> jax.Array:
 def choose_actions(
     roles: dict[str, Role], policies: Mapping[str, Policy], actors: dict[str, Any], observation: ByRole, noise: ByRole
 ) -> ByRole:
-    """What the policies of all roles do.
+    """The actions of the policies of all roles.
 
     Args:
         roles: by name.
@@ -96,14 +96,14 @@ def choose_actions(
 
 @dataclasses.dataclass(frozen=True)
 class TurnActor:
-    """Trained policies, as an `Actor`: each agent is asked after the moves before its own.
+    """Trained policies, as an `Actor`: each agent chooses its action after the moves before its own.
 
     Attributes:
-        env: is asked what the agents see; its `step` with the same actions then makes the same moves.
+        env: gives the observations of the agents; its `step` with the same actions then makes the same moves.
         policies: by role.
         actors: parameters by role.
         deterministic: whether no noise is added.
-        temperature: of samples: the power 1 / temperature of a Gaussian has the root of it times the deviation.
+        temperature: of samples; the deviation of the noise is multiplied by its root.
     """
 
     env: Environment
@@ -143,7 +143,7 @@ class Collector:
         vec_env: the environments.
         policies: by role.
         num_steps: T.
-        unrecorded_steps: steps of random play at first, of which nothing is kept.
+        unrecorded_steps: steps of random play at first, which are not recorded.
         random_steps: steps of random play after these.
     """
 
@@ -196,7 +196,7 @@ class Collector:
         recorded = {}
         for name, role in roles.items():
             rows = rows_of(role, played, name)
-            # A row that is not finite tells of a move that was refused, not of a decision.
+            # A row that is not finite is a refused move, not a decision.
             keep = played.valid[name] & jnp.isfinite(rows).all(axis=-1)
             recorded[name] = (rows, keep & (step >= self.unrecorded_steps))
         return vec, (recorded, ended_episodes(timestep))

@@ -11,7 +11,7 @@ from train.networks.layers import ACTIVATIONS
 
 @dataclasses.dataclass(frozen=True)
 class OffPolicyConfig(RunConfig):
-    """Keys of TD3 and SAC. Where several environments are played at once, a step is one of one of them."""
+    """Keys of TD3 and SAC. A step is a step of a single environment, though several are played at once."""
 
     num_envs: int = option(
         32, help="environments played in parallel, of one seed; spread over the devices", group="run", minimum=1
@@ -47,8 +47,7 @@ class OffPolicyConfig(RunConfig):
     )
     target_exploration_steps: int = option(
         0,
-        help="steps of random play at first, of which nothing enters the replay; an environment with a memory learns "
-        "from them",
+        help="steps of random play at first, which do not enter the replay; environments with a memory learn from them",
         minimum=0,
     )
     random_steps: int = option(

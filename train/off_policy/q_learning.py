@@ -1,4 +1,4 @@
-"""What TD3 and SAC learn with: actor and twin critics of a role, their targets, the critics' loss, gradient steps."""
+"""Parts of TD3 and SAC: actor and twin critics of a role, their targets, the critics' loss, gradient steps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NUM_CRITICS = 2
 
 
 class RoleState(struct.PyTreeNode):
-    """What a role has learned so far.
+    """The learned state of a role.
 
     Attributes:
         params: by part: `actor`, `critic` (leading axis `[2]`), perhaps more.
@@ -77,7 +77,7 @@ class RoleNetworks:
     def create(
         cls, config: OffPolicyConfig, observation_size: int, action_size: int, actor_outputs: int
     ) -> RoleNetworks:
-        """As a configuration wants them, with so many numbers as outputs of the actor."""
+        """The networks of a configuration; the actor has `actor_outputs` numbers as outputs."""
         dense = {name: getattr(config, name) for name in ("hidden_sizes", "activation", "layer_norm")}
         return cls(DenseNetwork(actor_outputs, **dense), DenseNetwork(1, **dense), observation_size, action_size)
 
@@ -101,7 +101,7 @@ class RoleNetworks:
 
 
 def td_target(batch: Decisions, next_value: jax.Array, gamma: float) -> jax.Array:
-    """Targets of the critics, `f32[B]`: r + gamma V(s'), and r alone where the task is over (`next_value` `f32[B]`)."""
+    """Targets of the critics, `f32[B]`: r + gamma V(s'), and r alone where the episode is over; V is `next_value`."""
     chex.assert_equal_shape([batch.reward, batch.terminated, next_value])
     return jax.lax.stop_gradient(batch.reward + gamma * (1 - batch.terminated) * next_value)
 
@@ -138,7 +138,7 @@ def gradient_step(
 
     Args:
         state: of the role.
-        part: which of its parameters.
+        part: name of the parameters.
         loss: from the part's parameters to this device's mean over its minibatch, and metrics.
         optimizer: of this part.
 

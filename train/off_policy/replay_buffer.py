@@ -13,13 +13,13 @@ from flax import struct
 
 
 class Decisions(struct.PyTreeNode):
-    """What is learned from: what an agent saw, did and got.
+    """Decisions of agents, from which the algorithms learn.
 
     Attributes:
         observation: `f32[..., F]`, when its turn came.
         action: `f32[..., A]`, as executed, in [-1, 1].
         reward: `f32[...]`.
-        terminated: `f32[...]`, 1 where nothing is to be bootstrapped.
+        terminated: `f32[...]`, 1 where the episode is over, so that no value is bootstrapped.
         next_observation: `f32[..., F]`, right after its turn, before any reset.
     """
 
@@ -28,6 +28,11 @@ class Decisions(struct.PyTreeNode):
     reward: jax.Array
     terminated: jax.Array
     next_observation: jax.Array
+
+    @staticmethod
+    def width(observation_size: int, action_size: int) -> int:
+        """Numbers in a row of `packed`."""
+        return 2 * observation_size + action_size + 2
 
     def packed(self) -> jax.Array:
         """One row each, `f32[..., 2F + A + 2]`."""
@@ -49,7 +54,7 @@ class ReplayBuffer(struct.PyTreeNode):
     Attributes:
         rows: `f32[E, C, W]`.
         position: `i32[E]`, where the next row goes.
-        size: `i32[E]`, how many of the first rows hold something.
+        size: `i32[E]`, how many of the first rows are filled.
     """
 
     rows: jax.Array
@@ -67,14 +72,14 @@ class ReplayBuffer(struct.PyTreeNode):
 
         Args:
             rows: `f32[E, M, W]`, M at most C.
-            keep: `bool[E, M]`; the others are not written.
+            keep: `bool[E, M]`, the rows that are written.
         """
         num_envs, capacity, width = self.rows.shape
         chex.assert_shape(rows, (num_envs, None, width))
         chex.assert_shape(keep, rows.shape[:2])
         assert rows.shape[1] <= capacity, "a row would be written twice"
         slot = (self.position[:, None] + jnp.cumsum(keep, axis=1, dtype=jnp.int32) - 1) % capacity
-        # Beyond the end, each at a place of its own: so dropped, and all places differ.
+        # Rows that are not kept get different places beyond the end, which are dropped.
         slot = jnp.where(keep, slot, capacity + jnp.arange(rows.shape[1], dtype=jnp.int32))
         lane = jnp.arange(num_envs, dtype=jnp.int32)[:, None]
         count = keep.sum(axis=1, dtype=jnp.int32)
@@ -85,7 +90,7 @@ class ReplayBuffer(struct.PyTreeNode):
         )
 
     def sample(self, key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-        """Places of rows, `i32[*shape]`, for `take`: uniform over all that hold something, with replacement."""
+        """Places of rows, `i32[*shape]`, for `take`: uniform over all filled rows, with replacement."""
         ends = jnp.cumsum(self.size, dtype=jnp.int32)
         chosen = jax.random.randint(key, shape, 0, jnp.maximum(ends[-1], 1), jnp.int32)
         lane = jnp.minimum(jnp.searchsorted(ends, chosen, side="right").astype(jnp.int32), ends.shape[0] - 1)

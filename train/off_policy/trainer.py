@@ -1,4 +1,4 @@
-"""What TD3 and SAC share: collect, write into the replay buffer, scanned gradient steps, all in one jitted chunk.
+"""The trainer of TD3 and SAC: collect, write into the replay buffer, scanned gradient steps, all in one jitted chunk.
 
 Every role has an actor, critics and a replay buffer of its own; its agents share them.
 """
@@ -31,7 +31,7 @@ POOL_STEPS = 128
 
 
 class Method(Protocol):
-    """What is particular to an algorithm, for one role; actions are in [-1, 1]."""
+    """The part of an algorithm that differs between TD3 and SAC, for one role; actions are in [-1, 1]."""
 
     @property
     def batches_per_step(self) -> int:
@@ -52,7 +52,7 @@ MakeMethod = Callable[[Any, int, int], Method]
 
 
 class TrainState(struct.PyTreeNode):
-    """Everything that a run is; a checkpoint holds it whole.
+    """The whole state of a run, which a checkpoint holds.
 
     Attributes:
         learned: what each role has learned.
@@ -75,7 +75,7 @@ class Trainer:
     With `num_seeds` above 1 every leaf of the state and of the metrics has a leading axis `[seeds]`.
 
     Attributes:
-        config: what it was made from.
+        config: of the run.
         env: the environment.
         mesh: the devices.
         methods: by role.
@@ -93,8 +93,12 @@ class Trainer:
             unrecorded_steps=math.ceil(config.target_exploration_steps / config.num_envs),
             random_steps=math.ceil(config.random_steps / config.num_envs),
         )
+        vec = jax.eval_shape(self.collector.vec_env.reset, jax.eval_shape(lambda: jax.random.key(0)))[0]
+        whole: Any = P()
+        split: Any = P(DATA)
+        specs = TrainState(whole, split, vec_specs(vec), whole, whole)
         self.init, self.train_chunk = compiled(
-            self._init, self._train_chunk, self._specs(), mesh=mesh, num_seeds=config.num_seeds
+            self._init, self._train_chunk, specs, mesh=mesh, num_seeds=config.num_seeds
         )
 
     def actor_params(self, state: TrainState) -> Any:
@@ -106,37 +110,26 @@ class Trainer:
         return TurnActor(evaluation_env(self.env, self.config), self.methods, params, deterministic, temperature)
 
     def critic_params(self, state: TrainState) -> Any:
-        """None: what critics of actions expect is not told."""
+        """None: the values of critics that read actions are not shown."""
         del state
 
     def insight(self, params: Any, critic: Any, states: Any, *, temperature: float = 1.0) -> Insight:
-        """None of what an `Insight` has: actions are continuous."""
+        """An empty `Insight`: actions are continuous."""
         del params, critic, states, temperature
         return NO_INSIGHT
-
-    def _specs(self) -> TrainState:
-        """How the state lies on the devices."""
-        vec = jax.eval_shape(self.collector.vec_env.reset, jax.eval_shape(lambda: jax.random.key(0)))[0]
-        specs = vec_specs(vec)
-        whole: Any = P()
-        split: Any = P(DATA)
-        return TrainState(whole, split, specs, whole, whole)
 
     def _init(self, key: jax.Array) -> TrainState:
         key, learn_key, env_key = jax.random.split(key, 3)
         keys = jax.random.split(learn_key, len(self.methods))
+        vec_env, capacity = self.collector.vec_env, self.config.buffer_size // self.config.num_envs
+        widths = {name: Decisions.width(*sizes(role)) for name, role in self.env.roles.items()}
         return TrainState(
             learned={role: method.init(k) for (role, method), k in zip(self.methods.items(), keys, strict=True)},
-            replay={role: self._empty_buffer(role) for role in self.methods},
-            vec=self.collector.vec_env.reset(device_key(env_key))[0],
+            replay={role: ReplayBuffer.create(vec_env.num_envs, capacity, width) for role, width in widths.items()},
+            vec=vec_env.reset(device_key(env_key))[0],
             key=key,
             update=jnp.zeros((), jnp.int32),
         )
-
-    def _empty_buffer(self, role: str) -> ReplayBuffer:
-        observation_size, action_size = sizes(self.env.roles[role])
-        capacity = self.config.buffer_size // self.config.num_envs
-        return ReplayBuffer.create(self.collector.vec_env.num_envs, capacity, 2 * observation_size + action_size + 2)
 
     def _train_chunk(self, state: TrainState) -> tuple[TrainState, Metrics]:
         return jax.lax.scan(lambda s, _: self._update(s), state, length=self.config.log_interval)
@@ -221,17 +214,11 @@ def make_train(config: OffPolicyConfig, make_method: MakeMethod) -> Trainer:
     trainer = Trainer(config, env, mesh, make_method)
     for method in trainer.methods.values():
         check_divides(config, "gradient_steps", "policy_delay", method.batches_per_step)
-    _check_buffer_size(config, max(role.num_agents for role in env.roles.values()))
-    return trainer
-
-
-def _check_buffer_size(config: OffPolicyConfig, num_agents: int) -> None:
-    """Check that the buffer of a role with so many agents holds what it must.
-
-    That is an update, so that no place is written twice, and a minibatch, so that learning begins.
-    """
+    # An update, so that no place is written twice; a minibatch, so that learning begins.
+    num_agents = max(role.num_agents for role in env.roles.values())
     needed = max(config.steps_per_update * num_agents, config.batch_size + config.num_envs)
     if config.buffer_size < needed:
         raise ValueError(
             f"buffer_size is {config.buffer_size}; it must hold an update and a minibatch, {needed} decisions"
         )
+    return trainer
