@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from jaxvrp.environment import Environment, State
-from jaxvrp.pictures.raster import to_pixels
+from jaxvrp.pictures.stills import to_pixels
 from jaxvrp.registry import toolbox_of
 
 RENDER_MODES = ("rgb_array",)

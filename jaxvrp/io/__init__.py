@@ -1,1 +1,1 @@
-"""Whole files, arrays with a schema, lines of text, command lines: what everything reads and writes with."""
+"""Whole files, arrays with a schema, lines of text, command lines: tools for reading and writing."""

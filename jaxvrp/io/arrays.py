@@ -41,10 +41,10 @@ FAMILY = {float: "f", int: "iu", bool: "b"}
 
 @dataclasses.dataclass(frozen=True)
 class ArrayField:
-    """What one array of a problem looks like.
+    """The shape, kind and padding of one array of a problem.
 
     Attributes:
-        axis: what its first axis counts; None if it has no such axis.
+        axis: what its first axis counts, such as `"nodes"`; None if it has no such axis.
         inner: lengths of the axes behind it, or what they count.
         kind: of the numbers: `float`, `int` or `bool`.
         padding: the value of rows that are added, or `"first row"`: these repeat the first one.
@@ -91,7 +91,7 @@ def number_arrays(values: Mapping[str, ArrayLike], what: str) -> dict[str, np.nd
     except (TypeError, ValueError) as error:
         raise ValueError(f"{what} needs arrays of numbers: {error}") from None
     for name, array in arrays.items():
-        # Others would be converted: texts that are numbers, dates to days, complex numbers to their real parts.
+        # Other kinds would be converted: texts that are numbers, dates to days, complex numbers to their real parts.
         if array.dtype.kind not in "biuf" and array.size:
             raise ValueError(f"{what} needs arrays of numbers: {name} holds {array.dtype}")
     return {name: np.asarray(array, np.float64) for name, array in arrays.items()}
@@ -103,7 +103,7 @@ def stored_arrays(schema: Schema, arrays: Mapping[str, np.ndarray], fraction: st
     Args:
         schema: of the problem.
         arrays: numbers, one array for each field.
-        fraction: what is wrong with a fraction where numbers are whole; stands behind the field's name.
+        fraction: the message about a fraction where numbers are whole, behind the field's name.
 
     Raises:
         ValueError: a field of whole numbers or flags holds something else; a number is too large.
@@ -117,7 +117,7 @@ def stored_arrays(schema: Schema, arrays: Mapping[str, np.ndarray], fraction: st
 
 
 def check_numbers(schema: Schema, arrays: Mapping[str, np.ndarray]) -> None:
-    """Refuse numbers that are too large to be computed with; what is infinite or no number is left to others.
+    """Refuse numbers that are too large to be computed with; infinite values and NaN are allowed here.
 
     Raises:
         ValueError: one line with the field and the number.
@@ -165,7 +165,7 @@ def computed_arrays(schema: Schema, problem: Problem) -> Problem:
     """The same problem, or batch, as JAX arrays of the dtypes that environments compute with.
 
     Raises:
-        ValueError: a NumPy array holds something else, or a number is too large; of JAX arrays nothing is asked.
+        ValueError: a NumPy array holds something else, or a number is too large; JAX arrays are not checked.
     """
     given = {name: getattr(problem, name) for name in schema}
     known = {name: field for name, field in schema.items() if isinstance(given[name], np.ndarray | np.generic)}
@@ -264,10 +264,10 @@ def write_npz(path: str | os.PathLike, arrays: Mapping[str, np.ndarray]) -> None
 
 @dataclasses.dataclass(frozen=True)
 class FileWords:
-    """What messages about a file say.
+    """Words of messages about a file.
 
     Attributes:
-        content: what should be in the file, as `"an instance"`.
+        content: the expected content, as `"an instance"`.
         entry: one problem of a batch, as `"instance"`.
         remedy: ends messages, as `"give a file that jaxvrp.envs.darp.save wrote"`.
     """
@@ -295,7 +295,7 @@ def load_arrays(
         schema: of the problem.
         build: makes the problem, from one array for each field.
         check: raises a ValueError if a single problem is wrong.
-        batch_field: the field whose leading axes all others must have.
+        batch_field: the field whose leading axes all fields must have.
         words: for messages.
 
     Raises:
@@ -326,7 +326,7 @@ def load_arrays(
 
 
 def _native(array: np.ndarray, field: ArrayField) -> np.ndarray:
-    """The same array; in the stored dtype, if its own is none that JAX knows."""
+    """The same array; in the stored dtype if JAX does not know its dtype."""
     usable = array.dtype.isnative and array.dtype.itemsize <= 8
     return array if usable else array.astype(STORED[field.kind])
 
@@ -342,7 +342,7 @@ def _check_entry(
 
 
 def read_npz(path: str | os.PathLike, words: FileWords) -> dict[str, np.ndarray]:
-    """The arrays of an `.npz` file, by name; nothing in it is run.
+    """The arrays of an `.npz` file, by name; no code in it is run.
 
     Raises:
         ValueError: it is damaged, something else, or larger than memory; one line.
@@ -356,12 +356,12 @@ def read_npz(path: str | os.PathLike, words: FileWords) -> dict[str, np.ndarray]
                 _check_declared_size(archive, member)
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             return dict(file)
-    except Exception as error:  # zipfile, zlib and NumPy raise all kinds, and nothing else is at work here
+    except Exception as error:  # zipfile, zlib and NumPy raise exceptions of all kinds
         raise ValueError(f"{path} is no readable .npz file ({_reason(error)}); {words.remedy}") from None
 
 
 def _check_declared_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
-    """Refuse a member whose header declares more or less than it holds: NumPy makes room for what is declared.
+    """Refuse a member whose header declares more or less than it holds: NumPy allocates the declared size.
 
     Raises:
         ValueError: it does, or all members together do not fit into memory.
@@ -375,7 +375,7 @@ def _check_declared_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> N
     if declared != held or min(shape, default=0) < 0:
         raise ValueError(f"{member.filename} declares {dtype} of shape {shape}, {declared} bytes, and holds {held}")
     if sum(info.file_size for info in archive.infolist()) > host_bytes() // 2:
-        raise ValueError("what it holds is larger than half of the memory")
+        raise ValueError("its content is larger than half of the memory")
 
 
 def _reason(error: Exception) -> str:

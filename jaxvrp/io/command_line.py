@@ -25,28 +25,28 @@ INTERRUPTED = 130
 """Exit status after Ctrl-C: 128 and the number of the signal."""
 
 
-PROGRAM_NAMES: ContextVar[Mapping[str, str]] = ContextVar("program_names", default={})  # noqa: B039 (nobody changes it)
-"""By module, what was typed to start a program, where that was not `python -m` and the module."""
+PROGRAM_NAMES: ContextVar[Mapping[str, str]] = ContextVar("program_names", default={})  # noqa: B039 (never changed)
+"""By module, the typed words that started a program, where these were not `python -m` and the module."""
 
 
 def program_name(module: str) -> str:
-    """What to type to start a program that is a module: `python -m train.mappo`, or `jaxvrp train mappo`."""
+    """The words that start a program that is a module: `python -m train.mappo`, or `jaxvrp train mappo`."""
     return PROGRAM_NAMES.get().get(module, f"python -m {module}")
 
 
 class UserError(Exception):
-    """A mistake of the user's, as one line that names it and the remedy."""
+    """A mistake of the user, as one line that names it and the remedy."""
 
     def __init__(self, message: str):
         super().__init__(" ".join(message.split()))
 
 
 class Interrupted(Exception):
-    """The user stopped the command; the message says, as one line, what is safe and how to go on."""
+    """The user stopped the command; the message says in one line what is saved and how to go on."""
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser without abbreviations that takes every option once; what it cannot read is a `UserError`."""
+    """A parser without abbreviations that takes every option once; mistakes are a `UserError`."""
 
     def __init__(self, module: str, description: str):
         """A parser of the program that is `module`."""
@@ -54,13 +54,13 @@ class Parser(argparse.ArgumentParser):
         super().__init__(prog=program_name(module), description=description, allow_abbrev=False)
 
     def add_argument(self, *names: Any, **properties: Any) -> argparse.Action:
-        """As of `argparse`, whose names are kept, to see what is given twice."""
+        """As of `argparse`; names are kept, to notice options that are given twice."""
         action = super().add_argument(*names, **properties)
         self._named |= dict.fromkeys(action.option_strings, action)
         return action
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As of `argparse`, which `parse_args` calls as well; but of two values it would take the last without a word.
+        """As of `argparse`, whose `parse_args` calls it and would silently take the last of two values of an option.
 
         Raises:
             UserError: an option is given twice, whatever its name each time.
@@ -92,12 +92,12 @@ def is_same_file(path: Path, other: Path) -> bool:
 
 
 def refuse_overwriting(out: Path, option: str, sources: Iterable[Path]) -> None:
-    """Refuse to write in the place of something that the command reads.
+    """Refuse to overwrite a file that the command reads.
 
     Args:
         out: the file to be written.
         option: its name on the command line.
-        sources: what is read; of a folder, whatever is in it.
+        sources: the files that are read, and folders whose files are read.
 
     Raises:
         UserError: it is one of them.
@@ -113,7 +113,7 @@ def run_command(command: Callable[[], object], mistakes: tuple[type[Exception], 
 
     Args:
         command: does all the work.
-        mistakes: exceptions besides `UserError` and `OSError` that are the user's mistakes, told by their message.
+        mistakes: exceptions besides `UserError` and `OSError` that are mistakes of the user; their message is printed.
 
     Returns:
         The exit status: 0, 2 after a mistake, `INTERRUPTED` after Ctrl-C.
@@ -136,7 +136,7 @@ def run_command(command: Callable[[], object], mistakes: tuple[type[Exception], 
 
 
 def _refused(message: str) -> int:
-    if len(message) > LONGEST_MESSAGE:  # it repeats what somebody typed, or had in a file
+    if len(message) > LONGEST_MESSAGE:  # it repeats a long argument, or the content of a file
         half = LONGEST_MESSAGE // 2
         message = f"{message[:half]} ... {message[-half:]}"
     print(f"error: {message}", file=sys.stderr)

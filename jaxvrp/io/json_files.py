@@ -1,4 +1,4 @@
-"""JSON that somebody else wrote: read completely, or refused in one line."""
+"""JSON files of unknown origin: read completely, or refused in one line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jaxvrp.io.messages import shown
 from jaxvrp.io.whole_files import LARGEST_TEXT, read_bytes
 
 DEEPEST = 32
-"""Lists and objects within each other; what is read here has no more than ten."""
+"""Levels of nested lists and objects; the files of this project have at most ten."""
 
 MOST_DIGITS = 18
 """Of a whole number: so it fits into 64 bits."""
@@ -22,7 +22,7 @@ def read_json(path: str | os.PathLike, remedy: str) -> Any:
     """The content of a JSON file.
 
     Stricter than JSON, so that nothing is lost or fails later: a key stands once in its object, numbers are finite,
-    whole ones have up to `MOST_DIGITS` digits, and no more than `DEEPEST` lists and objects lie within each other.
+    whole numbers have up to `MOST_DIGITS` digits, and at most `DEEPEST` lists and objects are nested.
 
     Args:
         path: the file, in UTF-8.
@@ -40,7 +40,7 @@ def read_json(path: str | os.PathLike, remedy: str) -> Any:
 
 
 def parse_json(text: str) -> Any:
-    """The value that a text says, as for `read_json`.
+    """The value of a JSON text, as for `read_json`.
 
     Raises:
         ValueError: it is something else; the message says what.

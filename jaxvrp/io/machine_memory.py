@@ -1,4 +1,4 @@
-"""How much memory there is, how much arrays take, and what is said where they do not fit."""
+"""How much memory there is, how much arrays take, and the message where they do not fit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ that is recommended leaves room for that."""
 
 
 def host_bytes() -> int:
-    """Bytes of memory that this process may use: the machine's, or its container's; `UNKNOWN` if nobody says."""
+    """Bytes of memory that this process may use: the machine's, or its container's; `UNKNOWN` if not known."""
     known = [UNKNOWN]
     with contextlib.suppress(AttributeError, ValueError, OSError):  # not on every system
         known.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
@@ -37,7 +37,7 @@ def machine_bytes(num_devices: int = 1) -> int:
 
 
 def bytes_of(tree: Any) -> int:
-    """Bytes of all arrays of a pytree, or of what would be arrays of these shapes and dtypes."""
+    """Bytes of all arrays of a pytree, or of `jax.ShapeDtypeStruct`s."""
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
@@ -55,8 +55,8 @@ def refusal(name: str, value: int, needed: int, available: int, fitting: int | N
 
     Args:
         name: of the size.
-        value: what was asked for.
-        needed: bytes that this takes at least.
+        value: of the size.
+        needed: bytes that it takes at least.
         available: bytes that there are.
         fitting: a value that fits, None if none is known.
     """
@@ -68,10 +68,10 @@ def refusal(name: str, value: int, needed: int, available: int, fitting: int | N
 
 
 def check_count(name: str, count: int, single: int) -> None:
-    """Refuse a number of equal things that memory does not hold.
+    """Refuse a number of equal objects that memory does not hold.
 
     Args:
-        name: what the number is called.
+        name: of the number.
         count: the number.
         single: bytes of one of them.
 

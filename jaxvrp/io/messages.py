@@ -1,4 +1,4 @@
-"""What error messages have in common: values that are shown, and remedies that are offered."""
+"""Parts of error messages: shown values, and remedies."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import difflib
 from collections.abc import Iterable
 
 FEW = 12
-"""Up to so many names are listed all."""
+"""So many names are all listed, more are not."""
 
 LONGEST = 40
 """Values that take more characters are cut."""
 
 NEAR, SIMILAR = 0.66, 0.4
-"""Likeness, in [0, 1], of what was probably meant, and of what is worth a look."""
+"""Likeness, in [0, 1], of names that were probably meant, and of names that are worth a look."""
 
 
 def shown(value: object) -> str:
-    """A value in a message: its `repr` in one line, of a long one the beginning."""
+    """A value in a message: its `repr` in one line, cut if it is long."""
     try:
         text = " ".join(repr(value).split())
     except (ValueError, RecursionError):  # Python writes no whole number of 5 000 digits
@@ -25,7 +25,7 @@ def shown(value: object) -> str:
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """A remedy for a misspelt `name`: which of `names` was probably meant; else all of them, or a few of many."""
+    """A remedy for a misspelt `name`: the most similar of `names`; else all of them, or a few of many."""
     names = sorted(names)
     near = difflib.get_close_matches(name, names, n=3, cutoff=NEAR)
     if near:

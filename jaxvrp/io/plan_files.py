@@ -1,4 +1,4 @@
-"""Plans as files: `.json` has all of a plan, `.csv` what happens in it, a line each."""
+"""Plans as files: `.json` holds the whole plan, `.csv` its events, a line each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def write_plan(
     Args:
         path: ends in one of `ENDINGS`.
         plan: a JSON object.
-        events: what is to be a line each of a table; of a plan, every one has all `columns`.
+        events: the lines of the table; each has all `columns`.
         columns: of the table, in order.
 
     Raises:
@@ -44,6 +44,6 @@ def write_plan(
 
 
 def broken(violations: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """For a plan: of constraints, those that are broken; each has `count`, and `first_node`, the first at which."""
+    """The broken constraints of a plan; each has `count`, and `first_node`, where it is broken first."""
     found = {name: each for name, each in violations.items() if each.count}
     return {name: {"count": each.count, "first_node": each.first_node} for name, each in found.items()}

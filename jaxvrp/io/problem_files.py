@@ -1,4 +1,4 @@
-"""Problems in files of several formats: the ending tells who reads one, and a number which of several is meant."""
+"""Problems in files of several formats: the ending selects the reader, and a number selects one of several problems."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Problem = TypeVar("Problem")
 
 
 class UnknownFormatError(ValueError):
-    """A file is of none of the formats that somebody reads; any other mistake is one in a file of these."""
+    """The format of a file is unknown; every other ValueError is a mistake in a file of a known format."""
 
 
 class FileFormat(NamedTuple):
@@ -36,7 +36,7 @@ def read_problems(
     Args:
         path: of the file.
         formats: by ending, in small letters.
-        batch_of: the leading axes of what was read; none, if it is one problem.
+        batch_of: the leading axes of the content; none, if it is one problem.
 
     Raises:
         ValueError: a damaged file, or a batch with several axes; one line.
@@ -61,7 +61,7 @@ def only_problem(problems: Sequence[Problem], row: int | None, path: str | os.Pa
 
     Args:
         problems: of the file.
-        row: which one, the value of `--index`; None if there is but one.
+        row: the index of the problem, the value of `--index`; None if the file holds a single problem.
         path: the file, for messages.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Where published instances lie: they are no part of this project."""
+"""The folder of published instances, which are not part of this project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of a text file that know where they stand, so that a broken one can be named."""
+"""Lines of a text file with their numbers, so that errors name the line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONGEST_LINE = 10_000
 """Characters; the `csv` module takes fields of up to 131 072."""
 
 LONGEST_MESSAGE = 300
-"""Characters of what a message says was expected and found."""
+"""Characters of the part of a message that says what was expected and found."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Line:
     text: str
 
     def error(self, expected: str, remedy: str = "correct it") -> ValueError:
-        """The error about this line; of what is long, as a word that fills the line, the beginning."""
+        """The error about this line; long words are cut."""
         wanted = expected if len(expected) <= LONGEST_MESSAGE else f"{expected[: LONGEST_MESSAGE - 4]} ..."
         return ValueError(f"{self.path}, line {self.number}: expected {wanted}; {remedy}")
 
@@ -67,7 +67,7 @@ class Line:
 
 
 def _number(word: str) -> float:
-    """What a word says; nan for what is no number."""
+    """The number that a word says; nan if it is no number."""
     try:
         return float(word)
     except ValueError:
@@ -79,8 +79,8 @@ def read_lines(path: str | os.PathLike, what: str, first_line: str | None = None
 
     Args:
         path: the file.
-        what: it should be, for the message.
-        first_line: what its first line should say, for the message about an empty file; None: `what`.
+        what: the expected content, for the message.
+        first_line: the expected first line, for the message about an empty file; None: `what`.
 
     Raises:
         ValueError: it is empty, or binary, or larger than any such file; or a line has no end.

@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Any
 
 LARGEST_TEXT = 2**28
-"""Bytes: no text that is meant for this project comes near."""
-
+"""Bytes; text files of this project are far smaller."""
 
 UNFINISHED = ".part"
-"""What the names of files end with that are being written."""
+"""The ending of files that are being written."""
 
 
 def read_bytes(path: str | os.PathLike, largest: int) -> bytes:
-    """The content of a file of at most `largest` bytes; of a larger one, or one without end, nothing is kept.
+    """The content of a file of at most `largest` bytes; a larger file, or an endless one, is not kept in memory.
 
     Raises:
         ValueError: it is larger.
@@ -48,7 +47,7 @@ def write_whole(path: str | os.PathLike, write: Callable[[Path], object]) -> Non
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Delete what processes left in a folder that were killed in `write_whole`; nobody else may be writing there.
+    """Delete unfinished files of killed processes; no other process may be writing into the folder.
 
     Raises:
         OSError: a file cannot be deleted.
@@ -59,7 +58,7 @@ def remove_unfinished(folder: Path) -> None:
 
 @contextlib.contextmanager
 def naming(path: str | os.PathLike, *aliases: Path) -> Iterator[None]:
-    """Errors of the system that are raised inside name `path`, if they name no file, or one of its aliases.
+    """System errors raised inside name `path`, if they name no file, or an alias of it.
 
     Raises:
         OSError: such an error; opening a file names it, writing to one does not.

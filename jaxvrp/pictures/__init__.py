@@ -1,6 +1,5 @@
-"""What the pictures of all environments share: figures, files, labels, palettes, animations, stills for notebooks."""
+"""Tools of the pictures of all environments: figures, files, labels, palettes, animations, stills for notebooks."""
 
-from jaxvrp.pictures.animation import AnimatedFigure, sample_frames, write_frame, write_gif
 from jaxvrp.pictures.figure import (
     Sheet,
     axes_of,
@@ -11,11 +10,20 @@ from jaxvrp.pictures.figure import (
     new_figure,
     new_sheet,
     outline,
+    place_labels,
     points_high,
     scale_bar,
 )
-from jaxvrp.pictures.files import ANIMATION, STILLS, save_still, write_picture
-from jaxvrp.pictures.labels import place_labels
+from jaxvrp.pictures.files import (
+    ANIMATION,
+    STILLS,
+    AnimatedFigure,
+    sample_frames,
+    save_still,
+    write_frame,
+    write_gif,
+    write_picture,
+)
 from jaxvrp.pictures.palette import GROUND, INK, series_look, shared_palette, text_colour
 
 __all__ = [

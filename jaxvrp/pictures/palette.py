@@ -1,7 +1,7 @@
 """Colours, named once for all pictures, and the palettes of animations.
 
-Who acts, and kinds of things, have Okabe and Ito's colours, and darker relatives of them where more are needed. All
-that can stand beside each other in a picture are apart for readers with deuteranopia and protanopia as well, which
+Agents and kinds of things have Okabe and Ito's colours, and darker relatives where more are needed. Colours that can
+stand beside each other in a picture are apart for readers with deuteranopia and protanopia as well, which
 `tests/jaxvrp/pictures/test_palette.py` computes.
 """
 
@@ -18,7 +18,7 @@ BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "#CC79A7", "
 INDIGO, WINE, UMBER, SAND, ULTRAMARINE = "#332288", "#882255", "#4A2C0F", "#BFA35A", "#3A3AE0"
 
 ON_TIME, LATE, WAITING, LOST = GREEN, ORANGE, "#C4C9CF", "#D32F2F"
-"""What became of somebody who was to be served, or of a machine. Who waits is pale, with an edge (`EDGE`)."""
+"""The fate of a customer, or of a machine. Waiting things are pale, with an edge (`EDGE`)."""
 
 RIGHT, WRONG = "#008F68", LOST
 """Whether a solution keeps the rules, as the colour of words and marks."""
@@ -27,7 +27,7 @@ INK, NOTE, EDGE = "#222222", "#6B727A", "#6B727A"
 """Words, words that matter less, and the edge of what is pale."""
 
 GROUND, FRAME, GRID, PALE = "#F5F7F9", "#C9CDD2", "#EEF0F2", "#D5D9DD"
-"""The ground of a map, the line around it, lines across a chart, and what stands behind other lines."""
+"""The ground of a map, the line around it, lines across a chart, and lines behind other lines."""
 
 SERIES = (BLUE, ORANGE, GREEN, PURPLE, SKY, INDIGO, WINE, UMBER)
 """Of vehicles, nets, curves: where only red has a meaning."""
@@ -37,11 +37,11 @@ BESIDE_STATUS = (BLUE, PURPLE, SKY, INDIGO, WINE, SAND, ULTRAMARINE, UMBER)
 
 
 LINES = ("-", "--", "-.", ":")
-"""Of curves that are more than the palette has colours."""
+"""Of curves beyond the colours of the palette."""
 
 
 def series_look(number: int) -> dict[str, str]:
-    """Colour and line of the curve with this number: what `SERIES` has, then the same colours with other lines."""
+    """Colour and line of the curve with this number: the colours of `SERIES`, then again with other lines."""
     return {"color": SERIES[number % len(SERIES)], "linestyle": LINES[number // len(SERIES) % len(LINES)]}
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from jaxvrp.pictures import palette, stills
-from jaxvrp.pictures.raster import SCALE, to_pixels
+from jaxvrp.pictures.stills import SCALE, to_pixels
 
 
 def colours(frame, box):
