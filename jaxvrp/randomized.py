@@ -15,7 +15,7 @@ from jaxvrp.actor import Actor, Carry
 from jaxvrp.entities import seen_as
 from jaxvrp.environment import Environment, Instance, State, TimeStep
 from jaxvrp.memory import Memory
-from jaxvrp.spaces import ByKind, ByRole, EntityKind, Role
+from jaxvrp.spaces import ByRole
 from jaxvrp.toolbox import Padding, ReplayKind, Toolbox
 from jaxvrp.turns import Choose, TurnBasedEnvironment, Turns
 
@@ -53,6 +53,21 @@ class RandomizedState(struct.PyTreeNode):
     drawn: Drawn
 
 
+def _property_of_base(name: str) -> Any:
+    """A property that is that of the base environment."""
+    return property(lambda self: getattr(self.base, name), doc="That of the base environment.")
+
+
+def _function_of_base(name: str) -> Any:
+    """A function of a state that calls that of the base environment, with what was drawn for the episode."""
+
+    def call(self: Randomized, state: RandomizedState) -> Any:
+        return getattr(self.of(state), name)(state.base)
+
+    call.__name__, call.__doc__ = name, getattr(Environment, name).__doc__
+    return call
+
+
 class Randomized(Environment):
     """An environment with parameters and sizes that `generate` draws; made by `jaxvrp.randomize`.
 
@@ -88,30 +103,23 @@ class Randomized(Environment):
         # Not `replace`: its checks would be those of every step; and 0.7 in float32 is below a minimum of 0.7.
         return dataclasses.replace(self.base, **{name: drawn[name] for name in drawn if name not in sizes})
 
-    @property
-    def roles(self) -> dict[str, Role]:
-        """Those of the base environment."""
-        return self.base.roles
+    roles = _property_of_base("roles")
+    entity_kinds = _property_of_base("entity_kinds")
+    max_episode_steps = _property_of_base("max_episode_steps")
+    truncates = _property_of_base("truncates")
+    is_semi_markov = _property_of_base("is_semi_markov")
 
-    @property
-    def entity_kinds(self) -> tuple[EntityKind, ...]:
-        """Those of the base environment."""
-        return self.base.entity_kinds
-
-    @property
-    def max_episode_steps(self) -> int:
-        """That of the base environment."""
-        return self.base.max_episode_steps
-
-    @property
-    def truncates(self) -> bool:
-        """As the base environment."""
-        return self.base.truncates
-
-    @property
-    def is_semi_markov(self) -> bool:
-        """As the base environment."""
-        return self.base.is_semi_markov
+    observation = _function_of_base("observation")
+    global_observation = _function_of_base("global_observation")
+    static_entities = _function_of_base("static_entities")
+    entities = _function_of_base("entities")
+    action_mask = _function_of_base("action_mask")
+    reward = _function_of_base("reward")
+    duration = _function_of_base("duration")
+    is_terminal = _function_of_base("is_terminal")
+    is_truncated = _function_of_base("is_truncated")
+    metrics = _function_of_base("metrics")
+    valid = _function_of_base("valid")
 
     @property
     def memory(self) -> Memory | None:
@@ -183,53 +191,9 @@ class Randomized(Environment):
         """One step of the base environment; the parameters stay."""
         return state.replace(base=self.of(state).transition(state.base, action, num_invalid))
 
-    def observation(self, state: RandomizedState) -> ByRole:
-        """What is seen in the base environment."""
-        return self.of(state).observation(state.base)
-
-    def global_observation(self, state: RandomizedState) -> jax.Array | None:
-        """What is seen in the base environment."""
-        return self.of(state).global_observation(state.base)
-
-    def static_entities(self, state: RandomizedState) -> ByKind:
-        """What is seen in the base environment."""
-        return self.of(state).static_entities(state.base)
-
-    def entities(self, state: RandomizedState) -> ByKind:
-        """What is seen in the base environment."""
-        return self.of(state).entities(state.base)
-
-    def action_mask(self, state: RandomizedState) -> ByRole:
-        """What is allowed in the base environment."""
-        return self.of(state).action_mask(state.base)
-
     def fallback(self, mask: ByRole) -> ByRole:
         """That of the base environment."""
         return self.base.fallback(mask)
-
-    def reward(self, state: RandomizedState) -> ByRole:
-        """What the base environment pays, by the weights that were drawn."""
-        return self.of(state).reward(state.base)
-
-    def duration(self, state: RandomizedState) -> jax.Array:
-        """As in the base environment."""
-        return self.of(state).duration(state.base)
-
-    def is_terminal(self, state: RandomizedState) -> jax.Array:
-        """As in the base environment."""
-        return self.of(state).is_terminal(state.base)
-
-    def is_truncated(self, state: RandomizedState) -> jax.Array:
-        """As in the base environment."""
-        return self.of(state).is_truncated(state.base)
-
-    def metrics(self, state: RandomizedState) -> dict[str, jax.Array]:
-        """Those of the base environment."""
-        return self.of(state).metrics(state.base)
-
-    def valid(self, state: RandomizedState) -> ByRole:
-        """As in the base environment."""
-        return self.of(state).valid(state.base)
 
 
 class RandomizedTurns(Randomized, TurnBasedEnvironment):

@@ -1,4 +1,4 @@
-"""`jaxvrp list`: what there is by name, with a sentence each; read from source files, so that it is there at once."""
+"""`jaxvrp list`: what there is by name, with a sentence each."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import json
 import pathlib
 import shutil
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from jaxvrp_command import source
+from jaxvrp_command import names
 from jaxvrp_command.packages import ROOT
 from jaxvrp_command.quick import QuickParser, choose
 
@@ -17,40 +17,6 @@ Row = tuple[str, ...]
 
 WIDEST = 120
 """Columns; sentences are broken at the terminal's width, or here."""
-
-KINDS_OF_ACTIONS = {"Discrete": "discrete actions", "Box": "continuous actions"}
-"""By the space of the actions."""
-
-
-def algorithms() -> list[str]:
-    """The names of the algorithms, in the order of their table."""
-    return list(source.entries(source.assigned("train.algorithms", "ALGORITHMS")))
-
-
-def environment_rows() -> list[Row]:
-    """Environments that have a name."""
-    return _registered("environment")
-
-
-def scenario_rows() -> list[Row]:
-    """Scenarios that have a name."""
-    return _registered("scenario")
-
-
-def algorithm_rows() -> list[Row]:
-    """Algorithms, and which actions they learn to choose."""
-    table = source.entries(source.assigned("train.algorithms", "ALGORITHMS"))
-    return [
-        (name, KINDS_OF_ACTIONS[source.arguments(entry)[-1]], source.sentence(f"train.{name}"))
-        for name, entry in table.items()
-    ]
-
-
-def network_rows() -> list[Row]:
-    """Networks of MAPPO and IPPO."""
-    table = source.entries(source.assigned("train.networks", "NETWORKS"))
-    modules = {name: source.arguments(entry)[0].rpartition(".")[0] for name, entry in table.items()}
-    return [(name, source.sentence(f"train.networks.{module}")) for name, module in modules.items()]
 
 
 def configuration_rows() -> list[Row]:
@@ -68,11 +34,18 @@ def policy_rows() -> list[Row]:
     return rows
 
 
+def _sentences(table: Mapping[str, str]) -> Callable[[], list[Row]]:
+    return lambda: list(table.items())
+
+
 SECTIONS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
-    "environments": ("jaxvrp play NAME; jaxvrp train ALGORITHM --env.name NAME", environment_rows),
-    "scenarios": ("jaxvrp play ENVIRONMENT --env.scenario NAME", scenario_rows),
-    "algorithms": ("jaxvrp train NAME", algorithm_rows),
-    "networks": ("jaxvrp train mappo --network NAME", network_rows),
+    "environments": (
+        "jaxvrp play NAME; jaxvrp train ALGORITHM --env.name NAME",
+        _sentences(names.ENVIRONMENTS),
+    ),
+    "scenarios": ("jaxvrp play ENVIRONMENT --env.scenario NAME", _sentences(names.SCENARIOS)),
+    "algorithms": ("jaxvrp train NAME", lambda: [(name, *row) for name, row in names.ALGORITHMS.items()]),
+    "networks": ("jaxvrp train mappo --network NAME", _sentences(names.NETWORKS)),
     "configurations": ("jaxvrp train ALGORITHM --config NAME", configuration_rows),
     "policies": ("jaxvrp evaluate --run NAME; jaxvrp replay --run NAME", policy_rows),
 }
@@ -95,14 +68,6 @@ def main(argv: Sequence[str]) -> None:
     asked = parser.parse_args(argv).what
     titles = [choose(title, SECTIONS, "list", parser.prog) for title in asked]
     print(page(titles or list(SECTIONS), min(shutil.get_terminal_size().columns, WIDEST)))
-
-
-def _registered(kind: str) -> list[Row]:
-    tables = source.entries(source.assigned("jaxvrp.registry", "_ENTRIES"))
-    modules = {
-        name: source.arguments(entry)[0].partition(":")[0] for name, entry in source.entries(tables[kind]).items()
-    }
-    return [(name, source.sentence(module)) for name, module in sorted(modules.items())]
 
 
 def _first_sentence(path: pathlib.Path) -> str:

@@ -8,11 +8,11 @@ import importlib
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from jaxvrp_command import listing, source, versions
+from jaxvrp_command import listing, names, versions
 from jaxvrp_command.packages import ROOT, find_users_modules, use_ours
-from jaxvrp_command.quick import choose
+from jaxvrp_command.quick import choose, refuse
 
 NAME = "jaxvrp"
 
@@ -29,43 +29,41 @@ class Command:
     Attributes:
         about: a sentence.
         module: its function `main` reads the words that follow.
-        programs: by the next word, modules likewise; read from our files when they are asked for.
+        programs: by the next word, a module and a sentence.
         next_word: what the next word is the name of.
         answer: reads the words that follow, and needs no JAX to begin with.
     """
 
     about: str
     module: str = ""
-    programs: Callable[[], dict[str, str]] | None = None
+    programs: Mapping[str, tuple[str, str]] | None = None
     next_word: str = ""
     answer: Callable[[Sequence[str]], None] | None = None
 
 
-def training_programs() -> dict[str, str]:
-    """The module of each algorithm, by its name."""
-    return {name: f"train.{name}" for name in listing.algorithms()}
+TRAINING = {name: (f"train.{name}", sentence) for name, (_, sentence) in names.ALGORITHMS.items()}
+"""Module and sentence of each algorithm."""
 
+PACKAGES = ("peers", "quality")
+"""Benchmarks that are folders."""
 
-def benchmark_programs() -> dict[str, str]:
-    """The module of each benchmark, by its name."""
-    folder = ROOT / "benchmarks"
-    names = sorted(path.stem for path in folder.glob("*.py") if path.stem != "__init__")
-    names += sorted(path.parent.name for path in folder.glob("*/__main__.py"))
-    modules = {name: f"benchmarks.{name}" for name in sorted(names)}
-    packages = {name: f"{module}.__main__" for name, module in modules.items() if (folder / name).is_dir()}
-    return {name: module for name, module in {**modules, **packages}.items() if source.has_main(module)}
+BENCHMARKS = {
+    name: (f"benchmarks.{name}.__main__" if name in PACKAGES else f"benchmarks.{name}", sentence)
+    for name, sentence in names.BENCHMARKS.items()
+}
+"""Module and sentence of each benchmark."""
 
 
 COMMANDS = {
     "play": Command(
         "play an episode of an environment and show it as a page, before anything is trained", "train.play"
     ),
-    "train": Command("train a policy by one of the algorithms", programs=training_programs, next_word="algorithm"),
+    "train": Command("train a policy by one of the algorithms", programs=TRAINING, next_word="algorithm"),
     "evaluate": Command("measure a policy beside the baselines, on fixed instances or on yours", "train.evaluate"),
     "replay": Command("write the page that plays an episode of a policy", "train.replay"),
     "solve": Command("find the best plan for one problem in so many seconds", "train.solve"),
     "export": Command("write the policy of a run alone", "train.export"),
-    "bench": Command("measure speed, or the quality of plans", programs=benchmark_programs, next_word="benchmark"),
+    "bench": Command("measure speed, or the quality of plans", programs=BENCHMARKS, next_word="benchmark"),
     "list": Command("list environments, algorithms, networks, configurations and policies", answer=listing.main),
     "version": Command("show versions and devices", answer=versions.main),
 }
@@ -84,11 +82,16 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise SystemExit(INTERRUPTED) from None
 
 
+def _modules(command: Command) -> dict[str, str]:
+    """The modules that a command starts, by its next word; "" where there is none."""
+    return {name: module for name, (module, _) in (command.programs or {"": (command.module, "")}).items()}
+
+
 def program_names() -> dict[str, str]:
     """By module, what is typed to start a program: `jaxvrp train mappo` for `train.mappo`."""
     named = {}
     for name, command in COMMANDS.items():
-        for inner, module in (command.programs() if command.programs else {"": command.module}).items():
+        for inner, module in _modules(command).items():
             named[module.removesuffix(".__main__")] = f"{NAME} {name} {inner}".rstrip()
     return named
 
@@ -99,29 +102,31 @@ def _run(words: list[str]) -> None:
         print(_page(NAME, "Cooperative routing and placement: simulate, train, plan, look.", "COMMAND", about))
         return
     if words[0] == "--version":
-        print(f"{NAME} {versions.own_version()}")
+        print(f"{NAME} {names.package_version()}")
         return
     command = COMMANDS[choose(words[0], COMMANDS, "command", NAME)]
     if command.answer:
         command.answer(words[1:])
     elif command.programs:
-        _run_one_of(command.programs(), command, words)
+        _run_one_of(command.programs, command, words)
     else:
         _start(command.module, words[1:])
 
 
-def _run_one_of(programs: dict[str, str], command: Command, words: list[str]) -> None:
+def _run_one_of(programs: Mapping[str, tuple[str, str]], command: Command, words: list[str]) -> None:
     """Start the program that the second word names, or list all of them."""
     group = f"{NAME} {words[0]}"
     if len(words) < 2 or words[1] in HELP:
-        about = {name: source.sentence(module) for name, module in programs.items()}
+        about = {name: sentence for name, (_, sentence) in programs.items()}
         print(_page(group, f"{command.about[0].upper()}{command.about[1:]}.", command.next_word.upper(), about))
         return
-    _start(programs[choose(words[1], programs, command.next_word, group)], words[2:])
+    _start(programs[choose(words[1], programs, command.next_word, group)][0], words[2:])
 
 
 def _start(module: str, words: list[str]) -> None:
     """Run a program; ends the process."""
+    if module.startswith("benchmarks.") and not (ROOT / "benchmarks").is_dir():
+        refuse("jaxvrp bench needs a clone of the repository, which holds the folder benchmarks; the package does not")
     use_ours()
     find_users_modules()
     from jaxvrp.io.command_line import PROGRAM_NAMES

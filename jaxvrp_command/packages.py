@@ -22,6 +22,8 @@ def use_ours() -> None:
     """
     for name in COMMON_NAMES:
         init = ROOT / name / "__init__.py"
+        if not init.is_file():  # benchmarks, where the package is installed
+            continue
         if getattr(sys.modules.get(name), "__file__", None) == str(init):
             continue
         spec = importlib.util.spec_from_file_location(name, init, submodule_search_locations=[str(init.parent)])

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import ast
 import collections
 import importlib.metadata
 import platform
 from collections.abc import Sequence
 
-from jaxvrp_command import source
+from jaxvrp_command import names
 from jaxvrp_command.packages import ROOT
 from jaxvrp_command.quick import QuickParser
 
 
-def own_version() -> str:
-    """The version of the package that runs, which need not be the one that is installed."""
-    return str(ast.literal_eval(source.assigned("jaxvrp", "__version__")))
-
-
 def versions() -> dict[str, str]:
     """Names and versions that can be told without importing anything."""
-    found = {"jaxvrp": f"{own_version()}  ({ROOT})", "python": platform.python_version()}
+    found = {"jaxvrp": f"{names.package_version()}  ({ROOT})", "python": platform.python_version()}
     for name in ("jax", "jaxlib"):
         try:
             found[name] = importlib.metadata.version(name)

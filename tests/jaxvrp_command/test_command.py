@@ -15,7 +15,8 @@ import pytest
 import jaxvrp
 import jaxvrp_command
 from jaxvrp.io.command_line import program_name
-from jaxvrp_command import listing, main, source, versions
+from jaxvrp.spaces import Box, Discrete
+from jaxvrp_command import listing, main, names, versions
 from jaxvrp_command.packages import COMMON_NAMES, ROOT, find_users_modules
 from train.algorithms import ALGORITHMS
 from train.networks import NETWORKS
@@ -39,22 +40,31 @@ def apart(folder, *words):
     return subprocess.run(argv, cwd=folder, env={**os.environ, **own}, capture_output=True, text=True, check=False)
 
 
-def names(rows):
-    return [row[0] for row in rows]
+def built_in(kind):
+    """The registered names that are ours; tests register others."""
+    entries = jaxvrp.registry._ENTRIES[kind].items()
+    return {name for name, entry in entries if isinstance(entry.factory, str)}
 
 
 def test_what_is_listed_is_what_there_is():
-    assert set(names(listing.environment_rows())) <= set(jaxvrp.registered()), "tests have registered others"
-    built_in = {
-        name for name, entry in jaxvrp.registry._ENTRIES["environment"].items() if isinstance(entry.factory, str)
+    assert set(names.ENVIRONMENTS) == built_in("environment")
+    assert set(names.SCENARIOS) == built_in("scenario")
+    assert list(names.ALGORITHMS) == list(ALGORITHMS)
+    kinds = {Discrete: "discrete actions", Box: "continuous actions"}
+    assert {name: row[0] for name, row in names.ALGORITHMS.items()} == {
+        name: kinds[each.actions] for name, each in ALGORITHMS.items()
     }
-    assert set(names(listing.environment_rows())) == built_in
-    assert names(listing.algorithm_rows()) == list(ALGORITHMS)
-    kinds = {row[0]: row[1] for row in listing.algorithm_rows()}
-    assert kinds == {name: listing.KINDS_OF_ACTIONS[each.actions.__name__] for name, each in ALGORITHMS.items()}
-    assert names(listing.network_rows()) == list(NETWORKS)
-    assert names(listing.configuration_rows()) == shipped_names()
-    assert names(listing.policy_rows()) == shipped_policies()
+    assert list(names.NETWORKS) == list(NETWORKS)
+    assert [row[0] for row in listing.configuration_rows()] == shipped_names()
+    assert [row[0] for row in listing.policy_rows()] == shipped_policies()
+
+
+def test_benchmarks_that_are_listed_are_the_programs_that_there_are():
+    folder = HERE / "benchmarks"
+    files = {
+        path for path in [*folder.glob("*.py"), *folder.glob("*/__main__.py")] if "\ndef main(" in path.read_text()
+    }
+    assert set(names.BENCHMARKS) == {path.parent.name if path.stem == "__main__" else path.stem for path in files}
 
 
 def test_every_name_has_a_sentence():
@@ -72,7 +82,8 @@ def test_the_list_is_aligned_and_narrow_enough(width):
     assert {line.index(" actions  ") for line in algorithms if "continuous" in line} == {
         algorithms[-1].index(" actions")
     }
-    assert len({line.index(listing.algorithm_rows()[i][2]) for i, line in enumerate(algorithms)}) == 1
+    sentences = [sentence for _, sentence in names.ALGORITHMS.values()]
+    assert len({line.index(sentences[i]) for i, line in enumerate(algorithms)}) == 1
 
 
 @pytest.mark.parametrize("words", [["--help"], ["list"], ["--version"], ["train", "--help"], ["bench"]], ids=" ".join)
@@ -103,14 +114,11 @@ def test_devices_that_cannot_be_found_are_one_line(monkeypatch):
 
 def test_every_word_starts_something():
     modules = [command.module for command in main.COMMANDS.values() if command.module]
-    for programs in (command.programs() for command in main.COMMANDS.values() if command.programs):
-        modules += programs.values()
+    for programs in (command.programs for command in main.COMMANDS.values() if command.programs):
+        modules += [module for module, _ in programs.values()]
     assert len(modules) > 15
     for module in modules:
-        assert source.has_main(module), module
-    assert set(main.training_programs()) == set(ALGORITHMS)
-    assert {"throughput", "guard", "quality", "peers", "solving"} <= set(main.benchmark_programs())
-    assert not {"measure", "subject", "reference"} & set(main.benchmark_programs())
+        assert callable(importlib.import_module(module).main), module
 
 
 @pytest.mark.parametrize(
@@ -152,9 +160,9 @@ def test_no_words_are_a_question_for_help(capsys):
 def test_help_of_a_group_names_all(group, capsys):
     main.main([group, "--help"])
     page = capsys.readouterr().out
-    for name in main.COMMANDS[group].programs():
+    for name in main.COMMANDS[group].programs:
         assert f"\n  {name} " in page
-    assert run(group, next(iter(main.COMMANDS[group].programs())), "--help") == 0
+    assert run(group, next(iter(main.COMMANDS[group].programs)), "--help") == 0
     assert f"usage: jaxvrp {group} " in capsys.readouterr().out
 
 
@@ -205,5 +213,12 @@ def test_the_script_is_declared_and_packaged():
     assert getattr(importlib.import_module(module), function) is main.main
     assert pathlib.Path(jaxvrp_command.__file__).parent.parent == ROOT == HERE
     assert "jaxvrp*" in settings["tool"]["setuptools"]["packages"]["find"]["include"]
-    for name in settings["tool"]["setuptools"]["package-data"]["benchmarks"]:
-        assert (HERE / "benchmarks" / name).is_file()
+    assert not any(
+        pattern.startswith("benchmarks") for pattern in settings["tool"]["setuptools"]["packages"]["find"]["include"]
+    )
+
+
+def test_benchmarks_need_a_clone(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(main, "ROOT", tmp_path)
+    assert run("bench", "throughput") == 2
+    assert capsys.readouterr().err.startswith("error: jaxvrp bench needs a clone of the repository")

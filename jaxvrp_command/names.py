@@ -1,0 +1,61 @@
+"""What can be named on the command line, with a sentence each: written down here, so that it is listed without JAX.
+
+A test compares these tables with what is registered; importing that would import JAX, which takes a second or more.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+from jaxvrp_command.packages import ROOT
+
+ENVIRONMENTS = {
+    "darp": "Dial-a-ride: several vehicles, one after the other, bring passengers from pickup to drop-off in time.",
+    "pcb": "Component placement: each movable part of a circuit board is an agent; the aim is short wires.",
+    "truck_drone": "Truck and drones deliver together, in one of the scenarios.",
+    "tsp_drone": "The travelling salesman with a drone: every customer once, home as early as possible.",
+    "vrpd_tw": "The vehicle routing problem with drones and time windows.",
+}
+
+SCENARIOS = {
+    "truck_drone_basic": "Deliver to all customers before the deadline, with little energy.",
+    "vrpd_tw": "The vehicle routing problem with drones and time windows.",
+}
+
+ALGORITHMS = {
+    "mappo": ("discrete actions", "MAPPO: an actor for each role, a critic that sees the global observation."),
+    "ippo": ("discrete actions", "IPPO: as MAPPO, but every critic sees only what its role sees."),
+    "td3": ("continuous actions", "TD3 (Fujimoto et al. 2018): twin critics, smoothed target actions, delayed actors."),
+    "sac": ("continuous actions", "SAC (Haarnoja et al. 2018): maximum entropy, automatic temperature."),
+}
+
+NETWORKS = {
+    "mlp": "Dense layers without memory.",
+    "gru": "Gated recurrent layers behind dense ones.",
+    "attention": "Attention over entities, with a decoder that points at them: one policy for any number of entities.",
+}
+
+BENCHMARKS = {
+    "ablation": "What each part of a configuration is worth: the same training with one part changed at a time.",
+    "compare": "What got slower from one result to another, beyond the noise of its repeats.",
+    "growth": "How time per step, memory and compile time grow with the batch and with each number of the size.",
+    "guard": "Whether an environment has become much slower: its ratio to NumPy beside a kept one.",
+    "learning": "What a configuration learns, with several seeds, beside the baselines.",
+    "limit": "How near to the machine's limit a step and an update are, and where the rest goes.",
+    "peers": "Speed beside other suites: random play and training, in alternating processes.",
+    "quality": "How good plans are: baselines, searches, solvers and policies on the same instances.",
+    "solving": "How good a plan for one published problem is after so many seconds, beside the best known cost.",
+    "throughput": "Environment steps per second of masked random play, against a plain NumPy reference.",
+    "together": "Many dial-a-ride problems planned in one program, beside PyVRP on some of them.",
+    "training": "Environment steps per second of MAPPO, end to end, and where the time goes.",
+}
+"""Programs of the repository; the package does not hold them."""
+
+
+def package_version() -> str:
+    """The version of the package that runs, which need not be the one that is installed."""
+    text = pathlib.Path(ROOT, "jaxvrp", "__init__.py").read_text(encoding="utf-8")
+    found = re.search(r'^__version__ = "(.+)"$', text, re.MULTILINE)
+    assert found, "jaxvrp/__init__.py names its version"
+    return found[1]
