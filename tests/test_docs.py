@@ -172,7 +172,7 @@ def started_by(words: list[str]) -> list[str]:
     command = COMMANDS.get(first)
     assert command or first.startswith("--"), f"no command {first}"
     if command and command.programs and rest:
-        return [command.programs()[rest[0]].removesuffix(".__main__"), *rest[1:]]
+        return [command.programs[rest[0]][0].removesuffix(".__main__"), *rest[1:]]
     return [command.module, *rest] if command and command.module else []
 
 

@@ -16,7 +16,7 @@ import yaml
 
 import jaxvrp
 from jaxvrp.envs.pcb import to_unscaled
-from jaxvrp_command import listing
+from jaxvrp_command import names
 from train.running.folder.policies import shipped_policies
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -81,7 +81,7 @@ def test_fields_of_environments_are_described(site):
 def test_the_gallery_has_every_environment(site):
     gallery = site("gallery")
     # Not `jaxvrp.registered()`: other tests have registered toys.
-    built_in = {name for name, *_ in listing.environment_rows()}
+    built_in = set(names.ENVIRONMENTS)
     assert {exhibit.name for exhibit in gallery.EXHIBITS} == built_in
     policies = {name for exhibit in gallery.EXHIBITS for name in re.findall("policy `(.*)`", exhibit.player)}
     assert policies and policies <= set(shipped_policies())
