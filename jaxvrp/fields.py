@@ -276,7 +276,8 @@ def _kind_in_words(kind: Any, field: dataclasses.Field) -> str:
     bounds = "" if bounds == "finite" else ", " + bounds.replace(" and ", ", ")
     if typing.get_origin(kind) is tuple:
         item = typing.get_args(kind)[0]
-        return {int: "list of whole numbers", float: "list of numbers"}.get(item, "list of texts") + bounds
+        lists = {int: "list of whole numbers", float: "list of numbers", dict: "list of mappings"}
+        return lists.get(typing.get_origin(item) or item, "list of texts") + bounds
     if typing.get_origin(kind) is dict:
         return "mapping"
     return {bool: "true, false", int: "whole" + bounds, float: "number" + bounds}.get(kind, "text")

@@ -39,6 +39,15 @@ class PPOConfig(RunConfig):
         "(such as `env.prospects`) counts for nothing at first",
         group="run",
     )
+    stages: tuple[dict[str, Any], ...] = dataclasses.field(
+        default=(),
+        metadata={
+            "help": "stages of the training, one after the other, each from the policy of the one before: a list of "
+            "the keys that each changes (`[{}, {actor_lr: 0.0003}]`; null takes a parameter out of `randomize`). A "
+            "typed key holds for all stages of a file; `start_from` is of the first stage",
+            "group": "run",
+        },
+    )
     network: str = option(
         "mlp",
         help="kind of network; `attention` reads entities, any number of them, the others vectors",

@@ -15,13 +15,11 @@ from train import evaluate, mappo, replay
 from train.on_policy.config import IPPOConfig, PPOConfig
 from train.running.command import command_line, launch
 from train.running.command.config_file import shipped_names
+from train.running.command.stages import split
 from train.running.folder.resume import RecordedRun
 from train.running.folder.run_folder import read_run
 
-SHIPPED = (
-    "darp, pcb_sac, pcb_td3, "
-    "truck_drone_basic, truck_drone_scarce, truck_drone_scarce_reach, tsp_drone, tsp_drone_reward, vrpd_tw"
-)
+SHIPPED = "darp, pcb_sac, pcb_td3, truck_drone_basic, truck_drone_scarce, tsp_drone, vrpd_tw"
 NETWORK = ("network", "attention_size", "attention_heads", "attention_encode", "attention_layers")
 TINY = "--num_envs 4 --num_minibatches 2 --num_devices 1 --rollout_length 8 --total_steps 32 --env.max_steps 12"
 
@@ -467,10 +465,10 @@ def test_shipped_files_are_listed_and_are_configurations(workplace):
     shipped = {name: parse(["--config", name]) for name in SHIPPED.split(", ") if "pcb" not in name}
     assert {config.network for config in shipped.values()} == {"attention"}
     assert shipped["truck_drone_scarce"].env["num_customers"] == 20
-    goes_on = {"tsp_drone": "reward", "truck_drone_scarce": "reach"}
-    for name, next_kind in goes_on.items():  # the second goes on from the first
-        networks = [[getattr(each, key) for key in NETWORK] for each in (shipped[name], shipped[f"{name}_{next_kind}"])]
-        assert networks[0] == networks[1]
+    for name in ("tsp_drone", "truck_drone_scarce"):
+        first, second = split(shipped[name])
+        assert first.imitate and not second.imitate
+        assert [getattr(first, key) for key in NETWORK] == [getattr(second, key) for key in NETWORK]
 
 
 def test_what_evaluation_changes(tmp_path):

@@ -23,6 +23,7 @@ from jaxvrp.io.command_line import UserError, program_name, run_command
 from jaxvrp.io.messages import nearest, shown
 from jaxvrp.testing import ConformanceError
 from train.config import RunConfig
+from train.running.command import stages as stages_module
 from train.running.command.config_file import check_mapping, read_config_file
 from train.running.command.keys import (
     FLAG,
@@ -98,6 +99,7 @@ def parse(config_class: type[Config], argv: Sequence[str], *, prog: str, descrip
     _check_resume(argv)
     path = value_of(argv, "config")
     from_file = {} if path is None else read_config_file(path)
+    _take_out_recorded(from_file, path, prog)
     keys = known_keys(config_class, {**from_file, **_typed_environment(argv)})
     check_names(_options(argv), [*keys, "help"], "")
     check_names(from_file, keys.keys() - {"config", "resume", "trust"}, " in the file")
@@ -110,12 +112,39 @@ def parse(config_class: type[Config], argv: Sequence[str], *, prog: str, descrip
         raise UserError(f"{error}; see {program_name(prog)} --help") from None
     launch = {name: values.pop(name) for name in LAUNCH}
     del launch["config"]
-    values["env"] = _given_parameters(values["env"], from_file.keys(), set(_options(argv)))
     _check_processes(launch)
     numbers = {name: _whole_number(name, launch[name]) for name in ("num_processes", "process_id")}
-    config = build_config(config_class, values, complete=True)
+    config = _configured(config_class, values, from_file.keys(), set(_options(argv)), keys.keys() - LAUNCH.keys())
     changes = {name: getattr(config, name) for name in _options(argv) if name in CHANGEABLE}
     return Launch(config=config, changes=changes, **{**launch, **numbers})
+
+
+def _take_out_recorded(from_file: dict[str, Any], path: str | None, prog: str) -> None:
+    """Take out of the keys of a file what `config.yaml` of a run has besides: it can be trained again."""
+    algorithm = from_file.pop("algorithm", None)
+    from_file.pop("changes", None)
+    if algorithm not in (None, prog.removeprefix("train.")):
+        raise UserError(f"{path} is of algorithm {algorithm}; train with {program_name(f'train.{algorithm}')}")
+
+
+def _configured(
+    config_class: type[Config], values: dict[str, Any], in_file: Collection[str], typed: set[str], known: set[str]
+) -> Config:
+    """The configuration of all stages; a typed key goes before the stages of the file, not before typed stages."""
+    stages = stages_module.read_stages(values.get("stages"))
+    values = {name: value for name, value in values.items() if name != "stages"}
+    for number, stage in enumerate(stages, 1):
+        check_names(stage, known, f" in stage {number}")
+    configs = []
+    for number, stage in enumerate(stages or [{}], 1):
+        later = typed - stage.keys() if "stages" in typed else typed
+        changed = stages_module.changed(values, {name: stage[name] for name in stage if name not in later})
+        try:
+            changed["env"] = _given_parameters(changed["env"], {*in_file, *stage}, later)
+            configs.append(build_config(config_class, changed, complete=True))
+        except UserError as error:
+            raise UserError(f"stage {number}: {error}" if stages else str(error)) from None
+    return stages_module.joined(configs)
 
 
 def _check_once(argv: Sequence[str]) -> None:
@@ -229,6 +258,8 @@ def build_config(config_class: type[Config], values: dict[str, Any], *, complete
     built_values = {name: value for name, value in env_values.items() if name not in env.parameters}
     built_values |= {name: value for name, value in env.parameters.items() if complete or name in env_values}
     eval_values = {name: changed.parameters[name] for name in evaluation_parameters(env, changes)}
+    if "stages" in values:
+        values = {**values, "stages": tuple(stages_module.read_stages(values["stages"]))}
     try:
         mappings = {"env": built_values, "eval_env": eval_values, "randomize": ranges, "randomize_from": first_ranges}
         return fields.build(config_class, {**values, **mappings}, "key")

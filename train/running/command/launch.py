@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import itertools
+import os
 import pathlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -15,16 +17,19 @@ import jax
 from jaxvrp.io.command_line import UserError, program_name
 from jaxvrp.io.messages import shown
 from train.algorithms import ALGORITHMS
+from train.config import RunConfig
 from train.networks import NETWORKS
 from train.networks.growth import grown
 from train.running.command import command_line
 from train.running.command.command_line import Launch
+from train.running.command.stages import joined, split, stage_folder
 from train.running.folder.checkpoint import Checkpoints
 from train.running.folder.lock import LOCK, locked
 from train.running.folder.resume import RecordedRun, check_same, resumed
 from train.running.folder.run_folder import CHECKPOINTS, CONFIG, RunFolder, read_run, same_shapes, write_configuration
 from train.running.loop import loop
-from train.running.loop.loop import Begin
+from train.running.loop.learner import Learner
+from train.running.loop.loop import Begin, Stage
 from train.running.loop.memory import check_memory, out_of_memory_told
 from train.running.shown.loggers import check_loggers
 from train.sharding import initialize
@@ -49,13 +54,13 @@ def main(algorithm: str, argv: Sequence[str] | None = None) -> None:
     run = run_to_train(launch, algorithm)
     check_loggers(run.config.logger)
     make_train = ALGORITHMS[algorithm].make_train
-    try:
-        learner = make_train(run.config)
-        learner.config.check_training()
-        check_memory(learner, make_train)
-    except (ValueError, TypeError) as error:
-        raise UserError(str(error)) from None
-    begin = None if launch.resume else beginning(learner, trust=launch.trust)
+    is_in_last = launch.resume is not None and latest_update(pathlib.Path(launch.resume)) is not None
+    configs = [] if is_in_last else split(run.config)
+    earlier = [joined(configs[:number]) for number in range(1, len(configs))]
+    learners = [checked_learner(config, make_train) for config in (*earlier, run.config)]
+    check_stages(learners)
+    start = None if launch.resume else getattr(run.config, "start_from", None)
+    begin = beginning(learners[0], start, trust=launch.trust) if start else None
     folder = pathlib.Path(launch.resume) if launch.resume else make_run_folder(launch, run)
     is_main = jax.process_index() == 0
     with locked(folder) if is_main else contextlib.nullcontext(), out_of_memory_told(folder):
@@ -63,7 +68,77 @@ def main(algorithm: str, argv: Sequence[str] | None = None) -> None:
             begin_run(folder, run)
         elif is_main and run != run_to_train(launch, algorithm):
             raise UserError(f"another process has just changed the run in {folder}; try again")
-        loop.run(learner, folder, run, resume=launch.resume is not None, begin=begin)
+        train_stages(learners, folder, run, begin=begin, trust=launch.trust or not launch.resume)
+
+
+def checked_learner(config: RunConfig, make_train: Callable[[RunConfig], Learner]) -> Learner:
+    """The learner of a configuration, if it can be trained and memory holds it.
+
+    Raises:
+        UserError: it does not, or keys do not fit each other; one line.
+    """
+    try:
+        learner = make_train(config)
+        learner.config.check_training()
+        check_memory(learner, make_train)
+    except (ValueError, TypeError) as error:
+        raise UserError(str(error)) from None
+    return learner
+
+
+def check_stages(learners: Sequence[Learner]) -> None:
+    """Find out before anything is trained whether every stage can begin with the policy of the one before.
+
+    Raises:
+        UserError: its networks are others; one line that names the stage.
+    """
+    for number, (before, learner) in enumerate(itertools.pairwise(learners), 2):
+        shapes = before.actor_params(jax.eval_shape(before.init, jax.random.key(0)))
+        name = f"stage {number} begins with stage {number - 1}"
+        jax.eval_shape(functools.partial(continued, before, learner, name), shapes)
+
+
+def train_stages(
+    learners: Sequence[Learner], folder: pathlib.Path, run: RecordedRun, *, begin: Begin | None, trust: bool
+) -> None:
+    """Train a run, or go on with it, stage by stage: the last in its folder, those before in folders within.
+
+    Args:
+        learners: of the stages that are to be trained; of the last one alone, if it has a checkpoint.
+        folder: of the run.
+        run: what its `config.yaml` says.
+        begin: what a new run begins with, see `train.running.loop.loop.run`.
+        trust: whether the folders of earlier stages may name dotted paths.
+    """
+    total = max(1, len(getattr(run.config, "stages", ())))
+    for number, learner in enumerate(learners[:-1], 1):
+        place = stage_folder(folder, number)
+        if (latest_update(place) or 0) < learner.config.num_updates:
+            recorded = RecordedRun(learner.config, run.algorithm)
+            train_earlier(learner, recorded, place, begin, Stage(number, total, folder))
+        begin = beginning(learners[number], place, trust=trust)
+    resume = latest_update(folder) is not None
+    loop.run(learners[-1], folder, run, resume=resume, begin=begin, stage=Stage(total, total, folder))
+
+
+def train_earlier(learner: Learner, run: RecordedRun, folder: pathlib.Path, begin: Begin | None, stage: Stage) -> None:
+    """Train a stage that is not the last, or go on with it."""
+    update, is_main = latest_update(folder), jax.process_index() == 0
+    if update is not None:
+        check_same(run, Checkpoints(folder / CHECKPOINTS, read_only=True).configuration(update), folder / CONFIG)
+    elif is_main:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_configuration(folder, run)
+        except OSError as error:
+            raise _unwritable(folder, error) from None
+    with locked(folder) if is_main else contextlib.nullcontext():
+        loop.run(learner, folder, run, resume=update is not None, begin=begin, stage=stage)
+
+
+def latest_update(folder: pathlib.Path) -> int | None:
+    """Of the newest checkpoint in the folder of a run; None if there is none."""
+    return Checkpoints(folder / CHECKPOINTS, read_only=True).latest
 
 
 def run_to_train(launch: Launch, algorithm: str) -> RecordedRun:
@@ -80,32 +155,23 @@ def run_to_train(launch: Launch, algorithm: str) -> RecordedRun:
         program = program_name(f"train.{run.algorithm}")
         raise UserError(f"{launch.resume} is a run of {run.algorithm}; go on with {program} --resume {launch.resume}")
     saved = Checkpoints(folder / CHECKPOINTS, read_only=True)
+    if saved.latest is None and getattr(run.config, "stages", ()):
+        if launch.changes:
+            raise UserError(f"{folder} is not yet in its last stage; leave out --{next(iter(launch.changes))}")
+        return run
     update = saved.find("latest")
     check_same(run, saved.configuration(update), folder / CONFIG)
     return resumed(run, launch.changes, update)
 
 
-def beginning(learner: Any, *, trust: bool) -> Begin | None:
-    """What puts the policy of the run that the configuration names in `start_from` into a fresh state; None for none.
+def beginning(learner: Any, path: str | os.PathLike, *, trust: bool) -> Begin:
+    """What puts the policy of the run at a path into a fresh state.
 
     Raises:
         UserError: there is no such run, or its networks are others.
     """
-    path = getattr(learner.config, "start_from", None)
-    if path is None:
-        return None
     start = RunFolder(path, trust=trust).load("latest")
-    wanted = learner.actor_params(jax.eval_shape(learner.init, jax.random.key(0)))
-    seeds = start.learner.config.num_seeds
-    if learner.config.num_seeds != seeds:
-        raise UserError(f"start_from {path}: it has num_seeds {seeds}, and each seed goes on from its own; set it so")
-    params = grown(start.params, wanted, start.learner.env, learner.env)
-    if not same_shapes(params, wanted):
-        raise UserError(f"start_from {path}: its networks are not those of this run; take the same network and sizes")
-    for key in NETWORKS[learner.config.network].shapeless:
-        theirs, ours = (shown(getattr(config, key)) for config in (start.learner.config, learner.config))
-        if theirs != ours:
-            raise UserError(f"start_from {path}: its {key} is {theirs}, and that of this run {ours}; set it so")
+    params = continued(start.learner, learner, f"start_from {path}", start.params)
 
     def begin(state: Any) -> Any:
         # They were read on one device.
@@ -114,6 +180,26 @@ def beginning(learner: Any, *, trust: bool) -> Begin | None:
         return learner.with_actor(state, placed)
 
     return begin
+
+
+def continued(before: Any, learner: Any, name: str, params: Any) -> Any:
+    """Parameters of the actors of a learner, which go on from those of the learner before.
+
+    Raises:
+        UserError: its networks are others; the message begins with `name`.
+    """
+    seeds = before.config.num_seeds
+    if learner.config.num_seeds != seeds:
+        raise UserError(f"{name}: it has num_seeds {seeds}, and each seed goes on from its own; set it so")
+    wanted = learner.actor_params(jax.eval_shape(learner.init, jax.random.key(0)))
+    params = grown(params, wanted, before.env, learner.env)
+    if not same_shapes(params, wanted):
+        raise UserError(f"{name}: its networks are not those of this run; take the same network and sizes")
+    for key in NETWORKS[learner.config.network].shapeless:
+        theirs, ours = (shown(getattr(config, key)) for config in (before.config, learner.config))
+        if theirs != ours:
+            raise UserError(f"{name}: its {key} is {theirs}, and that of this run {ours}; set it so")
+    return params
 
 
 def make_run_folder(launch: Launch, run: RecordedRun) -> pathlib.Path:

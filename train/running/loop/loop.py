@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -30,6 +30,25 @@ from train.running.shown.report import PICTURES, write_report
 
 Begin = Callable[[Any], Any]
 """From a fresh training state to the one that a run begins with."""
+
+
+class Stage(NamedTuple):
+    """Which stage of a run is trained.
+
+    Attributes:
+        number: from 1.
+        total: how many there are; 1 for a run without stages.
+        run: the folder to resume: of the whole run.
+    """
+
+    number: int
+    total: int
+    run: pathlib.Path
+
+    @property
+    def title(self) -> str:
+        """`stage 2 of 3`; nothing for a run without stages."""
+        return f"stage {self.number} of {self.total}" if self.total > 1 else ""
 
 
 class Stop:
@@ -55,28 +74,37 @@ class Stop:
 
 
 def run(
-    learner: Learner, folder: pathlib.Path, recorded: RecordedRun, *, resume: bool, begin: Begin | None = None
+    learner: Learner,
+    folder: pathlib.Path,
+    recorded: RecordedRun,
+    *,
+    resume: bool,
+    begin: Begin | None = None,
+    stage: Stage | None = None,
 ) -> None:
     """Train to the end (or go on from the latest checkpoint), then report.
 
     Args:
         learner: made from the configuration of `recorded`.
-        folder: of the run.
+        folder: of the run, or of an earlier stage of it.
         recorded: what its `config.yaml` is to say, and its checkpoints.
         resume: whether to go on; what that changes is then written into `config.yaml`.
         begin: from a fresh state to the one that a new run begins with; None for the fresh one.
+        stage: of the run; None for a run without stages.
 
     Raises:
         UserError: no usable checkpoint to resume; a loss that is not finite; the folder cannot be written any more.
         Interrupted: Ctrl-C, or a request to terminate; the message says what is saved.
     """
+    stage = stage or Stage(1, 1, folder)
     checkpoints, num_updates = Checkpoints(folder / CHECKPOINTS), learner.config.num_updates
     try:
-        _train_and_report(learner, folder, recorded, checkpoints, resume=resume, begin=begin)
+        _train_and_report(learner, folder, recorded, checkpoints, resume=resume, begin=begin, stage=stage)
     except KeyboardInterrupt:
-        raise Interrupted(f"stopped at once; {what_is_kept(folder, checkpoints.kept, num_updates)}") from None
+        kept = what_is_kept(stage.run, checkpoints.kept, num_updates, stage.title)
+        raise Interrupted(f"stopped at once; {kept}") from None
     except OSError as error:
-        raise UserError(cannot_go_on(error, folder, checkpoints.kept, num_updates)) from error
+        raise UserError(cannot_go_on(error, stage.run, checkpoints.kept, num_updates, stage.title)) from error
 
 
 def _train_and_report(
@@ -87,6 +115,7 @@ def _train_and_report(
     *,
     resume: bool,
     begin: Begin | None,
+    stage: Stage,
 ) -> None:
     if jax.process_index() == 0:
         remove_unfinished(folder)
@@ -99,7 +128,7 @@ def _train_and_report(
         state = checkpoints.load(state, update)
         if jax.process_index() == 0:
             write_configuration(folder, recorded)
-    with _Session(learner, folder, recorded, checkpoints, update) as session:
+    with _Session(learner, folder, recorded, checkpoints, update, stage) as session:
         with Stop() as stop:
             if not resume:
                 session.record_start(state)
@@ -119,9 +148,15 @@ class _Session:
     """
 
     def __init__(
-        self, learner: Learner, folder: pathlib.Path, recorded: RecordedRun, checkpoints: Checkpoints, update: int
+        self,
+        learner: Learner,
+        folder: pathlib.Path,
+        recorded: RecordedRun,
+        checkpoints: Checkpoints,
+        update: int,
+        stage: Stage,
     ):
-        config = learner.config
+        config, self._stage = learner.config, stage
         self.learner, self.folder, self.checkpoints, self.update = learner, folder, checkpoints, update
         self._configuration = recorded.values
         env = evaluation_env(learner.env, config)
@@ -139,7 +174,7 @@ class _Session:
             )
         headlines = registry.toolbox_of(env).headlines
         total_steps = config.num_updates * config.steps_per_update
-        self._progress = Progress(total_steps, env_steps, headlines, enabled=is_main)
+        self._progress = Progress(total_steps, env_steps, headlines, enabled=is_main, title=stage.title)
 
     def __enter__(self) -> _Session:
         return self
@@ -176,8 +211,9 @@ class _Session:
                 self._save(state)
             if stop.requested and not is_last:
                 raise Interrupted(
-                    f"interrupted at update {self.update} of {config.num_updates}; everything is saved, "
-                    f"go on with --resume {self.folder}"
+                    f"interrupted at update {self.update} of {config.num_updates}"
+                    f"{self._stage.title and f' of {self._stage.title}'}; everything is saved, "
+                    f"go on with --resume {self._stage.run}"
                 )
         self._progress.close()
         return state

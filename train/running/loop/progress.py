@@ -26,6 +26,7 @@ class Progress:
         headlines: Sequence[Headline],
         *,
         enabled: bool,
+        title: str = "",
         clock: Callable[[], float] = time.perf_counter,
     ):
         rates = {headline.progress: f"env/{headline.metric}" for headline in headlines if headline.progress}
@@ -41,6 +42,7 @@ class Progress:
             total=total_steps,
             initial=done_steps,
             disable=not enabled,
+            desc=title or None,
             unit_scale=True,
             dynamic_ncols=True,
             bar_format="{l_bar}{bar:20}| {n_fmt}/{total_fmt} steps{postfix}",

@@ -1,0 +1,98 @@
+"""Stages: a run that trains several configurations, one after the other, each from the policy of the one before.
+
+Where `config.yaml` has `stages`, its other keys are those of the last stage, and each stage lists what differs from
+them. So whoever plays a run reads its keys as those of any run, and the same file trains all stages again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from jaxvrp import fields
+from jaxvrp.io.command_line import UserError
+from jaxvrp.io.messages import shown
+from train.config import RunConfig
+from train.running.command.config_file import flat
+from train.running.command.keys import MAPPINGS
+
+Config = TypeVar("Config", bound=RunConfig)
+
+SHARED = ("stages", "start_from", "num_seeds", "env.name", "env.scenario")
+"""Keys that no stage has for itself."""
+
+STAGES = "stages"
+"""The key, and the folder in that of a run which holds the earlier stages as `1`, `2`, ..."""
+
+
+def read_stages(value: Any) -> list[dict[str, Any]]:
+    """The flat keys of each stage, from the value of the key `stages`; none if it is null or empty.
+
+    Raises:
+        UserError: it is no list of mappings, or a stage sets a key that all stages share.
+    """
+    if not isinstance(value or [], list | tuple) or not all(isinstance(stage, dict | None) for stage in value or []):
+        raise UserError(f"stages is {shown(value)}; it must be a list of mappings, for example [{{}}, {{gamma: 0.9}}]")
+    stages = [flat(stage or {}) for stage in value or []]
+    for number, stage in enumerate(stages, 1):
+        if shared := [name for name in stage if name in SHARED]:
+            raise UserError(f"stage {number} sets {shared[0]}, which is one for the whole run; set it beside stages")
+    return stages
+
+
+def changed(values: Mapping[str, Any], stage: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested values with the flat keys of a stage in place of theirs.
+
+    In `randomize`, `randomize_from` and `eval_env`, null takes a parameter out.
+    """
+    result = {**values, **{name: dict(values.get(name) or {}) for name in MAPPINGS}}
+    for name, value in stage.items():
+        mapping, _, parameter = name.partition(".")
+        if mapping not in MAPPINGS:
+            result[name] = value
+        elif value is None and mapping != "env":
+            result[mapping].pop(parameter, None)
+        else:
+            result[mapping][parameter] = value
+    return result
+
+
+def joined(configs: Sequence[Config]) -> Config:
+    """One configuration that trains all of these, one after the other."""
+    *_, last = (_plain(config) for config in configs)
+    stages = [
+        {name: keys.get(name) for name in {**last, **keys} if keys.get(name) != last.get(name)}
+        for keys in map(_plain, configs)
+    ]
+    return dataclasses.replace(configs[-1], **({STAGES: tuple(stages)} if len(stages) > 1 else {}))
+
+
+def split(config: Config) -> list[Config]:
+    """The configuration of each stage; of a run without stages, its own.
+
+    Raises:
+        UserError: a stage is none; one line that names it.
+    """
+    stages = read_stages(getattr(config, STAGES, ()))
+    if len(stages) < 2:
+        return [config]
+    values, configs = {**vars(config), STAGES: ()}, []
+    for number, stage in enumerate(stages, 1):
+        try:
+            configs.append(fields.build(type(config), changed(values, stage), "key"))
+        except (ValueError, TypeError) as error:
+            raise UserError(f"stage {number}: {error}") from None
+    return configs
+
+
+def stage_folder(folder: pathlib.Path, number: int) -> pathlib.Path:
+    """Where the files of an earlier stage of a run lie; those of the last one lie in `folder` itself."""
+    return folder / STAGES / str(number)
+
+
+def _plain(config: RunConfig) -> dict[str, Any]:
+    """The flat keys of a configuration without its stages, as JSON keeps them."""
+    return flat(json.loads(json.dumps({**dataclasses.asdict(config), STAGES: None})))
