@@ -213,14 +213,10 @@ def test_pictures_are_imported_only_where_something_is_drawn():
         assert not {name for name in names if name and name.split(".")[0] in late}, module
 
 
-DRAW_ELSEWHERE = {"jaxvrp.envs.darp", "jaxvrp.envs.tsp_drone"}
-"""Environments whose pictures are still read by other modules than those that the test below allows."""
-
-
 def test_only_toolboxes_and_commands_import_pictures_of_environments():
     for module, names in all_imported().items():
         folder = ".".join(module.split(".")[:3])
-        inside = environment_of(module) and (module.startswith(f"{folder}.pictures") or folder in DRAW_ELSEWHERE)
+        inside = environment_of(module) and module.startswith(f"{folder}.pictures")
         if not inside and module.split(".")[-1] not in ("toolbox", "__main__"):
             drawing = {name for name in names if environment_of(name) and "pictures" in name.split(".")}
             assert not drawing, f"{module} imports {drawing}"

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import itertools
 import pathlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
@@ -27,7 +26,6 @@ from benchmarks.quality.darp_contest import HEAD, OVERALL, SOLVERS, Contest, ove
 from benchmarks.quality.seeds import check_seeds, kept_runs
 from jaxvrp.envs.darp import Darp, read_cordeau, stack
 from jaxvrp.envs.darp.baselines.search import SearchActor
-from jaxvrp.envs.darp.problem.symmetries import NUM_IMAGES
 from jaxvrp.io.command_line import Parser, UserError, above_zero, check_picture_path, positive
 from jaxvrp.io.published_data import VARIABLE, data_folder
 from jaxvrp.io.text_lines import read_lines
@@ -55,8 +53,6 @@ AS_PUBLISHED: dict[str, Any] = {
 }
 """Rules that published instances are played by, whatever a policy was trained with."""
 
-SYMMETRIES = {None: (1,), "alone": (NUM_IMAGES,), "also": (1, NUM_IMAGES)}
-"""Of how many images of an instance samples are taken, a row each, by the value of `--symmetries`."""
 
 EACH, ALL = "each instance", "all instances"
 """Titles of the last tables."""
@@ -178,26 +174,20 @@ def play_all(contest: Contest, run: Trained | None, args: argparse.Namespace) ->
         _pool(contest, args)
 
 
-def _samplings(args: argparse.Namespace) -> dict[str, tuple[float, int]]:
-    """Temperature and images of each way to sample, by what stands behind a player's name."""
-    return {
-        f", best of {args.best_of} at temperature {temperature:g}" + ", symmetries" * (images > 1): (
-            temperature,
-            images,
-        )
-        for temperature, images in itertools.product(args.temperature, SYMMETRIES[args.symmetries])
-    }
+def _samplings(args: argparse.Namespace) -> dict[str, float]:
+    """The temperatures of samples, by the words that are added to a player's name."""
+    return {f", best of {args.best_of} at temperature {temperature:g}": temperature for temperature in args.temperature}
 
 
 def _policy(contest: Contest, run: Trained, args: argparse.Namespace) -> dict[str, Callable[[], None]]:
-    """The turns of a policy: greedy, and the best of its samples, by temperature and images."""
+    """The turns of a policy: greedy, and the best of its samples at each temperature."""
     params = first_seed(run.learner, run.params)
     greedy = run.learner.actor(params, deterministic=True)
     turns: dict[str, Callable[[], None]] = {"policy": functools.partial(contest.act, "policy", greedy)}
-    for ending, (temperature, images) in _samplings(args).items():
+    for ending, temperature in _samplings(args).items():
         sampled = run.learner.actor(params, deterministic=False, temperature=temperature)
         best = "policy" + ending
-        turns[best] = functools.partial(contest.act, best, sampled, args.best_of, images)
+        turns[best] = functools.partial(contest.act, best, sampled, args.best_of)
     return turns
 
 
@@ -216,9 +206,9 @@ def _trained(contest: Contest, args: argparse.Namespace) -> dict[str, Callable[[
             raise UserError(f"--trained: {folder} is a run of another environment; give those of darp")
         trainings[name] = reader.recorded.config
         turns[name] = functools.partial(contest.learned, name, run)
-        for ending, (temperature, images) in _samplings(args).items() if name in sampled else ():
+        for ending, temperature in _samplings(args).items() if name in sampled else ():
             turns[name + ending] = functools.partial(
-                contest.learned, name + ending, run, args.best_of, temperature=temperature, num_images=images
+                contest.learned, name + ending, run, args.best_of, temperature=temperature
             )
     if args.pooled:
         check_seeds(trainings)
@@ -329,14 +319,6 @@ def _arguments(argv: Sequence[str], parameters: dict[str, Any]) -> argparse.Name
     )
     parser.add_argument("--best_of", type=positive, default=128, help="samples of the policy (default: 128)")
     parser.add_argument("--policy_alone", action="store_true", help="no heuristics and no search beside the policy")
-    parser.add_argument(
-        "--symmetries",
-        nargs="?",
-        const="alone",
-        choices=tuple(filter(None, SYMMETRIES)),
-        help="these are of 16 images of each instance in turn: the map turned and mirrored, time both ways; "
-        "with 'also', those of the instances themselves have a row as well",
-    )
     parser.add_argument(
         "--temperature", type=above_zero, nargs="+", default=[3.0], help="of these, a row for each (default: 3)"
     )

@@ -19,7 +19,6 @@ from jaxvrp.actor import Actor
 from jaxvrp.envs.darp import Darp, Instance, routes_to_actions, solution_report
 from jaxvrp.envs.darp.baselines.insertion import cheapest_insertion
 from jaxvrp.envs.darp.baselines.solvers import solve_ortools, solve_pyvrp
-from jaxvrp.envs.darp.problem.symmetries import image, plan_of_original
 from jaxvrp.episodes import record_episodes
 from jaxvrp.spaces import ByRole
 from train.running.folder.run_folder import Trained
@@ -142,27 +141,25 @@ class Contest:
         self.rows_of: dict[str, list[str]] = {}
         self.pools: dict[str, list[str]] = {}
 
-    def learned(
-        self, name: str, run: Trained, tries: int = 1, *, temperature: float | None = None, num_images: int = 1
-    ) -> None:
+    def learned(self, name: str, run: Trained, tries: int = 1, *, temperature: float | None = None) -> None:
         """Let each seed of a run play, its best of several tries; greedily without a temperature of its samples.
 
-        It plays as it was trained, which masks more or less than `env` does; plans are judged by `env`. The tries are
-        evenly on the first so many images of an instance.
+        It plays as it was trained, which masks more or less than `env` does; plans are judged by `env`.
         """
         env, learner = run.learner.env, run.learner
         assert isinstance(env, Darp)
 
         def plan(params: Any, shown: Instance, key: jax.Array) -> jax.Array:
             actor = learner.actor(params, deterministic=temperature is None, temperature=temperature or 1.0)
-            return play_best(env, actor, shown, key, -(-tries // num_images))
+            return play_best(env, actor, shown, key, tries)
 
         seeds = by_seed(learner, run.params)
         instances = jax.tree.map(jnp.asarray, self.instances)
         compiled = jax.jit(plan).lower(seeds[0], instances, jax.random.key(SEED)).compile()
         names = [name] if len(seeds) == 1 else [f"{name}, seed {seed}" for seed in range(len(seeds))]
         for each, params in zip(names, seeds, strict=True):
-            self._images(each, functools.partial(compiled, params), num_images)
+            plans, seconds = seconds_of(functools.partial(called, compiled, params, instances, jax.random.key(SEED)))
+            self.results[each] = self._judged(jax.device_get(plans), seconds.per(len(plans)))
         if len(seeds) > 1:
             self.rows_of[name] = names
 
@@ -170,43 +167,9 @@ class Contest:
         """A further row, of what several players did together: the seeds of one training."""
         self.pools[name] = [result for player in players for result in self.rows_of.get(player, [player])]
 
-    def act(self, name: str, actor: Actor, tries: int = 1, num_images: int = 1) -> None:
-        """Let an actor play: its best of several tries on each instance counts, evenly on the first so many images."""
-        if num_images == 1:
-            self._batched(name, lambda: play_best(self.env, actor, self.instances, jax.random.key(SEED), tries))
-            return
-
-        def attempt(shown: Instance, key: jax.Array) -> jax.Array:
-            return play_best(self.env, actor, shown, key, -(-tries // num_images))
-
-        instances = jax.tree.map(jnp.asarray, self.instances)
-        self._images(name, jax.jit(attempt).lower(instances, jax.random.key(SEED)).compile(), num_images)
-
-    def _images(self, name: str, plan: Callable[[Instance, jax.Array], jax.Array], num_images: int) -> None:
-        """Let a compiled program plan the first so many images of the instances; the best plan of each counts."""
-        instances, key = jax.tree.map(jnp.asarray, self.instances), jax.random.key(SEED)
-        if num_images == 1:
-            actions, seconds = seconds_of(functools.partial(called, plan, instances, key))
-            self._add(name, jax.device_get(actions), seconds.per(len(actions)))
-            return
-        if not np.isfinite(self.instances.deadline[:, 0]).all():
-            raise ValueError(
-                "an instance has no deadline of the depot, so its time cannot be reversed; leave symmetries out"
-            )
-        # Before the clock starts: turning instances compiles at the first time.
-        shown = [(image(instances, index), jax.random.fold_in(key, index)) for index in range(num_images)]
-        plans, seconds = seconds_of(
-            lambda: [self._plans_of_originals(plan(*each), index) for index, each in enumerate(shown)]
-        )
-        costs = np.stack([self._judged(each, seconds).cost for each in plans])
-        best = np.stack(plans)[costs.argmin(axis=0), np.arange(costs.shape[1])]
-        self._add(name, best, seconds.per(len(best)))
-
-    def _plans_of_originals(self, actions: jax.Array, index: int) -> np.ndarray:
-        """Plans `i64[n, N+V]` of the instances, from plans of their images."""
-        steps, agents = self.env.max_episode_steps, self.env.num_agents
-        plans = [plan_of_original(plan, index, agents) for plan in np.asarray(actions)]
-        return np.stack([np.pad(plan, (0, steps - len(plan))) for plan in plans])
+    def act(self, name: str, actor: Actor, tries: int = 1) -> None:
+        """Let an actor play: its best of several tries on each instance counts."""
+        self._batched(name, lambda: play_best(self.env, actor, self.instances, jax.random.key(SEED), tries))
 
     def insert(self) -> None:
         """Plan by cheapest insertion, within the windows that count."""

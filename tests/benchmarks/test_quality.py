@@ -14,7 +14,6 @@ from benchmarks.quality import darp, truck_drone
 from benchmarks.quality.__main__ import main
 from benchmarks.quality.darp_contest import HEAD, OVERALL, Contest, overall
 from jaxvrp import registry
-from jaxvrp.envs.darp.problem.symmetries import NUM_IMAGES
 from jaxvrp.io.command_line import UserError
 from train.running.loop.evaluator import Evaluator, baseline_actors
 
@@ -144,30 +143,6 @@ def test_plans_are_checked_replayed_and_compared(contest):
     assert all(len(row) == len(HEAD) for row in known.rows())
 
 
-@pytest.fixture(scope="module")
-def with_images(contest):
-    """Another contest on the same instances: nearest neighbour on all images, as if it were tried 16 times."""
-    played = Contest(contest.env, contest.instances)
-    played.act("nearest, images", baseline_actors(contest.env)["nearest neighbour"], 16, NUM_IMAGES)
-    return played
-
-
-@pytest.mark.slow
-def test_plans_of_images_are_plans_of_the_instances_and_the_best_counts(contest, with_images):
-    """The instance is its own first image; to a heuristic the other seven of its map are the same."""
-    plain, best = contest.results["nearest"], with_images.results["nearest, images"]
-    assert (best.cost <= plain.cost + 1e-3).all() and (best.cost < plain.cost - 1).any()
-    assert with_images.num_replayed("nearest, images") == 2
-    assert best.feasible.all() and (best.distance == best.cost).all()
-
-
-@pytest.mark.slow
-def test_images_need_an_end_of_the_day(contest):
-    endless = contest.instances.replace(deadline=np.where(np.arange(7) == 0, np.inf, contest.instances.deadline))
-    with pytest.raises(ValueError, match="has no deadline of the depot, so its time cannot be reversed"):
-        Contest(contest.env, endless).act("nearest", baseline_actors(contest.env)["nearest neighbour"], 16, NUM_IMAGES)
-
-
 @pytest.mark.slow
 def test_several_contests_are_summed_up(contest):
     known = [Contest(contest.env, contest.instances, contest.results["nearest"].distance / part) for part in (2, 4)]
@@ -251,23 +226,18 @@ def test_instances_have_the_parameters_and_the_seed_that_are_given():
     assert (contest.instances.locs != other.instances.locs).all()
 
 
-@pytest.mark.parametrize(
-    ("symmetries", "images"), [(None, [1, 1]), ("alone", [NUM_IMAGES] * 2), ("also", [1, NUM_IMAGES] * 2)]
-)
-def test_samples_have_a_row_for_each_temperature_and_kind(symmetries, images):
+def test_samples_have_a_row_for_each_temperature():
     def actor(params, deterministic, temperature=None):
         return temperature
 
     learner = argparse.Namespace(config=argparse.Namespace(num_seeds=1), actor=actor)
-    args = argparse.Namespace(temperature=[1.0, 2.0], symmetries=symmetries, best_of=8)
+    args = argparse.Namespace(temperature=[1.0, 2.0], best_of=8)
     contest = argparse.Namespace(act=print)
     (greedy, asked), *sampled = darp._policy(contest, argparse.Namespace(learner=learner, params=()), args).items()
     assert (greedy, asked.args) == ("policy", ("policy", None))
     assert [turn.args for _, turn in sampled] == [
-        (name, temperature, 8, count)
-        for (name, _), temperature, count in zip(sampled, np.repeat([1.0, 2.0], len(images) // 2), images, strict=True)
+        (name, temperature, 8) for (name, _), temperature in zip(sampled, [1.0, 2.0], strict=True)
     ]
-    assert [name.endswith(", symmetries") for name, _ in sampled] == [count > 1 for count in images]
     assert sampled[0][0].startswith("policy, best of 8 at temperature 1")
 
 
@@ -332,7 +302,6 @@ def test_what_is_read_is_not_overwritten(env, tmp_path, monkeypatch):
         (["--env.num_nodes", "40"], "--env.num_nodes is a size; give both: --size nodes,vehicles"),
         (["--env.vehicle_speed", "-5"], "--env: vehicle_speed"),
         (["--env.wings", "2"], "--env: "),
-        (["--symmetries", "twice"], "invalid choice: 'twice'"),
     ],
 )
 def test_a_mistake_about_darp_is_one_line(words, says):

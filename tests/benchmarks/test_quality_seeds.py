@@ -15,7 +15,6 @@ from benchmarks.quality import darp, plot, truck_drone
 from benchmarks.quality.__main__ import main
 from benchmarks.quality.darp_contest import Contest, overall
 from benchmarks.quality.seeds import Estimate, by_seed, cell, check_seeds, kept_runs
-from jaxvrp.envs.darp.problem.symmetries import NUM_IMAGES
 from jaxvrp.io.command_line import UserError
 from train.on_policy.config import PPOConfig
 from train.running.loop.evaluator import Evaluator, baseline_actors
@@ -116,14 +115,14 @@ def test_seeds_that_are_runs_of_their_own_make_a_row_together(contest):
 
 
 @pytest.mark.slow
-def test_what_was_learned_plays_images_as_others_do(contest):
+def test_the_best_of_several_tries_of_a_learned_player(contest):
     env = contest.env
     nearest = baseline_actors(env)["nearest neighbour"]
     learner = types.SimpleNamespace(env=env, config=argparse.Namespace(num_seeds=1), actor=lambda *_, **__: nearest)
     played = Contest(env, contest.instances)
-    played.act("nearest", nearest, NUM_IMAGES, NUM_IMAGES)
+    played.act("nearest", nearest, 4)
     run = types.SimpleNamespace(learner=learner, params=jnp.zeros(()))
-    played.learned("learned", run, NUM_IMAGES, temperature=1.0, num_images=NUM_IMAGES)
+    played.learned("learned", run, 4, temperature=1.0)
     np.testing.assert_array_equal(played.results["learned"].actions, played.results["nearest"].actions)
 
 
@@ -141,7 +140,7 @@ def test_all_runs_are_pooled_where_all_have_sampled(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.yaml").write_text("")
-    args = argparse.Namespace(trained=tmp_path, only=None, temperature=[1.0], symmetries=None, best_of=8, sampled=["a"])
+    args = argparse.Namespace(trained=tmp_path, only=None, temperature=[1.0], best_of=8, sampled=["a"])
     pools = {}
     asked = argparse.Namespace(pool=pools.__setitem__)
     darp._pool(asked, args)

@@ -10,10 +10,9 @@ import jax
 import numpy as np
 
 from jaxvrp.envs.darp.env import Darp
-from jaxvrp.envs.darp.pictures.draw import SLACK, actions_of
-from jaxvrp.envs.darp.pictures.plan import Leg, Plan, from_actions
+from jaxvrp.envs.darp.played import Leg, Plan, actions_of, from_actions
 from jaxvrp.envs.darp.problem.instance import Instance
-from jaxvrp.envs.darp.rules import State
+from jaxvrp.envs.darp.rules import SLACK, State
 from jaxvrp.io import plan_files
 
 FORMAT = "jaxvrp-darp-plan-1"

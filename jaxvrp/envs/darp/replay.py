@@ -24,10 +24,9 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxvrp.envs.darp import played
 from jaxvrp.envs.darp.env import Darp
-from jaxvrp.envs.darp.pictures import plan as plans
-from jaxvrp.envs.darp.pictures.draw import actions_of
-from jaxvrp.envs.darp.pictures.plan import Leg, Plan
+from jaxvrp.envs.darp.played import Leg, Plan, actions_of
 from jaxvrp.envs.darp.reasons import reasons_of
 from jaxvrp.envs.darp.rules import SLACK, State
 from jaxvrp.envs.darp.unserved import shortfalls
@@ -42,11 +41,11 @@ def export_episode(env: Darp, states: State, actions: Mapping[str, Any] | None =
     states = jax.tree.map(np.asarray, states)
     length = count_states(states.step, states.done)
     states = jax.tree.map(lambda leaf: leaf[:length], states)
-    plan = plans.from_actions(jax.tree.map(lambda leaf: leaf[0], states.instance), driven, SLACK)
+    plan = played.from_actions(jax.tree.map(lambda leaf: leaf[0], states.instance), driven, SLACK)
     if actions is None:
         actions = {"vehicle": states.current_node[1:, None]}
     title = f"Dial-a-ride: {len(plan.requests)} requests, {plan.num_vehicles} vehicles"
-    names = {"vehicle": [plans.name_of(node) for node in range(env.num_nodes + 1)]}
+    names = {"vehicle": [played.name_of(node) for node in range(env.num_nodes + 1)]}
     entries = common_entries(
         env,
         states,
@@ -67,7 +66,7 @@ def export_episode(env: Darp, states: State, actions: Mapping[str, Any] | None =
         ],
         "legs": [_leg(leg, step) for leg, step in zip(plan.legs, _steps_of(plan, states), strict=True)],
         "span": as_json(np.asarray(plan.span(), np.float32)),
-        "verdict": plans.verdict(plan.report),
+        "verdict": played.verdict(plan.report),
         "shortfalls": shortfalls(plan, entries["steps"]),
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jaxvrp.envs.darp.env import ROLE
-from jaxvrp.envs.darp.pictures.plan import Plan, name_of
+from jaxvrp.envs.darp.played import Plan, name_of
 from jaxvrp.replay.reasons import shown_amount, told_reason
 
 Steps = list[dict[str, Any]]

@@ -11,7 +11,7 @@ import pytest
 
 from jaxvrp import registry, replay
 from jaxvrp.envs.darp import actions_to_routes, solution_report
-from jaxvrp.envs.darp.pictures.draw import actions_of
+from jaxvrp.envs.darp.played import actions_of
 from jaxvrp.envs.truck_drone.world import STATUS_NAMES
 from jaxvrp.replay.__main__ import main
 from jaxvrp.replay.common import as_json

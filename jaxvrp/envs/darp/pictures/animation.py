@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from jaxvrp import pictures
-from jaxvrp.envs.darp.pictures.plan import Plan
 from jaxvrp.envs.darp.pictures.plan_figure import (
     COLOURS,
     DROP_OFF_WINDOW,
@@ -18,6 +17,7 @@ from jaxvrp.envs.darp.pictures.plan_figure import (
     line_style,
     summary,
 )
+from jaxvrp.envs.darp.played import Plan
 from jaxvrp.pictures import GROUND, INK, centred
 from jaxvrp.pictures.palette import WRONG
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
-import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxvrp import pictures
 from jaxvrp.envs.darp.env import Darp
 from jaxvrp.envs.darp.pictures import plan_figure
-from jaxvrp.envs.darp.pictures.plan import Plan, from_actions
+from jaxvrp.envs.darp.played import from_actions, plan_of
 from jaxvrp.envs.darp.problem.instance import Instance
-from jaxvrp.envs.darp.rules import SLACK, State
-from jaxvrp.episodes import count_states
+from jaxvrp.envs.darp.rules import State
 
 DPI = 120
 
@@ -96,41 +93,3 @@ def draw_requests(instance: Instance, actions: ArrayLike, *, tolerance: float = 
     axes = pictures.axes_of(ax, 5.0, max(0.5, 0.27 * len(plan.requests)), DPI, (0.5, 0.4))
     plan_figure.draw_rows(plan_figure.panel(plan, axes))
     return axes
-
-
-def plan_of(states: State) -> Plan:
-    """The plan of one episode, up to its end.
-
-    Raises:
-        ValueError: the states have no leading time axis, or more than one.
-    """
-    actions = actions_of(states)
-    instance = jax.tree.map(lambda leaf: np.asarray(leaf)[0], states.instance)
-    return from_actions(instance, actions, SLACK)
-
-
-def actions_of(states: State) -> np.ndarray:
-    """The actions that were executed in one episode, up to its end.
-
-    Args:
-        states: of steps 0..T, leaves with leading axis `[T+1]`. The episode ends with the first that is `done`, or
-            before `step` stands still or falls back (a reset).
-
-    Returns:
-        `i64[actions]`, for `solution_report`: a vehicle that stays at the depot has a 0 of its own, and so has a padded
-        vehicle that is passed over.
-
-    Raises:
-        ValueError: the states have no leading time axis, or more than one.
-    """
-    step = np.asarray(states.step)
-    if step.ndim != 1 or step.size == 0:
-        raise ValueError(f"states.step has shape {step.shape}; it needs [T+1], the states of one episode")
-    last = count_states(step, states.done) - 1
-    actions: list[int] = []
-    vehicle = 0
-    agents, nodes = np.asarray(states.current_agent)[:last], np.asarray(states.current_node)[1 : last + 1]
-    for agent, node in zip(agents.tolist(), nodes.tolist(), strict=True):
-        actions += [0] * (agent - vehicle) + [node]
-        vehicle = agent + (node == 0)
-    return np.array(actions, np.int64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jaxvrp.envs.darp.pictures.plan import name_of
+from jaxvrp.envs.darp.played import name_of
 from jaxvrp.envs.darp.rules import State
 from jaxvrp.pictures import palette, stills
 

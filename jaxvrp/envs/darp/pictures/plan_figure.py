@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jaxvrp import pictures
-from jaxvrp.envs.darp.pictures.plan import Leg, Plan, verdict
+from jaxvrp.envs.darp.played import Leg, Plan, verdict
 from jaxvrp.pictures import INK, place_labels
 from jaxvrp.pictures.palette import EDGE, FRAME, GRID, NOTE, PALE, RIGHT, SERIES, WRONG
 

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 from jaxvrp import pictures
 from jaxvrp.envs.darp.env import Darp
 from jaxvrp.envs.darp.pictures.animation import write_animation
-from jaxvrp.envs.darp.pictures.draw import DPI, draw_episode, draw_plan, plan_of
+from jaxvrp.envs.darp.pictures.draw import DPI, draw_episode, draw_plan
+from jaxvrp.envs.darp.played import plan_of
 from jaxvrp.envs.darp.problem.instance import Instance
 from jaxvrp.envs.darp.rules import State
 

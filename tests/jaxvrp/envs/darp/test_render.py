@@ -7,10 +7,10 @@ from matplotlib.colors import to_rgb
 from PIL import Image
 
 from jaxvrp.envs.darp import make, make_instance, pad, routes_to_actions
-from jaxvrp.envs.darp.pictures import plan as plans
 from jaxvrp.envs.darp.pictures import render_episode, render_plan
-from jaxvrp.envs.darp.pictures.draw import DPI, actions_of
+from jaxvrp.envs.darp.pictures.draw import DPI
 from jaxvrp.envs.darp.pictures.plan_figure import lay_out, summary
+from jaxvrp.envs.darp.played import actions_of, from_actions, verdict
 from jaxvrp.envs.darp.rules import drive
 from jaxvrp.pictures.palette import WRONG
 
@@ -62,7 +62,7 @@ def test_a_picture_replaces_the_older_one(instance, tmp_path, suffix):
 
 @pytest.mark.parametrize("actions", [[], [0, 0, 0], [1, 1, 0, 2], [2, 0, 1, 0], [1, 2, 0, 0, 0, 5, 6], [77, 3, 4]])
 def test_strange_plans_can_be_drawn(instance, actions):
-    plan = plans.from_actions(pad(instance, 12, 5), actions)
+    plan = from_actions(pad(instance, 12, 5), actions)
     picture = lay_out(plan, dpi=60)
     picture.figure.canvas.draw()
     assert {moment for moment, _ in picture.events} >= {*range(len(plan.legs) + 1)}
@@ -71,7 +71,7 @@ def test_strange_plans_can_be_drawn(instance, actions):
 def test_windows_without_end_and_one_place_can_be_drawn():
     nowhere = make_instance(np.zeros((3, 2)), [0, 1, -1], [np.inf] * 3, capacity=1)
     for actions, words in (([], "0 of 1 requests served (0%)"), ([1, 2], "1 of 1 requests served (100%)")):
-        picture = lay_out(plans.from_actions(nowhere, actions), dpi=60)
+        picture = lay_out(from_actions(nowhere, actions), dpi=60)
         picture.figure.canvas.draw()
         assert words in picture.headline.get_text()
 
@@ -86,7 +86,7 @@ def test_many_requests_stay_within_the_picture():
         [node for request in range(vehicle, 96, 12) for node in (2 * request + 1, 2 * request + 2)]
         for vehicle in range(12)
     ]
-    canvas = lay_out(plans.from_actions(instance, routes_to_actions(routes, 12)), dpi=DPI).figure.canvas
+    canvas = lay_out(from_actions(instance, routes_to_actions(routes, 12)), dpi=DPI).figure.canvas
     canvas.draw()
     pixels = np.asarray(canvas.buffer_rgba())[..., :3]
     assert max(pixels.shape) < 2200
@@ -119,7 +119,7 @@ def test_plans_are_stills(instance, tmp_path, name):
 
 
 def test_who_did_what_when(instance):
-    plan = plans.from_actions(pad(instance, 12, 5), ACTIONS)
+    plan = from_actions(pad(instance, 12, 5), ACTIONS)
     drives = [(leg.vehicle, leg.origin, leg.node, leg.load_before, leg.load) for leg in plan.legs]
     first = [(0, 0, 3, 0, 2), (0, 3, 1, 2, 3), (0, 1, 4, 3, 1), (0, 4, 2, 1, 0), (0, 2, 0, 0, 0)]
     assert drives == [*first, (2, 0, 5, 0, 1), (2, 5, 0, 1, 0)]
@@ -131,7 +131,7 @@ def test_who_did_what_when(instance):
 
 
 def test_times_are_those_of_the_report(instance):
-    plan = plans.from_actions(instance, ACTIONS)
+    plan = from_actions(instance, ACTIONS)
     for leg in plan.legs:
         start, end = instance.locs[[leg.origin, leg.node]]
         assert leg.begin - leg.leave >= np.linalg.norm(end - start) - 1e-9
@@ -144,27 +144,27 @@ def test_times_are_those_of_the_report(instance):
 
 
 def test_trouble_in_words(instance):
-    plan = plans.from_actions(instance, ACTIONS)
+    plan = from_actions(instance, ACTIONS)
     # Of the two ends the later one counts.
     assert plan.trouble(1) == "late by 6.15, rides 6.74, limit 6"
     assert [plan.trouble(request) for request in (2, 3, 4)] == ["", "never dropped off", "not served"]
-    assert plans.verdict(plan.report, most=2) == (
+    assert verdict(plan.report, most=2) == (
         "not feasible: unserved 3 (first: drop-off 3), pairing 1 (first: pickup 3), 4 more"
     )
     assert summary(plan).split("   |   ")[1:] == ["2 of 4 requests served (50%)", "2 of 3 vehicles used"]
-    assert plans.verdict(plans.from_actions(instance, [99, 3, 4, 0]).report, most=9).count("node 99") == 1
+    assert verdict(from_actions(instance, [99, 3, 4, 0]).report, most=9).count("node 99") == 1
 
 
 def test_a_second_visit_moves_nobody(instance):
-    plan = plans.from_actions(instance, [1, 1, 2, 0])
+    plan = from_actions(instance, [1, 1, 2, 0])
     assert [leg.load for leg in plan.legs] == [1, 1, 0, 0]
     assert plan.moment[1] == 1 and plan.legs[1].begin == pytest.approx(plan.legs[0].begin + 0.5)
 
 
 def test_published_plans_are_drawn_as_feasible(published):
     for solution in published[::4]:
-        plan = plans.from_actions(solution.instance, routes_to_actions(solution.routes, solution.instance.num_agents))
-        assert plans.verdict(plan.report) == "feasible"
+        plan = from_actions(solution.instance, routes_to_actions(solution.routes, solution.instance.num_agents))
+        assert verdict(plan.report) == "feasible"
         assert plan.delivered[1:].all() and not plan.late.any() and not plan.too_long.any()
         assert not any(plan.trouble(request) for request in plan.requests.tolist())
         assert max(leg.load for leg in plan.legs) <= solution.instance.capacity[0]
@@ -178,16 +178,14 @@ def _texts(picture):
 
 
 def test_padding_is_not_shown(instance):
-    plain, padded = (
-        lay_out(plans.from_actions(problem, ACTIONS), dpi=100) for problem in (instance, pad(instance, 40, 9))
-    )
+    plain, padded = (lay_out(from_actions(problem, ACTIONS), dpi=100) for problem in (instance, pad(instance, 40, 9)))
     assert _texts(plain) == _texts(padded) and len(plain.events) == len(padded.events)
     plain.figure.canvas.draw(), padded.figure.canvas.draw()
     assert np.array_equal(plain.figure.canvas.buffer_rgba(), padded.figure.canvas.buffer_rgba())
 
 
 def test_what_went_wrong_is_written(instance):
-    picture = lay_out(plans.from_actions(instance, ACTIONS), dpi=100)
+    picture = lay_out(from_actions(instance, ACTIONS), dpi=100)
     written = _texts(picture)
     assert (picture.end, "not served") in written and (picture.end, "never dropped off") in written
     assert [moment for moment, text in written if text.startswith("late by")] == [4]
@@ -195,7 +193,7 @@ def test_what_went_wrong_is_written(instance):
 
 
 def test_marks_bars_and_loads_stand_where_they_belong(instance):
-    plan = plans.from_actions(instance, ACTIONS)
+    plan = from_actions(instance, ACTIONS)
     picture = lay_out(plan, dpi=60)
     for parity, marker in enumerate("v^"):
         marks = [line.get_xdata()[0] for line in picture.rows.lines if line.get_marker() == marker]
@@ -278,7 +276,7 @@ def test_a_padded_vehicle_that_is_passed_over_has_a_tour(instance, played):
     states = played(make(num_nodes=14, num_agents=6), gap, [1, 2, 0, 3, 4, 0])
     actions = actions_of(states)
     assert actions.tolist() == [0, 1, 2, 0, 0, 3, 4, 0]
-    assert plans.from_actions(gap, actions).report.violations["vehicles"].count == 0
+    assert from_actions(gap, actions).report.violations["vehicles"].count == 0
 
 
 def test_random_episodes_cost_what_their_states_say():
@@ -295,7 +293,7 @@ def test_random_episodes_cost_what_their_states_say():
             states.append(step(states[-1], np.int32(executed[-1]), np.int32(0)))
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *states)
         assert actions_of(stacked).tolist() == executed
-        plan = plans.from_actions(jax.tree.map(lambda leaf: leaf[0], stacked.instance), executed, 1e-3)
+        plan = from_actions(jax.tree.map(lambda leaf: leaf[0], stacked.instance), executed, 1e-3)
         assert plan.report.cost == pytest.approx(float(states[-1].total_distance), rel=1e-5)
         assert plan.delivered.sum() == env.metrics(states[-1])["requests_served"]
         assert len(plan.used) == states[-1].vehicles_used and not plan.late.any()

@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike
 
 from jaxvrp.envs.darp.problem.instance import Instance
 from jaxvrp.envs.darp.problem.solution import SolutionReport, Violation, solution_report
+from jaxvrp.envs.darp.rules import SLACK, State
+from jaxvrp.episodes import count_states
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,6 +142,44 @@ def from_actions(instance: Instance, actions: ArrayLike, tolerance: float = 1e-4
         ride=ride,
         too_long=ride > float(instance.max_ride_time) + tolerance,
     )
+
+
+def plan_of(states: State) -> Plan:
+    """The plan of one episode, up to its end.
+
+    Raises:
+        ValueError: the states have no leading time axis, or more than one.
+    """
+    actions = actions_of(states)
+    instance = jax.tree.map(lambda leaf: np.asarray(leaf)[0], states.instance)
+    return from_actions(instance, actions, SLACK)
+
+
+def actions_of(states: State) -> np.ndarray:
+    """The actions that were executed in one episode, up to its end.
+
+    Args:
+        states: of steps 0..T, leaves with leading axis `[T+1]`. The episode ends with the first that is `done`, or
+            before `step` stands still or falls back (a reset).
+
+    Returns:
+        `i64[actions]`, for `solution_report`: a vehicle that stays at the depot has a 0 of its own, and so has a padded
+        vehicle that is passed over.
+
+    Raises:
+        ValueError: the states have no leading time axis, or more than one.
+    """
+    step = np.asarray(states.step)
+    if step.ndim != 1 or step.size == 0:
+        raise ValueError(f"states.step has shape {step.shape}; it needs [T+1], the states of one episode")
+    last = count_states(step, states.done) - 1
+    actions: list[int] = []
+    vehicle = 0
+    agents, nodes = np.asarray(states.current_agent)[:last], np.asarray(states.current_node)[1 : last + 1]
+    for agent, node in zip(agents.tolist(), nodes.tolist(), strict=True):
+        actions += [0] * (agent - vehicle) + [node]
+        vehicle = agent + (node == 0)
+    return np.array(actions, np.int64)
 
 
 class _Walk:
