@@ -10,16 +10,15 @@ import pathlib
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 import jax
-import jsonargparse
 
 import jaxvrp
 from jaxvrp import fields
 from jaxvrp.entities import PARAMETER, seen_as
-from jaxvrp.io.command_line import UserError, program_name, run_command
+from jaxvrp.io.command_line import Parser, UserError, program_name, run_command
 from jaxvrp.io.messages import nearest, shown
 from jaxvrp.testing import ConformanceError
 from train.config import RunConfig
@@ -51,9 +50,6 @@ Config = TypeVar("Config", bound=RunConfig)
 
 NAMES = ("name", "scenario")
 """Of the keys of `env`, those that say which environment it is."""
-
-YAML_MODE = "plain_yaml"
-jsonargparse.set_loader(YAML_MODE, load_yaml, exceptions=(ValueError,))
 
 ANY_KEYS = {any_key(mapping) for mapping in REPEATING}
 """Only `--help` shows them."""
@@ -104,18 +100,15 @@ def parse(config_class: type[Config], argv: Sequence[str], *, prog: str, descrip
     check_names(_options(argv), [*keys, "help"], "")
     check_names(from_file, keys.keys() - {"config", "resume", "trust"}, " in the file")
     _check_once(argv)
-    parser = _parser(keys.values(), prog, description)
-    parser.set_defaults(from_file)  # so that the command line goes before the file, wherever it names it
-    try:
-        values = parser.parse_args(list(argv)).as_dict()
-    except jsonargparse.ArgumentError as error:
-        raise UserError(f"{error}; see {program_name(prog)} --help") from None
-    launch = {name: values.pop(name) for name in LAUNCH}
+    typed = vars(_parser(keys.values(), prog, description).parse_args(list(argv)))
+    launch = {name: typed.pop(name, from_file.pop(name, None)) for name in LAUNCH}
+    launch["trust"] = bool(launch["trust"])
     del launch["config"]
     _check_processes(launch)
     numbers = {name: _whole_number(name, launch[name]) for name in ("num_processes", "process_id")}
-    config = _configured(config_class, values, from_file.keys(), set(_options(argv)), keys.keys() - LAUNCH.keys())
-    changes = {name: getattr(config, name) for name in _options(argv) if name in CHANGEABLE}
+    typed = {name: _value(text) for name, text in typed.items()}
+    config = _configured(config_class, keys, from_file, typed)
+    changes = {name: getattr(config, name) for name in typed if name in CHANGEABLE}
     return Launch(config=config, changes=changes, **{**launch, **numbers})
 
 
@@ -128,23 +121,36 @@ def _take_out_recorded(from_file: dict[str, Any], path: str | None, prog: str) -
 
 
 def _configured(
-    config_class: type[Config], values: dict[str, Any], in_file: Collection[str], typed: set[str], known: set[str]
+    config_class: type[Config], keys: Mapping[str, Key], from_file: dict[str, Any], typed: dict[str, Any]
 ) -> Config:
-    """The configuration of all stages; a typed key goes before the stages of the file, not before typed stages."""
-    stages = stages_module.read_stages(values.get("stages"))
-    values = {name: value for name, value in values.items() if name != "stages"}
+    """The configuration of all stages, from flat keys.
+
+    A typed key takes precedence over the stages of the file, and typed stages over typed keys.
+    """
+    has_typed_stages = "stages" in typed
+    stages = stages_module.read_stages({**from_file, **typed}.get("stages"))
+    from_file, typed = ({name: given[name] for name in given if name != "stages"} for given in (from_file, typed))
     for number, stage in enumerate(stages, 1):
-        check_names(stage, known, f" in stage {number}")
+        check_names(stage, keys.keys() - LAUNCH.keys(), f" in stage {number}")
     configs = []
     for number, stage in enumerate(stages or [{}], 1):
-        later = typed - stage.keys() if "stages" in typed else typed
-        changed = stages_module.changed(values, {name: stage[name] for name in stage if name not in later})
+        words = {name: typed[name] for name in typed if not (has_typed_stages and name in stage)}
+        in_file = stages_module.changed(from_file, stage)
         try:
-            changed["env"] = _given_parameters(changed["env"], {*in_file, *stage}, later)
-            configs.append(build_config(config_class, changed, complete=True))
+            values = stages_module.nested({**in_file, **words})
+            values["env"] = _given_parameters(keys, in_file, words)
+            configs.append(build_config(config_class, values, complete=True))
         except UserError as error:
             raise UserError(f"stage {number}: {error}" if stages else str(error)) from None
     return stages_module.joined(configs)
+
+
+def _value(text: str) -> Any:
+    """What a typed text says as YAML; the text, where it is none."""
+    try:
+        return load_yaml(text)
+    except ValueError:
+        return text
 
 
 def _check_once(argv: Sequence[str]) -> None:
@@ -154,11 +160,11 @@ def _check_once(argv: Sequence[str]) -> None:
         raise UserError(f"--{twice[0]} is given twice; leave one of them out")
 
 
-def _given_parameters(env_values: dict[str, Any], in_file: Collection[str], typed: Collection[str]) -> dict[str, Any]:
-    """The keys of `env` that somebody gave: a default is not passed on, since it may not go with the others."""
-    names = {name: value for name, value in env_values.items() if name in NAMES}
-    changes = {name: value for name, value in env_values.items() if f"env.{name}" in typed}
-    parameters = {name: value for name, value in env_values.items() if f"env.{name}" in in_file}
+def _given_parameters(keys: Mapping[str, Key], in_file: dict[str, Any], typed: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of the environment that a file and the command line give; defaults may not go with them."""
+    names = {name: keys[f"env.{name}"].default for name in NAMES if f"env.{name}" in keys}
+    parameters, changes = (stages_module.nested(given)["env"] for given in (in_file, typed))
+    names = {name: {**names, **parameters, **changes}[name] for name in names}
     if not changes.keys() - names.keys() or not parameters.keys() - names.keys():
         return {**names, **parameters, **changes}
     with users_code(names["name"]):
@@ -284,27 +290,16 @@ def users_code(name: str) -> Iterator[None]:
         ) from error
 
 
-def _parser(keys: Iterable[Key], prog: str, description: str) -> jsonargparse.ArgumentParser:
-    parser = jsonargparse.ArgumentParser(
-        prog=program_name(prog),
-        usage="%(prog)s [--config FILE] [--KEY VALUE ...]",
-        description=description,
-        formatter_class=HelpFormatter,
-        exit_on_error=False,
-        allow_abbrev=False,
-        print_config=None,
-        parser_mode=YAML_MODE,
-    )
+def _parser(keys: Iterable[Key], prog: str, description: str) -> Parser:
+    """A parser that leaves out what is not typed."""
+    parser = Parser(prog, description)
+    parser.usage, parser.formatter_class = "%(prog)s [--config FILE] [--KEY VALUE ...]", HelpFormatter
     keys = list(keys)
     for group, title in GROUPS.items():
         section = parser.add_argument_group(title)
         for key in (key for key in keys if key.group == group):
-            if key.accepted == FLAG:
-                section.add_argument(f"--{key.name}", action="store_true", help=key.help)
-                continue
-            kind = str | None if key.name in LAUNCH else Any
-            default = argparse.SUPPRESS if key.name in ANY_KEYS else key.default
-            section.add_argument(f"--{key.name}", type=kind, default=default, metavar=key.metavar, help=key.help)
+            kind = {"action": "store_true"} if key.accepted == FLAG else {"metavar": key.metavar}
+            section.add_argument(f"--{key.name}", default=argparse.SUPPRESS, help=key.help, **kind)
     return parser
 
 

@@ -17,7 +17,7 @@ from jaxvrp.io.command_line import UserError
 from jaxvrp.io.messages import shown
 from train.config import RunConfig
 from train.running.command.config_file import flat
-from train.running.command.keys import MAPPINGS
+from train.running.command.keys import MAPPINGS, REPEATING
 
 Config = TypeVar("Config", bound=RunConfig)
 
@@ -44,19 +44,21 @@ def read_stages(value: Any) -> list[dict[str, Any]]:
 
 
 def changed(values: Mapping[str, Any], stage: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested values with the flat keys of a stage in place of theirs.
+    """Flat keys with those of a stage in place of theirs.
 
     In `randomize`, `randomize_from` and `eval_env`, null takes a parameter out.
     """
-    result = {**values, **{name: dict(values.get(name) or {}) for name in MAPPINGS}}
-    for name, value in stage.items():
-        mapping, _, parameter = name.partition(".")
-        if mapping not in MAPPINGS:
-            result[name] = value
-        elif value is None and mapping != "env":
-            result[mapping].pop(parameter, None)
-        else:
-            result[mapping][parameter] = value
+    absent = {name for name in stage if stage[name] is None and name.startswith(tuple(f"{key}." for key in REPEATING))}
+    return {name: value for name, value in {**values, **stage}.items() if name not in absent}
+
+
+def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Flat keys with mappings instead of `env.key`; see `config_file.flat`."""
+    result: dict[str, Any] = {name: {} for name in MAPPINGS}
+    for name, value in values.items():
+        mapping, _, key = name.partition(".")
+        place = result[mapping] if mapping in MAPPINGS else result
+        place[key if mapping in MAPPINGS else name] = value
     return result
 
 
@@ -79,10 +81,10 @@ def split(config: Config) -> list[Config]:
     stages = read_stages(getattr(config, STAGES, ()))
     if len(stages) < 2:
         return [config]
-    values, configs = {**vars(config), STAGES: ()}, []
+    values, configs = {**_plain(config), STAGES: ()}, []
     for number, stage in enumerate(stages, 1):
         try:
-            configs.append(fields.build(type(config), changed(values, stage), "key"))
+            configs.append(fields.build(type(config), nested(changed(values, stage)), "key"))
         except (ValueError, TypeError) as error:
             raise UserError(f"stage {number}: {error}") from None
     return configs
