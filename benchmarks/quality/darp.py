@@ -154,7 +154,6 @@ def play_all(contest: Contest, run: Trained | None, args: argparse.Namespace) ->
     if not args.policy_alone:
         baselines = baseline_actors(contest.env).items()
         turns |= {name: functools.partial(contest.act, name, actor) for name, actor in baselines}
-        turns["cheapest insertion"] = contest.insert
     for rounds in [] if args.policy_alone else args.search:
         search = f"search, {rounds} rounds"
         turns[search] = functools.partial(contest.act, search, SearchActor(contest.env, rounds), args.tries)

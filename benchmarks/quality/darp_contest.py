@@ -17,7 +17,6 @@ from benchmarks.quality.seeds import by_seed, cell
 from jaxvrp import TimeStep
 from jaxvrp.actor import Actor
 from jaxvrp.envs.darp import Darp, Instance, routes_to_actions, solution_report
-from jaxvrp.envs.darp.baselines.insertion import cheapest_insertion
 from jaxvrp.envs.darp.baselines.solvers import solve_ortools, solve_pyvrp
 from jaxvrp.episodes import record_episodes
 from jaxvrp.spaces import ByRole
@@ -170,12 +169,6 @@ class Contest:
     def act(self, name: str, actor: Actor, tries: int = 1) -> None:
         """Let an actor play: its best of several tries on each instance counts."""
         self._batched(name, lambda: play_best(self.env, actor, self.instances, jax.random.key(SEED), tries))
-
-    def insert(self) -> None:
-        """Plan by cheapest insertion, within the windows that count."""
-        instances = jax.tree.map(jnp.asarray, self.instances)
-        plan = jax.vmap(lambda instance: cheapest_insertion(self.env.prepare(instance).binding, limits=self.env.limits))
-        self._batched("cheapest insertion", lambda: plan(instances))
 
     def solve(self, solver: str, seconds: float) -> None:
         """Let an outside solver (a key of `SOLVERS`) plan the instances, one after the other."""

@@ -14,6 +14,7 @@ from benchmarks.quality import darp, truck_drone
 from benchmarks.quality.__main__ import main
 from benchmarks.quality.darp_contest import HEAD, OVERALL, Contest, overall
 from jaxvrp import registry
+from jaxvrp.envs.darp.baselines.search import SearchActor
 from jaxvrp.io.command_line import UserError
 from train.running.loop.evaluator import Evaluator, baseline_actors
 
@@ -113,13 +114,13 @@ def test_an_environment_without_a_file_shows_the_headlines_of_its_toolbox(table,
 
 @pytest.fixture(scope="module")
 def contest():
-    """Two small generated instances; nearest neighbour, the best of 40 random plays, insertion."""
+    """Two small generated instances; nearest neighbour, the best of 40 random plays, a search."""
     env = jaxvrp.make("darp", num_nodes=6, num_agents=3)
     played = Contest(env, Evaluator(env, 2, 7).instances())
     actors = baseline_actors(env)
     played.act("nearest", actors["nearest neighbour"])
     played.act("random, best of 40", actors["random"], 40)
-    played.insert()
+    played.act("search", SearchActor(env, 20))
     return played
 
 
@@ -256,7 +257,6 @@ def test_dial_a_ride_from_the_command_line(tmp_path, capsys):
         "nearest neighbour",
         "earliest deadline",
         "random",
-        "cheapest insertion",
         "search, 20 rounds",
     ]
     for row in table[4:]:

@@ -169,33 +169,3 @@ def keeps_everybody(
     # Passenger by passenger: those on board are few, and all requests at once would be too much for large instances.
     start = (after(-1), who_boards | (nodes % 2 == 0))
     return jax.lax.while_loop(lambda loop: loop[0] < requests.shape[0], check_passenger, start)[1]
-
-
-def keeps_tour(
-    instance: Instance,
-    nodes: jax.Array,
-    travel: jax.Array,
-    max_duration: jax.Array,
-    slack: float,
-) -> jax.Array:
-    """`bool[]`: a whole tour has a schedule within windows, ride times and duration.
-
-    Args:
-        instance: one problem; its `max_route_duration` does not count.
-        nodes: `i32[S]` in order; all from the return on are the depot, and the last one is.
-        travel: `f32[S]`, to each from the one before, the first from the depot.
-        max_duration: `f32[]`.
-        slack: granted on every upper bound.
-    """
-
-    def visit(index: jax.Array, tour: tuple[Schedule, jax.Array, jax.Array]) -> tuple[Schedule, jax.Array, jax.Array]:
-        schedule, clock, feasible = tour
-        node, leg = nodes[index], travel[index]
-        start = jnp.maximum(clock + leg, instance.earliest[node])
-        feasible &= next_stop(schedule, instance, node, leg, slack).admits(start)
-        return append(schedule, instance, node, leg, slack), start + instance.service_time[node], feasible
-
-    start = (begin(instance, slack), instance.earliest[0], jnp.ones((), bool))
-    schedule, home, feasible = jax.lax.fori_loop(0, nodes.shape[0], visit, start)
-    duration = jnp.maximum(schedule.elapsed, home - schedule.max_delay[0])
-    return feasible & (duration <= max_duration + slack)

@@ -9,7 +9,7 @@ from jaxvrp.envs.darp.baselines.greedy import EarliestDeadlineActor, NearestNeig
 from jaxvrp.envs.darp.baselines.search import SearchActor
 from jaxvrp.envs.darp.baselines.timed_search import search_all, search_episode
 from jaxvrp.envs.darp.pictures import notebook
-from jaxvrp.envs.darp.pictures.render import render_episode
+from jaxvrp.envs.darp.pictures.draw import render_episode
 from jaxvrp.envs.darp.problem.files import read_instances
 from jaxvrp.envs.darp.problem.instance import stack, void_nodes_beyond, void_vehicles_beyond
 from jaxvrp.io import plan_files

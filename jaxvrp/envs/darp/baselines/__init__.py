@@ -1,1 +1,1 @@
-"""What a dial-a-ride policy is compared with: priority rules, cheapest insertion, outside solvers."""
+"""What a dial-a-ride policy is compared with: priority rules, a search, outside solvers."""

@@ -13,9 +13,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.envs.darp import rules
-from jaxvrp.envs.darp.baselines.lanes import Lanes, Past, between, length_of, make_lanes, pick
+from jaxvrp.envs.darp.baselines.lanes import Lanes, Past, between, length_of, make_lanes, make_problem, pick
 from jaxvrp.envs.darp.baselines.search import advance, begin_from, heats
-from jaxvrp.envs.darp.baselines.tours import make_problem
 from jaxvrp.envs.darp.env import Darp
 from jaxvrp.envs.darp.problem.instance import as_float32
 from jaxvrp.envs.darp.rules import State

@@ -14,8 +14,35 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.darp.baselines.tours import Problem
-from jaxvrp.envs.darp.problem.instance import as_counted
+from jaxvrp.envs.darp.problem.instance import Instance, as_counted, distance, travel_time
+
+
+class Problem(struct.PyTreeNode):
+    """An instance whose deadlines also leave time to go home directly.
+
+    Attributes:
+        instance: with these deadlines.
+        distance, travel: between nodes, `f32[N+1, N+1]`.
+        max_ride_time: `f32[]`, inf unless limits are enforced.
+    """
+
+    instance: Instance
+    distance: jax.Array
+    travel: jax.Array
+    max_ride_time: jax.Array
+
+
+def make_problem(instance: Instance, *, limits: bool) -> Problem:
+    """What is read of an instance (JAX arrays); `limits` says whether ride times count."""
+    lengths = distance(instance.locs[:, None], instance.locs)
+    travel = travel_time(instance, lengths)
+    in_time = instance.deadline[0] - instance.service_time - travel[:, 0]
+    return Problem(
+        instance=instance.replace(deadline=jnp.minimum(instance.deadline, in_time)),
+        distance=lengths,
+        travel=travel,
+        max_ride_time=instance.max_ride_time if limits else jnp.full_like(instance.max_ride_time, jnp.inf),
+    )
 
 
 class Past(struct.PyTreeNode):

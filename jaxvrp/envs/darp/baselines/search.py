@@ -17,10 +17,9 @@ from flax import struct
 
 from jaxvrp.actor import Carry
 from jaxvrp.environment import TimeStep
-from jaxvrp.envs.darp.baselines.lanes import Lanes, length_of, make_lanes, where
+from jaxvrp.envs.darp.baselines.lanes import Lanes, Problem, length_of, make_lanes, make_problem, where
 from jaxvrp.envs.darp.baselines.recreate import Plans, recreated
 from jaxvrp.envs.darp.baselines.ruin import chosen, most_removed, without
-from jaxvrp.envs.darp.baselines.tours import Problem, as_actions, make_problem
 from jaxvrp.envs.darp.env import Darp
 from jaxvrp.envs.darp.problem.instance import Instance, as_float32
 from jaxvrp.envs.darp.problem.windows import tightened
@@ -188,7 +187,16 @@ def _actions(sequence: jax.Array, problem: Problem) -> jax.Array:
     index = depots[:-1, None] + 1 + position[:nodes]
     routes = jnp.where(position[:nodes] < lengths[:, None], sequence[jnp.minimum(index, len(sequence) - 1)], 0)
     order = _driving_order(problem, routes[:, 0])
-    return as_actions(routes[order], lengths[order])
+    return _as_actions(routes[order], lengths[order])
+
+
+def _as_actions(routes: jax.Array, lengths: jax.Array) -> jax.Array:
+    """Routes, `i32[V, N]`, of these `lengths`, `i32[V]`, one after the other, with a 0 after each: `i32[N+V]`."""
+    position = jnp.arange(routes.shape[1], dtype=jnp.int32)
+    begin = jnp.cumsum(lengths + 1, dtype=jnp.int32) - lengths - 1
+    size = sum(routes.shape)
+    target = jnp.where(position < lengths[:, None], begin[:, None] + position, size)
+    return jnp.zeros(size, jnp.int32).at[target].set(routes, mode="drop")
 
 
 def _driving_order(problem: Problem, first: jax.Array) -> jax.Array:

@@ -1,4 +1,4 @@
-"""A search for as long as somebody wants to wait: ruin and recreate by the clock, with restarts from the best plans."""
+"""A search for a given time: ruin and recreate by the clock, with restarts from the best plans."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from jaxvrp.envs.darp.problem.instance import Instance
 from jaxvrp.toolbox import Searched, SearchedAll
 
 TRIES = 4
-"""Chains of an instance among several; one alone has a chain for each core, since more rounds are worth more."""
+"""Chains for each instance of a batch; a single instance has one for each core, since more rounds are worth more."""
 
 LANES = 1024
-"""Chains of all instances together, if there are many: then one instance has fewer than `TRIES`, but at least one."""
+"""The most chains of a batch: instances of larger batches have fewer than `TRIES` each, but at least one."""
 
 MOST_CORES = 8
-"""That one search uses: of more chains the best is hardly better, and who has a share of many cores would wait."""
+"""The most cores that a search uses: the best of more chains is hardly better."""
 
 ROUNDS = 16
-"""Of one call: the clock is read between calls."""
+"""Rounds of one call; the clock is read between calls."""
 
 ROUNDS_ALONE = 128
-"""Of one call for a single instance, whose rounds are short."""
+"""Rounds of one call for a single instance, whose rounds are short."""
 
 CYCLES = ((0.0, 0.0), (0.5, 0.4), (0.8, 0.6))
 """Annealing begins anew after these shares of the time, from the best plans, as if this share of it had passed."""
@@ -39,7 +39,7 @@ ROUNDS_PER_REQUEST = 25
 """With fewer rounds than this for each request there is no time to anneal from the top: the search begins cooler."""
 
 MOST_SKIPPED = 0.8
-"""Of annealing, where there is next to no time: what is left is nearly descent."""
+"""The largest share of annealing that is left out, however short the time: the rest is nearly descent."""
 
 
 class Found(NamedTuple):
@@ -82,38 +82,49 @@ def search_for(
     """
     rounds = ROUNDS if rounds is None else rounds
     begin_key, key = jax.random.split(key)
+    parts = [
+        search.begin(instances, each, tries=tries, limits=limits, penalty=penalty)
+        for each in jax.random.split(begin_key, threads)
+    ]
     with ThreadPoolExecutor(threads) as pool:
-        parts = [
-            search.begin(instances, each, tries=tries, limits=limits, penalty=penalty)
-            for each in jax.random.split(begin_key, threads)
-        ]
-
-        def advance(key: jax.Array, progress: np.ndarray) -> list[search.Search]:
-            temperatures = search.heats(jnp.asarray(progress, jnp.float32))
-            going = [
-                pool.submit(search.advance, part, each, temperatures)
-                for part, each in zip(parts, jax.random.split(key, threads), strict=True)
-            ]
-            return jax.block_until_ready([each.result() for each in going])
-
-        # For nothing: whoever waits pays for searching alone. Once more, to see how many rounds there will be.
-        jax.block_until_ready((search.advance(parts[0], key, jnp.zeros(rounds)), search.restart(parts, tries)))
-        _found(parts, 0.0, tries)
-        start = clock()
-        advance(key, np.zeros(rounds))
-        pace = clock() - start
+        pace = _measured_pace(pool, parts, key, rounds, tries, clock)
         skipped = share_skipped(seconds / max(pace, 1e-9) * rounds, parts[0].lanes.exists.shape[0])
         start, now, cycle = clock(), 0.0, 0
         while now < seconds:
-            if cycle + 1 < len(CYCLES) and now >= CYCLES[cycle + 1][0] * seconds:
+            if now >= _end_of(cycle) * seconds:
                 cycle += 1
                 parts = search.restart(parts, tries)
             key, round_key = jax.random.split(key)
             first, last = (progress_of(when / seconds, cycle, skipped) for when in (now, now + pace))
-            parts = advance(round_key, np.linspace(first, last, rounds))
+            parts = _advanced(pool, parts, round_key, np.linspace(first, last, rounds))
             before, now = now, clock() - start
             pace = now - before
             yield _found(parts, now, tries)
+
+
+def _advanced(
+    pool: ThreadPoolExecutor, parts: list[search.Search], key: jax.Array, progress: np.ndarray
+) -> list[search.Search]:
+    """All parts after a round for each entry of `progress`, a thread for each part."""
+    temperatures = search.heats(jnp.asarray(progress, jnp.float32))
+    keys = jax.random.split(key, len(parts))
+    return jax.block_until_ready(list(pool.map(lambda part, key: search.advance(part, key, temperatures), parts, keys)))
+
+
+def _measured_pace(
+    pool: ThreadPoolExecutor,
+    parts: list[search.Search],
+    key: jax.Array,
+    rounds: int,
+    tries: int,
+    clock: Callable[[], float],
+) -> float:
+    """Seconds that so many rounds of all parts take, once every program of the search is compiled."""
+    jax.block_until_ready((search.advance(parts[0], key, jnp.zeros(rounds)), search.restart(parts, tries)))
+    _found(parts, 0.0, tries)
+    start = clock()
+    _advanced(pool, parts, key, np.zeros(rounds))
+    return clock() - start
 
 
 def share_skipped(rounds: float, requests: int) -> float:
@@ -125,8 +136,12 @@ def progress_of(share: float, cycle: int, skipped: float) -> float:
     """How far annealing is when this share of the time has passed, in [0, 1], if so much of it is left out."""
     begin, head_start = CYCLES[cycle]
     head_start = max(head_start, skipped)
-    end = CYCLES[cycle + 1][0] if cycle + 1 < len(CYCLES) else 1.0
-    return head_start + (1 - head_start) * min(1.0, (share - begin) / (end - begin))
+    return head_start + (1 - head_start) * min(1.0, (share - begin) / (_end_of(cycle) - begin))
+
+
+def _end_of(cycle: int) -> float:
+    """The share of the time after which a cycle is over."""
+    return CYCLES[cycle + 1][0] if cycle + 1 < len(CYCLES) else 1.0
 
 
 def _found(parts: Sequence[search.Search], seconds: float, tries: int) -> Found:

@@ -3,7 +3,14 @@
 `python -m jaxvrp.envs.darp.pictures` draws a plan from files.
 """
 
-from jaxvrp.envs.darp.pictures.draw import draw_episode, draw_loads, draw_plan, draw_requests, draw_routes
-from jaxvrp.envs.darp.pictures.render import render_episode, render_plan
+from jaxvrp.envs.darp.pictures.draw import (
+    draw_episode,
+    draw_loads,
+    draw_plan,
+    draw_requests,
+    draw_routes,
+    render_episode,
+    render_plan,
+)
 
 __all__ = ["draw_episode", "draw_loads", "draw_plan", "draw_requests", "draw_routes", "render_episode", "render_plan"]

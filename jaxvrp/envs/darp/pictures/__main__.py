@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxvrp.envs.darp.baselines.greedy import NearestNeighbourActor
 from jaxvrp.envs.darp.env import make
-from jaxvrp.envs.darp.pictures.render import render_plan
+from jaxvrp.envs.darp.pictures.draw import render_plan
 from jaxvrp.envs.darp.played import actions_of
 from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index
 from jaxvrp.envs.darp.problem.files import read_instances

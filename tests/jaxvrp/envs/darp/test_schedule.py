@@ -10,9 +10,8 @@ import pytest
 
 import jaxvrp
 from jaxvrp.actor import RandomActor
-from jaxvrp.envs.darp import make_instance, stack
+from jaxvrp.envs.darp import make_instance, schedule, stack
 from jaxvrp.envs.darp.problem.instance import as_float32
-from jaxvrp.envs.darp.schedule import keeps_tour
 
 NODES, VEHICLES = 6, 2
 HORIZON = 8
@@ -130,6 +129,25 @@ def test_a_whole_tour_is_kept_if_it_has_a_schedule(share):
         assert kept == has_schedule(instance, 0, *route, 0), route
         verdicts.append(bool(kept))
     assert share(60) < sum(verdicts) < share(500)
+
+
+def keeps_tour(instance, nodes, travel, max_duration, slack):
+    """`bool[]`: a whole tour has a schedule within windows, ride times and duration, by the steps of `schedule`.
+
+    `nodes` are in order, the depot from the return on; `travel` is the time to each from the one before.
+    """
+
+    def visit(index, tour):
+        bounds, clock, feasible = tour
+        node, leg = nodes[index], travel[index]
+        start = jnp.maximum(clock + leg, instance.earliest[node])
+        feasible &= schedule.next_stop(bounds, instance, node, leg, slack).admits(start)
+        return schedule.append(bounds, instance, node, leg, slack), start + instance.service_time[node], feasible
+
+    start = (schedule.begin(instance, slack), instance.earliest[0], jnp.ones((), bool))
+    bounds, home, feasible = jax.lax.fori_loop(0, nodes.shape[0], visit, start)
+    duration = jnp.maximum(bounds.elapsed, home - bounds.max_delay[0])
+    return feasible & (duration <= max_duration + slack)
 
 
 @jax.jit
