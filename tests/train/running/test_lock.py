@@ -84,7 +84,7 @@ def test_a_second_process_is_refused_and_a_killed_one_does_not_count(run, monkey
 def test_it_is_held_while_a_run_lasts_and_let_go_at_its_end(run, tmp_path, monkeypatch, capfd):
     folders = []
 
-    def train(learner, folder, recorded, *, resume, begin):
+    def train(learner, folder, recorded, *, resume, begin, stage):
         folders.append(folder)
         assert json.loads((folder / ".lock").read_text())["pid"] == os.getpid()
         assert (folder / "config.yaml").exists()
@@ -109,7 +109,7 @@ def test_a_folder_that_holds_something_is_left_as_it_is(run):
 
 def test_one_of_several_processes_locks(run, monkeypatch):
     begun = []
-    monkeypatch.setattr(loop, "run", lambda learner, folder, *_, resume, begin: begun.append((folder, resume)))
+    monkeypatch.setattr(loop, "run", lambda learner, folder, *_, resume, **__: begun.append((folder, resume)))
     with locked(run):
         note = (run / ".lock").read_bytes()
         monkeypatch.setattr(launch.jax, "process_index", lambda: 1)
