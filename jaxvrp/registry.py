@@ -29,10 +29,12 @@ class Entry:
     Attributes:
         factory: makes it from keywords; or a dotted path to that.
         toolbox: of the environment classes and states that are defined where `factory` is, or below; or a dotted path.
+        reads: endings of the problem files that the toolbox reads; it may read others.
     """
 
     factory: str | Factory
     toolbox: str | Toolbox | None = None
+    reads: tuple[str, ...] = ()
 
     @property
     def module(self) -> str:
@@ -42,10 +44,10 @@ class Entry:
 
 _ENTRIES: dict[str, dict[str, Entry]] = {
     "environment": {
-        "darp": Entry("jaxvrp.envs.darp:make", "jaxvrp.envs.darp.toolbox:TOOLBOX"),
-        "pcb": Entry("jaxvrp.envs.pcb:make", "jaxvrp.envs.pcb.toolbox:TOOLBOX"),
-        "truck_drone": Entry("jaxvrp.envs.truck_drone:make", "jaxvrp.envs.truck_drone.toolbox:TOOLBOX"),
-        "tsp_drone": Entry("jaxvrp.envs.tsp_drone:make", "jaxvrp.envs.tsp_drone.toolbox:TOOLBOX"),
+        "darp": Entry("jaxvrp.envs.darp:make", "jaxvrp.envs.darp.toolbox:TOOLBOX", (".txt", ".npz")),
+        "pcb": Entry("jaxvrp.envs.pcb:make", "jaxvrp.envs.pcb.toolbox:TOOLBOX", (".pcb", ".nodes", ".npz")),
+        "truck_drone": Entry("jaxvrp.envs.truck_drone:make", "jaxvrp.envs.truck_drone.toolbox:TOOLBOX", (".json",)),
+        "tsp_drone": Entry("jaxvrp.envs.tsp_drone:make", "jaxvrp.envs.tsp_drone.toolbox:TOOLBOX", (".txt", ".npz")),
         "vrpd_tw": Entry("jaxvrp.envs.truck_drone.scenarios.vrpd_tw:make"),
     },
     "scenario": {
@@ -142,6 +144,16 @@ def toolboxes() -> dict[str, Toolbox]:
         ValueError: one of them cannot be found.
     """
     return {name: _toolbox(entry) for name, entry in _ENTRIES["environment"].items() if entry.toolbox is not None}
+
+
+def toolboxes_for(ending: str) -> Iterator[tuple[str, Toolbox]]:
+    """As `toolboxes`, one after the other: first those that read problem files with this ending.
+
+    A toolbox is imported when its turn comes.
+    """
+    entries = [(name, entry) for name, entry in _ENTRIES["environment"].items() if entry.toolbox is not None]
+    entries.sort(key=lambda named: ending not in named[1].reads)
+    return ((name, _toolbox(entry)) for name, entry in entries)
 
 
 def replay_kind(kind: str) -> ReplayKind:

@@ -326,34 +326,34 @@ def read_problems(path: str | os.PathLike, env: str | None) -> tuple[str, Sequen
         UserError: no environment reads it; one line.
     """
     mistakes: dict[str, ValueError] = {}
-    for name, files in _readers(env).items():
+    for name, files in _readers(env, pathlib.Path(path).suffix.lower()):
         try:
             return name, files.read(path)
         except OSError as error:
             raise UserError(f"cannot read {path}: {error.strerror}; give another file") from None
         except ValueError as error:
             mistakes[name] = error
-    # Those who know the format say what is wrong in the file; the others have nothing to say but that they do not.
+    # A reader that knows the format says what is wrong; the other readers only say that they do not know it.
     by_readers = {name: error for name, error in mistakes.items() if not isinstance(error, UnknownFormatError)}
     reasons = [str(error) if env else f"{name}: {error}" for name, error in (by_readers or mistakes).items()]
     raise UserError(f"{path} is no problem that can be read ({'; '.join(reasons)})" if env is None else reasons[0])
 
 
-def _readers(env: str | None) -> dict[str, InstanceFiles]:
-    """Of one environment, or of all that read files, by name.
-
-    Raises:
-        UserError: there is no such environment, or it reads none.
-    """
+def _readers(env: str | None, ending: str) -> Iterator[tuple[str, InstanceFiles]]:
+    """Names and readers of one environment, or of all; those of the ending come first."""
     if env is None:
-        return {name: toolbox.instances for name, toolbox in registry.toolboxes().items() if toolbox.instances}
+        for name, toolbox in registry.toolboxes_for(ending):
+            if toolbox.instances:
+                yield name, toolbox.instances
+        return
     try:
         files = registry.toolbox_of(jaxvrp.make(env)).instances
     except (ValueError, TypeError) as error:
         raise UserError(f"--env: {error}") from None
     if files is None:
-        raise UserError(f"--env {env}: it reads no problems from files; it must be one of: {', '.join(_readers(None))}")
-    return {env: files}
+        known = ", ".join(name for name, _ in _readers(None, ending))
+        raise UserError(f"--env {env}: it reads no problems from files; it must be one of: {known}")
+    yield env, files
 
 
 def _methods(env: Environment, instance: Any) -> dict[str, Any]:

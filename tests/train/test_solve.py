@@ -3,6 +3,9 @@
 import csv
 import dataclasses
 import json
+import pathlib
+import subprocess
+import sys
 
 import jax
 import numpy as np
@@ -280,6 +283,15 @@ def test_a_mistake_is_one_line(words, says):
     with pytest.raises(UserError, match=says) as error:
         solve.main(words)
     assert len(str(error.value).splitlines()) == 1
+
+
+def test_only_the_readers_of_an_ending_are_imported(tmp_path):
+    script = "import sys; from train import solve; solve.read_problems(sys.argv[1], None); print(*sys.modules)"
+    (tmp_path / "town.json").write_text(pathlib.Path(MAP).read_text())
+    argv = [sys.executable, "-W", "ignore", "-c", script, str(tmp_path / "town.json")]
+    imported = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()
+    assert "jaxvrp.envs.truck_drone.toolbox" in imported
+    assert not [name for name in imported if name.startswith(("jaxvrp.envs.pcb", "jaxvrp.envs.darp"))]
 
 
 def test_who_knows_the_format_says_what_is_wrong(tmp_path):
