@@ -23,7 +23,7 @@ from jaxvrp.io.messages import nearest, shown
 from jaxvrp.testing import ConformanceError
 from train.config import RunConfig
 from train.running.command import stages as stages_module
-from train.running.command.config_file import check_mapping, read_config_file
+from train.running.command.config_file import check_mapping, load_yaml, read_config_file
 from train.running.command.keys import (
     FLAG,
     GROUPS,
@@ -36,7 +36,6 @@ from train.running.command.keys import (
     environment_keys,
     scenario_default,
 )
-from train.running.command.plain_yaml import load_yaml
 from train.running.command.prepare import (
     changed_for_evaluation,
     changed_parameters,

@@ -29,7 +29,7 @@ from orbax.checkpoint import v1 as ocp
 
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.whole_files import naming, write_json
-from train.running.loop.failures import cannot
+from train.running.folder.lock import cannot
 
 CONTENTS = "contents.json"
 VERSION = 1

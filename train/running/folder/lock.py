@@ -16,7 +16,6 @@ from collections.abc import Iterator
 
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.whole_files import naming
-from train.running.loop.failures import cannot
 
 HAS_LOCKS = importlib.util.find_spec("fcntl") is not None
 """Windows has none of this kind."""
@@ -25,6 +24,15 @@ if HAS_LOCKS:
     import fcntl
 
 LOCK = ".lock"
+
+REMEDIES = {
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some space",
+    errno.EACCES: "give yourself access to it",
+    errno.EPERM: "give yourself access to it",
+    errno.EROFS: "give yourself access to it",
+}
+"""What to do about an error of the system, by its number."""
 
 UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 """What a file system without locks answers."""
@@ -46,6 +54,12 @@ class Holder:
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}, since {self.since}"
+
+
+def cannot(verb: str, error: OSError, path: pathlib.Path) -> str:
+    """`cannot write FILE: No space left on device; free some space`; FILE is `path` if the error names none."""
+    remedy = REMEDIES.get(error.errno or 0, "mend that")
+    return f"cannot {verb} {error.filename or path}: {error.strerror or error}; {remedy}"
 
 
 @contextlib.contextmanager

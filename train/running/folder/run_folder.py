@@ -19,8 +19,7 @@ from jaxvrp.io.whole_files import write_text
 from train.algorithms import ALGORITHMS
 from train.networks import NETWORKS
 from train.running.command.command_line import build_config, check_names, known_keys
-from train.running.command.config_file import flat, read_yaml
-from train.running.command.plain_yaml import dump_yaml
+from train.running.command.config_file import dump_yaml, flat, read_yaml
 from train.running.command.prepare import changed_parameters, evaluation_parameters
 from train.running.folder.checkpoint import Checkpoints
 from train.running.folder.policies import ARRAYS, CARD, find_run, is_policy, read_card, read_policy

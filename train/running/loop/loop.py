@@ -18,10 +18,10 @@ from jaxvrp.io.command_line import Interrupted, UserError
 from jaxvrp.io.whole_files import remove_unfinished, write_json
 from train.running.command.prepare import evaluation_env
 from train.running.folder.checkpoint import Checkpoints
+from train.running.folder.lock import cannot
 from train.running.folder.resume import RecordedRun, logged_updates
 from train.running.folder.run_folder import CHECKPOINTS, write_configuration
 from train.running.loop.evaluator import Evaluator, Figures, evaluation_function, to_host
-from train.running.loop.failures import cannot_go_on, what_is_kept
 from train.running.loop.learner import Learner
 from train.running.loop.metrics import MetricsWriter, summarize
 from train.running.loop.progress import Progress
@@ -137,6 +137,33 @@ def _train_and_report(
         if jax.process_index() == 0:
             write_report(learner, learner.actor_params(state), figures, session.evaluator, folder)
             session.show_pictures()
+
+
+def cannot_go_on(error: OSError, folder: pathlib.Path, update: int | None, num_updates: int, stage: str = "") -> str:
+    """What is said when training cannot write into its run folder any more; see `what_is_kept`."""
+    if not folder.is_dir():
+        return (
+            f"the run folder {folder} was removed or renamed during the run; if it was renamed, go on with --resume "
+            "and its new name, else start anew"
+        )
+    return f"{cannot('write', error, folder)}; {what_is_kept(folder, update, num_updates, stage)}"
+
+
+def what_is_kept(folder: pathlib.Path, update: int | None, num_updates: int, stage: str = "") -> str:
+    """What a run that was stopped has left, and how to go on.
+
+    Args:
+        folder: of the run.
+        update: of the newest checkpoint in it; None if there is none.
+        num_updates: of the whole run, or of the stage.
+        stage: `stage 1 of 2`; nothing for a run without stages, which cannot be resumed without a checkpoint.
+    """
+    if update is None and stage:
+        return f"{stage} has no checkpoint yet; begin it again with --resume {folder}"
+    if update is None:
+        return f"nothing is saved, as there is no checkpoint yet; delete {folder}, and start anew"
+    of_stage = f" of {stage}" if stage else ""
+    return f"the checkpoint of update {update} of {num_updates}{of_stage} is kept, go on with --resume {folder}"
 
 
 class _Session:

@@ -160,7 +160,7 @@ def test_other_mistakes_are_one_line(run, exported, tmp_path):
 
 
 def test_policies_are_part_of_the_package():
-    root = pathlib.Path(__file__).parents[3]
+    root = pathlib.Path(__file__).parents[4]
     patterns = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["train"]
     packed = {path for pattern in patterns for path in (root / "train").glob(pattern)}
     assert {path for path in policies.SHIPPED.rglob("*") if path.is_file()} <= packed

@@ -16,7 +16,7 @@ from jaxvrp.io.command_line import UserError
 from train import mappo
 from train.on_policy.config import PPOConfig
 from train.running.command import command_line
-from train.running.command.plain_yaml import load_yaml
+from train.running.command.config_file import load_yaml
 from train.running.folder.resume import RecordedRun, changes_of, resumed
 from train.running.folder.run_folder import write_configuration
 from train.running.loop.metrics import MetricsWriter

@@ -23,7 +23,7 @@ from train.running.loop import loop
 from train.running.loop.evaluator import evaluation_function
 from train.running.loop.metrics import MetricsWriter
 
-ROOT = pathlib.Path(__file__).parents[3]
+ROOT = pathlib.Path(__file__).parents[4]
 SAVE, UPDATES = 2, 6
 """Updates from one checkpoint to the next, and of the whole run."""
 
