@@ -101,3 +101,19 @@ def count_states(step: ArrayLike, ended: ArrayLike) -> int:
         ended: `bool[T+1]`.
     """
     return int((np.append(np.diff(step) <= 0, True) | np.asarray(ended)).argmax()) + 1
+
+
+def until_end(states: State) -> State:
+    """The states of one episode up to its end, as NumPy arrays; see `count_states`.
+
+    Args:
+        states: of steps 0..T, leaves with leading axis `[T+1]`, with the fields `step` and `done`.
+
+    Raises:
+        ValueError: the states have no leading time axis, or more than one.
+    """
+    states = jax.tree.map(np.asarray, states)
+    if states.step.ndim != 1 or states.step.size == 0:
+        raise ValueError(f"states.step has shape {states.step.shape}; it needs [T+1], the states of one episode")
+    length = count_states(states.step, states.done)
+    return jax.tree.map(lambda leaf: leaf[:length], states)

@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from jaxvrp.actor import Actor
+from jaxvrp.io import plan_files
 
 
 class Searched(NamedTuple):
@@ -109,12 +110,14 @@ class InstanceFiles:
         read: `path -> problems`, all in the file; raises a ValueError, one line that names the file and the place.
         parameters: `(problem, env) -> {keyword: value}`, what the problem sets of the environment's parameters; raises
             a ValueError, one line, if it cannot be played in such an environment.
-        instance: `(problem, env) -> instance` for `Environment.reset_to` of an environment with these.
         plan: `(problem, env, states [T + 1, ...]) -> plan`, a JSON object: who does what, when and where. At least
             `feasible`, whether it keeps all constraints and leaves nobody out, and `routes`, who goes where in order.
         write_plan: `(problem, path, plan)`, by the ending of the path.
+        instance: `(problem, env) -> instance` for `Environment.reset_to` of an environment with these parameters; by
+            default the problem itself.
         endings: those that `write_plan` knows.
-        label_episode: `(problem, episode) -> episode` of `jaxvrp.replay` with the problem's own names.
+        label_episode: `(problem, episode) -> episode` of `jaxvrp.replay` with the problem's own names; by default the
+            episode as it is.
         draw: `(problem, env, states [T + 1, ...], path)`: draws the plan of an episode with the problem's own names;
             None: `Toolbox.renderer` does, without.
         stack: `problems -> problem`, of any sizes, padded to the largest, with a leading axis: `parameters` and
@@ -123,11 +126,11 @@ class InstanceFiles:
 
     read: Callable[[str | os.PathLike], Sequence[Any]]
     parameters: Callable[[Any, Any], dict[str, Any]]
-    instance: Callable[[Any, Any], Any]
     plan: Callable[[Any, Any, Any], dict[str, Any]]
     write_plan: Callable[[Any, str | os.PathLike, dict[str, Any]], None]
-    endings: tuple[str, ...]
-    label_episode: Callable[[Any, dict[str, Any]], dict[str, Any]]
+    instance: Callable[[Any, Any], Any] = lambda problem, env: problem
+    endings: tuple[str, ...] = plan_files.ENDINGS
+    label_episode: Callable[[Any, dict[str, Any]], dict[str, Any]] = lambda problem, episode: episode
     draw: Callable[[Any, Any, Any, str | os.PathLike], None] | None = None
     stack: Callable[[Sequence[Any]], Any] | None = None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,3 +47,24 @@ def broken(violations: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The broken constraints of a plan; each has `count`, and `first_node`, where it is broken first."""
     found = {name: each for name, each in violations.items() if each.count}
     return {name: {"count": each.count, "first_node": each.first_node} for name, each in found.items()}
+
+
+def verdict(violations: Mapping[str, Any], place: Callable[[str, Any], str], most: int = 3) -> str:
+    """'feasible', or the first `most` kinds of violations, each with its count and its first place.
+
+    Args:
+        violations: by constraint; each has `count` and `first_node`.
+        place: `(constraint, violation) -> words`, where it is broken first.
+        most: kinds that are named; the others are counted.
+    """
+    found = {name: each for name, each in violations.items() if each.count}
+    if not found:
+        return "feasible"
+    words = [f"{name.replace('_', ' ')} {each.count} (first: {place(name, each)})" for name, each in found.items()]
+    more = [f"{len(words) - most} more"] if len(words) > most else []
+    return "not feasible: " + ", ".join(words[:most] + more)
+
+
+def table_writer(table: str, columns: Sequence[str]) -> Callable[[Any, str | os.PathLike, Mapping[str, Any]], None]:
+    """`(problem, path, plan)`: writes a plan by `write_plan`; a `.csv` has a line for each entry of `plan[table]`."""
+    return lambda problem, path, plan: write_plan(path, plan, plan[table], columns)

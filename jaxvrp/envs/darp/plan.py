@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from typing import Any
 
 import jax
@@ -59,16 +58,6 @@ def plan_of(instance: Instance, env: Darp, states: State) -> dict[str, Any]:
         "rides": {str(request): float(plan.ride[request]) for request in plan.requests if plan.delivered[request]},
         "stops": _stops(plan),
     }
-
-
-def write_plan(path: str | os.PathLike, plan: dict[str, Any]) -> None:
-    """Write a plan: `.json` all of it, `.csv` its stops, a line each.
-
-    Raises:
-        ValueError: another ending.
-        OSError: the file cannot be written.
-    """
-    plan_files.write_plan(path, plan, plan["stops"], COLUMNS)
 
 
 def _stops(plan: Plan) -> list[dict[str, Any]]:

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 from jaxvrp.envs.darp.problem.instance import Instance
 from jaxvrp.envs.darp.problem.solution import SolutionReport, Violation, solution_report
 from jaxvrp.envs.darp.rules import SLACK, State
-from jaxvrp.episodes import count_states
+from jaxvrp.episodes import until_end
+from jaxvrp.io import plan_files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,14 +170,10 @@ def actions_of(states: State) -> np.ndarray:
     Raises:
         ValueError: the states have no leading time axis, or more than one.
     """
-    step = np.asarray(states.step)
-    if step.ndim != 1 or step.size == 0:
-        raise ValueError(f"states.step has shape {step.shape}; it needs [T+1], the states of one episode")
-    last = count_states(step, states.done) - 1
+    states = until_end(states)
     actions: list[int] = []
     vehicle = 0
-    agents, nodes = np.asarray(states.current_agent)[:last], np.asarray(states.current_node)[1 : last + 1]
-    for agent, node in zip(agents.tolist(), nodes.tolist(), strict=True):
+    for agent, node in zip(states.current_agent[:-1].tolist(), states.current_node[1:].tolist(), strict=True):
         actions += [0] * (agent - vehicle) + [node]
         vehicle = agent + (node == 0)
     return np.array(actions, np.int64)
@@ -239,15 +236,9 @@ def name_of(node: int) -> str:
 
 def verdict(report: SolutionReport, most: int = 3) -> str:
     """'feasible', or the first `most` kinds of violations."""
-    broken = [(name.replace("_", " "), found) for name, found in report.violations.items() if found.count]
-    if not broken:
-        return "feasible"
-    words = [f"{name} {found.count} (first: {_first_node(name, found)})" for name, found in broken[:most]]
-    if len(broken) > most:
-        words.append(f"{len(broken) - most} more")
-    return "not feasible: " + ", ".join(words)
+    return plan_files.verdict(report.violations, _first_node, most)
 
 
 def _first_node(name: str, found: Violation) -> str:
     """Where a constraint is broken first, in words."""
-    return f"node {found.first_node}" if name == "unknown node" else name_of(int(found.first_node or 0))
+    return f"node {found.first_node}" if name == "unknown_node" else name_of(int(found.first_node or 0))

@@ -30,17 +30,16 @@ from jaxvrp.envs.darp.played import Leg, Plan, actions_of
 from jaxvrp.envs.darp.reasons import reasons_of
 from jaxvrp.envs.darp.rules import SLACK, State
 from jaxvrp.envs.darp.unserved import shortfalls
-from jaxvrp.episodes import count_states
-from jaxvrp.replay.common import as_json, common_entries
+from jaxvrp.episodes import until_end
+from jaxvrp.replay.common import as_json, as_json_float32, common_entries
 from jaxvrp.replay.schema import POINT, boolean, list_of, number, object_with, optional, text, whole_number
 
 
 def export_episode(env: Darp, states: State, actions: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """See `jaxvrp.replay.export_episode`; actions that are not given are read off the states."""
+    states = until_end(states)
     driven = actions_of(states)
-    states = jax.tree.map(np.asarray, states)
-    length = count_states(states.step, states.done)
-    states = jax.tree.map(lambda leaf: leaf[:length], states)
+    length = len(states.step)
     plan = played.from_actions(jax.tree.map(lambda leaf: leaf[0], states.instance), driven, SLACK)
     if actions is None:
         actions = {"vehicle": states.current_node[1:, None]}
@@ -80,8 +79,8 @@ def _node(plan: Plan, node: int) -> dict[str, Any]:
         "window": [as_json(instance.earliest[node]), as_json(instance.deadline[node])],
         "service_time": as_json(instance.service_time[node]),
         "vehicle": int(plan.visited_by[node]) if known else None,
-        "begin": _time(plan.begin[node]) if known else None,
-        "late": _time(plan.late[node]),
+        "begin": as_json_float32(plan.begin[node]) if known else None,
+        "late": as_json_float32(plan.late[node]),
     }
 
 
@@ -89,7 +88,7 @@ def _request(plan: Plan, request: int) -> dict[str, Any]:
     return {
         "request": request,
         "delivered": bool(plan.delivered[request]),
-        "ride": _time(plan.ride[request]),
+        "ride": as_json_float32(plan.ride[request]),
         "too_long": bool(plan.too_long[request]),
     }
 
@@ -100,16 +99,11 @@ def _leg(leg: Leg, step: int) -> dict[str, Any]:
         "vehicle": leg.vehicle,
         "from": leg.origin,
         "to": leg.node,
-        "leave": _time(leg.leave),
-        "begin": _time(leg.begin),
+        "leave": as_json_float32(leg.leave),
+        "begin": as_json_float32(leg.begin),
         "load_before": leg.load_before,
         "load": leg.load,
     }
-
-
-def _time(value: float) -> float | None:
-    # The report computes in float64 from float32 data: digits beyond those would be noise.
-    return as_json(np.float32(value))
 
 
 def _steps_of(plan: Plan, states: State) -> list[int]:

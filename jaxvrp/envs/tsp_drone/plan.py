@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import jax
@@ -52,16 +51,6 @@ def plan_of(instance: Instance, env: TspDrone, states: State) -> dict[str, Any]:
         ],
         "ways": [_way(plan, leg) for leg in sorted(plan.legs, key=lambda leg: leg.leave)],
     }
-
-
-def write_plan(path: str | os.PathLike, plan: dict[str, Any]) -> None:
-    """Write a plan: `.json` all of it, `.csv` the ways of both, a line each.
-
-    Raises:
-        ValueError: another ending.
-        OSError: the file cannot be written.
-    """
-    plan_files.write_plan(path, plan, plan["ways"], COLUMNS)
 
 
 def _way(plan: Plan, leg: Leg) -> dict[str, Any]:

@@ -18,7 +18,8 @@ from jaxvrp.envs.tsp_drone.problem.operations import (
 )
 from jaxvrp.envs.tsp_drone.problem.solution import SolutionReport, solution_report
 from jaxvrp.envs.tsp_drone.rules import State
-from jaxvrp.episodes import count_states
+from jaxvrp.episodes import until_end
+from jaxvrp.io import plan_files
 
 TRUCK, DRONE = "truck", "drone"
 
@@ -156,13 +157,7 @@ def name_of(node: int) -> str:
 
 def verdict(report: SolutionReport, most: int = 3) -> str:
     """'feasible', or the first `most` kinds of violations."""
-    broken = [(name.replace("_", " "), found) for name, found in report.violations.items() if found.count]
-    if not broken:
-        return "feasible"
-    words = [f"{name} {found.count} (first: node {found.first_node})" for name, found in broken[:most]]
-    if len(broken) > most:
-        words.append(f"{len(broken) - most} more")
-    return "not feasible: " + ", ".join(words)
+    return plan_files.verdict(report.violations, lambda name, found: f"node {found.first_node}", most)
 
 
 def instance_of(states: State) -> Instance:
@@ -179,11 +174,8 @@ def operations_of(states: State) -> list[Operation]:
     Raises:
         ValueError: the states have no leading time axis, or more than one.
     """
-    step = np.asarray(states.step)
-    if step.ndim != 1 or step.size == 0:
-        raise ValueError(f"states.step has shape {step.shape}; it needs [T+1], the states of one episode")
-    last = count_states(step, states.done) - 1
-    return actions_to_operations(actions_of(states, last))
+    states = until_end(states)
+    return actions_to_operations(actions_of(states, len(states.step) - 1))
 
 
 def actions_of(states: State, last: int) -> dict[str, np.ndarray]:

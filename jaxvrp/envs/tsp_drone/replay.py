@@ -26,17 +26,16 @@ from jaxvrp.envs.tsp_drone.env import TspDrone
 from jaxvrp.envs.tsp_drone.played import DRONE, TRUCK, Leg, Plan, Wait, actions_of, operations_of
 from jaxvrp.envs.tsp_drone.reasons import reasons_of
 from jaxvrp.envs.tsp_drone.rules import State
-from jaxvrp.episodes import count_states
-from jaxvrp.replay.common import as_json, common_entries
+from jaxvrp.episodes import until_end
+from jaxvrp.replay.common import as_json, as_json_float32, common_entries
 from jaxvrp.replay.schema import POINT, boolean, list_of, number, object_with, one_of, optional, text, whole_number
 
 
 def export_episode(env: TspDrone, states: State, actions: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """See `jaxvrp.replay.export_episode`; actions that are not given are read off the states."""
+    states = until_end(states)
     operations = operations_of(states)
-    states = jax.tree.map(np.asarray, states)
-    length = count_states(states.step, states.done)
-    states = jax.tree.map(lambda leaf: leaf[:length], states)
+    length = len(states.step)
     if actions is None:
         actions = actions_of(states, length - 1)
     instance = jax.tree.map(lambda leaf: leaf[0], states.instance)
@@ -59,7 +58,7 @@ def export_episode(env: TspDrone, states: State, actions: Mapping[str, Any] | No
         "nodes": [_node(plan, node) for node in nodes],
         "legs": [_leg(leg) for leg in plan.legs],
         "waits": [_wait(wait) for wait in plan.waits],
-        "makespan": _time(plan.report.cost),
+        "makespan": as_json_float32(plan.report.cost),
         "verdict": played.verdict(plan.report),
         "shortfalls": _shortfalls(nodes, states),
     }
@@ -80,23 +79,23 @@ def _node(plan: Plan, node: int) -> dict[str, Any]:
     return {
         "position": as_json(np.asarray(plan.instance.locs[node], np.float32)),
         "served_by": plan.served_by[node],
-        "served_at": _time(plan.served_at[node]),
+        "served_at": as_json_float32(plan.served_at[node]),
         "no_fly": bool(plan.instance.no_fly[node]),
     }
 
 
 def _leg(leg: Leg) -> dict[str, Any]:
-    times = {"leave": _time(leg.leave), "arrive": _time(leg.arrive)}
+    times = {"leave": as_json_float32(leg.leave), "arrive": as_json_float32(leg.arrive)}
     return {"who": leg.who, "from": leg.origin, "to": leg.node, **times, "carries": leg.carries}
 
 
 def _wait(wait: Wait) -> dict[str, Any]:
-    return {"who": wait.who, "node": wait.node, "since": _time(wait.since), "until": _time(wait.until)}
-
-
-def _time(value: float) -> float | None:
-    # The report computes in float64 from float32 data: digits beyond those would be noise.
-    return as_json(np.float32(value))
+    return {
+        "who": wait.who,
+        "node": wait.node,
+        "since": as_json_float32(wait.since),
+        "until": as_json_float32(wait.until),
+    }
 
 
 def _step_entry(states: State, index: int) -> dict[str, Any]:

@@ -39,11 +39,8 @@ TOOLBOX = Toolbox(
     instances=InstanceFiles(
         read=read_instances,
         parameters=plan.parameters_of,
-        instance=lambda instance, env: instance,
         plan=plan.plan_of,
-        write_plan=lambda instance, path, content: plan.write_plan(path, content),
-        endings=plan_files.ENDINGS,
-        label_episode=lambda instance, episode: episode,
+        write_plan=plan_files.table_writer("ways", plan.COLUMNS),
     ),
     paddings={"num_nodes": Padding(void_beyond)},
     still=notebook.draw_state,
