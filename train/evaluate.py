@@ -64,7 +64,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     evaluator = Evaluator(env, args.episodes or config.eval_episodes, args.seed or config.eval_seed)
     deterministic = not (args.sampled or args.best_of > 1)
     choosing: dict[str, Any] = {"deterministic": deterministic, "temperature": args.temperature}
-    with _episodes(args, evaluator, config.num_seeds) as episodes:
+    rounds = args.best_of * config.num_seeds + len(baseline_actors(evaluator.env))
+    with Episodes(evaluator.num_episodes * rounds) as episodes:
         episodes.begin("policy")
         if args.best_of > 1:
             best = best_of_tries(learner, run.params, evaluator, args.best_of, episodes, temperature=args.temperature)
@@ -129,12 +130,6 @@ def _outputs(args: argparse.Namespace, file: InstanceFile, shown: Played, toolbo
         file.files.write_plan(file.problem, path, plan)
 
     return [*outputs, *(Output("--plan", path, write) for path in args.plan)]
-
-
-def _episodes(args: argparse.Namespace, evaluator: Evaluator, num_seeds: int) -> Episodes:
-    """The progress bar over the episodes of the policy and of the baselines."""
-    num_baselines = len(baseline_actors(evaluator.env))
-    return Episodes(evaluator.num_episodes * (args.best_of * num_seeds + num_baselines))
 
 
 def _kind_of_play(args: argparse.Namespace, deterministic: bool) -> str:

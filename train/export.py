@@ -22,7 +22,6 @@ import jaxvrp
 from jaxvrp import registry
 from jaxvrp.io.command_line import Parser, UserError, positive
 from jaxvrp.io.whole_files import UNFINISHED
-from train.config import RunConfig
 from train.running.command import command_line
 from train.running.command.config_file import flat
 from train.running.command.keys import LAUNCH, as_typed
@@ -49,6 +48,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     run = folder.load(args.checkpoint)
     config = folder.recorded.config
     episodes = args.episodes or config.eval_episodes
+    asked = [] if episodes == config.eval_episodes else ["--episodes", str(episodes)]
     figures = measured(run, episodes)
     export(
         out,
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         about=args.about,
         training={"command": command, "update": run.update, "env_steps": run.update * config.steps_per_update},
         figures={
-            "command": shlex.join(["python", "-m", "train.evaluate", "--run", out.name, *_asked(config, episodes)]),
+            "command": shlex.join(["python", "-m", "train.evaluate", "--run", out.name, *asked]),
             "instances": episodes,
             "seed": config.eval_seed,
             "players": figures,
@@ -68,11 +68,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(figures_table(figures, registry.toolbox_of(run.learner.env).headlines))
     size = sum(path.stat().st_size for path in out.iterdir())
     print(f"\nwrote {out}: {size / 1000:.0f} kB, trained by {command}")
-
-
-def _asked(config: RunConfig, episodes: int) -> list[str]:
-    """The words that ask for so many instances; none for those of the run."""
-    return [] if episodes == config.eval_episodes else ["--episodes", str(episodes)]
 
 
 def measured(run: Trained, episodes: int) -> dict[str, dict[str, Any]]:

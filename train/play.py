@@ -85,7 +85,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         if run:
             episode = episode_of(run, instance=0, deterministic=not args.sampled, num_episodes=1, seed=args.seed)
         else:
-            subtitle = f"{_name_of(actor, env)}, instance of seed {args.seed}"
+            name = next(iter(registry.toolbox_of(env).baselines)) if actor == GREEDY else actor
+            subtitle = f"{name}, instance of seed {args.seed}"
             episode = {**play(env, everybody[actor](env), args.seed), "subtitle": subtitle}
         parts.begin("writing")
         write_files([episode], [path])
@@ -127,11 +128,6 @@ def _path(args: argparse.Namespace, actor: str, folder: RunFolder | None) -> pat
     for written in (path, path.with_suffix(".html")):
         refuse_overwriting(written, "--out", folder.sources if folder else [])
     return path
-
-
-def _name_of(actor: str, env: Environment) -> str:
-    """Who plays where `greedy` was asked for."""
-    return next(iter(registry.toolbox_of(env).baselines)) if actor == GREEDY else actor
 
 
 def _open(page: pathlib.Path) -> bool:

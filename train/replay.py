@@ -114,7 +114,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     players = [POLICY] + ([_baseline(args.against, env)] if args.against else [])
     # A policy that is shipped lies where nobody looks, and perhaps may not write.
     default = pathlib.Path() if folder.is_policy else folder.folder
-    paths = _paths(make_folder(pathlib.Path(args.out or default)), name, players)
+    names = [f"episode_{name}", *(f"episode_{name}_{player.replace(' ', '_')}" for player in players[1:])]
+    out = make_folder(pathlib.Path(args.out or default))
+    paths = [out / f"{each}.json" for each in names]
     for written in (*paths, paths[0].with_suffix(".html")):
         refuse_overwriting(written, "--out", [*folder.sources, *([file.path] if file else [])])
     run, deterministic = folder.load(args.checkpoint), not args.sampled
@@ -144,12 +146,6 @@ def _baseline(name: str, env: Environment) -> str:
     if name not in known:
         raise UserError(f"--against {name}: nobody is called so; {nearest(name, known)}")
     return name
-
-
-def _paths(folder: pathlib.Path, name: str | int, players: list[str]) -> list[pathlib.Path]:
-    """Where the episodes of the players go, that of the policy first."""
-    others = [f"episode_{name}_{player.replace(' ', '_')}.json" for player in players[1:]]
-    return [folder / f"episode_{name}.json", *(folder / other for other in others)]
 
 
 def _report(episodes: list[Episode], paths: list[pathlib.Path]) -> None:
@@ -190,18 +186,13 @@ def make_folder(folder: pathlib.Path) -> pathlib.Path:
     return folder
 
 
-def _index_or_file(text: str) -> int | str:
-    """The number of a fixed instance, or a path, as an argument type."""
-    return index(text) if text.isdecimal() else text
-
-
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser("train.replay", "Write an episode of a trained run as JSON and as a page that plays it.")
     parser.add_argument("--run", type=str, required=True, help="run folder, or the name of a policy that is shipped")
     parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
     parser.add_argument(
         "--instance",
-        type=_index_or_file,
+        type=lambda text: index(text) if text.isdecimal() else text,
         default=0,
         metavar="K",
         help="which fixed instance, from 0 (default: 0), or a FILE",

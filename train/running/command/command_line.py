@@ -297,7 +297,7 @@ def _parser(keys: Iterable[Key], prog: str, description: str) -> Parser:
     for group, title in GROUPS.items():
         section = parser.add_argument_group(title)
         for key in (key for key in keys if key.group == group):
-            kind = {"action": "store_true"} if key.accepted == FLAG else {"metavar": key.metavar}
+            kind: dict[str, Any] = {"action": "store_true"} if key.accepted == FLAG else {"metavar": key.metavar}
             section.add_argument(f"--{key.name}", default=argparse.SUPPRESS, help=key.help, **kind)
     return parser
 

@@ -137,13 +137,10 @@ def environment_keys(name: str, scenario: str | None) -> Iterable[Key]:
         yield Key(f"env.{parameter}", "environment", sentence, accepted, default)
     defaults = {"eval_env": dict(registry.toolbox_of(env).evaluation)}
     for mapping, group in REPEATING.items():
-        yield Key(any_key(mapping), group, _sentence(mapping), "", defaults.get(mapping, {}))
+        sentence = next(field.metadata["help"] for field in dataclasses.fields(RunConfig) if field.name == mapping)
+        yield Key(any_key(mapping), group, sentence, "", defaults.get(mapping, {}))
         for field in dataclasses.fields(env):
             yield Key(f"{mapping}.{fields.keyword(field)}", group, "", default=argparse.SUPPRESS, shown=False)
-
-
-def _sentence(key: str) -> str:
-    return next(field.metadata["help"] for field in dataclasses.fields(RunConfig) if field.name == key)
 
 
 def scenario_default(name: str) -> str | None:

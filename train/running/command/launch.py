@@ -155,7 +155,7 @@ def run_to_train(launch: Launch, algorithm: str) -> RecordedRun:
         program = program_name(f"train.{run.algorithm}")
         raise UserError(f"{launch.resume} is a run of {run.algorithm}; go on with {program} --resume {launch.resume}")
     saved = Checkpoints(folder / CHECKPOINTS, read_only=True)
-    if saved.latest is None and getattr(run.config, "stages", ()):
+    if saved.latest is None and getattr(run.config, "stages", None):
         if launch.changes:
             raise UserError(f"{folder} is not yet in its last stage; leave out --{next(iter(launch.changes))}")
         return run

@@ -66,10 +66,13 @@ def joined(configs: Sequence[Config]) -> Config:
     """One configuration that trains all of these, one after the other."""
     *_, last = (_plain(config) for config in configs)
     stages = [
-        {name: keys.get(name) for name in {**last, **keys} if keys.get(name) != last.get(name)}
-        for keys in map(_plain, configs)
+        {name: values.get(name) for name in {**last, **values} if values.get(name) != last.get(name)}
+        for values in map(_plain, configs)
     ]
-    return dataclasses.replace(configs[-1], **({STAGES: tuple(stages)} if len(stages) > 1 else {}))
+    if len(stages) == 1:
+        return configs[0]
+    keys: dict[str, Any] = {STAGES: tuple(stages)}
+    return dataclasses.replace(configs[-1], **keys)
 
 
 def split(config: Config) -> list[Config]:

@@ -85,7 +85,8 @@ class Checkpoints:
         try:
             if not read_only and jax.process_index() == 0:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                self._remove_partial()
+                for path in self.folder.glob(f"{PARTIAL}*"):
+                    shutil.rmtree(path)
             updates = self._complete()
         except OSError as error:
             raise UserError(cannot("read" if read_only else "write", error, self.folder)) from None
@@ -156,7 +157,9 @@ class Checkpoints:
         self._returns[update] = evaluated_return
         self._returns = {kept: self._returns[kept] for kept in {self.latest, self.best} if kept is not None}
         if jax.process_index() == 0:
-            self._drop_others()
+            for path in self.folder.iterdir():
+                if _is_update(path) and int(path.name) not in self._returns:
+                    self._remove(path)
         _wait_for_all("saved")
 
     def load(self, like: Any, update: int | None = None) -> Any:
@@ -244,18 +247,9 @@ class Checkpoints:
         partial.rename(named)
         _flush(self.folder)
 
-    def _drop_others(self) -> None:
-        for path in self.folder.iterdir():
-            if _is_update(path) and int(path.name) not in self._returns:
-                self._remove(path)
-
     def _remove(self, folder: pathlib.Path) -> None:
         """Take its name from a folder, then delete it: half of a checkpoint is never taken for one."""
         shutil.rmtree(folder.rename(self.folder / f"{PARTIAL}{folder.name}.removed"))
-
-    def _remove_partial(self) -> None:
-        for path in self.folder.glob(f"{PARTIAL}*"):
-            shutil.rmtree(path)
 
 
 def _is_update(path: pathlib.Path) -> bool:

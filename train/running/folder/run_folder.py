@@ -201,7 +201,7 @@ class RunFolder:
     def _read_checkpoint(self, checkpoint: str) -> tuple[Any, Any, int]:
         """Parameters of the actors and of the critics, and their update."""
         saved = Checkpoints(self.folder / CHECKPOINTS, read_only=True)
-        if saved.latest is None and getattr(self.recorded.config, "stages", ()):
+        if saved.latest is None and getattr(self.recorded.config, "stages", None):
             raise UserError(f"{self.folder} is not yet in its last stage; go on with --resume {self.folder}")
         update = saved.find(checkpoint)
         check_same(self.recorded, saved.configuration(update), self.folder / CONFIG)

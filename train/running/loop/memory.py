@@ -118,8 +118,5 @@ def _loop(equation: Any) -> int:
         return inner
     # What is carried is read and written in the same place.
     written = equation.outvars[equation.params.get("num_carry", len(equation.outvars)) :]
-    return max(inner, sum(_bytes(variable.aval) for variable in (*equation.invars, *written)))
-
-
-def _bytes(aval: Any) -> int:
-    return math.prod(aval.shape) * aval.dtype.itemsize
+    arrays = [variable.aval for variable in (*equation.invars, *written)]
+    return max(inner, sum(math.prod(array.shape) * array.dtype.itemsize for array in arrays))

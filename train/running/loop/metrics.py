@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import io
 import json
 import os
 import pathlib
@@ -61,8 +60,11 @@ class MetricsWriter:
         """
         for (path, file), line in zip(self._files.items(), (record, timing), strict=True):
             with naming(path):
-                _append(file, json.dumps(line).encode() + b"\n")
-                _check_place(file, path)
+                text = json.dumps(line).encode() + b"\n"
+                while text:  # without a buffer, which would hold back what a full disk refuses
+                    text = text[file.write(text) :]
+                if not os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                    raise OSError(errno.ESTALE, "another file has taken its place")
         figures = {name: value for name, value in {**record, **timing}.items() if value is not None}
         for counter in ("update", "env_steps"):
             del figures[counter]
@@ -104,22 +106,6 @@ class MetricsWriter:
         with self._open, contextlib.ExitStack() as closing:
             for logger in self._loggers:
                 closing.callback(logger.close, ended_well=ended_well)
-
-
-def _append(file: io.FileIO, line: bytes) -> None:
-    """Write a line without a buffer, which would hold back what a full disk refuses and report it somewhere else."""
-    while line:
-        line = line[file.write(line) :]
-
-
-def _check_place(file: io.FileIO, path: pathlib.Path) -> None:
-    """Find out whether an open file still is the one at its path.
-
-    Raises:
-        OSError: it was removed, renamed or replaced; what is written to it is lost.
-    """
-    if not os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
-        raise OSError(errno.ESTALE, "another file has taken its place")
 
 
 def summarize(metrics: dict[str, np.ndarray], num_seeds: int, *, settled: bool = True) -> Record:

@@ -134,15 +134,12 @@ def _record_and_shapes(text: bytes, counters: Sequence[str]) -> tuple[Record | N
     """The record in a line, None if it is damaged, and the shapes of its figures by name."""
     try:
         record = json.loads(text)
-        if not isinstance(record, dict) or not all(_counts(record.get(name)) for name in counters):
+        counts = [record.get(name) for name in counters] if isinstance(record, dict) else [None]
+        if not all(type(count) is int and 0 < count < 2**63 for count in counts):
             return None, {}
         return record, {name: _shape(value) for name, value in record.items() if value is not None}
     except (ValueError, RecursionError):  # no UTF-8, no JSON, too many digits, no numbers, too deep
         return None, {}
-
-
-def _counts(value: Any) -> bool:
-    return type(value) is int and 0 < value < 2**63
 
 
 def _shape(figure: Any) -> tuple[int, ...]:

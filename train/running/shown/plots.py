@@ -33,10 +33,6 @@ Band = tuple[np.ndarray, np.ndarray]
 # --- seeds ----------------------------------------------------------------------------------------------------------
 
 
-def _range_band(values: np.ndarray) -> Band:
-    return values.min(axis=1), values.max(axis=1)
-
-
 def _deviation_band(values: np.ndarray) -> Band:
     mean, deviation = values.mean(axis=1), values.std(axis=1, ddof=1)
     return mean - deviation, mean + deviation
@@ -52,7 +48,7 @@ def _confidence_band(values: np.ndarray) -> Band:
 
 
 BANDS: dict[str, tuple[str, Callable[[np.ndarray], Band]]] = {
-    "range": ("band: from the least seed to the largest", _range_band),
+    "range": ("band: from the least seed to the largest", lambda values: (values.min(axis=1), values.max(axis=1))),
     "std": ("band: one standard deviation of the seeds", _deviation_band),
     "ci": ("band: 95 % confidence interval of the mean (Student's t)", _confidence_band),
 }
@@ -204,18 +200,15 @@ def compare(
         _dress(axes, title, is_rate=name in rates, legend=False)
     for axes in panels[len(metrics) :]:
         axes.set_visible(False)
-    keys = [_group_key(place, group, seeds[place]) for place, group in enumerate(groups)]
+    labels = [f"{group.label} ({count} seed{'s' * (count > 1)})" for group, count in zip(groups, seeds, strict=True)]
+    keys = [
+        pictures.legend_entry(**series_look(place), linewidth=1.8, label=label) for place, label in enumerate(labels)
+    ]
     look = {"fontsize": 8, "frameon": False, "handlelength": 2.6}
     figure.legend(handles=[*keys, *levels], loc="outside lower center", ncols=min(len(keys) + len(levels), 4), **look)
     if max(seeds) > 1:
         figure.suptitle(f"mean of the seeds; {BANDS[band][0]}", fontsize=9, color=NOTE)
     return figure
-
-
-def _group_key(place: int, group: Group, seeds: int) -> Any:
-    """The entry of a group in the legend."""
-    label = f"{group.label} ({seeds} seed{'s' * (seeds > 1)})"
-    return pictures.legend_entry(**series_look(place), linewidth=1.8, label=label)
 
 
 # --- what both share ------------------------------------------------------------------------------------------------
