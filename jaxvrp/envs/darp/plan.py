@@ -1,4 +1,4 @@
-"""Dial-a-ride problems of a user's own, and plans for them: which vehicle serves whom, when, with whom on board."""
+"""Dial-a-ride problems from files, and plans for them: the stops of each vehicle, their times and loads."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from jaxvrp.io import plan_files
 FORMAT = "jaxvrp-darp-plan-1"
 
 COLUMNS = ("vehicle", "stop", "node", "what", "request", "leave", "begin", "load", "late")
-"""Of a stop, and of the table."""
+"""The keys of a stop, and the columns of the table."""
 
 
 def parameters_of(instance: Instance, env: Darp) -> dict[str, Any]:
-    """The sizes of an environment that plays a problem, or a batch of problems, and whether limits are enforced there.
+    """The sizes of an environment that plays a problem, or a batch of problems, and whether it enforces limits.
 
-    Ride times and durations are, wherever there are any.
+    It does where the problem has a finite ride time or route duration.
     """
     del env
     limits = bool(np.isfinite([instance.max_ride_time, instance.max_route_duration]).any())
     sizes = {"num_nodes": instance.num_nodes, "num_agents": instance.num_agents}
-    # Of generated instances, of which there are none.
+    # These parameters say what is generated, and nothing is generated here.
     drawn = {"num_requests": None, "requests_per_vehicle": None}
     return {**sizes, "limits": limits, **drawn}
 

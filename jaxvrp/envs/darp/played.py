@@ -1,4 +1,4 @@
-"""One dial-a-ride plan as pictures need it: who drove where and when, with whom on board, and what became of whom."""
+"""One played episode or plan as pictures, plans and replays need it: legs, loads, and what became of each request."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Leg:
     """A drive from one node to the next.
 
     Attributes:
-        vehicle: who drove; the vehicles drive one after the other.
+        vehicle: the vehicle that drove; vehicles drive one after the other.
         origin, node: from where to where, 0 is the depot.
-        leave: when the vehicle left `origin`.
-        begin: when service began at `node`, or the vehicle was back at the depot.
+        leave: time at which the vehicle left `origin`.
+        begin: time at which service began at `node`, or at which the vehicle was back at the depot.
         load_before, load: passengers on the way, and after the service at `node`; at the depot `load` is 0.
         wrong: whether the vehicle comes home with passengers or after the depot's deadline.
     """

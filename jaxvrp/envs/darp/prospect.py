@@ -226,7 +226,7 @@ def _follow(stage: Stage, first: jax.Array) -> jax.Array:
     def is_open(loop: tuple[_Tours, jax.Array]) -> jax.Array:
         tours, steps = loop
         to_do = (tours.waiting | tours.on_board).any(axis=1)
-        # Every stop once, and home between: whoever is left then, is left out.
+        # Every stop once, and the depot in between: requests left after that stay unserved.
         return (steps < 2 * requests + 3) & (to_do & ~tours.idle).any()
 
     def step(loop: tuple[_Tours, jax.Array]) -> tuple[_Tours, jax.Array]:
@@ -255,7 +255,7 @@ def _visits(stage: Stage) -> jax.Array:
 def _first(stage: Stage) -> jax.Array:
     """Where the plans go first, rows of `_visits`, `f32[N/2+1, R]`: the next stop of each request, then the depot.
 
-    Whoever is done has none: the depot.
+    A request that is done has no next stop: the depot stands for it.
     """
     requests = stage.demand.shape[0]
     row = jnp.arange(requests, dtype=jnp.float32)[:, None]
@@ -285,7 +285,7 @@ def _begin(stage: Stage, choices: int) -> _Tours:
 
 
 def _nearest(stage: Stage, tours: _Tours) -> jax.Array:
-    """Where each plan goes next, rows of `_visits`, `f32[C, R]`: the depot's if no other is offered.
+    """Where each plan goes next, rows of `_visits`, `f32[C, R]`: the depot's if no stop is possible.
 
     Rows are numbers of `float32`, whose minima take a tenth of the time that those of whole numbers take on a CPU.
     """

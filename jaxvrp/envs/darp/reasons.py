@@ -51,7 +51,7 @@ WORDS = (
 
 
 def reasons_of(env: Darp) -> Reasons:
-    """Of an environment with its switches."""
+    """The reasons of an environment, by its switches."""
     return Reasons(WORDS, lambda state: {ROLE: explain(state, lookahead=env.lookahead)})
 
 
@@ -80,7 +80,7 @@ def explain(state: State, *, lookahead: bool) -> Cause:
 
 
 def _by_passengers(state: State) -> Candidates:
-    """Who has been visited, who is on board, and who fits in."""
+    """Candidates by visits, passengers on board and capacity."""
     instance, nodes = state.instance, jnp.arange(state.visited.shape[0])
     is_pickup, nothing = nodes % 2 == 1, jnp.zeros(nodes.shape, jnp.float32)
     pickup_visited = jnp.roll(state.visited, 1)
@@ -125,7 +125,7 @@ def _by_limits(state: State, tour: Schedule, visits: Outlook) -> Candidates:
 def _by_prudence(
     state: State, visits: Outlook, kind: jax.Array, amount: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Kind, amount and the request concerned, where somebody on board would be brought too late."""
+    """Kind, amount and the request concerned, where a passenger on board would be delivered too late."""
     instance, tour = state.binding, state.schedule
     if tour is None:
         instance, tour = instance.replace(max_ride_time=jnp.inf), schedule.begin(instance, SLACK)
@@ -139,9 +139,9 @@ def _by_prudence(
 
 
 def _lateness(state: State, instance: Instance, tour: Schedule, visits: Outlook) -> jax.Array:
-    """`f32[N+1, N/2]`: how much too late each passenger on board after each node would be brought, going straight.
+    """`f32[N+1, N/2]`: how much too late each passenger on board after each node would be delivered, going straight.
 
-    By the window or the ride time, whichever is missed by more; beyond the slack. -inf for who is not on board.
+    By the window or the ride time, whichever is missed by more, beyond the slack; -inf for requests not on board.
     """
     nodes, drop_off = jnp.arange(instance.num_nodes + 1), jnp.arange(2, instance.num_nodes + 1, 2)
     stop = schedule.next_stop(tour, instance, ..., visits.travel, SLACK)

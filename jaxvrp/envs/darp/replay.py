@@ -4,8 +4,8 @@ Vehicles drive one after the other. Node 0 is the depot; request r has its picku
 Padding is left out of `requests`, but not of `nodes`. Lengths are map units, y points up; times are in the unit of the
 instance. Besides what all episodes have:
 
-    nodes       [{position, demand, window: [earliest, deadline or null], service_time, vehicle, begin, late}]: who
-                served it, when service began, how much after the deadline; null, null and 0 if nobody did
+    nodes       [{position, demand, window: [earliest, deadline or null], service_time, vehicle, begin, late}]: the
+                vehicle that served it, when service began, and how long after the deadline; null, null, 0 if unserved
     requests    [{request, delivered, ride: time or null, too_long}]
     vehicles    [{name, capacity}]
     legs        [{step, vehicle, from, to, leave, begin, load_before, load}]: the drives that step `step` (from that

@@ -1,4 +1,4 @@
-"""What a plan costs: the distance, and a penalty for everybody who is left behind."""
+"""What a plan costs: the distance, and a penalty for each node that is left unvisited."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ def allowed(state: State, *, lookahead: bool) -> jax.Array:
 
     Args:
         state: of one instance; with a schedule, ride times and route duration hold too.
-        lookahead: also require that everybody on board can still be brought in time, going straight.
+        lookahead: also require that each passenger on board can still be delivered in time, going straight.
     """
     instance, visits = state.binding, outlook(state)
     customers = _unconstrained(state)
@@ -193,7 +193,7 @@ def _keeps_everybody(state: State, visits: Outlook) -> jax.Array:
 
 
 def stranded(state: State) -> jax.Array:
-    """Passengers' drop-offs that cannot be visited any more, since another vehicle took them: `i32[]`."""
+    """Drop-offs that cannot be visited any more, since the vehicle with their passengers has gone home: `i32[]`."""
     left_behind = state.visited & ~state.picked_up_by_current & ~jnp.roll(state.visited, -1)
     return jnp.sum(left_behind[1::2], dtype=jnp.int32)
 

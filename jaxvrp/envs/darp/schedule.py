@@ -14,8 +14,8 @@ for every x from there on, `min(U, x)` is a schedule, since a ride is bounded by
 So a stop that is reached with the delay x, as early as possible, can be added iff x meets its deadline and, for a
 drop-off, the way since the pickup is within the ride time and x at most the pickup's `U` and what is left of that. The
 way home is one more stop, bounded by the departure's `U`. With a stop added, each `U` before it falls to the stop's
-own, if that is less, and nothing else changes. What is asked about again are the departure and the pickups of those on
-board, so these are all that is remembered.
+own, if that is less, and nothing else changes. Later questions are about the departure and the pickups of passengers on
+board only, so only their `U` is kept.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Stop(struct.PyTreeNode):
 
     Attributes:
         elapsed: driving and service before.
-        ride_end: `elapsed` when the ride time of the passenger who gets out is used up; inf if nobody does.
+        ride_end: `elapsed` when the ride time of the passenger who gets out is used up; inf at other stops.
         latest: start, by the deadline and that ride time.
     """
 
@@ -133,7 +133,7 @@ def keeps_limits(schedule: Schedule, instance: Instance, visits: Outlook, slack:
 def keeps_everybody(
     schedule: Schedule, instance: Instance, visits: Outlook, on_board: jax.Array, slack: float
 ) -> jax.Array:
-    """`bool[N+1]`: after a node that can be added, each passenger can be brought in time, going straight there.
+    """`bool[N+1]`: after a node that can be added, each passenger can be delivered in time, going straight there.
 
     The route duration ends at the depot, so it does not count.
 

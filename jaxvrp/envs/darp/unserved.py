@@ -1,4 +1,4 @@
-"""Which requests were not served in an episode of `darp`, and why: when they last could be, and what came then."""
+"""Requests that were not served in an episode of `darp`: when each could last be served, and what forbade it later."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Steps = list[dict[str, Any]]
 
 
 def shortfalls(plan: Plan, steps: Steps) -> dict[str, Any]:
-    """The requests that were not brought, as `jaxvrp.replay.episode_format` has them.
+    """The requests that were not delivered, as `jaxvrp.replay.episode_format` has them.
 
     Args:
         plan: of the episode.
@@ -38,7 +38,7 @@ def _story(plan: Plan, steps: Steps, request: int) -> str:
 
 
 def _never_fetched(steps: Steps, pickup: int) -> str:
-    """When the pickup was allowed last, and what forbade it then."""
+    """When the pickup was allowed last, and what forbade it afterwards."""
     allowed = [at for at, step in enumerate(steps[:-1]) if step["mask"][ROLE][0][pickup] == "1"]
     if not allowed:
         return f"could never be fetched: {told_reason(steps[0], ROLE, 0, pickup) or 'masked from the start'}"

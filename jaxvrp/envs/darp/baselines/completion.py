@@ -1,4 +1,4 @@
-"""A search that goes on from the middle of episodes: what is still to be paid if good plans follow.
+"""A search that goes on from the middle of episodes: the cost of the rest of each episode under a good plan.
 
 What has been done stands at the beginning of each sequence (`lanes.Past`); ruin and recreate change the rest.
 """
@@ -34,7 +34,7 @@ def cost_to_go(
         key: typed key.
         rounds: see `search.ruin_and_recreate`.
         penalty: of an unvisited node, in units of distance, `f32[]` or `f32[B]`.
-        orphan_factor: how often the drop-off of somebody on board counts, likewise.
+        orphan_factor: how often the drop-off of a passenger on board counts, likewise.
     """
     problems = jax.vmap(lambda instance: make_problem(as_float32(instance), limits=False))(states.binding)
     lanes = make_lanes(problems, 1, penalty, limits=False)
@@ -69,7 +69,7 @@ def _after(lanes: Lanes, states: State, stranding: jax.Array) -> tuple[Lanes, ja
         aboard=aboard,
         stranding=jnp.broadcast_to(stranding, (batch,)),
     )
-    # Whoever has been brought is no load, though the vehicle may stand at his drop-off.
+    # A delivered passenger is no load, though the vehicle may stand at the drop-off.
     demand = lanes.demand.at[1:].multiply(jnp.repeat(exists, 2, axis=0))
     return lanes.replace(exists=exists, demand=demand, past=past), sequence
 

@@ -46,16 +46,16 @@ def make_problem(instance: Instance, *, limits: bool) -> Problem:
 
 
 class Past(struct.PyTreeNode):
-    """What cannot be changed any more of plans that go on from the middle of an episode, the plans last.
+    """The part of a plan that cannot change any more where it goes on from the middle of an episode; plans last.
 
     The beginning of a sequence, up to the stop where the current vehicle is, stands for what it has done: the depot for
-    each vehicle before it and for itself, then the pickups of whoever is on board, then that stop.
+    each vehicle before it and for itself, then the pickups of requests on board, then that stop.
 
     Attributes:
         position: `i32[B]`, of the stop where the vehicle is.
         start: `f32[B]`, of service there.
         aboard: `bool[R, B]`, requests on board: their pickups stay, their drop-offs are to be inserted.
-        stranding: `f32[B]`, what it costs to bring one of them nowhere.
+        stranding: `f32[B]`, the cost of not delivering one of them.
     """
 
     position: jax.Array

@@ -69,13 +69,13 @@ class Stops(struct.PyTreeNode):
 
 
 def recreated(lanes: Lanes, sequence: jax.Array, waiting: jax.Array, turn: jax.Array, noise: jax.Array) -> Plans:
-    """The plans after those who wait have been inserted, as far as there are places.
+    """The plans after waiting requests have been inserted, as far as there are places.
 
     Args:
         lanes: the problems.
         sequence: `i32[T, B]`.
         waiting: `bool[R, B]`.
-        turn: `f32[R, B]` in [0, 1); the least comes first, after whoever is on board.
+        turn: `f32[R, B]` in [0, 1); the least comes first, after the requests on board.
         noise: `f32[2 T, B]`, from which the noise of each place is taken.
     """
     requests = len(waiting)
@@ -176,7 +176,7 @@ def make_stops(lanes: Lanes, sequence: jax.Array, waiting: jax.Array) -> Stops:
         return latest, latest
 
     zero, none = jnp.zeros_like(lanes.penalty), jnp.zeros_like(lanes.origin)
-    # Whole requests are inserted, so nobody is on board at a depot, and the load needs no reset there.
+    # Whole requests are inserted, so no passenger is on board at a depot, and the load needs no reset there.
     along = (is_depot, begins, opening, service, leg, demand)
     start, load, vehicle = jax.lax.scan(forward, (zero, none, none - 1), along)[1]
     latest = jax.lax.scan(backward, zero, (is_depot, deadline, service, leg), reverse=True)[1]
@@ -205,7 +205,7 @@ class _Places(struct.PyTreeNode):
         detour: `f32`, distance for the pickup.
         follows: `bool`, whether the request can be on board when the stop is visited.
         last_leg: `f32`, time to the drop-off.
-        latest: `f32`, of the drop-off's service; finite, since who is not on board arrives at inf.
+        latest: `f32`, of the drop-off's service; finite, since a passenger who is not on board arrives at inf.
         dropped: `f32`, distance for the drop-off, with noise.
         first_leg: `f32`, time from the pickup to the next stop.
         direct: `f32`, time from the pickup to the drop-off; `[1, B]` where it is the same everywhere.
@@ -236,7 +236,7 @@ def _all_places(lanes: Lanes, stops: Stops, request: jax.Array, noise: jax.Array
     place = _Places(
         boards=jnp.where(in_time & has_room, boards, jnp.inf),
         detour=from_pickup + following(from_pickup) - stops.length,
-        # Nobody is brought on beyond the depot.
+        # No passenger rides beyond the depot.
         follows=has_room & (stops.node != 0),
         last_leg=time_drop_off,
         latest=jnp.minimum(jnp.minimum(pick(lanes.deadline, drop_off), latest), LATEST),
@@ -249,7 +249,7 @@ def _all_places(lanes: Lanes, stops: Stops, request: jax.Array, noise: jax.Array
 
 
 def _after_past(lanes: Lanes, stops: Stops, request: jax.Array, place: _Places) -> _Places:
-    """The places behind what is done; whoever is on board boards where the vehicle is, at once and without a detour."""
+    """Places after what is done; requests on board board where the vehicle is, at once and without a detour."""
     assert lanes.past is not None
     aboard, position = pick(lanes.past.aboard, request), _position(stops.node)
     leaves = stops.start + stops.service - pick(lanes.service, 2 * request + 1)
@@ -270,8 +270,8 @@ def places(
     """The cheapest drop-off for a pickup right after each stop: what both add with noise, `f32[T, B]`, and the stop
     before the drop-off, `i32[T, B]`; inf where there is no place.
 
-    From all pickups at once a walk goes on, stop by stop, as far as anybody gets. Windows and capacity are exact; of
-    the ride, the time on the way must fit, the rest is left to the test of the tour.
+    One walk goes on from all pickups at once, stop by stop, as far as any of them can get. Windows and capacity are
+    exact; of the ride, only the time on the way must fit, and the test of the tour decides about the rest.
 
     Args:
         lanes: the problems.
@@ -291,7 +291,7 @@ def places(
         stop = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, offset, len(position)), ahead)
         leg = jnp.where(offset == 1, place.first_leg, stop["leg"])
         start, ride = jnp.maximum(leave + leg, stop["earliest"]), ride + leg + stop["service"]
-        # Who is not on board any more leaves at inf, and stays there whatever is added.
+        # A request that is not on board any more leaves at inf, and stays there whatever is added.
         is_kept = (start <= stop["latest"]) & (ride <= lanes.max_ride_time)
         leave = jnp.where(is_kept, start + stop["service"], jnp.inf)
         arrives = jnp.maximum(leave + stop["last_leg"], earliest)
@@ -327,7 +327,7 @@ def _ahead(lanes: Lanes, stops: Stops, place: _Places) -> dict[str, jax.Array]:
 def _with(lanes: Lanes, sequence: jax.Array, request: jax.Array, before: jax.Array, drop: jax.Array) -> jax.Array:
     """The sequences with a pickup right after stop `before`, and the drop-off after `drop`, all `i32[B]`.
 
-    Of whoever is on board the drop-off alone.
+    For a request on board, the drop-off alone.
     """
     position, drop_off = _position(sequence), 2 * request + 2
     by_one, by_two = jnp.roll(sequence, 1, axis=0), jnp.roll(sequence, 2, axis=0)

@@ -2,7 +2,7 @@
 
 A round removes requests that have something to do with each other (`ruin`), inserts them one by one, in random order,
 where they add the least distance and some noise (`recreate`), and keeps the new plan by simulated annealing. Plans are
-feasible at every round; who finds no place waits, at the price of two unvisited nodes.
+feasible at every round; a request without a place waits, at the price of two unvisited nodes.
 
 A plan is one sequence, in a lane of its own (`lanes`). Inserting shifts it, removing compresses it.
 """
@@ -91,9 +91,9 @@ def begin(
 
 
 def begin_from(problems: Problem, lanes: Lanes, sequence: jax.Array, key: jax.Array) -> Search:
-    """A search that has made its first plans from sequences, `i32[T, B]`, in which nobody has a place yet.
+    """A search that has made its first plans from sequences, `i32[T, B]`, in which no request has a place yet.
 
-    All are inserted in random order, without noise.
+    All requests are inserted in random order, without noise.
     """
     turn = jax.random.uniform(key, lanes.exists.shape)
     plans = recreated(lanes, sequence, lanes.exists, turn, jnp.zeros((2 * len(sequence), sequence.shape[1])))
@@ -140,7 +140,7 @@ def best_plans(search: Search) -> tuple[jax.Array, jax.Array]:
 
 @functools.partial(jax.jit, static_argnames="tries")
 def restart(parts: list[Search], tries: int) -> list[Search]:
-    """Searches of the same instances, whose chains go on from the best plans of all.
+    """The searches, with chains that go on from the best plans of all of them; each searches the same instances.
 
     Of an instance's chains, `tries` in each search, the best quarter is taken. They follow each other.
     """
@@ -216,7 +216,7 @@ class SearchActor:
     """Plans each episode by `ruin_and_recreate` when it begins, and drives that plan.
 
     Where the plan is not allowed (rounded, a detour can take less time than the way that `lookahead` asks about), the
-    next of its nodes that is comes first.
+    next of its nodes that is allowed comes first.
     """
 
     def __init__(self, env: Darp, rounds: int = 300):

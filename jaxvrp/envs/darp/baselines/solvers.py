@@ -2,8 +2,8 @@
 
 Both count in whole numbers. Travel and service are rounded up to millionths, and windows and limits widened by a hair
 (`HAIR`): legs never get shorter, so no plan breaks a window or limit by as much as 1e-4, and one that fits exactly is
-not lost to rounding. Left out are padding and requests that nobody can serve: too large for every vehicle, or at odds
-with their own windows or ride.
+not lost to rounding. Padding is left out, and so are requests that no vehicle can serve: they are too large for every
+vehicle, or contradict their own windows or ride time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TIME_SCALE = 10**6
 COST_SCALE = 10**4
 """The solvers' whole numbers per unit of distance, and per passenger. Coarser than time: PyVRP lets a plan be late for
 at most 10^5 per whole number, and a plan that is late by next to nothing must not look better than one that leaves
-somebody out."""
+a request out."""
 
 HAIR = 20
 """Millionths of time added to deadlines and limits and taken from earliest times: one for each of 20 legs and stops."""
@@ -38,8 +38,8 @@ def solve_pyvrp(instance: Instance, *, seconds: float, seed: int = 0, penalty: f
     """The best plan that PyVRP's iterated local search finds.
 
     A request is a PyVRP shipment: pairing, precedence and capacity are exact, and so are windows, service times,
-    vehicles of different capacity, the route duration, and the choice whom to leave unserved. Relaxed is one thing:
-    PyVRP knows no ride time limit. `max_ride_time` counts only as far as `tighten` turns it into windows, so where it
+    vehicles of different capacity, the route duration, and the choice of requests to leave unserved. One constraint is
+    relaxed: PyVRP knows no ride time limit. `max_ride_time` counts only as far as `tighten` turns it into windows, so where it
     is finite a plan may break it.
 
     Args:
@@ -67,7 +67,7 @@ def solve_pyvrp(instance: Instance, *, seconds: float, seed: int = 0, penalty: f
     if task is None:
         return [[] for _ in range(instance.num_agents)]
     data = _pyvrp_data(task, [Shipment(**_shipment(task, pickup)) for pickup in range(1, len(task.nodes), 2)])
-    with warnings.catch_warnings():  # that there may be no feasible plan; but serving nobody is one
+    with warnings.catch_warnings():  # it warns that there may be no feasible plan, but the empty plan is one
         warnings.simplefilter("ignore", PenaltyBoundWarning)
         best = solve(data, _after(seconds), seed=seed, collect_stats=False, display=False).best
     found = best.routes() if best.is_feasible() else []
@@ -174,7 +174,7 @@ class _Task(NamedTuple):
 
 
 def _task(instance: Instance, penalty: float) -> _Task | None:
-    """The instance without what can be left out; None if nothing or nobody is left. Time 0 is the depot's opening."""
+    """The instance without what can be left out, or None if nothing is left; time 0 is the depot's opening."""
     if np.ndim(instance.demand) != 1:
         raise ValueError(f"demand has {np.ndim(instance.demand)} axes; solve the instances of a batch one by one")
     opening = float(instance.earliest[0])
@@ -272,7 +272,7 @@ def _add_time(routing: Any, manager: Any, task: _Task) -> None:
 
 
 def _add_requests(routing: Any, manager: Any, task: _Task) -> None:
-    """Tell OR-Tools of pairs, ride times, and the price of leaving somebody out."""
+    """Tell OR-Tools of pairs, ride times, and the price of leaving a request out."""
     time, solver = routing.GetDimensionOrDie("time"), routing.solver()
     for node in range(1, len(task.nodes), 2):
         pickup, drop_off = manager.NodeToIndex(node), manager.NodeToIndex(node + 1)

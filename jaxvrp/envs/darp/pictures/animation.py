@@ -104,7 +104,7 @@ class _Scene:
         self.number.set_text(str(leg.load_before))
 
     def _headline(self, moment: float) -> str:
-        """Who drives, when, with how many, and what has been done so far."""
+        """The vehicle under way, the time, its load, and the requests served so far."""
         leg, share = self.plan.legs[int(moment)], moment % 1
         served = int(((self.plan.moment[2::2] <= moment) & self.plan.delivered[1:]).sum())
         capacity = self.plan.capacity(leg.vehicle)

@@ -85,7 +85,7 @@ def draw_routes(
 
 
 def draw_loads(instance: Instance, actions: ArrayLike, *, tolerance: float = 1e-4, ax: Any = None) -> Any:
-    """Draw who is on board of each vehicle over time; arguments as for `draw_routes`."""
+    """Draw the passengers on board of each vehicle over time; arguments as for `draw_routes`."""
     plan = from_actions(instance, actions, tolerance)
     axes = pictures.axes_of(ax, 5.0, max(0.7, 0.55 * len(plan.used)), DPI, (0.8, 0.4))
     plan_figure.draw_loads(plan_figure.panel(plan, axes))

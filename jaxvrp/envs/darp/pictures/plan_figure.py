@@ -69,7 +69,7 @@ class PlanFigure:
         self.events += [(moment, artist) for artist in artists]
 
     def legible(self, size: float) -> float:
-        """The size of letters, in points: `size`, or 0 (none) if nobody could read that."""
+        """The size of letters, in points: `size`, or 0 (none) if they would be too small to read."""
         return size if size * self.figure.dpi / 72 >= SMALLEST_LETTERS else 0.0
 
 
@@ -233,7 +233,7 @@ def _draw_leg(axes: Any, plan: Plan, leg: Leg, many: bool, inch: float) -> list[
 
 
 def _draw_nodes(picture: PlanFigure, nodes: list[int], size: float) -> None:
-    """Hollow symbols, filled when somebody comes; red in the end for those whom nobody brought."""
+    """Hollow symbols, filled once visited; red in the end for requests that were not delivered."""
     axes, plan = picture.map, picture.plan
     for node in nodes:
         place, marker = plan.instance.locs[node], MARKERS[node % 2]
@@ -375,7 +375,7 @@ def draw_rows(picture: PlanFigure) -> None:
 
 
 def _name_row(picture: PlanFigure, row: int, request: int, font: float) -> None:
-    """The number of the request, red in the end if nobody brought it."""
+    """The number of the request, red in the end if it was not delivered."""
     axes = picture.rows
     beside = {"transform": axes.get_yaxis_transform(), "ha": "right", "va": "center_baseline", "fontsize": font}
     axes.text(-0.012, row, str(request), color=INK, **beside)

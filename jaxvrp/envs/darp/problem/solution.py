@@ -28,7 +28,7 @@ CONSTRAINTS = (
 
 - unserved: a real node that no tour visits; counts nodes.
 - unknown_node: an index that is no node of the instance, or padding. It is left out of everything else.
-- duplicates: a visit after the first. It is driven and takes its time, but moves nobody.
+- duplicates: a visit after the first. It is driven and takes its time, but no passenger gets in or out.
 - pairing: a request whose pickup and drop-off are not in the same tour, if either is visited; counts requests, named by
   the node that comes first in the plan.
 - precedence: a drop-off before its pickup, in the same tour.
@@ -257,7 +257,7 @@ class _Stops:
     max_ride_time: float
 
     def rides(self, begin: np.ndarray) -> np.ndarray:
-        """`f64[S]`, ride time of the passenger who gets out at a stop; -inf where nobody does."""
+        """`f64[S]`, ride time of the passenger who gets out at a stop; -inf where no passenger gets out."""
         return np.where(self.pickup >= 0, begin - begin[self.pickup] - self.service[self.pickup], -np.inf)
 
 
