@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -153,16 +154,6 @@ class Environment(struct.PyTreeNode, abc.ABC):
         """An upper bound of the length of an episode, static; evaluation runs this many steps."""
 
     @property
-    def truncates(self) -> bool:
-        """Whether `is_truncated` is written (static); a learner then values the final observations."""
-        return type(self).is_truncated is not Environment.is_truncated
-
-    @property
-    def is_semi_markov(self) -> bool:
-        """Whether `duration` is written (static); a learner then discounts by how long a step took."""
-        return type(self).duration is not Environment.duration
-
-    @property
     def memory(self) -> Memory | None:
         """What later episodes may learn of earlier ones; None, unless overridden."""
         return None
@@ -282,6 +273,16 @@ class Environment(struct.PyTreeNode, abc.ABC):
 
 
 Environment.replace = _replace  # type: ignore[method-assign]
+
+
+@functools.singledispatch
+def writes(env: Environment, name: str) -> bool:
+    """Whether an environment writes a function that has a default, static.
+
+    Learners value the final observations of an environment that writes `is_truncated`, and discount by how long a step
+    took in one that writes `duration`.
+    """
+    return getattr(type(env), name) is not getattr(Environment, name)
 
 
 def is_over(env: Environment, state: State) -> jax.Array:

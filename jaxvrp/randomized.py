@@ -13,7 +13,7 @@ from flax import struct
 
 from jaxvrp.actor import Actor, Carry
 from jaxvrp.entities import seen_as
-from jaxvrp.environment import Environment, Instance, State, TimeStep
+from jaxvrp.environment import Environment, Instance, State, TimeStep, writes
 from jaxvrp.memory import Memory
 from jaxvrp.spaces import ByRole
 from jaxvrp.toolbox import Padding, ReplayKind, Toolbox
@@ -106,8 +106,6 @@ class Randomized(Environment):
     roles = _property_of_base("roles")
     entity_kinds = _property_of_base("entity_kinds")
     max_episode_steps = _property_of_base("max_episode_steps")
-    truncates = _property_of_base("truncates")
-    is_semi_markov = _property_of_base("is_semi_markov")
 
     observation = _function_of_base("observation")
     global_observation = _function_of_base("global_observation")
@@ -216,6 +214,12 @@ def _both(of_base: Memory, clock: Memory) -> Memory:
         apply=lambda content: dataclasses.replace(clock.apply(content[1]), base=of_base.apply(content[0]).base),
         merge=merge and (lambda content, axis: (merge(content[0], axis), content[1])),
     )
+
+
+@writes.register
+def _base_writes(env: Randomized, name: str) -> bool:
+    """As the base environment."""
+    return writes(env.base, name)
 
 
 @seen_as.register

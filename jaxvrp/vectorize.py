@@ -23,6 +23,7 @@ from jaxvrp.environment import (
     select,
     settle,
     team_reward,
+    writes,
 )
 from jaxvrp.fields import require_count
 from jaxvrp.io.machine_memory import bytes_of, check_count
@@ -135,7 +136,7 @@ class VecEnv(struct.PyTreeNode):
     @property
     def observes_ends(self) -> bool:
         """Whether timesteps have final observations."""
-        return self.env.truncates if self.final_observations is None else self.final_observations
+        return writes(self.env, "is_truncated") if self.final_observations is None else self.final_observations
 
     def generate(self, key: jax.Array, count: int | None = None, memory: Any = None) -> Instance:
         """`count` (default: `num_envs`) problems, with a leading axis; by the content `memory`, if given.

@@ -63,10 +63,6 @@ class Reach(Environment):
     def max_episode_steps(self):
         return self.max_steps
 
-    @property
-    def truncates(self):
-        return True
-
     def generate(self, key):
         target, length = jax.random.split(key)
         return Course(
@@ -146,10 +142,6 @@ class Team(Environment):
     @property
     def max_episode_steps(self):
         return self.max_steps
-
-    @property
-    def truncates(self):
-        return True
 
     def generate(self, key):
         goal = jax.random.uniform(key, (self.num_agents,), jnp.float32, 1.5, 9.0)
@@ -248,10 +240,6 @@ class Errands(Ragged):
     @property
     def max_episode_steps(self):
         return 6
-
-    @property
-    def truncates(self):
-        return self.cut
 
     def generate(self, key):
         length, wind = jax.random.split(key)
@@ -373,10 +361,6 @@ class Deliveries(Ragged):
     def max_episode_steps(self):
         return 6
 
-    @property
-    def truncates(self):
-        return self.cut
-
     def generate(self, key):
         place, weight, reach, length = jax.random.split(key, 4)
         return Delivery(
@@ -492,10 +476,6 @@ class LineWalk(Environment):
     @property
     def max_episode_steps(self):
         return STEPS
-
-    @property
-    def truncates(self):
-        return self.cut
 
     @property
     def parameters(self):

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxvrp.environment import Environment
+from jaxvrp.environment import Environment, writes
 from jaxvrp.replay.common import as_json, present_rows
 
 
@@ -29,7 +29,7 @@ def with_insight(
         value: `{role: f32[T+1, agents]}`.
     """
     rows = present_rows(env, jax.device_get(jax.vmap(env.valid)(states)))
-    clock = np.cumsum(np.asarray(jax.vmap(env.duration)(states))) if env.is_semi_markov else None
+    clock = np.cumsum(np.asarray(jax.vmap(env.duration)(states))) if writes(env, "duration") else None
     last = len(episode["steps"]) - 1
     steps = []
     for at, step in enumerate(episode["steps"]):

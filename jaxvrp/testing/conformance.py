@@ -90,9 +90,7 @@ class _Program:
         after = env.step(before[0], action)
         failed = _not_sound(self.env, after[1]) | _not_counted(self.roles, action, before[1], after[1])
         failed |= _not_fixed(before, after) | _not_static(self.env, before[0], after)
-        if not self.env.truncates:
-            failed["is_truncated holds, but `truncates` is False; override both"] = after[1].truncated
-        failed |= _not_timed(self.env, before[1], after[1])
+        failed |= _not_timed(before[1], after[1])
         return action, after, failed
 
 
@@ -319,11 +317,9 @@ def _not_fixed(before: tuple[State, TimeStep], after: tuple[State, TimeStep]) ->
     return failed
 
 
-def _not_timed(env: Environment, before: TimeStep, after: TimeStep) -> Failed:
+def _not_timed(before: TimeStep, after: TimeStep) -> Failed:
     duration, running = after.duration, ~before.done
     failed = {"duration: below 1, or not finite": running & ~((duration >= 1) & jnp.isfinite(duration))}
-    if not env.is_semi_markov:
-        failed["duration is not 1, but `is_semi_markov` is False; override both"] = running & (duration != 1)
     return failed
 
 

@@ -326,7 +326,6 @@ def test_check_env_names_the_misbehaviour(reach, function, change, message):
     ("name", "value", "message"),
     [
         ("max_episode_steps", 3, "is_terminal: no end after max_episode_steps = 3"),
-        ("truncates", False, "is_truncated holds, but `truncates` is False; override both"),
     ],
 )
 def test_check_env_names_a_false_promise(reach, name, value, message):
@@ -334,17 +333,14 @@ def test_check_env_names_a_false_promise(reach, name, value, message):
         check_env(broken(reach, {name: property(lambda _: value)}))
 
 
-def lasting(reach, steps, **functions):
+def lasting(reach, steps):
     """`reach` whose transitions take so many steps."""
-    return broken(reach, {"duration": lambda self, state: jnp.full((), steps, jnp.float32), **functions})
+    return broken(reach, {"duration": lambda self, state: jnp.full((), steps, jnp.float32)})
 
 
 @pytest.mark.slow
 def test_check_env_names_false_durations(reach):
     check_env(lasting(reach, 2.0), num_steps=3)
-    concealed = {"is_semi_markov": property(lambda _: False)}
-    with pytest.raises(ConformanceError, match="duration is not 1, but `is_semi_markov` is False; override both"):
-        check_env(lasting(reach, 2.0, **concealed))
     with pytest.raises(ConformanceError, match="duration: below 1, or not finite"):
         check_env(lasting(reach, 0.5))
 

@@ -134,8 +134,6 @@ class Program:
         failed = _not_sound(env, after[1]) | _not_counted(roles, action, before[1], after[1])
         failed |= _not_fixed(before, after)
         failed["legal play is counted as illegal"] = (policy == 0) & _counts_more(before[1], after[1])
-        if not self.env.truncates:
-            failed["is_truncated holds, but `truncates` is False"] = after[1].truncated
         return after, failed
 
 

@@ -12,7 +12,7 @@ from flax import struct
 
 from jaxvrp import TimeStep, VecEnv
 from jaxvrp.actor import Actor, Carry
-from jaxvrp.environment import executed_under
+from jaxvrp.environment import executed_under, writes
 from jaxvrp.spaces import ByKind, ByRole
 from jaxvrp.vectorize import VecState, VecTimeStep
 from train.episode_statistics import ended_episodes
@@ -268,7 +268,7 @@ class Rollout:
             taught=taught,
             value=value,
             reward=after.reward,
-            duration=after.duration if self.vec_env.env.is_semi_markov else None,
+            duration=after.duration if writes(self.vec_env.env, "duration") else None,
             final_value=self._final_value(params, new_players, after, seen),
             terminated=after.terminated,
             truncated=after.truncated,
@@ -294,7 +294,7 @@ class Rollout:
 
         `before` is what was seen before the step, in the same episodes: what never changes in these is taken from it.
         """
-        if not self.vec_env.env.truncates:
+        if not writes(self.vec_env.env, "is_truncated"):
             return {}
         # The episode's own recurrent state, though it has ended.
         unreset = players.replace(reset=jnp.zeros_like(players.reset))

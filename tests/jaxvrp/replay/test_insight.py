@@ -6,17 +6,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxvrp import Environment
 from jaxvrp.replay import with_insight
 
 
 def env_of(*, holds, valid=True):
-    """An environment with one role of two agents, of which the second is void unless `valid`."""
-    return types.SimpleNamespace(
-        roles={"mover": types.SimpleNamespace(num_agents=2)},
-        valid=lambda state: {"mover": jnp.array([True, valid])},
-        duration=lambda state: state["lasted"],
-        is_semi_markov=holds,
-    )
+    """An environment with one role of two agents, of which the second is void unless `valid`; decisions may hold."""
+
+    def duration(self, state):
+        return state["lasted"]
+
+    functions = {"duration": duration if holds else Environment.duration}
+    functions["roles"] = {"mover": types.SimpleNamespace(num_agents=2)}
+    functions["valid"] = lambda self, state: {"mover": jnp.array([True, valid])}
+    return type("Movers", (), functions)()
 
 
 def episode_of(length):

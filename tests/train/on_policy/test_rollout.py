@@ -133,7 +133,7 @@ def test_the_recording_is_what_happened(recorded, replay):
     flat = not made.trainer.env.entity_kinds
     assert (transitions.global_observation is None) == (not (flat and made.trainer.critics.is_central))
     assert (transitions.instance is None) == flat == (not static)
-    assert transitions.truncated.any() == made.trainer.env.truncates
+    assert transitions.truncated.any() == made.trainer.env.cut
     assert transitions.duration is None
     np.testing.assert_array_equal(transitions.reset[0], made.played.start.reset)
     assert transitions.reset[1:].any(axis=0).all()
