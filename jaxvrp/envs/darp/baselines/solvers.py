@@ -39,8 +39,8 @@ def solve_pyvrp(instance: Instance, *, seconds: float, seed: int = 0, penalty: f
 
     A request is a PyVRP shipment: pairing, precedence and capacity are exact, and so are windows, service times,
     vehicles of different capacity, the route duration, and the choice of requests to leave unserved. One constraint is
-    relaxed: PyVRP knows no ride time limit. `max_ride_time` counts only as far as `tighten` turns it into windows, so where it
-    is finite a plan may break it.
+    relaxed: PyVRP knows no ride time limit. `max_ride_time` counts only as far as `tighten` turns it into windows, so
+    where it is finite a plan may break it.
 
     Args:
         instance: one problem, without leading axes, NumPy or JAX; its limits count whatever an environment enforces.
