@@ -44,7 +44,7 @@ def play(env: Environment, actor: Actor, seed: int) -> dict[str, Any]:
 
     Args:
         env: the environment.
-        actor: who plays.
+        actor: the player.
         seed: of the instance, and of what the actor draws; the same instance for all actors.
     """
     evaluator = Evaluator(env, 1, seed)
@@ -53,7 +53,7 @@ def play(env: Environment, actor: Actor, seed: int) -> dict[str, Any]:
 
 
 def players(env: Environment) -> dict[str, Any]:
-    """By name, functions from an environment to who can play it without training: baselines, planners, random play."""
+    """By name, functions from an environment to a player that needs no training: baselines, planners, random play."""
     toolbox = registry.toolbox_of(env)
     simple = {name: lambda env, name=name: baseline_actors(env)[name] for name in baseline_actors(env)}
     first = dict(zip([GREEDY], toolbox.baselines.values(), strict=False))

@@ -112,7 +112,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise UserError(str(error)) from None
     env = file.env if file else evaluation_env(folder.player.env, config)
     players = [POLICY] + ([_baseline(args.against, env)] if args.against else [])
-    # A policy that is shipped lies where nobody looks, and perhaps may not write.
+    # The folder of a shipped policy is part of the package, and perhaps read-only.
     default = pathlib.Path() if folder.is_policy else folder.folder
     names = [f"episode_{name}", *(f"episode_{name}_{player.replace(' ', '_')}" for player in players[1:])]
     out = make_folder(pathlib.Path(args.out or default))
@@ -140,11 +140,11 @@ def _baseline(name: str, env: Environment) -> str:
     """The name of a baseline of an environment.
 
     Raises:
-        UserError: nobody is called so.
+        UserError: there is no such baseline.
     """
     known = baseline_actors(env)
     if name not in known:
-        raise UserError(f"--against {name}: nobody is called so; {nearest(name, known)}")
+        raise UserError(f"--against {name}: there is no such baseline; {nearest(name, known)}")
     return name
 
 

@@ -73,7 +73,7 @@ class Solution:
 
     Attributes:
         problem: whose.
-        method: who made it.
+        method: by which it was found.
         cost: of its episode, see `jaxvrp.Toolbox.cost`; by default minus the return.
         seconds: after which it was found.
         states: of its episode, leaves `[T + 1, ...]`.
@@ -441,7 +441,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def report(solution: Solution) -> str:
-    """What a plan comes to, for people: cost, whether it is feasible, each violation, and who goes where."""
+    """What a plan comes to, for people: cost, whether it is feasible, each violation, and the routes."""
     plan = solution.plan
     cost = f"{solution.cost:.2f}" if np.isfinite(solution.cost) else "none: no such plan was found"
     rows = [("method", solution.method), ("cost", cost), ("found after", f"{solution.seconds:.1f} s")]

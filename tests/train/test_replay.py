@@ -161,7 +161,7 @@ def test_a_baseline_on_the_same_instance(run, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--against", "greedi"], "--against greedi: nobody is called so; "),
+        (["--against", "greedi"], "--against greedi: there is no such baseline; "),
         (["--instance", "6"], "--instance is 6, but the run has 6 fixed instances; choose one from 0 to 5"),
         (["--instance", "2", "--index", "1"], "--index is of the problem in a file; name it with --instance"),
         (["--instance", "-1"], "--instance -1: Told reads no instances from files; leave it out"),

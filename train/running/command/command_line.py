@@ -230,7 +230,7 @@ def check_names(names: Iterable[str], known: Iterable[str], place: str) -> None:
     known = set(known)
     for name in names:
         if name not in known:
-            # The same parameters again with another prefix: named only to somebody who thinks of that.
+            # Keys that repeat the parameters with another prefix are suggested only where the typed name has it.
             hidden = [f"{mapping}." for mapping in REPEATING if mapping[:4] not in name]
             others = {key for key in known if not key.startswith(tuple(hidden))}
             raise UserError(f"unknown key {shown(name)}{place}; {nearest(name, others - ANY_KEYS)}")

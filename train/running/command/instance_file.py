@@ -1,4 +1,4 @@
-"""A problem from a user's own file: who plays it, what the best of their episodes comes to, and the plan for it."""
+"""A problem from a user's file: its players, the cost of the best episode, and the plan."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def write_all(outputs: Sequence[Output]) -> None:
 def check_player(name: str, players: dict[str, Actor]) -> None:
     """Raise a UserError unless there is a player of that name."""
     if name not in players:
-        raise UserError(f"--actor {name}: nobody is called so; {nearest(name, players)}")
+        raise UserError(f"--actor {name}: there is no such player; {nearest(name, players)}")
 
 
 def best_episode(

@@ -1,7 +1,7 @@
 """Stages: a run that trains several configurations, one after the other, each from the policy of the one before.
 
 Where `config.yaml` has `stages`, its other keys are those of the last stage, and each stage lists what differs from
-them. So whoever plays a run reads its keys as those of any run, and the same file trains all stages again.
+them. So commands that play a run read its keys as those of any run, and the same file trains all stages again.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def split(config: Config) -> list[Config]:
     """The configuration of each stage; of a run without stages, its own.
 
     Raises:
-        UserError: a stage is none; one line that names it.
+        UserError: the keys of a stage are no configuration; one line that names the stage.
     """
     stages = read_stages(getattr(config, STAGES, ()))
     if len(stages) < 2:

@@ -79,7 +79,7 @@ class Checkpoints:
         for chatty in ("absl", "asyncio"):  # asyncio: a traceback for every array of a damaged checkpoint
             logging.getLogger(chatty).setLevel(logging.CRITICAL)
         _silence_closed_event_loops()
-        # After a failure, threads of orbax drop the writes that they had not begun, some time; nobody can await them.
+        # After a failure, threads of orbax drop the writes that they had not begun, some time; they cannot be awaited.
         warnings.filterwarnings("ignore", "coroutine 'async_serialize_from_host", RuntimeWarning)
         self.folder = folder.absolute()
         try:
@@ -107,10 +107,10 @@ class Checkpoints:
 
     @property
     def kept(self) -> int | None:
-        """Update of the newest one that is on the disk now; somebody else may have removed some."""
+        """Update of the newest one that is on the disk now; other processes may have removed some."""
         try:
             return max(self._complete(), default=None)
-        except OSError:  # nobody can tell
+        except OSError:  # the folder cannot be listed
             return self.latest
 
     def find(self, which: str) -> int:
@@ -289,7 +289,7 @@ def _write_arrays(state: Any, folder: pathlib.Path) -> None:
 def _silence_closed_event_loops() -> None:
     """From here on, no traceback of an array whose write or read ends after orbax has closed its event loop.
 
-    It does so when another one has failed. Each of the rest gets a RuntimeError that nobody can catch.
+    It does so when another one has failed. Each of the rest gets a RuntimeError that cannot be caught.
     """
     report = sys.unraisablehook
 

@@ -1,4 +1,4 @@
-"""One training process per run folder: a lock that the system drops with its process, and a note of who holds it."""
+"""One training process per run folder: a lock that ends with its process, and a note of the process."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _lock(file: int, folder: pathlib.Path) -> bool:
 
 
 def _release(path: pathlib.Path, file: int) -> None:
-    """Remove a lock, then unlock it: whoever waits for it sees that it is no longer there."""
+    """Remove a lock, then unlock it, so that a waiting process sees that the file is gone."""
     with contextlib.suppress(OSError):
         if _is_at(path, file):  # its folder may have been removed, or renamed, and another one made
             path.unlink()
@@ -148,7 +148,7 @@ def _take_note(path: pathlib.Path, file: int) -> None:
 
 
 def _noted(file: int) -> Holder | None:
-    """Who is noted in an open lock; None if nobody is, or not readably."""
+    """The process that an open lock names; None if it names none, or the note is damaged."""
     try:
         holder = Holder(**json.loads(os.pread(file, 1000, 0)))
     except (ValueError, TypeError, RecursionError):

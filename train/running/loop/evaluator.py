@@ -72,7 +72,7 @@ class Evaluator:
     def baselines(self, episodes: Episodes | None = None) -> dict[str, Figures]:
         """Figures of random play and of the baselines in the environment's toolbox, by name; random play comes last.
 
-        `episodes` shows who plays, and is advanced.
+        `episodes` shows the name of the player, and is advanced.
         """
         figures = {}
         for name, actor in baseline_actors(self.env).items():

@@ -93,7 +93,7 @@ class Progress:
 
 
 class Episodes:
-    """A progress bar over episodes that are played: by whom, and how long it will take; use it as a context manager."""
+    """A progress bar over episodes: the player and the time left; use it as a context manager."""
 
     def __init__(self, total: int, *, unit: str = "episodes"):
         self._bar = tqdm(

@@ -1,7 +1,7 @@
 """Events for TensorBoard, written at once. The only file that imports tensorboardX.
 
-Not by its `SummaryWriter`: that writes in a thread, which dies with a traceback when the disk is full, and whoever adds
-an eleventh event then waits for ever.
+Not by its `SummaryWriter`: that writes in a thread, which dies with a traceback when the disk is full; after ten more
+events the program then waits for ever.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ REMEDY = "run `wandb login`, set WANDB_MODE=offline, or leave wandb out of logge
 
 
 def check() -> None:
-    """Find out whether a run can be begun: wandb is installed, and somebody is logged in, or can be asked.
+    """Find out whether a run can be begun: wandb is installed, and a user is logged in, or can be asked to.
 
     Raises:
         UserError: it cannot; one line.
@@ -27,7 +27,7 @@ def check() -> None:
     wandb = _library()
     is_online = wandb.setup().settings.mode in ("online", "shared")
     if is_online and not sys.stdin.isatty() and not wandb.login(prompt=False):
-        raise UserError(f"logger names wandb, and nobody is logged in there; {REMEDY}")
+        raise UserError(f"logger names wandb, but no user is logged in there; {REMEDY}")
 
 
 class Run:

@@ -227,7 +227,7 @@ def test_without_a_login_nothing_begins(monkeypatch):
     wandb.login = lambda prompt: False
     monkeypatch.setitem(sys.modules, "wandb", wandb)
     monkeypatch.setattr("sys.stdin", types.SimpleNamespace(isatty=lambda: False))
-    with pytest.raises(UserError, match="nobody is logged in there; run `wandb login`, set WANDB_MODE=offline, or"):
+    with pytest.raises(UserError, match="no user is logged in there; run `wandb login`, set WANDB_MODE=offline, or"):
         check_loggers(["tensorboard", "wandb"])
     settings.mode = "offline"
     check_loggers(["wandb"])
