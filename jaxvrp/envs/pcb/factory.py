@@ -76,7 +76,8 @@ def make(*, boards: Boards = GENERATED, **parameters: Any) -> Pcb:
     else:
         if generator_values:
             raise ValueError(f"{next(iter(generator_values))} is of generated boards; leave it out, or boards")
-        batch, source = _given(boards, supply.board_index), {"boards": _written_down(boards), **vars(supply)}
+        batch, written_down = _given(boards, supply.board_index)
+        source = {"boards": written_down, **vars(supply)}
     sizes, arrays = least_sizes(batch), as_float32(batch)
     wirings = _in_pieces(lambda boards: _wire_all(boards, sizes), PAIRS // sizes.components**2, arrays)
     made = (arrays, wirings, jax.vmap(board_targets)(arrays, wirings), sizes, tuple(source.items()))
@@ -137,24 +138,24 @@ def _in_pieces(function: Callable[..., Tree], length: int, batch: Any) -> Tree:
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *pieces)
 
 
-def _given(boards: Boards, index: int | None) -> Board:
-    """The boards `[B]` of files and arrays as NumPy arrays; only the one with this index unless it is None."""
-    if isinstance(boards, str | os.PathLike | Board):
-        boards = [boards]
-    if not isinstance(boards, Sequence) or not boards:
+def _given(boards: Boards, index: int | None) -> tuple[Board, Any]:
+    """The boards `[B]` of files and arrays, only that with the index unless it is None; and the keyword `boards`."""
+    entries = [boards] if isinstance(boards, str | os.PathLike | Board) else boards
+    if not isinstance(entries, Sequence) or not entries:
         raise TypeError(f"boards is {boards!r}; it must be 'generated', a file, a Board, or a list of these")
-    found = [board for entry in boards for board in _read(entry)]
+    found: list[Board] = []
+    for entry in entries:
+        if not isinstance(entry, str | os.PathLike | Board):
+            raise TypeError(f"boards holds {entry!r}; it must be a file or a Board")
+        read = _single_boards(jax.tree.map(np.asarray, entry)) if isinstance(entry, Board) else read_boards(entry)
+        found += [board.board if isinstance(board, Netlist) else board for board in read]
     if index is not None and index >= len(found):
         raise ValueError(f"board_index is {index}, but there are {len(found)} boards, from 0; lower it")
-    return stack(found if index is None else [found[index]])
-
-
-def _read(entry: str | os.PathLike | Board) -> list[Board]:
-    if isinstance(entry, Board):
-        return _single_boards(jax.tree.map(np.asarray, entry))
-    if not isinstance(entry, str | os.PathLike):
-        raise TypeError(f"boards holds {entry!r}; it must be a file or a Board")
-    return [board.board if isinstance(board, Netlist) else board for board in read_boards(entry)]
+    if any(isinstance(entry, Board) for entry in entries):
+        written_down: Any = GIVEN
+    else:
+        written_down = os.fspath(boards) if entries == [boards] else tuple(map(os.fspath, entries))
+    return stack(found if index is None else [found[index]]), written_down
 
 
 def read_boards(path: str | os.PathLike) -> Sequence[Board | Netlist]:
@@ -180,12 +181,3 @@ def _single_boards(boards: Board) -> list[Board]:
     if boards.exists.ndim == 1:
         return [boards]
     return [jax.tree.map(lambda leaf, row=row: leaf[row], boards) for row in range(boards.exists.shape[0])]
-
-
-def _written_down(boards: Boards) -> Any:
-    """The keyword `boards` of `make`, where it can be written down."""
-    if isinstance(boards, str | os.PathLike):
-        return os.fspath(boards)
-    if isinstance(boards, Board) or any(isinstance(entry, Board) for entry in boards):
-        return GIVEN
-    return tuple(map(os.fspath, boards))

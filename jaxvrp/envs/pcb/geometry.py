@@ -154,7 +154,7 @@ def sector_shares(
     enter, leave = _slabs(board, half_extent(outline, -turn) * scale, rays)
     enter = _least(_most(enter, 0.0), 1.0)
     leave = _most(_least(leave, 1.0), enter)
-    _, body = _slabs(jnp.zeros(2), half_extent(size[part], jnp.zeros_like(turn)) * scale, rays)
+    _, body = _slabs(jnp.zeros(2, jnp.float32), half_extent(size[part], jnp.zeros_like(turn)) * scale, rays)
 
     hit = obstacles[:, None] & (part_enter < part_leave)
     start = _least(_most(jnp.where(hit, part_enter, 0.0), enter), leave) ** 2

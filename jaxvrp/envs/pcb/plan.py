@@ -33,13 +33,7 @@ ENDINGS = (*plan_files.ENDINGS, ".pcb")
 
 @dataclasses.dataclass(frozen=True)
 class BoardOfFile:
-    """A board, and where it was read.
-
-    Attributes:
-        path: the file.
-        row: which board of the file, from 0.
-        netlist: the board and its names.
-    """
+    """A board with its names, which file it was read from, and which board of the file it is, from 0."""
 
     path: str
     row: int
@@ -79,57 +73,46 @@ def cost(metrics: Any) -> jax.Array:
 def plan_of(problem: BoardOfFile, env: Pcb, states: State) -> dict[str, Any]:
     """The best placement of an episode, or the last if none was legal; its keys are described in `docs/solve.md`.
 
-    Args:
-        problem: the board.
-        env: the environment that was played.
-        states: leaves with leading axis `[T+1]`, of one episode.
+    `states`: leaves with leading axis `[T+1]`, of one episode of `env`.
     """
     del env
-    netlist = problem.netlist
+    netlist, board = problem.netlist, problem.netlist.board
     position, orientation = chosen_placement(problem, states)
-    kept = np.asarray(netlist.board.exists)
-    measures = jax.jit(measure_board)(as_float32(netlist.board), position, orientation)
-    overlaps = ~np.asarray(geometry.is_legal(measures.overlap)) & kept
+    measures = jax.device_get(jax.jit(measure_board)(as_float32(board), position, orientation))
     names = [part.name for part in netlist.components]
+    overlaps = ~geometry.is_legal(measures.overlap) & board.exists
     wrong = [name for name, overlap in zip(names, overlaps, strict=True) if overlap]
+    routes: dict[str, list[str]] = {}
+    for pin in np.flatnonzero(board.signal_pin):
+        pad = f"{names[board.pin_component[pin]]}.{netlist.pins[pin].name}"
+        routes.setdefault(netlist.nets[board.pin_net[pin]].name, []).append(pad)
+    parts = [
+        {
+            "part": name,
+            "x": float(position[row, 0] + netlist.origin[0]),
+            "y": float(position[row, 1] + netlist.origin[1]),
+            "degrees": 90 * int(orientation[row]),
+            "side": int(board.side[row]),
+            "fixed": bool(board.fixed[row]),
+            "overlap": float(measures.overlap[row]),
+        }
+        for row, name in enumerate(names)
+    ]
     return {
         "format": FORMAT,
         "hpwl": float(measures.hpwl),
         "feasible": not wrong,
         "violations": {"overlap": {"count": len(wrong), "first_part": wrong[0]}} if wrong else {},
-        "routes": _routes(netlist),
+        "routes": routes,
         "nets": {net.name: float(hpwl) for net, hpwl in zip(netlist.nets, measures.net_hpwl, strict=True) if hpwl > 0},
-        "parts": [
-            {
-                "part": name,
-                "x": float(position[row, 0] + netlist.origin[0]),
-                "y": float(position[row, 1] + netlist.origin[1]),
-                "degrees": 90 * int(orientation[row]),
-                "side": int(netlist.board.side[row]),
-                "fixed": bool(netlist.board.fixed[row]),
-                "overlap": float(measures.overlap[row]),
-            }
-            for row, name in enumerate(names)
-        ],
+        "parts": parts,
     }
 
 
 def chosen_placement(problem: BoardOfFile, states: State) -> tuple[np.ndarray, np.ndarray]:
     """Centres `f32[N, 2]` and quarter turns `i32[N]` of the best placement; of the last one if none was legal."""
-    last = jax.tree.map(lambda leaf: leaf[-1], states.replace(instance=None))
-    found = last.best if np.isfinite(last.best.hpwl) else last
-    count = problem.netlist.board.num_components
-    return np.asarray(found.position)[:count], np.asarray(found.orientation)[:count]
-
-
-def _routes(netlist: Netlist) -> dict[str, list[str]]:
-    """The pads that each signal net joins, by names: `part.pad`."""
-    board = netlist.board
-    routes: dict[str, list[str]] = {}
-    for row in np.flatnonzero(board.signal_pin):
-        pad = f"{netlist.components[board.pin_component[row]].name}.{netlist.pins[row].name}"
-        routes.setdefault(netlist.nets[board.pin_net[row]].name, []).append(pad)
-    return routes
+    found, count = (states.best if np.isfinite(states.best.hpwl[-1]) else states), problem.netlist.board.num_components
+    return np.asarray(found.position[-1])[:count], np.asarray(found.orientation[-1])[:count]
 
 
 def write_plan(problem: BoardOfFile, path: str | os.PathLike, plan: dict[str, Any]) -> None:

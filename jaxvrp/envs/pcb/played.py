@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +12,7 @@ import numpy as np
 from jaxvrp.envs.pcb.env import ROLE, Pcb
 from jaxvrp.envs.pcb.geometry import LEGAL_OVERLAP
 from jaxvrp.envs.pcb.problem.board import Board, trim
-from jaxvrp.envs.pcb.rules import State
+from jaxvrp.envs.pcb.rules import Best, State
 from jaxvrp.episodes import count_states
 from jaxvrp.spaces import agent_names
 
@@ -25,10 +24,8 @@ class Placement:
     Attributes:
         board: one board as NumPy arrays, without padding; its own positions do not matter.
         names: of the parts; empty for none.
-        position: `[N, 2]`, centres in mm.
-        orientation: `[N]`, quarter turns.
-        hpwl: of the board in mm.
-        overlap: `[N]`, overlap ratios.
+        position, orientation: `[N, 2]`, centres in mm, and `[N]`, quarter turns.
+        hpwl, overlap: of the board in mm, and `[N]`, overlap ratios of the parts.
     """
 
     board: Board
@@ -67,6 +64,10 @@ class PlayedEpisode:
         metrics: `{name: [T+1] or [T+1, A]}`, of `Pcb`.
         reward: `[T+1, A]`; 0 at the start.
         agent_names: of all agents.
+        board: without padding.
+        parts: `[N]`, the rows of the states that are parts and not padding.
+        agents: `[n]`, the agents that the board has.
+        names: of the parts: the numbers of their agents, "" for fixed parts.
     """
 
     states: State
@@ -74,48 +75,31 @@ class PlayedEpisode:
     reward: np.ndarray
     agent_names: tuple[str, ...]
 
+    board: Board
+    parts: np.ndarray
+    agents: np.ndarray
+    names: tuple[str, ...]
+
     @property
     def length(self) -> int:
         """T + 1."""
         return len(self.states.time)
 
-    @property
-    def agents(self) -> np.ndarray:
-        """`[n]`, the agents that the board has."""
-        return np.flatnonzero(self.states.instance.wiring.is_agent[0])
-
-    @functools.cached_property
-    def parts(self) -> np.ndarray:
-        """`[N]`, the rows of the states that are parts and not padding."""
-        return np.flatnonzero(self.states.instance.board.exists[0])
-
-    @functools.cached_property
-    def board(self) -> Board:
-        """The board without padding."""
-        return trim(jax.tree.map(lambda leaf: leaf[0], self.states.instance.board))
-
-    @functools.cached_property
-    def names(self) -> tuple[str, ...]:
-        """Names of the parts of `board`: the numbers of their agents, "" for fixed parts."""
-        agent = dict(zip(self.states.instance.wiring.component[0, self.agents], self.agents, strict=True))
-        return tuple(str(agent.get(part, "")) for part in self.parts)
-
     def placement(self, index: int) -> Placement:
         """The placement of the state with this index."""
-        now = jax.tree.map(lambda leaf: leaf[index], self.states.replace(instance=None))
-        return self._placement(now.position, now.orientation, now.board_hpwl, now.overlap)
+        return self._placement(self.states, self.states.board_hpwl, self.states.overlap, index)
 
     @functools.cached_property
     def best(self) -> Placement | None:
         """The shortest legal placement; None if there was none."""
-        best = jax.tree.map(lambda leaf: leaf[-1], self.states.best)
-        if not np.isfinite(best.hpwl):
-            return None
-        return self._placement(best.position, best.orientation, best.hpwl, np.zeros(len(best.position)))
+        best = self.states.best
+        return self._placement(best, best.hpwl, 0 * best.position[..., 0], -1) if np.isfinite(best.hpwl[-1]) else None
 
-    def _placement(self, position: Any, orientation: Any, hpwl: Any, overlap: Any) -> Placement:
-        rows = self.parts
-        return Placement(self.board, self.names, position[rows], orientation[rows], float(hpwl), overlap[rows])
+    def _placement(self, found: State | Best, hpwl: np.ndarray, overlap: np.ndarray, index: int) -> Placement:
+        position, orientation, overlap = (
+            leaf[index][self.parts] for leaf in (found.position, found.orientation, overlap)
+        )
+        return Placement(self.board, self.names, position, orientation, float(hpwl[index]), overlap)
 
     @property
     def improvements(self) -> np.ndarray:
@@ -125,11 +109,7 @@ class PlayedEpisode:
 
 
 def from_states(env: Pcb, states: State) -> PlayedEpisode:
-    """Cut an episode at its end and measure it.
-
-    Args:
-        env: the environment that was played.
-        states: leaves (NumPy or JAX) with leading axis `[T+1]`.
+    """Cut an episode of `env` at its end and measure it; `states`: leaves (NumPy or JAX) with leading axis `[T+1]`.
 
     Raises:
         ValueError: the states have no leading time axis, or more than one.
@@ -142,15 +122,24 @@ def from_states(env: Pcb, states: State) -> PlayedEpisode:
     # NumPy has no keys, and nothing here draws random numbers.
     states = states.replace(instance=states.instance.replace(key=states.time))
     states, metrics, reward = jax.tree.map(lambda leaf: np.asarray(leaf)[:length], (states, metrics, reward))
-    return PlayedEpisode(states, metrics, reward, tuple(agent_names(env.roles)[ROLE]))
+    instance = jax.tree.map(lambda leaf: leaf[0], states.instance)
+    parts, agents = np.flatnonzero(instance.board.exists), np.flatnonzero(instance.wiring.is_agent)
+    agent_of_part = dict(zip(instance.wiring.component[agents], agents, strict=True))
+    return PlayedEpisode(
+        states=states,
+        metrics=metrics,
+        reward=reward,
+        agent_names=tuple(agent_names(env.roles)[ROLE]),
+        board=trim(instance.board),
+        parts=parts,
+        agents=agents,
+        names=tuple(str(agent_of_part.get(part, "")) for part in parts),
+    )
 
 
 @jax.jit
-def _outcomes(env: Pcb, states: State) -> tuple[jax.Array, dict[str, jax.Array], jax.Array]:
-    """Whether each state ends the episode, its metrics, and the reward of the step before it."""
-
-    def outcome(state: State) -> tuple[jax.Array, dict[str, jax.Array], jax.Array]:
-        ended = env.is_terminal(state) | env.is_truncated(state)
-        return ended, env.metrics(state), jnp.where(state.time > 0, env.reward(state)[ROLE], 0.0)
-
-    return jax.vmap(outcome)(states)
+@functools.partial(jax.vmap, in_axes=(None, 0))
+def _outcomes(env: Pcb, state: State) -> tuple[jax.Array, dict[str, jax.Array], jax.Array]:
+    """Whether a state ends the episode, its metrics, and the reward of the step before it."""
+    ended = env.is_terminal(state) | env.is_truncated(state)
+    return ended, env.metrics(state), jnp.where(state.time > 0, env.reward(state)[ROLE], 0.0)

@@ -46,7 +46,15 @@ def export_episode(env: Pcb, states: State, actions: Mapping[str, Any] | None = 
         kind="pcb",
         title=f"Placement: {len(episode.agents)} movable of {board.num_components} parts, {board.num_nets} nets",
         action_names={ROLE: None},
-        step_entries=[_step_entry(episode.placement(index)) for index in range(episode.length)],
+        step_entries=[
+            {
+                "positions": as_json(placement.position),
+                "orientations": placement.orientation.tolist(),
+                "hpwl": as_json(np.float32(placement.hpwl)),
+                "overlap": as_json(placement.overlap),
+            }
+            for placement in map(episode.placement, range(episode.length))
+        ],
     )
     component = np.searchsorted(episode.parts, episode.states.instance.wiring.component[0, episode.agents]).tolist()
     agents = [{**agent, "component": part} for agent, part in zip(entries["agents"], component, strict=True)]
@@ -72,33 +80,19 @@ def export_episode(env: Pcb, states: State, actions: Mapping[str, Any] | None = 
     }
 
 
-def _step_entry(placement: Placement) -> dict[str, Any]:
-    return {
-        "positions": as_json(placement.position),
-        "orientations": placement.orientation.tolist(),
-        "hpwl": as_json(np.float32(placement.hpwl)),
-        "overlap": as_json(placement.overlap),
-    }
-
-
 def _with_outcomes(
     env: Pcb, steps: list[dict[str, Any]], component: list[int], outline: np.ndarray
 ) -> list[dict[str, Any]]:
     """The entries of `steps`, with the key `instead` where the result of a move was not the requested one."""
+    board: dict[str, Any] = {"outline": outline, "step_fraction": float(env.step_fraction)}
     changed = list(steps)
     for at, (now, then) in enumerate(itertools.pairwise(steps)):
-        if now["action"] is None:
-            continue
+        moves = [] if now["action"] is None else zip(now["action"][ROLE], component, strict=True)
         words = [
             move_outcome(
-                action,
-                now["positions"][part],
-                then["positions"][part],
-                outline=outline,
-                step_fraction=float(env.step_fraction),
-                clamp=env.boundary == "clamp",
+                action, now["positions"][part], then["positions"][part], **board, clamp=env.boundary == "clamp"
             )
-            for action, part in zip(now["action"][ROLE], component, strict=True)
+            for action, part in moves
         ]
         if any(words):
             changed[at] = {**now, "instead": {ROLE: words}}
@@ -138,11 +132,8 @@ def move_outcome(
 
 def _shortfalls(placement: Placement, agents: Mapping[int, str]) -> dict[str, Any]:
     """The movable parts that do not lie legally at the end; `agents`: names of the agents by index of their parts."""
-    entries = [
-        {"name": name, "why": _faults(placement, part, agents)}
-        for part, name in agents.items()
-        if placement.overlap[part] > LEGAL_OVERLAP
-    ]
+    wrong = {part: name for part, name in agents.items() if placement.wrong[part]}
+    entries = [{"name": name, "why": _faults(placement, part, agents)} for part, name in wrong.items()]
     return {"title": "Not legal in the end", "entries": entries}
 
 

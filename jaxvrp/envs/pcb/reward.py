@@ -79,10 +79,4 @@ def _lengths(name: str, now: jax.Array, start: jax.Array, target: jax.Array) -> 
     """A length in mm and as a share of the start's: now, at the start, and the target (0 for unknown)."""
     known = jnp.where(jnp.isfinite(target), target, 0.0)
     scale = jnp.where(start > 0, start, 1.0)
-    return {
-        f"raw_{name}": now,
-        f"{name}i": start,
-        f"raw_{name}e": known,
-        name: now / scale,
-        f"{name}e": known / scale,
-    }
+    return {f"raw_{name}": now, f"{name}i": start, f"raw_{name}e": known, name: now / scale, f"{name}e": known / scale}

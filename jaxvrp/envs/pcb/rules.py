@@ -8,7 +8,8 @@ from flax import struct
 
 from jaxvrp.envs.pcb import geometry, wirelength
 from jaxvrp.envs.pcb.measure import AgentMeasures, measure_board
-from jaxvrp.envs.pcb.problem.instance import Instance, Targets
+from jaxvrp.envs.pcb.problem.board import Board
+from jaxvrp.envs.pcb.problem.instance import Instance, Targets, Wiring
 from jaxvrp.notebook import NotebookStill
 
 
@@ -43,7 +44,7 @@ class State(NotebookStill, struct.PyTreeNode):
         lowest: `Targets`, least lengths at the end of a step: W while the part was legal, H while the whole board was.
         best: `Best`.
         invalid_actions: `i32[]`.
-        undone: `i32[A]`, moves that were undone, because they led to no finite place.
+        undone: `i32[A]`, moves that led to no finite place and were undone.
         observation: `f32[A, 31]` where all agents act at once; else None.
     """
 
@@ -68,6 +69,11 @@ class State(NotebookStill, struct.PyTreeNode):
     def legal(self) -> jax.Array:
         """`bool[]`, no part overlaps another or the edge."""
         return (geometry.is_legal(self.overlap) | ~self.instance.board.exists).all(axis=-1)
+
+    @property
+    def placement(self) -> tuple[Board, Wiring, jax.Array, jax.Array]:
+        """Board, wiring, positions and orientations: what `measure` and `observation` take."""
+        return self.instance.board, self.instance.wiring, self.position, self.orientation
 
     @property
     def half(self) -> jax.Array:
@@ -127,15 +133,11 @@ def may_act(state: State, agent: jax.Array) -> jax.Array:
 def pose_after(
     state: State, agent: jax.Array, action: jax.Array, step_fraction: jax.Array | float, *, clamp: bool, rotate: bool
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Where an action takes an agent's part: centre `f32[2]`, quarter turns `i32[]`, and `bool[]`: the move is undone.
+    """Where an agent's action takes its part: centre `f32[2]`, quarter turns `i32[]`, and `bool[]`, the move is undone.
 
-    Args:
-        state: before the move.
-        agent: `i32[]`.
-        action: `f32[3]` in [-1, 1]; NaN for no move.
-        step_fraction: the longest step, as a share of the board's shorter side.
-        clamp: centres stay on the board; else parts can leave it.
-        rotate: the third number of an action is the new orientation.
+    A move is undone if it leads to no finite place. `action`: `f32[3]` in [-1, 1]; NaN for no move. `step_fraction`:
+    the longest step, as a share of the board's shorter side. `clamp`: centres stay on the board; else parts can leave
+    it. `rotate`: the third number of an action is the new orientation.
     """
     outline, part = state.instance.board.outline, state.instance.wiring.component[agent]
     centre, quarters = state.position[part], state.orientation[part]
@@ -170,14 +172,9 @@ def put_parts(state: State, position: jax.Array, orientation: jax.Array) -> Stat
 
 
 def record_turns(state: State, acted: jax.Array, measures: AgentMeasures, undone: jax.Array, *, clamp: bool) -> State:
-    """The state after moves, with what the agents measured.
+    """The state after the moves of agents that `acted` (`bool[A]`), with their measures.
 
-    Args:
-        state: after the moves.
-        acted: `bool[A]`, the agents that had a turn.
-        measures: of one agent, or of all (leading axis `[A]`).
-        undone: `bool[]` or `bool[A]`, the move was undone, because it led to no finite place.
-        clamp: centres stay on the board, so that no part can leave it.
+    `measures` and `undone` (`bool`) are of one agent, or have a leading axis `[A]`; `clamp` as for `pose_after`.
     """
     component = state.instance.wiring.component
     gone = geometry.has_left(state.position, state.half, state.instance.board.outline)[component]

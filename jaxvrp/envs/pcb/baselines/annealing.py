@@ -69,8 +69,7 @@ class Tables(NamedTuple):
         unit: `f32[]`, mean size of the movable parts.
         half_width, half_height: `f32[N]`, at 0 quarters.
         obstructs: `bool[N, N]`.
-        pin: `i32[N, M, D]`, the pads of each signal net that the part is on; -1 for none.
-        owner: `i32[N, M, D]`, their parts.
+        pin, owner: `i32[N, M, D]`, the pads of each signal net that the part is on, -1 for none, and their parts.
         offset_x, offset_y: `f32[N, M, D]`, their offsets at 0 quarters.
     """
 
@@ -93,13 +92,12 @@ class Move(NamedTuple):
     """A move, drawn without regard to where the parts are; the first two are the same in all placements.
 
     Attributes:
-        part: `i32[]`, the part that moves.
-        other: `i32[]`, a part that it may be put beside.
+        part, other: `i32[]`, the part that moves, and one that it may be put beside.
         jumps, touches: `bool[R]`, the kind of the move; a shift where neither is true.
         turn: `i32[R]`, quarters added.
-        shift_x, shift_y: `f32[R]`, mm.
-        place_x, place_y: `f32[R]`, where it jumps to, as a share of the outline.
-        beside_x, beside_y: `f32[R]`, from the other part's centre, in units of the distance at which the parts touch.
+        shift: `f32[R]` along x and y, mm.
+        place: `f32[R]` along x and y, where it jumps to, as a share of the outline.
+        beside: `f32[R]` along x and y, from the other part's centre; 1 is the distance at which the parts touch.
         margin: `f32[R]`, the least increase of the cost, in mm of wire, for which the move is refused.
     """
 
@@ -108,12 +106,9 @@ class Move(NamedTuple):
     jumps: jax.Array
     touches: jax.Array
     turn: jax.Array
-    shift_x: jax.Array
-    shift_y: jax.Array
-    place_x: jax.Array
-    place_y: jax.Array
-    beside_x: jax.Array
-    beside_y: jax.Array
+    shift: tuple[jax.Array, jax.Array]
+    place: tuple[jax.Array, jax.Array]
+    beside: tuple[jax.Array, jax.Array]
     margin: jax.Array
 
 
@@ -133,6 +128,13 @@ class BestPlacements(struct.PyTreeNode):
     legal: jax.Array
 
 
+class Annealing(struct.PyTreeNode):
+    """Where an annealing stands: the present placements, and the best so far."""
+
+    poses: Poses
+    best: BestPlacements
+
+
 def net_widths(board: Board) -> tuple[int, int]:
     """The most signal nets of a movable part, and the most pads of a signal net, of any board of a batch; NumPy."""
     signal = np.asarray(board.signal_pin).reshape(-1, board.num_pins)
@@ -140,10 +142,8 @@ def net_widths(board: Board) -> tuple[int, int]:
     component = np.asarray(board.pin_component).reshape(signal.shape)[row, pin]
     net = np.asarray(board.pin_net).reshape(signal.shape)[row, pin]
     movable = np.asarray(board.movable).reshape(len(signal), -1)[row, component]
-    _, pads_of_net = np.unique(np.stack([row, net]), axis=1, return_counts=True)
-    part_and_net = np.unique(np.stack([row, component, net])[:, movable], axis=1)
-    _, nets_of_part = np.unique(part_and_net[:2], axis=1, return_counts=True)
-    return int(nets_of_part.max(initial=1)), int(pads_of_net.max(initial=1))
+    nets_of_part = np.unique(np.stack([row, component, net])[:, movable], axis=1)
+    return wirelength.most_alike(*nets_of_part[:2]), wirelength.most_alike(row, net)
 
 
 def anneal(
@@ -180,13 +180,6 @@ def anneal(
     return advance(board, annealing, keys, shares, widths=widths).best
 
 
-class Annealing(struct.PyTreeNode):
-    """Where an annealing stands: the present placements, and the best so far."""
-
-    poses: Poses
-    best: BestPlacements
-
-
 def begin(board: Board, key: jax.Array, num_restarts: int) -> Annealing:
     """Random placements of a board as `as_float32` makes it."""
     draws = jax.random.uniform(key, (num_restarts, board.num_components, 3), jnp.float32)
@@ -199,60 +192,34 @@ def begin(board: Board, key: jax.Array, num_restarts: int) -> Annealing:
 def advance(
     board: Board, annealing: Annealing, keys: jax.Array, shares: jax.Array, *, widths: tuple[int, int]
 ) -> Annealing:
-    """Blocks of moves.
+    """Play blocks of moves, on a board as `as_float32` makes it, with a typed key and a share for each block.
 
-    Args:
-        board: as `as_float32` makes it.
-        annealing: where it stands.
-        keys: typed keys `[blocks]`.
-        shares: `f32[blocks]`, of all moves, those that are made before each block: how cool it is.
-        widths: as for `anneal`.
+    The shares (`f32[blocks]`) are those of all moves that are made before each block: how cool it is.
     """
     tables = make_tables(board, widths)
 
     def play_block(annealing: Annealing, drawn: tuple[jax.Array, jax.Array]) -> tuple[Annealing, None]:
         key, share = drawn
-        cooled = _cooled(tables.unit, share)
-        moves = _draw_moves(key, board, cooled, annealing.best.hpwl.shape[0])
-        poses, _ = jax.lax.scan(lambda poses, move: (_step(tables, cooled, poses, move), None), annealing.poses, moves)
+        temperature, weight, reach = (first * (last / first) ** share for first, last in (TEMPERATURE, WEIGHT, REACH))
+        weight = weight / tables.unit * jnp.where(share > 1 - SETTLING, SETTLING_WEIGHT, 1.0)
+        num_restarts = annealing.best.hpwl.shape[0]
+        moves = _draw_moves(key, board, tables.unit * temperature, tables.unit * reach, num_restarts)
+
+        def try_move(poses: Poses, move: Move) -> tuple[Poses, None]:
+            proposed, present = propose(tables, poses, move), poses.of_part(move.part)
+            wire = wire_change(tables, poses, move.part, proposed)
+            overlap = overlap_change(tables, poses, move.part, proposed)
+            accepted = (wire + weight * overlap < move.margin) & _fits(tables, move.part, proposed.quarters)
+            pose = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), proposed, present)
+            return poses.with_part(move.part, pose), None
+
+        poses, _ = jax.lax.scan(try_move, annealing.poses, moves)
         return Annealing(poses, _better(board, annealing.best, poses)), None
 
     return jax.lax.scan(play_block, annealing, (keys, shares))[0]
 
 
-class _Cooled(NamedTuple):
-    """The schedule at one time: `f32[]` each, in mm, wire (mm) per mm², mm."""
-
-    temperature: jax.Array
-    weight: jax.Array
-    reach: jax.Array
-
-
-def _cooled(unit: jax.Array, share: jax.Array) -> _Cooled:
-    """The schedule after a `share` of the moves."""
-
-    def between(ends: tuple[float, float]) -> jax.Array:
-        first, last = ends
-        return first * (last / first) ** share
-
-    return _Cooled(
-        temperature=unit * between(TEMPERATURE),
-        weight=between(WEIGHT) / unit * jnp.where(share > 1 - SETTLING, SETTLING_WEIGHT, 1.0),
-        reach=unit * between(REACH),
-    )
-
-
-def _step(tables: Tables, cooled: _Cooled, poses: Poses, move: Move) -> Poses:
-    """Propose the move and accept it, or not, in each restart."""
-    proposed, present = propose(tables, poses, move), poses.of_part(move.part)
-    wire = wire_change(tables, poses, move.part, proposed)
-    overlap = overlap_change(tables, poses, move.part, proposed)
-    accepted = (wire + cooled.weight * overlap < move.margin) & fits(tables, move.part, proposed.quarters)
-    pose = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), proposed, present)
-    return poses.with_part(move.part, pose)
-
-
-def _draw_moves(key: jax.Array, board: Board, cooled: _Cooled, num_restarts: int) -> Move:
+def _draw_moves(key: jax.Array, board: Board, temperature: jax.Array, reach: jax.Array, num_restarts: int) -> Move:
     """A block of moves: `Move` with a leading axis."""
     # One draw for everything: the random generator is the greater part of what has to be compiled.
     draws = jax.random.uniform(key, (BLOCK * (5 * num_restarts + 2),), jnp.float32)
@@ -268,13 +235,10 @@ def _draw_moves(key: jax.Array, board: Board, cooled: _Cooled, num_restarts: int
         jumps=kind < JUMP,
         touches=(kind >= JUMP) & (kind < JUMP + CONTACT),
         turn=jnp.where(turn < TURN, quarters, 0),
-        shift_x=(2 * x - 1) * cooled.reach,
-        shift_y=(2 * y - 1) * cooled.reach,
-        place_x=x,
-        place_y=y,
-        beside_x=jnp.where(above_or_below, 2 * x - 1, sign),
-        beside_y=jnp.where(above_or_below, sign, 2 * y - 1),
-        margin=-cooled.temperature * jnp.log(accept),
+        shift=((2 * x - 1) * reach, (2 * y - 1) * reach),
+        place=(x, y),
+        beside=(jnp.where(above_or_below, 2 * x - 1, sign), jnp.where(above_or_below, sign, 2 * y - 1)),
+        margin=-temperature * jnp.log(accept),
     )
 
 
@@ -296,9 +260,6 @@ def _better(board: Board, best: BestPlacements, poses: Poses) -> BestPlacements:
         hpwl=jnp.where(better & legal, hpwl, best.hpwl),
         legal=best.legal | legal,
     )
-
-
-# --- moves ----------------------------------------------------------------------------------------------------------
 
 
 def make_tables(board: Board, widths: tuple[int, int]) -> Tables:
@@ -333,19 +294,17 @@ def propose(tables: Tables, poses: Poses, move: Move) -> Poses:
     clearance = CLEARANCE * tables.board.outline.max()
     touches = move.touches & tables.obstructs[move.part, move.other]
 
-    def along(axis: int, place: jax.Array, beside: jax.Array, shift: jax.Array) -> jax.Array:
-        touching = other_pose[axis] + beside * (half[axis] + other_half[axis] + clearance)
-        goal = jnp.where(touches, touching, pose[axis] + shift)
-        goal = jnp.where(move.jumps, place * tables.board.outline[axis], goal)
+    def along(axis: int) -> jax.Array:
+        touching = other_pose[axis] + move.beside[axis] * (half[axis] + other_half[axis] + clearance)
+        goal = jnp.where(touches, touching, pose[axis] + move.shift[axis])
+        goal = jnp.where(move.jumps, move.place[axis] * tables.board.outline[axis], goal)
         least = half[axis] + clearance
         return jnp.maximum(jnp.minimum(goal, tables.board.outline[axis] - least), least)
 
-    x = along(0, move.place_x, move.beside_x, move.shift_x)
-    y = along(1, move.place_y, move.beside_y, move.shift_y)
-    return Poses(x, y, quarters)
+    return Poses(along(0), along(1), quarters)
 
 
-def fits(tables: Tables, part: jax.Array, quarters: jax.Array) -> jax.Array:
+def _fits(tables: Tables, part: jax.Array, quarters: jax.Array) -> jax.Array:
     """`bool[R]`: whether a part may be moved, and fits on the board at these quarter turns (`i32[R]`)."""
     half_width, half_height = tables.half(part, quarters)
     fits_across, fits_down = 2 * half_width <= tables.board.outline[0], 2 * half_height <= tables.board.outline[1]

@@ -16,14 +16,8 @@ CLEARANCE = 2.0**-22
 def uniform_poses(board: Board, draws: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Poses of parts, each on its own: uniform over those wholly on the board, fixed parts where they are.
 
-    A part that fits on the board only after a quarter turn gets one; one that never fits is centred.
-
-    Args:
-        board: as `as_float32` makes it, without leading axes.
-        draws: `f32[..., N, 3]`, uniform in [0, 1).
-
-    Returns:
-        `f32[..., N, 2]` centres and `i32[..., N]` quarter turns.
+    A part that fits on the board only after a quarter turn gets one; one that never fits is centred. From uniform
+    `draws` in [0, 1), `f32[..., N, 3]`: `f32[..., N, 2]` centres and `i32[..., N]` quarter turns.
     """
     clearance = CLEARANCE * board.outline.max()
     quarters = jnp.floor(draws[..., 2] * 4).astype(jnp.int32)
@@ -42,13 +36,8 @@ def random_legal(
 
     The parts are placed one after another, the largest first, each uniformly over the poses that are free: the first
     free one of `tries` is taken, and where none is free, the one that overlaps least. Of `restarts` such placements the
-    first legal one counts; where none is legal, the one with the least overlap.
-
-    Args:
-        board: without leading axes; fixed parts stay.
-        key: a typed key.
-        tries: poses drawn for each part.
-        restarts: placements drawn.
+    first legal one counts; where none is legal, the one with the least overlap. Fixed parts stay. `board`: without
+    leading axes.
 
     Returns:
         `f32[N, 2]` centres in mm, `i32[N]` quarter turns, `bool[]` whether every part is free of overlap.
@@ -72,14 +61,9 @@ def _place_one_by_one(board: Board, draws: jax.Array) -> tuple[jax.Array, jax.Ar
         in_the_way = (chosen >= 0) & obstructs[part]
         chosen_try = jnp.maximum(chosen, 0)[None, :, None]
         apart = centre[:, part, None] - jnp.take_along_axis(centre, chosen_try, axis=0)
-        own_half = half[:, part, None]
         other_half = jnp.take_along_axis(half, chosen_try, axis=0)
-        common = geometry.common_area(
-            apart[..., 0],
-            apart[..., 1],
-            (own_half[..., 0], own_half[..., 1]),
-            (other_half[..., 0], other_half[..., 1]),
-        )
+        (apart_x, apart_y), own, other = (jnp.moveaxis(v, -1, 0) for v in (apart, half[:, part, None], other_half))
+        common = geometry.common_area(apart_x, apart_y, own, other)
         overlap = jnp.where(in_the_way, common, 0.0).sum(axis=-1)
         return chosen.at[part].set(jnp.argmin(overlap).astype(jnp.int32)), None
 

@@ -1,11 +1,11 @@
-"""Annealing for as long as somebody wants to wait, and random placements; placements as episodes of one step."""
+"""Searches that place parts within a time: annealing by the clock, and a random placement."""
 
 from __future__ import annotations
 
 import functools
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -20,7 +20,6 @@ from jaxvrp.envs.pcb.measure import measure_board
 from jaxvrp.envs.pcb.observation import measure_agents
 from jaxvrp.envs.pcb.problem.board import as_float32
 from jaxvrp.envs.pcb.problem.instance import Instance
-from jaxvrp.envs.pcb.rules import State
 from jaxvrp.toolbox import Searched
 
 RESTARTS = 32
@@ -33,30 +32,14 @@ CYCLES = (0.0, 0.15, 1.0)
 early, then a slow one."""
 
 
-def anneal_episode(
-    env: Pcb,
-    instance: Instance,
-    key: jax.Array,
-    seconds: float,
-    *,
-    restarts: int = RESTARTS,
-    clock: Callable[[], float] = time.monotonic,
-) -> Iterator[Searched]:
-    """Place the parts of one board; see `jaxvrp.toolbox.Search`. Programs are compiled before the clock starts.
-
-    Args:
-        env, instance: whose board it is.
-        key: typed key.
-        seconds: of annealing.
-        restarts: side by side.
-        clock: seconds from any point on.
-    """
+def anneal_episode(env: Pcb, instance: Instance, key: jax.Array, seconds: float) -> Iterator[Searched]:
+    """Place the parts of one board; see `jaxvrp.toolbox.Search`. Programs are compiled before the clock starts."""
     board = as_float32(instance.board)
     play = jax.jit(functools.partial(advance, board, widths=net_widths(board)))
-    start = jax.jit(functools.partial(begin, board, num_restarts=restarts))
+    start = jax.jit(functools.partial(begin, board, num_restarts=RESTARTS))
     annealing = start(key)
     jax.block_until_ready(play(annealing, jax.random.split(key, BLOCKS), jnp.zeros(BLOCKS)))
-    begun, now, pace = clock(), 0.0, 0.0
+    begun, now, pace = time.monotonic(), 0.0, 0.0
     for since, until in itertools.pairwise(CYCLES):
         key, start_key = jax.random.split(key)
         annealing = start(start_key).replace(best=annealing.best)
@@ -65,7 +48,7 @@ def anneal_episode(
             progress = (np.linspace(now, now + pace, BLOCKS) / seconds - since) / (until - since)
             shares = jnp.float32(np.clip(progress, 0.0, 1.0))
             annealing = jax.block_until_ready(play(annealing, jax.random.split(block_key, BLOCKS), shares))
-            before, now = now, clock() - begun
+            before, now = now, time.monotonic() - begun
             pace = now - before
             yield _searched(env, instance, annealing.best, now)
 
@@ -87,29 +70,16 @@ def place_randomly(env: Pcb, instance: Instance, key: jax.Array, seconds: float)
 
 
 def _searched(env: Pcb, instance: Instance, found: BestPlacements, seconds: float) -> Searched:
-    row = int(np.asarray(found.hpwl).argmin())
-    states = functools.partial(
-        placed_states, env, instance, np.asarray(found.position)[row], np.asarray(found.orientation)[row]
-    )
-    return Searched(seconds, float(np.asarray(found.hpwl)[row]), {}, states)
-
-
-def placed_states(env: Pcb, instance: Instance, position: jax.Array, orientation: jax.Array) -> State:
-    """An episode of one step, `[2, ...]` on the host: the start, and the parts where somebody has put them.
-
-    Args:
-        env, instance: whose board it is.
-        position: `f32[N, 2]`, centres in mm.
-        orientation: `i32[N]`, quarter turns.
-    """
-    return jax.device_get(_place(env, instance, position, orientation))
+    """The best restart; its states are an episode of one step, `[2, ...]`: the start, and the parts in their places."""
+    best = jax.tree.map(lambda leaf: np.asarray(leaf)[np.asarray(found.hpwl).argmin()], found)
+    states = functools.partial(_placed_states, env, instance, best.position, best.orientation)
+    return Searched(seconds, float(best.hpwl), {}, lambda: jax.device_get(states()))
 
 
 @jax.jit
-def _place(env: Pcb, instance: Instance, position: jax.Array, orientation: jax.Array) -> Any:
-    start = env.init_state(instance)
-    is_agent = instance.wiring.is_agent
+def _placed_states(env: Pcb, instance: Instance, position: jax.Array, orientation: jax.Array) -> Any:
+    start, is_agent = env.init_state(instance), instance.wiring.is_agent
     placed = start.replace(position=position, orientation=orientation)
-    measures, _ = measure_agents(instance, position, orientation, env.rays)
+    measures, _ = measure_agents(*placed.placement, env.rays)
     placed = rules.record_turns(placed, is_agent, measures, jnp.zeros_like(is_agent), clamp=True)
     return jax.tree.map(lambda first, last: jnp.stack([first, last]), start, rules.settle(placed))

@@ -10,7 +10,6 @@ from jaxvrp.envs.pcb.pictures.draw import (
     draw_placement,
     draw_plan,
     draw_wirelength,
-    render_board,
 )
 from jaxvrp.envs.pcb.pictures.frames import record_steps, render_episode, render_plan
 
@@ -22,7 +21,6 @@ __all__ = [
     "draw_plan",
     "draw_wirelength",
     "record_steps",
-    "render_board",
     "render_episode",
     "render_plan",
 ]

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jaxvrp.envs.pcb.factory import read_boards
-from jaxvrp.envs.pcb.pictures.draw import render_board
+from jaxvrp.envs.pcb.pictures.draw import DPI, draw_board
 from jaxvrp.io.command_line import Parser, check_picture_path, index, refuse_overwriting, run_command
-from jaxvrp.pictures import STILLS
+from jaxvrp.pictures import STILLS, write_picture
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,7 +37,7 @@ def _draw(options: argparse.Namespace) -> None:
         last = len(boards) - 1
         held = f"{len(boards)} boards; choose one with --board 0 to {last}" if last else "1 board; leave --board out"
         raise ValueError(f"{options.boards} holds {held}")
-    render_board(boards[options.board], options.out)
+    write_picture(options.out, "a board", lambda: draw_board(boards[options.board]), dpi=DPI)
     print(f"drew {options.out}")
 
 

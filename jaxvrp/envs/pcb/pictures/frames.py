@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import io
+import itertools
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,18 +19,18 @@ from jaxvrp.envs.pcb.pictures import board_view
 from jaxvrp.envs.pcb.pictures.board_view import BoardView, legend_entries, view_of
 from jaxvrp.envs.pcb.pictures.draw import (
     DPI,
+    SEPARATOR,
     draw_episode,
     draw_legend,
     draw_plan,
     hpwl_lines,
-    join_words,
     legend_inches,
     overlap_lines,
 )
 from jaxvrp.envs.pcb.plan import BoardOfFile
 from jaxvrp.envs.pcb.played import PlayedEpisode
 from jaxvrp.envs.pcb.rules import State
-from jaxvrp.io.whole_files import write_whole
+from jaxvrp.io.whole_files import write_text
 from jaxvrp.pictures.palette import PALE
 
 FRAME_DPI, NUM_COLOURS = 100, 64
@@ -39,7 +41,6 @@ SIDE = 4.7
 MAX_FRAMES, PLAY_MS, LAST_FRAME_MS = 120, 15_000, 3000
 """Of an animation."""
 
-TABLE = "agents.csv"
 METRICS = ("W", "We", "HPWL", "HPWLe", "raw_W", "raw_HPWL", "Wi", "HPWLi", "ol", "weighted_cost")
 COLUMNS = ("step", "id", "name", "reward", *METRICS)
 
@@ -48,14 +49,12 @@ LONG = 100
 
 
 def render_episode(env: Pcb, states: State, path: str | os.PathLike) -> None:
-    """Draw one episode to a file; an old file is replaced once the new one is complete.
+    """Draw one episode to a file: `.gif`, an animation; `.png`, `.svg` or `.pdf`, the figure of `draw_episode`.
 
-    Args:
-        env, states: as for `draw_episode`.
-        path: `.gif` for an animation; `.png`, `.svg` or `.pdf` for the figure of `draw_episode`.
+    An old file is replaced once the new one is complete.
 
     Raises:
-        ValueError: another suffix, or states of no or of several episodes.
+        ValueError: another ending, or states of no or of several episodes.
         OSError: the file cannot be written.
     """
     _render(path, "an episode", lambda: draw_episode(env, states), env, states)
@@ -68,25 +67,13 @@ def render_plan(problem: BoardOfFile, env: Pcb, states: State, path: str | os.Pa
 
 def _render(path: str | os.PathLike, what: str, still: Callable[[], Any], env: Pcb, states: State) -> None:
     def animate(partial: Path) -> None:
-        _write_animation(played.from_states(env, states), partial)
+        episode = played.from_states(env, states)
+        chosen = pictures.sample_frames(episode.length, MAX_FRAMES).tolist()
+        scene = EpisodeScene(episode, chosen)
+        pause = int(np.clip(PLAY_MS / len(chosen), 80, 300))
+        pictures.write_gif(partial, (scene.frame(index) for index in chosen), scene.palette(), pause, LAST_FRAME_MS)
 
     pictures.write_picture(path, what, still, animate, dpi=DPI)
-
-
-def _write_animation(episode: PlayedEpisode, path: Path) -> None:
-    """Write the animation as a GIF, whatever the name of `path`."""
-    chosen = pictures.sample_frames(episode.length, MAX_FRAMES).tolist()
-    scene, palette = _scene_and_palette(episode, chosen)
-    pause = int(np.clip(PLAY_MS / len(chosen), 80, 300))
-    pictures.write_gif(path, (scene.frame(index) for index in chosen), palette, pause, LAST_FRAME_MS)
-
-
-def _scene_and_palette(episode: PlayedEpisode, chosen: Sequence[int]) -> tuple[EpisodeScene, Any]:
-    """The scene of the chosen states, and the colours of its first, middle and last picture."""
-    scene = EpisodeScene(episode, chosen)
-    first_middle_last = sorted({chosen[0], chosen[len(chosen) // 2], chosen[-1]})
-    sample = np.concatenate([scene.frame(index) for index in first_middle_last])
-    return scene, pictures.shared_palette(sample, board_view.EXACT, NUM_COLOURS)
 
 
 class EpisodeScene:
@@ -100,8 +87,8 @@ class EpisodeScene:
     """
 
     def __init__(self, episode: PlayedEpisode, chosen: Sequence[int]):
-        """`chosen`: the states that the view of the board must hold."""
-        self.episode = episode
+        """`chosen`: the states that are shown, which the view of the board must hold."""
+        self.episode, self.chosen = episode, chosen
         view = view_of([episode.placement(index) for index in chosen], 1.4 * SIDE, SIDE)
         width, height = view.extent
         entries = legend_entries(episode.board)
@@ -123,6 +110,11 @@ class EpisodeScene:
         lines = sorted([*self.growing, *self.dots], key=lambda line: line.get_zorder())
         self._animated = pictures.AnimatedFigure(sheet.figure, [*self.board.artists, *lines, self.headline])
 
+    def palette(self) -> Any:
+        """The colours of the first, the middle and the last picture."""
+        sample = sorted({self.chosen[0], self.chosen[len(self.chosen) // 2], self.chosen[-1]})
+        return pictures.shared_palette(np.concatenate(list(map(self.frame, sample))), board_view.EXACT, NUM_COLOURS)
+
     def frame(self, index: int) -> np.ndarray:
         """`u8[height, width, 3]` of the state with this index."""
         metrics, steps = self.episode.metrics, self.episode.states.time
@@ -138,7 +130,7 @@ class EpisodeScene:
             f"overlap {metrics['overlap'][index]:6.1%}",
             f"best legal {best}",
         ]
-        self.headline.set_text(join_words(words))
+        self.headline.set_text(SEPARATOR.join(words))
         return self._animated.frame()
 
 
@@ -154,14 +146,10 @@ def _draw_pale_copy_and_dots(axes: Any, line: Any) -> Any:
 
 
 def record_steps(env: Pcb, states: State, folder: str | os.PathLike) -> None:
-    """Write every step of one episode to a folder.
+    """Write every step of one episode to a folder, which is made if it does not exist.
 
     `step_0000.png`, ... are the pictures of the animation. `agents.csv` has a row for each step and agent with the
     columns `COLUMNS`: those of `Pcb.metrics`, lengths normalised, `raw_...` and `...i` in mm.
-
-    Args:
-        env, states: as for `draw_episode`.
-        folder: is made if it does not exist.
 
     Raises:
         ValueError: the folder is not empty, or states of no or of several episodes.
@@ -174,19 +162,16 @@ def record_steps(env: Pcb, states: State, folder: str | os.PathLike) -> None:
     if any(folder.iterdir()):
         raise ValueError(f"the folder '{folder}' is not empty; give another one, or empty it")
     episode = played.from_states(env, states)
-    write_whole(folder / TABLE, lambda partial: _write_table(episode, partial))
-    scene, palette = _scene_and_palette(episode, range(episode.length))
+    table = io.StringIO()
+    writer = csv.writer(table)
+    writer.writerow(COLUMNS)
+    for index, agent in itertools.product(range(episode.length), episode.agents.tolist()):
+        figures = (episode.reward[index, agent], *(episode.metrics[name][index, agent] for name in METRICS))
+        step, name = episode.states.time[index], episode.agent_names[agent]
+        writer.writerow([step, agent, name, *(f"{value:.7g}" for value in figures)])
+    write_text(folder / "agents.csv", table.getvalue())
+    scene = EpisodeScene(episode, range(episode.length))
+    palette = scene.palette()
     for index in tqdm(range(episode.length), desc=str(folder), unit="step", disable=episode.length < LONG):
         name = f"step_{episode.states.time[index]:04d}.png"
         pictures.write_frame(folder / name, scene.frame(index), palette)
-
-
-def _write_table(episode: PlayedEpisode, path: Path) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        table = csv.writer(file)
-        table.writerow(COLUMNS)
-        for index, step in enumerate(episode.states.time.tolist()):
-            for agent in episode.agents.tolist():
-                metrics = [episode.metrics[name][index, agent] for name in METRICS]
-                figures = [f"{value:.7g}" for value in (episode.reward[index, agent], *metrics)]
-                table.writerow([step, agent, episode.agent_names[agent], *figures])

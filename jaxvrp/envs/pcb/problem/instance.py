@@ -110,14 +110,8 @@ def least_sizes(boards: Board) -> Sizes:
     movable = np.take_along_axis(boards.movable, component, axis=-1)
     part_pads, _ = wirelength.table_widths(component, net, signal & movable)
     _, shared_pads = wirelength.table_widths(component, net, signal)
-    return Sizes(
-        components=boards.num_components,
-        pins=boards.num_pins,
-        nets=boards.num_nets,
-        agents=count_agents(boards),
-        part_pads=part_pads,
-        shared_pads=shared_pads,
-    )
+    counts = (boards.num_components, boards.num_pins, boards.num_nets, count_agents(boards))
+    return Sizes(*counts, part_pads=part_pads, shared_pads=shared_pads)
 
 
 def fit_board(board: Board, sizes: Sizes) -> Board:
@@ -128,12 +122,7 @@ def fit_board(board: Board, sizes: Sizes) -> Board:
     """
     if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(board)):
         needed = least_sizes(jax.tree.map(lambda leaf: np.asarray(leaf)[None], board))
-        enough = (
-            needed.agents <= sizes.agents
-            and needed.part_pads <= sizes.part_pads
-            and needed.shared_pads <= sizes.shared_pads
-        )
-        if not enough:
+        if any(least > size for least, size in zip(needed[3:], sizes[3:], strict=True)):
             raise ValueError(
                 f"a board of {needed.agents} movable parts, {needed.part_pads} signal pads of one part and "
                 f"{needed.shared_pads} on one net does not fit into {sizes.agents}, {sizes.part_pads} and "
@@ -147,26 +136,19 @@ def wire(board: Board, sizes: Sizes) -> Wiring:
     component, is_agent = agent_components(board, sizes.agents)
     pin_component, pin_net, signal = board.pin_component, board.pin_net, board.signal_pin
     nets = wirelength.part_nets(pin_component, pin_net, signal, sizes.components, sizes.nets)
+    # Pads by agent, not by part: a fixed part may have more pads than the table is wide.
+    on_agent = (pin_component[:, None] == component) & is_agent
+    agent_of_pad = jnp.argmax(on_agent, axis=1).astype(jnp.int32)
     return Wiring(
         component=component,
         is_agent=is_agent,
         signal=signal,
-        pads=_agent_pads(pin_component, signal, component, is_agent, sizes.part_pads),
+        pads=wirelength.part_pads(agent_of_pad, signal & on_agent.any(axis=1), sizes.agents, sizes.part_pads),
         groups=wirelength.pad_groups(pin_component, pin_net, signal, sizes.shared_pads),
         nets=nets[component] & is_agent[:, None],
         neighbours=wirelength.shared_nets(nets)[component] & is_agent[:, None],
         obstructs=geometry.obstructing(board.side, board.exists),
     )
-
-
-def _agent_pads(
-    pin_component: jax.Array, signal: jax.Array, component: jax.Array, is_agent: jax.Array, width: int
-) -> jax.Array:
-    """`i32[A, width]`: the signal pads of every agent, -1 for none."""
-    # Agents in place of parts: a fixed part may have more pads than the table is wide.
-    belongs = (pin_component[:, None] == component) & is_agent
-    agent = jnp.argmax(belongs, axis=1).astype(jnp.int32)
-    return wirelength.part_pads(agent, signal & belongs.any(axis=1), component.shape[0], width)
 
 
 def board_targets(board: Board, wiring: Wiring) -> Targets:
