@@ -55,23 +55,16 @@ class Pcb(TurnBasedEnvironment):
     invalid_actions. Of an agent, as measured after its turn: raw_W, raw_HPWL (mm), Wi, HPWLi (at the start), W, HPWL
     (divided by these), raw_We, raw_HPWLe, We, HPWLe (targets, 0 for unknown), ol (mean of eight), weighted_cost (c),
     undone_moves.
-
-    Attributes:
-        boards: `Board`, leading axis `[B]`, padded; problems are drawn from these uniformly.
-        wirings: `Wiring`, their tables.
-        targets: `Targets`, `[B, A]`.
-        sizes: static sizes of boards and tables.
-        source: what the boards were made from, by keyword of `make`.
-        the others: keywords of `make`; what each is stands beside its default.
     """
 
+    # `[B]`, padded; problems are drawn from these uniformly.
     boards: Board = struct.field(
         metadata={"help": "what is played: generated, a file (.pcb, .nodes or .npz), or a list of files"}
     )
-    wirings: Wiring
-    targets: Targets
+    wirings: Wiring  # `[B]`, tables of the boards
+    targets: Targets  # `[B, A]`
     sizes: Sizes = struct.field(pytree_node=False)
-    source: tuple[tuple[str, Any], ...] = struct.field(pytree_node=False, default=())
+    source: tuple[tuple[str, Any], ...] = struct.field(pytree_node=False, default=())  # keywords of the boards
     mode: str = fields.choice(
         "sequential",
         ("sequential", "simultaneous"),
@@ -209,7 +202,6 @@ class Pcb(TurnBasedEnvironment):
         """See `TurnBasedEnvironment`; one agent after the other in sequential mode."""
         if self.mode == "simultaneous":
             return act_at_once(self, state, choose)
-
         single_role = {ROLE: Role(1, self.roles[ROLE].observation, self.roles[ROLE].action)}
 
         def take_turn(state: State, agent: jax.Array) -> tuple[State, Turns]:

@@ -27,11 +27,8 @@ from jaxvrp.io.problem_files import UnknownFormatError
 
 Tree = TypeVar("Tree")
 
-GENERATED = "generated"
-"""The value of `boards` for which boards are drawn."""
-
-GIVEN = "given"
-"""The parameter `boards` of an environment whose boards were passed as arrays, which cannot be written down."""
+GENERATED, GIVEN = "generated", "given"
+"""The parameter `boards` where boards are drawn, and where they were passed as arrays, which cannot be written down."""
 
 GENERATOR_NAMES = frozenset(field.name for field in dataclasses.fields(generator.Parameters))
 
@@ -162,8 +159,7 @@ def read_boards(path: str | os.PathLike) -> Sequence[Board | Netlist]:
     """The boards of a `.pcb`, `.nodes` (Bookshelf) or `.npz` file, with names where it has them.
 
     Raises:
-        ValueError: a damaged file; one line.
-        UnknownFormatError: another ending.
+        ValueError: a damaged file, or (`UnknownFormatError`) another ending; one line.
         OSError: it cannot be read.
     """
     path = Path(path)

@@ -12,17 +12,11 @@ from jaxvrp.envs.pcb.problem.instance import Wiring
 
 
 class BoardMeasures(NamedTuple):
-    """Measures of a placement as a whole.
+    """Measures of a placement as a whole."""
 
-    Attributes:
-        pads: `f32[P, 2]`, where the pads are, in mm.
-        net_hpwl: `f32[E]`, half perimeter of each signal net in mm; 0 for others.
-        overlap: `f32[N]`, `geometry.overlap_ratio` of the parts.
-    """
-
-    pads: jax.Array
-    net_hpwl: jax.Array
-    overlap: jax.Array
+    pads: jax.Array  # f32[P, 2], where the pads are, in mm
+    net_hpwl: jax.Array  # f32[E], half perimeter of each signal net in mm; 0 for other nets
+    overlap: jax.Array  # f32[N], `geometry.overlap_ratio` of the parts
 
     @property
     def hpwl(self) -> jax.Array:
@@ -31,20 +25,13 @@ class BoardMeasures(NamedTuple):
 
 
 class AgentMeasures(NamedTuple):
-    """Measures of an agent where its part lies.
+    """Measures of an agent where its part lies."""
 
-    Attributes:
-        shares: of the eight sectors around the part.
-        wirelength, hpwl: `f32[]`, W and H of the part in mm.
-        to_contacts: `f32[2]`, mean vector in mm to the nearest pads on its nets.
-        to_neighbours: `f32[2]`, vector in mm to the mean of its neighbours' centres and its own.
-    """
-
-    shares: geometry.SectorShares
-    wirelength: jax.Array
-    hpwl: jax.Array
-    to_contacts: jax.Array
-    to_neighbours: jax.Array
+    shares: geometry.SectorShares  # of the eight sectors around the part
+    wirelength: jax.Array  # f32[], W in mm
+    hpwl: jax.Array  # f32[], H in mm
+    to_contacts: jax.Array  # f32[2], mean vector in mm to the nearest pads on its nets
+    to_neighbours: jax.Array  # f32[2], vector in mm to the mean of its neighbours' centres and its own
 
 
 def measure_board(

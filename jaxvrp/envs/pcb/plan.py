@@ -24,9 +24,6 @@ from jaxvrp.io import plan_files
 
 FORMAT = "jaxvrp-pcb-plan-1"
 
-COLUMNS = ("part", "x", "y", "degrees", "side", "fixed", "overlap")
-"""Of a part, and of the table."""
-
 ENDINGS = (*plan_files.ENDINGS, ".pcb")
 """Of the files that plans are written to."""
 
@@ -123,7 +120,7 @@ def write_plan(problem: BoardOfFile, path: str | os.PathLike, plan: dict[str, An
         OSError: the file cannot be written.
     """
     if Path(path).suffix.lower() != ".pcb":
-        plan_files.write_plan(path, plan, plan["parts"], COLUMNS)
+        plan_files.write_plan(path, plan, plan["parts"], list(plan["parts"][0]))
         return
     netlist = problem.netlist
     position = np.array([[part["x"], part["y"]] for part in plan["parts"]]) - np.array(netlist.origin)

@@ -19,21 +19,14 @@ from jaxvrp.spaces import agent_names
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Placement:
-    """Where the parts of a board lie, and how good that is.
+    """Where the parts of a board lie, and how good that is."""
 
-    Attributes:
-        board: one board as NumPy arrays, without padding; its own positions do not matter.
-        names: of the parts; empty for none.
-        position, orientation: `[N, 2]`, centres in mm, and `[N]`, quarter turns.
-        hpwl, overlap: of the board in mm, and `[N]`, overlap ratios of the parts.
-    """
-
-    board: Board
-    names: tuple[str, ...]
-    position: np.ndarray
-    orientation: np.ndarray
-    hpwl: float
-    overlap: np.ndarray
+    board: Board  # one board as NumPy arrays, without padding; its own positions do not matter
+    names: tuple[str, ...]  # of the parts; empty for none
+    position: np.ndarray  # [N, 2], centres in mm
+    orientation: np.ndarray  # [N], quarter turns
+    hpwl: float  # of the board, in mm
+    overlap: np.ndarray  # [N], overlap ratios of the parts
 
     @property
     def wrong(self) -> np.ndarray:
@@ -57,28 +50,16 @@ class Placement:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PlayedEpisode:
-    """States 0..T up to the end of the episode, as NumPy arrays.
+    """States 0..T up to the end of the episode, as NumPy arrays."""
 
-    Attributes:
-        states: leaves `[T+1, ...]`.
-        metrics: `{name: [T+1] or [T+1, A]}`, of `Pcb`.
-        reward: `[T+1, A]`; 0 at the start.
-        agent_names: of all agents.
-        board: without padding.
-        parts: `[N]`, the rows of the states that are parts and not padding.
-        agents: `[n]`, the agents that the board has.
-        names: of the parts: the numbers of their agents, "" for fixed parts.
-    """
-
-    states: State
-    metrics: dict[str, np.ndarray]
-    reward: np.ndarray
-    agent_names: tuple[str, ...]
-
-    board: Board
-    parts: np.ndarray
-    agents: np.ndarray
-    names: tuple[str, ...]
+    states: State  # leaves [T+1, ...]
+    metrics: dict[str, np.ndarray]  # {name: [T+1] or [T+1, A]}, those of `Pcb`
+    reward: np.ndarray  # [T+1, A]; 0 at the start
+    agent_names: tuple[str, ...]  # of all agents, void ones too
+    board: Board  # without padding
+    parts: np.ndarray  # [N], the rows of the states that are parts and not padding
+    agents: np.ndarray  # [n], the agents that the board has
+    names: tuple[str, ...]  # of the parts: the numbers of their agents, "" for fixed parts
 
     @property
     def length(self) -> int:

@@ -110,12 +110,9 @@ def move_outcome(
 ) -> str | None:
     """The result of a part's move, in words, where it is not the requested one; None where it is.
 
-    Args:
-        action: the three requested numbers; None for one that is not finite.
-        start, end: `[2]`, the part's centre before and after the step.
-        outline: `[2]` of the board.
-        step_fraction: longest step, as a share of the board's shorter side.
-        clamp: whether centres are kept on the board; else a part stays only where it had no turn.
+    `action`: the three requested numbers, None for one that is not finite. `start`, `end`: `[2]`, the part's centre
+    before and after the step. `outline`: `[2]`. `step_fraction`: longest step, as a share of the board's shorter side.
+    `clamp`: centres are kept on the board; else a part stays only where it had no turn.
     """
     if None in action:
         return "no move: the action is not finite"

@@ -14,56 +14,32 @@ from jaxvrp.notebook import NotebookStill
 
 
 class Best(struct.PyTreeNode):
-    """The shortest legal placement at the end of any step so far.
+    """The shortest legal placement at the end of any step so far."""
 
-    Attributes:
-        hpwl: `f32[]` in mm; inf before there is one.
-        position: `f32[N, 2]`.
-        orientation: `i32[N]`.
-    """
-
-    hpwl: jax.Array
-    position: jax.Array
-    orientation: jax.Array
+    hpwl: jax.Array  # f32[] in mm; inf before there is one
+    position: jax.Array  # f32[N, 2]
+    orientation: jax.Array  # i32[N]
 
 
 class State(NotebookStill, struct.PyTreeNode):
-    """An episode under way; lengths in mm.
-
-    Attributes:
-        instance: the problem.
-        position: `f32[N, 2]`, centres.
-        orientation: `i32[N]`, quarter turns.
-        time: `i32[]`, whole steps so far.
-        moved_at: `i32[A]`, the step (from 1) of an agent's last turn; 0 before the first.
-        wirelength, hpwl: `f32[A]`, W and H as measured right after that turn (simultaneous: after all turns).
-        blocked: `f32[A]`, sum of the eight ol, likewise.
-        left: `bool[A]`, the part has left the board.
-        board_hpwl: `f32[]`, over all signal nets.
-        overlap: `f32[N]`, overlap ratio of every part.
-        lowest: `Targets`, least lengths at the end of a step: W while the part was legal, H while the whole board was.
-        best: `Best`.
-        invalid_actions: `i32[]`.
-        undone: `i32[A]`, moves that led to no finite place and were undone.
-        observation: `f32[A, 31]` where all agents act at once; else None.
-    """
+    """An episode under way; lengths in mm."""
 
     instance: Instance
-    position: jax.Array
-    orientation: jax.Array
-    time: jax.Array
-    moved_at: jax.Array
-    wirelength: jax.Array
-    hpwl: jax.Array
-    blocked: jax.Array
-    left: jax.Array
-    board_hpwl: jax.Array
-    overlap: jax.Array
-    lowest: Targets
+    position: jax.Array  # f32[N, 2], centres
+    orientation: jax.Array  # i32[N], quarter turns
+    time: jax.Array  # i32[], whole steps so far
+    moved_at: jax.Array  # i32[A], the step (from 1) of an agent's last turn; 0 before the first
+    wirelength: jax.Array  # f32[A], W as measured right after that turn (simultaneous: after all turns)
+    hpwl: jax.Array  # f32[A], H, likewise
+    blocked: jax.Array  # f32[A], sum of the eight ol, likewise
+    left: jax.Array  # bool[A], the part has left the board
+    board_hpwl: jax.Array  # f32[], over all signal nets
+    overlap: jax.Array  # f32[N], overlap ratio of every part
+    lowest: Targets  # least lengths at the end of a step: W while the part was legal, H while the whole board was
     best: Best
-    invalid_actions: jax.Array
-    undone: jax.Array
-    observation: jax.Array | None
+    invalid_actions: jax.Array  # i32[]
+    undone: jax.Array  # i32[A], moves that led to no finite place and were undone
+    observation: jax.Array | None  # f32[A, 31] where all agents act at once; else None
 
     @property
     def legal(self) -> jax.Array:
@@ -154,21 +130,16 @@ def pose_after(
 def put_part(state: State, agent: jax.Array, position: jax.Array, orientation: jax.Array) -> State:
     """The state with one agent's part at `position` (`f32[2]`) and `orientation` (`i32[]`)."""
     is_part = jnp.arange(state.position.shape[0]) == state.instance.wiring.component[agent]
-    return state.replace(
-        position=jnp.where(is_part[:, None], position, state.position),
-        orientation=jnp.where(is_part, orientation, state.orientation),
-    )
+    position = jnp.where(is_part[:, None], position, state.position)
+    return state.replace(position=position, orientation=jnp.where(is_part, orientation, state.orientation))
 
 
 def put_parts(state: State, position: jax.Array, orientation: jax.Array) -> State:
     """The state with all agents' parts at `position` (`f32[A, 2]`) and `orientation` (`i32[A]`)."""
-    wiring = state.instance.wiring
-    out_of_range = state.position.shape[0]
+    wiring, out_of_range = state.instance.wiring, state.position.shape[0]
     part = jnp.where(wiring.is_agent, wiring.component, out_of_range)
-    return state.replace(
-        position=state.position.at[part].set(position, mode="drop"),
-        orientation=state.orientation.at[part].set(orientation, mode="drop"),
-    )
+    position = state.position.at[part].set(position, mode="drop")
+    return state.replace(position=position, orientation=state.orientation.at[part].set(orientation, mode="drop"))
 
 
 def record_turns(state: State, acted: jax.Array, measures: AgentMeasures, undone: jax.Array, *, clamp: bool) -> State:

@@ -26,19 +26,13 @@ BLOCK = 128
 
 # From the first move to the last, geometrically; lengths in units of the mean size of the movable parts, so that boards
 # of any scale are annealed alike.
-TEMPERATURE = (0.4, 0.005)
-"""A longer wire is accepted with probability exp(-mm / temperature)."""
+TEMPERATURE = (0.4, 0.005)  # a longer wire is accepted with probability exp(-mm / temperature)
+WEIGHT = (1.0, 30.0)  # of the overlap: wire per common area
+REACH = (3.0, 0.03)  # largest shift of a part along an axis
 
-WEIGHT = (1.0, 30.0)
-"""Of the overlap: wire per common area."""
-
-REACH = (3.0, 0.03)
-"""Largest shift of a part along an axis."""
-
-# Parts on many nets are pulled into each other with more force than a good last weight holds back: for this share of
-# the moves, the last ones, it is so many times as much.
-SETTLING = 0.1
-SETTLING_WEIGHT = 100.0
+SETTLING, SETTLING_WEIGHT = 0.1, 100.0
+"""For this share of the moves, the last ones, the weight is so many times as much: parts on many nets are pulled into
+each other with more force than a good last weight holds back."""
 
 JUMP, CONTACT, TURN = 0.1, 0.2, 0.5
 """Shares of the moves that put a part anywhere on the board, and beside another part; the rest are shifts. Share of the
@@ -62,25 +56,16 @@ class Poses(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """The constants of a board.
+    """The constants of a board."""
 
-    Attributes:
-        board: as `as_float32` makes it.
-        unit: `f32[]`, mean size of the movable parts.
-        half_width, half_height: `f32[N]`, at 0 quarters.
-        obstructs: `bool[N, N]`.
-        pin, owner: `i32[N, M, D]`, the pads of each signal net that the part is on, -1 for none, and their parts.
-        offset_x, offset_y: `f32[N, M, D]`, their offsets at 0 quarters.
-    """
-
-    board: Board
-    unit: jax.Array
-    half_width: jax.Array
+    board: Board  # as `as_float32` makes it
+    unit: jax.Array  # f32[], mean size of the movable parts
+    half_width: jax.Array  # f32[N], at 0 quarters
     half_height: jax.Array
-    obstructs: jax.Array
-    pin: jax.Array
-    owner: jax.Array
-    offset_x: jax.Array
+    obstructs: jax.Array  # bool[N, N]
+    pin: jax.Array  # i32[N, M, D], the pads of each signal net that the part is on; -1 for none
+    owner: jax.Array  # i32[N, M, D], their parts
+    offset_x: jax.Array  # f32[N, M, D], their offsets at 0 quarters
     offset_y: jax.Array
 
     def half(self, part: jax.Array, quarters: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -89,43 +74,27 @@ class Tables(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A move, drawn without regard to where the parts are; the first two are the same in all placements.
+    """A move, drawn without regard to where the parts are; the first two are the same in all placements."""
 
-    Attributes:
-        part, other: `i32[]`, the part that moves, and one that it may be put beside.
-        jumps, touches: `bool[R]`, the kind of the move; a shift where neither is true.
-        turn: `i32[R]`, quarters added.
-        shift: `f32[R]` along x and y, mm.
-        place: `f32[R]` along x and y, where it jumps to, as a share of the outline.
-        beside: `f32[R]` along x and y, from the other part's centre; 1 is the distance at which the parts touch.
-        margin: `f32[R]`, the least increase of the cost, in mm of wire, for which the move is refused.
-    """
-
-    part: jax.Array
-    other: jax.Array
-    jumps: jax.Array
-    touches: jax.Array
-    turn: jax.Array
-    shift: tuple[jax.Array, jax.Array]
-    place: tuple[jax.Array, jax.Array]
+    part: jax.Array  # i32[], the part that moves
+    other: jax.Array  # i32[], a part that it may be put beside
+    jumps: jax.Array  # bool[R], whether it jumps anywhere; a move that neither jumps nor touches is a shift
+    touches: jax.Array  # bool[R], whether it is put beside the other part
+    turn: jax.Array  # i32[R], quarters added
+    shift: tuple[jax.Array, jax.Array]  # f32[R] along x and y, mm
+    place: tuple[jax.Array, jax.Array]  # f32[R] along x and y, where it jumps to, as a share of the outline
+    # f32[R] along x and y, from the centre of the other part; 1 is the distance at which the two touch.
     beside: tuple[jax.Array, jax.Array]
-    margin: jax.Array
+    margin: jax.Array  # f32[R], the least increase of the cost, in mm of wire, for which the move is refused
 
 
 class BestPlacements(struct.PyTreeNode):
-    """The best placement of each restart.
+    """The best placement of each restart; the last one, where none was legal."""
 
-    Attributes:
-        position: `f32[R, N, 2]`, centres.
-        orientation: `i32[R, N]`, quarter turns.
-        hpwl: `f32[R]`, half perimeters of the signal nets, summed; inf where no legal placement was found.
-        legal: `bool[R]`, whether it is legal; where not, the placement is the last one.
-    """
-
-    position: jax.Array
-    orientation: jax.Array
-    hpwl: jax.Array
-    legal: jax.Array
+    position: jax.Array  # f32[R, N, 2], centres
+    orientation: jax.Array  # i32[R, N], quarter turns
+    hpwl: jax.Array  # f32[R], half perimeters of the signal nets, summed; inf where no legal placement was found
+    legal: jax.Array  # bool[R]
 
 
 class Annealing(struct.PyTreeNode):

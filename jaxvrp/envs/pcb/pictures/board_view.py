@@ -144,9 +144,6 @@ class BoardView:
                 yield from ((_box(centre + way * reach, extent), font, False) for way in BESIDE_DIRECTIONS)
 
 
-# --- what a placement shows -----------------------------------------------------------------------------------------
-
-
 def pads_of(placement: Placement) -> np.ndarray:
     """`[P, 2]`, where the pads are, in mm."""
     board = placement.board
@@ -208,9 +205,6 @@ def _notches(placement: Placement, longest: float) -> np.ndarray:
     arm = np.minimum(0.42 * size.min(axis=1), longest)[:, None]
     triangle = np.stack([-size / 2, -size / 2 + arm * (1, 0), -size / 2 + arm * (0, 1)], axis=1)
     return placement.position[:, None] + np.asarray(turned(triangle, placement.orientation[:, None]))
-
-
-# --- looks ----------------------------------------------------------------------------------------------------------
 
 
 def legend_entries(board: Board) -> list[Any]:

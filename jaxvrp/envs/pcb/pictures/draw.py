@@ -39,8 +39,6 @@ DASHES = (0, (4, 2))
 SEPARATOR = "  |  "
 """Between the parts of a heading."""
 
-# --- one board ------------------------------------------------------------------------------------------------------
-
 
 def draw_board(
     board: Board | Netlist,
@@ -169,9 +167,6 @@ def draw_legend(sheet: pictures.Sheet, entries: list[Any], columns: int, left: f
     """A legend whose upper left corner is at a place given in inches from the sheet's lower left one."""
     corner = sheet.place(left, top)
     pictures.legend(sheet.figure, entries, ncols=columns, loc="upper left", bbox_to_anchor=corner, handletextpad=0.5)
-
-
-# --- an episode -----------------------------------------------------------------------------------------------------
 
 
 def draw_episode(env: Pcb, states: State, *, fig: Any = None) -> Any:
@@ -308,9 +303,6 @@ def _set_limits(axes: Any, values: np.ndarray, low: float | None = None, least: 
     bottom, top = float(values.min()) if low is None else low, float(values.max())
     room = max(0.07 * (top - bottom), 0.07 * least, 1e-3 * abs(top))
     axes.set_ylim(bottom - room, max(top, bottom + least) + room)
-
-
-# --- a state in a notebook ------------------------------------------------------------------------------------------
 
 
 def still(state: State) -> str | None:

@@ -42,7 +42,6 @@ MAX_FRAMES, PLAY_MS, LAST_FRAME_MS = 120, 15_000, 3000
 """Of an animation."""
 
 METRICS = ("W", "We", "HPWL", "HPWLe", "raw_W", "raw_HPWL", "Wi", "HPWLi", "ol", "weighted_cost")
-COLUMNS = ("step", "id", "name", "reward", *METRICS)
 
 LONG = 100
 """From so many steps on, there is a progress bar."""
@@ -77,14 +76,7 @@ def _render(path: str | os.PathLike, what: str, still: Callable[[], Any], env: P
 
 
 class EpisodeScene:
-    """The picture of any state: the board, and its wirelength and overlap up to then.
-
-    Attributes:
-        board: the view of the board.
-        growing: lines that are drawn up to the state shown.
-        dots: lines that are one dot, at the state shown.
-        headline: the text above.
-    """
+    """The picture of any state: the board, and its wirelength and overlap up to then."""
 
     def __init__(self, episode: PlayedEpisode, chosen: Sequence[int]):
         """`chosen`: the states that are shown, which the view of the board must hold."""
@@ -101,6 +93,7 @@ class EpisodeScene:
         lower = sheet.axes(across - 3.55, up - 1.23 - 2 * panel, 3.3, panel)
         lower.set_xlabel("step", fontsize=8, labelpad=1)
         hpwl, overlap = hpwl_lines(upper, episode), overlap_lines(lower, episode)
+        # Lines that are drawn up to the state shown, and lines that are one dot, at the state shown.
         self.growing = [*hpwl, *overlap]
         self.dots = [_draw_pale_copy_and_dots(upper, hpwl[0]), _draw_pale_copy_and_dots(lower, overlap[0])]
         self._whole_curves = [(line, *line.get_data()) for line in (*self.growing, *self.dots)]
@@ -142,14 +135,11 @@ def _draw_pale_copy_and_dots(axes: Any, line: Any) -> Any:
     return dots
 
 
-# --- every step -----------------------------------------------------------------------------------------------------
-
-
 def record_steps(env: Pcb, states: State, folder: str | os.PathLike) -> None:
     """Write every step of one episode to a folder, which is made if it does not exist.
 
-    `step_0000.png`, ... are the pictures of the animation. `agents.csv` has a row for each step and agent with the
-    columns `COLUMNS`: those of `Pcb.metrics`, lengths normalised, `raw_...` and `...i` in mm.
+    `step_0000.png`, ... are the pictures of the animation. `agents.csv` has a row for each step and agent: its
+    reward and metrics of `Pcb`, lengths as shares of the start's, `raw_...` and `...i` in mm.
 
     Raises:
         ValueError: the folder is not empty, or states of no or of several episodes.
@@ -164,7 +154,7 @@ def record_steps(env: Pcb, states: State, folder: str | os.PathLike) -> None:
     episode = played.from_states(env, states)
     table = io.StringIO()
     writer = csv.writer(table)
-    writer.writerow(COLUMNS)
+    writer.writerow(["step", "id", "name", "reward", *METRICS])
     for index, agent in itertools.product(range(episode.length), episode.agents.tolist()):
         figures = (episode.reward[index, agent], *(episode.metrics[name][index, agent] for name in METRICS))
         step, name = episode.states.time[index], episode.agent_names[agent]

@@ -125,12 +125,8 @@ def make_board(
 ) -> Board:
     """A checked board of one's own, as NumPy arrays.
 
-    Args:
-        outline, size, pin_component, pin_offset, pin_net, power_rail: as in `Board`.
-        position: `[N, 2]`; default the board's centre.
-        orientation, side: `[N]`; default 0.
-        fixed: `[N]`; default false.
-        target_wirelength, target_hpwl: `[N]`; default inf, unknown.
+    Arguments are as in `Board`; by default parts lie in the board's centre, unturned, on side 0, none is fixed, and
+    targets are unknown.
 
     Raises:
         ValueError: what is wrong, at which component, pin or net, and the remedy; see `check`.

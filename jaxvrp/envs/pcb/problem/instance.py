@@ -20,12 +20,7 @@ MARGIN = 0.05
 
 
 class Targets(struct.PyTreeNode):
-    """Wirelengths that are to be reached, in mm; inf for unknown.
-
-    Attributes:
-        wirelength: `f32[..., A]`, Wₑ of each agent.
-        hpwl: `f32[..., A]`, Hₑ of each agent.
-    """
+    """Wirelengths W and H of each agent that are to be reached, `f32[..., A]` in mm; inf for unknown."""
 
     wirelength: jax.Array
     hpwl: jax.Array
@@ -36,71 +31,42 @@ class Targets(struct.PyTreeNode):
 
 
 class Wiring(struct.PyTreeNode):
-    """What a board's nets, sides and agents are, whatever lies where; see `wirelength` for the tables.
+    """What a board's nets, sides and agents are, whatever lies where; see `wirelength` for the tables."""
 
-    Attributes:
-        component: `i32[A]`, the part of each agent; 0 where there is none.
-        is_agent: `bool[A]`.
-        signal: `bool[P]`.
-        pads: `i32[A, K]`.
-        groups: `i32[P, S]`.
-        nets: `bool[A, E]`.
-        neighbours: `bool[A, N]`, other parts on a signal net with the agent's.
-        obstructs: `bool[N, N]`.
-    """
-
-    component: jax.Array
-    is_agent: jax.Array
-    signal: jax.Array
-    pads: jax.Array
-    groups: jax.Array
-    nets: jax.Array
-    neighbours: jax.Array
-    obstructs: jax.Array
+    component: jax.Array  # i32[A], the part of each agent; 0 where there is none
+    is_agent: jax.Array  # bool[A]
+    signal: jax.Array  # bool[P], the pad is on a signal net
+    pads: jax.Array  # i32[A, K], `part_pads` of the agents' parts
+    groups: jax.Array  # i32[P, S], `pad_groups`
+    nets: jax.Array  # bool[A, E], the signal nets of the agents' parts
+    neighbours: jax.Array  # bool[A, N], other parts on a signal net with the agent's
+    obstructs: jax.Array  # bool[N, N], pairs of parts that may not overlap
 
 
 class Instance(struct.PyTreeNode):
-    """A board, where its parts lie at the start, and what is to be reached.
+    """A board, where its parts lie at the start, and what is to be reached."""
 
-    Attributes:
-        board: `Board`, `float32`; its positions and orientations are the start.
-        wiring: tables of the board.
-        targets: Wₑ and Hₑ of this episode.
-        row: `i32[]`, which of the environment's boards it is; their number for any other board.
-        key: typed key of the orders of turns.
-        start_wirelength, start_hpwl: `f32[A]`, W₀ and H₀ in mm.
-        start_board_hpwl: `f32[]`, over all signal nets, in mm.
-        start_overlap: `f32[N]`, overlap ratios.
-        start_observation: `f32[A, 31]`, where all agents act at once; else None.
-    """
-
-    board: Board
+    board: Board  # in float32; its positions and orientations are the start
     wiring: Wiring
-    targets: Targets
-    row: jax.Array
-    key: jax.Array
-    start_wirelength: jax.Array
-    start_hpwl: jax.Array
-    start_board_hpwl: jax.Array
-    start_overlap: jax.Array
-    start_observation: jax.Array | None
+    targets: Targets  # of this episode
+    row: jax.Array  # i32[], which of the environment's boards it is; their number for any other board
+    key: jax.Array  # typed key of the orders of turns
+    start_wirelength: jax.Array  # f32[A], W at the start in mm
+    start_hpwl: jax.Array  # f32[A], H at the start in mm
+    start_board_hpwl: jax.Array  # f32[], over all signal nets, in mm
+    start_overlap: jax.Array  # f32[N], overlap ratios
+    start_observation: jax.Array | None  # f32[A, 31], where all agents act at once; else None
 
 
 class Sizes(NamedTuple):
-    """Static sizes of an environment.
+    """Static sizes of an environment."""
 
-    Attributes:
-        components, pins, nets, agents: N, P, E, A.
-        part_pads: K, the most signal pads of a movable part.
-        shared_pads: S, the most signal pads of a part on one net.
-    """
-
-    components: int
-    pins: int
-    nets: int
-    agents: int
-    part_pads: int
-    shared_pads: int
+    components: int  # N
+    pins: int  # P
+    nets: int  # E
+    agents: int  # A
+    part_pads: int  # K, the most signal pads of a movable part
+    shared_pads: int  # S, the most signal pads of a part on one net
 
 
 def least_sizes(boards: Board) -> Sizes:
@@ -153,11 +119,9 @@ def wire(board: Board, sizes: Sizes) -> Wiring:
 
 def board_targets(board: Board, wiring: Wiring) -> Targets:
     """The targets that a board brings along, by agent; inf where there is none."""
-
-    def by_agent(lengths: jax.Array) -> jax.Array:
-        return jnp.where(wiring.is_agent, lengths[wiring.component], jnp.inf).astype(jnp.float32)
-
-    return Targets(by_agent(board.target_wirelength), by_agent(board.target_hpwl))
+    of_parts = (board.target_wirelength, board.target_hpwl)
+    agents = (jnp.where(wiring.is_agent, lengths[wiring.component], jnp.inf) for lengths in of_parts)
+    return Targets(*(lengths.astype(jnp.float32) for lengths in agents))
 
 
 def scatter(board: Board, key: jax.Array) -> Board:

@@ -42,25 +42,16 @@ class Net:
 
 @dataclasses.dataclass(frozen=True)
 class Netlist:
-    """A board and its names.
+    """A board and its names; one component, pin and net for each of the board's, in its order."""
 
-    Attributes:
-        board: NumPy arrays, one board without padding.
-        components, pins, nets: one for each of the board's, in its order.
-        source: name of the file or circuit that the board comes from.
-        origin: the outline's corner in the sheet, mm; positions of the board are relative to it.
-        timestamp: Unix seconds.
-        id: of the board, if it has one.
-    """
-
-    board: Board
+    board: Board  # NumPy arrays, one board without padding
     components: tuple[Component, ...]
     pins: tuple[Pin, ...]
     nets: tuple[Net, ...]
-    source: str
-    origin: tuple[float, float] = (0.0, 0.0)
-    timestamp: int = 0
-    id: int | None = None
+    source: str  # name of the file or circuit that the board comes from
+    origin: tuple[float, float] = (0.0, 0.0)  # the outline's corner in the sheet, mm; positions are relative to it
+    timestamp: int = 0  # Unix seconds
+    id: int | None = None  # of the board, if it has one
 
 
 @dataclasses.dataclass(frozen=True)

@@ -32,6 +32,7 @@ LENGTHS = {"size_x", "size_y", "offset_x", "offset_y", "orientation", "wirelengt
 
 UNKNOWN = 1e6
 EXACT = decimal.Context(prec=400)
+CANNOT_HOLD = "the .pcb format cannot hold {}; change it, or use jaxvrp.envs.pcb.save"
 
 # --- reading --------------------------------------------------------------------------------------------------------
 
@@ -63,7 +64,6 @@ class _Reader:
     num_read: int = 0
 
     def next(self, expected: str) -> Line:
-        """The next line; `expected` names it for the error at the end of the file."""
         if self.num_read == len(self.lines):
             raise self.lines[-1].error(f"{expected} after it, found the end of the file", "restore what is missing")
         self.num_read += 1
@@ -111,20 +111,16 @@ def _value(line: Line, name: str, word: str) -> Any:
 
 
 class _Net(NamedTuple):
-    """A net: its first line, its name, and the pairs of pads that are joined so far."""
-
-    line: Line
+    line: Line  # its first
     label: Net
     power_rail: int
-    edges: set
+    edges: set  # pairs of pads that are joined so far
 
 
 class _Pad(NamedTuple):
-    """A pad: its name and copper, its offset in mm, and the id of its net."""
-
     label: Pin
-    offset: tuple[float, float]
-    net: int
+    offset: tuple[float, float]  # mm
+    net: int  # id
 
 
 Nodes = dict[int, dict[str, Any]]
@@ -185,8 +181,8 @@ def _read_nodes(reader: _Reader) -> Nodes:
         line.expect(row["id"] not in nodes, f"a new id, found {row['id']} again", "renumber it")
         for name in ("size_x", "size_y"):
             line.expect(row[name] >= 0, f"{name} of at least 0, found {row[name]}")
-        turns, found = row["orientation"] / 90, f"found {row['orientation']:g}"
-        line.expect(turns.is_integer(), f"an orientation of 0, 90, 180 or 270, {found}")
+        degrees = row["orientation"]
+        line.expect(degrees % 90 == 0, f"an orientation of 0, 90, 180 or 270, found {degrees:g}")
         for name in ("layer", "locked"):
             line.expect(row[name] in (0, 1), f"{name} 0 or 1, found {row[name]}")
         nodes[row["id"]] = {**row, "index": len(nodes)}
@@ -226,13 +222,10 @@ def _read_edges(reader: _Reader, nodes: Nodes) -> tuple[Pads, dict[int, _Net]]:
         line.expect(pair not in net.edges, "each pair of pads once, found it again", "remove one of the two")
         net.edges.add(pair)
     for net in nets.values():
-        num_pads = len(set().union(*net.edges))
-        num_pairs = num_pads * (num_pads - 1) // 2
-        net.line.expect(
-            len(net.edges) == num_pairs,
-            f"{num_pairs} edges between the {num_pads} pads of net {net.label.name!r}, found {len(net.edges)}",
-            "restore the missing lines: every pair of pads has one",
-        )
+        joined, found = len(set().union(*net.edges)), len(net.edges)
+        pairs = joined * (joined - 1) // 2
+        wanted = f"{pairs} edges between the {joined} pads of net {net.label.name!r}, found {found}"
+        net.line.expect(found == pairs, wanted, "restore the missing lines: every pair of pads has one")
     opening.expect(len(nets) > 0, "at least one edge below", "add it")
     return pads, nets
 
@@ -258,8 +251,8 @@ def _read_corners(reader: _Reader) -> dict[str, decimal.Decimal]:
         corners[name] = _value(line, name, word)
     opening.expect(len(corners) == len(CORNERS), f"lines of {', '.join(CORNERS)} below", "add what is missing")
     for axis in "xy":
-        low, high = corners[f"bb_min_{axis}"], corners[f"bb_max_{axis}"]
-        opening.expect(high > low, f"bb_max_{axis} above bb_min_{axis}, found {float(high):g} and {float(low):g}")
+        low, high = float(corners[f"bb_min_{axis}"]), float(corners[f"bb_max_{axis}"])
+        opening.expect(high > low, f"bb_max_{axis} above bb_min_{axis}, found {high:g} and {low:g}")
     return corners
 
 
@@ -282,8 +275,10 @@ def write_pcb(path: str | os.PathLike, file: PcbFile) -> None:
         ValueError: the format cannot hold something; one line that names it.
         OSError: the file cannot be written.
     """
-    _refuse("a file without boards", not file.boards)
-    _refuse("a line break or outer space in the file name", not _is_plain(file.filename or ""))
+    if not file.boards:
+        raise ValueError(CANNOT_HOLD.format("a file without boards"))
+    if not _is_plain(file.filename or ""):
+        raise ValueError(CANNOT_HOLD.format("a line break or outer space in the file name"))
     head = [("filename", file.filename), ("timestamp", file.timestamp)]
     lines = [f"{name}={value}" for name, value in head if value is not None]
     for index, netlist in enumerate(file.boards):
@@ -316,15 +311,11 @@ def _check_writable(netlist: Netlist, where: str) -> None:
         "components or nets with the same id": any(len(set(group)) < len(group) for group in ids),
         "known targets of 1000000 or more": (np.isfinite(targets) & (targets >= UNKNOWN)).any(),
         "line breaks or outer spaces in names": not all(map(_is_plain, names)),
-        f"numbers of {LARGEST:g} or more": any((np.abs(np.asarray(n)) >= LARGEST).any() for n in lengths),
+        f"numbers of {LARGEST:g} or more": not all((np.abs(np.asarray(n)) < LARGEST).all() for n in lengths),
     }
     for reason, found in reasons.items():
-        _refuse(reason, bool(found), where)
-
-
-def _refuse(content: str, found: bool, where: str = "") -> None:
-    if found:
-        raise ValueError(f"{where}the .pcb format cannot hold {content}; change it, or use jaxvrp.envs.pcb.save")
+        if found:
+            raise ValueError(where + CANNOT_HOLD.format(reason))
 
 
 def _is_plain(text: str) -> bool:
