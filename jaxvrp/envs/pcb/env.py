@@ -50,11 +50,7 @@ class Pcb(TurnBasedEnvironment):
     and of the share of the body that is free. A part that leaves the board (`boundary="terminate"`) ends the episode
     and pays 15 for every step that was left. After `max_steps` the episode is truncated.
 
-    Metrics of a board: hpwl, overlap (mean overlap ratio of the parts), legal, became_legal, best_hpwl (the shortest
-    legal one at the end of a step so far, 0 before there is one), best_ratio (to the start's, 1 before there is one),
-    invalid_actions. Of an agent, as measured after its turn: raw_W, raw_HPWL (mm), Wi, HPWLi (at the start), W, HPWL
-    (divided by these), raw_We, raw_HPWLe, We, HPWLe (targets, 0 for unknown), ol (mean of eight), weighted_cost (c),
-    undone_moves.
+    Metrics: `docs/pcb.md`. What the keywords of `make` are stands beside their defaults.
     """
 
     # `[B]`, padded; problems are drawn from these uniformly.

@@ -67,11 +67,6 @@ def polar(vector: jax.Array, unit: jax.Array) -> jax.Array:
     return jnp.stack([jnp.sqrt(x * x + y * y) / jnp.maximum(unit, _TINY), jnp.arctan2(up, x) / jnp.pi], axis=-1)
 
 
-def clamped(centre: jax.Array, outline: jax.Array) -> jax.Array:
-    """`f32[..., 2]`: the points of the board nearest to `centre`."""
-    return jnp.clip(centre, 0.0, outline)
-
-
 def has_left(centre: jax.Array, half: jax.Array, outline: jax.Array) -> jax.Array:
     """`bool[...]`: whether the centre is off the board and no area of the body is on it."""
     off = ((centre < 0) | (centre > outline)).any(-1)
@@ -85,10 +80,7 @@ def obstructing(side: jax.Array, valid: jax.Array) -> jax.Array:
 
 
 def common_area(
-    apart_x: jax.Array,
-    apart_y: jax.Array,
-    half: tuple[jax.Array, jax.Array],
-    other_half: tuple[jax.Array, jax.Array],
+    apart_x: jax.Array, apart_y: jax.Array, half: tuple[jax.Array, jax.Array], other_half: tuple[jax.Array, jax.Array]
 ) -> jax.Array:
     """`f32[...]`: area in mm² that rectangles have in common.
 

@@ -23,9 +23,7 @@ from jaxvrp.envs.pcb.rules import State
 from jaxvrp.io import plan_files
 
 FORMAT = "jaxvrp-pcb-plan-1"
-
-ENDINGS = (*plan_files.ENDINGS, ".pcb")
-"""Of the files that plans are written to."""
+ENDINGS = (*plan_files.ENDINGS, ".pcb")  # of the files that plans are written to
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,12 +36,7 @@ class BoardOfFile:
 
 
 def read_problems(path: str | os.PathLike) -> list[BoardOfFile]:
-    """The boards of a `.pcb`, `.nodes` (Bookshelf) or `.npz` file; parts without names are called part0, part1, ...
-
-    Raises:
-        ValueError: another ending, or a damaged file; one line.
-        OSError: it cannot be read.
-    """
+    """The boards of a file; parts without names are called part0, part1, ...; errors as of `factory.read_boards`."""
     boards = read_boards(path)
     named = [each if isinstance(each, Netlist) else make_netlist(each, Path(path).stem) for each in boards]
     return [BoardOfFile(os.fspath(path), row, netlist) for row, netlist in enumerate(named)]

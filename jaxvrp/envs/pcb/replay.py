@@ -31,8 +31,7 @@ from jaxvrp.replay.common import as_json, common_entries
 from jaxvrp.replay.reasons import shown_amount
 from jaxvrp.replay.schema import POINT, boolean, list_of, number, object_with, optional, text, whole_number
 
-LEAST_LOSS = 1e-3
-"""Shorter losses of a move, in mm, are not mentioned."""
+LEAST_LOSS = 1e-3  # mm; shorter losses of a move are not mentioned
 
 
 def export_episode(env: Pcb, states: State, actions: Mapping[str, Any] | None = None) -> dict[str, Any]:

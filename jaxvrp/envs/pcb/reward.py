@@ -57,7 +57,7 @@ def rewards(state: State, weights: Weights, step: jax.Array, max_steps: int) -> 
 
 
 def metrics(state: State, weights: Weights) -> dict[str, jax.Array]:
-    """`{name: f32[] or f32[A]}`, see `Pcb`; 0 for agents that the board has not."""
+    """`{name: f32[] or f32[A]}`, see `docs/pcb.md`; 0 for agents that the board has not."""
     instance, became_legal = state.instance, jnp.isfinite(state.best.hpwl)
     return {
         "hpwl": state.board_hpwl,

@@ -120,7 +120,7 @@ def pose_after(
     idle = ~jnp.isfinite(action).all()
     share, angle, turn = to_unscaled(jnp.where(idle, 0.0, action))
     goal = centre + step_fraction * share * outline.min() * geometry.heading(angle)
-    goal = geometry.clamped(goal, outline) if clamp else goal
+    goal = jnp.clip(goal, 0.0, outline) if clamp else goal
     turned = jnp.minimum(jnp.floor(4 * turn), 3).astype(jnp.int32) if rotate else quarters
     undone = ~idle & ~jnp.isfinite(goal).all()
     stays = idle | undone

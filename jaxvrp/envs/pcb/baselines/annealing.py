@@ -8,7 +8,11 @@ of two keep a CPU from working on many restarts at once. `N` parts, `R` restarts
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
+import time
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import jax
@@ -16,10 +20,15 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxvrp.envs.pcb import geometry, wirelength
+from jaxvrp.envs.pcb import geometry, rules, wirelength
 from jaxvrp.envs.pcb.baselines.random_placement import CLEARANCE, uniform_poses
+from jaxvrp.envs.pcb.env import Pcb
 from jaxvrp.envs.pcb.measure import measure_board
+from jaxvrp.envs.pcb.observation import measure_agents
 from jaxvrp.envs.pcb.problem.board import Board, as_float32
+from jaxvrp.envs.pcb.problem.instance import Instance
+from jaxvrp.envs.pcb.rules import State
+from jaxvrp.toolbox import Searched
 
 BLOCK = 128
 """Moves for which the random numbers are drawn at once; after each such block the placements are measured anew."""
@@ -37,6 +46,14 @@ each other with more force than a good last weight holds back."""
 JUMP, CONTACT, TURN = 0.1, 0.2, 0.5
 """Shares of the moves that put a part anywhere on the board, and beside another part; the rest are shifts. Share of the
 moves of any kind that also turn the part."""
+
+
+RESTARTS, BLOCKS = 32, 8
+"""Of an annealing by the clock: side by side, and blocks of moves in one call. The clock is read between calls."""
+
+CYCLES = (0.0, 0.15, 1.0)
+"""After these shares of the time an annealing begins, or the last one ends: a hasty one, so that there is a placement
+early, then a slow one."""
 
 
 class Poses(NamedTuple):
@@ -116,12 +133,7 @@ def net_widths(board: Board) -> tuple[int, int]:
 
 
 def anneal(
-    board: Board,
-    key: jax.Array,
-    *,
-    widths: tuple[int, int],
-    num_moves: int = 400_000,
-    num_restarts: int = 32,
+    board: Board, key: jax.Array, *, widths: tuple[int, int], num_moves: int = 400_000, num_restarts: int = 32
 ) -> BestPlacements:
     """Anneal random placements; works under `jit` (`widths`, `num_moves`, `num_restarts` static) and `vmap`.
 
@@ -147,6 +159,42 @@ def anneal(
     block = jnp.arange(num_blocks, dtype=jnp.int32)
     keys, shares = jax.vmap(lambda block: jax.random.fold_in(move_key, block))(block), block / max(num_blocks - 1, 1)
     return advance(board, annealing, keys, shares, widths=widths).best
+
+
+def anneal_episode(env: Pcb, instance: Instance, key: jax.Array, seconds: float) -> Iterator[Searched]:
+    """Place the parts of one board; see `jaxvrp.toolbox.Search`. Programs are compiled before the clock starts.
+
+    An episode of it is one step long: the start, and the parts in their places.
+    """
+    board = as_float32(instance.board)
+    play = jax.jit(functools.partial(advance, board, widths=net_widths(board)))
+    start = jax.jit(functools.partial(begin, board, num_restarts=RESTARTS))
+    annealing = start(key)
+    jax.block_until_ready(play(annealing, jax.random.split(key, BLOCKS), jnp.zeros(BLOCKS)))
+    begun, now, pace = time.monotonic(), 0.0, 0.0
+    for since, until in itertools.pairwise(CYCLES):
+        key, start_key = jax.random.split(key)
+        annealing = start(start_key).replace(best=annealing.best)
+        while now < until * seconds:
+            key, block_key = jax.random.split(key)
+            progress = (np.linspace(now, now + pace, BLOCKS) / seconds - since) / (until - since)
+            shares = jnp.float32(np.clip(progress, 0.0, 1.0))
+            annealing = jax.block_until_ready(play(annealing, jax.random.split(block_key, BLOCKS), shares))
+            before, now = now, time.monotonic() - begun
+            pace = now - before
+            found = jax.device_get(annealing.best)
+            row = int(found.hpwl.argmin())
+            states = functools.partial(_placed_states, env, instance, found.position[row], found.orientation[row])
+            yield Searched(now, float(found.hpwl[row]), {}, lambda states=states: jax.device_get(states()))
+
+
+@jax.jit
+def _placed_states(env: Pcb, instance: Instance, position: jax.Array, orientation: jax.Array) -> State:
+    start, is_agent = env.init_state(instance), instance.wiring.is_agent
+    placed = start.replace(position=position, orientation=orientation)
+    measures, _ = measure_agents(*placed.placement, env.rays)
+    placed = rules.record_turns(placed, is_agent, measures, jnp.zeros_like(is_agent), clamp=True)
+    return jax.tree.map(lambda first, last: jnp.stack([first, last]), start, rules.settle(placed))
 
 
 def begin(board: Board, key: jax.Array, num_restarts: int) -> Annealing:

@@ -9,8 +9,8 @@ from jaxvrp.envs.pcb import geometry
 from jaxvrp.envs.pcb.measure import measure_board
 from jaxvrp.envs.pcb.problem.board import Board, as_float32
 
+# Of the board's longest side: touching parts stay so far apart that rounding cannot make them overlap.
 CLEARANCE = 2.0**-22
-"""Of the board's longest side: touching parts stay so far apart that rounding cannot make them overlap."""
 
 
 def uniform_poses(board: Board, draws: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -52,7 +52,7 @@ def random_legal(
 
 
 def _place_one_by_one(board: Board, draws: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """One placement of `random_legal`, from uniform draws `f32[tries, N, 3]`."""
+    """A placement from uniform draws `f32[tries, N, 3]`."""
     centre, quarters = uniform_poses(board, draws)
     half = geometry.half_extent(board.size, quarters)
     obstructs = geometry.obstructing(board.side, board.exists)

@@ -19,17 +19,11 @@ POWER = pictures.INK
 TOP, BOTTOM, FIXED = "#DCE7F2", "#F4E4C4", "#DDDFE2"
 TOP_EDGE, BOTTOM_EDGE, FIXED_EDGE = "#4E6E8E", "#8F6B1F", "#7A828A"
 DASHES = (0, (3, 1.6))
+# Colours that carry a meaning.
 EXACT = ("white", pictures.GROUND, pictures.INK, TOP, BOTTOM, FIXED, FIXED_EDGE, *COLOURS, WRONG, RIGHT, POWER)
-"""Colours that carry a meaning."""
-
-LETTERS, BESIDE, SMALLEST = 9.0, 7.0, 5.2
-"""Points: the letters of names in large parts, those beside parts, and the smallest."""
-
-SMALLEST_PIXELS = 8.2
-"""Smaller letters cannot be read on a screen."""
-
-NOTCH = 10.0
-"""Points: the longest side of the mark in a corner."""
+LETTERS, BESIDE, SMALLEST = 9.0, 7.0, 5.2  # points, of names in large parts, of those beside parts, and at least
+SMALLEST_PIXELS = 8.2  # smaller letters cannot be read on a screen
+NOTCH = 10.0  # points, the longest side of the mark in a corner
 
 DIRECTIONS = np.array([(0, 0), (1, 0), (-1, 0), (0, -1), (0, 1), (1, 1), (-1, -1), (1, -1), (-1, 1)])
 BESIDE_DIRECTIONS = DIRECTIONS[[3, 4, 1, 2]]
@@ -125,7 +119,9 @@ class BoardView:
             text.set_visible(False)
             for box, font, inside in self._name_places(parts[part], len(text.get_text())):
                 in_view = (box[:2] >= self.box[:2]).all() and (box[2:] <= self.box[2:]).all()
-                if in_view and not _meets(box, taken if inside else np.concatenate([taken, parts])).any():
+                others = taken if inside else np.concatenate([taken, parts])
+                meets = ((others[:, :2] < box[2:]) & (others[:, 2:] > box[:2])).all(axis=1)
+                if in_view and not meets.any():
                     text.set(visible=True, position=tuple((box[:2] + box[2:]) / 2), fontsize=font)
                     taken = np.concatenate([taken, box[None]])
                     break
@@ -252,8 +248,3 @@ def _corners(boxes: np.ndarray) -> np.ndarray:
 def _box(centre: np.ndarray, extent: np.ndarray) -> np.ndarray:
     """`[4]`: left, top, right, bottom."""
     return np.concatenate([centre - extent / 2, centre + extent / 2])
-
-
-def _meets(box: np.ndarray, others: np.ndarray) -> Any:
-    """`bool[M]`: which boxes `[M, 4]` a box `[4]` has area in common with."""
-    return ((others[:, :2] < box[2:]) & (others[:, 2:] > box[:2])).all(axis=1)

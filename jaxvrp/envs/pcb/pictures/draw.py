@@ -6,6 +6,7 @@ state is touched.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,14 +31,9 @@ DPI = 120
 MARGIN, TICKS, TITLE, LEGEND_ROW = 0.25, 0.3, 0.66, 0.22
 """Inches: around a picture, for the ticks of a board, for two lines of title, and for a row of a legend."""
 
-BAND = 0.18
-"""Opacity of the range of the agents."""
-
-DASHES = (0, (4, 2))
-"""Of the best so far."""
-
-SEPARATOR = "  |  "
-"""Between the parts of a heading."""
+BAND = 0.18  # opacity of the range of the agents
+DASHES = (0, (4, 2))  # of the best so far
+SEPARATOR = "  |  "  # between the parts of a heading
 
 
 def draw_board(
@@ -135,7 +131,7 @@ def board_figure(placement: Placement, title: str, dpi: float, fig: Any = None) 
     width, height = view.extent
     entries = legend_entries(placement.board)
     columns = max(1, int(max(width, 4.6) / 2.15))
-    legend_height = legend_inches(entries, columns)
+    legend_height = LEGEND_ROW * math.ceil(len(entries) / columns)
     across, up = max(width, 4.6) + 2 * MARGIN + TICKS, height + TITLE + TICKS + legend_height + MARGIN
     sheet = pictures.new_sheet(across, up, dpi, fig)
     left = (across - width + TICKS) / 2
@@ -156,11 +152,6 @@ def _draw_heading(sheet: pictures.Sheet, left: float, top: float, room: float, t
     title_size, worth_size = min(10.5, 72 * room / (0.7 * len(text))), min(9.5, 72 * room / (0.62 * len(worth)))
     sheet.text(left, top - 0.1, text, va="top", weight="bold", color=pictures.INK, fontsize=title_size)
     sheet.text(left, top - 0.35, worth, va="top", color=colour, fontsize=worth_size)
-
-
-def legend_inches(entries: list[Any], columns: int) -> float:
-    """The height of a legend with these entries."""
-    return LEGEND_ROW * -(-len(entries) // columns)
 
 
 def draw_legend(sheet: pictures.Sheet, entries: list[Any], columns: int, left: float, top: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import math
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,18 +16,7 @@ import numpy as np
 from jaxvrp import pictures
 from jaxvrp.envs.pcb import played
 from jaxvrp.envs.pcb.env import Pcb
-from jaxvrp.envs.pcb.pictures import board_view
-from jaxvrp.envs.pcb.pictures.board_view import BoardView, legend_entries, view_of
-from jaxvrp.envs.pcb.pictures.draw import (
-    DPI,
-    SEPARATOR,
-    draw_episode,
-    draw_legend,
-    draw_plan,
-    hpwl_lines,
-    legend_inches,
-    overlap_lines,
-)
+from jaxvrp.envs.pcb.pictures import board_view, draw
 from jaxvrp.envs.pcb.plan import BoardOfFile
 from jaxvrp.envs.pcb.played import PlayedEpisode
 from jaxvrp.envs.pcb.rules import State
@@ -34,17 +24,11 @@ from jaxvrp.io.whole_files import write_text
 from jaxvrp.pictures.palette import PALE
 
 FRAME_DPI, NUM_COLOURS = 100, 64
-
-SIDE = 4.7
-"""Inches of a board's height, at most."""
-
-MAX_FRAMES, PLAY_MS, LAST_FRAME_MS = 120, 15_000, 3000
-"""Of an animation."""
-
+SIDE = 4.7  # inches of a board's height, at most
+MAX_FRAMES, PLAY_MS, LAST_FRAME_MS = 120, 15_000, 3000  # of an animation
 METRICS = ("W", "We", "HPWL", "HPWLe", "raw_W", "raw_HPWL", "Wi", "HPWLi", "ol", "weighted_cost")
 
-LONG = 100
-"""From so many steps on, there is a progress bar."""
+LONG = 100  # from so many steps on, there is a progress bar
 
 
 def render_episode(env: Pcb, states: State, path: str | os.PathLike) -> None:
@@ -56,12 +40,12 @@ def render_episode(env: Pcb, states: State, path: str | os.PathLike) -> None:
         ValueError: another ending, or states of no or of several episodes.
         OSError: the file cannot be written.
     """
-    _render(path, "an episode", lambda: draw_episode(env, states), env, states)
+    _render(path, "an episode", lambda: draw.draw_episode(env, states), env, states)
 
 
 def render_plan(problem: BoardOfFile, env: Pcb, states: State, path: str | os.PathLike) -> None:
     """Draw the placement of a plan to a file, see `draw_plan`; `.gif`: the episode. Errors as of `render_episode`."""
-    _render(path, "a plan", lambda: draw_plan(problem, env, states), env, states)
+    _render(path, "a plan", lambda: draw.draw_plan(problem, env, states), env, states)
 
 
 def _render(path: str | os.PathLike, what: str, still: Callable[[], Any], env: Pcb, states: State) -> None:
@@ -72,7 +56,7 @@ def _render(path: str | os.PathLike, what: str, still: Callable[[], Any], env: P
         pause = int(np.clip(PLAY_MS / len(chosen), 80, 300))
         pictures.write_gif(partial, (scene.frame(index) for index in chosen), scene.palette(), pause, LAST_FRAME_MS)
 
-    pictures.write_picture(path, what, still, animate, dpi=DPI)
+    pictures.write_picture(path, what, still, animate, dpi=draw.DPI)
 
 
 class EpisodeScene:
@@ -81,23 +65,23 @@ class EpisodeScene:
     def __init__(self, episode: PlayedEpisode, chosen: Sequence[int]):
         """`chosen`: the states that are shown, which the view of the board must hold."""
         self.episode, self.chosen = episode, chosen
-        view = view_of([episode.placement(index) for index in chosen], 1.4 * SIDE, SIDE)
+        view = board_view.view_of([episode.placement(index) for index in chosen], 1.4 * SIDE, SIDE)
         width, height = view.extent
-        entries = legend_entries(episode.board)
-        tall, legend_height = max(height, 3.2), legend_inches(entries, 2)
+        entries = board_view.legend_entries(episode.board)
+        tall, legend_height = max(height, 3.2), draw.LEGEND_ROW * math.ceil(len(entries) / 2)
         across, up = max(width + 4.5, 8.8), tall + legend_height + 0.85
         sheet = pictures.new_sheet(across, up, FRAME_DPI)
-        self.board = BoardView(view.axes(sheet, 0.2, up - 0.5), view, episode.placement(0), ticks=False)
+        self.board = board_view.BoardView(view.axes(sheet, 0.2, up - 0.5), view, episode.placement(0), ticks=False)
         panel = (tall - 0.75) / 2
         upper = sheet.axes(across - 3.55, up - 0.78 - panel, 3.3, panel)
         lower = sheet.axes(across - 3.55, up - 1.23 - 2 * panel, 3.3, panel)
         lower.set_xlabel("step", fontsize=8, labelpad=1)
-        hpwl, overlap = hpwl_lines(upper, episode), overlap_lines(lower, episode)
+        hpwl, overlap = draw.hpwl_lines(upper, episode), draw.overlap_lines(lower, episode)
         # Lines that are drawn up to the state shown, and lines that are one dot, at the state shown.
         self.growing = [*hpwl, *overlap]
         self.dots = [_draw_pale_copy_and_dots(upper, hpwl[0]), _draw_pale_copy_and_dots(lower, overlap[0])]
         self._whole_curves = [(line, *line.get_data()) for line in (*self.growing, *self.dots)]
-        draw_legend(sheet, entries, 2, 0.15, legend_height + 0.22)
+        draw.draw_legend(sheet, entries, 2, 0.15, legend_height + 0.22)
         style = {"fontsize": 11, "family": "monospace", "va": "center", "color": pictures.INK}
         self.headline = sheet.text(0.2, sheet.height - 0.25, "", **style)
         lines = sorted([*self.growing, *self.dots], key=lambda line: line.get_zorder())
@@ -123,7 +107,7 @@ class EpisodeScene:
             f"overlap {metrics['overlap'][index]:6.1%}",
             f"best legal {best}",
         ]
-        self.headline.set_text(SEPARATOR.join(words))
+        self.headline.set_text(draw.SEPARATOR.join(words))
         return self._animated.frame()
 
 

@@ -64,9 +64,8 @@ def _read_canvas(path: Path, stem: str) -> tuple[float, float]:
     header, *rows = read_lines(path, "a table of canvas sizes")
     names = header.comma_separated()
     wanted = ("board", "canvas_width", "canvas_height")
-    header.expect(
-        set(wanted) <= set(names) and "".join(names).isprintable(), f"the columns {', '.join(wanted)}", remedy
-    )
+    header.expect(set(wanted) <= set(names), f"the columns {', '.join(wanted)}", remedy)
+    header.expect("".join(names).isprintable(), f"the columns {', '.join(wanted)}, printable", remedy)
     for line in rows:
         row = line.fields(tuple(names))
         if row["board"] == stem:

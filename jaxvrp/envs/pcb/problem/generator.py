@@ -17,9 +17,7 @@ IC_AREA = (20.0, 60.0)
 # With these, and at most 45 % utilisation, the IC's long side is shorter than the board's short one.
 LONGEST_BOARD = 4 / 3
 LONGEST_IC = 1.5
-MOST_PARTS = 10_000
-"""Tables hold a number for each pair of parts."""
-
+MOST_PARTS = 10_000  # tables hold a number for each pair of parts
 SQUARE = 0.5
 WITHOUT_IC = 0.25
 
@@ -56,7 +54,7 @@ def generate(key: jax.Array, parameters: Parameters) -> Board:
     Component 0 is the IC: fixed, inside the board, at any quarter turn. The two-pin parts, a uniform number, have the
     sizes of chip parts and centres uniform in the middle 90 % of the board. The utilisation is uniform and gives the
     board's area; half of the boards are square. A net has 1 to max_degree - 1 pads of different parts and, but for a
-    few nets, a pin of the IC. Net 0 is ground. All parts are on side 0, all targets unknown. In `float32`: max_parts + 1
+    few nets, a pin of the IC. Net 0 is ground. All parts are on side 0, all targets unknown. There are max_parts + 1
     components, 4 max_parts pins (at most one of the IC for each net, then two of each part) and 2 max_parts nets.
     """
     # One draw for everything: a quarter of the compilation that one key for each takes.

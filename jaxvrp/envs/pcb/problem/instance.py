@@ -12,11 +12,8 @@ from flax import struct
 from jaxvrp.envs.pcb import geometry, wirelength
 from jaxvrp.envs.pcb.problem.board import Board, agent_components, as_float32, count_agents, pad
 
-SHIFT = 0.66
-"""Share of the free room that fixed parts are shifted by, at most."""
-
-MARGIN = 0.05
-"""Shares of a board's sides that stay free of the centres of movable parts at the start."""
+SHIFT = 0.66  # share of the free room that fixed parts are shifted by, at most
+MARGIN = 0.05  # share of a board's side that stays free of the centres of movable parts at the start
 
 
 class Targets(struct.PyTreeNode):

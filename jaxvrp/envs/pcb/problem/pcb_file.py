@@ -25,16 +25,13 @@ OPTIMAL = ("id", "name", "wirelength", "hpwl")
 END = ("component", "index", "pad", "size_x", "size_y", "offset_x", "offset_y", "locked")
 EDGE = (*(f"{name} {end}" for end in "ab" for name in END), "net id", "net name", "power_rail")
 CORNERS = ("bb_min_x", "bb_min_y", "bb_max_x", "bb_max_y")
+# The fields that are no whole numbers; of places, every digit is kept.
 TEXTS = {"filename", ".kicad_pcb", "name", "pad", "net name"}
 PLACES = {"pos_x", "pos_y", *CORNERS}
 LENGTHS = {"size_x", "size_y", "offset_x", "offset_y", "orientation", "wirelength", "hpwl"}
-"""The fields that are no whole numbers; of places, every digit is kept."""
-
 UNKNOWN = 1e6
 EXACT = decimal.Context(prec=400)
 CANNOT_HOLD = "the .pcb format cannot hold {}; change it, or use jaxvrp.envs.pcb.save"
-
-# --- reading --------------------------------------------------------------------------------------------------------
 
 
 def read_pcb(path: str | os.PathLike) -> PcbFile:
@@ -123,11 +120,8 @@ class _Pad(NamedTuple):
     net: int  # id
 
 
-Nodes = dict[int, dict[str, Any]]
-"""By id, the values of a component's line, and its `index` on the board."""
-
-Pads = dict[tuple[int, int], _Pad]
-"""By the index of the component on the board and the index of the pad on the component."""
+Nodes = dict[int, dict[str, Any]]  # by id: the values of a component's line, and its `index` on the board
+Pads = dict[tuple[int, int], _Pad]  # by the index of the component on the board, and that of the pad on the component
 
 
 def _read_board(reader: _Reader) -> Netlist:
@@ -259,9 +253,6 @@ def _read_corners(reader: _Reader) -> dict[str, decimal.Decimal]:
 def _minus(value: decimal.Decimal, origin: decimal.Decimal) -> float:
     """The difference of the decimal numbers, so that writing and reading changes no digit."""
     return float(EXACT.subtract(value, origin))
-
-
-# --- writing --------------------------------------------------------------------------------------------------------
 
 
 def write_pcb(path: str | os.PathLike, file: PcbFile) -> None:
