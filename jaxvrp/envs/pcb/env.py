@@ -180,16 +180,6 @@ class Pcb(TurnBasedEnvironment):
         acted = may & (jnp.arange(state.left.shape[0]) == agent)
         return rules.record_turns(moved, acted, measures, undone, clamp=self.boundary == "clamp")
 
-    def _act_at_once(self, state: State, action: jax.Array) -> State:
-        """All agents move by `action` (`f32[A, 3]`, likewise), then all measure."""
-        agents = jnp.arange(action.shape[0], dtype=jnp.int32)
-        position, orientation, undone = jax.vmap(self._pose_after, (None, 0, 0))(state, agents, action)
-        state = rules.put_parts(state, position, orientation)
-        measures, observations = measure_agents(*state.placement, self.rays)
-        is_agent = state.instance.wiring.is_agent
-        state = rules.record_turns(state, is_agent, measures, undone, clamp=self.boundary == "clamp")
-        return state.replace(observation=observations)
-
     def _pose_after(self, state: State, agent: jax.Array, action: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         clamp, rotate = self.boundary == "clamp", self.rotation == "absolute"
         return rules.pose_after(state, agent, action, self.step_fraction, clamp=clamp, rotate=rotate)
@@ -226,7 +216,13 @@ class Pcb(TurnBasedEnvironment):
         """All agents move, one after the other or at once."""
         state = state.replace(invalid_actions=state.invalid_actions + num_invalid)
         if self.mode == "simultaneous":
-            return rules.settle(self._act_at_once(state, action[ROLE]))
+            agents = jnp.arange(self.sizes.agents, dtype=jnp.int32)
+            position, orientation, undone = jax.vmap(self._pose_after, (None, 0, 0))(state, agents, action[ROLE])
+            state = rules.put_parts(state, position, orientation)
+            measures, observations = measure_agents(*state.placement, self.rays)
+            is_agent = state.instance.wiring.is_agent
+            state = rules.record_turns(state, is_agent, measures, undone, clamp=self.boundary == "clamp")
+            return rules.settle(state.replace(observation=observations))
 
         def take_turn(state: State, agent: jax.Array) -> tuple[State, None]:
             return self._act(state, agent, action[ROLE][agent]), None

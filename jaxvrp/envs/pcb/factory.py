@@ -125,14 +125,11 @@ def _wire_all(boards: Board, sizes: Sizes) -> Wiring:
 
 def _in_pieces(function: Callable[..., Tree], length: int, batch: Any) -> Tree:
     """A jitted function of a batch `[B, ...]`, at most `length` rows at a time, so that Ctrl-C is heard in between."""
-    count, length = len(jax.tree.leaves(batch)[0]), max(1, length)
-    if count <= length:
-        return function(batch)
-    pieces = []
-    for first in range(0, count, length):
+    pieces, length = [], max(1, length)
+    for first in range(0, len(jax.tree.leaves(batch)[0]), length):
         piece = jax.tree.map(lambda leaf, rows=slice(first, first + length): leaf[rows], batch)
         pieces.append(jax.block_until_ready(function(piece)))
-    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *pieces)
+    return pieces[0] if len(pieces) == 1 else jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *pieces)
 
 
 def _given(boards: Boards, index: int | None) -> tuple[Board, Any]:
@@ -148,10 +145,9 @@ def _given(boards: Boards, index: int | None) -> tuple[Board, Any]:
         found += [board.board if isinstance(board, Netlist) else board for board in read]
     if index is not None and index >= len(found):
         raise ValueError(f"board_index is {index}, but there are {len(found)} boards, from 0; lower it")
-    if any(isinstance(entry, Board) for entry in entries):
-        written_down: Any = GIVEN
-    else:
-        written_down = os.fspath(boards) if entries == [boards] else tuple(map(os.fspath, entries))
+    paths = [os.fspath(entry) for entry in entries if not isinstance(entry, Board)]
+    written_down: Any = paths[0] if isinstance(boards, str | os.PathLike) else tuple(paths)
+    written_down = written_down if len(paths) == len(entries) else GIVEN
     return stack(found if index is None else [found[index]]), written_down
 
 

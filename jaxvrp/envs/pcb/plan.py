@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +123,6 @@ def write_plan(problem: BoardOfFile, path: str | os.PathLike, plan: dict[str, An
 
 def label_episode(problem: BoardOfFile, episode: dict[str, Any]) -> dict[str, Any]:
     """An episode of `jaxvrp.replay` with the names of the parts."""
-    names: Sequence[str] = [part.name for part in problem.netlist.components]
-    components = [{**each, "name": name} for each, name in zip(episode["components"], names, strict=True)]
+    pairs = zip(episode["components"], problem.netlist.components, strict=True)
+    components = [{**entry, "name": part.name} for entry, part in pairs]
     return {**episode, "components": components}

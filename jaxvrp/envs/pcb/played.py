@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,7 @@ import numpy as np
 from jaxvrp.envs.pcb.env import ROLE, Pcb
 from jaxvrp.envs.pcb.geometry import LEGAL_OVERLAP
 from jaxvrp.envs.pcb.problem.board import Board, trim
-from jaxvrp.envs.pcb.rules import Best, State
+from jaxvrp.envs.pcb.rules import State
 from jaxvrp.episodes import count_states
 from jaxvrp.spaces import agent_names
 
@@ -73,14 +74,12 @@ class PlayedEpisode:
     @functools.cached_property
     def best(self) -> Placement | None:
         """The shortest legal placement; None if there was none."""
-        best = self.states.best
-        return self._placement(best, best.hpwl, 0 * best.position[..., 0], -1) if np.isfinite(best.hpwl[-1]) else None
+        best, no_overlap = self.states.best, np.zeros_like(self.states.overlap)
+        return self._placement(best, best.hpwl, no_overlap, -1) if np.isfinite(best.hpwl[-1]) else None
 
-    def _placement(self, found: State | Best, hpwl: np.ndarray, overlap: np.ndarray, index: int) -> Placement:
-        position, orientation, overlap = (
-            leaf[index][self.parts] for leaf in (found.position, found.orientation, overlap)
-        )
-        return Placement(self.board, self.names, position, orientation, float(hpwl[index]), overlap)
+    def _placement(self, found: Any, hpwl: Any, overlap: Any, index: int) -> Placement:
+        position, orientation = found.position[index][self.parts], found.orientation[index][self.parts]
+        return Placement(self.board, self.names, position, orientation, float(hpwl[index]), overlap[index][self.parts])
 
     @property
     def improvements(self) -> np.ndarray:

@@ -57,23 +57,15 @@ def export_episode(env: Pcb, states: State, actions: Mapping[str, Any] | None = 
     )
     component = np.searchsorted(episode.parts, episode.states.instance.wiring.component[0, episode.agents]).tolist()
     agents = [{**agent, "component": part} for agent, part in zip(entries["agents"], component, strict=True)]
+    parts = zip(episode.names, as_json(board.size), board.fixed.tolist(), board.side.tolist(), strict=True)
+    pins = zip(board.pin_component.tolist(), as_json(board.pin_offset), board.pin_net.tolist(), strict=True)
     return {
         **entries,
         "steps": _with_outcomes(env, entries["steps"], component, board.outline),
         "agents": agents,
         "outline": as_json(board.outline),
-        "components": [
-            {"name": name, "size": size, "fixed": fixed, "side": side}
-            for name, size, fixed, side in zip(
-                episode.names, as_json(board.size), board.fixed.tolist(), board.side.tolist(), strict=True
-            )
-        ],
-        "pins": [
-            {"component": part, "offset": offset, "net": net}
-            for part, offset, net in zip(
-                board.pin_component.tolist(), as_json(board.pin_offset), board.pin_net.tolist(), strict=True
-            )
-        ],
+        "components": [{"name": name, "size": size, "fixed": fixed, "side": side} for name, size, fixed, side in parts],
+        "pins": [{"component": part, "offset": offset, "net": net} for part, offset, net in pins],
         "nets": [{"rail": rail} for rail in board.power_rail.tolist()],
         "shortfalls": _shortfalls(episode.placement(-1), {agent["component"]: agent["name"] for agent in agents}),
     }
@@ -127,25 +119,24 @@ def move_outcome(
 
 
 def _shortfalls(placement: Placement, agents: Mapping[int, str]) -> dict[str, Any]:
-    """The movable parts that do not lie legally at the end; `agents`: names of the agents by index of their parts."""
-    wrong = {part: name for part, name in agents.items() if placement.wrong[part]}
-    entries = [{"name": name, "why": _faults(placement, part, agents)} for part, name in wrong.items()]
+    """The movable parts that do not lie legally at the end, what they overlap, and how far they are off the board.
+
+    `agents`: names of the agents by index of their parts.
+    """
+    bodies, side, outline = placement.boxes, placement.board.side, np.array([0.0, 0.0, *placement.board.outline])
+    entries = []
+    for part in (part for part in agents if placement.wrong[part]):
+        shared = [_common_area(bodies[part], other) for other in bodies]
+        words = [
+            f"{shown_amount(area)} mm² on {agents.get(other, f'fixed part {other}')}"
+            for other, area in enumerate(shared)
+            if other != part and side[other] == side[part] and area > 0
+        ]
+        outside = shared[part] - _common_area(bodies[part], outline)
+        if outside > LEGAL_OVERLAP * shared[part]:
+            words.append(f"{shown_amount(outside)} mm² off the board")
+        entries.append({"name": agents[part], "why": ", ".join(words)})
     return {"title": "Not legal in the end", "entries": entries}
-
-
-def _faults(placement: Placement, part: int, agents: Mapping[int, str]) -> str:
-    """Which parts a part overlaps, and how far it is off the board; areas in mm²."""
-    bodies, side = placement.boxes, placement.board.side
-    shared = [_common_area(bodies[part], other) for other in bodies]
-    words = [
-        f"{shown_amount(area)} mm² on {agents.get(other, f'fixed part {other}')}"
-        for other, area in enumerate(shared)
-        if other != part and side[other] == side[part] and area > 0
-    ]
-    outside = shared[part] - _common_area(bodies[part], np.array([0.0, 0.0, *placement.board.outline]))
-    if outside > LEGAL_OVERLAP * shared[part]:
-        words.append(f"{shown_amount(outside)} mm² off the board")
-    return ", ".join(words)
 
 
 def _common_area(a: np.ndarray, b: np.ndarray) -> float:

@@ -51,17 +51,11 @@ class State(NotebookStill, struct.PyTreeNode):
         """Board, wiring, positions and orientations: what `measure` and `observation` take."""
         return self.instance.board, self.instance.wiring, self.position, self.orientation
 
-    @property
-    def half(self) -> jax.Array:
-        """`f32[N, 2]`, half extents as turned."""
-        return geometry.half_extent(self.instance.board.size, self.orientation)
-
 
 def begin(instance: Instance) -> State:
     """All parts at their start."""
     board, num_agents = instance.board, instance.wiring.component.shape[0]
-    unreached = jnp.full(num_agents, jnp.inf, jnp.float32)
-    no_count = jnp.zeros(num_agents, jnp.int32)
+    unreached, no_count = jnp.full(num_agents, jnp.inf, jnp.float32), jnp.zeros(num_agents, jnp.int32)
     return State(
         instance=instance,
         position=board.position,
@@ -143,12 +137,10 @@ def put_parts(state: State, position: jax.Array, orientation: jax.Array) -> Stat
 
 
 def record_turns(state: State, acted: jax.Array, measures: AgentMeasures, undone: jax.Array, *, clamp: bool) -> State:
-    """The state after the moves of agents that `acted` (`bool[A]`), with their measures.
-
-    `measures` and `undone` (`bool`) are of one agent, or have a leading axis `[A]`; `clamp` as for `pose_after`.
-    """
-    component = state.instance.wiring.component
-    gone = geometry.has_left(state.position, state.half, state.instance.board.outline)[component]
+    """The state after moves of the agents that `acted` (`bool[A]`); measures and `undone` are of one or all (`[A]`)."""
+    board, component = state.instance.board, state.instance.wiring.component
+    half = geometry.half_extent(board.size, state.orientation)
+    gone = geometry.has_left(state.position, half, board.outline)[component]
     return state.replace(
         moved_at=jnp.where(acted, state.time + 1, state.moved_at),
         wirelength=jnp.where(acted, measures.wirelength, state.wirelength),
@@ -169,7 +161,9 @@ def settle(state: State) -> State:
     )
     lengths = Targets(part_lengths[wiring.component], wirelength.part_hpwl(measures.net_hpwl, wiring.nets))
     legal_parts = wiring.is_agent & geometry.is_legal(state.overlap)[wiring.component]
-    lowest = state.lowest.lowered(lengths, Targets(legal_parts, wiring.is_agent & state.legal))
+    counted = Targets(legal_parts, wiring.is_agent & state.legal)
+    lengths = jax.tree.map(lambda length, counts: jnp.where(counts, length, jnp.inf), lengths, counted)
+    lowest = jax.tree.map(jnp.minimum, state.lowest, lengths)
     better = state.legal & (state.board_hpwl < state.best.hpwl)
     present = Best(state.board_hpwl, state.position, state.orientation)
     best = jax.tree.map(lambda new, old: jnp.where(better, new, old), present, state.best)

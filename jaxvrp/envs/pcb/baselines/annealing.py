@@ -13,7 +13,7 @@ import itertools
 import math
 import time
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -162,10 +162,7 @@ def anneal(
 
 
 def anneal_episode(env: Pcb, instance: Instance, key: jax.Array, seconds: float) -> Iterator[Searched]:
-    """Place the parts of one board; see `jaxvrp.toolbox.Search`. Programs are compiled before the clock starts.
-
-    An episode of it is one step long: the start, and the parts in their places.
-    """
+    """Anneal one board, see `jaxvrp.toolbox.Search`; programs are compiled first, and episodes are one step long."""
     board = as_float32(instance.board)
     play = jax.jit(functools.partial(advance, board, widths=net_widths(board)))
     start = jax.jit(functools.partial(begin, board, num_restarts=RESTARTS))
@@ -185,11 +182,15 @@ def anneal_episode(env: Pcb, instance: Instance, key: jax.Array, seconds: float)
             found = jax.device_get(annealing.best)
             row = int(found.hpwl.argmin())
             states = functools.partial(_placed_states, env, instance, found.position[row], found.orientation[row])
-            yield Searched(now, float(found.hpwl[row]), {}, lambda states=states: jax.device_get(states()))
+            yield Searched(now, float(found.hpwl[row]), {}, states)
+
+
+def _placed_states(env: Pcb, instance: Instance, position: np.ndarray, orientation: np.ndarray) -> Any:
+    return jax.device_get(_place(env, instance, position, orientation))
 
 
 @jax.jit
-def _placed_states(env: Pcb, instance: Instance, position: jax.Array, orientation: jax.Array) -> State:
+def _place(env: Pcb, instance: Instance, position: jax.Array, orientation: jax.Array) -> State:
     start, is_agent = env.init_state(instance), instance.wiring.is_agent
     placed = start.replace(position=position, orientation=orientation)
     measures, _ = measure_agents(*placed.placement, env.rays)
@@ -201,8 +202,8 @@ def begin(board: Board, key: jax.Array, num_restarts: int) -> Annealing:
     """Random placements of a board as `as_float32` makes it."""
     draws = jax.random.uniform(key, (num_restarts, board.num_components, 3), jnp.float32)
     position, orientation = uniform_poses(board, draws)
-    no_hpwl = jnp.full(num_restarts, jnp.inf, jnp.float32)
-    start = BestPlacements(position, orientation, hpwl=no_hpwl, legal=jnp.zeros(num_restarts, bool))
+    no_hpwl, illegal = jnp.full(num_restarts, jnp.inf, jnp.float32), jnp.zeros(num_restarts, bool)
+    start = BestPlacements(position, orientation, no_hpwl, illegal)
     return Annealing(Poses(position[..., 0].T, position[..., 1].T, orientation.T), start)
 
 
@@ -226,7 +227,9 @@ def advance(
             proposed, present = propose(tables, poses, move), poses.of_part(move.part)
             wire = wire_change(tables, poses, move.part, proposed)
             overlap = overlap_change(tables, poses, move.part, proposed)
-            accepted = (wire + weight * overlap < move.margin) & _fits(tables, move.part, proposed.quarters)
+            half_width, half_height = tables.half(move.part, proposed.quarters)
+            fits = (2 * half_width <= board.outline[0]) & (2 * half_height <= board.outline[1])
+            accepted = (wire + weight * overlap < move.margin) & fits & board.movable[move.part]
             pose = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), proposed, present)
             return poses.with_part(move.part, pose), None
 
@@ -319,13 +322,6 @@ def propose(tables: Tables, poses: Poses, move: Move) -> Poses:
         return jnp.maximum(jnp.minimum(goal, tables.board.outline[axis] - least), least)
 
     return Poses(along(0), along(1), quarters)
-
-
-def _fits(tables: Tables, part: jax.Array, quarters: jax.Array) -> jax.Array:
-    """`bool[R]`: whether a part may be moved, and fits on the board at these quarter turns (`i32[R]`)."""
-    half_width, half_height = tables.half(part, quarters)
-    fits_across, fits_down = 2 * half_width <= tables.board.outline[0], 2 * half_height <= tables.board.outline[1]
-    return fits_across & fits_down & tables.board.movable[part]
 
 
 def overlap_change(tables: Tables, poses: Poses, part: jax.Array, new_pose: Poses) -> jax.Array:

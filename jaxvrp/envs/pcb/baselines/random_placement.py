@@ -62,8 +62,9 @@ def _place_one_by_one(board: Board, draws: jax.Array) -> tuple[jax.Array, jax.Ar
         chosen_try = jnp.maximum(chosen, 0)[None, :, None]
         apart = centre[:, part, None] - jnp.take_along_axis(centre, chosen_try, axis=0)
         other_half = jnp.take_along_axis(half, chosen_try, axis=0)
-        (apart_x, apart_y), own, other = (jnp.moveaxis(v, -1, 0) for v in (apart, half[:, part, None], other_half))
-        common = geometry.common_area(apart_x, apart_y, own, other)
+        x_and_y = ((v[..., 0], v[..., 1]) for v in (apart, half[:, part, None], other_half))
+        (apart_x, apart_y), half_of_part, half_of_others = x_and_y
+        common = geometry.common_area(apart_x, apart_y, half_of_part, half_of_others)
         overlap = jnp.where(in_the_way, common, 0.0).sum(axis=-1)
         return chosen.at[part].set(jnp.argmin(overlap).astype(jnp.int32)), None
 

@@ -1,7 +1,4 @@
-"""Everything that draws boards and episodes: in files, or as figures and panels of matplotlib.
-
-`python -m jaxvrp.envs.pcb.pictures BOARDS` draws a board of a file.
-"""
+"""Boards and episodes in files, or as figures and panels of matplotlib."""
 
 from jaxvrp.envs.pcb.pictures.draw import (
     draw_board,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from jaxvrp import pictures
@@ -57,10 +58,7 @@ def view_of(placements: Sequence[Placement], width: float, height: float) -> Vie
 
 
 class BoardView:
-    """A board in axes, of which `show` draws one placement; `artists` are those that it changes, in drawing order.
-
-    The first `placement` gives the board and the names. The sides have `ticks` in mm, or there is a scale bar.
-    """
+    """A board in axes; `show` moves its `artists` to another placement. It has `ticks` in mm, or a scale bar."""
 
     def __init__(self, axes: Any, view: View, placement: Placement, *, ticks: bool = True):
         from matplotlib.collections import LineCollection
@@ -75,8 +73,8 @@ class BoardView:
             axes.set_xlabel("mm", fontsize=7, labelpad=1)
         else:
             pictures.scale_bar(axes, "mm", zorder=8)
-        edge = {"facecolor": "white", "edgecolor": pictures.INK, "linewidth": 1.3}
-        axes.add_patch(Rectangle((0, 0), *self.board.outline, **edge))
+        width, height = self.board.outline
+        axes.add_patch(Rectangle((0, 0), width, height, facecolor="white", edgecolor=pictures.INK, linewidth=1.3))
         # Power nets share one colour, and signal nets beyond the palette repeat it.
         net, is_signal = self.board.pin_net, self.board.power_rail == 0
         self.colours = np.where(is_signal, np.array(COLOURS)[(np.cumsum(is_signal) - 1) % len(COLOURS)], POWER)
@@ -142,8 +140,8 @@ class BoardView:
 
 def pads_of(placement: Placement) -> np.ndarray:
     """`[P, 2]`, where the pads are, in mm."""
-    board = placement.board
-    return np.asarray(pad_positions(placement.position, placement.orientation, board.pin_component, board.pin_offset))
+    board, position, quarters = placement.board, jnp.asarray(placement.position), jnp.asarray(placement.orientation)
+    return np.asarray(pad_positions(position, quarters, board.pin_component, board.pin_offset))
 
 
 def wires_of(board: Board, pads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -193,14 +191,11 @@ def faults_of(placement: Placement) -> np.ndarray:
 
 
 def _notches(placement: Placement, longest: float) -> np.ndarray:
-    """`[N, 3, 2]`: a triangle in the corner of each part that is its upper left one at 0 quarters.
-
-    Its sides are as long as the part allows, up to `longest` (mm).
-    """
-    size = placement.board.size
+    """`[N, 3, 2]`: a triangle, up to `longest` mm, in the corner of each part that is its upper left one unturned."""
+    size, quarters = placement.board.size, jnp.asarray(placement.orientation[:, None])
     arm = np.minimum(0.42 * size.min(axis=1), longest)[:, None]
     triangle = np.stack([-size / 2, -size / 2 + arm * (1, 0), -size / 2 + arm * (0, 1)], axis=1)
-    return placement.position[:, None] + np.asarray(turned(triangle, placement.orientation[:, None]))
+    return placement.position[:, None] + np.asarray(turned(jnp.asarray(triangle), quarters))
 
 
 def legend_entries(board: Board) -> list[Any]:
@@ -210,18 +205,18 @@ def legend_entries(board: Board) -> list[Any]:
     def key(marker: str, size: float, colour: str, label: str, **look: Any) -> Any:
         return pictures.legend_entry(marker=marker, markersize=size, color=colour, label=label, **look)
 
-    entries = []
-    if (~board.fixed & (board.side == 0)).any():
-        entries.append(key("s", 9, TOP, "part (notch: how it is turned)", markeredgecolor=TOP_EDGE))
-    if (board.side == 1).any():
-        entries.append(key("s", 9, BOTTOM, "part on the other side", markeredgecolor=BOTTOM_EDGE))
-    if board.fixed.any():
-        entries.append(Patch(facecolor=FIXED, edgecolor=FIXED_EDGE, hatch="////", linewidth=0.8, label="fixed part"))
-    entries.append(key("o", 5, COLOURS[0], "pads and wires of a signal net", linestyle="-"))
-    if (board.power_rail > 0).any():
-        entries.append(key("o", 5, POWER, "pad of a power net"))
-    fault = {"facecolor": (WRONG, 0.5), "edgecolor": WRONG, "hatch": "xxx", "linewidth": 0.8}
-    return [*entries, Patch(**fault, label="overlap, off the board")]
+    fixed: dict[str, Any] = {"facecolor": FIXED, "edgecolor": FIXED_EDGE, "hatch": "////", "linewidth": 0.8}
+    fault: dict[str, Any] = {"facecolor": (WRONG, 0.5), "edgecolor": WRONG, "hatch": "xxx", "linewidth": 0.8}
+    movable_above, below = (~board.fixed & (board.side == 0)).any(), (board.side == 1).any()
+    entries = [
+        (movable_above, key("s", 9, TOP, "part (notch: how it is turned)", markeredgecolor=TOP_EDGE)),
+        (below, key("s", 9, BOTTOM, "part on the other side", markeredgecolor=BOTTOM_EDGE)),
+        (board.fixed.any(), Patch(**fixed, label="fixed part")),
+        (True, key("o", 5, COLOURS[0], "pads and wires of a signal net", linestyle="-")),
+        ((board.power_rail > 0).any(), key("o", 5, POWER, "pad of a power net")),
+        (True, Patch(**fault, label="overlap, off the board")),
+    ]
+    return [entry for is_shown, entry in entries if is_shown]
 
 
 def _polygons(board: Board, points_per_mm: float) -> tuple[Any, Any, Any, Any]:

@@ -74,12 +74,13 @@ def draw_placement(
     ticks: bool = True,
     ax: Any = None,
 ) -> Any:
-    """Draw one board alone into `ax`, or into axes of a new figure, and return the axes.
+    """Draw one board alone, with `ticks` in mm or a scale bar, into `ax` or a new figure, and return the axes.
 
-    The sides have `ticks` in mm, or there is a scale bar. Other arguments and errors are as of `draw_board`.
+    Other arguments and errors are as of `draw_board`.
     """
     placement = measure_placement(board, names, position, orientation)
-    axes = pictures.axes_of(ax, *view_of([placement], 5.6, 5.6).extent, DPI, (0.35, 0.35))
+    width, height = view_of([placement], 5.6, 5.6).extent
+    axes = pictures.axes_of(ax, width, height, DPI, (0.35, 0.35))
     extent = axes.get_window_extent()
     view = view_of([placement], *(np.array([extent.width, extent.height]) / axes.figure.dpi))
     BoardView(axes, view, placement, ticks=ticks)
@@ -168,10 +169,7 @@ def draw_episode(env: Pcb, states: State, *, fig: Any = None) -> Any:
     Args:
         env: the environment that was played.
         states: the states of steps 0..T of one episode, leaves with leading axis `[T+1]`; states after the end are cut.
-        fig: as for `draw_board`.
-
-    Returns:
-        The figure.
+        fig: as for `draw_board`; the figure is returned.
 
     Raises:
         ValueError: states of no or of several episodes.
@@ -180,10 +178,7 @@ def draw_episode(env: Pcb, states: State, *, fig: Any = None) -> Any:
 
 
 def draw_wirelength(env: Pcb, states: State, *, ax: Any = None) -> Any:
-    """Draw the board's wirelength over time, and the best legal placements, into `ax` or into axes of a new figure.
-
-    Returns the axes; other arguments and errors are as of `draw_episode`.
-    """
+    """Draw the board's wirelength over time, and the best legal placements, into `ax` or a new figure; the axes."""
     return _panel(hpwl_lines, env, states, ax)
 
 
@@ -303,8 +298,8 @@ def still(state: State) -> str | None:
         return None
     state, note = found
     parts = np.flatnonzero(state.instance.board.exists)
-    places = (state.position[parts], state.orientation[parts])
-    shown = Placement(trim(state.instance.board), (), *places, float(state.board_hpwl), state.overlap[parts])
+    position, orientation, overlap = (np.asarray(v)[parts] for v in (state.position, state.orientation, state.overlap))
+    shown = Placement(trim(state.instance.board), (), position, orientation, float(state.board_hpwl), overlap)
     # Boards have y pointing down, and stills up.
     outline, place = shown.board.outline * (1, -1), shown.position * (1, -1)
     half = (shown.boxes[:, 2:] - shown.boxes[:, :2]) / 2

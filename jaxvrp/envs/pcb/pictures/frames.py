@@ -27,14 +27,11 @@ FRAME_DPI, NUM_COLOURS = 100, 64
 SIDE = 4.7  # inches of a board's height, at most
 MAX_FRAMES, PLAY_MS, LAST_FRAME_MS = 120, 15_000, 3000  # of an animation
 METRICS = ("W", "We", "HPWL", "HPWLe", "raw_W", "raw_HPWL", "Wi", "HPWLi", "ol", "weighted_cost")
-
 LONG = 100  # from so many steps on, there is a progress bar
 
 
 def render_episode(env: Pcb, states: State, path: str | os.PathLike) -> None:
     """Draw one episode to a file: `.gif`, an animation; `.png`, `.svg` or `.pdf`, the figure of `draw_episode`.
-
-    An old file is replaced once the new one is complete.
 
     Raises:
         ValueError: another ending, or states of no or of several episodes.
@@ -78,8 +75,11 @@ class EpisodeScene:
         lower.set_xlabel("step", fontsize=8, labelpad=1)
         hpwl, overlap = draw.hpwl_lines(upper, episode), draw.overlap_lines(lower, episode)
         # Lines that are drawn up to the state shown, and lines that are one dot, at the state shown.
-        self.growing = [*hpwl, *overlap]
-        self.dots = [_draw_pale_copy_and_dots(upper, hpwl[0]), _draw_pale_copy_and_dots(lower, overlap[0])]
+        self.growing, self.dots = [*hpwl, *overlap], []
+        for axes, line in ((upper, hpwl[0]), (lower, overlap[0])):
+            axes.plot(*line.get_data(), color=PALE, linewidth=1.0, zorder=1.5)
+            style = {"color": line.get_color(), "markersize": 6, "markeredgecolor": "white", "zorder": 3.5}
+            self.dots += axes.plot(*line.get_data(), "o", **style)
         self._whole_curves = [(line, *line.get_data()) for line in (*self.growing, *self.dots)]
         draw.draw_legend(sheet, entries, 2, 0.15, legend_height + 0.22)
         style = {"fontsize": 11, "family": "monospace", "va": "center", "color": pictures.INK}
@@ -101,22 +101,10 @@ class EpisodeScene:
             line.set_data(x[visible], y[visible])
         best = f"{metrics['best_hpwl'][index]:7.2f} mm" if metrics["became_legal"][index] else "none yet"
         # Numbers have a fixed width, so that they keep their place.
-        words = [
-            f"step {steps[index]:3d} of {steps[-1]}",
-            f"HPWL {metrics['hpwl'][index]:7.2f} mm",
-            f"overlap {metrics['overlap'][index]:6.1%}",
-            f"best legal {best}",
-        ]
+        hpwl, overlap = f"HPWL {metrics['hpwl'][index]:7.2f} mm", f"overlap {metrics['overlap'][index]:6.1%}"
+        words = (f"step {steps[index]:3d} of {steps[-1]}", hpwl, overlap, f"best legal {best}")
         self.headline.set_text(draw.SEPARATOR.join(words))
         return self._animated.frame()
-
-
-def _draw_pale_copy_and_dots(axes: Any, line: Any) -> Any:
-    """A pale copy of a line, and dots on it; the dots."""
-    axes.plot(*line.get_data(), color=PALE, linewidth=1.0, zorder=1.5)
-    style = {"markersize": 6, "markeredgecolor": "white", "zorder": 3.5}
-    (dots,) = axes.plot(*line.get_data(), "o", color=line.get_color(), **style)
-    return dots
 
 
 def record_steps(env: Pcb, states: State, folder: str | os.PathLike) -> None:

@@ -44,37 +44,23 @@ class Board(struct.PyTreeNode):
     """One board with N components, P pins and K nets. Leading axes make it a batch.
 
     Arrays are NumPy (`float64`, from `make_board` and files) or JAX (`float32`, from the generator and in an
-    environment's state). Lengths in mm.
-
-    Attributes:
-        outline: `f[2]`, width and height.
-        size: `f[N, 2]`, width and height at orientation 0; may be 0 (a test point).
-        position: `f[N, 2]`, centre at the start.
-        orientation: `i32[N]`, quarter turns at the start, 0 to 3.
-        fixed: `bool[N]`, may not be moved; true for padding.
-        side: `i32[N]`, 0 or 1; only parts of one side obstruct each other.
-        exists: `bool[N]`, false for padding. Each component that exists and is not fixed is an agent.
-        target_wirelength: `f[N]`, best known distance to the nets' nearest pads; inf for unknown.
-        target_hpwl: `f[N]`, best known half perimeter of the component's nets; inf for unknown.
-        pin_component: `i32[P]`, index of the pin's component; 0 for padding.
-        pin_offset: `f[P, 2]`, from the component's centre at orientation 0.
-        pin_net: `i32[P]`, index of the pin's net; -1 for none, and for padding: such a pin counts for nothing.
-        power_rail: `i32[K]`, 0 for a signal net, 1 for ground, 2 and up for supplies; -1 for padding.
+    environment's state). Beside each field stand its first axis, the lengths of the others, and what it means; numbers
+    are `float`, unless `kind` says `int` (`i32`) or `bool`. Lengths in mm; targets are inf where unknown.
     """
 
-    outline: Any = _array(inner=(2,))
-    size: Any = _array("components", (2,))
-    position: Any = _array("components", (2,))
-    orientation: Any = _array("components", kind=int)
-    fixed: Any = _array("components", kind=bool, padding=True)
-    side: Any = _array("components", kind=int)
-    exists: Any = _array("components", kind=bool, padding=False)
-    target_wirelength: Any = _array("components", padding=np.inf)
-    target_hpwl: Any = _array("components", padding=np.inf)
-    pin_component: Any = _array("pins", kind=int)
-    pin_offset: Any = _array("pins", (2,))
-    pin_net: Any = _array("pins", kind=int, padding=-1)
-    power_rail: Any = _array("nets", kind=int, padding=-1)
+    outline: Any = _array(inner=(2,))  # width and height
+    size: Any = _array("components", (2,))  # width and height at orientation 0; may be 0 (a test point)
+    position: Any = _array("components", (2,))  # centre at the start
+    orientation: Any = _array("components", kind=int)  # quarter turns at the start, 0 to 3
+    fixed: Any = _array("components", kind=bool, padding=True)  # may not be moved
+    side: Any = _array("components", kind=int)  # 0 or 1; only parts of one side obstruct each other
+    exists: Any = _array("components", kind=bool, padding=False)  # each that exists and is not fixed is an agent
+    target_wirelength: Any = _array("components", padding=np.inf)  # best known W, distance to the nearest pads
+    target_hpwl: Any = _array("components", padding=np.inf)  # best known H, half perimeters of its nets
+    pin_component: Any = _array("pins", kind=int)  # index of the component
+    pin_offset: Any = _array("pins", (2,))  # from the component's centre at orientation 0
+    pin_net: Any = _array("pins", kind=int, padding=-1)  # index of the net; -1 for none: the pin counts for nothing
+    power_rail: Any = _array("nets", kind=int, padding=-1)  # 0 for a signal net, 1 for ground, 2 and up for supplies
 
     @property
     def num_components(self) -> int:

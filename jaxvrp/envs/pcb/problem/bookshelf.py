@@ -12,25 +12,22 @@ from jaxvrp.envs.pcb.problem.board import make_board
 from jaxvrp.envs.pcb.problem.netlist import Netlist, make_netlist
 from jaxvrp.io.text_lines import Line, read_lines
 
-CANVAS = "canvas.csv"
 SIDES = {"N": 0, "FN": 1}
 
 
 def read_bookshelf(
     path: str | os.PathLike, *, outline: tuple[float, float] | None = None, units_per_mm: float = 10.0
 ) -> Netlist:
-    """Read a board; `.nets` and `.pl` lie beside the `.nodes` file and share its stem.
+    """Read a board with its names; `.nets` and `.pl` lie beside the `.nodes` file and share its stem.
 
     Bookshelf's y points up; the board's points down, so it is the picture that is kept. Every part can be moved and
     every net is a signal, as the files say nothing else. Sizes and offsets are as placed, so every orientation is 0.
+    Pins are ordered by component.
 
     Args:
         path: the `.nodes` file.
         outline: width and height in the file's units; default: those in `canvas.csv` of the same folder.
         units_per_mm: the file's units in a millimetre.
-
-    Returns:
-        The board, in mm, pins ordered by component, with its names.
 
     Raises:
         ValueError: a file is damaged, or something else; one line with file, line, what was expected and the remedy.
@@ -38,7 +35,7 @@ def read_bookshelf(
     """
     path = Path(path)
     sizes = _read_nodes(path)
-    width, height = outline or _read_canvas(path.with_name(CANVAS), path.stem)
+    width, height = outline or _read_canvas(path.with_name("canvas.csv"), path.stem)
     places = _read_places(path.with_suffix(".pl"), sizes)
     nets, pins = _read_nets(path.with_suffix(".nets"), {name: index for index, name in enumerate(sizes)})
     size, (left, bottom, side) = np.array(list(sizes.values())), np.array([places[name] for name in sizes]).T
@@ -125,7 +122,7 @@ def _read_places(path: Path, sizes: dict) -> dict[str, tuple[float, float, int]]
         line.expect(row["side"] in SIDES, f"side {' or '.join(SIDES)}, found {row['side']!r}")
         places[name] = (line.real("x", row["x"]), line.real("y", row["y"]), SIDES[row["side"]])
     missing = [name for name in sizes if name not in places]
-    head.expect(not missing, f"a place for each part, found none for {', '.join(missing[:1])!r}", "add its line")
+    head.expect(not missing, f"a place for each part, found none for {missing[:1]}", "add its line")
     return places
 
 

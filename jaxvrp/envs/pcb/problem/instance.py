@@ -22,10 +22,6 @@ class Targets(struct.PyTreeNode):
     wirelength: jax.Array
     hpwl: jax.Array
 
-    def lowered(self, other: Targets, where: Targets) -> Targets:
-        """The lesser of both, where the truth values `where` hold."""
-        return jax.tree.map(lambda old, new, holds: jnp.where(holds, jnp.minimum(old, new), old), self, other, where)
-
 
 class Wiring(struct.PyTreeNode):
     """What a board's nets, sides and agents are, whatever lies where; see `wirelength` for the tables."""
@@ -78,11 +74,7 @@ def least_sizes(boards: Board) -> Sizes:
 
 
 def fit_board(board: Board, sizes: Sizes) -> Board:
-    """One board in float32, padded to these sizes; works under `jit` and `vmap`, where tables are not checked.
-
-    Raises:
-        ValueError: it is larger.
-    """
+    """One board in float32, padded to these sizes; a ValueError if it is larger. Traced tables are not checked."""
     if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(board)):
         needed = least_sizes(jax.tree.map(lambda leaf: np.asarray(leaf)[None], board))
         if any(least > size for least, size in zip(needed[3:], sizes[3:], strict=True)):
