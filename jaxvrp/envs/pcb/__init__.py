@@ -1,6 +1,6 @@
 """Component placement: one agent per movable part moves and turns it on a circuit board to shorten the wires."""
 
-from jaxvrp.envs.pcb.env import Pcb, Turn
+from jaxvrp.envs.pcb.env import Pcb
 from jaxvrp.envs.pcb.factory import make
 from jaxvrp.envs.pcb.problem.board import Board, load, make_board, pad, save, stack, trim
 from jaxvrp.envs.pcb.problem.bookshelf import read_bookshelf
@@ -15,7 +15,6 @@ __all__ = [
     "Parameters",
     "Pcb",
     "PcbFile",
-    "Turn",
     "from_unscaled",
     "generate",
     "load",

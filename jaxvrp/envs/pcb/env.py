@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -28,25 +27,6 @@ MADE_FIELDS = ("boards", "wirings", "targets", "sizes", "source")
 """Fields of `Pcb` that `make` fills in; the others are its keywords."""
 
 
-class Turn(struct.PyTreeNode):
-    """The turn of one agent.
-
-    Attributes:
-        obs, next_obs: `f32[31]`, when its turn came and right after it.
-        action: `f32[3]` as executed; NaN for no move.
-        reward: `f32[]`.
-        terminated: `bool[]`, the part has left the board.
-        valid: `bool[]`, there is such an agent, and no earlier turn ended the episode.
-    """
-
-    obs: jax.Array
-    action: jax.Array
-    next_obs: jax.Array
-    reward: jax.Array
-    terminated: jax.Array
-    valid: jax.Array
-
-
 class Pcb(TurnBasedEnvironment):
     """Each movable part of a circuit board is an agent that moves and turns it, to shorten the wires without overlap.
 
@@ -70,28 +50,17 @@ class Pcb(TurnBasedEnvironment):
     and of the share of the body that is free. A part that leaves the board (`boundary="terminate"`) ends the episode
     and pays 15 for every step that was left. After `max_steps` the episode is truncated.
 
-    Metrics of a board: hpwl, overlap (mean overlap ratio of the parts), legal, became_legal, best_hpwl (the shortest
-    legal one at the end of a step so far, 0 before there is one), best_ratio (to the start's, 1 before there is one),
-    invalid_actions. Of an agent, as measured after its turn: raw_W, raw_HPWL (mm), Wi, HPWLi (at the start), W, HPWL
-    (divided by these), raw_We, raw_HPWLe, We, HPWLe (targets, 0 for unknown), ol (mean of eight), weighted_cost (c),
-    undone_moves.
-
-    Attributes:
-        boards: `Board`, leading axis `[B]`, padded; problems are drawn from these uniformly.
-        wirings: `Wiring`, their tables.
-        targets: `Targets`, `[B, A]`.
-        sizes: static sizes of boards and tables.
-        source: what the boards were made from, by keyword of `make`.
-        the others: keywords of `make`; what each is stands beside its default.
+    Metrics: `docs/pcb.md`. What the keywords of `make` are stands beside their defaults.
     """
 
+    # `[B]`, padded; problems are drawn from these uniformly.
     boards: Board = struct.field(
         metadata={"help": "what is played: generated, a file (.pcb, .nodes or .npz), or a list of files"}
     )
-    wirings: Wiring
-    targets: Targets
+    wirings: Wiring  # `[B]`, tables of the boards
+    targets: Targets  # `[B, A]`
     sizes: Sizes = struct.field(pytree_node=False)
-    source: tuple[tuple[str, Any], ...] = struct.field(pytree_node=False, default=())
+    source: tuple[tuple[str, Any], ...] = struct.field(pytree_node=False, default=())  # keywords of the boards
     mode: str = fields.choice(
         "sequential",
         ("sequential", "simultaneous"),
@@ -155,20 +124,14 @@ class Pcb(TurnBasedEnvironment):
         row_key, start_key = jax.random.split(key)
         row = jax.random.randint(row_key, (), 0, self.targets.hpwl.shape[0], jnp.int32)
         board, wiring, targets = jax.tree.map(lambda leaf: leaf[row], (self.boards, self.wirings, self.targets))
-        board, turn_key = self._random_start(board, start_key)
-        return self._instance(board, wiring, targets, row, turn_key)
-
-    def instance(self, board: Board, key: jax.Array) -> Instance:
-        """A given board with its own targets; parts are placed as in `generate`.
-
-        Raises:
-            ValueError: the board is larger than the environment's sizes.
-        """
-        board, turn_key = self._random_start(problem.fit_board(board, self.sizes), key)
-        return self._instance_of_guest(board, turn_key)
+        augment_key, scatter_key, turn_key = jax.random.split(start_key, 3)
+        board = problem.augment(board, augment_key) if self.augment else board
+        return self._instance(problem.scatter(board, scatter_key), wiring, targets, row, turn_key)
 
     def place(self, board: Board, position: jax.Array, orientation: jax.Array, key: jax.Array) -> Instance:
-        """A given board with its parts at given places: `f32[n, 2]` centres and `i32[n]` quarter turns.
+        """A given board, with its own targets, and its parts at given places.
+
+        `position`: `f32[n, 2]`, centres; `orientation`: `i32[n]`, quarter turns; `key`: of the orders of turns.
 
         Raises:
             ValueError: the board is larger than the environment's sizes.
@@ -177,42 +140,26 @@ class Pcb(TurnBasedEnvironment):
         missing = board.num_components - len(position)
         position = jnp.pad(jnp.asarray(position, jnp.float32), ((0, missing), (0, 0)))
         orientation = jnp.pad(jnp.asarray(orientation, jnp.int32), (0, missing))
-        return self._instance_of_guest(board.replace(position=position, orientation=orientation), key)
-
-    def _random_start(self, board: Board, key: jax.Array) -> tuple[Board, jax.Array]:
-        """The board with its parts at a random start, and the key of the orders of turns."""
-        augment_key, scatter_key, turn_key = jax.random.split(key, 3)
-        board = problem.augment(board, augment_key) if self.augment else board
-        return problem.scatter(board, scatter_key), turn_key
-
-    def _instance_of_guest(self, board: Board, turn_key: jax.Array) -> Instance:
-        """The instance of a board that is none of the environment's own: its row is beyond the last of them."""
-        wiring = problem.wire(board, self.sizes)
-        row_beyond = jnp.asarray(self.targets.hpwl.shape[0], jnp.int32)
-        return self._instance(board, wiring, problem.board_targets(board, wiring), row_beyond, turn_key)
+        board = board.replace(position=position, orientation=orientation)
+        wiring, row_beyond = problem.wire(board, self.sizes), jnp.asarray(self.targets.hpwl.shape[0], jnp.int32)
+        return self._instance(board, wiring, problem.board_targets(board, wiring), row_beyond, key)
 
     def _instance(
         self, board: Board, wiring: Wiring, targets: Targets, row: jax.Array, turn_key: jax.Array
     ) -> Instance:
         """The instance of a board whose parts lie at their start, with the start measured."""
         start = measure_board(board, board.position, board.orientation, wiring)
-        unmeasured = jnp.zeros(self.sizes.agents, jnp.float32)
-        instance = Instance(
+        agents, observation = measure_agents(board, wiring, board.position, board.orientation, self.rays)
+        return Instance(
             board=board,
             wiring=wiring,
             targets=targets,
             row=row,
             key=turn_key,
-            start_wirelength=unmeasured,
-            start_hpwl=unmeasured,
+            start_wirelength=jnp.where(wiring.is_agent, agents.wirelength, 0.0),
+            start_hpwl=jnp.where(wiring.is_agent, agents.hpwl, 0.0),
             start_board_hpwl=start.hpwl,
             start_overlap=start.overlap,
-            start_observation=None,
-        )
-        measures, observation = measure_agents(instance, board.position, board.orientation, self.rays)
-        return instance.replace(
-            start_wirelength=jnp.where(wiring.is_agent, measures.wirelength, 0.0),
-            start_hpwl=jnp.where(wiring.is_agent, measures.hpwl, 0.0),
             start_observation=observation if self.mode == "simultaneous" else None,
         )
 
@@ -224,55 +171,14 @@ class Pcb(TurnBasedEnvironment):
         """`i32[A]`, the agents in the order of their turns in the coming step."""
         return rules.draw_order(state) if self.shuffle else jnp.arange(self.sizes.agents, dtype=jnp.int32)
 
-    def move(self, state: State, agent: jax.Array, action: jax.Array) -> tuple[State, Turn]:
-        """One agent's turn; `step` is the turns of all in their `order`, and the clock.
-
-        Args:
-            state: with the moves before it.
-            agent: `i32[]`.
-            action: `f32[3]` in [-1, 1]; clipped, no move if it is not finite, and counted.
-        """
-        return self._take_turn(state, agent, lambda _: action)
-
-    def _take_turn(
-        self, state: State, agent: jax.Array, choose: Callable[[jax.Array], jax.Array]
-    ) -> tuple[State, Turn]:
-        """One agent's turn with the action that it chooses by its observation."""
-        observation, valid = observe(state, agent, self.rays), rules.may_act(state, agent)
-        single_role = {ROLE: Role(1, self.roles[ROLE].observation, self.roles[ROLE].action)}
-        requested = {ROLE: choose(observation)[None]}
-        is_agent = {ROLE: state.instance.wiring.is_agent[agent][None]}
-        executed, num_invalid = judge(single_role, requested, {}, {ROLE: _no_moves(1)}, is_agent)
-        action = executed[ROLE][0]
-        state = self._act(state, agent, action)
-        state = state.replace(invalid_actions=state.invalid_actions + num_invalid)
-        return state, Turn(
-            obs=observation,
-            action=action,
-            next_obs=observe(state, agent, self.rays),
-            reward=jnp.where(valid, self._rewards(state, state.time + 1)[agent], 0.0),
-            terminated=valid & state.left[agent],
-            valid=valid,
-        )
-
     def _act(self, state: State, agent: jax.Array, action: jax.Array) -> State:
         """One agent moves by `action` (`f32[3]` in [-1, 1], NaN for no move), if it may, and measures."""
         may = rules.may_act(state, agent)
         position, orientation, undone = self._pose_after(state, agent, jnp.where(may, action, jnp.nan))
         moved = rules.put_part(state, agent, position, orientation)
-        measures = measure_agent(moved.instance, moved.position, moved.orientation, agent, rays=self.rays)
+        measures = measure_agent(*moved.placement, agent, self.rays)
         acted = may & (jnp.arange(state.left.shape[0]) == agent)
         return rules.record_turns(moved, acted, measures, undone, clamp=self.boundary == "clamp")
-
-    def _act_at_once(self, state: State, action: jax.Array) -> State:
-        """All agents move by `action` (`f32[A, 3]`, likewise), then all measure."""
-        agents = jnp.arange(action.shape[0], dtype=jnp.int32)
-        position, orientation, undone = jax.vmap(self._pose_after, (None, 0, 0))(state, agents, action)
-        state = rules.put_parts(state, position, orientation)
-        measures, observations = measure_agents(state.instance, state.position, state.orientation, self.rays)
-        is_agent = state.instance.wiring.is_agent
-        state = rules.record_turns(state, is_agent, measures, undone, clamp=self.boundary == "clamp")
-        return state.replace(observation=observations)
 
     def _pose_after(self, state: State, agent: jax.Array, action: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         clamp, rotate = self.boundary == "clamp", self.rotation == "absolute"
@@ -282,29 +188,41 @@ class Pcb(TurnBasedEnvironment):
         """See `TurnBasedEnvironment`; one agent after the other in sequential mode."""
         if self.mode == "simultaneous":
             return act_at_once(self, state, choose)
+        single_role = {ROLE: Role(1, self.roles[ROLE].observation, self.roles[ROLE].action)}
 
-        def take_turn(state: State, agent: jax.Array) -> tuple[State, Turn]:
-            agents = {ROLE: agent[None]}
-            return self._take_turn(state, agent, lambda observation: choose({ROLE: observation[None]}, agents)[ROLE][0])
+        def take_turn(state: State, agent: jax.Array) -> tuple[State, Turns]:
+            observation, valid = observe(state, agent, self.rays), rules.may_act(state, agent)
+            requested = choose({ROLE: observation[None]}, {ROLE: agent[None]})
+            is_agent = {ROLE: state.instance.wiring.is_agent[agent][None]}
+            executed, num_invalid = judge(single_role, requested, {}, {ROLE: _no_moves(1)}, is_agent)
+            state = self._act(state, agent, executed[ROLE][0])
+            state = state.replace(invalid_actions=state.invalid_actions + num_invalid)
+            rewards = reward.rewards(state, self._weights, state.time + 1, self.max_steps)
+            return state, Turns(
+                observation={ROLE: observation},
+                action={ROLE: executed[ROLE][0]},
+                next_observation={ROLE: observe(state, agent, self.rays)},
+                reward={ROLE: jnp.where(valid, rewards[agent], 0.0)},
+                terminated={ROLE: valid & state.left[agent]},
+                valid={ROLE: valid},
+            )
 
         order = self.order(state)
         state, turns = jax.lax.scan(take_turn, state, order)
         place_in_order = jnp.argmax(order == jnp.arange(self.sizes.agents)[:, None], axis=1)
-        turns = jax.tree.map(lambda leaf: leaf[place_in_order], turns)
-        return rules.settle(state), Turns(
-            observation={ROLE: turns.obs},
-            action={ROLE: turns.action},
-            next_observation={ROLE: turns.next_obs},
-            reward={ROLE: turns.reward},
-            terminated={ROLE: turns.terminated},
-            valid={ROLE: turns.valid},
-        )
+        return rules.settle(state), jax.tree.map(lambda leaf: leaf[place_in_order], turns)
 
     def transition(self, state: State, action: ByRole, num_invalid: jax.Array) -> State:
         """All agents move, one after the other or at once."""
         state = state.replace(invalid_actions=state.invalid_actions + num_invalid)
         if self.mode == "simultaneous":
-            return rules.settle(self._act_at_once(state, action[ROLE]))
+            agents = jnp.arange(self.sizes.agents, dtype=jnp.int32)
+            position, orientation, undone = jax.vmap(self._pose_after, (None, 0, 0))(state, agents, action[ROLE])
+            state = rules.put_parts(state, position, orientation)
+            measures, observations = measure_agents(*state.placement, self.rays)
+            is_agent = state.instance.wiring.is_agent
+            state = rules.record_turns(state, is_agent, measures, undone, clamp=self.boundary == "clamp")
+            return rules.settle(state.replace(observation=observations))
 
         def take_turn(state: State, agent: jax.Array) -> tuple[State, None]:
             return self._act(state, agent, action[ROLE][agent]), None
@@ -316,7 +234,7 @@ class Pcb(TurnBasedEnvironment):
         if self.mode == "simultaneous":
             assert state.observation is not None
             return {ROLE: state.observation}
-        return {ROLE: measure_agents(state.instance, state.position, state.orientation, self.rays)[1]}
+        return {ROLE: measure_agents(*state.placement, self.rays)[1]}
 
     def global_observation(self, state: State) -> jax.Array:
         """`f32[9 N]`, see the class."""
@@ -338,10 +256,7 @@ class Pcb(TurnBasedEnvironment):
 
     def reward(self, state: State) -> ByRole:
         """`{"component": f32[A]}` of the last step, see the class."""
-        return {ROLE: self._rewards(state, state.time)}
-
-    def _rewards(self, state: State, step: jax.Array) -> jax.Array:
-        return reward.rewards(state, self._weights, step, self.max_steps)
+        return {ROLE: reward.rewards(state, self._weights, state.time, self.max_steps)}
 
     @property
     def _weights(self) -> Weights:

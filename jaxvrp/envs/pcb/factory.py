@@ -27,11 +27,8 @@ from jaxvrp.io.problem_files import UnknownFormatError
 
 Tree = TypeVar("Tree")
 
-GENERATED = "generated"
-"""The value of `boards` for which boards are drawn."""
-
-GIVEN = "given"
-"""The parameter `boards` of an environment whose boards were passed as arrays, which cannot be written down."""
+GENERATED, GIVEN = "generated", "given"
+"""The parameter `boards` where boards are drawn, and where they were passed as arrays, which cannot be written down."""
 
 GENERATOR_NAMES = frozenset(field.name for field in dataclasses.fields(generator.Parameters))
 
@@ -76,7 +73,8 @@ def make(*, boards: Boards = GENERATED, **parameters: Any) -> Pcb:
     else:
         if generator_values:
             raise ValueError(f"{next(iter(generator_values))} is of generated boards; leave it out, or boards")
-        batch, source = _given(boards, supply.board_index), {"boards": _written_down(boards), **vars(supply)}
+        batch, written_down = _given(boards, supply.board_index)
+        source = {"boards": written_down, **vars(supply)}
     sizes, arrays = least_sizes(batch), as_float32(batch)
     wirings = _in_pieces(lambda boards: _wire_all(boards, sizes), PAIRS // sizes.components**2, arrays)
     made = (arrays, wirings, jax.vmap(board_targets)(arrays, wirings), sizes, tuple(source.items()))
@@ -127,42 +125,37 @@ def _wire_all(boards: Board, sizes: Sizes) -> Wiring:
 
 def _in_pieces(function: Callable[..., Tree], length: int, batch: Any) -> Tree:
     """A jitted function of a batch `[B, ...]`, at most `length` rows at a time, so that Ctrl-C is heard in between."""
-    count, length = len(jax.tree.leaves(batch)[0]), max(1, length)
-    if count <= length:
-        return function(batch)
-    pieces = []
-    for first in range(0, count, length):
+    pieces, length = [], max(1, length)
+    for first in range(0, len(jax.tree.leaves(batch)[0]), length):
         piece = jax.tree.map(lambda leaf, rows=slice(first, first + length): leaf[rows], batch)
         pieces.append(jax.block_until_ready(function(piece)))
-    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *pieces)
+    return pieces[0] if len(pieces) == 1 else jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *pieces)
 
 
-def _given(boards: Boards, index: int | None) -> Board:
-    """The boards `[B]` of files and arrays as NumPy arrays; only the one with this index unless it is None."""
-    if isinstance(boards, str | os.PathLike | Board):
-        boards = [boards]
-    if not isinstance(boards, Sequence) or not boards:
+def _given(boards: Boards, index: int | None) -> tuple[Board, Any]:
+    """The boards `[B]` of files and arrays, only that with the index unless it is None; and the keyword `boards`."""
+    entries = [boards] if isinstance(boards, str | os.PathLike | Board) else boards
+    if not isinstance(entries, Sequence) or not entries:
         raise TypeError(f"boards is {boards!r}; it must be 'generated', a file, a Board, or a list of these")
-    found = [board for entry in boards for board in _read(entry)]
+    found: list[Board] = []
+    for entry in entries:
+        if not isinstance(entry, str | os.PathLike | Board):
+            raise TypeError(f"boards holds {entry!r}; it must be a file or a Board")
+        read = _single_boards(jax.tree.map(np.asarray, entry)) if isinstance(entry, Board) else read_boards(entry)
+        found += [board.board if isinstance(board, Netlist) else board for board in read]
     if index is not None and index >= len(found):
         raise ValueError(f"board_index is {index}, but there are {len(found)} boards, from 0; lower it")
-    return stack(found if index is None else [found[index]])
-
-
-def _read(entry: str | os.PathLike | Board) -> list[Board]:
-    if isinstance(entry, Board):
-        return _single_boards(jax.tree.map(np.asarray, entry))
-    if not isinstance(entry, str | os.PathLike):
-        raise TypeError(f"boards holds {entry!r}; it must be a file or a Board")
-    return [board.board if isinstance(board, Netlist) else board for board in read_boards(entry)]
+    paths = [os.fspath(entry) for entry in entries if not isinstance(entry, Board)]
+    written_down: Any = paths[0] if isinstance(boards, str | os.PathLike) else tuple(paths)
+    written_down = written_down if len(paths) == len(entries) else GIVEN
+    return stack(found if index is None else [found[index]]), written_down
 
 
 def read_boards(path: str | os.PathLike) -> Sequence[Board | Netlist]:
     """The boards of a `.pcb`, `.nodes` (Bookshelf) or `.npz` file, with names where it has them.
 
     Raises:
-        ValueError: a damaged file; one line.
-        UnknownFormatError: another ending.
+        ValueError: a damaged file, or (`UnknownFormatError`) another ending; one line.
         OSError: it cannot be read.
     """
     path = Path(path)
@@ -180,12 +173,3 @@ def _single_boards(boards: Board) -> list[Board]:
     if boards.exists.ndim == 1:
         return [boards]
     return [jax.tree.map(lambda leaf, row=row: leaf[row], boards) for row in range(boards.exists.shape[0])]
-
-
-def _written_down(boards: Boards) -> Any:
-    """The keyword `boards` of `make`, where it can be written down."""
-    if isinstance(boards, str | os.PathLike):
-        return os.fspath(boards)
-    if isinstance(boards, Board) or any(isinstance(entry, Board) for entry in boards):
-        return GIVEN
-    return tuple(map(os.fspath, boards))

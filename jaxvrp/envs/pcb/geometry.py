@@ -2,8 +2,7 @@
 
 Lengths are millimetres, x points right and y down, the board is `[0, w] x [0, h]`. Angles run counter-clockwise on
 screen, so the heading of `a` is `(cos a, -sin a)`. `N` parts, `P` pads. Rows that only pad an array are switched off by
-a mask, and their content changes nothing. Everything is finite for finite input, whether parts coincide, have no size,
-or lie off the board.
+a mask, and their content changes nothing. Everything is finite for finite input, whatever the sizes and places.
 
 Arguments of one name mean the same everywhere: `centre` and `half` (half extents as turned) are `f32[..., 2]`, `size`
 is `f32[..., 2]` at 0 quarters, `quarters` `i32[...]` any integer, by its value modulo 4, `outline` `f32[2]`, w and h.
@@ -29,17 +28,11 @@ _NETWORK_PARTS = 32
 
 
 class SectorShares(NamedTuple):
-    """Shares of the areas around a part, `f32[8]` each in [0, 1]; sector k is at 45° k ± 22.5° in the part's own frame.
+    """Shares of areas around a part, `f32[8]` in [0, 1] each; sector k is at 45° k ± 22.5° in the frame of the part."""
 
-    Attributes:
-        los: of the sector, under other parts or off the board.
-        ol: of the part's own body within the sector, under other parts or off the board.
-        boardmask: of the part's own body within the sector, off the board.
-    """
-
-    los: jax.Array
-    ol: jax.Array
-    boardmask: jax.Array
+    los: jax.Array  # of the sector, under other parts or off the board
+    ol: jax.Array  # of the part's own body within the sector, under other parts or off the board
+    boardmask: jax.Array  # of the part's own body within the sector, off the board
 
 
 def turned(offset: jax.Array, quarters: jax.Array) -> jax.Array:
@@ -74,11 +67,6 @@ def polar(vector: jax.Array, unit: jax.Array) -> jax.Array:
     return jnp.stack([jnp.sqrt(x * x + y * y) / jnp.maximum(unit, _TINY), jnp.arctan2(up, x) / jnp.pi], axis=-1)
 
 
-def clamped(centre: jax.Array, outline: jax.Array) -> jax.Array:
-    """`f32[..., 2]`: the points of the board nearest to `centre`."""
-    return jnp.clip(centre, 0.0, outline)
-
-
 def has_left(centre: jax.Array, half: jax.Array, outline: jax.Array) -> jax.Array:
     """`bool[...]`: whether the centre is off the board and no area of the body is on it."""
     off = ((centre < 0) | (centre > outline)).any(-1)
@@ -92,10 +80,7 @@ def obstructing(side: jax.Array, valid: jax.Array) -> jax.Array:
 
 
 def common_area(
-    apart_x: jax.Array,
-    apart_y: jax.Array,
-    half: tuple[jax.Array, jax.Array],
-    other_half: tuple[jax.Array, jax.Array],
+    apart_x: jax.Array, apart_y: jax.Array, half: tuple[jax.Array, jax.Array], other_half: tuple[jax.Array, jax.Array]
 ) -> jax.Array:
     """`f32[...]`: area in mm² that rectangles have in common.
 
@@ -154,7 +139,7 @@ def sector_shares(
     enter, leave = _slabs(board, half_extent(outline, -turn) * scale, rays)
     enter = _least(_most(enter, 0.0), 1.0)
     leave = _most(_least(leave, 1.0), enter)
-    _, body = _slabs(jnp.zeros(2), half_extent(size[part], jnp.zeros_like(turn)) * scale, rays)
+    _, body = _slabs(jnp.zeros(2, jnp.float32), half_extent(size[part], jnp.zeros_like(turn)) * scale, rays)
 
     hit = obstacles[:, None] & (part_enter < part_leave)
     start = _least(_most(jnp.where(hit, part_enter, 0.0), enter), leave) ** 2
@@ -176,8 +161,8 @@ def _common_span(apart: jax.Array, half: jax.Array, other_half: jax.Array) -> ja
     return jnp.clip(half + other_half - jnp.abs(apart), 0.0, 2 * jnp.minimum(half, other_half))
 
 
-# Selects, because `jnp.minimum` and `jnp.maximum` pay for NaN: a network of them takes half as long again.
 def _least(a: jax.Array, b: jax.Array | float) -> jax.Array:
+    # Not `jnp.minimum`, which pays for NaN: a network of them takes half as long again.
     return jnp.where(a < b, a, b)
 
 

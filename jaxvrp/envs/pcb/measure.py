@@ -8,21 +8,15 @@ import jax
 
 from jaxvrp.envs.pcb import geometry, wirelength
 from jaxvrp.envs.pcb.problem.board import Board, as_float32
-from jaxvrp.envs.pcb.problem.instance import Instance, Wiring
+from jaxvrp.envs.pcb.problem.instance import Wiring
 
 
 class BoardMeasures(NamedTuple):
-    """Measures of a placement as a whole.
+    """Measures of a placement as a whole."""
 
-    Attributes:
-        pads: `f32[P, 2]`, where the pads are, in mm.
-        net_hpwl: `f32[E]`, half perimeter of each signal net in mm; 0 for others.
-        overlap: `f32[N]`, `geometry.overlap_ratio` of the parts.
-    """
-
-    pads: jax.Array
-    net_hpwl: jax.Array
-    overlap: jax.Array
+    pads: jax.Array  # f32[P, 2], where the pads are, in mm
+    net_hpwl: jax.Array  # f32[E], half perimeter of each signal net in mm; 0 for other nets
+    overlap: jax.Array  # f32[N], `geometry.overlap_ratio` of the parts
 
     @property
     def hpwl(self) -> jax.Array:
@@ -31,20 +25,13 @@ class BoardMeasures(NamedTuple):
 
 
 class AgentMeasures(NamedTuple):
-    """Measures of an agent where its part lies.
+    """Measures of an agent where its part lies."""
 
-    Attributes:
-        shares: of the eight sectors around the part.
-        wirelength, hpwl: `f32[]`, W and H of the part in mm.
-        to_contacts: `f32[2]`, mean vector in mm to the nearest pads on its nets.
-        to_neighbours: `f32[2]`, vector in mm to the mean of its neighbours' centres and its own.
-    """
-
-    shares: geometry.SectorShares
-    wirelength: jax.Array
-    hpwl: jax.Array
-    to_contacts: jax.Array
-    to_neighbours: jax.Array
+    shares: geometry.SectorShares  # of the eight sectors around the part
+    wirelength: jax.Array  # f32[], W in mm
+    hpwl: jax.Array  # f32[], H in mm
+    to_contacts: jax.Array  # f32[2], mean vector in mm to the nearest pads on its nets
+    to_neighbours: jax.Array  # f32[2], vector in mm to the mean of its neighbours' centres and its own
 
 
 def measure_board(
@@ -52,11 +39,8 @@ def measure_board(
 ) -> BoardMeasures:
     """Measure a placement; works under `jit` and `vmap`.
 
-    Args:
-        board: without leading axes.
-        position: `f32[N, 2]`, centres in mm.
-        orientation: `i32[N]`, quarter turns.
-        wiring: the board's tables; None: they are computed.
+    `board`: without leading axes. `position`: `f32[N, 2]`, centres in mm. `orientation`: `i32[N]`, quarter turns.
+    `wiring`: the board's tables; without them the two that are needed are computed.
     """
     board = as_float32(board)
     signal = board.signal_pin if wiring is None else wiring.signal
@@ -71,19 +55,17 @@ def measure_board(
 
 
 def measure_agent(
-    instance: Instance, position: jax.Array, orientation: jax.Array, agent: jax.Array, *, rays: int
+    board: Board, wiring: Wiring, position: jax.Array, orientation: jax.Array, agent: jax.Array, rays: int
 ) -> AgentMeasures:
-    """The measures of one agent (`i32[]`) in a placement (as of `measure_board`), with so many rays of a sector."""
-    board, wiring = instance.board, instance.wiring
+    """The measures of one agent (`i32[]`), with so many rays of a sector; other arguments as of `measure_board`."""
     component, net = board.pin_component, board.pin_net
     part, own_pads = wiring.component[agent], wiring.pads[agent]
     pads = geometry.pad_positions(position, orientation, component, board.pin_offset)
     net_hpwl = wirelength.net_hpwl(pads, net, wiring.signal, board.num_nets)
-    pad_lengths = wirelength.pad_wirelengths(pads, component, net, wiring.signal, own_pads)
     obstacles = wiring.obstructs[part]
     return AgentMeasures(
         shares=geometry.sector_shares(position, board.size, orientation, part, obstacles, board.outline, rays=rays),
-        wirelength=pad_lengths.sum(),
+        wirelength=wirelength.pad_wirelengths(pads, component, net, wiring.signal, own_pads).sum(),
         hpwl=wirelength.part_hpwl(net_hpwl, wiring.nets[agent]),
         to_contacts=wirelength.mean_contact(pads, component, net, own_pads, wiring.groups),
         to_neighbours=geometry.mean_neighbour(position, wiring.neighbours[agent], part),

@@ -7,43 +7,36 @@ import jax.numpy as jnp
 
 from jaxvrp.envs.pcb import geometry
 from jaxvrp.envs.pcb.measure import AgentMeasures, measure_agent
-from jaxvrp.envs.pcb.problem.instance import Instance
+from jaxvrp.envs.pcb.problem.board import Board
+from jaxvrp.envs.pcb.problem.instance import Wiring
 from jaxvrp.envs.pcb.rules import State
 
 OBSERVATION_SIZE = 31
 
 
 def measure_agents(
-    instance: Instance, position: jax.Array, orientation: jax.Array, rays: int
+    board: Board, wiring: Wiring, position: jax.Array, orientation: jax.Array, rays: int
 ) -> tuple[AgentMeasures, jax.Array]:
-    """What all agents measure (leading axis `[A]`), and their observations `f32[A, 31]`; see `agent_vector`."""
-
-    def measure_and_see(agent: jax.Array) -> tuple[AgentMeasures, jax.Array]:
-        measures = measure_agent(instance, position, orientation, agent, rays=rays)
-        return measures, agent_vector(instance, position, orientation, agent, measures)
-
-    return jax.vmap(measure_and_see)(jnp.arange(instance.wiring.component.shape[0], dtype=jnp.int32))
+    """What all agents measure (leading axis `[A]`), and their observations `f32[A, 31]`; arguments as of `see`."""
+    agents = jnp.arange(wiring.component.shape[0], dtype=jnp.int32)
+    return jax.vmap(lambda agent: see(board, wiring, position, orientation, agent, rays))(agents)
 
 
 def observe(state: State, agent: jax.Array, rays: int) -> jax.Array:
     """`f32[31]`, the observation of one agent (`i32[]`)."""
-    pose = (state.instance, state.position, state.orientation, agent)
-    return agent_vector(*pose, measure_agent(*pose, rays=rays))
+    return see(*state.placement, agent, rays)[1]
 
 
-def agent_vector(
-    instance: Instance, position: jax.Array, orientation: jax.Array, agent: jax.Array, measures: AgentMeasures
-) -> jax.Array:
-    """`f32[31]`: los[8], ol[8], dom[2], euc_dist[2], position[2], orientation[1], boardmask[8]; 0 for no agent.
+def see(
+    board: Board, wiring: Wiring, position: jax.Array, orientation: jax.Array, agent: jax.Array, rays: int
+) -> tuple[AgentMeasures, jax.Array]:
+    """The measures of one agent and its observation; arguments as of `measure_agent`.
 
-    Args:
-        instance: the problem.
-        position: `f32[N, 2]`, centres in mm.
-        orientation: `i32[N]`, quarter turns.
-        agent: `i32[]`.
-        measures: of that agent, there.
+    The observation, `f32[31]`, is los[8], ol[8], dom[2], euc_dist[2], position[2], orientation[1], boardmask[8]; zeros
+    for no agent.
     """
-    board, part = instance.board, instance.wiring.component[agent]
+    measures = measure_agent(board, wiring, position, orientation, agent, rays)
+    part = wiring.component[agent]
     diagonal = jnp.sqrt(jnp.sum(board.outline**2))
     features = (
         measures.shares.los,
@@ -54,7 +47,7 @@ def agent_vector(
         (orientation[part] / 4).astype(jnp.float32)[None],
         measures.shares.boardmask,
     )
-    return jnp.where(instance.wiring.is_agent[agent], jnp.concatenate(features), 0.0)
+    return measures, jnp.where(wiring.is_agent[agent], jnp.concatenate(features), 0.0)
 
 
 def board_vector(state: State) -> jax.Array:

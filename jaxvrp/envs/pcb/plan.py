@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,23 +22,12 @@ from jaxvrp.envs.pcb.rules import State
 from jaxvrp.io import plan_files
 
 FORMAT = "jaxvrp-pcb-plan-1"
-
-COLUMNS = ("part", "x", "y", "degrees", "side", "fixed", "overlap")
-"""Of a part, and of the table."""
-
-ENDINGS = (*plan_files.ENDINGS, ".pcb")
-"""Of the files that plans are written to."""
+ENDINGS = (*plan_files.ENDINGS, ".pcb")  # of the files that plans are written to
 
 
 @dataclasses.dataclass(frozen=True)
 class BoardOfFile:
-    """A board, and where it was read.
-
-    Attributes:
-        path: the file.
-        row: which board of the file, from 0.
-        netlist: the board and its names.
-    """
+    """A board with its names, which file it was read from, and which board of the file it is, from 0."""
 
     path: str
     row: int
@@ -47,12 +35,7 @@ class BoardOfFile:
 
 
 def read_problems(path: str | os.PathLike) -> list[BoardOfFile]:
-    """The boards of a `.pcb`, `.nodes` (Bookshelf) or `.npz` file; parts without names are called part0, part1, ...
-
-    Raises:
-        ValueError: another ending, or a damaged file; one line.
-        OSError: it cannot be read.
-    """
+    """The boards of a file; parts without names are called part0, part1, ...; errors as of `factory.read_boards`."""
     boards = read_boards(path)
     named = [each if isinstance(each, Netlist) else make_netlist(each, Path(path).stem) for each in boards]
     return [BoardOfFile(os.fspath(path), row, netlist) for row, netlist in enumerate(named)]
@@ -79,57 +62,46 @@ def cost(metrics: Any) -> jax.Array:
 def plan_of(problem: BoardOfFile, env: Pcb, states: State) -> dict[str, Any]:
     """The best placement of an episode, or the last if none was legal; its keys are described in `docs/solve.md`.
 
-    Args:
-        problem: the board.
-        env: the environment that was played.
-        states: leaves with leading axis `[T+1]`, of one episode.
+    `states`: leaves with leading axis `[T+1]`, of one episode of `env`.
     """
     del env
-    netlist = problem.netlist
+    netlist, board = problem.netlist, problem.netlist.board
     position, orientation = chosen_placement(problem, states)
-    kept = np.asarray(netlist.board.exists)
-    measures = jax.jit(measure_board)(as_float32(netlist.board), position, orientation)
-    overlaps = ~np.asarray(geometry.is_legal(measures.overlap)) & kept
+    measures = jax.device_get(jax.jit(measure_board)(as_float32(board), position, orientation))
     names = [part.name for part in netlist.components]
+    overlaps = ~geometry.is_legal(measures.overlap) & board.exists
     wrong = [name for name, overlap in zip(names, overlaps, strict=True) if overlap]
+    routes: dict[str, list[str]] = {}
+    for pin in np.flatnonzero(board.signal_pin):
+        pad = f"{names[board.pin_component[pin]]}.{netlist.pins[pin].name}"
+        routes.setdefault(netlist.nets[board.pin_net[pin]].name, []).append(pad)
+    parts = [
+        {
+            "part": name,
+            "x": float(position[row, 0] + netlist.origin[0]),
+            "y": float(position[row, 1] + netlist.origin[1]),
+            "degrees": 90 * int(orientation[row]),
+            "side": int(board.side[row]),
+            "fixed": bool(board.fixed[row]),
+            "overlap": float(measures.overlap[row]),
+        }
+        for row, name in enumerate(names)
+    ]
     return {
         "format": FORMAT,
         "hpwl": float(measures.hpwl),
         "feasible": not wrong,
         "violations": {"overlap": {"count": len(wrong), "first_part": wrong[0]}} if wrong else {},
-        "routes": _routes(netlist),
+        "routes": routes,
         "nets": {net.name: float(hpwl) for net, hpwl in zip(netlist.nets, measures.net_hpwl, strict=True) if hpwl > 0},
-        "parts": [
-            {
-                "part": name,
-                "x": float(position[row, 0] + netlist.origin[0]),
-                "y": float(position[row, 1] + netlist.origin[1]),
-                "degrees": 90 * int(orientation[row]),
-                "side": int(netlist.board.side[row]),
-                "fixed": bool(netlist.board.fixed[row]),
-                "overlap": float(measures.overlap[row]),
-            }
-            for row, name in enumerate(names)
-        ],
+        "parts": parts,
     }
 
 
 def chosen_placement(problem: BoardOfFile, states: State) -> tuple[np.ndarray, np.ndarray]:
     """Centres `f32[N, 2]` and quarter turns `i32[N]` of the best placement; of the last one if none was legal."""
-    last = jax.tree.map(lambda leaf: leaf[-1], states.replace(instance=None))
-    found = last.best if np.isfinite(last.best.hpwl) else last
-    count = problem.netlist.board.num_components
-    return np.asarray(found.position)[:count], np.asarray(found.orientation)[:count]
-
-
-def _routes(netlist: Netlist) -> dict[str, list[str]]:
-    """The pads that each signal net joins, by names: `part.pad`."""
-    board = netlist.board
-    routes: dict[str, list[str]] = {}
-    for row in np.flatnonzero(board.signal_pin):
-        pad = f"{netlist.components[board.pin_component[row]].name}.{netlist.pins[row].name}"
-        routes.setdefault(netlist.nets[board.pin_net[row]].name, []).append(pad)
-    return routes
+    found, count = (states.best if np.isfinite(states.best.hpwl[-1]) else states), problem.netlist.board.num_components
+    return np.asarray(found.position[-1])[:count], np.asarray(found.orientation[-1])[:count]
 
 
 def write_plan(problem: BoardOfFile, path: str | os.PathLike, plan: dict[str, Any]) -> None:
@@ -140,7 +112,7 @@ def write_plan(problem: BoardOfFile, path: str | os.PathLike, plan: dict[str, An
         OSError: the file cannot be written.
     """
     if Path(path).suffix.lower() != ".pcb":
-        plan_files.write_plan(path, plan, plan["parts"], COLUMNS)
+        plan_files.write_plan(path, plan, plan["parts"], list(plan["parts"][0]))
         return
     netlist = problem.netlist
     position = np.array([[part["x"], part["y"]] for part in plan["parts"]]) - np.array(netlist.origin)
@@ -151,6 +123,6 @@ def write_plan(problem: BoardOfFile, path: str | os.PathLike, plan: dict[str, An
 
 def label_episode(problem: BoardOfFile, episode: dict[str, Any]) -> dict[str, Any]:
     """An episode of `jaxvrp.replay` with the names of the parts."""
-    names: Sequence[str] = [part.name for part in problem.netlist.components]
-    components = [{**each, "name": name} for each, name in zip(episode["components"], names, strict=True)]
+    pairs = zip(episode["components"], problem.netlist.components, strict=True)
+    components = [{**entry, "name": part.name} for entry, part in pairs]
     return {**episode, "components": components}

@@ -20,23 +20,14 @@ from jaxvrp.spaces import agent_names
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Placement:
-    """Where the parts of a board lie, and how good that is.
+    """Where the parts of a board lie, and how good that is."""
 
-    Attributes:
-        board: one board as NumPy arrays, without padding; its own positions do not matter.
-        names: of the parts; empty for none.
-        position: `[N, 2]`, centres in mm.
-        orientation: `[N]`, quarter turns.
-        hpwl: of the board in mm.
-        overlap: `[N]`, overlap ratios.
-    """
-
-    board: Board
-    names: tuple[str, ...]
-    position: np.ndarray
-    orientation: np.ndarray
-    hpwl: float
-    overlap: np.ndarray
+    board: Board  # one board as NumPy arrays, without padding; its own positions do not matter
+    names: tuple[str, ...]  # of the parts; empty for none
+    position: np.ndarray  # [N, 2], centres in mm
+    orientation: np.ndarray  # [N], quarter turns
+    hpwl: float  # of the board, in mm
+    overlap: np.ndarray  # [N], overlap ratios of the parts
 
     @property
     def wrong(self) -> np.ndarray:
@@ -60,62 +51,35 @@ class Placement:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PlayedEpisode:
-    """States 0..T up to the end of the episode, as NumPy arrays.
+    """States 0..T up to the end of the episode, as NumPy arrays."""
 
-    Attributes:
-        states: leaves `[T+1, ...]`.
-        metrics: `{name: [T+1] or [T+1, A]}`, of `Pcb`.
-        reward: `[T+1, A]`; 0 at the start.
-        agent_names: of all agents.
-    """
-
-    states: State
-    metrics: dict[str, np.ndarray]
-    reward: np.ndarray
-    agent_names: tuple[str, ...]
+    states: State  # leaves [T+1, ...]
+    metrics: dict[str, np.ndarray]  # {name: [T+1] or [T+1, A]}, those of `Pcb`
+    reward: np.ndarray  # [T+1, A]; 0 at the start
+    agent_names: tuple[str, ...]  # of all agents, void ones too
+    board: Board  # without padding
+    parts: np.ndarray  # [N], the rows of the states that are parts and not padding
+    agents: np.ndarray  # [n], the agents that the board has
+    names: tuple[str, ...]  # of the parts: the numbers of their agents, "" for fixed parts
 
     @property
     def length(self) -> int:
         """T + 1."""
         return len(self.states.time)
 
-    @property
-    def agents(self) -> np.ndarray:
-        """`[n]`, the agents that the board has."""
-        return np.flatnonzero(self.states.instance.wiring.is_agent[0])
-
-    @functools.cached_property
-    def parts(self) -> np.ndarray:
-        """`[N]`, the rows of the states that are parts and not padding."""
-        return np.flatnonzero(self.states.instance.board.exists[0])
-
-    @functools.cached_property
-    def board(self) -> Board:
-        """The board without padding."""
-        return trim(jax.tree.map(lambda leaf: leaf[0], self.states.instance.board))
-
-    @functools.cached_property
-    def names(self) -> tuple[str, ...]:
-        """Names of the parts of `board`: the numbers of their agents, "" for fixed parts."""
-        agent = dict(zip(self.states.instance.wiring.component[0, self.agents], self.agents, strict=True))
-        return tuple(str(agent.get(part, "")) for part in self.parts)
-
     def placement(self, index: int) -> Placement:
         """The placement of the state with this index."""
-        now = jax.tree.map(lambda leaf: leaf[index], self.states.replace(instance=None))
-        return self._placement(now.position, now.orientation, now.board_hpwl, now.overlap)
+        return self._placement(self.states, self.states.board_hpwl, self.states.overlap, index)
 
     @functools.cached_property
     def best(self) -> Placement | None:
         """The shortest legal placement; None if there was none."""
-        best = jax.tree.map(lambda leaf: leaf[-1], self.states.best)
-        if not np.isfinite(best.hpwl):
-            return None
-        return self._placement(best.position, best.orientation, best.hpwl, np.zeros(len(best.position)))
+        best, no_overlap = self.states.best, np.zeros_like(self.states.overlap)
+        return self._placement(best, best.hpwl, no_overlap, -1) if np.isfinite(best.hpwl[-1]) else None
 
-    def _placement(self, position: Any, orientation: Any, hpwl: Any, overlap: Any) -> Placement:
-        rows = self.parts
-        return Placement(self.board, self.names, position[rows], orientation[rows], float(hpwl), overlap[rows])
+    def _placement(self, found: Any, hpwl: Any, overlap: Any, index: int) -> Placement:
+        position, orientation = found.position[index][self.parts], found.orientation[index][self.parts]
+        return Placement(self.board, self.names, position, orientation, float(hpwl[index]), overlap[index][self.parts])
 
     @property
     def improvements(self) -> np.ndarray:
@@ -125,11 +89,7 @@ class PlayedEpisode:
 
 
 def from_states(env: Pcb, states: State) -> PlayedEpisode:
-    """Cut an episode at its end and measure it.
-
-    Args:
-        env: the environment that was played.
-        states: leaves (NumPy or JAX) with leading axis `[T+1]`.
+    """Cut an episode of `env` at its end and measure it; `states`: leaves (NumPy or JAX) with leading axis `[T+1]`.
 
     Raises:
         ValueError: the states have no leading time axis, or more than one.
@@ -142,15 +102,24 @@ def from_states(env: Pcb, states: State) -> PlayedEpisode:
     # NumPy has no keys, and nothing here draws random numbers.
     states = states.replace(instance=states.instance.replace(key=states.time))
     states, metrics, reward = jax.tree.map(lambda leaf: np.asarray(leaf)[:length], (states, metrics, reward))
-    return PlayedEpisode(states, metrics, reward, tuple(agent_names(env.roles)[ROLE]))
+    instance = jax.tree.map(lambda leaf: leaf[0], states.instance)
+    parts, agents = np.flatnonzero(instance.board.exists), np.flatnonzero(instance.wiring.is_agent)
+    agent_of_part = dict(zip(instance.wiring.component[agents], agents, strict=True))
+    return PlayedEpisode(
+        states=states,
+        metrics=metrics,
+        reward=reward,
+        agent_names=tuple(agent_names(env.roles)[ROLE]),
+        board=trim(instance.board),
+        parts=parts,
+        agents=agents,
+        names=tuple(str(agent_of_part.get(part, "")) for part in parts),
+    )
 
 
 @jax.jit
-def _outcomes(env: Pcb, states: State) -> tuple[jax.Array, dict[str, jax.Array], jax.Array]:
-    """Whether each state ends the episode, its metrics, and the reward of the step before it."""
-
-    def outcome(state: State) -> tuple[jax.Array, dict[str, jax.Array], jax.Array]:
-        ended = env.is_terminal(state) | env.is_truncated(state)
-        return ended, env.metrics(state), jnp.where(state.time > 0, env.reward(state)[ROLE], 0.0)
-
-    return jax.vmap(outcome)(states)
+@functools.partial(jax.vmap, in_axes=(None, 0))
+def _outcomes(env: Pcb, state: State) -> tuple[jax.Array, dict[str, jax.Array], jax.Array]:
+    """Whether a state ends the episode, its metrics, and the reward of the step before it."""
+    ended = env.is_terminal(state) | env.is_truncated(state)
+    return ended, env.metrics(state), jnp.where(state.time > 0, env.reward(state)[ROLE], 0.0)

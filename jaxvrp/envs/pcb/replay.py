@@ -31,8 +31,7 @@ from jaxvrp.replay.common import as_json, common_entries
 from jaxvrp.replay.reasons import shown_amount
 from jaxvrp.replay.schema import POINT, boolean, list_of, number, object_with, optional, text, whole_number
 
-LEAST_LOSS = 1e-3
-"""Shorter losses of a move, in mm, are not mentioned."""
+LEAST_LOSS = 1e-3  # mm; shorter losses of a move are not mentioned
 
 
 def export_episode(env: Pcb, states: State, actions: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -46,38 +45,29 @@ def export_episode(env: Pcb, states: State, actions: Mapping[str, Any] | None = 
         kind="pcb",
         title=f"Placement: {len(episode.agents)} movable of {board.num_components} parts, {board.num_nets} nets",
         action_names={ROLE: None},
-        step_entries=[_step_entry(episode.placement(index)) for index in range(episode.length)],
+        step_entries=[
+            {
+                "positions": as_json(placement.position),
+                "orientations": placement.orientation.tolist(),
+                "hpwl": as_json(np.float32(placement.hpwl)),
+                "overlap": as_json(placement.overlap),
+            }
+            for placement in map(episode.placement, range(episode.length))
+        ],
     )
     component = np.searchsorted(episode.parts, episode.states.instance.wiring.component[0, episode.agents]).tolist()
     agents = [{**agent, "component": part} for agent, part in zip(entries["agents"], component, strict=True)]
+    parts = zip(episode.names, as_json(board.size), board.fixed.tolist(), board.side.tolist(), strict=True)
+    pins = zip(board.pin_component.tolist(), as_json(board.pin_offset), board.pin_net.tolist(), strict=True)
     return {
         **entries,
         "steps": _with_outcomes(env, entries["steps"], component, board.outline),
         "agents": agents,
         "outline": as_json(board.outline),
-        "components": [
-            {"name": name, "size": size, "fixed": fixed, "side": side}
-            for name, size, fixed, side in zip(
-                episode.names, as_json(board.size), board.fixed.tolist(), board.side.tolist(), strict=True
-            )
-        ],
-        "pins": [
-            {"component": part, "offset": offset, "net": net}
-            for part, offset, net in zip(
-                board.pin_component.tolist(), as_json(board.pin_offset), board.pin_net.tolist(), strict=True
-            )
-        ],
+        "components": [{"name": name, "size": size, "fixed": fixed, "side": side} for name, size, fixed, side in parts],
+        "pins": [{"component": part, "offset": offset, "net": net} for part, offset, net in pins],
         "nets": [{"rail": rail} for rail in board.power_rail.tolist()],
         "shortfalls": _shortfalls(episode.placement(-1), {agent["component"]: agent["name"] for agent in agents}),
-    }
-
-
-def _step_entry(placement: Placement) -> dict[str, Any]:
-    return {
-        "positions": as_json(placement.position),
-        "orientations": placement.orientation.tolist(),
-        "hpwl": as_json(np.float32(placement.hpwl)),
-        "overlap": as_json(placement.overlap),
     }
 
 
@@ -85,20 +75,15 @@ def _with_outcomes(
     env: Pcb, steps: list[dict[str, Any]], component: list[int], outline: np.ndarray
 ) -> list[dict[str, Any]]:
     """The entries of `steps`, with the key `instead` where the result of a move was not the requested one."""
+    board: dict[str, Any] = {"outline": outline, "step_fraction": float(env.step_fraction)}
     changed = list(steps)
     for at, (now, then) in enumerate(itertools.pairwise(steps)):
-        if now["action"] is None:
-            continue
+        moves = [] if now["action"] is None else zip(now["action"][ROLE], component, strict=True)
         words = [
             move_outcome(
-                action,
-                now["positions"][part],
-                then["positions"][part],
-                outline=outline,
-                step_fraction=float(env.step_fraction),
-                clamp=env.boundary == "clamp",
+                action, now["positions"][part], then["positions"][part], **board, clamp=env.boundary == "clamp"
             )
-            for action, part in zip(now["action"][ROLE], component, strict=True)
+            for action, part in moves
         ]
         if any(words):
             changed[at] = {**now, "instead": {ROLE: words}}
@@ -116,12 +101,9 @@ def move_outcome(
 ) -> str | None:
     """The result of a part's move, in words, where it is not the requested one; None where it is.
 
-    Args:
-        action: the three requested numbers; None for one that is not finite.
-        start, end: `[2]`, the part's centre before and after the step.
-        outline: `[2]` of the board.
-        step_fraction: longest step, as a share of the board's shorter side.
-        clamp: whether centres are kept on the board; else a part stays only where it had no turn.
+    `action`: the three requested numbers, None for one that is not finite. `start`, `end`: `[2]`, the part's centre
+    before and after the step. `outline`: `[2]`. `step_fraction`: longest step, as a share of the board's shorter side.
+    `clamp`: centres are kept on the board; else a part stays only where it had no turn.
     """
     if None in action:
         return "no move: the action is not finite"
@@ -137,28 +119,24 @@ def move_outcome(
 
 
 def _shortfalls(placement: Placement, agents: Mapping[int, str]) -> dict[str, Any]:
-    """The movable parts that do not lie legally at the end; `agents`: names of the agents by index of their parts."""
-    entries = [
-        {"name": name, "why": _faults(placement, part, agents)}
-        for part, name in agents.items()
-        if placement.overlap[part] > LEGAL_OVERLAP
-    ]
+    """The movable parts that do not lie legally at the end, what they overlap, and how far they are off the board.
+
+    `agents`: names of the agents by index of their parts.
+    """
+    bodies, side, outline = placement.boxes, placement.board.side, np.array([0.0, 0.0, *placement.board.outline])
+    entries = []
+    for part in (part for part in agents if placement.wrong[part]):
+        shared = [_common_area(bodies[part], other) for other in bodies]
+        words = [
+            f"{shown_amount(area)} mm² on {agents.get(other, f'fixed part {other}')}"
+            for other, area in enumerate(shared)
+            if other != part and side[other] == side[part] and area > 0
+        ]
+        outside = shared[part] - _common_area(bodies[part], outline)
+        if outside > LEGAL_OVERLAP * shared[part]:
+            words.append(f"{shown_amount(outside)} mm² off the board")
+        entries.append({"name": agents[part], "why": ", ".join(words)})
     return {"title": "Not legal in the end", "entries": entries}
-
-
-def _faults(placement: Placement, part: int, agents: Mapping[int, str]) -> str:
-    """Which parts a part overlaps, and how far it is off the board; areas in mm²."""
-    bodies, side = placement.boxes, placement.board.side
-    shared = [_common_area(bodies[part], other) for other in bodies]
-    words = [
-        f"{shown_amount(area)} mm² on {agents.get(other, f'fixed part {other}')}"
-        for other, area in enumerate(shared)
-        if other != part and side[other] == side[part] and area > 0
-    ]
-    outside = shared[part] - _common_area(bodies[part], np.array([0.0, 0.0, *placement.board.outline]))
-    if outside > LEGAL_OVERLAP * shared[part]:
-        words.append(f"{shown_amount(outside)} mm² off the board")
-    return ", ".join(words)
 
 
 def _common_area(a: np.ndarray, b: np.ndarray) -> float:

@@ -57,7 +57,7 @@ def rewards(state: State, weights: Weights, step: jax.Array, max_steps: int) -> 
 
 
 def metrics(state: State, weights: Weights) -> dict[str, jax.Array]:
-    """`{name: f32[] or f32[A]}`, see `Pcb`; 0 for agents that the board has not."""
+    """`{name: f32[] or f32[A]}`, see `docs/pcb.md`; 0 for agents that the board has not."""
     instance, became_legal = state.instance, jnp.isfinite(state.best.hpwl)
     return {
         "hpwl": state.board_hpwl,
@@ -79,10 +79,4 @@ def _lengths(name: str, now: jax.Array, start: jax.Array, target: jax.Array) -> 
     """A length in mm and as a share of the start's: now, at the start, and the target (0 for unknown)."""
     known = jnp.where(jnp.isfinite(target), target, 0.0)
     scale = jnp.where(start > 0, start, 1.0)
-    return {
-        f"raw_{name}": now,
-        f"{name}i": start,
-        f"raw_{name}e": known,
-        name: now / scale,
-        f"{name}e": known / scale,
-    }
+    return {f"raw_{name}": now, f"{name}i": start, f"raw_{name}e": known, name: now / scale, f"{name}e": known / scale}

@@ -8,61 +8,38 @@ from flax import struct
 
 from jaxvrp.envs.pcb import geometry, wirelength
 from jaxvrp.envs.pcb.measure import AgentMeasures, measure_board
-from jaxvrp.envs.pcb.problem.instance import Instance, Targets
+from jaxvrp.envs.pcb.problem.board import Board
+from jaxvrp.envs.pcb.problem.instance import Instance, Targets, Wiring
 from jaxvrp.notebook import NotebookStill
 
 
 class Best(struct.PyTreeNode):
-    """The shortest legal placement at the end of any step so far.
+    """The shortest legal placement at the end of any step so far."""
 
-    Attributes:
-        hpwl: `f32[]` in mm; inf before there is one.
-        position: `f32[N, 2]`.
-        orientation: `i32[N]`.
-    """
-
-    hpwl: jax.Array
-    position: jax.Array
-    orientation: jax.Array
+    hpwl: jax.Array  # f32[] in mm; inf before there is one
+    position: jax.Array  # f32[N, 2]
+    orientation: jax.Array  # i32[N]
 
 
 class State(NotebookStill, struct.PyTreeNode):
-    """An episode under way; lengths in mm.
-
-    Attributes:
-        instance: the problem.
-        position: `f32[N, 2]`, centres.
-        orientation: `i32[N]`, quarter turns.
-        time: `i32[]`, whole steps so far.
-        moved_at: `i32[A]`, the step (from 1) of an agent's last turn; 0 before the first.
-        wirelength, hpwl: `f32[A]`, W and H as measured right after that turn (simultaneous: after all turns).
-        blocked: `f32[A]`, sum of the eight ol, likewise.
-        left: `bool[A]`, the part has left the board.
-        board_hpwl: `f32[]`, over all signal nets.
-        overlap: `f32[N]`, overlap ratio of every part.
-        lowest: `Targets`, least lengths at the end of a step: W while the part was legal, H while the whole board was.
-        best: `Best`.
-        invalid_actions: `i32[]`.
-        undone: `i32[A]`, moves that were undone, because they led to no finite place.
-        observation: `f32[A, 31]` where all agents act at once; else None.
-    """
+    """An episode under way; lengths in mm."""
 
     instance: Instance
-    position: jax.Array
-    orientation: jax.Array
-    time: jax.Array
-    moved_at: jax.Array
-    wirelength: jax.Array
-    hpwl: jax.Array
-    blocked: jax.Array
-    left: jax.Array
-    board_hpwl: jax.Array
-    overlap: jax.Array
-    lowest: Targets
+    position: jax.Array  # f32[N, 2], centres
+    orientation: jax.Array  # i32[N], quarter turns
+    time: jax.Array  # i32[], whole steps so far
+    moved_at: jax.Array  # i32[A], the step (from 1) of an agent's last turn; 0 before the first
+    wirelength: jax.Array  # f32[A], W as measured right after that turn (simultaneous: after all turns)
+    hpwl: jax.Array  # f32[A], H, likewise
+    blocked: jax.Array  # f32[A], sum of the eight ol, likewise
+    left: jax.Array  # bool[A], the part has left the board
+    board_hpwl: jax.Array  # f32[], over all signal nets
+    overlap: jax.Array  # f32[N], overlap ratio of every part
+    lowest: Targets  # least lengths at the end of a step: W while the part was legal, H while the whole board was
     best: Best
-    invalid_actions: jax.Array
-    undone: jax.Array
-    observation: jax.Array | None
+    invalid_actions: jax.Array  # i32[]
+    undone: jax.Array  # i32[A], moves that led to no finite place and were undone
+    observation: jax.Array | None  # f32[A, 31] where all agents act at once; else None
 
     @property
     def legal(self) -> jax.Array:
@@ -70,16 +47,15 @@ class State(NotebookStill, struct.PyTreeNode):
         return (geometry.is_legal(self.overlap) | ~self.instance.board.exists).all(axis=-1)
 
     @property
-    def half(self) -> jax.Array:
-        """`f32[N, 2]`, half extents as turned."""
-        return geometry.half_extent(self.instance.board.size, self.orientation)
+    def placement(self) -> tuple[Board, Wiring, jax.Array, jax.Array]:
+        """Board, wiring, positions and orientations: what `measure` and `observation` take."""
+        return self.instance.board, self.instance.wiring, self.position, self.orientation
 
 
 def begin(instance: Instance) -> State:
     """All parts at their start."""
     board, num_agents = instance.board, instance.wiring.component.shape[0]
-    unreached = jnp.full(num_agents, jnp.inf, jnp.float32)
-    no_count = jnp.zeros(num_agents, jnp.int32)
+    unreached, no_count = jnp.full(num_agents, jnp.inf, jnp.float32), jnp.zeros(num_agents, jnp.int32)
     return State(
         instance=instance,
         position=board.position,
@@ -127,22 +103,18 @@ def may_act(state: State, agent: jax.Array) -> jax.Array:
 def pose_after(
     state: State, agent: jax.Array, action: jax.Array, step_fraction: jax.Array | float, *, clamp: bool, rotate: bool
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Where an action takes an agent's part: centre `f32[2]`, quarter turns `i32[]`, and `bool[]`: the move is undone.
+    """Where an agent's action takes its part: centre `f32[2]`, quarter turns `i32[]`, and `bool[]`, the move is undone.
 
-    Args:
-        state: before the move.
-        agent: `i32[]`.
-        action: `f32[3]` in [-1, 1]; NaN for no move.
-        step_fraction: the longest step, as a share of the board's shorter side.
-        clamp: centres stay on the board; else parts can leave it.
-        rotate: the third number of an action is the new orientation.
+    A move is undone if it leads to no finite place. `action`: `f32[3]` in [-1, 1]; NaN for no move. `step_fraction`:
+    the longest step, as a share of the board's shorter side. `clamp`: centres stay on the board; else parts can leave
+    it. `rotate`: the third number of an action is the new orientation.
     """
     outline, part = state.instance.board.outline, state.instance.wiring.component[agent]
     centre, quarters = state.position[part], state.orientation[part]
     idle = ~jnp.isfinite(action).all()
     share, angle, turn = to_unscaled(jnp.where(idle, 0.0, action))
     goal = centre + step_fraction * share * outline.min() * geometry.heading(angle)
-    goal = geometry.clamped(goal, outline) if clamp else goal
+    goal = jnp.clip(goal, 0.0, outline) if clamp else goal
     turned = jnp.minimum(jnp.floor(4 * turn), 3).astype(jnp.int32) if rotate else quarters
     undone = ~idle & ~jnp.isfinite(goal).all()
     stays = idle | undone
@@ -152,35 +124,23 @@ def pose_after(
 def put_part(state: State, agent: jax.Array, position: jax.Array, orientation: jax.Array) -> State:
     """The state with one agent's part at `position` (`f32[2]`) and `orientation` (`i32[]`)."""
     is_part = jnp.arange(state.position.shape[0]) == state.instance.wiring.component[agent]
-    return state.replace(
-        position=jnp.where(is_part[:, None], position, state.position),
-        orientation=jnp.where(is_part, orientation, state.orientation),
-    )
+    position = jnp.where(is_part[:, None], position, state.position)
+    return state.replace(position=position, orientation=jnp.where(is_part, orientation, state.orientation))
 
 
 def put_parts(state: State, position: jax.Array, orientation: jax.Array) -> State:
     """The state with all agents' parts at `position` (`f32[A, 2]`) and `orientation` (`i32[A]`)."""
-    wiring = state.instance.wiring
-    out_of_range = state.position.shape[0]
+    wiring, out_of_range = state.instance.wiring, state.position.shape[0]
     part = jnp.where(wiring.is_agent, wiring.component, out_of_range)
-    return state.replace(
-        position=state.position.at[part].set(position, mode="drop"),
-        orientation=state.orientation.at[part].set(orientation, mode="drop"),
-    )
+    position = state.position.at[part].set(position, mode="drop")
+    return state.replace(position=position, orientation=state.orientation.at[part].set(orientation, mode="drop"))
 
 
 def record_turns(state: State, acted: jax.Array, measures: AgentMeasures, undone: jax.Array, *, clamp: bool) -> State:
-    """The state after moves, with what the agents measured.
-
-    Args:
-        state: after the moves.
-        acted: `bool[A]`, the agents that had a turn.
-        measures: of one agent, or of all (leading axis `[A]`).
-        undone: `bool[]` or `bool[A]`, the move was undone, because it led to no finite place.
-        clamp: centres stay on the board, so that no part can leave it.
-    """
-    component = state.instance.wiring.component
-    gone = geometry.has_left(state.position, state.half, state.instance.board.outline)[component]
+    """The state after moves of the agents that `acted` (`bool[A]`); measures and `undone` are of one or all (`[A]`)."""
+    board, component = state.instance.board, state.instance.wiring.component
+    half = geometry.half_extent(board.size, state.orientation)
+    gone = geometry.has_left(state.position, half, board.outline)[component]
     return state.replace(
         moved_at=jnp.where(acted, state.time + 1, state.moved_at),
         wirelength=jnp.where(acted, measures.wirelength, state.wirelength),
@@ -201,7 +161,9 @@ def settle(state: State) -> State:
     )
     lengths = Targets(part_lengths[wiring.component], wirelength.part_hpwl(measures.net_hpwl, wiring.nets))
     legal_parts = wiring.is_agent & geometry.is_legal(state.overlap)[wiring.component]
-    lowest = state.lowest.lowered(lengths, Targets(legal_parts, wiring.is_agent & state.legal))
+    counted = Targets(legal_parts, wiring.is_agent & state.legal)
+    lengths = jax.tree.map(lambda length, counts: jnp.where(counts, length, jnp.inf), lengths, counted)
+    lowest = jax.tree.map(jnp.minimum, state.lowest, lengths)
     better = state.legal & (state.board_hpwl < state.best.hpwl)
     present = Best(state.board_hpwl, state.position, state.orientation)
     best = jax.tree.map(lambda new, old: jnp.where(better, new, old), present, state.best)

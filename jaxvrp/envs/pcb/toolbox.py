@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from jaxvrp.envs.pcb import plan, replay
-from jaxvrp.envs.pcb.baselines.timed_annealing import anneal_episode, place_randomly
+from jaxvrp.envs.pcb.baselines.annealing import anneal_episode
 from jaxvrp.envs.pcb.factory import Supply, changed
 from jaxvrp.envs.pcb.pictures.draw import still
 from jaxvrp.envs.pcb.pictures.frames import record_steps, render_episode, render_plan
@@ -13,7 +13,7 @@ from jaxvrp.envs.pcb.problem.generator import Parameters
 from jaxvrp.toolbox import Headline, InstanceFiles, ReplayKind, Toolbox
 
 TOOLBOX = Toolbox(
-    searches={"annealing": anneal_episode, "random legal placement": place_randomly},
+    searches={"annealing": anneal_episode},
     cost=plan.cost,
     headlines=(
         Headline("became_legal", "became legal", curve="became legal", progress="legal"),

@@ -8,8 +8,6 @@ them once for a board.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,9 +22,13 @@ def table_widths(component: np.ndarray, net: np.ndarray, signal: np.ndarray) -> 
     row, pad = np.nonzero(signal)
     part = np.asarray(component).reshape(signal.shape)[row, pad]
     net_of_pad = np.asarray(net).reshape(signal.shape)[row, pad]
-    _, pads_of_part = np.unique(np.stack([row, part]), axis=1, return_counts=True)
-    _, pads_of_part_on_net = np.unique(np.stack([row, part, net_of_pad]), axis=1, return_counts=True)
-    return int(pads_of_part.max(initial=1)), int(pads_of_part_on_net.max(initial=1))
+    return most_alike(row, part), most_alike(row, part, net_of_pad)
+
+
+def most_alike(*columns: np.ndarray) -> int:
+    """The most rows of a table that are the same; 1 for an empty one. NumPy."""
+    _, counts = np.unique(np.stack(columns), axis=1, return_counts=True)
+    return int(counts.max(initial=1))
 
 
 def part_pads(component: jax.Array, signal: jax.Array, num_parts: int, width: int) -> jax.Array:
@@ -65,25 +67,25 @@ def pad_wirelengths(
 
     The sum over the pads of a part is its Euclidean wirelength W. `chosen`, `i32[K]`: a row of `part_pads`.
     """
-    asked = _Pads(pads[chosen, 0], pads[chosen, 1], component[chosen], net[chosen], signal[chosen] & (chosen >= 0))
-    return _nearest_on_net(asked, _Pads(pads[:, 0], pads[:, 1], component, net, signal))
+    # All pads down, the chosen ones across.
+    wired = (net[chosen] == net[:, None]) & (component[chosen] != component[:, None])
+    wired &= signal[chosen] & (chosen >= 0) & signal[:, None]
+    squares = (pads[chosen, 0] - pads[:, 0, None]) ** 2 + (pads[chosen, 1] - pads[:, 1, None]) ** 2
+    least_square = jnp.min(jnp.where(wired, squares, jnp.inf), axis=0, initial=jnp.inf)
+    return jnp.where(least_square < jnp.inf, jnp.sqrt(least_square), 0.0)
 
 
 def part_wirelengths(
     pads: jax.Array, component: jax.Array, net: jax.Array, signal: jax.Array, num_parts: int
 ) -> jax.Array:
     """`f32[N]`: the Euclidean wirelength W of every part."""
-    every = _Pads(pads[:, 0], pads[:, 1], component, net, signal)
-    lengths = _nearest_on_net(every, every)
+    lengths = pad_wirelengths(pads, component, net, signal, jnp.arange(net.size, dtype=jnp.int32))
     on_part = component == jnp.arange(num_parts, dtype=jnp.int32)[:, None]
     return jnp.sum(jnp.where(on_part, lengths, 0.0), axis=-1)
 
 
 def net_hpwl(pads: jax.Array, net: jax.Array, signal: jax.Array, num_nets: int) -> jax.Array:
-    """`f32[E]`: half perimeter of the box around the pads of each signal net; 0 for nets without pads.
-
-    Their sum is the HPWL of the board.
-    """
+    """`f32[E]`: half perimeter of the box around the pads of each signal net, 0 without pads; the sum is the HPWL."""
     ends = jnp.concatenate([pads, -pads], axis=1)
     # Pads that do not count go to a net beyond the last, which is dropped; a net without pads has sides of -inf.
     sides = jax.ops.segment_max(ends, jnp.where(signal, net, num_nets), num_segments=num_nets)
@@ -93,10 +95,7 @@ def net_hpwl(pads: jax.Array, net: jax.Array, signal: jax.Array, num_nets: int) 
 
 
 def part_hpwl(net_hpwl: jax.Array, part_nets: jax.Array) -> jax.Array:
-    """`f32[N]`: H of each part: `net_hpwl` (`f32[E]`) summed over the signal nets that it is on (`bool[N, E]`).
-
-    A row of `part_nets` (`bool[E]`) gives the H of one part.
-    """
+    """`f32[N]`: H of parts, `net_hpwl` (`f32[E]`) summed over their nets (`bool[N, E]`); of one part with `bool[E]`."""
     return jnp.sum(jnp.where(part_nets, net_hpwl, 0.0), axis=-1)
 
 
@@ -124,36 +123,12 @@ def mean_contact(
         nearest_y = jnp.where(closer, y, nearest_y)
     # One reduction: separate ones would each look for the nearest again.
     sum_x, sum_y, count = jax.lax.reduce(
-        (
-            jnp.where(counted, nearest_x, 0.0),
-            jnp.where(counted, nearest_y, 0.0),
-            jnp.where(counted, jnp.ones_like(least_square), 0.0),
-        ),
+        tuple(jnp.where(counted, v, 0.0) for v in (nearest_x, nearest_y, jnp.ones_like(least_square))),
         (np.float32(0),) * 3,
-        lambda sums, terms: (sums[0] + terms[0], sums[1] + terms[1], sums[2] + terms[2]),
+        lambda sums, terms: tuple(total + term for total, term in zip(sums, terms, strict=True)),
         dimensions=(0, 1),
     )
     return jnp.stack([sum_x, sum_y]) / jnp.maximum(count, 1.0)
-
-
-class _Pads(NamedTuple):
-    """Some pads, `[K]` each: coordinates in mm, part, net, and whether they exist on a signal net."""
-
-    x: jax.Array
-    y: jax.Array
-    component: jax.Array
-    net: jax.Array
-    signal: jax.Array
-
-
-def _nearest_on_net(asked: _Pads, candidates: _Pads) -> jax.Array:
-    """`f32[K]`: distances of the pads asked for to the nearest candidate of their net on another part; 0 for none."""
-    # Candidates down, pads asked for across.
-    down = jax.tree.map(lambda column: column[:, None], candidates)
-    wired = (asked.net == down.net) & (asked.component != down.component) & asked.signal & down.signal
-    squares = jnp.where(wired, (asked.x - down.x) ** 2 + (asked.y - down.y) ** 2, jnp.inf)
-    least_square = jnp.min(squares, axis=0, initial=jnp.inf)
-    return jnp.where(least_square < jnp.inf, jnp.sqrt(least_square), 0.0)
 
 
 def _first_true(mask: jax.Array, width: int) -> jax.Array:

@@ -9,21 +9,15 @@ from jaxvrp.envs.pcb import geometry
 from jaxvrp.envs.pcb.measure import measure_board
 from jaxvrp.envs.pcb.problem.board import Board, as_float32
 
+# Of the board's longest side: touching parts stay so far apart that rounding cannot make them overlap.
 CLEARANCE = 2.0**-22
-"""Of the board's longest side: touching parts stay so far apart that rounding cannot make them overlap."""
 
 
 def uniform_poses(board: Board, draws: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Poses of parts, each on its own: uniform over those wholly on the board, fixed parts where they are.
 
-    A part that fits on the board only after a quarter turn gets one; one that never fits is centred.
-
-    Args:
-        board: as `as_float32` makes it, without leading axes.
-        draws: `f32[..., N, 3]`, uniform in [0, 1).
-
-    Returns:
-        `f32[..., N, 2]` centres and `i32[..., N]` quarter turns.
+    A part that fits on the board only after a quarter turn gets one; one that never fits is centred. From uniform
+    `draws` in [0, 1), `f32[..., N, 3]`: `f32[..., N, 2]` centres and `i32[..., N]` quarter turns.
     """
     clearance = CLEARANCE * board.outline.max()
     quarters = jnp.floor(draws[..., 2] * 4).astype(jnp.int32)
@@ -42,13 +36,8 @@ def random_legal(
 
     The parts are placed one after another, the largest first, each uniformly over the poses that are free: the first
     free one of `tries` is taken, and where none is free, the one that overlaps least. Of `restarts` such placements the
-    first legal one counts; where none is legal, the one with the least overlap.
-
-    Args:
-        board: without leading axes; fixed parts stay.
-        key: a typed key.
-        tries: poses drawn for each part.
-        restarts: placements drawn.
+    first legal one counts; where none is legal, the one with the least overlap. Fixed parts stay. `board`: without
+    leading axes.
 
     Returns:
         `f32[N, 2]` centres in mm, `i32[N]` quarter turns, `bool[]` whether every part is free of overlap.
@@ -63,7 +52,7 @@ def random_legal(
 
 
 def _place_one_by_one(board: Board, draws: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """One placement of `random_legal`, from uniform draws `f32[tries, N, 3]`."""
+    """A placement from uniform draws `f32[tries, N, 3]`."""
     centre, quarters = uniform_poses(board, draws)
     half = geometry.half_extent(board.size, quarters)
     obstructs = geometry.obstructing(board.side, board.exists)
@@ -72,14 +61,10 @@ def _place_one_by_one(board: Board, draws: jax.Array) -> tuple[jax.Array, jax.Ar
         in_the_way = (chosen >= 0) & obstructs[part]
         chosen_try = jnp.maximum(chosen, 0)[None, :, None]
         apart = centre[:, part, None] - jnp.take_along_axis(centre, chosen_try, axis=0)
-        own_half = half[:, part, None]
         other_half = jnp.take_along_axis(half, chosen_try, axis=0)
-        common = geometry.common_area(
-            apart[..., 0],
-            apart[..., 1],
-            (own_half[..., 0], own_half[..., 1]),
-            (other_half[..., 0], other_half[..., 1]),
-        )
+        x_and_y = ((v[..., 0], v[..., 1]) for v in (apart, half[:, part, None], other_half))
+        (apart_x, apart_y), half_of_part, half_of_others = x_and_y
+        common = geometry.common_area(apart_x, apart_y, half_of_part, half_of_others)
         overlap = jnp.where(in_the_way, common, 0.0).sum(axis=-1)
         return chosen.at[part].set(jnp.argmin(overlap).astype(jnp.int32)), None
 

@@ -1,7 +1,4 @@
-"""Everything that draws boards and episodes: in files, or as figures and panels of matplotlib.
-
-`python -m jaxvrp.envs.pcb.pictures BOARDS` draws a board of a file.
-"""
+"""Boards and episodes in files, or as figures and panels of matplotlib."""
 
 from jaxvrp.envs.pcb.pictures.draw import (
     draw_board,
@@ -10,7 +7,6 @@ from jaxvrp.envs.pcb.pictures.draw import (
     draw_placement,
     draw_plan,
     draw_wirelength,
-    render_board,
 )
 from jaxvrp.envs.pcb.pictures.frames import record_steps, render_episode, render_plan
 
@@ -22,7 +18,6 @@ __all__ = [
     "draw_plan",
     "draw_wirelength",
     "record_steps",
-    "render_board",
     "render_episode",
     "render_plan",
 ]

@@ -2,43 +2,37 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from jaxvrp.envs.pcb.factory import read_boards
-from jaxvrp.envs.pcb.pictures.draw import render_board
+from jaxvrp.envs.pcb.pictures.draw import DPI, draw_board
 from jaxvrp.io.command_line import Parser, check_picture_path, index, refuse_overwriting, run_command
-from jaxvrp.pictures import STILLS
+from jaxvrp.pictures import STILLS, write_picture
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Draw a board of a file; a user's mistake is one line on stderr and exit status 2."""
-    return run_command(lambda: _draw(_parse(argv)), (ValueError,))
+    return run_command(lambda: _draw(argv), (ValueError,))
 
 
-def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+def _draw(argv: Sequence[str] | None) -> None:
     parser = Parser("jaxvrp.envs.pcb.pictures", "Draw a circuit board to a picture.")
     parser.add_argument("boards", type=Path, help="a .pcb, a Bookshelf .nodes, or an .npz of jaxvrp.envs.pcb.save")
     parser.add_argument("--board", type=index, default=0, help="which board of the file, from 0 (default: 0)")
     parser.add_argument("--out", type=Path, help="the picture: .png, .svg or .pdf (default: the file's name_BOARD.png)")
     options = parser.parse_args(argv)
-    if options.out is None:
-        options.out = Path(f"{options.boards.stem}_{options.board}.png")
-    check_picture_path(options.out, STILLS)
-    refuse_overwriting(options.out, "--out", [options.boards])
-    return options
-
-
-def _draw(options: argparse.Namespace) -> None:
+    out = options.out or Path(f"{options.boards.stem}_{options.board}.png")
+    check_picture_path(out, STILLS)
+    refuse_overwriting(out, "--out", [options.boards])
     boards = read_boards(options.boards)
     if options.board >= len(boards):
         last = len(boards) - 1
         held = f"{len(boards)} boards; choose one with --board 0 to {last}" if last else "1 board; leave --board out"
         raise ValueError(f"{options.boards} holds {held}")
-    render_board(boards[options.board], options.out)
-    print(f"drew {options.out}")
+    write_picture(out, "a board", lambda: draw_board(boards[options.board]), dpi=DPI)
+    print(f"drew {out}")
 
 
 if __name__ == "__main__":

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 from jaxvrp import pictures
+from jaxvrp.envs.pcb.geometry import pad_positions, turned
 from jaxvrp.envs.pcb.played import Placement
 from jaxvrp.envs.pcb.problem.board import Board
 from jaxvrp.pictures.palette import RIGHT, SERIES, WRONG
@@ -18,17 +20,11 @@ POWER = pictures.INK
 TOP, BOTTOM, FIXED = "#DCE7F2", "#F4E4C4", "#DDDFE2"
 TOP_EDGE, BOTTOM_EDGE, FIXED_EDGE = "#4E6E8E", "#8F6B1F", "#7A828A"
 DASHES = (0, (3, 1.6))
+# Colours that carry a meaning.
 EXACT = ("white", pictures.GROUND, pictures.INK, TOP, BOTTOM, FIXED, FIXED_EDGE, *COLOURS, WRONG, RIGHT, POWER)
-"""Colours that carry a meaning."""
-
-LETTERS, BESIDE, SMALLEST = 9.0, 7.0, 5.2
-"""Points: the letters of names in large parts, those beside parts, and the smallest."""
-
-SMALLEST_PIXELS = 8.2
-"""Smaller letters cannot be read on a screen."""
-
-NOTCH = 10.0
-"""Points: the longest side of the mark in a corner."""
+LETTERS, BESIDE, SMALLEST = 9.0, 7.0, 5.2  # points, of names in large parts, of those beside parts, and at least
+SMALLEST_PIXELS = 8.2  # smaller letters cannot be read on a screen
+NOTCH = 10.0  # points, the longest side of the mark in a corner
 
 DIRECTIONS = np.array([(0, 0), (1, 0), (-1, 0), (0, -1), (0, 1), (1, 1), (-1, -1), (1, -1), (-1, 1)])
 BESIDE_DIRECTIONS = DIRECTIONS[[3, 4, 1, 2]]
@@ -36,12 +32,7 @@ BESIDE_DIRECTIONS = DIRECTIONS[[3, 4, 1, 2]]
 
 
 class View(NamedTuple):
-    """The cut-out of a picture that a board is drawn in.
-
-    Attributes:
-        box: `[4]`, left, top, right, bottom in mm.
-        scale: inches per mm.
-    """
+    """The cut-out that a board is drawn in: `box`, `[4]`, left, top, right, bottom in mm; `scale`, inches per mm."""
 
     box: np.ndarray
     scale: float
@@ -67,26 +58,26 @@ def view_of(placements: Sequence[Placement], width: float, height: float) -> Vie
 
 
 class BoardView:
-    """A board in axes, of which `show` draws one placement.
-
-    Args:
-        axes: of matplotlib.
-        view: what the axes show.
-        placement: the one that is drawn at first; its board and names stay.
-        ticks: whether the sides have ticks in mm; else there is a scale bar.
-
-    Attributes:
-        artists: those that `show` changes, in the order in which they are drawn.
-    """
+    """A board in axes; `show` moves its `artists` to another placement. It has `ticks` in mm, or a scale bar."""
 
     def __init__(self, axes: Any, view: View, placement: Placement, *, ticks: bool = True):
         from matplotlib.collections import LineCollection
+        from matplotlib.patches import Rectangle
 
         self.axes, self.box, self.points_per_mm, self.board = axes, view.box, 72 * view.scale, placement.board
-        _set_axes(axes, view.box, ticks)
-        axes.add_patch(outline_patch(self.board))
-        net = self.board.pin_net
-        self.colours = np.array(net_colours(self.board))
+        axes.set(xlim=self.box[[0, 2]], ylim=self.box[[3, 1]], facecolor=pictures.GROUND, aspect="equal")
+        axes.spines[:].set_visible(False)
+        axes.locator_params(nbins=6, steps=[1, 2, 5, 10])
+        axes.tick_params(labelsize=7, length=2, width=0.6, labelbottom=ticks, labelleft=ticks, bottom=ticks, left=ticks)
+        if ticks:
+            axes.set_xlabel("mm", fontsize=7, labelpad=1)
+        else:
+            pictures.scale_bar(axes, "mm", zorder=8)
+        width, height = self.board.outline
+        axes.add_patch(Rectangle((0, 0), width, height, facecolor="white", edgecolor=pictures.INK, linewidth=1.3))
+        # Power nets share one colour, and signal nets beyond the palette repeat it.
+        net, is_signal = self.board.pin_net, self.board.power_rail == 0
+        self.colours = np.where(is_signal, np.array(COLOURS)[(np.cumsum(is_signal) - 1) % len(COLOURS)], POWER)
         self.parts, self.hatched, self.notches, self.faults = _polygons(self.board, self.points_per_mm)
         self.wires = LineCollection([], linewidths=float(np.clip(0.09 * self.points_per_mm, 0.7, 1.4)), zorder=4)
         collections = [self.parts, self.hatched, self.notches, self.faults, self.wires]
@@ -126,7 +117,9 @@ class BoardView:
             text.set_visible(False)
             for box, font, inside in self._name_places(parts[part], len(text.get_text())):
                 in_view = (box[:2] >= self.box[:2]).all() and (box[2:] <= self.box[2:]).all()
-                if in_view and not _meets(box, taken if inside else np.concatenate([taken, parts])).any():
+                others = taken if inside else np.concatenate([taken, parts])
+                meets = ((others[:, :2] < box[2:]) & (others[:, 2:] > box[:2])).all(axis=1)
+                if in_view and not meets.any():
                     text.set(visible=True, position=tuple((box[:2] + box[2:]) / 2), fontsize=font)
                     taken = np.concatenate([taken, box[None]])
                     break
@@ -145,13 +138,10 @@ class BoardView:
                 yield from ((_box(centre + way * reach, extent), font, False) for way in BESIDE_DIRECTIONS)
 
 
-# --- what a placement shows -----------------------------------------------------------------------------------------
-
-
 def pads_of(placement: Placement) -> np.ndarray:
     """`[P, 2]`, where the pads are, in mm."""
-    part = placement.board.pin_component
-    return placement.position[part] + _turned(placement.board.pin_offset, placement.orientation[part])
+    board, position, quarters = placement.board, jnp.asarray(placement.position), jnp.asarray(placement.orientation)
+    return np.asarray(pad_positions(position, quarters, board.pin_component, board.pin_offset))
 
 
 def wires_of(board: Board, pads: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -186,14 +176,9 @@ def faults_of(placement: Placement) -> np.ndarray:
     counts = (side[first] == side[second]) & (wrong[first] | wrong[second])
     one, other = boxes[first[counts]], boxes[second[counts]]
     common = np.concatenate([np.maximum(one[:, :2], other[:, :2]), np.minimum(one[:, 2:], other[:, 2:])], axis=1)
-    pieces = np.concatenate([common, *_strips_outside(boxes[wrong], placement.board.outline)])
-    return pieces[(pieces[:, 2:] > pieces[:, :2]).all(axis=1)]
-
-
-def _strips_outside(boxes: np.ndarray, outline: np.ndarray) -> list[np.ndarray]:
-    """The parts of boxes left and right of the board, and above and below of what remains; some without area."""
-    left, top, right, bottom = boxes.T
-    width, height = outline
+    # Left and right of the board, then above and below of what remains; some without area.
+    left, top, right, bottom = boxes[wrong].T
+    width, height = placement.board.outline
     start, end = np.clip(left, 0, width), np.clip(right, 0, width)
     strips = [
         (left, top, np.minimum(right, 0), bottom),
@@ -201,80 +186,37 @@ def _strips_outside(boxes: np.ndarray, outline: np.ndarray) -> list[np.ndarray]:
         (start, top, end, np.minimum(bottom, 0)),
         (start, np.maximum(top, height), end, bottom),
     ]
-    return [np.stack(strip, axis=1) for strip in strips]
+    pieces = np.concatenate([common, *(np.stack(strip, axis=1) for strip in strips)])
+    return pieces[(pieces[:, 2:] > pieces[:, :2]).all(axis=1)]
 
 
 def _notches(placement: Placement, longest: float) -> np.ndarray:
-    """`[N, 3, 2]`: a triangle in the corner of each part that is its upper left one at 0 quarters.
-
-    Its sides are as long as the part allows, up to `longest` (mm).
-    """
-    size = placement.board.size
+    """`[N, 3, 2]`: a triangle, up to `longest` mm, in the corner of each part that is its upper left one unturned."""
+    size, quarters = placement.board.size, jnp.asarray(placement.orientation[:, None])
     arm = np.minimum(0.42 * size.min(axis=1), longest)[:, None]
     triangle = np.stack([-size / 2, -size / 2 + arm * (1, 0), -size / 2 + arm * (0, 1)], axis=1)
-    return placement.position[:, None] + _turned(triangle, placement.orientation[:, None])
-
-
-def _turned(offset: np.ndarray, quarters: np.ndarray) -> np.ndarray:
-    """`[..., 2]`: offsets turned counter-clockwise on screen by quarters (`[...]`)."""
-    x_to_x, x_to_y = np.array([1, 0, -1, 0])[quarters % 4], np.array([0, -1, 0, 1])[quarters % 4]
-    x, y = offset[..., 0], offset[..., 1]
-    return np.stack([x * x_to_x - y * x_to_y, x * x_to_y + y * x_to_x], axis=-1)
-
-
-# --- looks ----------------------------------------------------------------------------------------------------------
-
-
-def outline_patch(board: Board, fill: bool = True) -> Any:
-    """The rectangle of a board, white or see-through."""
-    from matplotlib.patches import Rectangle
-
-    return Rectangle((0, 0), *board.outline, facecolor="white", fill=fill, edgecolor=pictures.INK, linewidth=1.3)
-
-
-def net_colours(board: Board) -> list[str]:
-    """The colour of every net; power nets share one, and signal nets beyond the palette repeat it."""
-    rank = np.cumsum(board.power_rail == 0) - 1
-    return [
-        POWER if rail else COLOURS[number % len(COLOURS)] for number, rail in zip(rank, board.power_rail, strict=True)
-    ]
+    return placement.position[:, None] + np.asarray(turned(jnp.asarray(triangle), quarters))
 
 
 def legend_entries(board: Board) -> list[Any]:
     """Legend entries for what a picture of this board can hold."""
-    entries = []
-    if (~board.fixed & (board.side == 0)).any():
-        entries.append(_key("s", 9, TOP, "part (notch: how it is turned)", markeredgecolor=TOP_EDGE))
-    if (board.side == 1).any():
-        entries.append(_key("s", 9, BOTTOM, "part on the other side", markeredgecolor=BOTTOM_EDGE))
-    if board.fixed.any():
-        entries.append(_hatched_key("////", FIXED, FIXED_EDGE, "fixed part"))
-    entries.append(_key("o", 5, COLOURS[0], "pads and wires of a signal net", linestyle="-"))
-    if (board.power_rail > 0).any():
-        entries.append(_key("o", 5, POWER, "pad of a power net"))
-    entries.append(_hatched_key("xxx", (WRONG, 0.5), WRONG, "overlap, off the board"))
-    return entries
-
-
-def _key(marker: str, size: float, colour: str, label: str, **look: Any) -> Any:
-    return pictures.legend_entry(marker=marker, markersize=size, color=colour, label=label, **look)
-
-
-def _hatched_key(hatch: str, face: Any, edge: str, label: str) -> Any:
     from matplotlib.patches import Patch
 
-    return Patch(facecolor=face, edgecolor=edge, hatch=hatch, linewidth=0.8, label=label)
+    def key(marker: str, size: float, colour: str, label: str, **look: Any) -> Any:
+        return pictures.legend_entry(marker=marker, markersize=size, color=colour, label=label, **look)
 
-
-def _set_axes(axes: Any, box: np.ndarray, ticks: bool) -> None:
-    axes.set(xlim=box[[0, 2]], ylim=box[[3, 1]], facecolor=pictures.GROUND, aspect="equal")
-    axes.spines[:].set_visible(False)
-    axes.locator_params(nbins=6, steps=[1, 2, 5, 10])
-    axes.tick_params(labelsize=7, length=2, width=0.6, labelbottom=ticks, labelleft=ticks, bottom=ticks, left=ticks)
-    if ticks:
-        axes.set_xlabel("mm", fontsize=7, labelpad=1)
-    else:
-        pictures.scale_bar(axes, "mm", zorder=8)
+    fixed: dict[str, Any] = {"facecolor": FIXED, "edgecolor": FIXED_EDGE, "hatch": "////", "linewidth": 0.8}
+    fault: dict[str, Any] = {"facecolor": (WRONG, 0.5), "edgecolor": WRONG, "hatch": "xxx", "linewidth": 0.8}
+    movable_above, below = (~board.fixed & (board.side == 0)).any(), (board.side == 1).any()
+    entries = [
+        (movable_above, key("s", 9, TOP, "part (notch: how it is turned)", markeredgecolor=TOP_EDGE)),
+        (below, key("s", 9, BOTTOM, "part on the other side", markeredgecolor=BOTTOM_EDGE)),
+        (board.fixed.any(), Patch(**fixed, label="fixed part")),
+        (True, key("o", 5, COLOURS[0], "pads and wires of a signal net", linestyle="-")),
+        ((board.power_rail > 0).any(), key("o", 5, POWER, "pad of a power net")),
+        (True, Patch(**fault, label="overlap, off the board")),
+    ]
+    return [entry for is_shown, entry in entries if is_shown]
 
 
 def _polygons(board: Board, points_per_mm: float) -> tuple[Any, Any, Any, Any]:
@@ -285,12 +227,11 @@ def _polygons(board: Board, points_per_mm: float) -> tuple[Any, Any, Any, Any]:
     faces = np.where(board.fixed, FIXED, np.where(is_back, BOTTOM, TOP))
     edges = np.where(is_back, BOTTOM_EDGE, np.where(board.fixed, FIXED_EDGE, TOP_EDGE))
     dashes = [DASHES if back else "-" for back in is_back]
-    wrong: dict[str, Any] = {"facecolors": [(WRONG, 0.5)], "edgecolors": WRONG, "linewidths": 0.9, "hatch": "xxx"}
     return (
         PolyCollection([], facecolors=faces, edgecolors=edges, linestyles=dashes, linewidths=width, zorder=2),
         PolyCollection([], facecolors="none", edgecolors="#A3A9B0", linewidths=0, hatch="////", zorder=2.1),
         PolyCollection([], facecolors=edges, linewidths=0, zorder=2.2),
-        PolyCollection([], **wrong, zorder=3),
+        PolyCollection([], facecolors=[(WRONG, 0.5)], edgecolors=WRONG, linewidths=0.9, hatch="xxx", zorder=3),
     )
 
 
@@ -302,8 +243,3 @@ def _corners(boxes: np.ndarray) -> np.ndarray:
 def _box(centre: np.ndarray, extent: np.ndarray) -> np.ndarray:
     """`[4]`: left, top, right, bottom."""
     return np.concatenate([centre - extent / 2, centre + extent / 2])
-
-
-def _meets(box: np.ndarray, others: np.ndarray) -> Any:
-    """`bool[M]`: which boxes `[M, 4]` a box `[4]` has area in common with."""
-    return ((others[:, :2] < box[2:]) & (others[:, 2:] > box[:2])).all(axis=1)

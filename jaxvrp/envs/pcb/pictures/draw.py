@@ -1,4 +1,4 @@
-"""Boards, plans and episodes as figures, as panels of other figures, and in files.
+"""Boards, plans and episodes as figures, and as panels of other figures.
 
 matplotlib and pillow are imported inside the functions: the simulator does not need them, no display and no global
 state is touched.
@@ -6,8 +6,8 @@ state is touched.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -31,34 +31,9 @@ DPI = 120
 MARGIN, TICKS, TITLE, LEGEND_ROW = 0.25, 0.3, 0.66, 0.22
 """Inches: around a picture, for the ticks of a board, for two lines of title, and for a row of a legend."""
 
-BAND = 0.18
-"""Opacity of the range of the agents."""
-
-DASHES = (0, (4, 2))
-"""Of the best so far."""
-
-# --- one board ------------------------------------------------------------------------------------------------------
-
-
-def render_board(
-    board: Board | Netlist,
-    path: str | os.PathLike,
-    position: ArrayLike | None = None,
-    orientation: ArrayLike | None = None,
-    *,
-    names: Sequence[str] | None = None,
-) -> None:
-    """Write the figure of `draw_board` to a file. An old file is replaced once the new one is complete.
-
-    Args:
-        path: `.png`, `.svg` or `.pdf`.
-        board, position, orientation, names: as for `draw_board`.
-
-    Raises:
-        ValueError: another suffix, a batch of boards, or arrays or names that do not fit it.
-        OSError: the file cannot be written.
-    """
-    pictures.write_picture(path, "a board", lambda: draw_board(board, position, orientation, names=names), dpi=DPI)
+BAND = 0.18  # opacity of the range of the agents
+DASHES = (0, (4, 2))  # of the best so far
+SEPARATOR = "  |  "  # between the parts of a heading
 
 
 def draw_board(
@@ -99,25 +74,23 @@ def draw_placement(
     ticks: bool = True,
     ax: Any = None,
 ) -> Any:
-    """Draw one board alone.
+    """Draw one board alone, with `ticks` in mm or a scale bar, into `ax` or a new figure, and return the axes.
 
-    Args:
-        board, position, orientation, names: as for `draw_board`.
-        ticks: whether the sides have ticks in mm; else there is a scale bar.
-        ax: axes of matplotlib; None: those of a new figure.
-
-    Returns:
-        The axes.
-
-    Raises:
-        ValueError: as of `draw_board`.
+    Other arguments and errors are as of `draw_board`.
     """
     placement = measure_placement(board, names, position, orientation)
-    axes = pictures.axes_of(ax, *view_of([placement], 5.6, 5.6).extent, DPI, (0.35, 0.35))
+    width, height = view_of([placement], 5.6, 5.6).extent
+    axes = pictures.axes_of(ax, width, height, DPI, (0.35, 0.35))
     extent = axes.get_window_extent()
     view = view_of([placement], *(np.array([extent.width, extent.height]) / axes.figure.dpi))
     BoardView(axes, view, placement, ticks=ticks)
     return axes
+
+
+def draw_plan(problem: BoardOfFile, env: Pcb, states: State, *, fig: Any = None) -> Any:
+    """Draw the placement of a plan (`jaxvrp.envs.pcb.plan.plan_of`) with the names of the parts; as `draw_board`."""
+    del env
+    return draw_board(problem.netlist, *chosen_placement(problem, states), fig=fig)
 
 
 def measure_placement(
@@ -133,33 +106,23 @@ def measure_placement(
     if board.exists.ndim != 1:
         raise ValueError(f"this is a batch of boards, of shape {board.exists.shape[:-1]}; draw one of them")
     exists = np.asarray(board.exists)
-    names = list(map(str, range(exists.size))) if names is None else names
+    parts = exists.size
+    names = list(map(str, range(parts))) if names is None else names
     position = np.asarray(board.position if position is None else position, np.float64)
     orientation = np.asarray(board.orientation if orientation is None else orientation)
-    _check_fit(exists.size, names, position, orientation)
+    if position.shape != (parts, 2) or orientation.shape != (parts,):
+        shapes = f"position has shape {position.shape} and orientation {orientation.shape}"
+        raise ValueError(f"{shapes}; this board needs ({parts}, 2) and ({parts},)")
+    if not np.isfinite(position).all() or not np.isin(orientation, range(4)).all():
+        raise ValueError("position must be finite, and orientation 0, 1, 2 or 3 quarter turns")
+    if len(names) not in (0, parts):
+        raise ValueError(f"{len(names)} names for {parts} parts; give one for each, or none")
     orientation = orientation.astype(np.int32)
     measures = jax.jit(measure_board)(as_float32(board), position.astype(np.float32), orientation)
     kept = np.flatnonzero(exists)
-    return Placement(
-        board=trim(board),
-        names=tuple(names[part] for part in kept.tolist()) if names else (),
-        position=position[kept],
-        orientation=orientation[kept],
-        hpwl=float(measures.hpwl),
-        overlap=np.asarray(measures.overlap)[kept],
-    )
-
-
-def _check_fit(num_parts: int, names: Sequence[str], position: np.ndarray, orientation: np.ndarray) -> None:
-    if position.shape != (num_parts, 2) or orientation.shape != (num_parts,):
-        raise ValueError(
-            f"position has shape {position.shape} and orientation {orientation.shape}; "
-            f"this board needs ({num_parts}, 2) and ({num_parts},)"
-        )
-    if not np.isfinite(position).all() or not np.isin(orientation, range(4)).all():
-        raise ValueError("position must be finite, and orientation 0, 1, 2 or 3 quarter turns")
-    if len(names) not in (0, num_parts):
-        raise ValueError(f"{len(names)} names for {num_parts} parts; give one for each, or none")
+    kept_names = tuple(names[part] for part in kept.tolist()) if names else ()
+    overlap = np.asarray(measures.overlap)[kept]
+    return Placement(trim(board), kept_names, position[kept], orientation[kept], float(measures.hpwl), overlap)
 
 
 def board_figure(placement: Placement, title: str, dpi: float, fig: Any = None) -> Any:
@@ -169,14 +132,14 @@ def board_figure(placement: Placement, title: str, dpi: float, fig: Any = None) 
     width, height = view.extent
     entries = legend_entries(placement.board)
     columns = max(1, int(max(width, 4.6) / 2.15))
-    legend_height = legend_inches(entries, columns)
+    legend_height = LEGEND_ROW * math.ceil(len(entries) / columns)
     across, up = max(width, 4.6) + 2 * MARGIN + TICKS, height + TITLE + TICKS + legend_height + MARGIN
     sheet = pictures.new_sheet(across, up, dpi, fig)
     left = (across - width + TICKS) / 2
     BoardView(view.axes(sheet, left, up - TITLE), view, placement)
     extent = " x ".join(f"{length:g}" for length in np.round(placement.board.outline, 2).tolist())
     size = f"{len(placement.boxes)} parts on {extent} mm"
-    heading = join_words([title, size] if title else [size])
+    heading = SEPARATOR.join([title, size] if title else [size])
     _draw_heading(sheet, left, up - 0.06, max(width, across - left - MARGIN), heading, placement)
     draw_legend(sheet, entries, columns, MARGIN, legend_height + 0.5 * MARGIN)
     return sheet.figure
@@ -184,7 +147,7 @@ def board_figure(placement: Placement, title: str, dpi: float, fig: Any = None) 
 
 def _draw_heading(sheet: pictures.Sheet, left: float, top: float, room: float, text: str, placement: Placement) -> None:
     """Two lines above a board, at most `room` wide, their upper edge at `top`: its name, and how good it is."""
-    worth = join_words([f"HPWL {placement.hpwl:.2f} mm", placement.verdict])
+    worth = SEPARATOR.join([f"HPWL {placement.hpwl:.2f} mm", placement.verdict])
     colour = WRONG if placement.wrong.any() else RIGHT
     # Letters shrink until the line fits; the last factors are the mean widths of a letter.
     title_size, worth_size = min(10.5, 72 * room / (0.7 * len(text))), min(9.5, 72 * room / (0.62 * len(worth)))
@@ -192,39 +155,10 @@ def _draw_heading(sheet: pictures.Sheet, left: float, top: float, room: float, t
     sheet.text(left, top - 0.35, worth, va="top", color=colour, fontsize=worth_size)
 
 
-def legend_inches(entries: list[Any], columns: int) -> float:
-    """The height of a legend with these entries."""
-    return LEGEND_ROW * -(-len(entries) // columns)
-
-
 def draw_legend(sheet: pictures.Sheet, entries: list[Any], columns: int, left: float, top: float) -> None:
     """A legend whose upper left corner is at a place given in inches from the sheet's lower left one."""
     corner = sheet.place(left, top)
     pictures.legend(sheet.figure, entries, ncols=columns, loc="upper left", bbox_to_anchor=corner, handletextpad=0.5)
-
-
-def join_words(parts: Iterable[str]) -> str:
-    """Parts of a heading on one line."""
-    return "  |  ".join(parts)
-
-
-# --- an episode -----------------------------------------------------------------------------------------------------
-
-
-def draw_plan(problem: BoardOfFile, env: Pcb, states: State, *, fig: Any = None) -> Any:
-    """Draw the placement of a plan (see `jaxvrp.envs.pcb.plan.plan_of`) with the names of the parts.
-
-    Args:
-        problem: the board.
-        env: the environment that was played.
-        states: leaves with leading axis `[T+1]`, of one episode.
-        fig: as for `draw_board`.
-
-    Returns:
-        The figure.
-    """
-    del env
-    return draw_board(problem.netlist, *chosen_placement(problem, states), fig=fig)
 
 
 def draw_episode(env: Pcb, states: State, *, fig: Any = None) -> Any:
@@ -235,10 +169,7 @@ def draw_episode(env: Pcb, states: State, *, fig: Any = None) -> Any:
     Args:
         env: the environment that was played.
         states: the states of steps 0..T of one episode, leaves with leading axis `[T+1]`; states after the end are cut.
-        fig: as for `draw_board`.
-
-    Returns:
-        The figure.
+        fig: as for `draw_board`; the figure is returned.
 
     Raises:
         ValueError: states of no or of several episodes.
@@ -247,23 +178,12 @@ def draw_episode(env: Pcb, states: State, *, fig: Any = None) -> Any:
 
 
 def draw_wirelength(env: Pcb, states: State, *, ax: Any = None) -> Any:
-    """Draw the board's wirelength over time, and the best legal placements.
-
-    Args:
-        env, states: as for `draw_episode`.
-        ax: axes of matplotlib; None: those of a new figure.
-
-    Returns:
-        The axes.
-
-    Raises:
-        ValueError: states of no or of several episodes.
-    """
+    """Draw the board's wirelength over time, and the best legal placements, into `ax` or a new figure; the axes."""
     return _panel(hpwl_lines, env, states, ax)
 
 
 def draw_overlap(env: Pcb, states: State, *, ax: Any = None) -> Any:
-    """Draw the mean overlap of the parts over time; arguments as for `draw_wirelength`."""
+    """Draw the mean overlap of the parts over time; as `draw_wirelength`."""
     return _panel(overlap_lines, env, states, ax)
 
 
@@ -276,7 +196,11 @@ def _panel(draw: Callable[[Any, PlayedEpisode], Any], env: Pcb, states: State, a
 
 def episode_figure(episode: PlayedEpisode, dpi: float, fig: Any = None) -> Any:
     """A figure: the board at the start and at its best, and four metrics over time."""
-    start, (after, heading) = episode.placement(0), _best_or_last(episode)
+    steps, start, after = episode.states.time, episode.placement(0), episode.best
+    if after is None:
+        after, heading = episode.placement(-1), f"no legal placement; at the end (step {int(steps[-1])})"
+    else:
+        heading = f"shortest legal placement (step {int(steps[episode.improvements[-1]])})"
     side = float(np.clip(3.6 + 0.04 * len(start.boxes), 4.4, 6.6))
     view = view_of([start, after], side, side)
     width, height = view.extent
@@ -292,14 +216,6 @@ def episode_figure(episode: PlayedEpisode, dpi: float, fig: Any = None) -> Any:
     _draw_metrics(sheet, episode, left + 0.35, up - 0.37, tall + TITLE - 0.37)
     draw_legend(sheet, entries, len(entries), MARGIN, 0.3 + 0.5 * MARGIN)
     return sheet.figure
-
-
-def _best_or_last(episode: PlayedEpisode) -> tuple[Placement, str]:
-    """The best legal placement, or the last one if there was none; and a heading."""
-    steps = episode.states.time
-    if episode.best is None:
-        return episode.placement(episode.length - 1), f"no legal placement; at the end (step {int(steps[-1])})"
-    return episode.best, f"shortest legal placement (step {int(steps[episode.improvements[-1]])})"
 
 
 def _draw_metrics(sheet: pictures.Sheet, episode: PlayedEpisode, left: float, top: float, height: float) -> None:
@@ -375,26 +291,23 @@ def _set_limits(axes: Any, values: np.ndarray, low: float | None = None, least: 
     axes.set_ylim(bottom - room, max(top, bottom + least) + room)
 
 
-# --- a state in a notebook ------------------------------------------------------------------------------------------
-
-
 def still(state: State) -> str | None:
     """The board and a line of words; of a batch, its first state; None if there is nothing to draw (traced values)."""
     found = stills.first_state(state.replace(instance=state.instance.replace(key=None)), state.time)
     if found is None:
         return None
     state, note = found
-    board = state.instance.board
-    parts = np.flatnonzero(board.exists)
-    shown = Placement(board, (), state.position, state.orientation, float(state.board_hpwl), state.overlap)
+    parts = np.flatnonzero(state.instance.board.exists)
+    position, orientation, overlap = (np.asarray(v)[parts] for v in (state.position, state.orientation, state.overlap))
+    shown = Placement(trim(state.instance.board), (), position, orientation, float(state.board_hpwl), overlap)
     # Boards have y pointing down, and stills up.
-    place, half = shown.position * (1, -1), (shown.boxes[:, 2:] - shown.boxes[:, :2]) / 2
-    picture = stills.Still(np.array([[0.0, 0.0], board.outline * (1, -1)]))
-    picture.box(board.outline / 2 * (1, -1), board.outline / 2, stills.INK, filled=False)
-    for part in parts.tolist():
-        colour = palette.LOST if shown.wrong[part] else stills.WAITING if board.fixed[part] else palette.ON_TIME
-        picture.box(place[part], half[part], colour)
-        picture.text(place[part], part)
-    wrong = int(shown.wrong[parts].sum())
-    what = f"{wrong} of {len(parts)} parts overlap or stick out" if wrong else "legal"
-    return picture.html(f"step {state.time}: HPWL {state.board_hpwl:.4g} mm, {what}{note}")
+    outline, place = shown.board.outline * (1, -1), shown.position * (1, -1)
+    half = (shown.boxes[:, 2:] - shown.boxes[:, :2]) / 2
+    picture = stills.Still(np.array([[0.0, 0.0], outline]))
+    picture.box(outline / 2, shown.board.outline / 2, stills.INK, filled=False)
+    for row, part in enumerate(parts.tolist()):
+        still_colour = stills.WAITING if shown.board.fixed[row] else palette.ON_TIME
+        picture.box(place[row], half[row], palette.LOST if shown.wrong[row] else still_colour)
+        picture.text(place[row], part)
+    verdict = shown.verdict.removeprefix("not legal: ")
+    return picture.html(f"step {state.time}: HPWL {state.board_hpwl:.4g} mm, {verdict}{note}")

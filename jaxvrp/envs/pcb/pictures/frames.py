@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import csv
+import io
+import itertools
+import math
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,115 +16,81 @@ import numpy as np
 from jaxvrp import pictures
 from jaxvrp.envs.pcb import played
 from jaxvrp.envs.pcb.env import Pcb
-from jaxvrp.envs.pcb.pictures import board_view
-from jaxvrp.envs.pcb.pictures.board_view import BoardView, legend_entries, view_of
-from jaxvrp.envs.pcb.pictures.draw import (
-    DPI,
-    draw_episode,
-    draw_legend,
-    draw_plan,
-    hpwl_lines,
-    join_words,
-    legend_inches,
-    overlap_lines,
-)
+from jaxvrp.envs.pcb.pictures import board_view, draw
 from jaxvrp.envs.pcb.plan import BoardOfFile
 from jaxvrp.envs.pcb.played import PlayedEpisode
 from jaxvrp.envs.pcb.rules import State
-from jaxvrp.io.whole_files import write_whole
+from jaxvrp.io.whole_files import write_text
 from jaxvrp.pictures.palette import PALE
 
 FRAME_DPI, NUM_COLOURS = 100, 64
-
-SIDE = 4.7
-"""Inches of a board's height, at most."""
-
-MAX_FRAMES, PLAY_MS, LAST_FRAME_MS = 120, 15_000, 3000
-"""Of an animation."""
-
-TABLE = "agents.csv"
+SIDE = 4.7  # inches of a board's height, at most
+MAX_FRAMES, PLAY_MS, LAST_FRAME_MS = 120, 15_000, 3000  # of an animation
 METRICS = ("W", "We", "HPWL", "HPWLe", "raw_W", "raw_HPWL", "Wi", "HPWLi", "ol", "weighted_cost")
-COLUMNS = ("step", "id", "name", "reward", *METRICS)
-
-LONG = 100
-"""From so many steps on, there is a progress bar."""
+LONG = 100  # from so many steps on, there is a progress bar
 
 
 def render_episode(env: Pcb, states: State, path: str | os.PathLike) -> None:
-    """Draw one episode to a file; an old file is replaced once the new one is complete.
-
-    Args:
-        env, states: as for `draw_episode`.
-        path: `.gif` for an animation; `.png`, `.svg` or `.pdf` for the figure of `draw_episode`.
+    """Draw one episode to a file: `.gif`, an animation; `.png`, `.svg` or `.pdf`, the figure of `draw_episode`.
 
     Raises:
-        ValueError: another suffix, or states of no or of several episodes.
+        ValueError: another ending, or states of no or of several episodes.
         OSError: the file cannot be written.
     """
-    _render(path, "an episode", lambda: draw_episode(env, states), env, states)
+    _render(path, "an episode", lambda: draw.draw_episode(env, states), env, states)
 
 
 def render_plan(problem: BoardOfFile, env: Pcb, states: State, path: str | os.PathLike) -> None:
     """Draw the placement of a plan to a file, see `draw_plan`; `.gif`: the episode. Errors as of `render_episode`."""
-    _render(path, "a plan", lambda: draw_plan(problem, env, states), env, states)
+    _render(path, "a plan", lambda: draw.draw_plan(problem, env, states), env, states)
 
 
 def _render(path: str | os.PathLike, what: str, still: Callable[[], Any], env: Pcb, states: State) -> None:
     def animate(partial: Path) -> None:
-        _write_animation(played.from_states(env, states), partial)
+        episode = played.from_states(env, states)
+        chosen = pictures.sample_frames(episode.length, MAX_FRAMES).tolist()
+        scene = EpisodeScene(episode, chosen)
+        pause = int(np.clip(PLAY_MS / len(chosen), 80, 300))
+        pictures.write_gif(partial, (scene.frame(index) for index in chosen), scene.palette(), pause, LAST_FRAME_MS)
 
-    pictures.write_picture(path, what, still, animate, dpi=DPI)
-
-
-def _write_animation(episode: PlayedEpisode, path: Path) -> None:
-    """Write the animation as a GIF, whatever the name of `path`."""
-    chosen = pictures.sample_frames(episode.length, MAX_FRAMES).tolist()
-    scene, palette = _scene_and_palette(episode, chosen)
-    pause = int(np.clip(PLAY_MS / len(chosen), 80, 300))
-    pictures.write_gif(path, (scene.frame(index) for index in chosen), palette, pause, LAST_FRAME_MS)
-
-
-def _scene_and_palette(episode: PlayedEpisode, chosen: Sequence[int]) -> tuple[EpisodeScene, Any]:
-    """The scene of the chosen states, and the colours of its first, middle and last picture."""
-    scene = EpisodeScene(episode, chosen)
-    first_middle_last = sorted({chosen[0], chosen[len(chosen) // 2], chosen[-1]})
-    sample = np.concatenate([scene.frame(index) for index in first_middle_last])
-    return scene, pictures.shared_palette(sample, board_view.EXACT, NUM_COLOURS)
+    pictures.write_picture(path, what, still, animate, dpi=draw.DPI)
 
 
 class EpisodeScene:
-    """The picture of any state: the board, and its wirelength and overlap up to then.
-
-    Attributes:
-        board: the view of the board.
-        growing: lines that are drawn up to the state shown.
-        dots: lines that are one dot, at the state shown.
-        headline: the text above.
-    """
+    """The picture of any state: the board, and its wirelength and overlap up to then."""
 
     def __init__(self, episode: PlayedEpisode, chosen: Sequence[int]):
-        """`chosen`: the states that the view of the board must hold."""
-        self.episode = episode
-        view = view_of([episode.placement(index) for index in chosen], 1.4 * SIDE, SIDE)
+        """`chosen`: the states that are shown, which the view of the board must hold."""
+        self.episode, self.chosen = episode, chosen
+        view = board_view.view_of([episode.placement(index) for index in chosen], 1.4 * SIDE, SIDE)
         width, height = view.extent
-        entries = legend_entries(episode.board)
-        tall, legend_height = max(height, 3.2), legend_inches(entries, 2)
+        entries = board_view.legend_entries(episode.board)
+        tall, legend_height = max(height, 3.2), draw.LEGEND_ROW * math.ceil(len(entries) / 2)
         across, up = max(width + 4.5, 8.8), tall + legend_height + 0.85
         sheet = pictures.new_sheet(across, up, FRAME_DPI)
-        self.board = BoardView(view.axes(sheet, 0.2, up - 0.5), view, episode.placement(0), ticks=False)
+        self.board = board_view.BoardView(view.axes(sheet, 0.2, up - 0.5), view, episode.placement(0), ticks=False)
         panel = (tall - 0.75) / 2
         upper = sheet.axes(across - 3.55, up - 0.78 - panel, 3.3, panel)
         lower = sheet.axes(across - 3.55, up - 1.23 - 2 * panel, 3.3, panel)
         lower.set_xlabel("step", fontsize=8, labelpad=1)
-        hpwl, overlap = hpwl_lines(upper, episode), overlap_lines(lower, episode)
-        self.growing = [*hpwl, *overlap]
-        self.dots = [_draw_pale_copy_and_dots(upper, hpwl[0]), _draw_pale_copy_and_dots(lower, overlap[0])]
+        hpwl, overlap = draw.hpwl_lines(upper, episode), draw.overlap_lines(lower, episode)
+        # Lines that are drawn up to the state shown, and lines that are one dot, at the state shown.
+        self.growing, self.dots = [*hpwl, *overlap], []
+        for axes, line in ((upper, hpwl[0]), (lower, overlap[0])):
+            axes.plot(*line.get_data(), color=PALE, linewidth=1.0, zorder=1.5)
+            style = {"color": line.get_color(), "markersize": 6, "markeredgecolor": "white", "zorder": 3.5}
+            self.dots += axes.plot(*line.get_data(), "o", **style)
         self._whole_curves = [(line, *line.get_data()) for line in (*self.growing, *self.dots)]
-        draw_legend(sheet, entries, 2, 0.15, legend_height + 0.22)
+        draw.draw_legend(sheet, entries, 2, 0.15, legend_height + 0.22)
         style = {"fontsize": 11, "family": "monospace", "va": "center", "color": pictures.INK}
         self.headline = sheet.text(0.2, sheet.height - 0.25, "", **style)
         lines = sorted([*self.growing, *self.dots], key=lambda line: line.get_zorder())
         self._animated = pictures.AnimatedFigure(sheet.figure, [*self.board.artists, *lines, self.headline])
+
+    def palette(self) -> Any:
+        """The colours of the first, the middle and the last picture."""
+        sample = sorted({self.chosen[0], self.chosen[len(self.chosen) // 2], self.chosen[-1]})
+        return pictures.shared_palette(np.concatenate(list(map(self.frame, sample))), board_view.EXACT, NUM_COLOURS)
 
     def frame(self, index: int) -> np.ndarray:
         """`u8[height, width, 3]` of the state with this index."""
@@ -132,36 +101,17 @@ class EpisodeScene:
             line.set_data(x[visible], y[visible])
         best = f"{metrics['best_hpwl'][index]:7.2f} mm" if metrics["became_legal"][index] else "none yet"
         # Numbers have a fixed width, so that they keep their place.
-        words = [
-            f"step {steps[index]:3d} of {steps[-1]}",
-            f"HPWL {metrics['hpwl'][index]:7.2f} mm",
-            f"overlap {metrics['overlap'][index]:6.1%}",
-            f"best legal {best}",
-        ]
-        self.headline.set_text(join_words(words))
+        hpwl, overlap = f"HPWL {metrics['hpwl'][index]:7.2f} mm", f"overlap {metrics['overlap'][index]:6.1%}"
+        words = (f"step {steps[index]:3d} of {steps[-1]}", hpwl, overlap, f"best legal {best}")
+        self.headline.set_text(draw.SEPARATOR.join(words))
         return self._animated.frame()
 
 
-def _draw_pale_copy_and_dots(axes: Any, line: Any) -> Any:
-    """A pale copy of a line, and dots on it; the dots."""
-    axes.plot(*line.get_data(), color=PALE, linewidth=1.0, zorder=1.5)
-    style = {"markersize": 6, "markeredgecolor": "white", "zorder": 3.5}
-    (dots,) = axes.plot(*line.get_data(), "o", color=line.get_color(), **style)
-    return dots
-
-
-# --- every step -----------------------------------------------------------------------------------------------------
-
-
 def record_steps(env: Pcb, states: State, folder: str | os.PathLike) -> None:
-    """Write every step of one episode to a folder.
+    """Write every step of one episode to a folder, which is made if it does not exist.
 
-    `step_0000.png`, ... are the pictures of the animation. `agents.csv` has a row for each step and agent with the
-    columns `COLUMNS`: those of `Pcb.metrics`, lengths normalised, `raw_...` and `...i` in mm.
-
-    Args:
-        env, states: as for `draw_episode`.
-        folder: is made if it does not exist.
+    `step_0000.png`, ... are the pictures of the animation. `agents.csv` has a row for each step and agent: its
+    reward and metrics of `Pcb`, lengths as shares of the start's, `raw_...` and `...i` in mm.
 
     Raises:
         ValueError: the folder is not empty, or states of no or of several episodes.
@@ -174,19 +124,16 @@ def record_steps(env: Pcb, states: State, folder: str | os.PathLike) -> None:
     if any(folder.iterdir()):
         raise ValueError(f"the folder '{folder}' is not empty; give another one, or empty it")
     episode = played.from_states(env, states)
-    write_whole(folder / TABLE, lambda partial: _write_table(episode, partial))
-    scene, palette = _scene_and_palette(episode, range(episode.length))
+    table = io.StringIO()
+    writer = csv.writer(table)
+    writer.writerow(["step", "id", "name", "reward", *METRICS])
+    for index, agent in itertools.product(range(episode.length), episode.agents.tolist()):
+        figures = (episode.reward[index, agent], *(episode.metrics[name][index, agent] for name in METRICS))
+        step, name = episode.states.time[index], episode.agent_names[agent]
+        writer.writerow([step, agent, name, *(f"{value:.7g}" for value in figures)])
+    write_text(folder / "agents.csv", table.getvalue())
+    scene = EpisodeScene(episode, range(episode.length))
+    palette = scene.palette()
     for index in tqdm(range(episode.length), desc=str(folder), unit="step", disable=episode.length < LONG):
         name = f"step_{episode.states.time[index]:04d}.png"
         pictures.write_frame(folder / name, scene.frame(index), palette)
-
-
-def _write_table(episode: PlayedEpisode, path: Path) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        table = csv.writer(file)
-        table.writerow(COLUMNS)
-        for index, step in enumerate(episode.states.time.tolist()):
-            for agent in episode.agents.tolist():
-                metrics = [episode.metrics[name][index, agent] for name in METRICS]
-                figures = [f"{value:.7g}" for value in (episode.reward[index, agent], *metrics)]
-                table.writerow([step, agent, episode.agent_names[agent], *figures])

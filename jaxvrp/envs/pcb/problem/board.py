@@ -5,6 +5,7 @@ Millimetres, origin in the outline's corner, y points down; orientations are qua
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -34,41 +35,32 @@ from jaxvrp.io.limits import LEAST
 FORMAT = "jaxvrp-pcb-1"
 
 
+def _array(axis: str | None = None, inner: tuple[int, ...] = (), **look: Any) -> Any:
+    """A field of `Board`, with its `ArrayField` as metadata."""
+    return struct.field(metadata={"array": ArrayField(axis, inner, **look)})
+
+
 class Board(struct.PyTreeNode):
     """One board with N components, P pins and K nets. Leading axes make it a batch.
 
     Arrays are NumPy (`float64`, from `make_board` and files) or JAX (`float32`, from the generator and in an
-    environment's state). Lengths in mm.
-
-    Attributes:
-        outline: `f[2]`, width and height.
-        size: `f[N, 2]`, width and height at orientation 0; may be 0 (a test point).
-        position: `f[N, 2]`, centre at the start.
-        orientation: `i32[N]`, quarter turns at the start, 0 to 3.
-        fixed: `bool[N]`, may not be moved; true for padding.
-        side: `i32[N]`, 0 or 1; only parts of one side obstruct each other.
-        exists: `bool[N]`, false for padding. Each component that exists and is not fixed is an agent.
-        target_wirelength: `f[N]`, best known distance to the nets' nearest pads; inf for unknown.
-        target_hpwl: `f[N]`, best known half perimeter of the component's nets; inf for unknown.
-        pin_component: `i32[P]`, index of the pin's component; 0 for padding.
-        pin_offset: `f[P, 2]`, from the component's centre at orientation 0.
-        pin_net: `i32[P]`, index of the pin's net; -1 for none, and for padding: such a pin counts for nothing.
-        power_rail: `i32[K]`, 0 for a signal net, 1 for ground, 2 and up for supplies; -1 for padding.
+    environment's state). Beside each field stand its first axis, the lengths of the others, and what it means; numbers
+    are `float`, unless `kind` says `int` (`i32`) or `bool`. Lengths in mm; targets are inf where unknown.
     """
 
-    outline: Any
-    size: Any
-    position: Any
-    orientation: Any
-    fixed: Any
-    side: Any
-    exists: Any
-    target_wirelength: Any
-    target_hpwl: Any
-    pin_component: Any
-    pin_offset: Any
-    pin_net: Any
-    power_rail: Any
+    outline: Any = _array(inner=(2,))  # width and height
+    size: Any = _array("components", (2,))  # width and height at orientation 0; may be 0 (a test point)
+    position: Any = _array("components", (2,))  # centre at the start
+    orientation: Any = _array("components", kind=int)  # quarter turns at the start, 0 to 3
+    fixed: Any = _array("components", kind=bool, padding=True)  # may not be moved
+    side: Any = _array("components", kind=int)  # 0 or 1; only parts of one side obstruct each other
+    exists: Any = _array("components", kind=bool, padding=False)  # each that exists and is not fixed is an agent
+    target_wirelength: Any = _array("components", padding=np.inf)  # best known W, distance to the nearest pads
+    target_hpwl: Any = _array("components", padding=np.inf)  # best known H, half perimeters of its nets
+    pin_component: Any = _array("pins", kind=int)  # index of the component
+    pin_offset: Any = _array("pins", (2,))  # from the component's centre at orientation 0
+    pin_net: Any = _array("pins", kind=int, padding=-1)  # index of the net; -1 for none: the pin counts for nothing
+    power_rail: Any = _array("nets", kind=int, padding=-1)  # 0 for a signal net, 1 for ground, 2 and up for supplies
 
     @property
     def num_components(self) -> int:
@@ -98,21 +90,7 @@ class Board(struct.PyTreeNode):
         return (self.pin_net >= 0) & (rail == 0)
 
 
-SCHEMA: Schema = {
-    "outline": ArrayField(inner=(2,)),
-    "size": ArrayField("components", (2,)),
-    "position": ArrayField("components", (2,)),
-    "orientation": ArrayField("components", kind=int),
-    "fixed": ArrayField("components", kind=bool, padding=True),
-    "side": ArrayField("components", kind=int),
-    "exists": ArrayField("components", kind=bool, padding=False),
-    "target_wirelength": ArrayField("components", padding=np.inf),
-    "target_hpwl": ArrayField("components", padding=np.inf),
-    "pin_component": ArrayField("pins", kind=int),
-    "pin_offset": ArrayField("pins", (2,)),
-    "pin_net": ArrayField("pins", kind=int, padding=-1),
-    "power_rail": ArrayField("nets", kind=int, padding=-1),
-}
+SCHEMA: Schema = {field.name: field.metadata["array"] for field in dataclasses.fields(Board)}
 WORDS = FileWords(content=f"the format {FORMAT}", entry="board", remedy="give a file that jaxvrp.envs.pcb.save wrote")
 
 
@@ -133,32 +111,24 @@ def make_board(
 ) -> Board:
     """A checked board of one's own, as NumPy arrays.
 
-    Args:
-        outline, size, pin_component, pin_offset, pin_net, power_rail: as in `Board`.
-        position: `[N, 2]`; default the board's centre.
-        orientation, side: `[N]`; default 0.
-        fixed: `[N]`; default false.
-        target_wirelength, target_hpwl: `[N]`; default inf, unknown.
+    Arguments are as in `Board`; by default parts lie in the board's centre, unturned, on side 0, none is fixed, and
+    targets are unknown.
 
     Raises:
         ValueError: what is wrong, at which component, pin or net, and the remedy; see `check`.
     """
     given = {name: value for name, value in locals().items() if value is not None}
     arrays = number_arrays(given, "a board")
-    arrays = _defaults(arrays) | arrays
-    board = Board(**stored_arrays(SCHEMA, arrays, "holds a fraction; give whole numbers"))
-    check(board)
-    return board
-
-
-def _defaults(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     parts, outline = np.size(arrays["size"]) // 2, arrays["outline"]
-    return dict.fromkeys(("orientation", "side", "fixed"), np.zeros(parts)) | {
+    defaults = dict.fromkeys(("orientation", "side", "fixed"), np.zeros(parts)) | {
         "position": np.broadcast_to(outline / 2, (parts, 2)) if outline.shape == (2,) else np.zeros((parts, 2)),
         "target_wirelength": np.full(parts, np.inf),
         "target_hpwl": np.full(parts, np.inf),
         "exists": np.ones(parts),
     }
+    board = Board(**stored_arrays(SCHEMA, defaults | arrays, "holds a fraction; give whole numbers"))
+    check(board)
+    return board
 
 
 def check(board: Board) -> None:
@@ -167,7 +137,11 @@ def check(board: Board) -> None:
     Raises:
         ValueError: one line with what is wrong, at which component, pin or net, and the remedy.
     """
-    _check_sizes(board)
+    counts = {"components": np.size(board.exists), "pins": np.size(board.pin_net), "nets": np.size(board.power_rail)}
+    for what, count in counts.items():
+        if count == 0:
+            raise ValueError(f"a board without {what} has no wire to shorten; give at least one")
+    check_shapes(SCHEMA, board, counts)
     board = jax.tree.map(np.asarray, board)
     if not (np.isfinite(board.outline) & (board.outline >= LEAST)).all():
         raise ValueError(f"outline is {board.outline.tolist()}; give a finite width and height above 0")
@@ -202,14 +176,6 @@ def _check_pins(board: Board) -> None:
     refuse_where((net >= 0) & (rail[net] < 0), "pin {} is on a net of padding (power_rail -1); give it a net")
 
 
-def _check_sizes(board: Board) -> None:
-    counts = {"components": np.size(board.exists), "pins": np.size(board.pin_net), "nets": np.size(board.power_rail)}
-    for what, count in counts.items():
-        if count == 0:
-            raise ValueError(f"a board without {what} has no wire to shorten; give at least one")
-    check_shapes(SCHEMA, board, counts)
-
-
 def as_float32(board: Board) -> Board:
     """The same board as JAX arrays of the dtypes that environments compute with."""
     return computed_arrays(SCHEMA, board)
@@ -221,14 +187,9 @@ def count_agents(board: Board) -> int:
 
 
 def agent_components(board: Board, num_agents: int) -> tuple[jax.Array, jax.Array]:
-    """The movable components of one board, in their order; works under `jit` and `vmap`.
+    """The movable components of one board, the first `num_agents` (A) in order; works under `jit` and `vmap`.
 
-    Args:
-        board: without leading axes.
-        num_agents: A, at least `count_agents`; more than that are left out.
-
-    Returns:
-        `i32[A]` component of each agent, 0 where there is none, and `bool[A]`, whether there is one.
+    Returns `i32[A]`, the component of each agent, 0 where there is none, and `bool[A]`, whether there is one.
     """
     component = jnp.nonzero(board.movable, size=num_agents, fill_value=-1)[0].astype(jnp.int32)
     return jnp.maximum(component, 0), component >= 0

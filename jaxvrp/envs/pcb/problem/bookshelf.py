@@ -12,25 +12,22 @@ from jaxvrp.envs.pcb.problem.board import make_board
 from jaxvrp.envs.pcb.problem.netlist import Netlist, make_netlist
 from jaxvrp.io.text_lines import Line, read_lines
 
-CANVAS = "canvas.csv"
 SIDES = {"N": 0, "FN": 1}
 
 
 def read_bookshelf(
     path: str | os.PathLike, *, outline: tuple[float, float] | None = None, units_per_mm: float = 10.0
 ) -> Netlist:
-    """Read a board; `.nets` and `.pl` lie beside the `.nodes` file and share its stem.
+    """Read a board with its names; `.nets` and `.pl` lie beside the `.nodes` file and share its stem.
 
     Bookshelf's y points up; the board's points down, so it is the picture that is kept. Every part can be moved and
     every net is a signal, as the files say nothing else. Sizes and offsets are as placed, so every orientation is 0.
+    Pins are ordered by component.
 
     Args:
         path: the `.nodes` file.
         outline: width and height in the file's units; default: those in `canvas.csv` of the same folder.
         units_per_mm: the file's units in a millimetre.
-
-    Returns:
-        The board, in mm, pins ordered by component, with its names.
 
     Raises:
         ValueError: a file is damaged, or something else; one line with file, line, what was expected and the remedy.
@@ -38,12 +35,12 @@ def read_bookshelf(
     """
     path = Path(path)
     sizes = _read_nodes(path)
-    width, height = outline or _read_canvas(path.with_name(CANVAS), path.stem)
-    corners, sides = _read_places(path.with_suffix(".pl"), sizes)
+    width, height = outline or _read_canvas(path.with_name("canvas.csv"), path.stem)
+    places = _read_places(path.with_suffix(".pl"), sizes)
     nets, pins = _read_nets(path.with_suffix(".nets"), {name: index for index, name in enumerate(sizes)})
-    size, corner = np.array(list(sizes.values())), np.array([corners[name] for name in sizes])
+    size, (left, bottom, side) = np.array(list(sizes.values())), np.array([places[name] for name in sizes]).T
     component, net, x, y = np.array(sorted(pins, key=lambda pin: pin[0])).T
-    centre = corner + size / 2
+    centre = np.column_stack([left, bottom]) + size / 2
     board = make_board(
         np.array([width, height]) / units_per_mm,
         size / units_per_mm,
@@ -52,7 +49,7 @@ def read_bookshelf(
         net,
         np.zeros(len(nets)),
         position=np.column_stack([centre[:, 0], height - centre[:, 1]]) / units_per_mm,
-        side=[sides[name] for name in sizes],
+        side=side,
     )
     return make_netlist(board, path.stem, tuple(sizes), tuple(nets))
 
@@ -65,6 +62,7 @@ def _read_canvas(path: Path, stem: str) -> tuple[float, float]:
     names = header.comma_separated()
     wanted = ("board", "canvas_width", "canvas_height")
     header.expect(set(wanted) <= set(names), f"the columns {', '.join(wanted)}", remedy)
+    header.expect("".join(names).isprintable(), f"the columns {', '.join(wanted)}, printable", remedy)
     for line in rows:
         row = line.fields(tuple(names))
         if row["board"] == stem:
@@ -82,7 +80,8 @@ def _content(path: Path, kind: str) -> tuple[Line, dict[str, tuple[Line, int]], 
     for line in lines:
         words = line.text.replace(":", " : ").split()
         if words[0].startswith("Num"):
-            line.expect(len(words) == 3 and words[1] == ":", f"'{words[0]} : count'")
+            is_count = len(words) == 3 and words[1] == ":" and words[0].isprintable()
+            line.expect(is_count, f"{f'{words[0]} : count'!r}")
             counts[words[0]] = (line, line.whole(words[0], words[2], 0))
         elif not words[0].startswith("#"):
             content.append((line, words))
@@ -110,22 +109,21 @@ def _read_nodes(path: Path) -> dict[str, tuple[float, float]]:
     return sizes
 
 
-def _read_places(path: Path, sizes: dict) -> tuple[dict[str, tuple[float, float]], dict[str, int]]:
-    """Lower left corners and sides, by name."""
+def _read_places(path: Path, sizes: dict) -> dict[str, tuple[float, float, int]]:
+    """Lower left corner and side by name."""
     head, _, content = _content(path, "pl")
-    corners, sides = {}, {}
+    places = {}
     for line, words in content:
         row = line.fields(("name", "x", "y", ":", "side"), words)
         name = row["name"]
         line.expect(name in sizes, f"a part of the .nodes file, found {name!r}", "correct the name, or add the part")
-        line.expect(name not in corners, f"each part once, found {name!r} again", "remove one of the lines")
+        line.expect(name not in places, f"each part once, found {name!r} again", "remove one of the lines")
         line.expect(row[":"] == ":", f"':' before the side, found {row[':']!r}")
         line.expect(row["side"] in SIDES, f"side {' or '.join(SIDES)}, found {row['side']!r}")
-        corners[name] = (line.real("x", row["x"]), line.real("y", row["y"]))
-        sides[name] = SIDES[row["side"]]
-    missing = [name for name in sizes if name not in corners]
-    head.expect(not missing, f"a place for each part, found none for {', '.join(missing[:1])!r}", "add its line")
-    return corners, sides
+        places[name] = (line.real("x", row["x"]), line.real("y", row["y"]), SIDES[row["side"]])
+    missing = [name for name in sizes if name not in places]
+    head.expect(not missing, f"a place for each part, found none for {missing[:1]}", "add its line")
+    return places
 
 
 def _read_nets(path: Path, index: dict[str, int]) -> tuple[list[str], list[tuple[int, int, float, float]]]:

@@ -17,18 +17,13 @@ IC_AREA = (20.0, 60.0)
 # With these, and at most 45 % utilisation, the IC's long side is shorter than the board's short one.
 LONGEST_BOARD = 4 / 3
 LONGEST_IC = 1.5
-MOST_PARTS = 10_000
-"""Tables hold a number for each pair of parts."""
-
+MOST_PARTS = 10_000  # tables hold a number for each pair of parts
 SQUARE = 0.5
 WITHOUT_IC = 0.25
 
 
 class Parameters(struct.PyTreeNode):
-    """What a board is drawn from; each field says what it is.
-
-    Every board has max_parts + 1 components; those that it does not need are padding.
-    """
+    """What a board is drawn from; every board has max_parts + 1 components, some of them padding."""
 
     min_parts: int = size(2, 2, maximum=MOST_PARTS, help="least number of two-pin parts of a generated board")
     max_parts: int = size(16, 2, maximum=MOST_PARTS, help="largest number of two-pin parts of a generated board")
@@ -49,12 +44,7 @@ class Parameters(struct.PyTreeNode):
 
 
 def make_parameters(**values: Any) -> Parameters:
-    """Checked `Parameters`.
-
-    Raises:
-        ValueError: an unknown name, a value out of range, or a least above a most; one line that names it.
-        TypeError: a value of the wrong type.
-    """
+    """Checked `Parameters`; a wrong name, type or range is a ValueError or a TypeError, one line that names it."""
     return build(Parameters, values, "board parameter")
 
 
@@ -64,11 +54,8 @@ def generate(key: jax.Array, parameters: Parameters) -> Board:
     Component 0 is the IC: fixed, inside the board, at any quarter turn. The two-pin parts, a uniform number, have the
     sizes of chip parts and centres uniform in the middle 90 % of the board. The utilisation is uniform and gives the
     board's area; half of the boards are square. A net has 1 to max_degree - 1 pads of different parts and, but for a
-    few nets, a pin of the IC. Net 0 is ground. All parts are on side 0, all targets unknown.
-
-    Returns:
-        max_parts + 1 components, 4 max_parts pins (first those of the IC, at most one a net, then two of each part)
-        and 2 max_parts nets; `float32`.
+    few nets, a pin of the IC. Net 0 is ground. All parts are on side 0, all targets unknown. There are max_parts + 1
+    components, 4 max_parts pins (at most one of the IC for each net, then two of each part) and 2 max_parts nets.
     """
     # One draw for everything: a quarter of the compilation that one key for each takes.
     least, most = parameters.min_parts, parameters.max_parts
@@ -83,7 +70,7 @@ def generate(key: jax.Array, parameters: Parameters) -> Board:
     used = with_ic | (pad_net[:, None] == jnp.arange(nets)).any(axis=0)
     component = jnp.arange(exists.size, dtype=jnp.int32) * exists
     pad_x = jnp.where(flips < 0.5, -bodies.pad, bodies.pad)[:, None] * jnp.array([1.0, -1.0], jnp.float32)
-    pad_x = pad_x.reshape(-1)
+    pad_x, unknown = pad_x.reshape(-1), jnp.full(exists.size, jnp.inf, jnp.float32)
     return Board(
         outline=bodies.outline,
         size=bodies.size,
@@ -92,8 +79,8 @@ def generate(key: jax.Array, parameters: Parameters) -> Board:
         fixed=component == 0,
         side=jnp.zeros(exists.size, jnp.int32),
         exists=exists,
-        target_wirelength=jnp.full(exists.size, jnp.inf, jnp.float32),
-        target_hpwl=jnp.full(exists.size, jnp.inf, jnp.float32),
+        target_wirelength=unknown,
+        target_hpwl=unknown,
         pin_component=jnp.concatenate([jnp.zeros(nets, jnp.int32), component[1:].repeat(2)]),
         pin_offset=jnp.concatenate([_ic_pins(slots, bodies.size[0]), jnp.stack([pad_x, 0 * pad_x], axis=1)]),
         pin_net=jnp.concatenate([jnp.where(with_ic, jnp.arange(nets), -1), jnp.where(pad_net < nets, pad_net, -1)]),
@@ -102,11 +89,11 @@ def generate(key: jax.Array, parameters: Parameters) -> Board:
 
 
 class _Bodies(NamedTuple):
-    """`outline` `f32[2]`, `size` `f32[N, 2]` with the IC first, `pad` `f32[N-1]`, its distance from the centre."""
+    """The sizes of a board and its parts."""
 
-    outline: jax.Array
-    size: jax.Array
-    pad: jax.Array
+    outline: jax.Array  # f32[2]
+    size: jax.Array  # f32[N, 2], the IC first
+    pad: jax.Array  # f32[N-1], distance of the pads of a two-pin part from its centre
 
 
 def _whole_numbers(draws: jax.Array, count: int) -> jax.Array:
@@ -139,14 +126,10 @@ def _rectangle(area: jax.Array, ratio: jax.Array) -> jax.Array:
 
 
 def _nets(draws: jax.Array, real: jax.Array, max_degree: int) -> tuple[jax.Array, jax.Array]:
-    """Partition the pads into nets.
+    """Cut the first pads of all parts, shuffled, into nets, and the second pads likewise: no net has both of a part.
 
-    The first pads of all parts, shuffled, are cut into groups, and the second pads as well, so that no net has both
-    pads of a part.
-
-    Returns:
-        `i32[2 parts]`, net of each pad (a part's two next to each other), the number of nets where there is none; and
-        `bool[2 parts]`, whether the net has a pin of the IC.
+    Returns `i32[2 parts]`, the net of each pad, a part's two next to each other, the number of nets for none; and
+    `bool[2 parts]`, whether a net has a pin of the IC.
     """
     count = real.size
     order, lengths = draws[:2].reshape(2, 2, count)

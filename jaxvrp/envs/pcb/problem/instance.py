@@ -12,95 +12,54 @@ from flax import struct
 from jaxvrp.envs.pcb import geometry, wirelength
 from jaxvrp.envs.pcb.problem.board import Board, agent_components, as_float32, count_agents, pad
 
-SHIFT = 0.66
-"""Share of the free room that fixed parts are shifted by, at most."""
-
-MARGIN = 0.05
-"""Shares of a board's sides that stay free of the centres of movable parts at the start."""
+SHIFT = 0.66  # share of the free room that fixed parts are shifted by, at most
+MARGIN = 0.05  # share of a board's side that stays free of the centres of movable parts at the start
 
 
 class Targets(struct.PyTreeNode):
-    """Wirelengths that are to be reached, in mm; inf for unknown.
-
-    Attributes:
-        wirelength: `f32[..., A]`, Wₑ of each agent.
-        hpwl: `f32[..., A]`, Hₑ of each agent.
-    """
+    """Wirelengths W and H of each agent that are to be reached, `f32[..., A]` in mm; inf for unknown."""
 
     wirelength: jax.Array
     hpwl: jax.Array
 
-    def lowered(self, other: Targets, where: Targets) -> Targets:
-        """The lesser of both, where the truth values `where` hold."""
-        return jax.tree.map(lambda old, new, holds: jnp.where(holds, jnp.minimum(old, new), old), self, other, where)
-
 
 class Wiring(struct.PyTreeNode):
-    """What a board's nets, sides and agents are, whatever lies where; see `wirelength` for the tables.
+    """What a board's nets, sides and agents are, whatever lies where; see `wirelength` for the tables."""
 
-    Attributes:
-        component: `i32[A]`, the part of each agent; 0 where there is none.
-        is_agent: `bool[A]`.
-        signal: `bool[P]`.
-        pads: `i32[A, K]`.
-        groups: `i32[P, S]`.
-        nets: `bool[A, E]`.
-        neighbours: `bool[A, N]`, other parts on a signal net with the agent's.
-        obstructs: `bool[N, N]`.
-    """
-
-    component: jax.Array
-    is_agent: jax.Array
-    signal: jax.Array
-    pads: jax.Array
-    groups: jax.Array
-    nets: jax.Array
-    neighbours: jax.Array
-    obstructs: jax.Array
+    component: jax.Array  # i32[A], the part of each agent; 0 where there is none
+    is_agent: jax.Array  # bool[A]
+    signal: jax.Array  # bool[P], the pad is on a signal net
+    pads: jax.Array  # i32[A, K], `part_pads` of the agents' parts
+    groups: jax.Array  # i32[P, S], `pad_groups`
+    nets: jax.Array  # bool[A, E], the signal nets of the agents' parts
+    neighbours: jax.Array  # bool[A, N], other parts on a signal net with the agent's
+    obstructs: jax.Array  # bool[N, N], pairs of parts that may not overlap
 
 
 class Instance(struct.PyTreeNode):
-    """A board, where its parts lie at the start, and what is to be reached.
+    """A board, where its parts lie at the start, and what is to be reached."""
 
-    Attributes:
-        board: `Board`, `float32`; its positions and orientations are the start.
-        wiring: tables of the board.
-        targets: Wₑ and Hₑ of this episode.
-        row: `i32[]`, which of the environment's boards it is; their number for any other board.
-        key: typed key of the orders of turns.
-        start_wirelength, start_hpwl: `f32[A]`, W₀ and H₀ in mm.
-        start_board_hpwl: `f32[]`, over all signal nets, in mm.
-        start_overlap: `f32[N]`, overlap ratios.
-        start_observation: `f32[A, 31]`, where all agents act at once; else None.
-    """
-
-    board: Board
+    board: Board  # in float32; its positions and orientations are the start
     wiring: Wiring
-    targets: Targets
-    row: jax.Array
-    key: jax.Array
-    start_wirelength: jax.Array
-    start_hpwl: jax.Array
-    start_board_hpwl: jax.Array
-    start_overlap: jax.Array
-    start_observation: jax.Array | None
+    targets: Targets  # of this episode
+    row: jax.Array  # i32[], which of the environment's boards it is; their number for any other board
+    key: jax.Array  # typed key of the orders of turns
+    start_wirelength: jax.Array  # f32[A], W at the start in mm
+    start_hpwl: jax.Array  # f32[A], H at the start in mm
+    start_board_hpwl: jax.Array  # f32[], over all signal nets, in mm
+    start_overlap: jax.Array  # f32[N], overlap ratios
+    start_observation: jax.Array | None  # f32[A, 31], where all agents act at once; else None
 
 
 class Sizes(NamedTuple):
-    """Static sizes of an environment.
+    """Static sizes of an environment."""
 
-    Attributes:
-        components, pins, nets, agents: N, P, E, A.
-        part_pads: K, the most signal pads of a movable part.
-        shared_pads: S, the most signal pads of a part on one net.
-    """
-
-    components: int
-    pins: int
-    nets: int
-    agents: int
-    part_pads: int
-    shared_pads: int
+    components: int  # N
+    pins: int  # P
+    nets: int  # E
+    agents: int  # A
+    part_pads: int  # K, the most signal pads of a movable part
+    shared_pads: int  # S, the most signal pads of a part on one net
 
 
 def least_sizes(boards: Board) -> Sizes:
@@ -110,30 +69,15 @@ def least_sizes(boards: Board) -> Sizes:
     movable = np.take_along_axis(boards.movable, component, axis=-1)
     part_pads, _ = wirelength.table_widths(component, net, signal & movable)
     _, shared_pads = wirelength.table_widths(component, net, signal)
-    return Sizes(
-        components=boards.num_components,
-        pins=boards.num_pins,
-        nets=boards.num_nets,
-        agents=count_agents(boards),
-        part_pads=part_pads,
-        shared_pads=shared_pads,
-    )
+    counts = (boards.num_components, boards.num_pins, boards.num_nets, count_agents(boards))
+    return Sizes(*counts, part_pads=part_pads, shared_pads=shared_pads)
 
 
 def fit_board(board: Board, sizes: Sizes) -> Board:
-    """One board in float32, padded to these sizes; works under `jit` and `vmap`, where tables are not checked.
-
-    Raises:
-        ValueError: it is larger.
-    """
+    """One board in float32, padded to these sizes; a ValueError if it is larger. Traced tables are not checked."""
     if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(board)):
         needed = least_sizes(jax.tree.map(lambda leaf: np.asarray(leaf)[None], board))
-        enough = (
-            needed.agents <= sizes.agents
-            and needed.part_pads <= sizes.part_pads
-            and needed.shared_pads <= sizes.shared_pads
-        )
-        if not enough:
+        if any(least > size for least, size in zip(needed[3:], sizes[3:], strict=True)):
             raise ValueError(
                 f"a board of {needed.agents} movable parts, {needed.part_pads} signal pads of one part and "
                 f"{needed.shared_pads} on one net does not fit into {sizes.agents}, {sizes.part_pads} and "
@@ -147,11 +91,14 @@ def wire(board: Board, sizes: Sizes) -> Wiring:
     component, is_agent = agent_components(board, sizes.agents)
     pin_component, pin_net, signal = board.pin_component, board.pin_net, board.signal_pin
     nets = wirelength.part_nets(pin_component, pin_net, signal, sizes.components, sizes.nets)
+    # Pads by agent, not by part: a fixed part may have more pads than the table is wide.
+    on_agent = (pin_component[:, None] == component) & is_agent
+    agent_of_pad = jnp.argmax(on_agent, axis=1).astype(jnp.int32)
     return Wiring(
         component=component,
         is_agent=is_agent,
         signal=signal,
-        pads=_agent_pads(pin_component, signal, component, is_agent, sizes.part_pads),
+        pads=wirelength.part_pads(agent_of_pad, signal & on_agent.any(axis=1), sizes.agents, sizes.part_pads),
         groups=wirelength.pad_groups(pin_component, pin_net, signal, sizes.shared_pads),
         nets=nets[component] & is_agent[:, None],
         neighbours=wirelength.shared_nets(nets)[component] & is_agent[:, None],
@@ -159,23 +106,11 @@ def wire(board: Board, sizes: Sizes) -> Wiring:
     )
 
 
-def _agent_pads(
-    pin_component: jax.Array, signal: jax.Array, component: jax.Array, is_agent: jax.Array, width: int
-) -> jax.Array:
-    """`i32[A, width]`: the signal pads of every agent, -1 for none."""
-    # Agents in place of parts: a fixed part may have more pads than the table is wide.
-    belongs = (pin_component[:, None] == component) & is_agent
-    agent = jnp.argmax(belongs, axis=1).astype(jnp.int32)
-    return wirelength.part_pads(agent, signal & belongs.any(axis=1), component.shape[0], width)
-
-
 def board_targets(board: Board, wiring: Wiring) -> Targets:
     """The targets that a board brings along, by agent; inf where there is none."""
-
-    def by_agent(lengths: jax.Array) -> jax.Array:
-        return jnp.where(wiring.is_agent, lengths[wiring.component], jnp.inf).astype(jnp.float32)
-
-    return Targets(by_agent(board.target_wirelength), by_agent(board.target_hpwl))
+    of_parts = (board.target_wirelength, board.target_hpwl)
+    agents = (jnp.where(wiring.is_agent, lengths[wiring.component], jnp.inf) for lengths in of_parts)
+    return Targets(*(lengths.astype(jnp.float32) for lengths in agents))
 
 
 def scatter(board: Board, key: jax.Array) -> Board:

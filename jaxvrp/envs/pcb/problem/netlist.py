@@ -42,25 +42,16 @@ class Net:
 
 @dataclasses.dataclass(frozen=True)
 class Netlist:
-    """A board and its names.
+    """A board and its names; one component, pin and net for each of the board's, in its order."""
 
-    Attributes:
-        board: NumPy arrays, one board without padding.
-        components, pins, nets: one for each of the board's, in its order.
-        source: name of the file or circuit that the board comes from.
-        origin: the outline's corner in the sheet, mm; positions of the board are relative to it.
-        timestamp: Unix seconds.
-        id: of the board, if it has one.
-    """
-
-    board: Board
+    board: Board  # NumPy arrays, one board without padding
     components: tuple[Component, ...]
     pins: tuple[Pin, ...]
     nets: tuple[Net, ...]
-    source: str
-    origin: tuple[float, float] = (0.0, 0.0)
-    timestamp: int = 0
-    id: int | None = None
+    source: str  # name of the file or circuit that the board comes from
+    origin: tuple[float, float] = (0.0, 0.0)  # the outline's corner in the sheet, mm; positions are relative to it
+    timestamp: int = 0  # Unix seconds
+    id: int | None = None  # of the board, if it has one
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,24 +69,15 @@ def make_netlist(
     component_names: tuple[str, ...] | None = None,
     net_names: tuple[str, ...] | None = None,
 ) -> Netlist:
-    """A board with names; without given ones they are part0, part1, ... and net0, net1, ...
-
-    Pins of each component are numbered in their order.
-    """
+    """A board with names, by default part0, part1, ... and net0, net1, ...; pins are numbered in their order."""
     board = jax.tree.map(np.asarray, board)
-    counts, index_in_component = [0] * board.num_components, []
+    counts, pins = [0] * board.num_components, []
     for component in board.pin_component.tolist():
-        index_in_component.append(counts[component])
+        pins.append(Pin(counts[component], str(counts[component] + 1)))
         counts[component] += 1
     component_names = component_names or tuple(f"part{row}" for row in range(board.num_components))
     net_names = net_names or tuple(f"net{row}" for row in range(board.num_nets))
-    return Netlist(
-        board=board,
-        components=tuple(
-            Component(row, name, count, count, 0)
-            for row, (name, count) in enumerate(zip(component_names, counts, strict=True))
-        ),
-        pins=tuple(Pin(index, str(index + 1)) for index in index_in_component),
-        nets=tuple(Net(row + 1, name) for row, name in enumerate(net_names)),
-        source=source,
-    )
+    named = enumerate(zip(component_names, counts, strict=True))
+    components = tuple(Component(row, name, count, count, 0) for row, (name, count) in named)
+    nets = tuple(Net(row, name) for row, name in enumerate(net_names, 1))
+    return Netlist(board, components, tuple(pins), nets, source)

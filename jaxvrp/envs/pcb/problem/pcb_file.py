@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxvrp.envs.pcb.problem.board import Board, make_board
+from jaxvrp.envs.pcb.problem.board import make_board
 from jaxvrp.envs.pcb.problem.netlist import Component, Net, Netlist, PcbFile, Pin
 from jaxvrp.io.limits import LARGEST
 from jaxvrp.io.text_lines import Line, read_lines
 from jaxvrp.io.whole_files import write_whole
 
-CONTENT = "a .pcb file: blocks of 'pcb begin' to 'pcb end'"
 NODE = (
     *("id", "name", "size_x", "size_y", "pos_x", "pos_y", "orientation", "layer", "locked"),
     *("pins", "pins_smd", "pins_th", "type"),
@@ -26,10 +25,13 @@ OPTIMAL = ("id", "name", "wirelength", "hpwl")
 END = ("component", "index", "pad", "size_x", "size_y", "offset_x", "offset_y", "locked")
 EDGE = (*(f"{name} {end}" for end in "ab" for name in END), "net id", "net name", "power_rail")
 CORNERS = ("bb_min_x", "bb_min_y", "bb_max_x", "bb_max_y")
+# The fields that are no whole numbers; of places, every digit is kept.
+TEXTS = {"filename", ".kicad_pcb", "name", "pad", "net name"}
+PLACES = {"pos_x", "pos_y", *CORNERS}
+LENGTHS = {"size_x", "size_y", "offset_x", "offset_y", "orientation", "wirelength", "hpwl"}
 UNKNOWN = 1e6
 EXACT = decimal.Context(prec=400)
-
-# --- reading --------------------------------------------------------------------------------------------------------
+CANNOT_HOLD = "the .pcb format cannot hold {}; change it, or use jaxvrp.envs.pcb.save"
 
 
 def read_pcb(path: str | os.PathLike) -> PcbFile:
@@ -43,12 +45,12 @@ def read_pcb(path: str | os.PathLike) -> PcbFile:
         ValueError: the file is damaged, or something else; one line with file, line, what was expected and the remedy.
         OSError: it cannot be read.
     """
-    reader = _Reader(read_lines(path, CONTENT))
+    reader = _Reader(read_lines(path, "a .pcb file: blocks of 'pcb begin' to 'pcb end'"))
     head = reader.values(("filename", "timestamp"), "pcb begin")
     boards: list[Netlist] = []
     while not boards or reader.num_read < len(reader.lines):
         boards.append(_read_board(reader))
-    return PcbFile(tuple(boards), head["filename"][1] if "filename" in head else None, _whole(head, "timestamp"))
+    return PcbFile(tuple(boards), head.get("filename"), head.get("timestamp"))
 
 
 @dataclasses.dataclass
@@ -59,7 +61,6 @@ class _Reader:
     num_read: int = 0
 
     def next(self, expected: str) -> Line:
-        """The next line; `expected` names it for the error at the end of the file."""
         if self.num_read == len(self.lines):
             raise self.lines[-1].error(f"{expected} after it, found the end of the file", "restore what is missing")
         self.num_read += 1
@@ -76,49 +77,51 @@ class _Reader:
         while (line := self.next(f"'{section} end'")).text != f"{section} end":
             yield line
 
-    def values(self, names: tuple[str, ...], until: str) -> dict[str, tuple[Line, str]]:
-        """Lines of `name=value`, up to the line `until`, which stays to be read."""
-        found = {}
+    def values(self, names: tuple[str, ...], until: str) -> dict[str, Any]:
+        """Values of the lines `name=value` up to the line `until`, which stays to be read."""
+        found: dict[str, Any] = {}
         while self.lines[self.num_read : self.num_read + 1] and self.lines[self.num_read].text != until:
             line = self.next(until)
-            name, equals, value = line.text.partition("=")
+            name, equals, word = line.text.partition("=")
             wanted = f"{' or '.join(f'{name}=...' for name in names)} or '{until}', found {line.text[:30]!r}"
             line.expect(bool(equals) and name in names, wanted)
             line.expect(name not in found, f"{name} once, found it again", "remove one of the two")
-            found[name] = (line, value)
+            found[name] = None if name == "hpwl" else _value(line, name, word)
         return found
 
 
-class _Node(NamedTuple):
-    """A component: its line, the fields of the line, and its index on the board."""
+def _row(line: Line, names: tuple[str, ...]) -> dict[str, Any]:
+    """The values of a line with commas."""
+    return {
+        name: _value(line, name.removesuffix(" a").removesuffix(" b"), word)
+        for name, word in line.fields(names).items()
+    }
 
-    line: Line
-    row: dict[str, str]
-    index: int
+
+def _value(line: Line, name: str, word: str) -> Any:
+    if name in TEXTS:
+        return word
+    if name in PLACES or name in LENGTHS:
+        number = line.real(name, word)
+        return decimal.Decimal(word) if name in PLACES else number
+    return line.whole(name, word, 0 if name in ("index", "power_rail") else None)
 
 
 class _Net(NamedTuple):
-    """A net: its first line, its name, and the pairs of pads that are joined so far."""
-
-    line: Line
+    line: Line  # its first
     label: Net
     power_rail: int
-    edges: set
+    edges: set  # pairs of pads that are joined so far
 
 
 class _Pad(NamedTuple):
-    """A pad: its name and copper, its offset in mm, and the id of its net."""
-
     label: Pin
-    offset: tuple[float, float]
-    net: int
+    offset: tuple[float, float]  # mm
+    net: int  # id
 
 
-def _whole(values: dict[str, tuple[Line, str]], name: str) -> int | None:
-    if name not in values:
-        return None
-    line, word = values[name]
-    return line.whole(name, word)
+Nodes = dict[int, dict[str, Any]]  # by id: the values of a component's line, and its `index` on the board
+Pads = dict[tuple[int, int], _Pad]  # by the index of the component on the board, and that of the pad on the component
 
 
 def _read_board(reader: _Reader) -> Netlist:
@@ -134,55 +137,62 @@ def _read_board(reader: _Reader) -> Netlist:
     reader.mark("graph end")
     corners = _read_corners(reader)
     reader.mark("pcb end")
+    rows, pads_in_order, net_index = nodes.values(), sorted(pads.items()), {net: at for at, net in enumerate(nets)}
     try:
-        board = _assemble([node.row for node in nodes.values()], targets, pads, nets, corners)
+        board = make_board(
+            [_minus(corners[f"bb_max_{axis}"], corners[f"bb_min_{axis}"]) for axis in "xy"],
+            [(row["size_x"], row["size_y"]) for row in rows],
+            [component for (component, _), _ in pads_in_order],
+            [pad.offset for _, pad in pads_in_order],
+            [net_index[pad.net] for _, pad in pads_in_order],
+            [net.power_rail for net in nets.values()],
+            position=[[_minus(row[f"pos_{axis}"], corners[f"bb_min_{axis}"]) for axis in "xy"] for row in rows],
+            orientation=[row["orientation"] / 90 % 4 for row in rows],
+            fixed=[row["locked"] for row in rows],
+            side=[row["layer"] for row in rows],
+            target_wirelength=targets[:, 0],
+            target_hpwl=targets[:, 1],
+        )
     except ValueError as error:
         raise ValueError(f"{first.path}, line {first.number}: the board that begins here: {error}") from None
     return Netlist(
         board=board,
-        components=tuple(
-            Component(id, node.row["name"], *(node.line.whole(count, node.row[count]) for count in NODE[9:]))
-            for id, node in nodes.items()
-        ),
-        pins=tuple(pad.label for _, pad in sorted(pads.items())),
+        components=tuple(Component(*(row[name] for name in ("id", "name", *NODE[9:]))) for row in rows),
+        pins=tuple(pad.label for _, pad in pads_in_order),
         nets=tuple(net.label for net in nets.values()),
-        source=head[".kicad_pcb"][1],
+        source=head[".kicad_pcb"],
         origin=(float(corners["bb_min_x"]), float(corners["bb_min_y"])),
-        timestamp=_whole(head, "timestamp") or 0,
-        id=_whole(head, "id"),
+        timestamp=head["timestamp"],
+        id=head.get("id"),
     )
 
 
-def _read_nodes(reader: _Reader) -> dict[int, _Node]:
-    """Components by id."""
-    nodes: dict[int, _Node] = {}
+def _read_nodes(reader: _Reader) -> Nodes:
+    nodes: Nodes = {}
     opening = reader.mark("nodes begin")
     for line in reader.rows("nodes"):
-        row = line.fields(NODE)
-        node = line.whole("id", row["id"])
-        line.expect(node not in nodes, f"a new id, found {node} again", "renumber it")
+        row = _row(line, NODE)
+        line.expect(row["id"] not in nodes, f"a new id, found {row['id']} again", "renumber it")
         for name in ("size_x", "size_y"):
-            line.expect(line.real(name, row[name]) >= 0, f"{name} of at least 0, found {row[name]}")
-        turns = line.real("orientation", row["orientation"]) / 90
-        line.expect(turns.is_integer(), f"an orientation of 0, 90, 180 or 270, found {row['orientation']}")
+            line.expect(row[name] >= 0, f"{name} of at least 0, found {row[name]}")
+        degrees = row["orientation"]
+        line.expect(degrees % 90 == 0, f"an orientation of 0, 90, 180 or 270, found {degrees:g}")
         for name in ("layer", "locked"):
-            line.expect(line.whole(name, row[name]) in (0, 1), f"{name} 0 or 1, found {row[name]}")
-        for name in ("pos_x", "pos_y", "pins", "pins_smd", "pins_th", "type"):
-            (line.real if name.startswith("pos") else line.whole)(name, row[name])
-        nodes[node] = _Node(line, row, len(nodes))
+            line.expect(row[name] in (0, 1), f"{name} 0 or 1, found {row[name]}")
+        nodes[row["id"]] = {**row, "index": len(nodes)}
     opening.expect(len(nodes) > 0, "at least one component below", "add it")
     return nodes
 
 
-def _read_optimals(reader: _Reader, nodes: dict[int, _Node]) -> np.ndarray:
+def _read_optimals(reader: _Reader, nodes: Nodes) -> np.ndarray:
     """`[N, 2]` targets, inf for unknown."""
     opening, targets = reader.mark("optimals begin"), {}
     for line in reader.rows("optimals"):
-        row = line.fields(OPTIMAL)
-        node = line.whole("id", row["id"])
-        known = node in nodes and node not in targets and nodes[node].row["name"] == row["name"]
-        line.expect(known, f"each component of the nodes once, found {row['id']},{row['name']}")
-        values = [line.real(name, row[name]) for name in OPTIMAL[2:]]
+        row = _row(line, OPTIMAL)
+        node, name = row["id"], row["name"]
+        known = node in nodes and node not in targets and nodes[node]["name"] == name
+        line.expect(known, f"each component of the nodes once, found {node},{name!r}")
+        values = (row["wirelength"], row["hpwl"])
         line.expect(min(values) >= 0, "targets of at least 0")
         targets[node] = [np.inf if value >= UNKNOWN else value for value in values]
     missing = [node for node in nodes if node not in targets]
@@ -190,65 +200,49 @@ def _read_optimals(reader: _Reader, nodes: dict[int, _Node]) -> np.ndarray:
     return np.array([targets[node] for node in nodes])
 
 
-def _read_edges(reader: _Reader, nodes: dict[int, _Node]) -> tuple[dict[tuple[int, int], _Pad], dict[int, _Net]]:
-    """Pads by (index of the component, index in it), and nets by id."""
+def _read_edges(reader: _Reader, nodes: Nodes) -> tuple[Pads, dict[int, _Net]]:
+    """Pads, and nets by id."""
     opening = reader.mark("edges begin")
-    pads: dict[tuple[int, int], _Pad] = {}
+    pads: Pads = {}
     nets: dict[int, _Net] = {}
     for line in reader.rows("edges"):
-        row = line.fields(EDGE)
-        net = _read_net(line, row, nets)
+        row = _row(line, EDGE)
+        label, rail = Net(row["net id"], row["net name"]), row["power_rail"]
+        net = nets.setdefault(label.id, _Net(line, label, rail, set()))
+        same = (net.label, net.power_rail) == (label, rail)
+        line.expect(same, f"name and power_rail of net {label.id} as in line {net.line.number}", "make them the same")
         pair = frozenset(_read_end(line, row, end, nodes, pads) for end in "ab")
         line.expect(len(pair) == 2, "two different pads, found one twice", "remove the line")
         line.expect(pair not in net.edges, "each pair of pads once, found it again", "remove one of the two")
         net.edges.add(pair)
     for net in nets.values():
-        num_pads = len(set().union(*net.edges))
-        num_pairs = num_pads * (num_pads - 1) // 2
-        net.line.expect(
-            len(net.edges) == num_pairs,
-            f"{num_pairs} edges between the {num_pads} pads of net {net.label.name}, found {len(net.edges)}",
-            "restore the missing lines: every pair of pads has one",
-        )
+        joined, found = len(set().union(*net.edges)), len(net.edges)
+        pairs = joined * (joined - 1) // 2
+        wanted = f"{pairs} edges between the {joined} pads of net {net.label.name!r}, found {found}"
+        net.line.expect(found == pairs, wanted, "restore the missing lines: every pair of pads has one")
     opening.expect(len(nets) > 0, "at least one edge below", "add it")
     return pads, nets
 
 
-def _read_net(line: Line, row: dict[str, str], nets: dict[int, _Net]) -> _Net:
-    label = Net(line.whole("net id", row["net id"]), row["net name"])
-    net = _Net(line, label, line.whole("power_rail", row["power_rail"], 0), set())
-    known = nets.setdefault(label.id, net)
-    same = (known.label, known.power_rail) == (label, net.power_rail)
-    line.expect(same, f"name and power_rail of net {label.id} as in line {known.line.number}", "make them the same")
-    return known
-
-
-def _read_end(
-    line: Line, row: dict[str, str], end: str, nodes: dict[int, _Node], pads: dict[tuple[int, int], _Pad]
-) -> tuple[int, int]:
-    """The key of the pad at one end (a or b), which is added to the pads."""
-    words = {name: row[f"{name} {end}"] for name in END}
-    id = line.whole("component", words["component"])
+def _read_end(line: Line, row: dict[str, Any], end: str, nodes: Nodes, pads: Pads) -> tuple[int, int]:
+    """The key of the pad at one end (a or b) of an edge; the pad is added to the others."""
+    id, index, name, size_x, size_y, offset_x, offset_y, locked = (row[f"{field} {end}"] for field in END)
     line.expect(id in nodes, f"the id of a component, found {id}")
-    locked = int(float(nodes[id].row["locked"]))
-    line.expect(line.whole("locked", words["locked"]) == locked, f"locked {locked} for component {id}, as above")
-    real = {name: line.real(name, words[name]) for name in ("size_x", "size_y", "offset_x", "offset_y")}
-    index = line.whole("index", words["index"], 0)
-    label = Pin(index, words["pad"], real["size_x"], real["size_y"])
-    pad = _Pad(label, (real["offset_x"], real["offset_y"]), line.whole("net id", row["net id"]))
-    key = (nodes[id].index, index)
-    known = pads.setdefault(key, pad)
-    line.expect(known == pad, f"pad {index} of component {id} as in the lines above", "make them the same")
+    expected = nodes[id]["locked"]
+    line.expect(locked == expected, f"locked {expected} for component {id}, as above")
+    pad, key = _Pad(Pin(index, name, size_x, size_y), (offset_x, offset_y), row["net id"]), (nodes[id]["index"], index)
+    line.expect(
+        pads.setdefault(key, pad) == pad, f"pad {index} of component {id} as in the lines above", "make them the same"
+    )
     return key
 
 
-def _read_corners(reader: _Reader) -> dict[str, str]:
-    opening, corners = reader.mark("board begin"), {}
+def _read_corners(reader: _Reader) -> dict[str, decimal.Decimal]:
+    opening, corners = reader.mark("board begin"), dict[str, decimal.Decimal]()
     for line in reader.rows("board"):
-        row = line.fields(("name", "value"))
-        line.expect(row["name"] in CORNERS and row["name"] not in corners, f"each of {', '.join(CORNERS)} once")
-        line.real(row["name"], row["value"])
-        corners[row["name"]] = row["value"]
+        name, word = line.fields(("name", "value")).values()
+        line.expect(name in CORNERS and name not in corners, f"each of {', '.join(CORNERS)} once")
+        corners[name] = _value(line, name, word)
     opening.expect(len(corners) == len(CORNERS), f"lines of {', '.join(CORNERS)} below", "add what is missing")
     for axis in "xy":
         low, high = float(corners[f"bb_min_{axis}"]), float(corners[f"bb_max_{axis}"])
@@ -256,36 +250,9 @@ def _read_corners(reader: _Reader) -> dict[str, str]:
     return corners
 
 
-def _assemble(
-    rows: list[dict[str, str]],
-    targets: np.ndarray,
-    pads: dict[tuple[int, int], _Pad],
-    nets: dict[int, _Net],
-    corners: dict[str, str],
-) -> Board:
-    in_order, index = sorted(pads.items()), {net: index for index, net in enumerate(nets)}
-    return make_board(
-        [_minus(corners[f"bb_max_{axis}"], corners[f"bb_min_{axis}"]) for axis in "xy"],
-        [(float(row["size_x"]), float(row["size_y"])) for row in rows],
-        [component for (component, _), _ in in_order],
-        [pad.offset for _, pad in in_order],
-        [index[pad.net] for _, pad in in_order],
-        [net.power_rail for net in nets.values()],
-        position=[[_minus(row[f"pos_{axis}"], corners[f"bb_min_{axis}"]) for axis in "xy"] for row in rows],
-        orientation=[float(row["orientation"]) / 90 % 4 for row in rows],
-        fixed=[float(row["locked"]) for row in rows],
-        side=[float(row["layer"]) for row in rows],
-        target_wirelength=targets[:, 0],
-        target_hpwl=targets[:, 1],
-    )
-
-
-def _minus(value: str, origin: str) -> float:
+def _minus(value: decimal.Decimal, origin: decimal.Decimal) -> float:
     """The difference of the decimal numbers, so that writing and reading changes no digit."""
-    return float(EXACT.subtract(decimal.Decimal(value), decimal.Decimal(origin)))
-
-
-# --- writing --------------------------------------------------------------------------------------------------------
+    return float(EXACT.subtract(value, origin))
 
 
 def write_pcb(path: str | os.PathLike, file: PcbFile) -> None:
@@ -299,18 +266,20 @@ def write_pcb(path: str | os.PathLike, file: PcbFile) -> None:
         ValueError: the format cannot hold something; one line that names it.
         OSError: the file cannot be written.
     """
+    if not file.boards:
+        raise ValueError(CANNOT_HOLD.format("a file without boards"))
+    if not _is_plain(file.filename or ""):
+        raise ValueError(CANNOT_HOLD.format("a line break or outer space in the file name"))
     head = [("filename", file.filename), ("timestamp", file.timestamp)]
     lines = [f"{name}={value}" for name, value in head if value is not None]
     for index, netlist in enumerate(file.boards):
-        _check_writable(netlist, index)
+        _check_writable(netlist, f"board {index} ({netlist.source!r}): ")
         lines += _board_lines(netlist)
-    _refuse("a file without boards", not file.boards)
-    _refuse("a line break or outer space in the file name", not _is_plain(file.filename or ""))
     write_whole(path, lambda partial: partial.write_bytes(("\n".join(lines) + "\n").encode()))
 
 
-def _check_writable(netlist: Netlist, index: int) -> None:
-    board, where = netlist.board, f"board {index} ({netlist.source}): "
+def _check_writable(netlist: Netlist, where: str) -> None:
+    board = netlist.board
     if np.ndim(board.exists) != 1:
         raise ValueError(f"{where}exists has shape {np.shape(board.exists)}; write one board of the batch at a time")
     counts = [len(labels) for labels in (netlist.components, netlist.pins, netlist.nets)]
@@ -322,6 +291,7 @@ def _check_writable(netlist: Netlist, index: int) -> None:
     targets = np.concatenate([board.target_wirelength, board.target_hpwl])
     ids = [[label.id for label in group] for group in (netlist.components, netlist.nets)]
     labels: list[Component | Pin | Net] = [*netlist.components, *netlist.pins, *netlist.nets]
+    names = [netlist.source, *(label.name for label in labels)]
     copper = [(pin.size_x, pin.size_y) for pin in netlist.pins]
     lengths = (board.outline, board.position, board.size, board.pin_offset, copper, netlist.origin)
     reasons = {
@@ -331,18 +301,12 @@ def _check_writable(netlist: Netlist, index: int) -> None:
         "pins that are not ordered by component and pad index": any(b <= a for a, b in itertools.pairwise(pins)),
         "components or nets with the same id": any(len(set(group)) < len(group) for group in ids),
         "known targets of 1000000 or more": (np.isfinite(targets) & (targets >= UNKNOWN)).any(),
-        "line breaks or outer spaces in names": not all(
-            map(_is_plain, [netlist.source, *(label.name for label in labels)])
-        ),
+        "line breaks or outer spaces in names": not all(map(_is_plain, names)),
         f"numbers of {LARGEST:g} or more": not all((np.abs(np.asarray(n)) < LARGEST).all() for n in lengths),
     }
     for reason, found in reasons.items():
-        _refuse(reason, bool(found), where)
-
-
-def _refuse(content: str, found: bool, where: str = "") -> None:
-    if found:
-        raise ValueError(f"{where}the .pcb format cannot hold {content}; change it, or use jaxvrp.envs.pcb.save")
+        if found:
+            raise ValueError(where + CANNOT_HOLD.format(reason))
 
 
 def _is_plain(text: str) -> bool:
@@ -362,8 +326,7 @@ def _board_lines(netlist: Netlist) -> Iterator[str]:
         yield f"\t\t{section} end"
     yield "\tgraph end"
     yield "\tboard begin"
-    low = netlist.origin
-    corners = (*low, *(_plus(size, start) for size, start in zip(netlist.board.outline, low, strict=True)))
+    corners = (*netlist.origin, *_plus(netlist.board.outline, netlist.origin))
     yield from (f"\t\t{name},{_word(value)}" for name, value in zip(CORNERS, corners, strict=True))
     yield "\tboard end"
     yield "pcb end"
@@ -372,8 +335,7 @@ def _board_lines(netlist: Netlist) -> Iterator[str]:
 def _nodes(netlist: Netlist) -> Iterator[tuple]:
     board = netlist.board
     for row, part in enumerate(netlist.components):
-        position = [_plus(value, start) for value, start in zip(board.position[row], netlist.origin, strict=True)]
-        pose = (*board.size[row], *position, 90 * int(board.orientation[row]))
+        pose = (*board.size[row], *_plus(board.position[row], netlist.origin), 90 * int(board.orientation[row]))
         flags = (int(board.side[row]), int(board.fixed[row]))
         yield (part.id, part.name, *pose, *flags, part.pins, part.pins_smd, part.pins_th, part.type)
 
@@ -387,21 +349,20 @@ def _optimals(netlist: Netlist) -> Iterator[tuple]:
 def _edges(netlist: Netlist) -> Iterator[tuple]:
     board = netlist.board
     for index, net in enumerate(netlist.nets):
-        ends = [_end(netlist, pin) for pin in np.flatnonzero(board.pin_net == index)]
+        ends = []
+        for pin in np.flatnonzero(board.pin_net == index):
+            label, component = netlist.pins[pin], board.pin_component[pin]
+            copper = (label.index, label.name, label.size_x, label.size_y)
+            part = netlist.components[component]
+            ends.append((part.id, *copper, *board.pin_offset[pin], int(board.fixed[component])))
         for end_a, end_b in itertools.combinations(ends, 2):
             yield (*end_a, *end_b, net.id, net.name, int(board.power_rail[index]))
 
 
-def _end(netlist: Netlist, pin: np.intp) -> tuple:
-    board, label = netlist.board, netlist.pins[pin]
-    component = board.pin_component[pin]
-    copper = (label.index, label.name, label.size_x, label.size_y)
-    return (netlist.components[component].id, *copper, *board.pin_offset[pin], int(board.fixed[component]))
-
-
-def _plus(value: float, origin: float) -> str:
-    """The sum of the decimal numbers, from which the reader takes the origin off again without changing a digit."""
-    return f"{EXACT.add(decimal.Decimal(repr(float(value))), decimal.Decimal(repr(float(origin)))):f}"
+def _plus(place: np.ndarray, origin: tuple[float, float]) -> list[str]:
+    """The sums of the decimal numbers, from which the reader takes the origin off again without changing a digit."""
+    pairs = zip(map(float, place), map(float, origin), strict=True)
+    return [f"{EXACT.add(decimal.Decimal(repr(value)), decimal.Decimal(repr(start))):f}" for value, start in pairs]
 
 
 def _word(value: Any) -> str:

@@ -153,6 +153,22 @@ def test_a_broken_file_is_named_with_line_expectation_and_remedy(write_all, suff
     )
 
 
+def test_no_message_holds_a_control_character_of_the_file(write_all):
+    refused = 0
+    for name, text in {"hand.nodes": NODES, "hand.pl": PLACES, "hand.nets": NETS, "canvas.csv": CANVAS}.items():
+        for at in range(len(text)):
+            path = write_all({name: text[:at] + "\x1b" + text[at + 1 :]})
+            try:
+                read_bookshelf(path)
+            except ValueError as error:
+                refused += 1
+                assert str(error).isprintable()
+    assert refused > 200
+    path = write_all({"canvas.csv": CANVAS.replace("200,", "").replace("row", "r\x1bw")})
+    with pytest.raises(ValueError, match="expected the columns board, canvas_width, canvas_height, printable"):
+        read_bookshelf(path)
+
+
 CANVASES = {
     "missing": (None, "does not exist: expected the size of hand there; write it, or give outline="),
     "empty": ("", "line 1: expected a table of canvas sizes, found an empty file"),

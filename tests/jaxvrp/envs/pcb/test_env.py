@@ -100,23 +100,25 @@ def test_play_is_step_with_actions_asked_for_in_turn(env, start):
 
 
 @pytest.mark.slow
-def test_turns_of_a_sequential_step_are_moves_in_order():
+def test_turns_of_a_sequential_step_follow_each_other_in_order():
+    """What an agent sees depends on the moves before its turn, and on none after it."""
     env = small_env("sequential")
     state, _ = compiled("reset")(env, KEY)
     action = row(actions(env, 2), 0)[ROLE]
-    wanted, _, turns = asked(env, state, action)
     order = np.asarray(env.order(state))
     assert sorted(order) == list(range(env.sizes.agents))
-    moved = state
-    for agent in order:
-        moved, turn = compiled("move")(env, moved, jnp.int32(agent), action[agent])
-        close(turn.obs, turns.observation[ROLE][agent])
-        close(turn.next_obs, turns.next_observation[ROLE][agent])
-        close(turn.reward, turns.reward[ROLE][agent], atol=1e-4)
-        assert turn.valid == turns.valid[ROLE][agent]
-    close(moved.position, wanted.position)
-    np.testing.assert_array_equal(moved.orientation, wanted.orientation)
-    assert wanted.time == moved.time + 1
+    wanted, _, turns = asked(env, state, action)
+    for place, agent in enumerate(order):
+        still = jnp.full_like(action, jnp.nan)
+        before, _, _ = asked(env, state, still.at[order[:place]].set(action[order[:place]]))
+        close(compiled("observation")(env, before)[ROLE][agent], turns.observation[ROLE][agent])
+        after, _, same = asked(env, state, still.at[order[: place + 1]].set(action[order[: place + 1]]))
+        close(compiled("observation")(env, after)[ROLE][agent], turns.next_observation[ROLE][agent])
+        close(same.reward[ROLE][agent], turns.reward[ROLE][agent], atol=1e-4)
+        assert same.valid[ROLE][agent] == turns.valid[ROLE][agent]
+    close(after.position, wanted.position)
+    np.testing.assert_array_equal(after.orientation, wanted.orientation)
+    assert wanted.time == state.time + 1
 
 
 def test_orders_change_from_step_to_step_only_with_shuffle():
@@ -372,9 +374,23 @@ def test_a_board_that_does_not_fit_is_refused(make):
     many = 12
     large = make_board([50, 50], np.ones((many, 2)), range(many), np.zeros((many, 2)), np.zeros(many), [0])
     with pytest.raises(ValueError, match="does not fit"):
-        env.instance(large, KEY)
-    fitting = compiled("instance")(env, as_float32(make()), KEY)
+        env.place(large, large.position, large.orientation, KEY)
+    fitting = compiled("place")(env, as_float32(make()), *START, KEY)
     assert fitting.row == SMALL["num_boards"]
+
+
+@pytest.mark.parametrize("mode", ["sequential", "simultaneous"])
+def test_types_are_the_same_where_jax_computes_in_double_precision(mode):
+    def types():
+        env = jaxvrp.make("pcb", mode=mode, boundary="terminate", **SMALL)
+        state, first = jax.eval_shape(env.reset, jax.random.key(0))
+        action = {ROLE: jax.ShapeDtypeStruct((env.sizes.agents, 3), jnp.float32)}
+        seen = (env.wirings, state, first, *jax.eval_shape(env.step, state, action))
+        return jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype, leaf.weak_type), seen)
+
+    with jax.enable_x64(True):
+        double = types()
+    assert double == types()
 
 
 def test_published_boards_are_read_as_they_are(data_folder, signal_hpwl):

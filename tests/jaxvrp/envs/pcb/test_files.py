@@ -123,9 +123,18 @@ BROKEN = {
     "empty nodes": (without(9, 10), "line 8: expected at least one component below"),
     "no optimals": (without(12, 13, 14, 15), "line 12: expected 'optimals begin', found 'edges begin'"),
     "missing optimal": (without(14), "line 12: expected a line for each component below, found none for id [5]"),
-    "surplus optimal": (edited(14, "5,R1", "6,R1"), "line 14: expected each component of the nodes once, found 6,R1"),
-    "other optimal": (edited(14, "R1", "R2"), "line 14: expected each component of the nodes once, found 5,R2"),
-    "optimal twice": (edited(14, "5,R1", "3,U1"), "line 14: expected each component of the nodes once, found 3,U1"),
+    "surplus optimal": (
+        edited(14, "5,R1", "6,R1"),
+        "line 14: expected each component of the nodes once, found 6,'R1'",
+    ),
+    "other optimal": (
+        edited(14, "R1", "R2"),
+        "line 14: expected each component of the nodes once, found 5,'R2'",
+    ),
+    "optimal twice": (
+        edited(14, "5,R1", "3,U1"),
+        "line 14: expected each component of the nodes once, found 3,'U1'",
+    ),
     "negative optimal": (edited(14, "1.25", "-1"), "line 14: expected targets of at least 0"),
     "no number for an optimal": (edited(14, "1.25", "nan"), "line 14: expected a number below"),
     "no edges": (without(16, 17, 18, 19), "line 16: expected 'edges begin', found 'graph end'"),
@@ -186,10 +195,29 @@ def test_a_net_is_the_pads_of_all_its_edges_and_needs_them_all(write):
     whole = TWO_PARTS.replace(ground, ground + CLIQUE)
     assert read_pcb(write(whole)).boards[0].board.pin_net.tolist() == [1, 1, 0, 1, 0]
     path = write(TWO_PARTS.replace(ground, ground + CLIQUE.splitlines(keepends=True)[0]))
-    with pytest.raises(ValueError, match=r"line 18: expected 3 edges between the 3 pads of net GND, found 2; restore"):
+    message = "line 18: expected 3 edges between the 3 pads of net 'GND', found 2; restore"
+    with pytest.raises(ValueError, match=message):
         read_pcb(path)
     path = write(TWO_PARTS.replace(ground, ground + ground))
     with pytest.raises(ValueError, match=r"line 19: expected each pair of pads once, found it again; remove"):
+        read_pcb(path)
+
+
+def test_no_message_holds_a_control_character_of_the_file(write):
+    refused = 0
+    for at in range(TWO_PARTS.index("pcb begin"), len(TWO_PARTS)):
+        # Inserted, and in the place of what is there.
+        for rest in (TWO_PARTS[at:], TWO_PARTS[at + 1 :]):
+            path = write(TWO_PARTS[:at] + "\x1b" + rest)
+            try:
+                read_pcb(path)
+            except ValueError as error:
+                refused += 1
+                assert str(error).isprintable()
+    assert refused > 900
+    net = TWO_PARTS.replace("GND", "G\x1bD").splitlines(keepends=True)
+    path = write("".join(net[:18] + CLIQUE.replace("GND", "G\x1bD").splitlines(keepends=True)[:1] + net[18:]))
+    with pytest.raises(ValueError, match=r"pads of net 'G\\x1bD', found 2"):
         read_pcb(path)
 
 
