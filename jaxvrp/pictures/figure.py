@@ -67,14 +67,7 @@ def new_sheet(width: float, height: float, dpi: float, fig: Any = None) -> Sheet
 
 
 def axes_of(ax: Any, width: float, height: float, dpi: float, margins: tuple[float, float] = (0.15, 0.15)) -> Any:
-    """`ax`, or the axes of a new figure that has only these.
-
-    Args:
-        ax: of matplotlib, or None.
-        width, height: inches of new axes.
-        dpi: of the new figure.
-        margins: inches left and below of new axes, for ticks and a legend.
-    """
+    """`ax`, or the only axes of a new figure; inches, `margins` left and below the axes for ticks and a legend."""
     if ax is not None:
         return ax
     left, below = margins
@@ -106,7 +99,9 @@ def scale_bar(axes: Any, unit: str, length: float = 1.0, *, zorder: float = 1.9)
     """
     left, right = sorted(axes.get_xlim())
     bottom, top = axes.get_ylim()
-    whole = _round_length(SCALE_BAR * (right - left) * length)
+    most = SCALE_BAR * (right - left) * length
+    power = 10.0 ** math.floor(math.log10(most))
+    whole = max(step * power for step in (1, 2, 5) if step == 1 or step * power <= most)
     end, rise = right - 0.045 * (right - left), bottom + 0.045 * (top - bottom)
     half_tick = 0.008 * (top - bottom)
     x, y = [end - whole / length] * 3 + [end] * 3, [-half_tick, half_tick, 0, 0, half_tick, -half_tick]
@@ -116,12 +111,6 @@ def scale_bar(axes: Any, unit: str, length: float = 1.0, *, zorder: float = 1.9)
     words = {"ha": "center", "va": "bottom", "fontsize": 7.5, "color": EDGE}
     axes.text(*middle, f"{whole:g} {unit}", **words, zorder=zorder, path_effects=outline())
     return bar
-
-
-def _round_length(most: float) -> float:
-    """The largest of 1, 2, 5 times a power of ten that is at most this."""
-    power = 10.0 ** math.floor(math.log10(most))
-    return max(step * power for step in (1, 2, 5) if step == 1 or step * power <= most)
 
 
 def centred(fontsize: float, color: Any = "white") -> dict[str, Any]:

@@ -52,8 +52,7 @@ def write_page(episode: dict[str, Any], path: str | os.PathLike, against: dict[s
         ValueError: an episode does not follow the format, or the two are of different kinds.
         OSError: the file cannot be written.
     """
-    text = page(episode, against)
-    write_text(path, text)
+    write_text(path, page(episode, against))
 
 
 def _part(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,18 @@ ALLOWED = 0
 
 Groups = list[list[Any]]
 """Of one agent: `[text, [actions]]` for each reason that forbids some of its actions, by the first of them."""
+
+
+class Kind(enum.IntEnum):
+    """Kinds of causes with their words, numbered in order: `AWAY = "the drone is away"`. The first is `ALLOWED = ""`."""
+
+    words: str
+
+    def __new__(cls, words: str) -> Kind:
+        """A member with the next number."""
+        member = int.__new__(cls, len(cls.__members__))
+        member._value_, member.words = len(cls.__members__), words
+        return member
 
 
 class Cause(struct.PyTreeNode):
@@ -40,7 +53,7 @@ def first_cause(candidates: Candidates, shape: tuple[int, ...]) -> tuple[jax.Arr
     """Kind `i32[shape]` and amount `f32[shape]` of the first candidate that forbids each action."""
     kind, amount = jnp.full(shape, ALLOWED, jnp.int32), jnp.zeros(shape, jnp.float32)
     for forbids, number, value in reversed(candidates):
-        kind, amount = jnp.where(forbids, number, kind), jnp.where(forbids, value, amount)
+        kind, amount = jnp.where(forbids, int(number), kind), jnp.where(forbids, value, amount)
     return kind.astype(jnp.int32), amount.astype(jnp.float32)
 
 

@@ -7,9 +7,10 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.environment import select
-from jaxvrp.envs.tsp_drone.problem.figures import Figures, Prepared
 from jaxvrp.envs.tsp_drone.problem.instance import (
+    Figures,
     Instance,
+    Prepared,
     drone_distance,
     drone_time,
     truck_distance,
@@ -26,12 +27,10 @@ class Totals(struct.PyTreeNode):
     """What has happened in an episode so far.
 
     Attributes:
-        served_by_drone: `i32[]`, customers; counted at the launch.
-        sorties: `i32[]`, meetings so far.
+        served_by_drone, sorties: `i32[]`, customers, counted at the launch, and meetings.
         revisits: `i32[]`, turns of the truck that led to a node that was served already, its own included, to meet the
             drone there; the last way home does not count.
-        drone_flight: `f32[]`, drone distance of the sorties so far.
-        truck_distance: `f32[]`.
+        drone_flight, truck_distance: `f32[]`; of the drone in sorties that are over.
         waiting_truck, waiting_drone: `f32[]`, time that one waited for the other.
         invalid_actions: `i32[]`, actions that were executed as something else.
     """
@@ -92,28 +91,36 @@ class State(NotebookStill, struct.PyTreeNode):
 def begin(prepared: Prepared) -> State:
     """Both at the depot, the drone on board, and it has the first turn."""
     instance = prepared.instance
-    no, none, nothing = jnp.zeros((), bool), jnp.zeros((), jnp.int32), jnp.zeros((), jnp.float32)
+    none, nothing = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.float32)
     served = ~instance.exists | (_nodes(instance) == 0)
     return State(
         instance=instance,
         figures=prepared.figures,
-        is_drones_turn=~no,
         truck_node=none,
         served=served,
-        is_away=no,
-        launch_node=none,
-        drone_customer=none,
-        truck_elapsed=nothing,
-        drone_elapsed=nothing,
-        flight=nothing,
-        in_range=jnp.zeros_like(served),
-        must_meet=no,
         clock=nothing,
         growth=nothing,
         totals=Totals(none, none, none, nothing, nothing, nothing, nothing, none),
         step=none,
         done=served.all(),
+        **_on_board(instance),
     )
+
+
+def _on_board(instance: Instance) -> dict[str, jax.Array]:
+    """What a state says of the drone when it is on board, and has the turn."""
+    none, nothing = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.float32)
+    return {
+        "is_drones_turn": jnp.ones((), bool),
+        "is_away": jnp.zeros((), bool),
+        "launch_node": none,
+        "drone_customer": none,
+        "truck_elapsed": nothing,
+        "drone_elapsed": nothing,
+        "flight": nothing,
+        "in_range": jnp.zeros_like(instance.exists),
+        "must_meet": jnp.zeros((), bool),
+    }
 
 
 def advance(state: State, drone: jax.Array, truck: jax.Array, num_invalid: jax.Array) -> State:
@@ -150,20 +157,10 @@ def _launch(state: State, customer: jax.Array) -> State:
 def _meet(state: State) -> State:
     """The drone comes back to the truck, whoever is first waits; then it is the drone's turn again."""
     instance, totals = state.instance, state.totals
-    no, none, nothing = jnp.zeros_like(state.is_away), jnp.zeros_like(state.step), jnp.zeros_like(state.clock)
     arrival = drone_arrival(state, state.truck_node)
     growth = jnp.maximum(state.truck_elapsed, arrival) + instance.recovery_time
     flight = state.flight + drone_distance(instance, state.drone_customer, state.truck_node)
     return state.replace(
-        is_drones_turn=~no,
-        is_away=no,
-        launch_node=none,
-        drone_customer=none,
-        truck_elapsed=nothing,
-        drone_elapsed=nothing,
-        flight=nothing,
-        in_range=jnp.zeros_like(state.in_range),
-        must_meet=no,
         clock=state.clock + growth,
         growth=growth,
         totals=totals.replace(
@@ -172,6 +169,7 @@ def _meet(state: State) -> State:
             waiting_truck=totals.waiting_truck + jnp.maximum(arrival - state.truck_elapsed, 0.0),
             waiting_drone=totals.waiting_drone + jnp.maximum(state.truck_elapsed - arrival, 0.0),
         ),
+        **_on_board(instance),
     )
 
 
@@ -204,33 +202,32 @@ def drone_arrival(state: State, node: jax.Array) -> jax.Array:
 
 def drone_allowed(state: State, *, allow_revisits: bool) -> jax.Array:
     """The drone's mask, `bool[n + 2]`: 0 ride along, or fly on; 1 meet the truck; 2 + i serve i."""
-    ours = state.is_drones_turn
-    later = jnp.ones_like(ours) if allow_revisits else _meets_ahead(state)
-    goes_on = ~state.must_meet & later
-    # Whoever may not fly on is within range: the masks before this one have seen to it.
+    ours, instance = state.is_drones_turn, state.instance
+    # Without revisits, the truck may be past all nodes within range.
+    goes_on = ~state.must_meet & (allow_revisits | (state.in_range & nodes_ahead(state)).any())
+    # A drone that may not fly on is within range: the masks before this one have seen to it.
     meets = state.is_away & (state.in_range[state.truck_node] | ~goes_on)
     stays = jnp.where(state.is_away, goes_on, True)
-    serves = ours & ~state.is_away & _servable(state, allow_revisits=allow_revisits)
+    flight = drone_distance(instance, state.truck_node, _nodes(instance)) + way_back(
+        state, allow_revisits=allow_revisits
+    )
+    returns = (flight <= instance.max_flight * (1.0 + SLACK)) & jnp.isfinite(flight)
+    serves = ours & ~state.is_away & ~state.served & ~instance.no_fly & returns
     return jnp.concatenate([jnp.stack([~ours | stays, ours & meets]), serves])
 
 
-def _meets_ahead(state: State) -> jax.Array:
-    """`bool[]`: without revisits, the truck is yet to come to a node within the range of the drone that is away."""
-    ahead = ~state.served | (_nodes(state.instance) == 0)
-    return (state.in_range & ahead).any()
+def nodes_ahead(state: State) -> jax.Array:
+    """`bool[n]`: nodes that the truck, without revisits, is yet to come to."""
+    return ~state.served | (_nodes(state.instance) == 0)
 
 
-def _servable(state: State, *, allow_revisits: bool) -> jax.Array:
-    """`bool[n]`: unserved customers that the drone on board may fly to, for there is a node to meet at afterwards."""
-    instance, nodes = state.instance, _nodes(state.instance)
+def way_back(state: State, *, allow_revisits: bool) -> jax.Array:
+    """`f32[n]`: the least drone distance from each customer to a node to meet at; inf if there is none."""
     if allow_revisits:  # any other node is still to be served, or served: the truck can come to it
-        back = state.figures.nearest
-    else:
-        ahead = (~state.served | (nodes == 0)) & (nodes[:, None] != nodes)
-        back = jnp.where(ahead, drone_distance(instance, nodes[:, None], nodes), jnp.inf).min(axis=1)
-    flight = drone_distance(instance, state.truck_node, nodes) + back
-    returns = (flight <= instance.max_flight * (1.0 + SLACK)) & jnp.isfinite(back)
-    return ~state.served & ~instance.no_fly & returns
+        return state.figures.nearest
+    instance, nodes = state.instance, _nodes(state.instance)
+    is_other = nodes_ahead(state) & (nodes[:, None] != nodes)
+    return jnp.where(is_other, drone_distance(instance, nodes[:, None], nodes), jnp.inf).min(axis=1)
 
 
 def in_play(state: State, *, allow_revisits: bool) -> jax.Array:

@@ -20,6 +20,7 @@ from jaxvrp.envs.truck_drone import reasons as truck_reasons
 from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
 from jaxvrp.envs.tsp_drone import reasons as tsp_reasons
 from jaxvrp.envs.tsp_drone.problem.instance import as_float32 as tsp_as_float32
+from jaxvrp.envs.tsp_drone.reasons import Why
 from jaxvrp.episodes import record_episode
 from jaxvrp.replay import export_episode
 from jaxvrp.replay.reasons import shown_amount
@@ -265,13 +266,13 @@ def short_flights(count):
 
 
 def test_sorties_by_the_reference():
-    env, wanted = tsp_drone.make(num_nodes=7), {tsp_reasons.OTHERS_TURN, tsp_reasons.SERVED, tsp_reasons.AWAY}
+    env, wanted = tsp_drone.make(num_nodes=7), {Why.OTHERS_TURN, Why.SERVED, Why.AWAY}
     states, actions = play_all(env, short_flights(16), 2)
     causes = explained(env, states, tsp_reasons.reasons_of(env))
     for index in range(16):
         check_sorties(*(episode_at(tree, index) for tree in (causes, states, actions)), NumpyTspDrone(7))
-    wanted |= {tsp_reasons.CUSTOMERS_LEFT, tsp_reasons.NO_FLY, tsp_reasons.MUST_MEET, tsp_reasons.MEETS_TOO_FAR}
-    assert kinds_of(causes) >= wanted | {tsp_reasons.FLIGHT_TOO_LONG, tsp_reasons.TOO_FAR_TO_MEET}
+    wanted |= {Why.CUSTOMERS_LEFT, Why.NO_FLY, Why.MUST_MEET, Why.MEETS_TOO_FAR}
+    assert kinds_of(causes) >= wanted | {Why.FLIGHT_TOO_LONG, Why.TOO_FAR_TO_MEET}
 
 
 @pytest.mark.slow
@@ -279,7 +280,7 @@ def test_sorties_without_revisits():
     env = tsp_drone.make(num_nodes=7, allow_revisits=False)
     states, _ = play_all(env, short_flights(16), 2)
     kinds = kinds_of(explained(env, states, tsp_reasons.reasons_of(env)))
-    assert kinds >= {tsp_reasons.NO_FLY, tsp_reasons.DRONES, tsp_reasons.NO_LATER}
+    assert kinds >= {Why.NO_FLY, Why.DRONES, Why.NO_LATER}
 
 
 # --- what is exported -----------------------------------------------------------------------------------------------

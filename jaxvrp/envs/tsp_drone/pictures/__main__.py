@@ -12,12 +12,10 @@ import jax
 
 from jaxvrp.envs.tsp_drone.baselines.greedy import NearestNeighbourActor
 from jaxvrp.envs.tsp_drone.env import make
-from jaxvrp.envs.tsp_drone.pictures.draw import operations_of
-from jaxvrp.envs.tsp_drone.pictures.render import render_plan
+from jaxvrp.envs.tsp_drone.pictures.draw import render_plan
+from jaxvrp.envs.tsp_drone.plan import read_instances
+from jaxvrp.envs.tsp_drone.played import operations_of
 from jaxvrp.envs.tsp_drone.problem.agatz import read_operations
-from jaxvrp.envs.tsp_drone.problem.files import read_instances
-from jaxvrp.envs.tsp_drone.problem.instance import Instance
-from jaxvrp.envs.tsp_drone.problem.operations import Operation
 from jaxvrp.episodes import record_episode
 from jaxvrp.io.command_line import Parser, check_picture_path, index, refuse_overwriting, run_command
 from jaxvrp.io.problem_files import only_problem
@@ -30,9 +28,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _draw(options: argparse.Namespace) -> None:
-    """Draw what the command line asks for."""
     instance = only_problem(read_instances(options.instance), options.index, options.instance)
-    operations = _nearest_neighbour(instance) if options.plan is None else read_operations(options.plan)
+    if options.plan is None:
+        play = jax.jit(functools.partial(record_episode, make(num_nodes=instance.num_nodes), NearestNeighbourActor()))
+        operations = operations_of(play(instance, jax.random.key(0))[0])
+    else:
+        operations = read_operations(options.plan)
     render_plan(instance, operations, options.out)
 
 
@@ -46,13 +47,6 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     check_picture_path(options.out, (*STILLS, ANIMATION))
     refuse_overwriting(options.out, "--out", filter(None, [options.instance, options.plan]))
     return options
-
-
-def _nearest_neighbour(instance: Instance) -> list[Operation]:
-    """The operations of the nearest-neighbour heuristic."""
-    env = make(num_nodes=instance.num_nodes)
-    states, _ = jax.jit(functools.partial(record_episode, env, NearestNeighbourActor()))(instance, jax.random.key(0))
-    return operations_of(states)
 
 
 if __name__ == "__main__":

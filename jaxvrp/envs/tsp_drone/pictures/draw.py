@@ -1,7 +1,8 @@
-"""Plans and episodes of truck and drone as figures, or as panels of other figures."""
+"""Plans and episodes of truck and drone as figures, as panels of other figures, and in files."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -91,3 +92,42 @@ def draw_times(
     axes = pictures.axes_of(ax, 5.0, 1.5, DPI, (0.6, 0.4))
     plan_figure.draw_chart(from_operations(instance, operations, allow_revisits=allow_revisits), axes)
     return axes
+
+
+def render_plan(
+    instance: Instance, operations: Sequence[Operation], path: str | os.PathLike, *, allow_revisits: bool = True
+) -> None:
+    """Draw a whole plan to a file as `draw_plan` does; an older file is replaced once the new one is complete.
+
+    Args:
+        instance, operations, allow_revisits: as for `draw_plan`.
+        path: `.png`, `.svg` or `.pdf`; `.gif` for an animation.
+
+    Raises:
+        ValueError: another suffix, or an instance that is a batch.
+        OSError: the file cannot be written.
+    """
+    pictures.write_picture(
+        path,
+        "a plan",
+        lambda: draw_plan(instance, operations, allow_revisits=allow_revisits),
+        lambda partial: plan_figure.write_animation(
+            from_operations(instance, operations, allow_revisits=allow_revisits), partial
+        ),
+        dpi=DPI,
+    )
+
+
+def render_episode(env: TspDrone, states: State, path: str | os.PathLike) -> None:
+    """Draw one episode to a file as `render_plan` does.
+
+    Args:
+        env, states: as for `draw_episode`. Of an episode that has no end, what follows the last meeting or ride is not
+            drawn.
+        path: `.gif` for an animation; `.png`, `.svg` or `.pdf` for the picture.
+
+    Raises:
+        ValueError: another suffix, or states of no or of several episodes.
+        OSError: the file cannot be written.
+    """
+    render_plan(instance_of(states), operations_of(states), path, allow_revisits=env.allow_revisits)

@@ -1,4 +1,4 @@
-"""The travelling salesman problem with drone as data: nodes, times, limits; checking, padding, stacking, files.
+"""The travelling salesman problem with drone as data: nodes, times, limits, and what follows from them.
 
 Node 0 is the depot, the others are customers. Times follow from coordinates, or are given as matrices.
 """
@@ -33,6 +33,9 @@ from jaxvrp.io.arrays import (
 from jaxvrp.io.limits import LEAST
 
 FORMAT = "jaxvrp-tsp_drone-1"
+
+SMALLEST = 1e-6
+"""The least unit of lengths and times (`Figures`)."""
 
 
 class Instance(struct.PyTreeNode):
@@ -111,20 +114,9 @@ def make_instance(
     Raises:
         ValueError: what is wrong, at which node, and the remedy; see `check`.
     """
+    given = {name: value for name, value in locals().items() if value is not None}
     count = np.shape(locs)[0] if np.ndim(locs) else 0
-    values = {
-        "locs": locs,
-        "exists": np.ones(count),
-        "no_fly": np.zeros(count) if no_fly is None else no_fly,
-        "truck_pace": truck_pace,
-        "drone_pace": drone_pace,
-        "max_flight": max_flight,
-        "launch_time": launch_time,
-        "recovery_time": recovery_time,
-    }
-    matrices = {"truck_time": truck_time, "drone_time": drone_time}
-    given = {name: matrix for name, matrix in matrices.items() if matrix is not None}
-    arrays = number_arrays({**values, **given}, "an instance")
+    arrays = number_arrays({"exists": np.ones(count), "no_fly": np.zeros(count), **given}, "an instance")
     if not np.isin(arrays["no_fly"], (0.0, 1.0)).all():
         raise ValueError("no_fly holds something else than 0 and 1; give 1 for what the drone may not serve")
     schema = {name: SCHEMA[name] for name in arrays}
@@ -149,26 +141,24 @@ def check(instance: Instance) -> None:
     refuse_where(~np.isfinite(instance.locs).all(axis=1), "locs of node {} is not finite; give two coordinates")
     if not instance.exists[0] or (np.diff(instance.exists.astype(int)) > 0).any():
         raise ValueError("exists does not say that the first nodes exist; padding comes last, and never is the depot")
-    for name in ("truck_pace", "drone_pace", "max_flight"):
-        if not getattr(instance, name) >= LEAST:
-            raise ValueError(f"{name} is {getattr(instance, name)}; it must be > 0, at least {LEAST:g}")
-    for name in ("launch_time", "recovery_time"):
-        if not 0 <= getattr(instance, name) < np.inf:
-            raise ValueError(f"{name} is {getattr(instance, name)}; it must be 0 or more")
-    for name in ("truck_pace", "drone_pace"):
-        if not np.isfinite(getattr(instance, name)):
-            raise ValueError(f"{name} is {getattr(instance, name)}; it must be finite")
-    _check_matrices(instance)
-
-
-def _check_matrices(instance: Instance) -> None:
-    for name in ("truck_time", "drone_time"):
+    _check_numbers(instance)
+    for name in () if instance.truck_time is None else ("truck_time", "drone_time"):
         matrix = getattr(instance, name)
-        if matrix is None:
-            continue
         wrong = ~(np.isfinite(matrix) & (matrix >= 0)).all(axis=1)
         refuse_where(wrong, f"{name} from node {{}} is not 0 or more everywhere; give times")
         refuse_where(np.diagonal(matrix) != 0, f"{name} from node {{}} to itself is not 0; make it so")
+
+
+def _check_numbers(instance: Instance) -> None:
+    paces, limits = ("truck_pace", "drone_pace"), ("truck_pace", "drone_pace", "max_flight")
+    for names, wanted, holds in (
+        (limits, f"> 0, at least {LEAST:g}", lambda value: value >= LEAST),
+        (("launch_time", "recovery_time"), "0 or more", lambda value: 0 <= value < np.inf),
+        (paces, "finite", np.isfinite),
+    ):
+        for name in names:
+            if not holds(getattr(instance, name)):
+                raise ValueError(f"{name} is {getattr(instance, name)}; it must be {wanted}")
 
 
 def as_float32(instance: Instance) -> Instance:
@@ -246,6 +236,60 @@ def truck_distance(instance: Instance, start: Any, end: Any) -> jax.Array:
 def drone_distance(instance: Instance, start: Any, end: Any) -> jax.Array:
     """What counts against `max_flight`: map units; where times are given as matrices, the drone's time."""
     return distance(instance, start, end) if instance.drone_time is None else drone_time(instance, start, end)
+
+
+class Figures(struct.PyTreeNode):
+    """What follows from one instance and is needed at every step.
+
+    Attributes:
+        extent: `f32[]`, the largest |x - x0| or |y - y0| of a node, from the depot.
+        horizon: `f32[]`, the truck's time from the depot to the node that is farthest for it.
+        flight_unit: `f32[]`, the largest drone distance from the depot to a node.
+        pace_ratio: `f32[]`, the drone's longest time from the depot, as a share of the truck's.
+        num_customers: `f32[]`, at least 1.
+        nearest: `f32[n]`, the least drone distance from a node to another; inf if there is none.
+        truck_home, drone_home: `f32[n]`, times from each node to the depot.
+    """
+
+    extent: jax.Array
+    horizon: jax.Array
+    flight_unit: jax.Array
+    pace_ratio: jax.Array
+    num_customers: jax.Array
+    nearest: jax.Array
+    truck_home: jax.Array
+    drone_home: jax.Array
+
+
+class Prepared(struct.PyTreeNode):
+    """An instance of an environment's size, and its figures."""
+
+    instance: Instance
+    figures: Figures
+
+
+def prepare(instance: Instance) -> Prepared:
+    """An instance (JAX arrays, padded) with its figures, which are computed once, before it is played."""
+    nodes = jnp.arange(instance.num_nodes, dtype=jnp.int32)
+    exists = instance.exists
+
+    def largest(values: jax.Array) -> jax.Array:
+        return jnp.maximum(jnp.where(exists, values, 0.0).max(), SMALLEST)
+
+    horizon = largest(truck_time(instance, 0, nodes))
+    is_other = exists & (nodes[:, None] != nodes)
+    between = drone_distance(instance, nodes[:, None], nodes)
+    figures = Figures(
+        extent=largest(jnp.abs(instance.locs - instance.locs[0]).max(axis=1)),
+        horizon=horizon,
+        flight_unit=largest(drone_distance(instance, 0, nodes)),
+        pace_ratio=largest(drone_time(instance, 0, nodes)) / horizon,
+        num_customers=jnp.maximum(exists[1:].sum(dtype=jnp.float32), 1.0),
+        nearest=jnp.where(is_other, between, jnp.inf).min(axis=1),
+        truck_home=truck_time(instance, nodes, 0),
+        drone_home=drone_time(instance, nodes, 0),
+    )
+    return Prepared(instance, figures)
 
 
 def save(path: str | os.PathLike, instance: Instance) -> None:

@@ -45,15 +45,20 @@ def read_murray_chu(
     line.expect(len(locs) >= 2, "the depot as the first and as the last node")
     line.expect(locs[0] == locs[-1], f"the place of the depot again, found {locs[-1]}")
     count = len(locs) - 1
-    times = {name: _matrix(folder / name, count) for name in (TRUCK, DRONE)}
+    no_fly = np.arange(count) > 0
+    for line in read_lines(folder / CARRIED, "a list of customers"):
+        for word in line.comma_separated():
+            node = line.whole("a customer", word, minimum=1)
+            line.expect(node < count, f"a customer from 1 to {count - 1}, found {node}")
+            no_fly[node] = False
     return make_instance(
         locs[:-1],
         max_flight=endurance,
-        no_fly=_not_carried(folder / CARRIED, count),
+        no_fly=no_fly,
         launch_time=launch_time,
         recovery_time=recovery_time,
-        truck_time=times[TRUCK],
-        drone_time=times[DRONE],
+        truck_time=_matrix(folder / TRUCK, count),
+        drone_time=_matrix(folder / DRONE, count),
     )
 
 
@@ -68,21 +73,8 @@ def _matrix(path: Path, count: int) -> np.ndarray:
         rows.append([line.real("a time", word) for word in words])
         line.expect(min(rows[-1]) >= 0, f"times of at least 0, found {min(rows[-1])}")
     for line, row in zip(lines[:-1], rows, strict=False):
-        wanted = f"as the last time that to the depot, {row[0]}, found {row[-1]}"
-        line.expect(row[-1] == row[0], wanted)
+        line.expect(row[-1] == row[0], f"as the last time that to the depot, {row[0]}, found {row[-1]}")
     return np.array(rows)[:-1, :-1]
-
-
-def _not_carried(path: Path, count: int) -> np.ndarray:
-    """`f64[count]`, 1 for customers that are not listed."""
-    no_fly = np.ones(count)
-    no_fly[0] = 0
-    for line in read_lines(path, "a list of customers"):
-        for word in line.comma_separated():
-            node = line.whole("a customer", word, minimum=1)
-            line.expect(node < count, f"a customer from 1 to {count - 1}, found {node}")
-            no_fly[node] = 0
-    return no_fly
 
 
 def write_murray_chu(folder: str | os.PathLike, instance: Instance) -> None:
@@ -114,9 +106,6 @@ def write_murray_chu(folder: str | os.PathLike, instance: Instance) -> None:
 
 
 def _write_rows(path: Path, rows: Sequence[Sequence[float]]) -> None:
-    write_text(path, "".join(",".join(map(_word, row)) + "\n" for row in rows))
-
-
-def _word(value: float) -> str:
-    """The shortest text that reads back as the same number."""
-    return repr(float(value)).removesuffix(".0")
+    """Each number as the shortest text that reads back as the same one."""
+    lines = (",".join(repr(float(value)).removesuffix(".0") for value in row) for row in rows)
+    write_text(path, "".join(line + "\n" for line in lines))
