@@ -1,4 +1,7 @@
-"""The entries that episodes of all kinds share, made from states; each environment's `replay.py` adds its own."""
+"""The entries that episodes of all kinds share, made from states, and what a policy thought.
+
+Each environment's `replay.py` adds its own entries.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxvrp.environment import Environment
+from jaxvrp.environment import Environment, writes
 from jaxvrp.replay.reasons import Cause, Groups, Reasons, grouped
 from jaxvrp.spaces import ByRole, Discrete, agent_names
 
@@ -138,3 +141,39 @@ def _chosen(env: Environment, actions: Mapping[str, Any], step: int, rows: Mappi
             values = np.clip(values, 0, role.action.num_actions - 1)
         chosen[name] = as_json(values)
     return chosen
+
+
+def with_insight(
+    episode: dict[str, Any],
+    env: Environment,
+    states: Any,
+    *,
+    probability: Mapping[str, Any] | None = None,
+    value: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The episode with what a policy thought at each step: probabilities to four decimals, and values.
+
+    Args:
+        episode: of `export_episode`.
+        env, states: as there, one state for each decision; where a decision held for several steps, so do these.
+        probability: `{role: f32[T+1, agents, actions]}`, 0 for masked actions.
+        value: `{role: f32[T+1, agents]}`.
+    """
+    rows = present_rows(env, jax.device_get(jax.vmap(env.valid)(states)))
+    clock = np.cumsum(np.asarray(jax.vmap(env.duration)(states))) if writes(env, "duration") else None
+    last = len(episode["steps"]) - 1
+    steps = []
+    for at, step in enumerate(episode["steps"]):
+        decision = at if clock is None else int(np.searchsorted(clock, at, side="right")) - 1
+        thought = {"value": {role: as_json(np.asarray(of)[decision][rows[role]]) for role, of in (value or {}).items()}}
+        if at < last and probability:
+            # Actions that the episode does not name are padding, and masked.
+            thought["probability"] = {
+                role: [
+                    [round(float(share), 4) for share in row[: len(episode["actions"][role])]]
+                    for row in np.asarray(of)[decision][rows[role]]
+                ]
+                for role, of in probability.items()
+            }
+        steps.append({**step, **{name: of for name, of in thought.items() if of}})
+    return {**episode, "steps": steps}

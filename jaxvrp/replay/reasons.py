@@ -20,7 +20,7 @@ Groups = list[list[Any]]
 
 
 class Kind(enum.IntEnum):
-    """Kinds of causes with their words, numbered in order: `AWAY = "the drone is away"`. The first is `ALLOWED = ""`."""
+    """Kinds of causes with their words, in their order: `AWAY = "the drone is away"`. The first is `ALLOWED = ""`."""
 
     words: str
 

@@ -51,12 +51,9 @@ class Plan:
     """A plan and what `solution_report` says about it.
 
     Attributes:
-        instance: one problem as NumPy arrays.
-        report: cost, violations, times.
-        legs: all ways, in the order of departure for each of the two.
-        waits: who waited for whom.
-        served_by: by node, `"truck"`, `"drone"` or None.
-        served_at: `f64[n]`, nan for never.
+        instance, report: one problem as NumPy arrays; cost, violations, times.
+        legs, waits: in the order of departure for each of the two.
+        served_by, served_at: by node, `"truck"`, `"drone"` or None; `f64[n]`, nan for never.
     """
 
     instance: Instance

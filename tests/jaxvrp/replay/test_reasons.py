@@ -244,15 +244,15 @@ def check_sorties(causes, states, actions, reference):
         between, here = reference.drone_distance, reference.truck
         back = between[reference.customer]
         flown = between[reference.launch, reference.customer]
-        if drone.kind[1] == tsp_reasons.MEETS_TOO_FAR:
+        if drone.kind[1] == Why.MEETS_TOO_FAR:
             assert drone.amount[1] == pytest.approx(flown + back[here] - most, abs=1e-4)
-        for node in np.flatnonzero(truck.kind == tsp_reasons.TOO_FAR_TO_MEET).tolist():
+        for node in np.flatnonzero(truck.kind == Why.TOO_FAR_TO_MEET).tolist():
             assert truck.amount[node] == pytest.approx(flown + back[node] - most, abs=1e-4)
-        for customer in np.flatnonzero(drone.kind[2:] == tsp_reasons.FLIGHT_TOO_LONG).tolist():
+        for customer in np.flatnonzero(drone.kind[2:] == Why.FLIGHT_TOO_LONG).tolist():
             others = [node for node in np.flatnonzero(reference.exists).tolist() if node != customer]
             nearest = min(between[customer, node] for node in others)
             assert drone.amount[2 + customer] == pytest.approx(between[here, customer] + nearest - most, abs=1e-4)
-        left = truck.kind == tsp_reasons.CUSTOMERS_LEFT
+        left = truck.kind == Why.CUSTOMERS_LEFT
         assert (truck.amount[left] == np.count_nonzero(~reference.served)).all()
         if reference.step(int(actions["drone"][at, 0]), int(actions["truck"][at, 0]))[1]:
             return

@@ -27,8 +27,7 @@ class Times(struct.PyTreeNode):
     Attributes:
         truck, drone: times from a to b, at a n + b, `f32[I, n²]`.
         barred: inf for nodes that the drone may not serve, else 0: `f32[I, n]`.
-        longest: the drone's time for the longest flight, `f32[I]`.
-        launch, recovery: `f32[I]`.
+        longest, launch, recovery: `f32[I]`, the first the drone's time for the longest flight.
         customers: that exist, `i32[I]`.
     """
 
@@ -68,8 +67,9 @@ def make_times(instances: Instance) -> Times:
 
 
 class Partition(NamedTuple):
-    """How tours are cut, `i32[n + 1, L]` each: where the operation that ends at a position starts, if one does in the
-    best plan up to there, and the position that the drone serves in it; 0 if it rides along.
+    """How tours are cut, by the position where an operation ends, `i32[n + 1, L]` each.
+
+    The position where it starts, and the one that the drone serves; 0 if it rides along.
     """
 
     start: jax.Array

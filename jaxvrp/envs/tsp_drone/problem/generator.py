@@ -67,12 +67,6 @@ def _locs(key: jax.Array, layout: str, count: int) -> jax.Array:
 
 
 def generate_dataset(parameters: Parameters, seed: int, count: int) -> Instance:
-    """`count` instances `[count]` from a seed, always the same ones; `save` writes them to a file.
-
-    Args:
-        parameters: an environment, or anything else that has these attributes.
-        seed: of the random numbers.
-        count: how many instances.
-    """
+    """`count` instances `[count]` from a seed, always the same ones; `parameters` may be those of an environment."""
     keys = jax.random.split(jax.random.key(seed), count)
     return jax.jit(jax.vmap(lambda key: generate(key, parameters)))(keys)
