@@ -41,21 +41,13 @@ FAMILY = {float: "f", int: "iu", bool: "b"}
 
 @dataclasses.dataclass(frozen=True)
 class ArrayField:
-    """The shape, kind and padding of one array of a problem.
+    """The shape, kind and padding of one array of a problem."""
 
-    Attributes:
-        axis: what its first axis counts, such as `"nodes"`; None if it has no such axis.
-        inner: lengths of the axes behind it, or what they count.
-        kind: of the numbers: `float`, `int` or `bool`.
-        padding: the value of rows that are added, or `"first row"`: these repeat the first one.
-        optional: a problem may be without it; leave it out of the schema that comes with such a problem (`schema_of`).
-    """
-
-    axis: str | None = None
-    inner: tuple[int | str, ...] = ()
-    kind: type = float
-    padding: float | Literal["first row"] = 0.0
-    optional: bool = False
+    axis: str | None = None  # what its first axis counts, such as `"nodes"`; None if it has no such axis
+    inner: tuple[int | str, ...] = ()  # lengths of the axes behind it, or what they count
+    kind: type = float  # of the numbers: `float`, `int` or `bool`
+    padding: float | Literal["first row"] = 0.0  # the value of added rows; `"first row"`: they repeat the first one
+    optional: bool = False  # a problem may be without it; `schema_of` such a problem leaves it out
 
     @property
     def axes(self) -> tuple[int | str, ...]:
@@ -234,17 +226,11 @@ def write_npz(path: str | os.PathLike, arrays: Mapping[str, np.ndarray]) -> None
 
 @dataclasses.dataclass(frozen=True)
 class FileWords:
-    """Words of messages about a file.
+    """Words of messages about a file."""
 
-    Attributes:
-        content: the expected content, as `"an instance"`.
-        entry: one problem of a batch, as `"instance"`.
-        remedy: ends messages, as `"give a file that jaxvrp.envs.darp.save wrote"`.
-    """
-
-    content: str
-    entry: str
-    remedy: str
+    content: str  # the expected content, as `"an instance"`
+    entry: str  # one problem of a batch, as `"instance"`
+    remedy: str  # ends messages, as `"give a file that jaxvrp.envs.darp.save wrote"`
 
 
 def load_arrays(

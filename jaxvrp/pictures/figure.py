@@ -34,15 +34,11 @@ class Sheet:
     """A figure on which things are placed in inches, from the lower left corner, of the size it is laid out for.
 
     A figure of another size stretches the places, not the letters.
-
-    Attributes:
-        figure: of matplotlib, or a part of one (`SubFigure`).
-        width, height: inches of the layout.
     """
 
-    figure: Any
-    width: float
-    height: float
+    figure: Any  # of matplotlib, or a part of one (`SubFigure`)
+    width: float  # inches of the layout
+    height: float  # inches of the layout
 
     def place(self, left: float, bottom: float) -> tuple[float, float]:
         """A place as parts of the figure, as legends want it."""
@@ -86,16 +82,10 @@ def inches_square(axes: Any) -> float:
 
 
 def scale_bar(axes: Any, unit: str, length: float = 1.0, *, zorder: float = 1.9) -> Any:
-    """A bar in the lower right corner of a map, of a round length: 1, 2 or 5 times a power of ten.
+    """The line of a bar in the lower right corner of a map, of a round length: 1, 2 or 5 times a power of ten.
 
-    Args:
-        axes: of a map, whose limits are set; both directions have the same scale.
-        unit: of the lengths in the picture.
-        length: of one data unit, in that unit.
-        zorder: low by default, because the content of the map matters more.
-
-    Returns:
-        The line of the bar.
+    The limits of the axes are set, and both directions have the same scale. `length` is that of one data unit, in
+    `unit`. `zorder` is low by default, because the content of the map matters more.
     """
     left, right = sorted(axes.get_xlim())
     bottom, top = axes.get_ylim()

@@ -51,11 +51,10 @@ def write_picture(
     """Draw to a file, as its ending says; complete, or not at all, and nothing is drawn for an unknown ending.
 
     Args:
-        path: of the file; one that is there already is replaced.
+        path, dpi: as for `save_still`.
         what: is drawn, for the message: `"a plan"`.
         still: makes the figure.
         animation: writes the animation to a path, whatever its name; None: there is none.
-        dpi: pixels per inch of a `.png`.
 
     Raises:
         ValueError: another ending.

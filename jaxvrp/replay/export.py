@@ -50,12 +50,10 @@ def exporter(env: Environment) -> Callable[[Any, Mapping[str, Any] | None], dict
 
 
 def save(env: Environment, states: Any, path: str | os.PathLike, actions: Mapping[str, Any] | None = None) -> None:
-    """Write one episode to a file, by the ending of its name.
+    """Write one episode to a file, by the ending of its name; arguments as for `export_episode`.
 
-    Args:
-        env, states, actions: as for `export_episode`.
-        path: `.json` the episode, `.html` a page that plays it; `.gif` an animation, `.png`, `.svg` or `.pdf` a still,
-            by the environment's own renderer.
+    `.json` is the episode, `.html` a page that plays it; `.gif` an animation, `.png`, `.svg` or `.pdf` a still, by the
+    environment's own renderer.
 
     Raises:
         ValueError: another ending, or what `export_episode` and the renderer refuse.
@@ -122,11 +120,7 @@ class Html(str):
 
 
 def html_of(env: Any, states: Any, actions: Any = None, *, height: int = 820) -> Html:
-    """The page of an episode in a frame, for notebooks: the last expression of a cell shows it.
-
-    Args:
-        env, states, actions: as for `export_episode`.
-        height: of the frame, in pixels.
+    """The page of an episode in a frame `height` pixels high, for notebooks: the last expression of a cell shows it.
 
     Raises:
         ValueError: what `export_episode` refuses.

@@ -32,17 +32,11 @@ class Kind(enum.IntEnum):
 
 
 class Cause(struct.PyTreeNode):
-    """Why each action of the agents of a role is masked.
+    """Why each action of the agents of a role is masked."""
 
-    Attributes:
-        kind: `i32[agents, actions]`, the index of its words; `ALLOWED` for an action that is not masked.
-        amount: `f32[agents, actions]`, what `{amount}` stands for in these words.
-        other: `i32[agents, actions]`, what `{other}` stands for: the number of a customer, say.
-    """
-
-    kind: jax.Array
-    amount: jax.Array
-    other: jax.Array
+    kind: jax.Array  # `i32[agents, actions]`, the index of its words; `ALLOWED` for an action that is not masked
+    amount: jax.Array  # `f32[agents, actions]`, what `{amount}` stands for in these words
+    other: jax.Array  # `i32[agents, actions]`, what `{other}` stands for: the number of a customer, say
 
 
 Candidates = Sequence[tuple[jax.Array, int, Any]]
@@ -59,15 +53,10 @@ def first_cause(candidates: Candidates, shape: tuple[int, ...]) -> tuple[jax.Arr
 
 @dataclasses.dataclass(frozen=True)
 class Reasons:
-    """Why the actions of an environment are masked.
+    """Why the actions of an environment are masked."""
 
-    Attributes:
-        words: by kind; `{amount}` and `{other}` in them are filled in. The first is that of `ALLOWED`, and not read.
-        explain: `state -> {role: Cause}`, from the rules of the environment; traceable.
-    """
-
-    words: Sequence[str]
-    explain: Callable[[Any], Mapping[str, Cause]]
+    words: Sequence[str]  # by kind, with `{amount}` and `{other}` to be filled in; the first, of `ALLOWED`, is not read
+    explain: Callable[[Any], Mapping[str, Cause]]  # `state -> {role: Cause}`, from the rules; traceable
 
 
 def shown_amount(amount: float) -> str:
@@ -83,10 +72,7 @@ def shown_amount(amount: float) -> str:
 def grouped(cause: Cause, allowed: np.ndarray, words: Sequence[str]) -> Groups:
     """The reasons of one agent, each with the actions that it forbids; an action without a cause is left out.
 
-    Args:
-        cause: NumPy leaves `[actions]`.
-        allowed: `bool[actions]`, the mask.
-        words: see `Reasons`.
+    `cause` has NumPy leaves `[actions]`, `allowed` is the mask, `bool[actions]`, and `words` are those of `Reasons`.
     """
     actions: dict[str, list[int]] = {}
     for action in np.flatnonzero(~allowed & (cause.kind != ALLOWED)).tolist():

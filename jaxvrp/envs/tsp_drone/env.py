@@ -169,10 +169,7 @@ class TspDrone(Environment):
 
 
 def make(**parameters: Any) -> TspDrone:
-    """The factory behind `jaxvrp.make("tsp_drone", ...)`.
-
-    Args:
-        parameters: any field of `TspDrone`; two of them have another name here, see there.
+    """The factory behind `jaxvrp.make("tsp_drone", ...)`; parameters are the fields of `TspDrone`.
 
     Raises:
         ValueError: an unknown parameter, or a value out of range; one line that names it and the remedy.

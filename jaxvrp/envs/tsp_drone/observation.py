@@ -119,7 +119,7 @@ def static_planes(state: State) -> jax.Array:
 
 
 def dynamic_planes(state: State, drone_mask: jax.Array, truck_mask: jax.Array, *, allow_revisits: bool) -> jax.Array:
-    """`f32[10, n]`, the numbers of `DYNAMIC`, all 0 for nodes that are left for good; masks `bool[n + 2]`, `bool[n]`."""
+    """`f32[10, n]`, the numbers of `DYNAMIC`, 0 for nodes that are left for good; masks `bool[n + 2]`, `bool[n]`."""
     instance, present = state.instance, rules.in_play(state, allow_revisits=allow_revisits)
     index = jnp.arange(instance.num_nodes, dtype=jnp.int32)
     per_time = 1.0 / state.figures.horizon

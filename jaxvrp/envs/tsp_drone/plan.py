@@ -43,10 +43,7 @@ def parameters_of(instance: Instance, env: TspDrone) -> dict[str, Any]:
 def plan_of(instance: Instance, env: TspDrone, states: State) -> dict[str, Any]:
     """The plan of an episode, a JSON object; its keys are described in `docs/solve.md`.
 
-    Args:
-        instance: the problem.
-        env: the environment that was played.
-        states: leaves with leading axis `[T+1]`, of one episode; what follows its end is cut.
+    Leaves of `states` are `[T+1, ...]`, of one episode; what follows its end is cut.
 
     Raises:
         ValueError: the states are of no or of several episodes.

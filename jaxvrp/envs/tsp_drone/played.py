@@ -48,20 +48,14 @@ class Wait:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Plan:
-    """A plan and what `solution_report` says about it.
+    """A plan and what `solution_report` says about it."""
 
-    Attributes:
-        instance, report: one problem as NumPy arrays; cost, violations, times.
-        legs, waits: in the order of departure for each of the two.
-        served_by, served_at: by node, `"truck"`, `"drone"` or None; `f64[n]`, nan for never.
-    """
-
-    instance: Instance
+    instance: Instance  # one problem as NumPy arrays
     report: SolutionReport
-    legs: tuple[Leg, ...]
+    legs: tuple[Leg, ...]  # of each of the two in the order of departure
     waits: tuple[Wait, ...]
-    served_by: tuple[str | None, ...]
-    served_at: np.ndarray
+    served_by: tuple[str | None, ...]  # by node, `"truck"`, `"drone"` or None
+    served_at: np.ndarray  # `f64[n]`, nan for never
 
     @property
     def nodes(self) -> np.ndarray:

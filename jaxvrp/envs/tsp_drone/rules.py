@@ -24,68 +24,39 @@ SLACK = 1e-5
 
 
 class Totals(struct.PyTreeNode):
-    """What has happened in an episode so far.
+    """What has happened in an episode so far."""
 
-    Attributes:
-        served_by_drone, sorties: `i32[]`, customers, counted at the launch, and meetings.
-        revisits: `i32[]`, turns of the truck that led to a node that was served already, its own included, to meet the
-            drone there; the last way home does not count.
-        drone_flight, truck_distance: `f32[]`; of the drone in sorties that are over.
-        waiting_truck, waiting_drone: `f32[]`, time that one waited for the other.
-        invalid_actions: `i32[]`, actions that were executed as something else.
-    """
-
-    served_by_drone: jax.Array
-    sorties: jax.Array
-    revisits: jax.Array
-    drone_flight: jax.Array
-    truck_distance: jax.Array
-    waiting_truck: jax.Array
-    waiting_drone: jax.Array
-    invalid_actions: jax.Array
+    served_by_drone: jax.Array  # `i32[]`, customers, counted at the launch
+    sorties: jax.Array  # `i32[]`, meetings
+    revisits: jax.Array  # `i32[]`, turns of the truck to a served node, its own included; not the last way home
+    drone_flight: jax.Array  # `f32[]`, of sorties that are over
+    truck_distance: jax.Array  # `f32[]`
+    waiting_truck: jax.Array  # `f32[]`, time that the truck waited for the drone
+    waiting_drone: jax.Array  # `f32[]`, time that the drone waited for the truck
+    invalid_actions: jax.Array  # `i32[]`, actions that were executed as something else
 
 
 class State(NotebookStill, struct.PyTreeNode):
-    """Where an episode stands.
+    """Where an episode stands."""
 
-    Attributes:
-        instance: the problem, padded to the environment's size.
-        figures: what follows from it.
-        is_drones_turn: `bool[]`; else it is the truck's.
-        truck_node: `i32[]`, where the truck is.
-        served: `bool[n]`, served already, or on the drone's way; the depot and padding from the start.
-        is_away: `bool[]`, whether the drone is. If not, the next five are 0, the sixth and the seventh false.
-        launch_node, drone_customer: `i32[]`, where it left the truck, and whom it serves.
-        truck_elapsed: `f32[]`, the truck's time since the last meeting before the launch.
-        drone_elapsed: `f32[]`, the drone's, until it leaves its customer.
-        flight: `f32[]`, drone distance of the first leg.
-        in_range: `bool[n]`, nodes at which it can meet the truck within `max_flight`.
-        must_meet: `bool[]`, whether the truck's last turn led to a node that was served already.
-        clock: `f32[]`, at the last moment at which they were together.
-        growth: `f32[]`, of the clock, in the last step.
-        totals: of the episode.
-        step: `i32[]`.
-        done: `bool[]`.
-    """
-
-    instance: Instance
-    figures: Figures
-    is_drones_turn: jax.Array
-    truck_node: jax.Array
-    served: jax.Array
-    is_away: jax.Array
-    launch_node: jax.Array
-    drone_customer: jax.Array
-    truck_elapsed: jax.Array
-    drone_elapsed: jax.Array
-    flight: jax.Array
-    in_range: jax.Array
-    must_meet: jax.Array
-    clock: jax.Array
-    growth: jax.Array
-    totals: Totals
-    step: jax.Array
-    done: jax.Array
+    instance: Instance  # the problem, padded to the environment's size
+    figures: Figures  # what follows from it
+    is_drones_turn: jax.Array  # `bool[]`; else it is the truck's
+    truck_node: jax.Array  # `i32[]`, where the truck is
+    served: jax.Array  # `bool[n]`, served already, or on the drone's way; the depot and padding from the start
+    is_away: jax.Array  # `bool[]`, whether the drone is. If not, the next seven are 0 or false
+    launch_node: jax.Array  # `i32[]`, where it left the truck
+    drone_customer: jax.Array  # `i32[]`, the customer that it serves
+    truck_elapsed: jax.Array  # `f32[]`, the truck's time since the last meeting before the launch
+    drone_elapsed: jax.Array  # `f32[]`, the drone's, until it leaves its customer
+    flight: jax.Array  # `f32[]`, drone distance of the first leg
+    in_range: jax.Array  # `bool[n]`, nodes at which it can meet the truck within `max_flight`
+    must_meet: jax.Array  # `bool[]`, whether the truck's last turn led to a node that was served already
+    clock: jax.Array  # `f32[]`, at the last moment at which they were together
+    growth: jax.Array  # `f32[]`, of the clock, in the last step
+    totals: Totals  # of the episode
+    step: jax.Array  # `i32[]`
+    done: jax.Array  # `bool[]`
 
 
 def begin(prepared: Prepared) -> State:

@@ -22,22 +22,15 @@ from jaxvrp.envs.tsp_drone.rules import SLACK
 
 
 class Times(struct.PyTreeNode):
-    """What is read of `I` instances of `n` nodes, the instances first.
+    """What is read of `I` instances of `n` nodes, the instances first."""
 
-    Attributes:
-        truck, drone: times from a to b, at a n + b, `f32[I, n²]`.
-        barred: inf for nodes that the drone may not serve, else 0: `f32[I, n]`.
-        longest, launch, recovery: `f32[I]`, the first the drone's time for the longest flight.
-        customers: that exist, `i32[I]`.
-    """
-
-    truck: jax.Array
-    drone: jax.Array
-    barred: jax.Array
-    longest: jax.Array
-    launch: jax.Array
-    recovery: jax.Array
-    customers: jax.Array
+    truck: jax.Array  # `f32[I, n²]`, the truck's time from a to b, at a n + b
+    drone: jax.Array  # `f32[I, n²]`, the drone's
+    barred: jax.Array  # `f32[I, n]`, inf for nodes that the drone may not serve, else 0
+    longest: jax.Array  # `f32[I]`, the drone's time for the longest flight
+    launch: jax.Array  # `f32[I]`
+    recovery: jax.Array  # `f32[I]`
+    customers: jax.Array  # `i32[I]`, how many exist
 
     @property
     def num_nodes(self) -> int:

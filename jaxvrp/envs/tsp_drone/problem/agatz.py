@@ -41,6 +41,7 @@ def read_agatz(path: str | os.PathLike) -> Instance:
     rows = [line for line in lines if not line.text.startswith("#")]
     lines[-1].expect(len(rows) >= 4, "two speeds, the number of nodes and the nodes", "restore what is missing")
     truck, drone, size, *nodes = rows
+    paces = {"truck_pace": _pace(truck, "truck's"), "drone_pace": _pace(drone, "drone's")}
     count = size.whole("the number of nodes", size.text, minimum=1, below=LARGEST_COUNT)
     size.expect(count == len(nodes), f"{len(nodes)} for the number of nodes, as lines follow, found {count}")
     locs = []
@@ -59,7 +60,6 @@ def read_agatz(path: str | os.PathLike) -> Instance:
             node = line.whole("#NOVISIT", words[1], minimum=1)
             line.expect(node < count, f"a customer from 1 to {count - 1} for #NOVISIT, found {node}")
             no_fly[node] = 1
-    paces = {"truck_pace": _pace(truck, "truck's"), "drone_pace": _pace(drone, "drone's")}
     return make_instance(locs, **paces, max_flight=max_flight, no_fly=no_fly)
 
 

@@ -15,21 +15,8 @@ import numpy as np
 from flax import struct
 from numpy.typing import ArrayLike
 
-from jaxvrp.io.arrays import (
-    ArrayField,
-    FileWords,
-    Schema,
-    check_shapes,
-    computed_arrays,
-    load_arrays,
-    number_arrays,
-    pad_arrays,
-    refuse_where,
-    save_arrays,
-    schema_of,
-    stack_arrays,
-    stored_arrays,
-)
+from jaxvrp.io import arrays
+from jaxvrp.io.arrays import ArrayField, refuse_where, schema_of
 from jaxvrp.io.limits import LEAST
 
 FORMAT = "jaxvrp-tsp_drone-1"
@@ -75,7 +62,7 @@ class Instance(struct.PyTreeNode):
         return self.exists.shape[-1]
 
 
-SCHEMA: Schema = {
+SCHEMA: arrays.Schema = {
     "locs": ArrayField("nodes", (2,), padding="first row"),
     "exists": ArrayField("nodes", kind=bool, padding=False),
     "no_fly": ArrayField("nodes", kind=bool, padding=False),
@@ -88,7 +75,9 @@ SCHEMA: Schema = {
     "drone_time": ArrayField("nodes", ("nodes",), optional=True),
 }
 
-WORDS = FileWords(content="an instance", entry="instance", remedy="give a file that jaxvrp.envs.tsp_drone.save wrote")
+WORDS = arrays.FileWords(
+    content="an instance", entry="instance", remedy="give a file that jaxvrp.envs.tsp_drone.save wrote"
+)
 
 
 def make_instance(
@@ -105,22 +94,18 @@ def make_instance(
 ) -> Instance:
     """A checked problem of one's own, as NumPy arrays.
 
-    Args:
-        locs: `[n, 2]`, the depot first.
-        truck_pace, drone_pace, max_flight, launch_time, recovery_time: as in `Instance`.
-        no_fly: `[n]`, 1 for customers that the drone may not serve; default: it may serve all.
-        truck_time, drone_time: `[n, n]`, both or none.
+    Arguments are the attributes of `Instance`, in its shapes; without `no_fly` the drone may serve all customers.
 
     Raises:
         ValueError: what is wrong, at which node, and the remedy; see `check`.
     """
     given = {name: value for name, value in locals().items() if value is not None}
     count = np.shape(locs)[0] if np.ndim(locs) else 0
-    arrays = number_arrays({"exists": np.ones(count), "no_fly": np.zeros(count), **given}, "an instance")
-    if not np.isin(arrays["no_fly"], (0.0, 1.0)).all():
+    values = arrays.number_arrays({"exists": np.ones(count), "no_fly": np.zeros(count), **given}, "an instance")
+    if not np.isin(values["no_fly"], (0.0, 1.0)).all():
         raise ValueError("no_fly holds something else than 0 and 1; give 1 for what the drone may not serve")
-    schema = {name: SCHEMA[name] for name in arrays}
-    instance = Instance(**stored_arrays(schema, arrays, "has a fraction"))
+    schema = {name: SCHEMA[name] for name in values}
+    instance = Instance(**arrays.stored_arrays(schema, values, "has a fraction"))
     check(instance)
     return instance
 
@@ -136,7 +121,7 @@ def check(instance: Instance) -> None:
         raise ValueError("the instance has no nodes; give the depot and customers")
     if (instance.truck_time is None) != (instance.drone_time is None):
         raise ValueError("of truck_time and drone_time one is missing; give both, or none")
-    check_shapes(schema_of(SCHEMA, instance), instance, {"nodes": count})
+    arrays.check_shapes(schema_of(SCHEMA, instance), instance, {"nodes": count})
     instance = jax.tree.map(np.asarray, instance)
     refuse_where(~np.isfinite(instance.locs).all(axis=1), "locs of node {} is not finite; give two coordinates")
     if not instance.exists[0] or (np.diff(instance.exists.astype(int)) > 0).any():
@@ -163,7 +148,7 @@ def _check_numbers(instance: Instance) -> None:
 
 def as_float32(instance: Instance) -> Instance:
     """The same problem as JAX arrays of the dtypes that environments compute with."""
-    return computed_arrays(schema_of(SCHEMA, instance), instance)
+    return arrays.computed_arrays(schema_of(SCHEMA, instance), instance)
 
 
 def pad(instance: Instance, num_nodes: int) -> Instance:
@@ -177,7 +162,7 @@ def pad(instance: Instance, num_nodes: int) -> Instance:
             f"an instance of {instance.num_nodes} nodes does not fit into num_nodes {num_nodes}; make the environment "
             "with at least its size"
         )
-    return pad_arrays(schema_of(SCHEMA, instance), instance, {"nodes": num_nodes})
+    return arrays.pad_arrays(schema_of(SCHEMA, instance), instance, {"nodes": num_nodes})
 
 
 def void_beyond(instance: Instance, count: jax.Array) -> Instance:
@@ -205,7 +190,7 @@ def stack(instances: Sequence[Instance]) -> Instance:
     """
     if len({instance.truck_time is None for instance in instances}) > 1:
         raise ValueError("some instances have matrices of times, others have none; stack those of one kind")
-    return stack_arrays(schema_of(SCHEMA, instances[0]), instances)
+    return arrays.stack_arrays(schema_of(SCHEMA, instances[0]), instances)
 
 
 def distance(instance: Instance, start: Any, end: Any) -> jax.Array:
@@ -239,26 +224,16 @@ def drone_distance(instance: Instance, start: Any, end: Any) -> jax.Array:
 
 
 class Figures(struct.PyTreeNode):
-    """What follows from one instance and is needed at every step.
+    """What follows from one instance and is needed at every step."""
 
-    Attributes:
-        extent: `f32[]`, the largest |x - x0| or |y - y0| of a node, from the depot.
-        horizon: `f32[]`, the truck's time from the depot to the node that is farthest for it.
-        flight_unit: `f32[]`, the largest drone distance from the depot to a node.
-        pace_ratio: `f32[]`, the drone's longest time from the depot, as a share of the truck's.
-        num_customers: `f32[]`, at least 1.
-        nearest: `f32[n]`, the least drone distance from a node to another; inf if there is none.
-        truck_home, drone_home: `f32[n]`, times from each node to the depot.
-    """
-
-    extent: jax.Array
-    horizon: jax.Array
-    flight_unit: jax.Array
-    pace_ratio: jax.Array
-    num_customers: jax.Array
-    nearest: jax.Array
-    truck_home: jax.Array
-    drone_home: jax.Array
+    extent: jax.Array  # `f32[]`, the largest |x - x0| or |y - y0| of a node, from the depot
+    horizon: jax.Array  # `f32[]`, the truck's time from the depot to the node that is farthest for it
+    flight_unit: jax.Array  # `f32[]`, the largest drone distance from the depot to a node
+    pace_ratio: jax.Array  # `f32[]`, the drone's longest time from the depot, as a share of the truck's
+    num_customers: jax.Array  # `f32[]`, at least 1
+    nearest: jax.Array  # `f32[n]`, the least drone distance from a node to another; inf if there is none
+    truck_home: jax.Array  # `f32[n]`, the truck's time from each node to the depot
+    drone_home: jax.Array  # `f32[n]`, the drone's
 
 
 class Prepared(struct.PyTreeNode):
@@ -294,7 +269,7 @@ def prepare(instance: Instance) -> Prepared:
 
 def save(path: str | os.PathLike, instance: Instance) -> None:
     """Write an instance, or a batch, as `.npz`; an exact round trip with `load`. Complete, or not at all."""
-    save_arrays(path, FORMAT, schema_of(SCHEMA, instance), instance)
+    arrays.save_arrays(path, FORMAT, schema_of(SCHEMA, instance), instance)
 
 
 def load(path: str | os.PathLike) -> Instance:
@@ -304,4 +279,4 @@ def load(path: str | os.PathLike) -> Instance:
         ValueError: the file is damaged, or something else; one line that names it and the remedy.
         OSError: it cannot be read.
     """
-    return load_arrays(path, FORMAT, SCHEMA, Instance, check, batch_field="exists", words=WORDS)
+    return arrays.load_arrays(path, FORMAT, SCHEMA, Instance, check, batch_field="exists", words=WORDS)

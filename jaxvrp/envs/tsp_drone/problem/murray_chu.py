@@ -25,10 +25,8 @@ def read_murray_chu(
 ) -> Instance:
     """Read an instance, as NumPy arrays; the depot is there once.
 
-    Args:
-        folder: with the four files.
-        endurance: most minutes of a sortie's two legs; 20 or 40 in the paper. The files do not say.
-        launch_time, recovery_time: minutes; the paper's.
+    The files do not say the minutes of `endurance`, most of a sortie's two legs, 20 or 40 in the paper, nor those of
+    launches and recoveries, whose defaults are the paper's.
 
     Raises:
         ValueError: a file is damaged, or something else; one line with file, line, what was expected and the remedy.

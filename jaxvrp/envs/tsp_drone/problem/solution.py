@@ -36,25 +36,16 @@ class Violation:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SolutionReport:
-    """What `solution_report` found.
+    """What `solution_report` found."""
 
-    Attributes:
-        feasible: nothing is violated.
-        cost: the makespan, when both are back.
-        operations: those between known nodes, without those in which nothing happens.
-        begin, end: `f64[operations]`, the clock at both ends of each.
-        truck_arrival, drone_arrival: `f64[operations]`, when each has reached the end; equal where the drone rides.
-        violations: one for each of `CONSTRAINTS`.
-    """
-
-    feasible: bool
-    cost: float
-    operations: tuple[Operation, ...]
-    begin: np.ndarray
-    end: np.ndarray
-    truck_arrival: np.ndarray
-    drone_arrival: np.ndarray
-    violations: dict[str, Violation]
+    feasible: bool  # nothing is violated
+    cost: float  # the makespan, when both are back
+    operations: tuple[Operation, ...]  # those between known nodes, without those in which nothing happens
+    begin: np.ndarray  # `f64[operations]`, the clock at the start of each
+    end: np.ndarray  # `f64[operations]`, the clock when both go on
+    truck_arrival: np.ndarray  # `f64[operations]`, when the truck has reached the end
+    drone_arrival: np.ndarray  # `f64[operations]`, when the drone has; the same where it rides
+    violations: dict[str, Violation]  # one for each of `CONSTRAINTS`
 
     def summary(self) -> str:
         """The violated constraints with count and first node, on one line; empty if there are none."""
