@@ -50,10 +50,10 @@ class Line:
         except csv.Error as error:
             raise self.error(f"fields between commas ({error})", "correct the quotes") from None
 
-    def real(self, name: str, word: str, below: float = LARGEST) -> float:
-        """A number whose absolute value is less than `below`."""
+    def real(self, name: str, word: str) -> float:
+        """A number whose absolute value is less than `LARGEST`."""
         value = _number(word)
-        self.expect(abs(value) < below, f"a number below {below:.0f} for {name}, found {word[:20]!r}")
+        self.expect(abs(value) < LARGEST, f"a number below {LARGEST:.0f} for {name}, found {word[:20]!r}")
         return value
 
     def whole(self, name: str, word: str, minimum: int | None = None, below: int | None = None) -> int:

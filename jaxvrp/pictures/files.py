@@ -78,9 +78,6 @@ def _ending(path: Path, what: str, endings: tuple[str, ...]) -> str:
     return ending
 
 
-# --- animations -----------------------------------------------------------------------------------------------------
-
-
 def sample_frames(length: int, limit: int) -> np.ndarray:
     """At most `limit` state indices, evenly spread, the first and the last among them."""
     return np.unique(np.linspace(0, length - 1, min(length, limit)).round().astype(np.int64))

@@ -128,9 +128,9 @@ def name_of(node: int) -> str:
     return "depot" if node == 0 else f"customer {node}"
 
 
-def verdict(report: SolutionReport, most: int = 3) -> str:
-    """'feasible', or the first `most` kinds of violations."""
-    return plan_files.verdict(report.violations, lambda name, found: f"node {found.first_node}", most)
+def verdict(report: SolutionReport) -> str:
+    """'feasible', or the first kinds of violations."""
+    return plan_files.verdict(report.violations, lambda name, found: f"node {found.first_node}")
 
 
 def instance_of(states: State) -> Instance:

@@ -72,7 +72,17 @@ def read_operations(path: str | os.PathLike) -> list[Operation]:
     head, *lines = _lines(path, "a solution in the format of Agatz et al.")
     count = head.whole("the number of operations", head.text, minimum=0, below=LARGEST_COUNT)
     head.expect(count == len(lines), f"{len(lines)} for the number of operations, as lines follow, found {count}")
-    return [_operation(line) for line in lines]
+    operations = []
+    for line in lines:
+        words = line.text.split()
+        line.expect(len(words) >= 4, "'start end fly internal', and the nodes between")
+        names = ("start", "end", "fly", "internal")
+        start, end, fly, count = (line.whole(name, word) for name, word in zip(names, words[:4], strict=True))
+        line.expect(min(start, end) >= 0 and fly >= -1, "nodes of at least 0, and fly of at least -1")
+        line.expect(count == len(words) - 4, f"{len(words) - 4} nodes between, as are written, found {count}")
+        internal = tuple(line.whole("a node between", word, minimum=0) for word in words[4:])
+        operations.append(Operation(start, end, None if fly < 0 else fly, internal))
+    return operations
 
 
 def write_agatz(path: str | os.PathLike, instance: Instance) -> None:
@@ -145,14 +155,3 @@ def _pace(line: Line, whose: str) -> float:
     pace = line.real(f"the {whose} time for a unit of distance", line.text)
     line.expect(pace > 0, f"a number above 0 for the {whose} time for a unit of distance, found {line.text[:20]!r}")
     return pace
-
-
-def _operation(line: Line) -> Operation:
-    words = line.text.split()
-    line.expect(len(words) >= 4, "'start end fly internal', and the nodes between")
-    names = ("start", "end", "fly", "internal")
-    start, end, fly, count = (line.whole(name, word) for name, word in zip(names, words[:4], strict=True))
-    line.expect(min(start, end) >= 0 and fly >= -1, "nodes of at least 0, and fly of at least -1")
-    line.expect(count == len(words) - 4, f"{len(words) - 4} nodes between, as are written, found {count}")
-    internal = tuple(line.whole("a node between", word, minimum=0) for word in words[4:])
-    return Operation(start, end, None if fly < 0 else fly, internal)

@@ -64,15 +64,9 @@ class Instance(struct.PyTreeNode):
 
 SCHEMA: arrays.Schema = {
     "locs": ArrayField("nodes", (2,), padding="first row"),
-    "exists": ArrayField("nodes", kind=bool, padding=False),
-    "no_fly": ArrayField("nodes", kind=bool, padding=False),
-    "truck_pace": ArrayField(),
-    "drone_pace": ArrayField(),
-    "max_flight": ArrayField(),
-    "launch_time": ArrayField(),
-    "recovery_time": ArrayField(),
-    "truck_time": ArrayField("nodes", ("nodes",), optional=True),
-    "drone_time": ArrayField("nodes", ("nodes",), optional=True),
+    **dict.fromkeys(("exists", "no_fly"), ArrayField("nodes", kind=bool, padding=False)),
+    **dict.fromkeys(("truck_pace", "drone_pace", "max_flight", "launch_time", "recovery_time"), ArrayField()),
+    **dict.fromkeys(("truck_time", "drone_time"), ArrayField("nodes", ("nodes",), optional=True)),
 }
 
 WORDS = arrays.FileWords(

@@ -26,6 +26,10 @@ CONSTRAINTS = ("unserved", "unknown_node", "chain", "open_tour", "duplicates", "
 """
 
 
+TOLERANCE = 1e-5
+"""Share by which flights may exceed `max_flight`: instances may have been stored in `float32`."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Violation:
     """How often a constraint is broken, and the first node at which, in the plan's order; None for never."""
@@ -67,7 +71,6 @@ def solution_report(
     *,
     allow_revisits: bool = True,
     strict: bool = False,
-    tolerance: float = 1e-5,
 ) -> SolutionReport:
     """Check a plan: truck and drone leave together, meet at the end of each operation, whoever comes first waits.
 
@@ -76,7 +79,6 @@ def solution_report(
         operations: in their order.
         allow_revisits: whether truck and drone may meet at nodes that are served already.
         strict: raise instead of reporting violations.
-        tolerance: share by which flights may exceed `max_flight`, for instances that were stored in `float32`.
 
     Raises:
         ValueError: `instance` is a batch; with `strict`, the violated constraints.
@@ -84,7 +86,7 @@ def solution_report(
     if np.ndim(instance.exists) != 1:
         raise ValueError(f"exists has shape {np.shape(instance.exists)}; give one instance of the batch at a time")
     problem = Matrices(instance)
-    longest = problem.max_flight * (1 + tolerance)
+    longest = problem.max_flight * (1 + TOLERANCE)
     found: dict[str, list[int]] = {name: [] for name in CONSTRAINTS}
     known = tuple(_known(operations, problem, found))
     _check_tour(known, problem, allow_revisits, found)
