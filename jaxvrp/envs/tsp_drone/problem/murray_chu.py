@@ -8,14 +8,12 @@ customers that the drone can carry for.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, make_instance
 from jaxvrp.io.text_lines import read_lines
-from jaxvrp.io.whole_files import write_text
 
 NODES, CARRIED, TRUCK, DRONE = "nodes.csv", "Cprime.csv", "tau.csv", "tauprime.csv"
 
@@ -73,37 +71,3 @@ def _matrix(path: Path, count: int) -> np.ndarray:
     for line, row in zip(lines[:-1], rows, strict=False):
         line.expect(row[-1] == row[0], f"as the last time that to the depot, {row[0]}, found {row[-1]}")
     return np.array(rows)[:-1, :-1]
-
-
-def write_murray_chu(folder: str | os.PathLike, instance: Instance) -> None:
-    """Write what `read_murray_chu` reads, with every digit, into a folder, which is made; no file is left incomplete.
-
-    The files hold neither the endurance nor the times of launch and recovery: who reads them must know these.
-
-    Raises:
-        ValueError: the format cannot hold the instance; one line that says why.
-        OSError: a file cannot be written.
-    """
-    if np.ndim(instance.exists) != 1 or not np.asarray(instance.exists).all():
-        raise ValueError("the format holds a single instance without padding; use jaxvrp.envs.tsp_drone.save")
-    if instance.truck_time is None or np.all(np.asarray(instance.no_fly)[1:]):
-        lacks = "matrices of times" if instance.truck_time is None else "customers that the drone may serve"
-        raise ValueError(f"the format needs {lacks}; use jaxvrp.envs.tsp_drone.save")
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    locs = np.asarray(instance.locs, np.float64)
-    no_fly = [*np.asarray(instance.no_fly), False]
-    places = [*locs, locs[0]]
-    nodes = [[node, *place, int(heavy)] for node, (place, heavy) in enumerate(zip(places, no_fly, strict=True))]
-    _write_rows(folder / NODES, nodes)
-    _write_rows(folder / CARRIED, [[node for node in range(1, instance.num_nodes) if not no_fly[node]]])
-    for name, matrix in ((TRUCK, instance.truck_time), (DRONE, instance.drone_time)):
-        times = np.asarray(matrix, np.float64)
-        rows = np.pad(np.concatenate([times, times[:, :1]], axis=1), [(0, 1), (0, 0)])
-        _write_rows(folder / name, rows.tolist())
-
-
-def _write_rows(path: Path, rows: Sequence[Sequence[float]]) -> None:
-    """Each number as the shortest text that reads back as the same one."""
-    lines = (",".join(repr(float(value)).removesuffix(".0") for value in row) for row in rows)
-    write_text(path, "".join(line + "\n" for line in lines))
