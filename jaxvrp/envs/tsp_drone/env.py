@@ -132,26 +132,23 @@ class TspDrone(Environment):
         """`f32[F]`, what both see; None with entities."""
         if self.entity_kinds:
             return None
-        return flatten(self._context(state), self._static_planes(state), self._dynamic_planes(state))
+        with_entities = self.replace(observation_kind="entities")
+        return flatten(self._context(state), with_entities.static_entities(state), with_entities.entities(state))
 
     def static_entities(self, state: State) -> ByKind:
         """`{"node": f32[7, n]}`, see the class; {} where all is one vector."""
-        return self._static_planes(state) if self.entity_kinds else {}
+        return {observation.NODE: observation.static_planes(state)} if self.entity_kinds else {}
 
     def entities(self, state: State) -> ByKind:
         """`{"node": f32[10, n]}`, likewise."""
-        return self._dynamic_planes(state) if self.entity_kinds else {}
-
-    def _context(self, state: State) -> jax.Array:
-        return observation.context(state, self.action_mask(state)[DRONE][0])
-
-    def _static_planes(self, state: State) -> ByKind:
-        return {observation.NODE: observation.static_planes(state)}
-
-    def _dynamic_planes(self, state: State) -> ByKind:
+        if not self.entity_kinds:
+            return {}
         mask = self.action_mask(state)
         masks = mask[DRONE][0], mask[TRUCK][0]
         return {observation.NODE: observation.dynamic_planes(state, *masks, allow_revisits=self.allow_revisits)}
+
+    def _context(self, state: State) -> jax.Array:
+        return observation.context(state, self.action_mask(state)[DRONE][0])
 
     def reward(self, state: State) -> ByRole:
         """`{"drone": f32[1], "truck": f32[1]}`, the same for both, see the class."""
