@@ -131,18 +131,13 @@ def legend(target: Any, handles: list[Any], **place: Any) -> None:
 def place_labels(
     anchors: np.ndarray, sizes: np.ndarray, *, markers: np.ndarray, radius: float, crowd: np.ndarray, limit: float
 ) -> np.ndarray:
-    """Centres of text boxes beside their anchors, chosen one after the other so that they cover little.
+    """Centres `[P, 2]` of text boxes beside their anchors, chosen one after the other so that they cover little.
 
     Args:
-        anchors: `[P, 2]`, the places that the texts name.
-        sizes: `[P, 2]`, width and height of the boxes, in the unit of the anchors.
-        markers: `[M, 2]`, places of markers that should not be covered, the anchors among them.
-        radius: of the markers.
+        anchors, sizes: `[P, 2]`, the places that the texts name; width and height of the boxes, in the same unit.
+        markers, radius: `[M, 2]`, places of markers that should not be covered, the anchors among them; their size.
         crowd: `[K, 2]`, further points that are better left free (paths); NaN for none.
         limit: no box should leave the square of this half side around the origin.
-
-    Returns:
-        `[P, 2]`.
     """
     angles = np.arange(16) * np.pi / 8
     directions = np.stack([np.cos(angles), np.sin(angles)], axis=1)

@@ -44,10 +44,11 @@ def explain(state: State, *, allow_revisits: bool) -> dict[str, Cause]:
     nodes = jnp.arange(shape[0], dtype=jnp.int32)
     # How far a meeting at each node is beyond the range of the drone that is away.
     excess = state.flight + drone_distance(instance, state.drone_customer, nodes) - instance.max_flight
-    may_fly_on = state.is_drones_turn & state.is_away
+    decides_in_the_air = state.is_drones_turn & state.is_away
     is_last = ~(allow_revisits | (state.in_range & nodes_ahead(state)).any())
     stay = first_cause(
-        [(may_fly_on & state.must_meet, Why.MUST_MEET, 0.0), (may_fly_on & is_last, Why.NO_LATER, 0.0)], (1,)
+        [(decides_in_the_air & state.must_meet, Why.MUST_MEET, 0.0), (decides_in_the_air & is_last, Why.NO_LATER, 0.0)],
+        (1,),
     )
     meet = first_cause(
         [
@@ -58,7 +59,7 @@ def explain(state: State, *, allow_revisits: bool) -> dict[str, Cause]:
         (1,),
     )
     serve = first_cause(_of_customers(state, nodes, allow_revisits), shape)
-    drone = jax.tree.map(lambda *parts: jnp.concatenate(parts), stay, meet, serve)
+    drone = tuple(jnp.concatenate(parts) for parts in zip(stay, meet, serve, strict=True))
     truck = first_cause(_of_nodes(state, nodes, excess, allow_revisits), shape)
     return {
         role: Cause(kind[None], amount[None], jnp.zeros_like(kind)[None])
