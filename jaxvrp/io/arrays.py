@@ -41,31 +41,18 @@ FAMILY = {float: "f", int: "iu", bool: "b"}
 
 @dataclasses.dataclass(frozen=True)
 class ArrayField:
-    """The shape, kind and padding of one array of a problem.
+    """The shape, kind and padding of one array of a problem."""
 
-    Attributes:
-        axis: what its first axis counts, such as `"nodes"`; None if it has no such axis.
-        inner: lengths of the axes behind it, or what they count.
-        kind: of the numbers: `float`, `int` or `bool`.
-        padding: the value of rows that are added, or `"first row"`: these repeat the first one.
-        optional: a problem may be without it; leave it out of the schema that comes with such a problem (`schema_of`).
-    """
-
-    axis: str | None = None
-    inner: tuple[int | str, ...] = ()
-    kind: type = float
-    padding: float | Literal["first row"] = 0.0
-    optional: bool = False
-
-    @property
-    def rank(self) -> int:
-        """How many axes it has in a single problem."""
-        return len(self.inner) + (self.axis is not None)
+    axis: str | None = None  # what its first axis counts, such as `"nodes"`; None if it has no such axis
+    inner: tuple[int | str, ...] = ()  # lengths of the axes behind it, or what they count
+    kind: type = float  # of the numbers: `float`, `int` or `bool`
+    padding: float | Literal["first row"] = 0.0  # the value of added rows; `"first row"`: they repeat the first one
+    optional: bool = False  # a problem may be without it; `schema_of` such a problem leaves it out
 
     @property
     def axes(self) -> tuple[int | str, ...]:
-        """Length of each axis, or what it counts."""
-        return (*(() if self.axis is None else (self.axis,)), *self.inner)
+        """Length of each axis of a single problem, or what it counts."""
+        return self.inner if self.axis is None else (self.axis, *self.inner)
 
 
 Schema = Mapping[str, ArrayField]
@@ -98,12 +85,7 @@ def number_arrays(values: Mapping[str, ArrayLike], what: str) -> dict[str, np.nd
 
 
 def stored_arrays(schema: Schema, arrays: Mapping[str, np.ndarray], fraction: str) -> dict[str, np.ndarray]:
-    """New arrays of one problem, in the dtypes that are stored.
-
-    Args:
-        schema: of the problem.
-        arrays: numbers, one array for each field.
-        fraction: the message about a fraction where numbers are whole, behind the field's name.
+    """New arrays of one problem, in the dtypes that are stored; `fraction` ends the message about numbers not whole.
 
     Raises:
         ValueError: a field of whole numbers or flags holds something else; a number is too large.
@@ -132,12 +114,7 @@ def check_numbers(schema: Schema, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def check_shapes(schema: Schema, problem: object, counts: Mapping[str, int]) -> None:
-    """Check the shapes of one problem, without leading axes.
-
-    Args:
-        schema: of the problem.
-        problem: any numbers or arrays, as attributes.
-        counts: the length of each counted axis.
+    """Check the shapes of one problem, without leading axes; `counts` has the length of each counted axis.
 
     Raises:
         ValueError: a field has another shape.
@@ -178,46 +155,35 @@ def computed_arrays(schema: Schema, problem: Problem) -> Problem:
 
 
 def pad_arrays(schema: Schema, problem: Problem, lengths: Mapping[str, int]) -> Problem:
-    """The same problem with rows added at the end; works on batches, under `jit` and `vmap`, in NumPy and JAX.
+    """The same problem with rows added at the end, until the counted axes have these lengths.
 
-    Args:
-        schema: of the problem.
-        problem: with any leading axes.
-        lengths: of the counted axes; at least as long as they are.
+    Works on batches, under `jit` and `vmap`, in NumPy and JAX.
     """
-    arrays = {
-        name: _pad(field, getattr(problem, name), lengths) for name, field in schema.items() if field.axis is not None
-    }
+    arrays = {name: _pad(field, getattr(problem, name), lengths) for name, field in schema.items()}
     changed = {name: array for name, array in arrays.items() if array is not getattr(problem, name)}
     return _with_arrays(problem, changed) if changed else problem
 
 
 def _pad(field: ArrayField, array: Any, lengths: Mapping[str, int]) -> Any:
-    for position, counted in enumerate(field.axes):
-        if isinstance(counted, str):
-            array = _pad_axis(field, array, array.ndim - field.rank + position, lengths[counted])
-    return array
-
-
-def _pad_axis(field: ArrayField, array: Any, axis: int, length: int) -> Any:
-    missing = length - array.shape[axis]
-    if missing == 0:
-        return array
     xp = jnp if isinstance(array, jax.Array) else np
-    if field.padding == "first row":
-        first = array[(slice(None),) * axis + (slice(0, 1),)]
-        return xp.concatenate([array, xp.repeat(first, missing, axis=axis)], axis=axis)
-    rows = xp.full((*array.shape[:axis], missing, *array.shape[axis + 1 :]), field.padding, array.dtype)
-    return xp.concatenate([array, rows], axis=axis)
+    for axis, counted in enumerate(field.axes, array.ndim - len(field.axes)):
+        missing = lengths[counted] - array.shape[axis] if isinstance(counted, str) else 0
+        if missing and field.padding == "first row":
+            rows = xp.take(array, np.zeros(missing, np.int32), axis=axis)
+            array = xp.concatenate([array, rows], axis=axis)
+        elif missing:
+            rows = xp.full((*array.shape[:axis], missing, *array.shape[axis + 1 :]), field.padding, array.dtype)
+            array = xp.concatenate([array, rows], axis=axis)
+    return array
 
 
 def stack_arrays(schema: Schema, problems: Sequence[Problem]) -> Problem:
     """A batch `[E]` of problems of any sizes, padded to the largest, as NumPy arrays."""
-    lengths: dict[str, int] = {}
-    for name, field in schema.items():
-        if field.axis is not None:
-            found = [getattr(problem, name).shape[-field.rank] for problem in problems]
-            lengths[field.axis] = max(found)
+    lengths = {
+        field.axis: max(getattr(problem, name).shape[-len(field.axes)] for problem in problems)
+        for name, field in schema.items()
+        if field.axis is not None
+    }
     padded = [pad_arrays(schema, problem, lengths) for problem in problems]
     arrays = {name: np.stack([getattr(problem, name) for problem in padded]) for name in schema}
     return _with_arrays(padded[0], arrays)
@@ -232,13 +198,9 @@ def _with_arrays(problem: Problem, arrays: dict[str, Any]) -> Problem:
 
 
 def save_arrays(path: str | os.PathLike, file_format: str, schema: Schema, problem: object) -> None:
-    """Write a problem, or a batch, as `.npz`; an exact round trip with `load_arrays`. Complete, or not at all.
+    """Write a problem (NumPy or JAX), or a batch, as `.npz`; an exact round trip with `load_arrays`.
 
-    Args:
-        path: where to, whatever its ending; an existing file is replaced.
-        file_format: the name of the format, which is written as well.
-        schema: of the problem.
-        problem: NumPy or JAX.
+    Complete, or not at all, whatever the ending of `path`. The name of the format is written as well.
 
     Raises:
         OSError: the file cannot be written.
@@ -264,17 +226,11 @@ def write_npz(path: str | os.PathLike, arrays: Mapping[str, np.ndarray]) -> None
 
 @dataclasses.dataclass(frozen=True)
 class FileWords:
-    """Words of messages about a file.
+    """Words of messages about a file."""
 
-    Attributes:
-        content: the expected content, as `"an instance"`.
-        entry: one problem of a batch, as `"instance"`.
-        remedy: ends messages, as `"give a file that jaxvrp.envs.darp.save wrote"`.
-    """
-
-    content: str
-    entry: str
-    remedy: str
+    content: str  # the expected content, as `"an instance"`
+    entry: str  # one problem of a batch, as `"instance"`
+    remedy: str  # ends messages, as `"give a file that jaxvrp.envs.darp.save wrote"`
 
 
 def load_arrays(
@@ -290,9 +246,7 @@ def load_arrays(
     """Read what `save_arrays` wrote, as NumPy arrays, and check every problem in it.
 
     Args:
-        path: the file.
-        file_format: the name of the format.
-        schema: of the problem.
+        path, file_format, schema: as for `save_arrays`.
         build: makes the problem, from one array for each field.
         check: raises a ValueError if a single problem is wrong.
         batch_field: the field whose leading axes all fields must have.
@@ -307,38 +261,28 @@ def load_arrays(
     if str(arrays.pop("format", "")) != file_format or arrays.keys() != schema.keys():
         found = ", ".join(sorted(arrays)) or "nothing"
         raise ValueError(f"{path} holds {found}, not {words.content}; {words.remedy}")
-    batch = arrays[batch_field].shape[: arrays[batch_field].ndim - schema[batch_field].rank]
-    for name, field in schema.items():
-        array = arrays[name]
-        if array.ndim != len(batch) + field.rank or array.shape[: len(batch)] != batch:
-            misfit = f"{name} has shape {array.shape}, which does not fit {batch_field}'s"
-            raise ValueError(f"{path}: {misfit}; {words.remedy}")
-        if array.dtype.kind not in FAMILY[field.kind]:
-            raise ValueError(f"{path}: {name} has dtype {array.dtype}; {words.remedy}")
+    batch = arrays[batch_field].shape[: arrays[batch_field].ndim - len(schema[batch_field].axes)]
     try:
+        for name, field in schema.items():
+            array = arrays[name]
+            if array.ndim != len(batch) + len(field.axes) or array.shape[: len(batch)] != batch:
+                raise ValueError(f"{name} has shape {array.shape}, which does not fit {batch_field}'s")
+            if array.dtype.kind not in FAMILY[field.kind]:
+                raise ValueError(f"{name} has dtype {array.dtype}")
         check_numbers(schema, arrays)
     except ValueError as error:
         raise ValueError(f"{path}: {error}; {words.remedy}") from None
-    problem = build(**{name: _native(arrays[name], field) for name, field in schema.items()})
+    for name, array in arrays.items():
+        if not array.dtype.isnative or array.dtype.itemsize > 8:  # JAX does not know such a dtype
+            arrays[name] = array.astype(STORED[schema[name].kind])
+    problem = build(**arrays)
     for index in np.ndindex(batch):
-        _check_entry(path, problem, index, check, words.entry)
+        try:
+            check(jax.tree.map(lambda leaf, index=index: leaf[index], problem))
+        except ValueError as error:
+            where = f" ({words.entry} {', '.join(map(str, index))})" if index else ""
+            raise ValueError(f"{path}{where}: {error}") from None
     return problem
-
-
-def _native(array: np.ndarray, field: ArrayField) -> np.ndarray:
-    """The same array; in the stored dtype if JAX does not know its dtype."""
-    usable = array.dtype.isnative and array.dtype.itemsize <= 8
-    return array if usable else array.astype(STORED[field.kind])
-
-
-def _check_entry(
-    path: str | os.PathLike, problem: Problem, index: tuple[int, ...], check: Callable[[Problem], None], entry: str
-) -> None:
-    try:
-        check(jax.tree.map(lambda leaf: leaf[index], problem))
-    except ValueError as error:
-        where = f" ({entry} {', '.join(map(str, index))})" if index else ""
-        raise ValueError(f"{path}{where}: {error}") from None
 
 
 def read_npz(path: str | os.PathLike, words: FileWords) -> dict[str, np.ndarray]:
@@ -354,18 +298,17 @@ def read_npz(path: str | os.PathLike, words: FileWords) -> dict[str, np.ndarray]
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             for member in archive.infolist():
                 _check_declared_size(archive, member)
+            if sum(member.file_size for member in archive.infolist()) > host_bytes() // 2:
+                raise ValueError("its content is larger than half of the memory")
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             return dict(file)
     except Exception as error:  # zipfile, zlib and NumPy raise exceptions of all kinds
-        raise ValueError(f"{path} is no readable .npz file ({_reason(error)}); {words.remedy}") from None
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise ValueError(f"{path} is no readable .npz file ({reason}); {words.remedy}") from None
 
 
 def _check_declared_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
-    """Refuse a member whose header declares more or less than it holds: NumPy allocates the declared size.
-
-    Raises:
-        ValueError: it does, or all members together do not fit into memory.
-    """
+    """Refuse a member whose header declares more or less than it holds: NumPy allocates the declared size."""
     with archive.open(member) as file:
         version, _ = np.lib.format.read_magic(file)
         if version not in READ_HEADER:
@@ -374,10 +317,3 @@ def _check_declared_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> N
         declared, held = math.prod(shape) * dtype.itemsize, member.file_size - file.tell()
     if declared != held or min(shape, default=0) < 0:
         raise ValueError(f"{member.filename} declares {dtype} of shape {shape}, {declared} bytes, and holds {held}")
-    if sum(info.file_size for info in archive.infolist()) > host_bytes() // 2:
-        raise ValueError("its content is larger than half of the memory")
-
-
-def _reason(error: Exception) -> str:
-    """What went wrong, in one line."""
-    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -50,14 +50,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, module: str, description: str):
         """A parser of the program that is `module`."""
-        self._named: dict[str, argparse.Action] = {}
         super().__init__(prog=program_name(module), description=description, allow_abbrev=False)
-
-    def add_argument(self, *names: Any, **properties: Any) -> argparse.Action:
-        """As of `argparse`; names are kept, to notice options that are given twice."""
-        action = super().add_argument(*names, **properties)
-        self._named |= dict.fromkeys(action.option_strings, action)
-        return action
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As of `argparse`, whose `parse_args` calls it and would silently take the last of two values of an option.
@@ -69,7 +62,7 @@ class Parser(argparse.ArgumentParser):
         given: list[argparse.Action] = []
         for word in words:
             name = word.partition("=")[0]
-            action = self._named.get(name) or self._named.get(word[:2])  # `-oFILE`
+            action = self._option_string_actions.get(name) or self._option_string_actions.get(word[:2])  # `-oFILE`
             if action in given:
                 self.error(f"{'/'.join(action.option_strings)} is given twice; leave one of them out")
             given += [action] if action else []
@@ -92,12 +85,9 @@ def is_same_file(path: Path, other: Path) -> bool:
 
 
 def refuse_overwriting(out: Path, option: str, sources: Iterable[Path]) -> None:
-    """Refuse to overwrite a file that the command reads.
+    """Refuse to overwrite a file that the command reads: one of `sources`, or a file in a folder among them.
 
-    Args:
-        out: the file to be written.
-        option: its name on the command line.
-        sources: the files that are read, and folders whose files are read.
+    `option` is the one whose value is `out`.
 
     Raises:
         UserError: it is one of them.
@@ -120,22 +110,19 @@ def run_command(command: Callable[[], object], mistakes: tuple[type[Exception], 
     """
     try:
         command()
-    except OSError as error:
-        return _refused(f"cannot read or write '{error.filename}': {error.strerror}; give another path")
+        return 0
     except Interrupted as stop:
         print(stop, file=sys.stderr)
         return INTERRUPTED
     except KeyboardInterrupt:
         print("interrupted; what was saved before is kept", file=sys.stderr)
         return INTERRUPTED
+    except OSError as error:
+        message = f"cannot read or write '{error.filename}': {error.strerror}; give another path"
     except Exception as error:
         if not isinstance(error, (UserError, *mistakes)):
             raise
-        return _refused(str(error))
-    return 0
-
-
-def _refused(message: str) -> int:
+        message = str(error)
     if len(message) > LONGEST_MESSAGE:  # it repeats a long argument, or the content of a file
         half = LONGEST_MESSAGE // 2
         message = f"{message[:half]} ... {message[-half:]}"

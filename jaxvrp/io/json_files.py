@@ -14,6 +14,8 @@ from jaxvrp.io.whole_files import LARGEST_TEXT, read_bytes
 DEEPEST = 32
 """Levels of nested lists and objects; the files of this project have at most ten."""
 
+TOO_DEEP = f"more than {DEEPEST} lists and objects within each other"
+
 MOST_DIGITS = 18
 """Of a whole number: so it fits into 64 bits."""
 
@@ -23,10 +25,6 @@ def read_json(path: str | os.PathLike, remedy: str) -> Any:
 
     Stricter than JSON, so that nothing is lost or fails later: a key stands once in its object, numbers are finite,
     whole numbers have up to `MOST_DIGITS` digits, and at most `DEEPEST` lists and objects are nested.
-
-    Args:
-        path: the file, in UTF-8.
-        remedy: ends messages.
 
     Raises:
         ValueError: it is something else; one line that names the file, what is wrong, and the remedy.
@@ -45,17 +43,16 @@ def parse_json(text: str) -> Any:
     Raises:
         ValueError: it is something else; the message says what.
     """
+    hooks: dict[str, Any] = {"parse_int": _whole_number, "parse_float": _real_number, "parse_constant": _real_number}
     try:
-        value = json.loads(
-            text,
-            object_pairs_hook=_object,
-            parse_int=_whole_number,
-            parse_float=_real_number,
-            parse_constant=_real_number,
-        )
+        value = json.loads(text, object_pairs_hook=_object, **hooks)
     except RecursionError:
-        raise _too_deep() from None
-    _check_depth(value)
+        raise ValueError(TOO_DEEP) from None
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [inner for outer in level for inner in _inside(outer)]
+    if any(isinstance(inner, list | dict) for inner in level):
+        raise ValueError(TOO_DEEP)
     return value
 
 
@@ -82,19 +79,7 @@ def _real_number(text: str) -> float:
     return value
 
 
-def _check_depth(value: Any) -> None:
-    level = [value]
-    for _ in range(DEEPEST):
-        level = [inner for outer in level for inner in _inside(outer)]
-    if any(isinstance(inner, list | dict) for inner in level):
-        raise _too_deep()
-
-
 def _inside(value: Any) -> Iterable[Any]:
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()
-
-
-def _too_deep() -> ValueError:
-    return ValueError(f"more than {DEEPEST} lists and objects within each other")

@@ -51,29 +51,14 @@ def in_words(num_bytes: float) -> str:
 
 
 def refusal(name: str, value: int, needed: int, available: int, fitting: int | None) -> str:
-    """The message about a size that asks for too much memory.
-
-    Args:
-        name: of the size.
-        value: of the size.
-        needed: bytes that it takes at least.
-        available: bytes that there are.
-        fitting: a value that fits, None if none is known.
-    """
+    """The message about a size that needs more bytes than are available; `fitting` is a value that fits, if known."""
     remedy = f"{name} {fitting} should fit" if fitting else f"lower {name}"
-    return (
-        f"{name} is {value}; that takes at least {in_words(needed)} of memory, and there are {in_words(available)}: "
-        f"{remedy}"
-    )
+    takes = f"that takes at least {in_words(needed)} of memory, and there are {in_words(available)}"
+    return f"{name} is {value}; {takes}: {remedy}"
 
 
 def check_count(name: str, count: int, single: int) -> None:
-    """Refuse a number of equal objects that memory does not hold.
-
-    Args:
-        name: of the number.
-        count: the number.
-        single: bytes of one of them.
+    """Refuse `count` equal objects of `single` bytes each that memory does not hold; `name` is that of the count.
 
     Raises:
         ValueError: they do not fit; one line with a number that does.

@@ -29,16 +29,13 @@ def nearest(name: str, names: Iterable[str]) -> str:
     names = sorted(names)
     near = difflib.get_close_matches(name, names, n=3, cutoff=NEAR)
     if near:
-        best = _likeness(name, near[0])
-        return "did you mean " + " or ".join(f"'{other}'" for other in near if _likeness(name, other) > best - 0.1)
+        # Texts in this order, as `get_close_matches` compares them.
+        likeness = [difflib.SequenceMatcher(None, other, name).ratio() for other in near]
+        meant = [other for other, like in zip(near, likeness, strict=True) if like > likeness[0] - 0.1]
+        return "did you mean " + " or ".join(f"'{other}'" for other in meant)
     if len(names) <= FEW:
         return f"known: {', '.join(names)}"
     similar = difflib.get_close_matches(name, names, n=5, cutoff=SIMILAR)
     if similar:
         return f"the most similar of {len(names)}: {', '.join(similar)}"
     return f"none of {len(names)} is similar; some of them: {', '.join(names[:5])}"
-
-
-def _likeness(name: str, other: str) -> float:
-    # In this order, as `get_close_matches` compares them.
-    return difflib.SequenceMatcher(None, other, name).ratio()

@@ -18,13 +18,7 @@ ENDINGS = (".json", ".csv")
 def write_plan(
     path: str | os.PathLike, plan: Mapping[str, Any], events: Sequence[Mapping[str, Any]], columns: Sequence[str]
 ) -> None:
-    """Write a plan, whole or not at all.
-
-    Args:
-        path: ends in one of `ENDINGS`.
-        plan: a JSON object.
-        events: the lines of the table; each has all `columns`.
-        columns: of the table, in order.
+    """Write a plan, a JSON object, or the table of its events, which have all `columns`; whole or not at all.
 
     Raises:
         ValueError: another ending.
@@ -45,22 +39,21 @@ def write_plan(
 
 def broken(violations: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The broken constraints of a plan; each has `count`, and `first_node`, where it is broken first."""
-    found = {name: each for name, each in violations.items() if each.count}
-    return {name: {"count": each.count, "first_node": each.first_node} for name, each in found.items()}
+    found = violations.items()
+    return {name: {"count": each.count, "first_node": each.first_node} for name, each in found if each.count}
 
 
 def verdict(violations: Mapping[str, Any], place: Callable[[str, Any], str], most: int = 3) -> str:
     """'feasible', or the first `most` kinds of violations, each with its count and its first place.
 
-    Args:
-        violations: by constraint; each has `count` and `first_node`.
-        place: `(constraint, violation) -> words`, where it is broken first.
-        most: kinds that are named; the others are counted.
+    `place` says where a constraint is broken first: `(constraint, violation) -> words`.
     """
-    found = {name: each for name, each in violations.items() if each.count}
-    if not found:
+    found = violations.items()
+    words = [
+        f"{name.replace('_', ' ')} {each.count} (first: {place(name, each)})" for name, each in found if each.count
+    ]
+    if not words:
         return "feasible"
-    words = [f"{name.replace('_', ' ')} {each.count} (first: {place(name, each)})" for name, each in found.items()]
     more = [f"{len(words) - most} more"] if len(words) > most else []
     return "not feasible: " + ", ".join(words[:most] + more)
 

@@ -17,12 +17,7 @@ class UnknownFormatError(ValueError):
 
 
 class FileFormat(NamedTuple):
-    """A format of problem files.
-
-    Attributes:
-        name: as messages call it.
-        read: `path -> problem`, or a batch `[B]` of problems; raises a ValueError, one line, or an OSError.
-    """
+    """A format of problem files: its name in messages, and the function that reads a problem, or a batch `[B]`."""
 
     name: str
     read: Callable[[str | os.PathLike], Any]
@@ -36,7 +31,7 @@ def read_problems(
     Args:
         path: of the file.
         formats: by ending, in small letters.
-        batch_of: the leading axes of the content; none, if it is one problem.
+        batch_of: the leading axes of what was read; none, if it is one problem.
 
     Raises:
         ValueError: a damaged file, or a batch with several axes; one line.
@@ -57,12 +52,7 @@ def read_problems(
 
 
 def only_problem(problems: Sequence[Problem], row: int | None, path: str | os.PathLike) -> Problem:
-    """One of the problems of a file.
-
-    Args:
-        problems: of the file.
-        row: the index of the problem, the value of `--index`; None if the file holds a single problem.
-        path: the file, for messages.
+    """One of the problems of a file: the one with index `row`, the value of `--index`, None for the single one.
 
     Raises:
         ValueError: there is no such problem, or no row says which one is meant; one line.

@@ -37,7 +37,7 @@ class Line:
             raise self.error(expected, remedy)
 
     def fields(self, names: tuple[str, ...], words: list[str] | None = None, what: str = "fields") -> dict[str, str]:
-        """The words by name; comma-separated, quoted where needed, unless given. `what` they are, for the message."""
+        """The words by name; without `words`, those between commas. `what` they are called in the message."""
         words = self.comma_separated() if words is None else words
         wanted = f"the {len(names)} {what} '{' '.join(names)}', found {len(words)}"
         self.expect(len(words) == len(names), wanted, "add or remove what is wrong")
@@ -50,10 +50,10 @@ class Line:
         except csv.Error as error:
             raise self.error(f"fields between commas ({error})", "correct the quotes") from None
 
-    def real(self, name: str, word: str, below: float = LARGEST) -> float:
-        """A number whose absolute value is less than `below`."""
+    def real(self, name: str, word: str) -> float:
+        """A number whose absolute value is less than `LARGEST`."""
         value = _number(word)
-        self.expect(abs(value) < below, f"a number below {below:.0f} for {name}, found {word[:20]!r}")
+        self.expect(abs(value) < LARGEST, f"a number below {LARGEST:.0f} for {name}, found {word[:20]!r}")
         return value
 
     def whole(self, name: str, word: str, minimum: int | None = None, below: int | None = None) -> int:
@@ -77,10 +77,7 @@ def _number(word: str) -> float:
 def read_lines(path: str | os.PathLike, what: str, first_line: str | None = None) -> list[Line]:
     """The lines of a UTF-8 file that are not blank; at least one.
 
-    Args:
-        path: the file.
-        what: the expected content, for the message.
-        first_line: the expected first line, for the message about an empty file; None: `what`.
+    `what` is expected, in messages; of an empty file `first_line` is, if given.
 
     Raises:
         ValueError: it is empty, or binary, or larger than any such file; or a line has no end.

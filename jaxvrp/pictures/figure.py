@@ -34,15 +34,11 @@ class Sheet:
     """A figure on which things are placed in inches, from the lower left corner, of the size it is laid out for.
 
     A figure of another size stretches the places, not the letters.
-
-    Attributes:
-        figure: of matplotlib, or a part of one (`SubFigure`).
-        width, height: inches of the layout.
     """
 
-    figure: Any
-    width: float
-    height: float
+    figure: Any  # of matplotlib, or a part of one (`SubFigure`)
+    width: float  # inches of the layout
+    height: float  # inches of the layout
 
     def place(self, left: float, bottom: float) -> tuple[float, float]:
         """A place as parts of the figure, as legends want it."""
@@ -67,14 +63,7 @@ def new_sheet(width: float, height: float, dpi: float, fig: Any = None) -> Sheet
 
 
 def axes_of(ax: Any, width: float, height: float, dpi: float, margins: tuple[float, float] = (0.15, 0.15)) -> Any:
-    """`ax`, or the axes of a new figure that has only these.
-
-    Args:
-        ax: of matplotlib, or None.
-        width, height: inches of new axes.
-        dpi: of the new figure.
-        margins: inches left and below of new axes, for ticks and a legend.
-    """
+    """`ax`, or the only axes of a new figure; inches, `margins` left and below the axes for ticks and a legend."""
     if ax is not None:
         return ax
     left, below = margins
@@ -93,20 +82,16 @@ def inches_square(axes: Any) -> float:
 
 
 def scale_bar(axes: Any, unit: str, length: float = 1.0, *, zorder: float = 1.9) -> Any:
-    """A bar in the lower right corner of a map, of a round length: 1, 2 or 5 times a power of ten.
+    """The line of a bar in the lower right corner of a map, of a round length: 1, 2 or 5 times a power of ten.
 
-    Args:
-        axes: of a map, whose limits are set; both directions have the same scale.
-        unit: of the lengths in the picture.
-        length: of one data unit, in that unit.
-        zorder: low by default, because the content of the map matters more.
-
-    Returns:
-        The line of the bar.
+    The limits of the axes are set, and both directions have the same scale. `length` is that of one data unit, in
+    `unit`. `zorder` is low by default, because the content of the map matters more.
     """
     left, right = sorted(axes.get_xlim())
     bottom, top = axes.get_ylim()
-    whole = _round_length(SCALE_BAR * (right - left) * length)
+    most = SCALE_BAR * (right - left) * length
+    power = 10.0 ** math.floor(math.log10(most))
+    whole = max(step * power for step in (1, 2, 5) if step == 1 or step * power <= most)
     end, rise = right - 0.045 * (right - left), bottom + 0.045 * (top - bottom)
     half_tick = 0.008 * (top - bottom)
     x, y = [end - whole / length] * 3 + [end] * 3, [-half_tick, half_tick, 0, 0, half_tick, -half_tick]
@@ -116,12 +101,6 @@ def scale_bar(axes: Any, unit: str, length: float = 1.0, *, zorder: float = 1.9)
     words = {"ha": "center", "va": "bottom", "fontsize": 7.5, "color": EDGE}
     axes.text(*middle, f"{whole:g} {unit}", **words, zorder=zorder, path_effects=outline())
     return bar
-
-
-def _round_length(most: float) -> float:
-    """The largest of 1, 2, 5 times a power of ten that is at most this."""
-    power = 10.0 ** math.floor(math.log10(most))
-    return max(step * power for step in (1, 2, 5) if step == 1 or step * power <= most)
 
 
 def centred(fontsize: float, color: Any = "white") -> dict[str, Any]:
@@ -152,18 +131,13 @@ def legend(target: Any, handles: list[Any], **place: Any) -> None:
 def place_labels(
     anchors: np.ndarray, sizes: np.ndarray, *, markers: np.ndarray, radius: float, crowd: np.ndarray, limit: float
 ) -> np.ndarray:
-    """Centres of text boxes beside their anchors, chosen one after the other so that they cover little.
+    """Centres `[P, 2]` of text boxes beside their anchors, chosen one after the other so that they cover little.
 
     Args:
-        anchors: `[P, 2]`, the places that the texts name.
-        sizes: `[P, 2]`, width and height of the boxes, in the unit of the anchors.
-        markers: `[M, 2]`, places of markers that should not be covered, the anchors among them.
-        radius: of the markers.
+        anchors, sizes: `[P, 2]`, the places that the texts name; width and height of the boxes, in the same unit.
+        markers, radius: `[M, 2]`, places of markers that should not be covered, the anchors among them; their size.
         crowd: `[K, 2]`, further points that are better left free (paths); NaN for none.
         limit: no box should leave the square of this half side around the origin.
-
-    Returns:
-        `[P, 2]`.
     """
     angles = np.arange(16) * np.pi / 8
     directions = np.stack([np.cos(angles), np.sin(angles)], axis=1)

@@ -25,12 +25,7 @@ FONTS: dict[Any, Any] = {"svg.hashsalt": "jaxvrp", "pdf.fonttype": 42}
 
 
 def save_still(figure: Any, path: str | os.PathLike, dpi: float) -> None:
-    """Write a figure in the format of its ending (one of `STILLS`); complete, or not at all.
-
-    Args:
-        figure: of matplotlib.
-        path: of the file; one that is there already is replaced.
-        dpi: pixels per inch, of a `.png`.
+    """Write a figure of matplotlib in the format of its ending (one of `STILLS`); complete, or not at all.
 
     Raises:
         ValueError: another ending.
@@ -56,11 +51,10 @@ def write_picture(
     """Draw to a file, as its ending says; complete, or not at all, and nothing is drawn for an unknown ending.
 
     Args:
-        path: of the file; one that is there already is replaced.
+        path, dpi: as for `save_still`.
         what: is drawn, for the message: `"a plan"`.
         still: makes the figure.
         animation: writes the animation to a path, whatever its name; None: there is none.
-        dpi: pixels per inch of a `.png`.
 
     Raises:
         ValueError: another ending.
@@ -75,11 +69,7 @@ def write_picture(
 
 
 def _ending(path: Path, what: str, endings: tuple[str, ...]) -> str:
-    """The ending of a path in small letters.
-
-    Raises:
-        ValueError: none of `endings`.
-    """
+    """The ending of a path in small letters, if it is one of `endings`."""
     ending = path.suffix.lower()
     if ending not in endings:
         use = ".png, .svg or .pdf"
@@ -88,21 +78,13 @@ def _ending(path: Path, what: str, endings: tuple[str, ...]) -> str:
     return ending
 
 
-# --- animations -----------------------------------------------------------------------------------------------------
-
-
 def sample_frames(length: int, limit: int) -> np.ndarray:
     """At most `limit` state indices, evenly spread, the first and the last among them."""
     return np.unique(np.linspace(0, length - 1, min(length, limit)).round().astype(np.int64))
 
 
 class AnimatedFigure:
-    """A figure of which some artists change from frame to frame; the others are drawn once.
-
-    Args:
-        figure: from `new_figure`.
-        artists: those that change, in the order in which they are drawn.
-    """
+    """A figure of which some artists change from frame to frame, drawn in their order; the others are drawn once."""
 
     def __init__(self, figure: Any, artists: Sequence[Any]):
         self.figure, self.artists = figure, list(artists)
@@ -122,16 +104,18 @@ class AnimatedFigure:
 
 def write_frame(path: Path, frame: np.ndarray, palette: Any) -> None:
     """Write one frame (`u8[height, width, 3]`) as a small `.png`; complete, or not at all."""
-    from PIL import Image
-
-    image = Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE)
+    image = _with_palette(frame, palette)
     write_whole(path, lambda partial: image.save(partial, "PNG"))
 
 
 def write_gif(path: Path, frames: Iterator[np.ndarray], palette: Any, pause: int, last_pause: int) -> None:
     """Write frames (`u8[height, width, 3]`, one at least) as an animation, whatever the name of `path`; ms."""
-    from PIL import Image
-
-    images = [Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
+    images = [_with_palette(frame, palette) for frame in frames]
     durations = [pause] * (len(images) - 1) + [last_pause]
     images[0].save(path, "GIF", save_all=True, append_images=images[1:], duration=durations, loop=0)
+
+
+def _with_palette(frame: np.ndarray, palette: Any) -> Any:
+    from PIL import Image
+
+    return Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE)

@@ -49,11 +49,9 @@ def agent_colour(agent: int) -> str:
 
 
 def first_state(state: Any, step: Any) -> tuple[Any, str] | None:
-    """One state with NumPy leaves, and a note about the others; None if there is nothing to draw (traced).
+    """The first state of a batch with NumPy leaves, and a note about the others; None for traced or empty ones.
 
-    Args:
-        state: one, or a batch with leading axes.
-        step: a leaf of it that has no axes of its own.
+    `step` is a leaf of `state` that has no axes of its own.
     """
     leaves = jax.tree.leaves(state)
     if not all(isinstance(leaf, np.ndarray | np.generic | jax.Array) for leaf in leaves):
@@ -66,11 +64,7 @@ def first_state(state: Any, step: Any) -> tuple[Any, str] | None:
 
 
 class Still:
-    """A picture in the making; places are in map units, y points up.
-
-    Args:
-        places: `[P, 2]`, points that must be inside.
-    """
+    """A picture in the making; places are in map units, y points up. `places`, `[P, 2]`, must be inside."""
 
     def __init__(self, places: np.ndarray):
         low, high = places.min(axis=0), places.max(axis=0)
@@ -126,10 +120,7 @@ class Still:
 
 
 def to_pixels(still: str) -> np.ndarray:
-    """`u8[2 (SIZE + CAPTION_HEIGHT), 2 SIZE, 3]`: the same size for every state of every environment.
-
-    Args:
-        still: from `Still.html`: a figure with one SVG picture, and its caption.
+    """`u8[2 (SIZE + CAPTION_HEIGHT), 2 SIZE, 3]` from `Still.html`: the same size for every state of every environment.
 
     Raises:
         ValueError: an element that `Still` does not draw.
@@ -190,9 +181,8 @@ def _style(look: dict[str, str], order: int) -> dict[str, Any]:
     """Of a patch, from the attributes of SVG."""
     from matplotlib.colors import to_rgba
 
-    opacity, filled = float(look.get("fill-opacity", 1)), look["fill"] != "none"
     edge = _colour(look["stroke"]) if "stroke" in look else "none"
-    fill = to_rgba(_colour(look["fill"]), opacity) if filled else "none"
+    fill = "none" if look["fill"] == "none" else to_rgba(_colour(look["fill"]), float(look.get("fill-opacity", 1)))
     return {"facecolor": fill, "edgecolor": edge, "linewidth": float(look.get("stroke-width", 1)), "zorder": order}
 
 

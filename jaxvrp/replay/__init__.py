@@ -3,11 +3,9 @@
 `python -m jaxvrp.replay EPISODE.json [-o PAGE.html]` draws any episode file, without the learners.
 """
 
-from jaxvrp.replay.common import FORMAT, VERSION
+from jaxvrp.replay.common import FORMAT, VERSION, with_insight
 from jaxvrp.replay.episode_format import check, read_episode, write_episode
-from jaxvrp.replay.export import export_episode, html_of, save
-from jaxvrp.replay.insight import with_insight
-from jaxvrp.replay.pages import page, write_page
+from jaxvrp.replay.export import export_episode, html_of, page, save, write_page
 
 __all__ = [
     "FORMAT",

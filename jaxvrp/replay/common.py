@@ -1,4 +1,7 @@
-"""The entries that episodes of all kinds share, made from states; each environment's `replay.py` adds its own."""
+"""The entries that episodes of all kinds share, made from states, and what a policy thought.
+
+Each environment's `replay.py` adds its own entries.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxvrp.environment import Environment
-from jaxvrp.replay.reasons import Cause, Reasons, grouped
+from jaxvrp.environment import Environment, writes
+from jaxvrp.replay.reasons import Cause, Groups, Reasons, grouped
 from jaxvrp.spaces import ByRole, Discrete, agent_names
 
 FORMAT, VERSION = "jaxvrp-episode", 1
@@ -64,11 +67,19 @@ def common_entries(
         step_entries: L of them, what each entry of `steps` says of the world.
         reasons: why actions are masked; None if nobody wrote that down.
     """
-    masks, rewards, metrics, valid, causes = jax.device_get(_observe(env, states, reasons))
-    rows = present_rows(env, valid)
-    rewards = {role: _of_steps_taken(reward)[:, rows[role]] for role, reward in rewards.items()}
+
+    @jax.jit
+    @jax.vmap
+    def observe(state: Any) -> tuple[ByRole, ByRole, dict[str, jax.Array], ByRole, Mapping[str, Cause]]:
+        causes = reasons.explain(state) if reasons else {}
+        return env.action_mask(state), env.reward(state), env.metrics(state), env.valid(state), causes
+
+    masks, rewards, metrics, valid, causes = jax.device_get(observe(states))
+    rows, last_step = present_rows(env, valid), len(step_entries) - 1
+    # No step led to the first state.
+    is_later = np.arange(last_step + 1)[:, None] > 0
+    rewards = {role: np.where(is_later, reward, 0.0)[:, rows[role]] for role, reward in rewards.items()}
     mean_reward = np.concatenate(list(rewards.values()), axis=1).mean(axis=1)
-    last_step = len(step_entries) - 1
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -88,9 +99,12 @@ def common_entries(
             {
                 "step": step,
                 "reward": {role: as_json(reward[step]) for role, reward in rewards.items()},
-                "mask": {role: [_digits(row) for row in mask[step][rows[role]]] for role, mask in masks.items()},
+                "mask": {
+                    role: ["".join("01"[int(allowed)] for allowed in mask[step, row]) for row in rows[role]]
+                    for role, mask in masks.items()
+                },
                 "action": None if actions is None or step == last_step else _chosen(env, actions, step, rows),
-                **_why(causes, masks, step, rows, reasons),
+                **({} if reasons is None else {"why": _why(reasons, causes, masks, step, rows)}),
                 **entry,
             }
             for step, entry in enumerate(step_entries)
@@ -98,42 +112,16 @@ def common_entries(
     }
 
 
-def _observe(
-    env: Environment, states: Any, reasons: Reasons | None
-) -> tuple[ByRole, ByRole, dict[str, jax.Array], ByRole, Mapping[str, Cause]]:
-    """Masks, rewards, metrics, valid rows and causes of every state, with a leading axis `[L]`."""
-
-    @jax.jit
-    @jax.vmap
-    def observe(state: Any) -> tuple[ByRole, ByRole, dict[str, jax.Array], ByRole, Mapping[str, Cause]]:
-        causes = reasons.explain(state) if reasons else {}
-        return env.action_mask(state), env.reward(state), env.metrics(state), env.valid(state), causes
-
-    return observe(states)
-
-
 def _why(
-    causes: Mapping[str, Cause],
-    masks: ByRole,
-    step: int,
-    rows: Mapping[str, np.ndarray],
-    reasons: Reasons | None,
-) -> dict[str, Any]:
-    """The key `why` of the entry of a step; nothing where nobody gave reasons."""
-    if reasons is None:
-        return {}
-    of_roles = {
-        role: [
-            grouped(
-                jax.tree.map(lambda leaf, row=row: leaf[step, row], cause),
-                np.asarray(masks[role])[step, row],
-                reasons.words,
-            )
-            for row in rows[role]
-        ]
-        for role, cause in causes.items()
-    }
-    return {"why": of_roles}
+    reasons: Reasons, causes: Mapping[str, Cause], masks: ByRole, step: int, rows: Mapping[str, np.ndarray]
+) -> dict[str, list[Groups]]:
+    """By role the reasons of each agent at a step."""
+
+    def of_agent(role: str, row: int) -> Groups:
+        cause = jax.tree.map(lambda leaf: leaf[step, row], causes[role])
+        return grouped(cause, np.asarray(masks[role])[step, row], reasons.words)
+
+    return {role: [of_agent(role, row) for row in rows[role]] for role in causes}
 
 
 def present_rows(env: Environment, valid: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -144,21 +132,8 @@ def present_rows(env: Environment, valid: Mapping[str, np.ndarray]) -> dict[str,
     }
 
 
-def _of_steps_taken(reward: np.ndarray) -> np.ndarray:
-    """`f32[L, agents]` with zeros in the first row, to which no step led."""
-    return np.where(np.arange(len(reward))[:, None] > 0, reward, 0.0)
-
-
-def _digits(allowed: np.ndarray) -> str:
-    """A row of a mask, `bool[actions]`, as a text of digits 0 and 1."""
-    return "".join("01"[int(value)] for value in allowed)
-
-
 def _chosen(env: Environment, actions: Mapping[str, Any], step: int, rows: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The actions of one step, by role.
-
-    An index out of range is clipped: nothing that could be named was done by it, and the format has only names.
-    """
+    """The actions of one step, by role; an index out of range is clipped, since the format has only names."""
     chosen = {}
     for name, role in env.roles.items():
         values = np.asarray(actions[name])[step][rows[name]]
@@ -166,3 +141,39 @@ def _chosen(env: Environment, actions: Mapping[str, Any], step: int, rows: Mappi
             values = np.clip(values, 0, role.action.num_actions - 1)
         chosen[name] = as_json(values)
     return chosen
+
+
+def with_insight(
+    episode: dict[str, Any],
+    env: Environment,
+    states: Any,
+    *,
+    probability: Mapping[str, Any] | None = None,
+    value: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The episode with what a policy thought at each step: probabilities to four decimals, and values.
+
+    Args:
+        episode: of `export_episode`.
+        env, states: as there, one state for each decision; where a decision held for several steps, so do these.
+        probability: `{role: f32[T+1, agents, actions]}`, 0 for masked actions.
+        value: `{role: f32[T+1, agents]}`.
+    """
+    rows = present_rows(env, jax.device_get(jax.vmap(env.valid)(states)))
+    clock = np.cumsum(np.asarray(jax.vmap(env.duration)(states))) if writes(env, "duration") else None
+    last = len(episode["steps"]) - 1
+    steps = []
+    for at, step in enumerate(episode["steps"]):
+        decision = at if clock is None else int(np.searchsorted(clock, at, side="right")) - 1
+        thought = {"value": {role: as_json(np.asarray(of)[decision][rows[role]]) for role, of in (value or {}).items()}}
+        if at < last and probability:
+            # Actions that the episode does not name are padding, and masked.
+            thought["probability"] = {
+                role: [
+                    [round(float(share), 4) for share in row[: len(episode["actions"][role])]]
+                    for row in np.asarray(of)[decision][rows[role]]
+                ]
+                for role, of in probability.items()
+            }
+        steps.append({**step, **{name: of for name, of in thought.items() if of}})
+    return {**episode, "steps": steps}

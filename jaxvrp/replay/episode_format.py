@@ -39,6 +39,7 @@ What an episode of a kind says besides, in further keys and in every entry of `s
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Callable
@@ -50,7 +51,6 @@ from jaxvrp.io.messages import shown
 from jaxvrp.io.whole_files import write_text
 from jaxvrp.replay import schema
 from jaxvrp.replay.common import FORMAT, VERSION
-from jaxvrp.toolbox import ReplayKind
 
 REMEDY = "write it with jaxvrp.replay.save or python -m train.replay"
 
@@ -79,18 +79,13 @@ def check(episode: Any) -> None:
     schema.optional_keys(
         player=schema.text, shortfalls=schema.object_with(title=schema.text, entries=schema.list_of(shortfall))
     )(episode, "")
-    kind = _kind_of(episode)
+    try:
+        kind = registry.replay_kind(episode["kind"])
+    except ValueError as error:
+        remedy = "one of your own: import what registers it, and call jaxvrp.replay.write_page"
+        raise ValueError(f"{error}; {remedy}") from None
     _check_steps(episode)
     kind.check(episode)
-
-
-def _kind_of(episode: dict[str, Any]) -> ReplayKind:
-    try:
-        return registry.replay_kind(episode["kind"])
-    except ValueError as error:
-        raise ValueError(
-            f"{error}; one of your own: import what registers it, and call jaxvrp.replay.write_page"
-        ) from None
 
 
 def _check_steps(episode: dict[str, Any]) -> None:
@@ -99,38 +94,28 @@ def _check_steps(episode: dict[str, Any]) -> None:
     for agent in episode["agents"]:
         counts[agent["role"]] = counts.get(agent["role"], 0) + 1
     schema.object_with(**dict.fromkeys(counts, schema.anything))(episode["actions"], "actions")
-    names = {role: episode["actions"][role] for role in counts}
     numbers = schema.list_of(schema.optional(schema.number))
-    rewards = {role: schema.list_of(schema.number, count) for role, count in counts.items()}
-    masks = {role: schema.list_of(schema.mask(len(names[role])), counts[role]) for role in counts if names[role]}
-    chosen = {
-        role: schema.list_of(schema.whole_number(len(names[role])) if names[role] else numbers, count)
-        for role, count in counts.items()
-    }
-    step = schema.object_with(
+    # 0 for a role whose actions are numbers.
+    num_actions = {role: len(episode["actions"][role] or ()) for role in counts}
+
+    def by_role(inner: Callable[[int], schema.Check]) -> dict[str, schema.Check]:
+        return {role: schema.list_of(inner(num_actions[role]), count) for role, count in counts.items()}
+
+    chosen = by_role(lambda num: schema.whole_number(num) if num else numbers)
+    masks = by_role(schema.mask)
+    required = schema.object_with(
         step=schema.whole_number(),
-        reward=schema.object_with(**rewards),
-        mask=schema.object_with(**masks),
+        reward=schema.object_with(**by_role(lambda num: schema.number)),
+        mask=schema.object_with(**{role: check for role, check in masks.items() if num_actions[role]}),
         action=schema.optional(schema.object_with(**chosen)),
     )
-    schema.list_of(schema.all_of(step, _optional_of_steps(counts, names)))(episode["steps"], "steps")
-
-
-def _optional_of_steps(counts: dict[str, int], names: dict[str, list[str] | None]) -> schema.Check:
-    """A check for what entries of `steps` may have; `counts` of agents and `names` of actions, by role."""
-
-    def by_role(inner: Callable[[str], schema.Check]) -> schema.Check:
-        return schema.optional_keys(**{role: schema.list_of(inner(role), count) for role, count in counts.items()})
-
-    def probabilities(role: str) -> schema.Check:
-        return schema.list_of(schema.number, len(names[role] or ()))
-
-    return schema.optional_keys(
-        why=by_role(lambda role: schema.list_of(_reason(len(names[role] or ())))),
-        instead=by_role(lambda role: schema.optional(schema.text)),
-        probability=by_role(probabilities),
-        value=by_role(lambda role: schema.number),
+    optional = schema.optional_keys(
+        why=schema.optional_keys(**by_role(lambda num: schema.list_of(_reason(num)))),
+        instead=schema.optional_keys(**by_role(lambda num: schema.optional(schema.text))),
+        probability=schema.optional_keys(**by_role(lambda num: schema.list_of(schema.number, num))),
+        value=schema.optional_keys(**by_role(lambda num: schema.number)),
     )
+    schema.list_of(schema.all_of(required, optional))(episode["steps"], "steps")
 
 
 def _reason(num_actions: int) -> schema.Check:
@@ -168,13 +153,10 @@ def to_json(episode: dict[str, Any]) -> str:
     """
     check(episode)
     head = {name: value for name, value in episode.items() if name != "steps"}
-    lines = [f"{json.dumps(name)}: {_line(value)}" for name, value in head.items()]
-    steps = ",\n  ".join(_line(step) for step in episode["steps"])
+    line = functools.partial(json.dumps, allow_nan=False, ensure_ascii=False)
+    lines = [f"{json.dumps(name)}: {line(value)}" for name, value in head.items()]
+    steps = ",\n  ".join(map(line, episode["steps"]))
     return "{\n" + ",\n".join([*lines, f'"steps": [\n  {steps}\n]']) + "\n}\n"
-
-
-def _line(value: Any) -> str:
-    return json.dumps(value, allow_nan=False, separators=(", ", ": "), ensure_ascii=False)
 
 
 def write_episode(episode: dict[str, Any], path: str | os.PathLike) -> None:
@@ -184,5 +166,4 @@ def write_episode(episode: dict[str, Any], path: str | os.PathLike) -> None:
         ValueError: the episode does not follow the format.
         OSError: the file cannot be written.
     """
-    text = to_json(episode)
-    write_text(path, text)
+    write_text(path, to_json(episode))

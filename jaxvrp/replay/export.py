@@ -1,18 +1,24 @@
-"""From the states of an episode to the episode format, to files, and to a frame in a notebook."""
+"""From the states of an episode to the episode format, to files, and to one self-contained HTML page.
+
+A page needs no network, no server and no other file; notebooks show it in a frame.
+"""
 
 from __future__ import annotations
 
 import functools
 import html
 import os
+import re
 from collections.abc import Callable, Mapping
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from jaxvrp import registry
 from jaxvrp.environment import Environment
-from jaxvrp.replay.episode_format import write_episode
-from jaxvrp.replay.pages import page, write_page
+from jaxvrp.io.messages import shown
+from jaxvrp.io.whole_files import write_text
+from jaxvrp.replay.episode_format import to_json, write_episode
 
 
 def export_episode(env: Environment, states: Any, actions: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -44,12 +50,10 @@ def exporter(env: Environment) -> Callable[[Any, Mapping[str, Any] | None], dict
 
 
 def save(env: Environment, states: Any, path: str | os.PathLike, actions: Mapping[str, Any] | None = None) -> None:
-    """Write one episode to a file, by the ending of its name.
+    """Write one episode to a file, by the ending of its name; arguments as for `export_episode`.
 
-    Args:
-        env, states, actions: as for `export_episode`.
-        path: `.json` the episode, `.html` a page that plays it; `.gif` an animation, `.png`, `.svg` or `.pdf` a still,
-            by the environment's own renderer.
+    `.json` is the episode, `.html` a page that plays it; `.gif` an animation, `.png`, `.svg` or `.pdf` a still, by the
+    environment's own renderer.
 
     Raises:
         ValueError: another ending, or what `export_episode` and the renderer refuse.
@@ -68,6 +72,46 @@ def save(env: Environment, states: Any, path: str | os.PathLike, actions: Mappin
         renderer(env, states, path)
 
 
+def page(episode: dict[str, Any], against: dict[str, Any] | None = None) -> str:
+    """The page that plays an episode, as text; with another one `against` it, both side by side.
+
+    Raises:
+        ValueError: an episode does not follow the format, or the two are of different kinds.
+    """
+    text = to_json(episode)
+    if against is not None and against.get("kind") != episode["kind"]:
+        kinds = f"{shown(episode['kind'])} and {shown(against.get('kind'))}"
+        raise ValueError(f"episodes of different kinds ({kinds}) cannot be shown side by side; give two of one kind")
+    script = registry.replay_kind(episode["kind"]).script
+    style = script.with_suffix(".css")
+    # The scripts of all kinds build on the first three; the last one begins to play.
+    scripts = [_part("tools.js"), _part("charts.js"), _part("agents.js"), script.read_text("utf-8"), _part("player.js")]
+    parts = {
+        "title": html.escape(episode["title"]),
+        "style": _part("style.css") + (style.read_text("utf-8") if style.is_file() else ""),
+        # In a script element "</script" would end it; as JSON these are the same texts.
+        "episode": text.replace("<", "\\u003c"),
+        "against": "null" if against is None else to_json(against).replace("<", "\\u003c"),
+        "script": "\n".join(scripts),
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _part("page.html"))
+
+
+def write_page(episode: dict[str, Any], path: str | os.PathLike, against: dict[str, Any] | None = None) -> None:
+    """Write the page that plays an episode (see `page`), completely or not at all.
+
+    Raises:
+        ValueError: an episode does not follow the format, or the two are of different kinds.
+        OSError: the file cannot be written.
+    """
+    write_text(path, page(episode, against))
+
+
+def _part(name: str) -> str:
+    """A file of the folder `page`, as text."""
+    return resources.files("jaxvrp.replay").joinpath("page", name).read_text(encoding="utf-8")
+
+
 class Html(str):
     """A piece of HTML that notebooks show as such."""
 
@@ -76,11 +120,7 @@ class Html(str):
 
 
 def html_of(env: Any, states: Any, actions: Any = None, *, height: int = 820) -> Html:
-    """The page of an episode in a frame, for notebooks: the last expression of a cell shows it.
-
-    Args:
-        env, states, actions: as for `export_episode`.
-        height: of the frame, in pixels.
+    """The page of an episode in a frame `height` pixels high, for notebooks: the last expression of a cell shows it.
 
     Raises:
         ValueError: what `export_episode` refuses.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,18 +19,24 @@ Groups = list[list[Any]]
 """Of one agent: `[text, [actions]]` for each reason that forbids some of its actions, by the first of them."""
 
 
+class Kind(enum.IntEnum):
+    """Kinds of causes with their words, in their order: `AWAY = "the drone is away"`. The first is `ALLOWED = ""`."""
+
+    words: str
+
+    def __new__(cls, words: str) -> Kind:
+        """A member with the next number."""
+        member = int.__new__(cls, len(cls.__members__))
+        member._value_, member.words = len(cls.__members__), words
+        return member
+
+
 class Cause(struct.PyTreeNode):
-    """Why each action of the agents of a role is masked.
+    """Why each action of the agents of a role is masked."""
 
-    Attributes:
-        kind: `i32[agents, actions]`, the index of its words; `ALLOWED` for an action that is not masked.
-        amount: `f32[agents, actions]`, what `{amount}` stands for in these words.
-        other: `i32[agents, actions]`, what `{other}` stands for: the number of a customer, say.
-    """
-
-    kind: jax.Array
-    amount: jax.Array
-    other: jax.Array
+    kind: jax.Array  # `i32[agents, actions]`, the index of its words; `ALLOWED` for an action that is not masked
+    amount: jax.Array  # `f32[agents, actions]`, what `{amount}` stands for in these words
+    other: jax.Array  # `i32[agents, actions]`, what `{other}` stands for: the number of a customer, say
 
 
 Candidates = Sequence[tuple[jax.Array, int, Any]]
@@ -40,21 +47,16 @@ def first_cause(candidates: Candidates, shape: tuple[int, ...]) -> tuple[jax.Arr
     """Kind `i32[shape]` and amount `f32[shape]` of the first candidate that forbids each action."""
     kind, amount = jnp.full(shape, ALLOWED, jnp.int32), jnp.zeros(shape, jnp.float32)
     for forbids, number, value in reversed(candidates):
-        kind, amount = jnp.where(forbids, number, kind), jnp.where(forbids, value, amount)
+        kind, amount = jnp.where(forbids, int(number), kind), jnp.where(forbids, value, amount)
     return kind.astype(jnp.int32), amount.astype(jnp.float32)
 
 
 @dataclasses.dataclass(frozen=True)
 class Reasons:
-    """Why the actions of an environment are masked.
+    """Why the actions of an environment are masked."""
 
-    Attributes:
-        words: by kind; `{amount}` and `{other}` in them are filled in. The first is that of `ALLOWED`, and not read.
-        explain: `state -> {role: Cause}`, from the rules of the environment; traceable.
-    """
-
-    words: Sequence[str]
-    explain: Callable[[Any], Mapping[str, Cause]]
+    words: Sequence[str]  # by kind, with `{amount}` and `{other}` to be filled in; the first, of `ALLOWED`, is not read
+    explain: Callable[[Any], Mapping[str, Cause]]  # `state -> {role: Cause}`, from the rules; traceable
 
 
 def shown_amount(amount: float) -> str:
@@ -70,10 +72,7 @@ def shown_amount(amount: float) -> str:
 def grouped(cause: Cause, allowed: np.ndarray, words: Sequence[str]) -> Groups:
     """The reasons of one agent, each with the actions that it forbids; an action without a cause is left out.
 
-    Args:
-        cause: NumPy leaves `[actions]`.
-        allowed: `bool[actions]`, the mask.
-        words: see `Reasons`.
+    `cause` has NumPy leaves `[actions]`, `allowed` is the mask, `bool[actions]`, and `words` are those of `Reasons`.
     """
     actions: dict[str, list[int]] = {}
     for action in np.flatnonzero(~allowed & (cause.kind != ALLOWED)).tolist():

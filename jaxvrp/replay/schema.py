@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 from jaxvrp.io.limits import LARGEST
 from jaxvrp.io.messages import nearest, shown
@@ -17,66 +17,48 @@ Check = Callable[[Any, str], None]
 """`(value, place) -> None`; raises a ValueError unless the value is right."""
 
 
-def _refuse(where: str, value: Any, wanted: str) -> NoReturn:
-    """Raise a ValueError: the value at `where`, which must be `wanted`; of a long one, its beginning."""
-    raise ValueError(f"{where} is {shown(value)}; it must be {wanted}")
+def _is(wanted: str, holds: Callable[[Any], bool]) -> Check:
+    """A check for values of which something `holds`; `wanted` says what, in the message."""
+
+    def check(value: Any, where: str) -> None:
+        if not holds(value):
+            raise ValueError(f"{where} is {shown(value)}; it must be {wanted}")
+
+    return check
 
 
-def number(value: Any, where: str) -> None:
-    """Refuse what is no finite number; true and false are none."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        _refuse(where, value, "a finite number")
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+number = _is("a finite number", _is_number)
+text = _is("a text", lambda value: isinstance(value, str))
+boolean = _is("true or false", lambda value: isinstance(value, bool))
+anything = _is("anything", lambda value: True)
+_list = _is("a list", lambda value: isinstance(value, list))
+_object = _is("an object", lambda value: isinstance(value, dict))
 
 
 def number_from(least: float, *, itself: bool = True) -> Check:
     """A check for numbers from `least` (but for `itself`, if so said) to `LARGEST`."""
     bound = f"at least {least:g}" if itself else f"more than {least:g}"
-
-    def check(value: Any, where: str) -> None:
-        number(value, where)
-        if value < least or value > LARGEST or (value == least and not itself):
-            _refuse(where, value, f"{bound} and at most {LARGEST:g}")
-
-    return check
-
-
-def text(value: Any, where: str) -> None:
-    """Refuse what is no text."""
-    if not isinstance(value, str):
-        _refuse(where, value, "a text")
-
-
-def boolean(value: Any, where: str) -> None:
-    """Refuse what is neither true nor false."""
-    if not isinstance(value, bool):
-        _refuse(where, value, "true or false")
-
-
-def anything(value: Any, where: str) -> None:
-    """Accept every value."""
-    del value, where
+    within = _is(
+        f"{bound} and at most {LARGEST:g}", lambda value: least <= value <= LARGEST and (itself or value > least)
+    )
+    return all_of(number, within)
 
 
 def whole_number(below: int | None = None, least: int = 0) -> Check:
     """A check for whole numbers from `least` up to, but without, `below` (None: without end)."""
     is_empty = below is not None and below <= least
     accepted = "(no such)" if is_empty else f"from {least}" + ("" if below is None else f" to {below - 1}")
-
-    def check(value: Any, where: str) -> None:
-        if type(value) is not int or value < least or (below is not None and value >= below):
-            _refuse(where, value, f"a whole number {accepted}")
-
-    return check
+    end = math.inf if below is None else below
+    return _is(f"a whole number {accepted}", lambda value: type(value) is int and least <= value < end)
 
 
 def one_of(*words: str) -> Check:
     """A check for texts that are one of `words`."""
-
-    def check(value: Any, where: str) -> None:
-        if value not in words:
-            _refuse(where, value, "one of: " + ", ".join(words))
-
-    return check
+    return _is("one of: " + ", ".join(words), lambda value: value in words)
 
 
 def optional(inner: Check) -> Check:
@@ -93,8 +75,7 @@ def list_of(inner: Check, length: int | None = None, least: int = 0) -> Check:
     """A check for lists whose entries all pass `inner`: `length` of them, if given, and at least `least`."""
 
     def check(value: Any, where: str) -> None:
-        if not isinstance(value, list):
-            _refuse(where, value, "a list")
+        _list(value, where)
         if length not in (None, len(value)):
             raise ValueError(f"{where} has {len(value)} entries; it must have {length}")
         if len(value) < least:
@@ -109,8 +90,7 @@ def object_with(**fields: Check) -> Check:
     """A check for objects with these keys, each with a value that passes its check; other keys may be there too."""
 
     def check(value: Any, where: str) -> None:
-        if not isinstance(value, dict):
-            _refuse(where, value, "an object")
+        _object(value, where)
         for name, inner in fields.items():
             place = f"{where}.{name}" if where else name
             if name not in value:
@@ -146,8 +126,7 @@ def object_of_only(required: Mapping[str, Check], optional: Mapping[str, Check])
     known = {**required, **optional}
 
     def check(value: Any, where: str) -> None:
-        if not isinstance(value, dict):
-            _refuse(where or "the content", value, "an object")
+        _object(value, where or "the content")
         places = {name: f"{where}.{name}" if where else name for name in known}
         for name in value:
             if name not in known:
@@ -166,8 +145,7 @@ def object_of(inner: Check) -> Check:
     """A check for objects with any keys, whose values all pass `inner`."""
 
     def check(value: Any, where: str) -> None:
-        if not isinstance(value, dict):
-            _refuse(where, value, "an object")
+        _object(value, where)
         for name, entry in value.items():
             inner(entry, f"{where}.{name}")
 
@@ -176,12 +154,10 @@ def object_of(inner: Check) -> Check:
 
 def mask(length: int) -> Check:
     """A check for texts of `length` digits 0 and 1: what an agent may do."""
-
-    def check(value: Any, where: str) -> None:
-        if not isinstance(value, str) or len(value) != length or set(value) - {"0", "1"}:
-            _refuse(where, value, f"a text of {length} digits 0 and 1")
-
-    return check
+    return _is(
+        f"a text of {length} digits 0 and 1",
+        lambda value: isinstance(value, str) and len(value) == length and not set(value) - {"0", "1"},
+    )
 
 
 POINT = list_of(number, length=2)

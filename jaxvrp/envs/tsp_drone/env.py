@@ -12,9 +12,8 @@ from jaxvrp import fields
 from jaxvrp.entities import flat_box, flatten
 from jaxvrp.environment import Environment
 from jaxvrp.envs.tsp_drone import observation, rules
-from jaxvrp.envs.tsp_drone.problem.figures import Prepared, prepare
 from jaxvrp.envs.tsp_drone.problem.generator import LAYOUTS, generate
-from jaxvrp.envs.tsp_drone.problem.instance import Instance, as_float32, pad
+from jaxvrp.envs.tsp_drone.problem.instance import Instance, Prepared, as_float32, pad, prepare
 from jaxvrp.envs.tsp_drone.problem.operations import FIRST_SERVE
 from jaxvrp.envs.tsp_drone.reward import REWARDS, step_reward
 from jaxvrp.envs.tsp_drone.rules import State
@@ -76,7 +75,7 @@ class TspDrone(Environment):
         """The drone, then the truck; their actions point at nodes."""
         drone, truck = Discrete(self.num_nodes + FIRST_SERVE), Discrete(self.num_nodes)
         if not self.entity_kinds:
-            box = flat_box(observation.CONTEXT, (self._nodes,))
+            box = flat_box(observation.CONTEXT, (observation.nodes(self.num_nodes),))
             return {DRONE: Role(1, box, drone), TRUCK: Role(1, box, truck)}
         box = Box(-jnp.inf, jnp.inf, (len(observation.CONTEXT),))
         places = (("x", "y"), ("drone_x", "drone_y"))
@@ -87,13 +86,9 @@ class TspDrone(Environment):
         }
 
     @property
-    def _nodes(self) -> EntityKind:
-        return observation.nodes(self.num_nodes)
-
-    @property
     def entity_kinds(self) -> tuple[EntityKind, ...]:
         """The nodes; with revisits one is there even when it is served, since the two may meet there."""
-        return (self._nodes,) if self.observation_kind == "entities" else ()
+        return (observation.nodes(self.num_nodes),) if self.observation_kind == "entities" else ()
 
     @property
     def max_episode_steps(self) -> int:
@@ -105,19 +100,11 @@ class TspDrone(Environment):
         return generate(key, self)
 
     def prepare(self, instance: Instance) -> Prepared:
-        """The instance, padded, with what follows from it.
-
-        Raises:
-            ValueError: the instance is larger than the environment.
-        """
+        """The instance, padded, with what follows from it; a ValueError if it is larger than the environment."""
         return prepare(pad(as_float32(instance), self.num_nodes))
 
     def init_state(self, instance: Instance | Prepared) -> State:
-        """Both at the depot; a smaller instance is padded.
-
-        Raises:
-            ValueError: the instance is larger than the environment.
-        """
+        """Both at the depot; a smaller instance is padded, a larger one is a ValueError."""
         return rules.begin(instance if isinstance(instance, Prepared) else self.prepare(instance))
 
     def transition(self, state: State, action: ByRole, num_invalid: jax.Array) -> State:
@@ -145,26 +132,23 @@ class TspDrone(Environment):
         """`f32[F]`, what both see; None with entities."""
         if self.entity_kinds:
             return None
-        return flatten(self._context(state), self._static_planes(state), self._dynamic_planes(state))
+        with_entities = self.replace(observation_kind="entities")
+        return flatten(self._context(state), with_entities.static_entities(state), with_entities.entities(state))
 
     def static_entities(self, state: State) -> ByKind:
         """`{"node": f32[7, n]}`, see the class; {} where all is one vector."""
-        return self._static_planes(state) if self.entity_kinds else {}
+        return {observation.NODE: observation.static_planes(state)} if self.entity_kinds else {}
 
     def entities(self, state: State) -> ByKind:
         """`{"node": f32[10, n]}`, likewise."""
-        return self._dynamic_planes(state) if self.entity_kinds else {}
-
-    def _context(self, state: State) -> jax.Array:
-        return observation.context(state, self.action_mask(state)[DRONE][0])
-
-    def _static_planes(self, state: State) -> ByKind:
-        return {observation.NODE: observation.static_planes(state)}
-
-    def _dynamic_planes(self, state: State) -> ByKind:
+        if not self.entity_kinds:
+            return {}
         mask = self.action_mask(state)
         masks = mask[DRONE][0], mask[TRUCK][0]
         return {observation.NODE: observation.dynamic_planes(state, *masks, allow_revisits=self.allow_revisits)}
+
+    def _context(self, state: State) -> jax.Array:
+        return observation.context(state, self.action_mask(state)[DRONE][0])
 
     def reward(self, state: State) -> ByRole:
         """`{"drone": f32[1], "truck": f32[1]}`, the same for both, see the class."""
@@ -182,10 +166,7 @@ class TspDrone(Environment):
 
 
 def make(**parameters: Any) -> TspDrone:
-    """The factory behind `jaxvrp.make("tsp_drone", ...)`.
-
-    Args:
-        parameters: any field of `TspDrone`; two of them have another name here, see there.
+    """The factory behind `jaxvrp.make("tsp_drone", ...)`; parameters are the fields of `TspDrone`.
 
     Raises:
         ValueError: an unknown parameter, or a value out of range; one line that names it and the remedy.

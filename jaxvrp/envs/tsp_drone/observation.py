@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.envs.tsp_drone import rules
-from jaxvrp.envs.tsp_drone.problem.instance import Instance, drone_time, truck_time
+from jaxvrp.envs.tsp_drone.problem.instance import drone_time, truck_time
 from jaxvrp.envs.tsp_drone.problem.operations import FIRST_SERVE
 from jaxvrp.envs.tsp_drone.rules import State
 from jaxvrp.spaces import EntityKind, Feature, Place
@@ -66,10 +66,6 @@ def nodes(count: int) -> EntityKind:
     return EntityKind(NODE, count, STATIC, DYNAMIC, (Place("present", "x", "y"),))
 
 
-def _from_depot(instance: Instance, place: jax.Array, extent: jax.Array) -> jax.Array:
-    return (place - instance.locs[0]) / extent
-
-
 def _drone_node(state: State) -> jax.Array:
     """`i32[]`, where the drone is; if it is away, its customer."""
     return jnp.where(state.is_away, state.drone_customer, state.truck_node)
@@ -79,8 +75,9 @@ def context(state: State, drone_mask: jax.Array) -> jax.Array:
     """`f32[18]`, the numbers of `CONTEXT`; `drone_mask` is `bool[n + 2]`."""
     instance, figures = state.instance, state.figures
     per_time = 1.0 / figures.horizon
-    truck = _from_depot(instance, instance.locs[state.truck_node], figures.extent)
-    drone = _from_depot(instance, instance.locs[_drone_node(state)], figures.extent)
+    truck, drone = (
+        (instance.locs[node] - instance.locs[0]) / figures.extent for node in (state.truck_node, _drone_node(state))
+    )
     wait = state.truck_elapsed - rules.drone_arrival(state, state.truck_node)
     numbers = [
         state.is_drones_turn,
@@ -108,7 +105,7 @@ def context(state: State, drone_mask: jax.Array) -> jax.Array:
 def static_planes(state: State) -> jax.Array:
     """`f32[7, n]`, the numbers of `STATIC` of each node; padding is 0."""
     instance, figures = state.instance, state.figures
-    place = _from_depot(instance, instance.locs, figures.extent)
+    place = (instance.locs - instance.locs[0]) / figures.extent
     planes = [
         instance.exists,
         jnp.arange(instance.num_nodes) == 0,
@@ -122,13 +119,7 @@ def static_planes(state: State) -> jax.Array:
 
 
 def dynamic_planes(state: State, drone_mask: jax.Array, truck_mask: jax.Array, *, allow_revisits: bool) -> jax.Array:
-    """`f32[10, n]`, the numbers of `DYNAMIC`, all 0 for nodes that are left for good.
-
-    Args:
-        state: where the episode stands.
-        drone_mask, truck_mask: `bool[n + 2]` and `bool[n]`.
-        allow_revisits: as in the environment.
-    """
+    """`f32[10, n]`, the numbers of `DYNAMIC`, 0 for nodes that are left for good; masks `bool[n + 2]`, `bool[n]`."""
     instance, present = state.instance, rules.in_play(state, allow_revisits=allow_revisits)
     index = jnp.arange(instance.num_nodes, dtype=jnp.int32)
     per_time = 1.0 / state.figures.horizon

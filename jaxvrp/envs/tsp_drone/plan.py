@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import jax
 import numpy as np
 
 from jaxvrp.envs.tsp_drone.env import TspDrone
-from jaxvrp.envs.tsp_drone.played import Leg, Plan, from_operations, operations_of
-from jaxvrp.envs.tsp_drone.problem.instance import Instance
+from jaxvrp.envs.tsp_drone.played import from_operations, operations_of
+from jaxvrp.envs.tsp_drone.problem.agatz import read_agatz
+from jaxvrp.envs.tsp_drone.problem.instance import Instance, load
 from jaxvrp.envs.tsp_drone.rules import State
 from jaxvrp.io import plan_files
+from jaxvrp.io.problem_files import FileFormat, read_problems
+
+FORMATS = {".txt": FileFormat("Agatz", read_agatz), ".npz": FileFormat("jaxvrp.envs.tsp_drone.save", load)}
 
 FORMAT = "jaxvrp-tsp-drone-plan-1"
 
 COLUMNS = ("who", "leave", "arrive", "from", "to", "serves", "with_drone")
 """Of a way, and of the table."""
+
+
+def read_instances(path: str | os.PathLike) -> list[Instance]:
+    """The problem of a `.txt` in Agatz's format, or those of an `.npz` of `jaxvrp.envs.tsp_drone.save`.
+
+    Raises:
+        ValueError: another ending, or a damaged file; one line.
+        OSError: it cannot be read.
+    """
+    return read_problems(path, FORMATS, lambda instance: instance.exists.shape[:-1])
 
 
 def parameters_of(instance: Instance, env: TspDrone) -> dict[str, Any]:
@@ -28,10 +43,7 @@ def parameters_of(instance: Instance, env: TspDrone) -> dict[str, Any]:
 def plan_of(instance: Instance, env: TspDrone, states: State) -> dict[str, Any]:
     """The plan of an episode, a JSON object; its keys are described in `docs/solve.md`.
 
-    Args:
-        instance: the problem.
-        env: the environment that was played.
-        states: leaves with leading axis `[T+1]`, of one episode; what follows its end is cut.
+    Leaves of `states` are `[T+1, ...]`, of one episode; what follows its end is cut.
 
     Raises:
         ValueError: the states are of no or of several episodes.
@@ -49,19 +61,16 @@ def plan_of(instance: Instance, env: TspDrone, states: State) -> dict[str, Any]:
             {"start": each.start, "fly": each.fly, "internal": list(each.internal), "end": each.end}
             for each in operations
         ],
-        "ways": [_way(plan, leg) for leg in sorted(plan.legs, key=lambda leg: leg.leave)],
-    }
-
-
-def _way(plan: Plan, leg: Leg) -> dict[str, Any]:
-    """From one node to the next, and whether somebody is served at its end."""
-    serves = leg.node != 0 and plan.served_by[leg.node] == leg.who and np.isclose(plan.served_at[leg.node], leg.arrive)
-    return {
-        "who": leg.who,
-        "leave": leg.leave,
-        "arrive": leg.arrive,
-        "from": leg.origin,
-        "to": leg.node,
-        "serves": bool(serves),
-        "with_drone": leg.carries,
+        "ways": [
+            {
+                "who": leg.who,
+                "leave": leg.leave,
+                "arrive": leg.arrive,
+                "from": leg.origin,
+                "to": leg.node,
+                "serves": plan.serves(leg),
+                "with_drone": leg.carries,
+            }
+            for leg in sorted(plan.legs, key=lambda leg: leg.leave)
+        ],
     }

@@ -16,7 +16,7 @@ from jaxvrp.envs.tsp_drone.problem.operations import (
     Operation,
     actions_to_operations,
 )
-from jaxvrp.envs.tsp_drone.problem.solution import SolutionReport, solution_report
+from jaxvrp.envs.tsp_drone.problem.solution import Matrices, SolutionReport, solution_report
 from jaxvrp.envs.tsp_drone.rules import State
 from jaxvrp.episodes import until_end
 from jaxvrp.io import plan_files
@@ -26,14 +26,7 @@ TRUCK, DRONE = "truck", "drone"
 
 @dataclasses.dataclass(frozen=True)
 class Leg:
-    """A way from one node to the next, of the truck, or of the drone on its own.
-
-    Attributes:
-        who: `"truck"` or `"drone"`.
-        origin, node: from where to where.
-        leave, arrive: times.
-        carries: of the truck: the drone is on board.
-    """
+    """A way from node `origin` to `node`, of the truck, or of the drone alone; `carries`: the drone is on board."""
 
     who: str
     origin: int
@@ -55,23 +48,14 @@ class Wait:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Plan:
-    """A plan and what `solution_report` says about it.
+    """A plan and what `solution_report` says about it."""
 
-    Attributes:
-        instance: one problem as NumPy arrays.
-        report: cost, violations, times.
-        legs: all ways, in the order of departure for each of the two.
-        waits: who waited for whom.
-        served_by: by node, `"truck"`, `"drone"` or None.
-        served_at: `f64[n]`, nan for never.
-    """
-
-    instance: Instance
+    instance: Instance  # one problem as NumPy arrays
     report: SolutionReport
-    legs: tuple[Leg, ...]
+    legs: tuple[Leg, ...]  # of each of the two in the order of departure
     waits: tuple[Wait, ...]
-    served_by: tuple[str | None, ...]
-    served_at: np.ndarray
+    served_by: tuple[str | None, ...]  # by node, `"truck"`, `"drone"` or None
+    served_at: np.ndarray  # `f64[n]`, nan for never
 
     @property
     def nodes(self) -> np.ndarray:
@@ -80,16 +64,18 @@ class Plan:
 
     def place(self, who: str, time: float) -> np.ndarray:
         """`f64[2]`, where one of the two is at a time."""
-        flying = [leg for leg in self.legs if leg.who == who and leg.leave <= time]
-        if who == DRONE:
-            riding = [leg for leg in self.legs if leg.carries and leg.leave <= time]
-            flying = sorted(flying + riding, key=lambda leg: leg.leave)
-        if not flying:
+        moves = [leg for leg in self.legs if leg.leave <= time and (leg.who == who or (who == DRONE and leg.carries))]
+        if not moves:
             return self.instance.locs[0]
-        leg = flying[-1]
+        leg = max(reversed(moves), key=lambda leg: leg.leave)
         share = min(1.0, (time - leg.leave) / max(leg.arrive - leg.leave, 1e-9))
         start, end = self.instance.locs[[leg.origin, leg.node]]
         return start + share * (end - start)
+
+    def serves(self, leg: Leg) -> bool:
+        """Whether the customer at the end of a leg is served then."""
+        node = leg.node
+        return node != 0 and self.served_by[node] == leg.who and bool(np.isclose(self.served_at[node], leg.arrive))
 
     def waited(self, who: str) -> float:
         """How long one of the two waited, in all."""
@@ -97,21 +83,18 @@ class Plan:
 
 
 def from_operations(instance: Instance, operations: Sequence[Operation], *, allow_revisits: bool = True) -> Plan:
-    """Follow a plan through its legs.
-
-    Args:
-        instance: one problem, NumPy or JAX.
-        operations, allow_revisits: as for `solution_report`.
+    """Follow a plan through its legs; arguments as for `solution_report`.
 
     Raises:
         ValueError: `instance` is a batch.
     """
     report = solution_report(instance, operations, allow_revisits=allow_revisits)
     instance = jax.tree.map(lambda leaf: np.asarray(leaf, leaf.dtype if leaf.dtype == bool else np.float64), instance)
+    problem = Matrices(instance)
     legs: list[Leg] = []
     waits: list[Wait] = []
     for number, operation in enumerate(report.operations):
-        legs += _legs(instance, operation, report.begin[number])
+        legs += _legs(problem, operation, float(report.begin[number]))
         arrival = {TRUCK: report.truck_arrival[number], DRONE: report.drone_arrival[number]}
         late = float(max(arrival.values()))
         waits += [Wait(who, operation.end, float(time), late) for who, time in arrival.items() if time < late - 1e-9]
@@ -125,29 +108,19 @@ def from_operations(instance: Instance, operations: Sequence[Operation], *, allo
     return Plan(instance, report, tuple(legs), tuple(waits), tuple(served_by), served_at)
 
 
-def _legs(instance: Instance, operation: Operation, begin: float) -> Iterator[Leg]:
+def _legs(problem: Matrices, operation: Operation, begin: float) -> Iterator[Leg]:
     start, end, fly, internal = operation
-    leave = float(begin) if fly is None else float(begin + instance.launch_time)
+    leave = begin if fly is None else begin + problem.launch_time
     clock, here = leave, start
     for node in (*internal, end):
         if node != here:
-            arrive = clock + _time(instance, TRUCK, here, node)
+            arrive = clock + float(problem.truck[here, node])
             yield Leg(TRUCK, here, node, clock, arrive, fly is None)
             clock, here = arrive, node
     if fly is not None:
-        there = leave + _time(instance, DRONE, start, fly)
+        there = leave + float(problem.drone[start, fly])
         yield Leg(DRONE, start, fly, leave, there, False)
-        yield Leg(DRONE, fly, end, there, there + _time(instance, DRONE, fly, end), False)
-
-
-def _time(instance: Instance, who: str, origin: int, node: int) -> float:
-    matrix, pace = {
-        TRUCK: (instance.truck_time, instance.truck_pace),
-        DRONE: (instance.drone_time, instance.drone_pace),
-    }[who]
-    if matrix is not None:
-        return float(matrix[origin, node])
-    return float(pace * np.linalg.norm(instance.locs[node] - instance.locs[origin]))
+        yield Leg(DRONE, fly, end, there, there + float(problem.drone[fly, end]), False)
 
 
 def name_of(node: int) -> str:
@@ -155,9 +128,9 @@ def name_of(node: int) -> str:
     return "depot" if node == 0 else f"customer {node}"
 
 
-def verdict(report: SolutionReport, most: int = 3) -> str:
-    """'feasible', or the first `most` kinds of violations."""
-    return plan_files.verdict(report.violations, lambda name, found: f"node {found.first_node}", most)
+def verdict(report: SolutionReport) -> str:
+    """'feasible', or the first kinds of violations."""
+    return plan_files.verdict(report.violations, lambda name, found: f"node {found.first_node}")
 
 
 def instance_of(states: State) -> Instance:
@@ -166,10 +139,7 @@ def instance_of(states: State) -> Instance:
 
 
 def operations_of(states: State) -> list[Operation]:
-    """The operations of one episode, up to its end.
-
-    Args:
-        states: of steps 0..T, leaves with leading axis `[T+1]`.
+    """The operations of one episode, up to its end; leaves of `states` are `[T+1, ...]`.
 
     Raises:
         ValueError: the states have no leading time axis, or more than one.

@@ -18,12 +18,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import jax
 import numpy as np
 
 from jaxvrp.envs.tsp_drone import played
 from jaxvrp.envs.tsp_drone.env import TspDrone
-from jaxvrp.envs.tsp_drone.played import DRONE, TRUCK, Leg, Plan, Wait, actions_of, operations_of
+from jaxvrp.envs.tsp_drone.played import DRONE, TRUCK, Plan, actions_of, instance_of, operations_of
 from jaxvrp.envs.tsp_drone.reasons import reasons_of
 from jaxvrp.envs.tsp_drone.rules import State
 from jaxvrp.episodes import until_end
@@ -34,67 +33,65 @@ from jaxvrp.replay.schema import POINT, boolean, list_of, number, object_with, o
 def export_episode(env: TspDrone, states: State, actions: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """See `jaxvrp.replay.export_episode`; actions that are not given are read off the states."""
     states = until_end(states)
-    operations = operations_of(states)
-    length = len(states.step)
-    if actions is None:
-        actions = actions_of(states, length - 1)
-    instance = jax.tree.map(lambda leaf: leaf[0], states.instance)
-    plan = played.from_operations(instance, operations, allow_revisits=env.allow_revisits)
-    nodes = plan.nodes.tolist()
+    plan = played.from_operations(instance_of(states), operations_of(states), allow_revisits=env.allow_revisits)
+    last = len(states.step) - 1
     places = [played.name_of(node) for node in range(env.num_nodes)]
     names = {DRONE: ["ride, or fly on", "meet", *(f"fly to {place}" for place in places)], TRUCK: places}
     entries = common_entries(
         env,
         states,
-        actions,
+        actions_of(states, last) if actions is None else actions,
         kind="tsp_drone",
-        title=f"Truck and drone: {len(nodes) - 1} customers",
+        title=f"Truck and drone: {len(plan.nodes) - 1} customers",
         action_names=names,
-        step_entries=[_step_entry(states, index) for index in range(length)],
+        step_entries=[_step_entry(states, index) for index in range(last + 1)],
         reasons=reasons_of(env),
     )
+    unserved = [node for node in plan.nodes.tolist() if not states.served[-1, node]]
+    why = f"nobody had come, or set out, when the episode stops after {int(states.step[-1])} turns"
     return {
         **entries,
-        "nodes": [_node(plan, node) for node in nodes],
-        "legs": [_leg(leg) for leg in plan.legs],
-        "waits": [_wait(wait) for wait in plan.waits],
+        **_drawn(plan),
         "makespan": as_json_float32(plan.report.cost),
         "verdict": played.verdict(plan.report),
-        "shortfalls": _shortfalls(nodes, states),
+        # An episode that is whole serves everybody; this is for those that were cut off.
+        "shortfalls": {"title": "Not served", "entries": [{"name": places[node], "why": why} for node in unserved]},
     }
 
 
-def _shortfalls(nodes: list[int], states: State) -> dict[str, Any]:
-    """The customers of an episode that was cut off before its end; one that is whole has none."""
-    step = int(states.step[-1])
-    entries = [
-        {"name": played.name_of(node), "why": f"nobody had come, or set out, when the episode stops after {step} turns"}
-        for node in nodes
-        if not states.served[-1, node]
-    ]
-    return {"title": "Not served", "entries": entries}
-
-
-def _node(plan: Plan, node: int) -> dict[str, Any]:
+def _drawn(plan: Plan) -> dict[str, Any]:
+    """What the map and the chart over time show."""
+    instance = plan.instance
     return {
-        "position": as_json(np.asarray(plan.instance.locs[node], np.float32)),
-        "served_by": plan.served_by[node],
-        "served_at": as_json_float32(plan.served_at[node]),
-        "no_fly": bool(plan.instance.no_fly[node]),
-    }
-
-
-def _leg(leg: Leg) -> dict[str, Any]:
-    times = {"leave": as_json_float32(leg.leave), "arrive": as_json_float32(leg.arrive)}
-    return {"who": leg.who, "from": leg.origin, "to": leg.node, **times, "carries": leg.carries}
-
-
-def _wait(wait: Wait) -> dict[str, Any]:
-    return {
-        "who": wait.who,
-        "node": wait.node,
-        "since": as_json_float32(wait.since),
-        "until": as_json_float32(wait.until),
+        "nodes": [
+            {
+                "position": as_json(np.asarray(instance.locs[node], np.float32)),
+                "served_by": plan.served_by[node],
+                "served_at": as_json_float32(plan.served_at[node]),
+                "no_fly": bool(instance.no_fly[node]),
+            }
+            for node in plan.nodes.tolist()
+        ],
+        "legs": [
+            {
+                "who": leg.who,
+                "from": leg.origin,
+                "to": leg.node,
+                "leave": as_json_float32(leg.leave),
+                "arrive": as_json_float32(leg.arrive),
+                "carries": leg.carries,
+            }
+            for leg in plan.legs
+        ],
+        "waits": [
+            {
+                "who": wait.who,
+                "node": wait.node,
+                "since": as_json_float32(wait.since),
+                "until": as_json_float32(wait.until),
+            }
+            for wait in plan.waits
+        ],
     }
 
 

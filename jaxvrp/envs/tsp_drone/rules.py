@@ -7,9 +7,10 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.environment import select
-from jaxvrp.envs.tsp_drone.problem.figures import Figures, Prepared
 from jaxvrp.envs.tsp_drone.problem.instance import (
+    Figures,
     Instance,
+    Prepared,
     drone_distance,
     drone_time,
     truck_distance,
@@ -23,97 +24,74 @@ SLACK = 1e-5
 
 
 class Totals(struct.PyTreeNode):
-    """What has happened in an episode so far.
+    """What has happened in an episode so far."""
 
-    Attributes:
-        served_by_drone: `i32[]`, customers; counted at the launch.
-        sorties: `i32[]`, meetings so far.
-        revisits: `i32[]`, turns of the truck that led to a node that was served already, its own included, to meet the
-            drone there; the last way home does not count.
-        drone_flight: `f32[]`, drone distance of the sorties so far.
-        truck_distance: `f32[]`.
-        waiting_truck, waiting_drone: `f32[]`, time that one waited for the other.
-        invalid_actions: `i32[]`, actions that were executed as something else.
-    """
-
-    served_by_drone: jax.Array
-    sorties: jax.Array
-    revisits: jax.Array
-    drone_flight: jax.Array
-    truck_distance: jax.Array
-    waiting_truck: jax.Array
-    waiting_drone: jax.Array
-    invalid_actions: jax.Array
+    served_by_drone: jax.Array  # `i32[]`, customers, counted at the launch
+    sorties: jax.Array  # `i32[]`, meetings
+    revisits: jax.Array  # `i32[]`, turns of the truck to a served node, its own included; not the last way home
+    drone_flight: jax.Array  # `f32[]`, of sorties that are over
+    truck_distance: jax.Array  # `f32[]`
+    waiting_truck: jax.Array  # `f32[]`, time that the truck waited for the drone
+    waiting_drone: jax.Array  # `f32[]`, time that the drone waited for the truck
+    invalid_actions: jax.Array  # `i32[]`, actions that were executed as something else
 
 
 class State(NotebookStill, struct.PyTreeNode):
-    """Where an episode stands.
+    """Where an episode stands."""
 
-    Attributes:
-        instance: the problem, padded to the environment's size.
-        figures: what follows from it.
-        is_drones_turn: `bool[]`; else it is the truck's.
-        truck_node: `i32[]`, where the truck is.
-        served: `bool[n]`, served already, or on the drone's way; the depot and padding from the start.
-        is_away: `bool[]`, whether the drone is. If not, the next five are 0, the sixth and the seventh false.
-        launch_node, drone_customer: `i32[]`, where it left the truck, and whom it serves.
-        truck_elapsed: `f32[]`, the truck's time since the last meeting before the launch.
-        drone_elapsed: `f32[]`, the drone's, until it leaves its customer.
-        flight: `f32[]`, drone distance of the first leg.
-        in_range: `bool[n]`, nodes at which it can meet the truck within `max_flight`.
-        must_meet: `bool[]`, whether the truck's last turn led to a node that was served already.
-        clock: `f32[]`, at the last moment at which they were together.
-        growth: `f32[]`, of the clock, in the last step.
-        totals: of the episode.
-        step: `i32[]`.
-        done: `bool[]`.
-    """
-
-    instance: Instance
-    figures: Figures
-    is_drones_turn: jax.Array
-    truck_node: jax.Array
-    served: jax.Array
-    is_away: jax.Array
-    launch_node: jax.Array
-    drone_customer: jax.Array
-    truck_elapsed: jax.Array
-    drone_elapsed: jax.Array
-    flight: jax.Array
-    in_range: jax.Array
-    must_meet: jax.Array
-    clock: jax.Array
-    growth: jax.Array
-    totals: Totals
-    step: jax.Array
-    done: jax.Array
+    instance: Instance  # the problem, padded to the environment's size
+    figures: Figures  # what follows from it
+    is_drones_turn: jax.Array  # `bool[]`; else it is the truck's
+    truck_node: jax.Array  # `i32[]`, where the truck is
+    served: jax.Array  # `bool[n]`, served already, or on the drone's way; the depot and padding from the start
+    is_away: jax.Array  # `bool[]`, whether the drone is. If not, the next seven are 0 or false
+    launch_node: jax.Array  # `i32[]`, where it left the truck
+    drone_customer: jax.Array  # `i32[]`, the customer that it serves
+    truck_elapsed: jax.Array  # `f32[]`, the truck's time since the last meeting before the launch
+    drone_elapsed: jax.Array  # `f32[]`, the drone's, until it leaves its customer
+    flight: jax.Array  # `f32[]`, drone distance of the first leg
+    in_range: jax.Array  # `bool[n]`, nodes at which it can meet the truck within `max_flight`
+    must_meet: jax.Array  # `bool[]`, whether the truck's last turn led to a node that was served already
+    clock: jax.Array  # `f32[]`, at the last moment at which they were together
+    growth: jax.Array  # `f32[]`, of the clock, in the last step
+    totals: Totals  # of the episode
+    step: jax.Array  # `i32[]`
+    done: jax.Array  # `bool[]`
 
 
 def begin(prepared: Prepared) -> State:
     """Both at the depot, the drone on board, and it has the first turn."""
     instance = prepared.instance
-    no, none, nothing = jnp.zeros((), bool), jnp.zeros((), jnp.int32), jnp.zeros((), jnp.float32)
+    none, nothing = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.float32)
     served = ~instance.exists | (_nodes(instance) == 0)
     return State(
         instance=instance,
         figures=prepared.figures,
-        is_drones_turn=~no,
         truck_node=none,
         served=served,
-        is_away=no,
-        launch_node=none,
-        drone_customer=none,
-        truck_elapsed=nothing,
-        drone_elapsed=nothing,
-        flight=nothing,
-        in_range=jnp.zeros_like(served),
-        must_meet=no,
         clock=nothing,
         growth=nothing,
         totals=Totals(none, none, none, nothing, nothing, nothing, nothing, none),
         step=none,
         done=served.all(),
+        **_on_board(instance),
     )
+
+
+def _on_board(instance: Instance) -> dict[str, jax.Array]:
+    """What a state says of the drone when it is on board, and has the turn."""
+    none, nothing = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.float32)
+    return {
+        "is_drones_turn": jnp.ones((), bool),
+        "is_away": jnp.zeros((), bool),
+        "launch_node": none,
+        "drone_customer": none,
+        "truck_elapsed": nothing,
+        "drone_elapsed": nothing,
+        "flight": nothing,
+        "in_range": jnp.zeros_like(instance.exists),
+        "must_meet": jnp.zeros((), bool),
+    }
 
 
 def advance(state: State, drone: jax.Array, truck: jax.Array, num_invalid: jax.Array) -> State:
@@ -150,20 +128,10 @@ def _launch(state: State, customer: jax.Array) -> State:
 def _meet(state: State) -> State:
     """The drone comes back to the truck, whoever is first waits; then it is the drone's turn again."""
     instance, totals = state.instance, state.totals
-    no, none, nothing = jnp.zeros_like(state.is_away), jnp.zeros_like(state.step), jnp.zeros_like(state.clock)
     arrival = drone_arrival(state, state.truck_node)
     growth = jnp.maximum(state.truck_elapsed, arrival) + instance.recovery_time
     flight = state.flight + drone_distance(instance, state.drone_customer, state.truck_node)
     return state.replace(
-        is_drones_turn=~no,
-        is_away=no,
-        launch_node=none,
-        drone_customer=none,
-        truck_elapsed=nothing,
-        drone_elapsed=nothing,
-        flight=nothing,
-        in_range=jnp.zeros_like(state.in_range),
-        must_meet=no,
         clock=state.clock + growth,
         growth=growth,
         totals=totals.replace(
@@ -172,6 +140,7 @@ def _meet(state: State) -> State:
             waiting_truck=totals.waiting_truck + jnp.maximum(arrival - state.truck_elapsed, 0.0),
             waiting_drone=totals.waiting_drone + jnp.maximum(state.truck_elapsed - arrival, 0.0),
         ),
+        **_on_board(instance),
     )
 
 
@@ -204,33 +173,32 @@ def drone_arrival(state: State, node: jax.Array) -> jax.Array:
 
 def drone_allowed(state: State, *, allow_revisits: bool) -> jax.Array:
     """The drone's mask, `bool[n + 2]`: 0 ride along, or fly on; 1 meet the truck; 2 + i serve i."""
-    ours = state.is_drones_turn
-    later = jnp.ones_like(ours) if allow_revisits else _meets_ahead(state)
-    goes_on = ~state.must_meet & later
-    # Whoever may not fly on is within range: the masks before this one have seen to it.
+    ours, instance = state.is_drones_turn, state.instance
+    # Without revisits, the truck may be past all nodes within range.
+    goes_on = ~state.must_meet & (allow_revisits | (state.in_range & nodes_ahead(state)).any())
+    # A drone that may not fly on is within range: the masks before this one have seen to it.
     meets = state.is_away & (state.in_range[state.truck_node] | ~goes_on)
     stays = jnp.where(state.is_away, goes_on, True)
-    serves = ours & ~state.is_away & _servable(state, allow_revisits=allow_revisits)
+    flight = drone_distance(instance, state.truck_node, _nodes(instance)) + way_back(
+        state, allow_revisits=allow_revisits
+    )
+    returns = (flight <= instance.max_flight * (1.0 + SLACK)) & jnp.isfinite(flight)
+    serves = ours & ~state.is_away & ~state.served & ~instance.no_fly & returns
     return jnp.concatenate([jnp.stack([~ours | stays, ours & meets]), serves])
 
 
-def _meets_ahead(state: State) -> jax.Array:
-    """`bool[]`: without revisits, the truck is yet to come to a node within the range of the drone that is away."""
-    ahead = ~state.served | (_nodes(state.instance) == 0)
-    return (state.in_range & ahead).any()
+def nodes_ahead(state: State) -> jax.Array:
+    """`bool[n]`: nodes that the truck, without revisits, is yet to come to."""
+    return ~state.served | (_nodes(state.instance) == 0)
 
 
-def _servable(state: State, *, allow_revisits: bool) -> jax.Array:
-    """`bool[n]`: unserved customers that the drone on board may fly to, for there is a node to meet at afterwards."""
-    instance, nodes = state.instance, _nodes(state.instance)
+def way_back(state: State, *, allow_revisits: bool) -> jax.Array:
+    """`f32[n]`: the least drone distance from each customer to a node to meet at; inf if there is none."""
     if allow_revisits:  # any other node is still to be served, or served: the truck can come to it
-        back = state.figures.nearest
-    else:
-        ahead = (~state.served | (nodes == 0)) & (nodes[:, None] != nodes)
-        back = jnp.where(ahead, drone_distance(instance, nodes[:, None], nodes), jnp.inf).min(axis=1)
-    flight = drone_distance(instance, state.truck_node, nodes) + back
-    returns = (flight <= instance.max_flight * (1.0 + SLACK)) & jnp.isfinite(back)
-    return ~state.served & ~instance.no_fly & returns
+        return state.figures.nearest
+    instance, nodes = state.instance, _nodes(state.instance)
+    is_other = nodes_ahead(state) & (nodes[:, None] != nodes)
+    return jnp.where(is_other, drone_distance(instance, nodes[:, None], nodes), jnp.inf).min(axis=1)
 
 
 def in_play(state: State, *, allow_revisits: bool) -> jax.Array:

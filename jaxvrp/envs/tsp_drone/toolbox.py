@@ -7,11 +7,9 @@ from pathlib import Path
 
 from jaxvrp.envs.tsp_drone import plan, replay
 from jaxvrp.envs.tsp_drone.baselines.greedy import NearestNeighbourActor
-from jaxvrp.envs.tsp_drone.baselines.planners import TourActor
-from jaxvrp.envs.tsp_drone.baselines.timed_search import search_episode
+from jaxvrp.envs.tsp_drone.baselines.planners import TourActor, search_episode
 from jaxvrp.envs.tsp_drone.pictures import notebook
-from jaxvrp.envs.tsp_drone.pictures.render import render_episode
-from jaxvrp.envs.tsp_drone.problem.files import read_instances
+from jaxvrp.envs.tsp_drone.pictures.draw import render_episode
 from jaxvrp.envs.tsp_drone.problem.instance import void_beyond
 from jaxvrp.io import plan_files
 from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ReplayKind, Toolbox
@@ -37,7 +35,7 @@ TOOLBOX = Toolbox(
     renderer=render_episode,
     replay=ReplayKind(replay.export_episode, replay.check_episode, Path(__file__).with_name("replay.js")),
     instances=InstanceFiles(
-        read=read_instances,
+        read=plan.read_instances,
         parameters=plan.parameters_of,
         plan=plan.plan_of,
         write_plan=plan_files.table_writer("ways", plan.COLUMNS),

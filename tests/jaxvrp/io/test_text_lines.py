@@ -96,11 +96,6 @@ def test_what_is_no_usable_number_is_refused(word):
     )
 
 
-def test_the_bound_of_a_number_can_be_chosen():
-    assert LINE.real("x", "9.5", below=10) == 9.5
-    assert "expected a number below 10 for x, found '10'" in refused(LINE.real, "x", "10", below=10)
-
-
 def test_long_words_are_cut_in_messages():
     assert f"found '{'x' * 20}';" in refused(LINE.real, "x", "x" * 50)
 

@@ -15,7 +15,7 @@ from PIL import Image
 
 import jaxvrp
 from jaxvrp import replay
-from jaxvrp.replay import pages as pages_module
+from jaxvrp.replay import export
 
 FLAGS = [
     "--headless",
@@ -52,7 +52,7 @@ def test_a_page_is_complete_in_itself(pages):
 
 
 def test_what_pages_share_names_no_environment():
-    for path in pathlib.Path(pages_module.__file__).with_name("page").iterdir():
+    for path in pathlib.Path(export.__file__).with_name("page").iterdir():
         text = path.read_text(encoding="utf-8")
         assert not [name for name in jaxvrp.registered() if name in text], path.name
 

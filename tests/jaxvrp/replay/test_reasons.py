@@ -20,6 +20,7 @@ from jaxvrp.envs.truck_drone import reasons as truck_reasons
 from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
 from jaxvrp.envs.tsp_drone import reasons as tsp_reasons
 from jaxvrp.envs.tsp_drone.problem.instance import as_float32 as tsp_as_float32
+from jaxvrp.envs.tsp_drone.reasons import Why
 from jaxvrp.episodes import record_episode
 from jaxvrp.replay import export_episode
 from jaxvrp.replay.reasons import shown_amount
@@ -243,15 +244,15 @@ def check_sorties(causes, states, actions, reference):
         between, here = reference.drone_distance, reference.truck
         back = between[reference.customer]
         flown = between[reference.launch, reference.customer]
-        if drone.kind[1] == tsp_reasons.MEETS_TOO_FAR:
+        if drone.kind[1] == Why.MEETS_TOO_FAR:
             assert drone.amount[1] == pytest.approx(flown + back[here] - most, abs=1e-4)
-        for node in np.flatnonzero(truck.kind == tsp_reasons.TOO_FAR_TO_MEET).tolist():
+        for node in np.flatnonzero(truck.kind == Why.TOO_FAR_TO_MEET).tolist():
             assert truck.amount[node] == pytest.approx(flown + back[node] - most, abs=1e-4)
-        for customer in np.flatnonzero(drone.kind[2:] == tsp_reasons.FLIGHT_TOO_LONG).tolist():
+        for customer in np.flatnonzero(drone.kind[2:] == Why.FLIGHT_TOO_LONG).tolist():
             others = [node for node in np.flatnonzero(reference.exists).tolist() if node != customer]
             nearest = min(between[customer, node] for node in others)
             assert drone.amount[2 + customer] == pytest.approx(between[here, customer] + nearest - most, abs=1e-4)
-        left = truck.kind == tsp_reasons.CUSTOMERS_LEFT
+        left = truck.kind == Why.CUSTOMERS_LEFT
         assert (truck.amount[left] == np.count_nonzero(~reference.served)).all()
         if reference.step(int(actions["drone"][at, 0]), int(actions["truck"][at, 0]))[1]:
             return
@@ -265,13 +266,13 @@ def short_flights(count):
 
 
 def test_sorties_by_the_reference():
-    env, wanted = tsp_drone.make(num_nodes=7), {tsp_reasons.OTHERS_TURN, tsp_reasons.SERVED, tsp_reasons.AWAY}
+    env, wanted = tsp_drone.make(num_nodes=7), {Why.OTHERS_TURN, Why.SERVED, Why.AWAY}
     states, actions = play_all(env, short_flights(16), 2)
     causes = explained(env, states, tsp_reasons.reasons_of(env))
     for index in range(16):
         check_sorties(*(episode_at(tree, index) for tree in (causes, states, actions)), NumpyTspDrone(7))
-    wanted |= {tsp_reasons.CUSTOMERS_LEFT, tsp_reasons.NO_FLY, tsp_reasons.MUST_MEET, tsp_reasons.MEETS_TOO_FAR}
-    assert kinds_of(causes) >= wanted | {tsp_reasons.FLIGHT_TOO_LONG, tsp_reasons.TOO_FAR_TO_MEET}
+    wanted |= {Why.CUSTOMERS_LEFT, Why.NO_FLY, Why.MUST_MEET, Why.MEETS_TOO_FAR}
+    assert kinds_of(causes) >= wanted | {Why.FLIGHT_TOO_LONG, Why.TOO_FAR_TO_MEET}
 
 
 @pytest.mark.slow
@@ -279,7 +280,7 @@ def test_sorties_without_revisits():
     env = tsp_drone.make(num_nodes=7, allow_revisits=False)
     states, _ = play_all(env, short_flights(16), 2)
     kinds = kinds_of(explained(env, states, tsp_reasons.reasons_of(env)))
-    assert kinds >= {tsp_reasons.NO_FLY, tsp_reasons.DRONES, tsp_reasons.NO_LATER}
+    assert kinds >= {Why.NO_FLY, Why.DRONES, Why.NO_LATER}
 
 
 # --- what is exported -----------------------------------------------------------------------------------------------

@@ -31,31 +31,22 @@ class NearestNeighbourActor:
         """See `Actor.act`."""
         del key
         masks = timestep.action_mask
-        drone = jax.vmap(_drone_choice)(state, masks["drone"][:, 0])
-        truck = jax.vmap(_truck_choice)(state, masks["truck"][:, 0])
+        drone, truck = jax.vmap(_choices)(state, masks["drone"][:, 0], masks["truck"][:, 0])
         return {"drone": drone[:, None], "truck": truck[:, None]}, carry
 
 
-def _truck_times(state: State) -> jax.Array:
-    """`f32[n]`, later for those that are served, and least of these for the depot."""
+def _choices(state: State, drone_mask: jax.Array, truck_mask: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """`i32[]` each, by the masks, `bool[n + 2]` and `bool[n]`."""
     nodes = jnp.arange(state.served.shape[0], dtype=jnp.int32)
-    times = truck_time(state.instance, state.truck_node, nodes)
-    return jnp.where(state.served, jnp.where(nodes == 0, LATER, 2 * LATER + times), times)
-
-
-def _truck_choice(state: State, mask: jax.Array) -> jax.Array:
-    """`i32[]`, by the mask, `bool[n]`."""
-    return jax.lax.argmin(jnp.where(mask, _truck_times(state), jnp.inf), 0, jnp.int32)
-
-
-def _drone_choice(state: State, mask: jax.Array) -> jax.Array:
-    """`i32[]`, by the mask, `bool[n + 2]`."""
-    nodes = jnp.arange(state.served.shape[0], dtype=jnp.int32)
-    trucks = jax.lax.argmin(_truck_times(state), 0, jnp.int32)
+    # Nodes that are served come later, and the depot first among them.
+    truck_times = truck_time(state.instance, state.truck_node, nodes)
+    truck_times = jnp.where(state.served, jnp.where(nodes == 0, LATER, 2 * LATER + truck_times), truck_times)
+    trucks = jax.lax.argmin(truck_times, 0, jnp.int32)
     # The truck's next customer is left to it, unless there is no other: then the truck goes home meanwhile.
     is_left = (nodes == trucks) & (jnp.sum(~state.served) > 1)
     times = drone_time(state.instance, state.truck_node, nodes)
-    servable = mask[FIRST_SERVE:] & ~is_left
+    servable = drone_mask[FIRST_SERVE:] & ~is_left
     nearest = jax.lax.argmin(jnp.where(servable, times, jnp.inf), 0, jnp.int32)
     flies = jnp.where(servable.any(), FIRST_SERVE + nearest, STAY_WITH_TRUCK)
-    return jnp.where(mask[MEET], MEET, flies).astype(jnp.int32)
+    truck = jax.lax.argmin(jnp.where(truck_mask, truck_times, jnp.inf), 0, jnp.int32)
+    return jnp.where(drone_mask[MEET], MEET, flies).astype(jnp.int32), truck

@@ -22,23 +22,15 @@ from jaxvrp.envs.tsp_drone.rules import SLACK
 
 
 class Times(struct.PyTreeNode):
-    """What is read of `I` instances of `n` nodes, the instances first.
+    """What is read of `I` instances of `n` nodes, the instances first."""
 
-    Attributes:
-        truck, drone: times from a to b, at a n + b, `f32[I, n²]`.
-        barred: inf for nodes that the drone may not serve, else 0: `f32[I, n]`.
-        longest: the drone's time for the longest flight, `f32[I]`.
-        launch, recovery: `f32[I]`.
-        customers: that exist, `i32[I]`.
-    """
-
-    truck: jax.Array
-    drone: jax.Array
-    barred: jax.Array
-    longest: jax.Array
-    launch: jax.Array
-    recovery: jax.Array
-    customers: jax.Array
+    truck: jax.Array  # `f32[I, n²]`, the truck's time from a to b, at a n + b
+    drone: jax.Array  # `f32[I, n²]`, the drone's
+    barred: jax.Array  # `f32[I, n]`, inf for nodes that the drone may not serve, else 0
+    longest: jax.Array  # `f32[I]`, the drone's time for the longest flight
+    launch: jax.Array  # `f32[I]`
+    recovery: jax.Array  # `f32[I]`
+    customers: jax.Array  # `i32[I]`, how many exist
 
     @property
     def num_nodes(self) -> int:
@@ -48,32 +40,29 @@ class Times(struct.PyTreeNode):
 
 def make_times(instances: Instance) -> Times:
     """Of a batch of instances `[I]` (JAX arrays)."""
-    return jax.vmap(_times)(instances)
 
+    def times(instance: Instance) -> Times:
+        nodes = jnp.arange(instance.num_nodes, dtype=jnp.int32)
+        # Flights are proportional to the drone's times, so that these can be compared with the limit instead.
+        pace = 1.0 if instance.drone_time is not None else instance.drone_pace
+        barred = instance.no_fly | ~instance.exists | (nodes == 0)
+        return Times(
+            truck=truck_time(instance, nodes[:, None], nodes).ravel(),
+            drone=drone_time(instance, nodes[:, None], nodes).ravel(),
+            barred=jnp.where(barred, jnp.inf, 0.0).astype(jnp.float32),
+            longest=instance.max_flight * pace * (1.0 + SLACK),
+            launch=instance.launch_time,
+            recovery=instance.recovery_time,
+            customers=instance.exists[1:].sum(dtype=jnp.int32),
+        )
 
-def _times(instance: Instance) -> Times:
-    nodes = jnp.arange(instance.num_nodes, dtype=jnp.int32)
-    drone = drone_time(instance, nodes[:, None], nodes)
-    # Flights are proportional to the drone's times, so that these can be compared with the limit instead.
-    pace = 1.0 if instance.drone_time is not None else instance.drone_pace
-    barred = instance.no_fly | ~instance.exists | (nodes == 0)
-    return Times(
-        truck=truck_time(instance, nodes[:, None], nodes).ravel(),
-        drone=drone.ravel(),
-        barred=jnp.where(barred, jnp.inf, 0.0).astype(jnp.float32),
-        longest=instance.max_flight * pace * (1.0 + SLACK),
-        launch=instance.launch_time,
-        recovery=instance.recovery_time,
-        customers=instance.exists[1:].sum(dtype=jnp.int32),
-    )
+    return jax.vmap(times)(instances)
 
 
 class Partition(NamedTuple):
-    """How tours are cut: `i32[n + 1, L]` each, of positions.
+    """How tours are cut, by the position where an operation ends, `i32[n + 1, L]` each.
 
-    Attributes:
-        start: where the operation begins that ends at a position, if one does in the best plan up to there.
-        drone: the position that the drone serves in it; 0 if it rides along.
+    The position where it starts, and the one that the drone serves; 0 if it rides along.
     """
 
     start: jax.Array
@@ -86,69 +75,46 @@ def tour_length(times: Times, tours: jax.Array, of: jax.Array) -> jax.Array:
 
 
 def partition_cost(times: Times, tours: jax.Array, of: jax.Array, window: int) -> jax.Array:
-    """The makespan of the best partition, `f32[L]`.
+    """The makespan of the best partition, `f32[L]`, of tours `i32[n + 1, L]` of the instances `of`, `i32[L]`.
 
-    Args:
-        times: of the instances.
-        tours: `i32[n + 1, L]`.
-        of: the instance of each tour, `i32[L]`.
-        window: most positions from the start of an operation to its end; n for the exact optimum.
+    `window`: most positions from the start of an operation to its end; n for the exact optimum.
     """
-    value, _ = _values(_operations(times, tours, of, window), window)
-    return _at(value, times.customers[of] + 1)
+    value, _ = _values(_operations(times, tours, of, window)[0], window)
+    return jnp.take_along_axis(value, times.customers[of][None] + 1, axis=0)[0]
 
 
 def partition(times: Times, tours: jax.Array, of: jax.Array, window: int) -> Partition:
     """The best partition; arguments as for `partition_cost`."""
-    _, length = _values(_operations(times, tours, of, window), window)
+    cost, back = _operations(times, tours, of, window)
+    _, length = _values(cost, window)
+    # Where no operation ends, the length is 0, and that of the last column is read for nothing.
+    drone_back = jnp.take_along_axis(back, jnp.minimum(window - length, window - 1)[:, None], axis=1)[:, 0]
     end = jnp.arange(len(tours), dtype=jnp.int32)[:, None]
-    start = end - length
-
-    def better(back: jax.Array, best: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        least, drone = best
-        middle = jnp.maximum(end - back, 0)
-        cost = jnp.where(middle > start, _sortie(times, tours, of, start, middle), jnp.inf)
-        return jnp.minimum(cost, least), jnp.where(cost < least, middle, drone)
-
-    # An operation of one leg is a ride, all others are sorties.
-    none = jnp.full(tours.shape, jnp.inf), jnp.zeros_like(tours)
-    _, drone = jax.lax.fori_loop(1, window, better, none)
-    return Partition(start, jnp.where(length > 1, drone, 0))
+    return Partition(end - length, jnp.where(drone_back > 0, end - drone_back, 0))
 
 
-def _sortie(times: Times, tours: jax.Array, of: jax.Array, start: jax.Array, middle: jax.Array) -> jax.Array:
-    """What sorties cost that end at each position, `f32[n + 1, L]`, by where they begin and whom the drone serves."""
-    travelled, saved = _travelled(times, tours, of)
-    truck = travelled - jnp.take_along_axis(travelled, start, axis=0) - jnp.take_along_axis(saved, middle, axis=0)
-    launched, served = (jnp.take_along_axis(tours, position, axis=0) for position in (start, middle))
-    flight = _between(times.drone, launched, served, of) + _between(times.drone, served, tours, of)
-    allowed = (flight <= times.longest[of]) & (times.barred[of, served] == 0)
-    return jnp.where(allowed, jnp.maximum(truck, flight), jnp.inf)
-
-
-def _travelled(times: Times, tours: jax.Array, of: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The truck's time from the depot to each position, and what leaving it out saves: `f32[n + 1, L]` each."""
-    legs = _between(times.truck, tours[:-1], tours[1:], of)
-    short = _between(times.truck, tours[:-2], tours[2:], of)
-    nothing = jnp.zeros_like(legs[:1])
-    travelled = jnp.concatenate([nothing, jnp.cumsum(legs, axis=0)])
-    saved = jnp.concatenate([nothing, legs[:-1] + legs[1:] - short, nothing])
-    return travelled, saved
-
-
-def _operations(times: Times, tours: jax.Array, of: jax.Array, window: int) -> jax.Array:
-    """What the cheapest operation costs by its end and its length, `f32[n + 1, W, L]`.
+def _operations(times: Times, tours: jax.Array, of: jax.Array, window: int) -> tuple[jax.Array, jax.Array]:
+    """The cheapest operation by its end and its length.
 
     In column c operations go over W - c positions; inf where there is none. A row is an end, and the way from a start
     that is further back lies further left, so that a slice of values before that end fits beside it.
+
+    Returns:
+        What it costs, `f32[n + 1, W, L]`, and how many positions before the end the drone serves a customer, `i32`
+        likewise; 0 where it rides along.
     """
     count = len(tours)
+    legs = _between(times.truck, tours[:-1], tours[1:], of)
+    short = _between(times.truck, tours[:-2], tours[2:], of)
+    nothing = jnp.zeros_like(legs[:1])
+    # The truck's time from the depot to each position, and what leaving the position out saves.
+    travelled = jnp.concatenate([nothing, jnp.cumsum(legs, axis=0)])
+    saved = jnp.concatenate([nothing, legs[:-1] + legs[1:] - short, nothing])
     before = jnp.pad(tours, [(window, 0), (0, 0)])
     row, column = jnp.arange(count, dtype=jnp.int32), jnp.arange(window, dtype=jnp.int32)
     exists = (row[:, None] >= window - column)[..., None]
     from_there = before[row[:, None] + column]
     flights = jnp.where(exists, _between(times.drone, from_there, tours[:, None], of), jnp.inf)
-    travelled, saved = _travelled(times, tours, of)
     since = jnp.pad(travelled, [(window, 0), (0, 0)])[row[:, None] + column]
     truck = travelled[:, None] - since
     barred = jnp.pad(times.barred[of, tours], [(window, 0), (0, 0)])
@@ -156,20 +122,24 @@ def _operations(times: Times, tours: jax.Array, of: jax.Array, window: int) -> j
     around = jnp.pad(flights, [(window, 0), (0, window), (0, 0)], constant_values=jnp.inf)
     longest = times.longest[of]
 
-    def with_drone(back: jax.Array, best: jax.Array) -> jax.Array:
+    def with_drone(back: jax.Array, best: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         """The same, where the drone may also serve the customer so many positions before the end."""
+        least, least_back = best
         there = window - back
         first = jax.lax.dynamic_slice(around, (there, back, 0), flights.shape)
         second = jax.lax.dynamic_index_in_dim(flights, there, axis=1)
         saving = jax.lax.dynamic_slice_in_dim(saved, there, count)[:, None]
         refused = jax.lax.dynamic_slice_in_dim(barred, there, count)[:, None]
         flight = first + second
-        cost = jnp.maximum(truck - saving, flight) + refused
-        return jnp.minimum(best, jnp.where(flight <= longest, cost, jnp.inf))
+        cost = jnp.where(flight <= longest, jnp.maximum(truck - saving, flight) + refused, jnp.inf)
+        return jnp.minimum(cost, least), jnp.where(cost < least, back, least_back)
 
-    sorties = jax.lax.fori_loop(1, window, with_drone, jnp.full_like(flights, jnp.inf))
+    none = jnp.full_like(flights, jnp.inf), jnp.zeros(flights.shape, jnp.int32)
+    sorties, drone_back = jax.lax.fori_loop(1, window, with_drone, none)
     sorties += times.launch[of] + times.recovery[of]
-    return sorties.at[:, -1].set(jnp.where(row[:, None] > 0, truck[:, -1], jnp.inf))
+    # An operation of one leg is a ride, all others are sorties.
+    rides = jnp.where(row[:, None] > 0, truck[:, -1], jnp.inf)
+    return sorties.at[:, -1].set(rides), drone_back.at[:, -1].set(0)
 
 
 def _values(operations: jax.Array, window: int) -> tuple[jax.Array, jax.Array]:
@@ -193,8 +163,3 @@ def _between(matrices: jax.Array, start: jax.Array, end: jax.Array, of: jax.Arra
     size = round(matrices.shape[1] ** 0.5)
     index = of * matrices.shape[1] + start * size + end
     return matrices.ravel().at[index].get(mode="promise_in_bounds")
-
-
-def _at(values: jax.Array, position: jax.Array) -> jax.Array:
-    """`[L]`, of `[n + 1, L]` at `i32[L]`."""
-    return jnp.take_along_axis(values, position[None], axis=0)[0]

@@ -1,36 +1,41 @@
-"""Actors that plan an episode as a tour when it begins, and play that plan."""
+"""Episodes planned as tours: by an actor when an episode begins, and by a search for as long as one wants to wait."""
 
 from __future__ import annotations
 
 import functools
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxvrp.actor import Carry
 from jaxvrp.environment import TimeStep
 from jaxvrp.envs.tsp_drone.baselines.partition import Times, partition
 from jaxvrp.envs.tsp_drone.baselines.tours import plan_tours
 from jaxvrp.envs.tsp_drone.env import TspDrone
+from jaxvrp.envs.tsp_drone.problem.instance import Instance
 from jaxvrp.envs.tsp_drone.problem.operations import FIRST_SERVE, MEET, STAY_WITH_TRUCK
 from jaxvrp.envs.tsp_drone.rules import State
+from jaxvrp.toolbox import Searched
+
+TRIES = 8
+"""Searches side by side between two looks at the clock."""
+
+WIDEST = 20
+"""Most positions of an operation in a search: partitions are exact for no more nodes than this."""
 
 
 @functools.partial(jax.jit, static_argnames=("with_drone", "window"))
 def plan_actions(
     times: Times, tours: jax.Array, *, with_drone: bool, window: int | None = None
 ) -> dict[str, jax.Array]:
-    """Tours as the agents play them, whose turn it is not choosing 0.
+    """Tours `i32[n + 1, I]` as the agents play them, `{"drone": i32[I, 2 n], "truck": i32[I, 2 n]}`.
 
-    Args:
-        times: of `I` instances.
-        tours: `i32[n + 1, I]`, see `jaxvrp.envs.tsp_drone.baselines.partition`.
-        with_drone: by their best partition; else the drone rides.
-        window: most positions of an operation; None: all.
-
-    Returns:
-        `{"drone": i32[I, 2 n], "truck": i32[I, 2 n]}`, 0 beyond the end.
+    By their best partition (`window` as for `plan_tours`), or, not `with_drone`, with the drone on board. The actions
+    are 0 where it is the other agent's turn, and beyond the end.
     """
     window = times.num_nodes if window is None else min(window, times.num_nodes)
     cuts = partition(times, tours, jnp.arange(tours.shape[1], dtype=jnp.int32), window if with_drone else 1)
@@ -44,15 +49,12 @@ def _actions(tour: jax.Array, start: jax.Array, drone: jax.Array, customers: jax
 
     def walk(operation: Any, here: jax.Array) -> tuple[Any, Any]:
         """From the end of the tour, so that the operation around a position is known."""
-        begins = here == operation[0]
-        begin, end, served = (
-            jnp.where(begins, new, old) for new, old in zip((start[here], here, drone[here]), operation, strict=True)
-        )
-        return (begin, end, served), (begin, end, served)
+        ending_here = start[here], here, drone[here]
+        operation = jax.tree.map(lambda new, old: jnp.where(here == operation[0], new, old), ending_here, operation)
+        return operation, operation
 
     home = customers + 1
-    _, around = jax.lax.scan(walk, (home, home, home * 0), position, reverse=True)
-    begin, end, served = around
+    _, (begin, end, served) = jax.lax.scan(walk, (home, home, home * 0), position, reverse=True)
     counts = (position > 0) & (position <= home)
     is_sortie = served > 0
     by_truck = counts & (position != served)
@@ -96,16 +98,35 @@ class TourActor:
             planned = self.plan(state.instance, key)
             with_drone = self.method != "truck"
             fresh = plan_actions(planned.times, planned.tours, with_drone=with_drone, window=self.window)
-            return jax.tree.map(lambda new, old: old.at[:, : new.shape[1]].set(_where(due, new, old)), fresh, plans)
+            width = fresh["truck"].shape[1]
+            return {
+                role: plan.at[:, :width].set(jnp.where(due[:, None], fresh[role], plan[:, :width]))
+                for role, plan in plans.items()
+            }
 
         plans = jax.lax.cond(due.any(), make, lambda: plans)
         turn = state.step[:, None]
-        return {role: jnp.take_along_axis(plan, turn, axis=1, mode="clip") for role, plan in plans.items()}, (
-            plans,
-            jnp.ones_like(is_made),
+        actions = {role: jnp.take_along_axis(plan, turn, axis=1, mode="clip") for role, plan in plans.items()}
+        return actions, (plans, jnp.ones_like(is_made))
+
+
+def search_episode(env: TspDrone, instance: Instance, key: jax.Array, seconds: float) -> Iterator[Searched]:
+    """TSP-ep-all, from other tours each time, and the best is kept; see `jaxvrp.toolbox.Search`."""
+    repeated = jax.tree.map(lambda leaf: jnp.repeat(jnp.asarray(leaf)[None], TRIES, axis=0), instance)
+
+    def plan(key: jax.Array) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        planned = plan_tours(repeated, key, method="ep_all", starts=1, window=WIDEST)
+        return jax.device_get(
+            (planned.cost, plan_actions(planned.times, planned.tours, with_drone=True, window=WIDEST))
         )
 
-
-def _where(due: jax.Array, fresh: jax.Array, plans: jax.Array) -> jax.Array:
-    """`i32[E, 2 n]`, the fresh plans where they are due, else the beginnings of the others."""
-    return jnp.where(due[:, None], fresh, plans[:, : fresh.shape[1]])
+    plan(key)  # Compiles: the time of a search is the search's alone.
+    start, now, best = time.monotonic(), 0.0, np.inf
+    actions: dict[str, np.ndarray] = {}
+    while now < seconds:
+        key, plan_key = jax.random.split(key)
+        cost, plans = plan(plan_key)
+        if cost.min() < best:
+            best, actions = cost.min(), {role: each[cost.argmin(), :, None] for role, each in plans.items()}
+        now = time.monotonic() - start
+        yield Searched(now, float(best), actions)

@@ -32,12 +32,7 @@ Price = Callable[[jax.Array, jax.Array], jax.Array]
 
 
 class Moves(NamedTuple):
-    """All moves within tours of n nodes.
-
-    Attributes:
-        order: `i32[M, n + 1]`, the positions from which a move takes the nodes.
-        last: `i32[M]`, the last position that it changes.
-    """
+    """The positions from which each move takes the nodes, `i32[M, n + 1]`, and the last that it changes, `i32[M]`."""
 
     order: np.ndarray
     last: np.ndarray
@@ -59,35 +54,17 @@ def all_moves(num_nodes: int) -> Moves:
     return Moves(orders.astype(np.int32), changed.max(axis=1, initial=0).astype(np.int32))
 
 
-class Batches(NamedTuple):
-    """Moves, as many at once as are priced at once: `i32[K, m, n + 1]` and `i32[K, m]`."""
-
-    order: np.ndarray
-    last: np.ndarray
-
-
-def _batches(moves: Moves, instances: int) -> Batches:
-    """All moves, each batch with some of every kind; some are there twice, to fill the last batch."""
+def _batches(moves: Moves, instances: int) -> Moves:
+    """All moves, `[K, m]`, m of every kind at once; some are there twice, to fill the last batch."""
     count, width = moves.order.shape
     at_once = max(1, min(LANES // instances, count))
     batches = -(-count // at_once)
     filled = np.arange(batches * at_once).reshape(at_once, batches).T.ravel() % count
-    return Batches(moves.order[filled].reshape(-1, at_once, width), moves.last[filled].reshape(-1, at_once))
+    return Moves(moves.order[filled].reshape(-1, at_once, width), moves.last[filled].reshape(-1, at_once))
 
 
-def improve(times: Times, tours: jax.Array, price: Price, *, hasty: bool = False) -> tuple[jax.Array, jax.Array]:
-    """The tours after the best moves, and their costs.
-
-    Args:
-        times: of `I` instances.
-        tours: `i32[n + 1, I]`.
-        price: what is to be least.
-        hasty: take the best of every batch of moves, and go on from there, not the best of all: fewer rounds, and
-            another local optimum.
-
-    Returns:
-        `i32[n + 1, I]` and `f32[I]`: no single move makes them better.
-    """
+def _improve(times: Times, tours: jax.Array, price: Price, *, hasty: bool = False) -> tuple[jax.Array, jax.Array]:
+    """Tours `i32[n + 1, I]` that no single move makes better, from given ones, and what they cost, `f32[I]`."""
     cost = price(tours, jnp.arange(tours.shape[1], dtype=jnp.int32))
     moves = all_moves(times.num_nodes)
     if not len(moves.order):
@@ -96,38 +73,37 @@ def improve(times: Times, tours: jax.Array, price: Price, *, hasty: bool = False
 
     def go(loop: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
         tours, cost, _ = loop
-        found, least = _best_neighbours(times, tours, cost * (1.0 - GAIN), price, batches, hasty)
-        better = least < cost * (1.0 - GAIN)
+        bound = cost * (1.0 - GAIN)
+        look = functools.partial(_look, times, price, None if hasty else tours)
+        (found, least), _ = jax.lax.scan(look, (tours, bound), batches)
+        better = least < bound
         return found, jnp.where(better, least, cost), better.any()
 
     tours, cost, _ = jax.lax.while_loop(lambda loop: loop[2], go, (tours, cost, jnp.ones((), bool)))
     return tours, cost
 
 
-def _best_neighbours(
-    times: Times, tours: jax.Array, bound: jax.Array, price: Price, batches: Batches, hasty: bool
-) -> tuple[jax.Array, jax.Array]:
-    """The best tours that are one move away, `i32[n + 1, I]`, and their costs; the same where none is below `bound`."""
-    instances = jnp.arange(tours.shape[1], dtype=jnp.int32)
-    of = jnp.broadcast_to(instances, (batches.last.shape[1], len(instances)))
-
-    def look(best: tuple[jax.Array, jax.Array], batch: Batches) -> tuple[tuple[jax.Array, jax.Array], None]:
-        changed = jnp.moveaxis((best[0] if hasty else tours)[batch.order], 1, 0)
-        cost = price(changed.reshape(len(tours), -1), of.ravel()).reshape(of.shape)
-        cost = jnp.where(batch.last[:, None] <= times.customers, cost, jnp.inf)
-        chosen = jax.lax.argmin(cost, 0, jnp.int32)
-        tour = jnp.take_along_axis(changed, chosen[None, None], axis=1)[:, 0]
-        better = cost.min(axis=0) < best[1]
-        return (jnp.where(better, tour, best[0]), jnp.minimum(cost.min(axis=0), best[1])), None
-
-    return jax.lax.scan(look, (tours, bound), batches)[0]
+def _look(
+    times: Times, price: Price, tours: jax.Array | None, best: tuple[jax.Array, jax.Array], batch: Moves
+) -> tuple[tuple[jax.Array, jax.Array], None]:
+    """The best tours and costs after a batch of moves of `tours`, or of the best so far where these are None."""
+    best_tours, least = best
+    instances = jnp.arange(best_tours.shape[1], dtype=jnp.int32)
+    of = jnp.broadcast_to(instances, (len(batch.last), len(instances)))
+    changed = jnp.moveaxis((best_tours if tours is None else tours)[batch.order], 1, 0)
+    cost = price(changed.reshape(len(best_tours), -1), of.ravel()).reshape(of.shape)
+    cost = jnp.where(batch.last[:, None] <= times.customers, cost, jnp.inf)
+    chosen = jax.lax.argmin(cost, 0, jnp.int32)
+    tour = jnp.take_along_axis(changed, chosen[None, None], axis=1)[:, 0]
+    better = cost.min(axis=0) < least
+    return (jnp.where(better, tour, best_tours), jnp.minimum(cost.min(axis=0), least)), None
 
 
-def truck_tours(times: Times, key: jax.Array, starts: int) -> jax.Array:
+def _truck_tours(times: Times, key: jax.Array, starts: int) -> jax.Array:
     """Short tours of the truck alone, `i32[n + 1, I]`: the best of so many local searches."""
     count, nodes = times.barred.shape
     repeated = jax.tree.map(lambda leaf: jnp.tile(leaf, (starts,) + (1,) * (leaf.ndim - 1)), times)
-    tours, length = improve(repeated, _near_tours(repeated, key), functools.partial(tour_length, repeated))
+    tours, length = _improve(repeated, _near_tours(repeated, key), functools.partial(tour_length, repeated))
     best = jax.lax.argmin(length.reshape(starts, count), 0, jnp.int32)
     return jnp.take_along_axis(tours.reshape(nodes + 1, starts, count), best[None, None], axis=1)[:, 0]
 
@@ -151,13 +127,7 @@ def _near_tours(times: Times, key: jax.Array) -> jax.Array:
 
 
 class Planned(NamedTuple):
-    """Tours of `I` instances, and what they cost.
-
-    Attributes:
-        times: of the instances.
-        tours: `i32[n + 1, I]`.
-        cost: `f32[I]`.
-    """
+    """Tours of `I` instances, `i32[n + 1, I]`, and what they cost, `f32[I]`."""
 
     times: Times
     tours: jax.Array
@@ -183,16 +153,17 @@ def plan_tours(
             search over tours by what their best partition costs, from there.
         starts: searches for the truck's tour.
         window: most positions of an operation; None: all, so that partitions are exact.
-        hasty: see `improve`; of `"ep_all"`.
+        hasty: of `"ep_all"`: go on from the best of every batch of moves, not from the best of all: fewer rounds, and
+            another local optimum.
     """
     times = make_times(jax.vmap(as_float32)(instances))
     window = times.num_nodes if window is None else min(window, times.num_nodes)
     of = jnp.arange(times.customers.shape[0], dtype=jnp.int32)
-    tours = truck_tours(times, key, starts)
+    tours = _truck_tours(times, key, starts)
     if method == "truck":
         return Planned(times, tours, tour_length(times, tours, of))
     price = functools.partial(partition_cost, times, window=window)
     if method == "ep":
         return Planned(times, tours, price(tours, of))
-    tours, cost = improve(times, tours, price, hasty=hasty)
+    tours, cost = _improve(times, tours, price, hasty=hasty)
     return Planned(times, tours, cost)

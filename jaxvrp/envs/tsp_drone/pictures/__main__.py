@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import functools
 import sys
 from collections.abc import Sequence
@@ -12,12 +11,10 @@ import jax
 
 from jaxvrp.envs.tsp_drone.baselines.greedy import NearestNeighbourActor
 from jaxvrp.envs.tsp_drone.env import make
-from jaxvrp.envs.tsp_drone.pictures.draw import operations_of
-from jaxvrp.envs.tsp_drone.pictures.render import render_plan
+from jaxvrp.envs.tsp_drone.pictures.draw import render_plan
+from jaxvrp.envs.tsp_drone.plan import read_instances
+from jaxvrp.envs.tsp_drone.played import operations_of
 from jaxvrp.envs.tsp_drone.problem.agatz import read_operations
-from jaxvrp.envs.tsp_drone.problem.files import read_instances
-from jaxvrp.envs.tsp_drone.problem.instance import Instance
-from jaxvrp.envs.tsp_drone.problem.operations import Operation
 from jaxvrp.episodes import record_episode
 from jaxvrp.io.command_line import Parser, check_picture_path, index, refuse_overwriting, run_command
 from jaxvrp.io.problem_files import only_problem
@@ -26,17 +23,10 @@ from jaxvrp.pictures import ANIMATION, STILLS
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Draw a plan from files; a user's mistake is one line on stderr and exit status 2."""
-    return run_command(lambda: _draw(_parse(argv)), (ValueError,))
+    return run_command(lambda: _draw(argv), (ValueError,))
 
 
-def _draw(options: argparse.Namespace) -> None:
-    """Draw what the command line asks for."""
-    instance = only_problem(read_instances(options.instance), options.index, options.instance)
-    operations = _nearest_neighbour(instance) if options.plan is None else read_operations(options.plan)
-    render_plan(instance, operations, options.out)
-
-
-def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+def _draw(argv: Sequence[str] | None) -> None:
     parser = Parser("jaxvrp.envs.tsp_drone.pictures", "Draw a plan of truck and drone to a picture.")
     parser.add_argument("instance", type=Path, help="an Agatz .txt, or an .npz of jaxvrp.envs.tsp_drone.save")
     parser.add_argument("--index", type=index, help="which instance of a batch, from 0")
@@ -45,14 +35,13 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(argv)
     check_picture_path(options.out, (*STILLS, ANIMATION))
     refuse_overwriting(options.out, "--out", filter(None, [options.instance, options.plan]))
-    return options
-
-
-def _nearest_neighbour(instance: Instance) -> list[Operation]:
-    """The operations of the nearest-neighbour heuristic."""
-    env = make(num_nodes=instance.num_nodes)
-    states, _ = jax.jit(functools.partial(record_episode, env, NearestNeighbourActor()))(instance, jax.random.key(0))
-    return operations_of(states)
+    instance = only_problem(read_instances(options.instance), options.index, options.instance)
+    if options.plan is None:
+        play = jax.jit(functools.partial(record_episode, make(num_nodes=instance.num_nodes), NearestNeighbourActor()))
+        operations = operations_of(play(instance, jax.random.key(0))[0])
+    else:
+        operations = read_operations(options.plan)
+    render_plan(instance, operations, options.out)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""Plans and episodes of truck and drone as figures, or as panels of other figures."""
+"""Plans and episodes of truck and drone as figures, as panels of other figures, and in files."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,17 +20,10 @@ DPI = 120
 def draw_plan(
     instance: Instance, operations: Sequence[Operation], *, allow_revisits: bool = True, fig: Any = None
 ) -> Any:
-    """Draw a whole plan: tour and sorties on a map, and who was on the way and who waited over time.
+    """The figure of a whole plan: tour and sorties on a map, and who was on the way and who waited over time.
 
-    Times, cost and verdict are those of `solution_report`.
-
-    Args:
-        instance: one problem, NumPy or JAX; padding is not shown.
-        operations, allow_revisits: as for `solution_report`.
-        fig: a figure of matplotlib, or a part of one, to fill; None: a new one, of the size that suits.
-
-    Returns:
-        The figure.
+    Times, cost and verdict are those of `solution_report`, and so are the arguments; padding is not shown. `fig` is a
+    figure of matplotlib, or a part of one, to fill; None: a new one.
 
     Raises:
         ValueError: an instance that is a batch.
@@ -39,15 +33,7 @@ def draw_plan(
 
 
 def draw_episode(env: TspDrone, states: State, *, fig: Any = None) -> Any:
-    """Draw one episode as `draw_plan` does.
-
-    Args:
-        env: the environment that was played.
-        states: the states of steps 0..T of one episode, leaves with leading axis `[T+1]`; what follows the end is cut.
-        fig: as for `draw_plan`.
-
-    Returns:
-        The figure.
+    """The figure of one episode as by `draw_plan`; leaves of `states` are `[T+1, ...]`, what follows the end is cut.
 
     Raises:
         ValueError: states of no or of several episodes.
@@ -63,15 +49,7 @@ def draw_routes(
     legend: bool = True,
     ax: Any = None,
 ) -> Any:
-    """Draw tour and sorties on a map.
-
-    Args:
-        instance, operations, allow_revisits: as for `draw_plan`.
-        legend: whether there is one below the map.
-        ax: axes of matplotlib; None: those of a new figure.
-
-    Returns:
-        The axes.
+    """The axes of a map with tour and sorties: `ax`, or, if None, those of a new figure; arguments as for `draw_plan`.
 
     Raises:
         ValueError: an instance that is a batch.
@@ -87,7 +65,41 @@ def draw_routes(
 def draw_times(
     instance: Instance, operations: Sequence[Operation], *, allow_revisits: bool = True, ax: Any = None
 ) -> Any:
-    """Draw what truck and drone do over time; arguments as for `draw_routes`."""
+    """The axes of a chart of what truck and drone do over time; arguments as for `draw_routes`."""
     axes = pictures.axes_of(ax, 5.0, 1.5, DPI, (0.6, 0.4))
     plan_figure.draw_chart(from_operations(instance, operations, allow_revisits=allow_revisits), axes)
     return axes
+
+
+def render_plan(
+    instance: Instance, operations: Sequence[Operation], path: str | os.PathLike, *, allow_revisits: bool = True
+) -> None:
+    """Draw a whole plan to a `.png`, `.svg` or `.pdf` as `draw_plan` does, or to a `.gif`, which moves.
+
+    An older file is replaced once the new one is complete.
+
+    Raises:
+        ValueError: another suffix, or an instance that is a batch.
+        OSError: the file cannot be written.
+    """
+    pictures.write_picture(
+        path,
+        "a plan",
+        lambda: draw_plan(instance, operations, allow_revisits=allow_revisits),
+        lambda partial: plan_figure.write_animation(
+            from_operations(instance, operations, allow_revisits=allow_revisits), partial
+        ),
+        dpi=DPI,
+    )
+
+
+def render_episode(env: TspDrone, states: State, path: str | os.PathLike) -> None:
+    """Draw one episode to a file as `render_plan` does; `states` as for `draw_episode`.
+
+    Of an episode that has no end, what follows the last meeting or ride is not drawn.
+
+    Raises:
+        ValueError: another suffix, or states of no or of several episodes.
+        OSError: the file cannot be written.
+    """
+    render_plan(instance_of(states), operations_of(states), path, allow_revisits=env.allow_revisits)

@@ -8,8 +8,6 @@ from jaxvrp.envs.tsp_drone.played import name_of
 from jaxvrp.envs.tsp_drone.rules import State
 from jaxvrp.pictures import palette, stills
 
-TRUCK_COLOUR, DRONE_COLOUR = palette.BLUE, palette.ORANGE
-
 
 def draw_state(state: State) -> str | None:
     """A map and a line of words; of a batch, its first state; None if there is nothing to draw (traced values)."""
@@ -20,20 +18,17 @@ def draw_state(state: State) -> str | None:
     locs, nodes = state.instance.locs, np.flatnonzero(state.instance.exists).tolist()
     still = stills.Still(locs[nodes])
     still.mark(locs[0], "square", stills.INK, size=7)
-    away = bool(state.is_away)
-    if away:
-        still.line(locs[state.launch_node], locs[state.drone_customer], DRONE_COLOUR)
+    if state.is_away:
+        still.line(locs[state.launch_node], locs[state.drone_customer], palette.ORANGE)
     for node in nodes[1:]:
         done = bool(state.served[node])
         still.mark(locs[node], "up", palette.ON_TIME if done else stills.WAITING, filled=done)
         still.text(locs[node], node, right=11, up=5)
-    still.mark(locs[state.truck_node], "circle", TRUCK_COLOUR, filled=False, size=11)
-    return still.html(_caption(state, len(nodes) - 1) + note)
-
-
-def _caption(state: State, customers: int) -> str:
+    still.mark(locs[state.truck_node], "circle", palette.BLUE, filled=False, size=11)
+    customers = len(nodes) - 1
     served = customers - int((~state.served).sum())
-    where = f"truck at {name_of(int(state.truck_node))}"
+    truck = f"truck at {name_of(int(state.truck_node))}"
     drone = f"drone away to {name_of(int(state.drone_customer))}" if state.is_away else "drone on board"
     clock = float(state.clock + state.truck_elapsed)
-    return f"step {state.step}, time {clock:.4g}: {where}, {drone}; {served} of {customers} customers served"
+    words = f"step {state.step}, time {clock:.4g}: {truck}, {drone}; {served} of {customers} customers served"
+    return still.html(words + note)

@@ -1,12 +1,12 @@
-"""The figure of a plan: a map with the truck's tour and the drone's sorties, and what both do over time.
+"""The figure of a plan, still or moving: a map with tour and sorties, and what truck and drone do over time.
 
 matplotlib is imported inside the functions; nothing goes through pyplot.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,19 +19,16 @@ COLOURS = {TRUCK: BLUE, DRONE: ORANGE}
 ROWS = {TRUCK: 1, DRONE: 0}
 """Of the chart over time, from below."""
 
+MOVING_DPI = 90
+FRAMES, PAUSE_MS, LAST_FRAME_MS, PALETTE_SIZE = 72, 110, 3000, 128
+"""Of the animation."""
+
 MANY = 40
 """From so many nodes on, they have no numbers."""
 
 
-@dataclasses.dataclass
-class PlanFigure:
-    """The figure of a plan.
-
-    Attributes:
-        figure: of matplotlib.
-        map, chart: its axes: where, and when.
-        headline: the text on top.
-    """
+class PlanFigure(NamedTuple):
+    """A figure of matplotlib, its axes (where, and when), and the text on top."""
 
     figure: Any
     map: Any
@@ -80,35 +77,30 @@ def draw_map(plan: Plan, axes: Any) -> None:
         dashes = "-" if leg.who == TRUCK else (0, (4, 2))
         width = 2.0 if leg.who == TRUCK else 1.4
         axes.plot(*locs[[leg.origin, leg.node]].T, color=COLOURS[leg.who], linestyle=dashes, linewidth=width, zorder=2)
-    for node in plan.nodes.tolist():
-        _draw_node(plan, axes, node)
-
-
-def _draw_node(plan: Plan, axes: Any, node: int) -> None:
-    place, server = plan.instance.locs[node], plan.served_by[node]
-    if node == 0:
-        axes.plot(*place, "s", markersize=11, color=INK, markeredgecolor="white", zorder=4)
-        return
-    shape = "^" if server == DRONE else "o"
-    colour = WAITING if server is None else COLOURS[server]
-    edge = EDGE if server is None else "white"
-    axes.plot(*place, shape, markersize=9, color=colour, markeredgecolor=edge, zorder=3)
-    if len(plan.nodes) <= MANY:
-        offset = {"xytext": (5, 5), "textcoords": "offset points"}
-        axes.annotate(str(node), place, fontsize=8, color=INK, zorder=5, path_effects=pictures.outline(), **offset)
+    axes.plot(*locs[0], "s", markersize=11, color=INK, markeredgecolor="white", zorder=4)
+    for node in plan.nodes.tolist()[1:]:
+        server = plan.served_by[node]
+        shape = "^" if server == DRONE else "o"
+        colour = WAITING if server is None else COLOURS[server]
+        edge = EDGE if server is None else "white"
+        axes.plot(*locs[node], shape, markersize=9, color=colour, markeredgecolor=edge, zorder=3)
+        if len(plan.nodes) <= MANY:
+            style = {"fontsize": 8, "color": INK, "zorder": 5, "path_effects": pictures.outline()}
+            axes.annotate(str(node), locs[node], xytext=(5, 5), textcoords="offset points", **style)
 
 
 def draw_chart(plan: Plan, axes: Any) -> None:
     """What both do over time: on the way, on board, waiting."""
+
+    def bar(who: str, since: float, until: float, **style: Any) -> None:
+        axes.broken_barh([(since, until - since)], (ROWS[who] - 0.32, 0.64), linewidth=0.6, **style)
+
     for leg in plan.legs:
-        span = [(leg.leave, leg.arrive - leg.leave)]
-        axes.broken_barh(span, (ROWS[leg.who] - 0.32, 0.64), color=COLOURS[leg.who], edgecolor="white", linewidth=0.6)
+        bar(leg.who, leg.leave, leg.arrive, color=COLOURS[leg.who], edgecolor="white")
         if leg.carries:
-            axes.broken_barh(span, (ROWS[DRONE] - 0.32, 0.64), color=PALE, edgecolor="white", linewidth=0.6)
+            bar(DRONE, leg.leave, leg.arrive, color=PALE, edgecolor="white")
     for wait in plan.waits:
-        span = [(wait.since, wait.until - wait.since)]
-        place = (ROWS[wait.who] - 0.32, 0.64)
-        axes.broken_barh(span, place, facecolor="white", edgecolor=EDGE, hatch="////", linewidth=0.6)
+        bar(wait.who, wait.since, wait.until, facecolor="white", edgecolor=EDGE, hatch="////")
     axes.set(
         yticks=list(ROWS.values()), yticklabels=list(ROWS), ylim=(-0.6, 1.6), xlim=(0, max(plan.report.cost, 1e-6))
     )
@@ -135,3 +127,27 @@ def chart_keys() -> list[Any]:
         Patch(color=PALE, label="drone on board"),
         Patch(facecolor="white", edgecolor=EDGE, hatch="////", label="waiting"),
     ]
+
+
+def write_animation(plan: Plan, path: Path) -> None:
+    """Write the picture, over which truck and drone move as time goes by, as a GIF, whatever the name of `path`."""
+    picture = lay_out(plan, MOVING_DPI)
+    style = {"markeredgecolor": INK, "markeredgewidth": 1.6, "zorder": 9}
+    (truck,) = picture.map.plot([], [], "o", markersize=15, color=COLOURS[TRUCK], **style)
+    (drone,) = picture.map.plot([], [], "^", markersize=11, color=COLOURS[DRONE], **style)
+    now = picture.chart.axvline(0.0, color=INK, linewidth=1.2)
+    moving = pictures.AnimatedFigure(picture.figure, [picture.headline, truck, drone, now])
+
+    def frame(time: float) -> np.ndarray:
+        for who, mark in ((TRUCK, truck), (DRONE, drone)):
+            mark.set_data(*plan.place(who, time)[:, None])
+        now.set_xdata([time, time])
+        served = int((plan.served_at <= time).sum())
+        words = f"time {time:6.1f}   |   {served} of {len(plan.nodes) - 1} customers served"
+        picture.headline.set_text(summary(plan) if time >= plan.report.cost else words)
+        return moving.frame()
+
+    times = np.linspace(0.0, plan.report.cost, FRAMES if plan.legs else 1).tolist()
+    exact = ("white", GROUND, INK, PALE, EDGE, *COLOURS.values())
+    palette = pictures.shared_palette(np.concatenate([frame(0.0), frame(times[-1])]), exact, PALETTE_SIZE)
+    pictures.write_gif(path, map(frame, times), palette, PAUSE_MS, LAST_FRAME_MS)

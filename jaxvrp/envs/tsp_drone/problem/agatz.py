@@ -38,11 +38,17 @@ def read_agatz(path: str | os.PathLike) -> Instance:
     """
     lines = _lines(path, "an instance in the format of Agatz et al.")
     limits = [line for line in lines if line.text.startswith("#")]
-    truck, drone, size, *nodes = _at_least(4, [line for line in lines if not line.text.startswith("#")])
-    truck_pace, drone_pace = (_pace(line, name) for line, name in ((truck, "truck's"), (drone, "drone's")))
+    rows = [line for line in lines if not line.text.startswith("#")]
+    lines[-1].expect(len(rows) >= 4, "two speeds, the number of nodes and the nodes", "restore what is missing")
+    truck, drone, size, *nodes = rows
+    paces = {"truck_pace": _pace(truck, "truck's"), "drone_pace": _pace(drone, "drone's")}
     count = size.whole("the number of nodes", size.text, minimum=1, below=LARGEST_COUNT)
     size.expect(count == len(nodes), f"{len(nodes)} for the number of nodes, as lines follow, found {count}")
-    locs = [_place(line) for line in nodes]
+    locs = []
+    for line in nodes:
+        words = line.text.split(maxsplit=2)
+        line.expect(len(words) >= 2, f"'x y name', found {line.text[:40]!r}")
+        locs.append((line.real("x", words[0]), line.real("y", words[1])))
     max_flight, no_fly = np.inf, np.zeros(count)
     for line in limits:
         words = line.text.split()
@@ -54,7 +60,7 @@ def read_agatz(path: str | os.PathLike) -> Instance:
             node = line.whole("#NOVISIT", words[1], minimum=1)
             line.expect(node < count, f"a customer from 1 to {count - 1} for #NOVISIT, found {node}")
             no_fly[node] = 1
-    return make_instance(locs, truck_pace=truck_pace, drone_pace=drone_pace, max_flight=max_flight, no_fly=no_fly)
+    return make_instance(locs, **paces, max_flight=max_flight, no_fly=no_fly)
 
 
 def read_operations(path: str | os.PathLike) -> list[Operation]:
@@ -66,7 +72,17 @@ def read_operations(path: str | os.PathLike) -> list[Operation]:
     head, *lines = _lines(path, "a solution in the format of Agatz et al.")
     count = head.whole("the number of operations", head.text, minimum=0, below=LARGEST_COUNT)
     head.expect(count == len(lines), f"{len(lines)} for the number of operations, as lines follow, found {count}")
-    return [_operation(line) for line in lines]
+    operations = []
+    for line in lines:
+        words = line.text.split()
+        line.expect(len(words) >= 4, "'start end fly internal', and the nodes between")
+        names = ("start", "end", "fly", "internal")
+        start, end, fly, count = (line.whole(name, word) for name, word in zip(names, words[:4], strict=True))
+        line.expect(min(start, end) >= 0 and fly >= -1, "nodes of at least 0, and fly of at least -1")
+        line.expect(count == len(words) - 4, f"{len(words) - 4} nodes between, as are written, found {count}")
+        internal = tuple(line.whole("a node between", word, minimum=0) for word in words[4:])
+        operations.append(Operation(start, end, None if fly < 0 else fly, internal))
+    return operations
 
 
 def write_agatz(path: str | os.PathLike, instance: Instance) -> None:
@@ -76,19 +92,28 @@ def write_agatz(path: str | os.PathLike, instance: Instance) -> None:
         ValueError: the format cannot hold something; one line that names it.
         OSError: the file cannot be written.
     """
-    _check_writable(instance)
-    head = [] if np.isinf(instance.max_flight) else [f"#MAXFLY {_word(instance.max_flight)}"]
-    head += [f"#NOVISIT {node}" for node in np.flatnonzero(instance.no_fly)]
-    paces = [_word(instance.truck_pace), _word(instance.drone_pace)]
+    if np.ndim(instance.exists) != 1:
+        raise ValueError(f"exists has shape {np.shape(instance.exists)}; write one instance of the batch at a time")
+    reasons = {
+        "nodes that do not exist (padding)": not np.asarray(instance.exists).all(),
+        "a launch_time or recovery_time": bool(instance.launch_time or instance.recovery_time),
+        "matrices of times": instance.truck_time is not None,
+    }
+    found = [reason for reason, holds in reasons.items() if holds]
+    if found:
+        raise ValueError(f"the format of Agatz et al. cannot hold {', '.join(found)}; use jaxvrp.envs.tsp_drone.save")
+    # `repr` of a float is the shortest text that reads back as the same number.
+    limit = [] if np.isinf(instance.max_flight) else [f"#MAXFLY {float(instance.max_flight)!r}"]
     names = ["depot", *(f"loc{node}" for node in range(1, instance.num_nodes))]
-    places = np.asarray(instance.locs, np.float64)
-    rows = [f"{_word(x)} {_word(y)} {name}" for (x, y), name in zip(places, names, strict=True)]
+    places = np.asarray(instance.locs, np.float64).tolist()
+    rows = [f"{x!r} {y!r} {name}" for (x, y), name in zip(places, names, strict=True)]
     text = [
-        *head,
+        *limit,
+        *(f"#NOVISIT {node}" for node in np.flatnonzero(instance.no_fly)),
         "/*The speed of the Truck*/",
-        paces[0],
+        repr(float(instance.truck_pace)),
         "/*The speed of the Drone*/",
-        paces[1],
+        repr(float(instance.drone_pace)),
         "/*Number of Nodes*/",
         str(instance.num_nodes),
         "/*The Depot*/",
@@ -126,49 +151,7 @@ def _lines(path: str | os.PathLike, what: str) -> list[Line]:
     return lines
 
 
-def _at_least(count: int, lines: list[Line]) -> list[Line]:
-    if len(lines) < count:
-        where = f"{lines[-1].path}, line {lines[-1].number}: " if lines else ""
-        raise ValueError(f"{where}expected two speeds, the number of nodes and the nodes; restore what is missing")
-    return lines
-
-
 def _pace(line: Line, whose: str) -> float:
     pace = line.real(f"the {whose} time for a unit of distance", line.text)
     line.expect(pace > 0, f"a number above 0 for the {whose} time for a unit of distance, found {line.text[:20]!r}")
     return pace
-
-
-def _place(line: Line) -> tuple[float, float]:
-    words = line.text.split(maxsplit=2)
-    line.expect(len(words) >= 2, f"'x y name', found {line.text[:40]!r}")
-    return line.real("x", words[0]), line.real("y", words[1])
-
-
-def _operation(line: Line) -> Operation:
-    words = line.text.split()
-    line.expect(len(words) >= 4, "'start end fly internal', and the nodes between")
-    names = ("start", "end", "fly", "internal")
-    start, end, fly, count = (line.whole(name, word) for name, word in zip(names, words[:4], strict=True))
-    line.expect(min(start, end) >= 0 and fly >= -1, "nodes of at least 0, and fly of at least -1")
-    line.expect(count == len(words) - 4, f"{len(words) - 4} nodes between, as are written, found {count}")
-    internal = tuple(line.whole("a node between", word, minimum=0) for word in words[4:])
-    return Operation(start, end, None if fly < 0 else fly, internal)
-
-
-def _word(value: float) -> str:
-    """The shortest text that reads back as the same number."""
-    return repr(float(value))
-
-
-def _check_writable(instance: Instance) -> None:
-    if np.ndim(instance.exists) != 1:
-        raise ValueError(f"exists has shape {np.shape(instance.exists)}; write one instance of the batch at a time")
-    reasons = {
-        "nodes that do not exist (padding)": not np.asarray(instance.exists).all(),
-        "a launch_time or recovery_time": bool(instance.launch_time or instance.recovery_time),
-        "matrices of times": instance.truck_time is not None,
-    }
-    found = [reason for reason, holds in reasons.items() if holds]
-    if found:
-        raise ValueError(f"the format of Agatz et al. cannot hold {', '.join(found)}; use jaxvrp.envs.tsp_drone.save")

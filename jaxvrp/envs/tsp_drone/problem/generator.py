@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,19 +23,8 @@ SIDE, SPREAD, SHIFT = 100.0, 50.0, 200.0
 """Map units: side of the square; standard deviation of the distance from the centre; how far apart two centres are."""
 
 
-class Parameters(Protocol):
-    """What an instance is drawn from; the fields of `TspDrone` of the same names."""
-
-    num_nodes: int
-    layout: str
-    alpha: float
-    max_flight: float
-    launch_time: float
-    recovery_time: float
-
-
-def generate(key: jax.Array, parameters: Parameters) -> Instance:
-    """Draw one instance by its `parameters`, which are those of the environment; the truck's speed is 1."""
+def generate(key: jax.Array, parameters: Any) -> Instance:
+    """Draw one instance by the `parameters` of an environment, its fields of these names; the truck's speed is 1."""
     count = parameters.num_nodes
     return Instance(
         locs=_locs(key, parameters.layout, count),
@@ -66,13 +55,7 @@ def _locs(key: jax.Array, layout: str, count: int) -> jax.Array:
     return locs.at[:, 0].add(jnp.where(moved, SHIFT, 0.0))
 
 
-def generate_dataset(parameters: Parameters, seed: int, count: int) -> Instance:
-    """`count` instances `[count]` from a seed, always the same ones; `save` writes them to a file.
-
-    Args:
-        parameters: an environment, or anything else that has these attributes.
-        seed: of the random numbers.
-        count: how many instances.
-    """
+def generate_dataset(parameters: Any, seed: int, count: int) -> Instance:
+    """`count` instances `[count]` from a seed, always the same ones; `parameters` as for `generate`."""
     keys = jax.random.split(jax.random.key(seed), count)
     return jax.jit(jax.vmap(lambda key: generate(key, parameters)))(keys)

@@ -1,4 +1,4 @@
-"""The travelling salesman problem with drone as data: nodes, times, limits; checking, padding, stacking, files.
+"""The travelling salesman problem with drone as data: nodes, times, limits, and what follows from them.
 
 Node 0 is the depot, the others are customers. Times follow from coordinates, or are given as matrices.
 """
@@ -15,24 +15,14 @@ import numpy as np
 from flax import struct
 from numpy.typing import ArrayLike
 
-from jaxvrp.io.arrays import (
-    ArrayField,
-    FileWords,
-    Schema,
-    check_shapes,
-    computed_arrays,
-    load_arrays,
-    number_arrays,
-    pad_arrays,
-    refuse_where,
-    save_arrays,
-    schema_of,
-    stack_arrays,
-    stored_arrays,
-)
+from jaxvrp.io import arrays
+from jaxvrp.io.arrays import ArrayField, refuse_where, schema_of
 from jaxvrp.io.limits import LEAST
 
 FORMAT = "jaxvrp-tsp_drone-1"
+
+SMALLEST = 1e-6
+"""The least unit of lengths and times (`Figures`)."""
 
 
 class Instance(struct.PyTreeNode):
@@ -72,20 +62,16 @@ class Instance(struct.PyTreeNode):
         return self.exists.shape[-1]
 
 
-SCHEMA: Schema = {
+SCHEMA: arrays.Schema = {
     "locs": ArrayField("nodes", (2,), padding="first row"),
-    "exists": ArrayField("nodes", kind=bool, padding=False),
-    "no_fly": ArrayField("nodes", kind=bool, padding=False),
-    "truck_pace": ArrayField(),
-    "drone_pace": ArrayField(),
-    "max_flight": ArrayField(),
-    "launch_time": ArrayField(),
-    "recovery_time": ArrayField(),
-    "truck_time": ArrayField("nodes", ("nodes",), optional=True),
-    "drone_time": ArrayField("nodes", ("nodes",), optional=True),
+    **dict.fromkeys(("exists", "no_fly"), ArrayField("nodes", kind=bool, padding=False)),
+    **dict.fromkeys(("truck_pace", "drone_pace", "max_flight", "launch_time", "recovery_time"), ArrayField()),
+    **dict.fromkeys(("truck_time", "drone_time"), ArrayField("nodes", ("nodes",), optional=True)),
 }
 
-WORDS = FileWords(content="an instance", entry="instance", remedy="give a file that jaxvrp.envs.tsp_drone.save wrote")
+WORDS = arrays.FileWords(
+    content="an instance", entry="instance", remedy="give a file that jaxvrp.envs.tsp_drone.save wrote"
+)
 
 
 def make_instance(
@@ -102,33 +88,18 @@ def make_instance(
 ) -> Instance:
     """A checked problem of one's own, as NumPy arrays.
 
-    Args:
-        locs: `[n, 2]`, the depot first.
-        truck_pace, drone_pace, max_flight, launch_time, recovery_time: as in `Instance`.
-        no_fly: `[n]`, 1 for customers that the drone may not serve; default: it may serve all.
-        truck_time, drone_time: `[n, n]`, both or none.
+    Arguments are the attributes of `Instance`, in its shapes; without `no_fly` the drone may serve all customers.
 
     Raises:
         ValueError: what is wrong, at which node, and the remedy; see `check`.
     """
+    given = {name: value for name, value in locals().items() if value is not None}
     count = np.shape(locs)[0] if np.ndim(locs) else 0
-    values = {
-        "locs": locs,
-        "exists": np.ones(count),
-        "no_fly": np.zeros(count) if no_fly is None else no_fly,
-        "truck_pace": truck_pace,
-        "drone_pace": drone_pace,
-        "max_flight": max_flight,
-        "launch_time": launch_time,
-        "recovery_time": recovery_time,
-    }
-    matrices = {"truck_time": truck_time, "drone_time": drone_time}
-    given = {name: matrix for name, matrix in matrices.items() if matrix is not None}
-    arrays = number_arrays({**values, **given}, "an instance")
-    if not np.isin(arrays["no_fly"], (0.0, 1.0)).all():
+    values = arrays.number_arrays({"exists": np.ones(count), "no_fly": np.zeros(count), **given}, "an instance")
+    if not np.isin(values["no_fly"], (0.0, 1.0)).all():
         raise ValueError("no_fly holds something else than 0 and 1; give 1 for what the drone may not serve")
-    schema = {name: SCHEMA[name] for name in arrays}
-    instance = Instance(**stored_arrays(schema, arrays, "has a fraction"))
+    schema = {name: SCHEMA[name] for name in values}
+    instance = Instance(**arrays.stored_arrays(schema, values, "has a fraction"))
     check(instance)
     return instance
 
@@ -144,36 +115,34 @@ def check(instance: Instance) -> None:
         raise ValueError("the instance has no nodes; give the depot and customers")
     if (instance.truck_time is None) != (instance.drone_time is None):
         raise ValueError("of truck_time and drone_time one is missing; give both, or none")
-    check_shapes(schema_of(SCHEMA, instance), instance, {"nodes": count})
+    arrays.check_shapes(schema_of(SCHEMA, instance), instance, {"nodes": count})
     instance = jax.tree.map(np.asarray, instance)
     refuse_where(~np.isfinite(instance.locs).all(axis=1), "locs of node {} is not finite; give two coordinates")
     if not instance.exists[0] or (np.diff(instance.exists.astype(int)) > 0).any():
         raise ValueError("exists does not say that the first nodes exist; padding comes last, and never is the depot")
-    for name in ("truck_pace", "drone_pace", "max_flight"):
-        if not getattr(instance, name) >= LEAST:
-            raise ValueError(f"{name} is {getattr(instance, name)}; it must be > 0, at least {LEAST:g}")
-    for name in ("launch_time", "recovery_time"):
-        if not 0 <= getattr(instance, name) < np.inf:
-            raise ValueError(f"{name} is {getattr(instance, name)}; it must be 0 or more")
-    for name in ("truck_pace", "drone_pace"):
-        if not np.isfinite(getattr(instance, name)):
-            raise ValueError(f"{name} is {getattr(instance, name)}; it must be finite")
-    _check_matrices(instance)
-
-
-def _check_matrices(instance: Instance) -> None:
-    for name in ("truck_time", "drone_time"):
+    _check_numbers(instance)
+    for name in () if instance.truck_time is None else ("truck_time", "drone_time"):
         matrix = getattr(instance, name)
-        if matrix is None:
-            continue
         wrong = ~(np.isfinite(matrix) & (matrix >= 0)).all(axis=1)
         refuse_where(wrong, f"{name} from node {{}} is not 0 or more everywhere; give times")
         refuse_where(np.diagonal(matrix) != 0, f"{name} from node {{}} to itself is not 0; make it so")
 
 
+def _check_numbers(instance: Instance) -> None:
+    paces, limits = ("truck_pace", "drone_pace"), ("truck_pace", "drone_pace", "max_flight")
+    for names, wanted, holds in (
+        (limits, f"> 0, at least {LEAST:g}", lambda value: value >= LEAST),
+        (("launch_time", "recovery_time"), "0 or more", lambda value: 0 <= value < np.inf),
+        (paces, "finite", np.isfinite),
+    ):
+        for name in names:
+            if not holds(getattr(instance, name)):
+                raise ValueError(f"{name} is {getattr(instance, name)}; it must be {wanted}")
+
+
 def as_float32(instance: Instance) -> Instance:
     """The same problem as JAX arrays of the dtypes that environments compute with."""
-    return computed_arrays(schema_of(SCHEMA, instance), instance)
+    return arrays.computed_arrays(schema_of(SCHEMA, instance), instance)
 
 
 def pad(instance: Instance, num_nodes: int) -> Instance:
@@ -187,7 +156,7 @@ def pad(instance: Instance, num_nodes: int) -> Instance:
             f"an instance of {instance.num_nodes} nodes does not fit into num_nodes {num_nodes}; make the environment "
             "with at least its size"
         )
-    return pad_arrays(schema_of(SCHEMA, instance), instance, {"nodes": num_nodes})
+    return arrays.pad_arrays(schema_of(SCHEMA, instance), instance, {"nodes": num_nodes})
 
 
 def void_beyond(instance: Instance, count: jax.Array) -> Instance:
@@ -215,7 +184,7 @@ def stack(instances: Sequence[Instance]) -> Instance:
     """
     if len({instance.truck_time is None for instance in instances}) > 1:
         raise ValueError("some instances have matrices of times, others have none; stack those of one kind")
-    return stack_arrays(schema_of(SCHEMA, instances[0]), instances)
+    return arrays.stack_arrays(schema_of(SCHEMA, instances[0]), instances)
 
 
 def distance(instance: Instance, start: Any, end: Any) -> jax.Array:
@@ -248,9 +217,53 @@ def drone_distance(instance: Instance, start: Any, end: Any) -> jax.Array:
     return distance(instance, start, end) if instance.drone_time is None else drone_time(instance, start, end)
 
 
+class Figures(struct.PyTreeNode):
+    """What follows from one instance and is needed at every step."""
+
+    extent: jax.Array  # `f32[]`, the largest |x - x0| or |y - y0| of a node, from the depot
+    horizon: jax.Array  # `f32[]`, the truck's time from the depot to the node that is farthest for it
+    flight_unit: jax.Array  # `f32[]`, the largest drone distance from the depot to a node
+    pace_ratio: jax.Array  # `f32[]`, the drone's longest time from the depot, as a share of the truck's
+    num_customers: jax.Array  # `f32[]`, at least 1
+    nearest: jax.Array  # `f32[n]`, the least drone distance from a node to another; inf if there is none
+    truck_home: jax.Array  # `f32[n]`, the truck's time from each node to the depot
+    drone_home: jax.Array  # `f32[n]`, the drone's
+
+
+class Prepared(struct.PyTreeNode):
+    """An instance of an environment's size, and its figures."""
+
+    instance: Instance
+    figures: Figures
+
+
+def prepare(instance: Instance) -> Prepared:
+    """An instance (JAX arrays, padded) with its figures, which are computed once, before it is played."""
+    nodes = jnp.arange(instance.num_nodes, dtype=jnp.int32)
+    exists = instance.exists
+
+    def largest(values: jax.Array) -> jax.Array:
+        return jnp.maximum(jnp.where(exists, values, 0.0).max(), SMALLEST)
+
+    horizon = largest(truck_time(instance, 0, nodes))
+    is_other = exists & (nodes[:, None] != nodes)
+    between = drone_distance(instance, nodes[:, None], nodes)
+    figures = Figures(
+        extent=largest(jnp.abs(instance.locs - instance.locs[0]).max(axis=1)),
+        horizon=horizon,
+        flight_unit=largest(drone_distance(instance, 0, nodes)),
+        pace_ratio=largest(drone_time(instance, 0, nodes)) / horizon,
+        num_customers=jnp.maximum(exists[1:].sum(dtype=jnp.float32), 1.0),
+        nearest=jnp.where(is_other, between, jnp.inf).min(axis=1),
+        truck_home=truck_time(instance, nodes, 0),
+        drone_home=drone_time(instance, nodes, 0),
+    )
+    return Prepared(instance, figures)
+
+
 def save(path: str | os.PathLike, instance: Instance) -> None:
     """Write an instance, or a batch, as `.npz`; an exact round trip with `load`. Complete, or not at all."""
-    save_arrays(path, FORMAT, schema_of(SCHEMA, instance), instance)
+    arrays.save_arrays(path, FORMAT, schema_of(SCHEMA, instance), instance)
 
 
 def load(path: str | os.PathLike) -> Instance:
@@ -260,4 +273,4 @@ def load(path: str | os.PathLike) -> Instance:
         ValueError: the file is damaged, or something else; one line that names it and the remedy.
         OSError: it cannot be read.
     """
-    return load_arrays(path, FORMAT, SCHEMA, Instance, check, batch_field="exists", words=WORDS)
+    return arrays.load_arrays(path, FORMAT, SCHEMA, Instance, check, batch_field="exists", words=WORDS)

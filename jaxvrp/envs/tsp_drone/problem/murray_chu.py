@@ -8,14 +8,12 @@ customers that the drone can carry for.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, make_instance
 from jaxvrp.io.text_lines import read_lines
-from jaxvrp.io.whole_files import write_text
 
 NODES, CARRIED, TRUCK, DRONE = "nodes.csv", "Cprime.csv", "tau.csv", "tauprime.csv"
 
@@ -25,10 +23,8 @@ def read_murray_chu(
 ) -> Instance:
     """Read an instance, as NumPy arrays; the depot is there once.
 
-    Args:
-        folder: with the four files.
-        endurance: most minutes of a sortie's two legs; 20 or 40 in the paper. The files do not say.
-        launch_time, recovery_time: minutes; the paper's.
+    The files do not say the minutes of `endurance`, most of a sortie's two legs, 20 or 40 in the paper, nor those of
+    launches and recoveries, whose defaults are the paper's.
 
     Raises:
         ValueError: a file is damaged, or something else; one line with file, line, what was expected and the remedy.
@@ -45,15 +41,20 @@ def read_murray_chu(
     line.expect(len(locs) >= 2, "the depot as the first and as the last node")
     line.expect(locs[0] == locs[-1], f"the place of the depot again, found {locs[-1]}")
     count = len(locs) - 1
-    times = {name: _matrix(folder / name, count) for name in (TRUCK, DRONE)}
+    no_fly = np.arange(count) > 0
+    for line in read_lines(folder / CARRIED, "a list of customers"):
+        for word in line.comma_separated():
+            node = line.whole("a customer", word, minimum=1)
+            line.expect(node < count, f"a customer from 1 to {count - 1}, found {node}")
+            no_fly[node] = False
     return make_instance(
         locs[:-1],
         max_flight=endurance,
-        no_fly=_not_carried(folder / CARRIED, count),
+        no_fly=no_fly,
         launch_time=launch_time,
         recovery_time=recovery_time,
-        truck_time=times[TRUCK],
-        drone_time=times[DRONE],
+        truck_time=_matrix(folder / TRUCK, count),
+        drone_time=_matrix(folder / DRONE, count),
     )
 
 
@@ -68,55 +69,5 @@ def _matrix(path: Path, count: int) -> np.ndarray:
         rows.append([line.real("a time", word) for word in words])
         line.expect(min(rows[-1]) >= 0, f"times of at least 0, found {min(rows[-1])}")
     for line, row in zip(lines[:-1], rows, strict=False):
-        wanted = f"as the last time that to the depot, {row[0]}, found {row[-1]}"
-        line.expect(row[-1] == row[0], wanted)
+        line.expect(row[-1] == row[0], f"as the last time that to the depot, {row[0]}, found {row[-1]}")
     return np.array(rows)[:-1, :-1]
-
-
-def _not_carried(path: Path, count: int) -> np.ndarray:
-    """`f64[count]`, 1 for customers that are not listed."""
-    no_fly = np.ones(count)
-    no_fly[0] = 0
-    for line in read_lines(path, "a list of customers"):
-        for word in line.comma_separated():
-            node = line.whole("a customer", word, minimum=1)
-            line.expect(node < count, f"a customer from 1 to {count - 1}, found {node}")
-            no_fly[node] = 0
-    return no_fly
-
-
-def write_murray_chu(folder: str | os.PathLike, instance: Instance) -> None:
-    """Write what `read_murray_chu` reads, with every digit, into a folder, which is made; no file is left incomplete.
-
-    The files hold neither the endurance nor the times of launch and recovery: who reads them must know these.
-
-    Raises:
-        ValueError: the format cannot hold the instance; one line that says why.
-        OSError: a file cannot be written.
-    """
-    if np.ndim(instance.exists) != 1 or not np.asarray(instance.exists).all():
-        raise ValueError("the format holds a single instance without padding; use jaxvrp.envs.tsp_drone.save")
-    if instance.truck_time is None or np.all(np.asarray(instance.no_fly)[1:]):
-        lacks = "matrices of times" if instance.truck_time is None else "customers that the drone may serve"
-        raise ValueError(f"the format needs {lacks}; use jaxvrp.envs.tsp_drone.save")
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    locs = np.asarray(instance.locs, np.float64)
-    no_fly = [*np.asarray(instance.no_fly), False]
-    places = [*locs, locs[0]]
-    nodes = [[node, *place, int(heavy)] for node, (place, heavy) in enumerate(zip(places, no_fly, strict=True))]
-    _write_rows(folder / NODES, nodes)
-    _write_rows(folder / CARRIED, [[node for node in range(1, instance.num_nodes) if not no_fly[node]]])
-    for name, matrix in ((TRUCK, instance.truck_time), (DRONE, instance.drone_time)):
-        times = np.asarray(matrix, np.float64)
-        rows = np.pad(np.concatenate([times, times[:, :1]], axis=1), [(0, 1), (0, 0)])
-        _write_rows(folder / name, rows.tolist())
-
-
-def _write_rows(path: Path, rows: Sequence[Sequence[float]]) -> None:
-    write_text(path, "".join(",".join(map(_word, row)) + "\n" for row in rows))
-
-
-def _word(value: float) -> str:
-    """The shortest text that reads back as the same number."""
-    return repr(float(value)).removesuffix(".0")

@@ -13,26 +13,16 @@ STAY_WITH_TRUCK, MEET, FIRST_SERVE = 0, 1, 2
 
 
 class Operation(NamedTuple):
-    """What happens from one place where truck and drone are together to the next.
+    """What happens from one place where truck and drone are together to the next."""
 
-    Attributes:
-        start, end: nodes; the same one where the truck waits for the drone, or comes back for it.
-        fly: the customer that the drone serves; None if it rides along.
-        internal: nodes that the truck visits between.
-    """
-
-    start: int
-    end: int
-    fly: int | None = None
-    internal: tuple[int, ...] = ()
+    start: int  # a node
+    end: int  # the same node where the truck waits for the drone, or comes back for it
+    fly: int | None = None  # the customer that the drone serves; None if it rides along
+    internal: tuple[int, ...] = ()  # nodes that the truck visits between
 
 
 def operations_to_actions(operations: Sequence[Operation]) -> dict[str, np.ndarray]:
-    """A plan as the agents play it, whose turn it is not choosing 0.
-
-    Returns:
-        `{"drone": i32[T, 1], "truck": i32[T, 1]}`.
-    """
+    """A plan as the agents play it, `{"drone": i32[T, 1], "truck": i32[T, 1]}`; 0 where it is the other one's turn."""
     turns: list[tuple[int, int]] = []
     for start, end, fly, internal in operations:
         driven = [*internal, end]

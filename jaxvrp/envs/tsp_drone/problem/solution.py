@@ -26,6 +26,10 @@ CONSTRAINTS = ("unserved", "unknown_node", "chain", "open_tour", "duplicates", "
 """
 
 
+TOLERANCE = 1e-5
+"""Share by which flights may exceed `max_flight`: instances may have been stored in `float32`."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Violation:
     """How often a constraint is broken, and the first node at which, in the plan's order; None for never."""
@@ -36,35 +40,26 @@ class Violation:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SolutionReport:
-    """What `solution_report` found.
+    """What `solution_report` found."""
 
-    Attributes:
-        feasible: nothing is violated.
-        cost: the makespan, when both are back.
-        operations: those between known nodes, without those in which nothing happens.
-        begin, end: `f64[operations]`, the clock at both ends of each.
-        truck_arrival, drone_arrival: `f64[operations]`, when each has reached the end; equal where the drone rides.
-        violations: one for each of `CONSTRAINTS`.
-    """
-
-    feasible: bool
-    cost: float
-    operations: tuple[Operation, ...]
-    begin: np.ndarray
-    end: np.ndarray
-    truck_arrival: np.ndarray
-    drone_arrival: np.ndarray
-    violations: dict[str, Violation]
+    feasible: bool  # nothing is violated
+    cost: float  # the makespan, when both are back
+    operations: tuple[Operation, ...]  # those between known nodes, without those in which nothing happens
+    begin: np.ndarray  # `f64[operations]`, the clock at the start of each
+    end: np.ndarray  # `f64[operations]`, the clock when both go on
+    truck_arrival: np.ndarray  # `f64[operations]`, when the truck has reached the end
+    drone_arrival: np.ndarray  # `f64[operations]`, when the drone has; the same where it rides
+    violations: dict[str, Violation]  # one for each of `CONSTRAINTS`
 
     def summary(self) -> str:
         """The violated constraints with count and first node, on one line; empty if there are none."""
-        broken = ((name, found) for name, found in self.violations.items() if found.count)
-        return ", ".join(f"{name} {found.count} (first node {found.first_node})" for name, found in broken)
+        found = self.violations.items()
+        return ", ".join(f"{name} {each.count} (first node {each.first_node})" for name, each in found if each.count)
 
     def __str__(self) -> str:
         sorties = sum(operation.fly is not None for operation in self.operations)
         rows = [("feasible", "yes" if self.feasible else "no", ""), ("cost", f"{self.cost:.4f}", "")]
-        rows += [("sorties", str(sorties), "")]
+        rows.append(("sorties", str(sorties), ""))
         for name, found in self.violations.items():
             rows.append((name, str(found.count), f"first node {found.first_node}" if found.count else ""))
         return "\n".join(f"{name:<14}  {value:>12}  {where}".rstrip() for name, value, where in rows)
@@ -76,7 +71,6 @@ def solution_report(
     *,
     allow_revisits: bool = True,
     strict: bool = False,
-    tolerance: float = 1e-5,
 ) -> SolutionReport:
     """Check a plan: truck and drone leave together, meet at the end of each operation, whoever comes first waits.
 
@@ -85,20 +79,22 @@ def solution_report(
         operations: in their order.
         allow_revisits: whether truck and drone may meet at nodes that are served already.
         strict: raise instead of reporting violations.
-        tolerance: share by which flights may exceed `max_flight`, for instances that were stored in `float32`.
 
     Raises:
         ValueError: `instance` is a batch; with `strict`, the violated constraints.
     """
     if np.ndim(instance.exists) != 1:
         raise ValueError(f"exists has shape {np.shape(instance.exists)}; give one instance of the batch at a time")
-    problem = _Problem(instance)
+    problem = Matrices(instance)
+    longest = problem.max_flight * (1 + TOLERANCE)
     found: dict[str, list[int]] = {name: [] for name in CONSTRAINTS}
     known = tuple(_known(operations, problem, found))
-    _check_chain(known, found)
-    _check_coverage(known, problem, allow_revisits, found)
-    for operation in known:
-        _check_sortie(operation, problem, tolerance, found)
+    _check_tour(known, problem, allow_revisits, found)
+    sorties = [(each.start, each.fly, each.end) for each in known if each.fly is not None]
+    found["no_fly"] = [fly for _, fly, _ in sorties if problem.no_fly[fly]]
+    found["range"] = [
+        fly for start, fly, end in sorties if problem.flight[start, fly] + problem.flight[fly, end] > longest
+    ]
     times = np.array([problem.times(operation) for operation in known], np.float64).reshape(-1, 3)
     end = np.cumsum(times[:, 2])
     begin = end - times[:, 2]
@@ -117,8 +113,8 @@ def solution_report(
     return report
 
 
-class _Problem:
-    """An instance in `float64`, with its times as matrices."""
+class Matrices:
+    """One instance in `float64`, with its times as matrices `f64[n, n]`."""
 
     def __init__(self, instance: Instance):
         locs = np.asarray(instance.locs, np.float64)
@@ -146,7 +142,7 @@ class _Problem:
         return truck, drone, max(truck, drone) + self.recovery_time
 
 
-def _known(operations: Sequence[Operation], problem: _Problem, found: dict[str, list[int]]) -> list[Operation]:
+def _known(operations: Sequence[Operation], problem: Matrices, found: dict[str, list[int]]) -> list[Operation]:
     """The operations without nodes that are unknown; those without a start or an end are left out."""
     known = []
     for start, end, fly, internal in operations:
@@ -158,21 +154,15 @@ def _known(operations: Sequence[Operation], problem: _Problem, found: dict[str, 
     return [each for each in known if each.fly is not None or each.internal or each.start != each.end]
 
 
-def _check_chain(operations: Sequence[Operation], found: dict[str, list[int]]) -> None:
-    place = 0
-    for operation in operations:
-        if operation.start != place:
-            found["chain"].append(operation.start)
-        place = operation.end
-    if place != 0:
-        found["open_tour"].append(place)
-
-
-def _check_coverage(
-    operations: Sequence[Operation], problem: _Problem, allow_revisits: bool, found: dict[str, list[int]]
+def _check_tour(
+    operations: Sequence[Operation], problem: Matrices, allow_revisits: bool, found: dict[str, list[int]]
 ) -> None:
-    served = {0}
-    for _, end, fly, internal in operations:
+    """Whether operations follow on each other, and every customer is served once."""
+    place, served = 0, {0}
+    for start, end, fly, internal in operations:
+        if start != place:
+            found["chain"].append(start)
+        place = end
         if fly is not None:
             if fly in served:
                 found["duplicates"].append(fly)
@@ -187,14 +177,6 @@ def _check_coverage(
         elif end in served and not goes_home and not (allow_revisits and fly is not None):
             found["revisits"].append(end)
         served.add(end)
+    if place != 0:
+        found["open_tour"].append(place)
     found["unserved"] += sorted(problem.nodes - served)
-
-
-def _check_sortie(operation: Operation, problem: _Problem, tolerance: float, found: dict[str, list[int]]) -> None:
-    start, end, fly, _ = operation
-    if fly is None:
-        return
-    if problem.no_fly[fly]:
-        found["no_fly"].append(fly)
-    if problem.flight[start, fly] + problem.flight[fly, end] > problem.max_flight * (1 + tolerance):
-        found["range"].append(fly)

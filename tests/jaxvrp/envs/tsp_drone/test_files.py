@@ -21,7 +21,6 @@ from jaxvrp.envs.tsp_drone import (
     solution_report,
     stack,
     write_agatz,
-    write_murray_chu,
     write_one_line,
     write_operations,
 )
@@ -164,12 +163,6 @@ def test_matrices_of_murray_and_chu_line_by_line(folder):
     # Truck 0-2-0 while the drone serves 1: 1 + max(18, 8) + 1.
     report = solution_report(instance, [Operation(0, 0, 1, (2,))], strict=True)
     assert report.cost == 20.0
-
-
-def test_matrices_come_back(matrices, tmp_path, assert_same):
-    write_murray_chu(tmp_path / "new", matrices)
-    again = read_murray_chu(tmp_path / "new", endurance=7.5, launch_time=1, recovery_time=2)
-    assert_same(again, matrices)
 
 
 def test_published_matrices_are_read(published_folder):
