@@ -77,6 +77,7 @@ def _legal_or(held: jax.Array, mask: jax.Array, otherwise: jax.Array) -> jax.Arr
     return jnp.where(known & jnp.take_along_axis(mask, index[:, None], axis=1)[:, 0], held, otherwise)
 
 
+@jax.jit
 def play_held(env: TruckDrone, instance: Instance, held: jax.Array) -> Played:
     """Play episodes on one instance; `held` `i32[T, B, 1+D]`, see `Played`."""
     steps, batch = held.shape[:2]

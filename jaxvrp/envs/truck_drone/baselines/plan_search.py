@@ -68,6 +68,7 @@ class Chains(struct.PyTreeNode):
     best: jax.Array
 
 
+@functools.partial(jax.jit, static_argnames="tries")
 def advance(env: TruckDrone, instance: Instance, chains: Chains, key: jax.Array, heat: jax.Array, tries: int) -> Chains:
     """Rounds of the search; `heat` `f32[rounds]` are their temperatures."""
 
@@ -171,6 +172,7 @@ def _written(
     return jnp.where(writes, choice, held)
 
 
+@jax.jit
 def replayed(env: TruckDrone, instance: Instance, actions: jax.Array) -> jax.Array:
     """The return `f32[]` of an episode with these actions (`i32[T, 1+D]`) by `Environment.step`."""
 
@@ -184,11 +186,6 @@ def replayed(env: TruckDrone, instance: Instance, actions: jax.Array) -> jax.Arr
 def by_role(actions: jax.Array) -> ByRole:
     """`{"truck": i32[..., 1], "drone": i32[..., D]}` of `i32[..., 1+D]`."""
     return {"truck": actions[..., :1], "drone": actions[..., 1:]}
-
-
-_PLAY = jax.jit(play_held)
-_ADVANCE = jax.jit(advance, static_argnums=5)
-_REPLAYED = jax.jit(replayed)
 
 
 def search_episode(
@@ -212,22 +209,24 @@ def search_episode(
         clock: seconds from any point on.
     """
     instance = jax.tree.map(jnp.asarray, instance)
-    played = _PLAY(env, instance, jnp.full((env.max_episode_steps, chains, 1 + env.num_drones), FREE, jnp.int32))
+    played = play_held(env, instance, jnp.full((env.max_episode_steps, chains, 1 + env.num_drones), FREE, jnp.int32))
     current = Chains(played, played.held, played.actions, played.total)
     # Once for nothing, so that the search does not pay for compilation.
-    jax.block_until_ready(_ADVANCE(env, instance, current, key, jnp.zeros(ROUNDS), tries))
-    jax.block_until_ready(_REPLAYED(env, instance, current.actions[:, 0]))
+    jax.block_until_ready(advance(env, instance, current, key, jnp.zeros(ROUNDS), tries))
+    jax.block_until_ready(replayed(env, instance, current.actions[:, 0]))
     start, now, restarts, pace = clock(), 0.0, 0, 0.0
     while now < seconds:
         if restarts < len(RESTARTS) and now >= RESTARTS[restarts] * seconds:
             restarts += 1
             best = current.held[:, current.best.argmax()]
-            current = current.replace(played=_PLAY(env, instance, jnp.broadcast_to(best[:, None], current.held.shape)))
+            current = current.replace(
+                played=play_held(env, instance, jnp.broadcast_to(best[:, None], current.held.shape))
+            )
         key, round_key = jax.random.split(key)
         progress = np.linspace(now, now + pace, ROUNDS) / seconds
         heat = HEAT[0] * (HEAT[1] / HEAT[0]) ** np.minimum(progress, 1.0)
-        current = jax.block_until_ready(_ADVANCE(env, instance, current, round_key, jnp.float32(heat), tries))
+        current = jax.block_until_ready(advance(env, instance, current, round_key, jnp.float32(heat), tries))
         before, now = now, clock() - start
         pace = now - before
         actions = current.actions[:, int(current.best.argmax())]
-        yield Searched(now, -float(_REPLAYED(env, instance, actions)), jax.device_get(by_role(actions)))
+        yield Searched(now, -float(replayed(env, instance, actions)), jax.device_get(by_role(actions)))
