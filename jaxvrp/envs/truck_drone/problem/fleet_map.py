@@ -12,7 +12,7 @@ import inspect
 import json
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 
@@ -371,10 +371,6 @@ class FleetMap:
         return make(env, **self.parameters(env))
 
 
-OBJECTS: Mapping[str, type] = {"scale": Scale, "reach": Reach, "truck": Truck}
-LISTS: Mapping[str, type] = {"nodes": Node, "customers": Customer, "drones": Drone}
-"""Parts of a map."""
-
 CHECK = schema(FleetMap, format=one_of(FORMAT))
 
 
@@ -405,16 +401,17 @@ def parse_map(content: Any) -> FleetMap:
         ValueError: it is none; one line that names the field, and what is wrong.
     """
     CHECK(content, "")
-    fields: dict[str, Any] = {name: value for name, value in content.items() if name != "format"}
-    fields |= {name: _part(cls, content[name]) for name, cls in OBJECTS.items() if name in content}
-    fields |= {name: tuple(_part(cls, entry) for entry in content[name]) for name, cls in LISTS.items()}
-    return FleetMap(**fields)
+    return _parsed(FleetMap, {name: value for name, value in content.items() if name != "format"})
 
 
-def _part(cls: type, content: dict[str, Any]) -> Any:
-    points = {name: tuple(value) for name, value in content.items() if isinstance(value, list)}
-    endless = {name: math.inf for name, value in content.items() if value is None}
-    return cls(**{**content, **points, **endless})
+def _parsed(hint: Any, value: Any) -> Any:
+    """The value of a field of this type, from the JSON value that was checked."""
+    if dataclasses.is_dataclass(hint):
+        hints = get_type_hints(hint, include_extras=True)
+        return cast(type, hint)(**{name: _parsed(hints[name], entry) for name, entry in value.items()})
+    if isinstance(value, list):
+        return tuple(_parsed(get_args(hint)[0], entry) for entry in value)
+    return math.inf if value is None else value
 
 
 def write_map(path: str | os.PathLike, fleet_map: FleetMap) -> None:
@@ -423,7 +420,7 @@ def write_map(path: str | os.PathLike, fleet_map: FleetMap) -> None:
     Raises:
         OSError: the file cannot be written.
     """
-    names = ["name", "units", "scale", "horizon", "truck", "reach", *LISTS]
+    names = ("name", "units", "scale", "horizon", "truck", "reach", "nodes", "customers", "drones")
     left_out: tuple[Any, ...] = ("", {}, Scale(), Reach())
     content = {"format": FORMAT}
     content |= {name: _plain(value) for name in names if (value := getattr(fleet_map, name)) not in left_out}
