@@ -29,15 +29,8 @@ class TruckDrone(Physics, Environment):
     (`D` agents, `Discrete(2 + C)`: HOVER, RETURN, DELIVER_0..). The world and its physics are the same in every
     scenario. A scenario is a subclass that defines instances, observations, masks, rewards, metrics, and the end of an
     episode. The quickest way is to subclass `TruckDroneBasic` and to change what differs. Name a scenario by
-    `jaxvrp.register`, or give it as a dotted path `package.module:MyScenario`.
-
-    Attributes:
-        num_drones: D.
-        num_customers: C.
-        num_route_nodes: N, places that the truck can drive to.
-        max_steps: length of an episode; at least 3, so that windows have a width.
-        decide: `"steps"`, or `"events"`: a transition repeats the actions until `physics.is_event`.
-        max_repeat: most steps of such a transition.
+    `jaxvrp.register`, or give it as a dotted path `package.module:MyScenario`. Where `decide` is `"events"`, a
+    transition repeats the actions until `physics.is_event`, for at most `max_repeat` steps.
     """
 
     registry_kind: ClassVar[str] = "scenario"

@@ -1,7 +1,8 @@
-"""What truck and drones see in `truck_drone_basic`: flat vectors, or entities beside a context.
+"""What truck and drones see: flat vectors, or entities beside a context.
 
 `D` drones, `C` customers, `N` route nodes; `max_steps` is the unit of clocks and windows. Layouts of the flat vectors
-are in the docstring of `TruckDroneBasic`; the numbers of entities and contexts have their names here.
+are in the docstrings of the scenarios; the numbers of entities and contexts have their names here. `vrpd_tw` shows what
+`truck_drone_basic` does, and windows, nodes and the truck's target besides: its functions stand at the end.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ TINY = 1e-30
 """Stands for a battery rate of 0 where something is divided by it."""
 
 FARTHEST = 4.0
-"""Map units: no range that is told is longer."""
+"""Map units: longer ranges are shown as this."""
 
 CUSTOMER, NODE, DRONE = "customer", "node", "drone"
 
@@ -71,8 +72,35 @@ TRUCK_POINTERS = (Pointer(None, 1), Pointer(NODE, 1), Pointer(DRONE, 1), Pointer
 DRONE_POINTERS = (Pointer(None, 2), Pointer(CUSTOMER, 1))
 """HOVER and RETURN; DELIVER to a customer."""
 
+VRPD_TW_CUSTOMER_DYNAMIC = (
+    Feature("present", "1 from when it is known until it is served"),
+    Feature("x", "x"),
+    Feature("y", "y"),
+    Feature("demand", "demand"),
+    Feature("start", "start of the window / max_steps"),
+    Feature("deadline", "end of the window / max_steps"),
+    Feature("opens", "time until the window opens / max_steps, at least 0"),
+    Feature("window", "window remaining / max_steps, in [0, 1]"),
+    Feature("carried", "1 if a drone has its package"),
+    Feature("flight_to_start", "map units that a drone can fly until the window opens, in [-4, 4]"),
+    Feature("flight_to_deadline", "map units that a drone can fly until the window closes, in [-4, 4]"),
+)
+"""All change: a customer may become known in the course of the episode.
 
-def entity_kinds(num_customers: int, num_nodes: int, num_drones: int) -> tuple[EntityKind, ...]:
+The last two are times in the unit of distances: whether a flight is too early or too late is then a difference of two
+numbers of one size, while in units of `max_steps` a single step is too small to be told apart.
+"""
+
+VRPD_TW_NODE_DYNAMIC = (*NODE_DYNAMIC, Feature("target", "1 if the truck is driving there"))
+
+BESIDE_ENTITIES = {
+    "truck": (TRUCK_CONTEXT, TRUCK_POINTERS, TRUCK_PLACES),
+    "drone": (DRONE_CONTEXT, DRONE_POINTERS, DRONE_PLACES),
+}
+"""By role: the context of an agent, what its actions point at, and which numbers of the context are places."""
+
+
+def entity_kinds(num_customers: int, num_nodes: int, num_drones: int) -> tuple[EntityKind, EntityKind, EntityKind]:
     """Customers, route nodes and drones."""
     place = (Place("present", "x", "y"),)
     return (
@@ -118,12 +146,12 @@ def entities(physics: Physics, world: World, max_steps: int) -> ByKind:
 
 
 def truck_context(world: World, max_steps: int) -> jax.Array:
-    """`f32[1, 3]`."""
+    """`f32[1, 3]`, see `TRUCK_CONTEXT`."""
     return jnp.concatenate([world.truck.position, _clock(world, max_steps)[None]])[None]
 
 
 def drone_context(physics: Physics, world: World, max_steps: int) -> jax.Array:
-    """`f32[D, 12]`."""
+    """`f32[D, 12]`, see `DRONE_CONTEXT`."""
     drones, flown = world.drones, _range(physics, world)
     way_home = distance(drones.position, world.truck.position) + physics.drone_speed * physics.dt
     margin = flown - physics.forced_return_factor * way_home
@@ -152,7 +180,6 @@ def _range(physics: Physics, world: World) -> jax.Array:
 
 
 def _clock(world: World, max_steps: int) -> jax.Array:
-    """`f32[]`."""
     return world.step.astype(jnp.float32) / max_steps
 
 
@@ -212,7 +239,6 @@ def global_observation(world: World, max_steps: int) -> jax.Array:
 
 
 def _status_code(world: World) -> jax.Array:
-    """`f32[D]`."""
     return jnp.asarray(STATUS_CODE, jnp.float32)[world.drones.status]
 
 
@@ -238,7 +264,53 @@ def _other_drones(world: World) -> jax.Array:
     relative = drones.position[None] - drones.position[:, None]
     scalars = jnp.stack([drones.battery, _status_code(world)], axis=1)
     shared = jnp.broadcast_to(scalars, (num_drones, *scalars.shape))
-    everyone = jnp.concatenate([relative, shared], axis=2)
+    rows = jnp.concatenate([relative, shared], axis=2)
     # Entry (i, j) of the result is drone j below the diagonal and drone j + 1 from it on.
     below = jnp.tri(num_drones, num_drones - 1, -1, dtype=bool)
-    return jnp.where(below[:, :, None], everyone[:, :-1], everyone[:, 1:])
+    return jnp.where(below[:, :, None], rows[:, :-1], rows[:, 1:])
+
+
+def vrpd_tw_entities(physics: Physics, world: World, max_steps: int) -> ByKind:
+    """`{"customer": f32[11, C], "node": f32[2, N], "drone": f32[8, D]}` of a world as agents know it."""
+    basic, instance = entities(physics, world, max_steps), world.instance
+    present, window, carried = basic[CUSTOMER]
+    stride = physics.drone_speed * physics.dt
+
+    def flight_until(step: jax.Array) -> jax.Array:
+        return jnp.clip((step - world.step).astype(jnp.float32) * stride, -FARTHEST, FARTHEST)
+
+    of_customers = [
+        present,
+        instance.customer_position[:, 0],
+        instance.customer_position[:, 1],
+        instance.demand,
+        instance.window_start.astype(jnp.float32) / max_steps,
+        instance.window_end.astype(jnp.float32) / max_steps,
+        jnp.maximum(instance.window_start - world.step, 0).astype(jnp.float32) / max_steps,
+        window,
+        carried,
+        flight_until(instance.window_start),
+        flight_until(instance.window_end),
+    ]
+    return basic | {
+        CUSTOMER: jnp.where(present > 0, jnp.stack(of_customers), 0.0),
+        NODE: jnp.concatenate([basic[NODE], _is_target(world)[None]]),
+    }
+
+
+def vrpd_tw_addition(world: World, origin: jax.Array, max_steps: int) -> jax.Array:
+    """What `vrpd_tw` appends to the flat vectors of a world as agents know it, `f32[C + 3N]`.
+
+    Per customer the start of its window; per node its position relative to `origin` (`f32[2]`), and whether the truck
+    is driving there.
+    """
+    start = world.instance.window_start.astype(jnp.float32) / max_steps
+    nodes = jnp.concatenate([world.instance.node_position - origin, _is_target(world)[:, None]], axis=1)
+    return jnp.concatenate([start, nodes.ravel()])
+
+
+def _is_target(world: World) -> jax.Array:
+    """Whether the truck is driving to each node, `f32[N]`, 0 or 1."""
+    node = jnp.arange(world.instance.node_position.shape[0], dtype=jnp.int32)
+    target = -1 if world.truck.target_node is None else world.truck.target_node
+    return (node == target).astype(jnp.float32)

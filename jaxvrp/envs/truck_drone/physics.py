@@ -111,29 +111,46 @@ def recoverable(physics: Physics, world: World) -> jax.Array:
     return world.drones.is_airborne & near
 
 
+def battery_reserve(physics: Physics, world: World) -> jax.Array:
+    """Charge below which the battery guard sends an airborne drone home, `f32[D]`."""
+    # One step of margin: without it most drones that are sent home crash on the way.
+    way_home = distance(world.drones.position, world.truck.position) + physics.drone_speed * physics.dt
+    consumption = physics.consumption(world.instance, world.drones.carrying)
+    return physics.forced_return_factor * consumption * way_home
+
+
 def step(
     physics: Physics, world: World, truck_action: jax.Array, drone_action: jax.Array, num_invalid: jax.Array
 ) -> World:
     """Move the world by one step.
 
-    Args:
-        physics: its parameters.
-        world: the world before the step.
-        truck_action: `i32[]`, in `[0, 1 + N + 2D)`.
-        drone_action: `i32[D]`, in `[0, 2 + C)`.
-        num_invalid: `i32[]`, forbidden actions that were replaced by index 0, to be counted.
+    `truck_action` is `i32[]` in `[0, 1 + N + 2D)`, `drone_action` `i32[D]` in `[0, 2 + C)`; `num_invalid` (`i32[]`)
+    forbidden actions were replaced by index 0, and are counted.
     """
     num_nodes, num_drones = world.instance.node_position.shape[0], drone_action.shape[0]
     drone = jnp.arange(num_drones, dtype=jnp.int32)
+
+    # The battery guard overrides the actions of drones that must go home.
     forced = world.drones.is_airborne & (world.drones.battery < battery_reserve(physics, world))
     action = jnp.where(forced, RETURN, drone_action)
     drones = world.drones.replace(forced_return=forced & (drone_action != RETURN))
-    drones = _release(drones, truck_action - (1 + num_nodes) == drone)
-    rides = drones.is_onboard
-    drones = _recover(drones, (truck_action - (1 + num_nodes + num_drones) == drone) & recoverable(physics, world))
+
+    # The truck releases a drone or takes one back; a drone charges in a step that it begins and ends on board.
+    released = (truck_action - (1 + num_nodes) == drone) & drones.is_onboard
+    drones = drones.replace(status=jnp.where(released, FLYING, drones.status))
+    charging = drones.is_onboard
+    recovered = (truck_action - (1 + num_nodes + num_drones) == drone) & recoverable(physics, world)
+    drones = _stop(drones, recovered).replace(status=jnp.where(recovered, ONBOARD, drones.status))
+
+    # Drones fly, then the truck drives with the drones on board.
     drones, flown = _fly(physics, world, drones, action)
     truck, driven = _drive(physics, world.truck, truck_action, world.instance.node_position)
-    drones = _ride(physics, drones, truck.position, charging=rides)
+    charged = jnp.minimum(drones.battery + physics.recharge_rate, physics.max_battery)
+    drones = drones.replace(
+        position=jnp.where(drones.is_onboard[:, None], truck.position, drones.position),
+        battery=jnp.where(charging, charged, drones.battery),
+    )
+
     drones, customers = _deliver(physics, world.replace(drones=drones), action)
     on_time = customers.just_served & (customers.arrival_step <= world.instance.window_end)
     totals = world.totals.replace(
@@ -147,36 +164,13 @@ def step(
     return world.replace(truck=truck, drones=drones, customers=customers, totals=totals, step=world.step + 1)
 
 
-def battery_reserve(physics: Physics, world: World) -> jax.Array:
-    """Step 2: charge below which the battery guard sends an airborne drone home, `f32[D]`."""
-    # One step of margin: without it most drones that are sent home crash on the way.
-    way_home = distance(world.drones.position, world.truck.position) + physics.drone_speed * physics.dt
-    consumption = physics.consumption(world.instance, world.drones.carrying)
-    return physics.forced_return_factor * consumption * way_home
-
-
-def _release(drones: Drones, released: jax.Array) -> Drones:
-    """Step 3: onboard drones that are `released` (`bool[D]`) fly."""
-    return drones.replace(status=jnp.where(released & drones.is_onboard, FLYING, drones.status))
-
-
-def _recover(drones: Drones, recovered: jax.Array) -> Drones:
-    """Step 3: drones that are `recovered` (`bool[D]`) are on board."""
-    return _stop(drones, recovered).replace(status=jnp.where(recovered, ONBOARD, drones.status))
-
-
 def _stop(drones: Drones, stopped: jax.Array) -> Drones:
     """Clear velocity, target and package where `stopped` (`bool[D]`)."""
-    return _clear_target(drones, stopped).replace(
-        velocity=jnp.where(stopped[:, None], 0.0, drones.velocity),
-        carrying=jnp.where(stopped, -1, drones.carrying),
-    )
-
-
-def _clear_target(drones: Drones, cleared: jax.Array) -> Drones:
-    """Clear the target where `cleared` (`bool[D]`)."""
     return drones.replace(
-        target=jnp.where(cleared[:, None], 0.0, drones.target), has_target=drones.has_target & ~cleared
+        velocity=jnp.where(stopped[:, None], 0.0, drones.velocity),
+        target=jnp.where(stopped[:, None], 0.0, drones.target),
+        has_target=drones.has_target & ~stopped,
+        carrying=jnp.where(stopped, -1, drones.carrying),
     )
 
 
@@ -189,7 +183,7 @@ def _advance(position: jax.Array, target: jax.Array, reach: jax.Array) -> tuple[
 
 
 def _fly(physics: Physics, world: World, drones: Drones, action: jax.Array) -> tuple[Drones, jax.Array]:
-    """Step 4: airborne `drones` fly, with truck and customers as before the step; also the distance flown, `f32[D]`."""
+    """Airborne `drones` fly, with truck and customers as before the step; also the distance flown, `f32[D]`."""
     base, customer_position = world.truck.position, world.instance.customer_position
     airborne = drones.is_airborne
     returning = airborne & (action == RETURN)
@@ -227,64 +221,50 @@ def _fly(physics: Physics, world: World, drones: Drones, action: jax.Array) -> t
 
 
 def _drive(physics: Physics, truck: Truck, action: jax.Array, node_position: jax.Array) -> tuple[Truck, jax.Array]:
-    """Step 5: the truck moves; also the distance driven, `f32[]`."""
-    drives, node = _destination(truck, action, node_position.shape[0])
+    """The truck moves; also the distance driven, `f32[]`.
+
+    MOVE_k drives to node k. Any other action but STAY drives on to the target node, if there is one.
+    """
+    num_nodes, target = node_position.shape[0], truck.target_node
+    drives, node = (action >= 1) & (action <= num_nodes), jnp.clip(action - 1, 0, num_nodes - 1)
+    if target is not None:
+        keeps = ~drives & (action != STAY) & (target >= 0)
+        drives, node = drives | keeps, jnp.where(keeps, target, node)
     reach = jnp.where(drives, jnp.asarray(physics.truck_speed * physics.dt, jnp.float32), 0.0)
     displacement, driven = _advance(truck.position, node_position[node], reach)
     truck = truck.replace(position=truck.position + displacement, velocity=displacement / physics.dt)
-    if truck.target_node is not None:
+    if target is not None:
         arrived = distance(truck.position, node_position[node]) < ARRIVED
         truck = truck.replace(target_node=jnp.where(drives & ~arrived, node, -1))
     return truck, driven
 
 
-def _destination(truck: Truck, action: jax.Array, num_nodes: int) -> tuple[jax.Array, jax.Array]:
-    """Whether the truck drives in this step, `bool[]`, and to which node, `i32[]`.
-
-    MOVE_k drives to node k. Any other action but STAY drives on to the target node, if there is one.
-    """
-    moves = (action >= 1) & (action <= num_nodes)
-    node = jnp.clip(action - 1, 0, num_nodes - 1)
-    if truck.target_node is None:
-        return moves, node
-    keeps = ~moves & (action != STAY) & (truck.target_node >= 0)
-    return moves | keeps, jnp.where(keeps, truck.target_node, node)
-
-
-def _ride(physics: Physics, drones: Drones, truck_position: jax.Array, *, charging: jax.Array) -> Drones:
-    """Step 5: onboard drones move with the truck; those that are `charging` (`bool[D]`) charge."""
-    charged = jnp.minimum(drones.battery + physics.recharge_rate, physics.max_battery)
-    return drones.replace(
-        position=jnp.where(drones.is_onboard[:, None], truck_position, drones.position),
-        battery=jnp.where(charging, charged, drones.battery),
-    )
-
-
 def _deliver(physics: Physics, world: World, action: jax.Array) -> tuple[Drones, Customers]:
-    """Step 6: drones and customers after the deliveries.
+    """Drones and customers after the deliveries.
 
-    Crashed and onboard drones carry nothing, so `carrying` tells who can serve.
+    Crashed and onboard drones carry nothing, so `carrying` says which drones can serve.
     """
     drones, customers = world.drones, world.customers
     customer = jnp.maximum(action - DELIVER, 0)
     gap = distance(drones.position, world.instance.customer_position[customer])
     can_serve = (action >= DELIVER) & (drones.carrying == action - DELIVER) & (gap < physics.delivery_threshold)
-    everyone = jnp.arange(customers.served.shape[0], dtype=jnp.int32)
-    candidates = can_serve[:, None] & (customer[:, None] == everyone) & ~customers.served
+    number = jnp.arange(customers.served.shape[0], dtype=jnp.int32)
+    candidates = can_serve[:, None] & (customer[:, None] == number) & ~customers.served
     closed = physics.is_closed(world)
     if closed is not None:
         candidates &= ~closed
     just_served = candidates.any(axis=0)
     first = candidates & (jnp.cumsum(candidates, axis=0, dtype=jnp.int32) == 1)
     served = customers.served | just_served
-    drones = _clear_target(drones, first.any(axis=1))
-    dropped = ((drones.carrying[:, None] == everyone) & served).any(axis=1)
-    customers = Customers(
-        served=served,
-        just_served=just_served,
-        arrival_step=jnp.where(just_served, world.step + 1, customers.arrival_step),
+    serves = first.any(axis=1)
+    dropped = ((drones.carrying[:, None] == number) & served).any(axis=1)
+    drones = drones.replace(
+        target=jnp.where(serves[:, None], 0.0, drones.target),
+        has_target=drones.has_target & ~serves,
+        carrying=jnp.where(dropped, -1, drones.carrying),
     )
-    return drones.replace(carrying=jnp.where(dropped, -1, drones.carrying)), customers
+    arrival_step = jnp.where(just_served, world.step + 1, customers.arrival_step)
+    return drones, Customers(served, just_served, arrival_step)
 
 
 def is_event(physics: Physics, before: World, after: World) -> jax.Array:
@@ -298,11 +278,9 @@ def is_event(physics: Physics, before: World, after: World) -> jax.Array:
     near = recoverable(physics, after) & ~recoverable(physics, before)
     charged = (after.drones.battery >= physics.max_battery) & (before.drones.battery < physics.max_battery)
     sent_home = after.drones.forced_return & ~before.drones.forced_return
-    of_drones = boarded | crashed | near | charged | sent_home
+    was_at_node, is_at_node = (
+        (distance(world.instance.node_position, world.truck.position) < ARRIVED).any() for world in (before, after)
+    )
     news = is_known(after) & ~is_known(before)
-    arrived = _is_at_node(after) & ~_is_at_node(before)
-    return of_drones.any() | (after.customers.just_served | news).any() | arrived
-
-
-def _is_at_node(world: World) -> jax.Array:
-    return (distance(world.instance.node_position, world.truck.position) < ARRIVED).any()
+    of_drones = boarded | crashed | near | charged | sent_home
+    return of_drones.any() | (after.customers.just_served | news).any() | (is_at_node & ~was_at_node)

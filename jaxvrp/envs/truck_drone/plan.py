@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,6 @@ TURNED = 1e-3
 """Sine of an angle: a truck that turns by more drives to another place."""
 
 Plan = dict[str, Any]
-Event = dict[str, Any]
 
 
 def plan_of(fleet_map: FleetMap, env: TruckDrone, states: World) -> Plan:
@@ -54,26 +53,30 @@ def write_plan(path: str | os.PathLike, plan: Plan) -> None:
 
 
 class _Planner:
-    """Tells one episode in the units and names of its map."""
+    """Describes one episode in the units and names of its map; moments are indices of its states."""
 
     def __init__(self, fleet_map: FleetMap, env: TruckDrone, episode: Episode):
         self.map, self.env, self.episode = fleet_map, env, episode
-        self.scale, self.world = fleet_map.whole_scale, episode.world
+        self.scale, self.world, self.truck_name = fleet_map.whole_scale, episode.world, fleet_map.truck.id or "truck"
         self.customers, self.nodes, self.drones = (fleet_map.names(name) for name in ("customers", "nodes", "drones"))
 
     def plan(self) -> Plan:
         sorties = [sortie for drone in range(len(self.drones)) for sortie in self._sorties(drone)]
-        truck = list(self._truck())
+        truck, summary = list(self._truck_events()), self._summary()
         events = [*truck, *(event for sortie in sorties for event in _events_of(sortie))]
         events.sort(key=lambda event: (event["start"], event["end"]))
-        summary = self._summary()
+        nodes = [self.nodes[node] for node in map(self._node, range(self.episode.length)) if node is not None]
+        routes = {self.truck_name: [name for name, _ in itertools.groupby(nodes)]}
+        for drone in self.drones:
+            deliveries = [each for sortie in sorties if sortie["drone"] == drone for each in sortie["deliveries"]]
+            routes[drone] = [delivery["customer"] for delivery in deliveries]
         return {
             "format": FORMAT,
             "name": self.map.name,
             "units": self.map.units,
             "summary": summary,
             "feasible": self._is_feasible(summary),
-            "routes": self._routes(sorties),
+            "routes": routes,
             "truck": truck,
             "sorties": sorties,
             "customers": [self._customer(index) for index in range(len(self.customers))],
@@ -81,7 +84,7 @@ class _Planner:
         }
 
     def _is_feasible(self, summary: Plan) -> bool:
-        """Whether everybody is served, no drone lost, and none left in the air by the end of the time.
+        """Whether all are served, no drone is lost, and none is left in the air by the end of the time.
 
         In `truck_drone_basic` an episode ends with the last delivery, wherever the drones are then.
         """
@@ -89,46 +92,26 @@ class _Planner:
         stranded = summary["drones_crashed"] or (is_out_of_time and summary["drones_in_the_air"])
         return summary["served"] == summary["customers"] and not stranded
 
-    def _routes(self, sorties: list[Plan]) -> dict[str, list[str]]:
-        """By who drives or flies, in order: the nodes that the truck is at, and the customers that a drone serves."""
-        moments = range(len(self.world.truck.position))
-        nodes = [self.nodes[node] for node in map(self._node, moments) if node is not None]
-        routes = {self.map.truck.id or "truck": [name for name, _ in itertools.groupby(nodes)]}
-        for drone in self.drones:
-            deliveries = [each for sortie in sorties if sortie["drone"] == drone for each in sortie["deliveries"]]
-            routes[drone] = [delivery["customer"] for delivery in deliveries]
-        return routes
-
     def _summary(self) -> Plan:
         """Totals, in the units of the map; batteries in full charges."""
-        world, totals = self.world, self.world.totals
-        served = self.episode.server != NOBODY
+        totals, status, served = self.world.totals, self.world.drones.status[-1], self.episode.server != NOBODY
         return {
             "end": self._moment(-1),
             "customers": len(self.customers),
             "served": int(served.sum()),
             "on_time": int((served & (self.episode.steps_late == 0)).sum()),
-            "drones_crashed": int((world.drones.status[-1] == CRASHED).sum()),
-            "drones_in_the_air": int(((world.drones.status[-1] != CRASHED) & ~self._aboard(-1)).sum()),
+            "drones_crashed": int((status == CRASHED).sum()),
+            "drones_in_the_air": int(((status != CRASHED) & (status != ONBOARD)).sum()),
             "truck_distance": self.scale.distance(totals.truck_distance[-1]),
             "drone_distance": self.scale.distance(totals.drone_distance[-1]),
             "battery_used": _rounded(totals.battery_used[-1] / np.asarray(self.env.max_battery)),
         }
 
-    # --- the truck ---
-
-    def _truck(self) -> Iterator[Event]:
-        """Every drive and every wait of the truck."""
-        place = np.asarray(self.world.truck.position, np.float64)
-        step = np.diff(place, axis=0)
-        arrived = np.array([self._node(index) is not None for index in range(1, len(place) - 1)], bool)
-        begins = _begins_anew(step, arrived)
-        for start, stop, _ in runs(np.cumsum(begins)) if len(step) else []:
-            what = "drive" if step[start].any() else "wait"
-            yield self._event(start, stop, self.map.truck.id or "truck", what, place[stop], self._where(stop))
+    def _moment(self, index: int) -> float:
+        return self.scale.moment(self.world.step[index])
 
     def _node(self, index: int) -> int | None:
-        """The node that the truck is at in the state `index`."""
+        """The node that the truck is at."""
         gaps = np.linalg.norm(self.episode.instance.node_position - self.world.truck.position[index], axis=1)
         return int(gaps.argmin()) if gaps.min() < ARRIVED else None
 
@@ -139,36 +122,44 @@ class _Planner:
             return self.nodes[node]
         return "start" if (self.world.truck.position[index] == self.world.truck.position[0]).all() else ""
 
-    # --- the drones ---
+    def _truck_events(self) -> Iterator[Plan]:
+        """Every drive and every wait of the truck; a new one begins where it starts, stops, turns, or leaves a node."""
+        place = np.asarray(self.world.truck.position, np.float64)
+        step = np.diff(place, axis=0)
+        moves, length = (step != 0).any(axis=1), np.linalg.norm(step, axis=1)
+        before, after = step[:-1], step[1:]
+        cross = np.abs(after[:, 0] * before[:, 1] - after[:, 1] * before[:, 0])
+        # The steps are differences of places in `float32`, so that short ones have no exact direction.
+        turns = cross > TURNED * length[1:] * length[:-1] + ARRIVED * (length[1:] + length[:-1])
+        turns |= (before * after).sum(axis=1) < 0
+        leaves = np.array([self._node(index) is not None for index in range(1, len(place) - 1)], bool)
+        begins = np.append(True, (moves[1:] != moves[:-1]) | (moves[1:] & (turns | leaves)))
+        for start, stop, _ in runs(np.cumsum(begins)) if len(step) else []:
+            what = "drive" if moves[start] else "wait"
+            position = self.scale.place(place[stop])
+            yield _event(self._moment(start), self._moment(stop), self.truck_name, what, self._where(stop), position)
 
     def _sorties(self, drone: int) -> Iterator[Plan]:
         """Every flight of a drone, from the truck and back to it, or to where it ended."""
-        for start, stop, aboard in runs(self.world.drones.status[:, drone] == ONBOARD):
-            if not aboard:
-                yield self._sortie(drone, start, stop)
+        status, served_at = self.world.drones.status[:, drone], self.episode.served_at
+        for start, stop, is_onboard in runs(status == ONBOARD):
+            if is_onboard:
+                continue
+            crashed = np.flatnonzero(status[start:stop] == CRASHED)
+            is_back = stop < self.episode.length
+            outcome = "crashed" if crashed.size else "recovered" if is_back else "in the air"
+            last = start + int(crashed[0]) if crashed.size else min(stop, self.episode.length - 1)
+            served = np.flatnonzero((self.episode.server == drone) & (start <= served_at) & (served_at <= last))
+            yield {
+                "drone": self.drones[drone],
+                "launch": {**self._drone_at(drone, start - 1), "where": self._where(start - 1)},
+                "deliveries": [self._delivery(int(index)) for index in sorted(served, key=lambda i: served_at[i])],
+                "outcome": outcome,
+                "end": {**self._drone_at(drone, last), "where": self._where(last) if outcome == "recovered" else ""},
+            }
 
-    def _sortie(self, drone: int, start: int, stop: int) -> Plan:
-        """A flight, by the indices of the states: the first in the air, and the first after it."""
-        crashed = np.flatnonzero(self.world.drones.status[start:stop, drone] == CRASHED)
-        is_back = stop < self.episode.length
-        outcome = "crashed" if crashed.size else "recovered" if is_back else "in the air"
-        last = start + int(crashed[0]) if crashed.size else min(stop, self.episode.length - 1)
-        served = [
-            customer
-            for customer in np.flatnonzero(self.episode.server == drone).tolist()
-            if start <= self.episode.served_at[customer] <= last
-        ]
-        served.sort(key=lambda customer: self.episode.served_at[customer])
-        return {
-            "drone": self.drones[drone],
-            "launch": {**self._place_of(drone, start - 1), "where": self._where(start - 1)},
-            "deliveries": [self._delivery(drone, customer) for customer in served],
-            "outcome": outcome,
-            "end": {**self._place_of(drone, last), "where": self._where(last) if outcome == "recovered" else ""},
-        }
-
-    def _place_of(self, drone: int, index: int) -> Plan:
-        """When, where, and with which charge a drone is in the state `index`."""
+    def _drone_at(self, drone: int, index: int) -> Plan:
+        """When, where, and with which charge a drone is."""
         drones = self.world.drones
         return {
             "time": self._moment(index),
@@ -176,16 +167,19 @@ class _Planner:
             "battery": _rounded(drones.battery[index, drone] / np.asarray(self.env.max_battery)),
         }
 
-    def _delivery(self, drone: int, customer: int) -> Plan:
+    def _delivery(self, index: int) -> Plan:
         """When a customer was served, after how long a wait there, how late, and with which charge left."""
-        entry = self._customer(customer)
-        battery = self._place_of(drone, int(self.episode.served_at[customer]))["battery"]
-        names = ("customer", "time", "position", "waited", "late")
-        return {**{name: entry[name] for name in names}, "battery": battery}
+        entry = self._customer(index)
+        battery = self._drone_at(int(self.episode.server[index]), int(self.episode.served_at[index]))["battery"]
+        return {name: entry[name] for name in ("customer", "time", "position", "waited", "late")} | {"battery": battery}
 
     def _customer(self, index: int) -> Plan:
-        """What became of a customer; of one who was not served, null."""
-        customer, server = self.map.customers[index], int(self.episode.server[index])
+        """What became of a customer; null where it was not served."""
+        customer, server, served_at = (
+            self.map.customers[index],
+            self.episode.server[index],
+            self.episode.served_at[index],
+        )
         entry: Plan = {
             "customer": self.customers[index],
             "position": list(customer.position),
@@ -194,52 +188,23 @@ class _Planner:
         }
         if server == NOBODY:
             return {**entry, **dict.fromkeys(("drone", "time", "waited", "late"))}
-        time = self._moment(int(self.episode.served_at[index]))
-        # A window ends with the last whole step in it, so only who was late in steps is late.
+        time = self._moment(served_at)
+        # A window ends with the last whole step in it, so that only a delivery that is late in steps is late.
         late = time - entry["window"][1] if self.episode.steps_late[index] else 0.0
-        waited = time - self._moment(self._arrival(server, int(self.episode.served_at[index])))
+        # The drone arrived after the last state in which it was elsewhere.
+        place = self.world.drones.position[: served_at + 1, server]
+        elsewhere = np.flatnonzero(np.linalg.norm(place - place[-1], axis=1) > ARRIVED)
+        waited = time - self._moment(int(elsewhere[-1]) + 1 if elsewhere.size else 0)
         return {**entry, "drone": self.drones[server], "time": time, "waited": _rounded(waited), "late": _rounded(late)}
 
-    def _arrival(self, drone: int, index: int) -> int:
-        """The state in which a drone reached the place where it stands in the state `index`."""
-        place = self.world.drones.position[: index + 1, drone]
-        elsewhere = np.flatnonzero(np.linalg.norm(place - place[index], axis=1) > ARRIVED)
-        return int(elsewhere[-1]) + 1 if elsewhere.size else 0
 
-    def _aboard(self, index: int) -> np.ndarray:
-        return np.asarray(self.world.drones.status[index] == ONBOARD)
-
-    def _moment(self, index: int) -> float:
-        """The time of the state `index`."""
-        return self.scale.moment(self.world.step[index])
-
-    def _event(self, start: int, end: int, who: str, what: str, place: np.ndarray, where: str) -> Event:
-        """Something that lasts from one state to another."""
-        x, y = self.scale.place(place)
-        return _event(self._moment(start), self._moment(end), who, what, where, (x, y))
-
-
-def _begins_anew(step: np.ndarray, arrived: np.ndarray) -> np.ndarray:
-    """`bool[T]`: which steps of the truck (`f64[T, 2]`) go on with nothing: it starts, stops, turns, or leaves a node.
-
-    `arrived`, `bool[T - 1]`, says whether it is at a node between a step and the next.
-    """
-    moves, length = (step != 0).any(axis=1), np.linalg.norm(step, axis=1)
-    before, after = step[:-1], step[1:]
-    cross = np.abs(after[:, 0] * before[:, 1] - after[:, 1] * before[:, 0])
-    # The steps are differences of places in `float32`, so that short ones have no exact direction.
-    turns = cross > TURNED * length[1:] * length[:-1] + ARRIVED * (length[1:] + length[:-1])
-    turns |= (before * after).sum(axis=1) < 0
-    return np.concatenate([[True], (moves[1:] != moves[:-1]) | (moves[1:] & (turns | arrived))])
-
-
-def _event(start: float, end: float, who: str, what: str, where: str, place: Sequence[float], **further: Any) -> Event:
+def _event(start: float, end: float, who: str, what: str, where: str, place: list[float], **further: Any) -> Plan:
     event = {"start": start, "end": end, "who": who, "what": what, "where": where, "x": place[0], "y": place[1]}
     return {**dict.fromkeys(COLUMNS), **event, **further}
 
 
-def _events_of(sortie: Plan) -> Iterator[Event]:
-    """What happens on a flight, in order."""
+def _events_of(sortie: Plan) -> Iterator[Plan]:
+    """The events of a flight, in order."""
     who, launch, end = sortie["drone"], sortie["launch"], sortie["end"]
     time = launch["time"]
     yield _event(time, time, who, "launch", launch["where"], launch["position"], battery=launch["battery"])

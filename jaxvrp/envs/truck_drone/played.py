@@ -1,4 +1,4 @@
-"""One played episode as NumPy arrays, for pictures and replays: where it ends, who served whom, who flew when."""
+"""One played episode as NumPy arrays, for plans, pictures and replays: its end, its deliveries, its flights."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from jaxvrp.envs.truck_drone.world import FLYING, ONBOARD, Decision, World
 from jaxvrp.episodes import count_states
 
 NOBODY = -1
-"""The server of a customer who was not served in these states."""
+"""The server of a customer that was not served in these states."""
 
 WAITING = 4
-"""What a drone does that waits for a window, beside the statuses of the world."""
+"""The activity of a drone that waits for a window, beside the statuses of the world."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Episode:
-    """The states of one episode up to its end, `L` of them, and what they tell.
+    """The states of one episode up to its end, `L` of them, and what follows from them.
 
     Attributes:
         world: the states after every step, NumPy leaves with leading axis `[L]`.
@@ -34,8 +34,7 @@ class Episode:
         server: `i64[C]`, the drone that served each customer, `NOBODY` for none.
         served_at: `i64[C]`, the index of the state in which it had just been served, -1 for never.
         steps_late: `i64[C]`, steps after the end of the window; 0 if on time or not served.
-        steps_waited: `i64[C]`, steps for which the drone that served waited for the window; 0 if not served.
-        opens: `i64[C]`, the first step at which a customer can be served: that of the window, 0 if nobody waits for it.
+        opens: `i64[C]`, the first step at which a customer can be served: the window's, 0 if no drone waits for it.
         known_from: `i64[C]`, the step from which agents knew of the customer.
     """
 
@@ -44,13 +43,12 @@ class Episode:
     server: np.ndarray
     served_at: np.ndarray
     steps_late: np.ndarray
-    steps_waited: np.ndarray
     opens: np.ndarray
     known_from: np.ndarray
 
     @property
     def length(self) -> int:
-        """L, how many states there are, the first and the last counted."""
+        """L, the number of states, the first and the last included."""
         return len(self.world.step)
 
     @property
@@ -71,7 +69,17 @@ class Episode:
     @property
     def activity(self) -> np.ndarray:
         """`i64[L, D]`: what each drone was doing, its status or `WAITING`."""
-        return _activity(self.world)
+        return np.where(self.world.drones.is_waiting, WAITING, self.world.drones.status)
+
+    @property
+    def steps_waited(self) -> np.ndarray:
+        """`i64[C]`: steps for which the drone that served waited for the window; 0 if not served."""
+        waits, is_waiting = np.zeros(self.num_customers, np.int64), self.world.drones.is_waiting
+        for customer in np.flatnonzero(self.served_at > 0):
+            # A wait ends in the step that serves.
+            before = is_waiting[: self.served_at[customer], self.server[customer]]
+            waits[customer] = np.argmin(np.append(before[::-1], False))
+        return waits
 
     def activities(self, drone: int) -> list[tuple[int, int, int]]:
         """`(begin, end, activity)` in steps, one after the other: what the drone was doing when."""
@@ -85,12 +93,12 @@ class Episode:
     def _stretches(self, values: np.ndarray | jax.Array) -> list[tuple[int, int, int]]:
         """`(begin, end, value)` in steps of each stretch of equal entries of `[L]`."""
         step = self.world.step
-        # What a state says is so of the step which led to it.
+        # A state describes the step that led to it.
         return [(int(step[max(start - 1, 0)]), int(step[stop - 1]), value) for start, stop, value in runs(values)]
 
 
 def from_states(env: TruckDrone, states: World) -> Episode:
-    """Cut an episode at its end, fill in the steps of decisions that held for several, and derive who served whom.
+    """Cut an episode at its end, fill in the steps of decisions that held for several, and find the drones that served.
 
     Args:
         env: the environment that was played.
@@ -110,8 +118,7 @@ def from_states(env: TruckDrone, states: World) -> Episode:
     world = _existing(world)
     just_served = world.customers.just_served
     served_at = np.where(just_served.any(axis=0), just_served.argmax(axis=0), -1)
-    threshold = float(env.delivery_threshold)
-    servers = [_server(world, customer, index, threshold) for customer, index in enumerate(served_at)]
+    servers = [_server(world, customer, at, float(env.delivery_threshold)) for customer, at in enumerate(served_at)]
     late = np.where(served_at >= 0, world.step[served_at] - world.instance.window_end[0], 0)
     start, known_from = np.asarray(world.instance.window_start[0], np.int64), world.instance.known_from
     return Episode(
@@ -120,29 +127,13 @@ def from_states(env: TruckDrone, states: World) -> Episode:
         np.array(servers, np.int64),
         served_at,
         steps_late=np.maximum(late, 0),
-        steps_waited=_steps_waited(world, servers, served_at),
         opens=start if isinstance(env, Freight) and env.wait_for_window else np.zeros_like(start),
         known_from=np.zeros_like(start) if known_from is None else np.asarray(known_from[0], np.int64),
     )
 
 
-def _activity(world: World) -> np.ndarray:
-    """See `Episode.activity`."""
-    return np.where(world.drones.is_waiting, WAITING, world.drones.status)
-
-
-def _steps_waited(world: World, servers: list[int], served_at: np.ndarray) -> np.ndarray:
-    """See `Episode.steps_waited`; a wait ends in the step that serves."""
-    waits = np.zeros(len(servers), np.int64)
-    for customer, (server, index) in enumerate(zip(servers, served_at.tolist(), strict=True)):
-        if index > 0:
-            waiting = _activity(world)[:index, server] == WAITING
-            waits[customer] = np.argmin(np.append(waiting[::-1], False))
-    return waits
-
-
 def _existing(world: World) -> World:
-    """The same without the customers that do not exist, who are the last ones."""
+    """The same without the customers that do not exist; they come last."""
     if world.instance.exists is None:
         return world
     instance, count = world.instance, int(world.instance.exists[0].sum())
@@ -161,14 +152,14 @@ def _existing(world: World) -> World:
 def _filled_in(env: TruckDrone, states: World) -> tuple[World, np.ndarray]:
     """The states after every step, `[S + 1]`, and the decision by which each step was taken, `i64[S]`.
 
-    Each decision is held once more from where it was made; where it led to is taken as it was recorded.
+    Each decision is played again from the state that it was made in; the state that it led to is the recorded one.
     """
     more = env.max_repeat - 1
     states, decision = states.replace(decision=()), states.decision
     first, before, after = (
         jax.tree.map(lambda leaf, part=part: leaf[part], states) for part in (slice(1), slice(-1), slice(1, None))
     )
-    # What a decision asked for in vain is counted by its first step.
+    # Forbidden actions are counted in the first step of a decision.
     totals = before.totals.replace(invalid_actions=after.totals.invalid_actions)
     held = _hold(by_steps(env), before.replace(totals=totals), jax.tree.map(lambda leaf: leaf[1:], decision), more)
     steps = np.diff(states.step)[:, None]
@@ -207,7 +198,7 @@ def _server(world: World, customer: int, index: int, threshold: float) -> int:
     drones = jax.tree.map(lambda leaf: leaf[index], world.drones)
     carried = world.drones.carrying[max(index - 1, 0)]
     gap = np.linalg.norm(drones.position - world.instance.customer_position[index, customer], axis=1)
-    # Who serves ends the step in flight, with neither package nor target; who came second keeps its target.
+    # A drone that serves ends the step in flight without package or target; one that came second keeps its target.
     fits = (drones.status == FLYING) & (drones.carrying < 0) & ~drones.has_target & np.isin(carried, (customer, -1))
     hovers = (drones.velocity == 0).all(axis=1) & (drones.battery_used > 0)
     # Foreign physics may break these rules: then nearness alone decides. Ties go to the lower index.

@@ -1,4 +1,4 @@
-"""Why actions of truck and drones are masked, and why a drone is sent home; by the rules of both scenarios."""
+"""Why actions are masked, drones sent home, and customers not served; by the rules of both scenarios."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from jaxvrp.envs.truck_drone import world as statuses
 from jaxvrp.envs.truck_drone.physics import Freight, Physics, battery_reserve, distance
+from jaxvrp.envs.truck_drone.played import NOBODY, Episode, runs
 from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
 from jaxvrp.envs.truck_drone.scenarios.vrpd_tw import VrpdTw
 from jaxvrp.envs.truck_drone.world import World, is_known
-from jaxvrp.replay.reasons import ALLOWED, Cause, Reasons, first_cause
+from jaxvrp.replay.reasons import ALLOWED, Cause, Reasons, first_cause, shown_amount
 
 WORDS = (
     "",
@@ -43,7 +46,8 @@ def reasons_of(env: Any) -> Reasons | None:
 
 def explain(env: TruckDroneBasic, world: World) -> dict[str, Cause]:
     """`{"truck": Cause [1, 1 + N + 2D], "drone": Cause [D, 2 + C]}`; distances beyond what is allowed, in map units."""
-    return {"truck": _of_truck(env, world), "drone": _of_drones(env, world)}
+    beyond = distance(world.drones.position, world.truck.position) - env.recovery_threshold
+    return {"truck": _of_truck(world, beyond), "drone": _of_drones(env, world, beyond)}
 
 
 def battery_shortfall(env: Physics, world: World) -> jax.Array:
@@ -52,30 +56,25 @@ def battery_shortfall(env: Physics, world: World) -> jax.Array:
     return jnp.where(world.drones.is_airborne, jnp.maximum(missing, 0.0), 0.0)
 
 
-def _gap(env: TruckDroneBasic, world: World) -> jax.Array:
-    """`f32[D]`: how far each drone is beyond the truck's reach; at most 0 within it."""
-    return distance(world.drones.position, world.truck.position) - env.recovery_threshold
-
-
-def _of_truck(env: TruckDroneBasic, world: World) -> Cause:
-    drones, gap = world.drones, _gap(env, world)
+def _of_truck(world: World, beyond: jax.Array) -> Cause:
+    """`beyond` is `f32[D]`: how far each drone is beyond the truck's reach; at most 0 within it."""
+    drones = world.drones
     free = jnp.full(1 + world.instance.node_position.shape[0], ALLOWED, jnp.int32)
     release = jnp.where(drones.is_onboard, ALLOWED, jnp.where(drones.is_crashed, CRASHED, IN_THE_AIR))
-    in_flight = jnp.where(gap > 0, TOO_FAR, ALLOWED)
+    in_flight = jnp.where(beyond > 0, TOO_FAR, ALLOWED)
     recover = jnp.where(drones.is_onboard, BOARDED, jnp.where(drones.is_crashed, CRASHED, in_flight))
     kind = jnp.concatenate([free, release, recover]).astype(jnp.int32)
-    amount = jnp.concatenate([jnp.zeros(free.shape[0] + gap.shape[0], jnp.float32), gap])
+    amount = jnp.concatenate([jnp.zeros(free.shape[0] + len(beyond), jnp.float32), beyond])
     return Cause(kind[None], amount[None], jnp.zeros_like(kind)[None])
 
 
-def _of_drones(env: TruckDroneBasic, world: World) -> Cause:
+def _of_drones(env: TruckDroneBasic, world: World, beyond: jax.Array) -> Cause:
     drones, customers, instance = world.drones, world.customers, world.instance
     count, carrying = customers.served.shape[0], drones.carrying[:, None]
     exists = jnp.ones(count, bool) if instance.exists is None else instance.exists
     known_from = jnp.zeros(count, jnp.int32) if instance.known_from is None else instance.known_from
-    out_of_reach = jnp.maximum(_gap(env, world), 0.0)[:, None]
-    if not (isinstance(env, Freight) and env.load_at_truck):
-        out_of_reach = jnp.zeros_like(out_of_reach)
+    loads_at_truck = isinstance(env, Freight) and env.load_at_truck
+    out_of_reach = (jnp.maximum(beyond, 0.0) if loads_at_truck else jnp.zeros_like(beyond))[:, None]
     others = (carrying >= 0) & (carrying != jnp.arange(count))
     kind, amount = first_cause(
         [
@@ -96,3 +95,61 @@ def _of_drones(env: TruckDroneBasic, world: World) -> Cause:
         jnp.concatenate([jnp.zeros_like(own, jnp.float32), amount], axis=1).astype(jnp.float32),
         jnp.concatenate([own, jnp.broadcast_to(carrying, kind.shape)], axis=1).astype(jnp.int32),
     )
+
+
+def shortfalls(episode: Episode, shortfall: np.ndarray, max_steps: int) -> dict[str, Any]:
+    """The customers that were not served, as `jaxvrp.replay.episode_format` has them.
+
+    `shortfall` is `f32[L, D]`, of `battery_shortfall`; `max_steps` that of the environment.
+    """
+    step = int(episode.world.step[-1])
+    ending = f"time was up at step {step}" if step >= max_steps else f"the episode stops at step {step}"
+    if (episode.world.drones.status[-1] == statuses.CRASHED).all():
+        ending = f"all drones had crashed by step {step}"
+    unserved = np.flatnonzero(episode.server == NOBODY).tolist()
+    entries = [
+        {"name": f"customer {customer}", "why": f"{_story(episode, customer, shortfall)}; {ending}"}
+        for customer in unserved
+    ]
+    return {"title": "Not served", "entries": entries}
+
+
+def _story(episode: Episode, customer: int, shortfall: np.ndarray) -> str:
+    """What became of a customer's parcel, and how long the window has been closed."""
+    flights = sorted(
+        (start, stop, drone)
+        for drone in range(episode.num_drones)
+        for start, stop, carried in runs(episode.world.drones.carrying[:, drone])
+        if carried == customer
+    )
+    words = [_outcome(episode, customer, flights[-1], shortfall) if flights else "no drone set out"]
+    if len(flights) > 1:
+        words.append(f"the last of {len(flights)} tries")
+    if episode.known_from[customer] > 0:
+        words.append(f"known from step {episode.known_from[customer]} on")
+    closed = int(episode.world.step[-1]) - int(episode.instance.window_end[customer])
+    if closed > 0:
+        words.append(f"window closed {closed} step{'s' * (closed > 1)} before the end")
+    return ", ".join(words)
+
+
+def _outcome(episode: Episode, customer: int, flight: tuple[int, int, int], shortfall: np.ndarray) -> str:
+    """How a flight ended that did not serve its customer: the drone had the parcel from `start` to before `stop`."""
+    start, stop, drone = flight
+    drones, name = episode.world.drones, f"drone_{drone}"
+    if stop == episode.length:
+        early = int(episode.opens[customer]) - int(episode.world.step[-1])
+        if drones.is_waiting[-1, drone] and early > 0:
+            return f"{name} was waiting there for the window, {early} steps too early"
+        gap = np.linalg.norm(drones.position[-1, drone] - episode.instance.customer_position[customer])
+        return f"{name} was on the way, {shown_amount(float(gap))} from it"
+    step = int(episode.world.step[stop])
+    if drones.status[stop, drone] == statuses.CRASHED:
+        return f"{name} crashed on the way at step {step}"
+    sent_home = start + np.flatnonzero(drones.forced_return[start : stop + 1, drone])
+    if sent_home.size:
+        before = max(int(sent_home[0]) - 1, 0)
+        missing = shown_amount(float(shortfall[before, drone]))
+        return f"{name} was sent home at step {int(episode.world.step[before])}, battery short by {missing}"
+    boarded = drones.status[stop, drone] == statuses.ONBOARD
+    return f"{name} took the parcel {'back to the truck' if boarded else 'no further'} at step {step}"

@@ -6,7 +6,7 @@ the same actions. Besides what all episodes have:
     map         {x: [low, high], y: [low, high]}, what should be seen
     nodes       [{position}], where the truck can drive; with a `name`, if they have one, as customers do
     customers   [{position, demand, window: [first, last] in steps, of which the last is the deadline, opens: the first
-                step at which it can be served, 0 where nobody waits for the window, known_from: the step from which
+                step at which it can be served, 0 where no drone waits for the window, known_from: the step from which
                 agents know of it, served_at: step or null, served_by: drone or null, late: steps after the deadline}]
     max_battery a full charge
     steps       also: truck {position, velocity}; drones [{position, velocity, battery, status: "onboard" | "flying" |
@@ -14,7 +14,7 @@ the same actions. Besides what all episodes have:
                 null, forced_return}];
                 served: [customers, so far]
 
-The key `why` is there in the scenarios that come with the environment; `instead` says who is sent home.
+The key `why` is there in the scenarios that come with the environment; `instead` names the drones that are sent home.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ from jaxvrp.envs.truck_drone import played
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.played import NOBODY, Episode
 from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap
-from jaxvrp.envs.truck_drone.reasons import battery_shortfall, reasons_of
-from jaxvrp.envs.truck_drone.unserved import shortfalls
+from jaxvrp.envs.truck_drone.reasons import battery_shortfall, reasons_of, shortfalls
 from jaxvrp.envs.truck_drone.world import STATUS_NAMES, World
 from jaxvrp.replay.common import as_json, common_entries
 from jaxvrp.replay.reasons import shown_amount
@@ -43,25 +42,29 @@ def export_episode(env: TruckDrone, states: World, actions: Mapping[str, Any] | 
     if actions is not None:
         actions = {role: np.asarray(chosen)[episode.decided] for role, chosen in actions.items()}
     shortfall = np.asarray(jax.vmap(lambda world: battery_shortfall(env, world))(episode.world))
+    instance, agents = episode.instance, range(episode.num_drones)
+    nodes = range(len(instance.node_position))
+    truck = [f"MOVE_{i}" for i in nodes] + [f"RELEASE_{i}" for i in agents] + [f"RECOVER_{i}" for i in agents]
+    drone = [f"DELIVER_{i}" for i in range(episode.num_customers)]
     entries = common_entries(
         played.by_steps(env),
         episode.world,
         actions,
         kind="truck_drone",
         title=f"{type(env).__name__}: {episode.num_drones} drones, {episode.num_customers} customers",
-        action_names=_action_names(episode),
-        step_entries=[
-            {**_step_entry(episode, index), **_instead(episode, shortfall, index)} for index in range(episode.length)
-        ],
+        action_names={"truck": ["STAY", *truck], "drone": ["HOVER", "RETURN", *drone]},
+        step_entries=[_step_entry(episode, shortfall, index) for index in range(episode.length)],
         reasons=reasons_of(env),
     )
-    limit = max(1.0, *(float(np.abs(place).max(initial=0.0)) for place in _places(episode)))
+    vehicles = episode.world.truck.position, episode.world.drones.position
+    places = (instance.node_position, instance.customer_position, *vehicles)
+    limit = max(1.0, *(float(np.abs(place).max(initial=0.0)) for place in places))
     return {
         **entries,
         "config": as_json(env.parameters),
         "map": {"x": [-limit, limit], "y": [-limit, limit]},
         "max_battery": as_json(env.max_battery),
-        "nodes": [{"position": as_json(place)} for place in episode.instance.node_position],
+        "nodes": [{"position": as_json(place)} for place in instance.node_position],
         "customers": [_customer(episode, customer) for customer in range(episode.num_customers)],
         "shortfalls": shortfalls(episode, shortfall, env.max_steps),
     }
@@ -86,24 +89,7 @@ def label_episode(fleet_map: FleetMap, episode: dict[str, Any]) -> dict[str, Any
     }
 
 
-def _places(episode: Episode) -> tuple[np.ndarray | jax.Array, ...]:
-    """Arrays `[..., 2]` of all that must lie on the map."""
-    instance, world = episode.instance, episode.world
-    return instance.node_position, instance.customer_position, world.truck.position, world.drones.position
-
-
-def _action_names(episode: Episode) -> dict[str, list[str]]:
-    """Of both roles, by index of the action."""
-    drones, nodes = range(episode.num_drones), range(len(episode.instance.node_position))
-    truck = [f"MOVE_{i}" for i in nodes] + [f"RELEASE_{i}" for i in drones] + [f"RECOVER_{i}" for i in drones]
-    return {
-        "truck": ["STAY", *truck],
-        "drone": ["HOVER", "RETURN", *(f"DELIVER_{i}" for i in range(episode.num_customers))],
-    }
-
-
 def _customer(episode: Episode, customer: int) -> dict[str, Any]:
-    """What there is to say of one customer, whose parcel may never have come."""
     instance, server, state_index = episode.instance, episode.server[customer], episode.served_at[customer]
     return {
         "position": as_json(instance.customer_position[customer]),
@@ -117,26 +103,23 @@ def _customer(episode: Episode, customer: int) -> dict[str, Any]:
     }
 
 
-def _step_entry(episode: Episode, index: int) -> dict[str, Any]:
-    """What the entry of the state `index` says of the world."""
+def _step_entry(episode: Episode, shortfall: np.ndarray, index: int) -> dict[str, Any]:
+    """The entry of the state `index`; `shortfall` is `f32[L, D]`, of `battery_shortfall`."""
     world = jax.tree.map(lambda leaf: leaf[index], episode.world)
-    return {
+    entry = {
         "step": int(world.step),
         "truck": {"position": as_json(world.truck.position), "velocity": as_json(world.truck.velocity)},
         "drones": [_drone(world, drone) for drone in range(episode.num_drones)],
         "served": np.flatnonzero(world.customers.served).tolist(),
     }
-
-
-def _instead(episode: Episode, shortfall: np.ndarray, index: int) -> dict[str, Any]:
-    """The key `instead` of the entry of the state `index`, where the battery guard sends somebody home."""
-    if index + 1 == episode.length or not episode.world.drones.forced_return[index + 1].any():
-        return {}
+    sent_home = episode.world.drones.forced_return[index + 1 : index + 2]
+    if not sent_home.any():
+        return entry
     words = [
         f"sent home: battery short by {shown_amount(float(missing))}" if forced else None
-        for forced, missing in zip(episode.world.drones.forced_return[index + 1], shortfall[index], strict=True)
+        for forced, missing in zip(sent_home[0], shortfall[index], strict=True)
     ]
-    return {"instead": {"truck": [None], "drone": words}}
+    return {**entry, "instead": {"truck": [None], "drone": words}}
 
 
 def _drone(world: World, drone: int) -> dict[str, Any]:
@@ -155,14 +138,8 @@ def _drone(world: World, drone: int) -> dict[str, Any]:
 
 def check_episode(episode: dict[str, Any]) -> None:
     """Raise a ValueError, one line, unless an episode has what `replay.js` reads."""
-    object_with(
-        map=object_with(x=POINT, y=POINT),
-        nodes=list_of(object_with(position=POINT)),
-        customers=list_of(object_with()),
-        max_battery=number,
-    )(episode, "")
-    drones = sum(agent["role"] == "drone" for agent in episode["agents"])
-    customer = whole_number(len(episode["customers"]))
+    customers, drones = episode.get("customers"), sum(agent["role"] == "drone" for agent in episode["agents"])
+    customer = whole_number(len(customers) if isinstance(customers, list) else 0)
     drone = object_with(
         position=POINT,
         velocity=POINT,
@@ -174,6 +151,9 @@ def check_episode(episode: dict[str, Any]) -> None:
         forced_return=boolean,
     )
     object_with(
+        map=object_with(x=POINT, y=POINT),
+        nodes=list_of(object_with(position=POINT)),
+        max_battery=number,
         customers=list_of(
             object_with(
                 position=POINT,

@@ -24,11 +24,7 @@ class RewardWeights(struct.PyTreeNode):
 def shared_reward(weights: RewardWeights, world: World, is_terminal: jax.Array, is_complete: jax.Array) -> jax.Array:
     """`f32[]`, of the step that led to `world`; the formula is in the docstring of `TruckDroneBasic`.
 
-    Args:
-        weights: its parameters.
-        world: after the step.
-        is_terminal: `bool[]`, the episode ends with this step.
-        is_complete: `bool[]`, nothing is left to do.
+    The episode ends with this step if it `is_terminal`; nothing is left to do if it `is_complete` (both `bool[]`).
     """
     customers = world.customers
     late = jnp.maximum(customers.arrival_step - world.instance.window_end, 0).astype(jnp.float32)

@@ -9,10 +9,9 @@ from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
 from jaxvrp.envs.truck_drone.baselines.plan_search import search_episode
 from jaxvrp.envs.truck_drone.baselines.rolling_horizon import RollingHorizonActor
 from jaxvrp.envs.truck_drone.pictures import notebook
-from jaxvrp.envs.truck_drone.pictures.render import render_episode
-from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap
+from jaxvrp.envs.truck_drone.pictures.still import render_episode
+from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap, read_map
 from jaxvrp.envs.truck_drone.problem.instance import void_beyond
-from jaxvrp.envs.truck_drone.problem.map_file import read_map
 from jaxvrp.io import plan_files
 from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ReplayKind, Toolbox
 

@@ -6,6 +6,8 @@ full charge.
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from flax import struct
@@ -148,7 +150,7 @@ class World(NotebookStill, struct.PyTreeNode):
     customers: Customers
     totals: Totals
     step: jax.Array
-    decision: Decision | tuple[()] = ()
+    decision: Any = ()
 
 
 def initial_world(instance: Instance, num_drones: int, battery: jax.Array | float) -> World:

@@ -21,7 +21,7 @@ from jaxvrp.envs.truck_drone.world import DELIVER, STAY, World, as_known
 from jaxvrp.spaces import ByRole
 
 FREE = -1
-"""Held by whom the dispatcher decides for."""
+"""Held by an agent for which the dispatcher decides."""
 
 
 class Played(struct.PyTreeNode):
@@ -49,36 +49,25 @@ def towards(env: TruckDrone, node: jax.Array | int) -> jax.Array | int:
     return 1 + env.num_route_nodes + 2 * env.num_drones + node
 
 
-def joint_action(env: TruckDrone, world: World, held: jax.Array) -> ByRole:
-    """What everybody does in one world, where the dispatcher decides what is not held; see `overridden`."""
-    return overridden(env, world, held, choose(env, world))
-
-
 def overridden(env: TruckDrone, world: World, held: jax.Array, action: ByRole) -> ByRole:
-    """What everybody does in one world: `{"truck": i32[1], "drone": i32[D]}`, legal by the mask.
+    """The actions in one world: `{"truck": i32[1], "drone": i32[D]}`, legal by the mask.
 
-    Args:
-        env: its physics and its mask.
-        world: one world, without a batch axis.
-        held: `i32[1+D]`, a row of what is held.
-        action: what is done where nothing is held, legal.
+    Those of a row `held` (`i32[1+D]`), and the legal `action` where nothing is held.
     """
-    mask = env.action_mask(world)
-    drone = _legal_or(held[1:], mask["drone"], action["drone"])
-    truck, destination = _asked_by_drones(env, world, held[1:], action["truck"][0]), held[0] - towards(env, 0)
-    truck = jnp.where((destination >= 0) & (truck <= env.num_route_nodes), 1 + destination, truck)
-    return {"truck": _legal_or(held[:1], mask["truck"], truck[None]), "drone": drone}
-
-
-def _asked_by_drones(env: TruckDrone, world: World, held: jax.Array, truck: jax.Array) -> jax.Array:
-    """The truck's action, `i32[]`, when drones on board hold choices (`i32[D]`) and the dispatcher says `truck`."""
+    mask, truck, by_drones = env.action_mask(world), action["truck"][0], held[1:]
+    # Drones on board ask the truck for their release, or for none.
     served, release = as_known(world).customers.served, 1 + env.num_route_nodes
     drones = jnp.arange(env.num_drones, dtype=jnp.int32)
-    delivers = (held >= DELIVER) & ~served[jnp.maximum(held - DELIVER, 0)]
-    asks = world.drones.is_onboard & delivers
-    refuses = world.drones.is_onboard & (held >= 0) & (held < DELIVER)
+    asks = world.drones.is_onboard & (by_drones >= DELIVER) & ~served[jnp.maximum(by_drones - DELIVER, 0)]
+    refuses = world.drones.is_onboard & (by_drones >= 0) & (by_drones < DELIVER)
     truck = jnp.where((refuses & (truck == release + drones)).any(), STAY, truck)
-    return jnp.where(asks.any(), release + jax.lax.argmax(asks, 0, jnp.int32), truck)
+    truck = jnp.where(asks.any(), release + jax.lax.argmax(asks, 0, jnp.int32), truck)
+    destination = held[0] - towards(env, 0)
+    truck = jnp.where((destination >= 0) & (truck <= env.num_route_nodes), 1 + destination, truck)
+    return {
+        "truck": _legal_or(held[:1], mask["truck"], truck[None]),
+        "drone": _legal_or(by_drones, mask["drone"], action["drone"]),
+    }
 
 
 def _legal_or(held: jax.Array, mask: jax.Array, otherwise: jax.Array) -> jax.Array:
@@ -88,6 +77,7 @@ def _legal_or(held: jax.Array, mask: jax.Array, otherwise: jax.Array) -> jax.Arr
     return jnp.where(known & jnp.take_along_axis(mask, index[:, None], axis=1)[:, 0], held, otherwise)
 
 
+@jax.jit
 def play_held(env: TruckDrone, instance: Instance, held: jax.Array) -> Played:
     """Play episodes on one instance; `held` `i32[T, B, 1+D]`, see `Played`."""
     steps, batch = held.shape[:2]
@@ -106,7 +96,7 @@ def replay_from(env: TruckDrone, instance: Instance, played: Played, start: jax.
 
     def advance(world: World, held: jax.Array) -> tuple[World, ByRole, jax.Array, jax.Array]:
         world = world.replace(instance=instance)
-        action = joint_action(env, world, held)
+        action = overridden(env, world, held, choose(env, world))
         moved, outcome = settle(env, world, env.transition(world, action, jnp.zeros((), jnp.int32)))
         # One reward, shared by all agents.
         return moved.replace(instance=None), action, outcome.reward["truck"][0], outcome.done

@@ -5,8 +5,8 @@ empty plan is its episode, and what follows a change adapts to it. A round draws
 from there on in several ways, plays the episodes anew from that moment, and takes the best of a chain's tries by
 simulated annealing.
 
-The search knows the whole instance: also customers who become known later, whom nobody may serve before. There its plan
-bounds what a policy can reach, and is none.
+The search knows the whole instance, including customers that become known later and cannot be served before. There its
+plan bounds what a policy can reach, and is not a policy itself.
 """
 
 from __future__ import annotations
@@ -43,25 +43,23 @@ LONGEST = 40.0
 """Most decisions that a choice is held for; durations are drawn uniformly by their logarithm."""
 
 SPREAD = 20
-"""Later changes of a round begin at most so many decisions after its first."""
+"""Later choices of a change begin at most so many decisions after its first."""
 
 WRITES = (1.0, 0.5, 0.25)
 """How probable a first, second and third choice is in a change."""
 
 CLEAR, SHIFT, FREEZE = 0.1, 0.1, 0.2
-"""How probable it is that a change frees everybody for a while, shifts what an agent holds in time, or, before choices
-are written, holds for a while what everybody did."""
+"""How probable it is that a change frees all agents for a while, shifts what an agent holds in time, or, before choices
+are written, holds for a while what all agents did."""
 
 TRUCK, FREED = 0.35, 0.15
 """How probable it is that a choice is the truck's, and that it is the dispatcher's again."""
 
 
 class Chains(struct.PyTreeNode):
-    """Where a search stands; chains `B`.
+    """The present plans of all chains `B` and their episodes, `played`; and the best plan of each chain.
 
-    Attributes:
-        played: the present plans and their episodes.
-        held, actions, best: the best plans of each chain `i32[T, B, 1+D]`, what is played then, and returns `f32[B]`.
+    That is `held` `i32[T, B, 1+D]`; then `actions` `i32[T, B, 1+D]` are played, for a return of `best` `f32[B]`.
     """
 
     played: Played
@@ -70,20 +68,7 @@ class Chains(struct.PyTreeNode):
     best: jax.Array
 
 
-def begin(env: TruckDrone, instance: Instance, chains: int) -> Chains:
-    """Every chain begins with the dispatcher's episode."""
-    held = jnp.full((env.max_episode_steps, chains, 1 + env.num_drones), FREE, jnp.int32)
-    played = _PLAY(env, instance, held)
-    return Chains(played, played.held, played.actions, played.total)
-
-
-def restart(env: TruckDrone, instance: Instance, chains: Chains) -> Chains:
-    """All chains go on from the best plan of all."""
-    lane = chains.best.argmax()
-    held = jnp.broadcast_to(chains.held[:, lane][:, None], chains.held.shape)
-    return chains.replace(played=_PLAY(env, instance, held))
-
-
+@functools.partial(jax.jit, static_argnames="tries")
 def advance(env: TruckDrone, instance: Instance, chains: Chains, key: jax.Array, heat: jax.Array, tries: int) -> Chains:
     """Rounds of the search; `heat` `f32[rounds]` are their temperatures."""
 
@@ -98,72 +83,43 @@ def search_round(
 ) -> Chains:
     """Change all plans from one moment on, play them from there, and accept what is better, or luckily is not."""
     moment_key, change_key, accept_key = jax.random.split(key, 3)
-    old = chains.played
+    old, count = chains.played, chains.best.shape[0]
     start = jax.random.randint(moment_key, (), 0, old.length.max())
-    repeated = _by_lane(old, lambda leaf: jnp.repeat(leaf, tries, axis=0), lambda leaf: jnp.repeat(leaf, tries, axis=1))
+    repeated = jax.tree.map(lambda leaf: jnp.repeat(leaf, tries, axis=_lanes(leaf)), old)
     served = repeated.worlds.customers.served[start]
     keys = jax.random.split(change_key, served.shape[0])
     change = functools.partial(changed, env, start=start)
     held = jax.vmap(change, (0, 1, 1, 0), 1)(keys, repeated.held, repeated.actions, served)
     new = replay_from(env, instance, repeated.replace(held=held), start)
-    count = old.total.shape[0]
-    lane = new.total.reshape(count, tries).argmax(axis=1) + tries * jnp.arange(count)
-    new = _by_lane(new, lambda leaf: leaf[lane], lambda leaf: leaf[:, lane])
+    best_try = new.total.reshape(count, tries).argmax(axis=1) + tries * jnp.arange(count)
+    new = jax.tree.map(lambda leaf: leaf[(slice(None),) * _lanes(leaf) + (best_try,)], new)
+
+    def where(flag: jax.Array, kept: jax.Array, other: jax.Array) -> jax.Array:
+        """By lane: `flag` is `bool[B]`."""
+        axis = _lanes(kept)
+        return jnp.where(flag.reshape((1,) * axis + (-1,) + (1,) * (kept.ndim - axis - 1)), kept, other)
+
     accepted = new.total >= old.total - heat * jax.random.exponential(accept_key, (count,))
-    return _kept(chains, new, accepted)
-
-
-def _kept(chains: Chains, new: Played, accepted: jax.Array) -> Chains:
-    """The chains after a round: `new` episodes where they are `accepted` (`bool[B]`), and the best of all rounds."""
-
-    def of_lane(axis: int, flag: jax.Array) -> Callable[[jax.Array, jax.Array], jax.Array]:
-        return lambda a, b: jnp.where(flag.reshape((1,) * axis + (-1,) + (1,) * (a.ndim - axis - 1)), a, b)
-
-    by_lane, in_time = of_lane(0, accepted), of_lane(1, accepted)
-    old = chains.played
-    played = Played(
-        held=in_time(new.held, old.held),
-        actions=in_time(new.actions, old.actions),
-        worlds=jax.tree.map(in_time, new.worlds, old.worlds),
-        earned=in_time(new.earned, old.earned),
-        total=by_lane(new.total, old.total),
-        length=by_lane(new.length, old.length),
-    )
     better = new.total > chains.best
-    in_time = of_lane(1, better)
     return Chains(
-        played,
-        in_time(new.held, chains.held),
-        in_time(new.actions, chains.actions),
+        jax.tree.map(functools.partial(where, accepted), new, old),
+        where(better, new.held, chains.held),
+        where(better, new.actions, chains.actions),
         jnp.maximum(new.total, chains.best),
     )
 
 
-def _by_lane(
-    played: Played, by_lane: Callable[[jax.Array], jax.Array], in_time: Callable[[jax.Array], jax.Array]
-) -> Played:
-    """The same function of all leaves, whether lanes are their first axis or, after time, their second."""
-    return Played(
-        held=in_time(played.held),
-        actions=in_time(played.actions),
-        worlds=jax.tree.map(in_time, played.worlds),
-        earned=in_time(played.earned),
-        total=by_lane(played.total),
-        length=by_lane(played.length),
-    )
+def _lanes(leaf: jax.Array) -> int:
+    """The axis of the lanes in a leaf of `Played`: after time, or the first of arrays without time."""
+    return min(leaf.ndim - 1, 1)
 
 
 def changed(
     env: TruckDrone, key: jax.Array, held: jax.Array, actions: jax.Array, served: jax.Array, *, start: jax.Array
 ) -> jax.Array:
-    """A plan that differs from `held` (`i32[T, 1+D]`) from decision `start` on.
+    """A plan `i32[T, 1+D]` that differs from `held` from decision `start` (`i32[]`) on.
 
-    Args:
-        env: its sizes.
-        key: typed key.
-        held, actions: `i32[T, 1+D]`, the plan, and what was played.
-        served: `bool[C]`, at that moment; others are worth flying to.
-        start: `i32[]`.
+    `actions` (`i32[T, 1+D]`) are what was played; drones are sent to customers that are not `served` (`bool[C]`) then.
     """
     kind_key, shift_key, clear_key, freeze_key, *write_keys = jax.random.split(key, 4 + len(WRITES))
     kind = jax.random.uniform(kind_key, (2 + len(WRITES),))
@@ -199,29 +155,24 @@ def _written(
     """`held` with a choice of one agent for a while: the truck's, a drone's, or the dispatcher's again."""
     agent_key, free_key, choice_key, time_key = jax.random.split(key, 4)
     drives, agent = jax.random.uniform(agent_key, (2,))
-    drone = 1 + (agent * env.num_drones).astype(jnp.int32)
-    agent = jnp.where(drives < TRUCK, 0, drone)
-    choice = jnp.where(drives < TRUCK, _truck_choice(env, choice_key), _drone_choice(choice_key, served))
+    # The truck: a destination, a node to drive to whatever happens, or any action.
+    kind, node, action = jax.random.uniform(choice_key, (3,))
+    node, action = (node * env.num_route_nodes).astype(jnp.int32), (action * towards(env, 0)).astype(jnp.int32)
+    of_truck = jnp.where(kind < 0.5, towards(env, node), jnp.where(kind < 0.8, 1 + node, action))
+    # A drone: mostly a customer that is not yet served, else HOVER or RETURN.
+    kind, action = jax.random.uniform(choice_key, (2,))
+    order = jax.random.uniform(jax.random.fold_in(choice_key, 1), served.shape)
+    customer = jax.lax.argmax(jnp.where(served, -1.0, order), 0, jnp.int32)
+    of_drone = jnp.where(kind < 0.8, DELIVER + customer, (action * DELIVER).astype(jnp.int32))
+
+    agent = jnp.where(drives < TRUCK, 0, 1 + (agent * env.num_drones).astype(jnp.int32))
+    choice = jnp.where(drives < TRUCK, of_truck, of_drone)
     choice = jnp.where(jax.random.uniform(free_key) < FREED, FREE, choice)
     writes = _during(time_key, step, start) & (jnp.arange(held.shape[1]) == agent)
     return jnp.where(writes, choice, held)
 
 
-def _truck_choice(env: TruckDrone, key: jax.Array) -> jax.Array:
-    """`i32[]`: a destination, a node to drive to whatever happens, or any action."""
-    kind, node, action = jax.random.uniform(key, (3,))
-    node = (node * env.num_route_nodes).astype(jnp.int32)
-    action = (action * towards(env, 0)).astype(jnp.int32)
-    return jnp.where(kind < 0.5, towards(env, node), jnp.where(kind < 0.8, 1 + node, action))
-
-
-def _drone_choice(key: jax.Array, served: jax.Array) -> jax.Array:
-    """`i32[]`: mostly a customer who is not yet `served` (`bool[C]`), else HOVER or RETURN."""
-    kind, order = jax.random.uniform(key, (2,)), jax.random.uniform(jax.random.fold_in(key, 1), served.shape)
-    customer = jax.lax.argmax(jnp.where(served, -1.0, order), 0, jnp.int32)
-    return jnp.where(kind[0] < 0.8, DELIVER + customer, (kind[1] * DELIVER).astype(jnp.int32))
-
-
+@jax.jit
 def replayed(env: TruckDrone, instance: Instance, actions: jax.Array) -> jax.Array:
     """The return `f32[]` of an episode with these actions (`i32[T, 1+D]`) by `Environment.step`."""
 
@@ -235,11 +186,6 @@ def replayed(env: TruckDrone, instance: Instance, actions: jax.Array) -> jax.Arr
 def by_role(actions: jax.Array) -> ByRole:
     """`{"truck": i32[..., 1], "drone": i32[..., D]}` of `i32[..., 1+D]`."""
     return {"truck": actions[..., :1], "drone": actions[..., 1:]}
-
-
-_PLAY = jax.jit(play_held)
-_ADVANCE = jax.jit(advance, static_argnums=5)
-_REPLAYED = jax.jit(replayed)
 
 
 def search_episode(
@@ -258,30 +204,29 @@ def search_episode(
         env, instance: what is played.
         key: typed key.
         seconds: of searching.
-        chains: of the search.
+        chains: of the search; every chain begins with the dispatcher's episode.
         tries: changed plans of each chain that are played in a round.
         clock: seconds from any point on.
     """
     instance = jax.tree.map(jnp.asarray, instance)
-    current = begin(env, instance, chains)
-    # Once for nothing: whoever waits pays for searching alone.
-    jax.block_until_ready(_ADVANCE(env, instance, current, key, jnp.zeros(ROUNDS), tries))
-    jax.block_until_ready(_REPLAYED(env, instance, current.actions[:, 0]))
+    played = play_held(env, instance, jnp.full((env.max_episode_steps, chains, 1 + env.num_drones), FREE, jnp.int32))
+    current = Chains(played, played.held, played.actions, played.total)
+    # Once for nothing, so that the search does not pay for compilation.
+    jax.block_until_ready(advance(env, instance, current, key, jnp.zeros(ROUNDS), tries))
+    jax.block_until_ready(replayed(env, instance, current.actions[:, 0]))
     start, now, restarts, pace = clock(), 0.0, 0, 0.0
     while now < seconds:
         if restarts < len(RESTARTS) and now >= RESTARTS[restarts] * seconds:
             restarts += 1
-            current = restart(env, instance, current)
+            best = current.held[:, current.best.argmax()]
+            current = current.replace(
+                played=play_held(env, instance, jnp.broadcast_to(best[:, None], current.held.shape))
+            )
         key, round_key = jax.random.split(key)
         progress = np.linspace(now, now + pace, ROUNDS) / seconds
         heat = HEAT[0] * (HEAT[1] / HEAT[0]) ** np.minimum(progress, 1.0)
-        current = jax.block_until_ready(_ADVANCE(env, instance, current, round_key, jnp.float32(heat), tries))
+        current = jax.block_until_ready(advance(env, instance, current, round_key, jnp.float32(heat), tries))
         before, now = now, clock() - start
         pace = now - before
-        yield _found(env, instance, current, now)
-
-
-def _found(env: TruckDrone, instance: Instance, current: Chains, seconds: float) -> Searched:
-    actions = current.actions[:, int(current.best.argmax())]
-    cost = -float(_REPLAYED(env, instance, actions))
-    return Searched(seconds, cost, jax.device_get(by_role(actions)))
+        actions = current.actions[:, int(current.best.argmax())]
+        yield Searched(now, -float(replayed(env, instance, actions)), jax.device_get(by_role(actions)))

@@ -3,13 +3,13 @@
 Rolling-horizon search (Perez et al. 2013; rollouts of a base policy: Bertsekas & Castañon 1999). A plan says what some
 agents do in the next decisions (`held_choices`); a policy, by default the dispatcher, decides everything else, then and
 afterwards. At a decision the present plan is changed in many ways, the simulator plays all of them in the same sampled
-futures (`futures.imagine`), and the best mean goes on: its first row is played, the rest is the next decision's plan.
+futures (`imagine`), and the plan with the best mean is kept: its first row is played, the rest is the plan of
+the next decision.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -17,29 +17,22 @@ import jax.numpy as jnp
 
 from jaxvrp.actor import Actor, Carry
 from jaxvrp.environment import TimeStep, is_over, settle, unpaid_timestep
-from jaxvrp.envs.truck_drone.baselines.futures import imagine
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
 from jaxvrp.envs.truck_drone.baselines.held_choices import FREE, overridden
 from jaxvrp.envs.truck_drone.baselines.plan_search import changed
 from jaxvrp.envs.truck_drone.env import TruckDrone
-from jaxvrp.envs.truck_drone.world import World, as_known
+from jaxvrp.envs.truck_drone.world import World, as_known, is_known
 from jaxvrp.spaces import ByRole
 
 LENGTH = 40
 """Decisions that a plan is long; beyond it the policy decides."""
-
 
 CONTINUATIONS, FUTURES = 32, 1
 """Of a decision, and of a plan; see `benchmarks/NOTES.md`."""
 
 
 class Memory(NamedTuple):
-    """What a planner remembers.
-
-    Attributes:
-        plan: `i32[E, LENGTH, 1+D]`, from the next decision on.
-        policy: what the policy remembers that it continues with.
-    """
+    """The plan from the next decision on, `i32[E, LENGTH, 1+D]`, and the memory of the policy that continues it."""
 
     plan: jax.Array
     policy: Carry
@@ -48,7 +41,7 @@ class Memory(NamedTuple):
 class RollingHorizonActor:
     """Plays the first row of the best plan that it finds at each decision; an `Actor`.
 
-    It sees no more than other actors do: customers who are not known yet are drawn, in each future others.
+    It sees no more than other actors do: customers that are not known yet are drawn anew in each future.
     """
 
     def __init__(
@@ -63,10 +56,10 @@ class RollingHorizonActor:
 
         Args:
             env: what is played.
-            policy: decides what is not planned; of `env`. None: the dispatcher.
-            continuations: of a decision, from it to the end of the episode; at least three plans are compared.
-            futures: in which each plan is played, other ones at each decision; where everybody is
-                known from the start, there is but one.
+            policy: for `env`; decides what is not planned. None: the dispatcher.
+            continuations: episodes played to their end at each decision; at least three plans are compared.
+            futures: in which each plan is played, drawn anew at each decision; one where all customers are known from
+                the start.
         """
         self.env, self.policy = env, policy or GreedyActor(env)
         self.continuations, self.futures = continuations, futures
@@ -79,9 +72,11 @@ class RollingHorizonActor:
     def act(self, key: jax.Array, carry: Memory, state: World, timestep: TimeStep) -> tuple[ByRole, Memory]:
         """See `Actor.act`."""
         future_key, plan_key, policy_key = jax.random.split(key, 3)
-        # One where the scenario has no unknown customers: all would be the same.
+        # Without unknown customers all futures would be the same.
         count = self.futures if state.instance.known_from is not None else 1
-        futures = self._futures(_of_each(future_key, state), state, count)
+        imagined = jax.vmap(functools.partial(imagine, self.env), (None, 0))
+        keys = jax.vmap(lambda key: jax.random.split(key, count))(_of_each(future_key, state))
+        futures = jax.vmap(imagined)(state, keys)
         plan = jnp.where((state.step == 0)[:, None, None], FREE, carry.plan)
         propose = functools.partial(self._proposals, count=max(3, self.continuations // count))
         proposals = jax.vmap(propose)(_of_each(plan_key, state), plan, state)
@@ -90,14 +85,6 @@ class RollingHorizonActor:
         action, policy = self.policy.act(policy_key, carry.policy, state, timestep)
         action = jax.vmap(functools.partial(overridden, self.env))(state, plan[:, 0], action)
         return action, Memory(jnp.full_like(plan, FREE).at[:, :-1].set(plan[:, 1:]), policy)
-
-    def _futures(self, keys: jax.Array, state: World, count: int) -> World:
-        """Worlds `[E, F]`."""
-
-        def of_one(key: jax.Array, world: World) -> World:
-            return jax.vmap(lambda key: imagine(self.env, world, key))(jax.random.split(key, count))
-
-        return jax.vmap(of_one)(keys, state)
 
     def _proposals(self, key: jax.Array, plan: jax.Array, world: World, *, count: int) -> jax.Array:
         """Plans `i32[count, LENGTH, 1+D]` for one world: the present one, nothing planned, and changes of the first."""
@@ -109,18 +96,13 @@ class RollingHorizonActor:
 
     def _values(self, key: jax.Array, memory: Carry, futures: World, plans: jax.Array) -> jax.Array:
         """Mean returns `f32[E, P]` of `plans` (`i32[E, P, LENGTH, 1+D]`) in `futures` (worlds `[E, F]`)."""
-        shape = (*plans.shape[:2], jax.tree.leaves(futures)[0].shape[1])
-
-        def lanes(axes: tuple[int, ...]) -> Callable[[jax.Array], jax.Array]:
-            def spread(leaf: jax.Array) -> jax.Array:
-                wide = jnp.broadcast_to(jnp.expand_dims(leaf, axes), (*shape, *leaf.shape[3 - len(axes) :]))
-                return wide.reshape(-1, *leaf.shape[3 - len(axes) :])
-
-            return spread
-
-        worlds = jax.tree.map(lanes((1,)), futures)
-        value = self._continued(key, jax.tree.map(lanes((1, 2)), memory), worlds, lanes((2,))(plans))
-        return value.reshape(shape).mean(axis=2)
+        num_envs, num_plans = plans.shape[:2]
+        num_futures = jax.tree.leaves(futures)[0].shape[1]
+        world, plan, future = (index.ravel() for index in jnp.indices((num_envs, num_plans, num_futures)))
+        memory = jax.tree.map(lambda leaf: leaf[world], memory)
+        worlds = jax.tree.map(lambda leaf: leaf[world, future], futures)
+        value = self._continued(key, memory, worlds, plans[world, plan])
+        return value.reshape(num_envs, num_plans, num_futures).mean(axis=2)
 
     def _continued(self, key: jax.Array, memory: Carry, worlds: World, plans: jax.Array) -> jax.Array:
         """Returns `f32[B]` from `worlds` `[B]` on, with `plans` `i32[B, LENGTH, 1+D]`."""
@@ -149,3 +131,57 @@ class RollingHorizonActor:
 def _of_each(key: jax.Array, state: World) -> jax.Array:
     """A key for each world `[E]`, another one in each step also where the same `key` is given to all."""
     return jax.vmap(jax.random.fold_in)(jax.random.split(key, state.step.shape[0]), state.step)
+
+
+def imagine(env: TruckDrone, world: World, key: jax.Array) -> World:
+    """The world with another future: every customer that agents do not know yet is drawn anew.
+
+    It depends on nothing but what agents know. Where no customer is padding, they know how many are still to come;
+    otherwise that number is drawn as well, as if any number of customers were as probable. Places, demands and widths
+    of windows come from the generator of `env`.
+    """
+    instance = world.instance
+    if instance.known_from is None:
+        return world
+    # Agents cannot tell a customer that is not known yet from one that does not exist.
+    hidden = ~is_known(world) if instance.exists is None else ~(is_known(world) & instance.exists)
+    instance_key, window_key, count_key = jax.random.split(key, 3)
+    drawn = env.generate(instance_key)
+    # By Bayes' rule from `generate` and `draw_known_from`: a window that starts at s leaves s - 1 steps to become known
+    # in, s - 1 - `step` of which are still to come; all these are as probable.
+    starts = jnp.arange(env.max_steps // 2, dtype=jnp.int32)
+    to_come = jnp.maximum(starts - 1 - jnp.maximum(world.step, 0), 0).astype(jnp.float32)
+    weight = to_come / jnp.maximum(starts - 1, 1).astype(jnp.float32)
+    start_key, known_key = jax.random.split(window_key)
+    start = starts[jax.random.categorical(start_key, jnp.log(weight), shape=hidden.shape).astype(jnp.int32)]
+    next_step = world.step + 1
+    known_from = jax.random.randint(known_key, hidden.shape, next_step, jnp.maximum(start, next_step + 1), jnp.int32)
+    comes = hidden & weight.any()
+    if instance.exists is not None:
+        share = env.parameters.get("dynamic_share", 0.0) * weight.mean()
+        comes &= jnp.cumsum(hidden) <= _draw_count(share, hidden, count_key)
+    end = jnp.minimum(start + drawn.window_end - drawn.window_start, env.max_steps)
+    instance = instance.replace(
+        customer_position=jnp.where(hidden[:, None], drawn.customer_position, instance.customer_position),
+        demand=jnp.where(hidden, drawn.demand, instance.demand),
+        window_start=jnp.where(hidden, start, instance.window_start),
+        window_end=jnp.where(hidden, end, instance.window_end),
+        known_from=jnp.where(hidden, jnp.where(comes, known_from, 0), instance.known_from),
+        exists=None if instance.exists is None else jnp.where(hidden, comes, instance.exists),
+    )
+    served = jnp.where(hidden, ~comes, world.customers.served)
+    return world.replace(instance=instance, customers=world.customers.replace(served=served))
+
+
+def _draw_count(share: jax.Array, hidden: jax.Array, key: jax.Array) -> jax.Array:
+    """How many of the `hidden` (`bool[C]`) there are, `i32[]`, by Bayes' rule from how many are known.
+
+    `share` is the probability that a customer is not known. Any number of customers from 1 to C is as probable before,
+    as `jaxvrp.randomize` draws them.
+    """
+    num_known = jnp.sum(~hidden, dtype=jnp.float32)
+    number = jnp.arange(hidden.shape[0] + 1, dtype=jnp.float32)
+    ways = jax.lax.lgamma(num_known + number + 1) - jax.lax.lgamma(number + 1)
+    likely = ways + jax.scipy.special.xlogy(number, share)
+    is_possible = (num_known + number <= hidden.shape[0]) & (num_known + number >= 1)
+    return jax.random.categorical(key, jnp.where(is_possible, likely, -jnp.inf)).astype(jnp.int32)

@@ -15,39 +15,24 @@ def draw_state(world: World) -> str | None:
         return None
     world, note = first
     instance, drones = world.instance, world.drones
+    # Customers that only fill up the size come last.
+    count = world.customers.served.size if instance.exists is None else int(instance.exists.sum())
     corners = np.array([[-1, -1], [1, 1]])
-    known = np.asarray(is_known(world))
+    known, served = np.asarray(is_known(world)), world.customers.served[:count]
     still = stills.Still(np.concatenate([corners, instance.customer_position, instance.node_position, drones.position]))
     for place in instance.node_position:
         still.mark(place, "square", stills.WAITING, filled=False, size=4)
-    for customer, place in enumerate(instance.customer_position[: _num_customers(world)]):
-        if not known[customer]:
-            continue
-        served = bool(world.customers.served[customer])
-        still.mark(place, "circle", palette.ON_TIME if served else stills.WAITING, filled=served, size=8)
-        still.text(place, customer, "white" if served else stills.INK)
+    for customer in np.flatnonzero(known[:count]).tolist():
+        place, is_served = instance.customer_position[customer], bool(served[customer])
+        colour = palette.ON_TIME if is_served else stills.WAITING
+        still.mark(place, "circle", colour, filled=is_served, size=8)
+        still.text(place, customer, "white" if is_served else stills.INK)
     still.mark(world.truck.position, "square", stills.INK, size=7)
     for drone in np.flatnonzero(drones.status != ONBOARD).tolist():
-        _draw_drone(still, world, drone)
-    return still.html(_caption(world) + note)
-
-
-def _num_customers(world: World) -> int:
-    """Customers that exist, who come first."""
-    exists = world.instance.exists
-    return world.customers.served.size if exists is None else int(exists.sum())
-
-
-def _draw_drone(still: stills.Still, world: World, drone: int) -> None:
-    drones = world.drones
-    colour = palette.LOST if drones.status[drone] == CRASHED else stills.agent_colour(drone)
-    if drones.has_target[drone]:
-        still.line(drones.position[drone], drones.target[drone], colour)
-    still.mark(drones.position[drone], "circle", colour, size=5)
-    still.text(drones.position[drone], f"{drone}: {drones.battery[drone]:.0%}", up=10)
-
-
-def _caption(world: World) -> str:
-    served = world.customers.served[: _num_customers(world)]
-    states = ", ".join(f"drone {i} {STATUS_NAMES[status]}" for i, status in enumerate(world.drones.status))
-    return f"step {world.step}: {served.sum()} of {served.size} customers served; {states}"
+        colour = palette.LOST if drones.status[drone] == CRASHED else stills.agent_colour(drone)
+        if drones.has_target[drone]:
+            still.line(drones.position[drone], drones.target[drone], colour)
+        still.mark(drones.position[drone], "circle", colour, size=5)
+        still.text(drones.position[drone], f"{drone}: {drones.battery[drone]:.0%}", up=10)
+    states = ", ".join(f"drone {i} {STATUS_NAMES[status]}" for i, status in enumerate(drones.status))
+    return still.html(f"step {world.step}: {served.sum()} of {count} customers served; {states}{note}")

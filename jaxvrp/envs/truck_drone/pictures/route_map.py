@@ -1,4 +1,4 @@
-"""What the pictures of an episode share: colours, axes, the map, markers, legends."""
+"""What the still and the animation of an episode share: colours, the map, the lanes of batteries, legends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxvrp.envs.truck_drone.played import WAITING, Episode
 from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, ONBOARD, RETURNING, STATUS_NAMES
-from jaxvrp.pictures import GROUND, INK, inches_square, legend_entry, palette, points_high, scale_bar
+from jaxvrp.pictures import GROUND, INK, legend, legend_entry, palette, points_high, scale_bar
 from jaxvrp.pictures.palette import BESIDE_STATUS, EDGE, FRAME, LATE, LOST, ON_TIME
 
 # Green, orange, grey and red are kept for customers and crashes.
@@ -19,20 +19,19 @@ SHADES = {ONBOARD: "#F1F3F5", FLYING: "#C9E1F4", WAITING: "#F5E3A8", RETURNING: 
 """What a drone was doing, as a ground behind its battery."""
 
 STATUS_WORDS = {**dict(enumerate(STATUS_NAMES)), ONBOARD: "on board", WAITING: "waiting"}
-"""The names of what drones do, for people."""
+"""The names of what drones do, in pictures."""
 
 PARCEL = INK
 """The colour of packages on their way."""
 
 UNSERVED = {"marker": "o", "color": palette.WAITING, "markeredgecolor": EDGE}
-"""How a customer is marked whom nobody has served."""
+"""The marker of a customer that was not served."""
 
 FEW_CUSTOMERS = 12
 """Up to so many, customers are labelled in full."""
 
-
 LengthUnit = tuple[str, float]
-"""What lengths are told in, and how many of these a map unit has."""
+"""The unit of lengths, and how many of these a map unit has."""
 
 MAP_UNITS: LengthUnit = ("map units", 1.0)
 
@@ -56,11 +55,6 @@ def map_limit(episode: Episode) -> float:
     return 1.05 * max(1.0, *(float(np.abs(place).max(initial=0.0)) for place in places))
 
 
-def per_point(axes: Any, episode: Episode) -> float:
-    """Map units in one typographic point."""
-    return 2 * map_limit(episode) / (72 * inches_square(axes))
-
-
 def time_axis(axes: Any, last: int, title: str) -> None:
     """Steps from 0 to `last` along the bottom, with room for a marker at either end."""
     last = max(1, last)
@@ -70,13 +64,30 @@ def time_axis(axes: Any, last: int, title: str) -> None:
     axes.set_title(title, fontsize=9.5, loc="left", color=INK, pad=4)
 
 
-def drone_rows(axes: Any, episode: Episode) -> float:
-    """One named row for each drone, from the top; the size of letters that fits them, in points."""
-    count = episode.num_drones
-    font = min(8.0, 0.8 * points_high(axes) / count)
+def draw_batteries(axes: Any, episode: Episode, max_battery: float, **legend_place: Any) -> None:
+    """A lane for each drone, empty at its bottom and full at its top, shaded by what the drone was doing.
+
+    A line above it shows when the drone carried a package.
+    """
+    step, count = episode.world.step, episode.num_drones
+    for drone in range(count):
+        for begin, end, activity in episode.activities(drone):
+            axes.barh(drone, end - begin, left=begin, height=0.84, color=SHADES[activity], linewidth=0)
+        for begin, end, _ in episode.parcels(drone):
+            axes.plot([begin, end], [drone - 0.46] * 2, color=PARCEL, linewidth=1.8, solid_capstyle="butt")
+        level = drone + 0.42 - 0.84 * episode.world.drones.battery[:, drone] / max_battery
+        axes.plot(step, level, **drone_style(drone), linewidth=1.6, solid_joinstyle="round", clip_on=False)
+    time_axis(axes, int(step[-1]), "battery")
     axes.set_ylim(count - 0.5, -0.5)
+    font = min(8.0, 0.8 * points_high(axes) / count)
     axes.set_yticks(range(count), [f"drone_{drone}" for drone in range(count)], fontsize=font)
-    return font
+    never = set() if (episode.activity == WAITING).any() else {WAITING}
+    keys = [
+        legend_entry(marker="s", color=shade, markersize=9, label=STATUS_WORDS[activity])
+        for activity, shade in SHADES.items()
+        if activity not in never
+    ]
+    legend(axes, keys, **{"ncols": len(keys), **legend_place})
 
 
 def drone_style(drone: int) -> dict[str, Any]:
@@ -85,13 +96,8 @@ def drone_style(drone: int) -> dict[str, Any]:
     return {"color": DRONE_COLOURS[drone % len(DRONE_COLOURS)], "linestyle": line}
 
 
-def drone_colours(episode: Episode) -> list[str]:
-    """The colour of each drone, by index."""
-    return [drone_style(drone)["color"] for drone in range(episode.num_drones)]
-
-
 def service_colour(episode: Episode, customer: int) -> str:
-    """The colour of a customer who was served: whether it was on time."""
+    """The colour of a customer that was served: whether it was on time."""
     return LATE if episode.steps_late[customer] > 0 else ON_TIME
 
 

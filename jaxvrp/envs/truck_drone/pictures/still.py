@@ -1,7 +1,8 @@
-"""One episode as a figure, or as panels of other figures: the map, batteries and deliveries over time."""
+"""One episode as a figure, as panels of other figures, and in files: the map, batteries and deliveries over time."""
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from jaxvrp import pictures
 from jaxvrp.envs.truck_drone import played
 from jaxvrp.envs.truck_drone.env import TruckDrone
-from jaxvrp.envs.truck_drone.pictures import route_map
+from jaxvrp.envs.truck_drone.pictures import animation, route_map
 from jaxvrp.envs.truck_drone.pictures.route_map import MAP_UNITS, LengthUnit
 from jaxvrp.envs.truck_drone.played import NOBODY, WAITING, Episode
 from jaxvrp.envs.truck_drone.world import CRASHED, World
@@ -18,36 +19,68 @@ from jaxvrp.pictures import palette
 DPI = 110
 
 
-def draw_episode(env: TruckDrone, states: World, *, length_unit: LengthUnit = MAP_UNITS, fig: Any = None) -> Any:
-    """Draw a whole episode: the map on the left, batteries and deadlines over time on the right.
+def render_episode(env: TruckDrone, states: World, path: str | os.PathLike) -> None:
+    """Draw one episode to a file; a file that is there already is replaced once the new one is complete.
 
     Args:
         env: the environment that was played.
         states: the states of steps 0..T of one episode, leaves with leading axis `[T+1]`; what follows the end is cut.
-        length_unit: of the scale bar, and how many of these a map unit has: `("km", 1.5)`.
-        fig: a figure of matplotlib, or a part of one, to fill; None: a new one, of the size that suits.
+        path: `.gif` for an animation; `.png`, `.svg` or `.pdf` for a still that sums the episode up.
 
-    Returns:
-        The figure.
+    Raises:
+        ValueError: another suffix, or states of no or of several episodes.
+        OSError: the file cannot be written.
+    """
+    pictures.write_picture(
+        path,
+        "an episode",
+        lambda: draw_episode(env, states),
+        lambda partial: animation.write(played.from_states(env, states), float(env.max_battery), partial),
+        dpi=DPI,
+    )
+
+
+def draw_episode(env: TruckDrone, states: World, *, length_unit: LengthUnit = MAP_UNITS, fig: Any = None) -> Any:
+    """Draw a whole episode: the map on the left, batteries and deadlines over time on the right.
+
+    Args:
+        env, states: as for `render_episode`.
+        length_unit: of the scale bar, and how many of these a map unit has: `("km", 1.5)`.
+        fig: a figure of matplotlib, or a part of one, to fill and return; None: a new one, of the size that suits.
 
     Raises:
         ValueError: states of no or of several episodes.
     """
-    return _still(played.from_states(env, states), float(env.max_battery), length_unit, fig)
+    episode = played.from_states(env, states)
+    side = float(np.clip(2.55 + 0.115 * episode.num_customers, 4.9, 8.4))
+    tall, wide = max(side + 1.05, 3.0 + 0.07 * episode.num_customers), side + 6.75
+    sheet = pictures.new_sheet(wide, tall, DPI, fig)
+    headline = route_map.summary(episode, -1)
+    sheet.text(0.27, tall - 0.27, headline, fontsize=11.5, family="monospace", va="center")
+    axes = sheet.axes(0.15, tall - 0.45 - side, side, side)
+    route_map.draw_ground(axes, episode, length_unit)
+    _draw_routes(axes, episode)
+    corner = sheet.place(0.2, tall - 0.47 - side)
+    pictures.legend(sheet.figure, _map_keys(), loc="upper left", ncols=4 if side < 7 else 7, bbox_to_anchor=corner)
+    room = tall - 2.1
+    deadlines = min(0.62 * room, 0.55 * episode.num_customers + 0.2)
+    batteries = min(room - deadlines, 0.9 * episode.num_drones)
+    lanes = sheet.axes(side + 1.25, tall - 0.72 - batteries, 4.75, batteries)
+    beside_title = {"loc": "lower right", "bbox_to_anchor": (1.01, 1.0)}
+    route_map.draw_batteries(lanes, episode, float(env.max_battery), **beside_title)
+    _draw_deadlines(sheet.axes(side + 1.25, 0.52, 4.75, deadlines), episode)
+    return sheet.figure
 
 
 def draw_routes(
     env: TruckDrone, states: World, *, length_unit: LengthUnit = MAP_UNITS, legend: bool = True, ax: Any = None
 ) -> Any:
-    """Draw who went where, and who was served when, on a map.
+    """Draw the routes of truck and drones, and when each customer was served, on a map.
 
     Args:
         env, states, length_unit: as for `draw_episode`.
         legend: whether there is one below the map.
-        ax: axes of matplotlib; None: those of a new figure.
-
-    Returns:
-        The axes.
+        ax: axes of matplotlib, to fill and return; None: those of a new figure.
 
     Raises:
         ValueError: states of no or of several episodes.
@@ -65,7 +98,8 @@ def draw_batteries(env: TruckDrone, states: World, *, ax: Any = None) -> Any:
     """Draw the battery of each drone over time, and what it was doing; arguments as for `draw_routes`."""
     episode = played.from_states(env, states)
     axes = pictures.axes_of(ax, 4.75, 0.9 * episode.num_drones, DPI, (0.75, 0.75))
-    _draw_batteries(axes, episode, float(env.max_battery), legend_below=True)
+    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.12)}
+    route_map.draw_batteries(axes, episode, float(env.max_battery), **below)
     return axes
 
 
@@ -75,27 +109,6 @@ def draw_deliveries(env: TruckDrone, states: World, *, ax: Any = None) -> Any:
     axes = pictures.axes_of(ax, 4.75, 0.55 * episode.num_customers + 0.2, DPI, (0.75, 0.4))
     _draw_deadlines(axes, episode)
     return axes
-
-
-def _still(episode: Episode, max_battery: float, unit: LengthUnit = MAP_UNITS, fig: Any = None) -> Any:
-    """The whole episode in one figure."""
-    side = float(np.clip(2.55 + 0.115 * episode.num_customers, 4.9, 8.4))
-    tall, wide = max(side + 1.05, 3.0 + 0.07 * episode.num_customers), side + 6.75
-    sheet = pictures.new_sheet(wide, tall, DPI, fig)
-    headline = route_map.summary(episode, -1)
-    sheet.text(0.27, tall - 0.27, headline, fontsize=11.5, family="monospace", va="center")
-    axes = sheet.axes(0.15, tall - 0.45 - side, side, side)
-    route_map.draw_ground(axes, episode, unit)
-    _draw_routes(axes, episode)
-    corner = sheet.place(0.2, tall - 0.47 - side)
-    pictures.legend(sheet.figure, _map_keys(), loc="upper left", ncols=4 if side < 7 else 7, bbox_to_anchor=corner)
-    room = tall - 2.1
-    deadlines = min(0.62 * room, 0.55 * episode.num_customers + 0.2)
-    batteries = min(room - deadlines, 0.9 * episode.num_drones)
-    left = side + 1.25
-    _draw_batteries(sheet.axes(left, tall - 0.72 - batteries, 4.75, batteries), episode, max_battery)
-    _draw_deadlines(sheet.axes(left, 0.52, 4.75, deadlines), episode)
-    return sheet.figure
 
 
 def _map_keys() -> list[Any]:
@@ -109,38 +122,27 @@ def _map_keys() -> list[Any]:
 
 
 def _draw_routes(axes: Any, episode: Episode) -> None:
-    """Who went where, from the beginning to the end."""
+    """The ways of truck and drones, and numbered customers, edged in the colour of the drone that came."""
     truck, ink = episode.world.truck.position, pictures.INK
     axes.plot(*truck.T, color=ink, linewidth=2.2, alpha=0.45, zorder=2, solid_joinstyle="round")
     axes.plot(*truck[0], "o", markersize=11, markerfacecolor="none", markeredgecolor=ink, markeredgewidth=1.6, zorder=3)
     for drone in range(episode.num_drones):
         path = played.flight_path(episode, drone)
         axes.plot(*path.T, **route_map.drone_style(drone), linewidth=1.4, alpha=0.75, zorder=3)
-    _draw_customers(axes, episode)
-    lost = episode.world.drones.status[-1] == CRASHED
-    axes.plot(
-        *episode.world.drones.position[-1, lost].T,
-        "X",
-        color=palette.LOST,
-        markersize=11,
-        markeredgecolor="white",
-        zorder=6,
-    )
-    axes.plot(*truck[-1], marker=route_map.truck_marker(), color=ink, markersize=20, markeredgecolor="white", zorder=7)
-    _label(axes, episode, np.flatnonzero(lost))
-
-
-def _draw_customers(axes: Any, episode: Episode) -> None:
-    """Circles with the customer's number, edged in the colour of the drone that came."""
     size, font = _sizes(episode)
     for customer, place in enumerate(episode.instance.customer_position):
         server = episode.server[customer]
-        known = server != NOBODY
-        colour = route_map.service_colour(episode, customer) if known else palette.WAITING
-        edge, width = (route_map.drone_style(server)["color"], 1.8) if known else (palette.EDGE, 1.0)
+        served = server != NOBODY
+        colour = route_map.service_colour(episode, customer) if served else palette.WAITING
+        edge, width = (route_map.drone_style(server)["color"], 1.8) if served else (palette.EDGE, 1.0)
         axes.plot(*place, "o", color=colour, markersize=size, markeredgecolor=edge, markeredgewidth=width, zorder=5)
-        number = pictures.centred(font - 1, "white" if known else pictures.INK)
+        number = pictures.centred(font - 1, "white" if served else pictures.INK)
         axes.text(*place, str(customer), **number, zorder=5.5)
+    lost = episode.world.drones.status[-1] == CRASHED
+    cross = {"color": palette.LOST, "markersize": 11, "markeredgecolor": "white"}
+    axes.plot(*episode.world.drones.position[-1, lost].T, "X", **cross, zorder=6)
+    axes.plot(*truck[-1], marker=route_map.truck_marker(), color=ink, markersize=20, markeredgecolor="white", zorder=7)
+    _label(axes, episode, np.flatnonzero(lost))
 
 
 def _sizes(episode: Episode) -> tuple[float, float]:
@@ -149,7 +151,7 @@ def _sizes(episode: Episode) -> tuple[float, float]:
 
 
 def _label(axes: Any, episode: Episode, lost: np.ndarray) -> None:
-    """Write who came and when beside the customers, and who it was beside the drones `lost`."""
+    """Write drone and step of the delivery beside the customers, and the name beside the drones `lost`."""
     size, font = _sizes(episode)
     brief = episode.num_customers > route_map.FEW_CUSTOMERS
     served = np.flatnonzero(episode.server != NOBODY)
@@ -157,7 +159,9 @@ def _label(axes: Any, episode: Episode, lost: np.ndarray) -> None:
     texts += [f"drone_{drone}" for drone in lost]
     colours = [route_map.drone_style(episode.server[i])["color"] for i in served] + [palette.LOST] * len(lost)
     customers, crashes = episode.instance.customer_position, episode.world.drones.position[-1, lost]
-    truck, unit = episode.world.truck.position, route_map.per_point(axes, episode)
+    truck = episode.world.truck.position
+    # Map units in one typographic point.
+    unit = 2 * route_map.map_limit(episode) / (72 * pictures.inches_square(axes))
     places = pictures.place_labels(
         np.concatenate([customers[served], crashes]),
         np.array([[0.58 * font * len(text), 1.1 * font] for text in texts]).reshape(-1, 2) * unit,
@@ -172,115 +176,62 @@ def _label(axes: Any, episode: Episode, lost: np.ndarray) -> None:
 
 
 def _step(episode: Episode, customer: int) -> int:
-    """The step in which a customer was served."""
     return int(episode.world.step[episode.served_at[customer]])
 
 
 def _service(episode: Episode, customer: int) -> str:
-    """Who served a customer, and when."""
     return f"drone_{episode.server[customer]} @ {_step(episode, customer)}"
-
-
-def _draw_batteries(axes: Any, episode: Episode, max_battery: float, *, legend_below: bool = False) -> None:
-    """A lane for each drone, empty at its bottom and full at its top, shaded by what the drone was doing.
-
-    A line above it shows when the drone carried a package. The legend is beside the title, or below the time.
-    """
-    step, drones = episode.world.step, episode.world.drones
-    for drone in range(episode.num_drones):
-        for begin, end, activity in episode.activities(drone):
-            axes.barh(drone, end - begin, left=begin, height=0.84, color=route_map.SHADES[activity], linewidth=0)
-        for begin, end, _ in episode.parcels(drone):
-            axes.plot([begin, end], [drone - 0.46] * 2, color=route_map.PARCEL, linewidth=1.8, solid_capstyle="butt")
-        level = drone + 0.42 - 0.84 * drones.battery[:, drone] / max_battery
-        axes.plot(step, level, **route_map.drone_style(drone), linewidth=1.6, solid_joinstyle="round", clip_on=False)
-    route_map.time_axis(axes, int(step[-1]), "battery")
-    route_map.drone_rows(axes, episode)
-    never = set() if (episode.activity == WAITING).any() else {WAITING}
-    keys = [
-        pictures.legend_entry(marker="s", color=shade, markersize=9, label=route_map.STATUS_WORDS[activity])
-        for activity, shade in route_map.SHADES.items()
-        if activity not in never
-    ]
-    if legend_below:
-        pictures.legend(axes, keys, loc="upper center", ncols=len(keys), bbox_to_anchor=(0.5, -0.12))
-    else:
-        pictures.legend(axes, keys, loc="lower right", ncols=len(keys), bbox_to_anchor=(1.01, 1.0))
 
 
 def _draw_deadlines(axes: Any, episode: Episode) -> None:
     """A row for each customer in the order of service: the time up to the deadline, and the delivery.
 
-    That is the end of the window; its start is drawn where it bounds deliveries. A triangle is when the customer became
-    known.
+    That is the end of the window; its start is drawn where it bounds deliveries. A triangle shows when a customer
+    became known in the course of the episode, and a line leads from there to the window.
     """
     opens, end, last = episode.opens, episode.instance.window_end, int(episode.world.step[-1])
     order = np.lexsort((end, episode.served_at, episode.server == NOBODY))
     axes.barh(range(len(order)), (end - opens)[order], left=opens[order], height=0.62, color="#DCE3EA")
-    _draw_news(axes, episode, order)
     # Deadlines may lie long after the episode: this axis is that of the problem, not of the episode.
     horizon = max(last, int(end.max()))
+    title = f"customers: {'time windows' if opens.any() else 'deadlines'} and deliveries"
     if last < horizon:
         axes.axvline(last, color=pictures.INK, linewidth=0.9, linestyle=(0, (3, 2)), zorder=0)
-    font = _row_font(axes, episode)
+        is_wide = axes.get_window_extent().width / axes.figure.dpi > 4.5
+        title += (" " if is_wide else "\n") + "(dashed: end of the episode)"
+    # Letters fit a row; there are none if they would be too small to read.
+    font = min(_sizes(episode)[1], 0.95 * pictures.points_high(axes) / episode.num_customers)
+    font = font if font > 4.5 else 0.0
+    beside = {"va": "center_baseline", "fontsize": font - 0.5, "path_effects": pictures.outline(1.5)}
     for row, customer in enumerate(order):
+        known = episode.known_from[customer]
+        if known > 0:
+            axes.plot([known, max(known, opens[customer])], [row, row], color=palette.NOTE, linewidth=0.7, zorder=0.5)
+            axes.plot(known, row, ">", color=palette.NOTE, markersize=3.5, markeredgewidth=0)
         if episode.server[customer] != NOBODY:
-            _draw_delivery(axes, episode, row, customer, horizon)
+            _draw_delivery(axes, episode, row, customer, horizon, font, beside)
         elif font:
-            style = {**_beside(font), "color": palette.NOTE, "transform": axes.get_yaxis_transform()}
-            axes.text(1.01, row, "not served", **style)
-    what = "time windows" if opens.any() else "deadlines"
-    route_map.time_axis(axes, horizon, f"customers: {what} and deliveries" + _ending(axes, last, horizon))
+            axes.text(1.01, row, "not served", **beside, color=palette.NOTE, transform=axes.get_yaxis_transform())
+    route_map.time_axis(axes, horizon, title)
     axes.set_ylim(len(order) - 0.4, -0.6)
     axes.set_yticks(range(len(order)), order.tolist() if font else [""] * len(order), fontsize=font or 1)
     axes.set_ylabel("customer", fontsize=8, labelpad=3)
 
 
-def _draw_news(axes: Any, episode: Episode, order: np.ndarray) -> None:
-    """A triangle where a customer became known in the course of the episode, and a line from there to the window."""
-    for row, customer in enumerate(order):
-        known, opens = episode.known_from[customer], episode.opens[customer]
-        if known > 0:
-            axes.plot([known, max(known, opens)], [row, row], color=palette.NOTE, linewidth=0.7, zorder=0.5)
-            axes.plot(known, row, ">", color=palette.NOTE, markersize=3.5, markeredgewidth=0)
-
-
-def _row_font(axes: Any, episode: Episode) -> float:
-    """The size of letters that fits a row of `axes`, in points; 0 if nobody could read them."""
-    row = pictures.points_high(axes) / episode.num_customers
-    font = min(_sizes(episode)[1], 0.95 * row)
-    return font if font > 4.5 else 0.0
-
-
-def _ending(axes: Any, last: int, horizon: int) -> str:
-    """What the title says of the line at the end of the episode, if there is one."""
-    is_wide = axes.get_window_extent().width / axes.figure.dpi > 4.5
-    gap = " " if is_wide else "\n"
-    return f"{gap}(dashed: end of the episode)" if last < horizon else ""
-
-
-def _beside(font: float) -> dict[str, Any]:
-    """Text style: what stands beside a marker."""
-    return {"va": "center_baseline", "fontsize": font - 0.5, "path_effects": pictures.outline(1.5)}
-
-
-def _draw_delivery(axes: Any, episode: Episode, row: int, customer: int, horizon: int) -> None:
-    """A dot at the delivery, an orange line from the deadline if late, a line for a wait before it, and who did it."""
-    font = _row_font(axes, episode)
-    step, late = _step(episode, customer), int(episode.steps_late[customer])
+def _draw_delivery(
+    axes: Any, episode: Episode, row: int, customer: int, horizon: int, font: float, beside: dict[str, Any]
+) -> None:
+    """A dot at the delivery, an orange line from the deadline if late, a line for a wait before it, and the drone."""
+    step, late, waited = _step(episode, customer), int(episode.steps_late[customer]), episode.steps_waited[customer]
     axes.barh(row, late, left=step - late, height=0.22, color=palette.LATE)
-    waited = int(episode.steps_waited[customer])
     if waited:
         look = {"color": route_map.SHADES[WAITING], "edgecolor": palette.NOTE, "linewidth": 0.4}
         axes.barh(row, waited, left=step - waited, height=0.36, **look)
-    colour = route_map.service_colour(episode, customer)
-    axes.plot(
-        step, row, "o", color=colour, markersize=max(0.75 * font, 3), markeredgecolor="white", markeredgewidth=0.7
-    )
-    if not font:
-        return
-    side, align = (-1, "right") if step > 0.75 * horizon else (1, "left")
-    text = _service(episode, customer) + (f" ({late} late)" if late else "")
-    shade = pictures.text_colour(route_map.drone_style(episode.server[customer])["color"])
-    place = {"xytext": (side * 0.6 * font, 0), "textcoords": "offset points", "ha": align}
-    axes.annotate(text, (step if side > 0 else step - late, row), **place, **_beside(font), color=shade)
+    dot = {"markersize": max(0.75 * font, 3), "markeredgecolor": "white", "markeredgewidth": 0.7}
+    axes.plot(step, row, "o", color=route_map.service_colour(episode, customer), **dot)
+    if font:
+        side, align = (-1, "right") if step > 0.75 * horizon else (1, "left")
+        text = _service(episode, customer) + (f" ({late} late)" if late else "")
+        shade = pictures.text_colour(route_map.drone_style(episode.server[customer])["color"])
+        place = {"xytext": (side * 0.6 * font, 0), "textcoords": "offset points", "ha": align}
+        axes.annotate(text, (step if side > 0 else step - late, row), **place, **beside, color=shade)

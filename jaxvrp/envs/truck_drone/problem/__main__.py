@@ -1,4 +1,4 @@
-"""The command for maps: one to begin with, written from a generated problem, and one of your own, checked.
+"""The command for maps: it writes one to begin with, from a generated problem, and checks one of your own.
 
 python -m jaxvrp.envs.truck_drone.problem --out my_town.json [--scenario vrpd_tw] [--num_customers 20] [--seed 3]
 python -m jaxvrp.envs.truck_drone.problem --check my_town.json [--scenario vrpd_tw]
@@ -14,8 +14,7 @@ from pathlib import Path
 import jax
 
 from jaxvrp.envs.truck_drone.env import TruckDrone, make
-from jaxvrp.envs.truck_drone.problem.fleet_map import map_of
-from jaxvrp.envs.truck_drone.problem.map_file import read_map, write_map
+from jaxvrp.envs.truck_drone.problem.fleet_map import map_of, read_map, write_map
 from jaxvrp.io.command_line import Parser, UserError, index, positive, run_command
 
 SIZES = ("num_drones", "num_customers", "num_route_nodes", "max_steps")
@@ -39,7 +38,7 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def summary(path: Path, env: TruckDrone) -> str:
-    """What a map is to the simulator, in a few lines.
+    """A map in the units of the simulator, in a few lines.
 
     Raises:
         ValueError: it is none, or not one of that scenario; one line.
@@ -50,19 +49,16 @@ def summary(path: Path, env: TruckDrone) -> str:
         played = fleet_map.environment(env)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: {error}") from None
-    scale = fleet_map.whole_scale
+    scale, (x, y) = fleet_map.whole_scale, fleet_map.whole_scale.center
+    drones, customers, nodes = (len(part) for part in (fleet_map.drones, fleet_map.customers, fleet_map.nodes))
     truck, drone = (float(speed * played.dt) for speed in (played.truck_speed, played.drone_speed))
-    drones, customers, nodes = (len(each) for each in (fleet_map.drones, fleet_map.customers, fleet_map.nodes))
-    x, y = scale.center
     reach = 1 / float(played.battery_rate) if played.battery_rate else float("inf")
-    return "\n".join(
-        [
-            f"{path}: {drones} drones, {customers} customers, {nodes} nodes, {played.max_steps} steps",
-            f"a map unit is {scale.length:g}, around ({x:g}, {y:g}); a step is {scale.time:g}; a demand of 1 is "
-            f"{scale.demand:g}",
-            f"in a step the truck drives {truck:.3g} map units, a drone flies {drone:.3g} (by default 0.1 and 0.2); a "
-            f"charge lasts for {reach:.3g}",
-        ]
+    return (
+        f"{path}: {drones} drones, {customers} customers, {nodes} nodes, {played.max_steps} steps\n"
+        f"a map unit is {scale.length:g}, around ({x:g}, {y:g}); a step is {scale.time:g}; a demand of 1 is "
+        f"{scale.demand:g}\n"
+        f"in a step the truck drives {truck:.3g} map units, a drone flies {drone:.3g} (by default 0.1 and 0.2); a "
+        f"charge lasts for {reach:.3g}"
     )
 
 

@@ -1,15 +1,20 @@
-"""A truck-and-drones problem in units of its own: places, windows, demands, fleet, and what they are to the simulator.
+"""A truck-and-drones problem in the user's own units: places, windows, demands, fleet; and in the simulator's.
 
 The simulator counts in map units, steps and full charges. A map says how long a map unit and a step are (`Scale`), and
-everything else in its own units: so it comes back in these, with its names, in a plan.
+everything else in its own units. Plans are in these units, with the names of the map. A file is read with every mistake
+named by its field, and written so that reading gives the same map.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import json
 import math
-from collections.abc import Sequence
-from typing import Any
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,42 +22,77 @@ from numpy.typing import ArrayLike
 
 from jaxvrp.envs.truck_drone.env import TruckDrone, make
 from jaxvrp.envs.truck_drone.problem.instance import Instance
+from jaxvrp.io.json_files import read_json
+from jaxvrp.io.limits import LARGEST
 from jaxvrp.io.messages import shown
+from jaxvrp.io.problem_files import UnknownFormatError
+from jaxvrp.io.whole_files import write_text
+from jaxvrp.replay.schema import Check, list_of, number_from, object_of_only, one_of, optional, text
 
-Point = tuple[float, float]
+FORMAT = "jaxvrp-truck-drone-1"
 
 STEPS = 200
-"""Steps of the horizon, if `Scale.time` is left out: those of the default environment, whose policies know it so."""
+"""Steps of the horizon, if `Scale.time` is left out: as in the default environment, which policies were trained in."""
 
 REACH = 0.8
 """Map units from the centre to the outermost place, along x or y, if `Scale.length` is left out: as in generated
 problems."""
 
 FARTHEST = 1000
-"""Map units, and demands: beyond, `float32` tells no places apart that `delivery_threshold` does."""
+"""Map units, and demands: beyond, `float32` is too coarse for `delivery_threshold`."""
 
 FEWEST_STEPS, MOST_STEPS = 4, 10_000
 """Of an episode."""
 
 ROUNDING = 1e-6
-"""Steps: nearer to a whole number than this, it is meant."""
+"""Steps: a number nearer to a whole one than this stands for it."""
+
+Positive = Annotated[float, number_from(0, itself=False)]
+NotNegative = Annotated[float, number_from(0)]
+Endless = Annotated[float, optional(number_from(0, itself=False))]
+"""Null in a file is inf in a map."""
+
+Point = Annotated[tuple[float, float], list_of(number_from(-LARGEST), length=2)]
+Window = Annotated[tuple[float, float], list_of(number_from(0), length=2)]
+Name = Annotated[str, text]
+Units = Annotated[dict[str, str], object_of_only({}, {"length": text, "time": text, "demand": text})]
+"""Types of the fields of a map, each with the check of its value in a file."""
+
+
+def schema(cls: type, **further: Check) -> Check:
+    """The check of a part of a map in a file: fields without a default, and `further` ones, are required."""
+    hints, names = get_type_hints(cls, include_extras=True), inspect.signature(cls).parameters
+    checks = {name: _check(hints[name]) for name in names}
+    without = {name for name, field in names.items() if field.default is inspect.Parameter.empty}
+    required = {name: check for name, check in checks.items() if name in without}
+    return object_of_only(further | required, {name: check for name, check in checks.items() if name not in without})
+
+
+def _check(hint: Any) -> Check:
+    if dataclasses.is_dataclass(hint):
+        return schema(cast(type, hint))
+    if get_origin(hint) is Annotated:
+        return hint.__metadata__[0]
+    # A tuple of parts, or a type beside None.
+    first = _check(get_args(hint)[0])
+    return list_of(first, least=1) if get_origin(hint) is tuple else first
 
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """How the units of a map become those of the simulator; what is None is worked out, see `FleetMap.whole_scale`.
+    """How the units of a map become those of the simulator; None is worked out, see `FleetMap.whole_scale`.
 
     Attributes:
         length: length units of a map unit.
-        center: what lies at the origin.
+        center: the place of the origin.
         time: time units of a step.
         demand: demand units of a demand of 1.
     """
 
-    length: float | None = None
+    length: Positive | None = None
     center: Point | None = None
-    time: float | None = None
-    demand: float | None = None
+    time: Positive | None = None
+    demand: Positive | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,8 +128,8 @@ class Truck:
     """The truck: where it starts, with all drones on board, and length units per time unit."""
 
     position: Point
-    speed: float
-    id: str | None = None
+    speed: NotNegative
+    id: Name | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,12 +137,12 @@ class Node:
     """A place that the truck can drive to."""
 
     position: Point
-    id: str | None = None
+    id: Name | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Customer:
-    """Who waits for a package.
+    """A customer that waits for a package.
 
     Attributes:
         position: length units.
@@ -113,73 +153,73 @@ class Customer:
     """
 
     position: Point
-    demand: float
-    window: Point | None = None
-    known_from: float | None = None
-    id: str | None = None
+    demand: NotNegative
+    window: Window | None = None
+    known_from: NotNegative | None = None
+    id: Name | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Drone:
-    """A drone; what is None is as in the environment.
+    """A drone; None is as in the environment.
 
     Attributes:
         speed: length units per time unit.
-        range: length units that a full charge lasts for without a package; inf for no end.
-        hover_time: time units that it lasts for in the air without moving; inf for no end.
+        range: length units of a flight on a full charge without a package; inf for no limit.
+        hover_time: time units in the air without moving on a full charge; inf for no limit.
         recharge_time: time units from empty to full on the truck; inf for never.
         payload_factor: share by which it draws more with a package of demand `Scale.demand`.
         capacity: the largest demand that it can carry.
         id: a name.
     """
 
-    speed: float
-    range: float
-    hover_time: float | None = None
-    recharge_time: float | None = None
-    payload_factor: float | None = None
-    capacity: float | None = None
-    id: str | None = None
+    speed: NotNegative
+    range: Endless
+    hover_time: Endless | None = None
+    recharge_time: Endless | None = None
+    payload_factor: NotNegative | None = None
+    capacity: Positive | None = None
+    id: Name | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Reach:
     """Length units within which a drone serves a customer, and within which the truck takes a drone in."""
 
-    delivery: float | None = None
-    recovery: float | None = None
+    delivery: Positive | None = None
+    recovery: NotNegative | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class FleetMap:
-    """A problem of one's own; checked when it is made.
+    """A problem of the user's own; checked when it is made.
 
     Attributes:
         horizon: time units until the episode ends.
         truck: its start and speed.
         nodes, customers, drones: at least one each.
         scale: how units become those of the simulator.
-        reach: how near is near enough.
-        units: what length, time and demand are counted in, for people.
+        reach: distances of delivery and recovery.
+        units: names of the units of length, time and demand.
         name: of the problem.
 
     Raises:
         ValueError: one line with the field that is wrong.
     """
 
-    horizon: float
+    horizon: Positive
     truck: Truck
     nodes: tuple[Node, ...]
     customers: tuple[Customer, ...]
     drones: tuple[Drone, ...]
     scale: Scale = Scale()
     reach: Reach = Reach()
-    units: dict[str, str] = dataclasses.field(default_factory=dict)
-    name: str = ""
+    units: Units = dataclasses.field(default_factory=dict)
+    name: Name = ""
 
     def __post_init__(self) -> None:
         for field in ("nodes", "customers", "drones"):
-            _refuse_twice(field, self.names(field))
+            _refuse_same_names(field, self.names(field))
         _refuse_mixed_fleet(self.drones)
         for index, customer in enumerate(self.customers):
             self._check_customer(f"customers[{index}]", customer)
@@ -208,10 +248,10 @@ class FleetMap:
 
     @property
     def whole_scale(self) -> WholeScale:
-        """The scale, with what was left out.
+        """The scale, with defaults for what was left out.
 
         The centre is that of all places, the outermost of which lie `REACH` map units away; the horizon has `STEPS`
-        steps; demands are as they are.
+        steps; demands stay as they are.
 
         Raises:
             ValueError: all places are one, so that no length follows.
@@ -232,13 +272,13 @@ class FleetMap:
         return _steps(self.horizon, self.whole_scale.time, math.floor)
 
     def names(self, field: str) -> list[str]:
-        """The names of `nodes`, `customers` or `drones`; of those without one, `node_0` and so on."""
+        """The names of `nodes`, `customers` or `drones`; an entry without a name is `node_0` and so on."""
         return [entry.id or f"{field[:-1]}_{index}" for index, entry in enumerate(getattr(self, field))]
 
     def instance(self) -> Instance:
         """The problem in the units of the simulator, to be played in `environment`.
 
-        Windows are rounded to steps inwards, so that who is on time there is on time.
+        Windows are rounded to steps inwards: a delivery on time in steps is on time in the units of the map.
 
         Raises:
             ValueError: a window lies within one step.
@@ -262,8 +302,14 @@ class FleetMap:
         )
         truck, nodes, places = ((np.array(group) - np.array(scale.center)) / scale.length for group in groups)
         demand = np.array([customer.demand for customer in customers]) / scale.demand
-        _refuse_far(np.concatenate([truck, nodes, places]), "scale.length", "places lie", "map units from scale.center")
-        _refuse_far(demand, "scale.demand", "demands are", "times as much")
+        for numbers, field, what, unit in (
+            (np.concatenate([truck, nodes, places]), "scale.length", "places lie", "map units from scale.center"),
+            (demand, "scale.demand", "demands are", "times as much"),
+        ):
+            if (largest := float(np.abs(numbers).max())) > FARTHEST:
+                raise ValueError(
+                    f"{field}: {what} up to {largest:g} {unit}; make it larger, so that it is at most {FARTHEST}"
+                )
         return Instance(
             truck_position=jnp.asarray(truck[0], jnp.float32),
             node_position=jnp.asarray(nodes, jnp.float32),
@@ -288,12 +334,14 @@ class FleetMap:
             ValueError: one of them is of another scenario.
         """
         scale, drone = self.whole_scale, self.drones[0]
-        known = env.parameters
-        if self._is_dynamic and "dynamic_share" not in known:
+        reason = ""
+        if self._is_dynamic and "dynamic_share" not in env.parameters:
             index = next(index for index, customer in enumerate(self.customers) if customer.known_from)
-            raise ValueError(_of_other_scenario(f"customers[{index}].known_from", "everybody is known", env))
-        if drone.payload_factor is not None and "payload_factor" not in known:
-            raise ValueError(_of_other_scenario("drones[0].payload_factor", "packages do not weigh", env))
+            reason = f"customers[{index}].known_from: in {type(env).__name__} everybody is known"
+        elif drone.payload_factor is not None and "payload_factor" not in env.parameters:
+            reason = f"drones[0].payload_factor: in {type(env).__name__} packages do not weigh"
+        if reason:
+            raise ValueError(f"{reason}; leave it out, or play scenario vrpd_tw")
         pace = scale.time / float(env.dt) / scale.length
         parameters = {
             "num_drones": len(self.drones),
@@ -315,7 +363,7 @@ class FleetMap:
         return {**parameters, **{name: value for name, value in further.items() if value is not None}}
 
     def environment(self, env: TruckDrone) -> TruckDrone:
-        """`env`, in the sizes and with the physics of this problem; it plays `instance()`.
+        """`env` with the sizes and the physics of this problem; it plays `instance()`.
 
         Raises:
             ValueError: see `parameters`.
@@ -323,26 +371,94 @@ class FleetMap:
         return make(env, **self.parameters(env))
 
 
-def map_of(env: TruckDrone, instance: Instance, name: str = "") -> FleetMap:
-    """The map of a problem of the simulator, whose units are map units and time units: a file to begin with.
+CHECK = schema(FleetMap, format=one_of(FORMAT))
 
-    Args:
-        env: its sizes and physics.
-        instance: a single problem.
-        name: of the problem.
+
+def read_map(path: str | os.PathLike) -> FleetMap:
+    """Read a map.
+
+    Raises:
+        ValueError: it is none; one line that names the file, the field, and what is wrong.
+        UnknownFormatError: it has another ending, and does not hold what `.json` files do.
+        OSError: it cannot be read.
     """
-    known = range(int(np.sum(np.ones(len(instance.demand)) if instance.exists is None else instance.exists)))
-    dt, capacity = float(env.dt), float(env.max_battery)
-    known_from = [0] * len(known) if instance.known_from is None else np.asarray(instance.known_from).tolist()
+    try:
+        content = read_json(path, "write a map as docs/your_map.md describes")
+    except ValueError as error:
+        if Path(path).suffix.lower() == ".json":
+            raise
+        raise UnknownFormatError(str(error)) from None
+    try:
+        return parse_map(content)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
 
-    def lasting(amount: float, cost: float) -> float:
-        return amount / cost if cost > 0 else math.inf
+
+def parse_map(content: Any) -> FleetMap:
+    """The map that a JSON value describes.
+
+    Raises:
+        ValueError: it is none; one line that names the field, and what is wrong.
+    """
+    CHECK(content, "")
+    return _parsed(FleetMap, {name: value for name, value in content.items() if name != "format"})
+
+
+def _parsed(hint: Any, value: Any) -> Any:
+    """The value of a field of this type, from the JSON value that was checked."""
+    if dataclasses.is_dataclass(hint):
+        hints = get_type_hints(hint, include_extras=True)
+        return cast(type, hint)(**{name: _parsed(hints[name], entry) for name, entry in value.items()})
+    if isinstance(value, list):
+        return tuple(_parsed(get_args(hint)[0], entry) for entry in value)
+    return math.inf if value is None else value
+
+
+def write_map(path: str | os.PathLike, fleet_map: FleetMap) -> None:
+    """Write a map, one entry a line and nothing that was left out; `read_map` gives the same map.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    names = ("name", "units", "scale", "horizon", "truck", "reach", "nodes", "customers", "drones")
+    left_out: tuple[Any, ...] = ("", {}, Scale(), Reach())
+    content = {"format": FORMAT}
+    content |= {name: _plain(value) for name in names if (value := getattr(fleet_map, name)) not in left_out}
+    lines = ",\n".join(f"  {json.dumps(name)}: {_lines(value)}" for name, value in content.items())
+    write_text(path, f"{{\n{lines}\n}}\n")
+
+
+def _lines(value: Any) -> str:
+    if not isinstance(value, list):
+        return json.dumps(value)
+    entries = ",\n".join(f"    {json.dumps(entry)}" for entry in value)
+    return f"[\n{entries}\n  ]"
+
+
+def _plain(value: Any) -> Any:
+    """The JSON value of a part of a map; an `id` comes first."""
+    if dataclasses.is_dataclass(value):
+        fields = {"id": None, **vars(value)}
+        return {name: _plain(entry) for name, entry in fields.items() if entry is not None}
+    if isinstance(value, tuple):
+        return [_plain(entry) for entry in value]
+    return None if value == math.inf else value
+
+
+def map_of(env: TruckDrone, instance: Instance, name: str = "") -> FleetMap:
+    """The map of a single problem of the simulator, in map units and time units: a file to begin with."""
+    count = len(instance.demand) if instance.exists is None else int(np.sum(instance.exists))
+    dt, capacity = float(env.dt), float(env.max_battery)
+    known_from = [0] * count if instance.known_from is None else np.asarray(instance.known_from).tolist()
+
+    def lasting(amount: float, cost: Any) -> float:
+        return amount / float(cost) if cost > 0 else math.inf
 
     drone = Drone(
         speed=_short(env.drone_speed),
-        range=lasting(capacity, float(env.battery_rate)),
-        hover_time=lasting(capacity * dt, float(env.hover_cost)),
-        recharge_time=lasting(capacity * dt, float(env.recharge_rate)),
+        range=lasting(capacity, env.battery_rate),
+        hover_time=lasting(capacity * dt, env.hover_cost),
+        recharge_time=lasting(capacity * dt, env.recharge_rate),
         payload_factor=env.parameters.get("payload_factor"),
     )
     customers = [
@@ -353,7 +469,7 @@ def map_of(env: TruckDrone, instance: Instance, name: str = "") -> FleetMap:
             known_from=_short(known_from[index] * dt) or None,
             id=f"customer_{index}",
         )
-        for index in known
+        for index in range(count)
     ]
     return FleetMap(
         horizon=_short(env.max_steps * dt),
@@ -378,26 +494,19 @@ def _point(place: ArrayLike) -> Point:
     return _short(x), _short(y)
 
 
-def _steps(time: float, length: float, rounded: Any) -> int:
-    """Steps of a time; what is whole but for rounding errors is that, the rest is `rounded`."""
+def _steps(time: float, length: float, rounded: Callable[[float], int]) -> int:
+    """Steps of a time, `rounded` unless they are whole but for rounding errors."""
     steps = time / length
     return round(steps) if abs(steps - round(steps)) < ROUNDING else rounded(steps)
 
 
-def _refuse_twice(field: str, names: Sequence[str]) -> None:
-    """Raise a ValueError if two entries of a list have the same name; one without any may be called as another is."""
+def _refuse_same_names(field: str, names: Sequence[str]) -> None:
+    """Raise a ValueError if two entries of a list have the same name, given or by default."""
     for index, name in enumerate(names):
         if name in names[:index]:
             raise ValueError(
                 f"{field}[{index}].id: {shown(name)} is {field}[{names.index(name)}] already; give another"
             )
-
-
-def _refuse_far(numbers: np.ndarray, field: str, what: str, unit: str) -> None:
-    """Raise a ValueError if numbers of the simulator are too large."""
-    largest = float(np.abs(numbers).max())
-    if largest > FARTHEST:
-        raise ValueError(f"{field}: {what} up to {largest:g} {unit}; make it larger, so that it is at most {FARTHEST}")
 
 
 def _refuse_mixed_fleet(drones: Sequence[Drone]) -> None:
@@ -406,15 +515,8 @@ def _refuse_mixed_fleet(drones: Sequence[Drone]) -> None:
         for field in ("speed", "range", "hover_time", "recharge_time", "payload_factor"):
             value, first = getattr(drone, field), getattr(drones[0], field)
             if value != first:
+                value, first = ("none" if number is None else f"{number:g}" for number in (value, first))
                 raise ValueError(
-                    f"drones[{index}].{field}: {_word(value)}, and {_word(first)} of drones[0]; all drones of a truck "
-                    "fly alike here, so give them the same"
+                    f"drones[{index}].{field}: {value}, and {first} of drones[0]; all drones of a truck fly alike "
+                    "here, so give them the same"
                 )
-
-
-def _word(value: float | None) -> str:
-    return "none" if value is None else f"{value:g}"
-
-
-def _of_other_scenario(place: str, why: str, env: TruckDrone) -> str:
-    return f"{place}: in {type(env).__name__} {why}; leave it out, or play scenario vrpd_tw"

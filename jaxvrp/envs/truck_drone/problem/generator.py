@@ -45,38 +45,3 @@ def draw_known_from(key: jax.Array, window_start: jax.Array, share: jax.Array | 
     is_dynamic = jax.random.uniform(dynamic_key, window_start.shape, jnp.float32) < share
     step = jax.random.randint(step_key, window_start.shape, 1, jnp.maximum(window_start, 2), jnp.int32)
     return jnp.where(is_dynamic & (window_start > 1), step, 0)
-
-
-def draw_unknown(key: jax.Array, step: jax.Array, count: int, max_steps: int) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Windows of customers of whom nobody knows in a step, and when they become known, given that.
-
-    By Bayes' rule from `generate` and `draw_known_from`: a window that starts at s leaves s - 1 steps to become known
-    in, s - 1 - `step` of which are still to come; all these are as probable.
-
-    Args:
-        key: typed key.
-        step: `i32[]`, the present one.
-        count: of customers, C.
-        max_steps: of an episode.
-
-    Returns:
-        Starts of windows and the steps from which customers are known, `i32[C]`, and whether anybody can still become
-        known, `bool[]`; if not, the numbers mean nothing.
-    """
-    start_key, known_key = jax.random.split(key)
-    start, weight = _unknown_starts(step, max_steps)
-    drawn = jax.random.categorical(start_key, jnp.log(weight), shape=(count,)).astype(jnp.int32)
-    known_from = jax.random.randint(known_key, (count,), step + 1, jnp.maximum(start[drawn], step + 2), jnp.int32)
-    return start[drawn], known_from, weight.any()
-
-
-def share_unknown(step: jax.Array, share: jax.Array | float, max_steps: int) -> jax.Array:
-    """The probability, `f32[]`, that a customer of the generator is not known in a step (`i32[]`)."""
-    return share * _unknown_starts(step, max_steps)[1].mean()
-
-
-def _unknown_starts(step: jax.Array, max_steps: int) -> tuple[jax.Array, jax.Array]:
-    """Where windows can start, `i32[S]`, and the shares of their dynamic customers not known in `step`, `f32[S]`."""
-    start = jnp.arange(max_steps // 2, dtype=jnp.int32)
-    to_come = jnp.maximum(start - 1 - jnp.maximum(step, 0), 0).astype(jnp.float32)
-    return start, to_come / jnp.maximum(start - 1, 1).astype(jnp.float32)

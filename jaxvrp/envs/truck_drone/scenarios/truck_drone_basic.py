@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 
@@ -33,7 +31,7 @@ class TruckDroneBasic(RewardWeights, TruckDrone):
     velocity, battery, carrying flag, status code; per customer position, served flag, window remaining, demand;
     `step / max_steps`.
 
-    With `observation="entities"` customers, route nodes and drones are told once for everybody, and each agent sees a
+    With `observation="entities"` customers, route nodes and drones are shown once for all agents, and each agent sees a
     context of its own, `f32[3]` (truck) and `f32[12]` (drone); no global observation. Names and meanings stand in
     `jaxvrp.envs.truck_drone.observation` and in the tables of the documentation. Places are absolute there.
 
@@ -57,18 +55,16 @@ class TruckDroneBasic(RewardWeights, TruckDrone):
         roles = super().roles
         if not self.entity_kinds:
             return roles
-        truck = {"pointers": observation.TRUCK_POINTERS, "places": observation.TRUCK_PLACES}
-        drone = {"pointers": observation.DRONE_POINTERS, "places": observation.DRONE_PLACES}
         return {
-            "truck": dataclasses.replace(roles["truck"], context=observation.TRUCK_CONTEXT, **truck),
-            "drone": dataclasses.replace(roles["drone"], context=observation.DRONE_CONTEXT, **drone),
+            name: Role(role.num_agents, role.observation, role.action, *observation.BESIDE_ENTITIES[name])
+            for name, role in roles.items()
         }
 
     @property
     def observation_sizes(self) -> dict[str, int]:
         """As in the class docstring, or the lengths of contexts."""
         if self.entity_kinds:
-            return {"truck": len(observation.TRUCK_CONTEXT), "drone": len(observation.DRONE_CONTEXT)}
+            return {name: len(context) for name, (context, *_) in observation.BESIDE_ENTITIES.items()}
         drones, customers = self.num_drones, self.num_customers
         of_drone = 11 + 5 * customers + 4 * (drones - 1) + (1 + drones)
         return {"truck": 4 + 8 * drones + 5 * customers + (1 + drones), "drone": of_drone}

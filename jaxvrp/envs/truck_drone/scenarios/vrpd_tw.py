@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from jaxvrp import fields
-from jaxvrp.envs.truck_drone import vrpd_tw_observation
+from jaxvrp.envs.truck_drone import observation
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.physics import Freight, Physics, recoverable
 from jaxvrp.envs.truck_drone.problem.generator import draw_known_from
@@ -20,11 +21,11 @@ from jaxvrp.spaces import ByKind, ByRole, EntityKind
 
 
 class VrpdTw(Freight, TruckDroneBasic):
-    """`truck_drone_basic` as a dispatcher would recognise it: what is not said here is as there.
+    """`truck_drone_basic` as a dispatcher would recognise it; everything else is as there.
 
     The truck keeps driving to its node until STAY or arrival. A package is loaded at the truck, so that a sortie serves
     one customer, and weighs: a drone that carries it draws `battery_rate * (1 + payload_factor * demand)` per map unit.
-    Nobody is served before the window opens; a drone that is there waits, at `hover_cost` per step.
+    No customer is served before its window opens; a drone that is there waits, at `hover_cost` per step.
 
     Windows are narrow: the start is whole and uniform in [0, max_steps // 2), the width in
     [max_steps // 10, max_steps // 4), the end is cut at `max_steps`. Each customer becomes known during the episode
@@ -37,7 +38,7 @@ class VrpdTw(Freight, TruckDroneBasic):
     `f32[5 + 7D + 6C + 3N]`: as there, starts of the windows, nodes in absolute coordinates.
 
     With `observation="entities"` all numbers of customers change in the course of an episode, since customers may
-    become known; names and meanings stand in `jaxvrp.envs.truck_drone.vrpd_tw_observation`.
+    become known; names and meanings stand in `jaxvrp.envs.truck_drone.observation`.
 
     Reward, shared: as there, minus `makespan_cost` for each step and `crash_penalty` for each drone that crashes in it;
     `completion_bonus` at the end only if all are served and no drone is in the air.
@@ -86,9 +87,12 @@ class VrpdTw(Freight, TruckDroneBasic):
     @property
     def entity_kinds(self) -> tuple[EntityKind, ...]:
         """Customers, route nodes, drones; none where observations are flat."""
-        if self.observation_kind == "flat":
+        kinds = super().entity_kinds
+        if not kinds:
             return ()
-        return vrpd_tw_observation.entity_kinds(self.num_customers, self.num_route_nodes, self.num_drones)
+        customers, nodes, drones = kinds
+        customers = dataclasses.replace(customers, static=(), dynamic=observation.VRPD_TW_CUSTOMER_DYNAMIC)
+        return customers, dataclasses.replace(nodes, dynamic=observation.VRPD_TW_NODE_DYNAMIC), drones
 
     def observation(self, state: World) -> ByRole:
         """Layouts in the class docstring."""
@@ -96,7 +100,12 @@ class VrpdTw(Freight, TruckDroneBasic):
         vectors = super().observation(state)
         if self.entity_kinds:
             return vectors
-        return {role: vrpd_tw_observation.extended(rows, state, self.max_steps) for role, rows in vectors.items()}
+        addition = observation.vrpd_tw_addition(state, state.truck.position, self.max_steps)
+        addition = jnp.append(addition, state.step.astype(jnp.float32) / self.max_steps)
+        return {
+            role: jnp.concatenate([rows, jnp.broadcast_to(addition, (len(rows), len(addition)))], axis=1)
+            for role, rows in vectors.items()
+        }
 
     def global_observation(self, state: World) -> jax.Array | None:
         """Layout in the class docstring; None with entities."""
@@ -104,16 +113,17 @@ class VrpdTw(Freight, TruckDroneBasic):
         vector = super().global_observation(state)
         if vector is None:
             return None
-        origin = jnp.zeros(2, jnp.float32)
-        return jnp.concatenate([vector, vrpd_tw_observation.additional(state, origin, self.max_steps)])
+        addition = observation.vrpd_tw_addition(state, jnp.zeros(2, jnp.float32), self.max_steps)
+        return jnp.concatenate([vector, addition])
 
     def static_entities(self, state: World) -> ByKind:
         """`{"customer": f32[0, C], "node": f32[2, N], "drone": f32[0, D]}`; {} where observations are flat."""
-        return vrpd_tw_observation.static_entities(state, self.max_steps) if self.entity_kinds else {}
+        nothing = {observation.CUSTOMER: jnp.zeros((0, self.num_customers), jnp.float32)}
+        return super().static_entities(state) | nothing if self.entity_kinds else {}
 
     def entities(self, state: World) -> ByKind:
         """`{"customer": f32[11, C], "node": f32[2, N], "drone": f32[8, D]}`; {} where observations are flat."""
-        return vrpd_tw_observation.entities(self, as_known(state), self.max_steps) if self.entity_kinds else {}
+        return observation.vrpd_tw_entities(self, as_known(state), self.max_steps) if self.entity_kinds else {}
 
     def action_mask(self, state: World) -> ByRole:
         """As in `truck_drone_basic`, among known customers; an empty drone may choose where `may_load` says so."""
@@ -135,10 +145,7 @@ class VrpdTw(Freight, TruckDroneBasic):
 
 
 def make(**parameters: Any) -> TruckDrone:
-    """The factory behind `jaxvrp.make("vrpd_tw", ...)`.
-
-    Args:
-        parameters: any field of the scenario.
+    """The factory behind `jaxvrp.make("vrpd_tw", ...)`, which takes any field of the scenario.
 
     Raises:
         ValueError: an unknown parameter, or a value out of range.

@@ -13,7 +13,7 @@ from jaxvrp import VecEnv, check_env, replay
 from jaxvrp.actor import RandomActor
 from jaxvrp.envs.truck_drone import make, played
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
-from jaxvrp.envs.truck_drone.pictures.render import render_episode
+from jaxvrp.envs.truck_drone.pictures import render_episode
 from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
 from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, ONBOARD, RETURNING
 from jaxvrp.episodes import play_episodes, record_episode

@@ -11,8 +11,7 @@ from PIL import Image
 from jaxvrp.actor import sample_masked
 from jaxvrp.environment import select
 from jaxvrp.envs.truck_drone import make, played
-from jaxvrp.envs.truck_drone.pictures import route_map, still
-from jaxvrp.envs.truck_drone.pictures.render import render_episode
+from jaxvrp.envs.truck_drone.pictures import render_episode, route_map, still
 from jaxvrp.envs.truck_drone.played import WAITING
 from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, ONBOARD, RETURNING, Drones, Instance, initial_world
 
@@ -110,7 +109,7 @@ def test_many_of_everything_and_a_single_state(tmp_path):
 def test_a_window_is_drawn_as_a_deadline(env, states):
     """Its start does not bound a delivery, so that one before it must not look as if it came too early."""
     assert (states.instance.window_start[0] > 0).any()
-    figure = still._still(played.from_states(env, states), 1.0)
+    figure = still.draw_episode(env, states)
     axes = next(axes for axes in figure.axes if "deadlines" in axes.get_title(loc="left"))
     bars = axes.containers[0].patches
     assert {bar.get_x() for bar in bars} == {0}

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from jaxvrp.envs.truck_drone.baselines.futures import imagine
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
-from jaxvrp.envs.truck_drone.baselines.rolling_horizon import RollingHorizonActor
+from jaxvrp.envs.truck_drone.baselines.rolling_horizon import RollingHorizonActor, imagine
 from jaxvrp.episodes import play_episodes
 from jaxvrp.registry import toolbox_of
 

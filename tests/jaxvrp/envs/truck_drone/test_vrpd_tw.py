@@ -18,7 +18,7 @@ from jaxvrp.actor import RandomActor
 from jaxvrp.entities import seen_as
 from jaxvrp.envs.truck_drone import Instance, played
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
-from jaxvrp.envs.truck_drone.pictures import render, still
+from jaxvrp.envs.truck_drone.pictures import draw_episode, render_episode
 from jaxvrp.envs.truck_drone.scenarios.vrpd_tw import VrpdTw
 from jaxvrp.envs.truck_drone.world import CRASHED, FLYING, ONBOARD, RETURNING
 from jaxvrp.registry import toolbox_of
@@ -456,7 +456,7 @@ def test_a_still_shows_windows_waits_packages_and_news(waited):
     assert episode.activities(0)[1:4] == [(0, 4, FLYING), (4, 6, played.WAITING), (6, 7, FLYING)]
     assert episode.parcels(0) == [(1, 6, 0)]
     assert episode.steps_waited.tolist() == [2, 0]
-    axes = next(axes for axes in still._still(episode, 1.0).axes if "time windows" in axes.get_title(loc="left"))
+    axes = next(axes for axes in draw_episode(make(), waited[0]).axes if "time windows" in axes.get_title(loc="left"))
     bars = {(bar.get_x(), bar.get_x() + bar.get_width()) for bar in axes.containers[0].patches}
     assert bars == {(7, 60), (30, 60)}
     marks = [line.get_xdata() for line in axes.lines if line.get_marker() == ">"]
@@ -467,7 +467,7 @@ def test_a_still_shows_windows_waits_packages_and_news(waited):
 def test_an_animation_hides_who_is_not_known(waited, tmp_path):
     env = make()
     path = tmp_path / "episode.gif"
-    render.render_episode(env, waited[0], path)
+    render_episode(env, waited[0], path)
     assert path.read_bytes().startswith(b"GIF8")
     still = toolbox_of(env).still
     first, last = (jax.tree.map(lambda leaf, at=at: leaf[at], waited[0]) for at in (0, -1))
