@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.actions import typed_action
-from jaxvrp.adapters.extras import missing_extra
+from jaxvrp.adapters.common import missing_extra, typed_key
 from jaxvrp.entities import seen_as
 from jaxvrp.environment import Environment, State
 from jaxvrp.spaces import Discrete
@@ -108,8 +108,7 @@ class GymnaxEnv(environment.Environment):
 
     def reset_env(self, key: jax.Array, params: Any) -> tuple[jax.Array, State]:
         """A fresh problem: observation and state."""
-        typed = key if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else jax.random.wrap_key_data(key)
-        state, timestep = params.reset(typed)
+        state, timestep = params.reset(typed_key(key))
         return timestep.observation[self._role][0], state
 
     def step_env(

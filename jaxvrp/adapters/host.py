@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvrp.actions import typed_action
+from jaxvrp.adapters.common import check_begun, check_render_mode, draw_frame
 from jaxvrp.entities import seen_as
 from jaxvrp.environment import Environment, Instance, State, TimeStep
 from jaxvrp.spaces import agent_names
@@ -40,7 +41,7 @@ class Host:
 
     Environments that differ only in numbers share one compiled program. A `TimeStep` travels as one vector: with an
     array for each of its two dozen leaves, handing them over takes longer than the step. Episodes know nothing of each
-    other: what `VecEnv` carries from one to the next (`Environment.memory`) is not carried here.
+    other: `Environment.memory` is not carried here.
 
     Attributes:
         roles: of the environment.
@@ -48,9 +49,15 @@ class Host:
         global_shape: of the global observation.
         env: the environment, seen flat.
         state: the present one; None before the first reset.
+        render_mode: "rgb_array" or None.
+
+    Raises:
+        ValueError: another `render_mode`, or nothing draws the environment.
     """
 
-    def __init__(self, env: Environment):
+    def __init__(self, env: Environment, render_mode: str | None = None):
+        check_render_mode(env, render_mode)
+        self.render_mode = render_mode
         env = seen_as(env, "flat")
         self.roles = env.roles
         self.members = members(env)
@@ -83,10 +90,20 @@ class Host:
             RuntimeError: there was no `reset`.
             ValueError, TypeError: as `Environment.step`.
         """
-        if self.state is None:
-            raise RuntimeError("step was called before the first reset; call reset() first")
+        check_begun(self.state, "step")
         self.state, packed = _step(self.env, self.state, action)
         return _unpack(packed, self._layout)
+
+    def render(self) -> np.ndarray | None:
+        """`u8[height, width, 3]`, the present state; None without a `render_mode`.
+
+        Raises:
+            RuntimeError: there was no `reset`.
+        """
+        if self.render_mode is None:
+            return None
+        check_begun(self.state, "render")
+        return draw_frame(self.env, self.state)
 
     def join(self, rows: Iterable[Any]) -> dict[str, np.ndarray]:
         """One action per agent, in the order of the agents, as `{role: [agents, ...]}`.
@@ -101,18 +118,16 @@ class Host:
         return {name: np.stack(actions) for name, actions in joined.items()}
 
     def metrics(self, timestep: TimeStep) -> list[dict[str, Any]]:
-        """For each agent, as Python numbers: what is counted once, and its own of what is counted by agent."""
+        """For each agent, as Python numbers: the metrics of the episode, and its own entries of those by agent."""
         shared = {name: value.item() for name, value in timestep.metrics.items() if value.ndim == 0}
         single = {name: value for name, value in timestep.metrics.items() if value.ndim == 1}
         if not single:
             return [shared] * len(self.members)
+        counts = {name: role.num_agents for name, role in self.roles.items()}
         return [
-            shared | {name: value[m.row].item() for name, value in single.items() if self._is_of(value, m)}
+            shared | {name: value[m.row].item() for name, value in single.items() if len(value) == counts[m.role]}
             for m in self.members
         ]
-
-    def _is_of(self, metric: np.ndarray | jax.Array, member: Member) -> bool:
-        return len(metric) == self.roles[member.role].num_agents
 
 
 def members(env: Environment) -> list[Member]:

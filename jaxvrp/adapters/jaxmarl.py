@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvrp.actions import as_array, typed_action
-from jaxvrp.adapters.extras import missing_extra
+from jaxvrp.adapters.common import missing_extra, typed_key
 from jaxvrp.adapters.host import Member, members
 from jaxvrp.entities import seen_as
 from jaxvrp.environment import Environment, State, TimeStep
@@ -102,9 +102,7 @@ class JaxMarlEnv(MultiAgentEnv):
     @partial(jax.jit, static_argnums=0)
     def reset(self, key: jax.Array) -> tuple[Arrays, State]:
         """A fresh problem: observations and state."""
-        # JaxMARL's own programs use raw keys.
-        typed = key if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else jax.random.wrap_key_data(key)
-        state, timestep = self.env.reset(typed)
+        state, timestep = self.env.reset(typed_key(key))
         return self._observations(timestep.observation, timestep.global_observation), state
 
     def step(  # type: ignore[override]  # that one is jitted

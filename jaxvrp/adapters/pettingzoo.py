@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxvrp.adapters.extras import missing_extra
+from jaxvrp.adapters.common import RENDER_METADATA, check_begun, given_instance, missing_extra
 from jaxvrp.environment import Environment, TimeStep
 from jaxvrp.io.messages import shown
 from jaxvrp.spaces import Discrete
@@ -32,10 +32,8 @@ except ModuleNotFoundError as error:
 
 from gymnasium import spaces
 
-from jaxvrp.adapters.frames import FRAMES_PER_SECOND, RENDER_MODES, check_render_mode, draw_frame
 from jaxvrp.adapters.gym_spaces import to_gym, with_mask
 from jaxvrp.adapters.host import Host
-from jaxvrp.adapters.problems import given_instance
 
 Results = tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]
 """Observations, rewards, terminations, truncations, infos, each by agent."""
@@ -86,16 +84,10 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         keep_void_agents: bool,
         render_mode: str | None,
     ):
-        check_render_mode(env, render_mode)
-        self.metadata = {
-            "name": type(env).__name__,
-            "render_modes": list(RENDER_MODES),
-            "render_fps": FRAMES_PER_SECOND,
-            "is_parallelizable": True,
-        }
+        self._host = Host(env, render_mode)
+        self.metadata = {**RENDER_METADATA, "name": type(env).__name__, "is_parallelizable": True}
         self.render_mode = render_mode
         self._keep_void_agents = keep_void_agents
-        self._host = Host(env)
         self._members = {member.name: member for member in self._host.members}
         self._random = np.random.default_rng(seed)
         self._mask_in_observation = mask_in_observation
@@ -121,8 +113,8 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         Raises:
             RuntimeError: there was no `reset`.
         """
-        if self._last is None:
-            raise RuntimeError("state was called before the first reset; call reset() first")
+        check_begun(self._last, "state")
+        assert self._last is not None
         return np.asarray(self._last.global_observation)
 
     def reset(
@@ -145,7 +137,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         self._last = last = self._host.reset(self._random, instance)
         keep = self._keep_void_agents
         self.agents = [name for name in self.possible_agents if keep or self._is_valid(last, name)]
-        return self._told(last)
+        return self._seen(last)
 
     def step(self, actions: Mapping[str, Any]) -> Results:
         """Play one step with an action from each of `agents`; with none of them, nothing happens.
@@ -162,7 +154,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
             return {}, {}, {}, {}, {}
         rows = [actions[name] if name in actions else self._idle(name) for name in self.possible_agents]
         self._last = last = self._host.step(self._host.join(rows))
-        observations, infos = self._told(last)
+        observations, infos = self._seen(last)
         paid = {name: float(self._row(last.reward, name)) for name in self.agents}
         rewards = {name: reward if self._is_valid(last, name) else 0.0 for name, reward in paid.items()}
         terminations = dict.fromkeys(self.agents, bool(last.terminated))
@@ -172,16 +164,12 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         return observations, rewards, terminations, truncations, infos
 
     def render(self) -> np.ndarray | None:
-        """`u8[height, width, 3]`, the present state; None where no `render_mode` was given.
+        """`u8[height, width, 3]`, the present state; None without a `render_mode`.
 
         Raises:
             RuntimeError: there was no `reset`.
         """
-        if self.render_mode is None:
-            return None
-        if self._last is None:
-            raise RuntimeError("render was called before the first reset; call reset() first")
-        return draw_frame(self._host.env, self._host.state)
+        return self._host.render()
 
     def close(self) -> None:
         """Nothing is held."""
@@ -192,7 +180,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
             return with_mask(box, (action.num_actions,))
         return box
 
-    def _told(self, last: TimeStep) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    def _seen(self, last: TimeStep) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """Observations and infos of the agents of this episode."""
         metrics = dict(zip(self.possible_agents, self._host.metrics(last), strict=True))
         masks = {role: {"action_mask": rows.astype(np.int8)} for role, rows in last.action_mask.items()}

@@ -1,4 +1,4 @@
-"""Ids for `gymnasium.make`: `jaxvrp/darp-v0` and one for every other environment that is registered."""
+"""Ids for `gymnasium.make`: `jaxvrp/darp-v0` and one for every other registered environment with one role."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ HERE = "jaxvrp.adapters.gymnasium"
 
 
 def register_ids() -> tuple[str, ...]:
-    """Register an id for each environment that has none yet, and say what the ids are.
+    """Register an id for each environment with one role that has none yet, and return the ids.
 
     Done when `jaxvrp.adapters.gymnasium` is imported; again after `jaxvrp.register` of an environment of one's own.
-    Names that an id cannot hold (with spaces, say) get none.
+    Names that an id cannot hold (with spaces, say) get none, and neither do environments with several roles, which
+    Gymnasium cannot play: they are for PettingZoo.
     """
-    names = [name for name in registry.registered() if re.fullmatch(r"[\w.-]+", name)]
+    names = [name for name in registry.registered() if re.fullmatch(r"[\w.-]+", name) and registry.has_one_role(name)]
     for name in names:
         if _id(name) not in gymnasium.registry:
             gymnasium.register(
@@ -59,6 +60,7 @@ def make_vector_env(
     num_envs: int,
     *,
     mask_in_observation: bool = False,
+    render_mode: str | None = None,
     autoreset_mode: gymnasium.vector.AutoresetMode | str = "SameStep",
     **parameters: Any,
 ) -> GymnasiumVectorEnv:
@@ -68,4 +70,10 @@ def make_vector_env(
         ValueError, TypeError: as either of them.
     """
     env = registry.make(environment, **parameters)
-    return to_gymnasium_vector(env, num_envs, mask_in_observation=mask_in_observation, autoreset_mode=autoreset_mode)
+    return to_gymnasium_vector(
+        env,
+        num_envs,
+        autoreset_mode=autoreset_mode,
+        mask_in_observation=mask_in_observation,
+        render_mode=render_mode,
+    )

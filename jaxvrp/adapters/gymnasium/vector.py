@@ -11,10 +11,9 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from jaxvrp.adapters.frames import FRAMES_PER_SECOND, RENDER_MODES, check_render_mode, draw_frame
-from jaxvrp.adapters.gymnasium.face import Face
+from jaxvrp.adapters.common import RENDER_METADATA, check_begun, check_render_mode, draw_frame, given_instance
+from jaxvrp.adapters.gymnasium.env import Face
 from jaxvrp.adapters.host import draw_seed
-from jaxvrp.adapters.problems import given_instance
 from jaxvrp.entities import seen_as
 from jaxvrp.environment import Environment, Instance, TimeStep
 from jaxvrp.vectorize import VecEnv, VecState, VecTimeStep
@@ -69,11 +68,7 @@ class GymnasiumVectorEnv(VectorEnv):
         render_mode: str | None,
     ):
         check_render_mode(env, render_mode)
-        self.metadata = {
-            "render_modes": list(RENDER_MODES),
-            "render_fps": FRAMES_PER_SECOND,
-            "autoreset_mode": autoreset_mode,
-        }
+        self.metadata = {**RENDER_METADATA, "autoreset_mode": autoreset_mode}
         self.render_mode = render_mode
         self._mode = autoreset_mode
         self._vec = VecEnv(jax.device_put(env), num_envs, auto_reset=False)
@@ -123,7 +118,7 @@ class GymnasiumVectorEnv(VectorEnv):
         self._begin(np.flatnonzero(chosen), instances)
         self._ended = self._ended & ~chosen
         assert self._seen is not None, "`_begin` has just filled it"
-        return self._face.observe(_copied(self._seen)), _marked(self._face.told(_copied(self._seen)), chosen)
+        return self._face.observe(_copied(self._seen)), _marked(self._face.info(_copied(self._seen)), chosen)
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, Any, Any, dict[str, Any]]:
         """Play one step everywhere: observations, rewards `f64[E]`, terminations, truncations `bool[E]`, infos.
@@ -132,8 +127,7 @@ class GymnasiumVectorEnv(VectorEnv):
             RuntimeError: there was no `reset`, or without auto-reset an environment has not been reset since its end.
             ValueError, TypeError: actions of the wrong shape or dtype.
         """
-        if self._state is None:
-            raise RuntimeError("step was called before the first reset; call reset() first")
+        check_begun(self._state, "step")
         joined = self._face.action(actions)
         waiting = self._ended
         if self._mode is AutoresetMode.DISABLED and waiting.any():
@@ -148,7 +142,7 @@ class GymnasiumVectorEnv(VectorEnv):
         final = self._final(ended, self._ended)
         self._begin_again(waiting)
         assert self._seen is not None, "it was filled above"
-        infos = _marked(self._face.told(_copied(self._seen)), np.ones(self.num_envs, bool))
+        infos = _marked(self._face.info(_copied(self._seen)), np.ones(self.num_envs, bool))
         return self._face.observe(_copied(self._seen)), rewards, terminations, truncations, {**infos, **final}
 
     def render(self) -> tuple[np.ndarray, ...] | None:
@@ -159,8 +153,8 @@ class GymnasiumVectorEnv(VectorEnv):
         """
         if self.render_mode is None:
             return None
-        if self._state is None:
-            raise RuntimeError("render was called before the first reset; call reset() first")
+        check_begun(self._state, "render")
+        assert self._state is not None
         states = self._state.env
         return tuple(
             draw_frame(self._vec.env, jax.tree.map(lambda leaf, row=row: leaf[row], states))
@@ -236,7 +230,7 @@ class GymnasiumVectorEnv(VectorEnv):
         seen, final = self._face.observe(_copied(timestep)), np.full(self.num_envs, None, object)
         for rank in np.flatnonzero(done):
             final[rank] = jax.tree.map(lambda rows, rank=rank: rows[rank], seen)
-        told = _marked(self._face.told(_copied(timestep)), done)
+        told = _marked(self._face.info(_copied(timestep)), done)
         return _marked({"final_obs": final, "final_info": told}, done)
 
 

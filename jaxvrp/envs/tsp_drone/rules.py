@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.environment import select
-from jaxvrp.envs.tsp_drone.problem.figures import Figures, Prepared
+from jaxvrp.envs.tsp_drone.problem.figures import Figures
 from jaxvrp.envs.tsp_drone.problem.instance import (
     Instance,
     drone_distance,
@@ -89,14 +89,13 @@ class State(NotebookStill, struct.PyTreeNode):
     done: jax.Array
 
 
-def begin(prepared: Prepared) -> State:
+def begin(instance: Instance, figures: Figures) -> State:
     """Both at the depot, the drone on board, and it has the first turn."""
-    instance = prepared.instance
     no, none, nothing = jnp.zeros((), bool), jnp.zeros((), jnp.int32), jnp.zeros((), jnp.float32)
     served = ~instance.exists | (_nodes(instance) == 0)
     return State(
         instance=instance,
-        figures=prepared.figures,
+        figures=figures,
         is_drones_turn=~no,
         truck_node=none,
         served=served,

@@ -16,7 +16,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 import jaxvrp
 from jaxvrp.adapters.gymnasium import GymnasiumVectorEnv, register_ids, to_gymnasium, to_gymnasium_vector
 from jaxvrp.entities import seen_as
-from jaxvrp.memory import Memory
+from jaxvrp.environment import Memory
 from tests.toy_environments import Team
 
 # Observations of `darp` have no bounds that could be named.

@@ -35,15 +35,8 @@ class Figures(struct.PyTreeNode):
     drone_home: jax.Array
 
 
-class Prepared(struct.PyTreeNode):
-    """An instance of an environment's size, and its figures."""
-
-    instance: Instance
-    figures: Figures
-
-
-def prepare(instance: Instance) -> Prepared:
-    """An instance (JAX arrays, padded) with what follows from it."""
+def figures_of(instance: Instance) -> Figures:
+    """What follows from an instance (JAX arrays, padded)."""
     nodes = jnp.arange(instance.num_nodes, dtype=jnp.int32)
     exists = instance.exists
 
@@ -53,7 +46,7 @@ def prepare(instance: Instance) -> Prepared:
     horizon = largest(truck_time(instance, 0, nodes))
     is_other = exists & (nodes[:, None] != nodes)
     between = drone_distance(instance, nodes[:, None], nodes)
-    figures = Figures(
+    return Figures(
         extent=largest(jnp.abs(instance.locs - instance.locs[0]).max(axis=1)),
         horizon=horizon,
         flight_unit=largest(drone_distance(instance, 0, nodes)),
@@ -63,4 +56,3 @@ def prepare(instance: Instance) -> Prepared:
         truck_home=truck_time(instance, nodes, 0),
         drone_home=drone_time(instance, nodes, 0),
     )
-    return Prepared(instance, figures)
