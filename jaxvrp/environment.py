@@ -294,7 +294,7 @@ def is_over(env: Environment, state: State) -> jax.Array:
 
 
 def executed_action(env: Environment, action: ByRole, mask: ByRole, valid: ByRole) -> tuple[ByRole, jax.Array]:
-    """The actions as they are executed under a timestep's `mask` and `valid`, and the number of changed ones (`i32[]`)."""
+    """The actions as executed under a timestep's `mask` and `valid`, and the number of changed ones (`i32[]`)."""
     return judge(env.roles, action, mask, env.fallback(mask), valid)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from jaxvrp.environment import Environment
 from jaxvrp.io.messages import nearest, shown
+from jaxvrp.serialization import register_types
 from jaxvrp.toolbox import ReplayKind, Toolbox
 
 Factory = Callable[..., Any]
@@ -122,6 +123,8 @@ def resolve(name: str, kind: str = "environment") -> Factory:
 def make(name: str, **parameters: Any) -> Environment:
     """Build an environment by name or dotted path; `parameters` go to its factory.
 
+    The types of its states are registered for `jax.export`, see `jaxvrp.serialization`.
+
     Raises:
         ValueError: the name or a parameter is unknown, or a value is out of range; one line that says which.
         TypeError: a value has the wrong type, or the factory returns no `Environment`.
@@ -129,6 +132,8 @@ def make(name: str, **parameters: Any) -> Environment:
     env = resolve(name)(**parameters)
     if not isinstance(env, Environment):
         raise TypeError(f"'{name}' returned {type(env).__name__}; a factory must return a jaxvrp.Environment")
+    for package in ("jaxvrp", type(env).__module__.partition(".")[0]):
+        register_types(package)
     return env
 
 
