@@ -89,7 +89,7 @@ def team_reward(reward: ByRole, valid: ByRole) -> jax.Array:
 def select(condition: jax.Array, on_true: Tree, on_false: Tree) -> Tree:
     """Leaf-wise `where` with a leading-axes condition; leaves that are the same array on both sides are not touched.
 
-    The second half is what keeps constant data (the instance) out of the hot path.
+    So constant data (the instance) stays out of the hot path.
     """
 
     def pick(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -122,12 +122,7 @@ class Memory:
 
 
 def _replace(self: Any, **changes: Any) -> Any:
-    """A copy with other parameters, checked as `jaxvrp.make` checks them; under `vmap`, a batch of copies.
-
-    Raises:
-        ValueError: an unknown parameter, or a value out of range.
-        TypeError: a value of the wrong type.
-    """
+    """A copy with other parameters, checked as by `jaxvrp.make`, with its errors; under `vmap`, a batch of copies."""
     return fields.replace(self, changes, f"parameter of {type(self).__name__}:")
 
 
@@ -216,9 +211,8 @@ class Environment(struct.PyTreeNode, abc.ABC):
     def duration(self, state: State) -> jax.Array:
         """`f32[]`, at least 1: environment steps that the transition to `state` took; 1, unless overridden.
 
-        Where it is more, the process is a semi-Markov one (Sutton, Precup & Singh 1999): what follows a transition of k
-        steps is worth `gamma**k` of itself. MAPPO and IPPO discount so; TD3 and SAC by `gamma` for every transition,
-        since no environment with continuous actions writes it.
+        In a semi-Markov process (Sutton, Precup & Singh 1999) the value after a transition of k steps is discounted by
+        `gamma**k`: MAPPO and IPPO do so; TD3 and SAC discount every transition by `gamma`.
         """
         del state
         return jnp.ones((), jnp.float32)
@@ -253,13 +247,10 @@ class Environment(struct.PyTreeNode, abc.ABC):
     def step(self, state: State, action: Mapping[str, jax.Array]) -> tuple[State, TimeStep]:
         """Play one step; a finished state stays as it is and pays 0.
 
-        Args:
-            state: from `reset`, `reset_to` or `step`.
-            action: `{role: i32[agents]}` (discrete) or `{role: f32[agents, ...]}` (box). A forbidden or out-of-range
-                index is executed as the `fallback`, and so is an element of a box that is not finite; one outside the
-                box is clipped. All are counted in the metric `invalid_actions`. Of any integer dtype; but into a
-                program of the caller's (`jit`, `vmap`, `scan`) JAX casts NumPy's 64 bits to 32, unless `jax_enable_x64`
-                is set, before anything here can see them: 2**32 arrives there as 0.
+        Actions are `{role: i32[agents]}` (discrete, any integer dtype) or `{role: f32[agents, ...]}` (box). A forbidden
+        or out-of-range index is executed as the `fallback`, and so is an element of a box that is not finite; one
+        outside the box is clipped. All are counted in the metric `invalid_actions`. Into a program of the caller's
+        (`jit`, `vmap`, `scan`) JAX casts NumPy's 64 bits to 32, unless `jax_enable_x64` is set: 2**32 arrives as 0.
 
         Raises:
             ValueError: a role is missing or unknown, or an array has the wrong shape.

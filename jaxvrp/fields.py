@@ -31,10 +31,7 @@ SCALARS = {bool: bool, int: numbers.Integral, float: numbers.Real, str: str}
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """Bounds of a number: `minimum <= x <= maximum` and `x > above`; None means unbounded, but finite.
-
-    A maximum of inf allows inf.
-    """
+    """Bounds of a number: `minimum <= x <= maximum` and `x > above`; None is unbounded but finite, inf allows inf."""
 
     minimum: float | None = None
     maximum: float | None = None
@@ -126,11 +123,7 @@ def build(cls: type[T], values: dict[str, Any], what: str, prefix: str = "") -> 
 
 
 def replace(instance: T, changes: dict[str, Any], what: str, prefix: str = "") -> T:
-    """A copy of a dataclass with some fields changed; names, types and ranges are checked as in `build`.
-
-    Raises:
-        ValueError, TypeError: as `build`.
-    """
+    """A copy of a dataclass with some fields changed, checked as by `build`, with its errors."""
     checked = _checked(type(instance), changes, what, prefix)
     return _checked_together(dataclasses.replace(cast(Any, instance), **checked))
 
@@ -192,12 +185,7 @@ def _check(field: dataclasses.Field, hint: Any, value: Any, prefix: str) -> Any:
 
 
 def require_count(name: str, value: Any) -> None:
-    """Refuse what is no whole number of at least 1.
-
-    Raises:
-        ValueError: below 1.
-        TypeError: no whole number.
-    """
+    """Refuse what is no whole number (TypeError) of at least 1 (ValueError)."""
     _in_range(name, _typed(name, int, value), Range(minimum=1))
 
 

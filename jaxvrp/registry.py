@@ -66,8 +66,8 @@ def register(name: str, factory: Factory, *, toolbox: str | Toolbox | None = Non
     Args:
         name: without a colon.
         factory: a class of environments, or a function that makes one.
-        toolbox: baselines, pictures, replay of the environments that are defined in the factory's module or package; a
-            `Toolbox`, or a dotted path `package.module:NAME` that is imported when it is first needed.
+        toolbox: of the environments that are defined in the factory's module or package; a `Toolbox`, or a dotted path
+            `package.module:NAME` that is imported when it is first needed.
 
     Raises:
         ValueError: the name is taken by another factory, or is a dotted path.
@@ -161,9 +161,8 @@ def toolboxes(ending: str = "") -> Iterator[tuple[str, Toolbox]]:
     Raises:
         ValueError: one of them cannot be found.
     """
-    entries = [(name, entry) for name, entry in _ENTRIES["environment"].items() if entry.toolbox is not None]
-    entries.sort(key=lambda named: ending not in named[1].reads)
-    return ((name, _toolbox(entry)) for name, entry in entries)
+    entries = sorted(_ENTRIES["environment"].items(), key=lambda named: ending not in named[1].reads)
+    return ((name, _toolbox(entry)) for name, entry in entries if entry.toolbox is not None)
 
 
 def replay_kind(kind: str) -> ReplayKind:
@@ -183,26 +182,23 @@ def replay_kind(kind: str) -> ReplayKind:
 def _checked_callable(found: Any, path: str, kind: str) -> Factory:
     """What a dotted path leads to, refused unless it is a class of that kind, or registered."""
     is_environment = inspect.isclass(found) and issubclass(found, Environment)
-    is_of_kind = is_environment and kind in ("environment", getattr(found, "registry_kind", None))
-    if is_of_kind or any(_is_factory_of(entry, found) for entry in _ENTRIES[kind].values()):
+    if is_environment and kind in ("environment", getattr(found, "registry_kind", None)):
         return found
-    attribute = path.partition(":")[2]
+    for entry in _ENTRIES[kind].values():
+        factory = entry.factory
+        if isinstance(factory, str):  # compared without importing anything
+            module_name, _, attribute = factory.partition(":")
+            factory = getattr(sys.modules.get(module_name), attribute, None)
+        if found is not None and factory is found:
+            return found
     remedy = {
         "environment": "name a class derived from jaxvrp.Environment, or register the function in its module: "
-        f"jaxvrp.register('NAME', {attribute})",
+        f"jaxvrp.register('NAME', {path.partition(':')[2]})",
         "scenario": "name a class of scenarios, derived from jaxvrp.envs.truck_drone.TruckDrone, say",
     }
     raise ValueError(
         f"{kind} {shown(path)} is neither a class of {kind}s nor registered, so it is not called; {remedy[kind]}"
     )
-
-
-def _is_factory_of(entry: Entry, found: Any) -> bool:
-    """Whether an entry stands for something that was found, without importing anything."""
-    if not isinstance(entry.factory, str):
-        return entry.factory is found
-    module_name, _, attribute = entry.factory.partition(":")
-    return found is not None and getattr(sys.modules.get(module_name), attribute, None) is found
 
 
 def _toolbox(entry: Entry) -> Toolbox:

@@ -136,8 +136,7 @@ class VecEnv(struct.PyTreeNode):
         """`count` (default: `num_envs`) problems, with a leading axis; by the content `memory`, if given.
 
         Raises:
-            ValueError: `count` is below 1, or memory does not hold so many environments; one line with a number that
-                fits.
+            ValueError: `count` is below 1, or the machine's memory does not hold so many environments.
             TypeError: `count` is no whole number.
         """
         count = self.num_envs if count is None else count
@@ -182,11 +181,8 @@ class VecEnv(struct.PyTreeNode):
     ) -> tuple[VecState, VecTimeStep]:
         """Play one step everywhere, `action` as `{role: [E, agents]}`, and reset what has ended.
 
-        Args:
-            state: from `reset` or `step`.
-            action: one entry per environment and agent.
-            refresh: draw a new pool when it is due. Under `vmap` a conditional runs both branches at every step: a
-                program that is itself mapped passes False and calls `refresh_pool` once per rollout.
+        `refresh` draws a new pool when one is due. Under `vmap` a conditional runs both branches at every step: a
+        program that is itself mapped passes False and calls `refresh_pool` once per rollout.
 
         Raises:
             ValueError, TypeError: as `Environment.step`.
@@ -204,16 +200,10 @@ class VecEnv(struct.PyTreeNode):
     def play(
         self, state: VecState, choose: Callable[[ByRole, ByRole, Any], ByRole], given: Any, *, refresh: bool = True
     ) -> tuple[VecState, VecTimeStep, Turns]:
-        """As `step`, with actions that are asked for when the agents' turns come; see `jaxvrp.turns.play`.
+        """As `step`, with actions that are asked for when the agents' turns come; and the turns `[E, ...]`.
 
-        Args:
-            state: from `reset`, `step` or `play`.
-            choose: as `Choose`, for one environment; its third argument is this environment's row of `given`.
-            given: pytree with a leading axis `[E]`, such as random numbers.
-            refresh: as in `step`.
-
-        Returns:
-            The last are the turns `[E, ...]`, before any reset.
+        `choose` is as `Choose`, for one environment; its third argument is this environment's row of `given`, a pytree
+        with a leading axis `[E]`, such as random numbers.
         """
         state = self._supplied(state, refresh)
 
@@ -295,12 +285,10 @@ class VecEnv(struct.PyTreeNode):
             final_observation = jax.vmap(self.env.observation)(settled)
             final_global_observation = jax.vmap(self.env.global_observation)(settled)
             final_entities = jax.vmap(self.env.entities)(settled)
-        statistics = {
-            "episode_return": state.episode_return,
-            "episode_length": state.episode_length.astype(jnp.float32),
-        }
+        length = state.episode_length.astype(jnp.float32)
+        metrics = {**timestep.metrics, "episode_return": state.episode_return, "episode_length": length}
         return VecTimeStep(
-            **{**vars(timestep), "metrics": {**timestep.metrics, **statistics}},
+            **{**vars(timestep), "metrics": metrics},
             final_observation=final_observation,
             final_global_observation=final_global_observation,
             final_entities=final_entities,

@@ -16,9 +16,6 @@ from jaxvrp_command.packages import ROOT, find_users_modules, package_version, u
 
 NAME = "jaxvrp"
 
-INTERRUPTED = 130
-"""Exit status after Ctrl-C: 128 and the number of the signal."""
-
 HELP = ("-h", "--help")
 
 
@@ -61,16 +58,12 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Do what the words ask for.
-
-    Raises:
-        SystemExit: with 0; with 2 after a mistake, which is one line on stderr; with 130 after Ctrl-C.
-    """
+    """Start what the words name; exits with 0, with 2 after a mistake (one line on stderr), with 130 after Ctrl-C."""
     try:
         _run(sys.argv[1:] if argv is None else list(argv))
     except KeyboardInterrupt:  # before a program has begun, which sees to it itself: while JAX is imported, say
         print("interrupted; nothing had begun", file=sys.stderr)
-        raise SystemExit(INTERRUPTED) from None
+        raise SystemExit(130) from None  # 128 and the number of the signal
 
 
 def program_names() -> dict[str, str]:

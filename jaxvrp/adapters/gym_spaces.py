@@ -1,14 +1,4 @@
-"""Spaces of the suite as Gymnasium's.
-
-Example:
-
-    role = env.roles["drone"]
-    to_gym(role.action)                      # Discrete(2 + C)
-    to_gym(role.observation)                 # Box(-inf, inf, (O,), float32), or with bounds where they are known
-    to_gym(role.action, count=4)             # MultiDiscrete([2 + C] * 4), the joint action of four
-    to_gym(role.observation, count=4)        # Box(-inf, inf, (4, O), float32)
-    with_mask(to_gym(role.observation), (5,))  # Dict(observation=Box(...), action_mask=Box(0, 1, (5,), int8))
-"""
+"""Spaces of the suite as Gymnasium's."""
 
 from __future__ import annotations
 

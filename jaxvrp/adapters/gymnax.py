@@ -1,17 +1,4 @@
-"""gymnax's `Environment` over environments with one agent, as PureJaxRL plays it: `pip install jaxvrp[gymnax]`.
-
-Example:
-
-    import jax, jaxvrp
-    from jaxvrp.adapters.gymnax import to_gymnax
-
-    env = to_gymnax(jaxvrp.make("darp", num_nodes=20))
-    params = env.default_params                              # the environment itself: its numbers are leaves
-    observation, state = env.reset(jax.random.key(0), params)
-    mask = env.action_mask(state, params)                    # bool[21]
-    observation, state, reward, done, info = env.step(jax.random.key(1), state, mask.argmax(), params)
-    faster = params.replace(vehicle_speed=50.0)              # sweeps: jax.vmap over such parameters
-"""
+"""gymnax's `Environment` over environments with one agent, as PureJaxRL plays it: `pip install jaxvrp[gymnax]`."""
 
 from __future__ import annotations
 
@@ -33,8 +20,10 @@ except ModuleNotFoundError as error:
     raise missing_extra("gymnax", error) from None
 
 
-def to_gymnax(env: Environment, *, separate_truncation: bool = False) -> GymnaxEnv:
-    """A gymnax environment of the one agent.
+class GymnaxEnv(environment.Environment):
+    """A gymnax environment of the one agent; functions may be jitted and mapped, keys may be typed or raw.
+
+    Parameters are an environment of the same sizes; None stands for `default_params`.
 
     `step` begins a new episode with the step that ends one, as every environment of gymnax does; `info` then has the
     metrics of the old one, and always `terminated`, `truncated`, `final_observation`. A problem is drawn for every step
@@ -48,16 +37,9 @@ def to_gymnax(env: Environment, *, separate_truncation: bool = False) -> GymnaxE
     Raises:
         ValueError: there are several agents.
     """
-    return GymnaxEnv(seen_as(env, "flat"), separate_truncation)
 
-
-class GymnaxEnv(environment.Environment):
-    """See `to_gymnax`; functions may be jitted and mapped, keys may be typed or raw.
-
-    Parameters are an environment of the same sizes; None stands for `default_params`.
-    """
-
-    def __init__(self, env: Environment, separate_truncation: bool):
+    def __init__(self, env: Environment, *, separate_truncation: bool = False):
+        env = seen_as(env, "flat")
         agents = sum(role.num_agents for role in env.roles.values())
         if agents != 1:
             text = f"gymnax knows one agent, {type(env).__name__} has {agents}"
@@ -94,7 +76,7 @@ class GymnaxEnv(environment.Environment):
         return spaces.Box(self._observed.low, self._observed.high, self._observed.shape)
 
     def step(self, key: jax.Array, state: State, action: Any, params: Any = None) -> tuple[Any, ...]:
-        """Play one step, and begin again with the step that ends an episode: see `to_gymnax`.
+        """Play one step, and begin again with the step that ends an episode.
 
         Raises:
             ValueError, TypeError: an action of the wrong shape or dtype.
@@ -134,5 +116,8 @@ class GymnaxEnv(environment.Environment):
 
     @partial(jax.jit, static_argnums=0)
     def action_mask(self, state: State, params: Any = None) -> jax.Array:
-        """`bool[actions]`, what is allowed in a state; for discrete actions."""
+        """`bool[actions]`, the legal actions in a state; for discrete actions."""
         return (self._env if params is None else params).action_mask(state)[self._role][0]
+
+
+to_gymnax = GymnaxEnv

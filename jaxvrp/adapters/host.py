@@ -1,15 +1,4 @@
-"""One environment played from Python: a jitted call for each reset and step, NumPy on both sides.
-
-Example:
-
-    host = Host(jaxvrp.make("truck_drone"))
-    random = np.random.default_rng(0)
-    timestep = host.reset(random)                       # a TimeStep of NumPy arrays, writable
-    action = host.join([0] * len(host.members))         # one entry per agent -> {"truck": [1], "drone": [D]}
-    while not timestep.done:
-        timestep = host.step(action)
-    names = [member.name for member in host.members]    # ["truck_0", "drone_0", ...]
-"""
+"""One environment played from Python: a jitted call for each reset and step, NumPy on both sides."""
 
 from __future__ import annotations
 
@@ -73,18 +62,11 @@ class Host:
             ValueError: as `Environment.reset_to`, of a problem that does not fit.
         """
         # Also where it is not needed: the problems that follow are then the same.
-        seed = draw_seed(random)
-        if instance is None:
-            self.state, packed = _reset(self.env, seed)
-        else:
-            self.state, packed = _reset_to(self.env, instance)
+        self.state, packed = _reset(self.env, draw_seed(random), instance)
         return _unpack(packed, self._layout)
 
     def step(self, action: Mapping[str, np.ndarray]) -> TimeStep:
-        """Play one step; after the end nothing changes and nothing is paid.
-
-        Args:
-            action: `{role: [agents, ...]}`, as `typed_action` makes them.
+        """Play one step with actions `{role: [agents, ...]}`; after the end nothing changes and nothing is paid.
 
         Raises:
             RuntimeError: there was no `reset`.
@@ -136,19 +118,13 @@ def members(env: Environment) -> list[Member]:
 
 
 def draw_seed(random: np.random.Generator) -> np.uint32:
-    """Of the next problem; the same for one environment and for one of many, so that they play the same."""
+    """The seed of the next problem; the same for one environment and for one of many, so that they play the same."""
     return random.integers(2**32, dtype=np.uint32)
 
 
 @jax.jit
-def _reset(env: Environment, seed: jax.Array) -> tuple[State, jax.Array]:
-    state, timestep = env.reset(jax.random.key(seed))
-    return state, _pack(timestep)
-
-
-@jax.jit
-def _reset_to(env: Environment, instance: Instance) -> tuple[State, jax.Array]:
-    state, timestep = env.reset_to(instance)
+def _reset(env: Environment, seed: jax.Array, instance: Instance | None) -> tuple[State, jax.Array]:
+    state, timestep = env.reset(jax.random.key(seed)) if instance is None else env.reset_to(instance)
     return state, _pack(timestep)
 
 

@@ -1,17 +1,4 @@
-"""PettingZoo's `ParallelEnv` over any environment of the suite: `pip install jaxvrp[pettingzoo]`.
-
-Example:
-
-    import jaxvrp
-    from jaxvrp.adapters.pettingzoo import to_pettingzoo
-
-    env = to_pettingzoo(jaxvrp.make("truck_drone", num_drones=2), seed=0)
-    observations, infos = env.reset()                       # {"truck_0": {"observation": ..., "action_mask": ...}, ...}
-    while env.agents:
-        masks = {name: observations[name]["action_mask"] for name in env.agents}
-        actions = {name: env.action_space(name).sample(mask) for name, mask in masks.items()}
-        observations, rewards, terminations, truncations, infos = env.step(actions)
-"""
+"""PettingZoo's `ParallelEnv` over any environment of the suite: `pip install jaxvrp[pettingzoo]`."""
 
 from __future__ import annotations
 
@@ -23,7 +10,6 @@ import numpy as np
 from jaxvrp.adapters.common import RENDER_METADATA, check_begun, given_instance, missing_extra
 from jaxvrp.environment import Environment, TimeStep
 from jaxvrp.io.messages import shown
-from jaxvrp.spaces import Discrete
 
 try:
     import pettingzoo
@@ -39,15 +25,11 @@ Results = tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, boo
 """Observations, rewards, terminations, truncations, infos, each by agent."""
 
 
-def to_pettingzoo(
-    env: Environment,
-    *,
-    seed: int | None = None,
-    mask_in_observation: bool = True,
-    keep_void_agents: bool = False,
-    render_mode: str | None = None,
-) -> PettingZooEnv:
+class PettingZooEnv(pettingzoo.ParallelEnv):
     """A `pettingzoo.ParallelEnv` with the agents `truck_0`, `drone_0`, ..., each with its own spaces.
+
+    `infos[agent]` has the metrics of the episode, of those with an entry for each agent its own, and `valid` where void
+    agents are kept, else they are not among the `agents` of an episode. All end together.
 
     Args:
         env: the environment.
@@ -59,30 +41,22 @@ def to_pettingzoo(
             `infos[agent]["valid"]` False and the reward 0: for clients that need all agents from the first reset on.
         render_mode: `"rgb_array"`, and `render()` is the present state as pixels; None draws nothing.
 
-    Raises:
-        ValueError: nothing draws the environment.
-    """
-    return PettingZooEnv(env, seed, mask_in_observation, keep_void_agents, render_mode)
-
-
-class PettingZooEnv(pettingzoo.ParallelEnv):
-    """See `to_pettingzoo`.
-
-    `infos[agent]` has the metrics of the episode, of those with an entry for each agent its own, and `valid` where void
-    agents are kept, else they are not among the `agents` of an episode. All end together.
-
     Attributes:
         possible_agents: names in order; `agents`: those of the present episode, none after its end.
         state_space: of `state()`.
+
+    Raises:
+        ValueError: nothing draws the environment.
     """
 
     def __init__(
         self,
         env: Environment,
-        seed: int | None,
-        mask_in_observation: bool,
-        keep_void_agents: bool,
-        render_mode: str | None,
+        *,
+        seed: int | None = None,
+        mask_in_observation: bool = True,
+        keep_void_agents: bool = False,
+        render_mode: str | None = None,
     ):
         self._host = Host(env, render_mode)
         self.metadata = {**RENDER_METADATA, "name": type(env).__name__, "is_parallelizable": True}
@@ -95,7 +69,11 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         self.agents: list[str] = []
         roles = self._host.roles
         self.action_spaces = {m.name: to_gym(roles[m.role].action) for m in self._host.members}
-        self.observation_spaces = {m.name: self._observation_space(m.role) for m in self._host.members}
+        self.observation_spaces = {m.name: to_gym(roles[m.role].observation) for m in self._host.members}
+        if mask_in_observation:
+            for name, space in self.action_spaces.items():
+                if isinstance(space, spaces.Discrete):
+                    self.observation_spaces[name] = with_mask(self.observation_spaces[name], (int(space.n),))
         self.state_space = spaces.Box(-np.inf, np.inf, self._host.global_shape, np.float32)
         self._last: TimeStep | None = None
 
@@ -152,8 +130,9 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
             raise ValueError(f"step needs one action for each of {self.agents}; got actions for {list(actions)}")
         if not self.agents:
             return {}, {}, {}, {}, {}
-        rows = [actions[name] if name in actions else self._idle(name) for name in self.possible_agents]
-        self._last = last = self._host.step(self._host.join(rows))
+        # The rules ignore the actions of agents that are not there.
+        idle = {name: np.zeros(space.shape or (), space.dtype) for name, space in self.action_spaces.items()}
+        self._last = last = self._host.step(self._host.join({**idle, **actions}.values()))
         observations, infos = self._seen(last)
         paid = {name: float(self._row(last.reward, name)) for name in self.agents}
         rewards = {name: reward if self._is_valid(last, name) else 0.0 for name, reward in paid.items()}
@@ -174,12 +153,6 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
     def close(self) -> None:
         """Nothing is held."""
 
-    def _observation_space(self, role: str) -> spaces.Space:
-        action, box = self._host.roles[role].action, to_gym(self._host.roles[role].observation)
-        if self._mask_in_observation and isinstance(action, Discrete):
-            return with_mask(box, (action.num_actions,))
-        return box
-
     def _seen(self, last: TimeStep) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """Observations and infos of the agents of this episode."""
         metrics = dict(zip(self.possible_agents, self._host.metrics(last), strict=True))
@@ -196,13 +169,11 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
                 infos[name] = {**infos[name], "valid": self._is_valid(last, name)}
         return observations, infos
 
-    def _idle(self, agent: str) -> np.ndarray:
-        """What is passed on for an agent that is not there; the rules ignore it."""
-        space = self._host.roles[self._members[agent].role].action
-        return np.zeros(space.shape, space.dtype)
-
     def _row(self, arrays: Mapping[str, Any], agent: str) -> Any:
         return arrays[self._members[agent].role][self._members[agent].row]
 
     def _is_valid(self, last: TimeStep, agent: str) -> bool:
         return self._members[agent].role not in last.valid or bool(self._row(last.valid, agent))
+
+
+to_pettingzoo = PettingZooEnv

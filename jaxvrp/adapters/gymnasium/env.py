@@ -22,9 +22,7 @@ from jaxvrp.adapters.gym_spaces import to_gym, with_mask
 from jaxvrp.adapters.host import Host
 
 
-def to_gymnasium(
-    env: Environment, *, mask_in_observation: bool = False, render_mode: str | None = None
-) -> GymnasiumEnv:
+class GymnasiumEnv(gymnasium.Env):
     """A `gymnasium.Env`: of the one agent of the one role, or of all agents of that role acting together.
 
     One agent acts in `Discrete` or `Box`, several in `MultiDiscrete` or a `Box` `[agents, ...]`, with observations
@@ -41,15 +39,11 @@ def to_gymnasium(
     Raises:
         ValueError: there are several roles, or nothing draws the environment.
     """
-    return GymnasiumEnv(seen_as(env, "flat"), mask_in_observation, render_mode)
-
-
-class GymnasiumEnv(gymnasium.Env):
-    """See `to_gymnasium`."""
 
     metadata = RENDER_METADATA
 
-    def __init__(self, env: Environment, mask_in_observation: bool, render_mode: str | None):
+    def __init__(self, env: Environment, *, mask_in_observation: bool = False, render_mode: str | None = None):
+        env = seen_as(env, "flat")
         self._face, self._host = Face(env, mask_in_observation), Host(env, render_mode)
         self.render_mode = render_mode
         self.action_space, self.observation_space = self._face.action_space, self._face.observation_space
@@ -101,16 +95,11 @@ class GymnasiumEnv(gymnasium.Env):
         return self._face.observe(timestep), dict(self._info)
 
 
+to_gymnasium = GymnasiumEnv
+
+
 class Face:
-    """The one role as Gymnasium sees it: spaces, observations, infos and rewards, of one environment or of a batch.
-
-    Attributes:
-        action_space, observation_space: of one environment.
-
-    Args:
-        env: seen flat.
-        mask_in_observation: observations are `{"observation": ..., "action_mask": ...}`, where actions are discrete.
-        batch: leading axes of all arrays.
+    """The one role as Gymnasium sees it: spaces, observations, infos and rewards; `batch` is the arrays' leading axes.
 
     Raises:
         ValueError: there are several roles.

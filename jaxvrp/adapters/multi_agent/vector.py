@@ -1,16 +1,5 @@
 """Several environments of the list API, one after the other or each in a process: `pip install jaxvrp[gymnasium]`.
 
-Example:
-
-    from jaxvrp.adapters.multi_agent import VRPDummyVecEnv, VRPEnv, VRPSubprocVecEnv
-
-    if __name__ == "__main__":                                   # processes are spawned: they import this file
-        envs = VRPSubprocVecEnv([lambda rank=rank: VRPEnv({"num_drones": 2, "seed": rank}) for rank in range(4)])
-        obs = envs.reset()                                       # f32[4, 3, obs_dim], padded
-        masks = [[info["available_actions"] for info in infos] for infos in envs.infos]
-        obs, rewards, dones, infos = envs.step([[0, 0, 0]] * 4)  # [4, 3, obs_dim], [4, 3, 1], [4, 3], lists of dicts
-        envs.close()
-
 For more than a handful, `jaxvrp.VecEnv` and `to_gymnasium_vector` step thousands in one compiled program.
 """
 
