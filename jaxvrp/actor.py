@@ -46,12 +46,10 @@ class RandomActor:
 
     def init(self, num_envs: int) -> Carry:
         """See `Actor.init`."""
-        del num_envs
         return ()
 
     def act(self, key: jax.Array, carry: Carry, state: State, timestep: TimeStep) -> tuple[ByRole, Carry]:
         """See `Actor.act`."""
-        del state
         batch = timestep.terminated.shape
         uniform = jax.random.uniform(key, (*batch, sum(role.num_agents for role in self.roles.values())), jnp.float32)
         action, start = {}, 0

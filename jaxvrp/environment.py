@@ -51,7 +51,7 @@ class Outcome(struct.PyTreeNode):
 
 
 class TimeStep(Outcome):
-    """What the agents are told after a reset or a step; the same structure, dtypes and shapes always.
+    """What agents see after a reset or a step; the same structure, dtypes and shapes always.
 
     `reward` and `duration` are those of the last step, 0 after a reset.
 
@@ -178,17 +178,14 @@ class Environment(struct.PyTreeNode, abc.ABC):
 
     def global_observation(self, state: State) -> jax.Array | None:
         """`f32[G]`, to be written where observations are flat; None where entities are seen."""
-        del state
         return None
 
     def static_entities(self, state: State) -> ByKind:
         """`{kind: f32[static features, count]}`, the same in all states of an episode; see `entity_kinds`."""
-        del state
         return {}
 
     def entities(self, state: State) -> ByKind:
         """`{kind: f32[dynamic features, count]}`, what changes; see `entity_kinds`."""
-        del state
         return {}
 
     @abc.abstractmethod
@@ -201,7 +198,6 @@ class Environment(struct.PyTreeNode, abc.ABC):
         `i32[agents]`, legal by `mask`, where actions are discrete. `f32[agents, ...]` for continuous ones that are not
         finite; such a row may be NaN, if `transition` understands that.
         """
-        del mask
         return {name: no_action(role) for name, role in self.roles.items()}
 
     @abc.abstractmethod
@@ -214,7 +210,6 @@ class Environment(struct.PyTreeNode, abc.ABC):
         In a semi-Markov process (Sutton, Precup & Singh 1999) the value after a transition of k steps is discounted by
         `gamma**k`: MAPPO and IPPO do so; TD3 and SAC discount every transition by `gamma`.
         """
-        del state
         return jnp.ones((), jnp.float32)
 
     @abc.abstractmethod
@@ -223,7 +218,6 @@ class Environment(struct.PyTreeNode, abc.ABC):
 
     def is_truncated(self, state: State) -> jax.Array:
         """`bool[]`: the episode is cut short in `state`; never, unless overridden."""
-        del state
         return jnp.zeros((), bool)
 
     @abc.abstractmethod
@@ -232,7 +226,6 @@ class Environment(struct.PyTreeNode, abc.ABC):
 
     def valid(self, state: State) -> ByRole:
         """`{role: bool[agents]}` for roles whose rows can be void; none by default."""
-        del state
         return {}
 
     def reset(self, key: jax.Array) -> tuple[State, TimeStep]:

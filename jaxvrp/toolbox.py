@@ -1,4 +1,4 @@
-"""What belongs to an environment beside its rules: baselines, pictures, replay, and what is worth telling of it.
+"""What belongs to an environment beside its rules: baselines, pictures, replay, and headline metrics.
 
 The registry maps environments to toolboxes, so that neither an environment nor its states import what draws them, and
 learners, logs, plots and benchmarks name no environment.
@@ -87,7 +87,7 @@ class Headline:
 
 @dataclasses.dataclass(frozen=True)
 class ReplayKind:
-    """How episodes of an environment are told and played on a page; see `jaxvrp.replay`.
+    """How episodes of an environment are written and played on a page; see `jaxvrp.replay`.
 
     Attributes:
         export: `(env, states [T + 1, ...], actions {role: [T, agents, ...]} or None) -> episode`, a JSON object whose
@@ -165,7 +165,7 @@ class Toolbox:
         headlines: in the order of the table's columns.
         renderer: draws an episode to `.gif`, `.png`, `.svg` or `.pdf`.
         step_recorder: records every step of an episode in an empty folder.
-        replay: how episodes are told and played.
+        replay: how episodes are written and played.
         instances: how problems are read from files, and plans written.
         still: `state -> SVG` or None, how a state shows itself in a notebook.
         evaluation: parameters that evaluation changes by default, such as longer episodes.

@@ -65,22 +65,16 @@ class GymnaxEnv(environment.Environment):
 
     def action_space(self, params: Any = None) -> spaces.Space:
         """`Discrete` or `Box`."""
-        del params
         if isinstance(self._acts, Discrete):
             return spaces.Discrete(self._acts.num_actions)
         return spaces.Box(self._acts.low, self._acts.high, self._acts.shape)
 
     def observation_space(self, params: Any = None) -> spaces.Box:
         """`Box`, `f32[O]`."""
-        del params
         return spaces.Box(self._observed.low, self._observed.high, self._observed.shape)
 
     def step(self, key: jax.Array, state: State, action: Any, params: Any = None) -> tuple[Any, ...]:
-        """Play one step, and begin again with the step that ends an episode.
-
-        Raises:
-            ValueError, TypeError: an action of the wrong shape or dtype.
-        """
+        """Play one step, and begin again with the step that ends an episode."""
         # Before the compiled program begins: JAX would wrap an index of 64 bits into a legal one.
         typed = typed_action(f"action of {self._role}_0", self._acts, action, self._acts.shape)
         observation, state, reward, terminated, truncated, info = super().step(key, state, typed, params)
@@ -97,13 +91,11 @@ class GymnaxEnv(environment.Environment):
         self, key: jax.Array, state: State, action: Any, params: Any
     ) -> tuple[jax.Array, State, jax.Array, jax.Array, dict[str, jax.Array]]:
         """Play one step without a reset; nothing is drawn from `key`."""
-        del key
         state, last = params.step(state, {self._role: jnp.asarray(action)[None]})
         return last.observation[self._role][0], state, last.reward[self._role][0], last.terminated, dict(last.metrics)
 
     def observe(self, key: jax.Array, state: State, action: Any, params: Any) -> jax.Array:
         """`f32[O]`; nothing is drawn from `key`."""
-        del key, action
         return params.observation(state)[self._role][0]
 
     def is_terminated(self, state: State, params: Any) -> jax.Array:

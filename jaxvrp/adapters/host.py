@@ -56,43 +56,26 @@ class Host:
         self.global_shape = self._layout.global_observation.shape
 
     def reset(self, random: np.random.Generator, instance: Instance | None = None) -> TimeStep:
-        """Begin an episode on a fresh problem, drawn from `random`, or on a given one; either draws the same.
-
-        Raises:
-            ValueError: as `Environment.reset_to`, of a problem that does not fit.
-        """
+        """Begin an episode on a fresh problem, drawn from `random`, or on a given one; either draws the same."""
         # Also where it is not needed: the problems that follow are then the same.
         self.state, packed = _reset(self.env, draw_seed(random), instance)
         return _unpack(packed, self._layout)
 
     def step(self, action: Mapping[str, np.ndarray]) -> TimeStep:
-        """Play one step with actions `{role: [agents, ...]}`; after the end nothing changes and nothing is paid.
-
-        Raises:
-            RuntimeError: there was no `reset`.
-            ValueError, TypeError: as `Environment.step`.
-        """
+        """Play one step with actions `{role: [agents, ...]}`; after the end nothing changes and nothing is paid."""
         check_begun(self.state, "step")
         self.state, packed = _step(self.env, self.state, action)
         return _unpack(packed, self._layout)
 
     def render(self) -> np.ndarray | None:
-        """`u8[height, width, 3]`, the present state; None without a `render_mode`.
-
-        Raises:
-            RuntimeError: there was no `reset`.
-        """
+        """`u8[height, width, 3]`, the present state; None without a `render_mode`."""
         if self.render_mode is None:
             return None
         check_begun(self.state, "render")
         return draw_frame(self.env, self.state)
 
     def join(self, rows: Iterable[Any]) -> dict[str, np.ndarray]:
-        """One action per agent, in the order of the agents, as `{role: [agents, ...]}`.
-
-        Raises:
-            ValueError, TypeError: the action of an agent has the wrong shape or dtype; the message names the agent.
-        """
+        """One action per agent, in the order of the agents, as `{role: [agents, ...]}`."""
         joined: dict[str, list[Any]] = {name: [] for name in self.roles}
         for member, action in zip(self.members, rows, strict=True):
             space = self.roles[member.role].action

@@ -87,11 +87,7 @@ class JaxMarlEnv(MultiAgentEnv):
         actions: Mapping[str, jax.Array],
         reset_state: State | None = None,
     ) -> tuple[Arrays, State, Arrays, Arrays, Arrays]:
-        """Play one step, and begin again with the step that ends an episode: on `reset_state`, or drawn from `key`.
-
-        Raises:
-            ValueError, TypeError: an agent has no action, or one of the wrong shape or dtype.
-        """
+        """Play one step, and begin again with the step that ends an episode: on `reset_state`, or drawn from `key`."""
         # Before the compiled program begins: JAX would wrap an index of 64 bits into a legal one.
         return super().step(key, state, self._typed(actions), reset_state)
 
@@ -99,7 +95,6 @@ class JaxMarlEnv(MultiAgentEnv):
         self, key: jax.Array, state: State, actions: Mapping[str, jax.Array]
     ) -> tuple[Arrays, State, Arrays, Arrays, Arrays]:
         """As `step`, without a reset; nothing is drawn from `key`."""
-        del key
         by_agent = self._typed(actions)
         joined = {name: jnp.stack([by_agent[agent] for agent in agents]) for name, agents in self.agent_classes.items()}
         state, last = self.env.step(state, joined)

@@ -86,11 +86,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         return self.action_spaces[agent]
 
     def state(self) -> np.ndarray:
-        """`f32[G]`, the global observation of the last reset or step.
-
-        Raises:
-            RuntimeError: there was no `reset`.
-        """
+        """`f32[G]`, the global observation of the last reset or step."""
         check_begun(self._last, "state")
         assert self._last is not None
         return np.asarray(self._last.global_observation)
@@ -104,9 +100,6 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
             seed: of the problems from this one on.
             options: `{"instance": problem}` plays that one, as `Environment.generate` makes it, instead of a fresh one;
                 others are not used.
-
-        Raises:
-            ValueError, TypeError: no problem of this environment.
         """
         # PettingZoo's own tests pass options that no environment knows.
         instance = given_instance(self._host.env, options, further=None)
@@ -118,12 +111,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         return self._seen(last)
 
     def step(self, actions: Mapping[str, Any]) -> Results:
-        """Play one step with an action from each of `agents`; with none of them, nothing happens.
-
-        Raises:
-            ValueError: an agent has no action, or there is no such agent in this episode; an action of the wrong shape.
-            TypeError: an action of the wrong dtype; no mapping.
-        """
+        """Play one step with an action from each of `agents`; with none of them, nothing happens."""
         if not isinstance(actions, Mapping):
             raise TypeError(f"step got {shown(actions)}; it needs a dict with one action for each of {self.agents}")
         if set(actions) != set(self.agents):
@@ -143,11 +131,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         return observations, rewards, terminations, truncations, infos
 
     def render(self) -> np.ndarray | None:
-        """`u8[height, width, 3]`, the present state; None without a `render_mode`.
-
-        Raises:
-            RuntimeError: there was no `reset`.
-        """
+        """`u8[height, width, 3]`, the present state; None without a `render_mode`."""
         return self._host.render()
 
     def close(self) -> None:

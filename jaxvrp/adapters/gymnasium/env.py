@@ -55,32 +55,20 @@ class GymnasiumEnv(gymnasium.Env):
         Args:
             seed: of the problems from this one on.
             options: `{"instance": problem}` plays that one, as `Environment.generate` makes it, instead of a fresh one.
-
-        Raises:
-            ValueError, TypeError: another option, or no problem of this environment.
         """
         instance = given_instance(self._host.env, options)
         super().reset(seed=seed)
         return self._seen(self._host.reset(self.np_random, instance))
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Play one step: observation, reward, terminated, truncated, info.
-
-        Raises:
-            RuntimeError: there was no `reset`.
-            ValueError, TypeError: an action of the wrong shape or dtype.
-        """
+        """Play one step: observation, reward, terminated, truncated, info."""
         timestep = self._host.step(self._face.action(action))
         observation, info = self._seen(timestep)
         reward = float(self._face.reward(timestep))
         return observation, reward, bool(timestep.terminated), bool(timestep.truncated), info
 
     def render(self) -> np.ndarray | None:
-        """`u8[height, width, 3]`, the present state; None without a `render_mode`.
-
-        Raises:
-            RuntimeError: there was no `reset`.
-        """
+        """`u8[height, width, 3]`, the present state; None without a `render_mode`."""
         return self._host.render()
 
     def action_masks(self) -> np.ndarray:
@@ -122,11 +110,7 @@ class Face:
             self.observation_space = with_mask(self.observation_space, shape[1:] if self.alone else shape)
 
     def action(self, action: Any) -> dict[str, np.ndarray]:
-        """`{role: [*batch, agents, ...]}` from an element of the action space, or a batch of them.
-
-        Raises:
-            ValueError, TypeError: as `typed_action`.
-        """
+        """`{role: [*batch, agents, ...]}` from an element of the action space, or a batch of them."""
         space, wanted = self.role.action, (*self.batch, *(self.action_space.shape or ()))
         array = np.asarray(typed_action(f"action of {self._agents}", space, action, wanted))
         return {self.name: array.reshape(*self.batch, self.role.num_agents, *space.shape)}

@@ -103,7 +103,7 @@ class GymnasiumVectorEnv(VectorEnv):
         instances = given_instance(self._vec.env, options, further=[RESET_MASK], batch=self.num_envs)
         chosen = self._chosen(options)
         seeds = self._of_environments(seed)
-        self._seed([own if is_chosen else None for own, is_chosen in zip(seeds, chosen, strict=True)])
+        self._seed([each if is_chosen else None for each, is_chosen in zip(seeds, chosen, strict=True)])
         self._begin(np.flatnonzero(chosen), instances)
         self._ended = self._ended & ~chosen
         assert self._seen is not None, "`_begin` has just filled it"
@@ -122,7 +122,7 @@ class GymnasiumVectorEnv(VectorEnv):
         if self._mode is AutoresetMode.DISABLED and waiting.any():
             text = f"the episodes of the environments {np.flatnonzero(waiting).tolist()} are over"
             raise RuntimeError(f"{text}; begin anew with reset(options={{'{RESET_MASK}': terminations | truncations}})")
-        # What has ended stands still, and is paid 0, whatever its action.
+        # An episode that has ended stands still, and is paid 0, whatever its action.
         self._state, timestep = _step(self._vec, self._state, joined)
         self._seen = ended = _to_numpy(timestep)
         rewards = self._face.reward(ended)
@@ -139,11 +139,7 @@ class GymnasiumVectorEnv(VectorEnv):
         return self._face.observe(_copied(self._seen)), rewards, terminations, truncations, {**infos, **final}
 
     def render(self) -> tuple[np.ndarray, ...] | None:
-        """`u8[height, width, 3]` for each environment; None without a `render_mode`.
-
-        Raises:
-            RuntimeError: there was no `reset`.
-        """
+        """`u8[height, width, 3]` for each environment; None without a `render_mode`."""
         if self.render_mode is None:
             return None
         check_begun(self._state, "render")
@@ -175,7 +171,7 @@ class GymnasiumVectorEnv(VectorEnv):
             return [int(seed) + rank for rank in range(self.num_envs)]
         if not isinstance(seed, Iterable):
             raise TypeError(f"seed is {seed!r}; it needs to be a whole number, a list of them, or None")
-        seeds = [None if own is None else int(own) for own in seed]
+        seeds = [None if each is None else int(each) for each in seed]
         if len(seeds) != self.num_envs:
             raise ValueError(f"seed lists {len(seeds)} numbers; it needs {self.num_envs}, one for each environment")
         return seeds

@@ -104,10 +104,6 @@ class VRPEnv:
         Args:
             actions: for each agent an index, a one-hot row, or the vector of a continuous action. An index that is
                 forbidden or outside of the space is counted in the metric `invalid_actions`.
-
-        Raises:
-            RuntimeError: there was no `reset`.
-            ValueError: too many or too few actions, or one that is none of these.
         """
         rows = elements(self.agents, self.action_space, actions)
         timestep = self._host.step(self._host.join(rows))
@@ -150,12 +146,12 @@ def _read(args: Any, name: str) -> Any:
 
 def _make(args: Any) -> Environment:
     if isinstance(args, Mapping):
-        own = {CLASSICAL_NAMES.get(str(name), str(name)): args[name] for name in args if name not in OWN_ARGUMENTS}
-        return make("truck_drone", **own)
+        named = {CLASSICAL_NAMES.get(str(name), str(name)): args[name] for name in args if name not in OWN_ARGUMENTS}
+        return make("truck_drone", **named)
     scenario = _read(args, "scenario") or _read(args, "scenario_name") or "truck_drone_basic"
     known = make("truck_drone", scenario=scenario).parameters
-    classical = {new: _read(args, old) for old, new in CLASSICAL_NAMES.items() if new in known}
-    given = classical | {name: value for name in known if (value := _read(args, name)) is not None}
+    given = {new: _read(args, old) for old, new in CLASSICAL_NAMES.items() if new in known}
+    given |= {name: value for name in known if (value := _read(args, name)) is not None}
     return make("truck_drone", scenario=scenario, **{name: value for name, value in given.items() if value is not None})
 
 
