@@ -185,7 +185,7 @@ def _checked_callable(found: Any, path: str, kind: str) -> Factory:
     if is_environment and kind in ("environment", getattr(found, "registry_kind", None)):
         return found
     for entry in _ENTRIES[kind].values():
-        factory = entry.factory
+        factory: Any = entry.factory
         if isinstance(factory, str):  # compared without importing anything
             module_name, _, attribute = factory.partition(":")
             factory = getattr(sys.modules.get(module_name), attribute, None)

@@ -49,5 +49,5 @@ def _to_bytes(static: Any) -> bytes:
     return text.encode()
 
 
-def _from_bytes(data: bytearray) -> Any:
+def _from_bytes(data: bytes) -> Any:
     return ast.literal_eval(bytes(data).decode())

@@ -21,10 +21,6 @@ class Discrete:
     shape: ClassVar[tuple[int, ...]] = ()
     dtype: ClassVar[jnp.dtype] = jnp.dtype("int32")
 
-    def sample(self, key: jax.Array, shape: tuple[int, ...] = ()) -> jax.Array:
-        """Uniform elements, `i32[*shape]`."""
-        return jax.random.randint(key, shape, 0, self.num_actions, jnp.int32)
-
     def contains(self, value: jax.Array) -> jax.Array:
         """Whether each entry of `value` is an element: `bool`, of the shape of `value`."""
         return (value >= 0) & (value < self.num_actions)

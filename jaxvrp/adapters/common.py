@@ -70,7 +70,8 @@ def given_instance(
         raise ValueError(
             f"options['{INSTANCE}'] needs {batch} problems, one for each environment, along a leading axis"
         )
-    if jax.tree.structure(instance) != jax.tree.structure(wanted):
+    structure: Any = jax.tree.structure(wanted)
+    if jax.tree.structure(instance) != structure:
         raise ValueError(
             f"options['{INSTANCE}'] has parts (or None) where drawn problems have none (or some); episodes that follow "
             "draw theirs: give the same parts as `generate`, or play it in a single environment"

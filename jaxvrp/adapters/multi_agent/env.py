@@ -74,7 +74,7 @@ class VRPEnv:
         self.observation_space: list[spaces.Space] = [to_gym(roles[m.role].observation) for m in members]
         if pad_actions or _read(args, "pad_actions"):
             number = max((int(each.n) for each in self.action_space if isinstance(each, spaces.Discrete)), default=0)
-            widest = spaces.Discrete(number)
+            widest: spaces.Space = spaces.Discrete(number)
             self.action_space = [widest if isinstance(each, spaces.Discrete) else each for each in self.action_space]
         self._longest = longest(self.observation_space)
         self._pads_observations = bool(pad_observations or _read(args, "pad_observations"))
@@ -117,7 +117,7 @@ class VRPEnv:
     def _observed(self, timestep: TimeStep) -> list[np.ndarray]:
         """The observations; keeps the infos."""
         members, roles = self._host.members, list(self._host.roles)
-        seen = [timestep.observation[role][row] for _, role, row in members]
+        seen: list[Any] = [timestep.observation[role][row] for _, role, row in members]
         padded = pad(seen, self._longest)
         shared = {
             "time_step": self._time,
