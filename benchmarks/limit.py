@@ -163,8 +163,7 @@ def step_functions(env: Environment, batch: int) -> dict[str, tuple[Callable[...
         return advance((state, timestep), key)[0]
 
     def reset(states: Any, pool: Any, done: jax.Array) -> Any:
-        fresh = jax.vmap(env.init_state)(jax.tree.map(lambda leaf: leaf[:batch], pool))
-        return select(done, fresh, states)
+        return select(done, jax.tree.map(lambda leaf: leaf[:batch], pool), states)
 
     return {
         "whole step": (whole, (state, timestep)),

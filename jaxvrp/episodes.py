@@ -66,22 +66,19 @@ def record_episodes(
 ) -> tuple[State, Any]:
     """Play every instance (leading axis `[E]`) for `max_episode_steps` steps; an episode that has ended stands still.
 
-    Args:
-        env, actor, instances: who plays what.
-        key: typed key of the actor.
-        record: what to keep of a step, from the actions that the actor chose (also where an episode has ended), and the
-            states and timesteps that they led to, all `[E, ...]`.
+    `record` makes the record of a step from the actions that the actor chose (also where an episode has ended), and the
+    states and timesteps that they led to, all `[E, ...]`.
 
     Returns:
-        The last states `[E, ...]`, and what was kept, with a leading axis `[max_episode_steps]`.
+        The last states `[E, ...]`, and the records with a leading axis `[max_episode_steps]`.
     """
 
     def advance(play: _Play, key: jax.Array) -> tuple[_Play, Any]:
         play, action = _advance(env, actor, play, key)
         return play, record(action, play.state, play.timestep)
 
-    play, kept = jax.lax.scan(advance, _begin(env, actor, instances), jax.random.split(key, env.max_episode_steps))
-    return play.state, kept
+    play, records = jax.lax.scan(advance, _begin(env, actor, instances), jax.random.split(key, env.max_episode_steps))
+    return play.state, records
 
 
 def record_episode(env: Environment, actor: Actor, instance: Instance, key: jax.Array) -> tuple[State, ByRole]:
@@ -94,20 +91,12 @@ def record_episode(env: Environment, actor: Actor, instance: Instance, key: jax.
 
 
 def count_states(step: ArrayLike, ended: ArrayLike) -> int:
-    """States up to the first that has ended, or to the last before `step` stands still or falls back (a reset).
-
-    Args:
-        step: `[T+1]`, the clocks of the states.
-        ended: `bool[T+1]`.
-    """
+    """States up to the first that `ended`, or to the last before `step` stands still or falls back; both `[T+1]`."""
     return int((np.append(np.diff(step) <= 0, True) | np.asarray(ended)).argmax()) + 1
 
 
 def until_end(states: State) -> State:
-    """The states of one episode up to its end, as NumPy arrays; see `count_states`.
-
-    Args:
-        states: of steps 0..T, leaves with leading axis `[T+1]`, with the fields `step` and `done`.
+    """The states of one episode (leaves `[T+1, ...]`, fields `step` and `done`) up to its end, as NumPy arrays.
 
     Raises:
         ValueError: the states have no leading time axis, or more than one.

@@ -5,11 +5,6 @@ A test compares these tables with what is registered; importing that would impor
 
 from __future__ import annotations
 
-import pathlib
-import re
-
-from jaxvrp_command.packages import ROOT
-
 ENVIRONMENTS = {
     "darp": "Dial-a-ride: several vehicles, one after the other, bring passengers from pickup to drop-off in time.",
     "pcb": "Component placement: each movable part of a circuit board is an agent; the aim is short wires.",
@@ -51,11 +46,3 @@ BENCHMARKS = {
     "training": "Environment steps per second of MAPPO, end to end, and where the time goes.",
 }
 """Programs of the repository; the package does not hold them."""
-
-
-def package_version() -> str:
-    """The version of the package that runs, which need not be the one that is installed."""
-    text = pathlib.Path(ROOT, "jaxvrp", "__init__.py").read_text(encoding="utf-8")
-    found = re.search(r'^__version__ = "(.+)"$', text, re.MULTILINE)
-    assert found, "jaxvrp/__init__.py names its version"
-    return found[1]

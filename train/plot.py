@@ -130,7 +130,7 @@ def _label(values: Mapping[str, Any], different: Sequence[str]) -> str:
 
 def headlines_of(runs: Iterable[Run]) -> tuple[Headline, ...]:
     """Those of the environments of all runs, without repetition; none of environments that are not registered."""
-    toolboxes = registry.toolboxes()
+    toolboxes = dict(registry.toolboxes())
     found = [toolboxes[name].headlines for run in runs if (name := run.values.get("env.name")) in toolboxes]
     return tuple(dict.fromkeys(headline for headlines in found for headline in headlines))
 

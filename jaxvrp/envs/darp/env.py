@@ -13,7 +13,7 @@ from jaxvrp import fields
 from jaxvrp.entities import flat_box, flatten
 from jaxvrp.environment import Environment
 from jaxvrp.envs.darp import observation, rules
-from jaxvrp.envs.darp.problem.figures import Prepared, prepare
+from jaxvrp.envs.darp.problem.figures import figures_of
 from jaxvrp.envs.darp.problem.generator import CORDEAU_KINDS, INSTANCES, bounds, generate
 from jaxvrp.envs.darp.problem.instance import Instance, as_float32, pad
 from jaxvrp.envs.darp.reward import REWARDS, step_reward, unvisited_nodes
@@ -196,23 +196,15 @@ class Darp(Environment):
         """A random instance of the environment's sizes."""
         return generate(key, self)
 
-    def prepare(self, instance: Instance) -> Prepared:
-        """The instance, padded, with what follows from it.
-
-        Raises:
-            ValueError: the instance is larger than the environment.
-        """
-        padded = pad(as_float32(instance), self.num_nodes, self.num_agents)
-        return prepare(padded, tighten=self.limits and self.tighten)
-
-    def init_state(self, instance: Instance | Prepared) -> State:
+    def init_state(self, instance: Instance) -> State:
         """The first vehicle at the depot; a smaller instance is padded.
 
         Raises:
             ValueError: the instance is larger than the environment.
         """
-        prepared = instance if isinstance(instance, Prepared) else self.prepare(instance)
-        return rules.begin(prepared, limits=self.limits)
+        padded = pad(as_float32(instance), self.num_nodes, self.num_agents)
+        figures = figures_of(padded, tighten=self.limits and self.tighten)
+        return rules.begin(padded, figures, limits=self.limits)
 
     def transition(self, state: State, action: ByRole, num_invalid: jax.Array) -> State:
         """Drive to the node, and home with the last one."""

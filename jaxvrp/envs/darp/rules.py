@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.envs.darp import schedule
-from jaxvrp.envs.darp.problem.figures import SLACK, Figures, Prepared
+from jaxvrp.envs.darp.problem.figures import SLACK, Figures
 from jaxvrp.envs.darp.problem.instance import Instance, distance, travel_time
 from jaxvrp.envs.darp.schedule import Outlook, Schedule
 from jaxvrp.notebook import NotebookStill
@@ -62,25 +62,25 @@ class State(NotebookStill, struct.PyTreeNode):
         return self.figures.bound(self.instance)
 
 
-def begin(prepared: Prepared, *, limits: bool) -> State:
+def begin(instance: Instance, figures: Figures, *, limits: bool) -> State:
     """The first vehicle at the depot; padded requests are born visited, padded vehicles finished."""
-    instance = prepared.binding
+    binding = figures.bound(instance)
     node = jnp.arange(instance.num_nodes + 1, dtype=jnp.int32)
     unused = instance.capacity <= 0
     zero, no_distance = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.float32)
     visited = (instance.demand == 0) & (node > 0)
     return State(
-        instance=prepared.instance,
-        figures=prepared.figures,
+        instance=instance,
+        figures=figures,
         current_node=zero,
         place=instance.locs[0],
         current_agent=_first(~unused),
-        current_time=instance.earliest[0],
+        current_time=binding.earliest[0],
         current_load=zero,
         visited=visited,
         picked_up_by_current=jnp.zeros_like(visited),
         pickup_time=jnp.zeros_like(instance.earliest),
-        schedule=schedule.begin(instance, SLACK) if limits else None,
+        schedule=schedule.begin(binding, SLACK) if limits else None,
         vehicle_finished=unused,
         vehicles_used=zero,
         total_distance=no_distance,

@@ -42,20 +42,8 @@ class Figures(struct.PyTreeNode):
         return instance.replace(earliest=self.earliest, deadline=self.deadline)
 
 
-class Prepared(struct.PyTreeNode):
-    """An instance of an environment's sizes, and its figures."""
-
-    instance: Instance
-    figures: Figures
-
-    @property
-    def binding(self) -> Instance:
-        """The instance with the windows that count."""
-        return self.figures.bound(self.instance)
-
-
-def prepare(instance: Instance, *, tighten: bool = False) -> Prepared:
-    """An instance (JAX arrays, no leading axes) with its figures.
+def figures_of(instance: Instance, *, tighten: bool = False) -> Figures:
+    """The figures of an instance (JAX arrays, no leading axes).
 
     Args:
         instance: what is to be played.
@@ -67,7 +55,7 @@ def prepare(instance: Instance, *, tighten: bool = False) -> Prepared:
     extent = jnp.where(is_real, offset, 0.0).max()
     finite = jnp.where(jnp.isfinite(instance.deadline), instance.deadline, 0.0)
     horizon = jnp.where(finite[0] > 0, finite[0], jnp.where(finite.max() > 0, finite.max(), 1.0))
-    figures = Figures(
+    return Figures(
         extent=jnp.maximum(extent, SMALLEST),
         horizon=jnp.maximum(horizon, SMALLEST),
         capacity=jnp.maximum(instance.capacity.max(), 1).astype(jnp.float32),
@@ -77,4 +65,3 @@ def prepare(instance: Instance, *, tighten: bool = False) -> Prepared:
         earliest=windows.earliest,
         deadline=windows.deadline,
     )
-    return Prepared(instance, figures)

@@ -219,7 +219,7 @@ def test_instances_as_published_of_different_sizes_are_driven_as_planned():
     env = jaxvrp.make("darp", num_nodes=NODES, num_agents=VEHICLES, instances="cordeau", **rules)
     batch = generate_dataset(env, seed=2, count=24)
     played = jax.jit(lambda: play_episodes(env, SearchActor(env, ROUNDS), batch, KEY))()
-    binding = jax.vmap(lambda instance: env.prepare(instance).binding)(batch)
+    binding = jax.vmap(lambda instance: env.init_state(instance).binding)(batch)
     plans, cost = ruin_and_recreate(binding, jax.random.fold_in(KEY, 0), rounds=ROUNDS, limits=True)
     whole = np.array([solution_report(each, plan).feasible for each, plan in zip(each_of(batch), plans, strict=True)])
     assert whole.sum() > 12 and len(np.unique(np.count_nonzero(batch.demand, axis=1))) > 3
