@@ -46,11 +46,7 @@ from train.running.shown.tables import figures_table
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command line: figures of a trained run beside the baselines, and a picture of an episode.
-
-    Raises:
-        UserError: a mistake of the user's, as one line.
-    """
+    """The command line: figures of a trained run beside the baselines, and a picture of an episode."""
     args, changes = _arguments(argv)
     if args.instance:
         return _evaluate_instance(args, changes)

@@ -34,11 +34,7 @@ from train.running.shown.tables import figures_table
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command line: writes the folder of a policy, and prints its figures beside the baselines.
-
-    Raises:
-        UserError: a mistake of the user's, as one line.
-    """
+    """The command line: writes the folder of a policy, and prints its figures beside the baselines."""
     args = _arguments(argv)
     out = pathlib.Path(args.out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -84,9 +80,6 @@ def training_command(recorded: RecordedRun, config_file: str | None) -> str:
     Args:
         recorded: the run.
         config_file: the file that it was trained with, as `--config` takes it.
-
-    Raises:
-        UserError: no such file, or it has a key of a mapping that the run has not, which cannot be typed.
     """
     names = {f"env.{name}": recorded.config.env.get(name) for name in command_line.NAMES}
     start = {"config": config_file} if config_file else {name: value for name, value in names.items() if value}
@@ -112,9 +105,6 @@ def export(out: pathlib.Path, run: Trained, recorded: RecordedRun, **card: Any) 
         run: the policy.
         recorded: its configuration.
         card: see `train.running.folder.policies.Card`.
-
-    Raises:
-        UserError: it cannot be written.
     """
     single = dataclasses.replace(recorded, config=dataclasses.replace(recorded.config, num_seeds=1), changes=())
     partial = out.with_name(f".{out.name}.{os.getpid()}{UNFINISHED}")

@@ -61,11 +61,7 @@ def players(env: Environment) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command line: writes `ENV_ACTOR_SEED.json` and `.html`, and opens the page in a browser.
-
-    Raises:
-        UserError: a mistake of the user's, as one line.
-    """
+    """The command line: writes `ENV_ACTOR_SEED.json` and `.html`, and opens the page in a browser."""
     args, changes = _arguments(sys.argv[1:] if argv is None else argv)
     with command_line.users_code(args.env):
         env = _made(args.env, changes)
@@ -104,11 +100,7 @@ def _made(name: str, changes: Values) -> Environment:
 
 
 def _folder(args: argparse.Namespace, everybody: Values, changes: Values) -> RunFolder:
-    """The run that plays, in its own environment with what was typed.
-
-    Raises:
-        UserError: there is none, or it plays another environment.
-    """
+    """The run that plays, in its own environment with what was typed."""
     if not pathlib.Path(args.actor).exists() and args.actor not in shipped_policies():
         known = nearest(args.actor, [*everybody, *shipped_policies()])
         raise UserError(

@@ -50,11 +50,7 @@ class Run(NamedTuple):
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command line.
-
-    Raises:
-        UserError: a mistake of the user's, as one line.
-    """
+    """The command line."""
     args = _arguments(argv)
     runs = [read(folder) for folder in args.runs]
     grouped = group_runs(runs)
@@ -73,11 +69,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def read(folder: pathlib.Path) -> Run:
-    """A run folder, also of a run that is not over.
-
-    Raises:
-        UserError: it is none, or nothing has been recorded.
-    """
+    """A run folder, also of a run that is not over."""
     try:
         values = flat(read_yaml(folder / CONFIG))
     except (OSError, ValueError, AttributeError, TypeError):
@@ -90,11 +82,7 @@ def read(folder: pathlib.Path) -> Run:
 
 
 def group_runs(runs: Sequence[Run]) -> list[list[Run]]:
-    """Those that differ in nothing but their seeds, together.
-
-    Raises:
-        UserError: two of them have the same seed.
-    """
+    """Those that differ in nothing but their seeds, together."""
     groups: dict[str, list[Run]] = collections.defaultdict(list)
     for run in runs:
         groups[json.dumps(_without_seeds(run), sort_keys=True, default=str)].append(run)
@@ -136,11 +124,7 @@ def headlines_of(runs: Iterable[Run]) -> tuple[Headline, ...]:
 
 
 def chosen_metrics(runs: Sequence[Run], headlines: Sequence[Headline], asked: Sequence[str] | None) -> dict[str, str]:
-    """Names of metrics, and titles of their panels.
-
-    Raises:
-        UserError: a metric was asked for that no run has.
-    """
+    """Names of metrics, and titles of their panels."""
     known = sorted({name for run in runs for record in run.records for name in record} - {"update", "env_steps"})
     titles = {EVALUATION: "return in evaluation"}
     titles |= {f"eval/{headline.figure}": f"{headline.curve} (evaluation)" for headline in headlines if headline.curve}

@@ -90,9 +90,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     """The command line: writes `episode_K.json` and `episode_K.html`; of a problem in a file, with its name for K.
 
     With a baseline to compare with, also `episode_K_NAME.json`, and both are on the page.
-
-    Raises:
-        UserError: a mistake of the user's, as one line.
     """
     args = _arguments(argv)
     is_file = isinstance(args.instance, str)
@@ -137,11 +134,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _baseline(name: str, env: Environment) -> str:
-    """The name of a baseline of an environment.
-
-    Raises:
-        UserError: there is no such baseline.
-    """
+    """The name of a baseline of an environment."""
     known = baseline_actors(env)
     if name not in known:
         raise UserError(f"--against {name}: there is no such baseline; {nearest(name, known)}")
@@ -159,11 +152,7 @@ def _report(episodes: list[Episode], paths: list[pathlib.Path]) -> None:
 
 
 def write_files(episodes: list[Episode], paths: list[pathlib.Path]) -> None:
-    """Write episodes, and the page with all of them.
-
-    Raises:
-        UserError: they cannot be written.
-    """
+    """Write episodes, and the page with all of them."""
     page = paths[0].with_suffix(".html")
     try:
         for episode, path in zip(episodes, paths, strict=True):
@@ -174,11 +163,7 @@ def write_files(episodes: list[Episode], paths: list[pathlib.Path]) -> None:
 
 
 def make_folder(folder: pathlib.Path) -> pathlib.Path:
-    """The folder for what is written, made if it is not there.
-
-    Raises:
-        UserError: it cannot be made.
-    """
+    """The folder for what is written, made if it is not there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

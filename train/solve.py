@@ -240,11 +240,7 @@ def open_problem(
 
 
 def problem_in(name: str, problem: Any, path: str | os.PathLike) -> Problem:
-    """A problem, or a batch of problems, of a file, in an environment that is registered by this name.
-
-    Raises:
-        UserError: it cannot be played there; one line.
-    """
+    """A problem, or a batch of problems, of a file, in an environment that is registered by this name."""
     plain = jaxvrp.make(name)
     files = registry.toolbox_of(plain).instances
     assert files
@@ -293,11 +289,7 @@ def solution_of(problem: Problem, method: str, best: Searched, states: Any) -> S
 
 
 def chosen(problem: Problem, method: str | None) -> str:
-    """The name of a method, by default the best choice.
-
-    Raises:
-        UserError: there is none of that name.
-    """
+    """The name of a method, by default the best choice."""
     if method is None:
         return next(iter(problem.methods))
     if method not in problem.methods:
@@ -415,11 +407,7 @@ def _timed(program: Any, key: jax.Array) -> Searched:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command line.
-
-    Raises:
-        UserError: a mistake of the user's, as one line.
-    """
+    """The command line."""
     args = _arguments(sys.argv[1:] if argv is None else argv)
     problem = open_problem(args.instance, run=args.run, env=args.env, row=args.index, trust=args.trust)
     method = chosen(problem, args.method)
@@ -457,11 +445,7 @@ def report(solution: Solution) -> str:
 
 
 def _check_paths(args: argparse.Namespace, problem: Problem) -> None:
-    """Find out before anything is searched whether the plan can be written and drawn.
-
-    Raises:
-        UserError: another ending, no such folder, or the file that is read.
-    """
+    """Find out before anything is searched whether the plan can be written and drawn."""
     endings = {"--out": problem.files.endings, "--picture": (".gif", *STILLS)}
     if args.picture and problem.toolbox.renderer is None:
         raise UserError(f"--picture: {type(problem.env).__name__} has no renderer; leave it out")

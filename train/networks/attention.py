@@ -256,12 +256,7 @@ class Decoder(nn.Module):
         return jnp.einsum("ramh,rmhe->rahe", weight, value).reshape(*situation.shape[:2], self.size)
 
     def _point(self, query: jax.Array, x: jax.Array, between: jax.Array | None) -> jax.Array:
-        """Logits of the actions, in the order of the pointers, `f32[R, A, head_size]`.
-
-        Args:
-            query: what agents look for, `f32[R, A, H]`.
-            x, between: as in `__call__`.
-        """
+        """Logits of the actions, in the order of the pointers, `f32[R, A, head_size]`."""
         match = self._matches(query, x, between)
         logits = []
         for kind_name, per_entity in self.pointers:

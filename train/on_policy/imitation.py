@@ -135,13 +135,7 @@ def _check_playing_teacher(config: PPOConfig) -> None:
 
 
 def _policy_of(name: str, parameters: dict[str, Any], env: Environment) -> Actor:
-    """The most probable actions of a run's latest policy, in the environment of another configuration.
-
-    Args:
-        name: of the run's folder, or of a policy that is shipped.
-        parameters: of that environment.
-        env: itself; what it draws for each episode, the policy sees as well.
-    """
+    """The most probable actions of a run's latest policy, in the environment of another configuration."""
     # Whether a policy sees vectors or entities is its own matter. What is drawn may have more room than was asked for.
     changes = {key: value for key, value in parameters.items() if key not in ("name", PARAMETER)}
     changes |= {size: getattr(unwrapped(env), size) for size in registry.toolbox_of(env).paddings}

@@ -235,11 +235,7 @@ class Rollout:
     def _step(
         self, params: dict[str, Any], static: Statics, players: Players, key: jax.Array
     ) -> tuple[Players, tuple[Transition, dict[str, jax.Array]]]:
-        """One step of all environments.
-
-        Returns:
-            The players afterwards; what is recorded; statistics of finished episodes.
-        """
+        """One step of all environments."""
         before, seen = players.timestep, self._seen(players, static)
         logits, actor_carry = self.actors.apply(
             params["actor"],

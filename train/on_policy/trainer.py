@@ -326,11 +326,7 @@ def _critics(config: PPOConfig, env: Environment) -> Critics:
 
 
 def _optimizer(config: PPOConfig, actors: Actors, critics: Critics) -> optax.GradientTransformation:
-    """Adam with its own clipping for every network; one for each agent where agents have separate actors.
-
-    Raises:
-        ValueError: there are more gradient steps than `lr_decay` can count.
-    """
+    """Adam with its own clipping for every network; one for each agent where agents have separate actors."""
     steps = config.num_updates * config.num_epochs * config.num_minibatches
     if config.lr_decay and steps > LARGEST_WHOLE:
         raise ValueError(

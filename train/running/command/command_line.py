@@ -207,9 +207,6 @@ def known_keys(config_class: type[RunConfig], values: dict[str, Any]) -> dict[st
     Args:
         config_class: of the configuration.
         values: flat, see `config_file.flat`; `env.name` and `env.scenario` are read.
-
-    Raises:
-        UserError: there is no such environment or scenario.
     """
     name = values.get("env.name", config_class().env["name"])
     if not isinstance(name, str):
@@ -222,11 +219,7 @@ def known_keys(config_class: type[RunConfig], values: dict[str, Any]) -> dict[st
 
 
 def check_names(names: Iterable[str], known: Iterable[str], place: str) -> None:
-    """Refuse a name that is not known, with the nearest; `place` says where it stands, ` in the file`.
-
-    Raises:
-        UserError: it.
-    """
+    """Refuse a name that is not known, with the nearest; `place` says where it stands, ` in the file`."""
     known = set(known)
     for name in names:
         if name not in known:
@@ -243,9 +236,6 @@ def build_config(config_class: type[Config], values: dict[str, Any], *, complete
         config_class: of the configuration.
         values: by key.
         complete: whether `env` is to have all parameters of the environment, not only those of `values`.
-
-    Raises:
-        UserError: what is wrong with them.
     """
     env_values = values.get("env")
     changes, ranges, first_ranges = (values.get(name) or {} for name in ("eval_env", "randomize", "randomize_from"))
@@ -323,11 +313,7 @@ def value_of(argv: Sequence[str], name: str) -> str | None:
 
 
 def split_mapping(argv: Sequence[str], mapping: str) -> tuple[list[str], dict[str, Any]]:
-    """The words of a command line without `--MAPPING.key value` and `--MAPPING.key=value`, and these as a dict.
-
-    Raises:
-        UserError: a key without a value, or with two, or with one that is no YAML.
-    """
+    """The words of a command line without `--MAPPING.key value` and `--MAPPING.key=value`, and these as a dict."""
     words, values, rest = [], {}, iter(argv)
     for word in rest:
         key, has_value, value = word.removeprefix(f"--{mapping}.").partition("=")

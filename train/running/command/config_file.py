@@ -27,11 +27,7 @@ SHIPPED = pathlib.Path(train.__file__).parent / "configs"
 
 
 def read_config_file(path: str) -> dict[str, Any]:
-    """The keys of a YAML file, flat: those of `env` are called `env.key`.
-
-    Raises:
-        UserError: no such file, or not one of keys and values; the message says where.
-    """
+    """The keys of a YAML file, flat: those of `env` are called `env.key`."""
     found = _find(path)
     try:
         content = read_yaml(found)
@@ -70,11 +66,7 @@ def shipped_names() -> list[str]:
 
 
 def flat(content: dict[Any, Any]) -> dict[str, Any]:
-    """Keys and values without mappings: `{"env": {"name": "darp"}}` becomes `{"env.name": "darp"}`.
-
-    Raises:
-        UserError: something that is to be a mapping, or a text, is none.
-    """
+    """Keys and values without mappings: `{"env": {"name": "darp"}}` becomes `{"env.name": "darp"}`."""
     values: dict[str, Any] = {}
     _add(values, content)
     for name in LAUNCH.keys() & values.keys():
@@ -89,11 +81,7 @@ def flat(content: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _add(values: dict[str, Any], more: dict[Any, Any]) -> None:
-    """Add what is not there yet, by name.
-
-    Raises:
-        UserError: a name is there: `env.num_drones`, and in the mapping `env`.
-    """
+    """Add what is not there yet, by name."""
     for key, value in more.items():
         if str(key) in values:
             raise UserError(f"{shown(str(key))} stands twice; leave one of them out")

@@ -82,9 +82,6 @@ class InstanceFile:
             changes: of the run's environment, beside what the problem says.
             row: which problem of the file, from 0, if it has several.
             trust: see `read_run`.
-
-        Raises:
-            UserError: the file cannot be read or played, or a change contradicts it; one line.
         """
         named = [value for value in changes.values() if isinstance(value, str)]
         recorded = read_run(find_run(run), trust=trust, named=named)
@@ -134,11 +131,7 @@ class InstanceFile:
         return {**plan, "player": player, "figures": played.figures}
 
     def check_plan_paths(self, paths: Sequence[str]) -> None:
-        """Find out before anything is played whether plans can be written there.
-
-        Raises:
-            UserError: another ending, no such folder, or a file that is read.
-        """
+        """Find out before anything is played whether plans can be written there."""
         for path in map(pathlib.Path, paths):
             if path.suffix.lower() not in self.files.endings:
                 raise UserError(f"--plan {path}: the name must end in one of: {', '.join(self.files.endings)}")
@@ -148,11 +141,7 @@ class InstanceFile:
 
 
 def _make(keywords: dict[str, Any], prefix: str = "") -> Environment:
-    """The environment that is made from these keywords.
-
-    Raises:
-        UserError: there are no such keywords, or not with such values; after `prefix`.
-    """
+    """The environment that is made from these keywords."""
     try:
         return jaxvrp.make(**keywords)
     except (ValueError, TypeError) as error:
@@ -160,11 +149,7 @@ def _make(keywords: dict[str, Any], prefix: str = "") -> Environment:
 
 
 def _read(files: InstanceFiles, path: str, row: int | None, env: Environment) -> tuple[Any, dict[str, Any]]:
-    """The problem in a file, and the parameters that it sets of an environment.
-
-    Raises:
-        UserError: it cannot be read, or not be played there; one line that names the file.
-    """
+    """The problem in a file, and the parameters that it sets of an environment."""
     try:
         problems = files.read(path)
     except OSError as error:
@@ -196,11 +181,7 @@ class Output(NamedTuple):
 
 
 def write_all(outputs: Sequence[Output]) -> None:
-    """Write all of these files; one that cannot be written takes no other with it.
-
-    Raises:
-        UserError: of those that could not be written, one line.
-    """
+    """Write all of these files; one that cannot be written takes no other with it."""
     failures = []
     for option, path, write in outputs:
         try:

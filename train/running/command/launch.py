@@ -72,11 +72,7 @@ def main(algorithm: str, argv: Sequence[str] | None = None) -> None:
 
 
 def checked_learner(config: RunConfig, make_train: Callable[[RunConfig], Learner]) -> Learner:
-    """The learner of a configuration, if it can be trained and memory holds it.
-
-    Raises:
-        UserError: it does not, or keys do not fit each other; one line.
-    """
+    """The learner of a configuration, if it can be trained and memory holds it."""
     try:
         learner = make_train(config)
         learner.config.check_training()
@@ -87,11 +83,7 @@ def checked_learner(config: RunConfig, make_train: Callable[[RunConfig], Learner
 
 
 def check_stages(learners: Sequence[Learner]) -> None:
-    """Find out before anything is trained whether every stage can begin with the policy of the one before.
-
-    Raises:
-        UserError: its networks are others; one line that names the stage.
-    """
+    """Find out before anything is trained whether every stage can begin with the policy of the one before."""
     for number, (before, learner) in enumerate(itertools.pairwise(learners), 2):
         shapes = before.actor_params(jax.eval_shape(before.init, jax.random.key(0)))
         name = f"stage {number} begins with stage {number - 1}"
@@ -142,11 +134,7 @@ def latest_update(folder: pathlib.Path) -> int | None:
 
 
 def run_to_train(launch: Launch, algorithm: str) -> RecordedRun:
-    """What a command line asks for: a new run, or one that goes on, with what it changes; writes nothing.
-
-    Raises:
-        UserError: there is no such run, it is one of another algorithm, or its checkpoint is of another configuration.
-    """
+    """What a command line asks for: a new run, or one that goes on, with what it changes; writes nothing."""
     if launch.resume is None:
         return RecordedRun(launch.config, algorithm)
     folder = pathlib.Path(launch.resume)
@@ -165,11 +153,7 @@ def run_to_train(launch: Launch, algorithm: str) -> RecordedRun:
 
 
 def beginning(learner: Any, path: str | os.PathLike, *, trust: bool) -> Begin:
-    """What puts the policy of the run at a path into a fresh state.
-
-    Raises:
-        UserError: there is no such run, or its networks are others.
-    """
+    """What puts the policy of the run at a path into a fresh state."""
     start = RunFolder(path, trust=trust).load("latest")
     params = continued(start.learner, learner, f"start_from {path}", start.params)
 
@@ -183,11 +167,7 @@ def beginning(learner: Any, path: str | os.PathLike, *, trust: bool) -> Begin:
 
 
 def continued(before: Any, learner: Any, name: str, params: Any) -> Any:
-    """Parameters of the actors of a learner, which go on from those of the learner before.
-
-    Raises:
-        UserError: its networks are others; the message begins with `name`.
-    """
+    """Parameters of the actors of a learner, which go on from those of the learner before."""
     seeds = before.config.num_seeds
     if learner.config.num_seeds != seeds:
         raise UserError(f"{name}: it has num_seeds {seeds}, and each seed goes on from its own; set it so")
@@ -203,11 +183,7 @@ def continued(before: Any, learner: Any, name: str, params: Any) -> Any:
 
 
 def make_run_folder(launch: Launch, run: RecordedRun) -> pathlib.Path:
-    """Make the folder of a new run, if it is not there; only the first process does.
-
-    Raises:
-        UserError: it cannot be made.
-    """
+    """Make the folder of a new run, if it is not there; only the first process does."""
     name = run.config.env.get("scenario", run.config.env["name"]).rpartition(":")[2]
     folder = pathlib.Path(launch.run_dir or f"runs/{run.algorithm}_{name}")
     if jax.process_index() > 0:
@@ -223,11 +199,7 @@ def make_run_folder(launch: Launch, run: RecordedRun) -> pathlib.Path:
 
 
 def begin_run(folder: pathlib.Path, run: RecordedRun) -> None:
-    """Write the resolved configuration of a new run into its folder, which this process has locked.
-
-    Raises:
-        UserError: it cannot be written, or the folder holds something.
-    """
+    """Write the resolved configuration of a new run into its folder, which this process has locked."""
     try:
         if any(path.name != LOCK for path in folder.iterdir()):
             raise UserError(f"the run folder {folder} is not empty; choose another --run_dir, or --resume {folder}")

@@ -65,11 +65,7 @@ def observation_read(network: str | None) -> Literal["flat", "entities"]:
 
 
 def _seen_as_read(config: RunConfig) -> Environment:
-    """The environment of a configuration, with entities if the network reads them, else with flat observations.
-
-    Raises:
-        ValueError: it cannot be seen so, or the configuration says otherwise.
-    """
+    """The environment of a configuration, with entities if the network reads them, else with flat observations."""
     network, name = getattr(config, "network", None), config.env["name"]
     wanted = observation_read(network)
     others = [f"'{other}'" for other, kind in NETWORKS.items() if kind.reads_entities != (wanted == "entities")]

@@ -71,11 +71,7 @@ class Checkpoints:
     """
 
     def __init__(self, folder: pathlib.Path, *, read_only: bool = False):
-        """List what is there; unless `read_only`, make the folder, and remove what killed runs left.
-
-        Raises:
-            UserError: a checkpoint is damaged, or another version wrote it; the folder cannot be read or written.
-        """
+        """List what is there; unless `read_only`, make the folder, and remove what killed runs left."""
         for chatty in ("absl", "asyncio"):  # asyncio: a traceback for every array of a damaged checkpoint
             logging.getLogger(chatty).setLevel(logging.CRITICAL)
         _silence_closed_event_loops()
@@ -114,22 +110,14 @@ class Checkpoints:
             return self.latest
 
     def find(self, which: str) -> int:
-        """Update of the `latest` or the `best`.
-
-        Raises:
-            UserError: there is none.
-        """
+        """Update of the `latest` or the `best`."""
         update = self.best if which == "best" else self.latest
         if update is None:
             raise UserError(f"{self.folder} holds no complete checkpoint; train anew, in another --run_dir")
         return update
 
     def configuration(self, update: int) -> dict[str, Any]:
-        """Algorithm and configuration of the run when it wrote a checkpoint.
-
-        Raises:
-            UserError: it is damaged.
-        """
+        """Algorithm and configuration of the run when it wrote a checkpoint."""
         return self._read_contents(update).configuration
 
     def save(self, update: int, state: Any, evaluated_return: float | None, configuration: dict[str, Any]) -> None:
@@ -163,11 +151,7 @@ class Checkpoints:
         _wait_for_all("saved")
 
     def load(self, like: Any, update: int | None = None) -> Any:
-        """Read one (the latest by default) with the structure, shapes and shardings of `like`.
-
-        Raises:
-            UserError: there is none, or it is damaged or of another configuration.
-        """
+        """Read one (the latest by default) with the structure, shapes and shardings of `like`."""
         update = self.find("latest") if update is None else update
         # Not left to orbax: it drops the reads of a checkpoint that does not fit half-way, which raise when collected.
         if fault := self._fault(update, like):
@@ -187,11 +171,7 @@ class Checkpoints:
         return state
 
     def _complete(self) -> list[int]:
-        """Updates of the folders that hold a checkpoint; one without `contents.json` is none.
-
-        Raises:
-            OSError: they cannot be listed.
-        """
+        """Updates of the folders that hold a checkpoint; one without `contents.json` is none."""
         paths = list(self.folder.iterdir()) if self.folder.exists() else []
         return sorted(int(path.name) for path in paths if _is_update(path) and (path / CONTENTS).is_file())
 
@@ -263,11 +243,7 @@ def _wait_for_all(what: str) -> None:
 
 
 def _write_arrays(state: Any, folder: pathlib.Path) -> None:
-    """Write arrays with orbax, into a new folder or in place of an old one.
-
-    Raises:
-        OSError: what the system said.
-    """
+    """Write arrays with orbax, into a new folder or in place of an old one."""
     # In a thread, a folder that cannot be made would be waited for by the others, for minutes, at the end too.
     options = ocp.options.AsyncOptions(create_directories_asynchronously=False)
     failure = None
@@ -320,11 +296,7 @@ def _checksums(folder: pathlib.Path) -> dict[str, str]:
 
 
 def _checked(contents: Contents) -> Contents:
-    """The contents again.
-
-    Raises:
-        TypeError, ValueError: a part is of another type, or not finite.
-    """
+    """The contents again."""
     if not all(isinstance(part, dict) for part in (contents.configuration, contents.arrays, contents.files)):
         raise TypeError
     if contents.evaluated_return is not None and not math.isfinite(contents.evaluated_return):

@@ -68,9 +68,6 @@ def locked(folder: pathlib.Path) -> Iterator[None]:
 
     The lock of a process that is gone (killed, say) is taken over, which is said on stderr. Where the system has no
     locks, nothing is locked.
-
-    Raises:
-        UserError: another process holds it; the folder cannot be written.
     """
     if not HAS_LOCKS:
         yield
@@ -88,12 +85,7 @@ def locked(folder: pathlib.Path) -> Iterator[None]:
 
 
 def _acquired(path: pathlib.Path) -> int | None:
-    """The open file of a lock that this process holds from now on; None, after a warning, where there are no locks.
-
-    Raises:
-        UserError: another process holds it.
-        OSError: it cannot be opened or locked.
-    """
+    """The open file of a lock that this process holds from now on; None, after a warning, where there are no locks."""
     while True:
         with contextlib.ExitStack() as opened:
             file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)

@@ -99,11 +99,7 @@ def write_policy(folder: pathlib.Path, params: Any, config_file: pathlib.Path, *
 
 
 def read_card(folder: pathlib.Path) -> Card:
-    """The card of a policy, whose files are as they were written.
-
-    Raises:
-        UserError: something is missing or damaged, or another version wrote it; one line.
-    """
+    """The card of a policy, whose files are as they were written."""
     path = folder / CARD
     try:
         card = Card(**read_json(path, REMEDY))
@@ -123,11 +119,7 @@ def read_card(folder: pathlib.Path) -> Card:
 
 
 def read_policy(folder: pathlib.Path, like: Any) -> Any:
-    """The parameters of a policy, with the structure, shapes and dtypes of `like`.
-
-    Raises:
-        UserError: they are others; one line.
-    """
+    """The parameters of a policy, with the structure, shapes and dtypes of `like`."""
     path, wanted = folder / ARRAYS, _by_place(like)
     try:
         arrays = read_npz(path, WORDS)

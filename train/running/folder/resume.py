@@ -60,9 +60,6 @@ def check_same(run: RecordedRun, saved: Values, place: pathlib.Path) -> None:
         run: as `config.yaml` describes it.
         saved: what the checkpoint holds, see `RecordedRun.values`.
         place: the file `config.yaml`, for the message.
-
-    Raises:
-        UserError: the keys that differ, with both values.
     """
     defaults = RecordedRun(type(run.config)(), run.algorithm).values  # of keys that are newer than the checkpoint
     wanted = flat({**defaults, **saved})
@@ -76,11 +73,7 @@ def check_same(run: RecordedRun, saved: Values, place: pathlib.Path) -> None:
 
 
 def resumed(run: RecordedRun, given: Values, update: int) -> RecordedRun:
-    """The run that goes on from the checkpoint of an update with new values of some of `CHANGEABLE`.
-
-    Raises:
-        UserError: it would end before that update, or not count on from there.
-    """
+    """The run that goes on from the checkpoint of an update with new values of some of `CHANGEABLE`."""
     after = {name: value for name, value in given.items() if value != getattr(run.config, name)}
     config = dataclasses.replace(run.config, **after)
     if update % config.log_interval:

@@ -140,9 +140,6 @@ class RunFolder:
             env: changes of its environment, such as another size; they go before what evaluation changes, and may
                 name dotted paths.
             trust: see `read_run`.
-
-        Raises:
-            UserError: no run there, no such parameter, or a dotted path without `trust`; see `read_run`.
         """
         changes = env or {}
         named = [value for value in changes.values() if isinstance(value, str)]
@@ -173,11 +170,7 @@ class RunFolder:
         return is_policy(self.folder)
 
     def load(self, checkpoint: str) -> Trained:
-        """The actors of the `latest` or `best` checkpoint.
-
-        Raises:
-            UserError: no such checkpoint, one of another configuration, or networks that are tied to the old size.
-        """
+        """The actors of the `latest` or `best` checkpoint."""
         critic = None
         if self.is_policy:
             params, update = self._read_policy(checkpoint)

@@ -33,11 +33,7 @@ class Evaluator:
     """
 
     def __init__(self, env: Environment, num_episodes: int, seed: int, *, name: str = "episodes"):
-        """Nothing is played yet; `name` is what the user calls the number of episodes.
-
-        Raises:
-            UserError: memory does not hold so many episodes; one line with a number that fits.
-        """
+        """Nothing is played yet; `name` is what the user calls the number of episodes."""
         try:
             check_batch(env, num_episodes, name)
         except ValueError as error:

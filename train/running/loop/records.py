@@ -143,11 +143,7 @@ def _record_and_shapes(text: bytes, counters: Sequence[str]) -> tuple[Record | N
 
 
 def _shape(figure: Any) -> tuple[int, ...]:
-    """Shape of a number, or of an array of numbers as lists.
-
-    Raises:
-        ValueError: it is neither, or finite and beyond float32, which no figure is.
-    """
+    """Shape of a number, or of an array of numbers as lists."""
     if type(figure) is float and (abs(figure) <= LARGEST or not math.isfinite(figure)):  # nearly all are
         return ()
     array = np.asarray(figure)

@@ -36,11 +36,7 @@ class Logger(Protocol):
 
 
 def check_loggers(names: Sequence[str]) -> None:
-    """Find out before anything is written whether the loggers can be opened.
-
-    Raises:
-        UserError: one cannot; one line.
-    """
+    """Find out before anything is written whether the loggers can be opened."""
     if "wandb" in names:
         weights_and_biases.check()
 

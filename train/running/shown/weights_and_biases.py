@@ -19,11 +19,7 @@ REMEDY = "run `wandb login`, set WANDB_MODE=offline, or leave wandb out of logge
 
 
 def check() -> None:
-    """Find out whether a run can be begun: wandb is installed, and a user is logged in, or can be asked to.
-
-    Raises:
-        UserError: it cannot; one line.
-    """
+    """Find out whether a run can be begun: wandb is installed, and a user is logged in, or can be asked to."""
     wandb = _library()
     is_online = wandb.setup().settings.mode in ("online", "shared")
     if is_online and not sys.stdin.isatty() and not wandb.login(prompt=False):
@@ -91,11 +87,7 @@ class Run:
 
 
 def _library() -> Any:
-    """wandb.
-
-    Raises:
-        UserError: it is not installed.
-    """
+    """wandb."""
     try:
         import wandb
 
