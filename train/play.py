@@ -21,10 +21,9 @@ import jax
 import jaxvrp
 from jaxvrp import Environment, registry, replay
 from jaxvrp.actor import Actor
-from jaxvrp.io.command_line import Parser, UserError, index, refuse_overwriting
+from jaxvrp.io.command_line import Parser, UserError, index
 from jaxvrp.io.messages import nearest
-from jaxvrp.replay.export import exporter
-from train.replay import episode_of, make_folder, write_files
+from train.replay import check_replayed, episode_of, make_folder, write_files
 from train.running.command import command_line
 from train.running.command.keys import LAUNCH
 from train.running.command.prepare import changed_for_evaluation
@@ -40,13 +39,7 @@ Values = dict[str, Any]
 
 
 def play(env: Environment, actor: Actor, seed: int) -> dict[str, Any]:
-    """The episode that an actor plays, in the format of `jaxvrp.replay`.
-
-    Args:
-        env: the environment.
-        actor: the player.
-        seed: of the instance, and of what the actor draws; the same instance for all actors.
-    """
+    """The episode that an actor plays, in the format of `jaxvrp.replay`; a seed gives all actors the same instance."""
     evaluator = Evaluator(env, 1, seed)
     states, actions = jax.device_get(jax.jit(lambda: evaluator.record(actor))())
     return replay.export_episode(env, states, actions)
@@ -64,17 +57,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     """The command line: writes `ENV_ACTOR_SEED.json` and `.html`, and opens the page in a browser."""
     args, changes = _arguments(sys.argv[1:] if argv is None else argv)
     with command_line.users_code(args.env):
-        env = _made(args.env, changes)
+        # The environment of evaluation, but for what was typed.
+        env = jaxvrp.make(args.env, **changes)
+        evaluation = registry.toolbox_of(env).evaluation
+        env = changed_for_evaluation(env, {name: changes[name] for name in evaluation if name in changes})
     everybody = players(env)
     actor = args.actor or (GREEDY if GREEDY in everybody else "random")
     folder = None if actor in everybody else _folder(args, everybody, changes)
     if folder is None and (args.sampled or args.checkpoint != "latest"):
         raise UserError(f"--sampled and --checkpoint are of a run, and '{actor}' is none; leave them out")
-    try:
-        exporter(folder.player.env if folder else env)
-    except ValueError as error:
-        raise UserError(str(error)) from None
-    path = _path(args, actor, folder)
+    name = pathlib.Path(actor).resolve().name if folder else actor
+    name = re.sub(r"[^\w.-]+", "_", f"{args.env}_{name}_{args.seed}")
+    path = make_folder(pathlib.Path(args.out)) / f"{name}.json"
+    check_replayed(folder.player.env if folder else env, [path], folder.sources if folder else [])
     run = folder.load(args.checkpoint) if folder else None
     with Parts(2) as parts:
         parts.begin(f"{pathlib.Path(actor).name} plays")
@@ -92,13 +87,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"there is no browser to open {page} in; open it where there is one: it needs no other file")
 
 
-def _made(name: str, changes: Values) -> Environment:
-    """The environment that is played: that of evaluation, but for what was typed."""
-    env = jaxvrp.make(name, **changes)
-    evaluation = registry.toolbox_of(env).evaluation
-    return changed_for_evaluation(env, {name: changes[name] for name in evaluation if name in changes})
-
-
 def _folder(args: argparse.Namespace, everybody: Values, changes: Values) -> RunFolder:
     """The run that plays, in its own environment with what was typed."""
     if not pathlib.Path(args.actor).exists() and args.actor not in shipped_policies():
@@ -110,16 +98,6 @@ def _folder(args: argparse.Namespace, everybody: Values, changes: Values) -> Run
     if args.env not in (its["name"], its.get("scenario")):
         raise UserError(f"--actor {args.actor} plays {its.get('scenario', its['name'])}, and not {args.env}")
     return RunFolder(args.actor, changes, trust=args.trust)
-
-
-def _path(args: argparse.Namespace, actor: str, folder: RunFolder | None) -> pathlib.Path:
-    """Where the episode is written."""
-    name = pathlib.Path(actor).resolve().name if folder else actor
-    name = re.sub(r"[^\w.-]+", "_", f"{args.env}_{name}_{args.seed}")
-    path = make_folder(pathlib.Path(args.out)) / f"{name}.json"
-    for written in (path, path.with_suffix(".html")):
-        refuse_overwriting(written, "--out", folder.sources if folder else [])
-    return path
 
 
 def _open(page: pathlib.Path) -> bool:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import json
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from jaxvrp import registry
@@ -36,13 +37,7 @@ LONGEST_LABEL = 60
 
 
 class Run(NamedTuple):
-    """A run folder.
-
-    Attributes:
-        folder: where it lies.
-        values: its algorithm and configuration, without mappings.
-        records: of its metrics, in order, from the evaluation before the first update on.
-    """
+    """A run folder: its algorithm and configuration, flat, and its records, from before the first update on."""
 
     folder: pathlib.Path
     values: dict[str, Any]
@@ -56,7 +51,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     grouped = group_runs(runs)
     labels = args.labels or labels_of(grouped)
     if len(labels) != len(grouped):
-        raise UserError(f"--labels has {len(labels)} labels for {len(grouped)} groups of runs; {_told(grouped)}")
+        listed = [", ".join(str(run.folder) for run in group) for group in grouped]
+        told = "; ".join(f"group {number}: {folders}" for number, folders in enumerate(listed, 1))
+        raise UserError(f"--labels has {len(labels)} labels for {len(grouped)} groups of runs; {told}")
     groups = [Group(label, tuple(run.records for run in group)) for label, group in zip(labels, grouped, strict=True)]
     headlines = headlines_of(runs)
     metrics = chosen_metrics(runs, headlines, args.metrics)
@@ -103,17 +100,14 @@ def labels_of(groups: Sequence[Sequence[Run]]) -> list[str]:
     values = [_without_seeds(group[0]) for group in groups]
     names = sorted({name for each in values for name in each})
     different = [name for name in names if len({str(each.get(name)) for each in values}) > 1]
-    labels = [_label(each, different) for each in values]
+    labels = []
+    for each in values:  # `mappo, critic local`
+        rest = [f"{name} {each.get(name)}" for name in different if name != "algorithm"]
+        is_needed = "algorithm" in different or not rest
+        labels.append(", ".join([*([str(each.get("algorithm"))] if is_needed else []), *rest]))
     if len(different) > MOST_NAMED or any(len(label) > LONGEST_LABEL for label in labels):
         labels = [group[0].folder.resolve().name for group in groups]
     return labels
-
-
-def _label(values: Mapping[str, Any], different: Sequence[str]) -> str:
-    """`mappo, critic local`."""
-    rest = [f"{name} {values.get(name)}" for name in different if name != "algorithm"]
-    is_needed = "algorithm" in different or not rest
-    return ", ".join([*([str(values.get("algorithm"))] if is_needed else []), *rest])
 
 
 def headlines_of(runs: Iterable[Run]) -> tuple[Headline, ...]:
@@ -140,8 +134,11 @@ def chosen_metrics(runs: Sequence[Run], headlines: Sequence[Headline], asked: Se
 def common_baselines(runs: Iterable[Run]) -> dict[str, dict[str, float]]:
     """Figures of the baselines on which the summaries of all finished runs agree."""
     found: dict[str, list[float]] = collections.defaultdict(list)
-    summaries = [_summary(run.folder / "summary.json") for run in runs]
-    written = [summary for summary in summaries if summary]
+    written = []
+    for run in runs:
+        with contextlib.suppress(OSError, ValueError, RecursionError):  # not there, or damaged
+            written.append(json.loads((run.folder / "summary.json").read_bytes()))
+    written = [summary for summary in written if isinstance(summary, dict) and summary]
     for summary in written:
         for name, figures in summary.items():
             if name != "policy" and isinstance(figures, dict) and isinstance(figures.get("return"), float):
@@ -150,24 +147,8 @@ def common_baselines(runs: Iterable[Run]) -> dict[str, dict[str, float]]:
     return {name: {"return": returns[0]} for name, returns in agreed.items() if max(returns) - min(returns) < 1e-4}
 
 
-def _summary(path: pathlib.Path) -> dict[str, Any]:
-    """What a finished run has written; empty if it is not there, or damaged."""
-    try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
 def _without_seeds(run: Run) -> dict[str, Any]:
     return {name: value for name, value in run.values.items() if name not in SEEDS}
-
-
-def _told(groups: Sequence[Sequence[Run]]) -> str:
-    """Which runs are which group, in words."""
-    return "; ".join(
-        f"group {number}: {', '.join(str(run.folder) for run in group)}" for number, group in enumerate(groups, 1)
-    )
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import os
 import pathlib
 import sys
@@ -24,13 +25,21 @@ from tqdm import tqdm
 import jaxvrp
 from jaxvrp import Environment, registry
 from jaxvrp.actor import Actor
-from jaxvrp.io.command_line import Parser, UserError, above_zero, index, refuse_overwriting
+from jaxvrp.io.command_line import Parser, UserError, above_zero, index
 from jaxvrp.io.messages import nearest
 from jaxvrp.io.problem_files import UnknownFormatError, only_problem
 from jaxvrp.pictures import STILLS
 from jaxvrp.toolbox import InstanceFiles, Searched, SearchedAll, Toolbox
 from train.running.command import command_line
-from train.running.command.instance_file import INDEX_HELP, POLICY, InstanceFile, Output, best_episode, write_all
+from train.running.command.instance_file import (
+    INDEX_HELP,
+    POLICY,
+    InstanceFile,
+    Output,
+    best_episode,
+    check_output,
+    write_all,
+)
 from train.running.command.keys import LAUNCH
 from train.running.loop.evaluator import baseline_actors, first_seed
 
@@ -42,14 +51,7 @@ Progress = Callable[[Searched], None]
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """A problem, and the environment in which it is one.
-
-    Attributes:
-        env: plays it.
-        files: how its plans are told and written.
-        problem: what was read.
-        methods: what can solve it, by name, the best choice first.
-    """
+    """A problem, and the environment in which it is one; `methods` can solve it, by name, the best choice first."""
 
     env: Environment
     files: InstanceFiles
@@ -72,8 +74,6 @@ class Solution:
     """A plan for a problem.
 
     Attributes:
-        problem: whose.
-        method: by which it was found.
         cost: of its episode, see `jaxvrp.Toolbox.cost`; by default minus the return.
         seconds: after which it was found.
         states: of its episode, leaves `[T + 1, ...]`.
@@ -207,7 +207,7 @@ def _solved_together(
     for row, problem in enumerate(problems):
         instance, actions = jax.tree.map(lambda leaf, row=row: leaf[row], (batch.instance, best.actions))
         found = Searched(best.seconds, float(best.cost[row]), actions)
-        states = followed(batch.env, instance, actions)
+        states = jax.device_get(followed(batch.env, instance, actions))
         solutions.append(solution_of(dataclasses.replace(batch, problem=problem), method, found, states))
     return solutions
 
@@ -229,8 +229,12 @@ def open_problem(
         file = InstanceFile.open(str(path), run, {}, row=row, trust=trust)
         trained = file.folder.load("latest")
         params = first_seed(trained.learner, trained.params)
-        players = [trained.learner.actor(params, deterministic=choice) for choice in (True, False)]
-        return _with_policy(file, *players)
+        best, sampling = (trained.learner.actor(params, deterministic=choice) for choice in (True, False))
+        made, instance = file.env, file.files.instance(file.problem, file.env)
+        methods = {POLICY: _policy(made, instance, best, sampling), **_methods(made, instance)}
+        if lookahead := registry.toolbox_of(made).lookahead:
+            methods[f"planner with {POLICY}"] = _once(made, instance, lookahead(made, best))
+        return Problem(made, file.files, file.problem, methods)
     name, problems = read_problems(path, env)
     try:
         problem = only_problem(problems, row, path)
@@ -251,16 +255,6 @@ def problem_in(name: str, problem: Any, path: str | os.PathLike) -> Problem:
     return Problem(made, files, problem, _methods(made, files.instance(problem, made)))
 
 
-def _with_policy(file: InstanceFile, deterministic: Actor, sampling: Actor) -> Problem:
-    """What a run can solve: by its policy, by a planner that continues with it, or as without it."""
-    env, instance = file.env, file.files.instance(file.problem, file.env)
-    methods = {POLICY: _policy(env, instance, deterministic, sampling), **_methods(env, instance)}
-    lookahead = registry.toolbox_of(env).lookahead
-    if lookahead:
-        methods[f"planner with {POLICY}"] = _once(env, instance, lookahead(env, deterministic))
-    return Problem(env, file.files, file.problem, methods)
-
-
 def solved(
     problem: Problem, *, seconds: float, method: str | None = None, seed: int = 0, progress: Progress | None = None
 ) -> Solution:
@@ -277,6 +271,7 @@ def solved(
             raise
     assert best is not None
     states = best.states() if best.states else followed(problem.env, problem.instance, best.actions)
+    states = jax.device_get(states)
     return solution_of(problem, method, best, states)
 
 
@@ -298,14 +293,9 @@ def chosen(problem: Problem, method: str | None) -> str:
     return method
 
 
-def followed(env: Environment, instance: Any, actions: dict[str, np.ndarray]) -> Any:
-    """The states, leaves `[T + 1, ...]` on the host, of an episode with these actions."""
-    states: Any = jax.device_get(_follow(env, instance, jax.tree.map(jnp.asarray, actions)))
-    return states
-
-
 @jax.jit
-def _follow(env: Environment, instance: Any, actions: dict[str, jax.Array]) -> Any:
+def followed(env: Environment, instance: Any, actions: dict[str, jax.Array]) -> Any:
+    """The states, leaves `[T + 1, ...]`, of an episode with these actions."""
     start = env.init_state(instance)
     states = jax.lax.scan(lambda state, action: (env.step(state, action)[0],) * 2, start, actions)[1]
     return jax.tree.map(lambda first, rest: jnp.concatenate([jnp.asarray(first)[None], rest]), start, states)
@@ -351,13 +341,9 @@ def _readers(env: str | None, ending: str) -> Iterator[tuple[str, InstanceFiles]
 def _methods(env: Environment, instance: Any) -> dict[str, Any]:
     """Searches, planners and baselines that solve a problem, in this order."""
     toolbox = registry.toolbox_of(env)
-
-    def by_search(search: Any) -> Any:
-        return lambda key, seconds: search(env, instance, key, seconds)
-
     planners = {name: make(env) for name, make in toolbox.planners.items() if name not in toolbox.searches}
     actors = {**planners, **baseline_actors(env)}
-    searches = {name: by_search(search) for name, search in toolbox.searches.items()}
+    searches = {name: functools.partial(search, env, instance) for name, search in toolbox.searches.items()}
     return {**searches, **{name: _once(env, instance, actor) for name, actor in actors.items()}}
 
 
@@ -411,7 +397,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = _arguments(sys.argv[1:] if argv is None else argv)
     problem = open_problem(args.instance, run=args.run, env=args.env, row=args.index, trust=args.trust)
     method = chosen(problem, args.method)
-    _check_paths(args, problem)
+    if args.picture and problem.toolbox.renderer is None:
+        raise UserError(f"--picture: {type(problem.env).__name__} has no renderer; leave it out")
+    source = [pathlib.Path(args.instance)]
+    for path in args.out:
+        check_output("--out", path, problem.files.endings, source)
+    if args.picture:
+        check_output("--picture", args.picture, (".gif", *STILLS), source)
     shown = "{l_bar}{bar}| {n:.1f}/{total:g} s{postfix}"
     with tqdm(total=args.seconds, bar_format=shown, desc="compiling") as bar:
 
@@ -442,21 +434,6 @@ def report(solution: Solution) -> str:
     rows += [(name, " ".join(map(str, each))) for name, each in named if each]
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
-
-
-def _check_paths(args: argparse.Namespace, problem: Problem) -> None:
-    """Find out before anything is searched whether the plan can be written and drawn."""
-    endings = {"--out": problem.files.endings, "--picture": (".gif", *STILLS)}
-    if args.picture and problem.toolbox.renderer is None:
-        raise UserError(f"--picture: {type(problem.env).__name__} has no renderer; leave it out")
-    asked = [("--out", path) for path in args.out] + ([("--picture", args.picture)] if args.picture else [])
-    for option, name in asked:
-        path = pathlib.Path(name)
-        if path.suffix.lower() not in endings[option]:
-            raise UserError(f"{option} {path}: the name must end in one of: {', '.join(endings[option])}")
-        if not path.parent.is_dir():
-            raise UserError(f"{option} {path}: there is no folder {path.parent}; make it first")
-        refuse_overwriting(path, option, [pathlib.Path(args.instance)])
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:

@@ -52,12 +52,9 @@ def _slopes(key: jax.Array, shape: tuple[int, ...], dtype: Any = jnp.float32) ->
 
 
 class Table(NamedTuple):
-    """The entities of all kinds.
+    """The entities of all kinds: `{kind: f32[R, M of the kind, K]}`, and which are `present`, `bool[R, M]`.
 
-    Attributes:
-        rows: their numbers, `{kind: f32[R, M of the kind, K]}`.
-        present: `bool[R, M]`, the kinds one after the other.
-        where: likewise; None unless all kinds have places.
+    `where` is likewise; None unless all kinds have places.
     """
 
     rows: dict[str, jax.Array]
@@ -125,12 +122,10 @@ class AttentionLayer(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, present: jax.Array, distance: jax.Array | None) -> jax.Array:
-        """Embeddings of the entities, `f32[R, M, H]`, after the layer.
+        """Embeddings of the entities, `f32[R, M, H]`, after the layer, from those before it.
 
-        Args:
-            x: embeddings before it, `f32[R, M, H]`.
-            present: `bool[R, M]`; who is not there is not attended to.
-            distance: `f32[R, M, M]` between entities, which each head minds as much as it learns to; None for none.
+        Entities that are not `present`, `bool[R, M]`, are not attended to. Each head minds the `distance` between
+        entities, `f32[R, M, M]`, as much as it learns to; None for none.
         """
         rows, entities, size = x.shape
         flat = x.reshape(-1, size)
@@ -149,12 +144,7 @@ class AttentionLayer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Embeddings of entities that know of each other.
-
-    Attributes:
-        kinds: the entities.
-        size, num_heads, num_layers: width, and the self-attention; with no layer, entities do not know of each other.
-    """
+    """Embeddings of entities that know of each other; with no self-attention layer they do not."""
 
     kinds: tuple[EntityKind, ...]
     size: int
@@ -163,13 +153,7 @@ class Encoder(nn.Module):
 
     @nn.compact
     def __call__(self, seen: Table, more: jax.Array | None = None, situation: jax.Array | None = None) -> jax.Array:
-        """`f32[R, M, H]`.
-
-        Args:
-            seen: the entities.
-            more: further numbers of each, `f32[R, M, ...]`.
-            situation: what is added to all embeddings, `f32[R, H]`.
-        """
+        """`f32[R, M, H]`; `more` are further numbers, `f32[R, M, ...]`; `situation`, `f32[R, H]`, is added to all."""
         distance, features = None, more
         if seen.where is not None:
             distance, features = distances(seen.where, seen.present)
@@ -197,12 +181,7 @@ def pairs(agent_places: jax.Array, where: Sites, present: jax.Array) -> jax.Arra
     """What lies between agents and entities, `f32[R, A, M, 2 + P]`; 0 if the entity is not there.
 
     Offset from the agent to where the entity is to be visited next, and the distances to there from all places of its
-    context.
-
-    Args:
-        agent_places: `f32[R, A, P, 2]`, first where the agent is.
-        where: of the entities.
-        present: `bool[R, M]`.
+    context, `f32[R, A, P, 2]`, of which the first is where the agent is.
     """
     offset = where.next[:, None, :, None] - agent_places[:, :, None]
     numbers = jnp.concatenate([offset[..., 0, :], length(offset)], axis=-1)
@@ -285,13 +264,8 @@ class Decoder(nn.Module):
 class Attention(Memoryless):
     """Context and entities in; logits that point (`pointers`), or `head_size` numbers, out; no memory.
 
-    All is encoded anew for every agent, on a map that is turned to it.
-
-    Attributes:
-        kinds: the entities.
-        head_size, head_gain, pointers: see `Decoder`.
-        places: see `NetworkSpec`.
-        size, num_heads, num_layers: see `Encoder`.
+    All is encoded anew for every agent, on a map that is turned to it. The fields are those of `Encoder`, `Decoder` and
+    `NetworkSpec`.
     """
 
     kinds: tuple[EntityKind, ...]
@@ -339,13 +313,7 @@ class Attention(Memoryless):
 
 
 class TeamEncoder(nn.Module):
-    """Entities in, embeddings out: of what all agents see, or of what never changes; the decoders of all roles read it.
-
-    Attributes:
-        kinds: the entities.
-        once: whether it encodes what never changes in an episode.
-        size, num_heads, num_layers: see `Encoder`.
-    """
+    """Entities in, embeddings out: of what all agents see, or of what never changes (`once`); all decoders read it."""
 
     kinds: tuple[EntityKind, ...]
     once: bool
@@ -367,12 +335,7 @@ class TeamEncoder(nn.Module):
 class Pointing(Memoryless):
     """What a `TeamEncoder` made of the entities, and contexts in; logits that point out; no memory.
 
-    Attributes:
-        kinds: the entities.
-        once: whether the encoder did not see what changes, so that it is added here.
-        head_size, head_gain, pointers: see `Decoder`.
-        places: see `NetworkSpec`.
-        size, num_heads: see `Decoder`.
+    If the encoder did not see what changes (`once`), it is added here.
     """
 
     kinds: tuple[EntityKind, ...]

@@ -76,18 +76,7 @@ def to_normal(uniform: jax.Array) -> jax.Array:
 def choose_actions(
     roles: dict[str, Role], policies: Mapping[str, Policy], actors: dict[str, Any], observation: ByRole, noise: ByRole
 ) -> ByRole:
-    """The actions of the policies of all roles.
-
-    Args:
-        roles: by name.
-        policies: by role.
-        actors: parameters by role.
-        observation: of n agents of each role, `{role: f32[n, ...]}`.
-        noise: `{role: f32[n, A]}`, standard normal; 0 for the deterministic policy.
-
-    Returns:
-        `{role: f32[n, A]}` in [-1, 1].
-    """
+    """The actions `{role: f32[n, A]}` in [-1, 1] of n agents of each role; `noise` is standard normal, or 0."""
     return {
         name: policies[name].act(actors[name], observation[name].reshape(-1, sizes(roles[name])[0]), noise[name])
         for name in roles
@@ -98,12 +87,8 @@ def choose_actions(
 class TurnActor:
     """Trained policies, as an `Actor`: each agent chooses its action after the moves before its own.
 
-    Attributes:
-        env: gives the observations of the agents; its `step` with the same actions then makes the same moves.
-        policies: by role.
-        actors: parameters by role.
-        deterministic: whether no noise is added.
-        temperature: of samples; the deviation of the noise is multiplied by its root.
+    `env` gives the observations of the agents; its `step` with the same actions then makes the same moves. The
+    deviation of the noise is multiplied by the root of `temperature`.
     """
 
     env: Environment
@@ -139,12 +124,7 @@ class TurnActor:
 class Collector:
     """Plays `num_steps` steps of a batch of environments, exploring, and keeps the agents' decisions.
 
-    Attributes:
-        vec_env: the environments.
-        policies: by role.
-        num_steps: T.
-        unrecorded_steps: steps of random play at first, which are not recorded.
-        random_steps: steps of random play after these.
+    The first `unrecorded_steps` are random play that is not recorded, the next `random_steps` random play that is.
     """
 
     vec_env: VecEnv
@@ -160,13 +140,7 @@ class Collector:
     def play(
         self, actors: dict[str, Any], vec: Any, step: jax.Array, key: jax.Array
     ) -> tuple[Any, dict[str, tuple[jax.Array, jax.Array]], dict[str, jax.Array]]:
-        """Play on.
-
-        Args:
-            actors: parameters by role.
-            vec: state of the `VecEnv`.
-            step: `i32[]`, steps played before.
-            key: typed key.
+        """Play on, after `step` steps, `i32[]`.
 
         Returns:
             The state afterwards; `{role: (rows f32[E, T * agents, W], whether to keep them, bool[E, T * agents])}`;

@@ -49,12 +49,9 @@ class Decisions(struct.PyTreeNode):
 
 
 class ReplayBuffer(struct.PyTreeNode):
-    """Rings of rows, one for each of `E` environments.
+    """Rings of rows, one for each of `E` environments: `f32[E, C, W]`.
 
-    Attributes:
-        rows: `f32[E, C, W]`.
-        position: `i32[E]`, where the next row goes.
-        size: `i32[E]`, how many of the first rows are filled.
+    `position`, `i32[E]`, is where the next row goes; the first `size` rows, `i32[E]`, are filled.
     """
 
     rows: jax.Array
@@ -68,12 +65,7 @@ class ReplayBuffer(struct.PyTreeNode):
         return cls(jnp.zeros((num_envs, capacity, width), jnp.float32), zeros, jnp.copy(zeros))
 
     def add(self, rows: jax.Array, keep: jax.Array) -> ReplayBuffer:
-        """The buffer with more rows, in their order; the oldest make room.
-
-        Args:
-            rows: `f32[E, M, W]`, M at most C.
-            keep: `bool[E, M]`, the rows that are written.
-        """
+        """The buffer with the rows `f32[E, M, W]`, M at most C, that `keep`, `bool[E, M]`, names; the oldest go."""
         num_envs, capacity, width = self.rows.shape
         chex.assert_shape(rows, (num_envs, None, width))
         chex.assert_shape(keep, rows.shape[:2])

@@ -16,14 +16,12 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from jaxvrp import Environment, VecEnv
-from jaxvrp.spaces import Box
 from train.config import check_divides
 from train.off_policy.collect import Collector, TurnActor, box_of, sizes
 from train.off_policy.config import OffPolicyConfig
 from train.off_policy.q_learning import Metrics, RoleState
 from train.off_policy.replay_buffer import Decisions, ReplayBuffer
-from train.running.command.prepare import evaluation_env, prepare
-from train.running.loop.insight import NO_INSIGHT, Insight
+from train.running.loop.learner import NO_INSIGHT, Insight
 from train.sharding import DATA, compiled, device_key, vec_specs
 
 POOL_STEPS = 128
@@ -52,15 +50,7 @@ MakeMethod = Callable[[Any, int, int], Method]
 
 
 class TrainState(struct.PyTreeNode):
-    """The whole state of a run, which a checkpoint holds.
-
-    Attributes:
-        learned: what each role has learned.
-        replay: the replay buffer of each role.
-        vec: state of the `VecEnv`.
-        key: typed key.
-        update: `i32[]`, updates done.
-    """
+    """The whole state of a run, which a checkpoint holds; `update` is `i32[]`, updates done."""
 
     learned: dict[str, RoleState]
     replay: dict[str, ReplayBuffer]
@@ -73,16 +63,17 @@ class Trainer:
     """A learner, see `train.running.loop.learner.Learner`; `init` and `train_chunk` are jitted.
 
     With `num_seeds` above 1 every leaf of the state and of the metrics has a leading axis `[seeds]`.
-
-    Attributes:
-        config: of the run.
-        env: the environment.
-        mesh: the devices.
-        methods: by role.
     """
 
-    def __init__(self, config: OffPolicyConfig, env: Environment, mesh: Mesh, make_method: MakeMethod):
-        self.config, self.env, self.mesh = config, env, mesh
+    def __init__(
+        self,
+        config: OffPolicyConfig,
+        env: Environment,
+        evaluation_env: Environment,
+        mesh: Mesh,
+        make_method: MakeMethod,
+    ):
+        self.config, self.env, self.evaluation_env, self.mesh = config, env, evaluation_env, mesh
         self.methods = {name: make_method(config, *sizes(role)) for name, role in env.roles.items()}
         self.collector = Collector(
             vec_env=VecEnv(
@@ -107,7 +98,7 @@ class Trainer:
 
     def actor(self, params: Any, *, deterministic: bool, temperature: float = 1.0) -> TurnActor:
         """The actors as a player of the environment of evaluation."""
-        return TurnActor(evaluation_env(self.env, self.config), self.methods, params, deterministic, temperature)
+        return TurnActor(self.evaluation_env, self.methods, params, deterministic, temperature)
 
     def critic_params(self, state: TrainState) -> Any:
         """None: the values of critics that read actions are not shown."""
@@ -197,21 +188,17 @@ class Trainer:
         return total / jnp.maximum(count, 1.0)
 
 
-def make_train(config: OffPolicyConfig, make_method: MakeMethod) -> Trainer:
-    """Build the environment and the learner of a configuration.
-
-    Raises:
-        ValueError: a value is out of range, or does not fit the others; the message says which.
-        TypeError: a value has the wrong type.
-    """
-    config, env, mesh = prepare(config, Box)
+def make_trainer(
+    config: OffPolicyConfig, env: Environment, evaluation_env: Environment, mesh: Mesh, make_method: MakeMethod
+) -> Trainer:
+    """The learner of a checked configuration; see `train.algorithms.make_train`."""
     for name, role in env.roles.items():
         if not (math.isfinite(box_of(role).low) and math.isfinite(box_of(role).high)):
             raise ValueError(
                 f"role '{name}' of env.name '{config.env['name']}' has unbounded actions; give its Box bounds"
             )
     check_divides(config, "batch_size", "num_devices", mesh.size)
-    trainer = Trainer(config, env, mesh, make_method)
+    trainer = Trainer(config, env, evaluation_env, mesh, make_method)
     for method in trainer.methods.values():
         check_divides(config, "gradient_steps", "policy_delay", method.batches_per_step)
     # An update, so that no place is written twice; a minibatch, so that learning begins.

@@ -50,6 +50,12 @@ class Seen(struct.PyTreeNode):
     valid: ByRole
     encoded: jax.Array | None = None
 
+    @classmethod
+    def in_state(cls, env: Environment, state: Any) -> Seen:
+        """What the agents see in one state."""
+        static, dynamic = env.static_entities(state), env.entities(state)
+        return cls(env.observation(state), env.global_observation(state), static, dynamic, env.valid(state))
+
     def input(self, role: str) -> Inputs:
         """What the networks of a role read."""
         return joined(self.observation[role], self.static, self.dynamic, self.encoded)
@@ -78,8 +84,6 @@ class Actors:
     """One actor network per role.
 
     Attributes:
-        networks: by role.
-        roles: by name, in order.
         separate: roles whose agents have one set of parameters each.
         kinds: entities that the networks read; () if they read vectors.
         encoder: what the networks of all roles share; None if they share nothing.
@@ -143,11 +147,8 @@ class Actors:
     ) -> tuple[ByRole, dict[str, Carry]]:
         """Logits `{role: f32[L, B, agents, actions]}` of all roles, and the recurrent states after the last step.
 
-        Args:
-            params: by role.
-            seen: of the steps, `[L, B, ...]`; encoded.
-            carry: recurrent states before the first step, `{role: [B, agents, ...]}`.
-            reset: `bool[L, B]`, an episode begins with the step.
+        `seen` is encoded, `[L, B, ...]`; `carry` is that before the first step; where `reset`, `bool[L, B]`, an episode
+        begins.
         """
         logits, new_carry = {}, {}
         for role in self.roles:
@@ -173,12 +174,7 @@ class Actors:
 
 @dataclasses.dataclass(frozen=True)
 class Critics:
-    """One network per critic: `TEAM` alone (central), or one per role (local).
-
-    Attributes:
-        networks: by critic.
-        roles: by name, in order.
-    """
+    """One network per critic: `TEAM` alone (central), or one per role (local)."""
 
     networks: dict[str, nn.Module]
     roles: dict[str, Role]
@@ -209,11 +205,7 @@ class Critics:
     ) -> tuple[ByRole, dict[str, Carry]]:
         """Values `{role: f32[L, B, agents]}`, on the normalised scale, and the recurrent states after the last step.
 
-        Args:
-            params: by critic.
-            inputs: `{critic: f32[L, B, A, F]}` or with entities, see `inputs`.
-            carry: recurrent states before the first step, `{critic: [B, A, ...]}`.
-            reset: `bool[L, B]`, an episode begins with the step.
+        Inputs are those of `inputs`, `[L, B, ...]`; the rest is as in `Actors.apply`.
         """
         values: ByRole = {}
         new_carry = {}
@@ -240,13 +232,7 @@ class Critics:
 
 @dataclasses.dataclass(frozen=True)
 class PolicyActor:
-    """Trained actors, as an `Actor`: the most probable action, or a sample, of logits divided by `temperature`.
-
-    Attributes:
-        env: whose states and timesteps they are given.
-        actors: the networks.
-        params: by role.
-    """
+    """Trained actors, as an `Actor`: the most probable action, or a sample, of logits divided by `temperature`."""
 
     env: Environment
     actors: Actors
@@ -273,13 +259,7 @@ class PolicyActor:
 
 
 def sample_actions(key: jax.Array, logits: ByRole, mask: ByRole) -> ByRole:
-    """Actions `{role: i32[E, agents]}`, from one batched draw.
-
-    Args:
-        key: typed key.
-        logits: `{role: f32[E, agents, actions]}`.
-        mask: `{role: bool[E, agents, actions]}`.
-    """
+    """Actions `{role: i32[E, agents]}` by logits and masks `{role: [E, agents, actions]}`, from one batched draw."""
     num_agents = [logit.shape[-2] for logit in logits.values()]
     batch = next(iter(logits.values())).shape[:-2]
     uniform = jax.random.uniform(key, (*batch, sum(num_agents)), jnp.float32)

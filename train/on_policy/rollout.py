@@ -80,11 +80,9 @@ class Transition(struct.PyTreeNode):
 
 
 class Statics(struct.PyTreeNode):
-    """What never changes in the episodes of a rollout, a row for each of these.
+    """What never changes in the episodes of a rollout, a row for each: planes, and what an encoder made of them alone.
 
-    Attributes:
-        planes: static entities, `{kind: f32[rows, static features, count]}`; {} where observations are flat.
-        encoded: what an encoder that reads nothing else made of them, `f32[rows, M, H]`; None without one.
+    `{kind: f32[rows, static features, count]}`, {} where observations are flat; `f32[rows, M, H]`, None without one.
     """
 
     planes: ByKind
@@ -116,15 +114,8 @@ class Rollout:
 
     Where the `vec_env` resets nothing, that is one whole episode of every environment, and those of a group, side by
     side, play the same instance. The table of static entities then has a row for each group, else `3E` rows: those of
-    the episodes that are under way, and those of the pool that the next ones come from.
-
-    Attributes:
-        vec_env: the environments, this device's share.
-        actors, critics: the networks.
-        num_chunks, chunk_length: K and L of what is recorded.
-        teacher: says what it would do; one who remembers what it did plays, where the `vec_env` resets nothing. None
-            for nobody.
-        group_size: environments that play the same instance; counts where the `vec_env` resets nothing.
+    the episodes that are under way, and those of the pool that the next ones come from. A teacher that remembers what
+    it did plays, where the `vec_env` resets nothing.
     """
 
     vec_env: VecEnv
@@ -136,11 +127,9 @@ class Rollout:
     group_size: int = 1
 
     def reset(self, key: jax.Array, memory: Any = None) -> Players:
-        """Everybody at the beginning of an episode; those of a group, of the same.
+        """All environments at the beginning of an episode; those of a group, of the same.
 
-        Args:
-            key: typed key.
-            memory: what episodes left behind so far, the content of `Environment.memory`; None for nothing.
+        `memory` is what episodes left behind so far, the content of `Environment.memory`; None for nothing.
         """
         instance_key, pool_key = jax.random.split(key)
         instances = self.vec_env.generate(instance_key, self.vec_env.num_envs // self.group_size, memory)
@@ -152,16 +141,7 @@ class Rollout:
         return Players(vec, _plain(timestep), carry, jnp.ones(num_envs, bool))
 
     def play(self, params: dict[str, Any], players: Players, key: jax.Array) -> tuple[Players, Recording]:
-        """Play and record.
-
-        Args:
-            params: `{"actor": {role: ...}, "critic": {critic: ...}}`.
-            players: where everybody stands.
-            key: typed key.
-
-        Returns:
-            The players afterwards, and what was recorded.
-        """
+        """Play with `{"actor": {role: ...}, "critic": {critic: ...}}`; the players afterwards, and the recording."""
         pool_key, play_key = jax.random.split(key)
         if self.vec_env.auto_reset:
             players = players.replace(vec=self.vec_env.refresh_pool(players.vec, pool_key))
@@ -169,7 +149,7 @@ class Rollout:
             players = self.reset(pool_key, players.vec.memory)
         if self.teacher is not None:
             players = players.replace(teacher=self.teacher.init(self.vec_env.num_envs))
-        table = self._static_table(players.vec)
+        table = self.static_table(players.vec)
         static = Statics(table, self.actors.encode_static(params["actor"], table))
 
         def play_chunk(players: Players, key: jax.Array) -> tuple[Players, Any]:
@@ -183,15 +163,11 @@ class Rollout:
         # Without resets, an episode that has ended ends with every further step; all have with the last.
         ended = (lambda leaf: leaf.sum(axis=(0, 1))) if self.vec_env.auto_reset else (lambda leaf: leaf[-1, -1])
         statistics = jax.tree.map(ended, statistics)
-        last_value = self._value(params, players, self._seen(players, static))[0]
+        last_value = self._value(params, players, self.seen(players, static))[0]
         players = players.replace(teacher=())
         return players, Recording(transitions, carries, last_value, table, statistics)
 
-    def first_seen(self, players: Players) -> Seen:
-        """What players see who have just been reset."""
-        return self._seen(players, Statics(self._static_table(players.vec)))
-
-    def _static_table(self, vec: VecState) -> ByKind:
+    def static_table(self, vec: VecState) -> ByKind:
         """What never changes in the episodes of a rollout, `{kind: f32[rows, static features, count]}`."""
         env = self.vec_env.env
         if not self.vec_env.auto_reset:
@@ -213,18 +189,11 @@ class Rollout:
             return jnp.arange(num_envs, dtype=jnp.int32) // self.group_size
         return jnp.where(vec.pool_row < 0, jnp.arange(num_envs, dtype=jnp.int32), num_envs + vec.pool_row)
 
-    def _seen(self, players: Players, static: Statics) -> Seen:
+    def seen(self, players: Players, static: Statics) -> Seen:
         """What the players see where they stand."""
-        timestep, instance = players.timestep, self._instance(players.vec)
+        now, instance = players.timestep, self._instance(players.vec)
         rows = Statics({}) if instance is None else rows_of(static, instance)
-        return Seen(
-            timestep.observation,
-            timestep.global_observation,
-            rows.planes,
-            timestep.entities,
-            timestep.valid,
-            rows.encoded,
-        )
+        return Seen(now.observation, now.global_observation, rows.planes, now.entities, now.valid, rows.encoded)
 
     def _value(self, params: dict[str, Any], players: Players, seen: Seen) -> tuple[ByRole, Carry]:
         """Values `{role: f32[E, agents]}` of what is seen, normalised, and the critics' recurrent states afterwards."""
@@ -235,20 +204,12 @@ class Rollout:
     def _step(
         self, params: dict[str, Any], static: Statics, players: Players, key: jax.Array
     ) -> tuple[Players, tuple[Transition, dict[str, jax.Array]]]:
-        """One step of all environments."""
-        before, seen = players.timestep, self._seen(players, static)
-        logits, actor_carry = self.actors.apply(
-            params["actor"],
-            self.actors.encode(params["actor"], _sequence(seen)),
-            players.carry["actor"],
-            players.reset[None],
-        )
-        logits = _first(logits)
+        """One step of all environments: the players afterwards; what is recorded, and statistics of ended episodes."""
+        before, seen = players.timestep, self.seen(players, static)
+        logits, actor_carry = self._logits(params["actor"], players, seen)
         taught, teacher_carry = self._taught(players)
-        action = taught
-        if not jax.tree.leaves(teacher_carry):
-            action = sample_actions(key, logits, before.action_mask)
-        log_prob = log_probs(logits, before.action_mask, action)
+        teacher_plays = bool(jax.tree.leaves(teacher_carry))
+        action = taught if teacher_plays else sample_actions(key, logits, before.action_mask)
         value, critic_carry = self._value(params, players, seen)
         vec, after = self.vec_env.step(players.vec, action, refresh=False)
         carry = {"actor": actor_carry, "critic": critic_carry}
@@ -260,7 +221,7 @@ class Rollout:
             instance=self._instance(players.vec),
             action_mask=before.action_mask,
             action=action,
-            log_prob=log_prob,
+            log_prob=log_probs(logits, before.action_mask, action),
             taught=taught,
             value=value,
             reward=after.reward,
@@ -272,6 +233,12 @@ class Rollout:
             valid=before.valid,
         )
         return new_players, (transition, ended_episodes(after))
+
+    def _logits(self, params: dict[str, Any], players: Players, seen: Seen) -> tuple[ByRole, Carry]:
+        """Logits `{role: f32[E, agents, actions]}`, and the actors' recurrent states afterwards."""
+        encoded = self.actors.encode(params, _sequence(seen))
+        logits, carry = self.actors.apply(params, encoded, players.carry["actor"], players.reset[None])
+        return _first(logits), carry
 
     def _taught(self, players: Players) -> tuple[ByRole, Carry]:
         """What the teacher would do where the players stand, and what it remembers afterwards.

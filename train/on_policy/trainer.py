@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,20 +14,19 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from jaxvrp import Environment, Role, VecEnv
+from jaxvrp.actor import Actor
 from jaxvrp.io.limits import LARGEST_WHOLE
 from jaxvrp.spaces import Discrete
 from train.config import check_divides
-from train.networks import build_encoder, build_network
+from train.networks import build_encoder, build_network, distributions
 from train.networks.layers import NetworkSpec
 from train.on_policy import ppo
 from train.on_policy.actor_critic import TEAM, Actors, Critics, Params, PolicyActor, Seen
 from train.on_policy.config import PPOConfig
 from train.on_policy.imitation import Guidance, guidance_at, make_teacher
-from train.on_policy.insight import insight
-from train.on_policy.rollout import Players, Rollout
+from train.on_policy.rollout import Players, Rollout, Statics
 from train.on_policy.value_norm import ValueNorm
-from train.running.command.prepare import evaluation_env, prepare
-from train.running.loop.insight import Insight
+from train.running.loop.learner import Insight
 from train.sharding import DATA, batch_specs, compiled, device_key, vec_specs
 
 ACTOR_HEAD_GAIN, CRITIC_HEAD_GAIN = 0.01, 1.0
@@ -58,16 +58,12 @@ class Trainer:
     """A learner, see `train.running.loop.learner.Learner`; `init` and `train_chunk` are jitted.
 
     With `num_seeds` above 1 every leaf of the state and of the metrics has a leading axis `[seeds]`.
-
-    Attributes:
-        config: what it was made from.
-        env: the environment.
-        mesh: the devices.
-        actors, critics: the networks.
     """
 
-    def __init__(self, config: PPOConfig, env: Environment, mesh: Mesh):
-        self.config, self.env, self.mesh = config, env, mesh
+    def __init__(
+        self, config: PPOConfig, env: Environment, evaluation_env: Environment, mesh: Mesh, teacher: Actor | None = None
+    ):
+        self.config, self.env, self.evaluation_env, self.mesh = config, env, evaluation_env, mesh
         self.actors = _actors(config, env)
         self.critics = _critics(config, env)
         self.rollout = Rollout(
@@ -82,7 +78,7 @@ class Trainer:
             critics=self.critics,
             num_chunks=config.rollout_length // config.sequence_length,
             chunk_length=config.sequence_length,
-            teacher=make_teacher(config, env),
+            teacher=teacher,
             group_size=config.group_size,
         )
         self.optimizer = _optimizer(config, self.actors, self.critics)
@@ -100,7 +96,7 @@ class Trainer:
 
     def actor(self, params: Any, *, deterministic: bool, temperature: float = 1.0) -> PolicyActor:
         """The actors as a player of the environment of evaluation."""
-        env = evaluation_env(self.env, self.config)
+        env = self.evaluation_env
         return PolicyActor(env, _actors(self.config, env), params, deterministic, temperature)
 
     def critic_params(self, state: TrainState) -> Any:
@@ -110,22 +106,34 @@ class Trainer:
         return {"params": state.params["critic"], "value_norm": state.value_norm}
 
     def insight(self, params: Any, critic: Any, states: Any, *, temperature: float = 1.0) -> Insight:
-        """Probabilities, and values if there is a critic, of the states of an episode of evaluation; pure."""
-        env = evaluation_env(self.env, self.config)
-        return insight(env, _actors(self.config, env), self.critics, params, critic, states, temperature)
+        """Probabilities, and values if there is a critic, of the states of an episode of evaluation; pure.
+
+        The states `[L, ...]` are those from its beginning on, so that memories are as they were.
+        """
+        env = self.evaluation_env
+        actors, critics = _actors(self.config, env), self.critics
+        mask = jax.vmap(env.action_mask)(states)
+        seen = jax.tree.map(lambda leaf: leaf[:, None], jax.vmap(functools.partial(Seen.in_state, env))(states))
+        reset = jnp.zeros(jax.tree.leaves(seen)[0].shape[:2], bool)
+        logits, _ = actors.apply(params, actors.encode(params, seen), actors.initial_carry(1), reset)
+        probability = {
+            role: jax.nn.softmax(distributions.masked_logits(logits[role][:, 0] / temperature, mask[role]), axis=-1)
+            for role in logits
+        }
+        if critic is None or not critics.networks:
+            return Insight(probability, {})
+        # As in the rollout: critics read what the actors' encoder made of entities only if it reads static ones alone.
+        static = actors.encode_static(params, jax.tree.map(lambda leaf: leaf[:, 0], seen.static))
+        seen = seen.replace(encoded=None if static is None else static[:, None])
+        values, _ = critics.apply(critic["params"], critics.inputs(seen), critics.initial_carry(1), reset)
+        norms = critic["value_norm"]
+        return Insight(probability, {role: norms[role].denormalize(value[:, 0]) for role, value in values.items()})
 
     def loss(self, params: dict[str, Any], batch: ppo.Batch, guidance: Guidance) -> tuple[jax.Array, ppo.Metrics]:
         """This device's share of the loss of a minibatch `[L, B, ...]`: the sum over all actors and critics.
 
-        An update that treats roles one after the other takes the same terms apart.
-
-        Args:
-            params: `{"actor": {role: ...}, "critic": {critic: ...}}`.
-            batch: from `ppo.take`.
-            guidance: how much reward and teacher count.
-
-        Returns:
-            `f32[]`, and the metrics of all terms, by name.
+        An update that treats roles one after the other takes the same terms apart. The loss is `f32[]`; the metrics are
+        those of all terms, by name.
         """
         total = jnp.zeros((), jnp.float32)
         metrics: ppo.Metrics = {}
@@ -186,7 +194,8 @@ class Trainer:
     def _init(self, key: jax.Array) -> TrainState:
         key, actor_key, critic_key, env_key = jax.random.split(key, 4)
         players = self.rollout.reset(device_key(env_key))
-        inputs = self.critics.inputs(self.rollout.first_seen(players))
+        static = Statics(self.rollout.static_table(players.vec))
+        inputs = self.critics.inputs(self.rollout.seen(players, static))
         actor_keys, critic_keys = _split(actor_key, self.actors.names), _split(critic_key, inputs)
         params = {
             "actor": {role: self.actors.init(k, role) for role, k in actor_keys.items()},
@@ -242,39 +251,28 @@ class Trainer:
         return (optax.apply_updates(params, updates), optimizer), metrics
 
 
-def make_train(config: PPOConfig) -> Trainer:
-    """Build the environment and the learner of a configuration.
-
-    Raises:
-        ValueError: a value is out of range, or does not fit the others; the message says which.
-        TypeError: a value has the wrong type.
-    """
-    config, env, mesh = prepare(config, Discrete)
+def make_trainer(config: PPOConfig, env: Environment, evaluation_env: Environment, mesh: Mesh) -> Trainer:
+    """The learner of a checked configuration; see `train.algorithms.make_train`."""
     check_divides(config, "num_envs", "group_size", config.group_size, devices=mesh.size)
     check_divides(config, "num_envs", "num_minibatches", config.num_minibatches, devices=mesh.size)
     check_divides(config, "rollout_length", "chunk_length", config.sequence_length)
-    _check_whole_episodes(config, env)
-    return Trainer(config, env, mesh)
-
-
-def _check_whole_episodes(config: PPOConfig, env: Environment) -> None:
-    """Refuse rollouts that would cut the episodes off that they are to hold whole."""
     if config.rollout == "episodes" and config.rollout_length < env.max_episode_steps:
         raise ValueError(
             f"rollout_length is {config.rollout_length}, but rollout is 'episodes', and those of "
             f"'{config.env['name']}' have up to {env.max_episode_steps} steps; set rollout_length to "
             f"{env.max_episode_steps} or more"
         )
+    return Trainer(config, env, evaluation_env, mesh, make_teacher(config, env))
 
 
 def _actors(config: PPOConfig, env: Environment) -> Actors:
     """A network for every role; one for every agent where they do not share a policy."""
-    specs = {}
+    specs, num_agents = {}, sum(role.num_agents for role in env.roles.values())
     for name, role in env.roles.items():
         assert isinstance(role.action, Discrete)
         specs[name] = NetworkSpec(
             is_actor=True,
-            num_agents=_num_agents(env),
+            num_agents=num_agents,
             head_size=role.action.num_actions,
             head_gain=ACTOR_HEAD_GAIN,
             kinds=env.entity_kinds,
@@ -289,11 +287,6 @@ def _actors(config: PPOConfig, env: Environment) -> Actors:
     return Actors(networks, env.roles, separate, env.entity_kinds, encoder)
 
 
-def _num_agents(env: Environment) -> int:
-    """Agents of all roles."""
-    return sum(role.num_agents for role in env.roles.values())
-
-
 def _places(role: Role) -> tuple[tuple[int, int], ...]:
     """Indices of the places in a role's context."""
     names = [feature.name for feature in role.context]
@@ -302,25 +295,25 @@ def _places(role: Role) -> tuple[tuple[int, int], ...]:
 
 def _critics(config: PPOConfig, env: Environment) -> Critics:
     """A network for every role (local), or one with a value for every agent of all roles (central); or none at all."""
+    num_agents = sum(role.num_agents for role in env.roles.values())
+    heads: dict[str, tuple[int, tuple[tuple[int, int], ...]]]
     if config.baseline != "critic":
-        return Critics({}, env.roles)
-    head_sizes = {name: 1 for name in env.roles}
-    places = {name: _places(role) for name, role in env.roles.items()}
-    if config.critic == "central":
-        head_sizes = {TEAM: _num_agents(env)}
-        # Of several agents there is a mean place, which is nobody's.
-        alone = _num_agents(env) == 1
-        places = {TEAM: next(iter(places.values())) if alone else ()}
+        heads = {}
+    elif config.critic == "local":
+        heads = {name: (1, _places(role)) for name, role in env.roles.items()}
+    else:
+        # Of several agents there is a mean place, which is no agent's.
+        heads = {TEAM: (num_agents, _places(next(iter(env.roles.values()))) if num_agents == 1 else ())}
     specs = {
         name: NetworkSpec(
             is_actor=False,
-            num_agents=_num_agents(env),
+            num_agents=num_agents,
             head_size=size,
             head_gain=CRITIC_HEAD_GAIN,
             kinds=env.entity_kinds,
-            places=places[name],
+            places=places,
         )
-        for name, size in head_sizes.items()
+        for name, (size, places) in heads.items()
     }
     return Critics({name: build_network(config, spec) for name, spec in specs.items()}, env.roles)
 

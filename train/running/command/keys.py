@@ -21,9 +21,8 @@ REPEATING = {"eval_env": "evaluation", "randomize": "environment", "randomize_fr
 """Those of `MAPPINGS` whose keys are the parameters of the environment once more, and their groups."""
 
 
-def any_key(mapping: str) -> str:
-    """Stands on the page of `--help` for all keys of one of `REPEATING`."""
-    return f"{mapping}.KEY"
+ANY_KEYS = {f"{mapping}.KEY" for mapping in REPEATING}
+"""Stand on the page of `--help`, and nowhere else, for all keys of one of these mappings."""
 
 
 GROUPS = {
@@ -50,18 +49,9 @@ METAVARS |= {"file": "FILE", "folder": "DIR", "": "VALUE"}
 
 @dataclasses.dataclass(frozen=True)
 class Key:
-    """A key of a command line.
+    """A key of a command line: as it is typed without `--`, a key of `GROUPS`, and what it means.
 
-    Attributes:
-        name: as it is typed, without `--`: `"num_envs"`, `"env.num_drones"`.
-        group: a key of `GROUPS`.
-        sentence: what it means.
-        accepted: its values in words, see `jaxvrp.fields.accepted_values`.
-        default: its value where none is given.
-        shown: whether `--help` lists it.
-
-    Raises:
-        ValueError: there is no such group.
+    `accepted` says its values in words, see `jaxvrp.fields.accepted_values`; `--help` lists it if it is `shown`.
     """
 
     name: str
@@ -121,11 +111,7 @@ def configuration_keys(config_class: type[RunConfig]) -> Iterable[Key]:
 
 
 def environment_keys(name: str, scenario: str | None) -> Iterable[Key]:
-    """The keys `env.*` of an environment, with the defaults of its factory, and those of `REPEATING`.
-
-    Raises:
-        ValueError, TypeError: there is no such environment or scenario.
-    """
+    """The keys `env.*` of an environment, with the defaults of its factory, and those of `REPEATING`."""
     text = "a registered name, or package.module:Class"
     yield Key("env.name", "environment", f"environment: {text}", "text", name)
     if scenario is not None:
@@ -138,17 +124,13 @@ def environment_keys(name: str, scenario: str | None) -> Iterable[Key]:
     defaults = {"eval_env": dict(registry.toolbox_of(env).evaluation)}
     for mapping, group in REPEATING.items():
         sentence = next(field.metadata["help"] for field in dataclasses.fields(RunConfig) if field.name == mapping)
-        yield Key(any_key(mapping), group, sentence, "", defaults.get(mapping, {}))
+        yield Key(f"{mapping}.KEY", group, sentence, "", defaults.get(mapping, {}))
         for field in dataclasses.fields(env):
             yield Key(f"{mapping}.{fields.keyword(field)}", group, "", default=argparse.SUPPRESS, shown=False)
 
 
 def scenario_default(name: str) -> str | None:
-    """The default of the keyword `scenario` of an environment's factory; None if it has none.
-
-    Raises:
-        ValueError: there is no such environment.
-    """
+    """The default of the keyword `scenario` of an environment's factory; None if it has none."""
     parameter = inspect.signature(registry.resolve(name)).parameters.get("scenario")
     return None if parameter is None else parameter.default
 

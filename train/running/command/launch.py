@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import functools
 import itertools
 import os
 import pathlib
@@ -19,7 +18,6 @@ from jaxvrp.io.messages import shown
 from train.algorithms import ALGORITHMS
 from train.config import RunConfig
 from train.networks import NETWORKS
-from train.networks.growth import grown
 from train.running.command import command_line
 from train.running.command.command_line import Launch
 from train.running.command.stages import joined, split, stage_folder
@@ -36,12 +34,7 @@ from train.sharding import initialize
 
 
 def main(algorithm: str, argv: Sequence[str] | None = None) -> None:
-    """The command line of an algorithm; `python -m train.<algorithm> --help` lists every key.
-
-    Raises:
-        UserError: a mistake of the user's, as one line.
-        Interrupted: Ctrl-C; the message says what is saved.
-    """
+    """The command line of an algorithm; `python -m train.<algorithm> --help` lists every key."""
     description = f"Train with {algorithm.upper()}, end to end on the device, and see what was learned."
     launch = command_line.parse(
         ALGORITHMS[algorithm].config_class,
@@ -85,9 +78,7 @@ def checked_learner(config: RunConfig, make_train: Callable[[RunConfig], Learner
 def check_stages(learners: Sequence[Learner]) -> None:
     """Find out before anything is trained whether every stage can begin with the policy of the one before."""
     for number, (before, learner) in enumerate(itertools.pairwise(learners), 2):
-        shapes = before.actor_params(jax.eval_shape(before.init, jax.random.key(0)))
-        name = f"stage {number} begins with stage {number - 1}"
-        jax.eval_shape(functools.partial(continued, before, learner, name), shapes)
+        check_continues(before, learner, f"stage {number} begins with stage {number - 1}")
 
 
 def train_stages(
@@ -95,12 +86,8 @@ def train_stages(
 ) -> None:
     """Train a run, or go on with it, stage by stage: the last in its folder, those before in folders within.
 
-    Args:
-        learners: of the stages that are to be trained; of the last one alone, if it has a checkpoint.
-        folder: of the run.
-        run: what its `config.yaml` says.
-        begin: what a new run begins with, see `train.running.loop.loop.run`.
-        trust: whether the folders of earlier stages may name dotted paths.
+    `learners` are of the stages that are to be trained: of the last one alone, if it has a checkpoint. `trust` is of
+    the folders of earlier stages.
     """
     total = max(1, len(getattr(run.config, "stages", ())))
     for number, learner in enumerate(learners[:-1], 1):
@@ -155,31 +142,29 @@ def run_to_train(launch: Launch, algorithm: str) -> RecordedRun:
 def beginning(learner: Any, path: str | os.PathLike, *, trust: bool) -> Begin:
     """What puts the policy of the run at a path into a fresh state."""
     start = RunFolder(path, trust=trust).load("latest")
-    params = continued(start.learner, learner, f"start_from {path}", start.params)
+    check_continues(start.learner, learner, f"start_from {path}")
 
     def begin(state: Any) -> Any:
         # They were read on one device.
         fresh = learner.actor_params(state)
-        placed = jax.tree.map(lambda leaf, new: jax.device_put(leaf, new.sharding), params, fresh)
+        placed = jax.tree.map(lambda leaf, new: jax.device_put(leaf, new.sharding), start.params, fresh)
         return learner.with_actor(state, placed)
 
     return begin
 
 
-def continued(before: Any, learner: Any, name: str, params: Any) -> Any:
-    """Parameters of the actors of a learner, which go on from those of the learner before."""
+def check_continues(before: Any, learner: Any, name: str) -> None:
+    """Check that the actors of a learner can go on from those of the learner before; messages begin with `name`."""
     seeds = before.config.num_seeds
     if learner.config.num_seeds != seeds:
         raise UserError(f"{name}: it has num_seeds {seeds}, and each seed goes on from its own; set it so")
-    wanted = learner.actor_params(jax.eval_shape(learner.init, jax.random.key(0)))
-    params = grown(params, wanted, before.env, learner.env)
-    if not same_shapes(params, wanted):
+    key = jax.random.key(0)
+    if not same_shapes(*(each.actor_params(jax.eval_shape(each.init, key)) for each in (before, learner))):
         raise UserError(f"{name}: its networks are not those of this run; take the same network and sizes")
-    for key in NETWORKS[learner.config.network].shapeless:
-        theirs, ours = (shown(getattr(config, key)) for config in (before.config, learner.config))
+    for option in NETWORKS[learner.config.network].shapeless:
+        theirs, ours = (shown(getattr(config, option)) for config in (before.config, learner.config))
         if theirs != ours:
-            raise UserError(f"{name}: its {key} is {theirs}, and that of this run {ours}; set it so")
-    return params
+            raise UserError(f"{name}: its {option} is {theirs}, and that of this run {ours}; set it so")
 
 
 def make_run_folder(launch: Launch, run: RecordedRun) -> pathlib.Path:
@@ -188,14 +173,21 @@ def make_run_folder(launch: Launch, run: RecordedRun) -> pathlib.Path:
     folder = pathlib.Path(launch.run_dir or f"runs/{run.algorithm}_{name}")
     if jax.process_index() > 0:
         return folder
+    now = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+    # Another run of the same second may have the name already.
+    suffixes = itertools.chain([f"_{now}"], (f"_{now}_{count}" for count in itertools.count(2)))
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        if not launch.run_dir:
-            return _make_dated_folder(folder)
-        folder.mkdir(exist_ok=True)
+        if launch.run_dir:
+            folder.mkdir(exist_ok=True)
+            return folder
+        while True:
+            with contextlib.suppress(FileExistsError):
+                dated = folder.with_name(folder.name + next(suffixes))
+                dated.mkdir()
+                return dated
     except OSError as error:
         raise _unwritable(folder, error) from None
-    return folder
 
 
 def begin_run(folder: pathlib.Path, run: RecordedRun) -> None:
@@ -210,15 +202,3 @@ def begin_run(folder: pathlib.Path, run: RecordedRun) -> None:
 
 def _unwritable(folder: pathlib.Path, error: OSError) -> UserError:
     return UserError(f"cannot write the run folder {folder}: {error.strerror}; choose another --run_dir")
-
-
-def _make_dated_folder(folder: pathlib.Path) -> pathlib.Path:
-    """Make a folder with the time in its name, numbered if another run of the same second has it."""
-    now = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
-    numbers = (f"_{count}" for count in itertools.count(2))
-    for suffix in itertools.chain([""], numbers):
-        dated = folder.with_name(f"{folder.name}_{now}{suffix}")
-        with contextlib.suppress(FileExistsError):
-            dated.mkdir()
-            return dated
-    raise AssertionError("unreachable: the numbers do not end")

@@ -51,7 +51,6 @@ class Contents:
         configuration: algorithm and configuration of the run, see `train.running.folder.resume.RecordedRun.values`.
         arrays: type and shape, by place in the state.
         files: checksums, by path relative to the checkpoint.
-        version: `VERSION`.
     """
 
     evaluated_return: float | None
@@ -65,9 +64,6 @@ class Checkpoints:
     """The checkpoints of one run, by update.
 
     With several processes each makes and calls it alike; process 0 gives the names.
-
-    Attributes:
-        folder: where they lie.
     """
 
     def __init__(self, folder: pathlib.Path, *, read_only: bool = False):
@@ -121,13 +117,7 @@ class Checkpoints:
         return self._read_contents(update).configuration
 
     def save(self, update: int, state: Any, evaluated_return: float | None, configuration: dict[str, Any]) -> None:
-        """Write a checkpoint, then drop those that are neither the latest nor the best.
-
-        Args:
-            update: its name.
-            state: a pytree of arrays.
-            evaluated_return: see `Contents`; one that is not finite is left out.
-            configuration: see `Contents`; plain values.
+        """Write a checkpoint of a pytree, then drop those that are neither the latest nor the best; see `Contents`.
 
         Raises:
             OSError: it cannot be written; those before it are kept.

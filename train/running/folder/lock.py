@@ -40,13 +40,7 @@ UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 
 @dataclasses.dataclass(frozen=True)
 class Holder:
-    """The process that holds a lock, as it is noted there.
-
-    Attributes:
-        pid: its number.
-        host: where it runs.
-        since: when it took the lock, ISO 8601.
-    """
+    """The process that holds a lock, as it is noted there; since when, in ISO 8601."""
 
     pid: int
     host: str

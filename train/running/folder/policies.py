@@ -82,17 +82,7 @@ def is_policy(folder: pathlib.Path) -> bool:
 
 
 def write_policy(folder: pathlib.Path, params: Any, config_file: pathlib.Path, **card: Any) -> None:
-    """Write the arrays and the card of a policy.
-
-    Args:
-        folder: where to; holds the configuration already.
-        params: of the actors; a pytree of arrays.
-        config_file: its configuration.
-        card: the other entries of the card.
-
-    Raises:
-        OSError: they cannot be written.
-    """
+    """Write arrays and card of a policy into a folder that holds its configuration; `card` has the other entries."""
     write_npz(folder / ARRAYS, {name: np.asarray(leaf) for name, leaf in _by_place(params).items()})
     checksums = {path.name: _checksum(path) for path in (config_file, folder / ARRAYS)}
     write_json(folder / CARD, dataclasses.asdict(Card(**card, checksums=checksums)))

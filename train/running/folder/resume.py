@@ -21,12 +21,7 @@ Values = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """What a resume has changed.
-
-    Attributes:
-        update: of the checkpoint that it went on from.
-        before, after: values by key, of some of `CHANGEABLE`.
-    """
+    """What a resume has changed: the update of its checkpoint, and values by key, of some of `CHANGEABLE`."""
 
     update: int
     before: Values
@@ -35,13 +30,7 @@ class Change:
 
 @dataclasses.dataclass(frozen=True)
 class RecordedRun:
-    """What `config.yaml` of a run folder says.
-
-    Attributes:
-        config: the resolved configuration, as it is now.
-        algorithm: that it is of.
-        changes: what resumes have changed, in their order.
-    """
+    """What `config.yaml` of a run folder says: the resolved configuration as it is now, and the changes by resumes."""
 
     config: RunConfig
     algorithm: str
@@ -56,10 +45,7 @@ class RecordedRun:
 def check_same(run: RecordedRun, saved: Values, place: pathlib.Path) -> None:
     """Check that a checkpoint was written by the run that `config.yaml` describes, now or before a resume changed it.
 
-    Args:
-        run: as `config.yaml` describes it.
-        saved: what the checkpoint holds, see `RecordedRun.values`.
-        place: the file `config.yaml`, for the message.
+    `saved` is what the checkpoint holds, see `RecordedRun.values`; `place` is the file, for the message.
     """
     defaults = RecordedRun(type(run.config)(), run.algorithm).values  # of keys that are newer than the checkpoint
     wanted = flat({**defaults, **saved})

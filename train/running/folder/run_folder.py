@@ -43,12 +43,8 @@ def write_configuration(folder: pathlib.Path, run: RecordedRun) -> None:
 def read_run(folder: pathlib.Path, *, trust: bool = False, named: Collection[Any] = ()) -> RecordedRun:
     """The resolved configuration that a run wrote at its start, its algorithm, and what resumes have changed.
 
-    A folder may come from anybody. So a dotted path in it, which would be imported and run, is refused before that.
-
-    Args:
-        folder: of the run.
-        trust: whether the folder may name any dotted path.
-        named: dotted paths that it may name, because the user did.
+    A folder may come from anybody. So a dotted path in it, which would be imported and run, is refused before that,
+    unless the folder is to be trusted, or the user `named` the same path.
 
     Raises:
         UserError: the folder holds no run, or its configuration was damaged, is of another version, or names a dotted
@@ -120,7 +116,6 @@ class RunFolder:
     """A run on disk, to be played on one device, with some parameters of its environment changed if wanted.
 
     Attributes:
-        folder: where it lies.
         recorded: its configuration, as it was trained.
         writer: the learner of the environment that it was trained in.
         player: that of the environment to play.

@@ -36,15 +36,8 @@ class MetricsWriter:
     ):
         """Open the files, which have been cut back to what the run has done (`records.cut_back`), and the loggers.
 
-        Args:
-            folder: of the run.
-            env_steps: of one seed, done so far.
-            loggers: names of `train.running.shown.loggers`.
-            configuration: for these.
-
         Raises:
             OSError: they cannot be written.
-            UserError: a logger cannot be opened.
         """
         with contextlib.ExitStack() as opened:
             paths = (folder / METRICS, folder / TIMING)
@@ -77,20 +70,12 @@ class MetricsWriter:
             logger.add(means, env_steps)
 
     def show_pictures(self, pictures: Sequence[pathlib.Path], env_steps: int) -> None:
-        """Show pictures in the loggers.
-
-        Raises:
-            OSError: one cannot be read, or not be written there.
-        """
+        """Show pictures in the loggers."""
         for logger in self._loggers:
             logger.add_pictures(pictures, env_steps)
 
     def flush(self) -> None:
-        """Put on the disk what was written so far, as for a checkpoint that goes on from there.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Put on the disk what was written so far, as for a checkpoint that goes on from there."""
         for path, file in self._files.items():
             with naming(path):
                 os.fsync(file.fileno())
@@ -98,11 +83,7 @@ class MetricsWriter:
             logger.flush()
 
     def close(self, *, ended_well: bool = True) -> None:
-        """Flush and close; loggers show whether the run has ended, or stopped.
-
-        Raises:
-            OSError: what was still in memory cannot be written.
-        """
+        """Flush and close; loggers show whether the run has ended, or stopped."""
         with self._open, contextlib.ExitStack() as closing:
             for logger in self._loggers:
                 closing.callback(logger.close, ended_well=ended_well)

@@ -32,13 +32,7 @@ Record = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """A line of a file.
-
-    Attributes:
-        number: from 1.
-        text: as it stands there, without the line feed.
-        record: None if it is damaged.
-    """
+    """A line of a file, as it stands there without the line feed, from 1; its record is None if it is damaged."""
 
     number: int
     text: bytes
@@ -89,17 +83,8 @@ def read_start(folder: pathlib.Path) -> list[Record]:
 def cut_back(path: pathlib.Path, due: Sequence[int]) -> str | None:
     """Drop what a killed run had written beyond its checkpoint, and what is damaged; the rest stays byte for byte.
 
-    If something is damaged, the file as it was is kept beside, as `NAME.damaged`.
-
-    Args:
-        path: of the file.
-        due: the updates of which there is to be a record, ascending; the last is that of the checkpoint.
-
-    Returns:
-        What is damaged or missing, in one line; None if nothing is.
-
-    Raises:
-        OSError: the file cannot be read or written.
+    If something is damaged, the file as it was is kept beside, as `NAME.damaged`. `due` are the updates of which there
+    is to be a record, ascending; the last is that of the checkpoint. Returns what is damaged or missing, in one line.
     """
     lines = read_lines(path)
     kept = _lines_of(lines, due)

@@ -56,16 +56,10 @@ BANDS: dict[str, tuple[str, Callable[[np.ndarray], Band]]] = {
 
 
 def seeds_of(runs: Sequence[Sequence[Record]], name: str) -> tuple[np.ndarray, np.ndarray]:
-    """A metric of all seeds of all runs against environment steps.
+    """A metric of all seeds of all runs: steps `i64[P]`, ascending, and values `f64[P, seeds]`.
 
-    Where runs have it at other steps, those in between are interpolated; none is carried beyond its first or last.
-
-    Args:
-        runs: the records of each, in order; a figure is a number, or a list of one for each seed.
-        name: of the metric.
-
-    Returns:
-        `i64[P]` steps, ascending, and `f64[P, seeds]`; P is 0 where a run has no such metric, or they share no step.
+    Where runs have it at other steps, those in between are interpolated; none is carried beyond its first or last. P is
+    0 where a run has no such metric, or they share no step.
     """
     curves = [_curve_of(records, name) for records in runs]
     if not curves or not all(len(steps) for steps, _ in curves):
@@ -96,16 +90,9 @@ def learning_curve(
 ) -> Any:
     """Return, rates, entropies (or values) against environment steps: mean over seeds, band from least to most.
 
-    Returns of training and evaluation have panels of their own where their episodes are not equally long.
-
-    Args:
-        records: of the run, in order, from the evaluation before the first update on.
-        baselines: figures by name, whose returns are drawn as levels beside those of evaluation.
-        headlines: of the environment; those with a `curve` are the rates, drawn from 0 to 1.
-        fig: a figure of matplotlib, or a part of one, to fill; None: a new one.
-
-    Returns:
-        The figure.
+    Returns of training and evaluation have panels of their own where their episodes are not equally long. Those of the
+    baselines are drawn as levels beside those of evaluation; headlines with a `curve` are rates, drawn from 0 to 1.
+    `fig` is a figure of matplotlib, or a part of one, to fill; None: a new one. Returns the figure.
     """
     rates = {f"eval/{headline.figure}": headline.curve for headline in headlines if headline.curve}
     panels = {**_return_panels(records), "rate": rates, **_role_panel(records)}
@@ -151,12 +138,7 @@ def _role_panel(records: Sequence[Record]) -> dict[str, dict[str, str]]:
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """Runs that differ in nothing but their seeds.
-
-    Attributes:
-        label: for the legend.
-        runs: the records of each, in order.
-    """
+    """Runs that differ in nothing but their seeds: a label for the legend, and the records of each, in order."""
 
     label: str
     runs: tuple[tuple[Record, ...], ...]
@@ -173,16 +155,8 @@ def compare(
 ) -> Any:
     """A panel for each metric, with a curve for each group: the mean over the seeds of all its runs, and their band.
 
-    Args:
-        groups: in the order of the legend.
-        metrics: names of records, and the titles of their panels.
-        rates: those of them that are drawn from 0 to 1.
-        baselines: figures by name, whose returns are drawn as levels beside those of evaluation.
-        band: a key of `BANDS`.
-        fig: a figure of matplotlib, or a part of one, to fill; None: a new one.
-
-    Returns:
-        The figure.
+    `metrics` are names of records, and the titles of their panels; those that are `rates` are drawn from 0 to 1. `band`
+    is a key of `BANDS`; the rest is as in `learning_curve`.
     """
     columns = min(len(metrics), 3)
     rows = -(-len(metrics) // columns)

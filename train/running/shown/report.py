@@ -25,12 +25,7 @@ PICTURES = (CURVE, *EPISODE)
 def write_report(learner: Learner, params: Any, policy: Figures, evaluator: Evaluator, folder: pathlib.Path) -> None:
     """Write everything that a finished run leaves, and print the table.
 
-    Args:
-        learner: that was trained.
-        params: of its actors; with a leading axis `[seeds]` if there are several.
-        policy: their figures on the fixed instances.
-        evaluator: of these instances, in the environment of evaluation.
-        folder: of the run.
+    `policy` are the figures of the actors with these parameters on the fixed instances of `evaluator`.
     """
     toolbox, baselines = registry.toolbox_of(evaluator.env), evaluator.baselines()
     figures = {"policy": policy, **baselines}
