@@ -127,7 +127,6 @@ def _kind_of_play(args: argparse.Namespace, deterministic: bool) -> str:
 
 
 def _check_render(folder: RunFolder, toolbox: Toolbox, path: str | None, sources: list[pathlib.Path]) -> None:
-    """Find out before the episodes are played whether one can be drawn there."""
     if path is not None and toolbox.renderer is None:
         raise UserError(f"--render {path}: this environment has no renderer; leave it out")
     if path is not None:
@@ -135,7 +134,6 @@ def _check_render(folder: RunFolder, toolbox: Toolbox, path: str | None, sources
 
 
 def _check_debug(toolbox: Toolbox, folder: str | None) -> None:
-    """Find out before the episodes are played whether one can be recorded there."""
     if folder is None:
         return
     if toolbox.step_recorder is None:
@@ -147,7 +145,6 @@ def _check_debug(toolbox: Toolbox, folder: str | None) -> None:
 
 
 def _arguments(argv: Sequence[str] | None) -> tuple[argparse.Namespace, dict[str, Any]]:
-    """The options, and the parameters of the environment among them (`--env.key value`)."""
     parser = Parser("train.evaluate", "Evaluate a trained run on fixed instances.")
     parser.add_argument("--run", type=str, required=True, help="run folder, or the name of a policy that is shipped")
     parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)

@@ -88,7 +88,6 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _folder(args: argparse.Namespace, everybody: Values, changes: Values) -> RunFolder:
-    """The run that plays, in its own environment with what was typed."""
     if not pathlib.Path(args.actor).exists() and args.actor not in shipped_policies():
         known = nearest(args.actor, [*everybody, *shipped_policies()])
         raise UserError(
@@ -107,7 +106,6 @@ def _open(page: pathlib.Path) -> bool:
 
 
 def _arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, Values]:
-    """What is typed, and the parameters of the environment."""
     parser = Parser("train.play", "Play one episode of an environment, and show it as a page; nothing is trained.")
     parser.add_argument("env", metavar="ENV", help="a registered name, or package.module:Class")
     parser.add_argument(

@@ -22,11 +22,7 @@ def initialize(coordinator: str, num_processes: int, process_id: int) -> None:
 
 
 def make_mesh(num_devices: int | None = None) -> Mesh:
-    """A mesh over the first `num_devices` devices (all by default).
-
-    Raises:
-        ValueError: there are fewer.
-    """
+    """A mesh over the first `num_devices` devices (all by default); a ValueError, if there are fewer."""
     devices = jax.devices()
     if num_devices is not None and num_devices > len(devices):
         raise ValueError(

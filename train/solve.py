@@ -339,7 +339,6 @@ def _readers(env: str | None, ending: str) -> Iterator[tuple[str, InstanceFiles]
 
 
 def _methods(env: Environment, instance: Any) -> dict[str, Any]:
-    """Searches, planners and baselines that solve a problem, in this order."""
     toolbox = registry.toolbox_of(env)
     planners = {name: make(env) for name, make in toolbox.planners.items() if name not in toolbox.searches}
     actors = {**planners, **baseline_actors(env)}

@@ -99,7 +99,6 @@ def constants(static: ByKind, kinds: tuple[EntityKind, ...]) -> Table:
 
 
 def _all_sites(parts: list[Sites]) -> Sites:
-    """Those of all kinds, one after the other."""
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis=1), *parts)
 
 
@@ -191,12 +190,7 @@ def pairs(agent_places: jax.Array, where: Sites, present: jax.Array) -> jax.Arra
 class Decoder(nn.Module):
     """From embeddings of entities and what agents alone see to logits that point at them, or to `head_size` numbers.
 
-    Attributes:
-        kinds: the entities.
-        head_size: numbers of an agent; with `pointers`, as many as they name.
-        head_gain: scale of the last layer.
-        pointers: what the logits belong to; () for an output that does not point.
-        size, num_heads: width, and heads of the glimpse.
+    `pointers` say what the logits belong to; () for an output that does not point.
     """
 
     kinds: tuple[EntityKind, ...]
@@ -208,13 +202,9 @@ class Decoder(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, situation: jax.Array, present: jax.Array, between: jax.Array | None) -> jax.Array:
-        """Outputs `f32[R, A, head_size]`.
+        """Outputs `f32[R, A, head_size]` from embeddings `f32[R, M, H]` and what agents alone see, `f32[R, A, H]`.
 
-        Args:
-            x: embeddings, `f32[R, M, H]`.
-            situation: what agents alone see, embedded, `f32[R, A, H]`.
-            present: `bool[R, M]`.
-            between: see `pairs`; None for nothing.
+        `present` is `bool[R, M]`; for `between` see `pairs`, None for nothing.
         """
         glimpse = self._glimpse(x, situation, present, between)
         query = nn.relu(_project(_dense(self.size), jnp.concatenate([situation, glimpse], axis=-1)))
@@ -378,11 +368,7 @@ def encodes_by_agent(config: Any, spec: NetworkSpec) -> bool:
 
 
 def build(config: Any, spec: NetworkSpec) -> nn.Module:
-    """As a `PPOConfig` wants it: actors point at what they choose.
-
-    Raises:
-        ValueError: the heads do not divide the width, or it is not said what the actions point at.
-    """
+    """As a `PPOConfig` wants it: actors point at what they choose."""
     if config.attention_size % config.attention_heads:
         raise ValueError(
             f"attention_size is {config.attention_size}, "

@@ -193,6 +193,5 @@ def rows_of(role: Role, played: Turns, name: str) -> jax.Array:
 
 
 def _by_env(leaf: jax.Array) -> jax.Array:
-    """`[T, E, agents, ...] -> [E, T * agents, ...]`."""
     leaf = jnp.moveaxis(leaf, 0, 1)
     return leaf.reshape(leaf.shape[0], -1, *leaf.shape[3:])

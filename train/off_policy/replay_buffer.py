@@ -15,12 +15,8 @@ from flax import struct
 class Decisions(struct.PyTreeNode):
     """Decisions of agents, from which the algorithms learn.
 
-    Attributes:
-        observation: `f32[..., F]`, when its turn came.
-        action: `f32[..., A]`, as executed, in [-1, 1].
-        reward: `f32[...]`.
-        terminated: `f32[...]`, 1 where the episode is over, so that no value is bootstrapped.
-        next_observation: `f32[..., F]`, right after its turn, before any reset.
+    What an agent saw when its turn came, `f32[..., F]`, and right after it, before any reset; its action as executed,
+    `f32[..., A]`, in [-1, 1]; `terminated` is 1 where the episode is over, so that no value is bootstrapped.
     """
 
     observation: jax.Array

@@ -81,12 +81,9 @@ class Seen(struct.PyTreeNode):
 
 @dataclasses.dataclass(frozen=True)
 class Actors:
-    """One actor network per role.
+    """One actor network per role; agents of roles that are `separate` have one set of parameters each.
 
-    Attributes:
-        separate: roles whose agents have one set of parameters each.
-        kinds: entities that the networks read; () if they read vectors.
-        encoder: what the networks of all roles share; None if they share nothing.
+    `kinds` are the entities that the networks read, () if they read vectors; they share the `encoder`, if there is one.
     """
 
     networks: dict[str, nn.Module]

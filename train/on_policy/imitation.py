@@ -19,10 +19,7 @@ from train.on_policy.config import PPOConfig
 class Guidance(struct.PyTreeNode):
     """Weights of the terms of an actor's loss, each `f32[]`.
 
-    Attributes:
-        policy: of what the reward teaches, entropy included.
-        teacher: of the teacher's cross-entropy.
-        entropy: of the entropy, within what the reward teaches.
+    Of what the reward teaches, and of the entropy within that; of the teacher's cross-entropy.
     """
 
     policy: jax.Array
@@ -51,10 +48,7 @@ def make_teacher(config: PPOConfig, env: Environment) -> Actor | None:
     """The teacher that `config.imitate` names, a baseline or a planner of the environment; None for none.
 
     A teacher that remembers what happened does not know what to do where other players led, so it plays all episodes
-    itself.
-
-    Raises:
-        ValueError: there is no teacher of that name, or it would play, and not all episodes; one line.
+    itself; a ValueError says where that does not fit the configuration.
     """
     if config.imitate is None:
         return None
@@ -70,7 +64,6 @@ def make_teacher(config: PPOConfig, env: Environment) -> Actor | None:
 
 
 def _check_playing_teacher(config: PPOConfig) -> None:
-    """Refuse a teacher that plays itself unless it is given whole episodes, all of them."""
     teacher = f"imitate is '{config.imitate}', which goes by what it remembers of an episode, so it plays them itself"
     if config.rollout != "episodes":
         raise ValueError(f"{teacher}; set rollout to 'episodes'")

@@ -330,13 +330,11 @@ def _advantages(
 
 
 def _updated(norm: ValueNorm, target: jax.Array, valid: jax.Array, decay: float) -> ValueNorm:
-    """Value statistics that have taken in a batch of targets."""
     mean, variance = moments(target, valid)
     return norm.update(mean, variance + mean**2, decay)
 
 
 def _normalized(advantage: jax.Array, decides: jax.Array) -> jax.Array:
-    """Advantages with mean 0 and deviation 1 over the decisions that count."""
     mean, variance = moments(advantage, decides)
     return (advantage - mean) / (jnp.sqrt(variance) + 1e-8)
 

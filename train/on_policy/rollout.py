@@ -25,12 +25,8 @@ Tree = TypeVar("Tree")
 class Players(struct.PyTreeNode):
     """Where every environment of the batch stands between two rollouts; each leaf has a leading `[E]` (or is a scalar).
 
-    Attributes:
-        vec: state of the `VecEnv`.
-        timestep: what the agents see now.
-        carry: recurrent states, `{"actor": ..., "critic": ...}`.
-        reset: `bool[E]`, an episode begins here.
-        teacher: what the teacher remembers of the episodes that it plays; () between rollouts, and without one.
+    With recurrent states, `{"actor": ..., "critic": ...}`, and where an episode begins, `bool[E]`. `teacher` is what
+    the teacher remembers of the episodes that it plays; () between rollouts, and without one.
     """
 
     vec: Any
@@ -270,12 +266,10 @@ class Rollout:
 
 
 def _sequence(arrays: Tree) -> Tree:
-    """As a sequence of one step: `[...] -> [1, ...]`."""
     return jax.tree.map(lambda leaf: leaf[None], arrays)
 
 
 def _first(arrays: ByRole) -> ByRole:
-    """The only step of a sequence: `[1, ...] -> [...]`."""
     return jax.tree.map(lambda leaf: leaf[0], arrays)
 
 

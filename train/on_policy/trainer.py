@@ -35,16 +35,7 @@ not small."""
 
 
 class TrainState(struct.PyTreeNode):
-    """Everything that a run is; a checkpoint holds it whole.
-
-    Attributes:
-        params: `{"actor": {role: ...}, "critic": {critic: ...}}`.
-        optimizer: of the same structure.
-        value_norm: `{role: ValueNorm}`.
-        players: the environments, and the recurrent states of the agents.
-        key: typed key.
-        update: `i32[]`, updates done.
-    """
+    """Everything that a run is; a checkpoint holds it whole. `update` is `i32[]`, updates done."""
 
     params: Any
     optimizer: Any
@@ -288,7 +279,6 @@ def _actors(config: PPOConfig, env: Environment) -> Actors:
 
 
 def _places(role: Role) -> tuple[tuple[int, int], ...]:
-    """Indices of the places in a role's context."""
     names = [feature.name for feature in role.context]
     return tuple((names.index(x), names.index(y)) for x, y in role.places)
 
@@ -344,6 +334,5 @@ def _optimizer(config: PPOConfig, actors: Actors, critics: Critics) -> optax.Gra
 
 
 def _split(key: jax.Array, names: Iterable[str]) -> dict[str, jax.Array]:
-    """A key for every name."""
     names = list(names)
     return dict(zip(names, jax.random.split(key, len(names)), strict=True))

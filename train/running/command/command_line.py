@@ -253,7 +253,6 @@ def users_code(name: str) -> Iterator[None]:
 
 
 def _parser(keys: Iterable[Key], prog: str, description: str) -> Parser:
-    """A parser that leaves out what is not typed."""
     parser = Parser(prog, description)
     parser.usage, parser.formatter_class = "%(prog)s [--config FILE] [--KEY VALUE ...]", HelpFormatter
     keys = list(keys)

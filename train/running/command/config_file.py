@@ -46,12 +46,7 @@ def read_config_file(path: str) -> dict[str, Any]:
 
 
 def read_yaml(path: pathlib.Path) -> Any:
-    """The content of a YAML file, see `load_yaml`.
-
-    Raises:
-        ValueError: it is no such YAML, or no text, or too large; one line.
-        OSError: it cannot be read.
-    """
+    """The content of a YAML file, see `load_yaml`; raises a ValueError of one line, or an OSError."""
     content = read_bytes(path, LARGEST_FILE)
     try:
         return load_yaml(content.decode("utf-8"))
@@ -96,7 +91,6 @@ def check_mapping(name: str, value: Any) -> None:
 
 
 def _find(path: str) -> pathlib.Path:
-    """The file at `path`, or else the shipped one that is called so, with or without `.yaml`."""
     given = pathlib.Path(path)
     is_name = given.name == path and given.suffix in ("", ".yaml") and path not in ("", ".", "..")
     shipped = SHIPPED / given.with_suffix(".yaml") if is_name else given
@@ -204,7 +198,6 @@ def _error(found: Any, problem: str) -> yaml.MarkedYAMLError:
 
 
 def _place(error: yaml.YAMLError) -> str:
-    """Line and reason of what is no YAML."""
     mark = getattr(error, "problem_mark", None)
     if mark is None:
         return " ".join(str(getattr(error, "reason", error)).split())

@@ -115,7 +115,6 @@ class InstanceFile:
 
 
 def _make(keywords: dict[str, Any], prefix: str = "") -> Environment:
-    """The environment that is made from these keywords."""
     try:
         return jaxvrp.make(**keywords)
     except (ValueError, TypeError) as error:
@@ -123,7 +122,6 @@ def _make(keywords: dict[str, Any], prefix: str = "") -> Environment:
 
 
 def _read(files: InstanceFiles, path: str, row: int | None, env: Environment) -> tuple[Any, dict[str, Any]]:
-    """The problem in a file, and the parameters that it sets of an environment."""
     try:
         problems = files.read(path)
     except OSError as error:

@@ -136,7 +136,6 @@ def scenario_default(name: str) -> str | None:
 
 
 def _described_parameters(env: Environment) -> dict[str, tuple[str, str]]:
-    """Sentence and accepted values of the keywords of a factory, from the fields that they become."""
     described = {}
     for cls in (type(env), *registry.toolbox_of(env).parameters):
         for field in dataclasses.fields(cls):

@@ -81,9 +81,6 @@ def randomized(env: Environment, ranges: Ranges, first_ranges: Ranges, num_steps
     """The environment with what is drawn for each episode, as `jaxvrp.randomize`; itself, if that is nothing.
 
     Where it shows entities, it has room for all sizes that are drawn, beyond its own; vectors are tied to these.
-
-    Raises:
-        ValueError, TypeError: something cannot be drawn, or not from that range.
     """
     if env.entity_kinds:
         drawn = [name for name in registry.toolbox_of(env).paddings if name in ranges]
@@ -116,11 +113,7 @@ def evaluation_env(env: Environment, config: RunConfig) -> Environment:
 
 
 def changed_for_evaluation(env: Environment, chosen: dict[str, Any]) -> Environment:
-    """The environment with what its toolbox changes for evaluation, and what is `chosen`, which goes first.
-
-    Raises:
-        ValueError, TypeError: something chosen is no parameter, or out of range, or changes what agents see or do.
-    """
+    """The environment with what its toolbox changes for evaluation, and what is `chosen`, which goes first."""
     changed = fields.replace(env, evaluation_parameters(env, chosen), "parameter", "eval_env.")
     if changed.roles != env.roles:
         raise ValueError(

@@ -223,7 +223,6 @@ class Checkpoints:
 
 
 def _is_update(path: pathlib.Path) -> bool:
-    """Whether it is a folder that a checkpoint may be in."""
     return re.fullmatch("[1-9][0-9]*", path.name) is not None and path.is_dir()
 
 

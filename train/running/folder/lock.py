@@ -109,7 +109,6 @@ def _lock(file: int, folder: pathlib.Path) -> bool:
 
 
 def _release(path: pathlib.Path, file: int) -> None:
-    """Remove a lock, then unlock it, so that a waiting process sees that the file is gone."""
     with contextlib.suppress(OSError):
         if _is_at(path, file):  # its folder may have been removed, or renamed, and another one made
             path.unlink()
@@ -117,7 +116,6 @@ def _release(path: pathlib.Path, file: int) -> None:
 
 
 def _is_at(path: pathlib.Path, file: int) -> bool:
-    """Whether an open file still is the one at a path."""
     try:
         return os.path.samestat(os.stat(path), os.fstat(file))
     except FileNotFoundError:

@@ -39,13 +39,10 @@ class Card:
     """What `policy.json` says.
 
     Attributes:
-        about: a sentence.
         training: its command, and the updates and environment steps that were done.
-        figures: the command that measures them; the number and the seed of the fixed instances; means over them, by
-            player.
+        figures: the command that measures them; number and seed of the fixed instances; means over them, by player.
         exported: date, version and commit of the code that measured the figures.
         checksums: of the configuration and the arrays, by the name of the file.
-        version: `VERSION`.
     """
 
     about: str
@@ -62,11 +59,7 @@ def shipped_policies() -> list[str]:
 
 
 def find_run(run: str | os.PathLike) -> pathlib.Path:
-    """The folder of a run or of a policy: that at a path, or else the policy that is shipped by that name.
-
-    Raises:
-        UserError: there is neither.
-    """
+    """The folder of a run or of a policy: that at a path, or else the policy that is shipped by that name."""
     path = pathlib.Path(run)
     if path.exists():
         return path
@@ -124,7 +117,6 @@ def read_policy(folder: pathlib.Path, like: Any) -> Any:
 
 
 def _by_place(params: Any) -> dict[str, Any]:
-    """The leaves of a pytree, by place: `drone/params/...`."""
     leaves = jax.tree_util.tree_leaves_with_path(params)
     return {jax.tree_util.keystr(place, simple=True, separator="/"): leaf for place, leaf in leaves}
 

@@ -89,11 +89,7 @@ def logged_updates(run: RecordedRun, update: int) -> list[int]:
 
 
 def changes_of(recorded: Any, values: Values) -> tuple[Change, ...]:
-    """The changes that `config.yaml` lists; `values` are the present ones.
-
-    Raises:
-        ValueError: they are no such list, or do not lead to the present values.
-    """
+    """The changes that `config.yaml` lists; a ValueError, if they do not lead to the present `values`."""
     try:
         changes = tuple(Change(**entry) for entry in recorded)
         present = {name: values[name] for name in CHANGEABLE if name in values}
@@ -108,7 +104,6 @@ def changes_of(recorded: Any, values: Values) -> tuple[Change, ...]:
 
 
 def _earlier(run: RecordedRun) -> Iterator[Values]:
-    """The configurations that a run has had, the present one first."""
     values = run.values
     yield values
     for change in reversed(run.changes):
@@ -117,7 +112,6 @@ def _earlier(run: RecordedRun) -> Iterator[Values]:
 
 
 def _differing(values: Values, wanted: Values) -> dict[str, tuple[str, str]]:
-    """Both values, in words, of the keys whose values differ."""
     return {
         name: (_in_words(values, name), _in_words(wanted, name))
         for name in {**wanted, **values}

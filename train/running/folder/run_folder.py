@@ -31,11 +31,7 @@ CHECKPOINTS = "checkpoints"
 
 
 def write_configuration(folder: pathlib.Path, run: RecordedRun) -> None:
-    """Write the resolved configuration of a run into its folder, whole, as `read_run` reads it.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Write the resolved configuration of a run into its folder, whole, as `read_run` reads it."""
     changes = {"changes": [dataclasses.asdict(change) for change in run.changes]} if run.changes else {}
     write_text(folder / CONFIG, dump_yaml({**run.values, **changes}))
 
@@ -70,7 +66,6 @@ def read_run(folder: pathlib.Path, *, trust: bool = False, named: Collection[Any
 
 
 def _read_values(folder: pathlib.Path) -> tuple[dict[Any, Any], str, Any]:
-    """What stands in `config.yaml`: the keys of the configuration, the algorithm, and what resumes have changed."""
     try:
         values = read_yaml(folder / CONFIG)
         algorithm, changes = values.pop("algorithm"), values.pop("changes", [])
@@ -92,14 +87,7 @@ def _refuse_dotted_paths(path: pathlib.Path, flat_values: dict[str, Any], named:
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """A trained run.
-
-    Attributes:
-        learner: on one device, with the environment to play.
-        params: of its actors.
-        update: of the checkpoint.
-        critic: see `Learner.critic_params`; None where there is none, or a policy is all that was kept.
-    """
+    """A trained run, on one device, with the environment to play; `critic` is None if a policy is all that was kept."""
 
     learner: Learner
     params: Any
@@ -128,13 +116,13 @@ class RunFolder:
         *,
         trust: bool = False,
     ):
-        """Read the configuration.
+        """Read the configuration of a run, a policy, or a policy that is shipped, by its name.
 
-        Args:
-            run: the folder of a run or of a policy, or the name of a policy that is shipped.
-            env: changes of its environment, such as another size; they go before what evaluation changes, and may
-                name dotted paths.
-            trust: see `read_run`.
+        `env` holds changes of its environment, such as another size; they go before what evaluation changes, and may
+        name dotted paths.
+
+        Raises:
+            UserError: no run there, no such parameter, or a dotted path without `trust`; see `read_run`.
         """
         changes = env or {}
         named = [value for value in changes.values() if isinstance(value, str)]
@@ -179,7 +167,6 @@ class RunFolder:
         return Trained(self.player, params, update, critic if same_shapes(critic, wanted) else None)
 
     def _read_policy(self, checkpoint: str) -> tuple[Any, int]:
-        """Parameters of the actors, and their update."""
         if checkpoint != "latest":
             raise UserError(f"{self.folder} holds a policy, and no checkpoints; leave --checkpoint {checkpoint} out")
         update = int(read_card(self.folder).training["update"])
@@ -187,7 +174,6 @@ class RunFolder:
         return read_policy(self.folder, like), update
 
     def _read_checkpoint(self, checkpoint: str) -> tuple[Any, Any, int]:
-        """Parameters of the actors and of the critics, and their update."""
         saved = Checkpoints(self.folder / CHECKPOINTS, read_only=True)
         if saved.latest is None and getattr(self.recorded.config, "stages", None):
             raise UserError(f"{self.folder} is not yet in its last stage; go on with --resume {self.folder}")

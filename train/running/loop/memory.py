@@ -81,10 +81,7 @@ def refuse(sizes: Iterable[Size], available: int, needed: int, need: Callable[[S
     """Refuse sizes that need more than is `available`, with the one that is to blame, and a value that would fit.
 
     Blamed is the first of which a value fits, of those that have grown beyond their defaults the most. `need` gives,
-    for a size, the bytes that another value of it takes.
-
-    Raises:
-        ValueError: it; one line.
+    for a size, the bytes that another value of it takes. Raises a ValueError of one line.
     """
     if needed <= available:
         return

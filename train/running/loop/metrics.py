@@ -34,11 +34,7 @@ class MetricsWriter:
         loggers: Sequence[str] = (),
         configuration: Mapping[str, Any] | None = None,
     ):
-        """Open the files, which have been cut back to what the run has done (`records.cut_back`), and the loggers.
-
-        Raises:
-            OSError: they cannot be written.
-        """
+        """Open the files, which have been cut back to what the run has done (`records.cut_back`), and the loggers."""
         with contextlib.ExitStack() as opened:
             paths = (folder / METRICS, folder / TIMING)
             self._files = {path: opened.enter_context(path.open("ab", buffering=0)) for path in paths}
@@ -116,7 +112,6 @@ def summarize(metrics: dict[str, np.ndarray], num_seeds: int, *, settled: bool =
 
 
 def _mean(total: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Means over `count`, where `total` may have an agent axis at its end."""
     return total / np.maximum(count.reshape(count.shape + (1,) * (total.ndim - count.ndim)), 1)
 
 

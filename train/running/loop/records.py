@@ -44,9 +44,6 @@ def read_lines(path: pathlib.Path) -> list[Line]:
 
     A record has positive counters (`COUNTERS`), and figures that are None, numbers of float32, or arrays of them, each
     of the shape that most records of the file give it. Anything else is damaged.
-
-    Raises:
-        OSError: the file cannot be read.
     """
     texts = path.read_bytes().split(b"\n") if path.exists() else []
     if texts and not texts[-1]:
@@ -116,7 +113,6 @@ def listed(noun: str, numbers: Sequence[int], among: Sequence[int] | None = None
 
 
 def _record_and_shapes(text: bytes, counters: Sequence[str]) -> tuple[Record | None, dict[str, tuple[int, ...]]]:
-    """The record in a line, None if it is damaged, and the shapes of its figures by name."""
     try:
         record = json.loads(text)
         counts = [record.get(name) for name in counters] if isinstance(record, dict) else [None]

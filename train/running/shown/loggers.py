@@ -199,9 +199,6 @@ def open_loggers(
     """The loggers of these names (`RunConfig.logger`); of several, all or none.
 
     `configuration` is that of `RecordedRun.values`; `env_steps`, of one seed, are done so far.
-
-    Raises:
-        OSError: the folder cannot be written.
     """
     makers: dict[str, Callable[[], Logger]] = {
         "tensorboard": lambda: EventFile(folder / "tensorboard", configuration, env_steps),

@@ -72,7 +72,6 @@ def seeds_of(runs: Sequence[Sequence[Record]], name: str) -> tuple[np.ndarray, n
 
 
 def _curve_of(records: Sequence[Record], name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Steps `[P]` and values `[P, seeds]` of one run, where the metric is known."""
     points = [(record["env_steps"], record[name]) for record in records if record.get(name) is not None]
     steps = np.array([step for step, _ in points], np.int64)
     return steps, np.array([np.atleast_1d(value) for _, value in points], dtype=float)
@@ -202,7 +201,6 @@ def _draw_seeds(axes: Any, runs: Sequence[Sequence[Record]], name: str, place: i
 
 
 def _levels(axes: Any, baselines: Mapping[str, Mapping[str, Any]]) -> list[Any]:
-    """The returns of the baselines, as horizontal lines."""
     look = {"color": "0.4", "linewidth": 1}
     return [
         axes.axhline(figures["return"], linestyle=LEVELS[number % len(LEVELS)], label=name, **look)
@@ -211,7 +209,6 @@ def _levels(axes: Any, baselines: Mapping[str, Mapping[str, Any]]) -> list[Any]:
 
 
 def _dress(axes: Any, title: str, *, is_rate: bool, legend: bool = True) -> None:
-    """Title, axes and legend of a panel."""
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
     axes.set_title(title, fontsize=11)
