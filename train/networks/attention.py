@@ -71,7 +71,7 @@ def table(static: ByKind, dynamic: ByKind, kinds: tuple[EntityKind, ...]) -> Tab
     present = jnp.concatenate([rows[kind.name][..., kind.present] > 0 for kind in kinds], axis=1)
     where = None
     if all(kind.places for kind in kinds):
-        where = _all_sites([sites(rows[kind.name], kind) for kind in kinds])
+        where = joined_sites([sites(rows[kind.name], kind) for kind in kinds])
     return Table(rows, present, where)
 
 
@@ -94,11 +94,11 @@ def constants(static: ByKind, kinds: tuple[EntityKind, ...]) -> Table:
         elif not names:
             nowhere = jnp.zeros((*there.shape, 2), jnp.float32)
             parts.append(Sites(nowhere, nowhere))
-    where = _all_sites(parts) if len(parts) == len(kinds) else None
+    where = joined_sites(parts) if len(parts) == len(kinds) else None
     return Table(rows, jnp.concatenate(present, axis=1), where)
 
 
-def _all_sites(parts: list[Sites]) -> Sites:
+def joined_sites(parts: list[Sites]) -> Sites:
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis=1), *parts)
 
 

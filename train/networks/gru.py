@@ -83,15 +83,9 @@ class GRU(nn.Module):
 
 def build(config: Any, spec: NetworkSpec) -> GRU:
     """As a `PPOConfig` wants it."""
-    return GRU(
-        hidden_sizes=config.hidden_sizes,
-        head_size=spec.head_size,
-        head_gain=spec.head_gain,
-        recurrent_size=config.recurrent_size,
-        recurrent_layers=config.recurrent_layers,
-        activation=config.activation,
-        layer_norm=config.layer_norm,
-    )
+    recurrent = {"recurrent_size": config.recurrent_size, "recurrent_layers": config.recurrent_layers}
+    dense = {"activation": config.activation, "layer_norm": config.layer_norm}
+    return GRU(config.hidden_sizes, spec.head_size, spec.head_gain, **recurrent, **dense)
 
 
 def _gates(initializer: Callable[..., jax.Array], size: int) -> Callable[..., jax.Array]:

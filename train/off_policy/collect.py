@@ -18,17 +18,28 @@ from jaxvrp.actor import Carry
 from jaxvrp.spaces import Box, ByRole
 from jaxvrp.turns import Turns
 from train.episode_statistics import ended_episodes
+from train.off_policy.q_learning import Metrics, RoleState
 from train.off_policy.replay_buffer import Decisions
 
 
-class Policy(Protocol):
-    """Acts for the agents of one role."""
+class Method(Protocol):
+    """The part of an algorithm that differs between TD3 and SAC, for one role; actions are in [-1, 1]."""
+
+    @property
+    def batches_per_step(self) -> int:
+        """Minibatches of one call of `learn`."""
+
+    def init(self, key: jax.Array) -> RoleState:
+        """A fresh state, with parameters of `actor` among others."""
 
     def act(self, actor: Any, observation: jax.Array, noise: jax.Array) -> jax.Array:
-        """Actions `f32[n, A]` in [-1, 1] by parameters, observations `f32[n, F]` and standard normal noise `f32[n, A]`.
+        """Actions `f32[n, A]` by parameters, observations `f32[n, F]` and standard normal noise `f32[n, A]`.
 
         Noise 0 gives the deterministic policy.
         """
+
+    def learn(self, state: RoleState, batches: Decisions, key: jax.Array) -> tuple[RoleState, Metrics]:
+        """Learn from minibatches `[batches_per_step, B, ...]`, this device's share; metrics are the same everywhere."""
 
 
 def sizes(role: Role) -> tuple[int, int]:
@@ -74,7 +85,7 @@ def to_normal(uniform: jax.Array) -> jax.Array:
 
 
 def choose_actions(
-    roles: dict[str, Role], policies: Mapping[str, Policy], actors: dict[str, Any], observation: ByRole, noise: ByRole
+    roles: dict[str, Role], policies: Mapping[str, Method], actors: dict[str, Any], observation: ByRole, noise: ByRole
 ) -> ByRole:
     """The actions `{role: f32[n, A]}` in [-1, 1] of n agents of each role; `noise` is standard normal, or 0."""
     return {
@@ -92,7 +103,7 @@ class TurnActor:
     """
 
     env: Environment
-    policies: Mapping[str, Policy]
+    policies: Mapping[str, Method]
     actors: dict[str, Any]
     deterministic: bool = True
     temperature: float = 1.0
@@ -128,7 +139,7 @@ class Collector:
     """
 
     vec_env: VecEnv
-    policies: Mapping[str, Policy]
+    policies: Mapping[str, Method]
     num_steps: int
     unrecorded_steps: int
     random_steps: int

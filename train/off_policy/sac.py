@@ -19,7 +19,7 @@ from train.off_policy.replay_buffer import Decisions
 
 
 class SAC:
-    """The learner of one role; see `train.off_policy.trainer.Method`."""
+    """The learner of one role; see `train.off_policy.collect.Method`."""
 
     batches_per_step = 1
 
@@ -39,7 +39,7 @@ class SAC:
         return RoleState(params=params, target=target, optimizer=optimizer)
 
     def act(self, actor: Params, observation: jax.Array, noise: jax.Array) -> jax.Array:
-        """A sample of the policy, see `train.off_policy.collect.Policy`."""
+        """A sample of the policy, see `train.off_policy.collect.Method`."""
         return sample(actor, observation, noise, self.networks)[0]
 
     def learn(self, state: RoleState, batches: Decisions, key: jax.Array) -> tuple[RoleState, Metrics]:

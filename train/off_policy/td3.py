@@ -17,7 +17,7 @@ from train.off_policy.replay_buffer import Decisions
 
 
 class TD3:
-    """The learner of one role; see `train.off_policy.trainer.Method`."""
+    """The learner of one role; see `train.off_policy.collect.Method`."""
 
     def __init__(self, config: TD3Config, observation_size: int, action_size: int):
         self.config = config
@@ -36,7 +36,7 @@ class TD3:
         return RoleState(params=params, target=jax.tree.map(jnp.copy, params), optimizer=optimizer)
 
     def act(self, actor: Params, observation: jax.Array, noise: jax.Array) -> jax.Array:
-        """Actions with exploration noise, see `train.off_policy.collect.Policy`."""
+        """Actions with exploration noise, see `train.off_policy.collect.Method`."""
         action = deterministic_action(actor, observation, self.networks)
         return jnp.clip(action + self.config.exploration_noise * noise, -1.0, 1.0)
 

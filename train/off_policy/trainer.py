@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ from jax.sharding import PartitionSpec as P
 
 from jaxvrp import Environment, VecEnv
 from train.config import check_divides
-from train.off_policy.collect import Collector, TurnActor, box_of, sizes
+from train.off_policy.collect import Collector, Method, TurnActor, box_of, sizes
 from train.off_policy.config import OffPolicyConfig
 from train.off_policy.q_learning import Metrics, RoleState
 from train.off_policy.replay_buffer import Decisions, ReplayBuffer
@@ -26,23 +26,6 @@ from train.sharding import DATA, compiled, device_key, vec_specs
 
 POOL_STEPS = 128
 """Instances are drawn for so many steps ahead, however short the rollouts are."""
-
-
-class Method(Protocol):
-    """The part of an algorithm that differs between TD3 and SAC, for one role; actions are in [-1, 1]."""
-
-    @property
-    def batches_per_step(self) -> int:
-        """Minibatches of one call of `learn`."""
-
-    def init(self, key: jax.Array) -> RoleState:
-        """A fresh state, with parameters of `actor` among others."""
-
-    def act(self, actor: Any, observation: jax.Array, noise: jax.Array) -> jax.Array:
-        """See `train.off_policy.collect.Policy`."""
-
-    def learn(self, state: RoleState, batches: Decisions, key: jax.Array) -> tuple[RoleState, Metrics]:
-        """Learn from minibatches `[batches_per_step, B, ...]`, this device's share; metrics are the same everywhere."""
 
 
 MakeMethod = Callable[[Any, int, int], Method]
@@ -139,7 +122,10 @@ class Trainer:
         learned, metrics = self._learn(ready, state.learned, replay, device_key(learn_key))
         metrics |= {f"{role}/replay_size": count.astype(jnp.float32) for role, count in held.items()}
         for role, (rows, keep) in played.items():
-            metrics[f"{role}/action_magnitude"] = self._action_magnitude(role, rows, keep)
+            size = jnp.abs(Decisions.unpacked(rows, *sizes(self.env.roles[role])).action).mean(axis=-1)
+            kept = (jnp.where(keep, size, 0.0).sum(), keep.sum(dtype=jnp.float32))
+            total, count = jax.lax.psum(kept, DATA)
+            metrics[f"{role}/action_magnitude"] = total / jnp.maximum(count, 1.0)
         metrics |= {f"episode/{name}": value for name, value in jax.lax.psum(episodes, DATA).items()}
         return TrainState(learned, replay, vec, key, state.update + 1), metrics
 
@@ -180,12 +166,6 @@ class Trainer:
         keys = jax.random.split(learn_key, num_steps)
         role_state, metrics = jax.lax.scan(learn, role_state, (places, keys))
         return role_state, jax.tree.map(lambda leaf: leaf.mean(axis=0), metrics)
-
-    def _action_magnitude(self, role: str, rows: jax.Array, keep: jax.Array) -> jax.Array:
-        """Mean size of the numbers in the actions that were kept, over all devices, `f32[]`."""
-        size = jnp.abs(Decisions.unpacked(rows, *sizes(self.env.roles[role])).action).mean(axis=-1)
-        total, count = jax.lax.psum((jnp.where(keep, size, 0.0).sum(), keep.sum(dtype=jnp.float32)), DATA)
-        return total / jnp.maximum(count, 1.0)
 
 
 def make_trainer(

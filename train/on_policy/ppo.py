@@ -135,8 +135,7 @@ def prepare(
         The batch; value statistics that have taken in its targets; and how well the values explained them, by role.
     """
     transitions = recording.transitions
-    running = _running(config, transitions)
-    valid = {role: _valid(transitions, role) * running for role in transitions.reward}
+    valid = _valid(config, transitions)
     choices = {role: transitions.action_mask[role].sum(axis=-1) for role in valid}
     decides = {role: jnp.where(choices[role] > 1, valid[role], 0.0) for role in valid}
     scaled: dict[str, ByRole] = {"value": {}, "target": {}}
@@ -347,20 +346,17 @@ def _episode_advantage(reward: jax.Array, group_size: int) -> jax.Array:
     return jnp.broadcast_to(advantage, reward.shape)
 
 
-def _running(config: PPOConfig, transitions: Transition) -> jax.Array | float:
-    """1 for steps of episodes that had not ended before, `f32[K, L, E, 1]`; 1 for all where those are reset."""
-    if config.rollout == "continuing":
-        return 1.0
-    done = transitions.terminated | transitions.truncated
-    flat = done.reshape(-1, done.shape[-1])
-    ended_before = jnp.concatenate([jnp.zeros_like(flat[:1]), flat[:-1]])
-    return 1.0 - ended_before.reshape(done.shape)[..., None].astype(jnp.float32)
-
-
-def _valid(transitions: Transition, role: str) -> jax.Array:
-    """1 for the rows of a role that are no padding, `f32[K, L, E, agents]`."""
-    valid = transitions.valid.get(role)
-    return jnp.ones_like(transitions.reward[role]) if valid is None else valid.astype(jnp.float32)
+def _valid(config: PPOConfig, transitions: Transition) -> dict[str, jax.Array]:
+    """By role, `f32[K, L, E, agents]`: 1 for rows that are no padding, of episodes that had not ended before."""
+    running: jax.Array | float = 1.0
+    if config.rollout == "episodes":
+        done = transitions.terminated | transitions.truncated
+        flat = done.reshape(-1, done.shape[-1])
+        ended_before = jnp.concatenate([jnp.zeros_like(flat[:1]), flat[:-1]])
+        running = 1.0 - ended_before.reshape(done.shape)[..., None].astype(jnp.float32)
+    ones = jax.tree.map(jnp.ones_like, transitions.reward)
+    rows = {role: transitions.valid.get(role, ones[role]).astype(jnp.float32) for role in ones}
+    return {role: weight * running for role, weight in rows.items()}
 
 
 def _explained_variance(value: jax.Array, target: jax.Array, valid: jax.Array) -> jax.Array:

@@ -73,8 +73,11 @@ class Trainer:
             group_size=config.group_size,
         )
         self.optimizer = _optimizer(config, self.actors, self.critics)
+        players = jax.eval_shape(self.rollout.reset, jax.eval_shape(lambda: jax.random.key(0)))
+        whole: Any = P()
+        specs = TrainState(whole, whole, whole, batch_specs(players).replace(vec=vec_specs(players.vec)), whole, whole)
         self.init, self.train_chunk = compiled(
-            self._init, self._train_chunk, self._specs(), mesh=mesh, num_seeds=config.num_seeds
+            self._init, self._train_chunk, specs, mesh=mesh, num_seeds=config.num_seeds
         )
 
     def actor_params(self, state: TrainState) -> Any:
@@ -175,13 +178,6 @@ class Trainer:
             encoded = encoded[batch.instance]
         return self.actors.encode(params, batch.seen.replace(encoded=encoded))
 
-    def _specs(self) -> TrainState:
-        """How the state lies on the devices."""
-        players = jax.eval_shape(self.rollout.reset, jax.eval_shape(lambda: jax.random.key(0)))
-        whole: Any = P()
-        specs = batch_specs(players).replace(vec=vec_specs(players.vec))
-        return TrainState(whole, whole, whole, specs, whole, whole)
-
     def _init(self, key: jax.Array) -> TrainState:
         key, actor_key, critic_key, env_key = jax.random.split(key, 4)
         players = self.rollout.reset(device_key(env_key))
@@ -211,7 +207,10 @@ class Trainer:
         players, recording = self.rollout.play(state.params, state.players, device_key(play_key))
         batch, norm, metrics = ppo.prepare(self.config, recording, state.value_norm)
         guided = guidance_at(self.config, state.update)
-        order = self._minibatches(device_key(shuffle_key), batch.reset.shape[1])
+        # Environments of every minibatch of every epoch, `i32[epochs * minibatches, e]`.
+        keys, num_envs = jax.random.split(device_key(shuffle_key), self.config.num_epochs), batch.reset.shape[1]
+        order = jax.vmap(lambda k: jax.random.permutation(k, num_envs))(keys)
+        order = order.reshape(self.config.num_epochs * self.config.num_minibatches, -1)
         (params, optimizer), losses = jax.lax.scan(
             lambda learned, envs: self._gradient_step(*learned, ppo.take(batch, envs), guided),
             (state.params, state.optimizer),
@@ -221,12 +220,6 @@ class Trainer:
         metrics |= {f"episode/{name}": value for name, value in jax.lax.psum(recording.statistics, DATA).items()}
         state = TrainState(params, optimizer, norm, players, key, state.update + 1)
         return state, metrics
-
-    def _minibatches(self, key: jax.Array, num_envs: int) -> jax.Array:
-        """Environments of every minibatch of every epoch, `i32[epochs * minibatches, e]`."""
-        keys = jax.random.split(key, self.config.num_epochs)
-        shuffled = jax.vmap(lambda k: jax.random.permutation(k, num_envs))(keys)
-        return shuffled.reshape(self.config.num_epochs * self.config.num_minibatches, -1)
 
     def _gradient_step(
         self, params: Params, optimizer: Any, batch: ppo.Batch, guided: Guidance

@@ -266,7 +266,7 @@ def _parser(keys: Iterable[Key], prog: str, description: str) -> Parser:
 
 def value_of(argv: Sequence[str], name: str) -> str | None:
     """The value of an option on the command line, before anything is parsed."""
-    for word, following in zip(argv, [*argv[1:], None], strict=True):
+    for word, following in zip(argv, [*argv[1:], None], strict=False):
         if word.startswith(f"--{name}="):
             return word.partition("=")[2]
         if word == f"--{name}":

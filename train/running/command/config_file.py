@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 
 import yaml
 
-import train
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.messages import shown
 from jaxvrp.io.whole_files import read_bytes
@@ -23,14 +22,16 @@ from train.running.command.keys import LAUNCH, MAPPINGS
 LARGEST_FILE = 2**18
 """Bytes; those that are shipped have a thousand."""
 
-SHIPPED = pathlib.Path(train.__file__).parent / "configs"
+SHIPPED = pathlib.Path(__file__).parents[2] / "configs"
 
 
 def read_config_file(path: str) -> dict[str, Any]:
-    """The keys of a YAML file, flat: those of `env` are called `env.key`."""
-    found = _find(path)
+    """The keys of a YAML file, flat (those of `env` are called `env.key`); of a shipped one, if it is called so."""
+    given = pathlib.Path(path)
+    is_name = given.name == path and given.suffix in ("", ".yaml") and path not in ("", ".", "..")
+    shipped = SHIPPED / given.with_suffix(".yaml") if is_name else given
     try:
-        content = read_yaml(found)
+        content = read_yaml(shipped if not given.is_file() and shipped.is_file() else given)
     except OSError as error:
         raise UserError(
             f"cannot read --config {path}: {error.strerror}; give an existing YAML file, or a name: "
@@ -88,13 +89,6 @@ def check_mapping(name: str, value: Any) -> None:
     if not isinstance(value, dict):
         example = {"env": "{name: truck_drone}", "eval_env": "{max_steps: 600}"}.get(name, "{dt: [0.1, 0.2]}")
         raise UserError(f"{name} is {value!r}; it must be a mapping, for example '{name}: {example}'")
-
-
-def _find(path: str) -> pathlib.Path:
-    given = pathlib.Path(path)
-    is_name = given.name == path and given.suffix in ("", ".yaml") and path not in ("", ".", "..")
-    shipped = SHIPPED / given.with_suffix(".yaml") if is_name else given
-    return shipped if not given.is_file() and shipped.is_file() else given
 
 
 # --- YAML -----------------------------------------------------------------------------------------------------------
@@ -185,7 +179,9 @@ def load_yaml(text: str) -> Any:
     try:
         return yaml.load(text, _Loader)
     except yaml.YAMLError as error:
-        raise ValueError(_place(error)) from None
+        mark = getattr(error, "problem_mark", None)
+        place = f"line {mark.line + 1}: {getattr(error, 'problem', '')}" if mark else getattr(error, "reason", error)
+        raise ValueError(" ".join(str(place).split())) from None
 
 
 def dump_yaml(value: Any) -> str:
@@ -195,10 +191,3 @@ def dump_yaml(value: Any) -> str:
 
 def _error(found: Any, problem: str) -> yaml.MarkedYAMLError:
     return yaml.MarkedYAMLError(problem=problem, problem_mark=found.start_mark)
-
-
-def _place(error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    if mark is None:
-        return " ".join(str(getattr(error, "reason", error)).split())
-    return f"line {mark.line + 1}: {getattr(error, 'problem', '')}"

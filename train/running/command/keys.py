@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jaxvrp
-from jaxvrp import Environment, fields, registry
+from jaxvrp import fields, registry
 from train.config import RunConfig
 
 MAPPINGS = ("env", "eval_env", "randomize", "randomize_from")
@@ -117,7 +117,12 @@ def environment_keys(name: str, scenario: str | None) -> Iterable[Key]:
     if scenario is not None:
         yield Key("env.scenario", "environment", f"scenario: {text}", "text", scenario)
     env = jaxvrp.make(name, **({} if scenario is None else {"scenario": scenario}))
-    described = _described_parameters(env)
+    described = {}
+    for cls in (type(env), *registry.toolbox_of(env).parameters):
+        for field in dataclasses.fields(cls):
+            unit = f" [{field.metadata['unit']}]" if field.metadata.get("unit") else ""
+            sentence = field.metadata.get("help", "") + unit
+            described[fields.keyword(field)] = (sentence or UNDESCRIBED, fields.accepted_values(cls, field))
     for parameter, default in env.parameters.items():
         sentence, accepted = described.get(parameter, (UNDESCRIBED, ""))
         yield Key(f"env.{parameter}", "environment", sentence, accepted, default)
@@ -133,16 +138,6 @@ def scenario_default(name: str) -> str | None:
     """The default of the keyword `scenario` of an environment's factory; None if it has none."""
     parameter = inspect.signature(registry.resolve(name)).parameters.get("scenario")
     return None if parameter is None else parameter.default
-
-
-def _described_parameters(env: Environment) -> dict[str, tuple[str, str]]:
-    described = {}
-    for cls in (type(env), *registry.toolbox_of(env).parameters):
-        for field in dataclasses.fields(cls):
-            unit = f" [{field.metadata['unit']}]" if field.metadata.get("unit") else ""
-            sentence = field.metadata.get("help", "") + unit
-            described[fields.keyword(field)] = (sentence or UNDESCRIBED, fields.accepted_values(cls, field))
-    return described
 
 
 def as_typed(value: Any) -> str:

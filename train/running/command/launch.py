@@ -51,7 +51,8 @@ def main(algorithm: str, argv: Sequence[str] | None = None) -> None:
     configs = [] if is_in_last else split(run.config)
     earlier = [joined(configs[:number]) for number in range(1, len(configs))]
     learners = [checked_learner(config, make_train) for config in (*earlier, run.config)]
-    check_stages(learners)
+    for number, (before, learner) in enumerate(itertools.pairwise(learners), 2):
+        check_continues(before, learner, f"stage {number} begins with stage {number - 1}")
     start = None if launch.resume else getattr(run.config, "start_from", None)
     begin = beginning(learners[0], start, trust=launch.trust) if start else None
     folder = pathlib.Path(launch.resume) if launch.resume else make_run_folder(launch, run)
@@ -73,12 +74,6 @@ def checked_learner(config: RunConfig, make_train: Callable[[RunConfig], Learner
     except (ValueError, TypeError) as error:
         raise UserError(str(error)) from None
     return learner
-
-
-def check_stages(learners: Sequence[Learner]) -> None:
-    """Find out before anything is trained whether every stage can begin with the policy of the one before."""
-    for number, (before, learner) in enumerate(itertools.pairwise(learners), 2):
-        check_continues(before, learner, f"stage {number} begins with stage {number - 1}")
 
 
 def train_stages(

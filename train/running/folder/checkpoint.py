@@ -59,6 +59,12 @@ class Contents:
     files: dict[str, str]
     version: int = VERSION
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether its parts are of the right types, and its return is finite."""
+        are_mappings = all(isinstance(part, dict) for part in (self.configuration, self.arrays, self.files))
+        return are_mappings and (self.evaluated_return is None or math.isfinite(self.evaluated_return))
+
 
 class Checkpoints:
     """The checkpoints of one run, by update.
@@ -83,7 +89,7 @@ class Checkpoints:
         except OSError as error:
             raise UserError(cannot("read" if read_only else "write", error, self.folder)) from None
         if not read_only:
-            _wait_for_all("folder")
+            multihost_utils.sync_global_devices("checkpoints: folder")
         self._returns = {update: self._read_contents(update).evaluated_return for update in updates}
 
     @property
@@ -138,7 +144,7 @@ class Checkpoints:
             for path in self.folder.iterdir():
                 if _is_update(path) and int(path.name) not in self._returns:
                     self._remove(path)
-        _wait_for_all("saved")
+        multihost_utils.sync_global_devices("checkpoints: saved")
 
     def load(self, like: Any, update: int | None = None) -> Any:
         """Read one (the latest by default) with the structure, shapes and shardings of `like`."""
@@ -170,7 +176,9 @@ class Checkpoints:
         try:
             values = json.loads(path.read_bytes())
             version = values.get("version")
-            contents = _checked(Contents(**values)) if version == VERSION else None
+            contents = Contents(**values) if version == VERSION else None
+            if contents is not None and not contents.is_sound:
+                raise ValueError
         except (ValueError, TypeError, AttributeError, RecursionError):
             raise self._unusable(update, f" ({CONTENTS} was changed)") from None
         except OSError as error:
@@ -226,11 +234,6 @@ def _is_update(path: pathlib.Path) -> bool:
     return re.fullmatch("[1-9][0-9]*", path.name) is not None and path.is_dir()
 
 
-def _wait_for_all(what: str) -> None:
-    """Return when all processes have come here."""
-    multihost_utils.sync_global_devices(f"checkpoints: {what}")
-
-
 def _write_arrays(state: Any, folder: pathlib.Path) -> None:
     """Write arrays with orbax, into a new folder or in place of an old one."""
     # In a thread, a folder that cannot be made would be waited for by the others, for minutes, at the end too.
@@ -282,15 +285,6 @@ def _checksums(folder: pathlib.Path) -> dict[str, str]:
             with path.open("rb") as file:
                 checksums[path.relative_to(folder).as_posix()] = hashlib.file_digest(file, "blake2b").hexdigest()
     return checksums
-
-
-def _checked(contents: Contents) -> Contents:
-    """The contents again."""
-    if not all(isinstance(part, dict) for part in (contents.configuration, contents.arrays, contents.files)):
-        raise TypeError
-    if contents.evaluated_return is not None and not math.isfinite(contents.evaluated_return):
-        raise ValueError
-    return contents
 
 
 def _described(state: Any) -> dict[str, str]:

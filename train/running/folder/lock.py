@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import datetime
 import errno
 import importlib.util
@@ -36,18 +35,6 @@ REMEDIES = {
 
 UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 """What a file system without locks answers."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Holder:
-    """The process that holds a lock, as it is noted there; since when, in ISO 8601."""
-
-    pid: int
-    host: str
-    since: str
-
-    def __str__(self) -> str:
-        return f"process {self.pid} on {self.host}, since {self.since}"
 
 
 def cannot(verb: str, error: OSError, path: pathlib.Path) -> str:
@@ -126,15 +113,17 @@ def _take_note(path: pathlib.Path, file: int) -> None:
     """Note this process in the lock that it holds, and say whose it was."""
     if os.fstat(file).st_size:
         print(f"took over {path} of {_noted(file) or 'an unknown process'}, which is gone", file=sys.stderr)
-    now = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
+    since = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
+    note = {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
     os.ftruncate(file, 0)
-    os.pwrite(file, json.dumps(dataclasses.asdict(Holder(os.getpid(), socket.gethostname(), now))).encode(), 0)
+    os.pwrite(file, json.dumps(note).encode(), 0)
 
 
-def _noted(file: int) -> Holder | None:
+def _noted(file: int) -> str | None:
     """The process that an open lock names; None if it names none, or the note is damaged."""
     try:
-        holder = Holder(**json.loads(os.pread(file, 1000, 0)))
-    except (ValueError, TypeError, RecursionError):
+        note = json.loads(os.pread(file, 1000, 0))
+        holder = f"process {note['pid']} on {note['host']}, since {note['since']}"
+    except (ValueError, TypeError, KeyError, RecursionError):
         return None
-    return holder if str(holder).isprintable() else None
+    return holder if holder.isprintable() else None

@@ -15,7 +15,6 @@ from typing import Any
 import jax
 import numpy as np
 
-import train
 from jaxvrp.io.arrays import FileWords, read_npz, write_npz
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.json_files import read_json
@@ -28,7 +27,7 @@ CARD, ARRAYS = "policy.json", "actor.npz"
 VERSION = 1
 """Of the folder's layout and of the card."""
 
-SHIPPED = pathlib.Path(train.__file__).parent / "policies"
+SHIPPED = pathlib.Path(__file__).parents[2] / "policies"
 
 REMEDY = "export the policy anew, or install the package anew"
 WORDS = FileWords(content="the arrays of a policy", entry="policy", remedy=REMEDY)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
-from collections.abc import Iterator
 from typing import Any
 
 from jaxvrp.io.command_line import UserError
@@ -49,7 +48,12 @@ def check_same(run: RecordedRun, saved: Values, place: pathlib.Path) -> None:
     """
     defaults = RecordedRun(type(run.config)(), run.algorithm).values  # of keys that are newer than the checkpoint
     wanted = flat({**defaults, **saved})
-    differing = min((_differing(flat(values), wanted) for values in _earlier(run)), key=len)
+    values = run.values
+    versions = [values]
+    for change in reversed(run.changes):
+        values = {**values, **change.before}
+        versions.append(values)
+    differing = min((_differing(flat(values), wanted) for values in versions), key=len)
     if not differing:
         return
     listed = ", ".join(f"{name} is {mine}, in the checkpoint {its}" for name, (mine, its) in differing.items())
@@ -103,21 +107,14 @@ def changes_of(recorded: Any, values: Values) -> tuple[Change, ...]:
     return changes
 
 
-def _earlier(run: RecordedRun) -> Iterator[Values]:
-    values = run.values
-    yield values
-    for change in reversed(run.changes):
-        values = {**values, **change.before}
-        yield values
-
-
 def _differing(values: Values, wanted: Values) -> dict[str, tuple[str, str]]:
+    """Both values, in words, of the keys whose values differ."""
+
+    def in_words(values: Values, name: str) -> str:
+        return as_typed(values[name]) if name in values else "not there"
+
     return {
-        name: (_in_words(values, name), _in_words(wanted, name))
+        name: (in_words(values, name), in_words(wanted, name))
         for name in {**wanted, **values}
         if (name in values, values.get(name)) != (name in wanted, wanted.get(name))
     }
-
-
-def _in_words(values: Values, name: str) -> str:
-    return as_typed(values[name]) if name in values else "not there"

@@ -53,8 +53,12 @@ def read_run(folder: pathlib.Path, *, trust: bool = False, named: Collection[Any
         flat_values = flat(values)
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
-    if not trust:
-        _refuse_dotted_paths(path, flat_values, named)
+    for key in ("env.name", "env.scenario"):
+        value = flat_values.get(key)
+        if not trust and isinstance(value, str) and ":" in value and value not in named:
+            raise UserError(
+                f"{path}: {key} is '{value}', which would be imported and run; if you trust that folder, add --trust"
+            )
     try:
         check_names(flat_values, known_keys(config_class, flat_values), "")
     except UserError as error:
@@ -74,15 +78,6 @@ def _read_values(folder: pathlib.Path) -> tuple[dict[Any, Any], str, Any]:
     except (OSError, ValueError, AttributeError, KeyError, TypeError):
         raise UserError(f"{folder} is no run folder: it has no readable {CONFIG}; give the folder of a run") from None
     return values, algorithm, changes
-
-
-def _refuse_dotted_paths(path: pathlib.Path, flat_values: dict[str, Any], named: Collection[Any]) -> None:
-    for key in ("env.name", "env.scenario"):
-        value = flat_values.get(key)
-        if isinstance(value, str) and ":" in value and value not in named:
-            raise UserError(
-                f"{path}: {key} is '{value}', which would be imported and run; if you trust that folder, add --trust"
-            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,13 +104,7 @@ class RunFolder:
         player: that of the environment to play.
     """
 
-    def __init__(
-        self,
-        run: str | os.PathLike,
-        env: dict[str, Any] | None = None,
-        *,
-        trust: bool = False,
-    ):
+    def __init__(self, run: str | os.PathLike, env: dict[str, Any] | None = None, *, trust: bool = False):
         """Read the configuration of a run, a policy, or a policy that is shipped, by its name.
 
         `env` holds changes of its environment, such as another size; they go before what evaluation changes, and may
@@ -161,7 +150,14 @@ class RunFolder:
             params, critic, update = self._read_checkpoint(checkpoint)
         state = jax.eval_shape(self.player.init, jax.random.key(0))
         if not same_shapes(params, self.player.actor_params(state)):
-            raise UserError(f"the networks of {self.folder} {self._tied()}")
+            network = getattr(self.player.config, "network", None)
+            kind = f"({network}) " if network else ""
+            any_size = " or ".join(name for name, entry in NETWORKS.items() if entry.reads_entities)
+            other = f", or train with --network {any_size}" if network else ""
+            raise UserError(
+                f"the networks of {self.folder} {kind}are tied to the sizes that they were trained with; leave out "
+                f"what changes these{other}"
+            )
         # A critic that values each agent of a team is tied to their number, even where actors are not.
         wanted = self.player.critic_params(state)
         return Trained(self.player, params, update, critic if same_shapes(critic, wanted) else None)
@@ -179,20 +175,9 @@ class RunFolder:
             raise UserError(f"{self.folder} is not yet in its last stage; go on with --resume {self.folder}")
         update = saved.find(checkpoint)
         check_same(self.recorded, saved.configuration(update), self.folder / CONFIG)
+        # Its shapes alone, on one device: no episode has to begin for them.
         device = jax.sharding.SingleDeviceSharding(jax.devices()[0])
-
-        def on_device(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
-            return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=device)
-
-        # Its shapes alone: no episode has to begin for them.
-        like = jax.tree.map(on_device, jax.eval_shape(self.writer.init, jax.random.key(0)))
+        like = jax.eval_shape(self.writer.init, jax.random.key(0))
+        like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=device), like)
         state = saved.load(like, update)
         return self.writer.actor_params(state), self.writer.critic_params(state), update
-
-    def _tied(self) -> str:
-        """Why they cannot play another size, and what can."""
-        network = getattr(self.player.config, "network", None)
-        kind = f"({network}) " if network else ""
-        any_size = " or ".join(name for name, entry in NETWORKS.items() if entry.reads_entities)
-        other = f", or train with --network {any_size}" if network else ""
-        return f"{kind}are tied to the sizes that they were trained with; leave out what changes these{other}"

@@ -8,7 +8,7 @@ import itertools
 import json
 import math
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -84,12 +84,18 @@ def cut_back(path: pathlib.Path, due: Sequence[int]) -> str | None:
     is to be a record, ascending; the last is that of the checkpoint. Returns what is damaged or missing, in one line.
     """
     lines = read_lines(path)
-    kept = _lines_of(lines, due)
+    wanted, kept = set(due), {}
+    for line in lines:
+        if line.record and line.record["update"] in wanted:
+            kept.setdefault(line.record["update"], line)  # where a record is repeated, the first
     missing = [update for update in due if update not in kept]
     damaged = _damaged(lines, kept, due, is_complete=not missing)
     faults = []
     if damaged:
-        faults.append(f"{listed('line', damaged)} damaged, the file as it was is kept as {_keep_beside(path)}")
+        names = itertools.chain([""], (f"_{count}" for count in itertools.count(2)))
+        beside = next(copy for end in names if not (copy := path.with_name(f"{path.name}.damaged{end}")).exists())
+        write_whole(beside, lambda partial: partial.write_bytes(path.read_bytes()))
+        faults.append(f"{listed('line', damaged)} damaged, the file as it was is kept as {beside.name}")
     if missing:
         place = "" if lines else "the file is empty or missing: "
         faults.append(f"{place}no record of {listed('update', missing, due)}")
@@ -135,16 +141,6 @@ def _shape(figure: Any) -> tuple[int, ...]:
     return array.shape
 
 
-def _lines_of(lines: Iterable[Line], due: Iterable[int]) -> dict[int, Line]:
-    """By update, the lines of the records that are due; where a record is repeated, the first."""
-    wanted = set(due)
-    found: dict[int, Line] = {}
-    for line in lines:
-        if line.record and line.record["update"] in wanted:
-            found.setdefault(line.record["update"], line)
-    return found
-
-
 def _damaged(lines: Sequence[Line], kept: dict[int, Line], due: Sequence[int], *, is_complete: bool) -> list[int]:
     """Numbers of the lines that are not kept, except for what was written beyond the last update that is due.
 
@@ -157,11 +153,3 @@ def _damaged(lines: Sequence[Line], kept: dict[int, Line], due: Sequence[int], *
         for line in lines[:end]
         if line.number not in numbers and not (line.record and line.record["update"] > due[-1])
     ]
-
-
-def _keep_beside(path: pathlib.Path) -> str:
-    """Copy a file to the first free name of `NAME.damaged`, `NAME.damaged_2`, ...; that name."""
-    names = itertools.chain([""], (f"_{count}" for count in itertools.count(2)))
-    beside = next(copy for end in names if not (copy := path.with_name(f"{path.name}.damaged{end}")).exists())
-    write_whole(beside, lambda partial: partial.write_bytes(path.read_bytes()))
-    return beside.name

@@ -237,7 +237,7 @@ def test_a_bad_file(content, says, workplace, mistake):
         ("--network gru --chunk_length 7", r"chunk_length \(7\) does not divide; take chunk_length 5$"),
         (
             "--imitate gready --imitate_steps 9",
-            r"'gready', which is no folder of a run, .*; 'truck_drone' has these baselines: 'greedy', 'planner'$",
+            "imitate is 'gready'; 'truck_drone' has these baselines: 'greedy', 'planner'$",
         ),
         ("--imitate greedy", "imitate_steps and imitate_coef are 0, so that nobody listens; set one of them, or leave"),
         ("--imitate_coef 0.5", "imitate_coef is 0.5, but nobody is imitated; set imitate to a baseline of the env"),
