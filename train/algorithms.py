@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxvrp.spaces import Box, Discrete
 from train.config import RunConfig
-from train.off_policy.config import SACConfig, TD3Config
+from train.off_policy.config import OffPolicyConfig, SACConfig, TD3Config
 from train.on_policy.config import IPPOConfig, PPOConfig
 from train.running.command.prepare import prepare
 
@@ -55,6 +55,7 @@ def make_train(config: RunConfig) -> Any:
         from train.on_policy.trainer import make_trainer as on_policy
 
         return on_policy(config, env, evaluation_env, mesh)
+    assert isinstance(config, OffPolicyConfig)
     from train.off_policy.sac import SAC
     from train.off_policy.td3 import TD3
     from train.off_policy.trainer import make_trainer as off_policy

@@ -12,16 +12,12 @@ from jaxvrp.io.limits import LARGEST_WHOLE
 
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
-    """Keys of every learner. Intervals are in updates.
+    """Keys of every learner. Intervals are in updates."""
 
-    Attributes:
-        reading: what keys are set to when checkpoints are read: those on which nothing in a checkpoint depends.
-        playing: what keys are set to as well when the policy plays in another environment: all that is of training
-            alone, and might not fit there.
-    """
-
-    # One device is enough, and may be all there is; the checkpoint does not depend on how many wrote it.
+    # What keys are set to when checkpoints are read: those on which nothing in a checkpoint depends. One device may be
+    # all there is.
     reading: ClassVar[dict[str, Any]] = {"num_devices": 1}
+    # And when the policy plays in another environment: all that is of training alone, and might not fit there.
     playing: ClassVar[dict[str, Any]] = {"randomize": {}, "randomize_from": {}}
 
     env: dict[str, Any] = dataclasses.field(

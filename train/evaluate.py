@@ -40,7 +40,6 @@ from train.running.loop.evaluator import (
     to_host,
 )
 from train.running.loop.progress import Episodes
-from train.running.shown.report import draw_episode
 from train.running.shown.tables import figures_table
 
 
@@ -73,11 +72,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         f"update {run.update}\n"
     )
     print(figures_table(figures, toolbox.headlines))
-    if args.render:
-        draw_episode(learner, run.params, evaluator, [pathlib.Path(args.render)], **choosing)
+    states = recorded_states(learner, run.params, evaluator, **choosing) if args.render or args.debug else None
+    if args.render and toolbox.renderer:
+        toolbox.renderer(env, states, pathlib.Path(args.render))
         print(f"\ndrew {args.render}")
     if args.debug and toolbox.step_recorder:
-        toolbox.step_recorder(env, recorded_states(learner, run.params, evaluator, **choosing), args.debug)
+        toolbox.step_recorder(env, states, args.debug)
         print(f"\nrecorded every step in {args.debug}")
 
 

@@ -55,7 +55,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         told = "; ".join(f"group {number}: {folders}" for number, folders in enumerate(listed, 1))
         raise UserError(f"--labels has {len(labels)} labels for {len(grouped)} groups of runs; {told}")
     groups = [Group(label, tuple(run.records for run in group)) for label, group in zip(labels, grouped, strict=True)]
-    headlines = headlines_of(runs)
+    toolboxes = registry.toolboxes()  # of environments that are registered
+    found = [toolboxes[name].headlines for run in runs if (name := run.values.get("env.name")) in toolboxes]
+    headlines = tuple(dict.fromkeys(headline for each in found for headline in each))
     metrics = chosen_metrics(runs, headlines, args.metrics)
     rates = [f"eval/{headline.figure}" for headline in headlines if headline.curve]
     figure = compare(groups, metrics, rates=rates, baselines=common_baselines(runs), band=args.band)
@@ -108,13 +110,6 @@ def labels_of(groups: Sequence[Sequence[Run]]) -> list[str]:
     if len(different) > MOST_NAMED or any(len(label) > LONGEST_LABEL for label in labels):
         labels = [group[0].folder.resolve().name for group in groups]
     return labels
-
-
-def headlines_of(runs: Iterable[Run]) -> tuple[Headline, ...]:
-    """Those of the environments of all runs, without repetition; none of environments that are not registered."""
-    toolboxes = registry.toolboxes()
-    found = [toolboxes[name].headlines for run in runs if (name := run.values.get("env.name")) in toolboxes]
-    return tuple(dict.fromkeys(headline for headlines in found for headline in headlines))
 
 
 def chosen_metrics(runs: Sequence[Run], headlines: Sequence[Headline], asked: Sequence[str] | None) -> dict[str, str]:

@@ -71,21 +71,14 @@ class Problem:
 
 @dataclasses.dataclass(frozen=True)
 class Solution:
-    """A plan for a problem.
-
-    Attributes:
-        cost: of its episode, see `jaxvrp.Toolbox.cost`; by default minus the return.
-        seconds: after which it was found.
-        states: of its episode, leaves `[T + 1, ...]`.
-        plan: a JSON object; at least `cost`, `feasible`, `routes`, `method` and `seconds`.
-    """
+    """A plan for a problem."""
 
     problem: Problem
     method: str
-    cost: float
-    seconds: float
-    states: Any
-    plan: dict[str, Any]
+    cost: float  # of its episode, see `jaxvrp.Toolbox.cost`; by default minus the return
+    seconds: float  # after which it was found
+    states: Any  # of its episode, leaves `[T + 1, ...]`
+    plan: dict[str, Any]  # a JSON object; at least `cost`, `feasible`, `routes`, `method` and `seconds`
 
     def write(self, path: str | os.PathLike) -> None:
         """Write the plan, by the ending of the path; see `jaxvrp.InstanceFiles`."""
@@ -220,11 +213,7 @@ def open_problem(
     row: int | None = None,
     trust: bool = False,
 ) -> Problem:
-    """Read a file, and find what can solve it; see `solve`.
-
-    Raises:
-        UserError: it cannot be read, or there is no such run or environment; one line.
-    """
+    """Read a file, and find what can solve it; see `solve`."""
     if run is not None:
         file = InstanceFile.open(str(path), run, {}, row=row, trust=trust)
         trained = file.folder.load("latest")
@@ -302,11 +291,7 @@ def followed(env: Environment, instance: Any, actions: dict[str, jax.Array]) -> 
 
 
 def read_problems(path: str | os.PathLike, env: str | None) -> tuple[str, Sequence[Any]]:
-    """The environment that a file has problems of, by name, and all of these.
-
-    Raises:
-        UserError: no environment reads it; one line.
-    """
+    """The environment that a file has problems of, by name, and all of these."""
     mistakes: dict[str, ValueError] = {}
     for name, files in _readers(env, pathlib.Path(path).suffix.lower()):
         try:

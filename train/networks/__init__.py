@@ -22,19 +22,14 @@ from train.networks.layers import NetworkSpec
 
 @dataclasses.dataclass(frozen=True)
 class NetworkKind:
-    """A kind of network.
-
-    Attributes:
-        build_encoder: what the actors of all roles share and read, or None for nothing.
-        has_memory: whether its carry matters, so that it learns from sequences of `chunk_length` steps.
-        reads_entities: whether it reads entities; its parameters then serve any number of them.
-        shapeless: keys of the configuration that say what it computes, and not what shapes its parameters have.
-    """
+    """A kind of network."""
 
     build: Callable[[Any, NetworkSpec], nn.Module]
+    # what the actors of all roles share and read, or None for nothing
     build_encoder: Callable[[Any, NetworkSpec], TeamEncoder | None] = lambda config, spec: None
-    has_memory: bool = False
-    reads_entities: bool = False
+    has_memory: bool = False  # whether its carry matters, so that it learns from sequences of `chunk_length` steps
+    reads_entities: bool = False  # whether it reads entities; its parameters then serve any number of them
+    # keys of the configuration that say what it computes, and not what shapes its parameters have
     shapeless: tuple[str, ...] = ()
 
 

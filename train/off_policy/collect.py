@@ -153,16 +153,19 @@ class Collector:
     ) -> tuple[Any, dict[str, tuple[jax.Array, jax.Array]], dict[str, jax.Array]]:
         """Play on, after `step` steps, `i32[]`.
 
-        Returns:
-            The state afterwards; `{role: (rows f32[E, T * agents, W], whether to keep them, bool[E, T * agents])}`;
-            statistics of finished episodes, as of `train.on_policy.rollout.Rollout.play`.
+        The state afterwards; `{role: (rows f32[E, T * agents, W], whether to keep them, bool[E, T * agents])}`;
+        statistics of finished episodes, as of `train.on_policy.rollout.Rollout.play`.
         """
         pool_key, play_key = jax.random.split(key)
         due = vec.cursor >= self.vec_env.pool_steps
         vec = jax.lax.cond(due, lambda v: self.vec_env.refresh_pool(v, pool_key), lambda v: v, vec)
         steps = (step + jnp.arange(self.num_steps, dtype=jnp.int32), jax.random.split(play_key, self.num_steps))
         vec, (recorded, statistics) = jax.lax.scan(lambda v, xs: self._step(actors, v, *xs), vec, steps)
-        return vec, jax.tree.map(_by_env, recorded), jax.tree.map(lambda leaf: leaf.sum(axis=0), statistics)
+        # `[T, E, agents, ...] -> [E, T * agents, ...]`
+        recorded = jax.tree.map(
+            lambda leaf: jnp.moveaxis(leaf, 0, 1).reshape(leaf.shape[1], -1, *leaf.shape[3:]), recorded
+        )
+        return vec, recorded, jax.tree.map(lambda leaf: leaf.sum(axis=0), statistics)
 
     def _step(self, actors: dict[str, Any], vec: Any, step: jax.Array, key: jax.Array) -> tuple[Any, Any]:
         """One step of all environments: the state afterwards; rows and whether to keep them by role, statistics."""
@@ -201,8 +204,3 @@ def rows_of(role: Role, played: Turns, name: str) -> jax.Array:
         terminated=played.terminated[name].astype(jnp.float32),
         next_observation=flat(played.next_observation[name]),
     ).packed()
-
-
-def _by_env(leaf: jax.Array) -> jax.Array:
-    leaf = jnp.moveaxis(leaf, 0, 1)
-    return leaf.reshape(leaf.shape[0], -1, *leaf.shape[3:])

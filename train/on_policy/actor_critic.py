@@ -33,21 +33,14 @@ ENCODER = "shared_encoder"
 
 
 class Seen(struct.PyTreeNode):
-    """What the agents of a batch saw, any leading axes.
+    """What the agents of a batch saw, any leading axes."""
 
-    Attributes:
-        observation: `{role: f32[..., agents, F]}`.
-        global_observation: `f32[..., G]`; None where entities are seen.
-        static, dynamic: planes of the entities, `{kind: f32[..., features, count]}`; {} where observations are flat.
-        valid: `{role: bool[..., agents]}`, only for roles whose rows can be void.
-        encoded: what the actors' shared encoder made of the entities, `f32[..., M, H]`; None before, or without one.
-    """
-
-    observation: ByRole
-    global_observation: jax.Array | None
-    static: ByKind
+    observation: ByRole  # `{role: f32[..., agents, F]}`
+    global_observation: jax.Array | None  # `f32[..., G]`; None where entities are seen
+    static: ByKind  # planes of the entities, `{kind: f32[..., features, count]}`; {} where observations are flat
     dynamic: ByKind
-    valid: ByRole
+    valid: ByRole  # `{role: bool[..., agents]}`, only for roles whose rows can be void
+    # what the actors' shared encoder made of the entities, `f32[..., M, H]`; None before, or without one
     encoded: jax.Array | None = None
 
     @classmethod
@@ -120,13 +113,9 @@ class Actors:
                 return self.encoder.init(key, inputs.static, inputs.dynamic)
             count = sum(kind.count for kind in self.kinds)
             encoded = jnp.zeros((1, 1, count, self.encoder.size), jnp.float32)
-        return self._init_role(key, name, encoded)
-
-    def _init_role(self, key: jax.Array, role: str, encoded: jax.Array | None) -> Params:
-        network, num_agents = self.networks[role], self.roles[role].num_agents
-        is_separate = role in self.separate
+        network, num_agents, is_separate = self.networks[name], self.roles[name].num_agents, name in self.separate
         agents_per_network = 1 if is_separate else num_agents
-        (context_size,) = self.roles[role].observation.shape
+        (context_size,) = self.roles[name].observation.shape
         inputs = blank(context_size, agents_per_network, self.kinds, encoded)
 
         def init_network(key: jax.Array) -> Params:

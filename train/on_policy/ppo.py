@@ -46,17 +46,7 @@ RECORDED = (
 
 
 class Batch(struct.PyTreeNode):
-    """What a minibatch is taken from, `[L, E, K, ...]`; after taking, `[L, B, ...]`. `RECORDED` is as in `Transition`.
-
-    Attributes:
-        value: old values, `{role: f32[..., agents]}`, scaled by the present statistics; {} without a critic.
-        target: returns on the same scale; likewise.
-        advantage: normalised, `{role: f32[..., agents]}`.
-        decides: `{role: f32[..., agents]}`, 1 where there was a choice; forced decisions have no policy gradient.
-        valid: `{role: f32[..., agents]}`, 0 for void rows, and for steps after the end of an episode that is not reset.
-        carry: recurrent states at the beginning of each sequence, `[E, K, ...]` (no time axis).
-        static: as in `Recording`, whole.
-    """
+    """What a minibatch is taken from, `[L, E, K, ...]`; after taking, `[L, B, ...]`; see `RECORDED`."""
 
     observation: ByRole
     global_observation: jax.Array | None
@@ -66,14 +56,15 @@ class Batch(struct.PyTreeNode):
     action: ByRole
     log_prob: ByRole
     taught: ByRole
-    value: ByRole
-    target: ByRole
-    advantage: ByRole
-    decides: ByRole
+    value: ByRole  # old values, `{role: f32[..., agents]}`, scaled by the present statistics; {} without a critic
+    target: ByRole  # returns on the same scale; likewise
+    advantage: ByRole  # normalised, `{role: f32[..., agents]}`
+    decides: ByRole  # `{role: f32[..., agents]}`, 1 where there was a choice; forced decisions have no policy gradient
+    # `{role: f32[..., agents]}`, 0 for void rows, and for steps after the end of an episode that is not reset
     valid: ByRole
     reset: jax.Array
-    carry: Any
-    static: ByKind
+    carry: Any  # recurrent states at the beginning of each sequence, `[E, K, ...]` (no time axis)
+    static: ByKind  # as in `Recording`, whole
 
     @property
     def seen(self) -> Seen:
@@ -92,15 +83,11 @@ def gae(
     gamma: float | jax.Array,
     gae_lambda: float,
 ) -> jax.Array:
-    """Generalised advantage estimation (Schulman et al. 2016).
+    """Generalised advantage estimation (Schulman et al. 2016), all arrays `[T, ...]`.
 
-    Args:
-        reward, value: `f32[T, ...]`, as the result, the advantages.
-        next_value: `f32[T, ...]`, value of the state that the step led to, before any auto-reset.
-        terminated: `bool[T, ...]`, nothing follows: no bootstrap.
-        truncated: `bool[T, ...]`, the episode was cut: bootstrap from `next_value`, but no trace across.
-        gamma: discount of a step; `f32[T, ...]` where steps differ.
-        gae_lambda: trace decay of a step, however long it took.
+    `next_value` is that of the state that the step led to, before any auto-reset. Where `terminated`, nothing follows:
+    no bootstrap; where `truncated`, the episode was cut: bootstrap, but no trace across. `gamma` may differ by step;
+    `gae_lambda` is the trace decay of a step, however long it took.
     """
     chex.assert_equal_shape([reward, value, next_value, terminated, truncated])
     delta = reward + gamma * jnp.where(terminated, 0.0, next_value) - value
@@ -129,10 +116,8 @@ def prepare(
 ) -> tuple[Batch, dict[str, ValueNorm], Metrics]:
     """From a rollout to a batch: advantages, targets, and new value statistics.
 
-    `norm` holds the statistics that the values were scaled by, by role.
-
-    Returns:
-        The batch; value statistics that have taken in its targets; and how well the values explained them, by role.
+    `norm` holds the statistics that the values were scaled by, by role; returned are those that have taken in the
+    batch's targets, and how well the values explained these, by role.
     """
     transitions = recording.transitions
     valid = _valid(config, transitions)
@@ -205,11 +190,9 @@ def actor_loss(
 ) -> tuple[jax.Array, Metrics]:
     """This device's share of the loss of one role's actor in a minibatch: policy, entropy and teacher terms.
 
-    `params` are of this role's actor, and `seen` is what the agents saw in the batch `[L, B, ...]`, encoded.
-
-    Returns:
-        `f32[]`, a sum over agents with separate actors; and metrics `{role/name: ...}` (shares too): `f32[]`, or
-        `f32[agents]` if the actors are separate.
+    `params` are of this role's actor, and `seen` is what the agents saw in the batch `[L, B, ...]`, encoded. The loss
+    is `f32[]`, a sum over agents with separate actors; the metrics `{role/name: ...}` (shares too) are `f32[]`, or
+    `f32[agents]` if the actors are separate.
     """
     chex.assert_shape(batch.advantage[role], (*batch.reset.shape, actors.roles[role].num_agents))
     carry = batch.carry["actor"][role]

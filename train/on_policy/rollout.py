@@ -37,42 +37,26 @@ class Players(struct.PyTreeNode):
 
 
 class Transition(struct.PyTreeNode):
-    """One step of all environments, as recorded (`[E, ...]`; a rollout stacks them to `[K, L, E, ...]`).
+    """One step of all environments, as recorded (`[E, ...]`; a rollout stacks them to `[K, L, E, ...]`)."""
 
-    Attributes:
-        observation: `{role: f32[E, agents, F]}`.
-        global_observation: `f32[E, G]`; None where no critic sees it.
-        entities: `{kind: f32[E, dynamic features, count]}`; {} where observations are flat.
-        instance: `i32[E]`, row of the table of static entities, see `Recording`; None where there are none.
-        action_mask: `{role: bool[E, agents, actions]}`, what there was to choose from.
-        action: `{role: i32[E, agents]}`.
-        log_prob: `{role: f32[E, agents]}`.
-        taught: `{role: i32[E, agents]}`, what the teacher would have done, or did, always legal; {} without one.
-        value: `{role: f32[E, agents]}`, on the normalised scale.
-        reward: `{role: f32[E, agents]}`.
-        duration: `f32[E]`, environment steps that it took; None where each takes one.
-        final_value: `{role: f32[E, agents]}` of the observation before an auto-reset; empty if nothing is truncated.
-        terminated, truncated: `bool[E]`.
-        reset: `bool[E]`, an episode begins with this step.
-        valid: `{role: bool[E, agents]}`, as in `TimeStep`.
-    """
-
-    observation: ByRole
-    global_observation: jax.Array | None
-    entities: ByKind
+    observation: ByRole  # `{role: f32[E, agents, F]}`
+    global_observation: jax.Array | None  # `f32[E, G]`; None where no critic sees it
+    entities: ByKind  # `{kind: f32[E, dynamic features, count]}`; {} where observations are flat
+    # `i32[E]`, row of the table of static entities, see `Recording`; None where there are none
     instance: jax.Array | None
-    action_mask: ByRole
-    action: ByRole
-    log_prob: ByRole
-    taught: ByRole
-    value: ByRole
-    reward: ByRole
-    duration: jax.Array | None
+    action_mask: ByRole  # `{role: bool[E, agents, actions]}`, what there was to choose from
+    action: ByRole  # `{role: i32[E, agents]}`
+    log_prob: ByRole  # `{role: f32[E, agents]}`
+    taught: ByRole  # `{role: i32[E, agents]}`, what the teacher would have done, or did, always legal; {} without one
+    value: ByRole  # `{role: f32[E, agents]}`, on the normalised scale
+    reward: ByRole  # `{role: f32[E, agents]}`
+    duration: jax.Array | None  # `f32[E]`, environment steps that it took; None where each takes one
+    # `{role: f32[E, agents]}` of the observation before an auto-reset; empty if nothing is truncated
     final_value: ByRole
-    terminated: jax.Array
+    terminated: jax.Array  # `bool[E]`
     truncated: jax.Array
-    reset: jax.Array
-    valid: ByRole
+    reset: jax.Array  # `bool[E]`, an episode begins with this step
+    valid: ByRole  # `{role: bool[E, agents]}`, as in `TimeStep`
 
 
 class Statics(struct.PyTreeNode):
@@ -86,22 +70,15 @@ class Statics(struct.PyTreeNode):
 
 
 class Recording(struct.PyTreeNode):
-    """What is kept of a rollout.
+    """What is kept of a rollout."""
 
-    Attributes:
-        transitions: `[K, L, E, ...]`.
-        carries: recurrent states at the beginnings of the chunks, `[K, E, ...]`.
-        last_value: `{role: f32[E, agents]}` of where the players stand at the end, on the normalised scale.
-        static: table of static entities, `{kind: f32[rows, static features, count]}`, see `Rollout`;
-            `Transition.instance` says whose row is whose. {} where observations are flat.
-        statistics: of finished episodes, `{"episodes": f32[], name: sums}`.
-    """
-
-    transitions: Transition
-    carries: Any
-    last_value: ByRole
+    transitions: Transition  # `[K, L, E, ...]`
+    carries: Any  # recurrent states at the beginnings of the chunks, `[K, E, ...]`
+    last_value: ByRole  # `{role: f32[E, agents]}` of where the players stand at the end, on the normalised scale
+    # table of static entities, `{kind: f32[rows, static features, count]}`, see `Rollout`; `Transition.instance` says
+    # whose row is whose. {} where observations are flat
     static: ByKind
-    statistics: dict[str, jax.Array]
+    statistics: dict[str, jax.Array]  # of finished episodes, `{"episodes": f32[], name: sums}`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -195,7 +172,7 @@ class Rollout:
         """Values `{role: f32[E, agents]}` of what is seen, normalised, and the critics' recurrent states afterwards."""
         inputs = self.critics.inputs(_sequence(seen))
         values, carry = self.critics.apply(params["critic"], inputs, players.carry["critic"], players.reset[None])
-        return _first(values), carry
+        return jax.tree.map(lambda leaf: leaf[0], values), carry
 
     def _step(
         self, params: dict[str, Any], static: Statics, players: Players, key: jax.Array
@@ -234,7 +211,7 @@ class Rollout:
         """Logits `{role: f32[E, agents, actions]}`, and the actors' recurrent states afterwards."""
         encoded = self.actors.encode(params, _sequence(seen))
         logits, carry = self.actors.apply(params, encoded, players.carry["actor"], players.reset[None])
-        return _first(logits), carry
+        return jax.tree.map(lambda leaf: leaf[0], logits), carry
 
     def _taught(self, players: Players) -> tuple[ByRole, Carry]:
         """What the teacher would do where the players stand, and what it remembers afterwards.
@@ -267,10 +244,6 @@ class Rollout:
 
 def _sequence(arrays: Tree) -> Tree:
     return jax.tree.map(lambda leaf: leaf[None], arrays)
-
-
-def _first(arrays: ByRole) -> ByRole:
-    return jax.tree.map(lambda leaf: leaf[0], arrays)
 
 
 def _plain(timestep: TimeStep) -> TimeStep:

@@ -173,8 +173,7 @@ for _kind, _pattern, _first in SCALARS:
 def load_yaml(text: str) -> Any:
     """The value that a text says: numbers, texts, truth values, None, and lists and dicts of them.
 
-    Raises:
-        ValueError: it is no such YAML; one line with the place and what is wrong there.
+    Raises a ValueError of one line, with the place and what is wrong there.
     """
     try:
         return yaml.load(text, _Loader)

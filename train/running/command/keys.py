@@ -20,10 +20,8 @@ MAPPINGS = ("env", "eval_env", "randomize", "randomize_from")
 REPEATING = {"eval_env": "evaluation", "randomize": "environment", "randomize_from": "environment"}
 """Those of `MAPPINGS` whose keys are the parameters of the environment once more, and their groups."""
 
-
 ANY_KEYS = {f"{mapping}.KEY" for mapping in REPEATING}
 """Stand on the page of `--help`, and nowhere else, for all keys of one of these mappings."""
-
 
 GROUPS = {
     "start": "start",

@@ -26,9 +26,7 @@ Ranges = Mapping[str, Any]
 def prepare(config: Config) -> tuple[Config, Environment, Environment, Mesh]:
     """The checked configuration, its environments of training and of evaluation, and its devices.
 
-    Raises:
-        ValueError: a value is out of range, or does not fit the others; the message says which.
-        TypeError: a value has the wrong type.
+    Raises a ValueError or a TypeError where a value is wrong, or does not fit the others; the message says which.
     """
     config = fields.validate(config, "key")
     env = _seen_as_read(config)

@@ -44,19 +44,13 @@ STATE = "state"
 
 @dataclasses.dataclass(frozen=True)
 class Contents:
-    """What `contents.json` says.
+    """What `contents.json` says."""
 
-    Attributes:
-        evaluated_return: on the fixed instances; None if it was not evaluated, or is not finite.
-        configuration: algorithm and configuration of the run, see `train.running.folder.resume.RecordedRun.values`.
-        arrays: type and shape, by place in the state.
-        files: checksums, by path relative to the checkpoint.
-    """
-
-    evaluated_return: float | None
+    evaluated_return: float | None  # on the fixed instances; None if it was not evaluated, or is not finite
+    # algorithm and configuration of the run, see `train.running.folder.resume.RecordedRun.values`
     configuration: dict[str, Any]
-    arrays: dict[str, str]
-    files: dict[str, str]
+    arrays: dict[str, str]  # type and shape, by place in the state
+    files: dict[str, str]  # checksums, by path relative to the checkpoint
     version: int = VERSION
 
     @property
@@ -125,8 +119,7 @@ class Checkpoints:
     def save(self, update: int, state: Any, evaluated_return: float | None, configuration: dict[str, Any]) -> None:
         """Write a checkpoint of a pytree, then drop those that are neither the latest nor the best; see `Contents`.
 
-        Raises:
-            OSError: it cannot be written; those before it are kept.
+        After an OSError those before it are kept.
         """
         self.folder.stat()  # orbax would make the folder of a run again that was removed or renamed
         partial = self.folder / f"{PARTIAL}{update}"

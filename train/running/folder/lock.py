@@ -24,13 +24,8 @@ if HAS_LOCKS:
 
 LOCK = ".lock"
 
-REMEDIES = {
-    errno.ENOSPC: "free some space",
-    errno.EDQUOT: "free some space",
-    errno.EACCES: "give yourself access to it",
-    errno.EPERM: "give yourself access to it",
-    errno.EROFS: "give yourself access to it",
-}
+FREE, ACCESS = (errno.ENOSPC, errno.EDQUOT), (errno.EACCES, errno.EPERM, errno.EROFS)
+REMEDIES = dict.fromkeys(FREE, "free some space") | dict.fromkeys(ACCESS, "give yourself access to it")
 """What to do about an error of the system, by its number."""
 
 UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)

@@ -35,20 +35,14 @@ WORDS = FileWords(content="the arrays of a policy", entry="policy", remedy=REMED
 
 @dataclasses.dataclass(frozen=True)
 class Card:
-    """What `policy.json` says.
-
-    Attributes:
-        training: its command, and the updates and environment steps that were done.
-        figures: the command that measures them; number and seed of the fixed instances; means over them, by player.
-        exported: date, version and commit of the code that measured the figures.
-        checksums: of the configuration and the arrays, by the name of the file.
-    """
+    """What `policy.json` says."""
 
     about: str
-    training: dict[str, Any]
+    training: dict[str, Any]  # its command, and the updates and environment steps that were done
+    # the command that measures them; number and seed of the fixed instances; means over them, by player
     figures: dict[str, Any]
-    exported: dict[str, Any]
-    checksums: dict[str, str]
+    exported: dict[str, Any]  # date, version and commit of the code that measured the figures
+    checksums: dict[str, str]  # of the configuration and the arrays, by the name of the file
     version: int = VERSION
 
 
@@ -66,11 +60,6 @@ def find_run(run: str | os.PathLike) -> pathlib.Path:
     if str(run) in names:
         return SHIPPED / str(run)
     raise UserError(f"{run} is no run folder, and no policy of that name is shipped; {nearest(str(run), names)}")
-
-
-def is_policy(folder: pathlib.Path) -> bool:
-    """Whether it holds a policy alone, and no run."""
-    return (folder / CARD).is_file()
 
 
 def write_policy(folder: pathlib.Path, params: Any, config_file: pathlib.Path, **card: Any) -> None:

@@ -22,7 +22,7 @@ from train.running.command.command_line import build_config, check_names, known_
 from train.running.command.config_file import dump_yaml, flat, read_yaml
 from train.running.command.prepare import changed_parameters, evaluation_parameters
 from train.running.folder.checkpoint import Checkpoints
-from train.running.folder.policies import ARRAYS, CARD, find_run, is_policy, read_card, read_policy
+from train.running.folder.policies import ARRAYS, CARD, find_run, read_card, read_policy
 from train.running.folder.resume import RecordedRun, changes_of, check_same
 from train.running.loop.learner import Learner
 
@@ -98,10 +98,7 @@ def same_shapes(a: Any, b: Any) -> bool:
 class RunFolder:
     """A run on disk, to be played on one device, with some parameters of its environment changed if wanted.
 
-    Attributes:
-        recorded: its configuration, as it was trained.
-        writer: the learner of the environment that it was trained in.
-        player: that of the environment to play.
+    `writer` is the learner of the environment that it was trained in, `player` that of the environment to play.
     """
 
     def __init__(self, run: str | os.PathLike, env: dict[str, Any] | None = None, *, trust: bool = False):
@@ -116,6 +113,7 @@ class RunFolder:
         changes = env or {}
         named = [value for value in changes.values() if isinstance(value, str)]
         self.folder = find_run(run)
+        self.is_policy = (self.folder / CARD).is_file()
         self.recorded = read_run(self.folder, trust=trust, named=named)
         config = dataclasses.replace(self.recorded.config, **self.recorded.config.reading)
         make_train = ALGORITHMS[self.recorded.algorithm].make_train
@@ -135,11 +133,6 @@ class RunFolder:
         """What is read of it: its configuration, and the folder of its checkpoints, or what a policy has."""
         names = (CONFIG, CARD, ARRAYS) if self.is_policy else (CONFIG, CHECKPOINTS)
         return [self.folder / name for name in names]
-
-    @property
-    def is_policy(self) -> bool:
-        """Whether it is no run, but a policy alone."""
-        return is_policy(self.folder)
 
     def load(self, checkpoint: str) -> Trained:
         """The actors of the `latest` or `best` checkpoint."""

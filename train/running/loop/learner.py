@@ -13,14 +13,11 @@ from train.config import RunConfig
 
 
 class Insight(NamedTuple):
-    """What a policy makes of every state of an episode.
+    """What a policy makes of every state of an episode."""
 
-    Attributes:
-        probability: `{role: f32[L, agents, actions]}`, 0 for masked actions; {} for policies of continuous actions.
-        value: `{role: f32[L, agents]}`, the discounted return from there on, in units of the reward; {} without critic.
-    """
-
+    # `{role: f32[L, agents, actions]}`, 0 for masked actions; {} for policies of continuous actions
     probability: ByRole
+    # `{role: f32[L, agents]}`, the discounted return from there on, in units of the reward; {} without critic
     value: ByRole
 
 

@@ -78,13 +78,8 @@ def run(
 ) -> None:
     """Train to the end (or go on from the latest checkpoint), then report.
 
-    Args:
-        learner: made from the configuration of `recorded`.
-        folder: of the run, or of an earlier stage of it.
-        recorded: what its `config.yaml` is to say, and its checkpoints.
-        resume: whether to go on; what that changes is then written into `config.yaml`.
-        begin: from a fresh state to the one that a new run begins with; None for the fresh one.
-        stage: of the run; None for a run without stages.
+    `folder` is that of the run, or of an earlier stage of it; `recorded` is what its `config.yaml` and its checkpoints
+    say. `begin` makes the state that a new run begins with from a fresh one; None for the fresh one itself.
 
     Raises:
         UserError: no usable checkpoint to resume; a loss that is not finite; the folder cannot be written any more.

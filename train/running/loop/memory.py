@@ -39,9 +39,6 @@ Need = Callable[[int], int | None]
 """Bytes that another value of a size takes at least; None if that value cannot be."""
 
 
-# --- sizes ----------------------------------------------------------------------------------------------------------
-
-
 class Size(NamedTuple):
     """A whole number of a configuration by its key, `"num_envs"` or `"env.num_drones"`; of a list, the largest."""
 
@@ -70,7 +67,7 @@ def configuration_sizes(config: RunConfig) -> Iterator[Size]:
 def _sizes(cls: Any, values: dict[str, Any], prefix: str) -> Iterator[Size]:
     for field in dataclasses.fields(cls):
         numbers = field.default if isinstance(field.default, tuple) else (field.default,)
-        is_whole = all(isinstance(number, int) and not isinstance(number, bool) for number in numbers)
+        is_whole = bool(numbers) and all(type(number) is int for number in numbers)
         if "range" in field.metadata and is_whole and field.name not in NO_SIZES and field.name in values:
             value = values[field.name]
             largest = max(value, default=1) if isinstance(value, tuple) else value
@@ -121,9 +118,6 @@ def fitting(size: Size, needed: int, available: int, need: Need) -> int | None:
 def _power_of_two(value: float) -> int:
     """The largest that is not above a value; at least 1."""
     return 1 << max(0, int(value).bit_length() - 1)
-
-
-# --- one environment, and a run ---------------------------------------------------------------------------------------
 
 
 def check_environment(env: Environment) -> None:

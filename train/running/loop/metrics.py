@@ -44,8 +44,7 @@ class MetricsWriter:
     def write(self, record: Record, timing: Record) -> None:
         """Append a record and its timing; both have the key `update`, the record has `env_steps`.
 
-        Raises:
-            OSError: they cannot be written, or a file, or the folder, was removed or renamed.
+        Raises an OSError if they cannot be written, or a file, or the folder, was removed or renamed.
         """
         for (path, file), line in zip(self._files.items(), (record, timing), strict=True):
             with naming(path):
@@ -99,20 +98,20 @@ def summarize(metrics: dict[str, np.ndarray], num_seeds: int, *, settled: bool =
     is_known = settled and bool(np.all(episodes > 0))
     has_learned = bool(np.all(learning > 0))
     record: Record = {"episode/count": episodes.tolist()}
+
+    def mean(total: np.ndarray, count: np.ndarray) -> np.ndarray:
+        return total / np.maximum(count.reshape(count.shape + (1,) * (total.ndim - count.ndim)), 1)
+
     for name, total in sums.items():
         group, _, metric = name.partition("/")
         if group == "episode":
             name_in_record = EPISODE_NAMES.get(metric, f"env/{metric}")
-            _put(record, name_in_record, _mean(total, episodes), seed_axes, known=is_known)
+            _put(record, name_in_record, mean(total, episodes), seed_axes, known=is_known)
         elif group == "learn":
-            _put(record, metric, _mean(total, learning), seed_axes, known=has_learned)
+            _put(record, metric, mean(total, learning), seed_axes, known=has_learned)
         else:
             _put(record, name, total / updates, seed_axes, known=True)
     return record
-
-
-def _mean(total: np.ndarray, count: np.ndarray) -> np.ndarray:
-    return total / np.maximum(count.reshape(count.shape + (1,) * (total.ndim - count.ndim)), 1)
 
 
 def _put(record: Record, name: str, value: np.ndarray, seed_axes: int, *, known: bool) -> None:

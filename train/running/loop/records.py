@@ -84,7 +84,8 @@ def cut_back(path: pathlib.Path, due: Sequence[int]) -> str | None:
     is to be a record, ascending; the last is that of the checkpoint. Returns what is damaged or missing, in one line.
     """
     lines = read_lines(path)
-    wanted, kept = set(due), {}
+    wanted = set(due)
+    kept: dict[int, Line] = {}
     for line in lines:
         if line.record and line.record["update"] in wanted:
             kept.setdefault(line.record["update"], line)  # where a record is repeated, the first

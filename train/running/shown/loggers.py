@@ -39,13 +39,11 @@ REMEDY = "run `wandb login`, set WANDB_MODE=offline, or leave wandb out of logge
 
 
 class Logger(Protocol):
-    """Shows figures and pictures of a run against environment steps."""
+    """Shows figures, and pictures (`.png`, and `.gif`, which moves), of a run against environment steps."""
 
-    def add(self, figures: Mapping[str, float], env_steps: int) -> None:
-        """Show figures."""
+    def add(self, figures: Mapping[str, float], env_steps: int) -> None: ...
 
-    def add_pictures(self, paths: Sequence[pathlib.Path], env_steps: int) -> None:
-        """Show pictures: `.png`, and `.gif`, which moves."""
+    def add_pictures(self, paths: Sequence[pathlib.Path], env_steps: int) -> None: ...
 
     def flush(self) -> None:
         """Put on the disk what was shown so far."""

@@ -30,9 +30,6 @@ Band = tuple[np.ndarray, np.ndarray]
 """Lower and upper ends, `[P]` each."""
 
 
-# --- seeds ----------------------------------------------------------------------------------------------------------
-
-
 def _deviation_band(values: np.ndarray) -> Band:
     mean, deviation = values.mean(axis=1), values.std(axis=1, ddof=1)
     return mean - deviation, mean + deviation
@@ -75,9 +72,6 @@ def _curve_of(records: Sequence[Record], name: str) -> tuple[np.ndarray, np.ndar
     points = [(record["env_steps"], record[name]) for record in records if record.get(name) is not None]
     steps = np.array([step for step, _ in points], np.int64)
     return steps, np.array([np.atleast_1d(value) for _, value in points], dtype=float)
-
-
-# --- one run --------------------------------------------------------------------------------------------------------
 
 
 def learning_curve(
@@ -132,9 +126,6 @@ def _role_panel(records: Sequence[Record]) -> dict[str, dict[str, str]]:
     return {"entropy": {}}
 
 
-# --- several runs ---------------------------------------------------------------------------------------------------
-
-
 @dataclasses.dataclass(frozen=True)
 class Group:
     """Runs that differ in nothing but their seeds: a label for the legend, and the records of each, in order."""
@@ -182,9 +173,6 @@ def compare(
     if max(seeds) > 1:
         figure.suptitle(f"mean of the seeds; {BANDS[band][0]}", fontsize=9, color=NOTE)
     return figure
-
-
-# --- what both share ------------------------------------------------------------------------------------------------
 
 
 def _draw_seeds(axes: Any, runs: Sequence[Sequence[Record]], name: str, place: int, label: str, band: str) -> int:
