@@ -61,9 +61,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         env = jaxvrp.make(args.env, **changes)
         evaluation = registry.toolbox_of(env).evaluation
         env = changed_for_evaluation(env, {name: changes[name] for name in evaluation if name in changes})
-    everybody = players(env)
-    actor = args.actor or (GREEDY if GREEDY in everybody else "random")
-    folder = None if actor in everybody else _folder(args, everybody, changes)
+    known_players = players(env)
+    actor = args.actor or (GREEDY if GREEDY in known_players else "random")
+    folder = None if actor in known_players else _folder(args, known_players, changes)
     if folder is None and (args.sampled or args.checkpoint != "latest"):
         raise UserError(f"--sampled and --checkpoint are of a run, and '{actor}' is none; leave them out")
     name = pathlib.Path(actor).resolve().name if folder else actor
@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         else:
             name = next(iter(registry.toolbox_of(env).baselines)) if actor == GREEDY else actor
             subtitle = f"{name}, instance of seed {args.seed}"
-            episode = {**play(env, everybody[actor](env), args.seed), "subtitle": subtitle}
+            episode = {**play(env, known_players[actor](env), args.seed), "subtitle": subtitle}
         parts.begin("writing")
         write_files([episode], [path])
     summary, page = episode["summary"], path.with_suffix(".html")
@@ -87,9 +87,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"there is no browser to open {page} in; open it where there is one: it needs no other file")
 
 
-def _folder(args: argparse.Namespace, everybody: Values, changes: Values) -> RunFolder:
+def _folder(args: argparse.Namespace, known_players: Values, changes: Values) -> RunFolder:
     if not pathlib.Path(args.actor).exists() and args.actor not in shipped_policies():
-        known = nearest(args.actor, [*everybody, *shipped_policies()])
+        known = nearest(args.actor, [*known_players, *shipped_policies()])
         raise UserError(
             f"--actor {args.actor}: no player of {args.env}, no run folder, no policy is called so; {known}"
         )

@@ -172,17 +172,17 @@ def blocks(batch: Batch, separate: frozenset[str]) -> tuple[Batch, jax.Array]:
     for role, weight in batch.decides.items():
         total = jax.lax.psum(weight.sum((0, 1) if role in separate else None), DATA)
         decides[role] = weight / jnp.maximum(total, 1.0)
-    anybody = jnp.stack([weight.any(axis=-1) for weight in decides.values()]).any(axis=0).ravel()
-    row = jnp.pad(jnp.argsort(~anybody), (0, count * size - rows), mode="edge")
+    has_decision = jnp.stack([weight.any(axis=-1) for weight in decides.values()]).any(axis=0).ravel()
+    row = jnp.pad(jnp.argsort(~has_decision), (0, count * size - rows), mode="edge")
     is_again = (jnp.arange(count * size) >= rows).reshape(count, 1, size, 1)
 
     def cut(leaf: jax.Array) -> jax.Array:
         return leaf.reshape(rows, *leaf.shape[2:])[row].reshape(count, 1, size, *leaf.shape[2:])
 
-    cut_up = jax.tree.map(cut, batch.replace(decides=decides, carry=None, static=None))
-    shares = jax.tree.map(lambda weight: jnp.where(is_again, 0.0, weight), cut_up.decides)
-    somebody = jax.lax.pmax(anybody[row].reshape(count, size).any(axis=1).astype(jnp.int32), DATA) > 0
-    return cut_up.replace(decides=shares, carry=batch.carry), somebody
+    blocked = jax.tree.map(cut, batch.replace(decides=decides, carry=None, static=None))
+    shares = jax.tree.map(lambda weight: jnp.where(is_again, 0.0, weight), blocked.decides)
+    decides_in_block = jax.lax.pmax(has_decision[row].reshape(count, size).any(axis=1).astype(jnp.int32), DATA) > 0
+    return blocked.replace(decides=shares, carry=batch.carry), decides_in_block
 
 
 def actor_loss(

@@ -149,8 +149,8 @@ class Trainer:
     def gradients(self, params: Params, batch: ppo.Batch, guidance: Guidance) -> tuple[Params, ppo.Metrics]:
         """The gradient of `loss`, and its metrics.
 
-        Where rows can be taken apart (nothing remembers, no critic values what nobody decides, and nothing is encoded
-        once for all), block by block, and those in which nobody decides are left out: what has ended, and what is
+        Where rows can be taken apart (nothing remembers, no critic values rows without a decision, and nothing is
+        encoded once for all), block by block, and those without a decision are left out: what has ended, and what is
         forced.
         """
         gradient = jax.grad(self.loss, has_aux=True)
@@ -218,8 +218,7 @@ class Trainer:
         )
         metrics |= jax.tree.map(lambda leaf: leaf.mean(axis=0), losses)
         metrics |= {f"episode/{name}": value for name, value in jax.lax.psum(recording.statistics, DATA).items()}
-        state = TrainState(params, optimizer, norm, players, key, state.update + 1)
-        return state, metrics
+        return TrainState(params, optimizer, norm, players, key, state.update + 1), metrics
 
     def _gradient_step(
         self, params: Params, optimizer: Any, batch: ppo.Batch, guided: Guidance

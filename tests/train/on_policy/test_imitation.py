@@ -113,17 +113,17 @@ EPISODES = {"rollout": "episodes", "group_size": 2}
         ({"group_size": 2}, "group_size is 2, which needs whole episodes; set rollout to 'episodes'"),
         (
             {"imitate": "greedy"},
-            "imitate is 'greedy', but imitate_steps and imitate_coef are 0, so that nobody listens; set one of ",
+            "imitate is 'greedy', but imitate_steps and imitate_coef are 0, so that no teacher counts; set one of ",
         ),
         (
             {"imitate_steps": 7},
-            "imitate_steps is 7, but nobody is imitated; set imitate to a baseline of the environment, or leave out ",
+            "imitate_steps is 7, but imitate names no teacher; set imitate to a baseline of the environment, or leave out ",
         ),
         (
             {"imitate_steps": 7, "imitate_coef": 0.5},
-            "imitate_steps is 7, but nobody is imitated; .* or leave out imitate_steps and imitate_coef$",
+            "imitate_steps is 7, but imitate names no teacher; .* or leave out imitate_steps and imitate_coef$",
         ),
-        ({"imitate_coef": 0.5}, "imitate_coef is 0.5, but nobody is imitated; .* or leave out imitate_coef$"),
+        ({"imitate_coef": 0.5}, "imitate_coef is 0.5, but imitate names no teacher; .* or leave out imitate_coef$"),
     ],
 )
 def test_keys_that_do_not_fit_each_other_are_one_line(changes, says):

@@ -39,7 +39,7 @@ def write_configuration(folder: pathlib.Path, run: RecordedRun) -> None:
 def read_run(folder: pathlib.Path, *, trust: bool = False, named: Collection[Any] = ()) -> RecordedRun:
     """The resolved configuration that a run wrote at its start, its algorithm, and what resumes have changed.
 
-    A folder may come from anybody. So a dotted path in it, which would be imported and run, is refused before that,
+    A folder may come from a stranger. So a dotted path in it, which would be imported and run, is refused before that,
     unless the folder is to be trusted, or the user `named` the same path.
 
     Raises:
