@@ -168,10 +168,14 @@ class PPOConfig(RunConfig):
         lessons = [name for name in ("imitate_steps", "imitate_coef") if getattr(self, name)]
         if self.imitate is None and lessons:
             raise ValueError(
-                f"{lessons[0]} is {getattr(self, lessons[0])}, but imitate names no teacher; set imitate to a baseline
-                of " f"the environment, or leave out {' and '.join(lessons)}" ) if self.imitate is not None and not
-                lessons: raise ValueError( f"imitate is '{self.imitate}', but imitate_steps and imitate_coef are 0, so
-                that no teacher counts; set " "one of them, or leave out imitate" )
+                f"{lessons[0]} is {getattr(self, lessons[0])}, but imitate names no teacher; set imitate to a baseline "
+                f"of the environment, or leave out {' and '.join(lessons)}"
+            )
+        if self.imitate is not None and not lessons:
+            raise ValueError(
+                f"imitate is '{self.imitate}', but imitate_steps and imitate_coef are 0, so that no teacher counts; "
+                "set one of them, or leave out imitate"
+            )
 
     def check_training(self) -> None:
         """See `RunConfig.check_training`: a run that a teacher alone taught is read without its teacher."""

@@ -117,7 +117,7 @@ EPISODES = {"rollout": "episodes", "group_size": 2}
         ),
         (
             {"imitate_steps": 7},
-            "imitate_steps is 7, but imitate names no teacher; set imitate to a baseline of the environment, or leave out ",
+            "imitate_steps is 7, but imitate names no teacher; set imitate to a baseline of the environment, or leave ",
         ),
         (
             {"imitate_steps": 7, "imitate_coef": 0.5},
