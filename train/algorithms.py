@@ -20,7 +20,6 @@ class Algorithm:
     actions: type[Discrete] | type[Box]
 
     def make_train(self, config: RunConfig) -> Any:
-        """See the function."""
         return make_train(config)
 
 

@@ -57,10 +57,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """The command line: writes `ENV_ACTOR_SEED.json` and `.html`, and opens the page in a browser."""
     args, changes = _arguments(sys.argv[1:] if argv is None else argv)
     with command_line.users_code(args.env):
-        # The environment of evaluation, but for what was typed.
-        env = jaxvrp.make(args.env, **changes)
-        evaluation = registry.toolbox_of(env).evaluation
-        env = changed_for_evaluation(env, {name: changes[name] for name in evaluation if name in changes})
+        env = _made(args.env, changes)
     known_players = players(env)
     actor = args.actor or (GREEDY if GREEDY in known_players else "random")
     folder = None if actor in known_players else _folder(args, known_players, changes)
@@ -85,6 +82,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"return {summary['return']:.2f} in {summary['length']} steps; wrote {path} and {page}")
     if not args.no_browser and not _open(page):
         print(f"there is no browser to open {page} in; open it where there is one: it needs no other file")
+
+
+def _made(name: str, changes: Values) -> Environment:
+    """The environment of evaluation, but for what was typed."""
+    env = jaxvrp.make(name, **changes)
+    evaluation = registry.toolbox_of(env).evaluation
+    return changed_for_evaluation(env, {name: changes[name] for name in evaluation if name in changes})
 
 
 def _folder(args: argparse.Namespace, known_players: Values, changes: Values) -> RunFolder:

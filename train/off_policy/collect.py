@@ -29,8 +29,7 @@ class Method(Protocol):
     def batches_per_step(self) -> int:
         """Minibatches of one call of `learn`."""
 
-    def init(self, key: jax.Array) -> RoleState:
-        """A fresh state, with parameters of `actor` among others."""
+    def init(self, key: jax.Array) -> RoleState: ...
 
     def act(self, actor: Any, observation: jax.Array, noise: jax.Array) -> jax.Array:
         """Actions `f32[n, A]` by parameters, observations `f32[n, F]` and standard normal noise `f32[n, A]`.

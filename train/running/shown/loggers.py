@@ -45,11 +45,9 @@ class Logger(Protocol):
 
     def add_pictures(self, paths: Sequence[pathlib.Path], env_steps: int) -> None: ...
 
-    def flush(self) -> None:
-        """Put on the disk what was shown so far."""
+    def flush(self) -> None: ...
 
-    def close(self, *, ended_well: bool) -> None:
-        """Write what is still in memory, and that the run has ended, or stopped."""
+    def close(self, *, ended_well: bool) -> None: ...
 
 
 class EventFile:
