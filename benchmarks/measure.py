@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import datetime
-import importlib
-import importlib.util
 import math
 import os
 import pathlib
@@ -15,7 +13,6 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import ModuleType
 from typing import Any
 
 import jax
@@ -212,12 +209,6 @@ def write_result(path: pathlib.Path, content: Any) -> None:
         raise UserError(f"cannot write {path}: {error.strerror}; choose another --out") from None
 
 
-def module_of(package: str, env: str) -> ModuleType | None:
-    """The module of `package` that is named as an environment is; None for dotted paths, or if there is none."""
-    path = f"{package}.{env}"
-    return importlib.import_module(path) if env.isidentifier() and importlib.util.find_spec(path) else None
-
-
 @dataclasses.dataclass(frozen=True)
 class Seconds:
     """How long something took: by the clock, and of all cores together."""
@@ -235,11 +226,6 @@ def seconds_of(function: Callable[[], Any]) -> tuple[Any, Seconds]:
     start, cpu_start = time.perf_counter(), time.process_time()
     result = function()
     return result, Seconds(time.perf_counter() - start, time.process_time() - cpu_start)
-
-
-def called(compiled: Callable[..., Any], *args: Any) -> Any:
-    """What a compiled function returns, once it is there."""
-    return jax.block_until_ready(compiled(*args))
 
 
 def timed(function: Callable[[], Any]) -> tuple[Any, Seconds]:

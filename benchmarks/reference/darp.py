@@ -421,6 +421,4 @@ SUBJECT = Subject(
     parameters=lambda size: dict(zip(("num_nodes", "num_agents"), size, strict=True)),
     reference=RandomDarp,
     tiny=(6, 2),
-    growth={"nodes": (6, 20, 60, 200, 600, 1000), "vehicles": (1, 4, 16)},
-    work=lambda size: size[0] + 1,
 )

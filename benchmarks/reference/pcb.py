@@ -333,6 +333,4 @@ SUBJECT = Subject(
     reference=RandomPcb,
     tiny=(4, 2, 1),
     reference_steps=20,
-    growth={"rays": (4, 8, 16)},
-    work=lambda size: size[0] ** 2,
 )
