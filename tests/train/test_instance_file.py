@@ -126,7 +126,10 @@ def test_the_page_has_the_names_of_the_map(run, town, tmp_path):
             "--plan no/plan.csv: there is no folder no; make it first",
         ),
         (["--instance", "town.json", "--render", "town.json"], "--render town.json: the name must end in one of: .gif"),
-        (["--instance", "town.json", "--actor", "greed"], "--actor greed: there is no such player; did you mean 'greedy'"),
+        (
+            ["--instance", "town.json", "--actor", "greed"],
+            "--actor greed: there is no such player; did you mean 'greedy'",
+        ),
         (["--instance", "town.json", "--episodes", "3"], "--episodes: there is one instance, that of --instance"),
         (
             ["--instance", "town.json", "--index", "1"],
