@@ -15,7 +15,6 @@ import itertools
 import pathlib
 import shlex
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -86,14 +85,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     if unknown := [name for name in chosen if name not in suite.parts]:
         raise UserError(f"--only: nothing is called '{unknown[0]}'; choose among: {', '.join(suite.parts)}")
     words = replaced(["--config", suite.config, "--num_seeds", str(args.num_seeds), *suite.options], words)
-    records: dict[str, Record] = {}
-    with measure.progress(chosen, "training") as bar:
-        for name in bar:
-            bar.set_postfix_str(name)
-            start = time.process_time()
-            config, summary, seconds = learning.trained("mappo", replaced(words, suite.parts[name]))
-            spent = {"seconds": seconds, "cpu_seconds": time.process_time() - start}
-            records[name] = {"figures": summary["policy"], **spent}
+    bar = measure.progress(chosen, "training")
+    trainings = {name: learning.trained("mappo", replaced(words, suite.parts[name])) for name in bar}
+    records: dict[str, Record] = {
+        name: {"figures": each.summary["policy"], "seconds": each.seconds, "cpu_seconds": each.cpu_seconds}
+        for name, each in trainings.items()
+    }
+    config = trainings[chosen[0]].config
     header = measure.machine(["python", "-m", "benchmarks.ablation", *argv], measure.device_name())
     how = {
         "training": f"mappo, {' '.join(words)}: all seeds in one program, one part changed at a time",

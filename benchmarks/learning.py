@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jaxvrp
 from benchmarks import measure
@@ -29,18 +29,24 @@ from train import ALGORITHMS, aligned, entry, parse
 Table = list[list[str]]
 
 
-def trained(algorithm: str, words: Sequence[str]) -> tuple[Any, dict[str, Any], float]:
-    """A training: its configuration, its summary and its seconds.
+class Training(NamedTuple):
+    """A training that has ended: `summary` is `{player: {figure: a number, or one for each seed}}`."""
 
-    The summary is `{player: {figure: a number, or one for each seed}}`.
-    """
+    config: Any
+    summary: dict[str, Any]
+    seconds: float
+    cpu_seconds: float
+
+
+def trained(algorithm: str, words: Sequence[str]) -> Training:
+    """Train with these words of the command line, in a folder that is removed afterwards."""
     config = parse(ALGORITHMS[algorithm].config_class, words, prog="benchmarks.learning", description="").config
-    start = time.perf_counter()
+    start, cpu_start = time.perf_counter(), time.process_time()
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
         run = Path(folder) / "run"
         importlib.import_module(f"train.{algorithm}").main([*words, "--run_dir", str(run), "--pictures", "false"])
         summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
-    return config, summary, time.perf_counter() - start
+    return Training(config, summary, time.perf_counter() - start, time.process_time() - cpu_start)
 
 
 def table(figures: dict[str, dict[str, Any]], titles: dict[str, str]) -> Table:
@@ -70,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     args, words = _parser().parse_known_args(argv)
     measure.check_result_file(args.out, [args.config])
     words = ["--config", args.config, "--num_seeds", str(args.num_seeds), *words]
-    config, figures, seconds = trained(args.algorithm, words)
+    config, figures, seconds, _ = trained(args.algorithm, words)
     titles = titles_of(jaxvrp.make(**config.env))
     header = measure.machine(["python", "-m", "benchmarks.learning", *argv], measure.device_name())
     how = {

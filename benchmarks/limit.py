@@ -227,11 +227,7 @@ def table(parts: Sequence[Part], machine: Machine, count: int) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command line.
-
-    Raises:
-        UserError: a mistake of the user's, as one line.
-    """
+    """The command line."""
     argv = sys.argv[1:] if argv is None else list(argv)
     args = _arguments(argv)
     subject = subject_of(args.env)

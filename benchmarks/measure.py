@@ -91,7 +91,7 @@ def progress(items: Iterable[Any], unit: str, **options: Any) -> Any:
     return tqdm(items, unit=unit, file=sys.stderr, dynamic_ncols=True, **options)
 
 
-def clock(run: Callable[[], None], count: int = 1) -> float:
+def clock(run: Callable[[], object], count: int = 1) -> float:
     """Seconds that `count` calls take; `run` must wait for its own results."""
     start = time.perf_counter()
     for _ in range(count):
@@ -99,7 +99,7 @@ def clock(run: Callable[[], None], count: int = 1) -> float:
     return time.perf_counter() - start
 
 
-def calls_for(run: Callable[[], None], seconds: float) -> int:
+def calls_for(run: Callable[[], object], seconds: float) -> int:
     """How many calls take at least `seconds`; warms up on the way."""
     taken = clock(run)
     if taken < seconds:

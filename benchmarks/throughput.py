@@ -119,23 +119,9 @@ def _without_metrics(timestep: Any) -> TimeStep:
     return TimeStep(**{**fields, "metrics": {}})
 
 
-class NumpyPlayer:
-    """The reference, one environment in this process, at the same work per step.
-
-    Attributes:
-        steps: of one `play`.
-    """
-
-    def __init__(self, reference: Reference, steps: int):
-        self.reference, self.steps = reference, steps
-        self._totals = {"reward": 0.0, "done": 0}
-
-    def play(self) -> None:
-        """Play `steps` steps."""
-        for _ in range(self.steps):
-            reward, done = self.reference.step()
-            self._totals["reward"] += reward
-            self._totals["done"] += done
+def play_reference(reference: Reference, steps: int) -> int:
+    """Play steps of the reference, one environment in this process; returns how many episodes ended."""
+    return sum(reference.step()[1] for _ in range(steps))
 
 
 def measure_case(case: Case) -> Record:
@@ -148,11 +134,11 @@ def measure_case(case: Case) -> Record:
     env = jaxvrp.make(case.env, **subject.parameters(case.size), **case.parameters)
     measure.check_batch(env, case.batch, "--batches")
     jax_player = JaxPlayer(env, case.batch, case.steps)
-    plays = {"jax": (jax_player.play, case.batch * case.steps)}
+    plays: dict[str, tuple[Callable[[], object], int]] = {"jax": (jax_player.play, case.batch * case.steps)}
     # References play by the default parameters.
     if subject.reference is not None and not case.parameters:
-        numpy_player = NumpyPlayer(subject.reference(env), subject.reference_steps)
-        plays["numpy"] = (numpy_player.play, numpy_player.steps)
+        play = functools.partial(play_reference, subject.reference(env), subject.reference_steps)
+        plays["numpy"] = (play, subject.reference_steps)
     calls = {name: measure.calls_for(play, case.seconds) for name, (play, _) in plays.items()}
 
     def speed(name: str) -> float:

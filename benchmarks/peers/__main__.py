@@ -101,11 +101,7 @@ def table(records: Sequence[Record]) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command line.
-
-    Raises:
-        UserError: a mistake of the user's, as one line.
-    """
+    """The command line."""
     argv = sys.argv[1:] if argv is None else list(argv)
     args = _arguments(argv)
     if args.player:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -191,16 +191,21 @@ def standings(env: TspDrone, instances: Instance, known: np.ndarray | None, poli
         partitioned = plan_actions(make_times(computed), orders, with_drone=True)
         return [checked(best["plan"][1], seconds), checked(partitioned, seconds)]
 
-    turns = {name: functools.partial(act, actor, 1) for name, actor in baseline_actors(env).items()}
+    def plan(method: str) -> list[Plans]:
+        return [checked(*timed(functools.partial(planned, computed, method)))]
+
+    turns: dict[str, Callable[[], list[Plans]]] = {}
+    for name, actor in baseline_actors(env).items():
+        turns[name] = functools.partial(act, actor, 1)
     for name, method in METHODS.items():
-        turns[name] = lambda method=method: [checked(*timed(lambda: planned(computed, method)))]
+        turns[name] = functools.partial(plan, method)
     turns |= {name: functools.partial(act, *player) for name, player in policies.items()}
     rows = [list(HEAD)]
-    for name, (plans, *partitioned) in contest.take_turns(turns).items():
-        rows.append(_row(name, plans, known))
+    for name, played in contest.take_turns(turns).items():
+        rows.append(_row(name, played[0], known))
         if name in policies:
             order = "its order" if policies[name][1] == 1 else "its orders"
-            rows.append(_row(f"{name}, {order}", *partitioned, known))
+            rows.append(_row(f"{name}, {order}", played[1], known))
     return rows
 
 

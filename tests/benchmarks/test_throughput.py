@@ -16,7 +16,7 @@ import jaxvrp
 from benchmarks import throughput
 from benchmarks.reference.truck_drone import RandomTruckDrone
 from benchmarks.subject import choose, subject_of
-from benchmarks.throughput import Case, JaxPlayer, NumpyPlayer
+from benchmarks.throughput import Case, JaxPlayer
 from jaxvrp.io import machine_memory
 from jaxvrp.io.command_line import UserError
 
@@ -78,10 +78,9 @@ def test_the_scan_carries_true_observations(env):
 
 
 def test_the_reference_begins_anew(env):
-    player = NumpyPlayer(RandomTruckDrone(env), 500)
-    player.play()
-    assert player._totals["done"] >= 2
-    assert not player.reference.env.is_terminal()
+    reference = RandomTruckDrone(env)
+    assert throughput.play_reference(reference, 500) >= 2
+    assert not reference.env.is_terminal()
 
 
 def test_every_environment_has_a_reference_that_plays():
