@@ -82,7 +82,7 @@ def test_our_player_goes_on_where_it_was(monkeypatch):
         return step(self, state, action, refresh=refresh)
 
     monkeypatch.setattr(players.jaxvrp.VecEnv, "step", counted)
-    run = PLAYERS["darp"].build(2, 3)
+    run = PLAYERS["darp"].build(3, 3)  # not shared by two devices
     run()
     run()
     jax.effects_barrier()
