@@ -10,13 +10,12 @@ key of `python -m train.mappo --help` is given to all as well.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import itertools
 import pathlib
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jaxvrp
 from benchmarks import learning, measure
@@ -35,15 +34,8 @@ def replaced(words: Sequence[str], changes: Sequence[str]) -> list[str]:
     return [*itertools.chain.from_iterable(given for given in kept if given[0].split("=")[0] not in keys), *changes]
 
 
-@dataclasses.dataclass(frozen=True)
-class Suite:
-    """Trainings that are compared.
-
-    Attributes:
-        config: as of `train.mappo --config`.
-        options: words of the command line that all are given.
-        parts: words that change a part, by what the part is then called.
-    """
+class Suite(NamedTuple):
+    """Trainings that are compared: words of the command line for all, and by what a part is called when it changes."""
 
     config: str
     options: Sequence[str]
@@ -101,9 +93,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     }
     titles = learning.titles_of(jaxvrp.make(**config.env))
     print(f"{measure.described(header, how)}\n\n{aligned(table(records, titles))}")
-    if args.out:
-        measure.write_result(args.out, {"machine": header, "protocol": how, "titles": titles, "records": records})
-        print(f"wrote {args.out}")
+    measure.write_result(args.out, {"machine": header, "protocol": how, "titles": titles, "records": records})
 
 
 def _parser() -> argparse.ArgumentParser:

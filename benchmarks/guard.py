@@ -90,7 +90,6 @@ def main(
     if args.write:
         header = measure.machine(["python", "-m", "benchmarks.guard", *argv], records[0]["device"])
         measure.write_result(kept, {"machine": header, "cases": records})
-        print(f"wrote {kept}")
         return
     rows, slow = [["row", "ratio", "kept", "share"]], []
     for name, ratio in ratios(records).items():

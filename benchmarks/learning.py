@@ -86,10 +86,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         "seeds: mean (least to largest)",
     }
     print(f"{measure.described(header, how)}\n\n{aligned(table(figures, titles))}")
-    if args.out:
-        result = {"machine": header, "protocol": how, "seconds": seconds, "titles": titles, "figures": figures}
-        measure.write_result(args.out, result)
-        print(f"wrote {args.out}")
+    result = {"machine": header, "protocol": how, "seconds": seconds, "titles": titles, "figures": figures}
+    measure.write_result(args.out, result)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -259,11 +259,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(
             f"\nan update of MAPPO; of one of {rows} environment steps of a minibatch\n\n{table(update, machine, rows)}"
         )
-    if args.out:
-        header = measure.machine(["python", "-m", "benchmarks.limit", *argv], measure.device_name())
-        content = {name: [dataclasses.asdict(part) for part in parts] for name, parts in tables.items()}
-        measure.write_result(args.out, {"machine": header, "limits": dataclasses.asdict(machine), "parts": content})
-        print(f"wrote {args.out}")
+    header = measure.machine(["python", "-m", "benchmarks.limit", *argv], measure.device_name())
+    content = {name: [dataclasses.asdict(part) for part in parts] for name, parts in tables.items()}
+    measure.write_result(args.out, {"machine": header, "limits": dataclasses.asdict(machine), "parts": content})
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:

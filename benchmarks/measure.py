@@ -197,16 +197,19 @@ def check_result_file(out: pathlib.Path | None, sources: Iterable[str | os.PathL
         refuse_overwriting(out, "--out", [pathlib.Path(source) for source in sources if source])
 
 
-def write_result(path: pathlib.Path, content: Any) -> None:
-    """Write a result as JSON, whole or not at all.
+def write_result(path: pathlib.Path | None, content: Any) -> None:
+    """Write a result as JSON, whole or not at all, and say so; without a path, do nothing.
 
     Raises:
         UserError: the file cannot be written.
     """
+    if path is None:
+        return
     try:
         write_json(path, content)
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}; choose another --out") from None
+    print(f"wrote {path}")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -150,11 +150,9 @@ def main(argv: Sequence[str] | None = None) -> None:
             records.append(solved(name, args))
     rows = table(records, args.seconds)
     print(f"\n{records[0]['method']}, {args.seconds:g} s an instance\n\n{aligned(rows)}")
-    if args.out:
-        header = measure.machine(["python", "-m", "benchmarks.solving", *argv], measure.device_name())
-        protocol = {"method": records[0]["method"], "seconds": f"{args.seconds:g} an instance, without compilation"}
-        measure.write_result(args.out, {"machine": header, "protocol": protocol, "records": records})
-        print(f"wrote {args.out}")
+    header = measure.machine(["python", "-m", "benchmarks.solving", *argv], measure.device_name())
+    protocol = {"method": records[0]["method"], "seconds": f"{args.seconds:g} an instance, without compilation"}
+    measure.write_result(args.out, {"machine": header, "protocol": protocol, "records": records})
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:

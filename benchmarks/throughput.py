@@ -255,9 +255,7 @@ def main(argv: Sequence[str] | None = None, run: Callable[[Case], Record] = meas
     header = measure.machine(["python", "-m", "benchmarks.throughput", *argv], device)
     how = protocol(args, records, parameters)
     print(f"{measure.described(header, how)}\n\n{table(records, subject.labels)}")
-    if args.out:
-        measure.write_result(args.out, {"machine": header, "protocol": how, "cases": records})
-        print(f"wrote {args.out}")
+    measure.write_result(args.out, {"machine": header, "protocol": how, "cases": records})
 
 
 def _asked_for(args: argparse.Namespace, parameters: Mapping[str, Any]) -> tuple[Subject, Sequence[Size]]:

@@ -110,14 +110,13 @@ def measure_row(config: PPOConfig, repeats: int, seconds: float) -> Record:
 def settings(config: PPOConfig) -> str:
     """What a figure depends on, in one line."""
     memory = f", {config.network} {config.recurrent_size} x {config.recurrent_layers}, chunks of {config.chunk_length}"
-    parts = [
-        f"{config.num_envs} envs x {config.rollout_length} steps",
-        f"{config.num_epochs} epochs x {config.num_minibatches} minibatches",
-        f"{'-'.join(map(str, config.hidden_sizes))} {config.activation}",
-        f"layer norm {'on' if config.layer_norm else 'off'}",
-        *([f"{config.num_seeds} seeds"] if config.num_seeds > 1 else []),
-    ]
-    return ", ".join(parts) + (memory if NETWORKS[config.network].has_memory else "")
+    seeds = f", {config.num_seeds} seeds" if config.num_seeds > 1 else ""
+    return (
+        f"{config.num_envs} envs x {config.rollout_length} steps, {config.num_epochs} epochs x "
+        f"{config.num_minibatches} minibatches, {'-'.join(map(str, config.hidden_sizes))} {config.activation}, "
+        f"layer norm {'on' if config.layer_norm else 'off'}{seeds}"
+        + (memory if NETWORKS[config.network].has_memory else "")
+    )
 
 
 def table(records: Sequence[Record]) -> str:
@@ -152,9 +151,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "rollout": "share of the trainer's own rollout, timed alone in turn with train_chunk; update: the rest",
     }
     print(f"{measure.described(header, how)}\n\n{table(records)}")
-    if args.out:
-        measure.write_result(args.out, {"machine": header, "protocol": how, "rows": records})
-        print(f"wrote {args.out}")
+    measure.write_result(args.out, {"machine": header, "protocol": how, "rows": records})
 
 
 def _config(overrides: Sequence[str], network: str, size: Size) -> PPOConfig:

@@ -118,9 +118,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     header = measure.machine(["python", "-m", "benchmarks.peers", *argv], measure.device_name())
     how = protocol(args)
     print("\n\n".join([measure.described(header, how), *map(table, result.values())]))
-    if args.out:
-        measure.write_result(args.out, {"machine": header, "protocol": how, **result})
-        print(f"wrote {args.out}")
+    measure.write_result(args.out, {"machine": header, "protocol": how, **result})
 
 
 def measure_pairs(pairs: Sequence[Pair], args: argparse.Namespace) -> list[Record]:

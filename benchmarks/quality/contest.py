@@ -115,11 +115,9 @@ def show(args: argparse.Namespace, argv: Sequence[str], tables: Iterable[Standin
         references.append(reference)
         print(f"\n{title}\n\n{aligned(rows)}", flush=True)
     print(f"\n{notes.format(reference=', '.join(dict.fromkeys(references)))}")
-    if args.out:
-        header = measure.machine(["python", "-m", "benchmarks.quality", *argv], measure.device_name())
-        options = {name: str(value) if isinstance(value, pathlib.Path) else value for name, value in vars(args).items()}
-        measure.write_result(args.out, {"machine": header, "options": options, "tables": shown})
-        print(f"wrote {args.out}")
+    header = measure.machine(["python", "-m", "benchmarks.quality", *argv], measure.device_name())
+    options = {name: str(value) if isinstance(value, pathlib.Path) else value for name, value in vars(args).items()}
+    measure.write_result(args.out, {"machine": header, "options": options, "tables": shown})
 
 
 def best_of(
