@@ -39,16 +39,16 @@ def play_episodes(env: Environment, actor: Actor, instances: Instance, key: jax.
     """Play every instance (leading axis `[E]`) once, to its end; to be jitted by the caller.
 
     Returns:
-        `{metric: f32[E]}`: the environment's metrics at the end, `return` (mean over agents) and `length`.
+        `{metric: f32[E]}`: the environment's metrics at the end, `return` (mean over agents) and `length` (in
+            environment steps, of which a step of agents that choose by events takes several).
     """
     start = _begin(env, actor, instances)
     zero = jnp.zeros(start.timestep.terminated.shape, jnp.float32)
 
     def body(loop: tuple[jax.Array, _Play, jax.Array, jax.Array]) -> tuple[jax.Array, _Play, jax.Array, jax.Array]:
         step, play, total, length = loop
-        running = ~play.timestep.done
         play, _ = _advance(env, actor, play, jax.random.fold_in(key, step))
-        return step + 1, play, total + play.timestep.team_reward, length + running
+        return step + 1, play, total + play.timestep.team_reward, length + play.timestep.duration
 
     def unfinished(loop: tuple[jax.Array, _Play, jax.Array, jax.Array]) -> jax.Array:
         return (loop[0] < env.max_episode_steps) & ~loop[1].timestep.done.all()

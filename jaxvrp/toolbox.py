@@ -173,6 +173,8 @@ class Toolbox:
             `--help` takes sentences and ranges from them.
         paddings: by size (a static field of the environment), for those that instances can fall short of.
         changed: `(keywords, changes) -> keywords` of the factory, where changing one makes others void; None: never.
+        forms: `env -> environments` with the same instances in which agents choose at other moments, `env` among them.
+            A player that has not learned when to choose is judged in the form in which it has the highest return.
     """
 
     baselines: Mapping[str, Callable[[Any], Actor]] = dataclasses.field(default_factory=dict)
@@ -191,3 +193,4 @@ class Toolbox:
     parameters: tuple[type, ...] = ()
     paddings: Mapping[str, Padding] = dataclasses.field(default_factory=dict)
     changed: Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]] | None = None
+    forms: Callable[[Any], Sequence[Any]] = lambda env: (env,)

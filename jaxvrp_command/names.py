@@ -33,8 +33,6 @@ NETWORKS = {
 
 BENCHMARKS = {
     "ablation": "What each part of a configuration is worth: the same training with one part changed at a time.",
-    "compare": "What got slower from one result to another, beyond the noise of its repeats.",
-    "growth": "How time per step, memory and compile time grow with the batch and with each number of the size.",
     "guard": "Whether an environment has become much slower: its ratio to NumPy beside a kept one.",
     "learning": "What a configuration learns, with several seeds, beside the baselines.",
     "limit": "How near to the machine's limit a step and an update are, and where the rest goes.",
@@ -42,7 +40,6 @@ BENCHMARKS = {
     "quality": "How good plans are: baselines, searches, solvers and policies on the same instances.",
     "solving": "How good a plan for one published problem is after so many seconds, beside the best known cost.",
     "throughput": "Environment steps per second of masked random play, against a plain NumPy reference.",
-    "together": "Many dial-a-ride problems planned in one program, beside PyVRP on some of them.",
     "training": "Environment steps per second of MAPPO, end to end, and where the time goes.",
 }
 """Programs of the repository; the package does not hold them."""

@@ -156,6 +156,21 @@ def test_the_simulator_and_the_learners_know_no_environment():
             assert not any(environment_of(name) for name in names), module
 
 
+def test_benchmarks_import_the_public_face_of_the_learners():
+    for module, names in all_imported().items():
+        if module.startswith("benchmarks"):
+            assert not any(name.startswith("train.running") for name in names), module
+
+
+def test_the_public_face_of_the_learners_is_there():
+    import train
+
+    assert sorted(name for names in train.MODULES.values() for name in names) == sorted(train.__all__)
+    assert all(getattr(train, name) is not None for name in train.__all__)
+    with pytest.raises(AttributeError, match="module 'train' has no attribute 'nothing'"):
+        getattr(train, "nothing")  # noqa: B009
+
+
 def strings(path: pathlib.Path) -> Iterator[str]:
     """All texts of a file, except docstrings and other texts that stand alone."""
     tree = ast.parse(path.read_text())
