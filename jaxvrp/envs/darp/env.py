@@ -13,12 +13,13 @@ from jaxvrp import fields
 from jaxvrp.entities import flat_box, flatten
 from jaxvrp.environment import Environment
 from jaxvrp.envs.darp import observation, rules
+from jaxvrp.envs.darp.observation import REQUEST
 from jaxvrp.envs.darp.problem.figures import Prepared, prepare
 from jaxvrp.envs.darp.problem.generator import CORDEAU_KINDS, INSTANCES, bounds, generate
 from jaxvrp.envs.darp.problem.instance import Instance, as_float32, pad
 from jaxvrp.envs.darp.reward import REWARDS, step_reward, unvisited_nodes
 from jaxvrp.envs.darp.rules import State
-from jaxvrp.spaces import Box, ByKind, ByRole, Discrete, EntityKind, Feature, Pointer, Role
+from jaxvrp.spaces import Box, ByKind, ByRole, Discrete, EntityKind, Pointer, Role
 
 ROLE = "vehicle"
 
@@ -47,11 +48,10 @@ class Darp(Environment):
     Metrics: requests_served, served_share, unvisited_nodes, stranded, total_distance, vehicles_used, invalid_actions.
 
     With `limits` and `tighten` the windows that count are those that a feasible plan can keep, see
-    `jaxvrp.envs.darp.problem.windows`; the instance in the state, and `solution_report`, keep its own.
+    `jaxvrp.envs.darp.problem.figures.tightened`; the instance in the state, and `solution_report`, keep its own.
 
     The fields are the parameters of `make`, where `reward_kind` is called `reward`, and `observation_kind`
-    `observation`. Those that say what is generated do
-    not count for instances from elsewhere.
+    `observation`. Those that say what is generated do not count for instances from elsewhere.
     """
 
     num_nodes: int = fields.size(20, minimum=2, help="N, pickups and drop-offs; even")
@@ -142,15 +142,11 @@ class Darp(Environment):
             least, most = getattr(self, low), getattr(self, high)
             if isinstance(least, int | float) and isinstance(most, int | float) and least > most:
                 raise ValueError(f"{low} is {least}, above {high} {most}; give them in order")
-        self._check_ranges()
         if isinstance(self.vehicle_capacity, tuple) and len(self.vehicle_capacity) != self.num_agents:
             raise ValueError(
                 f"vehicle_capacity lists {len(self.vehicle_capacity)} vehicles, num_agents is {self.num_agents}; "
                 "give one for each"
             )
-
-    def _check_ranges(self) -> None:
-        """Refuse ranges of sizes that are none, or larger than the environment."""
         for name in ("num_requests", "requests_per_vehicle"):
             size = getattr(self, name)
             if isinstance(size, tuple) and (len(size) not in (1, 2) or size[0] > size[-1]):
@@ -167,25 +163,19 @@ class Darp(Environment):
     @property
     def roles(self) -> dict[str, Role]:
         """The vehicle under way; its actions are the depot, and pickup and drop-off of each request."""
-        context, action = self._features_of_context, Discrete(self.num_nodes + 1)
+        context, action = observation.context_features(self.prospects), Discrete(self.num_nodes + 1)
         if not self.entity_kinds:
-            return {ROLE: Role(1, flat_box(context, (self._requests,)), action)}
+            requests = observation.requests(self.num_nodes // 2, self.prospects)
+            return {ROLE: Role(1, flat_box(context, (requests,)), action)}
         box = Box(-jnp.inf, jnp.inf, (len(context),))
-        pointers = (Pointer(None, 1), Pointer(observation.REQUEST, 2))
+        pointers = (Pointer(None, 1), Pointer(REQUEST, 2))
         return {ROLE: Role(1, box, action, context, pointers, places=(("x", "y"),))}
-
-    @property
-    def _requests(self) -> EntityKind:
-        return observation.requests(self.num_nodes // 2, self.prospects)
-
-    @property
-    def _features_of_context(self) -> tuple[Feature, ...]:
-        return observation.CONTEXT + (observation.PROSPECTS_CONTEXT if self.prospects else ())
 
     @property
     def entity_kinds(self) -> tuple[EntityKind, ...]:
         """The requests; a request is there until its drop-off is visited."""
-        return (self._requests,) if self.observation_kind == "entities" else ()
+        is_flat = self.observation_kind == "flat"
+        return () if is_flat else (observation.requests(self.num_nodes // 2, self.prospects),)
 
     @property
     def max_episode_steps(self) -> int:
@@ -229,51 +219,35 @@ class Darp(Environment):
 
     def observation(self, state: State) -> ByRole:
         """`{"vehicle": f32[1, F]}`, see the class."""
-        seen = self._context(state) if self.entity_kinds else self.global_observation(state)
-        assert seen is not None
+        seen = self.global_observation(state)
+        if seen is None:
+            seen = observation.context(state, self.action_mask(state)[ROLE][0], prospects=self.prospects)
         return {ROLE: seen[None]}
 
     def global_observation(self, state: State) -> jax.Array | None:
         """`f32[F]`, what the vehicle sees; None with entities."""
         if self.entity_kinds:
             return None
-        static, dynamic = self._static_planes(state), self._dynamic_planes(state)
-        return flatten(self._context(state), static, dynamic)
+        allowed = self.action_mask(state)[ROLE][0]
+        context = observation.context(state, allowed, prospects=self.prospects)
+        dynamic = observation.dynamic_planes(state, allowed, prospects=self.prospects)
+        return flatten(context, {REQUEST: observation.static_planes(state)}, {REQUEST: dynamic})
 
     def static_entities(self, state: State) -> ByKind:
         """`{"request": f32[11, N/2]}`, see the class; {} where all is one vector."""
-        return self._static_planes(state) if self.entity_kinds else {}
+        return {REQUEST: observation.static_planes(state)} if self.entity_kinds else {}
 
     def entities(self, state: State) -> ByKind:
         """`{"request": f32[14, N/2]}`, 36 with `prospects`, likewise."""
-        return self._dynamic_planes(state) if self.entity_kinds else {}
-
-    def _context(self, state: State) -> jax.Array:
+        if not self.entity_kinds:
+            return {}
         allowed = self.action_mask(state)[ROLE][0]
-        numbers = observation.context(state, allowed)
-        if self.prospects:
-            numbers = jnp.concatenate([numbers, observation.prospect_context(state, allowed)])
-        return numbers
-
-    def _static_planes(self, state: State) -> ByKind:
-        return {observation.REQUEST: observation.static_planes(state)}
-
-    def _dynamic_planes(self, state: State) -> ByKind:
-        allowed = self.action_mask(state)[ROLE][0]
-        planes = observation.dynamic_planes(state, allowed)
-        if self.prospects:
-            planes = jnp.concatenate([planes, observation.prospect_planes(state, allowed)])
-        return {observation.REQUEST: planes}
+        return {REQUEST: observation.dynamic_planes(state, allowed, prospects=self.prospects)}
 
     def reward(self, state: State) -> ByRole:
         """`{"vehicle": f32[1]}`, see the class."""
-        paid = step_reward(
-            state,
-            kind=self.reward_kind,
-            penalty_unvisited=self.penalty_unvisited,
-            orphan_factor=self.orphan_factor,
-        )
-        return {ROLE: paid[None]}
+        penalties = {"penalty_unvisited": self.penalty_unvisited, "orphan_factor": self.orphan_factor}
+        return {ROLE: step_reward(state, kind=self.reward_kind, **penalties)[None]}
 
     def is_terminal(self, state: State) -> jax.Array:
         """All customers visited, or all vehicles finished."""

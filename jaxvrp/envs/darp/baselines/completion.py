@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.envs.darp import rules
-from jaxvrp.envs.darp.baselines.lanes import Lanes, Past, between, length_of, make_lanes, make_problem, pick
+from jaxvrp.envs.darp.baselines.lanes import Lanes, Past, between, length_of, make_lanes, pick
 from jaxvrp.envs.darp.baselines.search import advance, begin_from, heats
 from jaxvrp.envs.darp.env import Darp
 from jaxvrp.envs.darp.problem.instance import as_float32
@@ -36,13 +36,12 @@ def cost_to_go(
         penalty: of an unvisited node, in units of distance, `f32[]` or `f32[B]`.
         orphan_factor: how often the drop-off of a passenger on board counts, likewise.
     """
-    problems = jax.vmap(lambda instance: make_problem(as_float32(instance), limits=False))(states.binding)
-    lanes = make_lanes(problems, 1, penalty, limits=False)
+    lanes = make_lanes(jax.vmap(as_float32)(states.binding), 1, penalty, limits=False)
     lanes, sequence = _after(lanes, states, penalty * jnp.asarray(orphan_factor, jnp.float32))
     # The sequence goes home from where the vehicle is.
     begun = length_of(lanes, sequence) - between(lanes, states.current_node, jnp.zeros_like(states.current_node))
     begin_key, rounds_key = jax.random.split(key)
-    search = begin_from(problems, lanes, sequence, begin_key)
+    search = begin_from(lanes, sequence, begin_key)
     found = advance(search, rounds_key, heats(jnp.arange(rounds, dtype=jnp.float32) / rounds))
     return jnp.where(states.done, 0.0, found.best.cost - begun)
 

@@ -36,7 +36,9 @@ def chosen(lanes: Lanes, sequence: jax.Array, count: jax.Array, uniform: jax.Arr
     `uniform` is `f32[R, B]`, `dice` `f32[3, B]`, both in [0, 1).
     """
     requests = len(uniform)
-    first = _existing(lanes, (dice[0] * lanes.exists.sum(axis=0)).astype(jnp.int32))
+    number = (dice[0] * lanes.exists.sum(axis=0)).astype(jnp.int32)
+    first = (jnp.cumsum(lanes.exists, axis=0, dtype=jnp.int32) <= number).sum(axis=0, dtype=jnp.int32)
+    first = jnp.minimum(first, requests - 1)
     related = jnp.where(lanes.exists, _relatedness(lanes, first), jnp.inf)
     place, tour = _places(sequence, requests)
     apart = jnp.abs(place - pick(place, first)).astype(jnp.float32)
@@ -44,12 +46,6 @@ def chosen(lanes: Lanes, sequence: jax.Array, count: jax.Array, uniform: jax.Arr
     scores = [uniform, related * (0.5 + uniform), apart + 2 * uniform]
     score = jnp.select([dice[1] < share for share in MANNERS], scores, strings + 2 * uniform)
     return _lowest(jnp.where(lanes.exists, score, jnp.inf), count)
-
-
-def _existing(lanes: Lanes, number: jax.Array) -> jax.Array:
-    """The requests (`i32[B]`) that so many others, `i32[B]`, exist before; the last row if there are no more."""
-    before = (jnp.cumsum(lanes.exists, axis=0, dtype=jnp.int32) <= number).sum(axis=0, dtype=jnp.int32)
-    return jnp.minimum(before, len(lanes.exists) - 1)
 
 
 def _relatedness(lanes: Lanes, request: jax.Array) -> jax.Array:

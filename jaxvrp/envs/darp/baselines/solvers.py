@@ -62,11 +62,10 @@ def solve_pyvrp(instance: Instance, *, seconds: float, seed: int = 0, penalty: f
         from pyvrp.exceptions import PenaltyBoundWarning
     except ImportError as error:
         raise ImportError(f"solve_pyvrp needs PyVRP 0.14 or newer ({error}); pip install 'jaxvrp[solvers]'") from None
-    _check_arguments(seconds, penalty)
-    task = _task(instance, penalty)
+    task = _task(instance, seconds, penalty)
     if task is None:
         return [[] for _ in range(instance.num_agents)]
-    data = _pyvrp_data(task, [Shipment(**_shipment(task, pickup)) for pickup in range(1, len(task.nodes), 2)])
+    data = _pyvrp_data(task, Shipment)
     with warnings.catch_warnings():  # it warns that there may be no feasible plan, but the empty plan is one
         warnings.simplefilter("ignore", PenaltyBoundWarning)
         best = solve(data, _after(seconds), seed=seed, collect_stats=False, display=False).best
@@ -78,27 +77,15 @@ def solve_pyvrp(instance: Instance, *, seconds: float, seed: int = 0, penalty: f
 def solve_ortools(instance: Instance, *, seconds: float, seed: int = 0, penalty: float = 100.0) -> list[list[int]]:
     """The best plan that guided local search of OR-Tools' routing finds; every constraint is exact.
 
-    Args:
-        instance: one problem, without leading axes, NumPy or JAX; its limits count whatever an environment enforces.
-        seconds: of the processor (CPU time of the calling thread) for the search, all of which are used: a busy
-            machine changes no plan.
-        seed: of the constraint solver; the local search itself is deterministic, up to where the time limit cuts it.
-        penalty: cost of an unvisited node, so of half an unserved request, in units of distance.
-
-    Returns:
-        As `solve_pyvrp`.
-
-    Raises:
-        ImportError: OR-Tools is missing.
-        ValueError: as `solve_pyvrp`.
+    Arguments, result and errors are those of `solve_pyvrp`. The seed is that of the constraint solver: the local search
+    itself is deterministic, up to where the time limit cuts it.
     """
     try:
         from ortools.constraint_solver import pywrapcp
         from ortools.constraint_solver.routing_enums_pb2 import FirstSolutionStrategy, LocalSearchMetaheuristic
     except ImportError as error:
         raise ImportError(f"solve_ortools needs OR-Tools ({error}); pip install 'jaxvrp[solvers]'") from None
-    _check_arguments(seconds, penalty)
-    task = _task(instance, penalty)
+    task = _task(instance, seconds, penalty)
     if task is None:
         return [[] for _ in range(instance.num_agents)]
     manager = pywrapcp.RoutingIndexManager(len(task.nodes), len(task.capacity), 0)
@@ -142,9 +129,8 @@ def tighten(instance: Instance) -> tuple[np.ndarray, np.ndarray]:
         `(earliest, deadline)`, float64 `[N+1]` each, as the instance's but tighter at pickups and drop-offs. A request
         that can be served in no way may get a window that ends before it begins.
     """
-    early = _as_float64(instance, "earliest")
-    late = _as_float64(instance, "deadline")
-    service = _as_float64(instance, "service_time")
+    times = (instance.earliest, instance.deadline, instance.service_time)
+    early, late, service = (np.asarray(each, np.float64) for each in times)
     direct = np.diagonal(_fastest(instance), offset=1)[1::2]
     longest = float(instance.max_ride_time)
     pickups, drop_offs = np.arange(1, early.size, 2), np.arange(2, early.size, 2)
@@ -173,25 +159,43 @@ class _Task(NamedTuple):
     max_duration: int | None
 
 
-def _task(instance: Instance, penalty: float) -> _Task | None:
-    """The instance without what can be left out, or None if nothing is left; time 0 is the depot's opening."""
+def _task(instance: Instance, seconds: float, penalty: float) -> _Task | None:
+    """The instance without what can be left out, or None if nothing is left; time 0 is the depot's opening.
+
+    Raises:
+        ValueError: `seconds` or `penalty` is out of range, or the instance cannot be solved; see `solve_pyvrp`.
+    """
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"seconds is {seconds}; give a time limit above 0")
+    if not 0 <= penalty < math.inf:
+        raise ValueError(f"penalty is {penalty}; give 0 or more")
     if np.ndim(instance.demand) != 1:
         raise ValueError(f"demand has {np.ndim(instance.demand)} axes; solve the instances of a batch one by one")
     opening = float(instance.earliest[0])
     early, late = tighten(instance)
     early, late = np.maximum(early - opening, 0.0), late - opening
     capacity = [int(c) for c in np.asarray(instance.capacity) if c > 0]
-    nodes = _servable(instance, early, late, max(capacity, default=0))
-    if len(nodes) == 1:
+    demand, hair = np.asarray(instance.demand)[1::2], HAIR / TIME_SCALE
+    opens = early <= late + hair
+    servable = (demand > 0) & (demand <= max(capacity, default=0)) & opens[0] & opens[1::2] & opens[2::2]
+    servable &= np.diagonal(_fastest(instance), offset=1)[1::2] <= float(instance.max_ride_time) + hair
+    pickups = 1 + 2 * np.flatnonzero(servable)
+    if not pickups.size:
         return None
+    nodes = [0, *np.stack([pickups, pickups + 1], axis=1).ravel().tolist()]
     distance = _distances(instance)[np.ix_(nodes, nodes)]
     travel = _travel_times(instance)[np.ix_(nodes, nodes)]
-    early, late, service = early[nodes], late[nodes], _as_float64(instance, "service_time")[nodes]
+    early, late, service = early[nodes], late[nodes], np.asarray(instance.service_time, np.float64)[nodes]
     ends = np.concatenate([early, late[np.isfinite(late)]])
     horizon = float(ends.max() + service.sum() + len(nodes) * travel.max())
     largest = max(horizon, distance.max(), penalty)
     if largest > LARGEST:
         raise ValueError(f"the solvers count up to {LARGEST:,} and this needs {largest:,.0f}; choose larger units")
+
+    def limit(longest: Any) -> int | None:
+        """None if nothing can take that long."""
+        return _rounded_up(float(longest)).item() + HAIR if float(longest) < horizon else None
+
     return _Task(
         nodes=nodes,
         distance=np.round(distance * COST_SCALE).astype(np.int64),
@@ -202,47 +206,33 @@ def _task(instance: Instance, penalty: float) -> _Task | None:
         demand=[int(d) for d in np.asarray(instance.demand)[nodes]],
         capacity=capacity,
         penalty=round(penalty * COST_SCALE),
-        max_ride=_limit(instance.max_ride_time, horizon),
-        max_duration=_limit(instance.max_route_duration, horizon),
+        max_ride=limit(instance.max_ride_time),
+        max_duration=limit(instance.max_route_duration),
     )
 
 
-def _limit(longest: Any, horizon: float) -> int | None:
-    """A limit in the solvers' whole numbers; None if nothing can take that long."""
-    limit = float(longest)
-    return _rounded_up(limit).item() + HAIR if limit < horizon else None
-
-
-def _servable(instance: Instance, early: np.ndarray, late: np.ndarray, capacity: int) -> list[int]:
-    """The depot and the nodes of the requests that are worth asking a solver about."""
-    demand = np.asarray(instance.demand)[1::2]
-    direct = np.diagonal(_fastest(instance), offset=1)[1::2]
-    hair = HAIR / TIME_SCALE
-    opens = early <= late + hair
-    keep = (demand > 0) & (demand <= capacity) & (direct <= float(instance.max_ride_time) + hair)
-    pickups = 1 + 2 * np.flatnonzero(keep & opens[0] & opens[1::2] & opens[2::2])
-    return [0, *np.stack([pickups, pickups + 1], axis=1).ravel().tolist()]
-
-
-def _shipment(task: _Task, pickup: int) -> dict[str, Any]:
-    """A request in PyVRP's terms, by keyword of its `Shipment`."""
-    shipment: dict[str, Any] = {
-        "amount": [task.demand[pickup] * COST_SCALE],
-        "prize": 2 * task.penalty,
-        "required": False,
-    }
-    for end, node in (("pickup", pickup), ("delivery", pickup + 1)):
-        shipment[f"{end}_location"] = node
-        shipment[f"{end}_tw_early"] = task.early[node]
-        shipment[f"{end}_tw_late"] = task.late[node]
-        shipment[f"{end}_service_duration"] = task.service[node]
-    return shipment
-
-
-def _pyvrp_data(task: _Task, shipments: list[Any]) -> Any:
+def _pyvrp_data(task: _Task, shipment: Any) -> Any:
     """The task in PyVRP's terms."""
     import pyvrp
 
+    def end(name: str, node: int) -> dict[str, int]:
+        return {
+            f"{name}_location": node,
+            f"{name}_tw_early": task.early[node],
+            f"{name}_tw_late": task.late[node],
+            f"{name}_service_duration": task.service[node],
+        }
+
+    shipments = [
+        shipment(
+            amount=[task.demand[pickup] * COST_SCALE],
+            prize=2 * task.penalty,
+            required=False,
+            **end("pickup", pickup),
+            **end("delivery", pickup + 1),
+        )
+        for pickup in range(1, len(task.nodes), 2)
+    ]
     limit: dict[str, Any] = {} if task.max_duration is None else {"shift_duration": task.max_duration}
     kinds = sorted(set(task.capacity))
     return pyvrp.ProblemData(
@@ -317,26 +307,14 @@ def _assign(instance: Instance, task: _Task, routes: list[list[int]]) -> list[li
     return plan
 
 
-def _check_arguments(seconds: float, penalty: float) -> None:
-    if not 0 < seconds < math.inf:
-        raise ValueError(f"seconds is {seconds}; give a time limit above 0")
-    if not 0 <= penalty < math.inf:
-        raise ValueError(f"penalty is {penalty}; give 0 or more")
-
-
 def _rounded_up(values: Any) -> np.ndarray:
     """Times in the solvers' whole numbers, not shorter than they are."""
     # A thousandth of a unit is float noise: a whole number of units must not become the next one.
     return np.ceil(np.asarray(values) * TIME_SCALE - 1e-3).astype(np.int64)
 
 
-def _as_float64(instance: Instance, name: str) -> np.ndarray:
-    """A field in NumPy and `float64`."""
-    return np.asarray(getattr(instance, name), np.float64)
-
-
 def _distances(instance: Instance) -> np.ndarray:
-    locs = _as_float64(instance, "locs")
+    locs = np.asarray(instance.locs, np.float64)
     return np.linalg.norm(locs[:, None] - locs, axis=-1)
 
 

@@ -43,17 +43,11 @@ MOST_SKIPPED = 0.8
 
 
 class Found(NamedTuple):
-    """What a search has found so far.
+    """What a search has found so far."""
 
-    Attributes:
-        seconds: since it began, without compilation.
-        actions: `i32[B, N+V]`, as `search.best_plans`.
-        cost: `f32[B]`.
-    """
-
-    seconds: float
-    actions: np.ndarray
-    cost: np.ndarray
+    seconds: float  # since it began, without compilation
+    actions: np.ndarray  # `i32[B, N+V]`, as `search.best_plans`
+    cost: np.ndarray  # `f32[B]`
 
 
 def search_for(
@@ -87,8 +81,20 @@ def search_for(
         for each in jax.random.split(begin_key, threads)
     ]
     with ThreadPoolExecutor(threads) as pool:
-        pace = _measured_pace(pool, parts, key, rounds, tries, clock)
-        skipped = share_skipped(seconds / max(pace, 1e-9) * rounds, parts[0].lanes.exists.shape[0])
+
+        def advanced(key: jax.Array, progress: np.ndarray) -> list[search.Search]:
+            """All parts after a round for each entry of `progress`, a thread for each part."""
+            heats, keys = search.heats(jnp.asarray(progress, jnp.float32)), jax.random.split(key, threads)
+            results = pool.map(lambda part, key: search.advance(part, key, heats), parts, keys)
+            return jax.block_until_ready(list(results))
+
+        # All programs are compiled before the clock starts.
+        jax.block_until_ready((search.advance(parts[0], key, jnp.zeros(rounds)), search.restart(parts, tries)))
+        _found(parts, 0.0, tries)
+        start = clock()
+        advanced(key, np.zeros(rounds))
+        pace = clock() - start
+        skipped = share_skipped(seconds / max(pace, 1e-9) * rounds, len(parts[0].lanes.exists))
         start, now, cycle = clock(), 0.0, 0
         while now < seconds:
             if now >= _end_of(cycle) * seconds:
@@ -96,35 +102,10 @@ def search_for(
                 parts = search.restart(parts, tries)
             key, round_key = jax.random.split(key)
             first, last = (progress_of(when / seconds, cycle, skipped) for when in (now, now + pace))
-            parts = _advanced(pool, parts, round_key, np.linspace(first, last, rounds))
+            parts = advanced(round_key, np.linspace(first, last, rounds))
             before, now = now, clock() - start
             pace = now - before
             yield _found(parts, now, tries)
-
-
-def _advanced(
-    pool: ThreadPoolExecutor, parts: list[search.Search], key: jax.Array, progress: np.ndarray
-) -> list[search.Search]:
-    """All parts after a round for each entry of `progress`, a thread for each part."""
-    temperatures = search.heats(jnp.asarray(progress, jnp.float32))
-    keys = jax.random.split(key, len(parts))
-    return jax.block_until_ready(list(pool.map(lambda part, key: search.advance(part, key, temperatures), parts, keys)))
-
-
-def _measured_pace(
-    pool: ThreadPoolExecutor,
-    parts: list[search.Search],
-    key: jax.Array,
-    rounds: int,
-    tries: int,
-    clock: Callable[[], float],
-) -> float:
-    """Seconds that so many rounds of all parts take, once every program of the search is compiled."""
-    jax.block_until_ready((search.advance(parts[0], key, jnp.zeros(rounds)), search.restart(parts, tries)))
-    _found(parts, 0.0, tries)
-    start = clock()
-    _advanced(pool, parts, key, np.zeros(rounds))
-    return clock() - start
 
 
 def share_skipped(rounds: float, requests: int) -> float:
@@ -155,26 +136,12 @@ def _found(parts: Sequence[search.Search], seconds: float, tries: int) -> Found:
 
 
 def search_episode(env: Darp, instance: Instance, key: jax.Array, seconds: float) -> Iterator[Searched]:
-    """Plan an episode of one instance; see `jaxvrp.toolbox.Search`."""
+    """Plan an episode of one instance, a chain for each core; see `jaxvrp.toolbox.Search`."""
     single = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], instance)
-    found_so_far = search_for(
-        single,
-        key,
-        seconds,
-        tries=1,
-        threads=usable_cores(),
-        rounds=ROUNDS_ALONE,
-        limits=env.limits,
-        penalty=float(env.penalty_unvisited),
-    )
-    for found in found_so_far:
-        yield Searched(found.seconds, float(found.cost[0]), {ROLE: found.actions[0][:, None]})
-
-
-def usable_cores() -> int:
-    """Of the processor, at most `MOST_CORES`."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, MOST_CORES)
+    how = {"tries": 1, "threads": min(cores, MOST_CORES), "rounds": ROUNDS_ALONE, "limits": env.limits}
+    for found in search_for(single, key, seconds, penalty=float(env.penalty_unvisited), **how):
+        yield Searched(found.seconds, float(found.cost[0]), {ROLE: found.actions[0][:, None]})
 
 
 def search_all(env: Darp, instances: Instance, key: jax.Array, seconds: float) -> Iterator[SearchedAll]:

@@ -12,32 +12,33 @@ from jaxvrp.envs.darp.problem.instance import Instance, make_instance
 from jaxvrp.io.text_lines import Line, read_lines
 from jaxvrp.io.whole_files import write_text
 
-HEADER = ("vehicles", "requests", "T", "Q", "L")
-COLUMNS = ("id", "x", "y", "service", "demand", "early", "late")
 WHOLE = ("vehicles", "requests", "Q", "id", "demand")
 LARGEST = 1_000_000
 
 
 class _Header(NamedTuple):
-    """The first line of a file, in its order: `requests` may be n or 2n."""
+    """The first line of a file, in its order."""
 
     vehicles: float
     requests: float
-    max_route_duration: float
-    capacity: float
-    max_ride_time: float
+    T: float
+    Q: float
+    L: float
 
 
 class _Node(NamedTuple):
     """A line of a node, in its order."""
 
-    identity: float
+    id: float
     x: float
     y: float
     service: float
     demand: float
     early: float
     late: float
+
+
+HEADER = " ".join(_Header._fields)
 
 
 def from_cordeau_index(node: ArrayLike, num_requests: int) -> np.ndarray:
@@ -75,26 +76,23 @@ def read_cordeau(path: str | os.PathLike) -> Instance:
         ValueError: the file is damaged, or something else; one line with file, line, what was expected and the remedy.
         OSError: it cannot be read.
     """
-    what = "a file in the format of Cordeau & Laporte"
-    header_line, *node_lines = read_lines(path, what, f"'{' '.join(HEADER)}'")
-    header = _Header(*_numbers(header_line, HEADER))
-    nodes = [_Node(*_numbers(line, COLUMNS)) for line in node_lines]
+    header_line, *node_lines = read_lines(path, "a file in the format of Cordeau & Laporte", f"'{HEADER}'")
+    header = _Header(*_numbers(header_line, _Header._fields))
+    nodes = [_Node(*_numbers(line, _Node._fields)) for line in node_lines]
     requests = _count_requests(header_line, header, len(nodes))
-    for expected_id, (line, node) in enumerate(zip(node_lines, nodes, strict=True)):
-        _check_node(line, node, expected_id)
-        _check_place_in_file(line, node, nodes, expected_id, requests)
+    for expected_id, line in enumerate(node_lines):
+        _check_node(line, nodes, expected_id, requests)
     order = np.argsort(from_cordeau_index(np.arange(2 * requests + 1), requests))
-    table = np.array(nodes)[order]
-    column = {name: table[:, index] for index, name in enumerate(_Node._fields)}
+    column = dict(zip(_Node._fields, np.array(nodes)[order].T, strict=True))
     return make_instance(
-        table[:, 1:3],
+        np.stack([column["x"], column["y"]], axis=1),
         column["demand"],
         column["late"],
-        capacity=np.full(int(header.vehicles), header.capacity),
+        capacity=np.full(int(header.vehicles), header.Q),
         earliest=column["early"],
         service_time=column["service"],
-        max_ride_time=header.max_ride_time,
-        max_route_duration=header.max_route_duration,
+        max_ride_time=header.L,
+        max_route_duration=header.T,
     )
 
 
@@ -109,7 +107,7 @@ def _numbers(line: Line, names: tuple[str, ...]) -> list[float]:
 
 def _count_requests(line: Line, header: _Header, count: int) -> int:
     """n, from the number of node lines, as the header's second number may be n or 2n."""
-    line.expect(min(header) > 0, f"numbers above 0 for '{' '.join(HEADER)}'")
+    line.expect(min(header) > 0, f"numbers above 0 for '{HEADER}'")
     given = header.requests
     halves = [given] if given % 2 else [given, given / 2]
     for requests in map(int, halves):
@@ -122,16 +120,13 @@ def _count_requests(line: Line, header: _Header, count: int) -> int:
     )
 
 
-def _check_node(line: Line, node: _Node, expected_id: int) -> None:
-    found_id = f"id {expected_id}, found {node.identity:.0f}"
-    line.expect(node.identity == expected_id, found_id, "put the lines in the order of ids")
+def _check_node(line: Line, nodes: list[_Node], identity: int, requests: int) -> None:
+    """What the line of a node must say, also because of its place: depot, pickup, drop-off, or the depot again."""
+    node = nodes[identity]
+    line.expect(node.id == identity, f"id {identity}, found {node.id:.0f}", "put the lines in the order of ids")
     window = f"late not before early, found {node.early:g} to {node.late:g}"
     line.expect(node.late >= node.early, window, "correct the window")
     line.expect(node.service >= 0, f"service of at least 0, found {node.service:g}")
-
-
-def _check_place_in_file(line: Line, node: _Node, nodes: list[_Node], identity: int, requests: int) -> None:
-    """What a line must say because of its place: the depot's, a pickup's, its drop-off's, or the depot's again."""
     if identity == 0:
         line.expect(node.service == node.demand == 0, "no service and no demand at the depot", "set both to 0")
     elif identity <= requests:
@@ -158,7 +153,21 @@ def write_cordeau(path: str | os.PathLike, instance: Instance) -> None:
         ValueError: the format cannot hold something; one line that names it.
         OSError: the file cannot be written.
     """
-    _check_writable(instance)
+    if np.ndim(instance.demand) != 1:
+        raise ValueError(f"demand has shape {np.shape(instance.demand)}; write one instance of the batch at a time")
+    capacity, demand = np.asarray(instance.capacity), np.asarray(instance.demand)
+    reasons = {
+        "vehicles of different capacity": (capacity != capacity[0]).any(),
+        "vehicles of capacity 0 (padding)": (capacity == 0).any(),
+        "requests with demand 0 (padding)": (demand[1::2] == 0).any(),
+        "a vehicle_speed other than 1": instance.vehicle_speed != 1,
+        "round_travel_time": bool(instance.round_travel_time),
+    }
+    for name in ("deadline", "max_ride_time", "max_route_duration"):
+        reasons[f"an infinite {name}"] = not np.isfinite(np.asarray(getattr(instance, name))).all()
+    found = [reason for reason, holds in reasons.items() if holds]
+    if found:
+        raise ValueError(f"the Cordeau format cannot hold {', '.join(found)}; use jaxvrp.envs.darp.save")
     requests = instance.num_nodes // 2
     order = from_cordeau_index(np.arange(2 * requests + 2), requests)
     columns = [
@@ -166,29 +175,7 @@ def write_cordeau(path: str | os.PathLike, instance: Instance) -> None:
         for name in ("locs", "service_time", "demand", "earliest", "deadline")
     ]
     table = np.column_stack([np.arange(order.size), *columns])
-    capacity = np.asarray(instance.capacity)
     header = [capacity.size, requests, instance.max_route_duration, capacity[0], instance.max_ride_time]
-    text = "".join(" ".join(map(_word, row)) + "\n" for row in [header, *table])
-    write_text(path, text)
-
-
-def _word(value: float) -> str:
-    """The shortest text that reads back as the same number."""
-    return repr(float(value)).removesuffix(".0")
-
-
-def _check_writable(instance: Instance) -> None:
-    if np.ndim(instance.demand) != 1:
-        raise ValueError(f"demand has shape {np.shape(instance.demand)}; write one instance of the batch at a time")
-    capacity, demand = np.asarray(instance.capacity), np.asarray(instance.demand)
-    times = ("deadline", "max_ride_time", "max_route_duration")
-    reasons = {
-        "vehicles of different capacity": (capacity != capacity[0]).any(),
-        "vehicles of capacity 0 (padding)": (capacity == 0).any(),
-        "requests with demand 0 (padding)": (demand[1::2] == 0).any(),
-        "a vehicle_speed other than 1": instance.vehicle_speed != 1,
-        "round_travel_time": bool(instance.round_travel_time),
-    } | {f"an infinite {name}": not np.isfinite(np.asarray(getattr(instance, name))).all() for name in times}
-    found = [reason for reason, holds in reasons.items() if holds]
-    if found:
-        raise ValueError(f"the Cordeau format cannot hold {', '.join(found)}; use jaxvrp.envs.darp.save")
+    # The shortest text that reads back as the same number.
+    rows = [" ".join(repr(float(value)).removesuffix(".0") for value in row) for row in [header, *table]]
+    write_text(path, "".join(f"{row}\n" for row in rows))

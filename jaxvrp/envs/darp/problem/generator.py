@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -31,39 +31,13 @@ SIZE_DRAW = 0x5123
 """Folded into the key for the sizes of an instance, so that what is drawn beside them is what it was without."""
 
 
-class Parameters(Protocol):
-    """What an instance is drawn from; the fields of `Darp` of the same names."""
-
-    num_nodes: int
-    num_agents: int
-    instances: str
-    cordeau_kind: str
-    num_requests: int | tuple[int, ...] | None
-    requests_per_vehicle: int | tuple[int, ...] | None
-    vehicle_capacity: int | tuple[int, ...]
-    vehicle_speed: float
-    round_travel_time: bool
-    min_loc: float
-    max_loc: float
-    min_demand: int
-    max_demand: int
-    min_pickup_deadline: int
-    max_pickup_deadline: int
-    horizon: float
-    max_ride_time: float
-    max_route_duration: float
-
-
 def bounds(size: int | tuple[int, ...]) -> tuple[int, int]:
     """The least and the greatest of a size that is given as one number or as a range."""
     return (size, size) if isinstance(size, int) else (size[0], size[-1])
 
 
-def generate(key: jax.Array, parameters: Parameters) -> Instance:
-    """Draw one instance by its `parameters`, which are those of the environment: its sizes, then itself.
-
-    What is beyond the sizes is padding.
-    """
+def generate(key: jax.Array, parameters: Any) -> Instance:
+    """Draw one instance by the fields of `Darp`, `parameters`: its sizes, then itself; padding is beyond the sizes."""
     requests, vehicles = _sizes(jax.random.fold_in(key, SIZE_DRAW), parameters)
     if parameters.instances == "cordeau":
         instance = _cordeau(key, parameters, requests, vehicles)
@@ -74,7 +48,7 @@ def generate(key: jax.Array, parameters: Parameters) -> Instance:
     return instance if parameters.requests_per_vehicle is None else void_vehicles_beyond(instance, vehicles)
 
 
-def _sizes(key: jax.Array, parameters: Parameters) -> tuple[jax.Array, jax.Array]:
+def _sizes(key: jax.Array, parameters: Any) -> tuple[jax.Array, jax.Array]:
     """Requests and vehicles of an instance, `i32[]` each, uniform in their ranges.
 
     There are so many vehicles that each of them has a number of requests within `requests_per_vehicle`; where no whole
@@ -92,7 +66,7 @@ def _sizes(key: jax.Array, parameters: Parameters) -> tuple[jax.Array, jax.Array
     return requests, jax.random.randint(vehicle_key, (), fewest, largest + 1, jnp.int32)
 
 
-def _cordeau(key: jax.Array, parameters: Parameters, requests: jax.Array, vehicles: jax.Array) -> Instance:
+def _cordeau(key: jax.Array, parameters: Any, requests: jax.Array, vehicles: jax.Array) -> Instance:
     """An instance with so many requests and vehicles (`i32[]` each), as those of Cordeau (2006).
 
     The depot is in the middle of a square, nodes are uniform in it; speed 1, times not rounded. The first half of the
@@ -130,7 +104,7 @@ def _cordeau(key: jax.Array, parameters: Parameters, requests: jax.Array, vehicl
     )
 
 
-def _uniform(key: jax.Array, parameters: Parameters) -> Instance:
+def _uniform(key: jax.Array, parameters: Any) -> Instance:
     """An instance of all nodes and vehicles.
 
     Depot and nodes are uniform in a square; demands and pickup deadlines uniform whole numbers. A drop-off's deadline
@@ -164,13 +138,10 @@ def _uniform(key: jax.Array, parameters: Parameters) -> Instance:
     )
 
 
-def generate_dataset(parameters: Parameters, seed: int, count: int) -> Instance:
+def generate_dataset(parameters: Any, seed: int, count: int) -> Instance:
     """`count` instances `[count]` from a seed, always the same ones; `save` writes them to a file.
 
-    Args:
-        parameters: an environment, or anything else that has these attributes.
-        seed: of the random numbers.
-        count: how many instances.
+    `parameters` is an environment, or anything else that has the fields of `Darp` that say what is generated.
     """
     keys = jax.random.split(jax.random.key(seed), count)
     return jax.jit(jax.vmap(lambda key: generate(key, parameters)))(keys)

@@ -109,14 +109,7 @@ def make_instance(
 ) -> Instance:
     """A checked problem of one's own, as NumPy arrays.
 
-    Args:
-        locs: `[N+1, 2]`, depot first, then pickup, drop-off, pickup, drop-off, ...
-        demand: `[N+1]`, whole numbers.
-        deadline: `[N+1]`.
-        capacity: `[V]`, one per vehicle.
-        earliest: `[N+1]`; default 0.
-        service_time: `[N+1]`; default 0.
-        vehicle_speed, max_ride_time, max_route_duration, round_travel_time: as in `Instance`.
+    Arguments are the attributes of `Instance`, in its shapes; earliest and service times are 0 if left out.
 
     Raises:
         ValueError: what is wrong, at which node, and the remedy; see `check`.
@@ -149,10 +142,23 @@ def check(instance: Instance) -> None:
     Raises:
         ValueError: one line with what is wrong, at which node, and the remedy.
     """
-    _check_sizes(instance)
+    count = np.size(instance.demand)
+    if count < 3 or count % 2 == 0:
+        raise ValueError(f"num_nodes is {count - 1}; it must be even and at least 2: a pickup and a drop-off a request")
+    check_shapes(SCHEMA, instance, {"nodes": count, "vehicles": max(np.size(instance.capacity), 1)})
     instance = jax.tree.map(np.asarray, instance)
     demand, capacity, service = instance.demand, instance.capacity, instance.service_time
-    _check_nodes(instance)
+    refuse_where(~np.isfinite(instance.locs).all(axis=1), "locs of node {} is not finite; give two coordinates")
+    refuse_where(~np.isfinite(instance.earliest), "earliest of node {} is not finite; give 0 for none")
+    refuse_where(np.isnan(instance.deadline), "deadline of node {} is no number; give inf for none")
+    empty = instance.deadline < instance.earliest
+    refuse_where(empty, "deadline of node {} lies before its earliest time; a window must not be empty")
+    wrong_service = ~(np.isfinite(service) & (service >= 0))
+    refuse_where(wrong_service, "service_time of node {} is not 0 or more; give 0 for none")
+    refuse_where(np.arange(count) % 2 * demand < 0, "demand of pickup {} is negative; only drop-offs have that")
+    unequal_pair = np.zeros(count, bool)
+    unequal_pair[2::2] = demand[2::2] != -demand[1::2]
+    refuse_where(unequal_pair, "demand of drop-off {} is not the negative of its pickup's, the node before; make it so")
     if demand[0] != 0 or service[0] != 0:
         raise ValueError("the depot (node 0) has a demand or a service time; both must be 0")
     refuse_where(capacity < 0, "capacity of vehicle {} is negative; give at least 1, or 0 for padding")
@@ -166,29 +172,6 @@ def check(instance: Instance) -> None:
             f"({capacity.max(initial=0)}), the first at pickup {oversized[0]}; they can never be served",
             stacklevel=2,
         )
-
-
-def _check_sizes(instance: Instance) -> None:
-    count = np.size(instance.demand)
-    if count < 3 or count % 2 == 0:
-        raise ValueError(f"num_nodes is {count - 1}; it must be even and at least 2: a pickup and a drop-off a request")
-    check_shapes(SCHEMA, instance, {"nodes": count, "vehicles": max(np.size(instance.capacity), 1)})
-
-
-def _check_nodes(instance: Instance) -> None:
-    demand, service = instance.demand, instance.service_time
-    refuse_where(~np.isfinite(instance.locs).all(axis=1), "locs of node {} is not finite; give two coordinates")
-    refuse_where(~np.isfinite(instance.earliest), "earliest of node {} is not finite; give 0 for none")
-    refuse_where(np.isnan(instance.deadline), "deadline of node {} is no number; give inf for none")
-    empty = instance.deadline < instance.earliest
-    refuse_where(empty, "deadline of node {} lies before its earliest time; a window must not be empty")
-    wrong_service = ~(np.isfinite(service) & (service >= 0))
-    refuse_where(wrong_service, "service_time of node {} is not 0 or more; give 0 for none")
-    negative_pickup = np.arange(demand.size) % 2 * demand < 0
-    refuse_where(negative_pickup, "demand of pickup {} is negative; only drop-offs have that")
-    unequal_pair = np.zeros(demand.size, bool)
-    unequal_pair[2::2] = demand[2::2] != -demand[1::2]
-    refuse_where(unequal_pair, "demand of drop-off {} is not the negative of its pickup's, the node before; make it so")
 
 
 def as_float32(instance: Instance) -> Instance:

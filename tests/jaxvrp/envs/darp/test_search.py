@@ -12,9 +12,9 @@ import pytest
 import jaxvrp
 from jaxvrp.envs.darp import generate_dataset, pad, stack
 from jaxvrp.envs.darp.baselines.search import SearchActor, ruin_and_recreate
+from jaxvrp.envs.darp.problem.figures import tightened
 from jaxvrp.envs.darp.problem.instance import as_float32
 from jaxvrp.envs.darp.problem.solution import actions_to_routes, solution_report
-from jaxvrp.envs.darp.problem.windows import tightened
 from jaxvrp.episodes import play_episodes
 from tests.jaxvrp.envs.darp.small_instances import NODES, TOLERANCE, VEHICLES, PlainTours, padded, rich_instance
 
