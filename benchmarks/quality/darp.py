@@ -46,8 +46,6 @@ SIZES = ("num_nodes", "num_agents")
 AS_PUBLISHED: dict[str, Any] = {
     "limits": True,
     "lookahead": True,
-    "num_requests": None,
-    "requests_per_vehicle": None,
     "penalty_unvisited": 100.0,
     "orphan_factor": 1.0,
 }

@@ -15,7 +15,7 @@ from jaxvrp.environment import Environment
 from jaxvrp.envs.darp import observation, rules
 from jaxvrp.envs.darp.observation import REQUEST
 from jaxvrp.envs.darp.problem.figures import Prepared, prepare
-from jaxvrp.envs.darp.problem.generator import CORDEAU_KINDS, INSTANCES, bounds, generate
+from jaxvrp.envs.darp.problem.generator import CORDEAU_KINDS, INSTANCES, generate
 from jaxvrp.envs.darp.problem.instance import Instance, as_float32, pad
 from jaxvrp.envs.darp.reward import REWARDS, step_reward, unvisited_nodes
 from jaxvrp.envs.darp.rules import State
@@ -32,13 +32,13 @@ class Darp(Environment):
     A forbidden action becomes the lowest-index allowed customer, the depot if there is none.
 
     Entities: the requests, what never changes (11 numbers each) and what does (14); beside these the vehicle sees a
-    context of 16 numbers, its observation. With `prospects`, requests have 22 more that change (`PROSPECTS`), and the
-    context 11 (`PROSPECTS_CONTEXT`): how long plans by simple rules would be after each choice. Names and meanings:
-    `STATIC`, `DYNAMIC`, `PROSPECTS`, `CONTEXT` of `jaxvrp.envs.darp.observation`, or the documentation. The units
-    are the instance's own: S, its extent (the largest |x - x0| or |y - y0| from the depot), H, the depot's deadline
-    (the largest finite deadline if that has none), C, its largest capacity; so a policy may meet any size and unit.
-    Times are clipped to [-1, 1]. With `observation="flat"` all of it is one vector, `f32[16 + 25 N/2]`, with
-    `prospects` `f32[27 + 47 N/2]`: the context, then each feature of all requests; the global observation is the same.
+    context of 16 numbers, its observation. With `prospects`, requests have 22 more that change, and the context 11: how
+    long plans by simple rules would be after each choice. Names and meanings: `jaxvrp.envs.darp.observation`, or the
+    documentation. The units are the instance's own: S, its extent (the largest |x - x0| or |y - y0| from the depot), H,
+    the depot's deadline (the largest finite deadline if that has none), C, its largest capacity; so a policy may meet
+    any size and unit. Times are clipped to [-1, 1]. With `observation="flat"` all of it is one vector,
+    `f32[16 + 25 N/2]`, with `prospects` `f32[27 + 47 N/2]`: the context, then each feature of all requests; the global
+    observation is the same.
 
     Reward: minus the distance and, at the end, the penalties: `penalty_unvisited` per unvisited node, a drop-off whose
     pickup was visited `orphan_factor` times. All of it on the last step (`reward="sparse"`), or the distance as it is
@@ -46,9 +46,6 @@ class Darp(Environment):
     or all vehicles have finished, within N + V steps.
 
     Metrics: requests_served, served_share, unvisited_nodes, stranded, total_distance, vehicles_used, invalid_actions.
-
-    With `limits` and `tighten` the windows that count are those that a feasible plan can keep, see
-    `jaxvrp.envs.darp.problem.figures.tightened`; the instance in the state, and `solution_report`, keep its own.
 
     The fields are the parameters of `make`, where `reward_kind` is called `reward`, and `observation_kind`
     `observation`. Those that say what is generated do not count for instances from elsewhere.
@@ -81,12 +78,6 @@ class Darp(Environment):
     )
     cordeau_kind: str = fields.choice(
         "mixed", CORDEAU_KINDS, help="of instances as those of Cordeau: single passengers (a), groups (b), or either"
-    )
-    num_requests: int | tuple[int, ...] | None = fields.size(
-        None, help="requests of a generated instance: one number, or the least and the greatest; null: as many as fit"
-    )
-    requests_per_vehicle: int | tuple[int, ...] | None = fields.size(
-        None, help="likewise, for the number of vehicles of a generated instance; null: all vehicles"
     )
     vehicle_capacity: int | tuple[int, ...] = fields.size(
         5, help="what a vehicle can hold; one number, or one per vehicle", unit="passengers"
@@ -134,11 +125,8 @@ class Darp(Environment):
             raise ValueError(
                 f"num_nodes is {self.num_nodes}; it must be even: a pickup and a drop-off for each request"
             )
-        for low, high in (
-            ("min_demand", "max_demand"),
-            ("min_pickup_deadline", "max_pickup_deadline"),
-            ("min_loc", "max_loc"),
-        ):
+        for name in ("demand", "pickup_deadline", "loc"):
+            low, high = f"min_{name}", f"max_{name}"
             least, most = getattr(self, low), getattr(self, high)
             if isinstance(least, int | float) and isinstance(most, int | float) and least > most:
                 raise ValueError(f"{low} is {least}, above {high} {most}; give them in order")
@@ -146,18 +134,6 @@ class Darp(Environment):
             raise ValueError(
                 f"vehicle_capacity lists {len(self.vehicle_capacity)} vehicles, num_agents is {self.num_agents}; "
                 "give one for each"
-            )
-        for name in ("num_requests", "requests_per_vehicle"):
-            size = getattr(self, name)
-            if isinstance(size, tuple) and (len(size) not in (1, 2) or size[0] > size[-1]):
-                raise ValueError(
-                    f"{name} is {list(size)}; it must be one number, or the least and the greatest, as in [8, 24]"
-                )
-        most = 0 if self.num_requests is None else bounds(self.num_requests)[1]
-        if 2 * most > self.num_nodes:
-            raise ValueError(
-                f"num_requests goes up to {most}, and num_nodes {self.num_nodes} has room for {self.num_nodes // 2}; "
-                f"set num_nodes to {2 * most}, or lower the range"
             )
 
     @property
@@ -187,20 +163,12 @@ class Darp(Environment):
         return generate(key, self)
 
     def prepare(self, instance: Instance) -> Prepared:
-        """The instance, padded, with what follows from it.
-
-        Raises:
-            ValueError: the instance is larger than the environment.
-        """
+        """The instance, padded, with what follows from it; a ValueError if it is larger than the environment."""
         padded = pad(as_float32(instance), self.num_nodes, self.num_agents)
         return prepare(padded, tighten=self.limits and self.tighten)
 
     def init_state(self, instance: Instance | Prepared) -> State:
-        """The first vehicle at the depot; a smaller instance is padded.
-
-        Raises:
-            ValueError: the instance is larger than the environment.
-        """
+        """The first vehicle at the depot; for the instance see `prepare`."""
         prepared = instance if isinstance(instance, Prepared) else self.prepare(instance)
         return rules.begin(prepared, limits=self.limits)
 

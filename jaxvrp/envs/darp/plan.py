@@ -27,9 +27,6 @@ def parameters_of(instance: Instance, env: Darp) -> dict[str, Any]:
         "num_nodes": instance.num_nodes,
         "num_agents": instance.num_agents,
         "limits": bool(np.isfinite([instance.max_ride_time, instance.max_route_duration]).any()),
-        # These parameters say what is generated, and nothing is generated here.
-        "num_requests": None,
-        "requests_per_vehicle": None,
     }
 
 

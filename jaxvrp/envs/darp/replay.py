@@ -146,40 +146,17 @@ def _why_unserved(plan: Plan, steps: list[dict[str, Any]], request: int) -> str:
 
 def check_episode(episode: dict[str, Any]) -> None:
     """Raise a ValueError, one line, unless an episode has what `replay.js` reads."""
-    object_with(nodes=list_of(object_with(), least=1), vehicles=list_of(object_with(name=text, capacity=number)))(
-        episode, ""
-    )
+    vehicles = list_of(object_with(name=text, capacity=number))
+    object_with(nodes=list_of(object_with(), least=1), vehicles=vehicles)(episode, "")
     node, vehicle = whole_number(len(episode["nodes"])), whole_number(len(episode["vehicles"]))
+    request, step = whole_number((len(episode["nodes"]) + 1) // 2, least=1), whole_number(len(episode["steps"]))
+    window, place = list_of(optional(number), length=2), {"position": POINT, "demand": number, "service_time": number}
+    visit = {"vehicle": optional(vehicle), "begin": optional(number), "late": number}
+    drive = {"step": step, "vehicle": vehicle, "from": node, "to": node, "leave": number, "begin": number}
     object_with(
-        nodes=list_of(
-            object_with(
-                position=POINT,
-                demand=number,
-                window=list_of(optional(number), length=2),
-                service_time=number,
-                vehicle=optional(vehicle),
-                begin=optional(number),
-                late=number,
-            )
-        ),
-        requests=list_of(
-            object_with(
-                request=whole_number((len(episode["nodes"]) + 1) // 2, least=1),
-                delivered=boolean,
-                ride=optional(number),
-                too_long=boolean,
-            )
-        ),
-        legs=list_of(
-            object_with(
-                **{"step": whole_number(len(episode["steps"])), "from": node, "to": node},
-                vehicle=vehicle,
-                leave=number,
-                begin=number,
-                load_before=number,
-                load=number,
-            )
-        ),
+        nodes=list_of(object_with(window=window, **place, **visit)),
+        requests=list_of(object_with(request=request, delivered=boolean, ride=optional(number), too_long=boolean)),
+        legs=list_of(object_with(load_before=number, load=number, **drive)),
         span=POINT,
         verdict=text,
         steps=list_of(object_with(vehicle=vehicle, node=node, clock=number, load=number, distance=number)),

@@ -16,47 +16,26 @@ from jaxvrp.notebook import NotebookStill
 
 
 class State(NotebookStill, struct.PyTreeNode):
-    """Where a plan stands; the vehicles drive one after the other.
+    """Where a plan stands; the vehicles drive one after the other."""
 
-    Attributes:
-        instance: the problem, padded to the environment's sizes.
-        figures: what follows from it; the windows that count among it, see `binding`.
-        current_node: `i32[]`, where the current vehicle is.
-        place: `f32[2]`, of that node.
-        current_agent: `i32[]`, the current vehicle.
-        current_time: `f32[]`, when it can leave there, having served as early as possible.
-        current_load: `i32[]`, passengers on board.
-        visited: `bool[N+1]`, padding included; never the depot.
-        picked_up_by_current: `bool[N+1]`, pickups done by the current vehicle.
-        pickup_time: `f32[N+1]`, end of the pickup's service.
-        schedule: of the current vehicle; None unless limits are enforced.
-        vehicle_finished: `bool[V]`, padding included.
-        vehicles_used: `i32[]`, vehicles that have left the depot.
-        total_distance: `f32[]`.
-        step_distance: `f32[]`, of the last step.
-        step: `i32[]`.
-        invalid_actions: `i32[]`, actions so far that were executed as something else.
-        done: `bool[]`.
-    """
-
-    instance: Instance
-    figures: Figures
-    current_node: jax.Array
-    place: jax.Array
-    current_agent: jax.Array
-    current_time: jax.Array
-    current_load: jax.Array
-    visited: jax.Array
-    picked_up_by_current: jax.Array
-    pickup_time: jax.Array
-    schedule: Schedule | None
-    vehicle_finished: jax.Array
-    vehicles_used: jax.Array
-    total_distance: jax.Array
-    step_distance: jax.Array
-    step: jax.Array
-    invalid_actions: jax.Array
-    done: jax.Array
+    instance: Instance  # the problem, padded to the environment's sizes
+    figures: Figures  # what follows from it; the windows that count among it, see `binding`
+    current_node: jax.Array  # `i32[]`, where the current vehicle is
+    place: jax.Array  # `f32[2]`, of that node
+    current_agent: jax.Array  # `i32[]`, the current vehicle
+    current_time: jax.Array  # `f32[]`, when it can leave there, having served as early as possible
+    current_load: jax.Array  # `i32[]`, passengers on board
+    visited: jax.Array  # `bool[N+1]`, padding included; never the depot
+    picked_up_by_current: jax.Array  # `bool[N+1]`, pickups done by the current vehicle
+    pickup_time: jax.Array  # `f32[N+1]`, end of the pickup's service
+    schedule: Schedule | None  # of the current vehicle; None unless limits are enforced
+    vehicle_finished: jax.Array  # `bool[V]`, padding included
+    vehicles_used: jax.Array  # `i32[]`, vehicles that have left the depot
+    total_distance: jax.Array  # `f32[]`
+    step_distance: jax.Array  # `f32[]`, of the last step
+    step: jax.Array  # `i32[]`
+    invalid_actions: jax.Array  # `i32[]`, actions so far that were executed as something else
+    done: jax.Array  # `bool[]`
 
     @property
     def binding(self) -> Instance:

@@ -113,14 +113,7 @@ def keeps_everybody(
 ) -> jax.Array:
     """`bool[N+1]`: after a node that can be added, each passenger can be delivered in time, going straight there.
 
-    The route duration ends at the depot, so it does not count.
-
-    Args:
-        schedule: of the tour so far.
-        instance: one problem.
-        visits: what each node would come to.
-        on_board: `bool[N/2]`, the requests on board.
-        slack: as in `begin`.
+    `on_board`, `bool[N/2]`, are the requests on board. The route duration ends at the depot, so it does not count.
     """
     nodes, requests = (jnp.arange(count, dtype=jnp.int32) for count in (instance.num_nodes + 1, on_board.shape[0]))
     stop = next_stop(schedule, instance, ..., visits.travel, slack)

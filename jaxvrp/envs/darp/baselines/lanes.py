@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.darp.problem.instance import Instance, as_counted, distance, travel_time
+from jaxvrp.envs.darp.problem.instance import Instance, distance, travel_time
 
 
 class Past(struct.PyTreeNode):
@@ -31,60 +31,39 @@ class Past(struct.PyTreeNode):
 
 
 class Lanes(struct.PyTreeNode):
-    """What rounds read of the problems, the plans last."""
+    """What rounds read of the problems."""
 
+    instance: Instance  # the plans last; deadlines leave time to go home directly, ride times are inf without `limits`
     distance: jax.Array  # of all problems, `f32[I (N+1)²]`: from a to b at `origin` + a (N + 1) + b
     origin: jax.Array  # `i32[B]`, where the distances of a plan's problem begin
-    speed: jax.Array  # `f32[B]`
-    is_rounded: jax.Array  # `bool[B]`, whether travel times are
-    earliest: jax.Array  # `f32[N+1, B]`
-    deadline: jax.Array  # `f32[N+1, B]`, which also leaves time to go home directly
-    service: jax.Array  # `f32[N+1, B]`
-    demand: jax.Array  # `i32[N+1, B]`
-    capacity: jax.Array  # `i32[V, B]`
-    exists: jax.Array  # `bool[R, B]`, requests that are no padding
-    max_ride_time: jax.Array  # `f32[B]`, inf unless limits are enforced
-    max_duration: jax.Array  # `f32[B]`
     penalty: jax.Array  # `f32[B]`, of an unvisited node
     past: Past | None  # None for whole plans
     limits: bool = struct.field(pytree_node=False)  # whether ride times and durations are enforced; not beside a past
+
+    @property
+    def exists(self) -> jax.Array:
+        """`bool[R, B]`, requests that are no padding."""
+        return self.instance.demand[1::2] > 0
 
 
 def make_lanes(instances: Instance, tries: int, penalty: float | jax.Array, *, limits: bool) -> Lanes:
     """Lanes for so many plans of each instance of a batch `[I]` of JAX arrays; those of an instance follow each other.
 
-    Args:
-        instances: the problems.
-        tries: plans of each.
-        penalty: of an unvisited node, `f32[]` or `f32[I tries]`.
-        limits: whether ride times and durations count.
+    `penalty` of an unvisited node is `f32[]` or `f32[I tries]`.
     """
 
-    def prepare(instance: Instance) -> tuple[jax.Array, jax.Array]:
+    def prepare(instance: Instance) -> tuple[Instance, jax.Array]:
         lengths = distance(instance.locs[:, None], instance.locs)
         in_time = instance.deadline[0] - instance.service_time - travel_time(instance, lengths)[:, 0]
-        return lengths, jnp.minimum(instance.deadline, in_time)
+        longest = instance.max_ride_time if limits else jnp.full_like(instance.max_ride_time, jnp.inf)
+        return instance.replace(deadline=jnp.minimum(instance.deadline, in_time), max_ride_time=longest), lengths
 
-    lengths, deadline = jax.vmap(prepare)(instances)
+    instances, lengths = jax.vmap(prepare)(instances)
     problem = jnp.repeat(jnp.arange(len(lengths), dtype=jnp.int32), tries)
-
-    def last(leaf: jax.Array) -> jax.Array:
-        return jnp.moveaxis(leaf[problem], 0, -1)
-
-    longest = instances.max_ride_time
     return Lanes(
+        instance=jax.tree.map(lambda leaf: jnp.moveaxis(leaf[problem], 0, -1), instances),
         distance=lengths.reshape(-1),
         origin=problem * lengths.shape[1] ** 2,
-        speed=last(instances.vehicle_speed),
-        is_rounded=last(instances.round_travel_time),
-        earliest=last(instances.earliest),
-        deadline=last(deadline),
-        service=last(instances.service_time),
-        demand=last(instances.demand),
-        capacity=last(instances.capacity),
-        exists=last(instances.demand[:, 1::2] > 0),
-        max_ride_time=last(longest if limits else jnp.full_like(longest, jnp.inf)),
-        max_duration=last(instances.max_route_duration),
         penalty=jnp.broadcast_to(jnp.asarray(penalty, jnp.float32), problem.shape),
         past=None,
         limits=limits,
@@ -93,13 +72,8 @@ def make_lanes(instances: Instance, tries: int, penalty: float | jax.Array, *, l
 
 def between(lanes: Lanes, start: jax.Array, end: jax.Array) -> jax.Array:
     """Distances from nodes to nodes, `i32[..., B]` each; one may lack the leading axis of the other."""
-    index = lanes.origin + start * len(lanes.earliest) + end
+    index = lanes.origin + start * len(lanes.instance.demand) + end
     return lanes.distance.at[index].get(mode="promise_in_bounds")
-
-
-def driven(lanes: Lanes, length: jax.Array) -> jax.Array:
-    """How long it takes to drive so far, `f32[..., B]`."""
-    return as_counted(length / lanes.speed, lanes.is_rounded)
 
 
 def of_nodes(table: jax.Array, nodes: jax.Array) -> jax.Array:

@@ -11,8 +11,9 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.darp.baselines.lanes import Lanes, between, driven, following, least, length_of, of_nodes, pick, where
+from jaxvrp.envs.darp.baselines.lanes import Lanes, between, following, least, length_of, of_nodes, pick, where
 from jaxvrp.envs.darp.baselines.tour_test import keep_limits
+from jaxvrp.envs.darp.problem.instance import travel_time
 
 MOST_TESTS = 4
 """Places that are tested for one request where limits are enforced, the cheapest first; then it waits."""
@@ -111,11 +112,11 @@ def _inserted(
 def make_stops(lanes: Lanes, sequence: jax.Array, waiting: jax.Array) -> Stops:
     """Times and loads along the sequences, where these requests, `bool[R, B]`, have no place."""
     is_depot = sequence == 0
-    earliest, deadline, service, demand = (
-        of_nodes(table, sequence) for table in (lanes.earliest, lanes.deadline, lanes.service, lanes.demand)
-    )
+    instance = lanes.instance
+    tables = (instance.earliest, instance.deadline, instance.service_time, instance.demand)
+    earliest, deadline, service, demand = (of_nodes(table, sequence) for table in tables)
     length = between(lanes, sequence, following(sequence))
-    leg = driven(lanes, length)
+    leg = travel_time(lanes.instance, length)
     begins, opening = is_depot, earliest
     if lanes.past is not None:
         is_here = jnp.arange(len(sequence), dtype=jnp.int32)[:, None] == lanes.past.position
@@ -141,8 +142,8 @@ def make_stops(lanes: Lanes, sequence: jax.Array, waiting: jax.Array) -> Stops:
     along = (is_depot, begins, opening, service, leg, demand)
     start, load, vehicle = jax.lax.scan(forward, (zero, none, none - 1), along)[1]
     latest = jax.lax.scan(backward, zero, (is_depot, deadline, service, leg), reverse=True)[1]
-    vehicles = len(lanes.capacity)
-    capacity = of_nodes(lanes.capacity, jnp.minimum(vehicle, vehicles - 1))
+    vehicles = len(lanes.instance.capacity)
+    capacity = of_nodes(lanes.instance.capacity, jnp.minimum(vehicle, vehicles - 1))
     room = jnp.where(vehicle < vehicles, capacity - load, -1)
     return Stops(sequence, length, leg, earliest, deadline, service, start, latest, room)
 
@@ -164,12 +165,12 @@ class _Places(struct.PyTreeNode):
 def _all_places(lanes: Lanes, stops: Stops, request: jax.Array, noise: jax.Array) -> _Places:
     """Of a request each, `i32[B]`; `noise`, `f32[T, B]`, is added to what a drop-off costs."""
     pickup, drop_off = 2 * request + 1, 2 * request + 2
-    has_room = pick(lanes.demand, pickup) <= stops.room
+    has_room = pick(lanes.instance.demand, pickup) <= stops.room
     from_pickup, from_drop_off = between(lanes, pickup, stops.node), between(lanes, drop_off, stops.node)
-    time_pickup, time_drop_off = driven(lanes, from_pickup), driven(lanes, from_drop_off)
-    boards = jnp.maximum(stops.start + stops.service + time_pickup, pick(lanes.earliest, pickup))
-    in_time = boards <= pick(lanes.deadline, pickup)
-    latest = following(stops.latest - time_drop_off) - pick(lanes.service, drop_off)
+    time_pickup, time_drop_off = travel_time(lanes.instance, from_pickup), travel_time(lanes.instance, from_drop_off)
+    boards = jnp.maximum(stops.start + stops.service + time_pickup, pick(lanes.instance.earliest, pickup))
+    in_time = boards <= pick(lanes.instance.deadline, pickup)
+    latest = following(stops.latest - time_drop_off) - pick(lanes.instance.service_time, drop_off)
     from_then_on = following(from_drop_off) - stops.length + noise
     place = _Places(
         boards=jnp.where(in_time & has_room, boards, jnp.inf),
@@ -177,10 +178,10 @@ def _all_places(lanes: Lanes, stops: Stops, request: jax.Array, noise: jax.Array
         # No passenger rides beyond the depot.
         follows=has_room & (stops.node != 0),
         last_leg=time_drop_off,
-        latest=jnp.minimum(jnp.minimum(pick(lanes.deadline, drop_off), latest), LATEST),
+        latest=jnp.minimum(jnp.minimum(pick(lanes.instance.deadline, drop_off), latest), LATEST),
         dropped=from_drop_off + from_then_on,
         first_leg=following(time_pickup),
-        direct=driven(lanes, between(lanes, pickup, drop_off))[None],
+        direct=travel_time(lanes.instance, between(lanes, pickup, drop_off))[None],
         both=from_pickup + between(lanes, pickup, drop_off) + from_then_on,
     )
     return place if lanes.past is None else _after_past(lanes, stops, request, place)
@@ -190,7 +191,7 @@ def _after_past(lanes: Lanes, stops: Stops, request: jax.Array, place: _Places) 
     """Places after what is done; requests on board board where the vehicle is, at once and without a detour."""
     assert lanes.past is not None
     aboard, position = pick(lanes.past.aboard, request), jnp.arange(len(stops.node), dtype=jnp.int32)[:, None]
-    leaves = stops.start + stops.service - pick(lanes.service, 2 * request + 1)
+    leaves = stops.start + stops.service - pick(lanes.instance.service_time, 2 * request + 1)
     of_aboard = place.replace(
         boards=jnp.where(position == lanes.past.position, leaves, jnp.inf),
         detour=jnp.zeros_like(place.detour),
@@ -220,12 +221,14 @@ def places(lanes: Lanes, stops: Stops, request: jax.Array, noise: tuple[jax.Arra
     """
     place = _all_places(lanes, stops, request, noise[1])
     position = jnp.broadcast_to(jnp.arange(len(stops.node), dtype=jnp.int32)[:, None], stops.node.shape)
-    earliest = pick(lanes.earliest, 2 * request + 2)
-    leave = place.boards + pick(lanes.service, 2 * request + 1)
-    at_once = (jnp.maximum(leave + place.direct, earliest) <= place.latest) & (place.direct <= lanes.max_ride_time)
+    earliest = pick(lanes.instance.earliest, 2 * request + 2)
+    leave = place.boards + pick(lanes.instance.service_time, 2 * request + 1)
+    at_once = (jnp.maximum(leave + place.direct, earliest) <= place.latest) & (
+        place.direct <= lanes.instance.max_ride_time
+    )
     # What the walk reads of stops, `f32[2 T, B]`: void in the second half, beyond the sequence.
     # Rounded, a detour may take less time than the direct way.
-    in_time = jnp.where(lanes.is_rounded, stops.deadline, stops.latest)
+    in_time = jnp.where(lanes.instance.round_travel_time, stops.deadline, stops.latest)
     ahead = {
         "leg": jnp.roll(stops.leg, 1, axis=0),
         "earliest": stops.earliest,
@@ -247,10 +250,10 @@ def places(lanes: Lanes, stops: Stops, request: jax.Array, noise: tuple[jax.Arra
         leg = jnp.where(offset == 1, place.first_leg, stop["leg"])
         start, ride = jnp.maximum(leave + leg, stop["earliest"]), ride + leg + stop["service"]
         # A request that is not on board any more leaves at inf, and stays there whatever is added.
-        is_kept = (start <= stop["latest"]) & (ride <= lanes.max_ride_time)
+        is_kept = (start <= stop["latest"]) & (ride <= lanes.instance.max_ride_time)
         leave = jnp.where(is_kept, start + stop["service"], jnp.inf)
         arrives = jnp.maximum(leave + stop["last_leg"], earliest)
-        is_kept = (arrives <= stop["latest_drop_off"]) & (ride + stop["last_leg"] <= lanes.max_ride_time)
+        is_kept = (arrives <= stop["latest_drop_off"]) & (ride + stop["last_leg"] <= lanes.instance.max_ride_time)
         cost = jnp.where(is_kept, place.detour + stop["dropped"], jnp.inf)
         return offset + 1, leave, ride, jnp.minimum(cost, cheapest), jnp.where(cost < cheapest, position + offset, drop)
 

@@ -52,11 +52,11 @@ def _relatedness(lanes: Lanes, request: jax.Array) -> jax.Array:
     """How far all requests are from one (`i32[B]`), `f32[R, B]`: ways between pickups and between drop-offs, and how
     far could be driven between their windows.
     """
-    nodes = jnp.arange(1, len(lanes.demand), dtype=jnp.int32)[:, None]
+    nodes = jnp.arange(1, len(lanes.instance.demand), dtype=jnp.int32)[:, None]
     other = 2 * request + 2 - nodes % 2
-    earliest, deadline = (of_nodes(table, other) for table in (lanes.earliest, lanes.deadline))
-    wait = jnp.maximum(jnp.maximum(lanes.earliest[1:] - deadline, earliest - lanes.deadline[1:]), 0.0)
-    apart = between(lanes, nodes, other) + wait * lanes.speed
+    earliest, deadline = (of_nodes(table, other) for table in (lanes.instance.earliest, lanes.instance.deadline))
+    wait = jnp.maximum(jnp.maximum(lanes.instance.earliest[1:] - deadline, earliest - lanes.instance.deadline[1:]), 0.0)
+    apart = between(lanes, nodes, other) + wait * lanes.instance.vehicle_speed
     return apart[0::2] + apart[1::2]
 
 
@@ -82,7 +82,7 @@ def _from_strings(lanes: Lanes, related: jax.Array, place: jax.Array, tour: jax.
     """How many stops requests are from the most related one of their tour, if that is one of so many (`i32[B]`) tours
     that come nearest; `FAR` if not.
     """
-    vehicle = jnp.arange(len(lanes.capacity), dtype=jnp.int32)[:, None, None]
+    vehicle = jnp.arange(len(lanes.instance.capacity), dtype=jnp.int32)[:, None, None]
     in_tour = jnp.where(tour == vehicle, related, jnp.inf)
     nearest = in_tour.min(axis=1)
     middle = jnp.where(in_tour == nearest[:, None], place, 0).max(axis=1)

@@ -73,7 +73,7 @@ def begin(
 
     instances = jax.vmap(as_float32)(instances)
     lanes = make_lanes(jax.vmap(tightened)(instances) if limits else instances, tries, penalty, limits=limits)
-    empty = jnp.zeros((len(lanes.demand) + len(lanes.capacity), lanes.exists.shape[1]), jnp.int32)
+    empty = jnp.zeros((len(lanes.instance.demand) + len(lanes.instance.capacity), lanes.exists.shape[1]), jnp.int32)
     return begin_from(lanes, empty, key)
 
 
@@ -122,8 +122,8 @@ def best_plans(search: Search) -> tuple[jax.Array, jax.Array]:
     """
     lanes, sequence = search.lanes, search.best.sequence
     way = between(lanes, jnp.zeros_like(sequence), sequence)
-    actions = jax.vmap(functools.partial(_actions, len(lanes.demand) - 1), in_axes=-1)
-    return actions(sequence, way, lanes.capacity), search.best.cost
+    actions = jax.vmap(functools.partial(_actions, len(lanes.instance.demand) - 1), in_axes=-1)
+    return actions(sequence, way, lanes.instance.capacity), search.best.cost
 
 
 @functools.partial(jax.jit, static_argnames="tries")

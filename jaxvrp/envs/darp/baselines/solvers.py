@@ -37,10 +37,10 @@ LARGEST = 10**6
 def solve_pyvrp(instance: Instance, *, seconds: float, seed: int = 0, penalty: float = 100.0) -> list[list[int]]:
     """The best plan that PyVRP's iterated local search finds.
 
-    A request is a PyVRP shipment: pairing, precedence and capacity are exact, and so are windows, service times,
-    vehicles of different capacity, the route duration, and the choice of requests to leave unserved. One constraint is
-    relaxed: PyVRP knows no ride time limit. `max_ride_time` counts only as far as `tighten` turns it into windows, so
-    where it is finite a plan may break it.
+    Pairing, precedence and capacity are exact, and so are windows, service times, vehicles of different capacity, the
+    route duration, and the choice of requests to leave unserved. One constraint is relaxed: PyVRP knows no ride time
+    limit. `max_ride_time` counts only as far as `tighten` turns it into windows, so where it is finite a plan may break
+    it.
 
     Args:
         instance: one problem, without leading axes, NumPy or JAX; its limits count whatever an environment enforces.
@@ -94,8 +94,7 @@ def solve_ortools(instance: Instance, *, seconds: float, seed: int = 0, penalty:
     routing.SetArcCostEvaluatorOfAllVehicles(routing.RegisterTransitMatrix(task.distance.tolist()))
     load = routing.RegisterUnaryTransitVector(task.demand)
     routing.AddDimensionWithVehicleCapacity(load, 0, task.capacity, True, "load")
-    _add_time(routing, manager, task)
-    _add_requests(routing, manager, task)
+    _constrain(routing, manager, task)
     search = pywrapcp.DefaultRoutingSearchParameters()
     search.first_solution_strategy = FirstSolutionStrategy.LOCAL_CHEAPEST_INSERTION
     search.local_search_metaheuristic = LocalSearchMetaheuristic.GUIDED_LOCAL_SEARCH
@@ -104,7 +103,12 @@ def solve_ortools(instance: Instance, *, seconds: float, seed: int = 0, penalty:
     is_over()
     routing.AddSearchMonitor(routing.solver().CustomLimit(is_over))
     solution = routing.SolveWithParameters(search)
-    return _assign(instance, task, _driven(routing, manager, solution) if solution else [])
+    routes: list[list[int]] = [[] for _ in range(routing.vehicles() if solution else 0)]
+    for vehicle, route in enumerate(routes):
+        index = routing.Start(vehicle)
+        while not routing.IsEnd(index := solution.Value(routing.NextVar(index))):
+            route.append(manager.IndexToNode(index))
+    return _assign(instance, task, routes)
 
 
 def _after(seconds: float) -> Callable[..., bool]:
@@ -131,7 +135,7 @@ def tighten(instance: Instance) -> tuple[np.ndarray, np.ndarray]:
     """
     times = (instance.earliest, instance.deadline, instance.service_time)
     early, late, service = (np.asarray(each, np.float64) for each in times)
-    direct = np.diagonal(_fastest(instance), offset=1)[1::2]
+    direct = np.diagonal(_legs(instance)[2], offset=1)[1::2]
     longest = float(instance.max_ride_time)
     pickups, drop_offs = np.arange(1, early.size, 2), np.arange(2, early.size, 2)
     served = service[pickups]
@@ -178,13 +182,13 @@ def _task(instance: Instance, seconds: float, penalty: float) -> _Task | None:
     demand, hair = np.asarray(instance.demand)[1::2], HAIR / TIME_SCALE
     opens = early <= late + hair
     servable = (demand > 0) & (demand <= max(capacity, default=0)) & opens[0] & opens[1::2] & opens[2::2]
-    servable &= np.diagonal(_fastest(instance), offset=1)[1::2] <= float(instance.max_ride_time) + hair
+    distance, travel, shortest = _legs(instance)
+    servable &= np.diagonal(shortest, offset=1)[1::2] <= float(instance.max_ride_time) + hair
     pickups = 1 + 2 * np.flatnonzero(servable)
     if not pickups.size:
         return None
     nodes = [0, *np.stack([pickups, pickups + 1], axis=1).ravel().tolist()]
-    distance = _distances(instance)[np.ix_(nodes, nodes)]
-    travel = _travel_times(instance)[np.ix_(nodes, nodes)]
+    distance, travel = (table[np.ix_(nodes, nodes)] for table in (distance, travel))
     early, late, service = early[nodes], late[nodes], np.asarray(instance.service_time, np.float64)[nodes]
     ends = np.concatenate([early, late[np.isfinite(late)]])
     horizon = float(ends.max() + service.sum() + len(nodes) * travel.max())
@@ -246,24 +250,20 @@ def _pyvrp_data(task: _Task, shipment: Any) -> Any:
     )
 
 
-def _add_time(routing: Any, manager: Any, task: _Task) -> None:
-    """Tell OR-Tools of travel, service, windows and the route duration."""
+def _constrain(routing: Any, manager: Any, task: _Task) -> None:
+    """Tell OR-Tools of travel, service, windows and limits, of pairs, and of the price of leaving a request out."""
     transit = task.duration + np.array(task.service)[:, None]
     horizon = max(task.late)
     routing.AddDimension(routing.RegisterTransitMatrix(transit.tolist()), horizon, horizon, False, "time")
-    time = routing.GetDimensionOrDie("time")
-    for node in range(1, len(task.nodes)):
-        time.CumulVar(manager.NodeToIndex(node)).SetRange(task.early[node], task.late[node])
+    time, solver = routing.GetDimensionOrDie("time"), routing.solver()
     for vehicle in range(len(task.capacity)):
         for end in (routing.Start(vehicle), routing.End(vehicle)):
             time.CumulVar(end).SetRange(task.early[0], task.late[0])
         if task.max_duration is not None:
             time.SetSpanUpperBoundForVehicle(task.max_duration, vehicle)
-
-
-def _add_requests(routing: Any, manager: Any, task: _Task) -> None:
-    """Tell OR-Tools of pairs, ride times, and the price of leaving a request out."""
-    time, solver = routing.GetDimensionOrDie("time"), routing.solver()
+    for node in range(1, len(task.nodes)):
+        time.CumulVar(manager.NodeToIndex(node)).SetRange(task.early[node], task.late[node])
+        routing.AddDisjunction([manager.NodeToIndex(node)], task.penalty)
     for node in range(1, len(task.nodes), 2):
         pickup, drop_off = manager.NodeToIndex(node), manager.NodeToIndex(node + 1)
         routing.AddPickupAndDelivery(pickup, drop_off)
@@ -273,19 +273,6 @@ def _add_requests(routing: Any, manager: Any, task: _Task) -> None:
         if task.max_ride is not None:
             latest = time.CumulVar(pickup) + task.service[node] + task.max_ride
             solver.Add(time.CumulVar(drop_off) <= latest)
-        for end in (pickup, drop_off):
-            routing.AddDisjunction([end], task.penalty)
-
-
-def _driven(routing: Any, manager: Any, solution: Any) -> list[list[int]]:
-    """The routes of a solution of OR-Tools, in indices of the task, without the depot."""
-    routes: list[list[int]] = []
-    for vehicle in range(routing.vehicles()):
-        routes.append([])
-        index = routing.Start(vehicle)
-        while not routing.IsEnd(index := solution.Value(routing.NextVar(index))):
-            routes[-1].append(manager.IndexToNode(index))
-    return routes
 
 
 def _assign(instance: Instance, task: _Task, routes: list[list[int]]) -> list[list[int]]:
@@ -313,19 +300,17 @@ def _rounded_up(values: Any) -> np.ndarray:
     return np.ceil(np.asarray(values) * TIME_SCALE - 1e-3).astype(np.int64)
 
 
-def _distances(instance: Instance) -> np.ndarray:
+def _legs(instance: Instance) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Distances, travel times, and shortest times, `f64[N+1, N+1]`.
+
+    Shortest times may have stops on the way: rounded ones break the triangle inequality (two legs of 0.4 take 0).
+    """
     locs = np.asarray(instance.locs, np.float64)
-    return np.linalg.norm(locs[:, None] - locs, axis=-1)
-
-
-def _travel_times(instance: Instance) -> np.ndarray:
-    times = _distances(instance) / float(instance.vehicle_speed)
-    return np.round(times) if instance.round_travel_time else times
-
-
-def _fastest(instance: Instance) -> np.ndarray:
-    """Shortest times, with stops on the way: rounded ones break the triangle inequality (two legs of 0.4 take 0)."""
-    times = _travel_times(instance)
-    for stop in range(len(times) if instance.round_travel_time else 0):
-        times = np.minimum(times, times[:, stop, None] + times[stop])
-    return times
+    distances = np.linalg.norm(locs[:, None] - locs, axis=-1)
+    times = distances / float(instance.vehicle_speed)
+    if not instance.round_travel_time:
+        return distances, times, times
+    shortest = times = np.round(times)
+    for stop in range(len(times)):
+        shortest = np.minimum(shortest, shortest[:, stop, None] + shortest[stop])
+    return distances, times, shortest

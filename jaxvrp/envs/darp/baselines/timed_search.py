@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -42,14 +41,6 @@ MOST_SKIPPED = 0.8
 """The largest share of annealing that is left out, however short the time: the rest is nearly descent."""
 
 
-class Found(NamedTuple):
-    """What a search has found so far."""
-
-    seconds: float  # since it began, without compilation
-    actions: np.ndarray  # `i32[B, N+V]`, as `search.best_plans`
-    cost: np.ndarray  # `f32[B]`
-
-
 def search_for(
     instances: Instance,
     key: jax.Array,
@@ -61,7 +52,7 @@ def search_for(
     limits: bool = False,
     penalty: float = 100.0,
     clock: Callable[[], float] = time.monotonic,
-) -> Iterator[Found]:
+) -> Iterator[SearchedAll]:
     """Search for plans for so long; yields the best ones so far every few rounds, and the last when time is up.
 
     Args:
@@ -125,14 +116,14 @@ def _end_of(cycle: int) -> float:
     return CYCLES[cycle + 1][0] if cycle + 1 < len(CYCLES) else 1.0
 
 
-def _found(parts: Sequence[search.Search], seconds: float, tries: int) -> Found:
+def _found(parts: Sequence[search.Search], seconds: float, tries: int) -> SearchedAll:
     """The best plan of each instance in all threads."""
     found = jax.device_get([search.best_plans(part) for part in parts])
     actions = np.concatenate([actions.reshape(-1, tries, actions.shape[-1]) for actions, _ in found], axis=1)
     cost = np.concatenate([cost.reshape(-1, tries) for _, cost in found], axis=1)
     best = cost.argmin(axis=1)
     instance = np.arange(len(best))
-    return Found(seconds, actions[instance, best], cost[instance, best])
+    return SearchedAll(seconds, cost[instance, best], {ROLE: actions[instance, best][..., None]})
 
 
 def search_episode(env: Darp, instance: Instance, key: jax.Array, seconds: float) -> Iterator[Searched]:
@@ -141,12 +132,10 @@ def search_episode(env: Darp, instance: Instance, key: jax.Array, seconds: float
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     how = {"tries": 1, "threads": min(cores, MOST_CORES), "rounds": ROUNDS_ALONE, "limits": env.limits}
     for found in search_for(single, key, seconds, penalty=float(env.penalty_unvisited), **how):
-        yield Searched(found.seconds, float(found.cost[0]), {ROLE: found.actions[0][:, None]})
+        yield Searched(found.seconds, float(found.cost[0]), {ROLE: found.actions[ROLE][0]})
 
 
 def search_all(env: Darp, instances: Instance, key: jax.Array, seconds: float) -> Iterator[SearchedAll]:
     """Plan an episode of each instance of a batch `[B]`; see `jaxvrp.toolbox.SearchAll`."""
     tries = int(np.clip(LANES // len(instances.demand), 1, TRIES))
-    penalty = float(env.penalty_unvisited)
-    for found in search_for(instances, key, seconds, tries=tries, limits=env.limits, penalty=penalty):
-        yield SearchedAll(found.seconds, found.cost, {ROLE: found.actions[..., None]})
+    return search_for(instances, key, seconds, tries=tries, limits=env.limits, penalty=float(env.penalty_unvisited))

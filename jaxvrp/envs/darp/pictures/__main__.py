@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from jaxvrp.envs.darp.pictures.draw import render_plan
-from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index
-from jaxvrp.envs.darp.problem.files import read_instances
+from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index, read_instances
 from jaxvrp.envs.darp.problem.instance import Instance
 from jaxvrp.envs.darp.problem.solution import routes_to_actions
 from jaxvrp.envs.darp.rules import SLACK

@@ -19,14 +19,8 @@ from jaxvrp.pictures.palette import EDGE, FRAME, GRID, NOTE, PALE, RIGHT, SERIES
 # Red is kept for what went wrong. The dashes tell vehicles apart in grey.
 COLOURS = SERIES
 DASHES: tuple[Any, ...] = (
-    "-",
-    (0, (5, 1.6)),
-    (0, (1.2, 1.2)),
-    (0, (6, 1.5, 1.2, 1.5)),
-    (0, (10, 2)),
-    (0, (3, 1)),
-    (0, (6, 1.2, 1.2, 1.2, 1.2, 1.2)),
-    (0, (2, 2)),
+    *("-", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5))),
+    *((0, (10, 2)), (0, (3, 1)), (0, (6, 1.2, 1.2, 1.2, 1.2, 1.2)), (0, (2, 2))),
 )
 PICKUP_WINDOW, DROP_OFF_WINDOW = "#BCD6EC", "#E2D8C3"
 MARKERS = ("v", "^")
@@ -81,13 +75,9 @@ def colour_of(vehicle: int) -> str:
 
 
 def lay_out(plan: Plan, dpi: float = 120.0, width: float | None = None, fig: Any = None) -> PlanFigure:
-    """Draw the whole plan.
+    """Draw the whole plan into `fig`, or a new figure, of `dpi` pixels per inch; its size grows with the plan.
 
-    Args:
-        plan: what to draw.
-        dpi: pixels per inch of the figure; its size in inches grows with the plan.
-        width: pixels, instead of `dpi`: for screens, the size grows less.
-        fig: a figure, or a part of one, to fill; None: a new one.
+    For screens, `width` is given in pixels instead of `dpi`, and the size grows less.
     """
     count, used = len(plan.requests), len(plan.used)
     # Inches.
@@ -277,15 +267,14 @@ def draw_loads(picture: PlanFigure) -> None:
         return
     most = max([1, *(leg.load for leg in plan.legs), *(plan.capacity(vehicle) or 0 for vehicle in used)])
     base = {vehicle: float(lane) for lane, vehicle in enumerate(reversed(used))}
-    font = picture.legible(7.5)
-    beside = {"transform": axes.get_yaxis_transform(), "fontsize": font, "color": NOTE, "va": "center"}
+    beside = {"transform": axes.get_yaxis_transform(), "fontsize": picture.legible(7.5), "color": NOTE, "va": "center"}
     for vehicle in used:
         axes.axhline(base[vehicle], color=FRAME, linewidth=0.8, zorder=1)
         capacity = plan.capacity(vehicle)
         if capacity is not None:
             level = base[vehicle] + 0.8 * capacity / most
             axes.axhline(level, color="#7A828A", linewidth=0.9, linestyle=(0, (4, 2.5)), zorder=2)
-            axes.text(1.01, level, str(capacity) if font else "", **beside)
+            axes.text(1.01, level, str(capacity) if beside["fontsize"] else "", **beside)
     since = 0.0
     for moment, leg in enumerate(plan.legs, 1):
         since = leg.leave if leg.origin == 0 else since

@@ -1,4 +1,4 @@
-"""The text format of the Cordeau & Laporte (2003) and Cordeau (2006) benchmark sets."""
+"""The text format of Cordeau & Laporte (2003) and Cordeau (2006), and reading problem files by their endings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxvrp.envs.darp.problem.instance import Instance, make_instance
+from jaxvrp.envs.darp.problem.instance import Instance, load, make_instance
+from jaxvrp.io.problem_files import FileFormat, read_problems
 from jaxvrp.io.text_lines import Line, read_lines
 from jaxvrp.io.whole_files import write_text
 
@@ -42,14 +43,9 @@ HEADER = " ".join(_Header._fields)
 
 
 def from_cordeau_index(node: ArrayLike, num_requests: int) -> np.ndarray:
-    """Benchmark numbers to interleaved ones.
+    """Benchmark numbers, whole ones of any shape, to interleaved ones, `i64` of the same shape.
 
-    Args:
-        node: whole numbers of any shape: the depot 0 or 2n + 1, pickups 1 to n, drop-offs n + 1 to 2n.
-        num_requests: n.
-
-    Returns:
-        `i64`, the same shape: 0, 2i - 1 for pickup i, 2i for its drop-off n + i.
+    The depot, 0 or 2n + 1, becomes 0, pickup i (1 to n) 2i - 1, and its drop-off n + i 2i.
 
     Raises:
         ValueError: a number outside of 0 to 2n + 1.
@@ -179,3 +175,14 @@ def write_cordeau(path: str | os.PathLike, instance: Instance) -> None:
     # The shortest text that reads back as the same number.
     rows = [" ".join(repr(float(value)).removesuffix(".0") for value in row) for row in [header, *table]]
     write_text(path, "".join(f"{row}\n" for row in rows))
+
+
+def read_instances(path: str | os.PathLike) -> list[Instance]:
+    """The problem of a Cordeau `.txt`, or those of an `.npz` of `jaxvrp.envs.darp.save`.
+
+    Raises:
+        ValueError: another ending, or a damaged file; one line.
+        OSError: it cannot be read.
+    """
+    formats = {".txt": FileFormat("Cordeau", read_cordeau), ".npz": FileFormat("jaxvrp.envs.darp.save", load)}
+    return read_problems(path, formats, lambda instance: instance.demand.shape[:-1])

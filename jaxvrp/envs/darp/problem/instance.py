@@ -16,20 +16,8 @@ import numpy as np
 from flax import struct
 from numpy.typing import ArrayLike
 
-from jaxvrp.io.arrays import (
-    ArrayField,
-    FileWords,
-    Schema,
-    check_shapes,
-    computed_arrays,
-    load_arrays,
-    number_arrays,
-    pad_arrays,
-    refuse_where,
-    save_arrays,
-    stack_arrays,
-    stored_arrays,
-)
+from jaxvrp.io import arrays
+from jaxvrp.io.arrays import ArrayField, refuse_where
 from jaxvrp.io.limits import LEAST
 
 FORMAT = "jaxvrp-darp-1"
@@ -77,7 +65,7 @@ class Instance(struct.PyTreeNode):
         return self.capacity.shape[-1]
 
 
-SCHEMA: Schema = {
+SCHEMA: arrays.Schema = {
     "locs": ArrayField("nodes", (2,), padding="first row"),
     "demand": ArrayField("nodes", kind=int),
     "earliest": ArrayField("nodes"),
@@ -91,7 +79,7 @@ SCHEMA: Schema = {
 }
 """Padded nodes lie at the depot, with demand 0 and without deadline."""
 
-WORDS = FileWords(content="an instance", entry="instance", remedy="give a file that jaxvrp.envs.darp.save wrote")
+WORDS = arrays.FileWords(content="an instance", entry="instance", remedy="give a file that jaxvrp.envs.darp.save wrote")
 
 
 def make_instance(
@@ -127,9 +115,8 @@ def make_instance(
         "max_route_duration": max_route_duration,
         "round_travel_time": round_travel_time,
     }
-    arrays = number_arrays(values, "an instance")
     fraction = "has a fraction; passengers are counted in whole numbers"
-    instance = Instance(**stored_arrays(SCHEMA, arrays, fraction))
+    instance = Instance(**arrays.stored_arrays(SCHEMA, arrays.number_arrays(values, "an instance"), fraction))
     check(instance)
     return instance
 
@@ -145,7 +132,7 @@ def check(instance: Instance) -> None:
     count = np.size(instance.demand)
     if count < 3 or count % 2 == 0:
         raise ValueError(f"num_nodes is {count - 1}; it must be even and at least 2: a pickup and a drop-off a request")
-    check_shapes(SCHEMA, instance, {"nodes": count, "vehicles": max(np.size(instance.capacity), 1)})
+    arrays.check_shapes(SCHEMA, instance, {"nodes": count, "vehicles": max(np.size(instance.capacity), 1)})
     instance = jax.tree.map(np.asarray, instance)
     demand, capacity, service = instance.demand, instance.capacity, instance.service_time
     refuse_where(~np.isfinite(instance.locs).all(axis=1), "locs of node {} is not finite; give two coordinates")
@@ -176,7 +163,7 @@ def check(instance: Instance) -> None:
 
 def as_float32(instance: Instance) -> Instance:
     """The same problem as JAX arrays of the dtypes that environments compute with."""
-    return computed_arrays(SCHEMA, instance)
+    return arrays.computed_arrays(SCHEMA, instance)
 
 
 def pad(instance: Instance, num_nodes: int, num_agents: int) -> Instance:
@@ -192,7 +179,7 @@ def pad(instance: Instance, num_nodes: int, num_agents: int) -> Instance:
             f"an instance of {instance.num_nodes} nodes and {instance.num_agents} vehicles does not fit into "
             f"num_nodes {num_nodes}, num_agents {num_agents}; make the environment with at least its sizes"
         )
-    return pad_arrays(SCHEMA, instance, {"nodes": num_nodes + 1, "vehicles": num_agents})
+    return arrays.pad_arrays(SCHEMA, instance, {"nodes": num_nodes + 1, "vehicles": num_agents})
 
 
 def void_nodes_beyond(instance: Instance, count: jax.Array) -> Instance:
@@ -215,7 +202,7 @@ def void_vehicles_beyond(instance: Instance, count: jax.Array) -> Instance:
 
 def stack(instances: Sequence[Instance]) -> Instance:
     """A batch `[E]` of problems of any sizes, padded to the largest, as NumPy arrays."""
-    return stack_arrays(SCHEMA, instances)
+    return arrays.stack_arrays(SCHEMA, instances)
 
 
 def distance(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -236,7 +223,7 @@ def as_counted(time: jax.Array, is_rounded: jax.Array) -> jax.Array:
 
 def save(path: str | os.PathLike, instance: Instance) -> None:
     """Write an instance, or a batch, as `.npz`; an exact round trip with `load`. Complete, or not at all."""
-    save_arrays(path, FORMAT, SCHEMA, instance)
+    arrays.save_arrays(path, FORMAT, SCHEMA, instance)
 
 
 def load(path: str | os.PathLike) -> Instance:
@@ -246,4 +233,4 @@ def load(path: str | os.PathLike) -> Instance:
         ValueError: the file is damaged, or something else; one line that names it and the remedy.
         OSError: it cannot be read.
     """
-    return load_arrays(path, FORMAT, SCHEMA, Instance, check, batch_field="demand", words=WORDS)
+    return arrays.load_arrays(path, FORMAT, SCHEMA, Instance, check, batch_field="demand", words=WORDS)
