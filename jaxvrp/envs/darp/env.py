@@ -99,18 +99,10 @@ class Darp(Environment):
         48.0, above=0.0, help="the depot's deadline in generated instances", unit="time units"
     )
     max_ride_time: float = fields.parameter(
-        np.inf,
-        above=0.0,
-        maximum=np.inf,
-        help="longest ride in generated instances; counts with limits",
-        unit="time units",
+        np.inf, above=0.0, maximum=np.inf, help="longest ride in generated instances, with limits", unit="time units"
     )
     max_route_duration: float = fields.parameter(
-        np.inf,
-        above=0.0,
-        maximum=np.inf,
-        help="longest tour in generated instances; counts with limits",
-        unit="time units",
+        np.inf, above=0.0, maximum=np.inf, help="longest tour in generated instances, with limits", unit="time units"
     )
     penalty_unvisited: float = fields.parameter(
         100.0, minimum=0.0, help="at the end, for each unvisited node", unit="map units"
@@ -237,10 +229,7 @@ class Darp(Environment):
 
 
 def make(**parameters: Any) -> Darp:
-    """The factory behind `jaxvrp.make("darp", ...)`.
-
-    Args:
-        parameters: any field of `Darp`; two of them have another name here, see there.
+    """The factory behind `jaxvrp.make("darp", ...)`; `parameters` are fields of `Darp`, two by another name, see there.
 
     Raises:
         ValueError: an unknown parameter, or a value out of range; one line that names it and the remedy.

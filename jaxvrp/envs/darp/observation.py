@@ -61,11 +61,8 @@ DYNAMIC = (
     Feature("ride", "what is left of the ride time / H, for passengers on board; else 1", -1.0, 1.0),
 )
 
-LARGEST_EXCESS = 2.0
-"""A plan that is so many extents longer than the best one is as bad as any that is longer still."""
-
-NEARNESS = (10.0, 40.0)
-"""How steeply the nearness of a plan to the best one falls with its excess, per extent."""
+LARGEST_EXCESS = 2.0  # a plan that is so many extents longer than the best one is as bad as any that is longer still
+NEARNESS = (10.0, 40.0)  # how steeply the nearness of a plan to the best one falls with its excess, per extent
 
 
 def _prospects(stop: str) -> tuple[Feature, ...]:
@@ -145,19 +142,9 @@ def static_planes(state: State) -> jax.Array:
     place = (instance.locs - instance.locs[0]) * (1.0 / figures.extent)
     earliest, service = _share(state, instance.earliest), _share(state, instance.service_time)
     deadline = _share(state, jnp.minimum(instance.deadline, figures.horizon))
-    planes = [
-        place[1::2, 0],
-        place[1::2, 1],
-        place[2::2, 0],
-        place[2::2, 1],
-        instance.demand[1::2] / figures.capacity,
-        earliest[1::2],
-        earliest[2::2],
-        deadline[1::2],
-        deadline[2::2],
-        service[1::2],
-        service[2::2],
-    ]
+    places = [place[first::2, axis] for first in (1, 2) for axis in (0, 1)]
+    times = [values[first::2] for values in (earliest, deadline, service) for first in (1, 2)]
+    planes = [*places, instance.demand[1::2] / figures.capacity, *times]
     return jnp.where(instance.demand[1::2] != 0, jnp.stack(planes), 0.0)
 
 
@@ -171,24 +158,14 @@ def dynamic_planes(state: State, allowed: jax.Array, *, prospects: bool) -> jax.
     slack = _share(state, instance.deadline - visits.arrival)
     home = _share(state, instance.deadline[0] - visits.home)
     ride = _share(state, instance.max_ride_time - (visits.start[2::2] - state.pickup_time[1::2]))
-    one = jnp.ones((), jnp.float32)
-    planes = [
-        (present, one),
-        (waiting, one),
-        (present & aboard, one),
-        (waiting, allowed[1::2]),
-        (present, allowed[2::2]),
-        (waiting, distance[1::2]),
-        (present, distance[2::2]),
-        (waiting, start[1::2]),
-        (present, start[2::2]),
-        (waiting, slack[1::2]),
-        (present, slack[2::2]),
-        (waiting, home[1::2]),
-        (present, home[2::2]),
-        (present, jnp.where(aboard, ride, 1.0)),
+    status = [present, waiting, present & aboard]
+    ends = [
+        jnp.where(is_seen, values[first::2], 0.0)
+        for values in (allowed, distance, start, slack, home)
+        for first, is_seen in ((1, waiting), (2, present))
     ]
-    seen = jnp.stack([jnp.where(is_seen, values, 0.0).astype(jnp.float32) for is_seen, values in planes])
+    left = jnp.where(present, jnp.where(aboard, ride, 1.0), 0.0)
+    seen = jnp.stack([plane.astype(jnp.float32) for plane in (*status, *ends, left)])
     if not prospects:
         return seen
     numbers = _prospects_of_nodes(state, allowed)

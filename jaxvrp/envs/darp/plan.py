@@ -31,16 +31,7 @@ def parameters_of(instance: Instance, env: Darp) -> dict[str, Any]:
 
 
 def plan_of(instance: Instance, env: Darp, states: State) -> dict[str, Any]:
-    """The plan of an episode, a JSON object; its keys are described in `docs/solve.md`.
-
-    Args:
-        instance: the problem.
-        env: the environment that was played.
-        states: leaves with leading axis `[T+1]`, of one episode; what follows its end is cut.
-
-    Raises:
-        ValueError: the states are of no or of several episodes.
-    """
+    """The plan of one episode, states `[T+1]`, a JSON object; its keys are described in `docs/solve.md`."""
     del env
     # Times that float32 holds exactly are checked as published; others were rounded when they were stored.
     tolerance = SLACK if instance.locs.dtype == np.float32 else 1e-4

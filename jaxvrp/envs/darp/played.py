@@ -72,11 +72,6 @@ class Plan:
             words.append(f"rides {self.ride[request]:.3g}, limit {float(self.instance.max_ride_time):.3g}")
         return ", ".join(words)
 
-    def binds(self, node: int) -> bool:
-        """Whether a node has a time window that says more than the depot's."""
-        early, late = self.instance.earliest, self.instance.deadline
-        return bool(early[node] > early[0] or late[node] < late[0])
-
     def span(self) -> tuple[float, float]:
         """The times worth showing: all that happened, the windows that bind, and the depot's if it closes soon."""
         nodes = (2 * self.requests[:, None] - np.array([1, 0])).ravel()
@@ -88,11 +83,7 @@ class Plan:
 
 
 def from_actions(instance: Instance, actions: ArrayLike, tolerance: float = 1e-4) -> Plan:
-    """Follow a plan, `actions` and `tolerance` as for `solution_report`, through its legs.
-
-    Raises:
-        ValueError: `actions` are no whole numbers, `instance` is a batch.
-    """
+    """Follow a plan, arguments and errors as of `solution_report`, through its legs."""
     report = solution_report(instance, actions, tolerance=tolerance)
     instance = jax.tree.map(np.asarray, instance)
     legs: list[Leg] = []
@@ -104,7 +95,9 @@ def from_actions(instance: Instance, actions: ArrayLike, tolerance: float = 1e-4
         load, leave = 0, None
         for origin, node in itertools.pairwise([0, *route, 0] if route else []):
             is_first_visit = node > 0 and visited_by[node] < 0
-            travel = _travel_time(instance, origin, node)
+            length = np.linalg.norm(np.diff(instance.locs[[origin, node]].astype(np.float64), axis=0))
+            travel = float(length / instance.vehicle_speed)
+            travel = float(np.round(travel)) if instance.round_travel_time else travel
             if leave is None:
                 leave = float(report.service_start[node]) - travel if is_first_visit else float(instance.earliest[0])
             start = float(report.service_start[node]) if is_first_visit else leave + travel
@@ -139,12 +132,6 @@ def from_actions(instance: Instance, actions: ArrayLike, tolerance: float = 1e-4
     )
 
 
-def _travel_time(instance: Instance, origin: int, node: int) -> float:
-    length = np.linalg.norm(np.diff(instance.locs[[origin, node]].astype(np.float64), axis=0))
-    travel = float(length / instance.vehicle_speed)
-    return float(np.round(travel)) if instance.round_travel_time else travel
-
-
 def plan_of(states: State) -> Plan:
     """The plan of one episode, states as for `actions_of`."""
     instance = jax.tree.map(lambda leaf: np.asarray(leaf)[0], states.instance)
@@ -154,14 +141,9 @@ def plan_of(states: State) -> Plan:
 def actions_of(states: State) -> np.ndarray:
     """The actions that were executed in one episode, up to its end, `i64[actions]`, as for `solution_report`.
 
-    A vehicle that stays at the depot has a 0 of its own, and so has a padded vehicle that is passed over.
-
-    Args:
-        states: of steps 0..T, leaves with leading axis `[T+1]`. The episode ends with the first that is `done`, or
-            before `step` stands still or falls back (a reset).
-
-    Raises:
-        ValueError: the states have no leading time axis, or more than one.
+    A vehicle that stays at the depot has a 0 of its own, and so has a padded vehicle that is passed over. States are of
+    steps 0..T, leaves `[T+1]`; the episode ends with the first that is `done`, or before `step` stands still or falls
+    back (a reset). A ValueError says that they have no leading time axis, or more than one.
     """
     states = until_end(states)
     actions: list[int] = []

@@ -18,15 +18,9 @@ from jaxvrp.envs.darp import rules
 from jaxvrp.envs.darp.problem.instance import as_counted
 from jaxvrp.envs.darp.rules import State
 
-PATIENCE = 0.25
-"""A drop-off is urgent if it would be reached too late after this many extents more."""
-
-URGENCY = 3.0
-"""How much nearer urgent drop-offs seem, in extents: no two stops are farther apart."""
-
-LATE = 0.3
-"""The length that each late drop-off adds to a plan, in extents."""
-
+PATIENCE = 0.25  # a drop-off is urgent if it would be reached too late after this many extents more
+URGENCY = 3.0  # how much nearer urgent drop-offs seem, in extents: no two stops are farther apart
+LATE = 0.3  # the length that each late drop-off adds to a plan, in extents
 RULES = (
     (-0.3, 0.1, 0.0),
     (-0.15, -0.3, -0.6),
@@ -41,11 +35,8 @@ RULES = (
 pickups, a share of the ride. Chosen greedily out of 148 rules, so that the best of their plans tells most of what a
 search would reach after each choice."""
 
-NEVER = 1e9
-"""The weight of a stop that is not allowed."""
-
-BLOCK = 128
-"""So many instances side by side stay in a core's cache: twice as fast as a thousand."""
+NEVER = 1e9  # the weight of a stop that is not allowed
+BLOCK = 128  # so many instances side by side stay in a core's cache: twice as fast as a thousand
 
 
 class Stops(NamedTuple):
@@ -93,12 +84,7 @@ class Tours(NamedTuple):
 def excess(state: State, allowed: jax.Array) -> jax.Array:
     """How much longer each rule's plan is after each choice than the shortest of all plans, in extents.
 
-    Args:
-        state: of one instance.
-        allowed: the mask, `bool[N+1]`.
-
-    Returns:
-        `f32[rules, N+1]`; 0 for what the mask forbids.
+    `f32[rules, N+1]`; 0 for what the mask, `bool[N+1]`, forbids.
     """
     instance, extent = state.binding, state.figures.extent
     offset = (instance.locs - instance.locs[0]) / extent
@@ -173,7 +159,11 @@ def _follow(stage: Stage, to_pickup: jax.Array, to_dropoff: jax.Array) -> jax.Ar
     row = jnp.arange(requests, dtype=jnp.float32)[:, None]
     depot = jnp.full_like(stage.demand, 2.0 * requests)
     first = jnp.where(stage.waiting, row, jnp.where(stage.on_board, row + requests, depot))
-    visits = _visits(stage)
+    # What a visit is, `f32[N+1, R, 6]`: x, y, earliest, deadline, service, passengers taken; of the pickups first, then
+    # of the drop-offs, and of the depot, of which only where it is matters.
+    pickups = jnp.stack([*stage.pickup, stage.demand], axis=-1)
+    dropoffs = jnp.stack([*stage.dropoff, -stage.demand], axis=-1)
+    visits = jnp.concatenate([pickups, dropoffs, jnp.zeros_like(pickups[:1]).at[..., 3].set(jnp.inf)])
 
     def each(leaf: jax.Array) -> jax.Array:
         return jnp.broadcast_to(leaf, (requests + 1, *leaf.shape))
@@ -197,19 +187,8 @@ def _follow(stage: Stage, to_pickup: jax.Array, to_dropoff: jax.Array) -> jax.Ar
     return tours.length + jnp.sqrt(tours.x**2 + tours.y**2) + left
 
 
-def _visits(stage: Stage) -> jax.Array:
-    """What a visit is, `f32[N+1, R, 6]`: x, y, earliest, deadline, service, passengers taken.
-
-    Of the pickups first, then of the drop-offs; the depot last, of which only where it is matters.
-    """
-    pickups = jnp.stack([*stage.pickup, stage.demand], axis=-1)
-    dropoffs = jnp.stack([*stage.dropoff, -stage.demand], axis=-1)
-    depot = jnp.zeros_like(pickups[:1]).at[..., 3].set(jnp.inf)
-    return jnp.concatenate([pickups, dropoffs, depot])
-
-
 def _nearest(stage: Stage, tours: Tours, to_pickup: jax.Array, to_dropoff: jax.Array) -> jax.Array:
-    """Where each plan goes next, rows of `_visits`, `f32[C, R]`: the depot's if no stop is possible.
+    """Where each plan goes next, rows of visits, `f32[C, R]`: the depot's if no stop is possible.
 
     Rows are numbers of `float32`, whose minima take a tenth of the time that those of whole numbers take on a CPU.
     """

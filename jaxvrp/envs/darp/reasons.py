@@ -30,24 +30,10 @@ WORDS = (
     "is there already",
     "passengers on board: {amount}",
 )
-(
-    _,
-    MISSING,
-    VISITED,
-    WAITS_AT_PICKUP,
-    WITH_ANOTHER,
-    NO_ROOM,
-    WINDOW_CLOSED,
-    WINDOW_CLOSES,
-    TOO_LATE_FOR_A_PLAN,
-    DEPOT_CLOSES,
-    NO_MOMENT,
-    RIDE_TOO_LONG,
-    TOUR_TOO_LONG,
-    STRANDS,
-    IS_THERE,
-    ON_BOARD,
-) = range(len(WORDS))
+MISSING, VISITED, WAITS_AT_PICKUP, WITH_ANOTHER, NO_ROOM = range(1, 6)
+WINDOW_CLOSED, WINDOW_CLOSES, TOO_LATE_FOR_A_PLAN, DEPOT_CLOSES = range(6, 10)
+NO_MOMENT, RIDE_TOO_LONG, TOUR_TOO_LONG = range(10, 13)
+STRANDS, IS_THERE, ON_BOARD = range(13, 16)
 
 
 def reasons_of(env: Darp) -> Reasons:

@@ -55,7 +55,7 @@ def begin(prepared: Prepared, *, limits: bool) -> State:
         figures=prepared.figures,
         current_node=zero,
         place=instance.locs[0],
-        current_agent=_first(~unused),
+        current_agent=jax.lax.argmax(~unused, 0, jnp.int32),
         current_time=instance.earliest[0],
         current_load=zero,
         visited=visited,
@@ -88,6 +88,7 @@ def drive(state: State, node: jax.Array, num_invalid: jax.Array) -> State:
     visited = state.visited | (is_node & (nodes > 0))
     vehicles = jnp.arange(instance.num_agents, dtype=jnp.int32)
     finished = state.vehicle_finished | (goes_home & (vehicles == state.current_agent))
+    next_vehicle = jax.lax.argmax(~finished, 0, jnp.int32)
     served_all = visited[1:].all()
     length += jnp.where(served_all, distance(place, depot), 0.0)
     picked_up = is_node & (nodes % 2 == 1)
@@ -98,7 +99,7 @@ def drive(state: State, node: jax.Array, num_invalid: jax.Array) -> State:
     return state.replace(
         current_node=node,
         place=place,
-        current_agent=jnp.where(goes_home & ~finished.all(), _first(~finished), state.current_agent),
+        current_agent=jnp.where(goes_home & ~finished.all(), next_vehicle, state.current_agent),
         current_time=jnp.where(goes_home, instance.earliest[0], time),
         current_load=jnp.where(goes_home, 0, state.current_load + instance.demand[node]),
         visited=visited,
@@ -134,11 +135,9 @@ def on_board(state: State) -> jax.Array:
 
 
 def allowed(state: State, *, lookahead: bool) -> jax.Array:
-    """The mask over nodes, `bool[N+1]`; never all false.
+    """The mask over nodes, `bool[N+1]`; never all false. With a schedule, ride times and route duration hold too.
 
-    Args:
-        state: of one instance; with a schedule, ride times and route duration hold too.
-        lookahead: also require that each passenger on board can still be delivered in time, going straight.
+    `lookahead` also requires that each passenger on board can still be delivered in time, going straight.
     """
     instance, visits = state.binding, outlook(state)
     nodes, aboard = jnp.arange(state.visited.shape[0]), on_board(state)
@@ -169,8 +168,3 @@ def stranded(state: State) -> jax.Array:
     """Drop-offs that cannot be visited any more, since the vehicle with their passengers has gone home: `i32[]`."""
     left_behind = state.visited & ~state.picked_up_by_current & ~jnp.roll(state.visited, -1)
     return jnp.sum(left_behind[1::2], dtype=jnp.int32)
-
-
-def _first(condition: jax.Array) -> jax.Array:
-    """Index of the first that holds, `i32[]`; 0 if none does."""
-    return jax.lax.argmax(condition, 0, jnp.int32)

@@ -51,11 +51,10 @@ class Schedule(struct.PyTreeNode):
 
 def begin(instance: Instance, slack: float) -> Schedule:
     """A vehicle at the depot; `slack` is granted on every upper bound."""
-    departure = instance.deadline[0] + slack
     return Schedule(
         elapsed=jnp.zeros((), jnp.float32),
         ride_end=jnp.full_like(instance.deadline, jnp.inf),
-        max_delay=jnp.broadcast_to(departure, instance.deadline.shape),
+        max_delay=jnp.broadcast_to(instance.deadline[0] + slack, instance.deadline.shape),
     )
 
 

@@ -25,8 +25,7 @@ def cost_to_go(
 
     Args:
         states: `[B, ...]`.
-        key: typed key.
-        rounds: see `search.ruin_and_recreate`.
+        key, rounds: see `search.ruin_and_recreate`.
         penalty: of an unvisited node, in units of distance, `f32[]` or `f32[B]`.
         orphan_factor: how often the drop-off of a passenger on board counts, likewise.
 

@@ -15,11 +15,8 @@ from jaxvrp.envs.darp.baselines.lanes import Lanes, between, following, least, l
 from jaxvrp.envs.darp.baselines.tour_test import keep_limits
 from jaxvrp.envs.darp.problem.instance import travel_time
 
-MOST_TESTS = 4
-"""Places that are tested for one request where limits are enforced, the cheapest first; then it waits."""
-
-LATEST = 1e30
-"""Later than any time."""
+MOST_TESTS = 4  # places that are tested for one request where limits are enforced, the cheapest first; then it waits
+LATEST = 1e30  # later than any time
 
 
 class Plans(struct.PyTreeNode):
@@ -49,8 +46,7 @@ def recreated(lanes: Lanes, sequence: jax.Array, waiting: jax.Array, turn: jax.A
 
     Args:
         lanes: the problems.
-        sequence: `i32[T, B]`.
-        waiting: `bool[R, B]`, requests without a place.
+        sequence, waiting: as in `Plans`.
         turn: `f32[R, B]` in [0, 1); the least comes first, after the requests on board.
         noise: `f32[2 T, B]`, from which the noise of each place is taken.
     """
@@ -209,11 +205,7 @@ def places(lanes: Lanes, stops: Stops, request: jax.Array, noise: tuple[jax.Arra
     One walk goes on from all pickups at once, stop by stop, as far as any of them can get. Windows and capacity are
     exact; of the ride, only the time on the way must fit, and the test of the tour decides about the rest.
 
-    Args:
-        lanes: the problems.
-        stops: of the sequences.
-        request: to insert.
-        noise: `f32[T, B]` each, added to what a pickup and a drop-off cost after each stop.
+    `noise`, `f32[T, B]` each, is added to what a pickup and a drop-off cost after each stop.
 
     Returns:
         What pickup and drop-off add, with noise, `f32[T, B]`, inf where there is no place; and the stop before the

@@ -18,11 +18,8 @@ MOST_REMOVED = 15
 MANNERS = (0.1, 0.4, 0.5)
 """Shares of rounds in which any requests are removed; those, or related ones; those, or neighbours in one tour."""
 
-MOST_TOURS = 3
-"""From which strings are removed."""
-
-FAR = 1e6
-"""Farther than any number of stops."""
+MOST_TOURS = 3  # from which strings are removed
+FAR = 1e6  # farther than any number of stops
 
 
 def most_removed(requests: int) -> int:
@@ -45,7 +42,16 @@ def chosen(lanes: Lanes, sequence: jax.Array, count: jax.Array, uniform: jax.Arr
     strings = _from_strings(lanes, related, place, tour, 1 + (dice[2] * MOST_TOURS).astype(jnp.int32))
     scores = [uniform, related * (0.5 + uniform), apart + 2 * uniform]
     score = jnp.select([dice[1] < share for share in MANNERS], scores, strings + 2 * uniform)
-    return _lowest(jnp.where(lanes.exists, score, jnp.inf), count)
+    rows = jnp.arange(requests, dtype=jnp.int32)[:, None]
+
+    def take_lowest(_: jax.Array, carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        score, taken = carry
+        minimum, row = least(score)
+        here = (rows == row) & jnp.isfinite(minimum)
+        return jnp.where(here, jnp.inf, score), taken | here
+
+    start = (jnp.where(lanes.exists, score, jnp.inf), jnp.zeros(score.shape, bool))
+    return jax.lax.fori_loop(0, count, take_lowest, start)[1]
 
 
 def _relatedness(lanes: Lanes, request: jax.Array) -> jax.Array:
@@ -90,19 +96,6 @@ def _from_strings(lanes: Lanes, related: jax.Array, place: jax.Array, tour: jax.
     number = jnp.maximum(tour, 0)
     apart = jnp.abs(place - of_nodes(middle, number)).astype(jnp.float32)
     return jnp.where(of_nodes(is_near, number) & (tour >= 0), apart, FAR)
-
-
-def _lowest(score: jax.Array, count: jax.Array) -> jax.Array:
-    """`bool[R, B]`, the rows of so many least finite scores."""
-    rows = jnp.arange(len(score), dtype=jnp.int32)[:, None]
-
-    def take(_: jax.Array, carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        score, taken = carry
-        minimum, row = least(score)
-        here = (rows == row) & jnp.isfinite(minimum)
-        return jnp.where(here, jnp.inf, score), taken | here
-
-    return jax.lax.fori_loop(0, count, take, (score, jnp.zeros(score.shape, bool)))[1]
 
 
 def without(lanes: Lanes, sequence: jax.Array, removed: jax.Array) -> jax.Array:

@@ -28,8 +28,7 @@ from jaxvrp.envs.darp.rules import State
 HEAT = (1.5, 0.05)
 """Temperatures of the first and the last round, in mean legs of the first plan; between them they fall by a factor."""
 
-NOISE = 0.3
-"""Most that is added to an insertion, twice, in mean legs."""
+NOISE = 0.3  # most that is added to an insertion, twice, in mean legs
 
 
 class Search(struct.PyTreeNode):
@@ -102,7 +101,15 @@ def advance(search: Search, key: jax.Array, heats: jax.Array) -> Search:
     def step(carry: tuple[Plans, Plans], heat_and_key: tuple[jax.Array, jax.Array]) -> tuple[tuple[Plans, Plans], None]:
         (plans, best), (heat, key) = carry, heat_and_key
         change_key, accept_key = jax.random.split(key)
-        changed = _changed(lanes, plans, NOISE * mean_leg, change_key)
+        count_key, change_key = jax.random.split(change_key)
+        requests, stops = len(plans.waiting), len(plans.sequence)
+        count = jax.random.randint(count_key, (), 1, most_removed(requests) + 1, jnp.int32)
+        uniform = jax.random.uniform(change_key, (3 + 2 * requests + stops, len(mean_leg)))
+        dice, ruin, turn, table = jnp.split(uniform, [3, 3 + requests, 3 + 2 * requests])
+        removed = chosen(lanes, plans.sequence, count, ruin, dice)
+        sequence = without(lanes, plans.sequence, removed)
+        noise = NOISE * mean_leg * jnp.concatenate([table, table])
+        changed = recreated(lanes, sequence, plans.waiting | removed, turn, noise)
         patience = -heat * mean_leg * jnp.log(jax.random.uniform(accept_key, mean_leg.shape, minval=1e-9))
         plans = where(changed.cost < plans.cost + patience, changed, plans)
         return (plans, where(changed.cost < best.cost, changed, best)), None
@@ -114,11 +121,10 @@ def advance(search: Search, key: jax.Array, heats: jax.Array) -> Search:
 
 @jax.jit
 def best_plans(search: Search) -> tuple[jax.Array, jax.Array]:
-    """The best plans of a search.
+    """The best plans of a search, as actions, `i32[B, N+V]`, and what they cost, `f32[B]`.
 
-    Returns:
-        As actions, `i32[B, N+V]`: each vehicle's nodes, and a 0 after each. Of vehicles of the same capacity, the one
-        whose first stop is nearest to the depot comes first, and those without work last. And what they cost, `f32[B]`.
+    Actions are each vehicle's nodes, and a 0 after each. Of vehicles of the same capacity, the one whose first stop is
+    nearest to the depot comes first, and those without work last.
     """
     lanes, sequence = search.lanes, search.best.sequence
     way = between(lanes, jnp.zeros_like(sequence), sequence)
@@ -150,19 +156,6 @@ def restart(parts: list[Search], tries: int) -> list[Search]:
         search.replace(plans=jax.tree.map(functools.partial(taken, number=number), together))
         for number, search in enumerate(parts)
     ]
-
-
-def _changed(lanes: Lanes, plans: Plans, noise: jax.Array, key: jax.Array) -> Plans:
-    """The plans after one round, whether better or worse."""
-    count_key, key = jax.random.split(key)
-    requests, stops = len(plans.waiting), len(plans.sequence)
-    count = jax.random.randint(count_key, (), 1, most_removed(requests) + 1, jnp.int32)
-    uniform = jax.random.uniform(key, (3 + 2 * requests + stops, plans.waiting.shape[1]))
-    dice, ruin, turn, table = jnp.split(uniform, [3, 3 + requests, 3 + 2 * requests])
-    removed = chosen(lanes, plans.sequence, count, ruin, dice)
-    sequence = without(lanes, plans.sequence, removed)
-    table = noise * jnp.concatenate([table, table])
-    return recreated(lanes, sequence, plans.waiting | removed, turn, table)
 
 
 def _actions(nodes: int, sequence: jax.Array, way: jax.Array, capacity: jax.Array) -> jax.Array:

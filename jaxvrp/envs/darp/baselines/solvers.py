@@ -19,9 +19,7 @@ import numpy as np
 
 from jaxvrp.envs.darp.problem.instance import Instance
 
-TIME_SCALE = 10**6
-"""The solvers' whole numbers per unit of time."""
-
+TIME_SCALE = 10**6  # the solvers' whole numbers per unit of time
 COST_SCALE = 10**4
 """The solvers' whole numbers per unit of distance, and per passenger. Coarser than time: PyVRP lets a plan be late for
 at most 10^5 per whole number, and a plan that is late by next to nothing must not look better than one that leaves
@@ -30,8 +28,7 @@ a request out."""
 HAIR = 20
 """Millionths of time added to deadlines and limits and taken from earliest times: one for each of 20 legs and stops."""
 
-LARGEST = 10**6
-"""Largest distance, time and penalty: beyond, penalty terms of the solvers could leave 64 bits."""
+LARGEST = 10**6  # largest distance, time and penalty: beyond, penalty terms of the solvers could leave 64 bits
 
 
 def solve_pyvrp(instance: Instance, *, seconds: float, seed: int = 0, penalty: float = 100.0) -> list[list[int]]:
@@ -98,10 +95,7 @@ def solve_ortools(instance: Instance, *, seconds: float, seed: int = 0, penalty:
     search = pywrapcp.DefaultRoutingSearchParameters()
     search.first_solution_strategy = FirstSolutionStrategy.LOCAL_CHEAPEST_INSERTION
     search.local_search_metaheuristic = LocalSearchMetaheuristic.GUIDED_LOCAL_SEARCH
-    is_over = _after(seconds)
-    # The first call starts the clock.
-    is_over()
-    routing.AddSearchMonitor(routing.solver().CustomLimit(is_over))
+    routing.AddSearchMonitor(routing.solver().CustomLimit(_after(seconds)))
     solution = routing.SolveWithParameters(search)
     routes: list[list[int]] = [[] for _ in range(routing.vehicles() if solution else 0)]
     for vehicle, route in enumerate(routes):
@@ -112,26 +106,16 @@ def solve_ortools(instance: Instance, *, seconds: float, seed: int = 0, penalty:
 
 
 def _after(seconds: float) -> Callable[..., bool]:
-    """Whether this thread has worked for so many seconds since the first call; further arguments do not count."""
-    started: list[float] = []
-
-    def is_over(*_: Any) -> bool:
-        now = time.thread_time()
-        started[:] = started or [now]
-        return now - started[0] >= seconds
-
-    return is_over
+    """Whether this thread has worked for so many seconds from now on; arguments of the question do not count."""
+    start = time.thread_time()
+    return lambda *_: time.thread_time() - start >= seconds
 
 
 def tighten(instance: Instance) -> tuple[np.ndarray, np.ndarray]:
     """Windows without the times that no plan can use, because of the request's other end and the ride time limit.
 
-    Args:
-        instance: one problem, without leading axes, NumPy or JAX.
-
-    Returns:
-        `(earliest, deadline)`, float64 `[N+1]` each, as the instance's but tighter at pickups and drop-offs. A request
-        that can be served in no way may get a window that ends before it begins.
+    They are float64 `[N+1]`, earliest times and deadlines, as the instance's but tighter at pickups and drop-offs. A
+    request that can be served in no way may get a window that ends before it begins.
     """
     times = (instance.earliest, instance.deadline, instance.service_time)
     early, late, service = (np.asarray(each, np.float64) for each in times)
@@ -164,11 +148,7 @@ class _Task(NamedTuple):
 
 
 def _task(instance: Instance, seconds: float, penalty: float) -> _Task | None:
-    """The instance without what can be left out, or None if nothing is left; time 0 is the depot's opening.
-
-    Raises:
-        ValueError: `seconds` or `penalty` is out of range, or the instance cannot be solved; see `solve_pyvrp`.
-    """
+    """The instance without what can be left out, or None if nothing is left; time 0 is the depot's opening."""
     if not 0 < seconds < math.inf:
         raise ValueError(f"seconds is {seconds}; give a time limit above 0")
     if not 0 <= penalty < math.inf:

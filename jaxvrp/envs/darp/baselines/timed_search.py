@@ -19,20 +19,13 @@ from jaxvrp.toolbox import Searched, SearchedAll
 TRIES = 4
 """Chains for each instance of a batch; a single instance has one for each core, since more rounds are worth more."""
 
-LANES = 1024
-"""The most chains of a batch: instances of larger batches have fewer than `TRIES` each, but at least one."""
-
-MOST_CORES = 8
-"""The most cores that a search uses: the best of more chains is hardly better."""
-
-ROUNDS = 16
-"""Rounds of one call; the clock is read between calls."""
-
-ROUNDS_ALONE = 128
-"""Rounds of one call for a single instance, whose rounds are short."""
-
-CYCLES = ((0.0, 0.0), (0.5, 0.4), (0.8, 0.6))
-"""Annealing begins anew after these shares of the time, from the best plans, as if this share of it had passed."""
+LANES = 1024  # the most chains of a batch: instances of larger batches have fewer than `TRIES` each, but at least one
+MOST_CORES = 8  # the most cores that a search uses: the best of more chains is hardly better
+ROUNDS = 16  # rounds of one call; the clock is read between calls
+ROUNDS_ALONE = 128  # rounds of one call for a single instance, whose rounds are short
+CYCLES = ((0.0, 0.5, 0.0), (0.5, 0.8, 0.4), (0.8, 1.0, 0.6))
+"""Annealing runs from one share of the time to another, each time from the best plans, and as if this share of it had
+passed."""
 
 ROUNDS_PER_REQUEST = 25
 """With fewer rounds than this for each request there is no time to anneal from the top: the search begins cooler."""
@@ -56,13 +49,11 @@ def search_for(
     """Search for plans for so long; yields the best ones so far every few rounds, and the last when time is up.
 
     Args:
-        instances: a batch `[B]`, padded or not.
-        key: typed key.
+        instances, key, limits, penalty: as in `search.ruin_and_recreate`.
         seconds: of searching; programs are compiled before.
         tries: chains of each instance in each thread.
         threads: each has chains of its own, and all go on from the best plans of all.
         rounds: of one call, between which the clock is read; None: `ROUNDS`.
-        limits, penalty: as in `search.ruin_and_recreate`.
         clock: seconds from any point on.
     """
     rounds = ROUNDS if rounds is None else rounds
@@ -88,7 +79,7 @@ def search_for(
         skipped = share_skipped(seconds / max(pace, 1e-9) * rounds, len(parts[0].lanes.exists))
         start, now, cycle = clock(), 0.0, 0
         while now < seconds:
-            if now >= _end_of(cycle) * seconds:
+            if now >= CYCLES[cycle][1] * seconds:
                 cycle += 1
                 parts = search.restart(parts, tries)
             key, round_key = jax.random.split(key)
@@ -106,14 +97,9 @@ def share_skipped(rounds: float, requests: int) -> float:
 
 def progress_of(share: float, cycle: int, skipped: float) -> float:
     """How far annealing is when this share of the time has passed, in [0, 1], if so much of it is left out."""
-    begin, head_start = CYCLES[cycle]
+    begin, end, head_start = CYCLES[cycle]
     head_start = max(head_start, skipped)
-    return head_start + (1 - head_start) * min(1.0, (share - begin) / (_end_of(cycle) - begin))
-
-
-def _end_of(cycle: int) -> float:
-    """The share of the time after which a cycle is over."""
-    return CYCLES[cycle + 1][0] if cycle + 1 < len(CYCLES) else 1.0
+    return head_start + (1 - head_start) * min(1.0, (share - begin) / (end - begin))
 
 
 def _found(parts: Sequence[search.Search], seconds: float, tries: int) -> SearchedAll:

@@ -19,8 +19,7 @@ import jax.numpy as jnp
 from jaxvrp.envs.darp.baselines.lanes import Lanes, between, of_nodes
 from jaxvrp.envs.darp.problem.instance import travel_time
 
-SHORT = 62
-"""Nodes of a tour that fit into the smaller of two programs, which tests nearly all tours of large instances."""
+SHORT = 62  # nodes of a tour that fit into the smaller of two programs, which tests nearly all tours of large instances
 
 
 def keep_limits(lanes: Lanes, sequence: jax.Array, stop: jax.Array) -> jax.Array:
@@ -58,7 +57,16 @@ def _keep(lanes: Lanes, sequence: jax.Array, begin: jax.Array, end: jax.Array, s
     _, (elapsed, earliest) = jax.lax.scan(drive, depart, (of_nodes(lanes.instance.earliest, nodes), gap))
     partner, allowance = _allowances(lanes, nodes, count, elapsed, service)
     bound = jnp.where(stop <= count, of_nodes(lanes.instance.deadline, nodes) - elapsed, jnp.inf)
-    return _has_schedule(earliest, bound, partner, allowance)
+
+    def fall(loop: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
+        greatest, _, _ = loop
+        fallen = _least_from_here(jnp.minimum(bound, of_nodes(greatest, partner) + allowance))
+        kept = (earliest <= fallen).all(axis=0) & is_possible
+        return fallen, kept, kept & (fallen < greatest).any(axis=0)
+
+    is_possible = (allowance >= 0).all(axis=0)
+    start = (_least_from_here(bound), is_possible, is_possible)
+    return jax.lax.while_loop(lambda loop: loop[2].any(), fall, start)[1]
 
 
 def _allowances(
@@ -81,21 +89,6 @@ def _allowances(
     return partner, jnp.where(
         is_drop_off, left, jnp.where(is_return, lanes.instance.max_route_duration - longest, jnp.inf)
     )
-
-
-def _has_schedule(earliest: jax.Array, bound: jax.Array, partner: jax.Array, allowance: jax.Array) -> jax.Array:
-    """`bool[B]`, from delays as early as possible, their bounds, and the bounds by partners; `[S, B]` each."""
-
-    def fall(loop: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
-        greatest, _, _ = loop
-        fallen = jnp.minimum(bound, of_nodes(greatest, partner) + allowance)
-        fallen = _least_from_here(fallen)
-        kept = (earliest <= fallen).all(axis=0) & is_possible
-        return fallen, kept, kept & (fallen < greatest).any(axis=0)
-
-    is_possible = (allowance >= 0).all(axis=0)
-    start = (_least_from_here(bound), is_possible, is_possible)
-    return jax.lax.while_loop(lambda loop: loop[2].any(), fall, start)[1]
 
 
 def _least_from_here(array: jax.Array) -> jax.Array:

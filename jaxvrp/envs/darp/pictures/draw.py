@@ -67,9 +67,7 @@ def draw_requests(instance: Instance, actions: ArrayLike, *, tolerance: float = 
 def render_plan(instance: Instance, actions: ArrayLike, path: str | os.PathLike, *, tolerance: float = 1e-4) -> None:
     """Draw a whole plan to a `.png`, `.svg` or `.pdf`; an older file is replaced once the new one is complete.
 
-    Raises:
-        ValueError: another suffix, or as of `draw_plan`.
-        OSError: the file cannot be written.
+    Another suffix is a ValueError; a file that cannot be written an OSError.
     """
     pictures.write_picture(path, "a plan", lambda: draw_plan(instance, actions, tolerance=tolerance), dpi=DPI)
 
@@ -78,10 +76,6 @@ def render_episode(env: Darp, states: State, path: str | os.PathLike) -> None:
     """Draw one episode to a file, as `render_plan` does, or as an animation (`.gif`), vehicle after vehicle.
 
     The times are those of `solution_report`, which may serve later than the clock of the states.
-
-    Raises:
-        ValueError: another suffix, or as of `draw_episode`.
-        OSError: the file cannot be written.
     """
 
     def animate(partial: Any) -> None:

@@ -23,14 +23,9 @@ DASHES: tuple[Any, ...] = (
     *((0, (10, 2)), (0, (3, 1)), (0, (6, 1.2, 1.2, 1.2, 1.2, 1.2)), (0, (2, 2))),
 )
 PICKUP_WINDOW, DROP_OFF_WINDOW = "#BCD6EC", "#E2D8C3"
-MARKERS = ("v", "^")
-"""By the node's parity: drop-offs point down, pickups up."""
-
-SMALLEST_LETTERS = 6.5
-"""Pixels; smaller letters are left out."""
-
-MANY = 24
-"""From so many requests on, the map has smaller symbols."""
+MARKERS = ("v", "^")  # by the node's parity: drop-offs point down, pickups up
+SMALLEST_LETTERS = 6.5  # pixels; smaller letters are left out
+MANY = 24  # from so many requests on, the map has smaller symbols
 
 
 @dataclasses.dataclass
@@ -69,9 +64,6 @@ def line_style(vehicle: int) -> dict[str, Any]:
 def colour_of(vehicle: int) -> str:
     """The colour of a vehicle wherever it is drawn."""
     return line_style(vehicle)["color"]
-
-
-# --- the layout -----------------------------------------------------------------------------------------------------
 
 
 def lay_out(plan: Plan, dpi: float = 120.0, width: float | None = None, fig: Any = None) -> PlanFigure:
@@ -159,9 +151,6 @@ def node_keys() -> list[Any]:
     return [*entries, pictures.legend_entry(marker="^", label="not served", **lost)]
 
 
-# --- the map --------------------------------------------------------------------------------------------------------
-
-
 def draw_map(picture: PlanFigure) -> None:
     """Nodes, their numbers, the legs and the scale."""
     axes, plan = picture.map, picture.plan
@@ -235,23 +224,15 @@ def _label_nodes(
     legs = np.array([locs[[leg.origin, leg.node]] for leg in plan.legs]).reshape(-1, 2, 2)
     share = np.linspace(0.0, 1.0, 12)[:, None, None]
     crowd = ((1 - share) * legs[:, 0] + share * legs[:, 1]).reshape(-1, 2)
-    places = place_labels(
-        locs[nodes],
-        np.array([[0.62 * font * len(text), font] for text in texts]).reshape(-1, 2) * point,
-        markers=locs[[0, *nodes]],
-        radius=size / 2 * point,
-        crowd=crowd,
-        limit=half,
-    )
+    sizes = np.array([[0.62 * font * len(text), font] for text in texts]).reshape(-1, 2) * point
+    around = {"markers": locs[[0, *nodes]], "radius": size / 2 * point, "crowd": crowd}
+    places = place_labels(locs[nodes], sizes, limit=half, **around)
     for node, text, place in zip(nodes, texts, places, strict=True):
         lost = not plan.delivered[(node + 1) // 2]
         outlined = {"path_effects": pictures.outline(1.8), "zorder": 8}
         for moment, colour, weight in ((0, INK, "normal"), (picture.end, WRONG, "bold"))[: 1 + lost]:
             look = {"weight": weight, **pictures.centred(font, colour), **outlined}
             picture.add(moment, axes.text(*(place + centre), text, **look))
-
-
-# --- loads ----------------------------------------------------------------------------------------------------------
 
 
 def draw_loads(picture: PlanFigure) -> None:
@@ -311,9 +292,6 @@ def _time_axis(picture: PlanFigure, axes: Any, title: str) -> None:
     axes.set_title(title, fontsize=9.5, loc="left", color=INK, pad=5)
 
 
-# --- requests -------------------------------------------------------------------------------------------------------
-
-
 def draw_rows(picture: PlanFigure) -> None:
     """A row for each request, vehicle after vehicle in the order of pickups; those never picked up last."""
     axes, plan = picture.rows, picture.plan
@@ -342,14 +320,16 @@ def _draw_request(picture: PlanFigure, row: int, request: int, size: float) -> N
     axes, plan = picture.rows, picture.plan
     pickup, drop_off = 2 * request - 1, 2 * request
     first, last = plan.span()
+    early, late = plan.instance.earliest, plan.instance.deadline
     for node, y, colour in ((pickup, row - 0.2, PICKUP_WINDOW), (drop_off, row + 0.2, DROP_OFF_WINDOW)):
-        start, end = max(float(plan.instance.earliest[node]), first), float(plan.instance.deadline[node])
-        if plan.binds(node) and start < last:
+        start, end = max(float(early[node]), first), float(late[node])
+        if (early[node] > early[0] or late[node] < late[0]) and start < last:
             axes.barh(y, min(end, last) - start, left=start, height=0.36, color=colour, linewidth=0, zorder=2)
         if plan.moment[node]:
-            late = plan.late[node] > 0
-            look = {"color": WRONG if late else colour_of(plan.visited_by[node]), "markeredgecolor": "white"}
-            look |= {"markersize": size * (1.25 if late else 1.0), "markeredgewidth": 0.1 * size, "zorder": 4 + late}
+            is_late = plan.late[node] > 0
+            look = {"color": WRONG if is_late else colour_of(plan.visited_by[node]), "markeredgecolor": "white"}
+            look |= {"markersize": size * (1.25 if is_late else 1.0), "markeredgewidth": 0.1 * size}
+            look["zorder"] = 4 + is_late
             picture.add(plan.moment[node], *axes.plot(plan.begin[node], y, MARKERS[node % 2], **look))
     if plan.delivered[request]:
         bad = plan.too_long[request]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,33 +12,11 @@ from jaxvrp.io.problem_files import FileFormat, read_problems
 from jaxvrp.io.text_lines import Line, read_lines
 from jaxvrp.io.whole_files import write_text
 
+HEADER = ("vehicles", "requests", "T", "Q", "L")
+COLUMNS = ("id", "x", "y", "service", "demand", "early", "late")
 WHOLE = ("vehicles", "requests", "Q", "id", "demand")
 LARGEST = 1_000_000
-
-
-class _Header(NamedTuple):
-    """The first line of a file, in its order."""
-
-    vehicles: float
-    requests: float
-    T: float
-    Q: float
-    L: float
-
-
-class _Node(NamedTuple):
-    """A line of a node, in its order."""
-
-    id: float
-    x: float
-    y: float
-    service: float
-    demand: float
-    early: float
-    late: float
-
-
-HEADER = " ".join(_Header._fields)
+Numbers = dict[str, float]  # those of a line, by `HEADER` or `COLUMNS`
 
 
 def from_cordeau_index(node: ArrayLike, num_requests: int) -> np.ndarray:
@@ -72,39 +49,38 @@ def read_cordeau(path: str | os.PathLike) -> Instance:
         ValueError: the file is damaged, or something else; one line with file, line, what was expected and the remedy.
         OSError: it cannot be read.
     """
-    header_line, *node_lines = read_lines(path, "a file in the format of Cordeau & Laporte", f"'{HEADER}'")
-    header = _Header(*_numbers(header_line, _Header._fields))
-    nodes = [_Node(*_numbers(line, _Node._fields)) for line in node_lines]
+    header_line, *node_lines = read_lines(path, "a file in the format of Cordeau & Laporte", f"'{' '.join(HEADER)}'")
+    header = _numbers(header_line, HEADER)
+    nodes = [_numbers(line, COLUMNS) for line in node_lines]
     requests = _count_requests(header_line, header, len(nodes))
     for expected_id, line in enumerate(node_lines):
         _check_node(line, nodes, expected_id, requests)
     order = np.argsort(from_cordeau_index(np.arange(2 * requests + 1), requests))
-    column = dict(zip(_Node._fields, np.array(nodes)[order].T, strict=True))
+    column = {name: np.array([nodes[line][name] for line in order]) for name in COLUMNS}
     return make_instance(
         np.stack([column["x"], column["y"]], axis=1),
         column["demand"],
         column["late"],
-        capacity=np.full(int(header.vehicles), header.Q),
+        capacity=np.full(int(header["vehicles"]), header["Q"]),
         earliest=column["early"],
         service_time=column["service"],
-        max_ride_time=header.L,
-        max_route_duration=header.T,
+        max_ride_time=header["L"],
+        max_route_duration=header["T"],
     )
 
 
-def _numbers(line: Line, names: tuple[str, ...]) -> list[float]:
-    """The numbers of a line, in the order of `names`."""
+def _numbers(line: Line, names: tuple[str, ...]) -> Numbers:
     words = line.fields(names, line.text.split(), what="numbers")
-    return [
-        line.whole(name, word, below=LARGEST) if name in WHOLE else line.real(name, word)
+    return {
+        name: line.whole(name, word, below=LARGEST) if name in WHOLE else line.real(name, word)
         for name, word in words.items()
-    ]
+    }
 
 
-def _count_requests(line: Line, header: _Header, count: int) -> int:
+def _count_requests(line: Line, header: Numbers, count: int) -> int:
     """n, from the number of node lines, as the header's second number may be n or 2n."""
-    line.expect(min(header) > 0, f"numbers above 0 for '{HEADER}'")
-    given = header.requests
+    line.expect(min(header.values()) > 0, f"numbers above 0 for '{' '.join(HEADER)}'")
+    given = header["requests"]
     halves = [given] if given % 2 else [given, given / 2]
     for requests in map(int, halves):
         if 2 * requests + 1 <= count <= 2 * requests + 2:
@@ -116,34 +92,31 @@ def _count_requests(line: Line, header: _Header, count: int) -> int:
     )
 
 
-def _check_node(line: Line, nodes: list[_Node], identity: int, requests: int) -> None:
+def _check_node(line: Line, nodes: list[Numbers], identity: int, requests: int) -> None:
     """What the line of a node must say, also because of its place: depot, pickup, drop-off, or the depot again."""
-    node = nodes[identity]
-    line.expect(node.id == identity, f"id {identity}, found {node.id:.0f}", "put the lines in the order of ids")
-    window = f"late not before early, found {node.early:g} to {node.late:g}"
-    line.expect(node.late >= node.early, window, "correct the window")
-    line.expect(node.service >= 0, f"service of at least 0, found {node.service:g}")
+    node, depot = nodes[identity], nodes[0]
+    early, late, service, demand = (node[name] for name in ("early", "late", "service", "demand"))
+    line.expect(node["id"] == identity, f"id {identity}, found {node['id']:.0f}", "put the lines in the order of ids")
+    line.expect(late >= early, f"late not before early, found {early:g} to {late:g}", "correct the window")
+    line.expect(service >= 0, f"service of at least 0, found {service:g}")
     if identity == 0:
-        line.expect(node.service == node.demand == 0, "no service and no demand at the depot", "set both to 0")
+        line.expect(service == demand == 0, "no service and no demand at the depot", "set both to 0")
     elif identity <= requests:
-        line.expect(node.demand >= 1, f"demand of at least 1 at a pickup, found {node.demand:.0f}")
+        line.expect(demand >= 1, f"demand of at least 1 at a pickup, found {demand:.0f}")
     elif identity <= 2 * requests:
         pickup = identity - requests
-        wanted = -nodes[pickup].demand
-        expected = f"demand {wanted:.0f}, the negative of pickup {pickup}'s, found {node.demand:.0f}"
-        line.expect(node.demand == wanted, expected, "correct one of the two")
+        wanted = -nodes[pickup]["demand"]
+        expected = f"demand {wanted:.0f}, the negative of pickup {pickup}'s, found {demand:.0f}"
+        line.expect(demand == wanted, expected, "correct one of the two")
     else:
         remedy = "make it the same, or leave the line out"
-        line.expect(node[1:] == nodes[0][1:], "the depot of the first node line again", remedy)
+        line.expect({**node, "id": 0} == depot, "the depot of the first node line again", remedy)
 
 
 def write_cordeau(path: str | os.PathLike, instance: Instance) -> None:
-    """Write what `read_cordeau` reads, with every digit; complete, or not at all.
+    """Write one problem as `read_cordeau` reads it, with every digit; complete, or not at all.
 
-    Args:
-        path: where to; an existing file is replaced.
-        instance: one problem, NumPy or JAX, with vehicles of one capacity, speed 1, exact travel times, finite
-            deadlines and limits, and without padding.
+    It has vehicles of one capacity, speed 1, exact travel times, finite deadlines and limits, and no padding.
 
     Raises:
         ValueError: the format cannot hold something; one line that names it.
@@ -178,11 +151,6 @@ def write_cordeau(path: str | os.PathLike, instance: Instance) -> None:
 
 
 def read_instances(path: str | os.PathLike) -> list[Instance]:
-    """The problem of a Cordeau `.txt`, or those of an `.npz` of `jaxvrp.envs.darp.save`.
-
-    Raises:
-        ValueError: another ending, or a damaged file; one line.
-        OSError: it cannot be read.
-    """
+    """The problem of a Cordeau `.txt`, or those of an `.npz` of `jaxvrp.envs.darp.save`; errors as `read_cordeau`."""
     formats = {".txt": FileFormat("Cordeau", read_cordeau), ".npz": FileFormat("jaxvrp.envs.darp.save", load)}
     return read_problems(path, formats, lambda instance: instance.demand.shape[:-1])

@@ -8,11 +8,8 @@ from flax import struct
 
 from jaxvrp.envs.darp.problem.instance import Instance, distance, travel_time
 
-SLACK = 1e-3
-"""On every comparison of times: float32 resolves 1.2e-4 at a clock of 1440, and published routes are tight."""
-
-SMALLEST = 1e-6
-"""Least extent and horizon."""
+SLACK = 1e-3  # on every comparison of times: float32 resolves 1.2e-4 at a clock of 1440, and published routes are tight
+SMALLEST = 1e-6  # least extent and horizon
 
 
 class Figures(struct.PyTreeNode):

@@ -9,23 +9,14 @@ import jax.numpy as jnp
 
 from jaxvrp.envs.darp.problem.instance import Instance
 
-INSTANCES = ("uniform", "cordeau")
-"""What can be generated."""
-
+INSTANCES = ("uniform", "cordeau")  # what can be generated
 CORDEAU_KINDS = ("mixed", "a", "b")
 """The sets of Cordeau: a, single passengers and short rides; b, groups; or each instance one of these."""
 
-SIDE = 10.0
-"""Published nodes lie within this of the depot, along each axis."""
-
-OPEN = 1440.0
-"""A node without a window of its own is open from 0 to then, in minutes."""
-
-WINDOW = 15.0
-"""Length of a window, in minutes."""
-
-MINUTES_PER_REQUEST = 60.0
-"""Longest route duration of a published instance, for each request of a vehicle."""
+SIDE = 10.0  # published nodes lie within this of the depot, along each axis
+OPEN = 1440.0  # a node without a window of its own is open from 0 to then, in minutes
+WINDOW = 15.0  # length of a window, in minutes
+MINUTES_PER_REQUEST = 60.0  # longest route duration of a published instance, for each request of a vehicle
 
 
 def generate(key: jax.Array, parameters: Any) -> Instance:
@@ -106,10 +97,7 @@ def _uniform(key: jax.Array, parameters: Any) -> Instance:
 
 
 def generate_dataset(parameters: Any, seed: int, count: int) -> Instance:
-    """`count` instances `[count]` from a seed, always the same ones; `save` writes them to a file.
-
-    `parameters` is an environment, or anything else that has the fields of `Darp` that say what is generated.
-    """
+    """`count` instances `[count]` of an environment from a seed, always the same ones; `save` writes them to a file."""
     keys = jax.random.split(jax.random.key(seed), count)
     return jax.jit(jax.vmap(lambda key: generate(key, parameters)))(keys)
 

@@ -169,10 +169,8 @@ def as_float32(instance: Instance) -> Instance:
 def pad(instance: Instance, num_nodes: int, num_agents: int) -> Instance:
     """Add empty requests and vehicles at the end, up to the given sizes; works on batches and under `vmap`.
 
-    Padded nodes lie at the depot with demand 0 and without deadline, padded vehicles have capacity 0.
-
-    Raises:
-        ValueError: the instance is larger.
+    Padded nodes lie at the depot with demand 0 and without deadline, padded vehicles have capacity 0. A larger instance
+    is a ValueError.
     """
     if num_nodes < instance.num_nodes or num_agents < instance.num_agents:
         raise ValueError(
@@ -227,10 +225,5 @@ def save(path: str | os.PathLike, instance: Instance) -> None:
 
 
 def load(path: str | os.PathLike) -> Instance:
-    """Read what `save` wrote, as NumPy arrays.
-
-    Raises:
-        ValueError: the file is damaged, or something else; one line that names it and the remedy.
-        OSError: it cannot be read.
-    """
+    """Read what `save` wrote, as NumPy arrays; a damaged file, or something else, is a ValueError of one line."""
     return arrays.load_arrays(path, FORMAT, SCHEMA, Instance, check, batch_field="demand", words=WORDS)

@@ -69,14 +69,10 @@ class SolutionReport:
 
 
 def actions_to_routes(actions: ArrayLike) -> list[list[int]]:
-    """Split a plan at its returns to the depot: one list of nodes per vehicle, empty for a vehicle left unused.
+    """Split a plan, whole numbers `[T]`, at its returns to the depot (0): one list of nodes per vehicle.
 
-    Args:
-        actions: whole numbers `[T]`, a node each; 0 ends the current vehicle's tour. Unused vehicles at the end have no
-            list.
-
-    Raises:
-        ValueError: not a sequence of whole numbers.
+    It is empty for a vehicle left unused; those at the end have none. Anything but a sequence of whole numbers is a
+    ValueError.
     """
     nodes = np.asarray(actions)
     if nodes.ndim != 1 or (nodes.size and nodes.dtype.kind not in "iu"):
@@ -96,10 +92,7 @@ def routes_to_actions(routes: Sequence[Iterable[int]], num_agents: int) -> np.nd
     """The plan in which vehicle v drives `routes[v]`: each route and a 0, and a 0 for every vehicle that is left.
 
     `routes` hold nodes without the depot. The environment's mask lets a vehicle stay unused only when it can serve
-    nobody: put empty routes last.
-
-    Returns:
-        `i64[nodes + V]`; N + V for a whole solution, which is the longest episode.
+    nobody: put empty routes last. The plan is `i64[nodes + V]`; N + V for a whole solution, the longest episode.
 
     Raises:
         ValueError: more routes than vehicles.
@@ -120,9 +113,8 @@ def solution_report(
     plan that serves everything and ends away from the depot is closed by the leg home, as the environment does.
 
     `tolerance` allows for instances that were stored in `float32`. 1e-4 covers rounded coordinates, and times that
-    `float32` holds exactly, such as the whole numbers of the published sets: their optima pass. Times with fractions
-    are rounded by up to 6.1e-5 at clocks from 1024 to 2048, and two of them meet in a ride time: a plan without any
-    slack can then miss by more than 1e-4, so pass 1e-3 for those.
+    `float32` holds exactly, such as the whole numbers of the published sets. Times with fractions are rounded by up to
+    6.1e-5 at clocks from 1024 to 2048, and two of them meet in a ride time: pass 1e-3 for those.
 
     Args:
         instance: one problem, NumPy or JAX. Padding need not be served, and may not be visited.

@@ -61,7 +61,7 @@ def test_with_little_time_annealing_begins_cooler(rounds, skipped):
 
 def test_annealing_cools_in_every_cycle_and_begins_each_cooler():
     shares = np.linspace(0, 0.999, 400)
-    begins = [begin for begin, _ in timed_search.CYCLES]
+    begins = [begin for begin, *_ in timed_search.CYCLES]
     cycle = np.searchsorted(begins, shares, side="right") - 1
     progress = np.array(
         [timed_search.progress_of(share, int(of), 0.0) for share, of in zip(shares, cycle, strict=True)]
