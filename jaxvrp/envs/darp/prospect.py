@@ -168,9 +168,10 @@ def _follow(stage: Stage, to_pickup: jax.Array, to_dropoff: jax.Array) -> jax.Ar
     def each(leaf: jax.Array) -> jax.Array:
         return jnp.broadcast_to(leaf, (requests + 1, *leaf.shape))
 
-    at_start = (stage.x, stage.y, stage.time, stage.load, jnp.zeros_like(stage.time), stage.waiting, stage.on_board)
-    never = each(jnp.zeros_like(stage.time, bool))
-    begun = _go(stage, visits, Tours(*map(each, at_start), never, never), jnp.concatenate([first, depot[:1]]))
+    no = jnp.zeros_like(stage.time, bool)
+    vehicle = (stage.x, stage.y, stage.time, stage.load, jnp.zeros_like(stage.time))
+    start = Tours(*map(each, (*vehicle, stage.waiting, stage.on_board, no, no)))
+    begun = _go(stage, visits, start, jnp.concatenate([first, depot[:1]]))
 
     def is_open(loop: tuple[Tours, jax.Array]) -> jax.Array:
         tours, steps = loop

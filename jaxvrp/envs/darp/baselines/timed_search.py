@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,8 +25,7 @@ MOST_CORES = 8  # the most cores that a search uses: the best of more chains is 
 ROUNDS = 16  # rounds of one call; the clock is read between calls
 ROUNDS_ALONE = 128  # rounds of one call for a single instance, whose rounds are short
 CYCLES = ((0.0, 0.5, 0.0), (0.5, 0.8, 0.4), (0.8, 1.0, 0.6))
-"""Annealing runs from one share of the time to another, each time from the best plans, and as if this share of it had
-passed."""
+"""Annealing runs from one share of the time to the next, each time from the best plans, with this head start."""
 
 ROUNDS_PER_REQUEST = 25
 """With fewer rounds than this for each request there is no time to anneal from the top: the search begins cooler."""
@@ -116,7 +116,7 @@ def search_episode(env: Darp, instance: Instance, key: jax.Array, seconds: float
     """Plan an episode of one instance, a chain for each core; see `jaxvrp.toolbox.Search`."""
     single = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], instance)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    how = {"tries": 1, "threads": min(cores, MOST_CORES), "rounds": ROUNDS_ALONE, "limits": env.limits}
+    how: dict[str, Any] = {"tries": 1, "threads": min(cores, MOST_CORES), "rounds": ROUNDS_ALONE, "limits": env.limits}
     for found in search_for(single, key, seconds, penalty=float(env.penalty_unvisited), **how):
         yield Searched(found.seconds, float(found.cost[0]), {ROLE: found.actions[ROLE][0]})
 

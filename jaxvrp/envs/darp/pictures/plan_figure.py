@@ -38,8 +38,7 @@ class PlanFigure:
     loads: Any
     rows: Any  # axes with a row for each request
     headline: Any
-    events: list[tuple[int, Any]] = dataclasses.field(default_factory=list)
-    """Artists, each with the number of legs after which it belongs to the picture."""
+    events: list[tuple[int, Any]] = dataclasses.field(default_factory=list)  # legs driven when it appears, artist
 
     @property
     def end(self) -> int:
@@ -327,9 +326,9 @@ def _draw_request(picture: PlanFigure, row: int, request: int, size: float) -> N
             axes.barh(y, min(end, last) - start, left=start, height=0.36, color=colour, linewidth=0, zorder=2)
         if plan.moment[node]:
             is_late = plan.late[node] > 0
-            look = {"color": WRONG if is_late else colour_of(plan.visited_by[node]), "markeredgecolor": "white"}
+            look: dict[str, Any] = {"color": WRONG if is_late else colour_of(plan.visited_by[node])}
             look |= {"markersize": size * (1.25 if is_late else 1.0), "markeredgewidth": 0.1 * size}
-            look["zorder"] = 4 + is_late
+            look |= {"markeredgecolor": "white", "zorder": 4 + is_late}
             picture.add(plan.moment[node], *axes.plot(plan.begin[node], y, MARKERS[node % 2], **look))
     if plan.delivered[request]:
         bad = plan.too_long[request]
