@@ -75,7 +75,7 @@ def test_both_numberings_draw_the_same_plan(files):
         ("one.npz", "required: --plan, --out"),
         ("one.npz --plan interleaved.json --out a.gif", "--out is 'a.gif'; it must end in .png, .svg or .pdf"),
         ("one.npz --plan interleaved.json --out away/a.png", "there is no folder 'away'; make it first"),
-        ("one.npz --out a.png --pla b.json", "unrecognized arguments"),
+        ("one.npz --plan interleaved.json --out a.png --inde 0", "unrecognized arguments"),
         ("one.csv --plan interleaved.json --out a.png", "is neither .txt (Cordeau) nor .npz"),
         ("none.npz --plan interleaved.json --out a.png", "No such file"),
         ("none.txt --plan interleaved.json --out a.png", "No such file"),
