@@ -39,8 +39,6 @@ FAMILIES = ("darp_cordeau2006", "darp_cordeau_laporte2003")
 AS_PUBLISHED: dict[str, Any] = {
     "limits": True,
     "lookahead": True,
-    "num_requests": None,
-    "requests_per_vehicle": None,
     "penalty_unvisited": 100.0,
     "orphan_factor": 1.0,
 }
