@@ -45,6 +45,7 @@ class Entry:
 _ENTRIES: dict[str, dict[str, Entry]] = {
     "environment": {
         "darp": Entry("jaxvrp.envs.darp:make", "jaxvrp.envs.darp.toolbox:TOOLBOX", (".txt", ".npz")),
+        "dispatch": Entry("jaxvrp.envs.dispatch:make", "jaxvrp.envs.dispatch.toolbox:TOOLBOX", (".npz",)),
         "pcb": Entry("jaxvrp.envs.pcb:make", "jaxvrp.envs.pcb.toolbox:TOOLBOX", (".pcb", ".nodes", ".npz")),
         "truck_drone": Entry("jaxvrp.envs.truck_drone:make", "jaxvrp.envs.truck_drone.toolbox:TOOLBOX", (".json",)),
         "tsp_drone": Entry("jaxvrp.envs.tsp_drone:make", "jaxvrp.envs.tsp_drone.toolbox:TOOLBOX", (".txt", ".npz")),

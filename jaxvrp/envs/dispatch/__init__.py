@@ -1,0 +1,18 @@
+"""Requests arrive during the day: a fleet accepts or rejects each at once, and keeps what it promised."""
+
+from jaxvrp.envs.dispatch.env import Dispatch
+from jaxvrp.envs.dispatch.problem.instance import Instance, load, make_instance, pad, save, stack
+from jaxvrp.envs.dispatch.scenarios import RidePooling, SameDay, make
+
+__all__ = [
+    "Dispatch",
+    "Instance",
+    "RidePooling",
+    "SameDay",
+    "load",
+    "make",
+    "make_instance",
+    "pad",
+    "save",
+    "stack",
+]
