@@ -10,10 +10,11 @@ import jax.numpy as jnp
 
 from jaxvrp import fields
 from jaxvrp.entities import flat_box, flatten
-from jaxvrp.environment import Environment
+from jaxvrp.environment import Environment, select
 from jaxvrp.envs.dispatch import observation, rules
-from jaxvrp.envs.dispatch.plans import Prepared, prepare
+from jaxvrp.envs.dispatch.plans import Plans, Prepared, prepare
 from jaxvrp.envs.dispatch.problem.instance import Instance, as_float32, pad
+from jaxvrp.envs.dispatch.replan import replan
 from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.spaces import Box, ByKind, ByRole, Discrete, EntityKind, Feature, Pointer, Role
 
@@ -46,6 +47,9 @@ class Dispatch(Environment):
     max_requests: int = fields.size(400, help="R, the most requests of a day; later ones are left out")
     num_vehicles: int = fields.size(10, help="vehicles")
     max_stops: int = fields.size(12, minimum=2, help="S, the most stops of a plan that a vehicle has not begun")
+    replan_rounds: int = fields.size(
+        0, minimum=0, help="rounds of ruin and recreate after each acceptance, on all that vehicles have not begun"
+    )
     observation_kind: str = fields.choice(
         "entities",
         ("entities", "flat"),
@@ -128,11 +132,8 @@ class Dispatch(Environment):
 
     def transition(self, state: State, action: ByRole, num_invalid: jax.Array) -> State:
         """The dispatcher's decision, then the drivers', then the time until the next arrival."""
-        choice = action[DISPATCHER][0]
-        plans, growth = rules.assign(state, choice)
-        if DRIVER in action:
-            plans = rules.send(state, plans, action[DRIVER])
-        return rules.proceed(state, plans, choice, growth, num_invalid)
+        plans, growth = decide(self, state, action)
+        return rules.proceed(state, plans, action[DISPATCHER][0], growth, num_invalid)
 
     def action_mask(self, state: State) -> ByRole:
         """`{"dispatcher": bool[1, V + 1], "vehicle": bool[V, Z + 1]}`, the latter with zones."""
@@ -206,3 +207,14 @@ class Dispatch(Environment):
             "broken_promises": totals.broken,
             "invalid_actions": totals.invalid_actions,
         }
+
+
+def decide(env: Dispatch, state: State, action: ByRole) -> tuple[Plans, jax.Array]:
+    """The plans after legal actions, before time passes, and by how much the travel of each has grown (`f32[V]`)."""
+    choice = action[DISPATCHER][0]
+    plans, growth = rules.assign(state, choice)
+    if env.replan_rounds:
+        replanned, change = replan(state.prepared, plans, state.step, env.replan_rounds)
+        plans = select(choice > 0, replanned, plans)
+        growth += jnp.where(choice > 0, change, 0.0)
+    return (rules.send(state, plans, action[DRIVER]) if DRIVER in action else plans), growth

@@ -13,18 +13,15 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.dispatch.plans import (
-    DEADLINE,
-    EARLIEST,
-    LOAD,
-    NUM_PLANES,
-    SLACK,
-    Plans,
-    Prepared,
-    Request,
-    distance,
-    ready,
-    way_home,
+from jaxvrp.envs.dispatch.plans import DEADLINE, LOAD, SLACK, Plans, Prepared, Request, distance
+from jaxvrp.envs.dispatch.schedule import (
+    Positions,
+    at_position,
+    followed_by,
+    index_of,
+    least_from,
+    positions,
+    sums,
 )
 
 TIE = 1e-3
@@ -54,31 +51,8 @@ class Offers(struct.PyTreeNode):
     moved: jax.Array
 
 
-class _Positions(struct.PyTreeNode):
-    """Where a stop could be inserted: position k is before stop k, or after the last one; all `[V, S + 1]`.
-
-    Attributes:
-        legal: whether a stop may be inserted there.
-        before, after: `f32[2, V, S + 1]`, the places between which it would be.
-        leave: when the vehicle can leave `before`.
-        leads_on: whether there is anything to go to `after`.
-        arc: minutes from `before` to `after`, 0 where there is nothing.
-        path: minutes of travel and stops from the first stop to what is `after`.
-        latest: when the vehicle must begin there at the latest; inf where there is nothing.
-    """
-
-    legal: jax.Array
-    before: jax.Array
-    after: jax.Array
-    leave: jax.Array
-    leads_on: jax.Array
-    arc: jax.Array
-    path: jax.Array
-    latest: jax.Array
-
-
 class _Fit(struct.PyTreeNode):
-    """A stop at every position by itself, all `[V, S + 1]`: the ways, when it begins, the next begins, and if it fits."""
+    """A stop at every position by itself, all `[V, S + 1]`: ways, when it and the next stop begin, and if it fits."""
 
     way_there: jax.Array
     way_on: jax.Array
@@ -98,7 +72,9 @@ def insert(prepared: Prepared, plans: Plans, found: Offers, request: Request, ch
     plans = plans.replace(start=jnp.where(chosen[:, None], found.moved, plans.start))
     drop = (request.dropoff_earliest, request.dropoff_deadline, -request.load, request.index)
     if prepared.instance.depot is not None:
-        return _put(plans, chosen, found.dropoff_position, request.dropoff, (*drop, request.arrival), found.dropoff_start)
+        return _put(
+            plans, chosen, found.dropoff_position, request.dropoff, (*drop, request.arrival), found.dropoff_start
+        )
     pick = (request.pickup_earliest, request.pickup_deadline, request.load, request.index, request.arrival)
     plans = _put(plans, chosen, found.pickup_position, request.pickup, pick, found.pickup_start)
     due = request.arrival + prepared.pace * distance(request.pickup, request.dropoff)
@@ -126,85 +102,13 @@ def _put(
     return plans.replace(stops=put(plans.stops, column), start=put(plans.start, start[:, None]))
 
 
-def _index(size: int) -> jax.Array:
-    return jnp.arange(size, dtype=jnp.int32)
-
-
 def _first(condition: jax.Array) -> jax.Array:
     """`i32[...]`, the first index along the last axis where it holds; the last one if it holds nowhere."""
     size = condition.shape[-1]
-    return jnp.min(jnp.where(condition, _index(size), size - 1), axis=-1)
+    return jnp.min(jnp.where(condition, index_of(size), size - 1), axis=-1)
 
 
-def _at(is_there: jax.Array, values: jax.Array) -> jax.Array:
-    """`f32[V]` from `f32[V, S + 1]`, where `is_there`, one position of each vehicle."""
-    return jnp.sum(jnp.where(is_there, values, 0.0), axis=-1)
-
-
-def _sums(values: jax.Array) -> jax.Array:
-    """Cumulative sums along the last axis; as a product with a triangle, which takes one kernel."""
-    size = values.shape[-1]
-    triangle = (_index(size)[:, None] <= _index(size)).astype(jnp.float32)
-    return jnp.matmul(values, triangle, precision=jax.lax.Precision.HIGHEST)
-
-
-def _least_from(values: jax.Array) -> jax.Array:
-    """The least of the values from each position on, along the last axis."""
-    size = values.shape[-1]
-    from_here = _index(size)[:, None] >= _index(size)
-    return jnp.min(jnp.where(from_here, values[..., :, None], jnp.inf), axis=-2)
-
-
-def _followed_by(first: jax.Array, rest: jax.Array) -> jax.Array:
-    """`[..., V, S + 1]` from `[..., V]` and `[..., V, S]`."""
-    return jnp.concatenate([first[..., None], rest], axis=-1)
-
-
-def _positions(prepared: Prepared, plans: Plans) -> _Positions:
-    instance, stop_time = prepared.instance, prepared.instance.stop_time[:, None]
-    vehicles, size = plans.start.shape
-    index, count = _index(size + 1), plans.num_stops[:, None]
-    places = plans.stops[:2]
-    before, leave = _followed_by(plans.place, places), _followed_by(plans.free, plans.start + stop_time)
-    nothing = jnp.zeros((2, vehicles, 1), jnp.float32)
-    after = jnp.concatenate([places, nothing], axis=-1)
-    deadline = jnp.concatenate([plans.stops[DEADLINE], nothing[0]], axis=-1)
-    legal, leads_on, end = index <= count, index < count, jnp.full((vehicles, 1), jnp.inf, jnp.float32)
-    if instance.depot is not None:
-        before, after, leave, legal = _between_trips(prepared, plans, before, after, leave)
-        leads_on = index <= count
-        began = jnp.where(instance.is_drone, _at(index == count, jnp.where(legal, leave, 0.0)), leave[:, 0])
-        end = jnp.minimum(instance.horizon, began + instance.max_trip)[:, None]
-    arc = jnp.where(leads_on, distance(before, after) * prepared.pace[:, None], 0.0)
-    path = _sums(jnp.where(leads_on & (index > 0), arc + stop_time, 0.0))
-    bound = jnp.where(index < count, deadline, jnp.where(index == count, end, jnp.inf))
-    return _Positions(legal, before, after, leave, leads_on, arc, path, _least_from(bound - path) + path)
-
-
-def _between_trips(
-    prepared: Prepared, plans: Plans, before: jax.Array, after: jax.Array, leave: jax.Array
-) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """`before`, `after`, `leave` and `legal` of vehicles with a depot, where every trip begins and ends.
-
-    A vehicle has one trip ahead. A drone makes one for each parcel, in the order in which it got them, so that only the
-    last position is legal.
-    """
-    instance = prepared.instance
-    assert instance.depot is not None
-    depot, is_drone = instance.depot[:, None, None], instance.is_drone[:, None]
-    stop_time = instance.stop_time[:, None]
-    index, count = _index(before.shape[-1]), plans.num_stops[:, None]
-    back = plans.start + stop_time + way_home(prepared, plans) + instance.turnaround[:, None]
-    loads = _followed_by(plans.free, back)
-    leave = jnp.where(is_drone | (index == 0), loads + stop_time, leave)
-    before = jnp.where(is_drone | (index == 0), depot, before)
-    after = jnp.where(is_drone | (index >= count), depot, after)
-    return before, after, leave, (index <= count) & ~(is_drone & (index < count))
-
-
-def _fit(
-    prepared: Prepared, at: _Positions, place: jax.Array, earliest: jax.Array, deadline: jax.Array
-) -> _Fit:
+def _fit(prepared: Prepared, at: Positions, place: jax.Array, earliest: jax.Array, deadline: jax.Array) -> _Fit:
     """A stop at `place` (`f32[2]`) at each position."""
     pace, stop_time = prepared.pace[:, None], prepared.instance.stop_time[:, None]
     way_there = distance(at.before, place[:, None, None]) * pace
@@ -217,33 +121,37 @@ def _fit(
 
 def _offer_deliveries(prepared: Prepared, plans: Plans, request: Request) -> Offers:
     """A drop-off at one position of the trip that has not left."""
-    instance, at = prepared.instance, _positions(prepared, plans)
+    instance, at = prepared.instance, positions(prepared, plans)
     fit = _fit(prepared, at, request.dropoff, request.dropoff_earliest, request.dropoff_deadline)
     planned = jnp.where(instance.is_drone, 0.0, -jnp.sum(plans.stops[LOAD], axis=-1))
     has_room = (planned + request.load <= prepared.capacity) & (plans.num_stops < plans.start.shape[-1])
     possible = fit.fits & has_room[:, None] & request.exists
     added = jnp.where(possible, fit.way_there + fit.way_on - at.arc, jnp.inf)
     position = _first(added <= jnp.min(added, axis=-1, keepdims=True) + TIE)
-    is_there = _index(added.shape[-1]) == position[:, None]
-    begin, pushed = _at(is_there, fit.begin), _at(is_there, fit.reach - at.path)
-    moved = jnp.where(_index(plans.start.shape[-1]) < position[:, None], plans.start, _pushed(plans, at, pushed))
-    loads = jnp.where(instance.is_drone, _at(is_there, at.leave), at.leave[:, 0]) - instance.stop_time
-    is_end = _index(added.shape[-1]) == plans.num_stops[:, None]
-    home_slack = _at(is_end, at.latest) - jnp.maximum(_at(is_end, at.leave + at.arc), pushed + _at(is_end, at.path))
+    is_there = index_of(added.shape[-1]) == position[:, None]
+    begin, pushed = at_position(is_there, fit.begin), at_position(is_there, fit.reach - at.path)
+    moved = jnp.where(index_of(plans.start.shape[-1]) < position[:, None], plans.start, _pushed(plans, at, pushed))
+    loads = jnp.where(instance.is_drone, at_position(is_there, at.leave), at.leave[:, 0]) - instance.stop_time
+    is_end = index_of(added.shape[-1]) == plans.num_stops[:, None]
+    home_slack = at_position(is_end, at.latest) - jnp.maximum(
+        at_position(is_end, at.leave + at.arc), pushed + at_position(is_end, at.path)
+    )
     slack = jnp.minimum(home_slack, request.dropoff_deadline - begin)
     slack = jnp.minimum(slack, jnp.min(jnp.where(plans.present, plans.stops[DEADLINE] - moved, jnp.inf), axis=-1))
-    return _checked(plans, Offers(possible.any(-1), _at(is_there, added), position, position, loads, begin, slack, moved))
+    return _checked(
+        plans, Offers(possible.any(-1), at_position(is_there, added), position, position, loads, begin, slack, moved)
+    )
 
 
 def _offer_rides(prepared: Prepared, plans: Plans, request: Request) -> Offers:
     """A pickup and a drop-off, each at one position of the plan."""
-    at, index = _positions(prepared, plans), _index(plans.start.shape[-1] + 1)
+    at, index = positions(prepared, plans), index_of(plans.start.shape[-1] + 1)
     stop_time, pace = prepared.instance.stop_time[:, None], prepared.pace[:, None]
     pick = _fit(prepared, at, request.pickup, request.pickup_earliest, request.pickup_deadline)
     drop = _fit(prepared, at, request.dropoff, request.dropoff_earliest, request.dropoff_deadline)
-    carried = _followed_by(plans.aboard, plans.aboard[:, None] + _sums(plans.stops[LOAD]))
+    carried = followed_by(plans.aboard, plans.aboard[:, None] + sums(plans.stops[LOAD]))
     is_full = carried + request.load > prepared.capacity[:, None]
-    full_from = _least_from(jnp.where(is_full, index.astype(jnp.float32), jnp.inf))
+    full_from = least_from(jnp.where(is_full, index.astype(jnp.float32), jnp.inf))
     has_room = (plans.num_stops + 2 <= plans.start.shape[-1]) & request.exists
 
     # The drop-off right after the pickup.
@@ -257,7 +165,7 @@ def _offer_rides(prepared: Prepared, plans: Plans, request: Request) -> Offers:
     # The drop-off at a later position: `[V, j, i]`, so that the least over j is taken across lanes.
     added_pick, added_drop = pick.way_there + pick.way_on - at.arc, drop.way_there + drop.way_on - at.arc
     pushed = jnp.where(pick.fits & has_room[:, None], pick.reach - at.path, jnp.inf)
-    path_before = _followed_by(jnp.zeros_like(plans.free), at.path[:, :-1])
+    path_before = followed_by(jnp.zeros_like(plans.free), at.path[:, :-1])
     room = jnp.minimum(request.dropoff_deadline, at.latest - stop_time - drop.way_on)
     room = jnp.where(drop.fits, room - stop_time - drop.way_there - path_before + SLACK, -jnp.inf)
     is_later = (index[:, None] > index) & (index[:, None] < full_from[:, None, :])
@@ -268,30 +176,37 @@ def _offer_rides(prepared: Prepared, plans: Plans, request: Request) -> Offers:
     added = jnp.min(least, axis=-1)
     first = _first(least <= added[:, None] + TIE)
     is_first = index == first[:, None]
-    pushed_there = _at(is_first, pushed)
-    fits = (index > first[:, None]) & (index < _at(is_first, full_from)[:, None]) & (pushed_there[:, None] <= room)
-    by_drop = jnp.where(fits, _at(is_first, added_pick)[:, None] + added_drop, jnp.inf)
+    pushed_there = at_position(is_first, pushed)
+    fits = (
+        (index > first[:, None]) & (index < at_position(is_first, full_from)[:, None]) & (pushed_there[:, None] <= room)
+    )
+    by_drop = jnp.where(fits, at_position(is_first, added_pick)[:, None] + added_drop, jnp.inf)
     by_drop = jnp.where(is_first, added_next, by_drop)
     second = _first(by_drop <= added[:, None] + TIE)
     is_second, is_next = index == second[:, None], first == second
 
-    arrive = jnp.maximum(_at(is_second, at.leave), pushed_there + _at(is_second, path_before) + stop_time[:, 0])
-    begin_later = jnp.maximum(request.dropoff_earliest, arrive + _at(is_second, drop.way_there))
-    pickup_start, dropoff_start = _at(is_first, pick.begin), jnp.where(is_next, _at(is_first, begin_next), begin_later)
-    reach = dropoff_start + stop_time[:, 0] + _at(is_second, drop.way_on)
+    arrive = jnp.maximum(
+        at_position(is_second, at.leave), pushed_there + at_position(is_second, path_before) + stop_time[:, 0]
+    )
+    begin_later = jnp.maximum(request.dropoff_earliest, arrive + at_position(is_second, drop.way_there))
+    pickup_start, dropoff_start = (
+        at_position(is_first, pick.begin),
+        jnp.where(is_next, at_position(is_first, begin_next), begin_later),
+    )
+    reach = dropoff_start + stop_time[:, 0] + at_position(is_second, drop.way_on)
     between = _pushed(plans, at, pushed_there)
-    behind = _pushed(plans, at, reach - _at(is_second, at.path))
+    behind = _pushed(plans, at, reach - at_position(is_second, at.path))
     stop = index[:-1]
     moved = jnp.where(stop < first[:, None], plans.start, jnp.where(stop < second[:, None], between, behind))
     slack = jnp.minimum(request.pickup_deadline - pickup_start, request.dropoff_deadline - dropoff_start)
     slack = jnp.minimum(slack, jnp.min(jnp.where(plans.present, plans.stops[DEADLINE] - moved, jnp.inf), axis=-1))
     found = Offers(
-        added < jnp.inf, _at(is_second, by_drop), first, second, pickup_start, dropoff_start, slack, moved
+        added < jnp.inf, at_position(is_second, by_drop), first, second, pickup_start, dropoff_start, slack, moved
     )
     return _checked(plans, found)
 
 
-def _pushed(plans: Plans, at: _Positions, to: jax.Array) -> jax.Array:
+def _pushed(plans: Plans, at: Positions, to: jax.Array) -> jax.Array:
     """`f32[V, S]`, when service begins at the planned stops if the vehicle comes to the first of them at `to`, less
     its path.
     """

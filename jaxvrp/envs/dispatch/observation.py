@@ -5,8 +5,6 @@ Lengths are in half sides of the area (S), from its middle; times in horizons (H
 
 from __future__ import annotations
 
-import math
-
 import jax
 import jax.numpy as jnp
 
@@ -160,15 +158,16 @@ def dynamic_vehicles(state: State) -> jax.Array:
 
 def static_zones(state: State) -> jax.Array:
     """`f32[2, Z]`, the numbers of `ZONE_STATIC`."""
-    middles = rules.zone_middles(state.prepared.instance.area, math.isqrt(state.demand.shape[0]))
+    middles = rules.zone_middles(state.prepared.instance.area, state.num_zones_each_way)
     return _Scales(state).place(middles)
 
 
 def dynamic_zones(state: State) -> jax.Array:
     """`f32[3, Z]`, the numbers of `ZONE_DYNAMIC`."""
-    instance, zones = state.prepared.instance, math.isqrt(state.demand.shape[0])
+    instance, zones = state.prepared.instance, state.num_zones_each_way
     where = rules.zone_of(instance.area, zones, state.plans.goal)
     is_there = (where == jnp.arange(zones * zones, dtype=jnp.int32)[:, None]) & rules.idle(state)
+    assert state.demand is not None
     share = state.demand / jnp.maximum(jnp.sum(state.demand), 1.0)
     waiting = jnp.sum(is_there, axis=-1, dtype=jnp.float32) / _Scales(state).vehicles
     return jnp.stack([jnp.ones_like(share), share, waiting])

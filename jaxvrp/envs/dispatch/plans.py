@@ -157,25 +157,27 @@ def way_home(prepared: Prepared, plans: Plans) -> jax.Array:
     return distance(plans.stops[:2], depot[:, None, None]) * prepared.pace[:, None]
 
 
-def ready(prepared: Prepared, plans: Plans) -> jax.Array:
-    """`f32[V, S]`, when a drone can load for each parcel of its plan; for a vehicle with a depot, `free`."""
+def leaves(prepared: Prepared, plans: Plans) -> jax.Array:
+    """`f32[V, S]`, when a vehicle leaves for each stop; with a depot, when it begins to load for that trip."""
     instance = prepared.instance
-    back = instance.stop_time[:, None] + way_home(prepared, plans) + instance.turnaround[:, None]
-    one_by_one = jnp.concatenate([plans.free[:, None], (plans.start + back)[:, :-1]], axis=1)
+    ended = plans.start + instance.stop_time[:, None]
+    if instance.depot is not None:
+        ended += way_home(prepared, plans) + instance.turnaround[:, None]
+    one_by_one = jnp.concatenate([plans.free[:, None], ended[:, :-1]], axis=1)
+    if instance.depot is None:
+        return one_by_one
     return jnp.where(instance.is_drone[:, None], one_by_one, plans.free[:, None])
 
 
-def _begun(prepared: Prepared, plans: Plans, until: jax.Array) -> jax.Array:
+def begun_by(prepared: Prepared, plans: Plans, until: jax.Array) -> jax.Array:
     """`bool[V, S]`: stops that vehicles have begun by `until`; the first ones of each plan.
 
     A vehicle that is free at this very moment has not left yet, so its first stop can still change. With a depot it has
     left: loading is service, and what has begun is done.
     """
     if prepared.instance.depot is not None:
-        return plans.present & (ready(prepared, plans) <= until)
-    left = plans.start + prepared.instance.stop_time[:, None]
-    leaves = jnp.concatenate([plans.free[:, None], left[:, :-1]], axis=1)
-    return plans.present & ((leaves < until) | (plans.start <= until))
+        return plans.present & (leaves(prepared, plans) <= until)
+    return plans.present & ((leaves(prepared, plans) < until) | (plans.start <= until))
 
 
 def advance(prepared: Prepared, plans: Plans, until: jax.Array, now: jax.Array) -> tuple[Plans, Begun]:
@@ -187,7 +189,7 @@ def advance(prepared: Prepared, plans: Plans, until: jax.Array, now: jax.Array) 
         until: `f32[]`, what has begun by then leaves the plans; inf for all.
         now: `f32[]`, the clock then, finite.
     """
-    begun = _begun(prepared, plans, until)
+    begun = begun_by(prepared, plans, until)
     count = jnp.sum(begun, axis=-1, dtype=jnp.int32)
     is_last = begun & (jnp.arange(begun.shape[-1], dtype=jnp.int32) == count[:, None] - 1)
     left = _without_first(plans, count)
@@ -239,7 +241,7 @@ def _fly_home(
     any_begun = begun.any(axis=-1)
     free = jnp.where(any_begun, home + instance.turnaround, plans.free)
     left = left.replace(free=jnp.where(left.num_stops == 0, jnp.maximum(free, now), free))
-    loaded = jnp.where(begun, ready(prepared, plans) - plans.stops[DUE], 0.0)
+    loaded = jnp.where(begun, leaves(prepared, plans) - plans.stops[DUE], 0.0)
     delay = jnp.where(begun, plans.start - plans.stops[DUE], 0.0)
     late_home = any_begun & (home > instance.horizon + 2 * SLACK)
     broken = jnp.sum(_late(plans, begun), dtype=jnp.float32) + jnp.sum(late_home, dtype=jnp.float32)

@@ -43,7 +43,7 @@ class State(struct.PyTreeNode):
         offers: what they would do with the request at hand.
         step: `i32[]`, the number of the request at hand; once the day is over, that of all requests.
         now: `f32[]`, the clock, in minutes.
-        demand: `f32[Z]`, pickups that have become known in each zone; of a day without zones `f32[0]`.
+        demand: `f32[Z]`, pickups that have become known in each zone; None without zones.
         totals: sums over the day so far.
         gained, driven: `f32[]`, value and minutes of travel that the last step added.
         done: `bool[]`, all requests are decided on and all plans are driven out.
@@ -54,7 +54,7 @@ class State(struct.PyTreeNode):
     offers: Offers
     step: jax.Array
     now: jax.Array
-    demand: jax.Array
+    demand: jax.Array | None
     totals: Totals
     gained: jax.Array
     driven: jax.Array
@@ -64,6 +64,11 @@ class State(struct.PyTreeNode):
     def request(self) -> Request:
         """The request at hand; one that does not exist once the day is over."""
         return _request(self.prepared, self.step)
+
+    @property
+    def num_zones_each_way(self) -> int:
+        """Zones on a side of the grid, static; 0 without."""
+        return 0 if self.demand is None else math.isqrt(self.demand.shape[-1])
 
 
 def zone_middles(area: jax.Array, zones: int) -> jax.Array:
@@ -94,7 +99,7 @@ def begin(prepared: Prepared, *, max_stops: int, zones: int) -> State:
         offers=offers(prepared, plans, request),
         step=jnp.zeros((), jnp.int32),
         now=now,
-        demand=_demand(prepared, jnp.zeros(zones * zones, jnp.float32), request),
+        demand=_demand(prepared, jnp.zeros(zones * zones, jnp.float32) if zones else None, request),
         totals=Totals(*[zero] * 9),
         gained=zero,
         driven=zero,
@@ -116,7 +121,7 @@ def assign(state: State, choice: jax.Array) -> tuple[Plans, jax.Array]:
 
 def send(state: State, plans: Plans, zone: jax.Array) -> Plans:
     """The plans after each vehicle without one goes to zone `zone - 1` (`i32[V]`), or goes on (0)."""
-    middles = zone_middles(state.prepared.instance.area, math.isqrt(state.demand.shape[0]))
+    middles = zone_middles(state.prepared.instance.area, state.num_zones_each_way)
     is_zone = jnp.arange(middles.shape[1], dtype=jnp.int32) == zone[:, None] - 1
     middle = jnp.sum(jnp.where(is_zone, middles[:, None, :], 0.0), axis=-1)
     sent = (zone > 0) & idle(state) & (plans.num_stops == 0)
@@ -170,10 +175,10 @@ def _request(prepared: Prepared, index: jax.Array) -> Request:
     return request.replace(exists=request.exists & (index < prepared.num_requests))
 
 
-def _demand(prepared: Prepared, demand: jax.Array, request: Request) -> jax.Array:
+def _demand(prepared: Prepared, demand: jax.Array | None, request: Request) -> jax.Array | None:
     """The pickups by zone, with those of one request more."""
-    if demand.shape[0] == 0:
-        return demand
+    if demand is None:
+        return None
     zone = zone_of(prepared.instance.area, math.isqrt(demand.shape[0]), request.pickup)
     is_there = (jnp.arange(demand.shape[0], dtype=jnp.int32) == zone) & request.exists
     return demand + is_there.astype(jnp.float32)

@@ -216,7 +216,9 @@ def _check_fleet(instance: Instance) -> None:
         refuse_where(~valid, f"{name} of vehicle {{}} is not above 0")
     for name in ("stop_time", "turnaround"):
         number = getattr(instance, name)
-        refuse_where(~(np.isfinite(number) & (number >= 0)), f"{name} of vehicle {{}} is not 0 or more; give 0 for none")
+        refuse_where(
+            ~(np.isfinite(number) & (number >= 0)), f"{name} of vehicle {{}} is not 0 or more; give 0 for none"
+        )
     if not (np.isfinite(instance.horizon) and instance.horizon >= LEAST):
         raise ValueError(f"horizon is {instance.horizon}; it must be a number above 0, in minutes")
     if not (np.isfinite(instance.area).all() and (instance.area[0] < instance.area[1]).all()):
@@ -227,7 +229,9 @@ def _check_requests(instance: Instance) -> None:
     arrival, load = instance.arrival, instance.load
     refuse_where(load < 0, "load of request {} is negative; give at least 1, or 0 for padding")
     refuse_where((load > 0) & ~(np.isfinite(arrival) & (arrival >= 0)), "arrival of request {} is not 0 or more")
-    refuse_where((load == 0) & (arrival != np.inf), "request {} has load 0; give at least 1, or arrival inf for padding")
+    refuse_where(
+        (load == 0) & (arrival != np.inf), "request {} has load 0; give at least 1, or arrival inf for padding"
+    )
     too_early = arrival[1:] < arrival[:-1]
     if too_early.any():
         second = int(np.argmax(too_early)) + 1
