@@ -63,7 +63,7 @@ def _ruin_and_recreate(prepared: Prepared, plans: Plans, draws: jax.Array) -> tu
         there = (index_of(nearness.size) == at).reshape(nearness.shape) & (nearness < jnp.inf)
         request = jnp.sum(jnp.where(there, ruined.stops[REQUEST], 0.0)).astype(jnp.int32)
         removed.append((request, there.any()))
-        ruined = _without(prepared, ruined, request, there.any())
+        ruined = without(prepared, ruined, request, there.any())
     recreated, is_complete = rescheduled(prepared, ruined), jnp.ones((), bool)
     for request_index, exists in removed:
         request = prepared.request(request_index)
@@ -88,7 +88,7 @@ def _nth_removable(prepared: Prepared, plans: Plans, uniform: jax.Array) -> jax.
     return removable & (rank == number + 1)
 
 
-def _without(prepared: Prepared, plans: Plans, request: jax.Array, exists: jax.Array) -> Plans:
+def without(prepared: Prepared, plans: Plans, request: jax.Array, exists: jax.Array) -> Plans:
     """The plans without the stops of a request; its other stops are to be rescheduled."""
     for _ in range(2 if prepared.instance.depot is None else 1):
         is_its = plans.present & (plans.stops[REQUEST] == request.astype(jnp.float32)) & exists

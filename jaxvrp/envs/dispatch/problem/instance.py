@@ -272,9 +272,15 @@ def pad(instance: Instance, max_requests: int, num_vehicles: int) -> Instance:
 
 
 def void_vehicles_beyond(instance: Instance, count: jax.Array) -> Instance:
-    """The day with its first `count` vehicles (`i32[]`) only; traceable."""
-    exists = jnp.arange(instance.num_vehicles, dtype=jnp.int32) < count
-    return instance.replace(capacity=jnp.where(exists, instance.capacity, 0))
+    """The day with its first `count` vehicles (`i32[]`) that are no drones, and all drones; traceable."""
+    rank = jnp.cumsum(~instance.is_drone, axis=-1, dtype=jnp.int32)
+    return instance.replace(capacity=jnp.where(instance.is_drone | (rank <= count), instance.capacity, 0))
+
+
+def void_drones_beyond(instance: Instance, count: jax.Array) -> Instance:
+    """The day with its first `count` drones (`i32[]`), and all other vehicles; traceable."""
+    rank = jnp.cumsum(instance.is_drone, axis=-1, dtype=jnp.int32)
+    return instance.replace(capacity=jnp.where(~instance.is_drone | (rank <= count), instance.capacity, 0))
 
 
 def void_requests_beyond(instance: Instance, count: jax.Array) -> Instance:

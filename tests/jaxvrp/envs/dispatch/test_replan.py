@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxvrp.envs.dispatch.insertion import offers
+from jaxvrp.envs.dispatch.insertion import insert, offers
 from jaxvrp.envs.dispatch.replan import replan
 from jaxvrp.envs.dispatch.schedule import planned_travel, rescheduled
 from tests.jaxvrp.envs.dispatch.small_days import DAYS, ENVS, padded, play
@@ -20,7 +20,7 @@ def states(request):
     batch = padded([DAYS[request.param](rng) for _ in range(48)])
     played = play(ENVS[request.param], batch, jax.random.key(6), 0.0)[0][0]
     flat = jax.tree.map(lambda leaf: leaf[2:10].reshape(-1, *leaf.shape[2:]), played)
-    return jax.tree.map(lambda leaf: leaf[np.asarray((flat.plans.num_stops.sum(axis=-1) >= 3))], flat)
+    return jax.tree.map(lambda leaf: leaf[np.asarray(flat.plans.num_stops.sum(axis=-1) >= 3)], flat)
 
 
 @functools.partial(jax.jit, static_argnums=1)
@@ -58,8 +58,6 @@ def test_what_was_taken_out_could_be_put_back(states):
     @jax.jit
     @jax.vmap
     def grown(state):
-        from jaxvrp.envs.dispatch.insertion import insert
-
         found = offers(state.prepared, state.plans, state.request)
         plans = insert(state.prepared, state.plans, found, state.request, found.feasible)
         grown = planned_travel(state.prepared, plans) - planned_travel(state.prepared, state.plans)

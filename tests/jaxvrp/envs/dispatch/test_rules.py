@@ -105,7 +105,7 @@ def test_brute_force_over_all_plans_gives_the_mask_and_the_cheapest_insertion(pl
 
 
 def test_relabelling_vehicles_permutes_actions(played):
-    scenario, env, batch, states, timesteps, actions = played
+    _, env, batch, _, timesteps, actions = played
     order = np.array([2, 0, 1])
     fleet = ("start", "speed", "detour", "capacity", "stop_time", "turnaround", "max_trip", "is_drone")
     relabelled = batch.replace(**{name: np.asarray(getattr(batch, name))[:, order] for name in fleet})
@@ -137,6 +137,7 @@ def test_a_later_future_changes_nothing_before(played, known):
         fields["arrival"] = np.concatenate([day.arrival[:known], np.where(other.load[known:] > 0, later, np.inf)])
         changed.append(day.replace(**fields))
     other_states, other_timesteps = jax.device_get(replay(env, padded(changed), actions))
+
     # The state at request `known - 1` is the last that may not know of the others.
     def until(tree):
         return jax.tree.map(lambda leaf: leaf[:known], tree)
@@ -150,7 +151,7 @@ ENDS = ("earliest", "deadline")
 
 
 def test_one_more_vehicle_never_makes_a_legal_action_illegal(played):
-    scenario, env, batch, states, timesteps, actions = played
+    scenario, env, *_ = played
     rng = np.random.default_rng(11)
     few = padded([pad(DAYS[scenario](rng, vehicles=2), REQUESTS, FLEET) for _ in range(DAYS_PER_TEST)])
     (_, before), chosen = jax.device_get(play(env, few, jax.random.key(5), 0.0))
