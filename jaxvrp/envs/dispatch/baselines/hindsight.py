@@ -94,7 +94,8 @@ def _round(prepared: Prepared, day: WholeDay, key: jax.Array) -> WholeDay:
     """Requests near one in place and time leave; then they, and some that are not served, return where they fit."""
     instance = prepared.instance
     centre_key, near_key, out_key, turn_key = jax.random.split(key, 4)
-    exists = instance.load > 0
+    exists, size = instance.load > 0, instance.load.shape[0]
+    most_out, most_in = min(OUT, size), min(IN, size)
     weight = jnp.where(exists, jnp.where(day.is_served, 0.3, 1.0), 0.0)
     centre = jnp.argmax(
         jax.random.uniform(centre_key, exists.shape) ** (1.0 / jnp.maximum(weight, 1e-6)) * (weight > 0)
@@ -102,20 +103,20 @@ def _round(prepared: Prepared, day: WholeDay, key: jax.Array) -> WholeDay:
     gap = jnp.linalg.norm(instance.pickup - instance.pickup[centre], axis=1) * prepared.pace[0]
     gap += jnp.abs(jnp.where(exists, instance.arrival, 0.0) - instance.arrival[centre])
     gap *= 0.3 + jax.random.uniform(near_key, exists.shape)
-    nearest = jax.lax.top_k(jnp.where(day.is_served & exists, -gap, -jnp.inf), OUT)[1]
-    count = jax.random.randint(out_key, (), 1, OUT + 1)
+    nearest = jax.lax.top_k(jnp.where(day.is_served & exists, -gap, -jnp.inf), most_out)[1]
+    count = jax.random.randint(out_key, (), 1, most_out + 1)
     plans, is_served = day.plans, day.is_served
-    for number in range(OUT):
+    for number in range(most_out):
         leaves = (number < count) & is_served[nearest[number]]
         plans = without(prepared, plans, nearest[number], leaves)
-        is_served = is_served & ~((jnp.arange(exists.shape[0]) == nearest[number]) & leaves)
+        is_served = is_served & ~((index_of(size) == nearest[number]) & leaves)
     plans = rescheduled(prepared, plans)
     value = jnp.sum(jnp.where(is_served, instance.value, 0.0))
     ruined = WholeDay(plans, is_served, value, jnp.sum(planned_travel(prepared, plans)))
     turn = jax.random.uniform(turn_key, exists.shape) * (1.0 + gap / 30.0)
-    turn = jnp.where(exists & ~is_served, jnp.where(index_of(exists.shape[0]) == centre, 0.0, turn), jnp.inf)
-    order = jax.lax.top_k(-turn, IN)[1]
-    return jax.lax.fori_loop(0, IN, lambda k, day: _inserted(prepared, day, order[k]), ruined)
+    turn = jnp.where(exists & ~is_served, jnp.where(index_of(size) == centre, 0.0, turn), jnp.inf)
+    order = jax.lax.top_k(-turn, most_in)[1]
+    return jax.lax.fori_loop(0, most_in, lambda k, day: _inserted(prepared, day, order[k]), ruined)
 
 
 class Decisions(struct.PyTreeNode):
