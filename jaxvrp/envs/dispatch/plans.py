@@ -58,7 +58,19 @@ class Prepared(struct.PyTreeNode):
     def request(self, index: jax.Array) -> Request:
         """That of this number (`i32[]`)."""
         row = jax.lax.dynamic_index_in_dim(self.table, index, keepdims=False)
-        return Request(index.astype(jnp.float32), row[4] > 0, row[9], row[0:2], row[2:4], row[4], *row[5:9], row[10])
+        return Request(
+            index=index.astype(jnp.float32),
+            exists=row[5] > 0,
+            arrival=row[0],
+            pickup=row[1:3],
+            dropoff=row[3:5],
+            load=row[5],
+            pickup_earliest=row[6],
+            pickup_deadline=row[7],
+            dropoff_earliest=row[8],
+            dropoff_deadline=row[9],
+            value=row[10],
+        )
 
 
 def prepare(instance: Instance) -> Prepared:
@@ -69,14 +81,14 @@ def prepare(instance: Instance) -> Prepared:
         instance.pickup_deadline,
         instance.dropoff_earliest,
         instance.dropoff_deadline,
-        instance.arrival,
         instance.value,
     ]
+    columns = [instance.arrival[:, None], instance.pickup, instance.dropoff, jnp.stack(numbers, axis=1)]
     return Prepared(
         instance=instance,
         pace=MINUTES_PER_HOUR * instance.detour / instance.speed,
         capacity=instance.capacity.astype(jnp.float32),
-        table=jnp.concatenate([instance.pickup, instance.dropoff, jnp.stack(numbers, axis=1)], axis=1),
+        table=jnp.concatenate(columns, axis=1),
         num_requests=jnp.sum(instance.load > 0, dtype=jnp.int32),
     )
 

@@ -61,18 +61,18 @@ def _ruin_and_recreate(prepared: Prepared, plans: Plans, draws: jax.Array) -> tu
         is_nearest = nearness.ravel() == jnp.min(nearness)
         at = jax.lax.argmax(is_nearest, 0, jnp.int32)
         there = (index_of(nearness.size) == at).reshape(nearness.shape) & (nearness < jnp.inf)
-        request = jnp.sum(jnp.where(there, ruined.stops[REQUEST], 0.0)).astype(jnp.int32)
-        removed.append((request, there.any()))
-        ruined = without(prepared, ruined, request, there.any())
-    recreated, is_complete = rescheduled(prepared, ruined), jnp.ones((), bool)
-    for request_index, exists in removed:
-        request = prepared.request(request_index)
+        index = jnp.sum(jnp.where(there, ruined.stops[REQUEST], 0.0)).astype(jnp.int32)
+        removed.append((index, there.any()))
+        ruined = without(prepared, ruined, index, there.any())
+    recreated, is_complete = rescheduled(prepared, ruined), removed[0][1]
+    for index, exists in removed:
+        request = prepared.request(index)
         found = offers(prepared, recreated, request)
         added = jnp.where(found.feasible, found.added, jnp.inf)
         cheapest = index_of(added.shape[0]) == jax.lax.argmin(added, 0, jnp.int32)
         recreated = insert(prepared, recreated, found, request, cheapest & found.feasible & exists)
         is_complete &= found.feasible.any() | ~exists
-    return recreated, is_complete & removed[0][1]
+    return recreated, is_complete
 
 
 def _removable(prepared: Prepared, plans: Plans) -> jax.Array:

@@ -23,7 +23,9 @@ class RidePooling(Dispatch):
 
     scenario: ClassVar[str] = "ride_pooling"
 
+    max_requests: int = fields.size(520, help="R, the most requests of a day; later ones are left out")
     num_vehicles: int = fields.size(20, help="vehicles")
+    expected_requests: float = fields.parameter(400.0, above=0.0, help="mean number of requests of a generated day")
     zones: int = fields.size(5, help="zones on a side of the grid to which idle vehicles can be sent")
     vehicle_capacity: int = fields.size(4, help="seats of a generated vehicle", unit="passengers")
     side: float = fields.parameter(10.0, above=0.0, help="of the square", unit="km")

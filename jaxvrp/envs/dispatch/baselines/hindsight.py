@@ -10,6 +10,7 @@ that what it finds can be played.
 from __future__ import annotations
 
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +18,7 @@ from flax import struct
 
 from jaxvrp.envs.dispatch import plans as plans_module
 from jaxvrp.envs.dispatch import rules
-from jaxvrp.envs.dispatch.env import Dispatch
+from jaxvrp.envs.dispatch.env import DISPATCHER, Dispatch, decide
 from jaxvrp.envs.dispatch.insertion import insert, offers
 from jaxvrp.envs.dispatch.plans import Plans, Prepared, prepare
 from jaxvrp.envs.dispatch.problem.instance import Instance
@@ -122,8 +123,8 @@ def _round(prepared: Prepared, day: WholeDay, key: jax.Array) -> WholeDay:
 class Decisions(struct.PyTreeNode):
     """Decisions on a day and the value that they come to (`f32[]`).
 
-    `wish`, `i32[R]`, is which vehicle is preferred for each request, 0 for none; `choice`, `i32[R]`, the dispatcher's
-    actions that come of it.
+    `wish`, `i32[R]`, is which vehicle is preferred for each request, 0 for none, V + 1 for any; `choice`, `i32[R]`, the
+    dispatcher's actions that come of it.
     """
 
     wish: jax.Array
@@ -131,9 +132,12 @@ class Decisions(struct.PyTreeNode):
     value: jax.Array
 
 
-NEAR = (6.0, 9.0, 12.0, 16.0, 20.0)
-FAR = (14.0, 18.0, 24.0, 1e9)
-"""Rules that the search begins with, in minutes of drive from the depot: drones from NEAR on, nobody from FAR on."""
+NEAR = (8.0, 12.0, math.inf)
+FAR = (14.0, 17.0, 20.0, 24.0, math.inf)
+"""Rules that the search begins with, in minutes of drive from the depot: rejected from FAR on, a drone from NEAR on.
+
+Where NEAR is inf, any vehicle takes what is accepted.
+"""
 
 
 @functools.partial(jax.jit, static_argnames=("rounds",))
@@ -143,7 +147,7 @@ def decide_with_hindsight(env: Dispatch, instances: Instance, key: jax.Array, *,
     It begins with the best of some threshold rules, and then changes a few decisions in each round.
 
     Args:
-        env: of the days; what it sees and re-plans does not count.
+        env: of the days; it may re-plan.
         instances: days `[B]`.
         key: typed key.
         rounds: changes that are tried on each day.
@@ -167,12 +171,13 @@ def decide_with_hindsight(env: Dispatch, instances: Instance, key: jax.Array, *,
 
 
 def _by_distance(state: State, near: jax.Array, far: jax.Array) -> jax.Array:
-    """`i32[R]`: the first vehicle or drone by the drive from the depot, or 0; who of its kind takes it is left open."""
+    """`i32[R]`: by the drive from the depot 0, any vehicle, the first one or the first drone, for one of its kind."""
     instance = state.prepared.instance
     assert instance.depot is not None
     drive = jnp.linalg.norm(instance.dropoff - instance.depot, axis=1) * state.prepared.pace[0]
     drone = 1 + jnp.argmax(instance.is_drone).astype(jnp.int32)
-    return jnp.where(drive > far, 0, jnp.where(drive > near, drone, 1))
+    vehicle = jnp.where(jnp.isinf(near), 1 + instance.capacity.shape[0], jnp.where(drive > near, drone, 1))
+    return jnp.where(drive > far, 0, vehicle)
 
 
 def _changed(state: State, wish: jax.Array, key: jax.Array) -> jax.Array:
@@ -182,7 +187,7 @@ def _changed(state: State, wish: jax.Array, key: jax.Array) -> jax.Array:
     uniform = jax.random.uniform(which_key, (3, *wish.shape))
     count = jnp.maximum(jnp.where(accepted, accepted.sum(), (~accepted & (instance.load > 0)).sum()), 1)
     flips = uniform[0] < 1.0 / count
-    vehicle = 1 + jnp.floor(uniform[1] * instance.capacity.shape[0]).astype(jnp.int32)
+    vehicle = 1 + jnp.floor(uniform[1] * (1 + instance.capacity.shape[0])).astype(jnp.int32)
     moves = uniform[2] < jax.random.uniform(kind_key) * 4.0 / jnp.maximum(accepted.sum(), 1)
     return jnp.where(flips, jnp.where(accepted, 0, vehicle), jnp.where(moves & accepted, vehicle, wish))
 
@@ -196,11 +201,11 @@ def _played(env: Dispatch, start: State, wish: jax.Array) -> Decisions:
     def advance(state: State, wish: jax.Array) -> tuple[State, jax.Array]:
         found, is_drone = state.offers, state.prepared.instance.is_drone
         wished = jnp.arange(is_drone.shape[0], dtype=jnp.int32) == wish - 1
-        kind = jnp.any(wished & is_drone)
-        rank = found.added + jnp.where(wished, -1e3, 0.0) * (wish > 1) + jnp.where(is_drone == kind, 0.0, 1e4)
+        is_other = (is_drone != jnp.any(wished & is_drone)) & wished.any()
+        rank = found.added + jnp.where(wished, -1e3, 0.0) * (wish > 1) + jnp.where(is_other, 1e4, 0.0)
         best = 1 + jax.lax.argmin(jnp.where(found.feasible, rank, jnp.inf), 0, jnp.int32)
         choice = jnp.where(found.feasible.any() & (wish > 0), best, 0)
-        plans, growth = rules.assign(state, choice)
+        plans, growth = decide(env, state, {DISPATCHER: choice[None]})
         moved = rules.proceed(state, plans, choice, growth, jnp.zeros((), jnp.int32))
         moved = moved.replace(prepared=state.prepared)
         return jax.tree.map(
