@@ -10,7 +10,7 @@ import jaxvrp
 from jaxvrp.envs.dispatch import make_instance, stack
 from jaxvrp.envs.dispatch.problem.instance import pad
 
-REQUESTS, FLEET, STOPS, ZONES = 10, 3, 6, 2
+REQUESTS, FLEET, STOPS, ZONES = 10, 3, 8, 2
 SIZES = {"max_requests": REQUESTS, "max_stops": STOPS, "travel_price": 0.02}
 ENVS = {
     "ride_pooling": jaxvrp.make("dispatch", scenario="ride_pooling", num_vehicles=FLEET, zones=ZONES, **SIZES),
@@ -21,11 +21,11 @@ ENVS = {
 def ride_day(rng, requests=None, vehicles=FLEET):
     """Loads, windows that open late, requests at one instant, a mixed fleet, and deadlines from loose to tight."""
     count = REQUESTS if requests is None else requests
-    arrival = np.sort(rng.uniform(0, 4 * count, count))
+    arrival = np.sort(rng.uniform(0, 2 * count, count))
     if count > 3:
         arrival[2] = arrival[1]
     pickup, dropoff = rng.uniform(0, 6, (2, count, 2))
-    wait, delay = rng.uniform(3, 25, (2, count))
+    wait, delay = rng.uniform(5, 35, (2, count))
     opens = np.where(rng.random(count) < 0.3, arrival + rng.uniform(0, 8, count), 0.0)
     late = np.where(rng.random(count) < 0.2, arrival + rng.uniform(5, 20, count), 0.0)
     direct = 2.5 * np.hypot(*(pickup - dropoff).T)
@@ -43,7 +43,7 @@ def ride_day(rng, requests=None, vehicles=FLEET):
         capacity=rng.integers(2, 5, vehicles),
         speed=rng.uniform(20, 40, vehicles),
         detour=rng.uniform(1, 1.4, vehicles),
-        stop_time=rng.uniform(0, 2, vehicles),
+        stop_time=rng.uniform(0, 4, vehicles),
         horizon=60.0,
         area=[[0, 0], [6, 6]],
     )
