@@ -304,7 +304,7 @@ class NumpyDispatch:
             "requests": float(self.step_number),
             "served": float(self.served),
             "served_share": self.served / max(self.step_number, 1),
-            "value": self.value,
+            "value_served": self.value,
             "rejected": float(self.step_number - self.served),
             "travel": float(self.travel.sum()),
             "drone_travel": float(self.travel[np.asarray(self.day.is_drone)].sum()),

@@ -40,8 +40,8 @@ class Dispatch(Environment):
     that are served, less the price of all travel. The episode ends with the decision on the last request; all plans are
     driven out then.
 
-    Metrics: requests, served, served_share, value, rejected, travel (minutes), drone_travel, drone_share, mean_wait,
-    mean_delay (minutes; of what vehicles have begun), broken_promises (always 0), invalid_actions.
+    Metrics: requests, served, served_share, value_served, rejected, travel (minutes), drone_travel, drone_share,
+    mean_wait, mean_delay (minutes; of what vehicles have begun), broken_promises (always 0), invalid_actions.
     """
 
     max_requests: int = fields.size(400, help="R, the most requests of a day; later ones are left out")
@@ -197,7 +197,7 @@ class Dispatch(Environment):
             "requests": decided,
             "served": totals.served,
             "served_share": totals.served / jnp.maximum(decided, 1.0),
-            "value": totals.value,
+            "value_served": totals.value,
             "rejected": decided - totals.served,
             "travel": totals.travel,
             "drone_travel": totals.drone_travel,

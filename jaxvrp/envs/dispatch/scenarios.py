@@ -72,6 +72,9 @@ class SameDay(Dispatch):
     customer_spread: float = fields.parameter(
         3.0, above=0.0, help="standard deviation of customers around the depot, each way", unit="km"
     )
+    value_spread: float = fields.parameter(
+        0.0, minimum=0.0, help="standard deviation of the logarithm of values, whose mean is 1"
+    )
     vehicle_speed: float = fields.parameter(30.0, above=0.0, help="of generated vehicles", unit="km/h")
     vehicle_detour: float = fields.parameter(1.5, minimum=1.0, help="kilometres of street for each straight one")
     drone_speed: float = fields.parameter(40.0, above=0.0, help="of generated drones", unit="km/h")

@@ -16,7 +16,7 @@ TOOLBOX = Toolbox(
     planners={"rollout": RolloutActor},
     headlines=(
         Headline("served_share", "served", curve="requests served", progress="served"),
-        Headline("value", "value"),
+        Headline("value_served", "value"),
         Headline("mean_delay", "delay"),
         Headline("travel", "travel"),
     ),

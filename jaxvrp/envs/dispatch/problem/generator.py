@@ -58,6 +58,7 @@ class SameDayParameters(Protocol):
     last_order: float
     horizon: float
     customer_spread: float
+    value_spread: float
     vehicle_speed: float
     vehicle_detour: float
     drone_speed: float
@@ -78,6 +79,7 @@ def ride_pooling(key: jax.Array, parameters: RidePoolingParameters) -> Instance:
     direct = pace * jnp.linalg.norm(pickup - dropoff, axis=1)
     return _instance(
         arrival=arrival,
+        value=jnp.ones(count, jnp.float32),
         pickup=pickup,
         dropoff=dropoff,
         pickup_deadline=arrival + parameters.max_wait,
@@ -96,19 +98,24 @@ def ride_pooling(key: jax.Array, parameters: RidePoolingParameters) -> Instance:
 
 
 def same_day(key: jax.Array, parameters: SameDayParameters) -> Instance:
-    """One day of a depot: orders at an even rate until the last one, customers normal around the depot at (0, 0)."""
+    """One day of a depot: orders at an even rate until the last one, customers normal around the depot at (0, 0).
+
+    Values are lognormal, with a mean of 1; all 1 by default.
+    """
     count, vehicles, drones = parameters.max_requests, parameters.num_vehicles, parameters.num_drones
     fleet = vehicles + drones
-    arrival_key, place_key = jax.random.split(key)
+    arrival_key, place_key, value_key = jax.random.split(key, 3)
     arrival = _arrivals(arrival_key, count, parameters.expected_requests, parameters.last_order, 0.0)
     reach = _each(REACH * parameters.customer_spread, 2)
-    is_drone = jnp.arange(fleet) >= vehicles
+    is_drone, spread = jnp.arange(fleet) >= vehicles, parameters.value_spread
+    value = jnp.exp(spread * jax.random.normal(value_key, (count,), jnp.float32) - 0.5 * spread**2)
 
     def by_kind(of_vehicle: float, of_drone: float) -> jax.Array:
         return jnp.where(is_drone, _each(of_drone, fleet), _each(of_vehicle, fleet))
 
     return _instance(
         arrival=arrival,
+        value=value,
         pickup=jnp.zeros((count, 2), jnp.float32),
         dropoff=parameters.customer_spread * jax.random.normal(place_key, (count, 2), jnp.float32),
         pickup_deadline=arrival + parameters.delivery_deadline,
@@ -128,14 +135,13 @@ def same_day(key: jax.Array, parameters: SameDayParameters) -> Instance:
 
 
 def _instance(arrival: jax.Array, **arrays: jax.Array) -> Instance:
-    """A day of loads and values of 1; what arrives at inf is void, and its numbers are finite."""
+    """A day of loads of 1; what arrives at inf is void, and its numbers are finite."""
     exists = jnp.isfinite(arrival)
-    numbers = {name: arrays.pop(name) for name in ("pickup", "dropoff", "pickup_deadline", "dropoff_deadline")}
+    numbers = {name: arrays.pop(name) for name in ("value", "pickup", "dropoff", "pickup_deadline", "dropoff_deadline")}
     shaped = {name: jnp.where(exists.reshape(-1, *[1] * (a.ndim - 1)), a, 0.0) for name, a in numbers.items()}
     return Instance(
         arrival=arrival,
         load=exists.astype(jnp.int32),
-        value=exists.astype(jnp.float32),
         pickup_earliest=jnp.zeros_like(arrival),
         dropoff_earliest=jnp.zeros_like(arrival),
         **shaped,

@@ -78,7 +78,7 @@ def test_rollout_is_legal_and_serves_no_less(scenario):
     run = jax.jit(play_episodes, static_argnums=(0, 1))
     plain, ahead = (run(env, actor, batch, jax.random.key(1)) for actor in (AcceptActor(), planner))
     assert (ahead["invalid_actions"] == 0).all()
-    assert ahead["value"].mean() > 0.9 * plain["value"].mean()
+    assert ahead["value_served"].mean() > 0.9 * plain["value_served"].mean()
 
 
 def test_rides_in_hindsight_keep_every_promise_and_serve_more():
@@ -94,7 +94,7 @@ def test_rides_in_hindsight_keep_every_promise_and_serve_more():
         assert broken <= {"before_arrival"}, report.summary()
         np.testing.assert_array_equal(report.served, found.is_served[i])
         assert report.value == pytest.approx(found.value[i], rel=1e-5)
-    assert found.value.mean() > 1.1 * plain["value"].mean()
+    assert found.value.mean() > 1.1 * plain["value_served"].mean()
 
 
 def stops_of(day, plans):
@@ -113,6 +113,6 @@ def test_decisions_in_hindsight_can_be_played_and_serve_more():
     )
     actions = {"dispatcher": jnp.asarray(many.choice.T[:, :, None])}
     _, timesteps = jax.device_get(replay(env, batch, actions))
-    np.testing.assert_allclose(timesteps.metrics["value"][-1], many.value, 1e-5)
+    np.testing.assert_allclose(timesteps.metrics["value_served"][-1], many.value, 1e-5)
     assert (timesteps.metrics["invalid_actions"] == 0).all()
-    assert (many.value >= few.value - 1e-4).all() and many.value.mean() > 1.05 * plain["value"].mean()
+    assert (many.value >= few.value - 1e-4).all() and many.value.mean() > 1.05 * plain["value_served"].mean()

@@ -86,6 +86,23 @@ def test_generated_days_of_parcels_look_as_they_say():
     np.testing.assert_array_equal(days.detour[0], np.where(days.is_drone[0], 1.0, 1.5))
 
 
+def test_values_have_a_mean_of_one_and_the_spread_that_is_asked_for():
+    _, days = generated("same_day", 64, value_spread=0.7)
+    value = days.value[days.load > 0]
+    assert abs(value.mean() - 1) < 0.02 and abs(np.log(value).std() - 0.7) < 0.02
+    assert (generated("same_day", 2)[1].value.max(axis=1) == 1).all()
+
+
+@pytest.mark.parametrize("scenario", ENVS)
+def test_a_step_lowers_for_accelerators_without_sorts_and_callbacks(scenario):
+    env = ENVS[scenario].replace(replan_rounds=2)
+    state = jax.eval_shape(lambda key: env.reset(key)[0], jax.random.key(0))
+    action = {name: jax.ShapeDtypeStruct((role.num_agents,), role.action.dtype) for name, role in env.roles.items()}
+    for platform in ("cuda", "tpu"):
+        text = jax.jit(env.step).trace(state, action).lower(lowering_platforms=(platform,)).as_text()
+        assert not [word for word in ("callback", "f64", "stablehlo.sort") if word in text]
+
+
 def test_days_are_kept_in_files_exactly(tmp_path, assert_same):
     for scenario, draw in DAYS.items():
         batch = padded([draw(np.random.default_rng(i)) for i in range(3)])
@@ -116,7 +133,10 @@ FINE = {
         ({"capacity": [0]}, "a day has no vehicle; give at least one"),
         ({"load": [1, 0, 1]}, "request 1 has load 0; give at least 1"),
         ({"load": [1, 1.5, 1]}, "load has a fraction"),
-        ({"pickup_deadline": [30] * 3, "dropoff_deadline": [30, float("nan"), 30]}, "dropoff_deadline of request 1 is no number"),
+        (
+            {"pickup_deadline": [30] * 3, "dropoff_deadline": [30, float("nan"), 30]},
+            "dropoff_deadline of request 1 is no number",
+        ),
         ({"pickup_deadline": [5, 5, -1]}, "pickup_deadline of request 2 lies before its earliest time"),
         ({"dropoff": [[1, 0], [0, np.inf], [1, 1]]}, "dropoff of request 1 is not finite"),
         ({"speed": 0.0}, "speed of vehicle 0 is not above 0"),

@@ -170,7 +170,7 @@ def test_rewards_sum_to_value_less_the_price_of_travel(played):
     _, env, _, states, timesteps, _ = played
     last = {name: values[-1] for name, values in timesteps.metrics.items()}
     total = timesteps.reward["dispatcher"][..., 0].sum(axis=0)
-    np.testing.assert_allclose(total, last["value"] - env.travel_price * last["travel"], 1e-4, 1e-4)
+    np.testing.assert_allclose(total, last["value_served"] - env.travel_price * last["travel"], 1e-4, 1e-4)
     assert (last["broken_promises"] == 0).all() and (last["requests"] == REQUESTS).all()
     np.testing.assert_array_equal(last["served"] + last["rejected"], last["requests"])
     assert np.isinf(states.plans.start[-1]).all()
