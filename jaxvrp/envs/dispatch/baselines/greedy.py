@@ -51,7 +51,7 @@ class ThresholdActor(AcceptActor):
     """
 
     def __init__(self, env: Dispatch, threshold: float | None = None):
-        """By default the threshold that was best on generated days of the default size."""
+        """By default 12 minutes with a depot, and 20 without: the best of 8, 12, 16 and 20 on generated days."""
         default = {"same_day": 12.0, "ride_pooling": 20.0}[env.scenario]
         self.threshold = default if threshold is None else threshold
 

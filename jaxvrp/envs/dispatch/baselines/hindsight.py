@@ -132,11 +132,11 @@ class Decisions(struct.PyTreeNode):
     value: jax.Array
 
 
-NEAR = (8.0, 12.0, math.inf)
-FAR = (14.0, 17.0, 20.0, 24.0, math.inf)
-"""Rules that the search begins with, in minutes of drive from the depot: rejected from FAR on, a drone from NEAR on.
-
-Where NEAR is inf, any vehicle takes what is accepted.
+NEAR = (12.0, math.inf)
+FAR = (18.0, 22.0, math.inf)
+FLOOR = (0.0, 0.6, 0.8)
+"""Rules that the search begins with: a drone from NEAR minutes of drive on, any vehicle if that is inf; rejected are
+requests from FAR minutes on, and those worth less than FLOOR times the mean.
 """
 
 
@@ -155,8 +155,8 @@ def decide_with_hindsight(env: Dispatch, instances: Instance, key: jax.Array, *,
 
     def search(instance: Instance, key: jax.Array) -> Decisions:
         start = env.init_state(instance)
-        near, far = (grid.ravel() for grid in jnp.meshgrid(jnp.asarray(NEAR), jnp.asarray(FAR)))
-        tried = jax.vmap(lambda near, far: _played(env, start, _by_distance(start, near, far)))(near, far)
+        grid = jnp.meshgrid(jnp.asarray(NEAR), jnp.asarray(FAR), jnp.asarray(FLOOR))
+        tried = jax.vmap(lambda *rule: _played(env, start, _by_rule(start, *rule)))(*(axis.ravel() for axis in grid))
         best = jnp.argmax(tried.value)
         kept = jax.tree.map(lambda leaf: leaf[best], tried)
 
@@ -170,14 +170,15 @@ def decide_with_hindsight(env: Dispatch, instances: Instance, key: jax.Array, *,
     return jax.vmap(search)(instances, jax.random.split(key, instances.load.shape[0]))
 
 
-def _by_distance(state: State, near: jax.Array, far: jax.Array) -> jax.Array:
-    """`i32[R]`: by the drive from the depot 0, any vehicle, the first one or the first drone, for one of its kind."""
+def _by_rule(state: State, near: jax.Array, far: jax.Array, floor: jax.Array) -> jax.Array:
+    """`i32[R]`, wishes: 0, any vehicle, or the first vehicle or the first drone, for one of its kind."""
     instance = state.prepared.instance
     assert instance.depot is not None
     drive = jnp.linalg.norm(instance.dropoff - instance.depot, axis=1) * state.prepared.pace[0]
     drone = 1 + jnp.argmax(instance.is_drone).astype(jnp.int32)
     vehicle = jnp.where(jnp.isinf(near), 1 + instance.capacity.shape[0], jnp.where(drive > near, drone, 1))
-    return jnp.where(drive > far, 0, vehicle)
+    mean = jnp.sum(instance.value) / jnp.maximum(state.prepared.num_requests, 1)
+    return jnp.where((drive > far) | (instance.value < floor * mean), 0, vehicle)
 
 
 def _changed(state: State, wish: jax.Array, key: jax.Array) -> jax.Array:
