@@ -96,6 +96,7 @@ def _evaluate_instance(args: argparse.Namespace, changes: dict[str, Any]) -> Non
     run = file.folder.load(args.checkpoint)
     deterministic = not (args.sampled or args.best_of > 1)
     players = file.players(run, deterministic=deterministic, temperature=args.temperature)
+    args.actor = toolbox.full_name(args.actor)
     check_player(args.actor, players)
     seed = args.seed or run.learner.config.eval_seed
     tries = {name: args.best_of if name == POLICY else 1 for name in players}

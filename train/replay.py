@@ -14,7 +14,7 @@ from typing import Any
 
 import jax
 
-from jaxvrp import Environment, replay
+from jaxvrp import Environment, registry, replay
 from jaxvrp.io.command_line import Parser, UserError, index, refuse_overwriting
 from jaxvrp.io.messages import nearest
 from jaxvrp.replay.export import exporter
@@ -142,10 +142,10 @@ def _baseline(name: str, env: Environment) -> str:
     Raises:
         UserError: there is no such baseline.
     """
-    known = baseline_actors(env)
-    if name not in known:
+    known, full_name = baseline_actors(env), registry.toolbox_of(env).full_name(name)
+    if full_name not in known:
         raise UserError(f"--against {name}: there is no such baseline; {nearest(name, known)}")
-    return name
+    return full_name
 
 
 def _report(episodes: list[Episode], paths: list[pathlib.Path]) -> None:
@@ -207,7 +207,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--against",
         type=str,
         metavar="NAME",
-        help="a baseline of the environment, or random, on the same instance, side by side on the page",
+        help="greedy or another baseline of the environment, or random, on the same instance, side by side on the page",
     )
     parser.add_argument("--sampled", action="store_true", help="sample actions instead of taking the most probable")
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")

@@ -1,6 +1,6 @@
 """The best plan for one problem in so many seconds: by search, by a trained policy, or by a heuristic.
 
-python -m train.solve INSTANCE --seconds 10 --out plan.json stops.csv --picture plan.svg
+python -m train.solve INSTANCE --seconds 10 --out plan.json stops.csv --picture plan.svg plan.gif
 python -m train.solve MAP.json --run vrpd_tw
 python -m train.solve BOARDS.pcb --index 2 --out placed.pcb --picture placed.svg
 """
@@ -300,6 +300,7 @@ def chosen(problem: Problem, method: str | None) -> str:
     """
     if method is None:
         return next(iter(problem.methods))
+    method = problem.toolbox.full_name(method)
     if method not in problem.methods:
         hint = "it needs --run" if method == POLICY else nearest(method, problem.methods)
         raise UserError(f"--method {method}: there is none of that name; {hint}")
@@ -435,8 +436,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         solution = solved(problem, seconds=args.seconds, method=method, seed=args.seed, progress=progress)
     print(report(solution))
     outputs = [Output("--out", path, solution.write) for path in args.out]
-    if args.picture:
-        outputs.append(Output("--picture", args.picture, solution.draw))
+    outputs += [Output("--picture", path, solution.draw) for path in args.picture]
     write_all(outputs)
 
 
@@ -465,7 +465,7 @@ def _check_paths(args: argparse.Namespace, problem: Problem) -> None:
     endings = {"--out": problem.files.endings, "--picture": (".gif", *STILLS)}
     if args.picture and problem.toolbox.renderer is None:
         raise UserError(f"--picture: {type(problem.env).__name__} has no renderer; leave it out")
-    asked = [("--out", path) for path in args.out] + ([("--picture", args.picture)] if args.picture else [])
+    asked = [("--out", path) for path in args.out] + [("--picture", path) for path in args.picture]
     for option, name in asked:
         path = pathlib.Path(name)
         if path.suffix.lower() not in endings[option]:
@@ -488,7 +488,9 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--out", metavar="FILE", nargs="+", default=[], help="write the plan: .json, .csv, a board also .pcb"
     )
-    parser.add_argument("--picture", metavar="FILE", help="draw the plan: .png, .svg, .pdf; a .gif moves")
+    parser.add_argument(
+        "--picture", metavar="FILE", nargs="+", default=[], help="draw the plan: .png, .svg, .pdf; a .gif moves"
+    )
     args = parser.parse_args(argv)
     if args.run and args.env:
         raise UserError("--env: a run brings its own environment; leave --env or --run out")

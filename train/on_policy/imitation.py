@@ -105,8 +105,8 @@ def make_teacher(config: PPOConfig, env: Environment) -> Actor | None:
         return None
     toolbox = registry.toolbox_of(env)
     named = {**toolbox.baselines, **toolbox.planners}
-    if config.imitate in named:
-        teacher = named[config.imitate](env)
+    if toolbox.full_name(config.imitate) in named:
+        teacher = named[toolbox.full_name(config.imitate)](env)
     elif pathlib.Path(config.imitate).is_dir() or config.imitate in shipped_policies():
         teacher = _policy_of(config.imitate, config.env, env)
     else:
