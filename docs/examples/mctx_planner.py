@@ -61,7 +61,7 @@ class MctxPlanner:
         return seen, (state, action)
 
     def judged(self, state: Any, timestep: jaxvrp.TimeStep) -> tuple[Any, jax.Array, jax.Array]:
-        """The baseline's actions, prior logits `f32[E, A]` of all changes of them, and its return `f32[E]` from here."""
+        """The baseline's actions, prior logits `f32[E, A]` of all changes of them, and what it would gain, `f32[E]`."""
         action = self.baseline.act(jax.random.key(0), (), state, timestep)[0]
         allowed, same = [], []
         for name in self.env.roles:
