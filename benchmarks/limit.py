@@ -30,10 +30,11 @@ from jaxvrp import Environment, VecEnv
 from jaxvrp.actor import RandomActor
 from jaxvrp.environment import select
 from jaxvrp.io.command_line import Parser, UserError, positive
+from train.algorithms import make_train
 from train.on_policy import ppo
 from train.on_policy.config import PPOConfig
 from train.on_policy.imitation import Guidance, guidance_at
-from train.on_policy.trainer import Trainer, make_train
+from train.on_policy.trainer import Trainer
 from train.running.command import command_line
 from train.running.shown.tables import aligned
 from train.sharding import shard

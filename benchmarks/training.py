@@ -19,10 +19,11 @@ from jax.sharding import PartitionSpec as P
 from benchmarks import measure
 from benchmarks.measure import Size, Spread
 from jaxvrp.io.command_line import Parser, UserError, positive
+from train.algorithms import make_train
 from train.networks import NETWORKS
 from train.on_policy.config import PPOConfig
 from train.on_policy.rollout import Players, Recording
-from train.on_policy.trainer import Trainer, TrainState, make_train
+from train.on_policy.trainer import Trainer, TrainState
 from train.running.command import command_line
 from train.running.shown.tables import aligned
 from train.sharding import DATA, batch_specs, device_key, shard

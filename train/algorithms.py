@@ -1,53 +1,62 @@
-"""The algorithms: by name, what trains, and the keys of its configuration."""
+"""The algorithms: by name, the keys of their configurations, and the learner that a configuration describes."""
 
 from __future__ import annotations
 
 import dataclasses
-import importlib
 from typing import Any
 
 from jaxvrp.spaces import Box, Discrete
 from train.config import RunConfig
-from train.running.loop.learner import Learner
+from train.off_policy.config import OffPolicyConfig, SACConfig, TD3Config
+from train.on_policy.config import IPPOConfig, PPOConfig
+from train.running.command.prepare import prepare
 
 
 @dataclasses.dataclass(frozen=True)
 class Algorithm:
-    """An algorithm; its parts are imported when they are needed.
+    """An algorithm: the class of its configurations, and the space of the actions that it learns to choose."""
 
-    Attributes:
-        trainer: dotted path `package.module:function` of a function from a configuration to a `Learner`.
-        configuration: dotted path `package.module:Class` of a subclass of `RunConfig`.
-        actions: the space of the actions that it learns to choose.
-    """
-
-    trainer: str
-    configuration: str
+    config_class: type[RunConfig]
     actions: type[Discrete] | type[Box]
 
-    @property
-    def config_class(self) -> type[RunConfig]:
-        """The class of its configurations."""
-        return _import(self.configuration)
-
-    def make_train(self, config: RunConfig) -> Learner:
-        """Build the environment and the learner of a configuration.
-
-        Raises:
-            ValueError: a value is out of range, or does not fit the others; the message says which.
-            TypeError: a value has the wrong type.
-        """
-        return _import(self.trainer)(config)
+    def make_train(self, config: RunConfig) -> Any:
+        return make_train(config)
 
 
 ALGORITHMS = {
-    "mappo": Algorithm("train.on_policy.trainer:make_train", "train.on_policy.config:PPOConfig", Discrete),
-    "ippo": Algorithm("train.on_policy.trainer:make_train", "train.on_policy.config:IPPOConfig", Discrete),
-    "td3": Algorithm("train.td3:make_train", "train.td3:TD3Config", Box),
-    "sac": Algorithm("train.sac:make_train", "train.sac:SACConfig", Box),
+    "mappo": Algorithm(PPOConfig, Discrete),
+    "ippo": Algorithm(IPPOConfig, Discrete),
+    "td3": Algorithm(TD3Config, Box),
+    "sac": Algorithm(SACConfig, Box),
 }
 
+KINDS = {Discrete: "discrete", Box: "continuous"}
 
-def _import(path: str) -> Any:
-    module_name, _, attribute = path.partition(":")
-    return getattr(importlib.import_module(module_name), attribute)
+
+def make_train(config: RunConfig) -> Any:
+    """The learner (`train.running.loop.learner.Learner`) of a configuration, with its environment and its devices.
+
+    Raises:
+        ValueError: a value is out of range, or does not fit the others; the message says which.
+        TypeError: a value has the wrong type.
+    """
+    actions = next(each.actions for each in ALGORITHMS.values() if isinstance(config, each.config_class))
+    config, env, evaluation_env, mesh = prepare(config)
+    for name, role in env.roles.items():
+        if not isinstance(role.action, actions):
+            kind = type(role.action)
+            learners = " or ".join(key for key, value in ALGORITHMS.items() if value.actions is kind)
+            raise ValueError(
+                f"role '{name}' of env.name '{config.env['name']}' has {KINDS[kind]} actions; use {learners}"
+            )
+    # Imported here: the libraries behind them take a second, which commands that only read a configuration do without.
+    if isinstance(config, PPOConfig):
+        from train.on_policy.trainer import make_trainer as on_policy
+
+        return on_policy(config, env, evaluation_env, mesh)
+    assert isinstance(config, OffPolicyConfig)
+    from train.off_policy.sac import SAC
+    from train.off_policy.td3 import TD3
+    from train.off_policy.trainer import make_trainer as off_policy
+
+    return off_policy(config, env, evaluation_env, mesh, TD3 if isinstance(config, TD3Config) else SAC)

@@ -12,16 +12,12 @@ from jaxvrp.io.limits import LARGEST_WHOLE
 
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
-    """Keys of every learner. Intervals are in updates.
+    """Keys of every learner. Intervals are in updates."""
 
-    Attributes:
-        reading: what keys are set to when checkpoints are read: those on which nothing in a checkpoint depends.
-        playing: what keys are set to as well when the policy plays in another environment: all that is of training
-            alone, and might not fit there.
-    """
-
-    # One device is enough, and may be all there is; the checkpoint does not depend on how many wrote it.
+    # What keys are set to when checkpoints are read: those on which nothing in a checkpoint depends. One device may be
+    # all there is.
     reading: ClassVar[dict[str, Any]] = {"num_devices": 1}
+    # And when the policy plays in another environment: all that is of training alone, and might not fit there.
     playing: ClassVar[dict[str, Any]] = {"randomize": {}, "randomize_from": {}}
 
     env: dict[str, Any] = dataclasses.field(
@@ -140,14 +136,9 @@ class RunConfig:
 def check_divides(
     config: RunConfig, name: str, divisor_name: str, divisor: int, *, devices: int = 1, group_size: int = 1
 ) -> None:
-    """Check that the key `name` is a multiple of another key.
+    """Check that the key `name` is a multiple of another key, `divisor_name`, times devices and group size.
 
-    Args:
-        config: with both keys.
-        name: of the key that is to be a multiple.
-        divisor_name: of the key that is to divide it.
-        divisor: the value of that key, as it is used (`num_devices` null means all).
-        devices, group_size: the multiple must be one of `divisor` times so many.
+    `divisor` is the value of that key, as it is used (`num_devices` null means all).
 
     Raises:
         ValueError: it is not; the message names the nearest value that works, of the key that is not at its default.
@@ -159,7 +150,8 @@ def check_divides(
     remedies = {name: f"{name} {multiple}"}
     if value % factor == 0:
         remedies[divisor_name] = f"{divisor_name} {nearest_divisor(value // factor, divisor)}"
-    changed = [remedy for key, remedy in remedies.items() if _is_changed(config, key)]
+    defaults = {field.name: field.default for field in dataclasses.fields(config)}
+    changed = [remedy for key, remedy in remedies.items() if getattr(config, key) != defaults[key]]
     divided_by = "the number of devices" if divisor_name == "num_devices" else divisor_name
     times = f" times {devices} devices" if devices > 1 else ""
     times += f" times group_size {group_size}" if group_size > 1 else ""
@@ -172,7 +164,3 @@ def check_divides(
 def nearest_divisor(value: int, wanted: int) -> int:
     """The divisor of `value` that is nearest to the one that was wanted."""
     return min((d for d in range(1, value + 1) if value % d == 0), key=lambda d: abs(d - wanted))
-
-
-def _is_changed(config: RunConfig, key: str) -> bool:
-    return any(getattr(config, key) != field.default for field in dataclasses.fields(config) if field.name == key)

@@ -11,11 +11,7 @@ import jax.numpy as jnp
 def ended_episodes(timestep: Any) -> dict[str, jax.Array]:
     """Sums of the metrics over the episodes that end with a step of `VecEnv`, `{name: f32[] or f32[agents]}`.
 
-    Args:
-        timestep: `[E, ...]`; its metrics are of the episodes that ended, where any did.
-
-    Returns:
-        The sums, and `episodes`, how many they are over.
+    With `episodes`, how many they are over. `timestep` is `[E, ...]`; its metrics are of the episodes that ended.
     """
     done = timestep.done
 

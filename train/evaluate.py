@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxvrp import registry
-from jaxvrp.io.command_line import Parser, UserError, above_zero, index, positive, refuse_overwriting
+from jaxvrp.io.command_line import Parser, UserError, above_zero, index, positive
+from jaxvrp.io.messages import nearest
 from jaxvrp.pictures import STILLS
 from jaxvrp.toolbox import Toolbox
 from train.running.command import command_line
@@ -25,12 +26,10 @@ from train.running.command.instance_file import (
     POLICY,
     InstanceFile,
     Output,
-    Played,
-    check_player,
+    check_output,
     write_all,
 )
 from train.running.command.keys import LAUNCH
-from train.running.command.prepare import evaluation_env
 from train.running.folder.run_folder import RunFolder
 from train.running.loop.evaluator import (
     Evaluator,
@@ -41,22 +40,17 @@ from train.running.loop.evaluator import (
     to_host,
 )
 from train.running.loop.progress import Episodes
-from train.running.shown.report import draw_episode
 from train.running.shown.tables import figures_table
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command line: figures of a trained run beside the baselines, and a picture of an episode.
-
-    Raises:
-        UserError: a mistake of the user's, as one line.
-    """
+    """The command line: figures of a trained run beside the baselines, and a picture of an episode."""
     args, changes = _arguments(argv)
     if args.instance:
         return _evaluate_instance(args, changes)
     folder = RunFolder(args.run, changes, trust=args.trust)
     learner, config = folder.player, folder.player.config
-    env = evaluation_env(learner.env, config)
+    env = learner.evaluation_env
     toolbox = registry.toolbox_of(env)
     _check_render(folder, toolbox, args.render, [])
     _check_debug(toolbox, args.debug)
@@ -78,25 +72,28 @@ def main(argv: Sequence[str] | None = None) -> None:
         f"update {run.update}\n"
     )
     print(figures_table(figures, toolbox.headlines))
-    if args.render:
-        draw_episode(learner, run.params, evaluator, [pathlib.Path(args.render)], **choosing)
+    states = recorded_states(learner, run.params, evaluator, **choosing) if args.render or args.debug else None
+    if args.render and toolbox.renderer:
+        toolbox.renderer(env, states, pathlib.Path(args.render))
         print(f"\ndrew {args.render}")
     if args.debug and toolbox.step_recorder:
-        toolbox.step_recorder(env, recorded_states(learner, run.params, evaluator, **choosing), args.debug)
+        toolbox.step_recorder(env, states, args.debug)
         print(f"\nrecorded every step in {args.debug}")
 
 
 def _evaluate_instance(args: argparse.Namespace, changes: dict[str, Any]) -> None:
     """Figures on the problem of a file, and the plan and the pictures of one player's episode there."""
     file = InstanceFile.open(args.instance, args.run, changes, row=args.index, trust=args.trust)
-    file.check_plan_paths(args.plan)
+    for path in args.plan:
+        check_output("--plan", path, file.files.endings, [file.path, *file.folder.sources])
     toolbox = registry.toolbox_of(file.env)
     _check_render(file.folder, toolbox, args.render, [file.path])
     _check_debug(toolbox, args.debug)
     run = file.folder.load(args.checkpoint)
     deterministic = not (args.sampled or args.best_of > 1)
     players = file.players(run, deterministic=deterministic, temperature=args.temperature)
-    check_player(args.actor, players)
+    if args.actor not in players:
+        raise UserError(f"--actor {args.actor}: there is no such player; {nearest(args.actor, players)}")
     seed = args.seed or run.learner.config.eval_seed
     tries = {name: args.best_of if name == POLICY else 1 for name in players}
     played = {}
@@ -107,29 +104,20 @@ def _evaluate_instance(args: argparse.Namespace, changes: dict[str, Any]) -> Non
             episodes.advance(tries[name])
     print(f"{file.path}, {_kind_of_play(args, deterministic)} policy of update {run.update}\n")
     print(figures_table({name: each.figures for name, each in played.items()}, toolbox.headlines))
-    shown = played[args.actor]
-    outputs = _outputs(args, file, shown, toolbox)
-    if outputs:
-        print(f"\nthe episode of {args.actor}:")
-    write_all(outputs)
-
-
-def _outputs(args: argparse.Namespace, file: InstanceFile, shown: Played, toolbox: Toolbox) -> list[Output]:
-    """What an episode in a problem of a user's own becomes, as far as it is wanted."""
-    outputs = []
+    shown, outputs = played[args.actor], []
     if args.render and toolbox.renderer:
         outputs.append(Output("--render", args.render, functools.partial(toolbox.renderer, file.env, shown.states)))
     if args.debug and toolbox.step_recorder:
         record = functools.partial(toolbox.step_recorder, file.env, shown.states)
         outputs.append(Output("--debug", args.debug, record))
-    if not args.plan:
-        return outputs
-    plan = file.plan(shown, args.actor)
-
-    def write(path: str) -> None:
-        file.files.write_plan(file.problem, path, plan)
-
-    return [*outputs, *(Output("--plan", path, write) for path in args.plan)]
+    if args.plan:
+        plan = file.plan(shown, args.actor)
+        outputs += [
+            Output("--plan", path, lambda path: file.files.write_plan(file.problem, path, plan)) for path in args.plan
+        ]
+    if outputs:
+        print(f"\nthe episode of {args.actor}:")
+    write_all(outputs)
 
 
 def _kind_of_play(args: argparse.Namespace, deterministic: bool) -> str:
@@ -139,21 +127,13 @@ def _kind_of_play(args: argparse.Namespace, deterministic: bool) -> str:
 
 
 def _check_render(folder: RunFolder, toolbox: Toolbox, path: str | None, sources: list[pathlib.Path]) -> None:
-    """Find out before the episodes are played whether one can be drawn there."""
-    if path is None:
-        return
-    if toolbox.renderer is None:
+    if path is not None and toolbox.renderer is None:
         raise UserError(f"--render {path}: this environment has no renderer; leave it out")
-    endings = (".gif", *STILLS)
-    if pathlib.Path(path).suffix.lower() not in endings:
-        raise UserError(f"--render {path}: the name must end in one of: {', '.join(endings)}")
-    if not pathlib.Path(path).parent.is_dir():
-        raise UserError(f"--render {path}: there is no folder {pathlib.Path(path).parent}; make it first")
-    refuse_overwriting(pathlib.Path(path), "--render", [*folder.sources, *sources])
+    if path is not None:
+        check_output("--render", path, (".gif", *STILLS), [*folder.sources, *sources])
 
 
 def _check_debug(toolbox: Toolbox, folder: str | None) -> None:
-    """Find out before the episodes are played whether one can be recorded there."""
     if folder is None:
         return
     if toolbox.step_recorder is None:
@@ -165,7 +145,6 @@ def _check_debug(toolbox: Toolbox, folder: str | None) -> None:
 
 
 def _arguments(argv: Sequence[str] | None) -> tuple[argparse.Namespace, dict[str, Any]]:
-    """The options, and the parameters of the environment among them (`--env.key value`)."""
     parser = Parser("train.evaluate", "Evaluate a trained run on fixed instances.")
     parser.add_argument("--run", type=str, required=True, help="run folder, or the name of a policy that is shipped")
     parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)

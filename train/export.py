@@ -25,7 +25,6 @@ from jaxvrp.io.whole_files import UNFINISHED
 from train.running.command import command_line
 from train.running.command.config_file import flat
 from train.running.command.keys import LAUNCH, as_typed
-from train.running.command.prepare import evaluation_env
 from train.running.folder.policies import write_policy
 from train.running.folder.resume import RecordedRun
 from train.running.folder.run_folder import CONFIG, RunFolder, Trained, write_configuration
@@ -34,11 +33,7 @@ from train.running.shown.tables import figures_table
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command line: writes the folder of a policy, and prints its figures beside the baselines.
-
-    Raises:
-        UserError: a mistake of the user's, as one line.
-    """
+    """The command line: writes the folder of a policy, and prints its figures beside the baselines."""
     args = _arguments(argv)
     out = pathlib.Path(args.out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -73,21 +68,13 @@ def main(argv: Sequence[str] | None = None) -> None:
 def measured(run: Trained, episodes: int) -> dict[str, dict[str, Any]]:
     """Means over fixed instances of a run, of its policy and of every baseline; of several seeds the first."""
     learner, config = run.learner, run.learner.config
-    evaluator = Evaluator(evaluation_env(learner.env, config), episodes, config.eval_seed)
+    evaluator = Evaluator(learner.evaluation_env, episodes, config.eval_seed)
     play = jax.jit(lambda params: evaluator.play(learner.actor(params, deterministic=True)))
     return {"policy": to_host(play(first_seed(learner, run.params))), **evaluator.baselines()}
 
 
 def training_command(recorded: RecordedRun, config_file: str | None) -> str:
-    """What to type to train a run: a configuration file, if one is given, and every key that differs from it.
-
-    Args:
-        recorded: the run.
-        config_file: the file that it was trained with, as `--config` takes it.
-
-    Raises:
-        UserError: no such file, or it has a key of a mapping that the run has not, which cannot be typed.
-    """
+    """What to type to train a run: a configuration file, if one is given, and every key that differs from it."""
     names = {f"env.{name}": recorded.config.env.get(name) for name in command_line.NAMES}
     start = {"config": config_file} if config_file else {name: value for name, value in names.items() if value}
     argv = [f"--{name}={value}" for name, value in start.items()]
@@ -105,17 +92,7 @@ def training_command(recorded: RecordedRun, config_file: str | None) -> str:
 
 
 def export(out: pathlib.Path, run: Trained, recorded: RecordedRun, **card: Any) -> None:
-    """Write the folder of a policy, whole or not at all; of several seeds the first.
-
-    Args:
-        out: a folder that is empty, or not there.
-        run: the policy.
-        recorded: its configuration.
-        card: see `train.running.folder.policies.Card`.
-
-    Raises:
-        UserError: it cannot be written.
-    """
+    """Write the folder of a policy, whole or not at all; of several seeds the first. For `card` see `policies.Card`."""
     single = dataclasses.replace(recorded, config=dataclasses.replace(recorded.config, num_seeds=1), changes=())
     partial = out.with_name(f".{out.name}.{os.getpid()}{UNFINISHED}")
     try:

@@ -21,10 +21,9 @@ import jax
 import jaxvrp
 from jaxvrp import Environment, registry, replay
 from jaxvrp.actor import Actor
-from jaxvrp.io.command_line import Parser, UserError, index, refuse_overwriting
+from jaxvrp.io.command_line import Parser, UserError, index
 from jaxvrp.io.messages import nearest
-from jaxvrp.replay.export import exporter
-from train.replay import episode_of, make_folder, write_files
+from train.replay import check_replayed, episode_of, make_folder, write_files
 from train.running.command import command_line
 from train.running.command.keys import LAUNCH
 from train.running.command.prepare import changed_for_evaluation
@@ -40,13 +39,7 @@ Values = dict[str, Any]
 
 
 def play(env: Environment, actor: Actor, seed: int) -> dict[str, Any]:
-    """The episode that an actor plays, in the format of `jaxvrp.replay`.
-
-    Args:
-        env: the environment.
-        actor: the player.
-        seed: of the instance, and of what the actor draws; the same instance for all actors.
-    """
+    """The episode that an actor plays, in the format of `jaxvrp.replay`; a seed gives all actors the same instance."""
     evaluator = Evaluator(env, 1, seed)
     states, actions = jax.device_get(jax.jit(lambda: evaluator.record(actor))())
     return replay.export_episode(env, states, actions)
@@ -61,24 +54,19 @@ def players(env: Environment) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command line: writes `ENV_ACTOR_SEED.json` and `.html`, and opens the page in a browser.
-
-    Raises:
-        UserError: a mistake of the user's, as one line.
-    """
+    """The command line: writes `ENV_ACTOR_SEED.json` and `.html`, and opens the page in a browser."""
     args, changes = _arguments(sys.argv[1:] if argv is None else argv)
     with command_line.users_code(args.env):
         env = _made(args.env, changes)
-    everybody = players(env)
-    actor = args.actor or (GREEDY if GREEDY in everybody else "random")
-    folder = None if actor in everybody else _folder(args, everybody, changes)
+    known_players = players(env)
+    actor = args.actor or (GREEDY if GREEDY in known_players else "random")
+    folder = None if actor in known_players else _folder(args, known_players, changes)
     if folder is None and (args.sampled or args.checkpoint != "latest"):
         raise UserError(f"--sampled and --checkpoint are of a run, and '{actor}' is none; leave them out")
-    try:
-        exporter(folder.player.env if folder else env)
-    except ValueError as error:
-        raise UserError(str(error)) from None
-    path = _path(args, actor, folder)
+    name = pathlib.Path(actor).resolve().name if folder else actor
+    name = re.sub(r"[^\w.-]+", "_", f"{args.env}_{name}_{args.seed}")
+    path = make_folder(pathlib.Path(args.out)) / f"{name}.json"
+    check_replayed(folder.player.env if folder else env, [path], folder.sources if folder else [])
     run = folder.load(args.checkpoint) if folder else None
     with Parts(2) as parts:
         parts.begin(f"{pathlib.Path(actor).name} plays")
@@ -87,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         else:
             name = next(iter(registry.toolbox_of(env).baselines)) if actor == GREEDY else actor
             subtitle = f"{name}, instance of seed {args.seed}"
-            episode = {**play(env, everybody[actor](env), args.seed), "subtitle": subtitle}
+            episode = {**play(env, known_players[actor](env), args.seed), "subtitle": subtitle}
         parts.begin("writing")
         write_files([episode], [path])
     summary, page = episode["summary"], path.with_suffix(".html")
@@ -97,20 +85,15 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _made(name: str, changes: Values) -> Environment:
-    """The environment that is played: that of evaluation, but for what was typed."""
+    """The environment of evaluation, but for what was typed."""
     env = jaxvrp.make(name, **changes)
     evaluation = registry.toolbox_of(env).evaluation
     return changed_for_evaluation(env, {name: changes[name] for name in evaluation if name in changes})
 
 
-def _folder(args: argparse.Namespace, everybody: Values, changes: Values) -> RunFolder:
-    """The run that plays, in its own environment with what was typed.
-
-    Raises:
-        UserError: there is none, or it plays another environment.
-    """
+def _folder(args: argparse.Namespace, known_players: Values, changes: Values) -> RunFolder:
     if not pathlib.Path(args.actor).exists() and args.actor not in shipped_policies():
-        known = nearest(args.actor, [*everybody, *shipped_policies()])
+        known = nearest(args.actor, [*known_players, *shipped_policies()])
         raise UserError(
             f"--actor {args.actor}: no player of {args.env}, no run folder, no policy is called so; {known}"
         )
@@ -120,16 +103,6 @@ def _folder(args: argparse.Namespace, everybody: Values, changes: Values) -> Run
     return RunFolder(args.actor, changes, trust=args.trust)
 
 
-def _path(args: argparse.Namespace, actor: str, folder: RunFolder | None) -> pathlib.Path:
-    """Where the episode is written."""
-    name = pathlib.Path(actor).resolve().name if folder else actor
-    name = re.sub(r"[^\w.-]+", "_", f"{args.env}_{name}_{args.seed}")
-    path = make_folder(pathlib.Path(args.out)) / f"{name}.json"
-    for written in (path, path.with_suffix(".html")):
-        refuse_overwriting(written, "--out", folder.sources if folder else [])
-    return path
-
-
 def _open(page: pathlib.Path) -> bool:
     """Open a page in a browser with a window; whether there is one. Those of a terminal would take it over."""
     is_desktop = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
@@ -137,7 +110,6 @@ def _open(page: pathlib.Path) -> bool:
 
 
 def _arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, Values]:
-    """What is typed, and the parameters of the environment."""
     parser = Parser("train.play", "Play one episode of an environment, and show it as a page; nothing is trained.")
     parser.add_argument("env", metavar="ENV", help="a registered name, or package.module:Class")
     parser.add_argument(

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import json
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from jaxvrp import registry
@@ -36,13 +37,7 @@ LONGEST_LABEL = 60
 
 
 class Run(NamedTuple):
-    """A run folder.
-
-    Attributes:
-        folder: where it lies.
-        values: its algorithm and configuration, without mappings.
-        records: of its metrics, in order, from the evaluation before the first update on.
-    """
+    """A run folder: its algorithm and configuration, flat, and its records, from before the first update on."""
 
     folder: pathlib.Path
     values: dict[str, Any]
@@ -50,19 +45,19 @@ class Run(NamedTuple):
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command line.
-
-    Raises:
-        UserError: a mistake of the user's, as one line.
-    """
+    """The command line."""
     args = _arguments(argv)
     runs = [read(folder) for folder in args.runs]
     grouped = group_runs(runs)
     labels = args.labels or labels_of(grouped)
     if len(labels) != len(grouped):
-        raise UserError(f"--labels has {len(labels)} labels for {len(grouped)} groups of runs; {_told(grouped)}")
+        listed = [", ".join(str(run.folder) for run in group) for group in grouped]
+        told = "; ".join(f"group {number}: {folders}" for number, folders in enumerate(listed, 1))
+        raise UserError(f"--labels has {len(labels)} labels for {len(grouped)} groups of runs; {told}")
     groups = [Group(label, tuple(run.records for run in group)) for label, group in zip(labels, grouped, strict=True)]
-    headlines = headlines_of(runs)
+    toolboxes = registry.toolboxes()  # of environments that are registered
+    found = [toolboxes[name].headlines for run in runs if (name := run.values.get("env.name")) in toolboxes]
+    headlines = tuple(dict.fromkeys(headline for each in found for headline in each))
     metrics = chosen_metrics(runs, headlines, args.metrics)
     rates = [f"eval/{headline.figure}" for headline in headlines if headline.curve]
     figure = compare(groups, metrics, rates=rates, baselines=common_baselines(runs), band=args.band)
@@ -73,11 +68,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def read(folder: pathlib.Path) -> Run:
-    """A run folder, also of a run that is not over.
-
-    Raises:
-        UserError: it is none, or nothing has been recorded.
-    """
+    """A run folder, also of a run that is not over."""
     try:
         values = flat(read_yaml(folder / CONFIG))
     except (OSError, ValueError, AttributeError, TypeError):
@@ -90,11 +81,7 @@ def read(folder: pathlib.Path) -> Run:
 
 
 def group_runs(runs: Sequence[Run]) -> list[list[Run]]:
-    """Those that differ in nothing but their seeds, together.
-
-    Raises:
-        UserError: two of them have the same seed.
-    """
+    """Those that differ in nothing but their seeds, together."""
     groups: dict[str, list[Run]] = collections.defaultdict(list)
     for run in runs:
         groups[json.dumps(_without_seeds(run), sort_keys=True, default=str)].append(run)
@@ -115,32 +102,18 @@ def labels_of(groups: Sequence[Sequence[Run]]) -> list[str]:
     values = [_without_seeds(group[0]) for group in groups]
     names = sorted({name for each in values for name in each})
     different = [name for name in names if len({str(each.get(name)) for each in values}) > 1]
-    labels = [_label(each, different) for each in values]
+    labels = []
+    for each in values:  # `mappo, critic local`
+        rest = [f"{name} {each.get(name)}" for name in different if name != "algorithm"]
+        is_needed = "algorithm" in different or not rest
+        labels.append(", ".join([*([str(each.get("algorithm"))] if is_needed else []), *rest]))
     if len(different) > MOST_NAMED or any(len(label) > LONGEST_LABEL for label in labels):
         labels = [group[0].folder.resolve().name for group in groups]
     return labels
 
 
-def _label(values: Mapping[str, Any], different: Sequence[str]) -> str:
-    """`mappo, critic local`."""
-    rest = [f"{name} {values.get(name)}" for name in different if name != "algorithm"]
-    is_needed = "algorithm" in different or not rest
-    return ", ".join([*([str(values.get("algorithm"))] if is_needed else []), *rest])
-
-
-def headlines_of(runs: Iterable[Run]) -> tuple[Headline, ...]:
-    """Those of the environments of all runs, without repetition; none of environments that are not registered."""
-    toolboxes = registry.toolboxes()
-    found = [toolboxes[name].headlines for run in runs if (name := run.values.get("env.name")) in toolboxes]
-    return tuple(dict.fromkeys(headline for headlines in found for headline in headlines))
-
-
 def chosen_metrics(runs: Sequence[Run], headlines: Sequence[Headline], asked: Sequence[str] | None) -> dict[str, str]:
-    """Names of metrics, and titles of their panels.
-
-    Raises:
-        UserError: a metric was asked for that no run has.
-    """
+    """Names of metrics, and titles of their panels."""
     known = sorted({name for run in runs for record in run.records for name in record} - {"update", "env_steps"})
     titles = {EVALUATION: "return in evaluation"}
     titles |= {f"eval/{headline.figure}": f"{headline.curve} (evaluation)" for headline in headlines if headline.curve}
@@ -156,8 +129,11 @@ def chosen_metrics(runs: Sequence[Run], headlines: Sequence[Headline], asked: Se
 def common_baselines(runs: Iterable[Run]) -> dict[str, dict[str, float]]:
     """Figures of the baselines on which the summaries of all finished runs agree."""
     found: dict[str, list[float]] = collections.defaultdict(list)
-    summaries = [_summary(run.folder / "summary.json") for run in runs]
-    written = [summary for summary in summaries if summary]
+    written = []
+    for run in runs:
+        with contextlib.suppress(OSError, ValueError, RecursionError):  # not there, or damaged
+            written.append(json.loads((run.folder / "summary.json").read_bytes()))
+    written = [summary for summary in written if isinstance(summary, dict) and summary]
     for summary in written:
         for name, figures in summary.items():
             if name != "policy" and isinstance(figures, dict) and isinstance(figures.get("return"), float):
@@ -166,24 +142,8 @@ def common_baselines(runs: Iterable[Run]) -> dict[str, dict[str, float]]:
     return {name: {"return": returns[0]} for name, returns in agreed.items() if max(returns) - min(returns) < 1e-4}
 
 
-def _summary(path: pathlib.Path) -> dict[str, Any]:
-    """What a finished run has written; empty if it is not there, or damaged."""
-    try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
 def _without_seeds(run: Run) -> dict[str, Any]:
     return {name: value for name, value in run.values.items() if name not in SEEDS}
-
-
-def _told(groups: Sequence[Sequence[Run]]) -> str:
-    """Which runs are which group, in words."""
-    return "; ".join(
-        f"group {number}: {', '.join(str(run.folder) for run in group)}" for number, group in enumerate(groups, 1)
-    )
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -21,7 +21,6 @@ from jaxvrp.replay.export import exporter
 from train.running.command import command_line
 from train.running.command.instance_file import INDEX_HELP, POLICY, InstanceFile
 from train.running.command.keys import LAUNCH
-from train.running.command.prepare import evaluation_env
 from train.running.folder.run_folder import RunFolder, Trained
 from train.running.loop.evaluator import Evaluator, baseline_actors, first_seed
 from train.running.loop.progress import Parts
@@ -33,66 +32,46 @@ Episode = dict[str, Any]
 def episode_of(
     run: Trained, *, instance: int, deterministic: bool, num_episodes: int, seed: int, player: str = POLICY
 ) -> Episode:
-    """The episode that a trained run, or a baseline, plays on one of its fixed instances.
+    """The episode that a trained run (of several seeds the first), or a baseline, plays on one of its fixed instances.
 
-    Args:
-        run: from `RunFolder.load`; of several seeds, the first plays.
-        instance: which, from 0.
-        deterministic: the most probable actions, or samples.
-        num_episodes, seed: of the fixed instances.
-        player: `POLICY`, or the name of one of `baseline_actors`.
+    `player` is `POLICY`, or the name of one of `baseline_actors`.
     """
-    learner, params = run.learner, first_seed(run.learner, run.params)
-    evaluator = Evaluator(evaluation_env(learner.env, learner.config), num_episodes, seed)
-    place = f"fixed instance {instance} of seed {seed}"
-    if player != POLICY:
-        actor = baseline_actors(evaluator.env)[player]
-        states, actions = jax.device_get(jax.jit(lambda: evaluator.record(actor, instance))())
-        episode = replay.export_episode(evaluator.env, states, actions)
-        return {**episode, "player": player, "subtitle": f"{player}, {place}"}
-    record = jax.jit(lambda params: evaluator.record(learner.actor(params, deterministic=deterministic), instance))
-    states, actions = jax.device_get(record(params))
-    episode = _with_insight(run, evaluator.env, states, replay.export_episode(evaluator.env, states, actions))
-    return {**episode, "player": player, "subtitle": f"{_player(run, deterministic)}, {place}"}
+    learner = run.learner
+    evaluator = Evaluator(learner.evaluation_env, num_episodes, seed)
+
+    def record(params: Any) -> Any:
+        policy = learner.actor(params, deterministic=deterministic)
+        return evaluator.record({POLICY: policy, **baseline_actors(evaluator.env)}[player], instance)
+
+    states, actions = jax.device_get(jax.jit(record)(first_seed(learner, run.params)))
+    episode = _told_by(run, evaluator.env, states, actions, player, deterministic)
+    return {**episode, "subtitle": f"{episode['subtitle']}, fixed instance {instance} of seed {seed}"}
 
 
 def episode_of_file(run: Trained, file: InstanceFile, *, deterministic: bool, player: str = POLICY) -> Episode:
-    """The episode that a trained run, or a baseline, plays on the problem of a file, with the names that it has there.
-
-    Args:
-        run: of `file.folder`; of several seeds, the first plays.
-        file: the problem.
-        deterministic: the most probable actions, or samples.
-        player: `POLICY`, or the name of one of `baseline_actors`.
-    """
+    """The same on the problem of a file, with the names that it has there."""
     actor = file.players(run, deterministic=deterministic, temperature=1.0)[player]
     played = file.play(actor, run.learner.config.eval_seed)
-    episode = replay.export_episode(file.env, played.states, played.actions)
-    who = player
-    if player == POLICY:
-        episode, who = _with_insight(run, file.env, played.states, episode), _player(run, deterministic)
-    return {**file.files.label_episode(file.problem, episode), "player": player, "subtitle": who}
+    episode = _told_by(run, file.env, played.states, played.actions, player, deterministic)
+    return file.files.label_episode(file.problem, episode)
 
 
-def _with_insight(run: Trained, env: Environment, states: Any, episode: Episode) -> Episode:
-    """The episode of a policy with its probabilities, and with values where the run has kept its critic."""
-    learner = run.learner
-    params, critic = first_seed(learner, (run.params, run.critic))
-    probability, value = jax.device_get(jax.jit(learner.insight)(params, critic, states))
-    return replay.with_insight(episode, env, states, probability=probability, value=value)
-
-
-def _player(run: Trained, deterministic: bool) -> str:
-    return f"policy of update {run.update}, {'most probable' if deterministic else 'sampled'} actions"
+def _told_by(run: Trained, env: Environment, states: Any, actions: Any, player: str, deterministic: bool) -> Episode:
+    """An episode with its player; of the policy with probabilities, and values where the run has kept its critic."""
+    episode = {**replay.export_episode(env, states, actions), "player": player, "subtitle": player}
+    if player != POLICY:
+        return episode
+    params, critic = first_seed(run.learner, (run.params, run.critic))
+    probability, value = jax.device_get(jax.jit(run.learner.insight)(params, critic, states))
+    episode = replay.with_insight(episode, env, states, probability=probability, value=value)
+    kind = "most probable" if deterministic else "sampled"
+    return {**episode, "subtitle": f"policy of update {run.update}, {kind} actions"}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command line: writes `episode_K.json` and `episode_K.html`; of a problem in a file, with its name for K.
 
     With a baseline to compare with, also `episode_K_NAME.json`, and both are on the page.
-
-    Raises:
-        UserError: a mistake of the user's, as one line.
     """
     args = _arguments(argv)
     is_file = isinstance(args.instance, str)
@@ -106,19 +85,17 @@ def main(argv: Sequence[str] | None = None) -> None:
             f"--instance is {args.instance}, but the run has {config.eval_episodes} fixed instances; "
             f"choose one from 0 to {config.eval_episodes - 1}, or the file of a problem"
         )
-    try:
-        exporter(folder.player.env)
-    except ValueError as error:
-        raise UserError(str(error)) from None
-    env = file.env if file else evaluation_env(folder.player.env, config)
-    players = [POLICY] + ([_baseline(args.against, env)] if args.against else [])
+    players, known = [POLICY], baseline_actors(file.env if file else folder.player.evaluation_env)
+    if args.against:
+        if args.against not in known:
+            raise UserError(f"--against {args.against}: there is no such baseline; {nearest(args.against, known)}")
+        players.append(args.against)
     # The folder of a shipped policy is part of the package, and perhaps read-only.
     default = pathlib.Path() if folder.is_policy else folder.folder
     names = [f"episode_{name}", *(f"episode_{name}_{player.replace(' ', '_')}" for player in players[1:])]
     out = make_folder(pathlib.Path(args.out or default))
     paths = [out / f"{each}.json" for each in names]
-    for written in (*paths, paths[0].with_suffix(".html")):
-        refuse_overwriting(written, "--out", [*folder.sources, *([file.path] if file else [])])
+    check_replayed(folder.player.env, paths, [*folder.sources, *([file.path] if file else [])])
     run, deterministic = folder.load(args.checkpoint), not args.sampled
     episodes = []
     with Parts(len(players) + 1) as parts:
@@ -133,37 +110,26 @@ def main(argv: Sequence[str] | None = None) -> None:
                 )
         parts.begin("writing")
         write_files(episodes, paths)
-    _report(episodes, paths)
-
-
-def _baseline(name: str, env: Environment) -> str:
-    """The name of a baseline of an environment.
-
-    Raises:
-        UserError: there is no such baseline.
-    """
-    known = baseline_actors(env)
-    if name not in known:
-        raise UserError(f"--against {name}: there is no such baseline; {nearest(name, known)}")
-    return name
-
-
-def _report(episodes: list[Episode], paths: list[pathlib.Path]) -> None:
-    """Say what they came to, a line for each player if there are several, and what was written."""
-    width = max(len(episode["player"]) for episode in episodes)
+    width = max(len(player) for player in players)
     for episode in episodes:
         summary = episode["summary"]
-        who = f"{episode['player']:<{width}}  " if len(episodes) > 1 else ""
-        print(f"{who}return {summary['return']:.2f} in {summary['length']} steps", end="\n" if who else "; ")
+        row = f"{episode['player']:<{width}}  " if len(episodes) > 1 else ""
+        print(f"{row}return {summary['return']:.2f} in {summary['length']} steps", end="\n" if row else "; ")
     print(f"wrote {' and '.join(str(path) for path in (*paths, paths[0].with_suffix('.html')))}")
 
 
-def write_files(episodes: list[Episode], paths: list[pathlib.Path]) -> None:
-    """Write episodes, and the page with all of them.
+def check_replayed(env: Environment, paths: list[pathlib.Path], sources: list[pathlib.Path]) -> None:
+    """Find out before anything is played whether its episode can be exported, and written there, page and all."""
+    try:
+        exporter(env)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    for written in (*paths, paths[0].with_suffix(".html")):
+        refuse_overwriting(written, "--out", sources)
 
-    Raises:
-        UserError: they cannot be written.
-    """
+
+def write_files(episodes: list[Episode], paths: list[pathlib.Path]) -> None:
+    """Write episodes, and the page with all of them."""
     page = paths[0].with_suffix(".html")
     try:
         for episode, path in zip(episodes, paths, strict=True):
@@ -174,11 +140,7 @@ def write_files(episodes: list[Episode], paths: list[pathlib.Path]) -> None:
 
 
 def make_folder(folder: pathlib.Path) -> pathlib.Path:
-    """The folder for what is written, made if it is not there.
-
-    Raises:
-        UserError: it cannot be made.
-    """
+    """The folder for what is written, made if it is not there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -198,14 +160,9 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         help="which fixed instance, from 0 (default: 0), or a FILE",
     )
     parser.add_argument("--index", type=index, help=INDEX_HELP)
-    parser.add_argument(
-        "--out",
-        type=str,
-        help="folder for both files (default: the run's; of a policy alone, this one)",
-    )
+    parser.add_argument("--out", help="folder for both files (default: the run's; of a policy alone, this one)")
     parser.add_argument(
         "--against",
-        type=str,
         metavar="NAME",
         help="a baseline of the environment, or random, on the same instance, side by side on the page",
     )

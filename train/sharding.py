@@ -22,11 +22,7 @@ def initialize(coordinator: str, num_processes: int, process_id: int) -> None:
 
 
 def make_mesh(num_devices: int | None = None) -> Mesh:
-    """A mesh over the first `num_devices` devices (all by default).
-
-    Raises:
-        ValueError: there are fewer.
-    """
+    """A mesh over the first `num_devices` devices (all by default); a ValueError, if there are fewer."""
     devices = jax.devices()
     if num_devices is not None and num_devices > len(devices):
         raise ValueError(
@@ -68,15 +64,9 @@ def compiled(
 ) -> tuple[Callable[[jax.Array], Any], Callable[[Any], tuple[Any, Any]]]:
     """The two programs of a learner, jitted, from what one device does for one seed.
 
-    Args:
-        init: from a typed key to a fresh state.
-        chunk: from a state to the next, and metrics that are the same on all devices.
-        specs: how the state lies on the devices.
-        mesh: the devices.
-        num_seeds: if above 1, every leaf of states and metrics has a leading axis `[seeds]`.
-
-    Returns:
-        `init`, from one key however many seeds, and `chunk`, which donates the state.
+    `init` goes from one typed key to a fresh state; `chunk` from a state, which is donated, to the next, and metrics
+    that are the same on all devices. With `num_seeds` above 1 every leaf of states and metrics has a leading axis
+    `[seeds]`.
     """
     init, chunk = shard(init, mesh, P(), specs), shard(chunk, mesh, (specs,), (specs, P()))
     if num_seeds == 1:

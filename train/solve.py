@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import os
 import pathlib
 import sys
@@ -24,13 +25,21 @@ from tqdm import tqdm
 import jaxvrp
 from jaxvrp import Environment, registry
 from jaxvrp.actor import Actor
-from jaxvrp.io.command_line import Parser, UserError, above_zero, index, refuse_overwriting
+from jaxvrp.io.command_line import Parser, UserError, above_zero, index
 from jaxvrp.io.messages import nearest
 from jaxvrp.io.problem_files import UnknownFormatError, only_problem
 from jaxvrp.pictures import STILLS
 from jaxvrp.toolbox import InstanceFiles, Searched, SearchedAll, Toolbox
 from train.running.command import command_line
-from train.running.command.instance_file import INDEX_HELP, POLICY, InstanceFile, Output, best_episode, write_all
+from train.running.command.instance_file import (
+    INDEX_HELP,
+    POLICY,
+    InstanceFile,
+    Output,
+    best_episode,
+    check_output,
+    write_all,
+)
 from train.running.command.keys import LAUNCH
 from train.running.loop.evaluator import baseline_actors, first_seed
 
@@ -42,14 +51,7 @@ Progress = Callable[[Searched], None]
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """A problem, and the environment in which it is one.
-
-    Attributes:
-        env: plays it.
-        files: how its plans are told and written.
-        problem: what was read.
-        methods: what can solve it, by name, the best choice first.
-    """
+    """A problem, and the environment in which it is one; `methods` can solve it, by name, the best choice first."""
 
     env: Environment
     files: InstanceFiles
@@ -69,23 +71,14 @@ class Problem:
 
 @dataclasses.dataclass(frozen=True)
 class Solution:
-    """A plan for a problem.
-
-    Attributes:
-        problem: whose.
-        method: by which it was found.
-        cost: of its episode, see `jaxvrp.Toolbox.cost`; by default minus the return.
-        seconds: after which it was found.
-        states: of its episode, leaves `[T + 1, ...]`.
-        plan: a JSON object; at least `cost`, `feasible`, `routes`, `method` and `seconds`.
-    """
+    """A plan for a problem."""
 
     problem: Problem
     method: str
-    cost: float
-    seconds: float
-    states: Any
-    plan: dict[str, Any]
+    cost: float  # of its episode, see `jaxvrp.Toolbox.cost`; by default minus the return
+    seconds: float  # after which it was found
+    states: Any  # of its episode, leaves `[T + 1, ...]`
+    plan: dict[str, Any]  # a JSON object; at least `cost`, `feasible`, `routes`, `method` and `seconds`
 
     def write(self, path: str | os.PathLike) -> None:
         """Write the plan, by the ending of the path; see `jaxvrp.InstanceFiles`."""
@@ -207,7 +200,7 @@ def _solved_together(
     for row, problem in enumerate(problems):
         instance, actions = jax.tree.map(lambda leaf, row=row: leaf[row], (batch.instance, best.actions))
         found = Searched(best.seconds, float(best.cost[row]), actions)
-        states = followed(batch.env, instance, actions)
+        states = jax.device_get(followed(batch.env, instance, actions))
         solutions.append(solution_of(dataclasses.replace(batch, problem=problem), method, found, states))
     return solutions
 
@@ -220,17 +213,17 @@ def open_problem(
     row: int | None = None,
     trust: bool = False,
 ) -> Problem:
-    """Read a file, and find what can solve it; see `solve`.
-
-    Raises:
-        UserError: it cannot be read, or there is no such run or environment; one line.
-    """
+    """Read a file, and find what can solve it; see `solve`."""
     if run is not None:
         file = InstanceFile.open(str(path), run, {}, row=row, trust=trust)
         trained = file.folder.load("latest")
         params = first_seed(trained.learner, trained.params)
-        players = [trained.learner.actor(params, deterministic=choice) for choice in (True, False)]
-        return _with_policy(file, *players)
+        best, sampling = (trained.learner.actor(params, deterministic=choice) for choice in (True, False))
+        made, instance = file.env, file.files.instance(file.problem, file.env)
+        methods = {POLICY: _policy(made, instance, best, sampling), **_methods(made, instance)}
+        if lookahead := registry.toolbox_of(made).lookahead:
+            methods[f"planner with {POLICY}"] = _once(made, instance, lookahead(made, best))
+        return Problem(made, file.files, file.problem, methods)
     name, problems = read_problems(path, env)
     try:
         problem = only_problem(problems, row, path)
@@ -240,11 +233,7 @@ def open_problem(
 
 
 def problem_in(name: str, problem: Any, path: str | os.PathLike) -> Problem:
-    """A problem, or a batch of problems, of a file, in an environment that is registered by this name.
-
-    Raises:
-        UserError: it cannot be played there; one line.
-    """
+    """A problem, or a batch of problems, of a file, in an environment that is registered by this name."""
     plain = jaxvrp.make(name)
     files = registry.toolbox_of(plain).instances
     assert files
@@ -253,16 +242,6 @@ def problem_in(name: str, problem: Any, path: str | os.PathLike) -> Problem:
     except ValueError as error:
         raise UserError(f"{path}: {error}") from None
     return Problem(made, files, problem, _methods(made, files.instance(problem, made)))
-
-
-def _with_policy(file: InstanceFile, deterministic: Actor, sampling: Actor) -> Problem:
-    """What a run can solve: by its policy, by a planner that continues with it, or as without it."""
-    env, instance = file.env, file.files.instance(file.problem, file.env)
-    methods = {POLICY: _policy(env, instance, deterministic, sampling), **_methods(env, instance)}
-    lookahead = registry.toolbox_of(env).lookahead
-    if lookahead:
-        methods[f"planner with {POLICY}"] = _once(env, instance, lookahead(env, deterministic))
-    return Problem(env, file.files, file.problem, methods)
 
 
 def solved(
@@ -281,6 +260,7 @@ def solved(
             raise
     assert best is not None
     states = best.states() if best.states else followed(problem.env, problem.instance, best.actions)
+    states = jax.device_get(states)
     return solution_of(problem, method, best, states)
 
 
@@ -293,11 +273,7 @@ def solution_of(problem: Problem, method: str, best: Searched, states: Any) -> S
 
 
 def chosen(problem: Problem, method: str | None) -> str:
-    """The name of a method, by default the best choice.
-
-    Raises:
-        UserError: there is none of that name.
-    """
+    """The name of a method, by default the best choice."""
     if method is None:
         return next(iter(problem.methods))
     if method not in problem.methods:
@@ -306,25 +282,16 @@ def chosen(problem: Problem, method: str | None) -> str:
     return method
 
 
-def followed(env: Environment, instance: Any, actions: dict[str, np.ndarray]) -> Any:
-    """The states, leaves `[T + 1, ...]` on the host, of an episode with these actions."""
-    states: Any = jax.device_get(_follow(env, instance, jax.tree.map(jnp.asarray, actions)))
-    return states
-
-
 @jax.jit
-def _follow(env: Environment, instance: Any, actions: dict[str, jax.Array]) -> Any:
+def followed(env: Environment, instance: Any, actions: dict[str, jax.Array]) -> Any:
+    """The states, leaves `[T + 1, ...]`, of an episode with these actions."""
     start = env.init_state(instance)
     states = jax.lax.scan(lambda state, action: (env.step(state, action)[0],) * 2, start, actions)[1]
     return jax.tree.map(lambda first, rest: jnp.concatenate([jnp.asarray(first)[None], rest]), start, states)
 
 
 def read_problems(path: str | os.PathLike, env: str | None) -> tuple[str, Sequence[Any]]:
-    """The environment that a file has problems of, by name, and all of these.
-
-    Raises:
-        UserError: no environment reads it; one line.
-    """
+    """The environment that a file has problems of, by name, and all of these."""
     mistakes: dict[str, ValueError] = {}
     for name, files in _readers(env, pathlib.Path(path).suffix.lower()):
         try:
@@ -357,15 +324,10 @@ def _readers(env: str | None, ending: str) -> Iterator[tuple[str, InstanceFiles]
 
 
 def _methods(env: Environment, instance: Any) -> dict[str, Any]:
-    """Searches, planners and baselines that solve a problem, in this order."""
     toolbox = registry.toolbox_of(env)
-
-    def by_search(search: Any) -> Any:
-        return lambda key, seconds: search(env, instance, key, seconds)
-
     planners = {name: make(env) for name, make in toolbox.planners.items() if name not in toolbox.searches}
     actors = {**planners, **baseline_actors(env)}
-    searches = {name: by_search(search) for name, search in toolbox.searches.items()}
+    searches = {name: functools.partial(search, env, instance) for name, search in toolbox.searches.items()}
     return {**searches, **{name: _once(env, instance, actor) for name, actor in actors.items()}}
 
 
@@ -415,15 +377,17 @@ def _timed(program: Any, key: jax.Array) -> Searched:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command line.
-
-    Raises:
-        UserError: a mistake of the user's, as one line.
-    """
+    """The command line."""
     args = _arguments(sys.argv[1:] if argv is None else argv)
     problem = open_problem(args.instance, run=args.run, env=args.env, row=args.index, trust=args.trust)
     method = chosen(problem, args.method)
-    _check_paths(args, problem)
+    if args.picture and problem.toolbox.renderer is None:
+        raise UserError(f"--picture: {type(problem.env).__name__} has no renderer; leave it out")
+    source = [pathlib.Path(args.instance)]
+    for path in args.out:
+        check_output("--out", path, problem.files.endings, source)
+    if args.picture:
+        check_output("--picture", args.picture, (".gif", *STILLS), source)
     shown = "{l_bar}{bar}| {n:.1f}/{total:g} s{postfix}"
     with tqdm(total=args.seconds, bar_format=shown, desc="compiling") as bar:
 
@@ -454,25 +418,6 @@ def report(solution: Solution) -> str:
     rows += [(name, " ".join(map(str, each))) for name, each in named if each]
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
-
-
-def _check_paths(args: argparse.Namespace, problem: Problem) -> None:
-    """Find out before anything is searched whether the plan can be written and drawn.
-
-    Raises:
-        UserError: another ending, no such folder, or the file that is read.
-    """
-    endings = {"--out": problem.files.endings, "--picture": (".gif", *STILLS)}
-    if args.picture and problem.toolbox.renderer is None:
-        raise UserError(f"--picture: {type(problem.env).__name__} has no renderer; leave it out")
-    asked = [("--out", path) for path in args.out] + ([("--picture", args.picture)] if args.picture else [])
-    for option, name in asked:
-        path = pathlib.Path(name)
-        if path.suffix.lower() not in endings[option]:
-            raise UserError(f"{option} {path}: the name must end in one of: {', '.join(endings[option])}")
-        if not path.parent.is_dir():
-            raise UserError(f"{option} {path}: there is no folder {path.parent}; make it first")
-        refuse_overwriting(path, option, [pathlib.Path(args.instance)])
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:

@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks import training
 from jaxvrp.io.command_line import UserError
+from train.algorithms import make_train
 from train.on_policy.config import PPOConfig
-from train.on_policy.trainer import make_train
 
 TINY = {
     "num_envs": 8,

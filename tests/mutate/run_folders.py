@@ -26,7 +26,7 @@ from tests.mutate.configurations import MORE
 from tests.mutate.mutators import NUMBERS, WORDS, mutate_bytes, mutate_text
 from tests.mutate.trial import NOTHING, Case, Finding, Subject, Tally
 from tests.mutate.verdict import Ended, command
-from train import evaluate, ippo, mappo, replay, sac, td3
+from train import algorithms, evaluate, ippo, mappo, replay, sac, td3
 from train.running.folder.checkpoint import Checkpoints
 from train.running.folder.run_folder import read_run
 from train.running.loop import evaluator, loop
@@ -84,9 +84,7 @@ class RunFolders(Subject):
 
 def _remember_programs() -> None:
     """In this process, what was compiled once is used again: a learner by its configuration, figures by who plays."""
-    for module in ("train.on_policy.trainer", "train.td3", "train.sac"):
-        original = sys.modules[module].make_train
-        sys.modules[module].make_train = _by_text(original)
+    algorithms.make_train = _by_text(algorithms.make_train)
     figures = functools.lru_cache(maxsize=64)(evaluator.evaluation_function)
 
     def remembered(learner: Any, who: evaluator.Evaluator, **how: Any) -> Any:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import gc
-import sys
 import warnings
 from typing import Any
 
@@ -18,9 +17,9 @@ with warnings.catch_warnings():
     import distrax  # noqa: F401
 
 import tests.taught_environment  # noqa: F401  (registers an environment of `config`, and imports the others)
-from train import evaluate
+from train import algorithms, evaluate
+from train.algorithms import make_train
 from train.on_policy.config import PPOConfig
-from train.on_policy.trainer import make_train
 from train.on_policy.value_norm import ValueNorm
 from train.running.loop import loop
 from train.sharding import make_mesh, shard
@@ -118,9 +117,7 @@ def programs_once():
         return evaluate_once
 
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("train.on_policy.trainer", "train.td3", "train.sac"):
-            if name in sys.modules:
-                patch.setattr(sys.modules[name], "make_train", remembered(sys.modules[name].make_train))
+        patch.setattr(algorithms, "make_train", remembered(algorithms.make_train))
         for module in (loop, evaluate):
             patch.setattr(module, "evaluation_function", once(module.evaluation_function))
         yield

@@ -7,7 +7,7 @@ import pytest
 from jaxvrp.io import machine_memory
 from jaxvrp.io.command_line import UserError
 from train import evaluate
-from train.on_policy import trainer
+from train.algorithms import make_train
 from train.on_policy.config import PPOConfig
 from train.running.folder.checkpoint import Checkpoints
 from train.running.folder.resume import RecordedRun
@@ -22,7 +22,7 @@ def written(folder, network):
     """A run folder with an untrained policy in it."""
     env = {"name": "darp", "num_nodes": 6, "num_agents": 2}
     config = PPOConfig(env=env, network=network, **SMALL, **NETWORK)
-    learner, recorded = trainer.make_train(config), RecordedRun(config, "mappo")
+    learner, recorded = make_train(config), RecordedRun(config, "mappo")
     write_configuration(folder, recorded)
     Checkpoints(folder / "checkpoints").save(1, learner.init(jax.random.key(0)), 0.0, recorded.values)
     return folder

@@ -12,7 +12,7 @@ import pytest
 from jaxvrp.episodes import record_episodes
 from jaxvrp.io.command_line import UserError
 from train import evaluate, replay
-from train.on_policy import trainer
+from train.algorithms import make_train
 from train.on_policy.config import PPOConfig
 from train.running.command import instance_file
 from train.running.command.instance_file import InstanceFile, Output, write_all
@@ -29,7 +29,7 @@ ENV = {"name": "truck_drone", "num_drones": 1, "num_customers": 1, "num_route_no
 def written(folder, **settings):
     """The folder of a policy that was never trained."""
     config = PPOConfig(**{"env": ENV, **SMALL, **NETWORK, **settings})
-    learner, rng = trainer.make_train(config), np.random.default_rng(0)
+    learner, rng = make_train(config), np.random.default_rng(0)
     shapes = learner.actor_params(jax.eval_shape(learner.init, jax.random.key(0)))
     params = jax.tree.map(lambda leaf: rng.normal(0, 0.3, leaf.shape).astype(leaf.dtype), shapes)
     write_configuration(folder, RecordedRun(config, "mappo"))

@@ -13,7 +13,7 @@ from jaxvrp.replay.common import as_json, common_entries
 from jaxvrp.toolbox import ReplayKind, Toolbox
 from train import play
 from train import replay as command
-from train.on_policy.trainer import make_train
+from train.algorithms import make_train
 from train.running.folder.checkpoint import Checkpoints
 from train.running.folder.resume import RecordedRun
 from train.running.folder.run_folder import RunFolder, write_configuration

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
 
+from train.algorithms import make_train
 from train.on_policy import ppo
 from train.on_policy.config import PPOConfig
 from train.on_policy.imitation import guidance_at
 from train.on_policy.rollout import Recording
-from train.on_policy.trainer import make_train
 from train.running.folder.checkpoint import Checkpoints
 from train.sharding import DATA, make_mesh, shard
 
@@ -152,7 +152,7 @@ import pathlib
 import sys
 import jax, numpy as np
 from train.on_policy.config import PPOConfig
-from train.on_policy.trainer import make_train
+from train.algorithms import make_train
 from train.running.folder.checkpoint import Checkpoints
 from train.sharding import initialize
 initialize(sys.argv[1], 2, int(sys.argv[2]))

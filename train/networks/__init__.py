@@ -22,20 +22,14 @@ from train.networks.layers import NetworkSpec
 
 @dataclasses.dataclass(frozen=True)
 class NetworkKind:
-    """A kind of network.
-
-    Attributes:
-        build: `(configuration, NetworkSpec) -> module`.
-        build_encoder: likewise, `-> module or None`: what the actors of all roles share, and read what it made.
-        has_memory: whether its carry matters, so that it learns from sequences of `chunk_length` steps.
-        reads_entities: whether it reads entities; its parameters then serve any number of them.
-        shapeless: keys of the configuration that say what it computes, and not what shapes its parameters have.
-    """
+    """A kind of network."""
 
     build: Callable[[Any, NetworkSpec], nn.Module]
+    # what the actors of all roles share and read, or None for nothing
     build_encoder: Callable[[Any, NetworkSpec], TeamEncoder | None] = lambda config, spec: None
-    has_memory: bool = False
-    reads_entities: bool = False
+    has_memory: bool = False  # whether its carry matters, so that it learns from sequences of `chunk_length` steps
+    reads_entities: bool = False  # whether it reads entities; its parameters then serve any number of them
+    # keys of the configuration that say what it computes, and not what shapes its parameters have
     shapeless: tuple[str, ...] = ()
 
 
@@ -50,11 +44,7 @@ NETWORKS = {
 
 
 def build_network(config: Any, spec: NetworkSpec) -> nn.Module:
-    """The network that a `PPOConfig` names.
-
-    Raises:
-        ValueError: its keys do not fit together, or nobody said what the actions of an actor point at.
-    """
+    """The network that a `PPOConfig` names; a ValueError says which of its keys do not fit together."""
     return NETWORKS[config.network].build(config, spec)
 
 

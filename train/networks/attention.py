@@ -52,12 +52,9 @@ def _slopes(key: jax.Array, shape: tuple[int, ...], dtype: Any = jnp.float32) ->
 
 
 class Table(NamedTuple):
-    """The entities of all kinds.
+    """The entities of all kinds: `{kind: f32[R, M of the kind, K]}`, and which are `present`, `bool[R, M]`.
 
-    Attributes:
-        rows: their numbers, `{kind: f32[R, M of the kind, K]}`.
-        present: `bool[R, M]`, the kinds one after the other.
-        where: likewise; None unless all kinds have places.
+    `where` is likewise; None unless all kinds have places.
     """
 
     rows: dict[str, jax.Array]
@@ -74,7 +71,7 @@ def table(static: ByKind, dynamic: ByKind, kinds: tuple[EntityKind, ...]) -> Tab
     present = jnp.concatenate([rows[kind.name][..., kind.present] > 0 for kind in kinds], axis=1)
     where = None
     if all(kind.places for kind in kinds):
-        where = _all_sites([sites(rows[kind.name], kind) for kind in kinds])
+        where = joined_sites([sites(rows[kind.name], kind) for kind in kinds])
     return Table(rows, present, where)
 
 
@@ -97,12 +94,11 @@ def constants(static: ByKind, kinds: tuple[EntityKind, ...]) -> Table:
         elif not names:
             nowhere = jnp.zeros((*there.shape, 2), jnp.float32)
             parts.append(Sites(nowhere, nowhere))
-    where = _all_sites(parts) if len(parts) == len(kinds) else None
+    where = joined_sites(parts) if len(parts) == len(kinds) else None
     return Table(rows, jnp.concatenate(present, axis=1), where)
 
 
-def _all_sites(parts: list[Sites]) -> Sites:
-    """Those of all kinds, one after the other."""
+def joined_sites(parts: list[Sites]) -> Sites:
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves, axis=1), *parts)
 
 
@@ -125,12 +121,10 @@ class AttentionLayer(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, present: jax.Array, distance: jax.Array | None) -> jax.Array:
-        """Embeddings of the entities, `f32[R, M, H]`, after the layer.
+        """Embeddings of the entities, `f32[R, M, H]`, after the layer, from those before it.
 
-        Args:
-            x: embeddings before it, `f32[R, M, H]`.
-            present: `bool[R, M]`; who is not there is not attended to.
-            distance: `f32[R, M, M]` between entities, which each head minds as much as it learns to; None for none.
+        Entities that are not `present`, `bool[R, M]`, are not attended to. Each head minds the `distance` between
+        entities, `f32[R, M, M]`, as much as it learns to; None for none.
         """
         rows, entities, size = x.shape
         flat = x.reshape(-1, size)
@@ -149,12 +143,7 @@ class AttentionLayer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Embeddings of entities that know of each other.
-
-    Attributes:
-        kinds: the entities.
-        size, num_heads, num_layers: width, and the self-attention; with no layer, entities do not know of each other.
-    """
+    """Embeddings of entities that know of each other; with no self-attention layer they do not."""
 
     kinds: tuple[EntityKind, ...]
     size: int
@@ -163,13 +152,7 @@ class Encoder(nn.Module):
 
     @nn.compact
     def __call__(self, seen: Table, more: jax.Array | None = None, situation: jax.Array | None = None) -> jax.Array:
-        """`f32[R, M, H]`.
-
-        Args:
-            seen: the entities.
-            more: further numbers of each, `f32[R, M, ...]`.
-            situation: what is added to all embeddings, `f32[R, H]`.
-        """
+        """`f32[R, M, H]`; `more` are further numbers, `f32[R, M, ...]`; `situation`, `f32[R, H]`, is added to all."""
         distance, features = None, more
         if seen.where is not None:
             distance, features = distances(seen.where, seen.present)
@@ -197,12 +180,7 @@ def pairs(agent_places: jax.Array, where: Sites, present: jax.Array) -> jax.Arra
     """What lies between agents and entities, `f32[R, A, M, 2 + P]`; 0 if the entity is not there.
 
     Offset from the agent to where the entity is to be visited next, and the distances to there from all places of its
-    context.
-
-    Args:
-        agent_places: `f32[R, A, P, 2]`, first where the agent is.
-        where: of the entities.
-        present: `bool[R, M]`.
+    context, `f32[R, A, P, 2]`, of which the first is where the agent is.
     """
     offset = where.next[:, None, :, None] - agent_places[:, :, None]
     numbers = jnp.concatenate([offset[..., 0, :], length(offset)], axis=-1)
@@ -212,12 +190,7 @@ def pairs(agent_places: jax.Array, where: Sites, present: jax.Array) -> jax.Arra
 class Decoder(nn.Module):
     """From embeddings of entities and what agents alone see to logits that point at them, or to `head_size` numbers.
 
-    Attributes:
-        kinds: the entities.
-        head_size: numbers of an agent; with `pointers`, as many as they name.
-        head_gain: scale of the last layer.
-        pointers: what the logits belong to; () for an output that does not point.
-        size, num_heads: width, and heads of the glimpse.
+    `pointers` say what the logits belong to; () for an output that does not point.
     """
 
     kinds: tuple[EntityKind, ...]
@@ -229,13 +202,9 @@ class Decoder(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, situation: jax.Array, present: jax.Array, between: jax.Array | None) -> jax.Array:
-        """Outputs `f32[R, A, head_size]`.
+        """Outputs `f32[R, A, head_size]` from embeddings `f32[R, M, H]` and what agents alone see, `f32[R, A, H]`.
 
-        Args:
-            x: embeddings, `f32[R, M, H]`.
-            situation: what agents alone see, embedded, `f32[R, A, H]`.
-            present: `bool[R, M]`.
-            between: see `pairs`; None for nothing.
+        `present` is `bool[R, M]`; for `between` see `pairs`, None for nothing.
         """
         glimpse = self._glimpse(x, situation, present, between)
         query = nn.relu(_project(_dense(self.size), jnp.concatenate([situation, glimpse], axis=-1)))
@@ -256,12 +225,7 @@ class Decoder(nn.Module):
         return jnp.einsum("ramh,rmhe->rahe", weight, value).reshape(*situation.shape[:2], self.size)
 
     def _point(self, query: jax.Array, x: jax.Array, between: jax.Array | None) -> jax.Array:
-        """Logits of the actions, in the order of the pointers, `f32[R, A, head_size]`.
-
-        Args:
-            query: what agents look for, `f32[R, A, H]`.
-            x, between: as in `__call__`.
-        """
+        """Logits of the actions, in the order of the pointers, `f32[R, A, head_size]`."""
         match = self._matches(query, x, between)
         logits = []
         for kind_name, per_entity in self.pointers:
@@ -290,13 +254,8 @@ class Decoder(nn.Module):
 class Attention(Memoryless):
     """Context and entities in; logits that point (`pointers`), or `head_size` numbers, out; no memory.
 
-    All is encoded anew for every agent, on a map that is turned to it.
-
-    Attributes:
-        kinds: the entities.
-        head_size, head_gain, pointers: see `Decoder`.
-        places: see `NetworkSpec`.
-        size, num_heads, num_layers: see `Encoder`.
+    All is encoded anew for every agent, on a map that is turned to it. The fields are those of `Encoder`, `Decoder` and
+    `NetworkSpec`.
     """
 
     kinds: tuple[EntityKind, ...]
@@ -344,13 +303,7 @@ class Attention(Memoryless):
 
 
 class TeamEncoder(nn.Module):
-    """Entities in, embeddings out: of what all agents see, or of what never changes; the decoders of all roles read it.
-
-    Attributes:
-        kinds: the entities.
-        once: whether it encodes what never changes in an episode.
-        size, num_heads, num_layers: see `Encoder`.
-    """
+    """Entities in, embeddings out: of what all agents see, or of what never changes (`once`); all decoders read it."""
 
     kinds: tuple[EntityKind, ...]
     once: bool
@@ -372,12 +325,7 @@ class TeamEncoder(nn.Module):
 class Pointing(Memoryless):
     """What a `TeamEncoder` made of the entities, and contexts in; logits that point out; no memory.
 
-    Attributes:
-        kinds: the entities.
-        once: whether the encoder did not see what changes, so that it is added here.
-        head_size, head_gain, pointers: see `Decoder`.
-        places: see `NetworkSpec`.
-        size, num_heads: see `Decoder`.
+    If the encoder did not see what changes (`once`), it is added here.
     """
 
     kinds: tuple[EntityKind, ...]
@@ -420,11 +368,7 @@ def encodes_by_agent(config: Any, spec: NetworkSpec) -> bool:
 
 
 def build(config: Any, spec: NetworkSpec) -> nn.Module:
-    """As a `PPOConfig` wants it: actors point at what they choose.
-
-    Raises:
-        ValueError: the heads do not divide the width, or it is not said what the actions point at.
-    """
+    """As a `PPOConfig` wants it: actors point at what they choose."""
     if config.attention_size % config.attention_heads:
         raise ValueError(
             f"attention_size is {config.attention_size}, "

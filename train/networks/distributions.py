@@ -25,13 +25,7 @@ def probabilities(logits: jax.Array, mask: jax.Array) -> jax.Array:
 
 
 def sample(uniform: jax.Array, logits: jax.Array, mask: jax.Array) -> jax.Array:
-    """Actions, `i32[...]`, drawn by inverting the distribution function, from one uniform number each.
-
-    Args:
-        uniform: `f32[...]` in [0, 1).
-        logits: `f32[..., actions]`.
-        mask: `bool[..., actions]`.
-    """
+    """Actions, `i32[...]`, by inverting the distribution function, from a uniform number in [0, 1) each, `f32[...]`."""
     probable = probabilities(logits, mask)
     # Forbidden entries are struck out, since a parallel prefix sum may grow by one rounding where nothing is added. The
     # largest entry always exceeds the threshold: `uniform` is a multiple of 2^-23 below 1.
@@ -52,16 +46,10 @@ def log_prob_and_entropy(logits: jax.Array, mask: jax.Array, action: jax.Array) 
 
 
 def sample_squashed(noise: jax.Array, mean: jax.Array, log_deviation: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Draw from a Gaussian that tanh squashes into [-1, 1], from standard normal numbers.
+    """Actions `f32[..., A]` from a Gaussian that tanh squashes into [-1, 1], and their log-probabilities `f32[...]`.
 
-    The density is computed before the squashing, so it stays finite where tanh is 1 in float32.
-
-    Args:
-        noise, mean: `f32[..., A]`.
-        log_deviation: `f32[..., A]`, clipped to [-20, 2] (Haarnoja et al. 2018).
-
-    Returns:
-        Actions `f32[..., A]` and their log-probabilities `f32[...]`.
+    From standard normal `noise` `f32[..., A]`; the logarithm of the deviation is clipped to [-20, 2] (Haarnoja et al.
+    2018). The density is computed before the squashing, so it stays finite where tanh is 1 in float32.
     """
     log_deviation = jnp.clip(log_deviation, *_LOG_DEVIATIONS)
     # From the numbers drawn: the difference to the mean would lose them where the deviation is small.

@@ -27,10 +27,7 @@ class GRULayer(nn.Module):
     def __call__(self, inputs: jax.Array, hidden: jax.Array, reset: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Hidden states after every step, `f32[L, B, A, H]`, and the last of them, `f32[B, A, H]`.
 
-        Args:
-            inputs: `f32[L, B, A, F]`.
-            hidden: the state before the first step, `f32[B, A, H]`.
-            reset: `bool[L, B]`; where it holds, the state is zero before the step.
+        Inputs are `f32[L, B, A, F]`; where `reset`, `bool[L, B]`, holds, the state is zero before the step.
         """
         length, batch, agents = inputs.shape[:3]
         kernel_init = _gates(nn.initializers.xavier_uniform(), self.size)
@@ -86,15 +83,9 @@ class GRU(nn.Module):
 
 def build(config: Any, spec: NetworkSpec) -> GRU:
     """As a `PPOConfig` wants it."""
-    return GRU(
-        hidden_sizes=config.hidden_sizes,
-        head_size=spec.head_size,
-        head_gain=spec.head_gain,
-        recurrent_size=config.recurrent_size,
-        recurrent_layers=config.recurrent_layers,
-        activation=config.activation,
-        layer_norm=config.layer_norm,
-    )
+    recurrent = {"recurrent_size": config.recurrent_size, "recurrent_layers": config.recurrent_layers}
+    dense = {"activation": config.activation, "layer_norm": config.layer_norm}
+    return GRU(config.hidden_sizes, spec.head_size, spec.head_gain, **recurrent, **dense)
 
 
 def _gates(initializer: Callable[..., jax.Array], size: int) -> Callable[..., jax.Array]:

@@ -14,12 +14,9 @@ Tree = TypeVar("Tree")
 
 
 class EntityInput(struct.PyTreeNode):
-    """What agents alone see, and what all of them see.
+    """What agents alone see, `f32[L, B, A, C]`, and what all of them see, planes `{kind: f32[L, B, features, count]}`.
 
-    Attributes:
-        context: `f32[L, B, A, C]`.
-        static, dynamic: planes, `{kind: f32[L, B, features, count]}`.
-        encoded: what an encoder that the roles share made of them, `f32[L, B, M, H]`; None without one.
+    `encoded` is what an encoder that the roles share made of these, `f32[L, B, M, H]`; None without one.
     """
 
     context: jax.Array

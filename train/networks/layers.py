@@ -16,24 +16,15 @@ ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {"relu": nn.relu, "ta
 
 @dataclasses.dataclass(frozen=True)
 class NetworkSpec:
-    """What a network is needed for.
+    """What a network is needed for."""
 
-    Attributes:
-        is_actor: whether its outputs are logits of actions; else they are values.
-        num_agents: of all roles, in the environment.
-        head_size: numbers of an output.
-        head_gain: scale of the last layer's kernel at the start.
-        kinds: entities that it sees; () if its input is a vector.
-        pointers: what the actions of an actor point at.
-        places: indices of the numbers of the context, two by two, that are places on the map: first the agent's.
-    """
-
-    is_actor: bool
-    num_agents: int
-    head_size: int
-    head_gain: float
-    kinds: tuple[EntityKind, ...] = ()
-    pointers: tuple[Pointer, ...] = ()
+    is_actor: bool  # whether its outputs are logits of actions; else they are values
+    num_agents: int  # of all roles, in the environment
+    head_size: int  # numbers of an output
+    head_gain: float  # scale of the last layer's kernel at the start
+    kinds: tuple[EntityKind, ...] = ()  # entities that it sees; () if its input is a vector
+    pointers: tuple[Pointer, ...] = ()  # what the actions of an actor point at
+    # indices of the numbers of the context, two by two, that are places on the map: first the agent's
     places: tuple[tuple[int, int], ...] = ()
 
 

@@ -30,10 +30,4 @@ class MLP(Memoryless):
 
 def build(config: Any, spec: NetworkSpec) -> MLP:
     """As a `PPOConfig` wants it."""
-    return MLP(
-        hidden_sizes=config.hidden_sizes,
-        head_size=spec.head_size,
-        head_gain=spec.head_gain,
-        activation=config.activation,
-        layer_norm=config.layer_norm,
-    )
+    return MLP(config.hidden_sizes, spec.head_size, spec.head_gain, config.activation, config.layer_norm)

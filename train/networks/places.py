@@ -34,9 +34,7 @@ class Sites(NamedTuple):
 def sites(rows: jax.Array, kind: EntityKind) -> Sites:
     """Where each entity is to be visited next (the first of its places that is present, else the last) and at last.
 
-    Args:
-        rows: `f32[R, M, K]`, of this kind.
-        kind: has places.
+    `rows` are `f32[R, M, K]`, of this kind, which has places.
     """
     *earlier, last = (tuple(kind.index(name) for name in place) for place in kind.places)
     last_place = pair(rows, last[1:])
@@ -53,16 +51,11 @@ def pair(rows: jax.Array, columns: Sequence[int]) -> jax.Array:
 
 
 def distances(where: Sites, present: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Distances between entities, and what they come to for each of them.
+    """Distances between entities' next places, `f32[R, M, M]`, and five features of each entity, `f32[R, M, 5]`.
 
-    Args:
-        where: of all entities.
-        present: `bool[R, M]`.
-
-    Returns:
-        Distances between their next places, `f32[R, M, M]`; and five features of each entity, `f32[R, M, 5]`, 0 if it
-        is not there: distance from its next place to the nearest of the others, to the others by a soft minimum, from
-        its last place to the nearest of the others, from its next place to the depot, and to its last place.
+    Distance from its next place to the nearest of the others, to the others by a soft minimum, from its last place to
+    the nearest of the others, from its next place to the depot, and to its last place; 0 if it is not `present`,
+    `bool[R, M]`.
     """
     distance = length(where.next[:, :, None] - where.next[:, None])
     is_other = present[:, None] & ~jnp.eye(present.shape[1], dtype=bool)
@@ -93,14 +86,9 @@ class Frame(NamedTuple):
 def canonical_frame(agent: jax.Array, next_place: jax.Array, present: jax.Array) -> Frame:
     """The map in one position: turning an instance, or looking at it in a mirror, changes nothing on it.
 
-    The agent is at the origin and the depot on the positive x-axis (at the depot: the centre of the next places is),
-    and most of these are on the side of positive y, the far ones counting more. So one instance teaches what to do on
-    all of these.
-
-    Args:
-        agent: `f32[R, 2]`, its place; the depot is at 0.
-        next_place: `f32[R, M, 2]`, of the entities.
-        present: `bool[R, M]`.
+    The agent, `f32[R, 2]`, is at the origin and the depot (0 on the old map) on the positive x-axis (at the depot: the
+    centre of the entities' next places, `f32[R, M, 2]`), and most of these are on the side of positive y, the far ones
+    counting more. So one instance teaches what to do on all of these.
     """
     offset = jnp.where(present[..., None], next_place - agent[:, None], 0.0)
     ahead = jnp.where(length(agent)[:, None] > NEAR, -agent, offset.sum(axis=1))

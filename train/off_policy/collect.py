@@ -18,17 +18,27 @@ from jaxvrp.actor import Carry
 from jaxvrp.spaces import Box, ByRole
 from jaxvrp.turns import Turns
 from train.episode_statistics import ended_episodes
+from train.off_policy.q_learning import Metrics, RoleState
 from train.off_policy.replay_buffer import Decisions
 
 
-class Policy(Protocol):
-    """Acts for the agents of one role."""
+class Method(Protocol):
+    """The part of an algorithm that differs between TD3 and SAC, for one role; actions are in [-1, 1]."""
+
+    @property
+    def batches_per_step(self) -> int:
+        """Minibatches of one call of `learn`."""
+
+    def init(self, key: jax.Array) -> RoleState: ...
 
     def act(self, actor: Any, observation: jax.Array, noise: jax.Array) -> jax.Array:
-        """Actions `f32[n, A]` in [-1, 1] by parameters, observations `f32[n, F]` and standard normal noise `f32[n, A]`.
+        """Actions `f32[n, A]` by parameters, observations `f32[n, F]` and standard normal noise `f32[n, A]`.
 
         Noise 0 gives the deterministic policy.
         """
+
+    def learn(self, state: RoleState, batches: Decisions, key: jax.Array) -> tuple[RoleState, Metrics]:
+        """Learn from minibatches `[batches_per_step, B, ...]`, this device's share; metrics are the same everywhere."""
 
 
 def sizes(role: Role) -> tuple[int, int]:
@@ -74,20 +84,9 @@ def to_normal(uniform: jax.Array) -> jax.Array:
 
 
 def choose_actions(
-    roles: dict[str, Role], policies: Mapping[str, Policy], actors: dict[str, Any], observation: ByRole, noise: ByRole
+    roles: dict[str, Role], policies: Mapping[str, Method], actors: dict[str, Any], observation: ByRole, noise: ByRole
 ) -> ByRole:
-    """The actions of the policies of all roles.
-
-    Args:
-        roles: by name.
-        policies: by role.
-        actors: parameters by role.
-        observation: of n agents of each role, `{role: f32[n, ...]}`.
-        noise: `{role: f32[n, A]}`, standard normal; 0 for the deterministic policy.
-
-    Returns:
-        `{role: f32[n, A]}` in [-1, 1].
-    """
+    """The actions `{role: f32[n, A]}` in [-1, 1] of n agents of each role; `noise` is standard normal, or 0."""
     return {
         name: policies[name].act(actors[name], observation[name].reshape(-1, sizes(roles[name])[0]), noise[name])
         for name in roles
@@ -98,16 +97,12 @@ def choose_actions(
 class TurnActor:
     """Trained policies, as an `Actor`: each agent chooses its action after the moves before its own.
 
-    Attributes:
-        env: gives the observations of the agents; its `step` with the same actions then makes the same moves.
-        policies: by role.
-        actors: parameters by role.
-        deterministic: whether no noise is added.
-        temperature: of samples; the deviation of the noise is multiplied by its root.
+    `env` gives the observations of the agents; its `step` with the same actions then makes the same moves. The
+    deviation of the noise is multiplied by the root of `temperature`.
     """
 
     env: Environment
-    policies: Mapping[str, Policy]
+    policies: Mapping[str, Method]
     actors: dict[str, Any]
     deterministic: bool = True
     temperature: float = 1.0
@@ -139,16 +134,11 @@ class TurnActor:
 class Collector:
     """Plays `num_steps` steps of a batch of environments, exploring, and keeps the agents' decisions.
 
-    Attributes:
-        vec_env: the environments.
-        policies: by role.
-        num_steps: T.
-        unrecorded_steps: steps of random play at first, which are not recorded.
-        random_steps: steps of random play after these.
+    The first `unrecorded_steps` are random play that is not recorded, the next `random_steps` random play that is.
     """
 
     vec_env: VecEnv
-    policies: Mapping[str, Policy]
+    policies: Mapping[str, Method]
     num_steps: int
     unrecorded_steps: int
     random_steps: int
@@ -160,24 +150,21 @@ class Collector:
     def play(
         self, actors: dict[str, Any], vec: Any, step: jax.Array, key: jax.Array
     ) -> tuple[Any, dict[str, tuple[jax.Array, jax.Array]], dict[str, jax.Array]]:
-        """Play on.
+        """Play on, after `step` steps, `i32[]`.
 
-        Args:
-            actors: parameters by role.
-            vec: state of the `VecEnv`.
-            step: `i32[]`, steps played before.
-            key: typed key.
-
-        Returns:
-            The state afterwards; `{role: (rows f32[E, T * agents, W], whether to keep them, bool[E, T * agents])}`;
-            statistics of finished episodes, as of `train.on_policy.rollout.Rollout.play`.
+        The state afterwards; `{role: (rows f32[E, T * agents, W], whether to keep them, bool[E, T * agents])}`;
+        statistics of finished episodes, as of `train.on_policy.rollout.Rollout.play`.
         """
         pool_key, play_key = jax.random.split(key)
         due = vec.cursor >= self.vec_env.pool_steps
         vec = jax.lax.cond(due, lambda v: self.vec_env.refresh_pool(v, pool_key), lambda v: v, vec)
         steps = (step + jnp.arange(self.num_steps, dtype=jnp.int32), jax.random.split(play_key, self.num_steps))
         vec, (recorded, statistics) = jax.lax.scan(lambda v, xs: self._step(actors, v, *xs), vec, steps)
-        return vec, jax.tree.map(_by_env, recorded), jax.tree.map(lambda leaf: leaf.sum(axis=0), statistics)
+        # `[T, E, agents, ...] -> [E, T * agents, ...]`
+        recorded = jax.tree.map(
+            lambda leaf: jnp.moveaxis(leaf, 0, 1).reshape(leaf.shape[1], -1, *leaf.shape[3:]), recorded
+        )
+        return vec, recorded, jax.tree.map(lambda leaf: leaf.sum(axis=0), statistics)
 
     def _step(self, actors: dict[str, Any], vec: Any, step: jax.Array, key: jax.Array) -> tuple[Any, Any]:
         """One step of all environments: the state afterwards; rows and whether to keep them by role, statistics."""
@@ -216,9 +203,3 @@ def rows_of(role: Role, played: Turns, name: str) -> jax.Array:
         terminated=played.terminated[name].astype(jnp.float32),
         next_observation=flat(played.next_observation[name]),
     ).packed()
-
-
-def _by_env(leaf: jax.Array) -> jax.Array:
-    """`[T, E, agents, ...] -> [E, T * agents, ...]`."""
-    leaf = jnp.moveaxis(leaf, 0, 1)
-    return leaf.reshape(leaf.shape[0], -1, *leaf.shape[3:])

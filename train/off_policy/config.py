@@ -1,38 +1,29 @@
-"""The keys that TD3 and SAC share."""
+"""The keys of TD3 and SAC."""
 
 from __future__ import annotations
 
 import dataclasses
 
-from jaxvrp.fields import option
+from jaxvrp.fields import again, option
 from train.config import RunConfig
 from train.networks.layers import ACTIVATIONS
 
 
 @dataclasses.dataclass(frozen=True)
 class OffPolicyConfig(RunConfig):
-    """Keys of TD3 and SAC. A step is a step of a single environment, though several are played at once."""
+    """Keys that TD3 and SAC share. A step is a step of a single environment, though several are played at once."""
 
-    num_envs: int = option(
-        32, help="environments played in parallel, of one seed; spread over the devices", group="run", minimum=1
-    )
-    rollout_length: int = option(8, help="steps between two updates", group="run", minimum=1)
-    log_interval: int = option(
-        10,
-        help="updates between two lines of metrics; so many are one call of the compiled program",
-        group="run",
-        minimum=1,
-    )
-    eval_interval: int = option(
-        100, help="updates between two evaluations; a multiple of `log_interval`", group="evaluation", minimum=1
-    )
+    num_envs: int = again(RunConfig, "num_envs", 32)
+    rollout_length: int = again(RunConfig, "rollout_length", 8)
+    log_interval: int = again(RunConfig, "log_interval", 10)
+    eval_interval: int = again(RunConfig, "eval_interval", 100)
     save_interval: int = option(
         500,
         help="updates between two checkpoints, which hold the replay too; a multiple of `log_interval`",
         group="run",
         minimum=1,
     )
-    eval_episodes: int = option(128, help="fixed instances that are evaluated", group="evaluation", minimum=1)
+    eval_episodes: int = again(RunConfig, "eval_episodes", 128)
     hidden_sizes: tuple[int, ...] = option((400, 300), help="widths of the dense layers", group="network", minimum=1)
     activation: str = option("relu", help="activation of the dense layers", group="network", choices=tuple(ACTIVATIONS))
     layer_norm: bool = option(
@@ -60,3 +51,29 @@ class OffPolicyConfig(RunConfig):
     )
     actor_lr: float = option(3e-4, help="learning rate of the actors", above=0)
     critic_lr: float = option(3e-4, help="learning rate of the critics", above=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class TD3Config(OffPolicyConfig):
+    """Keys of TD3."""
+
+    batch_size: int = again(OffPolicyConfig, "batch_size", 128)
+    actor_lr: float = again(OffPolicyConfig, "actor_lr", 1e-3)
+    critic_lr: float = again(OffPolicyConfig, "critic_lr", 1e-3)
+    exploration_noise: float = option(0.1, help="deviation of the noise on the actions played", minimum=0)
+    policy_noise: float = option(0.2, help="deviation of the noise on the target actor's actions", minimum=0)
+    noise_clip: float = option(0.5, help="bound of the noise on the target actor's actions", minimum=0)
+    policy_delay: int = option(
+        2, help="steps of the critics for one of the actor and the targets", minimum=1, maximum=100
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class SACConfig(OffPolicyConfig):
+    """Keys of SAC."""
+
+    temperature_lr: float = option(3e-4, help="learning rate of the temperature", above=0)
+    initial_temperature: float = option(1.0, help="weight of the entropy at first", above=0)
+    target_entropy: float | None = option(
+        None, help="entropy that the temperature holds; null: minus the count of numbers in an action"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -25,13 +26,7 @@ NUM_CRITICS = 2
 
 
 class RoleState(struct.PyTreeNode):
-    """The learned state of a role.
-
-    Attributes:
-        params: by part: `actor`, `critic` (leading axis `[2]`), perhaps more.
-        target: slow copies of some of them.
-        optimizer: state of the optimiser of each part.
-    """
+    """The learned state of a role by part: `actor`, `critic` `[2, ...]`, perhaps more; `target` holds slow copies."""
 
     params: dict[str, Params]
     target: dict[str, Params]
@@ -60,13 +55,7 @@ class DenseNetwork(nn.Module):
 
 @dataclasses.dataclass(frozen=True)
 class RoleNetworks:
-    """Actor and critics of a role; all its agents share them.
-
-    Attributes:
-        actor: `[..., F] -> [..., outputs]`.
-        critic: `[..., F + A] -> [..., 1]`.
-        observation_size, action_size: F and A.
-    """
+    """Actor `[..., F] -> [..., outputs]` and critic `[..., F + A] -> [..., 1]` of a role; all its agents share them."""
 
     actor: nn.Module
     critic: nn.Module
@@ -109,14 +98,7 @@ def td_target(batch: Decisions, next_value: jax.Array, gamma: float) -> jax.Arra
 def critic_loss(
     critic: Params, batch: Decisions, target: jax.Array, networks: RoleNetworks
 ) -> tuple[jax.Array, Metrics]:
-    """Mean squared errors of both critics, summed, `f32[]`, and metrics.
-
-    Args:
-        critic: parameters with leading axis `[2]`.
-        batch: `[B, ...]`.
-        target: `f32[B]`.
-        networks: of the role.
-    """
+    """Mean squared errors of both critics (parameters `[2, ...]`) from targets `f32[B]`, summed, `f32[]`; metrics."""
     q = networks.q(critic, batch.observation, batch.action)
     chex.assert_shape(target, (q.shape[1],))
     loss = ((q - target) ** 2).mean(axis=1).sum()
@@ -128,22 +110,28 @@ def polyak(target: Params, params: Params, tau: float) -> Params:
     return jax.tree.map(lambda old, new: old + tau * (new - old), target, params)
 
 
+def critic_step(
+    state: RoleState,
+    batch: Decisions,
+    target: jax.Array,
+    networks: RoleNetworks,
+    optimizer: optax.GradientTransformation,
+) -> tuple[RoleState, Metrics]:
+    """`gradient_step` of the critics on a minibatch `[B, ...]` with targets `f32[B]`."""
+    loss = functools.partial(critic_loss, batch=batch, target=target, networks=networks)
+    return gradient_step(state, "critic", loss, optimizer)
+
+
 def gradient_step(
     state: RoleState,
     part: str,
     loss: Callable[[Params], tuple[jax.Array, Metrics]],
     optimizer: optax.GradientTransformation,
 ) -> tuple[RoleState, Metrics]:
-    """One step of one part, along the mean of the gradients of all devices.
+    """One step of one part, along the mean of the gradients of all devices; the state afterwards, and metrics.
 
-    Args:
-        state: of the role.
-        part: name of the parameters.
-        loss: from the part's parameters to this device's mean over its minibatch, and metrics.
-        optimizer: of this part.
-
-    Returns:
-        The state afterwards; means of the loss's metrics over all devices, and the norm of the gradient.
+    `loss` maps the part's parameters to this device's mean over its minibatch, and metrics, of which the means over all
+    devices are returned, and the norm of the gradient.
     """
     grads, metrics = jax.lax.pmean(jax.grad(loss, has_aux=True)(state.params[part]), DATA)
     updates, optimizer_state = optimizer.update(grads, state.optimizer[part], state.params[part])

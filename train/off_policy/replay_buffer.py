@@ -15,12 +15,8 @@ from flax import struct
 class Decisions(struct.PyTreeNode):
     """Decisions of agents, from which the algorithms learn.
 
-    Attributes:
-        observation: `f32[..., F]`, when its turn came.
-        action: `f32[..., A]`, as executed, in [-1, 1].
-        reward: `f32[...]`.
-        terminated: `f32[...]`, 1 where the episode is over, so that no value is bootstrapped.
-        next_observation: `f32[..., F]`, right after its turn, before any reset.
+    What an agent saw when its turn came, `f32[..., F]`, and right after it, before any reset; its action as executed,
+    `f32[..., A]`, in [-1, 1]; `terminated` is 1 where the episode is over, so that no value is bootstrapped.
     """
 
     observation: jax.Array
@@ -49,12 +45,9 @@ class Decisions(struct.PyTreeNode):
 
 
 class ReplayBuffer(struct.PyTreeNode):
-    """Rings of rows, one for each of `E` environments.
+    """Rings of rows, one for each of `E` environments: `f32[E, C, W]`.
 
-    Attributes:
-        rows: `f32[E, C, W]`.
-        position: `i32[E]`, where the next row goes.
-        size: `i32[E]`, how many of the first rows are filled.
+    `position`, `i32[E]`, is where the next row goes; the first `size` rows, `i32[E]`, are filled.
     """
 
     rows: jax.Array
@@ -68,12 +61,7 @@ class ReplayBuffer(struct.PyTreeNode):
         return cls(jnp.zeros((num_envs, capacity, width), jnp.float32), zeros, jnp.copy(zeros))
 
     def add(self, rows: jax.Array, keep: jax.Array) -> ReplayBuffer:
-        """The buffer with more rows, in their order; the oldest make room.
-
-        Args:
-            rows: `f32[E, M, W]`, M at most C.
-            keep: `bool[E, M]`, the rows that are written.
-        """
+        """The buffer with the rows `f32[E, M, W]`, M at most C, that `keep`, `bool[E, M]`, names; the oldest go."""
         num_envs, capacity, width = self.rows.shape
         chex.assert_shape(rows, (num_envs, None, width))
         chex.assert_shape(keep, rows.shape[:2])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,35 +16,16 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from jaxvrp import Environment, VecEnv
-from jaxvrp.spaces import Box
 from train.config import check_divides
-from train.off_policy.collect import Collector, TurnActor, box_of, sizes
+from train.off_policy.collect import Collector, Method, TurnActor, box_of, sizes
 from train.off_policy.config import OffPolicyConfig
 from train.off_policy.q_learning import Metrics, RoleState
 from train.off_policy.replay_buffer import Decisions, ReplayBuffer
-from train.running.command.prepare import evaluation_env, prepare
-from train.running.loop.insight import NO_INSIGHT, Insight
+from train.running.loop.learner import NO_INSIGHT, Insight
 from train.sharding import DATA, compiled, device_key, vec_specs
 
 POOL_STEPS = 128
 """Instances are drawn for so many steps ahead, however short the rollouts are."""
-
-
-class Method(Protocol):
-    """The part of an algorithm that differs between TD3 and SAC, for one role; actions are in [-1, 1]."""
-
-    @property
-    def batches_per_step(self) -> int:
-        """Minibatches of one call of `learn`."""
-
-    def init(self, key: jax.Array) -> RoleState:
-        """A fresh state, with parameters of `actor` among others."""
-
-    def act(self, actor: Any, observation: jax.Array, noise: jax.Array) -> jax.Array:
-        """See `train.off_policy.collect.Policy`."""
-
-    def learn(self, state: RoleState, batches: Decisions, key: jax.Array) -> tuple[RoleState, Metrics]:
-        """Learn from minibatches `[batches_per_step, B, ...]`, this device's share; metrics are the same everywhere."""
 
 
 MakeMethod = Callable[[Any, int, int], Method]
@@ -52,15 +33,7 @@ MakeMethod = Callable[[Any, int, int], Method]
 
 
 class TrainState(struct.PyTreeNode):
-    """The whole state of a run, which a checkpoint holds.
-
-    Attributes:
-        learned: what each role has learned.
-        replay: the replay buffer of each role.
-        vec: state of the `VecEnv`.
-        key: typed key.
-        update: `i32[]`, updates done.
-    """
+    """The whole state of a run, which a checkpoint holds; `update` is `i32[]`, updates done."""
 
     learned: dict[str, RoleState]
     replay: dict[str, ReplayBuffer]
@@ -73,16 +46,17 @@ class Trainer:
     """A learner, see `train.running.loop.learner.Learner`; `init` and `train_chunk` are jitted.
 
     With `num_seeds` above 1 every leaf of the state and of the metrics has a leading axis `[seeds]`.
-
-    Attributes:
-        config: of the run.
-        env: the environment.
-        mesh: the devices.
-        methods: by role.
     """
 
-    def __init__(self, config: OffPolicyConfig, env: Environment, mesh: Mesh, make_method: MakeMethod):
-        self.config, self.env, self.mesh = config, env, mesh
+    def __init__(
+        self,
+        config: OffPolicyConfig,
+        env: Environment,
+        evaluation_env: Environment,
+        mesh: Mesh,
+        make_method: MakeMethod,
+    ):
+        self.config, self.env, self.evaluation_env, self.mesh = config, env, evaluation_env, mesh
         self.methods = {name: make_method(config, *sizes(role)) for name, role in env.roles.items()}
         self.collector = Collector(
             vec_env=VecEnv(
@@ -107,7 +81,7 @@ class Trainer:
 
     def actor(self, params: Any, *, deterministic: bool, temperature: float = 1.0) -> TurnActor:
         """The actors as a player of the environment of evaluation."""
-        return TurnActor(evaluation_env(self.env, self.config), self.methods, params, deterministic, temperature)
+        return TurnActor(self.evaluation_env, self.methods, params, deterministic, temperature)
 
     def critic_params(self, state: TrainState) -> Any:
         """None: the values of critics that read actions are not shown."""
@@ -148,7 +122,10 @@ class Trainer:
         learned, metrics = self._learn(ready, state.learned, replay, device_key(learn_key))
         metrics |= {f"{role}/replay_size": count.astype(jnp.float32) for role, count in held.items()}
         for role, (rows, keep) in played.items():
-            metrics[f"{role}/action_magnitude"] = self._action_magnitude(role, rows, keep)
+            size = jnp.abs(Decisions.unpacked(rows, *sizes(self.env.roles[role])).action).mean(axis=-1)
+            kept = (jnp.where(keep, size, 0.0).sum(), keep.sum(dtype=jnp.float32))
+            total, count = jax.lax.psum(kept, DATA)
+            metrics[f"{role}/action_magnitude"] = total / jnp.maximum(count, 1.0)
         metrics |= {f"episode/{name}": value for name, value in jax.lax.psum(episodes, DATA).items()}
         return TrainState(learned, replay, vec, key, state.update + 1), metrics
 
@@ -190,28 +167,18 @@ class Trainer:
         role_state, metrics = jax.lax.scan(learn, role_state, (places, keys))
         return role_state, jax.tree.map(lambda leaf: leaf.mean(axis=0), metrics)
 
-    def _action_magnitude(self, role: str, rows: jax.Array, keep: jax.Array) -> jax.Array:
-        """Mean size of the numbers in the actions that were kept, over all devices, `f32[]`."""
-        size = jnp.abs(Decisions.unpacked(rows, *sizes(self.env.roles[role])).action).mean(axis=-1)
-        total, count = jax.lax.psum((jnp.where(keep, size, 0.0).sum(), keep.sum(dtype=jnp.float32)), DATA)
-        return total / jnp.maximum(count, 1.0)
 
-
-def make_train(config: OffPolicyConfig, make_method: MakeMethod) -> Trainer:
-    """Build the environment and the learner of a configuration.
-
-    Raises:
-        ValueError: a value is out of range, or does not fit the others; the message says which.
-        TypeError: a value has the wrong type.
-    """
-    config, env, mesh = prepare(config, Box)
+def make_trainer(
+    config: OffPolicyConfig, env: Environment, evaluation_env: Environment, mesh: Mesh, make_method: MakeMethod
+) -> Trainer:
+    """The learner of a checked configuration; see `train.algorithms.make_train`."""
     for name, role in env.roles.items():
         if not (math.isfinite(box_of(role).low) and math.isfinite(box_of(role).high)):
             raise ValueError(
                 f"role '{name}' of env.name '{config.env['name']}' has unbounded actions; give its Box bounds"
             )
     check_divides(config, "batch_size", "num_devices", mesh.size)
-    trainer = Trainer(config, env, mesh, make_method)
+    trainer = Trainer(config, env, evaluation_env, mesh, make_method)
     for method in trainer.methods.values():
         check_divides(config, "gradient_steps", "policy_delay", method.batches_per_step)
     # An update, so that no place is written twice; a minibatch, so that learning begins.

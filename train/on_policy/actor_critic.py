@@ -33,22 +33,21 @@ ENCODER = "shared_encoder"
 
 
 class Seen(struct.PyTreeNode):
-    """What the agents of a batch saw, any leading axes.
+    """What the agents of a batch saw, any leading axes."""
 
-    Attributes:
-        observation: `{role: f32[..., agents, F]}`.
-        global_observation: `f32[..., G]`; None where entities are seen.
-        static, dynamic: planes of the entities, `{kind: f32[..., features, count]}`; {} where observations are flat.
-        valid: `{role: bool[..., agents]}`, only for roles whose rows can be void.
-        encoded: what the actors' shared encoder made of the entities, `f32[..., M, H]`; None before, or without one.
-    """
-
-    observation: ByRole
-    global_observation: jax.Array | None
-    static: ByKind
+    observation: ByRole  # `{role: f32[..., agents, F]}`
+    global_observation: jax.Array | None  # `f32[..., G]`; None where entities are seen
+    static: ByKind  # planes of the entities, `{kind: f32[..., features, count]}`; {} where observations are flat
     dynamic: ByKind
-    valid: ByRole
+    valid: ByRole  # `{role: bool[..., agents]}`, only for roles whose rows can be void
+    # what the actors' shared encoder made of the entities, `f32[..., M, H]`; None before, or without one
     encoded: jax.Array | None = None
+
+    @classmethod
+    def in_state(cls, env: Environment, state: Any) -> Seen:
+        """What the agents see in one state."""
+        static, dynamic = env.static_entities(state), env.entities(state)
+        return cls(env.observation(state), env.global_observation(state), static, dynamic, env.valid(state))
 
     def input(self, role: str) -> Inputs:
         """What the networks of a role read."""
@@ -75,14 +74,9 @@ class Seen(struct.PyTreeNode):
 
 @dataclasses.dataclass(frozen=True)
 class Actors:
-    """One actor network per role.
+    """One actor network per role; agents of roles that are `separate` have one set of parameters each.
 
-    Attributes:
-        networks: by role.
-        roles: by name, in order.
-        separate: roles whose agents have one set of parameters each.
-        kinds: entities that the networks read; () if they read vectors.
-        encoder: what the networks of all roles share; None if they share nothing.
+    `kinds` are the entities that the networks read, () if they read vectors; they share the `encoder`, if there is one.
     """
 
     networks: dict[str, nn.Module]
@@ -119,13 +113,9 @@ class Actors:
                 return self.encoder.init(key, inputs.static, inputs.dynamic)
             count = sum(kind.count for kind in self.kinds)
             encoded = jnp.zeros((1, 1, count, self.encoder.size), jnp.float32)
-        return self._init_role(key, name, encoded)
-
-    def _init_role(self, key: jax.Array, role: str, encoded: jax.Array | None) -> Params:
-        network, num_agents = self.networks[role], self.roles[role].num_agents
-        is_separate = role in self.separate
+        network, num_agents, is_separate = self.networks[name], self.roles[name].num_agents, name in self.separate
         agents_per_network = 1 if is_separate else num_agents
-        (context_size,) = self.roles[role].observation.shape
+        (context_size,) = self.roles[name].observation.shape
         inputs = blank(context_size, agents_per_network, self.kinds, encoded)
 
         def init_network(key: jax.Array) -> Params:
@@ -143,11 +133,8 @@ class Actors:
     ) -> tuple[ByRole, dict[str, Carry]]:
         """Logits `{role: f32[L, B, agents, actions]}` of all roles, and the recurrent states after the last step.
 
-        Args:
-            params: by role.
-            seen: of the steps, `[L, B, ...]`; encoded.
-            carry: recurrent states before the first step, `{role: [B, agents, ...]}`.
-            reset: `bool[L, B]`, an episode begins with the step.
+        `seen` is encoded, `[L, B, ...]`; `carry` is that before the first step; where `reset`, `bool[L, B]`, an episode
+        begins.
         """
         logits, new_carry = {}, {}
         for role in self.roles:
@@ -173,12 +160,7 @@ class Actors:
 
 @dataclasses.dataclass(frozen=True)
 class Critics:
-    """One network per critic: `TEAM` alone (central), or one per role (local).
-
-    Attributes:
-        networks: by critic.
-        roles: by name, in order.
-    """
+    """One network per critic: `TEAM` alone (central), or one per role (local)."""
 
     networks: dict[str, nn.Module]
     roles: dict[str, Role]
@@ -209,11 +191,7 @@ class Critics:
     ) -> tuple[ByRole, dict[str, Carry]]:
         """Values `{role: f32[L, B, agents]}`, on the normalised scale, and the recurrent states after the last step.
 
-        Args:
-            params: by critic.
-            inputs: `{critic: f32[L, B, A, F]}` or with entities, see `inputs`.
-            carry: recurrent states before the first step, `{critic: [B, A, ...]}`.
-            reset: `bool[L, B]`, an episode begins with the step.
+        Inputs are those of `inputs`, `[L, B, ...]`; the rest is as in `Actors.apply`.
         """
         values: ByRole = {}
         new_carry = {}
@@ -240,13 +218,7 @@ class Critics:
 
 @dataclasses.dataclass(frozen=True)
 class PolicyActor:
-    """Trained actors, as an `Actor`: the most probable action, or a sample, of logits divided by `temperature`.
-
-    Attributes:
-        env: whose states and timesteps they are given.
-        actors: the networks.
-        params: by role.
-    """
+    """Trained actors, as an `Actor`: the most probable action, or a sample, of logits divided by `temperature`."""
 
     env: Environment
     actors: Actors
@@ -273,13 +245,7 @@ class PolicyActor:
 
 
 def sample_actions(key: jax.Array, logits: ByRole, mask: ByRole) -> ByRole:
-    """Actions `{role: i32[E, agents]}`, from one batched draw.
-
-    Args:
-        key: typed key.
-        logits: `{role: f32[E, agents, actions]}`.
-        mask: `{role: bool[E, agents, actions]}`.
-    """
+    """Actions `{role: i32[E, agents]}` by logits and masks `{role: [E, agents, actions]}`, from one batched draw."""
     num_agents = [logit.shape[-2] for logit in logits.values()]
     batch = next(iter(logits.values())).shape[:-2]
     uniform = jax.random.uniform(key, (*batch, sum(num_agents)), jnp.float32)

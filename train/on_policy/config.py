@@ -17,13 +17,8 @@ CRITIC = "what the critic sees: `central`, the global observation (MAPPO); `loca
 class PPOConfig(RunConfig):
     """Keys of MAPPO and IPPO."""
 
-    # Who taught may be gone, and teaches nobody who plays.
-    reading: ClassVar[dict[str, Any]] = {
-        **RunConfig.reading,
-        "imitate": None,
-        "imitate_steps": 0,
-        "imitate_coef": 0.0,
-    }
+    # A policy that plays has no teacher.
+    reading: ClassVar[dict[str, Any]] = {**RunConfig.reading, "imitate": None, "imitate_steps": 0, "imitate_coef": 0.0}
     playing: ClassVar[dict[str, Any]] = {
         **RunConfig.playing,
         "rollout": "continuing",
@@ -35,18 +30,15 @@ class PPOConfig(RunConfig):
     start_from: str | None = option(
         None,
         help="folder of a run whose policy (its latest checkpoint) this one begins with, or the name of a policy that "
-        "is shipped; of the same network, and with `attention` of any size of environment; what that one did not see "
-        "(such as `env.prospects`) counts for nothing at first",
+        "is shipped; of the same network, and with `attention` of any size of environment",
         group="run",
     )
-    stages: tuple[dict[str, Any], ...] = dataclasses.field(
-        default=(),
-        metadata={
-            "help": "stages of the training, one after the other, each from the policy of the one before: a list of "
-            "the keys that each changes (`[{}, {actor_lr: 0.0003}]`; null takes a parameter out of `randomize`). A "
-            "typed key holds for all stages of a file; `start_from` is of the first stage",
-            "group": "run",
-        },
+    stages: tuple[dict[str, Any], ...] = option(
+        (),
+        help="stages of the training, one after the other, each from the policy of the one before: a list of the keys "
+        "that each changes (`[{}, {actor_lr: 0.0003}]`; null takes a parameter out of `randomize`). A typed key holds "
+        "for all stages of a file; `start_from` is of the first stage",
+        group="run",
     )
     network: str = option(
         "mlp",
@@ -94,8 +86,7 @@ class PPOConfig(RunConfig):
     )
     imitate: str | None = option(
         None,
-        help="a teacher: a baseline of the environment, as its tables name it, the folder of a run, or the name of a "
-        "policy that is shipped (it sees what is drawn by `randomize`, too); agents play, and learn what the teacher "
+        help="a teacher: a baseline of the environment, as its tables name it; agents play, and learn what the teacher "
         "would do where they are (DAgger, Ross et al. 2011). One that plans whole episodes (`search` of `darp`) plays "
         "them itself: with `rollout` `episodes`, for the whole training",
         group="imitation",
@@ -174,22 +165,16 @@ class PPOConfig(RunConfig):
             raise ValueError(f"baseline is '{self.baseline}', which needs whole episodes; set rollout to 'episodes'")
         if self.group_size > 1 and self.rollout != "episodes":
             raise ValueError(f"group_size is {self.group_size}, which needs whole episodes; set rollout to 'episodes'")
-        self._check_imitation()
-
-    def _check_imitation(self) -> None:
-        """Refuse a teacher beside another one, one that nobody listens to, and lessons that nobody gives."""
         lessons = [name for name in ("imitate_steps", "imitate_coef") if getattr(self, name)]
         if self.imitate is None and lessons:
             raise ValueError(
-                f"{lessons[0]} is {getattr(self, lessons[0])}, but nobody is imitated; set imitate to a baseline of "
-                f"the environment, or leave out {' and '.join(lessons)}"
+                f"{lessons[0]} is {getattr(self, lessons[0])}, but imitate names no teacher; set imitate to a baseline "
+                f"of the environment, or leave out {' and '.join(lessons)}"
             )
-        if self.imitate is None:
-            return
-        if not lessons:
+        if self.imitate is not None and not lessons:
             raise ValueError(
-                f"imitate is '{self.imitate}', but imitate_steps and imitate_coef are 0, so that nobody listens; set "
-                "one of them, or leave out imitate"
+                f"imitate is '{self.imitate}', but imitate_steps and imitate_coef are 0, so that no teacher counts; "
+                "set one of them, or leave out imitate"
             )
 
     def check_training(self) -> None:

@@ -46,20 +46,7 @@ RECORDED = (
 
 
 class Batch(struct.PyTreeNode):
-    """What a minibatch is taken from, `[L, E, K, ...]`; after taking, `[L, B, ...]`.
-
-    Attributes:
-        observation, global_observation, entities, instance, action_mask, action, log_prob: as in `Transition`.
-        taught: likewise.
-        value: old values, `{role: f32[..., agents]}`, scaled by the present statistics; {} without a critic.
-        target: returns on the same scale; likewise.
-        advantage: normalised, `{role: f32[..., agents]}`.
-        decides: `{role: f32[..., agents]}`, 1 where there was a choice; forced decisions have no policy gradient.
-        valid: `{role: f32[..., agents]}`, 0 for void rows, and for steps after the end of an episode that is not reset.
-        reset: `bool[...]`.
-        carry: recurrent states at the beginning of each sequence, `[E, K, ...]` (no time axis).
-        static: as in `Recording`, whole.
-    """
+    """What a minibatch is taken from, `[L, E, K, ...]`; after taking, `[L, B, ...]`; see `RECORDED`."""
 
     observation: ByRole
     global_observation: jax.Array | None
@@ -69,14 +56,15 @@ class Batch(struct.PyTreeNode):
     action: ByRole
     log_prob: ByRole
     taught: ByRole
-    value: ByRole
-    target: ByRole
-    advantage: ByRole
-    decides: ByRole
+    value: ByRole  # old values, `{role: f32[..., agents]}`, scaled by the present statistics; {} without a critic
+    target: ByRole  # returns on the same scale; likewise
+    advantage: ByRole  # normalised, `{role: f32[..., agents]}`
+    decides: ByRole  # `{role: f32[..., agents]}`, 1 where there was a choice; forced decisions have no policy gradient
+    # `{role: f32[..., agents]}`, 0 for void rows, and for steps after the end of an episode that is not reset
     valid: ByRole
     reset: jax.Array
-    carry: Any
-    static: ByKind
+    carry: Any  # recurrent states at the beginning of each sequence, `[E, K, ...]` (no time axis)
+    static: ByKind  # as in `Recording`, whole
 
     @property
     def seen(self) -> Seen:
@@ -95,18 +83,11 @@ def gae(
     gamma: float | jax.Array,
     gae_lambda: float,
 ) -> jax.Array:
-    """Generalised advantage estimation (Schulman et al. 2016).
+    """Generalised advantage estimation (Schulman et al. 2016), all arrays `[T, ...]`.
 
-    Args:
-        reward, value: `f32[T, ...]`.
-        next_value: `f32[T, ...]`, value of the state that the step led to, before any auto-reset.
-        terminated: `bool[T, ...]`, nothing follows: no bootstrap.
-        truncated: `bool[T, ...]`, the episode was cut: bootstrap from `next_value`, but no trace across.
-        gamma: discount of a step; `f32[T, ...]` where steps differ.
-        gae_lambda: trace decay of a step, however long it took.
-
-    Returns:
-        Advantages, `f32[T, ...]`.
+    `next_value` is that of the state that the step led to, before any auto-reset. Where `terminated`, nothing follows:
+    no bootstrap; where `truncated`, the episode was cut: bootstrap, but no trace across. `gamma` may differ by step;
+    `gae_lambda` is the trace decay of a step, however long it took.
     """
     chex.assert_equal_shape([reward, value, next_value, terminated, truncated])
     delta = reward + gamma * jnp.where(terminated, 0.0, next_value) - value
@@ -120,12 +101,7 @@ def gae(
 
 
 def masked_mean(x: jax.Array, weight: jax.Array, axis: tuple[int, ...] | None = None) -> jax.Array:
-    """This device's share of the mean of `x` over all devices, weighted; the sum over `data` is the mean.
-
-    Args:
-        x, weight: of the same shape.
-        axis: what the mean is over; None for everything.
-    """
+    """This device's share of the mean of `x` over `axis` and all devices, weighted; the sum over `data` is the mean."""
     return (x * weight).sum(axis) / jnp.maximum(jax.lax.psum(weight.sum(axis), DATA), 1.0)
 
 
@@ -140,41 +116,33 @@ def prepare(
 ) -> tuple[Batch, dict[str, ValueNorm], Metrics]:
     """From a rollout to a batch: advantages, targets, and new value statistics.
 
-    Args:
-        config: discount, trace decay, and what is normalised.
-        recording: of a rollout.
-        norm: value statistics that the values were scaled by, by role.
-
-    Returns:
-        The batch; value statistics that have taken in its targets; and how well the values explained them, by role.
+    `norm` holds the statistics that the values were scaled by, by role; returned are those that have taken in the
+    batch's targets, and how well the values explained these, by role.
     """
-    computed: dict[str, ByRole] = {field: {} for field in ("value", "target", "advantage", "decides", "valid")}
-    new_norm, metrics, transitions = dict(norm), {}, recording.transitions
-    for name in transitions.reward:
-        valid = _valid(transitions, name) * _running(config, transitions)
-        choices = transitions.action_mask[name].sum(axis=-1)
-        decides = jnp.where(choices > 1, valid, 0.0)
-        if config.baseline == "critic":
-            advantage, value = _advantage(config, transitions, recording.last_value[name], norm[name], name)
-            target = advantage + value
-            metrics[f"{name}/explained_variance"] = _explained_variance(value, target, valid)
-            if config.value_norm:
-                mean, variance = moments(target, valid)
-                new_norm[name] = norm[name].update(mean, variance + mean**2, config.value_norm_decay)
-            computed["target"][name] = new_norm[name].normalize(target)
-            computed["value"][name] = new_norm[name].normalize(value)
-        else:
-            advantage = _episode_advantage(transitions.reward[name], config.group_size)
-        if config.normalize_advantage:
-            mean, variance = moments(advantage, decides)
-            advantage = (advantage - mean) / (jnp.sqrt(variance) + 1e-8)
-        computed["advantage"][name], computed["decides"][name] = advantage, decides
-        computed["valid"][name] = valid
-    steps = {name: getattr(transitions, name) for name in RECORDED} | computed
+    transitions = recording.transitions
+    valid = _valid(config, transitions)
+    choices = {role: transitions.action_mask[role].sum(axis=-1) for role in valid}
+    decides = {role: jnp.where(choices[role] > 1, valid[role], 0.0) for role in valid}
+    scaled: dict[str, ByRole] = {"value": {}, "target": {}}
+    metrics: Metrics = {}
+    if config.baseline == "critic":
+        advantage, value = _advantages(config, recording, norm)
+        target = {role: advantage[role] + value[role] for role in valid}
+        for role, weight in valid.items():
+            metrics[f"{role}/explained_variance"] = _explained_variance(value[role], target[role], weight)
+        if config.value_norm:
+            norm = {role: _updated(norm[role], target[role], valid[role], config.value_norm_decay) for role in valid}
+        for name, returns in (("value", value), ("target", target)):
+            scaled[name] = {role: norm[role].normalize(returns[role]) for role in valid}
+    else:
+        advantage = {role: _episode_advantage(reward, config.group_size) for role, reward in transitions.reward.items()}
+    if config.normalize_advantage:
+        advantage = {role: _normalized(advantage[role], decides[role]) for role in valid}
+    steps = {name: getattr(transitions, name) for name in RECORDED}
+    steps |= {**scaled, "advantage": advantage, "decides": decides, "valid": valid}
     steps = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 2), steps)
     carry = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 1), recording.carries)
-    batch = Batch(**steps, carry=carry, static=recording.static)
-    return batch, new_norm, metrics
+    return Batch(**steps, carry=carry, static=recording.static), norm, metrics
 
 
 def take(batch: Batch, envs: jax.Array) -> Batch:
@@ -187,17 +155,14 @@ def take(batch: Batch, envs: jax.Array) -> Batch:
 
 
 def blocks(batch: Batch, separate: frozenset[str]) -> tuple[Batch, jax.Array]:
-    """The rows of a minibatch `[L, B, ...]` in blocks `[N, 1, R, ...]`, those first in which somebody decides.
+    """The rows of a minibatch `[L, B, ...]` in blocks `[N, 1, R, ...]`, those first in which an agent decides.
 
     Losses of networks without memory can be summed over the blocks in which there is one, and those of critics are
-    none: `decides` becomes a share of the minibatch's, so that what `masked_mean` says of the blocks sums to its means.
-
-    Args:
-        batch: from `take`.
-        separate: roles whose agents have one set of parameters each, so that means are taken of each agent.
+    none: `decides` becomes a share of the minibatch's, so that what `masked_mean` says of the blocks sums to its means,
+    of each agent for roles that are `separate`.
 
     Returns:
-        The blocks, with the whole table `static` in none of them; and `bool[N]`, whether somebody decides in a block,
+        The blocks, with the whole table `static` in none of them; and `bool[N]`, whether an agent decides in a block,
         the same on all devices.
     """
     rows = batch.reset.size
@@ -207,17 +172,17 @@ def blocks(batch: Batch, separate: frozenset[str]) -> tuple[Batch, jax.Array]:
     for role, weight in batch.decides.items():
         total = jax.lax.psum(weight.sum((0, 1) if role in separate else None), DATA)
         decides[role] = weight / jnp.maximum(total, 1.0)
-    anybody = jnp.stack([weight.any(axis=-1) for weight in decides.values()]).any(axis=0).ravel()
-    row = jnp.pad(jnp.argsort(~anybody), (0, count * size - rows), mode="edge")
+    has_decision = jnp.stack([weight.any(axis=-1) for weight in decides.values()]).any(axis=0).ravel()
+    row = jnp.pad(jnp.argsort(~has_decision), (0, count * size - rows), mode="edge")
     is_again = (jnp.arange(count * size) >= rows).reshape(count, 1, size, 1)
 
     def cut(leaf: jax.Array) -> jax.Array:
         return leaf.reshape(rows, *leaf.shape[2:])[row].reshape(count, 1, size, *leaf.shape[2:])
 
-    cut_up = jax.tree.map(cut, batch.replace(decides=decides, carry=None, static=None))
-    shares = jax.tree.map(lambda weight: jnp.where(is_again, 0.0, weight), cut_up.decides)
-    somebody = jax.lax.pmax(anybody[row].reshape(count, size).any(axis=1).astype(jnp.int32), DATA) > 0
-    return cut_up.replace(decides=shares, carry=batch.carry), somebody
+    blocked = jax.tree.map(cut, batch.replace(decides=decides, carry=None, static=None))
+    shares = jax.tree.map(lambda weight: jnp.where(is_again, 0.0, weight), blocked.decides)
+    decides_in_block = jax.lax.pmax(has_decision[row].reshape(count, size).any(axis=1).astype(jnp.int32), DATA) > 0
+    return blocked.replace(decides=shares, carry=batch.carry), decides_in_block
 
 
 def actor_loss(
@@ -225,18 +190,9 @@ def actor_loss(
 ) -> tuple[jax.Array, Metrics]:
     """This device's share of the loss of one role's actor in a minibatch: policy, entropy and teacher terms.
 
-    Args:
-        params: of this role's actor.
-        batch: `[L, B, ...]`.
-        seen: what the agents saw in it, encoded.
-        role: its name.
-        config: `clip_eps`.
-        actors: the networks.
-        guidance: how much reward and teacher count.
-
-    Returns:
-        `f32[]`, a sum over agents with separate actors; and metrics `{role/name: ...}` (shares too): `f32[]`, or
-        `f32[agents]` if the actors are separate.
+    `params` are of this role's actor, and `seen` is what the agents saw in the batch `[L, B, ...]`, encoded. The loss
+    is `f32[]`, a sum over agents with separate actors; the metrics `{role/name: ...}` (shares too) are `f32[]`, or
+    `f32[agents]` if the actors are separate.
     """
     chex.assert_shape(batch.advantage[role], (*batch.reset.shape, actors.roles[role].num_agents))
     carry = batch.carry["actor"][role]
@@ -265,15 +221,8 @@ def critic_loss(
 ) -> tuple[jax.Array, Metrics]:
     """This device's share of the loss of one critic in a minibatch: the errors of its values, for all its roles.
 
-    Args:
-        params: of this critic.
-        batch: `[L, B, ...]`.
-        critic: its name: that of its role, or `TEAM` for all roles.
-        config: `clip_eps`, `value_clip`, `value_loss`, `huber_delta`.
-        critics: the networks.
-
-    Returns:
-        `f32[]`, and metrics `{role/value_loss: f32[]}` (shares too).
+    `critic` is the name of its role, or `TEAM` for all roles. Returns `f32[]`, and metrics `{role/value_loss: f32[]}`
+    (shares too).
     """
     inputs = critics.inputs(batch.seen)[critic]
     values, _ = critics.apply_critic(critic, params, inputs, batch.carry["critic"][critic], batch.reset)
@@ -297,13 +246,7 @@ def policy_terms(
 ) -> dict[str, jax.Array]:
     """The clipped surrogate (Schulman et al. 2017) and its diagnostics, each `f32[...]`, one entry per decision.
 
-    Args:
-        logits: `f32[..., actions]`.
-        action_mask: `bool[..., actions]`.
-        action: `i32[...]`.
-        log_prob: `f32[...]` when the action was taken.
-        advantage: `f32[...]`.
-        clip_eps: half-width of the trusted range of the ratio.
+    Logits and mask are `[..., actions]`, `action` is `i32[...]`, and `log_prob` `f32[...]` of when it was taken.
     """
     chex.assert_equal_shape([action, log_prob, advantage])
     new_log_prob, entropy = distributions.log_prob_and_entropy(logits, action_mask, action)
@@ -334,26 +277,48 @@ def value_error(value: jax.Array, old: jax.Array, target: jax.Array, config: PPO
     return jnp.maximum(error(value), error(near))
 
 
-def _advantage(
-    config: PPOConfig, transitions: Transition, last_value: jax.Array, norm: ValueNorm, role: str
-) -> tuple[jax.Array, jax.Array]:
-    """Advantages and values of one role, on the scale of rewards, each `f32[K, L, E, agents]`."""
-    value = norm.denormalize(transitions.value[role])
-    chunked = value.shape
-    flat = value.reshape(-1, *chunked[2:])
-    next_value = jnp.concatenate([flat[1:], norm.denormalize(last_value)[None]])
+def _advantages(
+    config: PPOConfig, recording: Recording, norm: dict[str, ValueNorm]
+) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
+    """Advantages (GAE) and values by role, on the scale of rewards, each `f32[K, L, E, agents]`."""
+    transitions, advantages, values = recording.transitions, {}, {}
+    for role, reward in transitions.reward.items():
+        chunked = reward.shape
+        agents = (-1, *chunked[2:])
+        values[role] = norm[role].denormalize(transitions.value[role])
+        value = values[role].reshape(agents)
+        next_value = jnp.concatenate([value[1:], norm[role].denormalize(recording.last_value[role])[None]])
 
-    def by_agent(of_env: jax.Array) -> jax.Array:
-        return jnp.broadcast_to(of_env.reshape(*flat.shape[:2], 1), flat.shape)
+        def by_agent(of_env: jax.Array, shape: tuple[int, ...] = value.shape) -> jax.Array:
+            return jnp.broadcast_to(of_env.reshape(*shape[:2], 1), shape)
 
-    terminated, truncated = by_agent(transitions.terminated), by_agent(transitions.truncated)
-    if transitions.final_value:
-        final_value = norm.denormalize(transitions.final_value[role]).reshape(flat.shape)
-        next_value = jnp.where(truncated, final_value, next_value)
-    reward, duration = transitions.reward[role].reshape(flat.shape), transitions.duration
-    gamma = config.gamma if duration is None else by_agent(config.gamma**duration)
-    advantage = gae(reward, flat, next_value, terminated, truncated, gamma=gamma, gae_lambda=config.gae_lambda)
-    return advantage.reshape(chunked), value
+        terminated, truncated = by_agent(transitions.terminated), by_agent(transitions.truncated)
+        if transitions.final_value:
+            final_value = norm[role].denormalize(transitions.final_value[role]).reshape(agents)
+            next_value = jnp.where(truncated, final_value, next_value)
+        duration = transitions.duration
+        gamma = config.gamma if duration is None else by_agent(config.gamma**duration)
+        advantage = gae(
+            reward.reshape(agents),
+            value,
+            next_value,
+            terminated,
+            truncated,
+            gamma=gamma,
+            gae_lambda=config.gae_lambda,
+        )
+        advantages[role] = advantage.reshape(chunked)
+    return advantages, values
+
+
+def _updated(norm: ValueNorm, target: jax.Array, valid: jax.Array, decay: float) -> ValueNorm:
+    mean, variance = moments(target, valid)
+    return norm.update(mean, variance + mean**2, decay)
+
+
+def _normalized(advantage: jax.Array, decides: jax.Array) -> jax.Array:
+    mean, variance = moments(advantage, decides)
+    return (advantage - mean) / (jnp.sqrt(variance) + 1e-8)
 
 
 def _episode_advantage(reward: jax.Array, group_size: int) -> jax.Array:
@@ -364,20 +329,17 @@ def _episode_advantage(reward: jax.Array, group_size: int) -> jax.Array:
     return jnp.broadcast_to(advantage, reward.shape)
 
 
-def _running(config: PPOConfig, transitions: Transition) -> jax.Array | float:
-    """1 for steps of episodes that had not ended before, `f32[K, L, E, 1]`; 1 for all where those are reset."""
-    if config.rollout == "continuing":
-        return 1.0
-    done = transitions.terminated | transitions.truncated
-    flat = done.reshape(-1, done.shape[-1])
-    ended_before = jnp.concatenate([jnp.zeros_like(flat[:1]), flat[:-1]])
-    return 1.0 - ended_before.reshape(done.shape)[..., None].astype(jnp.float32)
-
-
-def _valid(transitions: Transition, role: str) -> jax.Array:
-    """1 for the rows of a role that are no padding, `f32[K, L, E, agents]`."""
-    valid = transitions.valid.get(role)
-    return jnp.ones_like(transitions.reward[role]) if valid is None else valid.astype(jnp.float32)
+def _valid(config: PPOConfig, transitions: Transition) -> dict[str, jax.Array]:
+    """By role, `f32[K, L, E, agents]`: 1 for rows that are no padding, of episodes that had not ended before."""
+    running: jax.Array | float = 1.0
+    if config.rollout == "episodes":
+        done = transitions.terminated | transitions.truncated
+        flat = done.reshape(-1, done.shape[-1])
+        ended_before = jnp.concatenate([jnp.zeros_like(flat[:1]), flat[:-1]])
+        running = 1.0 - ended_before.reshape(done.shape)[..., None].astype(jnp.float32)
+    ones = jax.tree.map(jnp.ones_like, transitions.reward)
+    rows = {role: transitions.valid.get(role, ones[role]).astype(jnp.float32) for role in ones}
+    return {role: weight * running for role, weight in rows.items()}
 
 
 def _explained_variance(value: jax.Array, target: jax.Array, valid: jax.Array) -> jax.Array:

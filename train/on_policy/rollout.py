@@ -25,12 +25,8 @@ Tree = TypeVar("Tree")
 class Players(struct.PyTreeNode):
     """Where every environment of the batch stands between two rollouts; each leaf has a leading `[E]` (or is a scalar).
 
-    Attributes:
-        vec: state of the `VecEnv`.
-        timestep: what the agents see now.
-        carry: recurrent states, `{"actor": ..., "critic": ...}`.
-        reset: `bool[E]`, an episode begins here.
-        teacher: what the teacher remembers of the episodes that it plays; () between rollouts, and without one.
+    With recurrent states, `{"actor": ..., "critic": ...}`, and where an episode begins, `bool[E]`. `teacher` is what
+    the teacher remembers of the episodes that it plays; () between rollouts, and without one.
     """
 
     vec: Any
@@ -41,50 +37,32 @@ class Players(struct.PyTreeNode):
 
 
 class Transition(struct.PyTreeNode):
-    """One step of all environments, as recorded (`[E, ...]`; a rollout stacks them to `[K, L, E, ...]`).
+    """One step of all environments, as recorded (`[E, ...]`; a rollout stacks them to `[K, L, E, ...]`)."""
 
-    Attributes:
-        observation: `{role: f32[E, agents, F]}`.
-        global_observation: `f32[E, G]`; None where no critic sees it.
-        entities: `{kind: f32[E, dynamic features, count]}`; {} where observations are flat.
-        instance: `i32[E]`, row of the table of static entities, see `Recording`; None where there are none.
-        action_mask: `{role: bool[E, agents, actions]}`, what there was to choose from.
-        action: `{role: i32[E, agents]}`.
-        log_prob: `{role: f32[E, agents]}`.
-        taught: `{role: i32[E, agents]}`, what the teacher would have done, or did, always legal; {} without one.
-        value: `{role: f32[E, agents]}`, on the normalised scale.
-        reward: `{role: f32[E, agents]}`.
-        duration: `f32[E]`, environment steps that it took; None where each takes one.
-        final_value: `{role: f32[E, agents]}` of the observation before an auto-reset; empty if nothing is truncated.
-        terminated, truncated: `bool[E]`.
-        reset: `bool[E]`, an episode begins with this step.
-        valid: `{role: bool[E, agents]}`, as in `TimeStep`.
-    """
-
-    observation: ByRole
-    global_observation: jax.Array | None
-    entities: ByKind
+    observation: ByRole  # `{role: f32[E, agents, F]}`
+    global_observation: jax.Array | None  # `f32[E, G]`; None where no critic sees it
+    entities: ByKind  # `{kind: f32[E, dynamic features, count]}`; {} where observations are flat
+    # `i32[E]`, row of the table of static entities, see `Recording`; None where there are none
     instance: jax.Array | None
-    action_mask: ByRole
-    action: ByRole
-    log_prob: ByRole
-    taught: ByRole
-    value: ByRole
-    reward: ByRole
-    duration: jax.Array | None
+    action_mask: ByRole  # `{role: bool[E, agents, actions]}`, what there was to choose from
+    action: ByRole  # `{role: i32[E, agents]}`
+    log_prob: ByRole  # `{role: f32[E, agents]}`
+    taught: ByRole  # `{role: i32[E, agents]}`, what the teacher would have done, or did, always legal; {} without one
+    value: ByRole  # `{role: f32[E, agents]}`, on the normalised scale
+    reward: ByRole  # `{role: f32[E, agents]}`
+    duration: jax.Array | None  # `f32[E]`, environment steps that it took; None where each takes one
+    # `{role: f32[E, agents]}` of the observation before an auto-reset; empty if nothing is truncated
     final_value: ByRole
-    terminated: jax.Array
+    terminated: jax.Array  # `bool[E]`
     truncated: jax.Array
-    reset: jax.Array
-    valid: ByRole
+    reset: jax.Array  # `bool[E]`, an episode begins with this step
+    valid: ByRole  # `{role: bool[E, agents]}`, as in `TimeStep`
 
 
 class Statics(struct.PyTreeNode):
-    """What never changes in the episodes of a rollout, a row for each of these.
+    """What never changes in the episodes of a rollout, a row for each: planes, and what an encoder made of them alone.
 
-    Attributes:
-        planes: static entities, `{kind: f32[rows, static features, count]}`; {} where observations are flat.
-        encoded: what an encoder that reads nothing else made of them, `f32[rows, M, H]`; None without one.
+    `{kind: f32[rows, static features, count]}`, {} where observations are flat; `f32[rows, M, H]`, None without one.
     """
 
     planes: ByKind
@@ -92,22 +70,15 @@ class Statics(struct.PyTreeNode):
 
 
 class Recording(struct.PyTreeNode):
-    """What is kept of a rollout.
+    """What is kept of a rollout."""
 
-    Attributes:
-        transitions: `[K, L, E, ...]`.
-        carries: recurrent states at the beginnings of the chunks, `[K, E, ...]`.
-        last_value: `{role: f32[E, agents]}` of where the players stand at the end, on the normalised scale.
-        static: table of static entities, `{kind: f32[rows, static features, count]}`, see `Rollout`;
-            `Transition.instance` says whose row is whose. {} where observations are flat.
-        statistics: of finished episodes, `{"episodes": f32[], name: sums}`.
-    """
-
-    transitions: Transition
-    carries: Any
-    last_value: ByRole
+    transitions: Transition  # `[K, L, E, ...]`
+    carries: Any  # recurrent states at the beginnings of the chunks, `[K, E, ...]`
+    last_value: ByRole  # `{role: f32[E, agents]}` of where the players stand at the end, on the normalised scale
+    # table of static entities, `{kind: f32[rows, static features, count]}`, see `Rollout`; `Transition.instance` says
+    # whose row is whose. {} where observations are flat
     static: ByKind
-    statistics: dict[str, jax.Array]
+    statistics: dict[str, jax.Array]  # of finished episodes, `{"episodes": f32[], name: sums}`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,15 +87,8 @@ class Rollout:
 
     Where the `vec_env` resets nothing, that is one whole episode of every environment, and those of a group, side by
     side, play the same instance. The table of static entities then has a row for each group, else `3E` rows: those of
-    the episodes that are under way, and those of the pool that the next ones come from.
-
-    Attributes:
-        vec_env: the environments, this device's share.
-        actors, critics: the networks.
-        num_chunks, chunk_length: K and L of what is recorded.
-        teacher: says what it would do; one who remembers what it did plays, where the `vec_env` resets nothing. None
-            for nobody.
-        group_size: environments that play the same instance; counts where the `vec_env` resets nothing.
+    the episodes that are under way, and those of the pool that the next ones come from. A teacher that remembers what
+    it did plays, where the `vec_env` resets nothing.
     """
 
     vec_env: VecEnv
@@ -136,11 +100,9 @@ class Rollout:
     group_size: int = 1
 
     def reset(self, key: jax.Array, memory: Any = None) -> Players:
-        """Everybody at the beginning of an episode; those of a group, of the same.
+        """All environments at the beginning of an episode; those of a group, of the same.
 
-        Args:
-            key: typed key.
-            memory: what episodes left behind so far, the content of `Environment.memory`; None for nothing.
+        `memory` is what episodes left behind so far, the content of `Environment.memory`; None for nothing.
         """
         instance_key, pool_key = jax.random.split(key)
         instances = self.vec_env.generate(instance_key, self.vec_env.num_envs // self.group_size, memory)
@@ -152,16 +114,7 @@ class Rollout:
         return Players(vec, _plain(timestep), carry, jnp.ones(num_envs, bool))
 
     def play(self, params: dict[str, Any], players: Players, key: jax.Array) -> tuple[Players, Recording]:
-        """Play and record.
-
-        Args:
-            params: `{"actor": {role: ...}, "critic": {critic: ...}}`.
-            players: where everybody stands.
-            key: typed key.
-
-        Returns:
-            The players afterwards, and what was recorded.
-        """
+        """Play with `{"actor": {role: ...}, "critic": {critic: ...}}`; the players afterwards, and the recording."""
         pool_key, play_key = jax.random.split(key)
         if self.vec_env.auto_reset:
             players = players.replace(vec=self.vec_env.refresh_pool(players.vec, pool_key))
@@ -169,7 +122,7 @@ class Rollout:
             players = self.reset(pool_key, players.vec.memory)
         if self.teacher is not None:
             players = players.replace(teacher=self.teacher.init(self.vec_env.num_envs))
-        table = self._static_table(players.vec)
+        table = self.static_table(players.vec)
         static = Statics(table, self.actors.encode_static(params["actor"], table))
 
         def play_chunk(players: Players, key: jax.Array) -> tuple[Players, Any]:
@@ -183,15 +136,11 @@ class Rollout:
         # Without resets, an episode that has ended ends with every further step; all have with the last.
         ended = (lambda leaf: leaf.sum(axis=(0, 1))) if self.vec_env.auto_reset else (lambda leaf: leaf[-1, -1])
         statistics = jax.tree.map(ended, statistics)
-        last_value = self._value(params, players, self._seen(players, static))[0]
+        last_value = self._value(params, players, self.seen(players, static))[0]
         players = players.replace(teacher=())
         return players, Recording(transitions, carries, last_value, table, statistics)
 
-    def first_seen(self, players: Players) -> Seen:
-        """What players see who have just been reset."""
-        return self._seen(players, Statics(self._static_table(players.vec)))
-
-    def _static_table(self, vec: VecState) -> ByKind:
+    def static_table(self, vec: VecState) -> ByKind:
         """What never changes in the episodes of a rollout, `{kind: f32[rows, static features, count]}`."""
         env = self.vec_env.env
         if not self.vec_env.auto_reset:
@@ -213,46 +162,27 @@ class Rollout:
             return jnp.arange(num_envs, dtype=jnp.int32) // self.group_size
         return jnp.where(vec.pool_row < 0, jnp.arange(num_envs, dtype=jnp.int32), num_envs + vec.pool_row)
 
-    def _seen(self, players: Players, static: Statics) -> Seen:
+    def seen(self, players: Players, static: Statics) -> Seen:
         """What the players see where they stand."""
-        timestep, instance = players.timestep, self._instance(players.vec)
+        now, instance = players.timestep, self._instance(players.vec)
         rows = Statics({}) if instance is None else rows_of(static, instance)
-        return Seen(
-            timestep.observation,
-            timestep.global_observation,
-            rows.planes,
-            timestep.entities,
-            timestep.valid,
-            rows.encoded,
-        )
+        return Seen(now.observation, now.global_observation, rows.planes, now.entities, now.valid, rows.encoded)
 
     def _value(self, params: dict[str, Any], players: Players, seen: Seen) -> tuple[ByRole, Carry]:
         """Values `{role: f32[E, agents]}` of what is seen, normalised, and the critics' recurrent states afterwards."""
         inputs = self.critics.inputs(_sequence(seen))
         values, carry = self.critics.apply(params["critic"], inputs, players.carry["critic"], players.reset[None])
-        return _first(values), carry
+        return jax.tree.map(lambda leaf: leaf[0], values), carry
 
     def _step(
         self, params: dict[str, Any], static: Statics, players: Players, key: jax.Array
     ) -> tuple[Players, tuple[Transition, dict[str, jax.Array]]]:
-        """One step of all environments.
-
-        Returns:
-            The players afterwards; what is recorded; statistics of finished episodes.
-        """
-        before, seen = players.timestep, self._seen(players, static)
-        logits, actor_carry = self.actors.apply(
-            params["actor"],
-            self.actors.encode(params["actor"], _sequence(seen)),
-            players.carry["actor"],
-            players.reset[None],
-        )
-        logits = _first(logits)
+        """One step of all environments: the players afterwards; what is recorded, and statistics of ended episodes."""
+        before, seen = players.timestep, self.seen(players, static)
+        logits, actor_carry = self._logits(params["actor"], players, seen)
         taught, teacher_carry = self._taught(players)
-        action = taught
-        if not jax.tree.leaves(teacher_carry):
-            action = sample_actions(key, logits, before.action_mask)
-        log_prob = log_probs(logits, before.action_mask, action)
+        teacher_plays = bool(jax.tree.leaves(teacher_carry))
+        action = taught if teacher_plays else sample_actions(key, logits, before.action_mask)
         value, critic_carry = self._value(params, players, seen)
         vec, after = self.vec_env.step(players.vec, action, refresh=False)
         carry = {"actor": actor_carry, "critic": critic_carry}
@@ -264,7 +194,7 @@ class Rollout:
             instance=self._instance(players.vec),
             action_mask=before.action_mask,
             action=action,
-            log_prob=log_prob,
+            log_prob=log_probs(logits, before.action_mask, action),
             taught=taught,
             value=value,
             reward=after.reward,
@@ -276,6 +206,12 @@ class Rollout:
             valid=before.valid,
         )
         return new_players, (transition, ended_episodes(after))
+
+    def _logits(self, params: dict[str, Any], players: Players, seen: Seen) -> tuple[ByRole, Carry]:
+        """Logits `{role: f32[E, agents, actions]}`, and the actors' recurrent states afterwards."""
+        encoded = self.actors.encode(params, _sequence(seen))
+        logits, carry = self.actors.apply(params, encoded, players.carry["actor"], players.reset[None])
+        return jax.tree.map(lambda leaf: leaf[0], logits), carry
 
     def _taught(self, players: Players) -> tuple[ByRole, Carry]:
         """What the teacher would do where the players stand, and what it remembers afterwards.
@@ -307,13 +243,7 @@ class Rollout:
 
 
 def _sequence(arrays: Tree) -> Tree:
-    """As a sequence of one step: `[...] -> [1, ...]`."""
     return jax.tree.map(lambda leaf: leaf[None], arrays)
-
-
-def _first(arrays: ByRole) -> ByRole:
-    """The only step of a sequence: `[1, ...] -> [...]`."""
-    return jax.tree.map(lambda leaf: leaf[0], arrays)
 
 
 def _plain(timestep: TimeStep) -> TimeStep:

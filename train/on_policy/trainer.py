@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,20 +14,19 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from jaxvrp import Environment, Role, VecEnv
+from jaxvrp.actor import Actor
 from jaxvrp.io.limits import LARGEST_WHOLE
 from jaxvrp.spaces import Discrete
 from train.config import check_divides
-from train.networks import build_encoder, build_network
+from train.networks import build_encoder, build_network, distributions
 from train.networks.layers import NetworkSpec
 from train.on_policy import ppo
 from train.on_policy.actor_critic import TEAM, Actors, Critics, Params, PolicyActor, Seen
 from train.on_policy.config import PPOConfig
 from train.on_policy.imitation import Guidance, guidance_at, make_teacher
-from train.on_policy.insight import insight
-from train.on_policy.rollout import Players, Rollout
+from train.on_policy.rollout import Players, Rollout, Statics
 from train.on_policy.value_norm import ValueNorm
-from train.running.command.prepare import evaluation_env, prepare
-from train.running.loop.insight import Insight
+from train.running.loop.learner import Insight
 from train.sharding import DATA, batch_specs, compiled, device_key, vec_specs
 
 ACTOR_HEAD_GAIN, CRITIC_HEAD_GAIN = 0.01, 1.0
@@ -35,16 +35,7 @@ not small."""
 
 
 class TrainState(struct.PyTreeNode):
-    """Everything that a run is; a checkpoint holds it whole.
-
-    Attributes:
-        params: `{"actor": {role: ...}, "critic": {critic: ...}}`.
-        optimizer: of the same structure.
-        value_norm: `{role: ValueNorm}`.
-        players: the environments, and the recurrent states of the agents.
-        key: typed key.
-        update: `i32[]`, updates done.
-    """
+    """Everything that a run is; a checkpoint holds it whole. `update` is `i32[]`, updates done."""
 
     params: Any
     optimizer: Any
@@ -58,16 +49,12 @@ class Trainer:
     """A learner, see `train.running.loop.learner.Learner`; `init` and `train_chunk` are jitted.
 
     With `num_seeds` above 1 every leaf of the state and of the metrics has a leading axis `[seeds]`.
-
-    Attributes:
-        config: what it was made from.
-        env: the environment.
-        mesh: the devices.
-        actors, critics: the networks.
     """
 
-    def __init__(self, config: PPOConfig, env: Environment, mesh: Mesh):
-        self.config, self.env, self.mesh = config, env, mesh
+    def __init__(
+        self, config: PPOConfig, env: Environment, evaluation_env: Environment, mesh: Mesh, teacher: Actor | None = None
+    ):
+        self.config, self.env, self.evaluation_env, self.mesh = config, env, evaluation_env, mesh
         self.actors = _actors(config, env)
         self.critics = _critics(config, env)
         self.rollout = Rollout(
@@ -82,12 +69,15 @@ class Trainer:
             critics=self.critics,
             num_chunks=config.rollout_length // config.sequence_length,
             chunk_length=config.sequence_length,
-            teacher=make_teacher(config, env),
+            teacher=teacher,
             group_size=config.group_size,
         )
         self.optimizer = _optimizer(config, self.actors, self.critics)
+        players = jax.eval_shape(self.rollout.reset, jax.eval_shape(lambda: jax.random.key(0)))
+        whole: Any = P()
+        specs = TrainState(whole, whole, whole, batch_specs(players).replace(vec=vec_specs(players.vec)), whole, whole)
         self.init, self.train_chunk = compiled(
-            self._init, self._train_chunk, self._specs(), mesh=mesh, num_seeds=config.num_seeds
+            self._init, self._train_chunk, specs, mesh=mesh, num_seeds=config.num_seeds
         )
 
     def actor_params(self, state: TrainState) -> Any:
@@ -100,7 +90,7 @@ class Trainer:
 
     def actor(self, params: Any, *, deterministic: bool, temperature: float = 1.0) -> PolicyActor:
         """The actors as a player of the environment of evaluation."""
-        env = evaluation_env(self.env, self.config)
+        env = self.evaluation_env
         return PolicyActor(env, _actors(self.config, env), params, deterministic, temperature)
 
     def critic_params(self, state: TrainState) -> Any:
@@ -110,22 +100,34 @@ class Trainer:
         return {"params": state.params["critic"], "value_norm": state.value_norm}
 
     def insight(self, params: Any, critic: Any, states: Any, *, temperature: float = 1.0) -> Insight:
-        """Probabilities, and values if there is a critic, of the states of an episode of evaluation; pure."""
-        env = evaluation_env(self.env, self.config)
-        return insight(env, _actors(self.config, env), self.critics, params, critic, states, temperature)
+        """Probabilities, and values if there is a critic, of the states of an episode of evaluation; pure.
+
+        The states `[L, ...]` are those from its beginning on, so that memories are as they were.
+        """
+        env = self.evaluation_env
+        actors, critics = _actors(self.config, env), self.critics
+        mask = jax.vmap(env.action_mask)(states)
+        seen = jax.tree.map(lambda leaf: leaf[:, None], jax.vmap(functools.partial(Seen.in_state, env))(states))
+        reset = jnp.zeros(jax.tree.leaves(seen)[0].shape[:2], bool)
+        logits, _ = actors.apply(params, actors.encode(params, seen), actors.initial_carry(1), reset)
+        probability = {
+            role: jax.nn.softmax(distributions.masked_logits(logits[role][:, 0] / temperature, mask[role]), axis=-1)
+            for role in logits
+        }
+        if critic is None or not critics.networks:
+            return Insight(probability, {})
+        # As in the rollout: critics read what the actors' encoder made of entities only if it reads static ones alone.
+        static = actors.encode_static(params, jax.tree.map(lambda leaf: leaf[:, 0], seen.static))
+        seen = seen.replace(encoded=None if static is None else static[:, None])
+        values, _ = critics.apply(critic["params"], critics.inputs(seen), critics.initial_carry(1), reset)
+        norms = critic["value_norm"]
+        return Insight(probability, {role: norms[role].denormalize(value[:, 0]) for role, value in values.items()})
 
     def loss(self, params: dict[str, Any], batch: ppo.Batch, guidance: Guidance) -> tuple[jax.Array, ppo.Metrics]:
         """This device's share of the loss of a minibatch `[L, B, ...]`: the sum over all actors and critics.
 
-        An update that treats roles one after the other takes the same terms apart.
-
-        Args:
-            params: `{"actor": {role: ...}, "critic": {critic: ...}}`.
-            batch: from `ppo.take`.
-            guidance: how much reward and teacher count.
-
-        Returns:
-            `f32[]`, and the metrics of all terms, by name.
+        An update that treats roles one after the other takes the same terms apart. The loss is `f32[]`; the metrics are
+        those of all terms, by name.
         """
         total = jnp.zeros((), jnp.float32)
         metrics: ppo.Metrics = {}
@@ -147,8 +149,8 @@ class Trainer:
     def gradients(self, params: Params, batch: ppo.Batch, guidance: Guidance) -> tuple[Params, ppo.Metrics]:
         """The gradient of `loss`, and its metrics.
 
-        Where rows can be taken apart (nothing remembers, no critic values what nobody decides, and nothing is encoded
-        once for all), block by block, and those in which nobody decides are left out: what has ended, and what is
+        Where rows can be taken apart (nothing remembers, no critic values rows without a decision, and nothing is
+        encoded once for all), block by block, and those without a decision are left out: what has ended, and what is
         forced.
         """
         gradient = jax.grad(self.loss, has_aux=True)
@@ -176,17 +178,11 @@ class Trainer:
             encoded = encoded[batch.instance]
         return self.actors.encode(params, batch.seen.replace(encoded=encoded))
 
-    def _specs(self) -> TrainState:
-        """How the state lies on the devices."""
-        players = jax.eval_shape(self.rollout.reset, jax.eval_shape(lambda: jax.random.key(0)))
-        whole: Any = P()
-        specs = batch_specs(players).replace(vec=vec_specs(players.vec))
-        return TrainState(whole, whole, whole, specs, whole, whole)
-
     def _init(self, key: jax.Array) -> TrainState:
         key, actor_key, critic_key, env_key = jax.random.split(key, 4)
         players = self.rollout.reset(device_key(env_key))
-        inputs = self.critics.inputs(self.rollout.first_seen(players))
+        static = Statics(self.rollout.static_table(players.vec))
+        inputs = self.critics.inputs(self.rollout.seen(players, static))
         actor_keys, critic_keys = _split(actor_key, self.actors.names), _split(critic_key, inputs)
         params = {
             "actor": {role: self.actors.init(k, role) for role, k in actor_keys.items()},
@@ -211,7 +207,10 @@ class Trainer:
         players, recording = self.rollout.play(state.params, state.players, device_key(play_key))
         batch, norm, metrics = ppo.prepare(self.config, recording, state.value_norm)
         guided = guidance_at(self.config, state.update)
-        order = self._minibatches(device_key(shuffle_key), batch.reset.shape[1])
+        # Environments of every minibatch of every epoch, `i32[epochs * minibatches, e]`.
+        keys, num_envs = jax.random.split(device_key(shuffle_key), self.config.num_epochs), batch.reset.shape[1]
+        order = jax.vmap(lambda k: jax.random.permutation(k, num_envs))(keys)
+        order = order.reshape(self.config.num_epochs * self.config.num_minibatches, -1)
         (params, optimizer), losses = jax.lax.scan(
             lambda learned, envs: self._gradient_step(*learned, ppo.take(batch, envs), guided),
             (state.params, state.optimizer),
@@ -219,14 +218,7 @@ class Trainer:
         )
         metrics |= jax.tree.map(lambda leaf: leaf.mean(axis=0), losses)
         metrics |= {f"episode/{name}": value for name, value in jax.lax.psum(recording.statistics, DATA).items()}
-        state = TrainState(params, optimizer, norm, players, key, state.update + 1)
-        return state, metrics
-
-    def _minibatches(self, key: jax.Array, num_envs: int) -> jax.Array:
-        """Environments of every minibatch of every epoch, `i32[epochs * minibatches, e]`."""
-        keys = jax.random.split(key, self.config.num_epochs)
-        shuffled = jax.vmap(lambda k: jax.random.permutation(k, num_envs))(keys)
-        return shuffled.reshape(self.config.num_epochs * self.config.num_minibatches, -1)
+        return TrainState(params, optimizer, norm, players, key, state.update + 1), metrics
 
     def _gradient_step(
         self, params: Params, optimizer: Any, batch: ppo.Batch, guided: Guidance
@@ -242,39 +234,28 @@ class Trainer:
         return (optax.apply_updates(params, updates), optimizer), metrics
 
 
-def make_train(config: PPOConfig) -> Trainer:
-    """Build the environment and the learner of a configuration.
-
-    Raises:
-        ValueError: a value is out of range, or does not fit the others; the message says which.
-        TypeError: a value has the wrong type.
-    """
-    config, env, mesh = prepare(config, Discrete)
+def make_trainer(config: PPOConfig, env: Environment, evaluation_env: Environment, mesh: Mesh) -> Trainer:
+    """The learner of a checked configuration; see `train.algorithms.make_train`."""
     check_divides(config, "num_envs", "group_size", config.group_size, devices=mesh.size)
     check_divides(config, "num_envs", "num_minibatches", config.num_minibatches, devices=mesh.size)
     check_divides(config, "rollout_length", "chunk_length", config.sequence_length)
-    _check_whole_episodes(config, env)
-    return Trainer(config, env, mesh)
-
-
-def _check_whole_episodes(config: PPOConfig, env: Environment) -> None:
-    """Refuse rollouts that would cut the episodes off that they are to hold whole."""
     if config.rollout == "episodes" and config.rollout_length < env.max_episode_steps:
         raise ValueError(
             f"rollout_length is {config.rollout_length}, but rollout is 'episodes', and those of "
             f"'{config.env['name']}' have up to {env.max_episode_steps} steps; set rollout_length to "
             f"{env.max_episode_steps} or more"
         )
+    return Trainer(config, env, evaluation_env, mesh, make_teacher(config, env))
 
 
 def _actors(config: PPOConfig, env: Environment) -> Actors:
     """A network for every role; one for every agent where they do not share a policy."""
-    specs = {}
+    specs, num_agents = {}, sum(role.num_agents for role in env.roles.values())
     for name, role in env.roles.items():
         assert isinstance(role.action, Discrete)
         specs[name] = NetworkSpec(
             is_actor=True,
-            num_agents=_num_agents(env),
+            num_agents=num_agents,
             head_size=role.action.num_actions,
             head_gain=ACTOR_HEAD_GAIN,
             kinds=env.entity_kinds,
@@ -289,48 +270,38 @@ def _actors(config: PPOConfig, env: Environment) -> Actors:
     return Actors(networks, env.roles, separate, env.entity_kinds, encoder)
 
 
-def _num_agents(env: Environment) -> int:
-    """Agents of all roles."""
-    return sum(role.num_agents for role in env.roles.values())
-
-
 def _places(role: Role) -> tuple[tuple[int, int], ...]:
-    """Indices of the places in a role's context."""
     names = [feature.name for feature in role.context]
     return tuple((names.index(x), names.index(y)) for x, y in role.places)
 
 
 def _critics(config: PPOConfig, env: Environment) -> Critics:
     """A network for every role (local), or one with a value for every agent of all roles (central); or none at all."""
+    num_agents = sum(role.num_agents for role in env.roles.values())
+    heads: dict[str, tuple[int, tuple[tuple[int, int], ...]]]
     if config.baseline != "critic":
-        return Critics({}, env.roles)
-    head_sizes = {name: 1 for name in env.roles}
-    places = {name: _places(role) for name, role in env.roles.items()}
-    if config.critic == "central":
-        head_sizes = {TEAM: _num_agents(env)}
-        # Of several agents there is a mean place, which is nobody's.
-        alone = _num_agents(env) == 1
-        places = {TEAM: next(iter(places.values())) if alone else ()}
+        heads = {}
+    elif config.critic == "local":
+        heads = {name: (1, _places(role)) for name, role in env.roles.items()}
+    else:
+        # Of several agents there is a mean place, which is no agent's.
+        heads = {TEAM: (num_agents, _places(next(iter(env.roles.values()))) if num_agents == 1 else ())}
     specs = {
         name: NetworkSpec(
             is_actor=False,
-            num_agents=_num_agents(env),
+            num_agents=num_agents,
             head_size=size,
             head_gain=CRITIC_HEAD_GAIN,
             kinds=env.entity_kinds,
-            places=places[name],
+            places=places,
         )
-        for name, size in head_sizes.items()
+        for name, (size, places) in heads.items()
     }
     return Critics({name: build_network(config, spec) for name, spec in specs.items()}, env.roles)
 
 
 def _optimizer(config: PPOConfig, actors: Actors, critics: Critics) -> optax.GradientTransformation:
-    """Adam with its own clipping for every network; one for each agent where agents have separate actors.
-
-    Raises:
-        ValueError: there are more gradient steps than `lr_decay` can count.
-    """
+    """Adam with its own clipping for every network; one for each agent where agents have separate actors."""
     steps = config.num_updates * config.num_epochs * config.num_minibatches
     if config.lr_decay and steps > LARGEST_WHOLE:
         raise ValueError(
@@ -355,6 +326,5 @@ def _optimizer(config: PPOConfig, actors: Actors, critics: Critics) -> optax.Gra
 
 
 def _split(key: jax.Array, names: Iterable[str]) -> dict[str, jax.Array]:
-    """A key for every name."""
     names = list(names)
     return dict(zip(names, jax.random.split(key, len(names)), strict=True))

@@ -10,10 +10,7 @@ from flax import struct
 class ValueNorm(struct.PyTreeNode):
     """Exponential averages, debiased on use as in Adam: a fresh one has no memory of a made-up start.
 
-    Attributes:
-        mean: `f32[]`, biased average of the returns.
-        mean_square: `f32[]`, biased average of their squares.
-        weight: `f32[]`, sum of the weights so far; 0 before the first update.
+    Biased averages of the returns and of their squares, and the sum of the weights so far, 0 before the first update.
     """
 
     mean: jax.Array

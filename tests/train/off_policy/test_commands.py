@@ -9,9 +9,8 @@ import yaml
 from jaxvrp import fields
 from train import mappo, sac, td3
 from train.algorithms import ALGORITHMS
+from train.off_policy.config import SACConfig, TD3Config
 from train.running.command import command_line
-from train.sac import SACConfig
-from train.td3 import TD3Config
 
 CONFIG_FILES = pathlib.Path(td3.__file__).parent / "configs"
 MAIN = {"td3": td3.main, "sac": sac.main, "mappo": mappo.main}

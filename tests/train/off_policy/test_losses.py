@@ -5,12 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from train import sac, td3
-from train.off_policy import q_learning
+from train.off_policy import q_learning, sac, td3
+from train.off_policy.config import SACConfig, TD3Config
 from train.off_policy.q_learning import RoleState
 from train.off_policy.replay_buffer import Decisions
-from train.sac import SACConfig
-from train.td3 import TD3Config
 
 SEES, ACTS, BATCH = 4, 2, 6
 TD3_CONFIG = TD3Config(hidden_sizes=(5, 3), policy_noise=0.4, noise_clip=0.3, gamma=0.9, tau=0.1, policy_delay=3)

@@ -1,8 +1,6 @@
 """Learning from a teacher: what it says, how much it counts, and that one can learn from it."""
 
-import dataclasses
 import re
-import types
 
 import chex
 import jax
@@ -10,16 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import jaxvrp
 from jaxvrp.fields import build
-from jaxvrp.randomized import unwrapped
-from tests.taught_environment import NearestActor
-from train.on_policy import imitation, ppo
+from train.algorithms import make_train
+from train.on_policy import ppo
 from train.on_policy.config import PPOConfig
 from train.on_policy.imitation import Guidance, guidance_at
-from train.on_policy.trainer import make_train
-from train.running.command.prepare import randomized
-from train.running.folder.run_folder import Trained
 
 TAUGHT = {"network": "attention", "toy": "taught", "imitate": "nearest", "imitate_steps": 48, "value_norm": False}
 STEPS = 12
@@ -120,17 +113,17 @@ EPISODES = {"rollout": "episodes", "group_size": 2}
         ({"group_size": 2}, "group_size is 2, which needs whole episodes; set rollout to 'episodes'"),
         (
             {"imitate": "greedy"},
-            "imitate is 'greedy', but imitate_steps and imitate_coef are 0, so that nobody listens; set one of ",
+            "imitate is 'greedy', but imitate_steps and imitate_coef are 0, so that no teacher counts; set one of ",
         ),
         (
             {"imitate_steps": 7},
-            "imitate_steps is 7, but nobody is imitated; set imitate to a baseline of the environment, or leave out ",
+            "imitate_steps is 7, but imitate names no teacher; set imitate to a baseline of the environment, or leave ",
         ),
         (
             {"imitate_steps": 7, "imitate_coef": 0.5},
-            "imitate_steps is 7, but nobody is imitated; .* or leave out imitate_steps and imitate_coef$",
+            "imitate_steps is 7, but imitate names no teacher; .* or leave out imitate_steps and imitate_coef$",
         ),
-        ({"imitate_coef": 0.5}, "imitate_coef is 0.5, but nobody is imitated; .* or leave out imitate_coef$"),
+        ({"imitate_coef": 0.5}, "imitate_coef is 0.5, but imitate names no teacher; .* or leave out imitate_coef$"),
     ],
 )
 def test_keys_that_do_not_fit_each_other_are_one_line(changes, says):
@@ -147,44 +140,16 @@ def test_who_is_imitated_to_the_end_is_so_in_the_last_updates_beyond_total_steps
     assert (float(got.policy), float(got.teacher)) == (0, 1)
 
 
-def test_a_policy_teaches_where_parameters_and_sizes_are_drawn():
-    """It does in each episode what it would do in an environment with what was drawn for that, also if it is larger."""
-    parameters = {"name": "truck_drone", "scenario": "truck_drone_basic", "decide": "events"}
-    asked = jaxvrp.make(**parameters, observation="entities")
-    drawn = randomized(asked, {"battery_rate": [0.2, 1.2], "num_customers": [1, 5]}, {})
-    base = unwrapped(drawn)
-    assert (asked.num_customers, base.num_customers) == (3, 5)
-    pupil = PPOConfig(env=parameters, network="attention", imitate="truck_drone_basic", imitate_steps=1)
-    teacher, alone = (imitation.make_teacher(pupil, env) for env in (drawn, base))
-    state, timestep = jax.jit(jax.vmap(drawn.reset))(jax.random.split(jax.random.key(0), 5))
-    taught = jax.jit(teacher.act)(None, teacher.init(5), state, timestep)[0]
-    for row in range(5):
-        one = jax.tree.map(lambda leaf, row=row: leaf[row : row + 1], (state, timestep))
-        env = drawn.of(jax.tree.map(lambda leaf: leaf[0], one[0]))
-        by_itself = dataclasses.replace(alone, env=env, actor=dataclasses.replace(alone.actor, env=env))
-        expected = by_itself.act(None, by_itself.init(1), one[0].base, one[1])[0]
-        chex.assert_trees_all_equal(jax.tree.map(lambda leaf, row=row: leaf[row : row + 1], taught), expected)
-
-
-def test_a_policy_that_reads_other_features_is_no_teacher():
-    parameters = {"name": "darp", "num_nodes": 8, "num_agents": 2, "prospects": False, "lookahead": True}
-    pupil = PPOConfig(env=parameters, network="attention", imitate="darp", imitate_steps=1)
-    with pytest.raises(ValueError, match=r"^imitate is 'darp', .* was trained with env.prospects True: set it so, or"):
-        imitation.make_teacher(pupil, jaxvrp.make(**parameters, observation="entities"))
-
-
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
         (
             {"toy": "taught", "network": "attention", "imitate": "greedy", "imitate_steps": 5},
-            "imitate is 'greedy', which is no folder of a run, and no policy that is shipped; 'taught_of_the_tests' "
-            "has these baselines: 'nearest', 'rounds'",
+            "imitate is 'greedy'; 'taught_of_the_tests' has these baselines: 'nearest', 'rounds'",
         ),
         (
             {"imitate": "greedy", "imitate_steps": 5},
-            "imitate is 'greedy', which is no folder of a run, and no policy that is shipped; 'toy_of_the_tests' has "
-            "these baselines: none",
+            "imitate is 'greedy'; 'toy_of_the_tests' has these baselines: none",
         ),
         (
             {"rollout": "episodes", "rollout_length": 5},
@@ -279,43 +244,3 @@ def test_a_teacher_who_remembers_is_refused_where_it_cannot_play(changes, says, 
     start = "imitate is 'rounds', which goes by what it remembers of an episode, "
     with pytest.raises(ValueError, match=f"^{re.escape(start + says)}$"):
         make_train(config(**{**PLANNED, **changes}))
-
-
-def test_a_run_can_be_the_teacher(config, monkeypatch, tmp_path):
-    """It plays in the environment of the pupil, of whose parameters only what it sees itself stays its own."""
-    given, told = [], {}
-
-    class Learner:
-        env, config = jaxvrp.make("taught_of_the_tests"), types.SimpleNamespace(num_seeds=1)
-
-        def actor(self, params, *, deterministic):
-            assert (params, deterministic) == ("params", True)
-            return NearestActor(self.env)
-
-    def run_folder(folder, changes):
-        given.append((folder, changes))
-        learner = Learner()
-        return types.SimpleNamespace(
-            writer=learner,
-            player=learner,
-            recorded=types.SimpleNamespace(config=learner.config),
-            load=lambda which: Trained(learner, "params", told.setdefault(which, 7)),
-        )
-
-    monkeypatch.setattr(imitation, "RunFolder", run_folder)
-    monkeypatch.setattr(imitation, "shipped_policies", lambda: ["shipped"])
-    env = Learner.env
-    pupil = config(imitate=str(tmp_path), imitate_steps=1, toy="taught")
-    teacher = imitation.make_teacher(pupil, env)
-    assert given == [(str(tmp_path), {"cut": False})] and list(told) == ["latest"]
-    imitation.make_teacher(config(imitate="shipped", imitate_steps=1, toy="taught"), env)
-    assert given[1] == ("shipped", {"cut": False})
-    state, timestep = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(0), 3))
-    blind = timestep.replace(observation={}, entities={})
-    expected, _ = NearestActor(env).act(None, (), state, timestep)
-    chex.assert_trees_all_equal(teacher.act(None, teacher.init(3), state, blind)[0], expected)
-    seen = []
-    listening = imitation.OnlookingActor(env, types.SimpleNamespace(act=lambda *given: seen.append(given[-1])))
-    listening.act(None, (), state, blind)
-    chex.assert_trees_all_equal(seen[0].observation, timestep.observation)
-    chex.assert_trees_all_equal(seen[0].entities, timestep.entities)

@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from train.algorithms import make_train
 from train.on_policy.config import PPOConfig
 from train.on_policy.imitation import guidance_at
-from train.on_policy.trainer import make_train
 
 
 @pytest.mark.parametrize(("end", "expected"), [(None, [0.1] * 6), (0.0, [0.1, 0.075, 0.05, 0.025, 0.0, 0.0])])

@@ -25,13 +25,13 @@ from train.config import RunConfig
 from train.running.command import stages as stages_module
 from train.running.command.config_file import check_mapping, load_yaml, read_config_file
 from train.running.command.keys import (
+    ANY_KEYS,
     FLAG,
     GROUPS,
     LAUNCH,
     REPEATING,
     HelpFormatter,
     Key,
-    any_key,
     configuration_keys,
     environment_keys,
     scenario_default,
@@ -50,9 +50,6 @@ Config = TypeVar("Config", bound=RunConfig)
 NAMES = ("name", "scenario")
 """Of the keys of `env`, those that say which environment it is."""
 
-ANY_KEYS = {any_key(mapping) for mapping in REPEATING}
-"""Only `--help` shows them."""
-
 PROCESSES = [key.name for key in LAUNCH.values() if key.group == "processes"]
 
 
@@ -60,9 +57,8 @@ PROCESSES = [key.name for key in LAUNCH.values() if key.group == "processes"]
 class Launch:
     """What a command line asks for: a configuration, where to write, what to resume, which process of how many.
 
-    Attributes:
-        trust: whether the folder to resume may name dotted paths.
-        changes: of the keys that a resume may change, those that were typed.
+    `trust` says whether the folder to resume may name dotted paths; `changes` are the typed keys that a resume may
+    change.
     """
 
     config: Any
@@ -91,32 +87,64 @@ def parse(config_class: type[Config], argv: Sequence[str], *, prog: str, descrip
     Raises:
         UserError: an unknown key, a wrong type, a value out of range, a missing or malformed file.
     """
-    _check_resume(argv)
+    options = [word[2:].partition("=")[0] for word in argv if word.startswith("--")]
+    _check_resume(options)
     path = value_of(argv, "config")
     from_file = {} if path is None else read_config_file(path)
-    _take_out_recorded(from_file, path, prog)
-    keys = known_keys(config_class, {**from_file, **_typed_environment(argv)})
-    check_names(_options(argv), [*keys, "help"], "")
+    # `config.yaml` of a run has more than keys: it can be trained again.
+    algorithm, _ = from_file.pop("algorithm", None), from_file.pop("changes", None)
+    if algorithm not in (None, prog.removeprefix("train.")):
+        raise UserError(f"{path} is of algorithm {algorithm}; train with {program_name(f'train.{algorithm}')}")
+    environment = {name: value for name in ("env.name", "env.scenario") if (value := value_of(argv, name))}
+    keys = known_keys(config_class, {**from_file, **environment})
+    check_names(options, [*keys, "help"], "")
     check_names(from_file, keys.keys() - {"config", "resume", "trust"}, " in the file")
-    _check_once(argv)
+    if twice := [name for name in options if options.count(name) > 1]:  # of two, argparse would take the last
+        raise UserError(f"--{twice[0]} is given twice; leave one of them out")
     typed = vars(_parser(keys.values(), prog, description).parse_args(list(argv)))
-    launch = {name: typed.pop(name, from_file.pop(name, None)) for name in LAUNCH}
-    launch["trust"] = bool(launch["trust"])
-    del launch["config"]
-    _check_processes(launch)
-    numbers = {name: _whole_number(name, launch[name]) for name in ("num_processes", "process_id")}
+    launch = {name: typed.pop(name, from_file.pop(name, None)) for name in LAUNCH if name != "config"}
+    typed.pop("config", None)
     typed = {name: _value(text) for name, text in typed.items()}
     config = _configured(config_class, keys, from_file, typed)
     changes = {name: getattr(config, name) for name in typed if name in CHANGEABLE}
-    return Launch(config=config, changes=changes, **{**launch, **numbers})
+    launch |= {"trust": bool(launch["trust"]), **_processes(launch)}
+    return Launch(config=config, changes=changes, **launch)
 
 
-def _take_out_recorded(from_file: dict[str, Any], path: str | None, prog: str) -> None:
-    """Take out of the keys of a file what `config.yaml` of a run has besides: it can be trained again."""
-    algorithm = from_file.pop("algorithm", None)
-    from_file.pop("changes", None)
-    if algorithm not in (None, prog.removeprefix("train.")):
-        raise UserError(f"{path} is of algorithm {algorithm}; train with {program_name(f'train.{algorithm}')}")
+def _check_resume(options: Sequence[str]) -> None:
+    """Check that what goes with `--resume` is typed, and nothing else."""
+    if "resume" not in options and "trust" in options:
+        raise UserError("--trust is of --resume; what is typed, or stands in --config, is trusted: leave it out")
+    allowed = ("resume", "trust", "help", *CHANGEABLE, *PROCESSES)
+    extra = [f"--{name}" for name in options if name not in allowed]
+    if "resume" in options and extra:
+        raise UserError(
+            f"--resume goes on in the run's own folder and configuration; leave out {', '.join(extra)}; it takes "
+            f"{', '.join(CHANGEABLE)}"
+        )
+
+
+def _processes(launch: dict[str, Any]) -> dict[str, int]:
+    """Number and place of the processes; all that several of them need is given, or nothing of it."""
+    given = [name for name in PROCESSES if launch[name] is not None]
+    missing = [name for name in PROCESSES if launch[name] is None]
+    if given and missing:
+        raise UserError(f"--{given[0]} is given without --{missing[0]}; several processes need {', '.join(PROCESSES)}")
+    if given and launch["resume"] is None and not launch["run_dir"]:
+        raise UserError("several processes write one run folder; give all of them the same --run_dir")
+    numbers = {name: str(launch[name] or 0) for name in ("num_processes", "process_id")}
+    for name, text in numbers.items():
+        if not text.isdecimal():
+            raise UserError(f"{name} is '{text}'; it must be a whole number")
+    return {name: int(text) for name, text in numbers.items()}
+
+
+def _value(text: str) -> Any:
+    """What a typed text says as YAML; the text, where it is none."""
+    try:
+        return load_yaml(text)
+    except ValueError:
+        return text
 
 
 def _configured(
@@ -144,21 +172,6 @@ def _configured(
     return stages_module.joined(configs)
 
 
-def _value(text: str) -> Any:
-    """What a typed text says as YAML; the text, where it is none."""
-    try:
-        return load_yaml(text)
-    except ValueError:
-        return text
-
-
-def _check_once(argv: Sequence[str]) -> None:
-    """Refuse an option that is given twice: the parser would take the last one without a word."""
-    given = list(_options(argv))
-    if twice := [name for name in given if given.count(name) > 1]:
-        raise UserError(f"--{twice[0]} is given twice; leave one of them out")
-
-
 def _given_parameters(keys: Mapping[str, Key], in_file: dict[str, Any], typed: dict[str, Any]) -> dict[str, Any]:
     """The parameters of the environment that a file and the command line give; defaults may not go with them."""
     names = {name: keys[f"env.{name}"].default for name in NAMES if f"env.{name}" in keys}
@@ -170,47 +183,8 @@ def _given_parameters(keys: Mapping[str, Key], in_file: dict[str, Any], typed: d
         return changed_parameters(jaxvrp.make(**names), {**names, **parameters}, changes)
 
 
-def _check_resume(argv: Sequence[str]) -> None:
-    """Check that what goes with `--resume` is typed, and nothing else."""
-    names = list(_options(argv))
-    if "resume" not in names and "trust" in names:
-        raise UserError("--trust is of --resume; what is typed, or stands in --config, is trusted: leave it out")
-    allowed = ("resume", "trust", "help", *CHANGEABLE, *PROCESSES)
-    extra = [f"--{name}" for name in names if name not in allowed]
-    if "resume" in names and extra:
-        raise UserError(
-            f"--resume goes on in the run's own folder and configuration; leave out {', '.join(extra)}; it takes "
-            f"{', '.join(CHANGEABLE)}"
-        )
-
-
-def _check_processes(launch: dict[str, Any]) -> None:
-    """Check that all that several processes need is given, or nothing of it."""
-    given = [name for name in PROCESSES if launch[name] is not None]
-    missing = [name for name in PROCESSES if launch[name] is None]
-    if given and missing:
-        raise UserError(f"--{given[0]} is given without --{missing[0]}; several processes need {', '.join(PROCESSES)}")
-    if given and launch["resume"] is None and not launch["run_dir"]:
-        raise UserError("several processes write one run folder; give all of them the same --run_dir")
-
-
-def _whole_number(name: str, value: Any) -> int:
-    text = str(value or 0)
-    if not text.isdecimal():
-        raise UserError(f"{name} is '{text}'; it must be a whole number")
-    return int(text)
-
-
 def known_keys(config_class: type[RunConfig], values: dict[str, Any]) -> dict[str, Key]:
-    """The keys that a configuration takes, by name: its own, and those of the environment that `values` name.
-
-    Args:
-        config_class: of the configuration.
-        values: flat, see `config_file.flat`; `env.name` and `env.scenario` are read.
-
-    Raises:
-        UserError: there is no such environment or scenario.
-    """
+    """The keys that a configuration takes, by name: its own, and those of the environment that flat `values` name."""
     name = values.get("env.name", config_class().env["name"])
     if not isinstance(name, str):
         raise UserError(f"env.name is {name!r}; it must be a registered name, or package.module:Class")
@@ -222,52 +196,41 @@ def known_keys(config_class: type[RunConfig], values: dict[str, Any]) -> dict[st
 
 
 def check_names(names: Iterable[str], known: Iterable[str], place: str) -> None:
-    """Refuse a name that is not known, with the nearest; `place` says where it stands, ` in the file`.
-
-    Raises:
-        UserError: it.
-    """
+    """Refuse a name that is not known, with the nearest; `place` says where it stands, ` in the file`."""
     known = set(known)
     for name in names:
         if name not in known:
             # Keys that repeat the parameters with another prefix are suggested only where the typed name has it.
-            hidden = [f"{mapping}." for mapping in REPEATING if mapping[:4] not in name]
-            others = {key for key in known if not key.startswith(tuple(hidden))}
-            raise UserError(f"unknown key {shown(name)}{place}; {nearest(name, others - ANY_KEYS)}")
+            hidden = tuple(f"{mapping}." for mapping in REPEATING if mapping[:4] not in name)
+            others = {key for key in known - ANY_KEYS if not key.startswith(hidden)}
+            raise UserError(f"unknown key {shown(name)}{place}; {nearest(name, others)}")
 
 
 def build_config(config_class: type[Config], values: dict[str, Any], *, complete: bool = False) -> Config:
-    """A configuration from plain values, with `MAPPINGS` as mappings.
+    """A configuration from plain values by key, with `MAPPINGS` as mappings.
 
-    Args:
-        config_class: of the configuration.
-        values: by key.
-        complete: whether `env` is to have all parameters of the environment, not only those of `values`.
-
-    Raises:
-        UserError: what is wrong with them.
+    If it is to be `complete`, `env` has all parameters of the environment, not only those of `values`.
     """
     env_values = values.get("env")
-    changes, ranges, first_ranges = (values.get(name) or {} for name in ("eval_env", "randomize", "randomize_from"))
+    repeated = {name: values.get(name) or {} for name in REPEATING}
     if not isinstance(env_values, dict) or not isinstance(env_values.get("name"), str):
         raise UserError(f"env is {env_values!r}; it must be a mapping with a name, for example {{name: truck_drone}}")
-    for name, mapping in (("eval_env", changes), ("randomize", ranges), ("randomize_from", first_ranges)):
+    for name, mapping in repeated.items():
         check_mapping(name, mapping)
     with users_code(env_values["name"]):
         env = jaxvrp.make(**env_values)
         if PARAMETER in env.parameters and PARAMETER not in env_values:
             network = values.get("network", getattr(config_class(), "network", None))
             env = seen_as(env, observation_read(network if isinstance(network, str) else None))
-        changed = changed_for_evaluation(env, changes)
-        randomized(env, ranges, first_ranges)
-    built_values = {name: value for name, value in env_values.items() if name not in env.parameters}
-    built_values |= {name: value for name, value in env.parameters.items() if complete or name in env_values}
-    eval_values = {name: changed.parameters[name] for name in evaluation_parameters(env, changes)}
+        changed = changed_for_evaluation(env, repeated["eval_env"])
+        randomized(env, repeated["randomize"], repeated["randomize_from"])
+    built = {name: value for name, value in env_values.items() if name not in env.parameters}
+    built |= {name: value for name, value in env.parameters.items() if complete or name in env_values}
+    eval_values = {name: changed.parameters[name] for name in evaluation_parameters(env, repeated["eval_env"])}
     if "stages" in values:
         values = {**values, "stages": tuple(stages_module.read_stages(values["stages"]))}
     try:
-        mappings = {"env": built_values, "eval_env": eval_values, "randomize": ranges, "randomize_from": first_ranges}
-        return fields.build(config_class, {**values, **mappings}, "key")
+        return fields.build(config_class, {**values, **repeated, "env": built, "eval_env": eval_values}, "key")
     except (ValueError, TypeError) as error:
         raise UserError(str(error)) from None
 
@@ -290,7 +253,6 @@ def users_code(name: str) -> Iterator[None]:
 
 
 def _parser(keys: Iterable[Key], prog: str, description: str) -> Parser:
-    """A parser that leaves out what is not typed."""
     parser = Parser(prog, description)
     parser.usage, parser.formatter_class = "%(prog)s [--config FILE] [--KEY VALUE ...]", HelpFormatter
     keys = list(keys)
@@ -302,32 +264,18 @@ def _parser(keys: Iterable[Key], prog: str, description: str) -> Parser:
     return parser
 
 
-def _typed_environment(argv: Sequence[str]) -> dict[str, str]:
-    """Environment and scenario of a command line, where it names them."""
-    named = {name: value_of(argv, name) for name in ("env.name", "env.scenario")}
-    return {name: value for name, value in named.items() if value}
-
-
-def _options(argv: Sequence[str]) -> Iterator[str]:
-    return (word[2:].partition("=")[0] for word in argv if word.startswith("--"))
-
-
 def value_of(argv: Sequence[str], name: str) -> str | None:
     """The value of an option on the command line, before anything is parsed."""
-    for i, word in enumerate(argv):
+    for word, following in zip(argv, [*argv[1:], None], strict=False):
         if word.startswith(f"--{name}="):
             return word.partition("=")[2]
-        if word == f"--{name}" and i + 1 < len(argv):
-            return argv[i + 1]
+        if word == f"--{name}":
+            return following
     return None
 
 
 def split_mapping(argv: Sequence[str], mapping: str) -> tuple[list[str], dict[str, Any]]:
-    """The words of a command line without `--MAPPING.key value` and `--MAPPING.key=value`, and these as a dict.
-
-    Raises:
-        UserError: a key without a value, or with two, or with one that is no YAML.
-    """
+    """The words of a command line without `--MAPPING.key value` and `--MAPPING.key=value`, and these as a dict."""
     words, values, rest = [], {}, iter(argv)
     for word in rest:
         key, has_value, value = word.removeprefix(f"--{mapping}.").partition("=")

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 
 import yaml
 
-import train
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.messages import shown
 from jaxvrp.io.whole_files import read_bytes
@@ -23,18 +22,16 @@ from train.running.command.keys import LAUNCH, MAPPINGS
 LARGEST_FILE = 2**18
 """Bytes; those that are shipped have a thousand."""
 
-SHIPPED = pathlib.Path(train.__file__).parent / "configs"
+SHIPPED = pathlib.Path(__file__).parents[2] / "configs"
 
 
 def read_config_file(path: str) -> dict[str, Any]:
-    """The keys of a YAML file, flat: those of `env` are called `env.key`.
-
-    Raises:
-        UserError: no such file, or not one of keys and values; the message says where.
-    """
-    found = _find(path)
+    """The keys of a YAML file, flat (those of `env` are called `env.key`); of a shipped one, if it is called so."""
+    given = pathlib.Path(path)
+    is_name = given.name == path and given.suffix in ("", ".yaml") and path not in ("", ".", "..")
+    shipped = SHIPPED / given.with_suffix(".yaml") if is_name else given
     try:
-        content = read_yaml(found)
+        content = read_yaml(shipped if not given.is_file() and shipped.is_file() else given)
     except OSError as error:
         raise UserError(
             f"cannot read --config {path}: {error.strerror}; give an existing YAML file, or a name: "
@@ -50,12 +47,7 @@ def read_config_file(path: str) -> dict[str, Any]:
 
 
 def read_yaml(path: pathlib.Path) -> Any:
-    """The content of a YAML file, see `load_yaml`.
-
-    Raises:
-        ValueError: it is no such YAML, or no text, or too large; one line.
-        OSError: it cannot be read.
-    """
+    """The content of a YAML file, see `load_yaml`; raises a ValueError of one line, or an OSError."""
     content = read_bytes(path, LARGEST_FILE)
     try:
         return load_yaml(content.decode("utf-8"))
@@ -70,11 +62,7 @@ def shipped_names() -> list[str]:
 
 
 def flat(content: dict[Any, Any]) -> dict[str, Any]:
-    """Keys and values without mappings: `{"env": {"name": "darp"}}` becomes `{"env.name": "darp"}`.
-
-    Raises:
-        UserError: something that is to be a mapping, or a text, is none.
-    """
+    """Keys and values without mappings: `{"env": {"name": "darp"}}` becomes `{"env.name": "darp"}`."""
     values: dict[str, Any] = {}
     _add(values, content)
     for name in LAUNCH.keys() & values.keys():
@@ -89,11 +77,7 @@ def flat(content: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _add(values: dict[str, Any], more: dict[Any, Any]) -> None:
-    """Add what is not there yet, by name.
-
-    Raises:
-        UserError: a name is there: `env.num_drones`, and in the mapping `env`.
-    """
+    """Add what is not there yet, by name."""
     for key, value in more.items():
         if str(key) in values:
             raise UserError(f"{shown(str(key))} stands twice; leave one of them out")
@@ -105,14 +89,6 @@ def check_mapping(name: str, value: Any) -> None:
     if not isinstance(value, dict):
         example = {"env": "{name: truck_drone}", "eval_env": "{max_steps: 600}"}.get(name, "{dt: [0.1, 0.2]}")
         raise UserError(f"{name} is {value!r}; it must be a mapping, for example '{name}: {example}'")
-
-
-def _find(path: str) -> pathlib.Path:
-    """The file at `path`, or else the shipped one that is called so, with or without `.yaml`."""
-    given = pathlib.Path(path)
-    is_name = given.name == path and given.suffix in ("", ".yaml") and path not in ("", ".", "..")
-    shipped = SHIPPED / given.with_suffix(".yaml") if is_name else given
-    return shipped if not given.is_file() and shipped.is_file() else given
 
 
 # --- YAML -----------------------------------------------------------------------------------------------------------
@@ -197,13 +173,14 @@ for _kind, _pattern, _first in SCALARS:
 def load_yaml(text: str) -> Any:
     """The value that a text says: numbers, texts, truth values, None, and lists and dicts of them.
 
-    Raises:
-        ValueError: it is no such YAML; one line with the place and what is wrong there.
+    Raises a ValueError of one line, with the place and what is wrong there.
     """
     try:
         return yaml.load(text, _Loader)
     except yaml.YAMLError as error:
-        raise ValueError(_place(error)) from None
+        mark = getattr(error, "problem_mark", None)
+        place = f"line {mark.line + 1}: {getattr(error, 'problem', '')}" if mark else getattr(error, "reason", error)
+        raise ValueError(" ".join(str(place).split())) from None
 
 
 def dump_yaml(value: Any) -> str:
@@ -213,11 +190,3 @@ def dump_yaml(value: Any) -> str:
 
 def _error(found: Any, problem: str) -> yaml.MarkedYAMLError:
     return yaml.MarkedYAMLError(problem=problem, problem_mark=found.start_mark)
-
-
-def _place(error: yaml.YAMLError) -> str:
-    """Line and reason of what is no YAML."""
-    mark = getattr(error, "problem_mark", None)
-    if mark is None:
-        return " ".join(str(getattr(error, "reason", error)).split())
-    return f"line {mark.line + 1}: {getattr(error, 'problem', '')}"

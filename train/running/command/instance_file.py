@@ -16,10 +16,9 @@ from jaxvrp import Environment, InstanceFiles, TimeStep, registry
 from jaxvrp.actor import Actor
 from jaxvrp.episodes import record_episodes
 from jaxvrp.io.command_line import UserError, refuse_overwriting
-from jaxvrp.io.messages import nearest
 from jaxvrp.io.problem_files import only_problem
 from jaxvrp.spaces import ByRole
-from train.running.command.prepare import changed_parameters, evaluation_env
+from train.running.command.prepare import changed_parameters
 from train.running.folder.policies import find_run
 from train.running.folder.run_folder import RunFolder, Trained, read_run
 from train.running.loop.evaluator import Figures, baseline_actors, first_seed, mean_figures, to_host
@@ -39,13 +38,7 @@ INDEX_HELP = "which problem of the file, from 0, if it has several"
 
 @dataclasses.dataclass(frozen=True)
 class Played:
-    """An episode.
-
-    Attributes:
-        figures: the environment's metrics at its end, return and length, under the names of the headlines.
-        states: leaves `[T + 1, ...]`, on the host.
-        actions: `{role: [T, agents]}`, on the host.
-    """
+    """An episode: figures at its end, states `[T + 1, ...]` and actions `{role: [T, agents]}` on the host."""
 
     figures: Figures
     states: Any
@@ -54,14 +47,9 @@ class Played:
 
 @dataclasses.dataclass(frozen=True)
 class InstanceFile:
-    """A problem in a file, and the run that plays it.
+    """A problem in a file, and the run that plays it, in the sizes and with the physics of the problem.
 
-    Attributes:
-        path: of the file.
-        row: which problem of it, from 0; None if it has but one.
-        files: how such files are read, and plans written.
-        problem: what was read.
-        folder: of the run, in the sizes and with the physics of the problem.
+    `row` says which problem of the file it is, from 0; None if it has but one.
     """
 
     path: pathlib.Path
@@ -74,17 +62,9 @@ class InstanceFile:
     def open(
         cls, path: str, run: str, changes: dict[str, Any], *, row: int | None = None, trust: bool = False
     ) -> InstanceFile:
-        """Read a file, and a run to play it.
+        """Read a file, the value of `--instance`, and a run to play it.
 
-        Args:
-            path: the file, the value of `--instance`.
-            run: see `RunFolder`.
-            changes: of the run's environment, beside what the problem says.
-            row: which problem of the file, from 0, if it has several.
-            trust: see `read_run`.
-
-        Raises:
-            UserError: the file cannot be read or played, or a change contradicts it; one line.
+        `changes` are of the run's environment, beside what the problem says.
         """
         named = [value for value in changes.values() if isinstance(value, str)]
         recorded = read_run(find_run(run), trust=trust, named=named)
@@ -109,7 +89,7 @@ class InstanceFile:
     @property
     def env(self) -> Environment:
         """The environment that is played."""
-        return evaluation_env(self.folder.player.env, self.folder.player.config)
+        return self.folder.player.evaluation_env
 
     def players(self, run: Trained, *, deterministic: bool, temperature: float) -> dict[str, Actor]:
         """The policy of the run, of several seeds the first, and the baselines."""
@@ -133,26 +113,8 @@ class InstanceFile:
         plan = self.files.plan(self.problem, self.env, played.states)
         return {**plan, "player": player, "figures": played.figures}
 
-    def check_plan_paths(self, paths: Sequence[str]) -> None:
-        """Find out before anything is played whether plans can be written there.
-
-        Raises:
-            UserError: another ending, no such folder, or a file that is read.
-        """
-        for path in map(pathlib.Path, paths):
-            if path.suffix.lower() not in self.files.endings:
-                raise UserError(f"--plan {path}: the name must end in one of: {', '.join(self.files.endings)}")
-            if not path.parent.is_dir():
-                raise UserError(f"--plan {path}: there is no folder {path.parent}; make it first")
-            refuse_overwriting(path, "--plan", [self.path, *self.folder.sources])
-
 
 def _make(keywords: dict[str, Any], prefix: str = "") -> Environment:
-    """The environment that is made from these keywords.
-
-    Raises:
-        UserError: there are no such keywords, or not with such values; after `prefix`.
-    """
     try:
         return jaxvrp.make(**keywords)
     except (ValueError, TypeError) as error:
@@ -160,11 +122,6 @@ def _make(keywords: dict[str, Any], prefix: str = "") -> Environment:
 
 
 def _read(files: InstanceFiles, path: str, row: int | None, env: Environment) -> tuple[Any, dict[str, Any]]:
-    """The problem in a file, and the parameters that it sets of an environment.
-
-    Raises:
-        UserError: it cannot be read, or not be played there; one line that names the file.
-    """
     try:
         problems = files.read(path)
     except OSError as error:
@@ -182,25 +139,25 @@ def _read(files: InstanceFiles, path: str, row: int | None, env: Environment) ->
 
 
 class Output(NamedTuple):
-    """A file that a plan becomes.
-
-    Attributes:
-        option: by which it was asked for.
-        path: its name.
-        write: writes to it.
-    """
+    """A file that a plan becomes: the option by which it was asked for, its name, and what writes it."""
 
     option: str
     path: str
     write: Callable[[str], None]
 
 
-def write_all(outputs: Sequence[Output]) -> None:
-    """Write all of these files; one that cannot be written takes no other with it.
+def check_output(option: str, path: str, endings: Sequence[str], sources: Sequence[pathlib.Path]) -> None:
+    """Find out before anything is played whether a file can be written there: ending, folder, no file that is read."""
+    out = pathlib.Path(path)
+    if out.suffix.lower() not in endings:
+        raise UserError(f"{option} {out}: the name must end in one of: {', '.join(endings)}")
+    if not out.parent.is_dir():
+        raise UserError(f"{option} {out}: there is no folder {out.parent}; make it first")
+    refuse_overwriting(out, option, sources)
 
-    Raises:
-        UserError: of those that could not be written, one line.
-    """
+
+def write_all(outputs: Sequence[Output]) -> None:
+    """Write all of these files; one that cannot be written takes no other with it."""
     failures = []
     for option, path, write in outputs:
         try:
@@ -211,12 +168,6 @@ def write_all(outputs: Sequence[Output]) -> None:
             print(f"wrote {path}")
     if failures:
         raise UserError("; ".join(failures))
-
-
-def check_player(name: str, players: dict[str, Actor]) -> None:
-    """Raise a UserError unless there is a player of that name."""
-    if name not in players:
-        raise UserError(f"--actor {name}: there is no such player; {nearest(name, players)}")
 
 
 def best_episode(
@@ -231,12 +182,15 @@ def best_episode(
     instances = jax.tree.map(lambda leaf: jnp.repeat(jnp.asarray(leaf)[None], lanes, axis=0), instance)
     keys = jax.random.split(key, -(-tries // lanes))
 
+    def cost_of(last: Any, total: jax.Array) -> jax.Array:
+        return -total if cost is None else cost(env.metrics(last))
+
     def costs(key: jax.Array) -> jax.Array:
         def paid(action: ByRole, state: Any, timestep: TimeStep) -> jax.Array:
             return timestep.team_reward
 
         last, rewards = record_episodes(env, actor, instances, key, paid)
-        return jax.vmap(functools.partial(cost_of, env, cost))(last, rewards.sum(axis=0))
+        return jax.vmap(cost_of)(last, rewards.sum(axis=0))
 
     best = jnp.zeros((), jnp.int32)
     if tries > 1:
@@ -254,9 +208,4 @@ def best_episode(
     length = 1.0 + jnp.sum(~ended[:-1], dtype=jnp.float32)
     total = paid.sum()
     last = jax.tree.map(lambda leaf: leaf[-1], states)
-    return states, actions, {"return": total, "length": length, "cost": cost_of(env, cost, last, total)}
-
-
-def cost_of(env: Environment, cost: Cost | None, last: Any, total: jax.Array) -> jax.Array:
-    """What an episode costs, `f32[]`, that ends in the state `last` and has this return."""
-    return -total if cost is None else cost(env.metrics(last))
+    return states, actions, {"return": total, "length": length, "cost": cost_of(last, total)}

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jaxvrp
-from jaxvrp import Environment, fields, registry
+from jaxvrp import fields, registry
 from train.config import RunConfig
 
 MAPPINGS = ("env", "eval_env", "randomize", "randomize_from")
@@ -20,11 +20,8 @@ MAPPINGS = ("env", "eval_env", "randomize", "randomize_from")
 REPEATING = {"eval_env": "evaluation", "randomize": "environment", "randomize_from": "environment"}
 """Those of `MAPPINGS` whose keys are the parameters of the environment once more, and their groups."""
 
-
-def any_key(mapping: str) -> str:
-    """Stands on the page of `--help` for all keys of one of `REPEATING`."""
-    return f"{mapping}.KEY"
-
+ANY_KEYS = {f"{mapping}.KEY" for mapping in REPEATING}
+"""Stand on the page of `--help`, and nowhere else, for all keys of one of these mappings."""
 
 GROUPS = {
     "start": "start",
@@ -50,18 +47,9 @@ METAVARS |= {"file": "FILE", "folder": "DIR", "": "VALUE"}
 
 @dataclasses.dataclass(frozen=True)
 class Key:
-    """A key of a command line.
+    """A key of a command line: as it is typed without `--`, a key of `GROUPS`, and what it means.
 
-    Attributes:
-        name: as it is typed, without `--`: `"num_envs"`, `"env.num_drones"`.
-        group: a key of `GROUPS`.
-        sentence: what it means.
-        accepted: its values in words, see `jaxvrp.fields.accepted_values`.
-        default: its value where none is given.
-        shown: whether `--help` lists it.
-
-    Raises:
-        ValueError: there is no such group.
+    `accepted` says its values in words, see `jaxvrp.fields.accepted_values`; `--help` lists it if it is `shown`.
     """
 
     name: str
@@ -121,47 +109,33 @@ def configuration_keys(config_class: type[RunConfig]) -> Iterable[Key]:
 
 
 def environment_keys(name: str, scenario: str | None) -> Iterable[Key]:
-    """The keys `env.*` of an environment, with the defaults of its factory, and those of `REPEATING`.
-
-    Raises:
-        ValueError, TypeError: there is no such environment or scenario.
-    """
+    """The keys `env.*` of an environment, with the defaults of its factory, and those of `REPEATING`."""
     text = "a registered name, or package.module:Class"
     yield Key("env.name", "environment", f"environment: {text}", "text", name)
     if scenario is not None:
         yield Key("env.scenario", "environment", f"scenario: {text}", "text", scenario)
     env = jaxvrp.make(name, **({} if scenario is None else {"scenario": scenario}))
-    described = _described_parameters(env)
-    for parameter, default in env.parameters.items():
-        sentence, accepted = described.get(parameter, (UNDESCRIBED, ""))
-        yield Key(f"env.{parameter}", "environment", sentence, accepted, default)
-    defaults = {"eval_env": dict(registry.toolbox_of(env).evaluation)}
-    for mapping, group in REPEATING.items():
-        sentence = next(field.metadata["help"] for field in dataclasses.fields(RunConfig) if field.name == mapping)
-        yield Key(any_key(mapping), group, sentence, "", defaults.get(mapping, {}))
-        for field in dataclasses.fields(env):
-            yield Key(f"{mapping}.{fields.keyword(field)}", group, "", default=argparse.SUPPRESS, shown=False)
-
-
-def scenario_default(name: str) -> str | None:
-    """The default of the keyword `scenario` of an environment's factory; None if it has none.
-
-    Raises:
-        ValueError: there is no such environment.
-    """
-    parameter = inspect.signature(registry.resolve(name)).parameters.get("scenario")
-    return None if parameter is None else parameter.default
-
-
-def _described_parameters(env: Environment) -> dict[str, tuple[str, str]]:
-    """Sentence and accepted values of the keywords of a factory, from the fields that they become."""
     described = {}
     for cls in (type(env), *registry.toolbox_of(env).parameters):
         for field in dataclasses.fields(cls):
             unit = f" [{field.metadata['unit']}]" if field.metadata.get("unit") else ""
             sentence = field.metadata.get("help", "") + unit
             described[fields.keyword(field)] = (sentence or UNDESCRIBED, fields.accepted_values(cls, field))
-    return described
+    for parameter, default in env.parameters.items():
+        sentence, accepted = described.get(parameter, (UNDESCRIBED, ""))
+        yield Key(f"env.{parameter}", "environment", sentence, accepted, default)
+    defaults = {"eval_env": dict(registry.toolbox_of(env).evaluation)}
+    for mapping, group in REPEATING.items():
+        sentence = next(field.metadata["help"] for field in dataclasses.fields(RunConfig) if field.name == mapping)
+        yield Key(f"{mapping}.KEY", group, sentence, "", defaults.get(mapping, {}))
+        for field in dataclasses.fields(env):
+            yield Key(f"{mapping}.{fields.keyword(field)}", group, "", default=argparse.SUPPRESS, shown=False)
+
+
+def scenario_default(name: str) -> str | None:
+    """The default of the keyword `scenario` of an environment's factory; None if it has none."""
+    parameter = inspect.signature(registry.resolve(name)).parameters.get("scenario")
+    return None if parameter is None else parameter.default
 
 
 def as_typed(value: Any) -> str:

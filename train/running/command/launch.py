@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import functools
 import itertools
 import os
 import pathlib
@@ -19,7 +18,6 @@ from jaxvrp.io.messages import shown
 from train.algorithms import ALGORITHMS
 from train.config import RunConfig
 from train.networks import NETWORKS
-from train.networks.growth import grown
 from train.running.command import command_line
 from train.running.command.command_line import Launch
 from train.running.command.stages import joined, split, stage_folder
@@ -36,12 +34,7 @@ from train.sharding import initialize
 
 
 def main(algorithm: str, argv: Sequence[str] | None = None) -> None:
-    """The command line of an algorithm; `python -m train.<algorithm> --help` lists every key.
-
-    Raises:
-        UserError: a mistake of the user's, as one line.
-        Interrupted: Ctrl-C; the message says what is saved.
-    """
+    """The command line of an algorithm; `python -m train.<algorithm> --help` lists every key."""
     description = f"Train with {algorithm.upper()}, end to end on the device, and see what was learned."
     launch = command_line.parse(
         ALGORITHMS[algorithm].config_class,
@@ -58,7 +51,8 @@ def main(algorithm: str, argv: Sequence[str] | None = None) -> None:
     configs = [] if is_in_last else split(run.config)
     earlier = [joined(configs[:number]) for number in range(1, len(configs))]
     learners = [checked_learner(config, make_train) for config in (*earlier, run.config)]
-    check_stages(learners)
+    for number, (before, learner) in enumerate(itertools.pairwise(learners), 2):
+        check_continues(before, learner, f"stage {number} begins with stage {number - 1}")
     start = None if launch.resume else getattr(run.config, "start_from", None)
     begin = beginning(learners[0], start, trust=launch.trust) if start else None
     folder = pathlib.Path(launch.resume) if launch.resume else make_run_folder(launch, run)
@@ -72,11 +66,7 @@ def main(algorithm: str, argv: Sequence[str] | None = None) -> None:
 
 
 def checked_learner(config: RunConfig, make_train: Callable[[RunConfig], Learner]) -> Learner:
-    """The learner of a configuration, if it can be trained and memory holds it.
-
-    Raises:
-        UserError: it does not, or keys do not fit each other; one line.
-    """
+    """The learner of a configuration, if it can be trained and memory holds it."""
     try:
         learner = make_train(config)
         learner.config.check_training()
@@ -86,29 +76,13 @@ def checked_learner(config: RunConfig, make_train: Callable[[RunConfig], Learner
     return learner
 
 
-def check_stages(learners: Sequence[Learner]) -> None:
-    """Find out before anything is trained whether every stage can begin with the policy of the one before.
-
-    Raises:
-        UserError: its networks are others; one line that names the stage.
-    """
-    for number, (before, learner) in enumerate(itertools.pairwise(learners), 2):
-        shapes = before.actor_params(jax.eval_shape(before.init, jax.random.key(0)))
-        name = f"stage {number} begins with stage {number - 1}"
-        jax.eval_shape(functools.partial(continued, before, learner, name), shapes)
-
-
 def train_stages(
     learners: Sequence[Learner], folder: pathlib.Path, run: RecordedRun, *, begin: Begin | None, trust: bool
 ) -> None:
     """Train a run, or go on with it, stage by stage: the last in its folder, those before in folders within.
 
-    Args:
-        learners: of the stages that are to be trained; of the last one alone, if it has a checkpoint.
-        folder: of the run.
-        run: what its `config.yaml` says.
-        begin: what a new run begins with, see `train.running.loop.loop.run`.
-        trust: whether the folders of earlier stages may name dotted paths.
+    `learners` are of the stages that are to be trained: of the last one alone, if it has a checkpoint. `trust` is of
+    the folders of earlier stages.
     """
     total = max(1, len(getattr(run.config, "stages", ())))
     for number, learner in enumerate(learners[:-1], 1):
@@ -142,11 +116,7 @@ def latest_update(folder: pathlib.Path) -> int | None:
 
 
 def run_to_train(launch: Launch, algorithm: str) -> RecordedRun:
-    """What a command line asks for: a new run, or one that goes on, with what it changes; writes nothing.
-
-    Raises:
-        UserError: there is no such run, it is one of another algorithm, or its checkpoint is of another configuration.
-    """
+    """What a command line asks for: a new run, or one that goes on, with what it changes; writes nothing."""
     if launch.resume is None:
         return RecordedRun(launch.config, algorithm)
     folder = pathlib.Path(launch.resume)
@@ -165,69 +135,58 @@ def run_to_train(launch: Launch, algorithm: str) -> RecordedRun:
 
 
 def beginning(learner: Any, path: str | os.PathLike, *, trust: bool) -> Begin:
-    """What puts the policy of the run at a path into a fresh state.
-
-    Raises:
-        UserError: there is no such run, or its networks are others.
-    """
+    """What puts the policy of the run at a path into a fresh state."""
     start = RunFolder(path, trust=trust).load("latest")
-    params = continued(start.learner, learner, f"start_from {path}", start.params)
+    check_continues(start.learner, learner, f"start_from {path}")
 
     def begin(state: Any) -> Any:
         # They were read on one device.
         fresh = learner.actor_params(state)
-        placed = jax.tree.map(lambda leaf, new: jax.device_put(leaf, new.sharding), params, fresh)
+        placed = jax.tree.map(lambda leaf, new: jax.device_put(leaf, new.sharding), start.params, fresh)
         return learner.with_actor(state, placed)
 
     return begin
 
 
-def continued(before: Any, learner: Any, name: str, params: Any) -> Any:
-    """Parameters of the actors of a learner, which go on from those of the learner before.
-
-    Raises:
-        UserError: its networks are others; the message begins with `name`.
-    """
+def check_continues(before: Any, learner: Any, name: str) -> None:
+    """Check that the actors of a learner can go on from those of the learner before; messages begin with `name`."""
     seeds = before.config.num_seeds
     if learner.config.num_seeds != seeds:
         raise UserError(f"{name}: it has num_seeds {seeds}, and each seed goes on from its own; set it so")
-    wanted = learner.actor_params(jax.eval_shape(learner.init, jax.random.key(0)))
-    params = grown(params, wanted, before.env, learner.env)
-    if not same_shapes(params, wanted):
+    key = jax.random.key(0)
+    if not same_shapes(*(each.actor_params(jax.eval_shape(each.init, key)) for each in (before, learner))):
         raise UserError(f"{name}: its networks are not those of this run; take the same network and sizes")
-    for key in NETWORKS[learner.config.network].shapeless:
-        theirs, ours = (shown(getattr(config, key)) for config in (before.config, learner.config))
+    for option in NETWORKS[learner.config.network].shapeless:
+        theirs, ours = (shown(getattr(config, option)) for config in (before.config, learner.config))
         if theirs != ours:
-            raise UserError(f"{name}: its {key} is {theirs}, and that of this run {ours}; set it so")
-    return params
+            raise UserError(f"{name}: its {option} is {theirs}, and that of this run {ours}; set it so")
 
 
 def make_run_folder(launch: Launch, run: RecordedRun) -> pathlib.Path:
-    """Make the folder of a new run, if it is not there; only the first process does.
-
-    Raises:
-        UserError: it cannot be made.
-    """
+    """Make the folder of a new run, if it is not there; only the first process does."""
     name = run.config.env.get("scenario", run.config.env["name"]).rpartition(":")[2]
     folder = pathlib.Path(launch.run_dir or f"runs/{run.algorithm}_{name}")
     if jax.process_index() > 0:
         return folder
+    now = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+    # Another run of the same second may have the name already.
+    suffixes = itertools.chain([f"_{now}"], (f"_{now}_{count}" for count in itertools.count(2)))
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        if not launch.run_dir:
-            return _make_dated_folder(folder)
-        folder.mkdir(exist_ok=True)
+        if launch.run_dir:
+            folder.mkdir(exist_ok=True)
+            return folder
+        while True:
+            with contextlib.suppress(FileExistsError):
+                dated = folder.with_name(folder.name + next(suffixes))
+                dated.mkdir()
+                return dated
     except OSError as error:
         raise _unwritable(folder, error) from None
-    return folder
 
 
 def begin_run(folder: pathlib.Path, run: RecordedRun) -> None:
-    """Write the resolved configuration of a new run into its folder, which this process has locked.
-
-    Raises:
-        UserError: it cannot be written, or the folder holds something.
-    """
+    """Write the resolved configuration of a new run into its folder, which this process has locked."""
     try:
         if any(path.name != LOCK for path in folder.iterdir()):
             raise UserError(f"the run folder {folder} is not empty; choose another --run_dir, or --resume {folder}")
@@ -238,15 +197,3 @@ def begin_run(folder: pathlib.Path, run: RecordedRun) -> None:
 
 def _unwritable(folder: pathlib.Path, error: OSError) -> UserError:
     return UserError(f"cannot write the run folder {folder}: {error.strerror}; choose another --run_dir")
-
-
-def _make_dated_folder(folder: pathlib.Path) -> pathlib.Path:
-    """Make a folder with the time in its name, numbered if another run of the same second has it."""
-    now = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
-    numbers = (f"_{count}" for count in itertools.count(2))
-    for suffix in itertools.chain([""], numbers):
-        dated = folder.with_name(f"{folder.name}_{now}{suffix}")
-        with contextlib.suppress(FileExistsError):
-            dated.mkdir()
-            return dated
-    raise AssertionError("unreachable: the numbers do not end")

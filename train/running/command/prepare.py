@@ -1,4 +1,4 @@
-"""From a configuration to what a learner needs: the checked configuration, its environment, its devices."""
+"""From a configuration to what a learner is made of: the checked configuration, its environments, its devices."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ import jaxvrp
 from jaxvrp import Environment, fields, registry
 from jaxvrp.entities import PARAMETER, seen_as
 from jaxvrp.randomized import unwrapped
-from jaxvrp.spaces import Box, Discrete
 from jaxvrp.testing import check_shapes
-from train.algorithms import ALGORITHMS
 from train.config import RunConfig, check_divides
 from train.networks import NETWORKS
-from train.running.loop.sizes import check_environment
+from train.running.loop.memory import check_environment
 from train.sharding import make_mesh
 
 Config = TypeVar("Config", bound=RunConfig)
@@ -24,16 +22,11 @@ Config = TypeVar("Config", bound=RunConfig)
 Ranges = Mapping[str, Any]
 """As `jaxvrp.randomize` takes them."""
 
-ACTION_KINDS = {Discrete: "discrete", Box: "continuous"}
-"""What a space of actions is called."""
 
+def prepare(config: Config) -> tuple[Config, Environment, Environment, Mesh]:
+    """The checked configuration, its environments of training and of evaluation, and its devices.
 
-def prepare(config: Config, actions: type[Discrete] | type[Box]) -> tuple[Config, Environment, Mesh]:
-    """The checked configuration, its environment, and its devices, for a learner of such actions.
-
-    Raises:
-        ValueError: a value is out of range, or does not fit the others; the message says which.
-        TypeError: a value has the wrong type.
+    Raises a ValueError or a TypeError where a value is wrong, or does not fit the others; the message says which.
     """
     config = fields.validate(config, "key")
     env = _seen_as_read(config)
@@ -41,11 +34,6 @@ def prepare(config: Config, actions: type[Discrete] | type[Box]) -> tuple[Config
     num_steps = config.randomize_steps / config.num_envs
     env = randomized(env, config.randomize, config.randomize_from, num_steps)
     check_shapes(env)
-    for name, role in env.roles.items():
-        if not isinstance(role.action, actions):
-            kind = ACTION_KINDS[type(role.action)]
-            learners = " or ".join(key for key, value in ALGORITHMS.items() if value.actions is type(role.action))
-            raise ValueError(f"role '{name}' of env.name '{config.env['name']}' has {kind} actions; use {learners}")
     mesh = make_mesh(config.num_devices)
     check_divides(config, "num_envs", "num_devices", mesh.size)
     if mesh.size > 1 and env.memory is not None and env.memory.merge is None:
@@ -53,10 +41,9 @@ def prepare(config: Config, actions: type[Discrete] | type[Box]) -> tuple[Config
             f"env.name '{config.env['name']}' learns from one episode to the next, which {mesh.size} devices would "
             "each do alone; give its memory a function `merge`, or set num_devices to 1"
         )
-    evaluation_env(env, config)
     for name in ("eval_interval", "save_interval"):
         check_divides(config, name, "log_interval", config.log_interval)
-    return config, env, mesh
+    return config, env, evaluation_env(env, config), mesh
 
 
 def observation_read(network: str | None) -> Literal["flat", "entities"]:
@@ -65,11 +52,7 @@ def observation_read(network: str | None) -> Literal["flat", "entities"]:
 
 
 def _seen_as_read(config: RunConfig) -> Environment:
-    """The environment of a configuration, with entities if the network reads them, else with flat observations.
-
-    Raises:
-        ValueError: it cannot be seen so, or the configuration says otherwise.
-    """
+    """The environment of a configuration, with entities if the network reads them, else with flat observations."""
     network, name = getattr(config, "network", None), config.env["name"]
     wanted = observation_read(network)
     others = [f"'{other}'" for other, kind in NETWORKS.items() if kind.reads_entities != (wanted == "entities")]
@@ -96,24 +79,13 @@ def randomized(env: Environment, ranges: Ranges, first_ranges: Ranges, num_steps
     """The environment with what is drawn for each episode, as `jaxvrp.randomize`; itself, if that is nothing.
 
     Where it shows entities, it has room for all sizes that are drawn, beyond its own; vectors are tied to these.
-
-    Raises:
-        ValueError, TypeError: something cannot be drawn, or not from that range.
     """
     if env.entity_kinds:
-        env = _with_room(env, ranges, first_ranges)
+        drawn = [name for name in registry.toolbox_of(env).paddings if name in ranges]
+        greatest = {name: max(_greatest(ranges[name]), _greatest(first_ranges.get(name))) for name in drawn}
+        larger = {name: size for name, size in greatest.items() if size > getattr(env, name)}
+        env = fields.replace(env, larger, "parameter", "randomize.")
     return jaxvrp.randomize(env, ranges, first_ranges=first_ranges, num_steps=num_steps)
-
-
-def _with_room(env: Environment, ranges: Ranges, first_ranges: Ranges) -> Environment:
-    """The environment with sizes up to the greatest that are drawn."""
-    greatest = {
-        name: max(_greatest(ranges[name]), _greatest(first_ranges.get(name)))
-        for name in registry.toolbox_of(env).paddings
-        if name in ranges
-    }
-    larger = {name: size for name, size in greatest.items() if size > getattr(env, name)}
-    return fields.replace(env, larger, "parameter", "randomize.")
 
 
 def _greatest(bounds: Any) -> int:
@@ -133,17 +105,13 @@ def evaluation_env(env: Environment, config: RunConfig) -> Environment:
     """
     env = unwrapped(env)
     if drawn := [name for name in registry.toolbox_of(env).paddings if name in config.randomize]:
-        own = jaxvrp.make(**config.env).parameters
-        env = fields.replace(env, {name: own[name] for name in drawn}, "parameter", "env.")
+        given = jaxvrp.make(**config.env).parameters
+        env = fields.replace(env, {name: given[name] for name in drawn}, "parameter", "env.")
     return changed_for_evaluation(env, config.eval_env)
 
 
 def changed_for_evaluation(env: Environment, chosen: dict[str, Any]) -> Environment:
-    """The environment with what its toolbox changes for evaluation, and what is `chosen`, which goes first.
-
-    Raises:
-        ValueError, TypeError: something chosen is no parameter, or out of range, or changes what agents see or do.
-    """
+    """The environment with what its toolbox changes for evaluation, and what is `chosen`, which goes first."""
     changed = fields.replace(env, evaluation_parameters(env, chosen), "parameter", "eval_env.")
     if changed.roles != env.roles:
         raise ValueError(

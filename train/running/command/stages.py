@@ -29,11 +29,7 @@ STAGES = "stages"
 
 
 def read_stages(value: Any) -> list[dict[str, Any]]:
-    """The flat keys of each stage, from the value of the key `stages`; none if it is null or empty.
-
-    Raises:
-        UserError: it is no list of mappings, or a stage sets a key that all stages share.
-    """
+    """The flat keys of each stage, from the value of the key `stages`; none if it is null or empty."""
     if not isinstance(value or [], list | tuple) or not all(isinstance(stage, dict | None) for stage in value or []):
         raise UserError(f"stages is {shown(value)}; it must be a list of mappings, for example [{{}}, {{gamma: 0.9}}]")
     stages = [flat(stage or {}) for stage in value or []]
@@ -76,11 +72,7 @@ def joined(configs: Sequence[Config]) -> Config:
 
 
 def split(config: Config) -> list[Config]:
-    """The configuration of each stage; of a run without stages, its own.
-
-    Raises:
-        UserError: the keys of a stage are no configuration; one line that names the stage.
-    """
+    """The configuration of each stage; of a run without stages, its own."""
     stages = read_stages(getattr(config, STAGES, ()))
     if len(stages) < 2:
         return [config]

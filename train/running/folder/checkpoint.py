@@ -44,38 +44,30 @@ STATE = "state"
 
 @dataclasses.dataclass(frozen=True)
 class Contents:
-    """What `contents.json` says.
+    """What `contents.json` says."""
 
-    Attributes:
-        evaluated_return: on the fixed instances; None if it was not evaluated, or is not finite.
-        configuration: algorithm and configuration of the run, see `train.running.folder.resume.RecordedRun.values`.
-        arrays: type and shape, by place in the state.
-        files: checksums, by path relative to the checkpoint.
-        version: `VERSION`.
-    """
-
-    evaluated_return: float | None
+    evaluated_return: float | None  # on the fixed instances; None if it was not evaluated, or is not finite
+    # algorithm and configuration of the run, see `train.running.folder.resume.RecordedRun.values`
     configuration: dict[str, Any]
-    arrays: dict[str, str]
-    files: dict[str, str]
+    arrays: dict[str, str]  # type and shape, by place in the state
+    files: dict[str, str]  # checksums, by path relative to the checkpoint
     version: int = VERSION
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether its parts are of the right types, and its return is finite."""
+        are_mappings = all(isinstance(part, dict) for part in (self.configuration, self.arrays, self.files))
+        return are_mappings and (self.evaluated_return is None or math.isfinite(self.evaluated_return))
 
 
 class Checkpoints:
     """The checkpoints of one run, by update.
 
     With several processes each makes and calls it alike; process 0 gives the names.
-
-    Attributes:
-        folder: where they lie.
     """
 
     def __init__(self, folder: pathlib.Path, *, read_only: bool = False):
-        """List what is there; unless `read_only`, make the folder, and remove what killed runs left.
-
-        Raises:
-            UserError: a checkpoint is damaged, or another version wrote it; the folder cannot be read or written.
-        """
+        """List what is there; unless `read_only`, make the folder, and remove what killed runs left."""
         for chatty in ("absl", "asyncio"):  # asyncio: a traceback for every array of a damaged checkpoint
             logging.getLogger(chatty).setLevel(logging.CRITICAL)
         _silence_closed_event_loops()
@@ -91,7 +83,7 @@ class Checkpoints:
         except OSError as error:
             raise UserError(cannot("read" if read_only else "write", error, self.folder)) from None
         if not read_only:
-            _wait_for_all("folder")
+            multihost_utils.sync_global_devices("checkpoints: folder")
         self._returns = {update: self._read_contents(update).evaluated_return for update in updates}
 
     @property
@@ -114,35 +106,20 @@ class Checkpoints:
             return self.latest
 
     def find(self, which: str) -> int:
-        """Update of the `latest` or the `best`.
-
-        Raises:
-            UserError: there is none.
-        """
+        """Update of the `latest` or the `best`."""
         update = self.best if which == "best" else self.latest
         if update is None:
             raise UserError(f"{self.folder} holds no complete checkpoint; train anew, in another --run_dir")
         return update
 
     def configuration(self, update: int) -> dict[str, Any]:
-        """Algorithm and configuration of the run when it wrote a checkpoint.
-
-        Raises:
-            UserError: it is damaged.
-        """
+        """Algorithm and configuration of the run when it wrote a checkpoint."""
         return self._read_contents(update).configuration
 
     def save(self, update: int, state: Any, evaluated_return: float | None, configuration: dict[str, Any]) -> None:
-        """Write a checkpoint, then drop those that are neither the latest nor the best.
+        """Write a checkpoint of a pytree, then drop those that are neither the latest nor the best; see `Contents`.
 
-        Args:
-            update: its name.
-            state: a pytree of arrays.
-            evaluated_return: see `Contents`; one that is not finite is left out.
-            configuration: see `Contents`; plain values.
-
-        Raises:
-            OSError: it cannot be written; those before it are kept.
+        After an OSError those before it are kept.
         """
         self.folder.stat()  # orbax would make the folder of a run again that was removed or renamed
         partial = self.folder / f"{PARTIAL}{update}"
@@ -160,14 +137,10 @@ class Checkpoints:
             for path in self.folder.iterdir():
                 if _is_update(path) and int(path.name) not in self._returns:
                     self._remove(path)
-        _wait_for_all("saved")
+        multihost_utils.sync_global_devices("checkpoints: saved")
 
     def load(self, like: Any, update: int | None = None) -> Any:
-        """Read one (the latest by default) with the structure, shapes and shardings of `like`.
-
-        Raises:
-            UserError: there is none, or it is damaged or of another configuration.
-        """
+        """Read one (the latest by default) with the structure, shapes and shardings of `like`."""
         update = self.find("latest") if update is None else update
         # Not left to orbax: it drops the reads of a checkpoint that does not fit half-way, which raise when collected.
         if fault := self._fault(update, like):
@@ -187,11 +160,7 @@ class Checkpoints:
         return state
 
     def _complete(self) -> list[int]:
-        """Updates of the folders that hold a checkpoint; one without `contents.json` is none.
-
-        Raises:
-            OSError: they cannot be listed.
-        """
+        """Updates of the folders that hold a checkpoint; one without `contents.json` is none."""
         paths = list(self.folder.iterdir()) if self.folder.exists() else []
         return sorted(int(path.name) for path in paths if _is_update(path) and (path / CONTENTS).is_file())
 
@@ -200,7 +169,9 @@ class Checkpoints:
         try:
             values = json.loads(path.read_bytes())
             version = values.get("version")
-            contents = _checked(Contents(**values)) if version == VERSION else None
+            contents = Contents(**values) if version == VERSION else None
+            if contents is not None and not contents.is_sound:
+                raise ValueError
         except (ValueError, TypeError, AttributeError, RecursionError):
             raise self._unusable(update, f" ({CONTENTS} was changed)") from None
         except OSError as error:
@@ -253,21 +224,11 @@ class Checkpoints:
 
 
 def _is_update(path: pathlib.Path) -> bool:
-    """Whether it is a folder that a checkpoint may be in."""
     return re.fullmatch("[1-9][0-9]*", path.name) is not None and path.is_dir()
 
 
-def _wait_for_all(what: str) -> None:
-    """Return when all processes have come here."""
-    multihost_utils.sync_global_devices(f"checkpoints: {what}")
-
-
 def _write_arrays(state: Any, folder: pathlib.Path) -> None:
-    """Write arrays with orbax, into a new folder or in place of an old one.
-
-    Raises:
-        OSError: what the system said.
-    """
+    """Write arrays with orbax, into a new folder or in place of an old one."""
     # In a thread, a folder that cannot be made would be waited for by the others, for minutes, at the end too.
     options = ocp.options.AsyncOptions(create_directories_asynchronously=False)
     failure = None
@@ -317,19 +278,6 @@ def _checksums(folder: pathlib.Path) -> dict[str, str]:
             with path.open("rb") as file:
                 checksums[path.relative_to(folder).as_posix()] = hashlib.file_digest(file, "blake2b").hexdigest()
     return checksums
-
-
-def _checked(contents: Contents) -> Contents:
-    """The contents again.
-
-    Raises:
-        TypeError, ValueError: a part is of another type, or not finite.
-    """
-    if not all(isinstance(part, dict) for part in (contents.configuration, contents.arrays, contents.files)):
-        raise TypeError
-    if contents.evaluated_return is not None and not math.isfinite(contents.evaluated_return):
-        raise ValueError
-    return contents
 
 
 def _described(state: Any) -> dict[str, str]:

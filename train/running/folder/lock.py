@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import datetime
 import errno
 import importlib.util
@@ -25,35 +24,12 @@ if HAS_LOCKS:
 
 LOCK = ".lock"
 
-REMEDIES = {
-    errno.ENOSPC: "free some space",
-    errno.EDQUOT: "free some space",
-    errno.EACCES: "give yourself access to it",
-    errno.EPERM: "give yourself access to it",
-    errno.EROFS: "give yourself access to it",
-}
+FREE, ACCESS = (errno.ENOSPC, errno.EDQUOT), (errno.EACCES, errno.EPERM, errno.EROFS)
+REMEDIES = dict.fromkeys(FREE, "free some space") | dict.fromkeys(ACCESS, "give yourself access to it")
 """What to do about an error of the system, by its number."""
 
 UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 """What a file system without locks answers."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Holder:
-    """The process that holds a lock, as it is noted there.
-
-    Attributes:
-        pid: its number.
-        host: where it runs.
-        since: when it took the lock, ISO 8601.
-    """
-
-    pid: int
-    host: str
-    since: str
-
-    def __str__(self) -> str:
-        return f"process {self.pid} on {self.host}, since {self.since}"
 
 
 def cannot(verb: str, error: OSError, path: pathlib.Path) -> str:
@@ -68,9 +44,6 @@ def locked(folder: pathlib.Path) -> Iterator[None]:
 
     The lock of a process that is gone (killed, say) is taken over, which is said on stderr. Where the system has no
     locks, nothing is locked.
-
-    Raises:
-        UserError: another process holds it; the folder cannot be written.
     """
     if not HAS_LOCKS:
         yield
@@ -88,12 +61,7 @@ def locked(folder: pathlib.Path) -> Iterator[None]:
 
 
 def _acquired(path: pathlib.Path) -> int | None:
-    """The open file of a lock that this process holds from now on; None, after a warning, where there are no locks.
-
-    Raises:
-        UserError: another process holds it.
-        OSError: it cannot be opened or locked.
-    """
+    """The open file of a lock that this process holds from now on; None, after a warning, where there are no locks."""
     while True:
         with contextlib.ExitStack() as opened:
             file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
@@ -123,7 +91,6 @@ def _lock(file: int, folder: pathlib.Path) -> bool:
 
 
 def _release(path: pathlib.Path, file: int) -> None:
-    """Remove a lock, then unlock it, so that a waiting process sees that the file is gone."""
     with contextlib.suppress(OSError):
         if _is_at(path, file):  # its folder may have been removed, or renamed, and another one made
             path.unlink()
@@ -131,7 +98,6 @@ def _release(path: pathlib.Path, file: int) -> None:
 
 
 def _is_at(path: pathlib.Path, file: int) -> bool:
-    """Whether an open file still is the one at a path."""
     try:
         return os.path.samestat(os.stat(path), os.fstat(file))
     except FileNotFoundError:
@@ -142,15 +108,17 @@ def _take_note(path: pathlib.Path, file: int) -> None:
     """Note this process in the lock that it holds, and say whose it was."""
     if os.fstat(file).st_size:
         print(f"took over {path} of {_noted(file) or 'an unknown process'}, which is gone", file=sys.stderr)
-    now = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
+    since = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
+    note = {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
     os.ftruncate(file, 0)
-    os.pwrite(file, json.dumps(dataclasses.asdict(Holder(os.getpid(), socket.gethostname(), now))).encode(), 0)
+    os.pwrite(file, json.dumps(note).encode(), 0)
 
 
-def _noted(file: int) -> Holder | None:
+def _noted(file: int) -> str | None:
     """The process that an open lock names; None if it names none, or the note is damaged."""
     try:
-        holder = Holder(**json.loads(os.pread(file, 1000, 0)))
-    except (ValueError, TypeError, RecursionError):
+        note = json.loads(os.pread(file, 1000, 0))
+        holder = f"process {note['pid']} on {note['host']}, since {note['since']}"
+    except (ValueError, TypeError, KeyError, RecursionError):
         return None
-    return holder if str(holder).isprintable() else None
+    return holder if holder.isprintable() else None

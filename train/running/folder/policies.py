@@ -15,7 +15,6 @@ from typing import Any
 import jax
 import numpy as np
 
-import train
 from jaxvrp.io.arrays import FileWords, read_npz, write_npz
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.json_files import read_json
@@ -28,7 +27,7 @@ CARD, ARRAYS = "policy.json", "actor.npz"
 VERSION = 1
 """Of the folder's layout and of the card."""
 
-SHIPPED = pathlib.Path(train.__file__).parent / "policies"
+SHIPPED = pathlib.Path(__file__).parents[2] / "policies"
 
 REMEDY = "export the policy anew, or install the package anew"
 WORDS = FileWords(content="the arrays of a policy", entry="policy", remedy=REMEDY)
@@ -36,23 +35,14 @@ WORDS = FileWords(content="the arrays of a policy", entry="policy", remedy=REMED
 
 @dataclasses.dataclass(frozen=True)
 class Card:
-    """What `policy.json` says.
-
-    Attributes:
-        about: a sentence.
-        training: its command, and the updates and environment steps that were done.
-        figures: the command that measures them; the number and the seed of the fixed instances; means over them, by
-            player.
-        exported: date, version and commit of the code that measured the figures.
-        checksums: of the configuration and the arrays, by the name of the file.
-        version: `VERSION`.
-    """
+    """What `policy.json` says."""
 
     about: str
-    training: dict[str, Any]
+    training: dict[str, Any]  # its command, and the updates and environment steps that were done
+    # the command that measures them; number and seed of the fixed instances; means over them, by player
     figures: dict[str, Any]
-    exported: dict[str, Any]
-    checksums: dict[str, str]
+    exported: dict[str, Any]  # date, version and commit of the code that measured the figures
+    checksums: dict[str, str]  # of the configuration and the arrays, by the name of the file
     version: int = VERSION
 
 
@@ -62,11 +52,7 @@ def shipped_policies() -> list[str]:
 
 
 def find_run(run: str | os.PathLike) -> pathlib.Path:
-    """The folder of a run or of a policy: that at a path, or else the policy that is shipped by that name.
-
-    Raises:
-        UserError: there is neither.
-    """
+    """The folder of a run or of a policy: that at a path, or else the policy that is shipped by that name."""
     path = pathlib.Path(run)
     if path.exists():
         return path
@@ -76,34 +62,15 @@ def find_run(run: str | os.PathLike) -> pathlib.Path:
     raise UserError(f"{run} is no run folder, and no policy of that name is shipped; {nearest(str(run), names)}")
 
 
-def is_policy(folder: pathlib.Path) -> bool:
-    """Whether it holds a policy alone, and no run."""
-    return (folder / CARD).is_file()
-
-
 def write_policy(folder: pathlib.Path, params: Any, config_file: pathlib.Path, **card: Any) -> None:
-    """Write the arrays and the card of a policy.
-
-    Args:
-        folder: where to; holds the configuration already.
-        params: of the actors; a pytree of arrays.
-        config_file: its configuration.
-        card: the other entries of the card.
-
-    Raises:
-        OSError: they cannot be written.
-    """
+    """Write arrays and card of a policy into a folder that holds its configuration; `card` has the other entries."""
     write_npz(folder / ARRAYS, {name: np.asarray(leaf) for name, leaf in _by_place(params).items()})
     checksums = {path.name: _checksum(path) for path in (config_file, folder / ARRAYS)}
     write_json(folder / CARD, dataclasses.asdict(Card(**card, checksums=checksums)))
 
 
 def read_card(folder: pathlib.Path) -> Card:
-    """The card of a policy, whose files are as they were written.
-
-    Raises:
-        UserError: something is missing or damaged, or another version wrote it; one line.
-    """
+    """The card of a policy, whose files are as they were written."""
     path = folder / CARD
     try:
         card = Card(**read_json(path, REMEDY))
@@ -123,11 +90,7 @@ def read_card(folder: pathlib.Path) -> Card:
 
 
 def read_policy(folder: pathlib.Path, like: Any) -> Any:
-    """The parameters of a policy, with the structure, shapes and dtypes of `like`.
-
-    Raises:
-        UserError: they are others; one line.
-    """
+    """The parameters of a policy, with the structure, shapes and dtypes of `like`."""
     path, wanted = folder / ARRAYS, _by_place(like)
     try:
         arrays = read_npz(path, WORDS)
@@ -142,7 +105,6 @@ def read_policy(folder: pathlib.Path, like: Any) -> Any:
 
 
 def _by_place(params: Any) -> dict[str, Any]:
-    """The leaves of a pytree, by place: `drone/params/...`."""
     leaves = jax.tree_util.tree_leaves_with_path(params)
     return {jax.tree_util.keystr(place, simple=True, separator="/"): leaf for place, leaf in leaves}
 

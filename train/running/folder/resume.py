@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
-from collections.abc import Iterator
 from typing import Any
 
 from jaxvrp.io.command_line import UserError
@@ -21,12 +20,7 @@ Values = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """What a resume has changed.
-
-    Attributes:
-        update: of the checkpoint that it went on from.
-        before, after: values by key, of some of `CHANGEABLE`.
-    """
+    """What a resume has changed: the update of its checkpoint, and values by key, of some of `CHANGEABLE`."""
 
     update: int
     before: Values
@@ -35,13 +29,7 @@ class Change:
 
 @dataclasses.dataclass(frozen=True)
 class RecordedRun:
-    """What `config.yaml` of a run folder says.
-
-    Attributes:
-        config: the resolved configuration, as it is now.
-        algorithm: that it is of.
-        changes: what resumes have changed, in their order.
-    """
+    """What `config.yaml` of a run folder says: the resolved configuration as it is now, and the changes by resumes."""
 
     config: RunConfig
     algorithm: str
@@ -56,17 +44,16 @@ class RecordedRun:
 def check_same(run: RecordedRun, saved: Values, place: pathlib.Path) -> None:
     """Check that a checkpoint was written by the run that `config.yaml` describes, now or before a resume changed it.
 
-    Args:
-        run: as `config.yaml` describes it.
-        saved: what the checkpoint holds, see `RecordedRun.values`.
-        place: the file `config.yaml`, for the message.
-
-    Raises:
-        UserError: the keys that differ, with both values.
+    `saved` is what the checkpoint holds, see `RecordedRun.values`; `place` is the file, for the message.
     """
     defaults = RecordedRun(type(run.config)(), run.algorithm).values  # of keys that are newer than the checkpoint
     wanted = flat({**defaults, **saved})
-    differing = min((_differing(flat(values), wanted) for values in _earlier(run)), key=len)
+    values = run.values
+    versions = [values]
+    for change in reversed(run.changes):
+        values = {**values, **change.before}
+        versions.append(values)
+    differing = min((_differing(flat(values), wanted) for values in versions), key=len)
     if not differing:
         return
     listed = ", ".join(f"{name} is {mine}, in the checkpoint {its}" for name, (mine, its) in differing.items())
@@ -76,11 +63,7 @@ def check_same(run: RecordedRun, saved: Values, place: pathlib.Path) -> None:
 
 
 def resumed(run: RecordedRun, given: Values, update: int) -> RecordedRun:
-    """The run that goes on from the checkpoint of an update with new values of some of `CHANGEABLE`.
-
-    Raises:
-        UserError: it would end before that update, or not count on from there.
-    """
+    """The run that goes on from the checkpoint of an update with new values of some of `CHANGEABLE`."""
     after = {name: value for name, value in given.items() if value != getattr(run.config, name)}
     config = dataclasses.replace(run.config, **after)
     if update % config.log_interval:
@@ -110,11 +93,7 @@ def logged_updates(run: RecordedRun, update: int) -> list[int]:
 
 
 def changes_of(recorded: Any, values: Values) -> tuple[Change, ...]:
-    """The changes that `config.yaml` lists; `values` are the present ones.
-
-    Raises:
-        ValueError: they are no such list, or do not lead to the present values.
-    """
+    """The changes that `config.yaml` lists; a ValueError, if they do not lead to the present `values`."""
     try:
         changes = tuple(Change(**entry) for entry in recorded)
         present = {name: values[name] for name in CHANGEABLE if name in values}
@@ -128,23 +107,14 @@ def changes_of(recorded: Any, values: Values) -> tuple[Change, ...]:
     return changes
 
 
-def _earlier(run: RecordedRun) -> Iterator[Values]:
-    """The configurations that a run has had, the present one first."""
-    values = run.values
-    yield values
-    for change in reversed(run.changes):
-        values = {**values, **change.before}
-        yield values
-
-
 def _differing(values: Values, wanted: Values) -> dict[str, tuple[str, str]]:
     """Both values, in words, of the keys whose values differ."""
+
+    def in_words(values: Values, name: str) -> str:
+        return as_typed(values[name]) if name in values else "not there"
+
     return {
-        name: (_in_words(values, name), _in_words(wanted, name))
+        name: (in_words(values, name), in_words(wanted, name))
         for name in {**wanted, **values}
         if (name in values, values.get(name)) != (name in wanted, wanted.get(name))
     }
-
-
-def _in_words(values: Values, name: str) -> str:
-    return as_typed(values[name]) if name in values else "not there"

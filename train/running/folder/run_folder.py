@@ -22,7 +22,7 @@ from train.running.command.command_line import build_config, check_names, known_
 from train.running.command.config_file import dump_yaml, flat, read_yaml
 from train.running.command.prepare import changed_parameters, evaluation_parameters
 from train.running.folder.checkpoint import Checkpoints
-from train.running.folder.policies import ARRAYS, CARD, find_run, is_policy, read_card, read_policy
+from train.running.folder.policies import ARRAYS, CARD, find_run, read_card, read_policy
 from train.running.folder.resume import RecordedRun, changes_of, check_same
 from train.running.loop.learner import Learner
 
@@ -31,11 +31,7 @@ CHECKPOINTS = "checkpoints"
 
 
 def write_configuration(folder: pathlib.Path, run: RecordedRun) -> None:
-    """Write the resolved configuration of a run into its folder, whole, as `read_run` reads it.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Write the resolved configuration of a run into its folder, whole, as `read_run` reads it."""
     changes = {"changes": [dataclasses.asdict(change) for change in run.changes]} if run.changes else {}
     write_text(folder / CONFIG, dump_yaml({**run.values, **changes}))
 
@@ -43,12 +39,8 @@ def write_configuration(folder: pathlib.Path, run: RecordedRun) -> None:
 def read_run(folder: pathlib.Path, *, trust: bool = False, named: Collection[Any] = ()) -> RecordedRun:
     """The resolved configuration that a run wrote at its start, its algorithm, and what resumes have changed.
 
-    A folder may come from anybody. So a dotted path in it, which would be imported and run, is refused before that.
-
-    Args:
-        folder: of the run.
-        trust: whether the folder may name any dotted path.
-        named: dotted paths that it may name, because the user did.
+    A folder may come from a stranger. So a dotted path in it, which would be imported and run, is refused before that,
+    unless the folder is to be trusted, or the user `named` the same path.
 
     Raises:
         UserError: the folder holds no run, or its configuration was damaged, is of another version, or names a dotted
@@ -61,8 +53,12 @@ def read_run(folder: pathlib.Path, *, trust: bool = False, named: Collection[Any
         flat_values = flat(values)
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
-    if not trust:
-        _refuse_dotted_paths(path, flat_values, named)
+    for key in ("env.name", "env.scenario"):
+        value = flat_values.get(key)
+        if not trust and isinstance(value, str) and ":" in value and value not in named:
+            raise UserError(
+                f"{path}: {key} is '{value}', which would be imported and run; if you trust that folder, add --trust"
+            )
     try:
         check_names(flat_values, known_keys(config_class, flat_values), "")
     except UserError as error:
@@ -74,7 +70,6 @@ def read_run(folder: pathlib.Path, *, trust: bool = False, named: Collection[Any
 
 
 def _read_values(folder: pathlib.Path) -> tuple[dict[Any, Any], str, Any]:
-    """What stands in `config.yaml`: the keys of the configuration, the algorithm, and what resumes have changed."""
     try:
         values = read_yaml(folder / CONFIG)
         algorithm, changes = values.pop("algorithm"), values.pop("changes", [])
@@ -85,25 +80,9 @@ def _read_values(folder: pathlib.Path) -> tuple[dict[Any, Any], str, Any]:
     return values, algorithm, changes
 
 
-def _refuse_dotted_paths(path: pathlib.Path, flat_values: dict[str, Any], named: Collection[Any]) -> None:
-    for key in ("env.name", "env.scenario"):
-        value = flat_values.get(key)
-        if isinstance(value, str) and ":" in value and value not in named:
-            raise UserError(
-                f"{path}: {key} is '{value}', which would be imported and run; if you trust that folder, add --trust"
-            )
-
-
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """A trained run.
-
-    Attributes:
-        learner: on one device, with the environment to play.
-        params: of its actors.
-        update: of the checkpoint.
-        critic: see `Learner.critic_params`; None where there is none, or a policy is all that was kept.
-    """
+    """A trained run, on one device, with the environment to play; `critic` is None if a policy is all that was kept."""
 
     learner: Learner
     params: Any
@@ -119,27 +98,14 @@ def same_shapes(a: Any, b: Any) -> bool:
 class RunFolder:
     """A run on disk, to be played on one device, with some parameters of its environment changed if wanted.
 
-    Attributes:
-        folder: where it lies.
-        recorded: its configuration, as it was trained.
-        writer: the learner of the environment that it was trained in.
-        player: that of the environment to play.
+    `writer` is the learner of the environment that it was trained in, `player` that of the environment to play.
     """
 
-    def __init__(
-        self,
-        run: str | os.PathLike,
-        env: dict[str, Any] | None = None,
-        *,
-        trust: bool = False,
-    ):
-        """Read the configuration.
+    def __init__(self, run: str | os.PathLike, env: dict[str, Any] | None = None, *, trust: bool = False):
+        """Read the configuration of a run, a policy, or a policy that is shipped, by its name.
 
-        Args:
-            run: the folder of a run or of a policy, or the name of a policy that is shipped.
-            env: changes of its environment, such as another size; they go before what evaluation changes, and may
-                name dotted paths.
-            trust: see `read_run`.
+        `env` holds changes of its environment, such as another size; they go before what evaluation changes, and may
+        name dotted paths.
 
         Raises:
             UserError: no run there, no such parameter, or a dotted path without `trust`; see `read_run`.
@@ -147,6 +113,7 @@ class RunFolder:
         changes = env or {}
         named = [value for value in changes.values() if isinstance(value, str)]
         self.folder = find_run(run)
+        self.is_policy = (self.folder / CARD).is_file()
         self.recorded = read_run(self.folder, trust=trust, named=named)
         config = dataclasses.replace(self.recorded.config, **self.recorded.config.reading)
         make_train = ALGORITHMS[self.recorded.algorithm].make_train
@@ -167,17 +134,8 @@ class RunFolder:
         names = (CONFIG, CARD, ARRAYS) if self.is_policy else (CONFIG, CHECKPOINTS)
         return [self.folder / name for name in names]
 
-    @property
-    def is_policy(self) -> bool:
-        """Whether it is no run, but a policy alone."""
-        return is_policy(self.folder)
-
     def load(self, checkpoint: str) -> Trained:
-        """The actors of the `latest` or `best` checkpoint.
-
-        Raises:
-            UserError: no such checkpoint, one of another configuration, or networks that are tied to the old size.
-        """
+        """The actors of the `latest` or `best` checkpoint."""
         critic = None
         if self.is_policy:
             params, update = self._read_policy(checkpoint)
@@ -185,13 +143,19 @@ class RunFolder:
             params, critic, update = self._read_checkpoint(checkpoint)
         state = jax.eval_shape(self.player.init, jax.random.key(0))
         if not same_shapes(params, self.player.actor_params(state)):
-            raise UserError(f"the networks of {self.folder} {self._tied()}")
+            network = getattr(self.player.config, "network", None)
+            kind = f"({network}) " if network else ""
+            any_size = " or ".join(name for name, entry in NETWORKS.items() if entry.reads_entities)
+            other = f", or train with --network {any_size}" if network else ""
+            raise UserError(
+                f"the networks of {self.folder} {kind}are tied to the sizes that they were trained with; leave out "
+                f"what changes these{other}"
+            )
         # A critic that values each agent of a team is tied to their number, even where actors are not.
         wanted = self.player.critic_params(state)
         return Trained(self.player, params, update, critic if same_shapes(critic, wanted) else None)
 
     def _read_policy(self, checkpoint: str) -> tuple[Any, int]:
-        """Parameters of the actors, and their update."""
         if checkpoint != "latest":
             raise UserError(f"{self.folder} holds a policy, and no checkpoints; leave --checkpoint {checkpoint} out")
         update = int(read_card(self.folder).training["update"])
@@ -199,26 +163,14 @@ class RunFolder:
         return read_policy(self.folder, like), update
 
     def _read_checkpoint(self, checkpoint: str) -> tuple[Any, Any, int]:
-        """Parameters of the actors and of the critics, and their update."""
         saved = Checkpoints(self.folder / CHECKPOINTS, read_only=True)
         if saved.latest is None and getattr(self.recorded.config, "stages", None):
             raise UserError(f"{self.folder} is not yet in its last stage; go on with --resume {self.folder}")
         update = saved.find(checkpoint)
         check_same(self.recorded, saved.configuration(update), self.folder / CONFIG)
+        # Its shapes alone, on one device: no episode has to begin for them.
         device = jax.sharding.SingleDeviceSharding(jax.devices()[0])
-
-        def on_device(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
-            return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=device)
-
-        # Its shapes alone: no episode has to begin for them.
-        like = jax.tree.map(on_device, jax.eval_shape(self.writer.init, jax.random.key(0)))
+        like = jax.eval_shape(self.writer.init, jax.random.key(0))
+        like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=device), like)
         state = saved.load(like, update)
         return self.writer.actor_params(state), self.writer.critic_params(state), update
-
-    def _tied(self) -> str:
-        """Why they cannot play another size, and what can."""
-        network = getattr(self.player.config, "network", None)
-        kind = f"({network}) " if network else ""
-        any_size = " or ".join(name for name, entry in NETWORKS.items() if entry.reads_entities)
-        other = f", or train with --network {any_size}" if network else ""
-        return f"{kind}are tied to the sizes that they were trained with; leave out what changes these{other}"

@@ -24,20 +24,10 @@ Figures = dict[str, Any]
 
 
 class Evaluator:
-    """Plays the fixed instances of a run with any actor.
-
-    Attributes:
-        env: the environment that is played.
-        num_episodes: how many instances.
-        seed: where they come from; not the training seed.
-    """
+    """Plays fixed instances with any actor; their seed is not the training seed."""
 
     def __init__(self, env: Environment, num_episodes: int, seed: int, *, name: str = "episodes"):
-        """Nothing is played yet; `name` is what the user calls the number of episodes.
-
-        Raises:
-            UserError: memory does not hold so many episodes; one line with a number that fits.
-        """
+        """Nothing is played yet; `name` is what the user calls the number of episodes."""
         try:
             check_batch(env, num_episodes, name)
         except ValueError as error:

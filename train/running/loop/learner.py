@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import jax
 
 from jaxvrp import Environment
 from jaxvrp.actor import Actor
+from jaxvrp.spaces import ByRole
 from train.config import RunConfig
-from train.running.loop.insight import Insight
+
+
+class Insight(NamedTuple):
+    """What a policy makes of every state of an episode."""
+
+    # `{role: f32[L, agents, actions]}`, 0 for masked actions; {} for policies of continuous actions
+    probability: ByRole
+    # `{role: f32[L, agents]}`, the discounted return from there on, in units of the reward; {} without critic
+    value: ByRole
+
+
+NO_INSIGHT = Insight({}, {})
 
 
 class Learner(Protocol):
-    """An algorithm that is ready to train in an environment.
+    """An algorithm that is ready to train in `env`, and to play `evaluation_env`.
 
-    Attributes:
-        config: what it was made from.
-        env: the environment that it is trained in.
+    The state after `train_chunk` is that after `config.log_interval` more updates; metrics are
+    `{name: [(seeds,) updates, ...]}`. The state that is passed is donated.
     """
 
     config: RunConfig
     env: Environment
+    evaluation_env: Environment
 
     def init(self, key: jax.Array) -> Any:
         """A fresh training state, from a typed key."""
 
     def train_chunk(self, state: Any) -> tuple[Any, dict[str, jax.Array]]:
-        """The state after `config.log_interval` more updates, and metrics `{name: [(seeds,) updates, ...]}`.
-
-        The state that is passed is donated.
-        """
+        """See the class."""
 
     def actor_params(self, state: Any) -> Any:
         """The part of a state that acts."""

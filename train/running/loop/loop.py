@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -16,7 +17,6 @@ import numpy as np
 from jaxvrp import registry
 from jaxvrp.io.command_line import Interrupted, UserError
 from jaxvrp.io.whole_files import remove_unfinished, write_json
-from train.running.command.prepare import evaluation_env
 from train.running.folder.checkpoint import Checkpoints
 from train.running.folder.lock import cannot
 from train.running.folder.resume import RecordedRun, logged_updates
@@ -33,13 +33,7 @@ Begin = Callable[[Any], Any]
 
 
 class Stage(NamedTuple):
-    """Which stage of a run is trained.
-
-    Attributes:
-        number: from 1.
-        total: how many there are; 1 for a run without stages.
-        run: the folder to resume: of the whole run.
-    """
+    """Which stage of a run is trained, of how many (1 for a run without stages); `run` is the folder to resume."""
 
     number: int
     total: int
@@ -84,95 +78,68 @@ def run(
 ) -> None:
     """Train to the end (or go on from the latest checkpoint), then report.
 
-    Args:
-        learner: made from the configuration of `recorded`.
-        folder: of the run, or of an earlier stage of it.
-        recorded: what its `config.yaml` is to say, and its checkpoints.
-        resume: whether to go on; what that changes is then written into `config.yaml`.
-        begin: from a fresh state to the one that a new run begins with; None for the fresh one.
-        stage: of the run; None for a run without stages.
+    `folder` is that of the run, or of an earlier stage of it; `recorded` is what its `config.yaml` and its checkpoints
+    say. `begin` makes the state that a new run begins with from a fresh one; None for the fresh one itself.
 
     Raises:
         UserError: no usable checkpoint to resume; a loss that is not finite; the folder cannot be written any more.
         Interrupted: Ctrl-C, or a request to terminate; the message says what is saved.
     """
-    stage = stage or Stage(1, 1, folder)
-    checkpoints, num_updates = Checkpoints(folder / CHECKPOINTS), learner.config.num_updates
+    stage, is_main = stage or Stage(1, 1, folder), jax.process_index() == 0
+    checkpoints = Checkpoints(folder / CHECKPOINTS)
+    with _failures_told(learner, checkpoints, stage):
+        if is_main:
+            remove_unfinished(folder)
+        state, update = learner.init(jax.random.key(learner.config.seed)), 0
+        if begin is not None:
+            state = begin(state)
+        if resume:
+            update = checkpoints.find("latest")
+            state = checkpoints.load(state, update)
+            if is_main:
+                write_configuration(folder, recorded)
+        with _Session(learner, folder, recorded, checkpoints, update, stage) as session:
+            state = session.train(state, evaluate_first=not resume)
+            figures = session.last_figures or session.evaluate(state)
+            if is_main:
+                write_report(learner, learner.actor_params(state), figures, session.evaluator, folder)
+                session.show_pictures()
+
+
+@contextlib.contextmanager
+def _failures_told(learner: Learner, checkpoints: Checkpoints, stage: Stage) -> Iterator[None]:
+    """A second Ctrl-C, and a folder that cannot be written any more, say what is kept and how to go on."""
     try:
-        _train_and_report(learner, folder, recorded, checkpoints, resume=resume, begin=begin, stage=stage)
+        yield
     except KeyboardInterrupt:
-        kept = what_is_kept(stage.run, checkpoints.kept, num_updates, stage.title)
-        raise Interrupted(f"stopped at once; {kept}") from None
+        raise Interrupted(f"stopped at once; {_kept(learner, checkpoints, stage)}") from None
     except OSError as error:
-        raise UserError(cannot_go_on(error, stage.run, checkpoints.kept, num_updates, stage.title)) from error
+        if stage.run.is_dir():
+            told = f"{cannot('write', error, stage.run)}; {_kept(learner, checkpoints, stage)}"
+        else:
+            told = (
+                f"the run folder {stage.run} was removed or renamed during the run; if it was renamed, go on with "
+                "--resume and its new name, else start anew"
+            )
+        raise UserError(told) from error
 
 
-def _train_and_report(
-    learner: Learner,
-    folder: pathlib.Path,
-    recorded: RecordedRun,
-    checkpoints: Checkpoints,
-    *,
-    resume: bool,
-    begin: Begin | None,
-    stage: Stage,
-) -> None:
-    if jax.process_index() == 0:
-        remove_unfinished(folder)
-    state = learner.init(jax.random.key(learner.config.seed))
-    if begin is not None:
-        state = begin(state)
-    update = 0
-    if resume:
-        update = checkpoints.find("latest")
-        state = checkpoints.load(state, update)
-        if jax.process_index() == 0:
-            write_configuration(folder, recorded)
-    with _Session(learner, folder, recorded, checkpoints, update, stage) as session:
-        with Stop() as stop:
-            if not resume:
-                session.record_start(state)
-            state = session.train(state, stop)
-        figures = session.last_figures or session.evaluate(state)
-        if jax.process_index() == 0:
-            write_report(learner, learner.actor_params(state), figures, session.evaluator, folder)
-            session.show_pictures()
-
-
-def cannot_go_on(error: OSError, folder: pathlib.Path, update: int | None, num_updates: int, stage: str = "") -> str:
-    """What is said when training cannot write into its run folder any more; see `what_is_kept`."""
-    if not folder.is_dir():
-        return (
-            f"the run folder {folder} was removed or renamed during the run; if it was renamed, go on with --resume "
-            "and its new name, else start anew"
-        )
-    return f"{cannot('write', error, folder)}; {what_is_kept(folder, update, num_updates, stage)}"
-
-
-def what_is_kept(folder: pathlib.Path, update: int | None, num_updates: int, stage: str = "") -> str:
-    """What a run that was stopped has left, and how to go on.
-
-    Args:
-        folder: of the run.
-        update: of the newest checkpoint in it; None if there is none.
-        num_updates: of the whole run, or of the stage.
-        stage: `stage 1 of 2`; nothing for a run without stages, which cannot be resumed without a checkpoint.
-    """
-    if update is None and stage:
-        return f"{stage} has no checkpoint yet; begin it again with --resume {folder}"
+def _kept(learner: Learner, checkpoints: Checkpoints, stage: Stage) -> str:
+    """What a run that was stopped has left; one without stages cannot be resumed without a checkpoint."""
+    update = checkpoints.kept
+    if update is None and stage.title:
+        return f"{stage.title} has no checkpoint yet; begin it again with --resume {stage.run}"
     if update is None:
-        return f"nothing is saved, as there is no checkpoint yet; delete {folder}, and start anew"
-    of_stage = f" of {stage}" if stage else ""
-    return f"the checkpoint of update {update} of {num_updates}{of_stage} is kept, go on with --resume {folder}"
+        return f"nothing is saved, as there is no checkpoint yet; delete {stage.run}, and start anew"
+    of_stage = f" of {stage.title}" if stage.title else ""
+    return (
+        f"the checkpoint of update {update} of {learner.config.num_updates}{of_stage} is kept, go on with --resume "
+        f"{stage.run}"
+    )
 
 
 class _Session:
-    """One stretch of training: from a state to the end, or to an interruption; use it as a context manager.
-
-    Attributes:
-        evaluator: of the fixed instances.
-        last_figures: of the evaluation of the latest update; empty if it was not evaluated.
-    """
+    """One stretch of training: from a state to the end, or to an interruption; use it as a context manager."""
 
     def __init__(
         self,
@@ -186,16 +153,15 @@ class _Session:
         config, self._stage = learner.config, stage
         self.learner, self.folder, self.checkpoints, self.update = learner, folder, checkpoints, update
         self._configuration = recorded.values
-        env = evaluation_env(learner.env, config)
+        env = learner.evaluation_env
         self.evaluator = Evaluator(env, config.eval_episodes, config.eval_seed)
         self.last_figures: Figures = {}
         self._figures_of = evaluation_function(learner, self.evaluator)
-        is_main = jax.process_index() == 0
-        env_steps = update * config.steps_per_update
+        is_main, env_steps, self._writer = jax.process_index() == 0, update * config.steps_per_update, None
         if is_main:
-            _cut_records_back(folder, logged_updates(recorded, update))
-        self._writer = None
-        if is_main:
+            for name in (METRICS, TIMING):
+                if faults := cut_back(folder / name, logged_updates(recorded, update)):
+                    print(f"warning: {faults}; the run goes on from its checkpoint", file=sys.stderr)
             self._writer = MetricsWriter(
                 folder, env_steps=env_steps, loggers=config.logger, configuration=recorded.values
             )
@@ -215,13 +181,14 @@ class _Session:
             if failure is None:  # else that is told, and the cause of this one
                 raise
 
-    def train(self, state: Any, stop: Stop) -> Any:
-        """The state at the end.
+    def train(self, state: Any, *, evaluate_first: bool) -> Any:
+        """The state at the end; a request to stop saves everything, and raises `Interrupted`."""
+        with Stop() as stop:
+            if evaluate_first:
+                self._record_start(state)
+            return self._train(state, stop)
 
-        Raises:
-            UserError: a loss is not finite.
-            Interrupted: a stop was requested; everything is saved.
-        """
+    def _train(self, state: Any, stop: Stop) -> Any:
         config = self.learner.config
         while self.update < config.num_updates:
             began = time.perf_counter()
@@ -245,7 +212,7 @@ class _Session:
         self._progress.close()
         return state
 
-    def record_start(self, state: Any) -> None:
+    def _record_start(self, state: Any) -> None:
         """Write what the policy is worth that the run begins with."""
         figures = {f"eval/{name}": value for name, value in self.evaluate(state).items()}
         if self._writer:
@@ -298,10 +265,3 @@ class _Session:
                 f"{name} is not finite at update {self.update + first + 1}; stopped, {where}; "
                 "lower the learning rates, or look at the environment with jaxvrp.check_env"
             )
-
-
-def _cut_records_back(folder: pathlib.Path, due: Sequence[int]) -> None:
-    """Leave the records that are due, and warn of what is damaged or missing: the checkpoint does without."""
-    for name in (METRICS, TIMING):
-        if faults := cut_back(folder / name, due):
-            print(f"warning: {faults}; the run goes on from its checkpoint", file=sys.stderr)

@@ -34,18 +34,7 @@ class MetricsWriter:
         loggers: Sequence[str] = (),
         configuration: Mapping[str, Any] | None = None,
     ):
-        """Open the files, which have been cut back to what the run has done (`records.cut_back`), and the loggers.
-
-        Args:
-            folder: of the run.
-            env_steps: of one seed, done so far.
-            loggers: names of `train.running.shown.loggers`.
-            configuration: for these.
-
-        Raises:
-            OSError: they cannot be written.
-            UserError: a logger cannot be opened.
-        """
+        """Open the files, which have been cut back to what the run has done (`records.cut_back`), and the loggers."""
         with contextlib.ExitStack() as opened:
             paths = (folder / METRICS, folder / TIMING)
             self._files = {path: opened.enter_context(path.open("ab", buffering=0)) for path in paths}
@@ -55,8 +44,7 @@ class MetricsWriter:
     def write(self, record: Record, timing: Record) -> None:
         """Append a record and its timing; both have the key `update`, the record has `env_steps`.
 
-        Raises:
-            OSError: they cannot be written, or a file, or the folder, was removed or renamed.
+        Raises an OSError if they cannot be written, or a file, or the folder, was removed or renamed.
         """
         for (path, file), line in zip(self._files.items(), (record, timing), strict=True):
             with naming(path):
@@ -77,20 +65,12 @@ class MetricsWriter:
             logger.add(means, env_steps)
 
     def show_pictures(self, pictures: Sequence[pathlib.Path], env_steps: int) -> None:
-        """Show pictures in the loggers.
-
-        Raises:
-            OSError: one cannot be read, or not be written there.
-        """
+        """Show pictures in the loggers."""
         for logger in self._loggers:
             logger.add_pictures(pictures, env_steps)
 
     def flush(self) -> None:
-        """Put on the disk what was written so far, as for a checkpoint that goes on from there.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Put on the disk what was written so far, as for a checkpoint that goes on from there."""
         for path, file in self._files.items():
             with naming(path):
                 os.fsync(file.fileno())
@@ -98,11 +78,7 @@ class MetricsWriter:
             logger.flush()
 
     def close(self, *, ended_well: bool = True) -> None:
-        """Flush and close; loggers show whether the run has ended, or stopped.
-
-        Raises:
-            OSError: what was still in memory cannot be written.
-        """
+        """Flush and close; loggers show whether the run has ended, or stopped."""
         with self._open, contextlib.ExitStack() as closing:
             for logger in self._loggers:
                 closing.callback(logger.close, ended_well=ended_well)
@@ -122,21 +98,20 @@ def summarize(metrics: dict[str, np.ndarray], num_seeds: int, *, settled: bool =
     is_known = settled and bool(np.all(episodes > 0))
     has_learned = bool(np.all(learning > 0))
     record: Record = {"episode/count": episodes.tolist()}
+
+    def mean(total: np.ndarray, count: np.ndarray) -> np.ndarray:
+        return total / np.maximum(count.reshape(count.shape + (1,) * (total.ndim - count.ndim)), 1)
+
     for name, total in sums.items():
         group, _, metric = name.partition("/")
         if group == "episode":
             name_in_record = EPISODE_NAMES.get(metric, f"env/{metric}")
-            _put(record, name_in_record, _mean(total, episodes), seed_axes, known=is_known)
+            _put(record, name_in_record, mean(total, episodes), seed_axes, known=is_known)
         elif group == "learn":
-            _put(record, metric, _mean(total, learning), seed_axes, known=has_learned)
+            _put(record, metric, mean(total, learning), seed_axes, known=has_learned)
         else:
             _put(record, name, total / updates, seed_axes, known=True)
     return record
-
-
-def _mean(total: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Means over `count`, where `total` may have an agent axis at its end."""
-    return total / np.maximum(count.reshape(count.shape + (1,) * (total.ndim - count.ndim)), 1)
 
 
 def _put(record: Record, name: str, value: np.ndarray, seed_axes: int, *, known: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from tqdm import tqdm
@@ -95,18 +95,15 @@ class Progress:
 class Episodes:
     """A progress bar over episodes: the player and the time left; use it as a context manager."""
 
-    def __init__(self, total: int, *, unit: str = "episodes"):
-        self._bar = tqdm(
-            total=total,
-            unit_scale=True,
-            dynamic_ncols=True,
-            bar_format=f"{{l_bar}}{{bar:20}}| {{n_fmt}}/{{total_fmt}} {unit}, {{remaining}} left{{postfix}}",
-        )
+    layout = "{l_bar}{bar:20}| {n_fmt}/{total_fmt} episodes, {remaining} left{postfix}"
 
-    def __enter__(self) -> Episodes:
+    def __init__(self, total: int):
+        self._bar = tqdm(total=total, unit_scale=True, dynamic_ncols=True, bar_format=self.layout)
+
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, failure: type[BaseException] | None, *_: object) -> None:
         self._bar.close()
 
     def begin(self, name: str) -> None:
@@ -119,26 +116,20 @@ class Episodes:
         self._bar.refresh()
 
 
-class Parts:
-    """A progress bar over the parts of a command, each shown by its name; use it as a context manager."""
+class Parts(Episodes):
+    """A progress bar over the parts of a command, each shown by its name; a part is done when the next one begins."""
 
-    def __init__(self, total: int):
-        self._bar = tqdm(
-            total=total, dynamic_ncols=True, bar_format="{l_bar}{bar:20}| {n_fmt}/{total_fmt}, {elapsed}{postfix}"
-        )
-        self._has_begun = False
+    layout = "{l_bar}{bar:20}| {n_fmt}/{total_fmt}, {elapsed}{postfix}"
+    has_begun = False
 
-    def __enter__(self) -> Parts:
-        return self
+    def begin(self, name: str) -> None:
+        """The part before is done, and this one begins."""
+        self._bar.update(int(self.has_begun))
+        self.has_begun = True
+        self._bar.set_postfix_str(name)
 
     def __exit__(self, failure: type[BaseException] | None, *_: object) -> None:
         if failure is None:
             self._bar.set_postfix_str("done", refresh=False)
             self._bar.update(self._bar.total - self._bar.n)
         self._bar.close()
-
-    def begin(self, name: str) -> None:
-        """The part before is done, and this one begins."""
-        self._bar.update(int(self._has_begun))
-        self._has_begun = True
-        self._bar.set_postfix_str(name)

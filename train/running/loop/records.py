@@ -8,7 +8,7 @@ import itertools
 import json
 import math
 import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,13 +32,7 @@ Record = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """A line of a file.
-
-    Attributes:
-        number: from 1.
-        text: as it stands there, without the line feed.
-        record: None if it is damaged.
-    """
+    """A line of a file, as it stands there without the line feed, from 1; its record is None if it is damaged."""
 
     number: int
     text: bytes
@@ -50,9 +44,6 @@ def read_lines(path: pathlib.Path) -> list[Line]:
 
     A record has positive counters (`COUNTERS`), and figures that are None, numbers of float32, or arrays of them, each
     of the shape that most records of the file give it. Anything else is damaged.
-
-    Raises:
-        OSError: the file cannot be read.
     """
     texts = path.read_bytes().split(b"\n") if path.exists() else []
     if texts and not texts[-1]:
@@ -89,25 +80,23 @@ def read_start(folder: pathlib.Path) -> list[Record]:
 def cut_back(path: pathlib.Path, due: Sequence[int]) -> str | None:
     """Drop what a killed run had written beyond its checkpoint, and what is damaged; the rest stays byte for byte.
 
-    If something is damaged, the file as it was is kept beside, as `NAME.damaged`.
-
-    Args:
-        path: of the file.
-        due: the updates of which there is to be a record, ascending; the last is that of the checkpoint.
-
-    Returns:
-        What is damaged or missing, in one line; None if nothing is.
-
-    Raises:
-        OSError: the file cannot be read or written.
+    If something is damaged, the file as it was is kept beside, as `NAME.damaged`. `due` are the updates of which there
+    is to be a record, ascending; the last is that of the checkpoint. Returns what is damaged or missing, in one line.
     """
     lines = read_lines(path)
-    kept = _lines_of(lines, due)
+    wanted = set(due)
+    kept: dict[int, Line] = {}
+    for line in lines:
+        if line.record and line.record["update"] in wanted:
+            kept.setdefault(line.record["update"], line)  # where a record is repeated, the first
     missing = [update for update in due if update not in kept]
     damaged = _damaged(lines, kept, due, is_complete=not missing)
     faults = []
     if damaged:
-        faults.append(f"{listed('line', damaged)} damaged, the file as it was is kept as {_keep_beside(path)}")
+        names = itertools.chain([""], (f"_{count}" for count in itertools.count(2)))
+        beside = next(copy for end in names if not (copy := path.with_name(f"{path.name}.damaged{end}")).exists())
+        write_whole(beside, lambda partial: partial.write_bytes(path.read_bytes()))
+        faults.append(f"{listed('line', damaged)} damaged, the file as it was is kept as {beside.name}")
     if missing:
         place = "" if lines else "the file is empty or missing: "
         faults.append(f"{place}no record of {listed('update', missing, due)}")
@@ -131,7 +120,6 @@ def listed(noun: str, numbers: Sequence[int], among: Sequence[int] | None = None
 
 
 def _record_and_shapes(text: bytes, counters: Sequence[str]) -> tuple[Record | None, dict[str, tuple[int, ...]]]:
-    """The record in a line, None if it is damaged, and the shapes of its figures by name."""
     try:
         record = json.loads(text)
         counts = [record.get(name) for name in counters] if isinstance(record, dict) else [None]
@@ -143,11 +131,7 @@ def _record_and_shapes(text: bytes, counters: Sequence[str]) -> tuple[Record | N
 
 
 def _shape(figure: Any) -> tuple[int, ...]:
-    """Shape of a number, or of an array of numbers as lists.
-
-    Raises:
-        ValueError: it is neither, or finite and beyond float32, which no figure is.
-    """
+    """Shape of a number, or of an array of numbers as lists."""
     if type(figure) is float and (abs(figure) <= LARGEST or not math.isfinite(figure)):  # nearly all are
         return ()
     array = np.asarray(figure)
@@ -156,16 +140,6 @@ def _shape(figure: Any) -> tuple[int, ...]:
     if (np.isfinite(array) & (np.abs(array.astype(float)) > LARGEST)).any():
         raise ValueError(f"{figure!r} is no number of 32 bits")
     return array.shape
-
-
-def _lines_of(lines: Iterable[Line], due: Iterable[int]) -> dict[int, Line]:
-    """By update, the lines of the records that are due; where a record is repeated, the first."""
-    wanted = set(due)
-    found: dict[int, Line] = {}
-    for line in lines:
-        if line.record and line.record["update"] in wanted:
-            found.setdefault(line.record["update"], line)
-    return found
 
 
 def _damaged(lines: Sequence[Line], kept: dict[int, Line], due: Sequence[int], *, is_complete: bool) -> list[int]:
@@ -180,11 +154,3 @@ def _damaged(lines: Sequence[Line], kept: dict[int, Line], due: Sequence[int], *
         for line in lines[:end]
         if line.number not in numbers and not (line.record and line.record["update"] > due[-1])
     ]
-
-
-def _keep_beside(path: pathlib.Path) -> str:
-    """Copy a file to the first free name of `NAME.damaged`, `NAME.damaged_2`, ...; that name."""
-    names = itertools.chain([""], (f"_{count}" for count in itertools.count(2)))
-    beside = next(copy for end in names if not (copy := path.with_name(f"{path.name}.damaged{end}")).exists())
-    write_whole(beside, lambda partial: partial.write_bytes(path.read_bytes()))
-    return beside.name

@@ -30,9 +30,6 @@ Band = tuple[np.ndarray, np.ndarray]
 """Lower and upper ends, `[P]` each."""
 
 
-# --- seeds ----------------------------------------------------------------------------------------------------------
-
-
 def _deviation_band(values: np.ndarray) -> Band:
     mean, deviation = values.mean(axis=1), values.std(axis=1, ddof=1)
     return mean - deviation, mean + deviation
@@ -56,16 +53,10 @@ BANDS: dict[str, tuple[str, Callable[[np.ndarray], Band]]] = {
 
 
 def seeds_of(runs: Sequence[Sequence[Record]], name: str) -> tuple[np.ndarray, np.ndarray]:
-    """A metric of all seeds of all runs against environment steps.
+    """A metric of all seeds of all runs: steps `i64[P]`, ascending, and values `f64[P, seeds]`.
 
-    Where runs have it at other steps, those in between are interpolated; none is carried beyond its first or last.
-
-    Args:
-        runs: the records of each, in order; a figure is a number, or a list of one for each seed.
-        name: of the metric.
-
-    Returns:
-        `i64[P]` steps, ascending, and `f64[P, seeds]`; P is 0 where a run has no such metric, or they share no step.
+    Where runs have it at other steps, those in between are interpolated; none is carried beyond its first or last. P is
+    0 where a run has no such metric, or they share no step.
     """
     curves = [_curve_of(records, name) for records in runs]
     if not curves or not all(len(steps) for steps, _ in curves):
@@ -78,13 +69,9 @@ def seeds_of(runs: Sequence[Sequence[Record]], name: str) -> tuple[np.ndarray, n
 
 
 def _curve_of(records: Sequence[Record], name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Steps `[P]` and values `[P, seeds]` of one run, where the metric is known."""
     points = [(record["env_steps"], record[name]) for record in records if record.get(name) is not None]
     steps = np.array([step for step, _ in points], np.int64)
     return steps, np.array([np.atleast_1d(value) for _, value in points], dtype=float)
-
-
-# --- one run --------------------------------------------------------------------------------------------------------
 
 
 def learning_curve(
@@ -96,16 +83,9 @@ def learning_curve(
 ) -> Any:
     """Return, rates, entropies (or values) against environment steps: mean over seeds, band from least to most.
 
-    Returns of training and evaluation have panels of their own where their episodes are not equally long.
-
-    Args:
-        records: of the run, in order, from the evaluation before the first update on.
-        baselines: figures by name, whose returns are drawn as levels beside those of evaluation.
-        headlines: of the environment; those with a `curve` are the rates, drawn from 0 to 1.
-        fig: a figure of matplotlib, or a part of one, to fill; None: a new one.
-
-    Returns:
-        The figure.
+    Returns of training and evaluation have panels of their own where their episodes are not equally long. Those of the
+    baselines are drawn as levels beside those of evaluation; headlines with a `curve` are rates, drawn from 0 to 1.
+    `fig` is a figure of matplotlib, or a part of one, to fill; None: a new one. Returns the figure.
     """
     rates = {f"eval/{headline.figure}": headline.curve for headline in headlines if headline.curve}
     panels = {**_return_panels(records), "rate": rates, **_role_panel(records)}
@@ -146,17 +126,9 @@ def _role_panel(records: Sequence[Record]) -> dict[str, dict[str, str]]:
     return {"entropy": {}}
 
 
-# --- several runs ---------------------------------------------------------------------------------------------------
-
-
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """Runs that differ in nothing but their seeds.
-
-    Attributes:
-        label: for the legend.
-        runs: the records of each, in order.
-    """
+    """Runs that differ in nothing but their seeds: a label for the legend, and the records of each, in order."""
 
     label: str
     runs: tuple[tuple[Record, ...], ...]
@@ -173,16 +145,8 @@ def compare(
 ) -> Any:
     """A panel for each metric, with a curve for each group: the mean over the seeds of all its runs, and their band.
 
-    Args:
-        groups: in the order of the legend.
-        metrics: names of records, and the titles of their panels.
-        rates: those of them that are drawn from 0 to 1.
-        baselines: figures by name, whose returns are drawn as levels beside those of evaluation.
-        band: a key of `BANDS`.
-        fig: a figure of matplotlib, or a part of one, to fill; None: a new one.
-
-    Returns:
-        The figure.
+    `metrics` are names of records, and the titles of their panels; those that are `rates` are drawn from 0 to 1. `band`
+    is a key of `BANDS`; the rest is as in `learning_curve`.
     """
     columns = min(len(metrics), 3)
     rows = -(-len(metrics) // columns)
@@ -211,9 +175,6 @@ def compare(
     return figure
 
 
-# --- what both share ------------------------------------------------------------------------------------------------
-
-
 def _draw_seeds(axes: Any, runs: Sequence[Sequence[Record]], name: str, place: int, label: str, band: str) -> int:
     """A metric against environment steps: mean over seeds, and their band; the number of seeds, 0 if it is unknown."""
     steps, values = seeds_of(runs, name)
@@ -228,7 +189,6 @@ def _draw_seeds(axes: Any, runs: Sequence[Sequence[Record]], name: str, place: i
 
 
 def _levels(axes: Any, baselines: Mapping[str, Mapping[str, Any]]) -> list[Any]:
-    """The returns of the baselines, as horizontal lines."""
     look = {"color": "0.4", "linewidth": 1}
     return [
         axes.axhline(figures["return"], linestyle=LEVELS[number % len(LEVELS)], label=name, **look)
@@ -237,7 +197,6 @@ def _levels(axes: Any, baselines: Mapping[str, Mapping[str, Any]]) -> list[Any]:
 
 
 def _dress(axes: Any, title: str, *, is_rate: bool, legend: bool = True) -> None:
-    """Title, axes and legend of a panel."""
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
     axes.set_title(title, fontsize=11)

@@ -25,12 +25,7 @@ PICTURES = (CURVE, *EPISODE)
 def write_report(learner: Learner, params: Any, policy: Figures, evaluator: Evaluator, folder: pathlib.Path) -> None:
     """Write everything that a finished run leaves, and print the table.
 
-    Args:
-        learner: that was trained.
-        params: of its actors; with a leading axis `[seeds]` if there are several.
-        policy: their figures on the fixed instances.
-        evaluator: of these instances, in the environment of evaluation.
-        folder: of the run.
+    `policy` are the figures of the actors with these parameters on the fixed instances of `evaluator`.
     """
     toolbox, baselines = registry.toolbox_of(evaluator.env), evaluator.baselines()
     figures = {"policy": policy, **baselines}
@@ -38,7 +33,10 @@ def write_report(learner: Learner, params: Any, policy: Figures, evaluator: Eval
     records = [*start_record(folder), *whole_records(folder / METRICS)]
     save_still(learning_curve(records, baselines, toolbox.headlines), folder / CURVE, CURVE_DPI)
     pictures = EPISODE if toolbox.renderer and learner.config.pictures else ()
-    draw_episode(learner, params, evaluator, [folder / name for name in pictures])
+    if pictures and toolbox.renderer:
+        states = recorded_states(learner, params, evaluator)
+        for name in pictures:
+            toolbox.renderer(evaluator.env, states, folder / name)
     print(f"\n{evaluator.num_episodes} fixed instances, whole episodes, deterministic policy\n")
     print(figures_table(figures, toolbox.headlines))
     print(f"\nrun folder: {folder} ({', '.join([CURVE, *pictures, 'summary.json', METRICS])})")
@@ -58,21 +56,3 @@ def whole_records(path: pathlib.Path) -> list[Record]:
     if damaged := [line.number for line in lines if line.record is None]:
         print(f"warning: {path}: {listed('line', damaged)} damaged, and not drawn", file=sys.stderr)
     return [line.record for line in lines if line.record is not None]
-
-
-def draw_episode(
-    learner: Learner,
-    params: Any,
-    evaluator: Evaluator,
-    paths: list[pathlib.Path],
-    *,
-    deterministic: bool = True,
-    temperature: float = 1.0,
-) -> None:
-    """Draw the episode on the first fixed instance into each path; of the first seed, if there are several."""
-    draw = registry.toolbox_of(evaluator.env).renderer
-    if draw is None or not paths:
-        return
-    states = recorded_states(learner, params, evaluator, deterministic=deterministic, temperature=temperature)
-    for path in paths:
-        draw(evaluator.env, states, path)

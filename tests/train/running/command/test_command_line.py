@@ -237,10 +237,16 @@ def test_a_bad_file(content, says, workplace, mistake):
         ("--network gru --chunk_length 7", r"chunk_length \(7\) does not divide; take chunk_length 5$"),
         (
             "--imitate gready --imitate_steps 9",
-            r"'gready', which is no folder of a run, .*; 'truck_drone' has these baselines: 'greedy', 'planner'$",
+            "imitate is 'gready'; 'truck_drone' has these baselines: 'greedy', 'planner'$",
         ),
-        ("--imitate greedy", "imitate_steps and imitate_coef are 0, so that nobody listens; set one of them, or leave"),
-        ("--imitate_coef 0.5", "imitate_coef is 0.5, but nobody is imitated; set imitate to a baseline of the env"),
+        (
+            "--imitate greedy",
+            "imitate_steps and imitate_coef are 0, so that no teacher counts; set one of them, or leave",
+        ),
+        (
+            "--imitate_coef 0.5",
+            "imitate_coef is 0.5, but imitate names no teacher; set imitate to a baseline of the env",
+        ),
         ("--baseline group", "baseline is 'group', which needs whole episodes; set rollout to 'episodes'$"),
         ("--baseline group --rollout episodes --rollout_length 200", "compares episodes; set group_size to 2 or more"),
         ("--group_size 4", "group_size is 4, which needs whole episodes; set rollout to 'episodes'$"),

@@ -12,11 +12,11 @@ from jaxvrp import registry
 from jaxvrp.envs import pcb
 from jaxvrp.io.command_line import UserError
 from train import evaluate
+from train.off_policy.config import TD3Config
 from train.running.command import command_line
 from train.running.folder.resume import RecordedRun
 from train.running.folder.run_folder import RunFolder, Trained, read_run, write_configuration
 from train.running.loop.evaluator import Evaluator
-from train.td3 import TD3Config
 
 GENERATED = {"min_parts", "max_parts"}
 TINY = (

@@ -2,7 +2,6 @@
 
 import pytest
 
-from jaxvrp.spaces import Box, Discrete
 from tests.toy_environments import Deliveries
 from train.algorithms import ALGORITHMS
 from train.on_policy.config import PPOConfig
@@ -12,7 +11,7 @@ DARP = {"name": "darp", "num_nodes": 6}
 
 
 def prepared(env, network):
-    return prepare(PPOConfig(env=env, network=network, num_devices=1), Discrete)[1]
+    return prepare(PPOConfig(env=env, network=network, num_devices=1))[1]
 
 
 @pytest.mark.parametrize("network", ["mlp", "gru", "attention"])
@@ -74,4 +73,4 @@ def test_a_learner_without_a_choice_of_networks_reads_vectors():
         ),
     ):
         with pytest.raises(ValueError, match=says):
-            prepare(ALGORITHMS["td3"].config_class(env=env), Box)
+            prepare(ALGORITHMS["td3"].config_class(env=env))

@@ -6,8 +6,8 @@ import pytest
 
 from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
 from jaxvrp.io.command_line import UserError
+from train.algorithms import make_train
 from train.on_policy.config import PPOConfig
-from train.on_policy.trainer import make_train
 from train.running.command import command_line
 from train.running.command.prepare import evaluation_env
 from train.running.folder.resume import RecordedRun, check_same

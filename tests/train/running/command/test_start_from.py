@@ -2,15 +2,11 @@
 
 import chex
 import jax
-import jax.numpy as jnp
-import numpy as np
 import pytest
 
 import tests.toy_environments  # noqa: F401
 from jaxvrp.io.command_line import UserError
 from train.algorithms import ALGORITHMS
-from train.networks.growth import grown
-from train.on_policy.actor_critic import Seen
 from train.running.command import launch
 from train.running.folder.checkpoint import Checkpoints
 from train.running.folder.resume import RecordedRun
@@ -90,41 +86,3 @@ def test_what_cannot_be_begun_with_is_one_line(begun, tmp_path):
     with pytest.raises(UserError, match=r"nowhere is no run folder") as error:
         beginning(learner(start_from=str(tmp_path / "nowhere")))
     assert "\n" not in str(error.value)
-
-
-def darp_learner(**changes):
-    sizes = {"name": "darp", "num_nodes": 8, "num_agents": 2, "instances": "cordeau", "limits": True}
-    network = {"network": "attention", "attention_size": 8, "attention_heads": 2}
-    return learner(**{**network, "env": {**sizes, **changes}})
-
-
-def probabilities(of, params, instances):
-    """Of the first choices of some instances, `f32[E, actions]`."""
-
-    def first(params, instances):
-        states, timestep = jax.vmap(of.env.reset_to)(instances)
-        seen = Seen(timestep.observation, None, jax.vmap(of.env.static_entities)(states), timestep.entities, {})
-        seen = jax.tree.map(lambda leaf: leaf[None], seen)
-        logits, _ = of.actors.apply(params, seen, of.actors.initial_carry(3), jnp.zeros((1, 3), bool))
-        return jax.nn.softmax(jnp.where(timestep.action_mask["vehicle"], logits["vehicle"][0], -1e9))
-
-    return jax.jit(first)(params, instances)
-
-
-@pytest.mark.slow
-def test_what_the_other_run_did_not_see_counts_for_nothing_at_first():
-    before, after = darp_learner(), darp_learner(prospects=True)
-    params, fresh = (
-        {"vehicle": jax.jit(of.actors.init, static_argnums=1)(jax.random.key(seed), "vehicle")}
-        for seed, of in enumerate((before, after))
-    )
-    larger = grown(params, fresh, before.env, after.env)
-    chex.assert_trees_all_equal_shapes(larger, fresh)
-    instances = jax.jit(jax.vmap(before.env.generate))(jax.random.split(jax.random.key(2), 3))
-    expected, *found = (
-        probabilities(of, trained, instances) for of, trained in ((before, params), (after, larger), (after, fresh))
-    )
-    np.testing.assert_allclose(found[0], expected, atol=1e-6)
-    assert abs(found[1] - expected).max() > 1e-3
-    # A policy does not forget what it sees.
-    chex.assert_trees_all_equal(grown(larger, params, after.env, before.env), larger)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from jaxvrp.io.command_line import UserError
-from train.on_policy.trainer import make_train
+from train.algorithms import make_train
 from train.running.folder.checkpoint import Checkpoints
 from train.running.folder.lock import locked
 from train.running.folder.resume import RecordedRun

@@ -42,7 +42,7 @@ class Counted(TruckDroneBasic):
 class Scripted:
     """A learner whose state is the number of updates, and whose evaluated return is `returns[update]`."""
 
-    env = types.SimpleNamespace(max_episode_steps=20)
+    env = evaluation_env = types.SimpleNamespace(max_episode_steps=20)
 
     def __init__(self, returns=None, bad=None, **config):
         defaults = {"num_envs": 1, "rollout_length": 10, "eval_interval": 1, "save_interval": 1}
@@ -82,7 +82,6 @@ def play(tmp_path, monkeypatch):
 
         return figures
 
-    monkeypatch.setattr(loop, "evaluation_env", lambda env, config: env)
     monkeypatch.setattr(loop, "evaluation_function", evaluation)
     monkeypatch.setattr(loop, "write_report", lambda *_: None)
 

@@ -10,14 +10,12 @@ from jax.sharding import PartitionSpec as P
 import jaxvrp
 from jaxvrp.io import machine_memory
 from jaxvrp.io.command_line import UserError
-from train.algorithms import ALGORITHMS
-from train.on_policy.trainer import make_train
+from train.algorithms import ALGORITHMS, make_train
+from train.off_policy.config import TD3Config
 from train.running.command import launch
-from train.running.loop import loop, memory, sizes
-from train.running.loop.memory import check_memory, loop_bytes, needed_bytes
-from train.running.loop.sizes import Size, check_environment, fitting
+from train.running.loop import loop, memory
+from train.running.loop.memory import Size, check_environment, check_memory, fitting, loop_bytes, needed_bytes
 from train.sharding import make_mesh, shard
-from train.td3 import TD3Config
 
 STEPS, WIDTH = 10, 6
 
@@ -170,9 +168,9 @@ def test_a_device_without_room_is_one_line(tmp_path, monkeypatch):
 
 
 def test_sizes_are_those_on_which_arrays_depend(config):
-    names = {size.name for size in sizes.configuration_sizes(config())}
+    names = {size.name for size in memory.configuration_sizes(config())}
     assert {"num_seeds", "num_envs", "rollout_length", "hidden_sizes", "eval_episodes", "log_interval"} <= names
     assert not names & {"seed", "total_steps", "gamma", "num_devices", "network", "lr_decay"}
-    found = {size.name: size for size in sizes.environment_sizes(jaxvrp.make("truck_drone", num_drones=5))}
+    found = {size.name: size for size in memory.environment_sizes(jaxvrp.make("truck_drone", num_drones=5))}
     assert found["env.num_drones"] == ("env.num_drones", 5, 2) and found["env.num_drones"].growth == 2.5
     assert "env.dt" not in found

@@ -20,7 +20,7 @@ from train.running.command.config_file import load_yaml
 from train.running.folder.resume import RecordedRun, changes_of, resumed
 from train.running.folder.run_folder import write_configuration
 from train.running.loop.metrics import MetricsWriter
-from train.running.shown import weights_and_biases
+from train.running.shown import loggers
 from train.running.shown.loggers import check_loggers
 
 CONFIGURATION = {"algorithm": "mappo", "env": {"name": "darp", "num_nodes": 4}, "gamma": 0.5, "hidden_sizes": [8, 8]}
@@ -243,7 +243,7 @@ def test_what_wandb_refuses_is_one_line(monkeypatch, tmp_path):
     wandb.init = init
     monkeypatch.setitem(sys.modules, "wandb", wandb)
     with pytest.raises(UserError, match=r"^wandb cannot begin a run: no route; run `wandb login`"):
-        weights_and_biases.Run(tmp_path, {})
+        loggers.WandbRun(tmp_path, {})
 
 
 @pytest.mark.parametrize(
