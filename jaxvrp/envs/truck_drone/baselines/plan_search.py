@@ -3,7 +3,8 @@
 A plan says for some agents and steps what they do (`held_choices`); the dispatcher decides everything else, so that the
 empty plan is its episode, and what follows a change adapts to it. A round draws a moment, changes every chain's plan
 from there on in several ways, plays the episodes anew from that moment, and takes the best of a chain's tries by
-simulated annealing.
+simulated annealing. Nothing is paid for driving; so in the end detours of the truck are taken out that serve nothing
+(`straightened`).
 
 The search knows the whole instance, including customers that become known later and cannot be served before. There its
 plan bounds what a policy can reach, and is not a policy itself.
@@ -54,6 +55,19 @@ are written, holds for a while what all agents did."""
 
 TRUCK, FREED = 0.35, 0.15
 """How probable it is that a choice is the truck's, and that it is the dispatcher's again."""
+
+
+STRAIGHTENING = 0.1
+"""The last share of the time, in which detours are taken out; at least once."""
+
+LANES = 32
+"""Plans that are tried at once there."""
+
+SHORTER = 1e-3
+"""Map units, or steps: a plan that is shorter by less is as good."""
+
+FARTHEST_LEG = 4
+"""Successive drives that are replaced together, at most."""
 
 
 class Chains(struct.PyTreeNode):
@@ -173,6 +187,25 @@ def _written(
 
 
 @jax.jit
+def measured(env: TruckDrone, instance: Instance, actions: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Return, distance of the truck and steps of episodes with these actions (`i32[B, T, 1+D]`), each `f32[B]`.
+
+    A plan with an action that is forbidden is worth minus infinity.
+    """
+
+    def play(state: World, action: jax.Array) -> tuple[World, jax.Array]:
+        state, timestep = env.step(state, by_role(action))
+        return state, timestep.team_reward
+
+    def episode(actions: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        last, rewards = jax.lax.scan(play, env.init_state(instance), actions)
+        total = jnp.where(last.totals.invalid_actions > 0, -jnp.inf, rewards.sum())
+        return total, last.totals.truck_distance, last.step.astype(jnp.float32)
+
+    return jax.vmap(episode)(actions)
+
+
+@jax.jit
 def replayed(env: TruckDrone, instance: Instance, actions: jax.Array) -> jax.Array:
     """The return `f32[]` of an episode with these actions (`i32[T, 1+D]`) by `Environment.step`."""
 
@@ -214,13 +247,15 @@ def search_episode(
     # Once for nothing, so that the search does not pay for compilation.
     jax.block_until_ready(advance(env, instance, current, key, jnp.zeros(ROUNDS), tries))
     jax.block_until_ready(replayed(env, instance, current.actions[:, 0]))
+    best = jax.device_get(current.actions[:, 0])
+    jax.block_until_ready(measured(env, instance, np.repeat(best[None], LANES, axis=0)))
     start, now, restarts, pace = clock(), 0.0, 0, 0.0
-    while now < seconds:
+    while now < (1 - STRAIGHTENING) * seconds:
         if restarts < len(RESTARTS) and now >= RESTARTS[restarts] * seconds:
             restarts += 1
-            best = current.held[:, current.best.argmax()]
+            held = current.held[:, current.best.argmax()]
             current = current.replace(
-                played=play_held(env, instance, jnp.broadcast_to(best[:, None], current.held.shape))
+                played=play_held(env, instance, jnp.broadcast_to(held[:, None], current.held.shape))
             )
         key, round_key = jax.random.split(key)
         progress = np.linspace(now, now + pace, ROUNDS) / seconds
@@ -228,5 +263,65 @@ def search_episode(
         current = jax.block_until_ready(advance(env, instance, current, round_key, jnp.float32(heat), tries))
         before, now = now, clock() - start
         pace = now - before
-        actions = current.actions[:, int(current.best.argmax())]
-        yield Searched(now, -float(replayed(env, instance, actions)), jax.device_get(by_role(actions)))
+        best = jax.device_get(current.actions[:, int(current.best.argmax())])
+        yield Searched(now, -float(replayed(env, instance, best)), by_role(best))
+    least = -float(replayed(env, instance, best))
+    while (straighter := straightened(env, instance, best)) is not None:
+        cost = -float(replayed(env, instance, straighter))
+        if cost > least:
+            return
+        now, least, best = clock() - start, cost, straighter
+        yield Searched(now, cost, by_role(best))
+        if now >= seconds:
+            return
+
+
+def straightened(env: TruckDrone, instance: Instance, actions: np.ndarray) -> np.ndarray | None:
+    """A plan `i32[T, 1+D]` of no less return, on which the truck drives less or the episode is shorter; None if no
+    change of this kind leads to one.
+
+    In a change the truck waits, or drives to another node, for some of its successive drives. Changes that help are
+    made together where that helps more.
+    """
+    plans = [actions, *_detours_replaced(env, instance, actions)]
+    returns, driven, lengths = _measured(env, instance, plans)
+
+    size = driven + lengths
+    better = np.flatnonzero((returns >= returns[0]) & (size < size[0] - SHORTER))
+    if not better.size:
+        return None
+    better = better[np.argsort(size[better], kind="stable")]
+    joined, together = [plans[better[0]]], plans[better[0]]
+    for index in better[1:LANES]:
+        together = np.where(plans[index] != actions, plans[index], together)
+        joined.append(together)
+    returns_joined, driven_joined, lengths_joined = _measured(env, instance, joined)
+    cost = np.where(returns_joined >= returns[0], driven_joined + lengths_joined, np.inf)
+    return joined[int(cost.argmin())]
+
+
+def _measured(env: TruckDrone, instance: Instance, plans: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return, distance of the truck and length of the episode of each plan, by `Environment.step`."""
+    rows = []
+    for first in range(0, len(plans), LANES):
+        lot = plans[first : first + LANES]
+        lot += [lot[0]] * (LANES - len(lot))
+        rows.append(jax.device_get(measured(env, instance, np.stack(lot))))
+    found = [np.concatenate(parts)[: len(plans)] for parts in zip(*rows, strict=True)]
+    return found[0], found[1], found[2]
+
+
+def _detours_replaced(env: TruckDrone, instance: Instance, actions: np.ndarray) -> list[np.ndarray]:
+    """Plans in which the truck waits, or drives to one node, in up to `FARTHEST_LEG` successive drives."""
+    truck, num_nodes = actions[:, 0], env.num_route_nodes
+    drives = (truck >= 1) & (truck <= num_nodes)
+    begins = np.flatnonzero(np.diff(np.where(drives, truck, 0), prepend=0)).tolist() + [len(truck)]
+    legs = [(start, stop) for start, stop in zip(begins, begins[1:], strict=False) if drives[start]]
+    plans = []
+    for leg, (start, _) in enumerate(legs):
+        for _, stop in legs[leg : leg + FARTHEST_LEG]:
+            for choice in range(num_nodes + 1):
+                plan = actions.copy()
+                plan[start:stop, 0] = np.where(drives[start:stop], choice, truck[start:stop])
+                plans.append(plan)
+    return plans
