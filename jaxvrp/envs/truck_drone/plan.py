@@ -184,7 +184,9 @@ class _Planner:
         """Every drive and every wait of the truck; a new one begins where it starts, stops, turns, or leaves a node."""
         place = np.asarray(self.world.truck.position, np.float64)
         step = np.diff(place, axis=0)
-        moves, length = (step != 0).any(axis=1), np.linalg.norm(step, axis=1)
+        # A truck that is told to drive to the node where it is moves by rounding errors.
+        length = np.linalg.norm(step, axis=1)
+        moves = length > ARRIVED
         before, after = step[:-1], step[1:]
         cross = np.abs(after[:, 0] * before[:, 1] - after[:, 1] * before[:, 0])
         # The steps are differences of places in `float32`, so that short ones have no exact direction.

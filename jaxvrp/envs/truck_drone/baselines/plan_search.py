@@ -13,6 +13,7 @@ plan bounds what a policy can reach, and is not a policy itself.
 from __future__ import annotations
 
 import functools
+import itertools
 import time
 from collections.abc import Callable, Iterator
 
@@ -24,7 +25,7 @@ from flax import struct
 from jaxvrp.envs.truck_drone.baselines.held_choices import FREE, Played, play_held, replay_from, towards
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.problem.instance import Instance
-from jaxvrp.envs.truck_drone.world import DELIVER, World
+from jaxvrp.envs.truck_drone.world import DELIVER, HOVER, STAY, World
 from jaxvrp.spaces import ByRole
 from jaxvrp.toolbox import Searched
 
@@ -58,7 +59,10 @@ TRUCK, FREED = 0.35, 0.15
 
 
 STRAIGHTENING = 0.1
-"""The last share of the time, in which detours are taken out; at least once."""
+"""The last share of the time, in which detours are taken out."""
+
+FEWEST_ROUNDS = 4
+"""Of taking detours out, whatever the time, as long as one helps."""
 
 LANES = 32
 """Plans that are tried at once there."""
@@ -266,38 +270,35 @@ def search_episode(
         best = jax.device_get(current.actions[:, int(current.best.argmax())])
         yield Searched(now, -float(replayed(env, instance, best)), by_role(best))
     least = -float(replayed(env, instance, best))
-    while (straighter := straightened(env, instance, best)) is not None:
-        cost = -float(replayed(env, instance, straighter))
-        if cost > least:
+    for rounds in itertools.count(1):
+        straighter = straightened(env, instance, best)
+        if straighter is None or (cost := -float(replayed(env, instance, straighter))) > least:
             return
         now, least, best = clock() - start, cost, straighter
         yield Searched(now, cost, by_role(best))
-        if now >= seconds:
+        if now >= seconds and rounds >= FEWEST_ROUNDS:
             return
 
 
 def straightened(env: TruckDrone, instance: Instance, actions: np.ndarray) -> np.ndarray | None:
-    """A plan `i32[T, 1+D]` of no less return, on which the truck drives less or the episode is shorter; None if no
-    change of this kind leads to one.
+    """A plan `i32[T, 1+D]` of more return, or of as much with less driving or in less time; None if none is found.
 
-    In a change the truck waits, or drives to another node, for some of its successive drives. Changes that help are
-    made together where that helps more.
+    In a change the truck waits, or drives to another node, for some of its successive drives, or a drone stays on board
+    that would be released. Changes that help are made together where that helps more.
     """
-    plans = [actions, *_detours_replaced(env, instance, actions)]
+    plans = [actions, *_detours_replaced(env, actions), *_flights_left_out(env, actions)]
     returns, driven, lengths = _measured(env, instance, plans)
 
-    size = driven + lengths
-    better = np.flatnonzero((returns >= returns[0]) & (size < size[0] - SHORTER))
+    size, worth = driven + lengths, np.round(returns, 4)
+    better = np.flatnonzero((worth > worth[0]) | ((returns >= returns[0]) & (size < size[0] - SHORTER)))
     if not better.size:
         return None
-    better = better[np.argsort(size[better], kind="stable")]
-    joined, together = [plans[better[0]]], plans[better[0]]
+    better = better[np.lexsort((size[better], -worth[better]))]
+    joined = [plans[better[0]]]
     for index in better[1:LANES]:
-        together = np.where(plans[index] != actions, plans[index], together)
-        joined.append(together)
-    returns_joined, driven_joined, lengths_joined = _measured(env, instance, joined)
-    cost = np.where(returns_joined >= returns[0], driven_joined + lengths_joined, np.inf)
-    return joined[int(cost.argmin())]
+        joined.append(np.where(plans[index] != actions, plans[index], joined[-1]))
+    returns, driven, lengths = _measured(env, instance, joined)
+    return joined[int(np.lexsort((driven + lengths, -np.round(returns, 4)))[0])]
 
 
 def _measured(env: TruckDrone, instance: Instance, plans: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -311,7 +312,24 @@ def _measured(env: TruckDrone, instance: Instance, plans: list[np.ndarray]) -> t
     return found[0], found[1], found[2]
 
 
-def _detours_replaced(env: TruckDrone, instance: Instance, actions: np.ndarray) -> list[np.ndarray]:
+def _flights_left_out(env: TruckDrone, actions: np.ndarray) -> list[np.ndarray]:
+    """Plans in which a drone stays on board for one of its flights, and the truck drives on instead of releasing it."""
+    truck, release = actions[:, 0], 1 + env.num_route_nodes
+    drives = (truck >= 1) & (truck < release)
+    plans = []
+    for drone in range(env.num_drones):
+        starts = np.flatnonzero(truck == release + drone).tolist()
+        for start, stop in zip(starts, [*starts[1:], len(truck)], strict=True):
+            plan = actions.copy()
+            plan[start:stop, 1 + drone] = HOVER
+            for step in range(start, stop):
+                if plan[step, 0] in (release + drone, release + env.num_drones + drone):
+                    plan[step, 0] = plan[step - 1, 0] if step and drives[step - 1] else STAY
+            plans.append(plan)
+    return plans
+
+
+def _detours_replaced(env: TruckDrone, actions: np.ndarray) -> list[np.ndarray]:
     """Plans in which the truck waits, or drives to one node, in up to `FARTHEST_LEG` successive drives."""
     truck, num_nodes = actions[:, 0], env.num_route_nodes
     drives = (truck >= 1) & (truck <= num_nodes)
