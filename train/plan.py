@@ -16,7 +16,9 @@ from train.running.command.instance_file import INDEX_HELP, Output, check_output
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command line."""
-    parser = Parser("train.plan", "Check a problem, solve it, and write a page: the plan that plays, a sheet per vehicle.")
+    parser = Parser(
+        "train.plan", "Check a problem, solve it, and write a page: the plan that plays, a sheet per vehicle."
+    )
     parser.add_argument("instance", help="the file of the problem")
     parser.add_argument("--seconds", type=above_zero, default=10.0, help="to look for plans (default: 10)")
     parser.add_argument("--index", type=index, help=INDEX_HELP)

@@ -26,7 +26,7 @@ import jaxvrp
 from jaxvrp import Environment, registry, replay
 from jaxvrp.actor import Actor
 from jaxvrp.io.command_line import Parser, UserError, above_zero, index
-from jaxvrp.io.messages import nearest
+from jaxvrp.io.messages import cut, nearest
 from jaxvrp.io.problem_files import UnknownFormatError, only_problem
 from jaxvrp.pictures import STILLS
 from jaxvrp.replay.sheets import plan_sheets
@@ -39,6 +39,7 @@ from train.running.command.instance_file import (
     Output,
     best_episode,
     check_output,
+    draw_plan,
     write_all,
 )
 from train.running.command.keys import LAUNCH
@@ -96,20 +97,19 @@ class Solution:
         self.problem.files.write_plan(self.problem.problem, path, self.plan)
 
     def write_page(self, path: str | os.PathLike) -> None:
-        """Write one page that needs no other file: it plays the plan, and has a sheet for each vehicle, to be printed."""
+        """Write one page, without other files, that plays the plan and has a sheet for each vehicle, to be printed."""
         files, problem = self.problem.files, self.problem.problem
         episode = replay.export_episode(self.problem.env, self.states, self.actions)
-        episode = {**files.label_episode(problem, episode), "subtitle": f"plan by {self.method}, feasible: {verdict(self)}"}
+        episode = {
+            **files.label_episode(problem, episode),
+            "subtitle": f"plan by {self.method}, feasible: {verdict(self)}",
+        }
         sheets = files.sheets(problem, self.plan) if files.sheets else plan_sheets(self.plan)
         replay.write_page(episode, path, sheets=sheets)
 
     def draw(self, path: str | os.PathLike) -> None:
         """Draw the plan."""
-        if self.problem.files.draw:
-            self.problem.files.draw(self.problem.problem, self.problem.env, self.states, path)
-            return
-        assert self.problem.toolbox.renderer
-        self.problem.toolbox.renderer(self.problem.env, self.states, path)
+        draw_plan(self.problem.files, self.problem.problem, self.problem.env, self.states, path)
 
 
 def solve(
@@ -477,7 +477,8 @@ def report(solution: Solution) -> str:
     rows += plan.get("totals", {}).items()
     routes = plan["routes"]
     named = routes.items() if isinstance(routes, dict) else ((f"route {i + 1}", each) for i, each in enumerate(routes))
-    rows += [(name, " ".join(map(str, each))) for name, each in named if each]
+    rows += [(name, (", " if isinstance(each[0], str) else " ").join(map(str, each))) for name, each in named if each]
+    rows = [(cut(name), value) for name, value in rows]
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
 
@@ -493,7 +494,11 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
     parser.add_argument("--seed", type=index, default=0, help="of what is drawn (default: 0)")
     parser.add_argument(
-        "--out", metavar="FILE", nargs="+", default=[], help="write the plan: .json, .csv, a page .html, a board also .pcb"
+        "--out",
+        metavar="FILE",
+        nargs="+",
+        default=[],
+        help="write the plan: .json, .csv, a page .html, a board also .pcb",
     )
     parser.add_argument("--picture", metavar="FILE", help="draw the plan: .png, .svg, .pdf; a .gif moves")
     args = parser.parse_args(argv)

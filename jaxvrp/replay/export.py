@@ -74,9 +74,7 @@ def save(env: Environment, states: Any, path: str | os.PathLike, actions: Mappin
         renderer(env, states, path)
 
 
-def page(
-    episode: dict[str, Any], against: dict[str, Any] | None = None, *, sheets: Sequence[Sheet] = ()
-) -> str:
+def page(episode: dict[str, Any], against: dict[str, Any] | None = None, *, sheets: Sequence[Sheet] = ()) -> str:
     """The page that plays an episode, as text; with another one `against` it, both side by side; `sheets` below.
 
     Raises:

@@ -45,10 +45,9 @@ def to_html(sheets: Sequence[Sheet]) -> str:
 def _table(sheet: Sheet) -> str:
     title, note = html.escape(sheet.title), html.escape(sheet.note)
     head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in sheet.columns)
-    rows = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>\n" for row in sheet.rows
-    )
+    rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>\n" for row in sheet.rows)
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table>"
     return (
         f'<section class="card sheet"><header><h2>{title}</h2><span>{note}</span></header>\n'
-        f'<div class="wide-table"><table><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div></section>\n'
+        f'<div class="wide-table">{table}</div></section>\n'
     )

@@ -57,7 +57,7 @@ def write_plan(path: str | os.PathLike, plan: Plan) -> None:
 
 
 def sheets_of(fleet_map: FleetMap, plan: Plan) -> list[Sheet]:
-    """A sheet for each vehicle: when it is where, with whom and with what; the truck's has the launches and landings."""
+    """A sheet for each vehicle: when it is where, and with what; the truck's has launches and landings, too."""
     unit = {kind: f" ({name})" for kind, name in fleet_map.units.items()}.get
     time = unit("time", "")
     columns = (f"from{time}", f"to{time}", "what", "where", f"package{unit('demand', '')}", "battery", f"late{time}")
@@ -134,7 +134,9 @@ class _Planner:
             "late": [f"{each['customer']} by {time(each['late'])}" for each in customers if each["late"]],
             "not served": unserved,
             "crashed": [self.drones[drone] for drone in np.flatnonzero(status == CRASHED)],
-            "in the air at the end": [self.drones[i] for i in np.flatnonzero((status != CRASHED) & (status != ONBOARD))],
+            "in the air at the end": [
+                self.drones[i] for i in np.flatnonzero((status != CRASHED) & (status != ONBOARD))
+            ],
         }
         lines = [f"{len(names)} {what} ({', '.join(names)})" for what, names in found.items() if names]
         why = why_nobody(self.map, self.env) if len(unserved) == len(customers) else ""
@@ -154,7 +156,10 @@ class _Planner:
             "drones_in_the_air": int(((status != CRASHED) & (status != ONBOARD)).sum()),
             "truck_distance": driven,
             "drone_distance": self.scale.distance(totals.drone_distance[-1]),
-            "distance": {self.truck_name: driven, **dict(zip(self.drones, map(self.scale.distance, flown), strict=True))},
+            "distance": {
+                self.truck_name: driven,
+                **dict(zip(self.drones, map(self.scale.distance, flown), strict=True)),
+            },
             "battery_used": _rounded(totals.battery_used[-1] / np.asarray(self.env.max_battery)),
         }
 
@@ -220,7 +225,11 @@ class _Planner:
 
     def _landing(self, drone: int, index: int, outcome: str) -> str:
         """Where a flight ends: at the truck, or somewhere."""
-        return self._where(index) if outcome == "recovered" else self._coordinates(self.world.drones.position[index, drone])
+        return (
+            self._where(index)
+            if outcome == "recovered"
+            else self._coordinates(self.world.drones.position[index, drone])
+        )
 
     def _drone_at(self, drone: int, index: int) -> Plan:
         """When, where, and with which charge a drone is."""

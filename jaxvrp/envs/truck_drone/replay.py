@@ -50,7 +50,6 @@ from jaxvrp.replay.schema import (
     whole_number,
 )
 
-
 MARGIN = 0.56
 """Half the side of what is seen of a map, as a share of the larger extent of its places."""
 

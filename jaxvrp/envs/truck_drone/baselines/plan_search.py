@@ -301,7 +301,9 @@ def straightened(env: TruckDrone, instance: Instance, actions: np.ndarray) -> np
     return joined[int(np.lexsort((driven + lengths, -np.round(returns, 4)))[0])]
 
 
-def _measured(env: TruckDrone, instance: Instance, plans: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _measured(
+    env: TruckDrone, instance: Instance, plans: list[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return, distance of the truck and length of the episode of each plan, by `Environment.step`."""
     rows = []
     for first in range(0, len(plans), LANES):
@@ -319,7 +321,7 @@ def _flights_left_out(env: TruckDrone, actions: np.ndarray) -> list[np.ndarray]:
     plans = []
     for drone in range(env.num_drones):
         starts = np.flatnonzero(truck == release + drone).tolist()
-        for start, stop in zip(starts, [*starts[1:], len(truck)], strict=True):
+        for start, stop in itertools.pairwise([*starts, len(truck)]):
             plan = actions.copy()
             plan[start:stop, 1 + drone] = HOVER
             for step in range(start, stop):
@@ -333,8 +335,8 @@ def _detours_replaced(env: TruckDrone, actions: np.ndarray) -> list[np.ndarray]:
     """Plans in which the truck waits, or drives to one node, in up to `FARTHEST_LEG` successive drives."""
     truck, num_nodes = actions[:, 0], env.num_route_nodes
     drives = (truck >= 1) & (truck <= num_nodes)
-    begins = np.flatnonzero(np.diff(np.where(drives, truck, 0), prepend=0)).tolist() + [len(truck)]
-    legs = [(start, stop) for start, stop in zip(begins, begins[1:], strict=False) if drives[start]]
+    begins = np.flatnonzero(np.diff(np.where(drives, truck, 0), prepend=0)).tolist()
+    legs = [(start, stop) for start, stop in itertools.pairwise([*begins, len(truck)]) if drives[start]]
     plans = []
     for leg, (start, _) in enumerate(legs):
         for _, stop in legs[leg : leg + FARTHEST_LEG]:

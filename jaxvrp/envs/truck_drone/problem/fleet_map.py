@@ -284,7 +284,12 @@ class FleetMap:
     def amount(self, kind: str) -> Callable[[float], str]:
         """Words for a number of `length`, `time` or `demand`: three digits, or all before the point, with the unit."""
         unit = self.units.get(kind, "")
-        return lambda number: f"{shown_amount(float(number))} {unit}".rstrip()
+
+        def words(number: float) -> str:
+            digits = shown_amount(float(number))
+            return f"{digits.rstrip('0').rstrip('.') if '.' in digits else digits} {unit}".rstrip()
+
+        return words
 
     def instance(self) -> Instance:
         """The problem in the units of the simulator, to be played in `environment`.
@@ -338,22 +343,19 @@ class FleetMap:
 
     def refuse_what_is_ignored(self, env: TruckDrone) -> None:
         """Raise a ValueError, one line, if the scenario of `env` would ignore what a field of the map says."""
-        weighs = "payload_factor" in env.parameters
-        waits = env.parameters.get("wait_for_window", False)
-        becomes_known = "dynamic_share" in env.parameters
-        free = self.drones[0].payload_factor == 0
+        customers = list(enumerate(self.customers))
         ignored = []
-        for index, customer in enumerate(self.customers):
-            start = (customer.window or (0.0,))[0]
-            ignored += [
-                (not becomes_known and customer.known_from, f"customers[{index}].known_from", "customers become known"),
-                (not waits and start > 0, f"customers[{index}].window[0]", "drones wait for the start of a window"),
-                (not weighs and not free and customer.demand > 0, f"customers[{index}].demand", "packages weigh"),
-            ]
-        ignored.append((not weighs and self.drones[0].payload_factor, "drones[0].payload_factor", "packages weigh"))
-        for is_ignored, field, rule in ignored:
-            if is_ignored:
-                raise ValueError(f"{field}: {type(env).__name__} ignores it; play vrpd_tw, where {rule}")
+        if "dynamic_share" not in env.parameters:
+            ignored += [(f"customers[{i}].known_from", "customers become known") for i, c in customers if c.known_from]
+        if "payload_factor" not in env.parameters and self.drones[0].payload_factor != 0:
+            given = [("drones[0].payload_factor", "packages weigh")] if self.drones[0].payload_factor else []
+            ignored += given + [(f"customers[{i}].demand", "packages weigh") for i, c in customers if c.demand]
+        if not env.parameters.get("wait_for_window", False):
+            late = [i for i, c in customers if c.window and c.window[0]]
+            ignored += [(f"customers[{i}].window[0]", "drones wait for the start of a window") for i in late]
+        if ignored:
+            field, rule = ignored[0]
+            raise ValueError(f"{field}: {type(env).__name__} ignores it; play vrpd_tw, where {rule}")
 
     def parameters(self, env: TruckDrone) -> dict[str, Any]:
         """The parameters of the environment that this problem sets: sizes and physics, by keyword.

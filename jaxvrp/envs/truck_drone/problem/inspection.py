@@ -64,7 +64,8 @@ def inspect(fleet_map: FleetMap, env: TruckDrone) -> Inspection:
 
 def why_nobody(fleet_map: FleetMap, env: TruckDrone) -> str:
     """Why no customer can be served at all; "" if that is not known."""
-    return _out_of_reach(fleet_map, reach_of(fleet_map, env)) or "; ".join(_slow(fleet_map))
+    fast, out_of_reach = "; ".join(_fast(fleet_map)), _out_of_reach(fleet_map, reach_of(fleet_map, env))
+    return fast or out_of_reach or "; ".join(_slow(fleet_map))
 
 
 def _figures(fleet_map: FleetMap, env: TruckDrone) -> Iterator[str]:
@@ -82,11 +83,9 @@ def _figures(fleet_map: FleetMap, env: TruckDrone) -> Iterator[str]:
 
 
 def _warnings(fleet_map: FleetMap, env: TruckDrone) -> Iterator[str]:
-    # Times and reach mean nothing where places are in several units.
-    misplaced = [*_degrees(fleet_map)] or [*_mixed(fleet_map)]
-    yield from misplaced
-    if not misplaced:
-        yield from _fast(fleet_map)
+    # Times and reach mean nothing where places are in several units, and reach nothing where a step is too long.
+    yield from (absurd := [*_degrees(fleet_map)] or [*_mixed(fleet_map)] or [*_fast(fleet_map)])
+    if not absurd:
         yield from _slow(fleet_map)
         if words := _out_of_reach(fleet_map, reach_of(fleet_map, env)):
             yield f"drones[0].range: {words}; raise it, or add nodes nearer to them"
@@ -113,15 +112,15 @@ def _mixed(fleet_map: FleetMap) -> Iterator[str]:
     if extent and far.size:
         more = f" and {far.size - 1} more" if far.size > 1 else ""
         yield (
-            f"customers[{far[0]}].position{more}: {length(gap[far[0]])} from the nearest node, while the nodes lie within "
-            f"{length(extent)}; give customers and nodes in one unit of length"
+            f"customers[{far[0]}].position{more}: {length(gap[far[0]])} from the nearest node, while the nodes lie "
+            f"within {length(extent)}; give customers and nodes in one unit of length"
         )
     elif len(customers) > 1 and extent > TINY * (width := _extent(customers)) and width:
         farthest = int(np.linalg.norm(nodes - np.median(customers, axis=0), axis=1).argmax())
         field = f"nodes[{farthest - 1}].position" if farthest else "truck.position"
         yield (
-            f"{field}: the nodes lie within {length(extent)}, and all customers within {length(width)}; give customers and "
-            "nodes in one unit of length"
+            f"{field}: the nodes lie within {length(extent)}, and all customers within {length(width)}; give "
+            "customers and nodes in one unit of length"
         )
 
 
@@ -137,8 +136,8 @@ def _fast(fleet_map: FleetMap) -> Iterator[str]:
         across = _extent(_places(fleet_map)) / speed
         if across < FEWEST_STEPS * step:
             yield (
-                f"{field}: {_speed(fleet_map, speed)} is across the map in {time(across)}, and a step is {time(step)}; give "
-                "it in the units of length and time of the file, or a smaller scale.time"
+                f"{field}: {_speed(fleet_map, speed)} is across the map in {time(across)}, and a step is {time(step)}; "
+                "give it in the units of length and time of the file, or a smaller scale.time"
             )
 
 
@@ -167,8 +166,9 @@ def _out_of_reach(fleet_map: FleetMap, reach: Reach) -> str:
     if out.size == len(reach.needs):
         return f"no customer is within reach of a node: the nearest needs {length(reach.needs.min())}, {flown}"
     names = fleet_map.names("customers")
-    named = ", ".join(f"{names[index]} needs {length(reach.needs[index])}" for index in out[:NAMED])
-    return f"{out.size} of {len(names)} customers are out of reach of every node: {named}{', ...' * (out.size > NAMED)}; {flown}"
+    named = [f"{names[index]} needs {length(reach.needs[index])}" for index in out[:NAMED]]
+    named += ["..."] * (out.size > NAMED)
+    return f"{out.size} of {len(names)} customers are out of reach of every node: {', '.join(named)}; {flown}"
 
 
 def _places(fleet_map: FleetMap) -> np.ndarray:
