@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxvrp.envs.truck_drone import played
 from jaxvrp.envs.truck_drone.env import TruckDrone
@@ -179,7 +180,7 @@ class _Planner:
         place = self.world.truck.position[index]
         return "start" if (place == self.world.truck.position[0]).all() else self._coordinates(place)
 
-    def _coordinates(self, place: np.ndarray) -> str:
+    def _coordinates(self, place: ArrayLike) -> str:
         """A place to a thousandth of a map unit."""
         digits = 3 - math.ceil(math.log10(self.scale.length))
         x, y = (round(number, digits) + 0.0 for number in self.scale.place(place))

@@ -100,8 +100,8 @@ def label_episode(fleet_map: FleetMap, episode: dict[str, Any]) -> dict[str, Any
     steps = [_renamed(step, words) for step in episode["steps"]]
     left = episode["shortfalls"]
     entries = [{name: words(text) for name, text in entry.items()} for entry in left["entries"]]
-    places = [entry["position"] for field in ("nodes", "customers") for entry in episode[field]]
-    places = np.array([*places, *(step["truck"]["position"] for step in steps)])
+    fixed = [entry["position"] for field in ("nodes", "customers") for entry in episode[field]]
+    places = np.array([*fixed, *(step["truck"]["position"] for step in steps)])
     middle, half = (places.min(axis=0) + places.max(axis=0)) / 2, MARGIN * float(np.ptp(places, axis=0).max())
     truck = [("MOVE", nodes), ("RELEASE", drones), ("RECOVER", drones)]
     return {

@@ -16,6 +16,7 @@ import functools
 import itertools
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +27,6 @@ from jaxvrp.envs.truck_drone.baselines.held_choices import FREE, Played, play_he
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.envs.truck_drone.world import DELIVER, HOVER, STAY, World
-from jaxvrp.spaces import ByRole
 from jaxvrp.toolbox import Searched
 
 CHAINS, TRIES = 8, 2
@@ -220,7 +220,7 @@ def replayed(env: TruckDrone, instance: Instance, actions: jax.Array) -> jax.Arr
     return jax.lax.scan(play, env.init_state(instance), actions)[1].sum()
 
 
-def by_role(actions: jax.Array) -> ByRole:
+def by_role(actions: Any) -> dict[str, Any]:
     """`{"truck": i32[..., 1], "drone": i32[..., D]}` of `i32[..., 1+D]`."""
     return {"truck": actions[..., :1], "drone": actions[..., 1:]}
 

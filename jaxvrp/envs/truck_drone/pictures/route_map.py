@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxvrp.envs.truck_drone.played import WAITING, Episode
 from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap
@@ -54,9 +55,9 @@ class Labels:
         """Whether the customers have names, which do not fit into their circles."""
         return not self.customers[0].isdecimal()
 
-    def time(self, step: int | np.integer) -> str:
+    def time(self, step: ArrayLike) -> str:
         """When a step ends."""
-        return f"{int(step) * self.step:.6g}"
+        return f"{int(np.asarray(step)) * self.step:.6g}"
 
 
 LONGEST = 16

@@ -172,7 +172,9 @@ def _out_of_reach(fleet_map: FleetMap, reach: Reach) -> str:
 
 
 def _places(fleet_map: FleetMap) -> np.ndarray:
-    return _points([fleet_map.truck.position, *(entry.position for entry in (*fleet_map.nodes, *fleet_map.customers))])
+    nodes, customers = fleet_map.nodes, fleet_map.customers
+    positions = [*(node.position for node in nodes), *(customer.position for customer in customers)]
+    return _points([fleet_map.truck.position, *positions])
 
 
 def _points(positions: Sequence[tuple[float, float]]) -> np.ndarray:
