@@ -60,7 +60,7 @@ class _Scene:
         places = np.asarray(episode.instance.customer_position)
         self.halo = plan.scatter(*places.T, color="#CFE3F3", linewidth=0.7, edgecolor="#9CC3E0")
         self.marks = _customer_marks(plan, episode, labels, self.size, font)
-        self.fleet = _Fleet(plan, episode)
+        self.fleet = _Fleet(plan, episode, labels)
         (self.trail,) = plan.plot([], [], color=pictures.INK, linewidth=1.8, alpha=0.3)
         shape = {"marker": route_map.truck_marker(), "markersize": 19, "markeredgecolor": "white"}
         (self.truck,) = plan.plot([], [], color=pictures.INK, **shape)
@@ -151,7 +151,7 @@ def _customer_marks(
 class _Fleet:
     """The drones: numbered diamonds with a trail, a line to the target, a package, and a cross for a crash."""
 
-    def __init__(self, axes: Any, episode: Episode):
+    def __init__(self, axes: Any, episode: Episode, labels: Labels):
         from matplotlib.collections import LineCollection
 
         self.drones, fleet = episode.world.drones, range(episode.num_drones)
@@ -162,7 +162,7 @@ class _Fleet:
         self.targets = LineCollection([], colors=colours, linewidths=1.0, linestyles=[(0, (2, 2))], capstyle="butt")
         axes.add_collection(self.targets, autolim=False)
         self.bodies = axes.scatter(*np.zeros((2, len(colours))), marker="D", c=colours, linewidth=0.9)
-        self.numbers = [axes.text(0, 0, str(drone), weight="bold", **pictures.centred(7)) for drone in fleet]
+        self.numbers = [axes.text(0, 0, sign, weight="bold", **pictures.centred(7)) for sign in labels.signs]
         (self.parcels,) = axes.plot([], [], "s", color=route_map.PARCEL, markersize=5, markeredgecolor="white")
         (self.crosses,) = axes.plot([], [], "X", color=palette.LOST, markersize=11, markeredgecolor="white")
         self.artists = [*self.trails, self.targets, self.bodies, *self.numbers, self.parcels, self.crosses]

@@ -55,6 +55,13 @@ class Labels:
         """Whether the customers have names, which do not fit into their circles."""
         return not self.customers[0].isdecimal()
 
+    @property
+    def signs(self) -> tuple[str, ...]:
+        """What fits into the mark of a drone: its initial where these tell drones apart, or its number."""
+        initials = tuple(name[0].upper() for name in self.drones)
+        are_distinct = len(set(initials)) == len(initials) > 1
+        return initials if are_distinct else tuple(map(str, range(len(initials))))
+
     def time(self, step: ArrayLike) -> str:
         """When a step ends."""
         return f"{int(np.asarray(step)) * self.step:.6g}"
