@@ -5,25 +5,24 @@ python -m benchmarks.guard --write    # keep what is measured now
 
 Rates themselves say nothing on another machine. Ratios of the same run do, roughly: a busy machine halves those of a
 program with several threads. So this finds what is plainly wrong: a program that is traced again, a step that calls the
-host, an algorithm of another order. What is slower by less is found by `benchmarks.compare`, on one machine. Programs
-are compiled fast, since that takes longest here, so that ratios are lower than those of `benchmarks.throughput`.
+host, an algorithm of another order. Programs are compiled fast, since that takes longest here, so that ratios are lower
+than those of `benchmarks.throughput`.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import jaxvrp
 from benchmarks import fast_compilation, measure
-from benchmarks.compare import Speeds, read_cases, read_speeds
 from benchmarks.measure import Spread
-from benchmarks.throughput import Case, Record, measure_apart, subject_of
+from benchmarks.subject import subject_of
+from benchmarks.throughput import Case, Record, measure_apart
 from jaxvrp.io.command_line import Parser, UserError
-from train.running.command import command_line
-from train.running.shown.tables import aligned
+from jaxvrp.io.json_files import read_json
+from train import aligned, entry
 
 KEPT = Path(__file__).parent / "results" / "guard_cpu.json"
 LEAST = 0.25
@@ -39,26 +38,39 @@ def cases() -> Iterator[Case]:
             yield Case(env, size, BATCH, STEPS, REPEATS, SECONDS)
 
 
-def shares(kept: Mapping[str, float], measured: Mapping[str, float]) -> dict[str, float]:
-    """What is measured over what was kept, by row.
+def ratios(records: Iterable[Record]) -> dict[str, float]:
+    """Median over the repeats of the ratio to the reference, by row."""
+    found = {}
+    for record in records:
+        rates = record["steps_per_second"]
+        pairs = zip(rates["jax"], rates["numpy"], strict=True)
+        name = f"{record['env']} {tuple(record['size'])} batch {record['batch']}"
+        found[name] = Spread.of(jax / beside for jax, beside in pairs).median
+    return found
+
+
+def kept_ratios(path: Path) -> dict[str, float]:
+    """The ratios that a file of `--write` holds.
 
     Raises:
-        UserError: a row was not kept.
+        UserError: there is no such file.
     """
-    for name in measured:
-        if name not in kept:
-            raise UserError(f"{KEPT} has no row '{name}'; run python -m benchmarks.guard --write")
-    return {name: ratio / kept[name] for name, ratio in measured.items()}
-
-
-def ratios(speeds: Mapping[str, Speeds]) -> dict[str, float]:
-    """Median ratios to the reference, by row."""
-    return {name: Spread.of(row.ratios).median for name, row in speeds.items()}
+    try:
+        return ratios(read_json(path, "give a file that --write wrote")["cases"])
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}; run python -m benchmarks.guard --write") from None
 
 
 def measure_fast_compiled(case: Case) -> Record:
-    """What `measure_apart` measures of a case, compiled fast."""
-    return measure_apart(case, variables=fast_compilation.variables())
+    """What `measure_apart` measures of a case, compiled fast.
+
+    Raises:
+        UserError: it could not be measured.
+    """
+    record = measure_apart(case, variables=fast_compilation.variables())
+    if "error" in record:
+        raise UserError(f"{case.env} cannot be measured: {record['error']}")
+    return record
 
 
 def main(
@@ -67,41 +79,30 @@ def main(
     """The command line; `run` measures one case, and `kept` is the file of the ratios.
 
     Raises:
-        UserError: a case could not be measured, or nothing was kept.
+        UserError: a case could not be measured, or was not kept.
     """
     parser = Parser("benchmarks.guard", "Whether an environment has become much slower than it was.")
     parser.add_argument("--write", action="store_true", help="keep what is measured now")
     argv = sys.argv[1:] if argv is None else list(argv)
     args = parser.parse_args(argv)
-    before = {} if args.write else ratios(read_speeds(kept)[1])
-    records = []
-    with measure.progress(list(cases()), "environment") as bar:
-        for case in bar:
-            bar.set_postfix_str(case.env)
-            records.append(_measured(run(case)))
-    result: dict[str, Any] = {
-        "machine": measure.machine(["python", "-m", "benchmarks.guard", *argv], records[0]["device"]),
-        "cases": records,
-    }
+    before = {} if args.write else kept_ratios(kept)
+    records = [run(case) for case in measure.progress(list(cases()), "environment")]
     if args.write:
-        measure.write_result(kept, result)
-        print(f"wrote {kept}")
+        header = measure.machine(["python", "-m", "benchmarks.guard", *argv], records[0]["device"])
+        measure.write_result(kept, {"machine": header, "cases": records})
         return
-    measured = ratios(read_cases(records))
-    found = shares(before, measured)
-    rows = [["row", "ratio", "kept", "share"]]
-    rows += [[row, f"{measured[row]:.3g}x", f"{before[row]:.3g}x", f"{share:.2f}"] for row, share in found.items()]
+    rows, slow = [["row", "ratio", "kept", "share"]], []
+    for name, ratio in ratios(records).items():
+        if name not in before:
+            raise UserError(f"{kept} has no row '{name}'; run python -m benchmarks.guard --write")
+        share = ratio / before[name]
+        rows.append([name, f"{ratio:.3g}x", f"{before[name]:.3g}x", f"{share:.2f}"])
+        slow += [name] if share < LEAST else []
     print(aligned(rows))
-    if slow := [row for row, share in found.items() if share < LEAST]:
+    if slow:
         print(f"\nmuch slower than they were: {', '.join(slow)}")
         sys.exit(1)
 
 
-def _measured(record: Record) -> Record:
-    if "error" in record:
-        raise UserError(f"{record['env']} cannot be measured: {record['error']}")
-    return record
-
-
 if __name__ == "__main__":
-    command_line.entry(main)
+    entry(main)

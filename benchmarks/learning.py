@@ -10,42 +10,47 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import json
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jaxvrp
 from benchmarks import measure
 from benchmarks.measure import Spread
 from jaxvrp import registry
 from jaxvrp.io.command_line import Parser, positive
-from train.algorithms import ALGORITHMS
-from train.running.command import command_line, launch
-from train.running.folder.run_folder import read_run
-from train.running.shown.tables import aligned
+from train import ALGORITHMS, aligned, entry, parse
 
 Table = list[list[str]]
 
 
-def trained(algorithm: str, words: Sequence[str], folder: Path) -> tuple[dict[str, Any], float]:
-    """The summary of a run in `folder` (`{player: {figure: a number, or one for each seed}}`), and its seconds."""
-    start = time.perf_counter()
-    with contextlib.redirect_stdout(sys.stderr):
-        launch.main(algorithm, [*words, "--run_dir", str(folder)])
-    return json.loads((folder / "summary.json").read_text(encoding="utf-8")), time.perf_counter() - start
+class Training(NamedTuple):
+    """A training that has ended: `summary` is `{player: {figure: a number, or one for each seed}}`."""
+
+    config: Any
+    summary: dict[str, Any]
+    seconds: float
+    cpu_seconds: float
+
+
+def trained(algorithm: str, words: Sequence[str]) -> Training:
+    """Train with these words of the command line, in a folder that is removed afterwards."""
+    config = parse(ALGORITHMS[algorithm].config_class, words, prog="benchmarks.learning", description="").config
+    start, cpu_start = time.perf_counter(), time.process_time()
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
+        run = Path(folder) / "run"
+        importlib.import_module(f"train.{algorithm}").main([*words, "--run_dir", str(run), "--pictures", "false"])
+        summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+    return Training(config, summary, time.perf_counter() - start, time.process_time() - cpu_start)
 
 
 def table(figures: dict[str, dict[str, Any]], titles: dict[str, str]) -> Table:
-    """A head and a row for each player; of several seeds, the mean and the range.
-
-    Args:
-        figures: of each player, by name.
-        titles: of the columns, by figure.
-    """
+    """A head, the `titles` by figure, and a row for each player; of several seeds, the mean and the range."""
     rows = [["player", *titles.values()]]
     for player, values in figures.items():
         rows.append([player, *(_cell(values[name]) for name in titles)])
@@ -71,23 +76,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     args, words = _parser().parse_known_args(argv)
     measure.check_result_file(args.out, [args.config])
     words = ["--config", args.config, "--num_seeds", str(args.num_seeds), *words]
-    with tempfile.TemporaryDirectory() as folder:
-        run = Path(folder) / "run"
-        figures, seconds = trained(args.algorithm, words, run)
-        config = read_run(run).config
+    config, figures, seconds, _ = trained(args.algorithm, words)
     titles = titles_of(jaxvrp.make(**config.env))
     header = measure.machine(["python", "-m", "benchmarks.learning", *argv], measure.device_name())
     how = {
         "training": f"{args.algorithm}, {args.config}: {config.num_updates * config.steps_per_update} steps of each of "
-        f"{config.num_seeds} seeds, in one program; {seconds:.0f} s with compilation, evaluation and pictures",
+        f"{config.num_seeds} seeds, in one program; {seconds:.0f} s with compilation and evaluation",
         "figures": f"means over {config.eval_episodes} fixed instances, whole episodes, deterministic policy; of the "
         "seeds: mean (least to largest)",
     }
     print(f"{measure.described(header, how)}\n\n{aligned(table(figures, titles))}")
-    if args.out:
-        result = {"machine": header, "protocol": how, "seconds": seconds, "titles": titles, "figures": figures}
-        measure.write_result(args.out, result)
-        print(f"wrote {args.out}")
+    result = {"machine": header, "protocol": how, "seconds": seconds, "titles": titles, "figures": figures}
+    measure.write_result(args.out, result)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -101,4 +101,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    command_line.entry(main)
+    entry(main)

@@ -25,18 +25,16 @@ from jax.sharding import PartitionSpec as P
 import jaxvrp
 from benchmarks import measure
 from benchmarks.measure import Spread
-from benchmarks.throughput import subject_of
+from benchmarks.subject import subject_of
 from jaxvrp import Environment, VecEnv
 from jaxvrp.actor import RandomActor
 from jaxvrp.environment import select
 from jaxvrp.io.command_line import Parser, UserError, positive
-from train.algorithms import make_train
+from train import aligned, entry, make_train
 from train.on_policy import ppo
 from train.on_policy.config import PPOConfig
 from train.on_policy.imitation import Guidance, guidance_at
 from train.on_policy.trainer import Trainer
-from train.running.command import command_line
-from train.running.shown.tables import aligned
 from train.sharding import shard
 
 COPIED_BYTES = tuple(2**power for power in (20, 22, 24, 26, 28))
@@ -159,13 +157,13 @@ def step_functions(env: Environment, batch: int) -> dict[str, tuple[Callable[...
     state, timestep = jax.jit(play)(jax.random.key(0))
     key, zero = jax.random.key(1), jnp.zeros((), jnp.int32)
     action, _ = actor.act(key, (), state.env, timestep)
+    shared = "entities" if env.entity_kinds else "global observation"  # what is made once for all agents
 
     def whole(state: Any, timestep: Any) -> Any:
         return advance((state, timestep), key)[0]
 
     def reset(states: Any, pool: Any, done: jax.Array) -> Any:
-        fresh = jax.vmap(env.init_state)(jax.tree.map(lambda leaf: leaf[:batch], pool))
-        return select(done, fresh, states)
+        return select(done, jax.tree.map(lambda leaf: leaf[:batch], pool), states)
 
     return {
         "whole step": (whole, (state, timestep)),
@@ -173,18 +171,11 @@ def step_functions(env: Environment, batch: int) -> dict[str, tuple[Callable[...
         "rules": (jax.vmap(lambda s, a: env.transition(s, a, zero)), (state.env, action)),
         "mask": (jax.vmap(env.action_mask), (state.env,)),
         "observation": (jax.vmap(env.observation), (state.env,)),
-        **_shared_sight(env, state.env),
+        shared: (jax.vmap(getattr(env, shared.replace(" ", "_"))), (state.env,)),
         "reward": (jax.vmap(env.reward), (state.env,)),
         "metrics": (jax.vmap(env.metrics), (state.env,)),
         "reset": (reset, (state.env, state.pool, timestep.done)),
     }
-
-
-def _shared_sight(env: Environment, states: Any) -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
-    """What is made once for all agents: planes of entities, or a global observation."""
-    if env.entity_kinds:
-        return {"entities": (jax.vmap(env.entities), (states,))}
-    return {"global observation": (jax.vmap(env.global_observation), (states,))}
 
 
 def update_functions(config: PPOConfig) -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
@@ -235,11 +226,7 @@ def table(parts: Sequence[Part], machine: Machine, count: int) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command line.
-
-    Raises:
-        UserError: a mistake of the user's, as one line.
-    """
+    """The command line."""
     argv = sys.argv[1:] if argv is None else list(argv)
     args = _arguments(argv)
     subject = subject_of(args.env)
@@ -251,53 +238,29 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise UserError(f"--env: {error}") from None
     measure.check_batch(env, args.batch, "--batch")
     machine, reference_parts = measured_machine(args.repeats, args.seconds)
-    print(_machine_line(machine))
+    speeds = ", ".join(f"{speed / 1e9:.1f} in {held // 2**20} MiB" for held, speed in machine.bandwidths.items())
+    print(f"{machine.flops / 1e9:.0f} GFLOP/s in a matrix product; GB/s copied (read and written): {speeds}")
     step = measured_parts(step_functions(env, args.batch), args.repeats, args.seconds)
-    label = f"{args.env} {size}, batch {args.batch}"
-    print(f"a step of {label}; bytes and operations of one environment\n\n{table(step, machine, args.batch)}\n")
-    print(_parts_and_whole(step))
-    tables = {"machine": reference_parts, f"step of {label}": step}
+    tables = {"machine": reference_parts, f"step of {args.env} {size}, batch {args.batch}": step}
+    print(
+        f"\na step of {args.env} {size}; bytes and operations of one environment\n\n{table(step, machine, args.batch)}"
+    )
+    whole, *parts = (Spread.of(part.seconds).median for part in step)
+    print(f"\nthe parts alone take {sum(parts) / whole:.0%} of the step: in one program, kernels are fused and shared")
     if args.update:
         config = PPOConfig(env={"name": args.env, **subject.parameters(size)})
-        tables[f"update of {args.env} {size}"] = _measured_update(config, machine, args)
-    if args.out:
-        header = measure.machine(["python", "-m", "benchmarks.limit", *argv], measure.device_name())
-        content = {name: [dataclasses.asdict(part) for part in parts] for name, parts in tables.items()}
-        measure.write_result(args.out, {"machine": header, "limits": dataclasses.asdict(machine), "parts": content})
-        print(f"wrote {args.out}")
-
-
-def _measured_update(config: PPOConfig, machine: Machine, args: argparse.Namespace) -> list[Part]:
-    """The parts of an update of a configuration, measured and shown.
-
-    Raises:
-        UserError: the learner cannot play this environment.
-    """
-    try:
-        functions = update_functions(config)
-    except (ValueError, TypeError) as error:
-        raise UserError(f"{error}; or leave the update out with --no_update") from None
-    parts = measured_parts(functions, args.repeats, args.seconds)
-    rows = config.num_envs * config.rollout_length // config.num_minibatches
-    print(
-        f"\nan update of MAPPO ({config.network}, {config.num_envs} environments x {config.rollout_length} steps); "
-        f"bytes and operations of one of the {rows} environment steps of a minibatch\n\n{table(parts, machine, rows)}"
-    )
-    return parts
-
-
-def _machine_line(machine: Machine) -> str:
-    """What the machine can do, for people."""
-    speeds = ", ".join(f"{speed / 1e9:.1f} in {held // 2**20} MiB" for held, speed in machine.bandwidths.items())
-    copies = f"this machine: GB/s copied (read and written) {speeds}"
-    return f"{copies}; {machine.flops / 1e9:.0f} GFLOP/s in a matrix product\n"
-
-
-def _parts_and_whole(step: Sequence[Part]) -> str:
-    """What the parts take together, beside the whole step."""
-    whole, *parts = (Spread.of(part.seconds).median for part in step)
-    share = sum(parts) / whole
-    return f"the parts alone take {share:.0%} of the whole step together: in one program, kernels are fused and shared"
+        try:
+            functions = update_functions(config)
+        except (ValueError, TypeError) as error:
+            raise UserError(f"{error}; or leave the update out with --no_update") from None
+        update = tables[f"update of {args.env} {size}"] = measured_parts(functions, args.repeats, args.seconds)
+        rows = config.num_envs * config.rollout_length // config.num_minibatches
+        print(
+            f"\nan update of MAPPO; of one of {rows} environment steps of a minibatch\n\n{table(update, machine, rows)}"
+        )
+    header = measure.machine(["python", "-m", "benchmarks.limit", *argv], measure.device_name())
+    content = {name: [dataclasses.asdict(part) for part in parts] for name, parts in tables.items()}
+    measure.write_result(args.out, {"machine": header, "limits": dataclasses.asdict(machine), "parts": content})
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
@@ -313,4 +276,4 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    command_line.entry(main)
+    entry(main)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import datetime
-import importlib
-import importlib.util
 import math
 import os
 import pathlib
@@ -15,7 +13,6 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import ModuleType
 from typing import Any
 
 import jax
@@ -94,7 +91,7 @@ def progress(items: Iterable[Any], unit: str, **options: Any) -> Any:
     return tqdm(items, unit=unit, file=sys.stderr, dynamic_ncols=True, **options)
 
 
-def clock(run: Callable[[], None], count: int = 1) -> float:
+def clock(run: Callable[[], object], count: int = 1) -> float:
     """Seconds that `count` calls take; `run` must wait for its own results."""
     start = time.perf_counter()
     for _ in range(count):
@@ -102,7 +99,7 @@ def clock(run: Callable[[], None], count: int = 1) -> float:
     return time.perf_counter() - start
 
 
-def calls_for(run: Callable[[], None], seconds: float) -> int:
+def calls_for(run: Callable[[], object], seconds: float) -> int:
     """How many calls take at least `seconds`; warms up on the way."""
     taken = clock(run)
     if taken < seconds:
@@ -200,22 +197,19 @@ def check_result_file(out: pathlib.Path | None, sources: Iterable[str | os.PathL
         refuse_overwriting(out, "--out", [pathlib.Path(source) for source in sources if source])
 
 
-def write_result(path: pathlib.Path, content: Any) -> None:
-    """Write a result as JSON, whole or not at all.
+def write_result(path: pathlib.Path | None, content: Any) -> None:
+    """Write a result as JSON, whole or not at all, and say so; without a path, do nothing.
 
     Raises:
         UserError: the file cannot be written.
     """
+    if path is None:
+        return
     try:
         write_json(path, content)
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}; choose another --out") from None
-
-
-def module_of(package: str, env: str) -> ModuleType | None:
-    """The module of `package` that is named as an environment is; None for dotted paths, or if there is none."""
-    path = f"{package}.{env}"
-    return importlib.import_module(path) if env.isidentifier() and importlib.util.find_spec(path) else None
+    print(f"wrote {path}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -235,11 +229,6 @@ def seconds_of(function: Callable[[], Any]) -> tuple[Any, Seconds]:
     start, cpu_start = time.perf_counter(), time.process_time()
     result = function()
     return result, Seconds(time.perf_counter() - start, time.process_time() - cpu_start)
-
-
-def called(compiled: Callable[..., Any], *args: Any) -> Any:
-    """What a compiled function returns, once it is there."""
-    return jax.block_until_ready(compiled(*args))
 
 
 def timed(function: Callable[[], Any]) -> tuple[Any, Seconds]:

@@ -1,6 +1,6 @@
 """How good a plan for one published problem is after so many seconds: `train.solve`, beside the best known cost.
 
-python -m benchmarks.solving --instances a2-16,a5-40 --seconds 10 --out result.json --plot curves.png
+python -m benchmarks.solving --instances a2-16,a5-40 --seconds 10 --out result.json
 python -m benchmarks.solving --instances a2-16,a5-40 --method policy --run darp
 python -m benchmarks.solving --env pcb --instances adc0,adc2,afe --seconds 10
 """
@@ -19,14 +19,8 @@ import numpy as np
 from benchmarks import measure
 from benchmarks.quality import pcb
 from benchmarks.quality.darp import best_known, find
-from jaxvrp import pictures
-from jaxvrp.io.command_line import Parser, UserError, check_picture_path
-from jaxvrp.io.published_data import VARIABLE, data_folder
-from jaxvrp.pictures import STILLS, save_still, series_look
-from train import solve
-from train.running.command import command_line
-from train.running.command.keys import LAUNCH
-from train.running.shown.tables import aligned
+from jaxvrp.io.command_line import Parser, UserError
+from train import LAUNCH, aligned, entry, solve
 
 SHARES = (0.1, 0.2, 0.5, 1.0)
 """Of the seconds, after which the table looks at the gap."""
@@ -71,11 +65,8 @@ def board(name: str) -> Published:
     """
     if name not in pcb.PUBLISHED:
         raise UserError(f"--instances: no board '{name}'; known: {', '.join(pcb.PUBLISHED)}")
-    row, folder = pcb.PUBLISHED.index(name), data_folder() / pcb.FAMILY
-    path = folder / "base" / "evaluation.pcb"
-    if not path.is_file():
-        raise UserError(f"--instances: there is no {path}; set {VARIABLE} to the folder that holds {pcb.FAMILY}")
-    return Published(name, path, row, pcb.best_known(folder / "best_known_zero_overlap.csv").get(row))
+    (path, best), row = pcb.published_file("--instances"), pcb.PUBLISHED.index(name)
+    return Published(name, path, row, best.get(row))
 
 
 PUBLISHED = {"darp": dial_a_ride, "pcb": board}
@@ -131,46 +122,19 @@ def table(records: Sequence[Record], seconds: float) -> list[list[str]]:
     rows = [["instance", "best known", "cost", "feasible", *(f"gap, {when:g} s" for when in times), "CPU s"]]
     for record in records:
         gaps = [gap(record, cost_after(record, when)) for when in times]
-        known = "-" if record["best_known"] is None else f"{record['best_known']:.2f}"
-        feasible = "yes" if record["feasible"] else "no"
-        cells = [_percent(each) for each in gaps]
-        rows.append(
-            [
-                record["instance"],
-                known,
-                "-" if record["cost"] is None else f"{record['cost']:.2f}",
-                feasible,
-                *cells,
-                f"{record['cpu_seconds']:.1f}",
-            ]
-        )
+        costs = ("-" if cost is None else f"{cost:.2f}" for cost in (record["best_known"], record["cost"]))
+        feasible, cpu = "yes" if record["feasible"] else "no", f"{record['cpu_seconds']:.1f}"
+        rows.append([record["instance"], *costs, feasible, *map(_percent, gaps), cpu])
     known_ones = [record for record in records if record["best_known"]]
     count = f"{sum(record['feasible'] for record in records)} of {len(records)}"
     for title, over in (("mean", np.mean), ("worst", np.max)) if known_ones else ():
-        over_time = np.array(
-            [[gap(record, cost_after(record, when)) for when in times] for record in known_ones], float
-        )
-        gaps = over(over_time, axis=0)
-        rows.append([title, "", "", count, *map(_percent, gaps), ""])
+        over_time = [[gap(record, cost_after(record, when)) for when in times] for record in known_ones]
+        rows.append([title, "", "", count, *map(_percent, over(np.array(over_time, float), axis=0)), ""])
     return rows
 
 
 def _percent(share: Any) -> str:
     return "-" if share is None or not np.isfinite(share) else f"{share:+.2%}"
-
-
-def draw(records: Sequence[Record], seconds: float, *, ax: Any = None) -> Any:
-    """The gap of every instance against seconds; in `ax`, or the axes of a new figure, which it returns."""
-    axes = pictures.axes_of(ax, 7.2, 3.9, 120, (0.7, 0.5))
-    for number, record in enumerate(record for record in records if record["best_known"] and record["curve"]):
-        when, cost = zip(*[*record["curve"], [seconds, record["curve"][-1][1]]], strict=True)
-        gaps = [100 * (each / record["best_known"] - 1) for each in cost]
-        axes.step(when, gaps, where="post", **series_look(number), label=record["instance"])
-    axes.set(xlabel="seconds", ylabel="above the best known cost, %", xscale="log", ylim=(0, None))
-    axes.grid(alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(fontsize=7, frameon=False, ncols=3)
-    return axes
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -179,8 +143,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = _arguments(argv)
     names = args.instances.split(",")
     measure.check_result_file(args.out, [args.run, *(PUBLISHED[args.env](name).path for name in names)])
-    if args.plot:
-        check_picture_path(args.plot, STILLS, "--plot")
     records = []
     with measure.progress(names, "instance") as bar:
         for name in bar:
@@ -188,14 +150,9 @@ def main(argv: Sequence[str] | None = None) -> None:
             records.append(solved(name, args))
     rows = table(records, args.seconds)
     print(f"\n{records[0]['method']}, {args.seconds:g} s an instance\n\n{aligned(rows)}")
-    if args.plot:
-        save_still(draw(records, args.seconds).figure, args.plot, dpi=120)
-        print(f"drew {args.plot}")
-    if args.out:
-        header = measure.machine(["python", "-m", "benchmarks.solving", *argv], measure.device_name())
-        protocol = {"method": records[0]["method"], "seconds": f"{args.seconds:g} an instance, without compilation"}
-        measure.write_result(args.out, {"machine": header, "protocol": protocol, "records": records})
-        print(f"wrote {args.out}")
+    header = measure.machine(["python", "-m", "benchmarks.solving", *argv], measure.device_name())
+    protocol = {"method": records[0]["method"], "seconds": f"{args.seconds:g} an instance, without compilation"}
+    measure.write_result(args.out, {"machine": header, "protocol": protocol, "records": records})
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
@@ -210,9 +167,8 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
     parser.add_argument("--seed", type=int, default=0, help="of what is drawn (default: 0)")
     parser.add_argument("--out", type=measure.result_file, help="JSON file for machine, protocol and all figures")
-    parser.add_argument("--plot", type=pathlib.Path, help="picture of the gaps against seconds")
     return parser.parse_args(argv)
 
 
 if __name__ == "__main__":
-    command_line.entry(main)
+    entry(main)

@@ -1,9 +1,12 @@
-"""What the throughput benchmark has to know of an environment: its sizes, and its NumPy reference."""
+"""What the benchmarks have to know of an environment: its sizes, and its NumPy reference."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import importlib
+import importlib.util
+from collections.abc import Callable
+from types import ModuleType
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,10 +36,7 @@ class Subject:
         parameters: the parameters of an environment of a size, by keyword of its factory.
         reference: the NumPy reference of an environment; None: there is none.
         tiny: the size that `benchmarks.guard` measures; None for none.
-        target: (size, batch, least ratio) that the project has set itself; None for none.
         reference_steps: steps of the reference between two looks at the clock.
-        growth: values that `benchmarks.growth` gives to numbers of the first size, one at a time, by label.
-        work: agents times entities of a size, which the time of a step should not outgrow.
     """
 
     labels: str
@@ -44,14 +44,22 @@ class Subject:
     parameters: Callable[[Size], dict[str, Any]]
     reference: Callable[[Any], Reference] | None
     tiny: Size | None = None
-    target: tuple[Size, int, int] | None = None
     reference_steps: int = 500
-    growth: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
-    work: Callable[[Size], int] = lambda size: 1
 
 
 NO_SUBJECT = Subject(labels="", sizes=((),), parameters=lambda size: {}, reference=None)
 """Of an environment that no file describes: measured as its factory makes it, alone."""
+
+
+def module_of(package: str, env: str) -> ModuleType | None:
+    """The module of `package` that is named as an environment is; None for dotted paths, or if there is none."""
+    path = f"{package}.{env}"
+    return importlib.import_module(path) if env.isidentifier() and importlib.util.find_spec(path) else None
+
+
+def subject_of(env: str) -> Subject:
+    """What `benchmarks/reference` says about an environment, by its name; `NO_SUBJECT` if it says nothing."""
+    return getattr(module_of("benchmarks.reference", env), "SUBJECT", NO_SUBJECT)
 
 
 def choose(rng: np.random.Generator, mask: np.ndarray) -> np.ndarray:

@@ -29,12 +29,11 @@ from jax.sharding import PartitionSpec as P
 import jaxvrp
 from benchmarks import measure
 from benchmarks.measure import Size, Spread
-from benchmarks.subject import NO_SUBJECT, Reference, Subject
+from benchmarks.subject import Reference, Subject, subject_of
 from jaxvrp import Environment, TimeStep, VecEnv, registry
 from jaxvrp.actor import RandomActor
 from jaxvrp.io.command_line import Parser, UserError, positive
-from train.running.command import command_line
-from train.running.shown.tables import aligned
+from train import aligned, entry, split_mapping
 from train.sharding import DATA, batch_specs, device_key, make_mesh, shard
 
 Record = dict[str, Any]
@@ -42,17 +41,11 @@ Record = dict[str, Any]
 BATCHES = (1, 64, 1024, 4096, 16384)
 
 
-def subject_of(env: str) -> Subject:
-    """What `benchmarks/reference` says about an environment, by its name; `NO_SUBJECT` if it says nothing."""
-    return getattr(measure.module_of("benchmarks.reference", env), "SUBJECT", NO_SUBJECT)
-
-
 @dataclasses.dataclass(frozen=True)
 class Case:
     """One row: environment, its size, how many of them, scanned steps per call, and how long to measure.
 
-    `parameters` are those that differ from the defaults, by keyword of the environment's factory; `with_reference` says
-    whether NumPy is measured beside it.
+    `parameters` are those that differ from the defaults, by keyword of the environment's factory.
     """
 
     env: str
@@ -62,7 +55,6 @@ class Case:
     repeats: int
     seconds: float
     parameters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    with_reference: bool = True
 
 
 class Playing(struct.PyTreeNode):
@@ -74,17 +66,17 @@ class Playing(struct.PyTreeNode):
 
 
 class JaxPlayer:
-    """A batch in one jitted, donated call of `steps` steps, spread over all devices that divide it.
+    """A batch of random play in one jitted, donated call of `steps` steps, spread over all devices that divide it.
 
     Attributes:
         devices: how many these are.
         compile_seconds: to trace, lower and compile the call.
     """
 
-    def __init__(self, case: Case, env: Environment):
-        self.devices = len(jax.devices()) if case.batch % len(jax.devices()) == 0 else 1
-        self.steps, self.actor = case.steps, RandomActor(env)
-        self.vec_env = VecEnv(env, case.batch // self.devices)
+    def __init__(self, env: Environment, batch: int, steps: int):
+        self.devices = len(jax.devices()) if batch % len(jax.devices()) == 0 else 1
+        self.steps, self.actor = steps, RandomActor(env)
+        self.vec_env = VecEnv(env, batch // self.devices)
         mesh = make_mesh(self.devices)
         specs = batch_specs(jax.eval_shape(self._begin, jax.eval_shape(lambda: jax.random.key(0))))
         begin = jax.jit(shard(lambda key: self._begin(device_key(key)), mesh, P(), specs))
@@ -127,23 +119,9 @@ def _without_metrics(timestep: Any) -> TimeStep:
     return TimeStep(**{**fields, "metrics": {}})
 
 
-class NumpyPlayer:
-    """The reference, one environment in this process, at the same work per step.
-
-    Attributes:
-        steps: of one `play`.
-    """
-
-    def __init__(self, reference: Reference, steps: int):
-        self.reference, self.steps = reference, steps
-        self._totals = {"reward": 0.0, "done": 0}
-
-    def play(self) -> None:
-        """Play `steps` steps."""
-        for _ in range(self.steps):
-            reward, done = self.reference.step()
-            self._totals["reward"] += reward
-            self._totals["done"] += done
+def play_reference(reference: Reference, steps: int) -> int:
+    """Play steps of the reference, one environment in this process; returns how many episodes ended."""
+    return sum(reference.step()[1] for _ in range(steps))
 
 
 def measure_case(case: Case) -> Record:
@@ -155,12 +133,12 @@ def measure_case(case: Case) -> Record:
     subject = subject_of(case.env)
     env = jaxvrp.make(case.env, **subject.parameters(case.size), **case.parameters)
     measure.check_batch(env, case.batch, "--batches")
-    jax_player = JaxPlayer(case, env)
-    plays = {"jax": (jax_player.play, case.batch * case.steps)}
+    jax_player = JaxPlayer(env, case.batch, case.steps)
+    plays: dict[str, tuple[Callable[[], object], int]] = {"jax": (jax_player.play, case.batch * case.steps)}
     # References play by the default parameters.
-    if subject.reference is not None and case.with_reference and not case.parameters:
-        numpy_player = NumpyPlayer(subject.reference(env), subject.reference_steps)
-        plays["numpy"] = (numpy_player.play, numpy_player.steps)
+    if subject.reference is not None and not case.parameters:
+        play = functools.partial(play_reference, subject.reference(env), subject.reference_steps)
+        plays["numpy"] = (play, subject.reference_steps)
     calls = {name: measure.calls_for(play, case.seconds) for name, (play, _) in plays.items()}
 
     def speed(name: str) -> float:
@@ -188,19 +166,14 @@ def ratio(rates: dict[str, list[float]]) -> float | None:
     return Spread.of(rates["jax"]).median / Spread.of(rates["numpy"]).median if "numpy" in rates else None
 
 
-def measure_apart(case: Case, devices: int | None = None, variables: Mapping[str, str] | None = None) -> Record:
+def measure_apart(case: Case, variables: Mapping[str, str] | None = None) -> Record:
     """`measure_case` in a process of its own, so that peak memory and compilation are this case's alone.
 
-    Args:
-        case: what to measure.
-        devices: of the CPU; None: as many as JAX takes by itself.
-        variables: of the environment of that process, beside those of this one.
+    `variables` are those of the process's environment, beside those of this one.
     """
     command = [*measure.this_program("throughput"), "--case", json.dumps(dataclasses.asdict(case))]
     # Without the cache: else the second run would compile in no time.
     env = {**os.environ, "JAX_ENABLE_COMPILATION_CACHE": "false", **(variables or {})}
-    if devices:
-        env["JAX_NUM_CPU_DEVICES"] = str(devices)
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
         last_words = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
@@ -242,20 +215,6 @@ def _row(record: Record) -> list[str]:
     return [*name, *cells]
 
 
-def target(records: Sequence[Record], env: str) -> str:
-    """The line that says whether the target is met."""
-    wanted = subject_of(env).target
-    if wanted is None:
-        return "target: none was set for this environment"
-    size, batch, least = wanted
-    text = f"target: >= {least}x at {size}, batch {batch}: "
-    measured = [r for r in records if tuple(r["size"]) == size and r["batch"] == batch and "error" not in r]
-    reached = ratio(measured[0]["steps_per_second"]) if measured else None
-    if reached is None:
-        return text + "not measured"
-    return text + f"{reached:.0f}x {'PASS' if reached >= least else 'FAIL'}"
-
-
 def protocol(args: argparse.Namespace, records: Sequence[Record], parameters: Mapping[str, Any]) -> dict[str, str]:
     """What was measured, and how."""
     measured = [r for r in records if "error" not in r]
@@ -277,8 +236,8 @@ def protocol(args: argparse.Namespace, records: Sequence[Record], parameters: Ma
     }
 
 
-def main(argv: Sequence[str] | None = None, run: Callable[[Case, int | None], Record] = measure_apart) -> None:
-    """The command line; `run` measures one case, on so many CPU devices."""
+def main(argv: Sequence[str] | None = None, run: Callable[[Case], Record] = measure_apart) -> None:
+    """The command line; `run` measures one case."""
     argv = sys.argv[1:] if argv is None else list(argv)
     args, parameters = _arguments(argv)
     if args.case:
@@ -291,15 +250,12 @@ def main(argv: Sequence[str] | None = None, run: Callable[[Case, int | None], Re
     with measure.progress(cases, "case") as bar:
         for case in bar:
             bar.set_postfix_str(f"{case.size}, batch {case.batch}")
-            records.append(run(case, args.devices))
+            records.append(run(case))
     device = next((record["device"] for record in records if "error" not in record), "unknown")
     header = measure.machine(["python", "-m", "benchmarks.throughput", *argv], device)
     how = protocol(args, records, parameters)
-    verdict = target(records, args.env)
-    print(f"{measure.described(header, how)}\n\n{table(records, subject.labels)}\n\n{verdict}")
-    if args.out:
-        measure.write_result(args.out, {"machine": header, "protocol": how, "target": verdict, "cases": records})
-        print(f"wrote {args.out}")
+    print(f"{measure.described(header, how)}\n\n{table(records, subject.labels)}")
+    measure.write_result(args.out, {"machine": header, "protocol": how, "cases": records})
 
 
 def _asked_for(args: argparse.Namespace, parameters: Mapping[str, Any]) -> tuple[Subject, Sequence[Size]]:
@@ -313,18 +269,14 @@ def _asked_for(args: argparse.Namespace, parameters: Mapping[str, Any]) -> tuple
         raise UserError(f"--sizes: nothing says what the sizes of '{args.env}' are; leave it out")
     measure.check_sizes(args.sizes or (), subject.labels)
     sizes = args.sizes or subject.sizes
-    if parameters:
-        _check_parameters(args.env, subject.parameters(sizes[0]), parameters)
-    return subject, sizes
-
-
-def _check_parameters(env: str, of_size: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
+    of_size = subject.parameters(sizes[0])
     for name in of_size.keys() & parameters.keys():
         raise UserError(f"--env.{name} differs from row to row; give --sizes instead")
     try:
-        jaxvrp.make(env, **of_size, **parameters)
+        jaxvrp.make(args.env, **of_size, **parameters)
     except (ValueError, TypeError) as error:
         raise UserError(f"--env: {error}") from None
+    return subject, sizes
 
 
 def _arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, dict[str, Any]]:
@@ -345,12 +297,11 @@ def _arguments(argv: Sequence[str]) -> tuple[argparse.Namespace, dict[str, Any]]
         "--seconds", type=measure.seconds_option, default=1.0, help="least time of a repeat (default: 1)"
     )
     parser.add_argument("--steps", type=positive, default=128, help="scanned steps of one call (default: 128)")
-    parser.add_argument("--devices", type=positive, help="CPU devices (default: JAX's own choice, usually 1)")
     parser.add_argument("--out", type=measure.result_file, help="JSON file for machine, protocol and all figures")
     parser.add_argument("--case", help=argparse.SUPPRESS)
-    words, parameters = command_line.split_mapping(argv, "env")
+    words, parameters = split_mapping(argv, "env")
     return parser.parse_args(words), parameters
 
 
 if __name__ == "__main__":
-    command_line.entry(main)
+    entry(main)

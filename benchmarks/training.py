@@ -19,13 +19,11 @@ from jax.sharding import PartitionSpec as P
 from benchmarks import measure
 from benchmarks.measure import Size, Spread
 from jaxvrp.io.command_line import Parser, UserError, positive
-from train.algorithms import make_train
+from train import LAUNCH, aligned, entry, make_train, parse, value_of
 from train.networks import NETWORKS
 from train.on_policy.config import PPOConfig
 from train.on_policy.rollout import Players, Recording
 from train.on_policy.trainer import Trainer, TrainState
-from train.running.command import command_line
-from train.running.shown.tables import aligned
 from train.sharding import DATA, batch_specs, device_key, shard
 
 Record = dict[str, Any]
@@ -39,7 +37,7 @@ ROW_KEYS = {
 }
 """Keys that make the rows, and the option that sets them."""
 
-LAUNCH_KEYS = set(command_line.LAUNCH) - {"config"}
+LAUNCH_KEYS = set(LAUNCH) - {"config"}
 
 
 class Learning:
@@ -93,7 +91,8 @@ def measure_row(config: PPOConfig, repeats: int, seconds: float) -> Record:
         return measure.clock(runs[name], calls[name]) / calls[name]
 
     taken = measure.interleaved({name: functools.partial(chunk_seconds, name) for name in runs}, repeats)
-    share = rollout_share(taken["rollout"], taken["chunk"])
+    shares = (part / whole for part, whole in zip(taken["rollout"], taken["chunk"], strict=True))
+    share = Spread.of(shares).median
     return {
         "network": config.network,
         "size": [config.env[name.partition(".")[2]] for name in ROW_KEYS if name.startswith("env.")],
@@ -108,34 +107,26 @@ def measure_row(config: PPOConfig, repeats: int, seconds: float) -> Record:
     }
 
 
-def rollout_share(rollout: Sequence[float], chunk: Sequence[float]) -> float:
-    """Median over the repeats of rollout time / whole time; both in seconds, measured in turn."""
-    return Spread.of(part / whole for part, whole in zip(rollout, chunk, strict=True)).median
-
-
 def settings(config: PPOConfig) -> str:
     """What a figure depends on, in one line."""
     memory = f", {config.network} {config.recurrent_size} x {config.recurrent_layers}, chunks of {config.chunk_length}"
-    parts = [
-        f"{config.num_envs} envs x {config.rollout_length} steps",
-        f"{config.num_epochs} epochs x {config.num_minibatches} minibatches",
-        f"{'-'.join(map(str, config.hidden_sizes))} {config.activation}",
-        f"layer norm {'on' if config.layer_norm else 'off'}",
-        *([f"{config.num_seeds} seeds"] if config.num_seeds > 1 else []),
-    ]
-    return ", ".join(parts) + (memory if NETWORKS[config.network].has_memory else "")
+    seeds = f", {config.num_seeds} seeds" if config.num_seeds > 1 else ""
+    return (
+        f"{config.num_envs} envs x {config.rollout_length} steps, {config.num_epochs} epochs x "
+        f"{config.num_minibatches} minibatches, {'-'.join(map(str, config.hidden_sizes))} {config.activation}, "
+        f"layer norm {'on' if config.layer_norm else 'off'}{seeds}"
+        + (memory if NETWORKS[config.network].has_memory else "")
+    )
 
 
 def table(records: Sequence[Record]) -> str:
     """The aligned table, one row per configuration."""
-    head = ["network", "(drones, customers, nodes)", "env-steps/s", "min - max", "rollout", "update", "settings"]
-    return aligned([head, *map(_row, records)])
-
-
-def _row(record: Record) -> list[str]:
-    shares = [f"{record[name]:.0%}" for name in ("rollout_share", "update_share")]
-    speed = measure.rates(Spread.of(record["steps_per_second"]))
-    return [record["network"], str(tuple(record["size"])), *speed, *shares, record["settings"]]
+    rows = [["network", "(drones, customers, nodes)", "env-steps/s", "min - max", "rollout", "update", "settings"]]
+    for record in records:
+        shares = [f"{record[name]:.0%}" for name in ("rollout_share", "update_share")]
+        speed = measure.rates(Spread.of(record["steps_per_second"]))
+        rows.append([record["network"], str(tuple(record["size"])), *speed, *shares, record["settings"]])
+    return aligned(rows)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -143,13 +134,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     argv = sys.argv[1:] if argv is None else list(argv)
     args, overrides = _parser().parse_known_args(argv)
     measure.check_sizes(args.sizes, "drones,customers,nodes")
-    measure.check_result_file(args.out, [command_line.value_of(overrides, "config")])
+    measure.check_result_file(args.out, [value_of(overrides, "config")])
     configs = [_config(overrides, network, size) for size in args.sizes for network in args.networks]
     records = []
     with measure.progress(configs, "row") as bar:
         for config in bar:
             bar.set_postfix_str(f"{config.network}, {config.env['num_customers']} customers")
-            records.append(_measured(config, args))
+            try:
+                records.append(measure_row(config, args.repeats, args.seconds))
+            except (ValueError, TypeError) as error:
+                raise UserError(str(error)) from None
     header = measure.machine(["python", "-m", "benchmarks.training", *argv], records[0]["device"])
     how = {
         "env-steps": "steps of all environments in train_chunk: rollout, advantages, epochs of minibatches",
@@ -157,16 +151,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "rollout": "share of the trainer's own rollout, timed alone in turn with train_chunk; update: the rest",
     }
     print(f"{measure.described(header, how)}\n\n{table(records)}")
-    if args.out:
-        measure.write_result(args.out, {"machine": header, "protocol": how, "rows": records})
-        print(f"wrote {args.out}")
-
-
-def _measured(config: PPOConfig, args: argparse.Namespace) -> Record:
-    try:
-        return measure_row(config, args.repeats, args.seconds)
-    except (ValueError, TypeError) as error:
-        raise UserError(str(error)) from None
+    measure.write_result(args.out, {"machine": header, "protocol": how, "rows": records})
 
 
 def _config(overrides: Sequence[str], network: str, size: Size) -> PPOConfig:
@@ -178,7 +163,7 @@ def _config(overrides: Sequence[str], network: str, size: Size) -> PPOConfig:
             raise UserError(f"--{name} is for training runs; leave it out")
     values = zip(ROW_KEYS, (network, *size), strict=True)
     words = [*overrides, *(f"--{name}={value}" for name, value in values)]
-    return command_line.parse(PPOConfig, words, prog="benchmarks.training", description="").config
+    return parse(PPOConfig, words, prog="benchmarks.training", description="").config
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -197,4 +182,4 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    command_line.entry(main)
+    entry(main)

@@ -1,9 +1,8 @@
 """jaxvrp: cooperative routing and placement, simulated and learned end to end in JAX."""
 
 from jaxvrp import spaces
-from jaxvrp.environment import Environment, TimeStep
-from jaxvrp.memory import Memory
-from jaxvrp.ranges import randomize
+from jaxvrp.environment import Environment, Memory, TimeStep
+from jaxvrp.randomized import randomize
 from jaxvrp.registry import make, register, registered
 from jaxvrp.spaces import EntityKind, Feature, Place, Pointer, Role
 from jaxvrp.testing import check_env

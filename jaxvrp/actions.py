@@ -48,12 +48,7 @@ def judge(
 
 
 def checked_action(roles: dict[str, Role], action: Mapping[str, Any], batch: tuple[int, ...] = ()) -> dict[str, Any]:
-    """The same actions as arrays of the right dtype, or one clear line.
-
-    Args:
-        roles: the agents.
-        action: `{role: [*batch, agents, ...]}`.
-        batch: leading axes.
+    """The actions `{role: [*batch, agents, ...]}` as arrays of the right dtype.
 
     Raises:
         ValueError: a role is missing or unknown, or an array has the wrong shape.
@@ -74,13 +69,7 @@ def typed_action(what: str, space: Space, action: Any, shape: tuple[int, ...]) -
     """An array of `shape` and of the dtype of `space`; what is no array of JAX becomes one of NumPy.
 
     An index is compared with the space before it is cast: one that `int32` cannot hold would wrap around into a legal
-    one, and becomes -1, which is illegal everywhere.
-
-    Args:
-        what: names the action in messages.
-        space: of one agent.
-        action: anything that a caller may pass.
-        shape: of the array, that of an element of `space` at its end.
+    one, and becomes -1, which is illegal everywhere. Messages call the action `what`.
 
     Raises:
         ValueError: the wrong shape.
@@ -88,13 +77,17 @@ def typed_action(what: str, space: Space, action: Any, shape: tuple[int, ...]) -
     """
     array = as_array(what, action)
     wanted = f"it needs {space.dtype} of shape {shape}"
-    if not _is_number_of(space, array):
-        raise TypeError(f"{what} {_given(action, array)}; {wanted}")
+    is_discrete = isinstance(space, Discrete)
+    if not (are_integers(array) if is_discrete else jnp.issubdtype(array.dtype, jnp.floating)):
+        given = f"has dtype {array.dtype}" if hasattr(action, "dtype") else f"is {shown(action)}"
+        raise TypeError(f"{what} {given}; {wanted}")
     if array.shape != shape:
         each = ", one entry for each agent" if len(shape) > len(space.shape) else ""
         raise ValueError(f"{what} has shape {array.shape}; it needs {shape}{each}")
     if isinstance(space, Discrete) and array.dtype.itemsize > space.dtype.itemsize:
-        return _narrow(space, array)
+        xp: Any = jnp if isinstance(array, jax.Array) else np
+        inside = (array >= 0) & (array < space.num_actions)
+        return xp.where(inside, xp.where(inside, array, 0).astype(space.dtype), xp.asarray(-1, space.dtype))
     with np.errstate(over="ignore"):  # beyond float32 is inf, which `judge` counts
         return array.astype(space.dtype)
 
@@ -119,17 +112,3 @@ def are_integers(array: jax.Array | np.ndarray) -> bool:
         return array.size > 0 and all(type(entry) is int for entry in np.asarray(array).flat)
     # NumPy counts spans of time as integers.
     return jnp.issubdtype(array.dtype, jnp.integer) and array.dtype.kind != "m"
-
-
-def _is_number_of(space: Space, array: jax.Array | np.ndarray) -> bool:
-    return are_integers(array) if isinstance(space, Discrete) else jnp.issubdtype(array.dtype, jnp.floating)
-
-
-def _given(action: Any, array: jax.Array | np.ndarray) -> str:
-    return f"has dtype {array.dtype}" if hasattr(action, "dtype") else f"is {shown(action)}"
-
-
-def _narrow(space: Discrete, array: jax.Array | np.ndarray) -> jax.Array | np.ndarray:
-    xp: Any = jnp if isinstance(array, jax.Array) else np
-    inside = (array >= 0) & (array < space.num_actions)
-    return xp.where(inside, xp.where(inside, array, 0).astype(space.dtype), xp.asarray(-1, space.dtype))

@@ -1,4 +1,4 @@
-"""Who chooses actions: one protocol for heuristics and networks, and masked random play."""
+"""The protocol of heuristics and networks that choose actions, and masked random play."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from jaxvrp.environment import Environment, State, TimeStep
 from jaxvrp.spaces import ByRole, Discrete
 
 Carry = Any
-"""What an actor carries from step to step of an episode (a recurrent state), a pytree; () for nothing."""
+"""A pytree that an actor carries from step to step of an episode (a recurrent state); () for nothing."""
 
 
 class Actor(Protocol):
     """Chooses the actions of a whole batch `[E]`; pure, so it can be jitted and scanned."""
 
     def init(self, num_envs: int) -> Carry:
-        """What it remembers at the beginning of an episode (a recurrent state), leading axis `[E]`; or ()."""
+        """The carry at the beginning of an episode, leading axis `[E]`; or ()."""
         ...
 
     def act(self, key: jax.Array, carry: Carry, state: State, timestep: TimeStep) -> tuple[ByRole, Carry]:
@@ -27,14 +27,9 @@ class Actor(Protocol):
 
 
 def sample_masked(uniform: jax.Array, mask: jax.Array) -> jax.Array:
-    """A uniform choice among the legal actions, from one uniform number each.
+    """A uniform choice among the legal actions of `mask` (`bool[..., actions]`), by `uniform` (`f32[...]` in [0, 1)).
 
-    Args:
-        uniform: `f32[...]` in [0, 1).
-        mask: `bool[..., actions]`.
-
-    Returns:
-        `i32[...]`; 0 where the mask has no legal action.
+    `i32[...]`; 0 where the mask has no legal action.
     """
     rank = jnp.cumsum(mask, axis=-1, dtype=jnp.int32)
     legal = rank[..., -1]
@@ -50,21 +45,19 @@ class RandomActor:
         self.roles = env.roles
 
     def init(self, num_envs: int) -> Carry:
-        """Remembers nothing."""
-        del num_envs
+        """See `Actor.init`."""
         return ()
 
     def act(self, key: jax.Array, carry: Carry, state: State, timestep: TimeStep) -> tuple[ByRole, Carry]:
         """See `Actor.act`."""
-        del state
         batch = timestep.terminated.shape
-        counts = [role.num_agents for role in self.roles.values()]
-        uniform = jax.random.uniform(key, (*batch, sum(counts)), jnp.float32)
+        uniform = jax.random.uniform(key, (*batch, sum(role.num_agents for role in self.roles.values())), jnp.float32)
         action, start = {}, 0
-        for (name, role), count in zip(self.roles.items(), counts, strict=True):
+        for name, role in self.roles.items():
+            end = start + role.num_agents
             if isinstance(role.action, Discrete):
-                action[name] = sample_masked(uniform[..., start : start + count], timestep.action_mask[name])
+                action[name] = sample_masked(uniform[..., start:end], timestep.action_mask[name])
             else:
-                action[name] = role.action.sample(jax.random.fold_in(key, start), (*batch, count))
-            start += count
+                action[name] = role.action.sample(jax.random.fold_in(key, start), (*batch, role.num_agents))
+            start = end
         return action, carry

@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import jax
@@ -19,7 +19,6 @@ from flax import struct
 
 from jaxvrp import fields
 from jaxvrp.actions import checked_action, judge, no_action
-from jaxvrp.memory import Memory
 from jaxvrp.spaces import ByKind, ByRole, EntityKind, Role
 
 State = Any
@@ -28,13 +27,15 @@ Tree = TypeVar("Tree")
 
 
 class Outcome(struct.PyTreeNode):
-    """What a step came to.
+    """The result of a step, without what agents see after it.
 
     Attributes:
         reward: `{role: f32[agents]}`; 0 if the episode was over before.
-        terminated, truncated: `bool[]`.
+        terminated: `bool[]`, the task is over.
+        truncated: `bool[]`, the episode was cut short (its value is to be bootstrapped).
         metrics: `{name: f32[] or f32[agents]}`, totals of the episode so far.
-        duration: `f32[]`, environment steps that the step took; 0 if the episode was over before.
+        duration: `f32[]`, environment steps that the step took, see `Environment.duration`; 0 if the episode was over
+            before, so that durations sum to the time that has passed.
     """
 
     reward: ByRole
@@ -49,20 +50,16 @@ class Outcome(struct.PyTreeNode):
         return self.terminated | self.truncated
 
 
-class TimeStep(struct.PyTreeNode):
-    """What the agents are told after a reset or a step; the same structure, dtypes and shapes always.
+class TimeStep(Outcome):
+    """What agents see after a reset or a step; the same structure, dtypes and shapes always.
+
+    `reward` and `duration` are those of the last step, 0 after a reset.
 
     Attributes:
         observation: `{role: f32[agents, ...]}`.
         global_observation: `f32[G]`, what a central critic sees; None where it sees the entities.
         entities: `{kind: f32[dynamic features, count]}`, what all agents see; {} where observations are flat.
         action_mask: `{role: bool[agents, actions]}`, roles with a discrete action only; no row is all false.
-        reward: `{role: f32[agents]}`, of the last step; 0 after a reset.
-        terminated: `bool[]`, the task is over.
-        truncated: `bool[]`, the episode was cut short (its value is to be bootstrapped).
-        metrics: `{name: f32[] or f32[agents]}`, totals of the episode so far.
-        duration: `f32[]`, environment steps that the last step took, see `Environment.duration`; as with the reward, 0
-            after a reset and where the episode was over before, so that they sum to the time that has passed.
         valid: `{role: bool[agents]}`, only for roles whose rows can be void (padding).
     """
 
@@ -70,17 +67,7 @@ class TimeStep(struct.PyTreeNode):
     global_observation: jax.Array | None
     entities: ByKind
     action_mask: ByRole
-    reward: ByRole
-    terminated: jax.Array
-    truncated: jax.Array
-    metrics: dict[str, jax.Array]
-    duration: jax.Array
     valid: ByRole
-
-    @property
-    def done(self) -> jax.Array:
-        """`terminated | truncated`."""
-        return self.terminated | self.truncated
 
     @property
     def team_reward(self) -> jax.Array:
@@ -102,7 +89,7 @@ def team_reward(reward: ByRole, valid: ByRole) -> jax.Array:
 def select(condition: jax.Array, on_true: Tree, on_false: Tree) -> Tree:
     """Leaf-wise `where` with a leading-axes condition; leaves that are the same array on both sides are not touched.
 
-    The second half is what keeps constant data (the instance) out of the hot path.
+    So constant data (the instance) stays out of the hot path.
     """
 
     def pick(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -114,13 +101,28 @@ def select(condition: jax.Array, on_true: Tree, on_false: Tree) -> Tree:
     return jax.tree.map(pick, on_true, on_false)
 
 
-def _replace(self: Any, **changes: Any) -> Any:
-    """A copy with other parameters, checked as `jaxvrp.make` checks them; under `vmap`, a batch of copies.
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """What later episodes learn of earlier ones: pure functions of a *content*, any pytree of arrays.
 
-    Raises:
-        ValueError: an unknown parameter, or a value out of range.
-        TypeError: a value of the wrong type.
+    `VecEnv` carries the content for a whole batch.
+
+    Attributes:
+        initial: the content before the first episode.
+        update: `(content, states [E]) -> content`, after a step of a batch of states, before any reset.
+        apply: `content -> Environment`: the environment whose `generate` draws by it.
+        merge: `(content, axis name) -> content`: one content of those of all devices along a mapped axis; None where an
+            environment can only be played on one device.
     """
+
+    initial: Any
+    update: Callable[[Any, Any], Any]
+    apply: Callable[[Any], Any]
+    merge: Callable[[Any, str], Any] | None = None
+
+
+def _replace(self: Any, **changes: Any) -> Any:
+    """A copy with other parameters, checked as by `jaxvrp.make`, with its errors; under `vmap`, a batch of copies."""
     return fields.replace(self, changes, f"parameter of {type(self).__name__}:")
 
 
@@ -155,20 +157,16 @@ class Environment(struct.PyTreeNode, abc.ABC):
 
     @property
     def memory(self) -> Memory | None:
-        """What later episodes may learn of earlier ones; None, unless overridden."""
+        """What later episodes learn of earlier ones; None, unless overridden."""
         return None
 
     @abc.abstractmethod
     def generate(self, key: jax.Array) -> Instance:
         """Draw one problem, as data."""
 
-    def prepare(self, instance: Instance) -> Any:
-        """What `init_state` takes as well, with all that follows from a problem: computed once, then played often."""
-        return instance
-
     @abc.abstractmethod
     def init_state(self, instance: Instance) -> State:
-        """The state at the beginning of an episode on `instance`, or on what `prepare` made of it; draws nothing."""
+        """The state at the beginning of an episode on `instance`, with all that is computed once; draws nothing."""
 
     @abc.abstractmethod
     def transition(self, state: State, action: ByRole, num_invalid: jax.Array) -> State:
@@ -180,17 +178,14 @@ class Environment(struct.PyTreeNode, abc.ABC):
 
     def global_observation(self, state: State) -> jax.Array | None:
         """`f32[G]`, to be written where observations are flat; None where entities are seen."""
-        del state
         return None
 
     def static_entities(self, state: State) -> ByKind:
         """`{kind: f32[static features, count]}`, the same in all states of an episode; see `entity_kinds`."""
-        del state
         return {}
 
     def entities(self, state: State) -> ByKind:
         """`{kind: f32[dynamic features, count]}`, what changes; see `entity_kinds`."""
-        del state
         return {}
 
     @abc.abstractmethod
@@ -203,7 +198,6 @@ class Environment(struct.PyTreeNode, abc.ABC):
         `i32[agents]`, legal by `mask`, where actions are discrete. `f32[agents, ...]` for continuous ones that are not
         finite; such a row may be NaN, if `transition` understands that.
         """
-        del mask
         return {name: no_action(role) for name, role in self.roles.items()}
 
     @abc.abstractmethod
@@ -213,11 +207,9 @@ class Environment(struct.PyTreeNode, abc.ABC):
     def duration(self, state: State) -> jax.Array:
         """`f32[]`, at least 1: environment steps that the transition to `state` took; 1, unless overridden.
 
-        Where it is more, the process is a semi-Markov one (Sutton, Precup & Singh 1999): what follows a transition of k
-        steps is worth `gamma**k` of itself. MAPPO and IPPO discount so; TD3 and SAC by `gamma` for every transition,
-        since no environment with continuous actions writes it.
+        In a semi-Markov process (Sutton, Precup & Singh 1999) the value after a transition of k steps is discounted by
+        `gamma**k`: MAPPO and IPPO do so; TD3 and SAC discount every transition by `gamma`.
         """
-        del state
         return jnp.ones((), jnp.float32)
 
     @abc.abstractmethod
@@ -226,7 +218,6 @@ class Environment(struct.PyTreeNode, abc.ABC):
 
     def is_truncated(self, state: State) -> jax.Array:
         """`bool[]`: the episode is cut short in `state`; never, unless overridden."""
-        del state
         return jnp.zeros((), bool)
 
     @abc.abstractmethod
@@ -235,7 +226,6 @@ class Environment(struct.PyTreeNode, abc.ABC):
 
     def valid(self, state: State) -> ByRole:
         """`{role: bool[agents]}` for roles whose rows can be void; none by default."""
-        del state
         return {}
 
     def reset(self, key: jax.Array) -> tuple[State, TimeStep]:
@@ -250,20 +240,17 @@ class Environment(struct.PyTreeNode, abc.ABC):
     def step(self, state: State, action: Mapping[str, jax.Array]) -> tuple[State, TimeStep]:
         """Play one step; a finished state stays as it is and pays 0.
 
-        Args:
-            state: from `reset`, `reset_to` or `step`.
-            action: `{role: i32[agents]}` (discrete) or `{role: f32[agents, ...]}` (box). A forbidden or out-of-range
-                index is executed as the `fallback`, and so is an element of a box that is not finite; one outside the
-                box is clipped. All are counted in the metric `invalid_actions`. Of any integer dtype; but into a
-                program of the caller's (`jit`, `vmap`, `scan`) JAX casts NumPy's 64 bits to 32, unless `jax_enable_x64`
-                is set, before anything here can see them: 2**32 arrives there as 0.
+        Actions are `{role: i32[agents]}` (discrete, any integer dtype) or `{role: f32[agents, ...]}` (box). A forbidden
+        or out-of-range index is executed as the `fallback`, and so is an element of a box that is not finite; one
+        outside the box is clipped. All are counted in the metric `invalid_actions`. Into a program of the caller's
+        (`jit`, `vmap`, `scan`) JAX casts NumPy's 64 bits to 32, unless `jax_enable_x64` is set: 2**32 arrives as 0.
 
         Raises:
             ValueError: a role is missing or unknown, or an array has the wrong shape.
             TypeError: an array has the wrong dtype.
         """
         requested = checked_action(self.roles, action)
-        executed, num_invalid = executed_action(self, state, requested)
+        executed, num_invalid = executed_action(self, requested, self.action_mask(state), self.valid(state))
         return arrive(self, state, self.transition(state, executed, num_invalid))
 
     def __init_subclass__(cls, **kwargs: Any):
@@ -290,18 +277,13 @@ def is_over(env: Environment, state: State) -> jax.Array:
     return env.is_terminal(state) | env.is_truncated(state)
 
 
-def executed_action(env: Environment, state: State, action: ByRole) -> tuple[ByRole, jax.Array]:
-    """The actions as they are executed in `state`, and how many of them are not those asked for (`i32[]`)."""
-    return executed_under(env, action, env.action_mask(state), env.valid(state))
-
-
-def executed_under(env: Environment, action: ByRole, mask: ByRole, valid: ByRole) -> tuple[ByRole, jax.Array]:
-    """As `executed_action`, by the mask and the void rows that the last timestep showed."""
+def executed_action(env: Environment, action: ByRole, mask: ByRole, valid: ByRole) -> tuple[ByRole, jax.Array]:
+    """The actions as executed under a timestep's `mask` and `valid`, and the number of changed ones (`i32[]`)."""
     return judge(env.roles, action, mask, env.fallback(mask), valid)
 
 
 def settle(env: Environment, state: State, moved: State) -> tuple[State, Outcome]:
-    """The state after a step from `state` to `moved`, by `transition`, and what it came to.
+    """The state after a step from `state` to `moved`, by `transition`, and its outcome.
 
     A finished state stays as it is and pays 0.
     """
@@ -329,7 +311,7 @@ def unpaid_timestep(env: Environment, state: State) -> TimeStep:
 
 
 def observe(env: Environment, state: State, outcome: Outcome) -> TimeStep:
-    """What agents see in `state`, told together with the outcome of a step."""
+    """What agents see in `state`, with the outcome of the step that led there."""
     return TimeStep(
         observation=env.observation(state),
         global_observation=env.global_observation(state),

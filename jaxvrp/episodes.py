@@ -39,16 +39,16 @@ def play_episodes(env: Environment, actor: Actor, instances: Instance, key: jax.
     """Play every instance (leading axis `[E]`) once, to its end; to be jitted by the caller.
 
     Returns:
-        `{metric: f32[E]}`: the environment's metrics at the end, `return` (mean over agents) and `length`.
+        `{metric: f32[E]}`: the environment's metrics at the end, `return` (mean over agents) and `length` (in
+            environment steps, of which a step of agents that choose by events takes several).
     """
     start = _begin(env, actor, instances)
     zero = jnp.zeros(start.timestep.terminated.shape, jnp.float32)
 
     def body(loop: tuple[jax.Array, _Play, jax.Array, jax.Array]) -> tuple[jax.Array, _Play, jax.Array, jax.Array]:
         step, play, total, length = loop
-        running = ~play.timestep.done
         play, _ = _advance(env, actor, play, jax.random.fold_in(key, step))
-        return step + 1, play, total + play.timestep.team_reward, length + running
+        return step + 1, play, total + play.timestep.team_reward, length + play.timestep.duration
 
     def unfinished(loop: tuple[jax.Array, _Play, jax.Array, jax.Array]) -> jax.Array:
         return (loop[0] < env.max_episode_steps) & ~loop[1].timestep.done.all()
@@ -66,22 +66,19 @@ def record_episodes(
 ) -> tuple[State, Any]:
     """Play every instance (leading axis `[E]`) for `max_episode_steps` steps; an episode that has ended stands still.
 
-    Args:
-        env, actor, instances: who plays what.
-        key: typed key of the actor.
-        record: what to keep of a step, from the actions that the actor chose (also where an episode has ended), and the
-            states and timesteps that they led to, all `[E, ...]`.
+    `record` makes the record of a step from the actions that the actor chose (also where an episode has ended), and the
+    states and timesteps that they led to, all `[E, ...]`.
 
     Returns:
-        The last states `[E, ...]`, and what was kept, with a leading axis `[max_episode_steps]`.
+        The last states `[E, ...]`, and the records with a leading axis `[max_episode_steps]`.
     """
 
     def advance(play: _Play, key: jax.Array) -> tuple[_Play, Any]:
         play, action = _advance(env, actor, play, key)
         return play, record(action, play.state, play.timestep)
 
-    play, kept = jax.lax.scan(advance, _begin(env, actor, instances), jax.random.split(key, env.max_episode_steps))
-    return play.state, kept
+    play, records = jax.lax.scan(advance, _begin(env, actor, instances), jax.random.split(key, env.max_episode_steps))
+    return play.state, records
 
 
 def record_episode(env: Environment, actor: Actor, instance: Instance, key: jax.Array) -> tuple[State, ByRole]:
@@ -94,20 +91,12 @@ def record_episode(env: Environment, actor: Actor, instance: Instance, key: jax.
 
 
 def count_states(step: ArrayLike, ended: ArrayLike) -> int:
-    """States up to the first that has ended, or to the last before `step` stands still or falls back (a reset).
-
-    Args:
-        step: `[T+1]`, the clocks of the states.
-        ended: `bool[T+1]`.
-    """
+    """States up to the first that `ended`, or to the last before `step` stands still or falls back; both `[T+1]`."""
     return int((np.append(np.diff(step) <= 0, True) | np.asarray(ended)).argmax()) + 1
 
 
 def until_end(states: State) -> State:
-    """The states of one episode up to its end, as NumPy arrays; see `count_states`.
-
-    Args:
-        states: of steps 0..T, leaves with leading axis `[T+1]`, with the fields `step` and `done`.
+    """The states of one episode (leaves `[T+1, ...]`, fields `step` and `done`) up to its end, as NumPy arrays.
 
     Raises:
         ValueError: the states have no leading time axis, or more than one.

@@ -31,10 +31,7 @@ SCALARS = {bool: bool, int: numbers.Integral, float: numbers.Real, str: str}
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """Bounds of a number: `minimum <= x <= maximum` and `x > above`; None means unbounded, but finite.
-
-    A maximum of inf allows inf.
-    """
+    """Bounds of a number: `minimum <= x <= maximum` and `x > above`; None is unbounded but finite, inf allows inf."""
 
     minimum: float | None = None
     maximum: float | None = None
@@ -68,7 +65,7 @@ def parameter(default: float, *, help: str = "", unit: str = "", **bounds: float
 
 def size(default: Any, minimum: int = 1, *, maximum: int | None = None, help: str = "", unit: str = "") -> Any:
     """A static count, at least `minimum`, at most `maximum`."""
-    return _static(default, help=help, unit=unit, range=Range(minimum=minimum, maximum=maximum))
+    return _static(default, help=help, unit=unit, range=Range(minimum, maximum))
 
 
 def choice(default: str, choices: tuple[str, ...], *, help: str = "", keyword: str = "") -> Any:
@@ -109,7 +106,7 @@ def keyword(field: dataclasses.Field) -> str:
 
 
 def build(cls: type[T], values: dict[str, Any], what: str, prefix: str = "") -> T:
-    """Make a dataclass from checked values.
+    """Make a dataclass from checked values; its method `check_fields`, if it has one, checks them together.
 
     Args:
         cls: the dataclass; fields may come from `parameter`, `size` or `option`.
@@ -122,43 +119,30 @@ def build(cls: type[T], values: dict[str, Any], what: str, prefix: str = "") -> 
         ValueError: an unknown key, or a value outside its range or choices.
         TypeError: a value of the wrong type.
     """
-    _refuse_unknown(cls, values, what, prefix)
-    instance = cls(**_checked(cls, values, prefix))
-    _check_together(instance)
-    return instance
+    return _checked_together(cls(**_checked(cls, values, what, prefix)))
 
 
 def replace(instance: T, changes: dict[str, Any], what: str, prefix: str = "") -> T:
-    """A copy of a dataclass with some fields changed; names, types and ranges are checked as in `build`.
-
-    Raises:
-        ValueError, TypeError: as `build`.
-    """
-    cls = type(instance)
-    _refuse_unknown(cls, changes, what, prefix)
-    copy = dataclasses.replace(cast(Any, instance), **_checked(cls, changes, prefix))
-    _check_together(copy)
-    return copy
+    """A copy of a dataclass with some fields changed, checked as by `build`, with its errors."""
+    checked = _checked(type(instance), changes, what, prefix)
+    return _checked_together(dataclasses.replace(cast(Any, instance), **checked))
 
 
-def _refuse_unknown(cls: type, values: dict[str, Any], what: str, prefix: str) -> None:
-    known = {keyword(field) for field in dataclasses.fields(cls) if field.init}
-    for name in values:
+def _checked(cls: type, values: dict[str, Any], what: str, prefix: str) -> dict[str, Any]:
+    """The values by name of the field."""
+    known = {keyword(field): field for field in dataclasses.fields(cls) if field.init}
+    hints, checked = type_hints(cls), {}
+    for name, value in values.items():
         if name not in known:
             raise ValueError(f"unknown {what} {shown(prefix + name)}; {nearest(name, known)}")
+        checked[known[name].name] = _check(known[name], hints[known[name].name], value, prefix)
+    return checked
 
 
-def _checked(cls: type, values: dict[str, Any], prefix: str) -> dict[str, Any]:
-    fields = {keyword(field): field for field in dataclasses.fields(cls)}
-    hints = type_hints(cls)
-    given = [(fields[name], value) for name, value in values.items()]
-    return {field.name: _check(field, hints[field.name], value, prefix) for field, value in given}
-
-
-def _check_together(instance: Any) -> None:
-    """What no single field can tell: a class may have a method `check_fields` that raises a ValueError."""
+def _checked_together(instance: T) -> T:
     if hasattr(instance, "check_fields"):
         instance.check_fields()
+    return instance
 
 
 def validate(instance: Any, what: str, prefix: str = "") -> Any:
@@ -169,51 +153,39 @@ def validate(instance: Any, what: str, prefix: str = "") -> Any:
 
 def _check(field: dataclasses.Field, hint: Any, value: Any, prefix: str) -> Any:
     name, bounds = prefix + keyword(field), field.metadata.get("range", Range())
+    choices: Sequence[str] = field.metadata.get("choices", ())
+
+    def check_scalar(kind: type, scalar: Any) -> Any:
+        typed = _typed(name, kind, scalar)
+        if choices and typed not in choices:
+            raise ValueError(f"{name} is {shown(typed)}; it must be one of: {', '.join(choices)}")
+        return _in_range(name, typed, bounds)
+
     allowed = _alternatives(hint)
     if value is None and type(None) in allowed:
         return None
-    sequence = next(
-        (kind for kind in allowed if typing.get_origin(kind) is tuple and typing.get_args(kind)[0] in SCALARS), None
-    )
-    if sequence and (len(allowed) == 1 or isinstance(value, list | tuple)):
-        return _sequence(name, typing.get_args(sequence)[0], value, bounds, field.metadata.get("choices", ()))
+    items = [typing.get_args(kind)[0] for kind in allowed if typing.get_origin(kind) is tuple]
+    items = [item for item in items if item in SCALARS]
+    if items and (len(allowed) == 1 or isinstance(value, list | tuple)):
+        if not isinstance(value, list | tuple):
+            example = ", ".join(choices) if choices else "64, 64"
+            raise TypeError(f"{name} is {shown(value)}; it must be a list, for example [{example}]")
+        return tuple(check_scalar(items[0], item) for item in value)
     kind = next((kind for kind in SCALARS if kind in allowed), None)
     if kind is None:
-        return _of_class(name, hint, value)
-    if kind is float and _is_float_array(value) and field.metadata.get("pytree_node", True):
+        is_structure = isinstance(hint, type) and (dataclasses.is_dataclass(hint) or issubclass(hint, tuple))
+        if is_structure and not isinstance(value, hint):
+            raise TypeError(f"{name} is {shown(value)}; it must be of type {hint.__name__}")
+        return value
+    is_array = hasattr(value, "dtype") and not isinstance(value, numbers.Number)
+    is_leaf = kind is float and field.metadata.get("pytree_node", True)
+    if is_leaf and is_array and jnp.issubdtype(value.dtype, jnp.floating):
         return _array_in_range(name, value, bounds)
-    return _in_range(name, _chosen(name, _typed(name, kind, value), field.metadata.get("choices", ())), bounds)
-
-
-def _chosen(name: str, value: Any, choices: Sequence[str]) -> Any:
-    """Refuse what is none of the choices, if there are any."""
-    if choices and value not in choices:
-        raise ValueError(f"{name} is {shown(value)}; it must be one of: {', '.join(choices)}")
-    return value
-
-
-def _of_class(name: str, hint: Any, value: Any) -> Any:
-    """Refuse what is not of the dataclass or named tuple that a field holds."""
-    is_structure = isinstance(hint, type) and (dataclasses.is_dataclass(hint) or issubclass(hint, tuple))
-    if is_structure and not isinstance(value, hint):
-        raise TypeError(f"{name} is {shown(value)}; it must be of type {hint.__name__}")
-    return value
-
-
-def _is_float_array(value: Any) -> bool:
-    """A batch of parameters, or a traced one."""
-    return (
-        hasattr(value, "dtype") and not isinstance(value, numbers.Number) and jnp.issubdtype(value.dtype, jnp.floating)
-    )
+    return check_scalar(kind, value)
 
 
 def require_count(name: str, value: Any) -> None:
-    """Refuse what is no whole number of at least 1.
-
-    Raises:
-        ValueError: below 1.
-        TypeError: no whole number.
-    """
+    """Refuse what is no whole number (TypeError) of at least 1 (ValueError)."""
     _in_range(name, _typed(name, int, value), Range(minimum=1))
 
 
@@ -226,13 +198,6 @@ def _array_in_range(name: str, array: Any, bounds: Range) -> Any:
         for extreme in (values.min(), values.max()):
             _in_range(name, float(extreme), bounds)
     return array
-
-
-def _sequence(name: str, kind: type, value: Any, bounds: Range, choices: Sequence[str]) -> tuple[Any, ...]:
-    if not isinstance(value, list | tuple):
-        example = ", ".join(choices) if choices else "64, 64"
-        raise TypeError(f"{name} is {shown(value)}; it must be a list, for example [{example}]")
-    return tuple(_in_range(name, _chosen(name, _typed(name, kind, item), choices), bounds) for item in value)
 
 
 def _in_range(name: str, value: Any, bounds: Range) -> Any:

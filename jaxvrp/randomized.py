@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+import math
+import numbers
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 from flax import struct
 
+from jaxvrp import fields
 from jaxvrp.actor import Actor, Carry
 from jaxvrp.entities import seen_as
-from jaxvrp.environment import Environment, Instance, State, TimeStep, writes
-from jaxvrp.memory import Memory
+from jaxvrp.environment import Environment, Instance, Memory, State, TimeStep, writes
+from jaxvrp.io.messages import nearest, shown
+from jaxvrp.registry import toolbox_of
 from jaxvrp.spaces import ByRole
 from jaxvrp.toolbox import Padding, ReplayKind, Toolbox
 from jaxvrp.turns import Choose, TurnBasedEnvironment, Turns
@@ -23,43 +27,35 @@ Ranges = dict[str, tuple[float, float]]
 """Least and greatest value, by the name of a field of the environment."""
 
 Drawn = dict[str, jax.Array]
-"""What was drawn for an episode, `f32[]` each (sizes too), by the name of a field of the environment."""
+"""The values drawn for an episode, `f32[]` each (sizes too), by the name of a field of the environment."""
 
 DRAW = 0x7A0D0312
-"""Folded into the key of a problem for what is drawn beside it; problems themselves fold and split small numbers."""
+"""Folded into the key of a problem to draw its parameters; problems themselves fold and split small numbers."""
+
+RANGES, FIRST_RANGES = "randomize.", "randomize_from."
+"""Stand before the name of a parameter in messages, as on the command line."""
 
 
 class RandomizedInstance(struct.PyTreeNode):
-    """A problem and the parameters that it is played with.
-
-    Attributes:
-        problem: of the base environment, or what its `prepare` made of it.
-        drawn: see `Drawn`.
-    """
+    """A problem of the base environment, and the parameters that it is played with."""
 
     problem: Instance
     drawn: Drawn
 
 
 class RandomizedState(struct.PyTreeNode):
-    """A state of the base environment, and the parameters of its episode.
-
-    Attributes:
-        base: of the base environment.
-        drawn: see `Drawn`; the same from the beginning of an episode to its end.
-    """
+    """A state of the base environment, and the parameters of its episode, which stay the same to its end."""
 
     base: State
     drawn: Drawn
 
 
 def _property_of_base(name: str) -> Any:
-    """A property that is that of the base environment."""
     return property(lambda self: getattr(self.base, name), doc="That of the base environment.")
 
 
 def _function_of_base(name: str) -> Any:
-    """A function of a state that calls that of the base environment, with what was drawn for the episode."""
+    """A function of a state: that of the base environment with the parameters of the episode."""
 
     def call(self: Randomized, state: RandomizedState) -> Any:
         return getattr(self.of(state), name)(state.base)
@@ -69,22 +65,22 @@ def _function_of_base(name: str) -> Any:
 
 
 class Randomized(Environment):
-    """An environment with parameters and sizes that `generate` draws; made by `jaxvrp.randomize`.
+    """An environment with parameters and sizes that `generate` draws; made by `randomize`.
 
     Each is uniform in its range: a parameter over the interval, a size over the whole numbers in it.
 
-    All else is the base environment, with its leaves replaced by what was drawn for the episode; so agents see what
-    they see there. Problems are those that the base environment generates from the same keys with these parameters; of
-    a size that was drawn, what is beyond it is void.
+    All else is the base environment, with its leaves replaced by the drawn values; so agents see the same as there.
+    Problems are those that the base environment generates from the same keys with these parameters; beyond a drawn
+    size they are void.
 
     Attributes:
         base: the environment; its own values count for what is not drawn.
         ranges: see `Ranges`.
         paddings: of the sizes among them.
-        first_ranges: what is drawn from at first, by the same names; `memory` moves it linearly to `ranges`. None if
-            nothing moves.
-        num_steps: steps of an environment in which it moves there.
-        progress: how far it is, from 0 to 1, `f32[]`.
+        first_ranges: the ranges at first, by the same names; `memory` moves them linearly to `ranges`. None if nothing
+            moves.
+        num_steps: steps of an environment in which they move there.
+        progress: the share of that way, from 0 to 1, `f32[]`.
     """
 
     base: Environment
@@ -119,31 +115,32 @@ class Randomized(Environment):
     metrics = _function_of_base("metrics")
     valid = _function_of_base("valid")
 
+    def fallback(self, mask: ByRole) -> ByRole:
+        """That of the base environment."""
+        return self.base.fallback(mask)
+
     @property
     def memory(self) -> Memory | None:
-        """That of the base environment, and that by which ranges move; None if there is neither."""
-        inner, clock = self.base.memory, None if self.first_ranges is None else self._clock()
-        if inner is None:
-            return clock
-        inner = self._of_base(inner)
-        return inner if clock is None else _both(inner, clock)
+        """The base environment's, and the steps so far (`i32[]`), which move the ranges; None if there is neither.
 
-    def _of_base(self, inner: Memory) -> Memory:
-        """The memory of the base environment, as one of this."""
-        return Memory(
-            initial=inner.initial,
-            update=lambda content, states: inner.update(content, states.base),
-            apply=lambda content: dataclasses.replace(self, base=inner.apply(content)),
-            merge=inner.merge,
-        )
+        The steps are the same on all devices, since these play in lockstep.
+        """
+        of_base = self.base.memory
+        if of_base is None and self.first_ranges is None:
+            return None
+        if of_base is None:
+            of_base = Memory((), lambda nothing, _: nothing, lambda _: self.base, lambda nothing, _: nothing)
+        remembered, merge = of_base, of_base.merge
 
-    def _clock(self) -> Memory:
-        """Steps of an environment so far, `i32[]`; the same on all devices, since they play in lockstep."""
+        def apply(content: Any) -> Randomized:
+            progress = jnp.minimum(content[1] / self.num_steps, 1.0)
+            return dataclasses.replace(self, base=remembered.apply(content[0]), progress=progress)
+
         return Memory(
-            initial=jnp.zeros((), jnp.int32),
-            update=lambda steps, _: steps + 1,
-            apply=lambda steps: dataclasses.replace(self, progress=jnp.minimum(steps / self.num_steps, 1.0)),
-            merge=lambda steps, _: steps,
+            initial=(remembered.initial, jnp.zeros((), jnp.int32)),
+            update=lambda content, states: (remembered.update(content[0], states.base), content[1] + 1),
+            apply=apply,
+            merge=merge and (lambda content, axis: (merge(content[0], axis), content[1])),
         )
 
     def generate(self, key: jax.Array) -> RandomizedInstance:
@@ -155,18 +152,17 @@ class Randomized(Environment):
         return RandomizedInstance(problem, drawn)
 
     def _draw(self, key: jax.Array) -> Drawn:
-        names = sorted(self.ranges)  # a dictionary that went through a program is sorted
-        uniform = jax.random.uniform(key, (len(names),), jnp.float32)
-        return {name: self._drawn_from(name, uniform[i]) for i, name in enumerate(names)}
-
-    def _drawn_from(self, name: str, uniform: jax.Array) -> jax.Array:
-        """A value in the range, from a uniform number in [0, 1)."""
-        low, high = self._present_range(name)
-        if name not in (sizes := dict(self.paddings)):
-            return jnp.clip(low + uniform * (high - low), low, high)
-        multiple = sizes[name].multiple
-        least, most = (jnp.round(bound / multiple) for bound in (low, high))
-        return multiple * jnp.minimum(least + jnp.floor(uniform * (most - least + 1)), most)
+        names, multiples = sorted(self.ranges), {name: padding.multiple for name, padding in self.paddings}
+        uniform, drawn = jax.random.uniform(key, (len(names),), jnp.float32), {}
+        for i, name in enumerate(names):  # sorted, as a dictionary is that went through a program
+            low, high = self._present_range(name)
+            if name in multiples:
+                least, most = (jnp.round(bound / multiples[name]) for bound in (low, high))
+                count = jnp.minimum(least + jnp.floor(uniform[i] * (most - least + 1)), most)
+                drawn[name] = multiples[name] * count
+            else:
+                drawn[name] = jnp.clip(low + uniform[i] * (high - low), low, high)
+        return drawn
 
     def _present_range(self, name: str) -> tuple[jax.Array, jax.Array]:
         """The range as far as it has moved; exact at both ends."""
@@ -177,10 +173,6 @@ class Randomized(Environment):
         done, to_do = self.progress, 1 - self.progress
         return to_do * first_low + done * low, to_do * first_high + done * high
 
-    def prepare(self, instance: RandomizedInstance) -> RandomizedInstance:
-        """The problem prepared by the base environment."""
-        return instance.replace(problem=self.of(instance).prepare(instance.problem))
-
     def init_state(self, instance: RandomizedInstance) -> RandomizedState:
         """The beginning of an episode with these parameters."""
         return RandomizedState(self.of(instance).init_state(instance.problem), instance.drawn)
@@ -188,10 +180,6 @@ class Randomized(Environment):
     def transition(self, state: RandomizedState, action: ByRole, num_invalid: jax.Array) -> RandomizedState:
         """One step of the base environment; the parameters stay."""
         return state.replace(base=self.of(state).transition(state.base, action, num_invalid))
-
-    def fallback(self, mask: ByRole) -> ByRole:
-        """That of the base environment."""
-        return self.base.fallback(mask)
 
 
 class RandomizedTurns(Randomized, TurnBasedEnvironment):
@@ -205,26 +193,13 @@ class RandomizedTurns(Randomized, TurnBasedEnvironment):
         return state.replace(base=moved), turns
 
 
-def _both(of_base: Memory, clock: Memory) -> Memory:
-    """The two memories of one randomised environment as one: what the first one changes is the base alone."""
-    merge = of_base.merge
-    return Memory(
-        initial=(of_base.initial, clock.initial),
-        update=lambda content, states: (of_base.update(content[0], states), clock.update(content[1], states)),
-        apply=lambda content: dataclasses.replace(clock.apply(content[1]), base=of_base.apply(content[0]).base),
-        merge=merge and (lambda content, axis: (merge(content[0], axis), content[1])),
-    )
-
-
 @writes.register
 def _base_writes(env: Randomized, name: str) -> bool:
-    """As the base environment."""
     return writes(env.base, name)
 
 
 @seen_as.register
 def _base_seen_as(env: Randomized, kind: Literal["flat", "entities"]) -> Randomized:
-    """As the base environment can be seen."""
     return dataclasses.replace(env, base=seen_as(env.base, kind))
 
 
@@ -233,8 +208,10 @@ def unwrapped(env: Environment) -> Environment:
     return env.base if isinstance(env, Randomized) else env
 
 
-def adapted(toolbox: Toolbox) -> Toolbox:
-    """From the toolbox of a base environment to that of `Randomized`: each episode has its own parameters."""
+@toolbox_of.register
+def _toolbox_of_base(env: Randomized) -> Toolbox:
+    """The toolbox of the base environment, where each episode has its own parameters."""
+    toolbox = toolbox_of(env.base)
     replay = toolbox.replay
     return dataclasses.replace(
         toolbox,
@@ -248,7 +225,7 @@ def adapted(toolbox: Toolbox) -> Toolbox:
 
 
 def _of_base(function: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
-    """What takes a base environment, and states of one episode of it, takes randomised ones."""
+    """A function of a base environment and states of one of its episodes, for randomised ones."""
 
     def call(env: Randomized, states: RandomizedState, other: Any) -> Any:
         first: RandomizedState = jax.tree.map(lambda leaf: leaf[0], states)
@@ -264,7 +241,7 @@ class _OneByOne:
         self.make, self.env = make, env
 
     def init(self, num_envs: int) -> Carry:
-        """What the baseline remembers, of each."""
+        """The baseline's beginning, once for each environment."""
         carry = self.make(self.env.base).init(1)
         return jax.tree.map(lambda leaf: jnp.repeat(leaf, num_envs, axis=0), carry)
 
@@ -281,7 +258,7 @@ class _OneByOne:
 
 
 class _OnBase:
-    """A planner for a whole batch at once, which goes by what problems hold; what else is drawn, it does not see.
+    """A planner for a whole batch at once: it reads the problems, and not the other drawn parameters.
 
     One by one, as baselines are played, it would plan at every step: a condition that is mapped takes both ways.
     """
@@ -290,9 +267,115 @@ class _OnBase:
         self.planner = make(env.base)
 
     def init(self, num_envs: int) -> Carry:
-        """What the planner remembers."""
+        """See `Actor.init`."""
         return self.planner.init(num_envs)
 
     def act(self, key: jax.Array, carry: Carry, state: RandomizedState, timestep: TimeStep) -> tuple[ByRole, Carry]:
         """See `Actor.act`."""
         return self.planner.act(key, carry, state.base, timestep)
+
+
+def randomize(
+    env: Environment,
+    ranges: Mapping[str, Any],
+    *,
+    first_ranges: Mapping[str, Any] | None = None,
+    num_steps: float = 1.0,
+) -> Environment:
+    """The environment with parameters and sizes that are drawn for each episode, uniform in their ranges.
+
+    Args:
+        env: the environment; its own values count for what is not drawn.
+        ranges: `{parameter: [least, greatest]}`, both included, by keyword; {} gives the environment itself. Sizes are
+            those with a padding in the environment's toolbox, up to the environment's own.
+        first_ranges: the ranges of some of them at first. From there the bounds move linearly to those of `ranges`
+            with the steps of `VecEnv`; a pool is drawn from where its steps so far have brought them.
+        num_steps: steps of each environment in which they move there.
+
+    Raises:
+        ValueError: an unknown parameter, one that cannot be drawn, an invalid range, or a number of steps that is not
+            above 0; one line.
+        TypeError: a bound of the wrong type.
+    """
+    first_ranges = first_ranges or {}
+    if alone := [name for name in first_ranges if name not in ranges]:
+        raise ValueError(
+            f"{FIRST_RANGES}{alone[0]} is a range to begin with, and {RANGES}{alone[0]}, where it ends, is missing; "
+            "give both"
+        )
+    if not (_is_finite(num_steps) and num_steps > 0):
+        raise ValueError(f"num_steps is {shown(num_steps)}; it must be a finite number above 0")
+    if not ranges:
+        return env
+    kind = RandomizedTurns if isinstance(env, TurnBasedEnvironment) else Randomized
+    checked, paddings = _checked(env, ranges, RANGES), toolbox_of(env).paddings
+    return kind(
+        env,
+        ranges=checked,
+        first_ranges={**checked, **_checked(env, first_ranges, FIRST_RANGES)} if first_ranges else None,
+        num_steps=float(num_steps),
+        paddings=tuple((name, paddings[name]) for name in checked if name in paddings),
+    )
+
+
+def _checked(env: Environment, ranges: Mapping[str, Any], prefix: str) -> Ranges:
+    """The ranges by name of field; `prefix` stands before names in messages."""
+    known = {fields.keyword(field): field for field in dataclasses.fields(env)}
+    paddings, can_be = toolbox_of(env).paddings, drawable(env)
+    for name, bounds in ranges.items():
+        if name not in known:
+            raise ValueError(f"unknown parameter {shown(prefix + name)}; {nearest(name, can_be)}")
+        if name not in can_be:
+            raise ValueError(f"{prefix}{name} cannot be drawn: {_why_not(known[name])}; these can: {', '.join(can_be)}")
+        _check_order(prefix + name, bounds)
+        if name in paddings:
+            _check_size(prefix, known[name], bounds, getattr(env, name), paddings[name])
+    for end in (0, 1):
+        # All at once: what must be above another parameter is, if both are drawn.
+        values = {name: bounds[end] for name, bounds in ranges.items() if name not in paddings}
+        fields.replace(env, values, "parameter", prefix)
+    return {known[name].name: (float(low), float(high)) for name, (low, high) in ranges.items()}
+
+
+def drawable(env: Environment) -> list[str]:
+    """The parameters that can be drawn, by keyword: those that are single numbers, and sizes with a padding."""
+    hints, paddings = fields.type_hints(type(env)), toolbox_of(env).paddings
+
+    def can_be_drawn(field: dataclasses.Field) -> bool:
+        is_number = hints[field.name] is float and field.metadata.get("pytree_node", True)
+        return field.name in paddings or is_number
+
+    return [fields.keyword(field) for field in dataclasses.fields(env) if can_be_drawn(field)]
+
+
+def _why_not(field: dataclasses.Field) -> str:
+    if isinstance(field.default, int) and not isinstance(field.default, bool):
+        return "it is a size, and no instance is padded up to it"
+    return "it is no number, but says of what kind the environment is"
+
+
+def _check_size(prefix: str, field: dataclasses.Field, bounds: Any, largest: int, padding: Padding) -> None:
+    """Refuse a range of a size that is not of whole numbers from its least value to the environment's own."""
+    name = fields.keyword(field)
+    of = "whole numbers" if padding.multiple == 1 else f"multiples of {padding.multiple}"
+    least = max(field.metadata["range"].minimum, padding.multiple)
+    if any(bound % padding.multiple for bound in bounds) or bounds[0] < least:
+        raise ValueError(f"{prefix}{name} is {shown(bounds)}; it must be two {of}, {least} or more")
+    if bounds[1] > largest:
+        raise ValueError(
+            f"{prefix}{name} is {shown(bounds)}, and instances are padded up to env.{name}, which is {largest}; set "
+            f"env.{name} to {int(bounds[1])}, or lower the range"
+        )
+
+
+def _check_order(name: str, bounds: Any) -> None:
+    """Refuse what is not two finite numbers in order."""
+    is_pair = isinstance(bounds, list | tuple) and len(bounds) == 2
+    if is_pair and all(_is_finite(bound) for bound in bounds) and bounds[0] <= bounds[1]:
+        return
+    raise ValueError(f"{name} is {shown(bounds)}; it must be two finite numbers in order, for example [0.5, 1.5]")
+
+
+def _is_finite(value: Any) -> bool:
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return is_number and (isinstance(value, numbers.Integral) or math.isfinite(value))

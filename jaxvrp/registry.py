@@ -8,6 +8,7 @@ registered.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import inspect
 import sys
@@ -16,7 +17,7 @@ from typing import Any
 
 from jaxvrp.environment import Environment
 from jaxvrp.io.messages import nearest, shown
-from jaxvrp.randomized import Randomized, adapted
+from jaxvrp.serialization import register_types
 from jaxvrp.toolbox import ReplayKind, Toolbox
 
 Factory = Callable[..., Any]
@@ -24,17 +25,19 @@ Factory = Callable[..., Any]
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """What a name stands for.
+    """The meaning of a name.
 
     Attributes:
         factory: makes it from keywords; or a dotted path to that.
         toolbox: of the environment classes and states that are defined where `factory` is, or below; or a dotted path.
         reads: endings of the problem files that the toolbox reads; it may read others.
+        num_roles: of an environment with the default parameters; None if that is not known without making it.
     """
 
     factory: str | Factory
     toolbox: str | Toolbox | None = None
     reads: tuple[str, ...] = ()
+    num_roles: int | None = None
 
     @property
     def module(self) -> str:
@@ -44,11 +47,11 @@ class Entry:
 
 _ENTRIES: dict[str, dict[str, Entry]] = {
     "environment": {
-        "darp": Entry("jaxvrp.envs.darp:make", "jaxvrp.envs.darp.toolbox:TOOLBOX", (".txt", ".npz")),
-        "pcb": Entry("jaxvrp.envs.pcb:make", "jaxvrp.envs.pcb.toolbox:TOOLBOX", (".pcb", ".nodes", ".npz")),
-        "truck_drone": Entry("jaxvrp.envs.truck_drone:make", "jaxvrp.envs.truck_drone.toolbox:TOOLBOX", (".json",)),
-        "tsp_drone": Entry("jaxvrp.envs.tsp_drone:make", "jaxvrp.envs.tsp_drone.toolbox:TOOLBOX", (".txt", ".npz")),
-        "vrpd_tw": Entry("jaxvrp.envs.truck_drone.scenarios.vrpd_tw:make"),
+        "darp": Entry("jaxvrp.envs.darp:make", "jaxvrp.envs.darp.toolbox:TOOLBOX", (".txt", ".npz"), 1),
+        "pcb": Entry("jaxvrp.envs.pcb:make", "jaxvrp.envs.pcb.toolbox:TOOLBOX", (".pcb", ".nodes", ".npz"), 1),
+        "truck_drone": Entry("jaxvrp.envs.truck_drone:make", "jaxvrp.envs.truck_drone.toolbox:TOOLBOX", (".json",), 2),
+        "tsp_drone": Entry("jaxvrp.envs.tsp_drone:make", "jaxvrp.envs.tsp_drone.toolbox:TOOLBOX", (".txt", ".npz"), 2),
+        "vrpd_tw": Entry("jaxvrp.envs.truck_drone.scenarios.vrpd_tw:make", num_roles=2),
     },
     "scenario": {
         "truck_drone_basic": Entry("jaxvrp.envs.truck_drone.scenarios.truck_drone_basic:TruckDroneBasic"),
@@ -63,8 +66,8 @@ def register(name: str, factory: Factory, *, toolbox: str | Toolbox | None = Non
     Args:
         name: without a colon.
         factory: a class of environments, or a function that makes one.
-        toolbox: baselines, pictures, replay of the environments that are defined in the factory's module or package; a
-            `Toolbox`, or a dotted path `package.module:NAME` that is imported when it is first needed.
+        toolbox: of the environments that are defined in the factory's module or package; a `Toolbox`, or a dotted path
+            `package.module:NAME` that is imported when it is first needed.
 
     Raises:
         ValueError: the name is taken by another factory, or is a dotted path.
@@ -87,6 +90,17 @@ def registered(kind: str = "environment") -> tuple[str, ...]:
     return tuple(sorted(_ENTRIES[kind]))
 
 
+def has_one_role(name: str) -> bool:
+    """Whether an environment may have one role: as it says with its default parameters, True if it needs others."""
+    num_roles = _ENTRIES["environment"][name].num_roles
+    if num_roles is None:
+        try:
+            num_roles = len(make(name).roles)
+        except (TypeError, ValueError):
+            return True
+    return num_roles == 1
+
+
 def resolve(name: str, kind: str = "environment") -> Factory:
     """The factory behind a registered name or a dotted path `package.module:attribute`, whose module is imported.
 
@@ -96,9 +110,7 @@ def resolve(name: str, kind: str = "environment") -> Factory:
         ValueError: nothing is found there, or nothing that may be called; the message says what would be.
     """
     if ":" in name:
-        found = _import(name, kind)
-        _check_callable(found, name, kind)
-        return found
+        return _checked_callable(_import(name, kind), name, kind)
     known = _ENTRIES[kind]
     if name not in known:
         raise ValueError(
@@ -111,6 +123,8 @@ def resolve(name: str, kind: str = "environment") -> Factory:
 def make(name: str, **parameters: Any) -> Environment:
     """Build an environment by name or dotted path; `parameters` go to its factory.
 
+    The types of its states are registered for `jax.export`, see `jaxvrp.serialization`.
+
     Raises:
         ValueError: the name or a parameter is unknown, or a value is out of range; one line that says which.
         TypeError: a value has the wrong type, or the factory returns no `Environment`.
@@ -118,46 +132,41 @@ def make(name: str, **parameters: Any) -> Environment:
     env = resolve(name)(**parameters)
     if not isinstance(env, Environment):
         raise TypeError(f"'{name}' returned {type(env).__name__}; a factory must return a jaxvrp.Environment")
+    for package in ("jaxvrp", type(env).__module__.partition(".")[0]):
+        register_types(package)
     return env
 
 
+@functools.singledispatch
 def toolbox_of(subject: object) -> Toolbox:
     """The toolbox that belongs to an environment, or to one of its states; an empty one if there is none.
 
     Raises:
         ValueError: the registered toolbox cannot be found.
     """
-    if isinstance(subject, Randomized):
-        return adapted(toolbox_of(subject.base))
+    entries = [entry for known in _ENTRIES.values() for entry in known.values() if entry.toolbox is not None]
     for ancestor in type(subject).__mro__:
-        for entry in _with_toolbox():
+        for entry in entries:
             exact = entry.factory is ancestor
             if exact or ancestor.__module__ == entry.module or ancestor.__module__.startswith(entry.module + "."):
                 return _toolbox(entry)
     return Toolbox()
 
 
-def toolboxes() -> dict[str, Toolbox]:
-    """By name, those that environments were registered with.
+def toolboxes(ending: str = "") -> Iterator[tuple[str, Toolbox]]:
+    """Names and toolboxes of environments, first those that read problem files with this ending.
+
+    A toolbox is imported when its turn comes.
 
     Raises:
         ValueError: one of them cannot be found.
     """
-    return {name: _toolbox(entry) for name, entry in _ENTRIES["environment"].items() if entry.toolbox is not None}
-
-
-def toolboxes_for(ending: str) -> Iterator[tuple[str, Toolbox]]:
-    """As `toolboxes`, one after the other: first those that read problem files with this ending.
-
-    A toolbox is imported when its turn comes.
-    """
-    entries = [(name, entry) for name, entry in _ENTRIES["environment"].items() if entry.toolbox is not None]
-    entries.sort(key=lambda named: ending not in named[1].reads)
-    return ((name, _toolbox(entry)) for name, entry in entries)
+    entries = sorted(_ENTRIES["environment"].items(), key=lambda named: ending not in named[1].reads)
+    return ((name, _toolbox(entry)) for name, entry in entries if entry.toolbox is not None)
 
 
 def replay_kind(kind: str) -> ReplayKind:
-    """How episodes of a `kind`, the registered name of an environment, are told and played.
+    """How episodes of a `kind`, the registered name of an environment, are written and played.
 
     Raises:
         ValueError: there is no such environment, or it has no replay.
@@ -170,33 +179,26 @@ def replay_kind(kind: str) -> ReplayKind:
     return replay
 
 
-def _check_callable(found: Any, path: str, kind: str) -> None:
-    """Refuse to call what a dotted path leads to, unless it is a class of that kind, or registered."""
+def _checked_callable(found: Any, path: str, kind: str) -> Factory:
+    """What a dotted path leads to, refused unless it is a class of that kind, or registered."""
     is_environment = inspect.isclass(found) and issubclass(found, Environment)
-    is_of_kind = is_environment and kind in ("environment", getattr(found, "registry_kind", None))
-    if is_of_kind or any(_is_factory_of(entry, found) for entry in _ENTRIES[kind].values()):
-        return
-    attribute = path.partition(":")[2]
+    if is_environment and kind in ("environment", getattr(found, "registry_kind", None)):
+        return found
+    for entry in _ENTRIES[kind].values():
+        factory: Any = entry.factory
+        if isinstance(factory, str):  # compared without importing anything
+            module_name, _, attribute = factory.partition(":")
+            factory = getattr(sys.modules.get(module_name), attribute, None)
+        if found is not None and factory is found:
+            return found
     remedy = {
         "environment": "name a class derived from jaxvrp.Environment, or register the function in its module: "
-        f"jaxvrp.register('NAME', {attribute})",
+        f"jaxvrp.register('NAME', {path.partition(':')[2]})",
         "scenario": "name a class of scenarios, derived from jaxvrp.envs.truck_drone.TruckDrone, say",
     }
     raise ValueError(
         f"{kind} {shown(path)} is neither a class of {kind}s nor registered, so it is not called; {remedy[kind]}"
     )
-
-
-def _is_factory_of(entry: Entry, found: Any) -> bool:
-    """Whether an entry stands for something that was found, without importing anything."""
-    if not isinstance(entry.factory, str):
-        return entry.factory is found
-    module_name, _, attribute = entry.factory.partition(":")
-    return found is not None and getattr(sys.modules.get(module_name), attribute, None) is found
-
-
-def _with_toolbox() -> Iterator[Entry]:
-    return (entry for known in _ENTRIES.values() for entry in known.values() if entry.toolbox is not None)
 
 
 def _toolbox(entry: Entry) -> Toolbox:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,20 +18,8 @@ class Discrete:
     """The integers `0 .. num_actions - 1`, as `int32`."""
 
     num_actions: int
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of one element: a scalar."""
-        return ()
-
-    @property
-    def dtype(self) -> jnp.dtype:
-        """`int32`."""
-        return jnp.dtype("int32")
-
-    def sample(self, key: jax.Array, shape: tuple[int, ...] = ()) -> jax.Array:
-        """Uniform elements, `i32[*shape]`."""
-        return jax.random.randint(key, shape, 0, self.num_actions, jnp.int32)
+    shape: ClassVar[tuple[int, ...]] = ()
+    dtype: ClassVar[jnp.dtype] = jnp.dtype("int32")
 
     def contains(self, value: jax.Array) -> jax.Array:
         """Whether each entry of `value` is an element: `bool`, of the shape of `value`."""
@@ -50,11 +38,7 @@ class Box:
     high: float
     shape: tuple[int, ...]
     bounds: tuple[tuple[float, float], ...] = ()
-
-    @property
-    def dtype(self) -> jnp.dtype:
-        """`float32`."""
-        return jnp.dtype("float32")
+    dtype: ClassVar[jnp.dtype] = jnp.dtype("float32")
 
     def sample(self, key: jax.Array, shape: tuple[int, ...] = ()) -> jax.Array:
         """Uniform elements, `f32[*shape, *self.shape]`; both bounds must be finite."""

@@ -1,4 +1,4 @@
-"""What belongs to an environment beside its rules: baselines, pictures, replay, and what is worth telling of it.
+"""What belongs to an environment beside its rules: baselines, pictures, replay, and headline metrics.
 
 The registry maps environments to toolboxes, so that neither an environment nor its states import what draws them, and
 learners, logs, plots and benchmarks name no environment.
@@ -87,7 +87,7 @@ class Headline:
 
 @dataclasses.dataclass(frozen=True)
 class ReplayKind:
-    """How episodes of an environment are told and played on a page; see `jaxvrp.replay`.
+    """How episodes of an environment are written and played on a page; see `jaxvrp.replay`.
 
     Attributes:
         export: `(env, states [T + 1, ...], actions {role: [T, agents, ...]} or None) -> episode`, a JSON object whose
@@ -179,21 +179,21 @@ class Padding:
 
 @dataclasses.dataclass(frozen=True)
 class Toolbox:
-    """What belongs to an environment beside its rules; every part can be left out.
+    """Everything of an environment beside its rules; every part can be left out.
 
     Attributes:
-        baselines: by name, `env -> Actor`: what a learned policy is compared with, besides random play.
-        planners: likewise, for those that take longer: they plan whole episodes when these begin. They can be imitated
-            and compared with, but are not played in the table at the end of a training.
-        lookahead: `(env, policy) -> planner`, one that continues with a policy; None if there is none.
-        searches: by name, what plans one episode for as long as one wants to wait; the first is the best choice.
+        baselines: by name, `env -> Actor`: the opponents of a learned policy, besides random play.
+        planners: likewise, slower ones that plan whole episodes when these begin. They can be imitated and compared
+            with, but are not played in the table at the end of a training.
+        lookahead: `(env, policy) -> planner` that continues with a policy; None if there is none.
+        searches: by name, anytime planners of one episode; the first is the best choice.
         searches_all: by the same names, those that can plan many episodes in one program.
-        cost: `metrics -> f32[]`, what an episode costs by the metrics at its end, less is better, infinite if it is
+        cost: `metrics -> f32[]`, the cost of an episode by the metrics at its end, less is better, infinite if it is
             worth nothing; None: minus its return.
         headlines: in the order of the table's columns.
         renderer: draws an episode to `.gif`, `.png`, `.svg` or `.pdf`.
         step_recorder: records every step of an episode in an empty folder.
-        replay: how episodes are told and played.
+        replay: how episodes are written and played.
         instances: how problems are read from files, and plans written.
         still: `state -> SVG` or None, how a state shows itself in a notebook.
         evaluation: parameters that evaluation changes by default, such as longer episodes.
@@ -201,6 +201,8 @@ class Toolbox:
             `--help` takes sentences and ranges from them.
         paddings: by size (a static field of the environment), for those that instances can fall short of.
         changed: `(keywords, changes) -> keywords` of the factory, where changing one makes others void; None: never.
+        forms: `env -> environments` with the same instances in which agents choose at other moments, `env` among them.
+            A player that has not learned when to choose is judged in the form in which it has the highest return.
     """
 
     baselines: Mapping[str, Callable[[Any], Actor]] = dataclasses.field(default_factory=dict)
@@ -219,3 +221,4 @@ class Toolbox:
     parameters: tuple[type, ...] = ()
     paddings: Mapping[str, Padding] = dataclasses.field(default_factory=dict)
     changed: Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]] | None = None
+    forms: Callable[[Any], Sequence[Any]] = lambda env: (env,)

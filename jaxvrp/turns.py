@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import functools
 from collections.abc import Callable
 
 import jax
@@ -56,10 +57,8 @@ def play(env: Environment, state: State, choose: Choose) -> tuple[State, TimeSte
 
 def take(env: Environment, state: State, choose: Choose) -> tuple[State, Turns]:
     """As `play`, but the state is that of the transition alone, and nothing is observed after it."""
-    if isinstance(env, TurnBasedEnvironment):
-        moved, turns = env.take_turns(state, choose)
-    else:
-        moved, turns = act_at_once(env, state, choose)
+    take_turns = env.take_turns if isinstance(env, TurnBasedEnvironment) else functools.partial(act_at_once, env)
+    moved, turns = take_turns(state, choose)
     finished = is_over(env, state)
     turns = turns.replace(
         reward=jax.tree.map(lambda reward: jnp.where(finished, 0.0, reward), turns.reward),
@@ -72,7 +71,7 @@ def act_at_once(env: Environment, state: State, choose: Choose) -> tuple[State, 
     """The next state, and what the agents went through, where all are asked at once and see the same state."""
     agents = {name: jnp.arange(role.num_agents, dtype=jnp.int32) for name, role in env.roles.items()}
     observation = env.observation(state)
-    executed, num_invalid = executed_action(env, state, choose(observation, agents))
+    executed, num_invalid = executed_action(env, choose(observation, agents), env.action_mask(state), env.valid(state))
     moved = env.transition(state, executed, num_invalid)
     everybody = {name: jnp.ones(role.num_agents, bool) for name, role in env.roles.items()}
     return moved, Turns(

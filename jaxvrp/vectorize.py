@@ -18,7 +18,7 @@ from jaxvrp.environment import (
     Outcome,
     State,
     TimeStep,
-    executed_under,
+    executed_action,
     observe,
     select,
     settle,
@@ -35,15 +35,10 @@ MANY = 4096
 
 
 def check_batch(env: Environment, count: int, name: str) -> None:
-    """Refuse a batch of so many environments if memory does not hold their states and what their agents see.
-
-    Args:
-        env: the environment.
-        count: how many of it.
-        name: what the number is called.
+    """Refuse `count` environments if memory does not hold their states and observations.
 
     Raises:
-        ValueError: it does not; one line with a number that fits.
+        ValueError: one line that calls the number `name`, with a number that fits.
     """
     if count >= MANY:
         single = jax.eval_shape(env.reset, jax.eval_shape(lambda: jax.random.key(0)))
@@ -76,10 +71,9 @@ class VecState(struct.PyTreeNode):
     Attributes:
         env: states of the environments, leading axis `[E]`.
         action_mask, valid: of these states, as the last timestep showed them; actions are judged by them.
-        pool: fresh instances for coming resets, as `Environment.prepare` makes them, leading axis `[2E]`; () if nothing
-            is reset.
+        pool: fresh states for coming resets, leading axis `[2E]`; () if nothing is reset.
         cursor: `i32[]`, steps since the pool was drawn.
-        pool_row: `i32[E]`, row of the pool that the instance of an environment is; -1 if it is of an earlier pool.
+        pool_row: `i32[E]`, row of the pool where the episode of an environment began; -1 if that was an earlier pool.
         key: typed key of the next pool.
         memory: what the episodes so far left behind, the content of `Environment.memory`; () for nothing.
         episode_return: `f32[E]`, so far.
@@ -101,9 +95,9 @@ class VecState(struct.PyTreeNode):
 class VecEnv(struct.PyTreeNode):
     """`num_envs` copies of an environment in lockstep, each reset as soon as its episode ends.
 
-    Resets do not generate: they take the next instance of a pool of `2 * num_envs`, which is redrawn every
+    Resets do not generate: they take the next state of a pool of `2 * num_envs` fresh ones, which is redrawn every
     `pool_steps` steps. An environment reads the pool at a place that moves with the step, by one contiguous slice for
-    the whole batch; what it will play next depends on nothing that it did.
+    the whole batch; its next problem depends on nothing that it did.
 
     Attributes:
         env: the environment.
@@ -142,8 +136,7 @@ class VecEnv(struct.PyTreeNode):
         """`count` (default: `num_envs`) problems, with a leading axis; by the content `memory`, if given.
 
         Raises:
-            ValueError: `count` is below 1, or memory does not hold so many environments; one line with a number that
-                fits.
+            ValueError: `count` is below 1, or the machine's memory does not hold so many environments.
             TypeError: `count` is no whole number.
         """
         count = self.num_envs if count is None else count
@@ -188,11 +181,8 @@ class VecEnv(struct.PyTreeNode):
     ) -> tuple[VecState, VecTimeStep]:
         """Play one step everywhere, `action` as `{role: [E, agents]}`, and reset what has ended.
 
-        Args:
-            state: from `reset` or `step`.
-            action: one entry per environment and agent.
-            refresh: draw a new pool when it is due. Under `vmap` a conditional runs both branches at every step: a
-                program that is itself mapped passes False and calls `refresh_pool` once per rollout.
+        `refresh` draws a new pool when one is due. Under `vmap` a conditional runs both branches at every step: a
+        program that is itself mapped passes False and calls `refresh_pool` once per rollout.
 
         Raises:
             ValueError, TypeError: as `Environment.step`.
@@ -201,7 +191,7 @@ class VecEnv(struct.PyTreeNode):
         state = self._supplied(state, refresh)
 
         def step_single(env: State, action: ByRole, mask: ByRole, valid: ByRole) -> tuple[State, Outcome]:
-            executed, num_invalid = executed_under(self.env, action, mask, valid)
+            executed, num_invalid = executed_action(self.env, action, mask, valid)
             return settle(self.env, env, self.env.transition(env, executed, num_invalid))
 
         settled, outcome = jax.vmap(step_single)(state.env, action, state.action_mask, state.valid)
@@ -210,16 +200,10 @@ class VecEnv(struct.PyTreeNode):
     def play(
         self, state: VecState, choose: Callable[[ByRole, ByRole, Any], ByRole], given: Any, *, refresh: bool = True
     ) -> tuple[VecState, VecTimeStep, Turns]:
-        """As `step`, with actions that are asked for when the agents' turns come; see `jaxvrp.turns.play`.
+        """As `step`, with actions that are asked for when the agents' turns come; and the turns `[E, ...]`.
 
-        Args:
-            state: from `reset`, `step` or `play`.
-            choose: as `Choose`, for one environment; its third argument is this environment's row of `given`.
-            given: pytree with a leading axis `[E]`, such as random numbers.
-            refresh: as in `step`.
-
-        Returns:
-            The last are the turns `[E, ...]`, before any reset.
+        `choose` is as `Choose`, for one environment; its third argument is this environment's row of `given`, a pytree
+        with a leading axis `[E]`, such as random numbers.
         """
         state = self._supplied(state, refresh)
 
@@ -231,20 +215,33 @@ class VecEnv(struct.PyTreeNode):
         return *self._advance(state, *settled), taken
 
     def _supplied(self, state: VecState, refresh: bool) -> VecState:
-        """With a new pool, if it is due."""
+        """The state with a new pool, if one is due."""
         if not refresh or not self.auto_reset:
             return state
-        due = state.cursor >= self.pool_steps
-        return jax.lax.cond(due, self._refresh_own, lambda same: same, state)
+
+        def refresh_by_key(state: VecState) -> VecState:
+            key, pool_key = jax.random.split(state.key)
+            return self.refresh_pool(state.replace(key=key), pool_key)
+
+        return jax.lax.cond(state.cursor >= self.pool_steps, refresh_by_key, lambda same: same, state)
+
+    def refresh_pool(self, state: VecState, key: jax.Array) -> VecState:
+        """Draw a new pool from `key`."""
+        return state.replace(
+            pool=self._pool(key, state.memory),
+            cursor=jnp.zeros((), jnp.int32),
+            pool_row=jnp.full(self.num_envs, -1, jnp.int32),
+        )
+
+    def _pool(self, key: jax.Array, memory: Any = None) -> State:
+        """Fresh states `[2E]`."""
+        return jax.vmap(self.env.init_state)(self.generate(key, 2 * self.num_envs, memory))
 
     def _advance(self, state: VecState, settled: State, outcome: Outcome) -> tuple[VecState, VecTimeStep]:
         """Reset what has ended with the step to `settled`; only the states that live on are observed."""
-        if not self.auto_reset:
-            return self._stand(state, settled, outcome)
-        start = self._next_row(state)
-        instances = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, self.num_envs), state.pool)
-        fresh = jax.vmap(self.env.init_state)(instances)
-        env = select(outcome.done, fresh, settled)
+        env, pool_row = settled, state.pool_row
+        if self.auto_reset:
+            env, pool_row = self._reset_ended(state, settled, outcome.done)
         timestep = jax.vmap(functools.partial(observe, self.env))(env, outcome)
         paid = team_reward(outcome.reward, jax.vmap(self.env.valid)(settled))
         state = state.replace(
@@ -252,34 +249,26 @@ class VecEnv(struct.PyTreeNode):
             action_mask=timestep.action_mask,
             valid=timestep.valid,
             cursor=state.cursor + 1,
-            pool_row=jnp.where(outcome.done, start + jnp.arange(self.num_envs, dtype=jnp.int32), state.pool_row),
+            pool_row=pool_row,
             memory=self._remembered(state.memory, settled),
             episode_return=state.episode_return + paid,
-            episode_length=state.episode_length + 1,
-        )
-        timestep = self._with_statistics(timestep, settled, state)
-        running = ~outcome.done
-        return (
-            state.replace(
-                episode_return=jnp.where(running, state.episode_return, 0.0),
-                episode_length=jnp.where(running, state.episode_length, 0),
-            ),
-            timestep,
-        )
-
-    def _stand(self, state: VecState, settled: State, outcome: Outcome) -> tuple[VecState, VecTimeStep]:
-        """As `_advance`, without resets: what has ended before the step stands still."""
-        timestep = jax.vmap(functools.partial(observe, self.env))(settled, outcome)
-        state = state.replace(
-            env=settled,
-            action_mask=timestep.action_mask,
-            valid=timestep.valid,
-            memory=self._remembered(state.memory, settled),
-            episode_return=state.episode_return + team_reward(outcome.reward, timestep.valid),
             # A step of an episode that was over takes no time.
             episode_length=state.episode_length + (outcome.duration > 0),
         )
-        return state, self._with_statistics(timestep, settled, state)
+        timestep = self._with_statistics(timestep, settled, state)
+        if not self.auto_reset:
+            return state, timestep
+        episode_return = jnp.where(outcome.done, 0.0, state.episode_return)
+        episode_length = jnp.where(outcome.done, 0, state.episode_length)
+        return state.replace(episode_return=episode_return, episode_length=episode_length), timestep
+
+    def _reset_ended(self, state: VecState, settled: State, done: jax.Array) -> tuple[State, jax.Array]:
+        """The states that live on, and the row of the pool where each began."""
+        # Strides that use up the pool by the time it is redrawn: few environments get the same instance.
+        start = state.cursor * max(1, self.num_envs // self.pool_steps) % (self.num_envs + 1)
+        fresh = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, self.num_envs), state.pool)
+        rows = start + jnp.arange(self.num_envs, dtype=jnp.int32)
+        return select(done, fresh, settled), jnp.where(done, rows, state.pool_row)
 
     def _remembered(self, content: Any, env: State) -> Any:
         """The content of the memory after a step to the states `env`, the same on all devices."""
@@ -289,39 +278,17 @@ class VecEnv(struct.PyTreeNode):
         content = rules.update(content, env)
         return rules.merge(content, self.axis) if self.axis and rules.merge else content
 
-    def _pool(self, key: jax.Array, memory: Any = None) -> Any:
-        """Fresh problems `[2E]`, prepared."""
-        return jax.vmap(self.env.prepare)(self.generate(key, 2 * self.num_envs, memory))
-
-    def refresh_pool(self, state: VecState, key: jax.Array) -> VecState:
-        """Draw a new pool from `key`."""
-        pool = self._pool(key, state.memory)
-        return state.replace(
-            pool=pool, cursor=jnp.zeros((), jnp.int32), pool_row=jnp.full(self.num_envs, -1, jnp.int32)
-        )
-
-    def _refresh_own(self, state: VecState) -> VecState:
-        key, pool_key = jax.random.split(state.key)
-        return self.refresh_pool(state.replace(key=key), pool_key)
-
-    def _next_row(self, state: VecState) -> jax.Array:
-        """Row of the pool with the next instance of the first environment; those of the others follow it."""
-        # Strides that use up the pool by the time it is redrawn: few environments get the same instance.
-        return state.cursor * max(1, self.num_envs // self.pool_steps) % (self.num_envs + 1)
-
     def _with_statistics(self, timestep: TimeStep, settled: State, state: VecState) -> VecTimeStep:
-        """The timestep with the statistics of the episodes, and what was seen at their ends, if that is wanted."""
+        """The timestep with the statistics of the episodes, and with final observations if `observes_ends`."""
         final_observation, final_global_observation, final_entities = {}, None, {}
         if self.observes_ends:
             final_observation = jax.vmap(self.env.observation)(settled)
             final_global_observation = jax.vmap(self.env.global_observation)(settled)
             final_entities = jax.vmap(self.env.entities)(settled)
-        statistics = {
-            "episode_return": state.episode_return,
-            "episode_length": state.episode_length.astype(jnp.float32),
-        }
+        length = state.episode_length.astype(jnp.float32)
+        metrics = {**timestep.metrics, "episode_return": state.episode_return, "episode_length": length}
         return VecTimeStep(
-            **{**vars(timestep), "metrics": {**timestep.metrics, **statistics}},
+            **{**vars(timestep), "metrics": metrics},
             final_observation=final_observation,
             final_global_observation=final_global_observation,
             final_entities=final_entities,

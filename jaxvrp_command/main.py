@@ -10,14 +10,11 @@ import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 
-from jaxvrp_command import listing, names, versions
-from jaxvrp_command.packages import ROOT, find_users_modules, use_ours
-from jaxvrp_command.quick import choose, refuse
+from jaxvrp_command import answers, names
+from jaxvrp_command.answers import choose, refuse
+from jaxvrp_command.packages import ROOT, find_users_modules, package_version, use_ours
 
 NAME = "jaxvrp"
-
-INTERRUPTED = 130
-"""Exit status after Ctrl-C: 128 and the number of the signal."""
 
 HELP = ("-h", "--help")
 
@@ -42,17 +39,8 @@ class Command:
 
 
 TRAINING = {name: (f"train.{name}", sentence) for name, (_, sentence) in names.ALGORITHMS.items()}
-"""Module and sentence of each algorithm."""
-
-PACKAGES = ("peers", "quality")
-"""Benchmarks that are folders."""
-
-BENCHMARKS = {
-    name: (f"benchmarks.{name}.__main__" if name in PACKAGES else f"benchmarks.{name}", sentence)
-    for name, sentence in names.BENCHMARKS.items()
-}
-"""Module and sentence of each benchmark."""
-
+BENCHMARKS = {name: (f"benchmarks.{name}", sentence) for name, sentence in names.BENCHMARKS.items()}
+BENCHMARKS |= {name: (f"benchmarks.{name}.__main__", names.BENCHMARKS[name]) for name in ("peers", "quality")}
 
 COMMANDS = {
     "play": Command(
@@ -65,34 +53,25 @@ COMMANDS = {
     "plan": Command("check a problem, solve it, and write the plan as a page with a sheet per vehicle", "train.plan"),
     "export": Command("write the policy of a run alone", "train.export"),
     "bench": Command("measure speed, or the quality of plans", programs=BENCHMARKS, next_word="benchmark"),
-    "list": Command("list environments, algorithms, networks, configurations and policies", answer=listing.main),
-    "version": Command("show versions and devices", answer=versions.main),
+    "list": Command("list environments, algorithms, networks, configurations and policies", answer=answers.list_names),
+    "version": Command("show versions and devices", answer=answers.show_versions),
 }
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Do what the words ask for.
-
-    Raises:
-        SystemExit: with 0; with 2 after a mistake, which is one line on stderr; with 130 after Ctrl-C.
-    """
+    """Start what the words name; exits with 0, with 2 after a mistake (one line on stderr), with 130 after Ctrl-C."""
     try:
         _run(sys.argv[1:] if argv is None else list(argv))
     except KeyboardInterrupt:  # before a program has begun, which sees to it itself: while JAX is imported, say
         print("interrupted; nothing had begun", file=sys.stderr)
-        raise SystemExit(INTERRUPTED) from None
-
-
-def _modules(command: Command) -> dict[str, str]:
-    """The modules that a command starts, by its next word; "" where there is none."""
-    return {name: module for name, (module, _) in (command.programs or {"": (command.module, "")}).items()}
+        raise SystemExit(130) from None  # 128 and the number of the signal
 
 
 def program_names() -> dict[str, str]:
     """By module, what is typed to start a program: `jaxvrp train mappo` for `train.mappo`."""
     named = {}
     for name, command in COMMANDS.items():
-        for inner, module in _modules(command).items():
+        for inner, (module, _) in (command.programs or {"": (command.module, "")}).items():
             named[module.removesuffix(".__main__")] = f"{NAME} {name} {inner}".rstrip()
     return named
 
@@ -103,25 +82,20 @@ def _run(words: list[str]) -> None:
         print(_page(NAME, "Cooperative routing and placement: simulate, train, plan, look.", "COMMAND", about))
         return
     if words[0] == "--version":
-        print(f"{NAME} {names.package_version()}")
+        print(f"{NAME} {package_version()}")
         return
     command = COMMANDS[choose(words[0], COMMANDS, "command", NAME)]
     if command.answer:
         command.answer(words[1:])
-    elif command.programs:
-        _run_one_of(command.programs, command, words)
-    else:
+    elif not command.programs:
         _start(command.module, words[1:])
-
-
-def _run_one_of(programs: Mapping[str, tuple[str, str]], command: Command, words: list[str]) -> None:
-    """Start the program that the second word names, or list all of them."""
-    group = f"{NAME} {words[0]}"
-    if len(words) < 2 or words[1] in HELP:
-        about = {name: sentence for name, (_, sentence) in programs.items()}
-        print(_page(group, f"{command.about[0].upper()}{command.about[1:]}.", command.next_word.upper(), about))
-        return
-    _start(programs[choose(words[1], programs, command.next_word, group)][0], words[2:])
+    elif len(words) < 2 or words[1] in HELP:
+        about = {name: sentence for name, (_, sentence) in command.programs.items()}
+        sentence = f"{command.about[0].upper()}{command.about[1:]}."
+        print(_page(f"{NAME} {words[0]}", sentence, command.next_word.upper(), about))
+    else:
+        chosen = choose(words[1], command.programs, command.next_word, f"{NAME} {words[0]}")
+        _start(command.programs[chosen][0], words[2:])
 
 
 def _start(module: str, words: list[str]) -> None:
@@ -140,9 +114,9 @@ def _start(module: str, words: list[str]) -> None:
 
 def _page(program: str, about: str, what: str, choices: dict[str, str]) -> str:
     """The page of `--help` of a command that has others behind it."""
-    width = min(shutil.get_terminal_size().columns, listing.WIDEST)
+    width = min(shutil.get_terminal_size().columns, answers.WIDEST)
     lines = [f"usage: {program} {what} [OPTIONS]", "", *textwrap.wrap(about, width), ""]
-    lines += listing.aligned([*choices.items()], width)
+    lines += answers.aligned([*choices.items()], width)
     lines += ["", f"{program} {what} --help lists the options of each."]
     if program == NAME:
         lines.append(f"{NAME} --version")

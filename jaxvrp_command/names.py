@@ -5,11 +5,6 @@ A test compares these tables with what is registered; importing that would impor
 
 from __future__ import annotations
 
-import pathlib
-import re
-
-from jaxvrp_command.packages import ROOT
-
 ENVIRONMENTS = {
     "darp": "Dial-a-ride: several vehicles, one after the other, bring passengers from pickup to drop-off in time.",
     "pcb": "Component placement: each movable part of a circuit board is an agent; the aim is short wires.",
@@ -38,8 +33,6 @@ NETWORKS = {
 
 BENCHMARKS = {
     "ablation": "What each part of a configuration is worth: the same training with one part changed at a time.",
-    "compare": "What got slower from one result to another, beyond the noise of its repeats.",
-    "growth": "How time per step, memory and compile time grow with the batch and with each number of the size.",
     "guard": "Whether an environment has become much slower: its ratio to NumPy beside a kept one.",
     "learning": "What a configuration learns, with several seeds, beside the baselines.",
     "limit": "How near to the machine's limit a step and an update are, and where the rest goes.",
@@ -47,15 +40,6 @@ BENCHMARKS = {
     "quality": "How good plans are: baselines, searches, solvers and policies on the same instances.",
     "solving": "How good a plan for one published problem is after so many seconds, beside the best known cost.",
     "throughput": "Environment steps per second of masked random play, against a plain NumPy reference.",
-    "together": "Many dial-a-ride problems planned in one program, beside PyVRP on some of them.",
     "training": "Environment steps per second of MAPPO, end to end, and where the time goes.",
 }
 """Programs of the repository; the package does not hold them."""
-
-
-def package_version() -> str:
-    """The version of the package that runs, which need not be the one that is installed."""
-    text = pathlib.Path(ROOT, "jaxvrp", "__init__.py").read_text(encoding="utf-8")
-    found = re.search(r'^__version__ = "(.+)"$', text, re.MULTILINE)
-    assert found, "jaxvrp/__init__.py names its version"
-    return found[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import pathlib
+import re
 import sys
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -40,3 +41,11 @@ def find_users_modules() -> None:
     here = os.getcwd()
     if not sys.flags.safe_path and here not in sys.path and "" not in sys.path:
         sys.path.append(here)
+
+
+def package_version() -> str:
+    """The version of the package that runs, which need not be the one that is installed."""
+    text = pathlib.Path(ROOT, "jaxvrp", "__init__.py").read_text(encoding="utf-8")
+    found = re.search(r'^__version__ = "(.+)"$', text, re.MULTILINE)
+    assert found, "jaxvrp/__init__.py names its version"
+    return found[1]

@@ -22,10 +22,8 @@ from tests.mutate.__main__ import FOUND, main
 from tests.mutate.configurations import says
 from tests.mutate.faces import REFUSED, judge_array
 from tests.mutate.lane import Entry, Lane, Order, try_case
-from tests.mutate.play import Program
 from tests.mutate.trial import NOTHING, Case, Finding, Subject, Tally
 from tests.mutate.verdict import LONGEST, call, command
-from tests.toy_environments import Errands
 
 
 @pytest.mark.slow
@@ -261,29 +259,6 @@ def test_a_reader_with_a_planted_fault_is_found(tmp_path, monkeypatch, planted, 
     (tmp_path / "scratch").mkdir()
     found = found_in(problem_files.ProblemFiles(tmp_path / "scratch"), tmp_path, 3)
     assert any(kind in one for one in found)
-
-
-class Cracked(Errands):
-    """After two steps, an observation is NaN; illegal actions of drones are not counted; a finished state pays."""
-
-    def observation(self, state):
-        seen = super().observation(state)
-        return {**seen, "truck": jnp.where(state.step == 2, jnp.nan, seen["truck"])}
-
-    def transition(self, state, action, num_invalid):
-        return super().transition(state, action, jnp.minimum(num_invalid, 1))
-
-
-@pytest.mark.slow
-def test_faults_of_an_environment_are_found_while_it_is_played(monkeypatch):
-    monkeypatch.setattr("tests.mutate.play.NUM_ENVS", 48)
-    monkeypatch.setattr("tests.mutate.play.STEPS", 1)
-    assert Program("errands", Errands()).play(np.random.default_rng(0)).steps == 48 * 9
-    with pytest.raises(Finding) as found:
-        Program("cracked", Cracked()).play(np.random.default_rng(0))
-    assert "observation['truck']: NaN or infinite; everything that is told must be finite" in found.value.details
-    assert "first at step 2 of row" in found.value.details
-    assert "illegal actions are not counted once each" in found.value.details
 
 
 @pytest.fixture

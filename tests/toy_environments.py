@@ -6,7 +6,7 @@ from flax import struct
 
 import jaxvrp
 from jaxvrp import Environment, Role
-from jaxvrp.memory import Memory
+from jaxvrp.environment import Memory
 from jaxvrp.spaces import Box, Discrete, EntityKind, Feature, Place, Pointer
 from jaxvrp.turns import TurnBasedEnvironment, Turns
 

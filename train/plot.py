@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         told = "; ".join(f"group {number}: {folders}" for number, folders in enumerate(listed, 1))
         raise UserError(f"--labels has {len(labels)} labels for {len(grouped)} groups of runs; {told}")
     groups = [Group(label, tuple(run.records for run in group)) for label, group in zip(labels, grouped, strict=True)]
-    toolboxes = registry.toolboxes()  # of environments that are registered
+    toolboxes = dict(registry.toolboxes())  # of environments that are registered
     found = [toolboxes[name].headlines for run in runs if (name := run.values.get("env.name")) in toolboxes]
     headlines = tuple(dict.fromkeys(headline for each in found for headline in each))
     metrics = chosen_metrics(runs, headlines, args.metrics)

@@ -329,7 +329,7 @@ def read_problems(path: str | os.PathLike, env: str | None) -> tuple[str, Sequen
 def _readers(env: str | None, ending: str) -> Iterator[tuple[str, InstanceFiles]]:
     """Names and readers of one environment, or of all; those of the ending come first."""
     if env is None:
-        for name, toolbox in registry.toolboxes_for(ending):
+        for name, toolbox in registry.toolboxes(ending):
             if toolbox.instances:
                 yield name, toolbox.instances
         return

@@ -1,9 +1,9 @@
-"""Speed beside other suites: random play and training, in alternating processes; and time to success of the easy job.
+"""Speed beside other suites: random play and training, in alternating processes.
 
 pip install -e '.[peers]'
 python -m benchmarks.peers
 python -m benchmarks.peers --parts simulation --batch 1024 --cores 1 --repeats 3 --out result.json
-python -m benchmarks.peers --parts training success
+python -m benchmarks.peers --parts training
 
 A suite that is not installed is a line that says so.
 """
@@ -11,30 +11,25 @@ A suite that is not installed is a line that says so.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
-import time
 from collections import ChainMap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from benchmarks import measure
 from benchmarks.measure import Spread, rates
-from benchmarks.peers import success
-from benchmarks.peers.players import PAIRS, PLAYERS, Pair, Player
-from benchmarks.peers.training import LEARNER_PAIRS, LEARNERS
-from jaxvrp.io.command_line import Parser, UserError, index, positive
-from train.running.command import command_line
-from train.running.shown.tables import aligned
+from benchmarks.peers.players import LEARNER_PAIRS, LEARNERS, PAIRS, PLAYERS, Pair, Player
+from jaxvrp.io.command_line import Parser, UserError, positive
+from train import aligned, entry
 
 Record = dict[str, Any]
 
 SIDES = ChainMap(PLAYERS, LEARNERS)
 """All that `--player` takes, by name."""
 
-PARTS = ("simulation", "training", "success")
+PARTS = ("simulation", "training")
 
 
 def measure_player(player: Player, batch: int, steps: int, seconds: float) -> float:
@@ -46,43 +41,20 @@ def measure_player(player: Player, batch: int, steps: int, seconds: float) -> fl
 
 
 def measure_apart(name: str, cores: int, args: argparse.Namespace) -> float | str:
-    """`measure_player` in a process of its own on so many cores; or why it failed."""
+    """`measure_player` in a process of its own on so many cores; or the last words of that process."""
     options = {"player": name, "batch": args.batch, "steps": args.steps, "seconds": args.seconds}
-    said = run_apart([word for key, value in options.items() for word in (f"--{key}", str(value))], cores)
-    return float(said[-1]) if isinstance(said, list) else said
-
-
-def success_apart(seed: int, cores: int) -> Record:
-    """`success.reach` in a process of its own, with its seconds from the start of the process; or its `error`."""
-    began = time.monotonic()
-    # Cold: nothing that was compiled before is read.
-    said = run_apart(["--success_seed", str(seed)], cores, {"JAX_ENABLE_COMPILATION_CACHE": "false"})
-    if isinstance(said, str):
-        return {"seed": seed, "error": said}
-    record = json.loads(said[-1])
-    return {"seed": seed, "cold": record.pop("ended") - began, **record}
-
-
-def run_apart(words: Sequence[str], cores: int, variables: Mapping[str, str] | None = None) -> list[str] | str:
-    """The lines that this program writes, given these words, in a process on so many cores; or its last words."""
-    command = [*measure.this_program("peers"), *words]
-    own = {"OMP_NUM_THREADS": str(cores), "JAX_NUM_CPU_DEVICES": "1", **(variables or {})}
+    words = [word for key, value in options.items() for word in (f"--{key}", str(value))]
     done = subprocess.run(
-        command,
-        env={**os.environ, **own},
+        [*measure.this_program("peers"), *words],
+        env={**os.environ, "OMP_NUM_THREADS": str(cores), "JAX_NUM_CPU_DEVICES": "1"},
         capture_output=True,
         text=True,
         check=False,
-        preexec_fn=lambda: _use_cores(cores),
+        preexec_fn=lambda: os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores]),
     )
     if done.returncode:
         return (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-    return done.stdout.splitlines()
-
-
-def _use_cores(cores: int) -> None:
-    """Bind this process to the first of the cores that it may use."""
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
+    return float(done.stdout.splitlines()[-1])
 
 
 def measure_pair(pair: Pair, cores: int, args: argparse.Namespace) -> Record:
@@ -101,12 +73,11 @@ def measure_pair(pair: Pair, cores: int, args: argparse.Namespace) -> Record:
             if isinstance(found, str):
                 return {**record, "error": f"{players[side].label}: {found}"}
             figures[side].append(found)
-    return {**record, "steps_per_second": figures, "ratio": ratio(figures)}
-
-
-def ratio(figures: dict[str, list[float]]) -> float:
-    """Median of ours over median of the peer's."""
-    return Spread.of(figures["ours"]).median / Spread.of(figures["peer"]).median
+    return {
+        **record,
+        "steps_per_second": figures,
+        "ratio": Spread.of(figures["ours"]).median / Spread.of(figures["peer"]).median,
+    }
 
 
 def table(records: Sequence[Record]) -> str:
@@ -119,32 +90,22 @@ def table(records: Sequence[Record]) -> str:
         if "error" in record:
             failed.append(f"{labels[1]}, {record['cores']} cores: {record['error']}")
             continue
-        figures = [cell for side in ("ours", "peer") for cell in _speeds(record, side)]
+        figures = []
+        for side in ("ours", "peer"):
+            spread = Spread.of(record["steps_per_second"][side])
+            figures += [*rates(spread), measure.rate(spread.median * record[side]["decisions"])]
         per_decision = record["ratio"] * record["ours"]["decisions"] / record["peer"]["decisions"]
         compared = f"{record['ratio']:.2f}", f"{record['goal']:g}", f"{per_decision:.2f}"
         rows.append([*labels, str(record["cores"]), *figures, *compared])
     return "\n".join([aligned(rows), *failed])
 
 
-def _speeds(record: Record, side: str) -> tuple[str, str, str]:
-    """Steps per second, their range, and decisions of agents per second."""
-    spread = Spread.of(record["steps_per_second"][side])
-    return *rates(spread), measure.rate(spread.median * record[side]["decisions"])
-
-
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command line.
-
-    Raises:
-        UserError: a mistake of the user's, as one line.
-    """
+    """The command line."""
     argv = sys.argv[1:] if argv is None else list(argv)
     args = _arguments(argv)
     if args.player:
         print(measure_player(SIDES[args.player], args.batch, args.steps, args.seconds))
-        return
-    if args.success_seed is not None:
-        print(json.dumps(success.reach([*success.JOB, "--seed", str(args.success_seed)])))
         return
     if not hasattr(os, "sched_setaffinity"):
         raise UserError("processes cannot be bound to cores on this system; run this benchmark on Linux")
@@ -154,17 +115,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     if "training" in args.parts:
         updates = {"batch": args.train_envs, "steps": args.train_steps}
         result["training"] = measure_pairs(LEARNER_PAIRS, argparse.Namespace(**{**vars(args), **updates}))
-    if "success" in args.parts:
-        result["success"] = measure_success(args)
     header = measure.machine(["python", "-m", "benchmarks.peers", *argv], measure.device_name())
     how = protocol(args)
-    tables: dict[str, Callable[[Sequence[Record]], str]] = {"success": success.table}
-    print(
-        "\n\n".join([measure.described(header, how), *(tables.get(key, table)(rows) for key, rows in result.items())])
-    )
-    if args.out:
-        measure.write_result(args.out, {"machine": header, "protocol": how, **result})
-        print(f"wrote {args.out}")
+    print("\n\n".join([measure.described(header, how), *map(table, result.values())]))
+    measure.write_result(args.out, {"machine": header, "protocol": how, **result})
 
 
 def measure_pairs(pairs: Sequence[Pair], args: argparse.Namespace) -> list[Record]:
@@ -178,16 +132,6 @@ def measure_pairs(pairs: Sequence[Pair], args: argparse.Namespace) -> list[Recor
     return records
 
 
-def measure_success(args: argparse.Namespace) -> list[Record]:
-    """The easy job with seeds from 0 on, on every number of cores in turn."""
-    records: list[Record] = [{"cores": cores, "runs": []} for cores in args.cores]
-    with measure.progress([(seed, record) for seed in range(args.seeds) for record in records], "run") as bar:
-        for seed, record in bar:
-            bar.set_postfix_str(f"time to success, seed {seed}, {record['cores']} cores")
-            record["runs"].append(success_apart(seed, record["cores"]))
-    return records
-
-
 def protocol(args: argparse.Namespace) -> dict[str, str]:
     """What is measured in the parts that were asked for, and how."""
     parts = {
@@ -195,20 +139,16 @@ def protocol(args: argparse.Namespace) -> dict[str, str]:
         "auto-reset, observations and masks, which the scan carries",
         "training": f"{args.train_envs} environments, {args.train_steps} steps in an update; a step is one of an "
         "environment, played and learned from in 4 epochs of 4 minibatches",
-        "success": f"MAPPO {' '.join(success.JOB)}, {args.seeds} seeds: until {success.SUCCESS:g} in an evaluation, at "
-        "the configuration's intervals; cold: from the start of the process, without compilation cache; compiled: "
-        "updates and evaluations alone",
     }
-    compared = {
+    asked = {part: parts[part] for part in PARTS if part in args.parts}
+    return asked | {
         "repeats": f"{args.repeats} processes of each side in turn, at least {args.seconds:g} s each after a warm-up",
         "ratio": "median of ours / median of the peer's; per decision: per choice of an agent",
     }
-    asked = {part: parts[part] for part in PARTS if part in args.parts}
-    return asked if list(asked) == ["success"] else asked | compared
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
-    parser = Parser("benchmarks.peers", "Simulation and training beside other suites, and time to success.")
+    parser = Parser("benchmarks.peers", "Simulation and training beside other suites.")
     parser.add_argument("--parts", choices=PARTS, nargs="+", default=PARTS, help="what is measured (default: all)")
     parser.add_argument("--batch", type=positive, default=4096, help="environments of simulation (default: 4096)")
     parser.add_argument("--steps", type=positive, default=128, help="steps of a call, in simulation (default: 128)")
@@ -218,13 +158,11 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--cores", type=positive, nargs="+", default=(1, 2), help="CPU cores to use (default: 1 2)")
     parser.add_argument("--repeats", type=positive, default=5, help="processes of each side (default: 5)")
-    parser.add_argument("--seeds", type=positive, default=3, help="runs of the easy job to success (default: 3)")
     parser.add_argument("--seconds", type=measure.seconds_option, default=1.0, help="least time of each (default: 1)")
     parser.add_argument("--out", type=measure.result_file, help="JSON file for machine, protocol and all figures")
     parser.add_argument("--player", choices=SIDES, help=argparse.SUPPRESS)
-    parser.add_argument("--success_seed", type=index, help=argparse.SUPPRESS)
     return parser.parse_args(argv)
 
 
 if __name__ == "__main__":
-    command_line.entry(main)
+    entry(main)

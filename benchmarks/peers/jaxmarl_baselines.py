@@ -55,14 +55,7 @@ class Settings:
 
 
 class Transition(NamedTuple):
-    """A step, `[T, N, ...]`; `world` and `begins` are of the critic with memory, else None.
-
-    Attributes:
-        observation: before the action, `f32[T, N, F]`.
-        world: all agents' observations, `f32[T, N, agents * F]`.
-        begins: whether an episode began with it, `bool[T, N]`.
-        done: whether an episode ended with it, `bool[T, N]`.
-    """
+    """A step, `[T, N, ...]`; `world` (all observations) and `begins` are of the critic with memory, else None."""
 
     observation: jax.Array
     world: jax.Array | None

@@ -1,10 +1,9 @@
 """How good plans are: baselines, and what was learned, on fixed instances.
 
 python -m benchmarks.quality                                          # truck_drone at three sizes
-python -m benchmarks.quality --battery_rate 1.0 --episodes 512
 python -m benchmarks.quality --env darp --run DIR --solvers pyvrp     # see darp.py
 python -m benchmarks.quality --env pcb --td3 DIR --sac DIR            # see pcb.py
-python -m benchmarks.quality --env my_package.my_module:make          # any other: its baselines, see baselines.py
+python -m benchmarks.quality --env my_package.my_module:make          # any other: its baselines
 """
 
 from __future__ import annotations
@@ -12,18 +11,32 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from benchmarks import measure
-from benchmarks.quality import baselines
+from benchmarks.quality import contest
+from benchmarks.subject import module_of
+from jaxvrp import registry
+from jaxvrp.io.command_line import Parser, positive
+from train import Evaluator, entry, figures_table, value_of
 from train.config import RunConfig
-from train.running.command import command_line
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command line; `--env` says whose (the learners' default), one with a file here has options of its own."""
     argv = sys.argv[1:] if argv is None else list(argv)
-    env = command_line.value_of(argv, "env") or RunConfig().env["name"]
-    (measure.module_of("benchmarks.quality", env) or baselines).main(argv)
+    env = value_of(argv, "env") or RunConfig().env["name"]
+    module = module_of("benchmarks.quality", env)
+    (module.main if module else baselines)(argv)
+
+
+def baselines(argv: Sequence[str]) -> None:
+    """The baselines of any environment, with the headlines of its toolbox."""
+    parser = Parser("benchmarks.quality", "The baselines of an environment on fixed instances.")
+    parser.add_argument("--env", required=True, help="a registered name, or package.module:make")
+    parser.add_argument("--episodes", type=positive, default=512, help="instances (default: 512)")
+    args = parser.parse_args(argv)
+    env = contest.made(args.env, {})
+    figures = Evaluator(env, args.episodes, contest.SEED).baselines()
+    print(figures_table(figures, registry.toolbox_of(env).headlines))
 
 
 if __name__ == "__main__":
-    command_line.entry(main)
+    entry(main)

@@ -1,4 +1,4 @@
-"""Truck and drone: baselines and a trained policy on the same instances, every plan checked.
+"""Truck and drone: baselines and a trained policy on the same instances, every plan checked by `solution_report`.
 
 python -m benchmarks.quality --env tsp_drone                                        # generated instances
 python -m benchmarks.quality --env tsp_drone --sets random_n11,random_n20,uniform_n11
@@ -9,27 +9,49 @@ from __future__ import annotations
 
 import argparse
 import functools
-import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-import jaxvrp
 from benchmarks import measure
-from benchmarks.quality.baselines import SEED
-from benchmarks.quality.tsp_drone_contest import HEAD, METHODS, Contest, Turn
-from jaxvrp.envs.tsp_drone import Instance, TspDrone, read_agatz, read_one_line, stack
-from jaxvrp.io.command_line import Parser, UserError, above_zero, positive
+from benchmarks.measure import Seconds, timed
+from benchmarks.quality import contest
+from benchmarks.quality.contest import SEED, Plans, Standings
+from jaxvrp import TimeStep
+from jaxvrp.actor import Actor
+from jaxvrp.envs.tsp_drone import (
+    Instance,
+    TspDrone,
+    actions_to_operations,
+    read_agatz,
+    read_one_line,
+    solution_report,
+    stack,
+)
+from jaxvrp.envs.tsp_drone.baselines.partition import make_times, partition_cost
+from jaxvrp.envs.tsp_drone.baselines.planners import plan_actions
+from jaxvrp.envs.tsp_drone.baselines.tours import plan_tours
+from jaxvrp.envs.tsp_drone.problem.instance import as_float32
+from jaxvrp.episodes import record_episodes
+from jaxvrp.io.command_line import UserError, above_zero, positive
 from jaxvrp.io.published_data import VARIABLE, data_folder
 from jaxvrp.io.text_lines import read_lines
-from train.running.command.keys import LAUNCH
-from train.running.folder.run_folder import RunFolder, Trained
-from train.running.loop.evaluator import Evaluator, baseline_actors, first_seed
-from train.running.shown.tables import aligned
+from jaxvrp.spaces import ByRole
+from train import Evaluator, baseline_actors
 
 LINES, FILES = "tspd_bogyrbayeva", "tspd_agatz"
 """Folders of the published instances, within `data_folder()`."""
+
+HEAD = ("player", "instances", "makespan", "gap", "feasible", "s/instance", "CPU s/instance")
+
+METHODS = {"truck tour": "truck", "TSP-ep": "ep", "TSP-ep-all": "ep_all"}
+"""What `plan_tours` calls the planners."""
+
+SYMMETRIES = 8
+"""Ways to turn and mirror a map without changing a distance."""
 
 NOTES = """makespan: mean over instances, by solution_report
 gap: summed makespans against {reference}
@@ -43,13 +65,11 @@ class Published(NamedTuple):
     """A set of published instances.
 
     Attributes:
-        name: as it was asked for.
         instances: of one size, a batch `[E]`.
         makespans: `f64[E]`, known ones.
         reference: what these are.
     """
 
-    name: str
     instances: Instance
     makespans: np.ndarray
     reference: str
@@ -71,7 +91,7 @@ def find(name: str, rows: int | None) -> Published:
     except ValueError as error:
         raise UserError(str(error)) from None
     instances, makespans, reference = found
-    return Published(name, stack(instances[:rows]), makespans[:rows], reference)
+    return Published(stack(instances[:rows]), makespans[:rows], reference)
 
 
 def _of_lines(name: str) -> tuple[list[Instance], np.ndarray, str]:
@@ -101,86 +121,134 @@ def _of_files(name: str) -> tuple[list[Instance], np.ndarray, str]:
     return instances, np.array(makespans), "the proven optimum"
 
 
-def contests(args: argparse.Namespace) -> Iterator[tuple[str, Contest, Trained | None, str]]:
-    """Title, players and reference of each table."""
-    for name in args.sets.split(",") if args.sets else []:
-        found = find(name, args.rows)
-        run = _load(args, {"num_nodes": found.instances.num_nodes})
-        env = _env_of(run, {"num_nodes": found.instances.num_nodes}, args)
-        title = f"{name}, {len(found.makespans)} instances"
-        yield title, Contest(env, found.instances, found.makespans), run, found.reference
-    if not args.sets:
-        run = _load(args, {})
-        env = _env_of(run, {}, args)
-        instances = Evaluator(env, args.rows or 128, SEED).instances()
-        yield (
-            f"{args.rows or 128} generated instances of {env.num_nodes} nodes",
-            Contest(env, instances),
-            run,
-            "nothing",
-        )
+def turned(locs: jax.Array, symmetry: jax.Array) -> jax.Array:
+    """Places `f32[..., 2]` on a map that is mirrored and turned in one of `SYMMETRIES` ways, `i32[]`."""
+    mirrored = jnp.where(symmetry % 2 == 1, locs * jnp.array([-1.0, 1.0], jnp.float32), locs)
+    mirrored = jnp.where(symmetry // 2 % 2 == 1, -mirrored, mirrored)
+    return jnp.where(symmetry // 4 % 2 == 1, mirrored[..., ::-1], mirrored)
 
 
-def _load(args: argparse.Namespace, env: dict[str, Any]) -> Trained | None:
-    return RunFolder(pathlib.Path(args.run), env, trust=args.trust).load(args.checkpoint) if args.run else None
+def play(env: TspDrone, actor: Actor, instances: Instance, key: jax.Array) -> tuple[ByRole, jax.Array, jax.Array]:
+    """Whole episodes: actions `{role: i32[E, T]}`, makespans `f32[E]`, and the orders of service, `i32[n + 1, E]`."""
+
+    def kept(action: ByRole, state: Any, timestep: TimeStep) -> tuple[ByRole, jax.Array]:
+        del timestep
+        return {role: chosen[:, 0] for role, chosen in action.items()}, state.served
+
+    last, (actions, served) = record_episodes(env, actor, instances, key, kept)
+    nodes = served.shape[-1]
+    # How long a node was unserved; the depot and padding never were.
+    waited = jnp.sum(~served, axis=0, dtype=jnp.int32)
+    is_customer = instances.exists & (jnp.arange(nodes) > 0)
+    order = jnp.argsort(jnp.where(is_customer, waited, served.shape[0] + 1), axis=1)[:, : nodes - 1]
+    order = jnp.where(jnp.take_along_axis(is_customer, order, axis=1), order, 0).astype(jnp.int32)
+    return jax.tree.map(jnp.transpose, actions), last.clock, jnp.pad(order, [(0, 0), (1, 1)]).T
 
 
-def _env_of(run: Trained | None, sizes: dict[str, Any], args: argparse.Namespace) -> TspDrone:
-    env = run.learner.env if run else jaxvrp.make("tsp_drone", **sizes)
-    if not isinstance(env, TspDrone):
-        raise UserError(f"--run {args.run} is a run of another environment; give one of tsp_drone")
-    return env
+def attempted(
+    env: TspDrone, actor: Actor, instances: Instance, number: jax.Array, key: jax.Array
+) -> dict[str, tuple[jax.Array, Any]]:
+    """One try, an `attempt` of `contest.best_of`, on the map in another position: its `plan`, and its order of service.
+
+    The cost of the `order` is that of its best partition into operations.
+    """
+    moved = instances.replace(locs=turned(instances.locs, number % SYMMETRIES))
+    actions, makespan, tours = play(env, actor, moved, key)
+    times = make_times(instances)
+    of = jnp.arange(tours.shape[1], dtype=jnp.int32)
+    return {"plan": (makespan, actions), "order": (partition_cost(times, tours, of, times.num_nodes), tours.T)}
 
 
-def play_all(contest: Contest, run: Trained | None, args: argparse.Namespace) -> None:
-    """Let everybody play that was asked for, with a progress bar."""
-    turns: dict[str, Turn] = {
-        name: functools.partial(contest.act, name, actor) for name, actor in baseline_actors(contest.env).items()
-    }
-    for name in METHODS:
-        if name not in args.without:
-            turns[name] = functools.partial(contest.plan, name, args.window)
-    if run:
-        params = first_seed(run.learner, run.params)
-        greedy = run.learner.actor(params, deterministic=True)
-        sampled = run.learner.actor(params, deterministic=False, temperature=args.temperature)
+def planned(instances: Instance, method: str) -> ByRole:
+    """The actions `{role: i32[E, T]}` of a planner, of the values of `METHODS`."""
+    found = plan_tours(instances, jax.random.key(SEED), method=method)
+    return plan_actions(found.times, found.tours, with_drone=method != "truck")
+
+
+def standings(env: TspDrone, instances: Instance, known: np.ndarray | None, policies: dict[str, Any]) -> contest.Table:
+    """The table of all players.
+
+    Args:
+        env: what is played.
+        instances: a batch `[E]`.
+        known: `f64[E]`, makespans to compare with; None for none.
+        policies: by name, an actor and how many tries it has.
+    """
+    computed, problems = as_float32(instances), contest.singles(instances)
+
+    def checked(actions: ByRole, seconds: Seconds) -> Plans:
+        actions = jax.device_get(actions)
+        plans = ({role: chosen[row] for role, chosen in actions.items()} for row in range(len(problems)))
+        pairs = zip(problems, plans, strict=True)
+        reports = [solution_report(problem, actions_to_operations(plan)) for problem, plan in pairs]
+        return Plans(reports, seconds.per(len(problems)))
+
+    def act(actor: Actor, tries: int) -> list[Plans]:
+        """What an actor plays and, if it is a policy, the best partition of its orders."""
+        attempt = functools.partial(attempted, env, actor, computed)
+        best, seconds = timed(lambda: contest.best_of(attempt, jax.random.key(SEED), tries))
+        orders = jnp.asarray(best["order"][1]).T
+        partitioned = plan_actions(make_times(computed), orders, with_drone=True)
+        return [checked(best["plan"][1], seconds), checked(partitioned, seconds)]
+
+    def plan(method: str) -> list[Plans]:
+        return [checked(*timed(functools.partial(planned, computed, method)))]
+
+    turns: dict[str, Callable[[], list[Plans]]] = {}
+    for name, actor in baseline_actors(env).items():
+        turns[name] = functools.partial(act, actor, 1)
+    for name, method in METHODS.items():
+        turns[name] = functools.partial(plan, method)
+    turns |= {name: functools.partial(act, *player) for name, player in policies.items()}
+    rows = [list(HEAD)]
+    for name, played in contest.take_turns(turns).items():
+        rows.append(_row(name, played[0], known))
+        if name in policies:
+            order = "its order" if policies[name][1] == 1 else "its orders"
+            rows.append(_row(f"{name}, {order}", played[1], known))
+    return rows
+
+
+def _row(name: str, plans: Plans, known: np.ndarray | None) -> list[str]:
+    cost, feasible = plans.cost, f"{100 * plans.feasible.mean():.1f} %"
+    makespan = f"{cost.mean():.2f}"
+    return [name, str(len(cost)), makespan, contest.gap(cost, known), feasible, *contest.times(plans.seconds)]
+
+
+def tables(args: argparse.Namespace) -> Iterator[Standings]:
+    """A table for each set of published instances; without sets, one of generated instances."""
+    for name in args.sets.split(",") if args.sets else [None]:
+        found = find(name, args.rows) if name else None
+        sizes = {"num_nodes": found.instances.num_nodes} if found else {}
+        run = contest.load(args.run, TspDrone, "tsp_drone", args, sizes) if args.run else None
+        env: Any = run.learner.env if run else contest.made("tsp_drone", sizes)
         best = f"policy, best of {args.best_of}"
-        turns["policy"] = functools.partial(contest.act, "policy", greedy, 1, "policy, its order")
-        turns[best] = functools.partial(contest.act, best, sampled, args.best_of, f"{best}, its orders")
-    with measure.progress(turns.items(), "player") as bar:
-        for name, take_turn in bar:
-            bar.set_postfix_str(name)
-            take_turn()
+        policies = (
+            {
+                "policy": (contest.actor_of(run), 1),
+                best: (contest.actor_of(run, args.temperature), args.best_of),
+            }
+            if run
+            else {}
+        )
+        if found:
+            title, reference = f"{name}, {len(found.makespans)} instances", found.reference
+            yield Standings(title, standings(env, found.instances, found.makespans, policies), reference)
+        else:
+            count = args.rows or 128
+            instances = Evaluator(env, count, SEED).instances()
+            title = f"{count} generated instances of {env.num_nodes} nodes"
+            yield Standings(title, standings(env, instances, None, policies), "nothing")
 
 
 def main(argv: Sequence[str]) -> None:
     """The command line."""
-    args = _arguments(argv)
-    measure.check_result_file(args.out, [args.run])
-    tables, references = {}, []
-    for title, contest, run, reference in contests(args):
-        play_all(contest, run, args)
-        tables[title] = [list(HEAD), *contest.rows()]
-        references.append(reference)
-        print(f"\n{title}\n\n{aligned(tables[title])}")
-    print(f"\n{NOTES.format(reference=', '.join(dict.fromkeys(references)))}")
-    if args.out:
-        header = measure.machine(["python", "-m", "benchmarks.quality", *argv], measure.device_name())
-        measure.write_result(args.out, {"machine": header, "options": vars(args) | {"out": None}, "tables": tables})
-        print(f"wrote {args.out}")
-
-
-def _arguments(argv: Sequence[str]) -> argparse.Namespace:
-    parser = Parser("benchmarks.quality", "Truck and drone: baselines and a policy, side by side.")
-    parser.add_argument("--env", choices=("tsp_drone",), help="this environment")
+    parser = contest.parser("tsp_drone", "Truck and drone: baselines and a policy, side by side.")
     parser.add_argument("--run", help="run folder of train.mappo on tsp_drone: plays its policy, greedy and sampled")
-    parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
-    parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
     parser.add_argument("--best_of", type=positive, default=128, help="samples of the policy (default: 128)")
     parser.add_argument("--temperature", type=above_zero, default=1.0, help="of these (default: 1)")
     parser.add_argument("--sets", help="published instances: random_n20,uniform_n11, ... (default: generated ones)")
     parser.add_argument("--rows", type=positive, help="so many instances of each (default: all; 128 generated ones)")
-    parser.add_argument("--window", type=positive, help="positions of an operation of the planners (default: any)")
-    parser.add_argument("--without", nargs="*", choices=tuple(METHODS), default=[], help="planners to leave out")
-    parser.add_argument("--out", type=measure.result_file, help="JSON file for machine and tables")
-    return parser.parse_args(argv)
+    args = parser.parse_args(argv)
+    measure.check_result_file(args.out, [args.run])
+    contest.show(args, argv, tables(args), NOTES)

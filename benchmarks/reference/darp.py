@@ -333,21 +333,6 @@ class NumpyDarp:
 
     def observation(self) -> np.ndarray:
         """What the current vehicle alone sees, float32 [16]."""
-        return self._context()
-
-    def static_entities(self) -> np.ndarray:
-        """What never changes of each request, float32 [11, N/2]."""
-        planes = [self._fixed[first::2, column] for first, column in STATIC_PLANES]
-        return np.stack(planes) * self._real[1::2]
-
-    def entities(self) -> np.ndarray:
-        """What changes of each request, float32 [14, N/2]; nothing is left once its drop-off was visited."""
-        rows, visited = self._rows(), self.visited
-        planes = [np.ones(self.num_nodes // 2), ~visited[1::2], self._onboard()[2::2]]
-        planes += [rows[first::2, column] for first, column in DYNAMIC_PLANES]
-        return np.where(visited[2::2], 0, np.stack(planes)).astype(np.float32)
-
-    def _context(self) -> np.ndarray:
         given, horizon = self.instance, self._horizon
         others = ~self.vehicle_finished & (np.arange(self.num_agents) != self.current_agent)
         waiting, requests = int(np.count_nonzero(others)), max(self._num_requests, 1)
@@ -369,6 +354,18 @@ class NumpyDarp:
             np.clip((given.deadline[0] - arrival[0]) / horizon, -1, 1),
         )
         return np.array(context, np.float32)
+
+    def static_entities(self) -> np.ndarray:
+        """What never changes of each request, float32 [11, N/2]."""
+        planes = [self._fixed[first::2, column] for first, column in STATIC_PLANES]
+        return np.stack(planes) * self._real[1::2]
+
+    def entities(self) -> np.ndarray:
+        """What changes of each request, float32 [14, N/2]; nothing is left once its drop-off was visited."""
+        rows, visited = self._rows(), self.visited
+        planes = [np.ones(self.num_nodes // 2), ~visited[1::2], self._onboard()[2::2]]
+        planes += [rows[first::2, column] for first, column in DYNAMIC_PLANES]
+        return np.where(visited[2::2], 0, np.stack(planes)).astype(np.float32)
 
     def _rows(self) -> np.ndarray:
         given, row, onboard = self.instance, self._fixed.copy(), self._onboard()
@@ -421,6 +418,4 @@ SUBJECT = Subject(
     parameters=lambda size: dict(zip(("num_nodes", "num_agents"), size, strict=True)),
     reference=RandomDarp,
     tiny=(6, 2),
-    growth={"nodes": (6, 20, 60, 200, 600, 1000), "vehicles": (1, 4, 16)},
-    work=lambda size: size[0] + 1,
 )

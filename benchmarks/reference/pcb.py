@@ -75,17 +75,10 @@ class NumpyPCB:
         target_wirelength: np.ndarray | None = None,
         target_hpwl: np.ndarray | None = None,
     ) -> None:
-        """One board, NumPy arrays without leading axes; it may hold padding.
+        """One board, NumPy arrays without leading axes, which may hold padding; parameters as in the specification.
 
-        Args:
-            board: what is placed.
-            num_agents: rows of what is returned, at least the movable components; default as many.
-            mode: "sequential" or "simultaneous".
-            boundary: "clamp" or "terminate".
-            rotation: "absolute" or "hold".
-            max_steps, step_fraction, wire_weight, overlap_weight, hpwl_weight: as in the specification.
-            rays: of each of the eight sectors.
-            target_wirelength, target_hpwl: `[A]` in mm, inf for unknown; default the board's own.
+        `num_agents` are the rows of what is returned, at least the movable components; by default as many. Targets are
+        `[A]` in mm, inf for unknown; by default the board's own.
 
         Raises:
             ValueError: an unknown mode, boundary or rotation.
@@ -109,15 +102,7 @@ class NumpyPCB:
         return np.concatenate([own, np.full(self.num_agents, np.inf)])[: self.num_agents]
 
     def reset(self, position: np.ndarray, orientation: np.ndarray) -> np.ndarray:
-        """Begin an episode.
-
-        Args:
-            position: `f[N, 2]`, centres of all components, mm.
-            orientation: `i[N]`, quarter turns.
-
-        Returns:
-            `f64[A, 31]`, the observation.
-        """
+        """Begin an episode with centres `f[N, 2]` in mm and quarter turns `i[N]`; the observation, `f64[A, 31]`."""
         self.position[:], self.orientation[:] = position, orientation
         self._lengths = np.zeros((2, self.num_agents))
         self._measure()
@@ -150,11 +135,9 @@ class NumpyPCB:
         return self.terminated or self.truncated
 
     def step(self, actions: np.ndarray, order: np.ndarray | None = None) -> Turns:
-        """Play one step.
+        """Play one step: `actions`, `f[A, 3]` in [-1, 1], are length, direction and turn of each agent's move.
 
-        Args:
-            actions: `f[A, 3]` in [-1, 1]: length, direction and turn of each agent's move.
-            order: `i[A]`, the agents in the order of their moves (sequential); default as they are numbered.
+        `order`, `i[A]`, is that of the agents' moves (sequential); by default as they are numbered.
         """
         shape = (self.num_agents, OBSERVATION)
         flags = np.zeros((2, self.num_agents), bool)
@@ -333,6 +316,4 @@ SUBJECT = Subject(
     reference=RandomPcb,
     tiny=(4, 2, 1),
     reference_steps=20,
-    growth={"rays": (4, 8, 16)},
-    work=lambda size: size[0] ** 2,
 )

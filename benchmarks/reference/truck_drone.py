@@ -408,7 +408,4 @@ SUBJECT = Subject(
     parameters=lambda size: dict(zip(("num_drones", "num_customers", "num_route_nodes"), size, strict=True)),
     reference=RandomTruckDrone,
     tiny=(2, 3, 5),
-    target=((2, 3, 5), 4096, 250),
-    growth={"drones": (1, 2, 4, 8, 16, 32), "customers": (3, 10, 30, 100, 300, 500)},
-    work=lambda size: (1 + size[0]) * sum(size),
 )

@@ -286,6 +286,4 @@ SUBJECT = Subject(
     parameters=lambda size: {"num_nodes": size[0]},
     reference=RandomTspDrone,
     tiny=(6,),
-    growth={"nodes": (6, 20, 60, 200, 600)},
-    work=lambda size: size[0],
 )

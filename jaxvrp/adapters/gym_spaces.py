@@ -1,14 +1,4 @@
-"""Spaces of the suite as Gymnasium's.
-
-Example:
-
-    role = env.roles["drone"]
-    to_gym(role.action)                      # Discrete(2 + C)
-    to_gym(role.observation)                 # Box(-inf, inf, (O,), float32), or with bounds where they are known
-    to_gym(role.action, count=4)             # MultiDiscrete([2 + C] * 4), the joint action of four
-    to_gym(role.observation, count=4)        # Box(-inf, inf, (4, O), float32)
-    with_mask(to_gym(role.observation), (5,))  # Dict(observation=Box(...), action_mask=Box(0, 1, (5,), int8))
-"""
+"""Spaces of the suite as Gymnasium's."""
 
 from __future__ import annotations
 
@@ -17,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import jax
 import numpy as np
 
-from jaxvrp.adapters.extras import missing_extra
+from jaxvrp.adapters.common import missing_extra
 from jaxvrp.spaces import Discrete, Space
 
 try:
@@ -51,21 +41,6 @@ def pad(rows: Sequence[np.ndarray | jax.Array], size: int) -> np.ndarray:
     return padded
 
 
-def padded_spaces(observation_space: Iterable[spaces.Space]) -> list[spaces.Space]:
-    """The same size for each, that of the largest."""
-    observation_space = list(observation_space)
-    size = max(length(space) for space in observation_space)
-    return [spaces.Box(-np.inf, np.inf, (size,), np.float32)] * len(observation_space)
-
-
-def padded_actions(action_space: Iterable[spaces.Space]) -> list[spaces.Space]:
-    """As many for each discrete one as the largest has; others as they are."""
-    action_space = list(action_space)
-    number = max((int(space.n) for space in action_space if isinstance(space, spaces.Discrete)), default=0)
-    return [spaces.Discrete(number) if isinstance(space, spaces.Discrete) else space for space in action_space]
-
-
-def length(space: spaces.Space) -> int:
-    """Of the vectors that make up a space."""
-    assert space.shape, f"{space} has no vectors"
-    return space.shape[0]
+def longest(observation_spaces: Iterable[spaces.Space]) -> int:
+    """The size of the largest vectors."""
+    return max(space.shape[0] for space in observation_spaces if space.shape)

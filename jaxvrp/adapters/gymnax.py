@@ -1,17 +1,4 @@
-"""gymnax's `Environment` over environments with one agent, as PureJaxRL plays it: `pip install jaxvrp[gymnax]`.
-
-Example:
-
-    import jax, jaxvrp
-    from jaxvrp.adapters.gymnax import to_gymnax
-
-    env = to_gymnax(jaxvrp.make("darp", num_nodes=20))
-    params = env.default_params                              # the environment itself: its numbers are leaves
-    observation, state = env.reset(jax.random.key(0), params)
-    mask = env.action_mask(state, params)                    # bool[21]
-    observation, state, reward, done, info = env.step(jax.random.key(1), state, mask.argmax(), params)
-    faster = params.replace(vehicle_speed=50.0)              # sweeps: jax.vmap over such parameters
-"""
+"""gymnax's `Environment` over environments with one agent, as PureJaxRL plays it: `pip install jaxvrp[gymnax]`."""
 
 from __future__ import annotations
 
@@ -22,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.actions import typed_action
-from jaxvrp.adapters.extras import missing_extra
+from jaxvrp.adapters.common import missing_extra, typed_key
 from jaxvrp.entities import seen_as
 from jaxvrp.environment import Environment, State
 from jaxvrp.spaces import Discrete
@@ -33,8 +20,10 @@ except ModuleNotFoundError as error:
     raise missing_extra("gymnax", error) from None
 
 
-def to_gymnax(env: Environment, *, separate_truncation: bool = False) -> GymnaxEnv:
-    """A gymnax environment of the one agent.
+class GymnaxEnv(environment.Environment):
+    """A gymnax environment of the one agent; functions may be jitted and mapped, keys may be typed or raw.
+
+    Parameters are an environment of the same sizes; None stands for `default_params`.
 
     `step` begins a new episode with the step that ends one, as every environment of gymnax does; `info` then has the
     metrics of the old one, and always `terminated`, `truncated`, `final_observation`. A problem is drawn for every step
@@ -48,16 +37,9 @@ def to_gymnax(env: Environment, *, separate_truncation: bool = False) -> GymnaxE
     Raises:
         ValueError: there are several agents.
     """
-    return GymnaxEnv(seen_as(env, "flat"), separate_truncation)
 
-
-class GymnaxEnv(environment.Environment):
-    """See `to_gymnax`; functions may be jitted and mapped, keys may be typed or raw.
-
-    Parameters are an environment of the same sizes; None stands for `default_params`.
-    """
-
-    def __init__(self, env: Environment, separate_truncation: bool):
+    def __init__(self, env: Environment, *, separate_truncation: bool = False):
+        env = seen_as(env, "flat")
         agents = sum(role.num_agents for role in env.roles.values())
         if agents != 1:
             text = f"gymnax knows one agent, {type(env).__name__} has {agents}"
@@ -83,22 +65,16 @@ class GymnaxEnv(environment.Environment):
 
     def action_space(self, params: Any = None) -> spaces.Space:
         """`Discrete` or `Box`."""
-        del params
         if isinstance(self._acts, Discrete):
             return spaces.Discrete(self._acts.num_actions)
         return spaces.Box(self._acts.low, self._acts.high, self._acts.shape)
 
     def observation_space(self, params: Any = None) -> spaces.Box:
         """`Box`, `f32[O]`."""
-        del params
         return spaces.Box(self._observed.low, self._observed.high, self._observed.shape)
 
     def step(self, key: jax.Array, state: State, action: Any, params: Any = None) -> tuple[Any, ...]:
-        """Play one step, and begin again with the step that ends an episode: see `to_gymnax`.
-
-        Raises:
-            ValueError, TypeError: an action of the wrong shape or dtype.
-        """
+        """Play one step, and begin again with the step that ends an episode."""
         # Before the compiled program begins: JAX would wrap an index of 64 bits into a legal one.
         typed = typed_action(f"action of {self._role}_0", self._acts, action, self._acts.shape)
         observation, state, reward, terminated, truncated, info = super().step(key, state, typed, params)
@@ -108,21 +84,18 @@ class GymnaxEnv(environment.Environment):
 
     def reset_env(self, key: jax.Array, params: Any) -> tuple[jax.Array, State]:
         """A fresh problem: observation and state."""
-        typed = key if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else jax.random.wrap_key_data(key)
-        state, timestep = params.reset(typed)
+        state, timestep = params.reset(typed_key(key))
         return timestep.observation[self._role][0], state
 
     def step_env(
         self, key: jax.Array, state: State, action: Any, params: Any
     ) -> tuple[jax.Array, State, jax.Array, jax.Array, dict[str, jax.Array]]:
         """Play one step without a reset; nothing is drawn from `key`."""
-        del key
         state, last = params.step(state, {self._role: jnp.asarray(action)[None]})
         return last.observation[self._role][0], state, last.reward[self._role][0], last.terminated, dict(last.metrics)
 
     def observe(self, key: jax.Array, state: State, action: Any, params: Any) -> jax.Array:
         """`f32[O]`; nothing is drawn from `key`."""
-        del key, action
         return params.observation(state)[self._role][0]
 
     def is_terminated(self, state: State, params: Any) -> jax.Array:
@@ -135,5 +108,8 @@ class GymnaxEnv(environment.Environment):
 
     @partial(jax.jit, static_argnums=0)
     def action_mask(self, state: State, params: Any = None) -> jax.Array:
-        """`bool[actions]`, what is allowed in a state; for discrete actions."""
+        """`bool[actions]`, the legal actions in a state; for discrete actions."""
         return (self._env if params is None else params).action_mask(state)[self._role][0]
+
+
+to_gymnax = GymnaxEnv

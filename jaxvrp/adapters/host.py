@@ -1,15 +1,4 @@
-"""One environment played from Python: a jitted call for each reset and step, NumPy on both sides.
-
-Example:
-
-    host = Host(jaxvrp.make("truck_drone"))
-    random = np.random.default_rng(0)
-    timestep = host.reset(random)                       # a TimeStep of NumPy arrays, writable
-    action = host.join([0] * len(host.members))         # one entry per agent -> {"truck": [1], "drone": [D]}
-    while not timestep.done:
-        timestep = host.step(action)
-    names = [member.name for member in host.members]    # ["truck_0", "drone_0", ...]
-"""
+"""One environment played from Python: a jitted call for each reset and step, NumPy on both sides."""
 
 from __future__ import annotations
 
@@ -22,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvrp.actions import typed_action
+from jaxvrp.adapters.common import check_begun, check_render_mode, draw_frame
 from jaxvrp.entities import seen_as
 from jaxvrp.environment import Environment, Instance, State, TimeStep
 from jaxvrp.spaces import agent_names
@@ -40,7 +30,7 @@ class Host:
 
     Environments that differ only in numbers share one compiled program. A `TimeStep` travels as one vector: with an
     array for each of its two dozen leaves, handing them over takes longer than the step. Episodes know nothing of each
-    other: what `VecEnv` carries from one to the next (`Environment.memory`) is not carried here.
+    other: `Environment.memory` is not carried here.
 
     Attributes:
         roles: of the environment.
@@ -48,9 +38,15 @@ class Host:
         global_shape: of the global observation.
         env: the environment, seen flat.
         state: the present one; None before the first reset.
+        render_mode: "rgb_array" or None.
+
+    Raises:
+        ValueError: another `render_mode`, or nothing draws the environment.
     """
 
-    def __init__(self, env: Environment):
+    def __init__(self, env: Environment, render_mode: str | None = None):
+        check_render_mode(env, render_mode)
+        self.render_mode = render_mode
         env = seen_as(env, "flat")
         self.roles = env.roles
         self.members = members(env)
@@ -60,40 +56,26 @@ class Host:
         self.global_shape = self._layout.global_observation.shape
 
     def reset(self, random: np.random.Generator, instance: Instance | None = None) -> TimeStep:
-        """Begin an episode on a fresh problem, drawn from `random`, or on a given one; either draws the same.
-
-        Raises:
-            ValueError: as `Environment.reset_to`, of a problem that does not fit.
-        """
+        """Begin an episode on a fresh problem, drawn from `random`, or on a given one; either draws the same."""
         # Also where it is not needed: the problems that follow are then the same.
-        seed = draw_seed(random)
-        if instance is None:
-            self.state, packed = _reset(self.env, seed)
-        else:
-            self.state, packed = _reset_to(self.env, instance)
+        self.state, packed = _reset(self.env, draw_seed(random), instance)
         return _unpack(packed, self._layout)
 
     def step(self, action: Mapping[str, np.ndarray]) -> TimeStep:
-        """Play one step; after the end nothing changes and nothing is paid.
-
-        Args:
-            action: `{role: [agents, ...]}`, as `typed_action` makes them.
-
-        Raises:
-            RuntimeError: there was no `reset`.
-            ValueError, TypeError: as `Environment.step`.
-        """
-        if self.state is None:
-            raise RuntimeError("step was called before the first reset; call reset() first")
+        """Play one step with actions `{role: [agents, ...]}`; after the end nothing changes and nothing is paid."""
+        check_begun(self.state, "step")
         self.state, packed = _step(self.env, self.state, action)
         return _unpack(packed, self._layout)
 
-    def join(self, rows: Iterable[Any]) -> dict[str, np.ndarray]:
-        """One action per agent, in the order of the agents, as `{role: [agents, ...]}`.
+    def render(self) -> np.ndarray | None:
+        """`u8[height, width, 3]`, the present state; None without a `render_mode`."""
+        if self.render_mode is None:
+            return None
+        check_begun(self.state, "render")
+        return draw_frame(self.env, self.state)
 
-        Raises:
-            ValueError, TypeError: the action of an agent has the wrong shape or dtype; the message names the agent.
-        """
+    def join(self, rows: Iterable[Any]) -> dict[str, np.ndarray]:
+        """One action per agent, in the order of the agents, as `{role: [agents, ...]}`."""
         joined: dict[str, list[Any]] = {name: [] for name in self.roles}
         for member, action in zip(self.members, rows, strict=True):
             space = self.roles[member.role].action
@@ -101,18 +83,16 @@ class Host:
         return {name: np.stack(actions) for name, actions in joined.items()}
 
     def metrics(self, timestep: TimeStep) -> list[dict[str, Any]]:
-        """For each agent, as Python numbers: what is counted once, and its own of what is counted by agent."""
+        """For each agent, as Python numbers: the metrics of the episode, and its own entries of those by agent."""
         shared = {name: value.item() for name, value in timestep.metrics.items() if value.ndim == 0}
         single = {name: value for name, value in timestep.metrics.items() if value.ndim == 1}
         if not single:
             return [shared] * len(self.members)
+        counts = {name: role.num_agents for name, role in self.roles.items()}
         return [
-            shared | {name: value[m.row].item() for name, value in single.items() if self._is_of(value, m)}
+            shared | {name: value[m.row].item() for name, value in single.items() if len(value) == counts[m.role]}
             for m in self.members
         ]
-
-    def _is_of(self, metric: np.ndarray | jax.Array, member: Member) -> bool:
-        return len(metric) == self.roles[member.role].num_agents
 
 
 def members(env: Environment) -> list[Member]:
@@ -121,19 +101,13 @@ def members(env: Environment) -> list[Member]:
 
 
 def draw_seed(random: np.random.Generator) -> np.uint32:
-    """Of the next problem; the same for one environment and for one of many, so that they play the same."""
+    """The seed of the next problem; the same for one environment and for one of many, so that they play the same."""
     return random.integers(2**32, dtype=np.uint32)
 
 
 @jax.jit
-def _reset(env: Environment, seed: jax.Array) -> tuple[State, jax.Array]:
-    state, timestep = env.reset(jax.random.key(seed))
-    return state, _pack(timestep)
-
-
-@jax.jit
-def _reset_to(env: Environment, instance: Instance) -> tuple[State, jax.Array]:
-    state, timestep = env.reset_to(instance)
+def _reset(env: Environment, seed: jax.Array, instance: Instance | None) -> tuple[State, jax.Array]:
+    state, timestep = env.reset(jax.random.key(seed)) if instance is None else env.reset_to(instance)
     return state, _pack(timestep)
 
 

@@ -1,17 +1,4 @@
-"""JaxMARL's `MultiAgentEnv` over any environment of the suite: `pip install jaxvrp[jaxmarl]`.
-
-Example:
-
-    import jax, jaxvrp
-    from jaxvrp.adapters.jaxmarl import to_jaxmarl
-
-    env = to_jaxmarl(jaxvrp.make("truck_drone"), pad=True)         # one network for truck and drones
-    keys = jax.random.split(jax.random.key(0), 256)
-    observations, state = jax.vmap(env.reset)(keys)                # {"truck_0": f32[256, O], "drone_0": ..., ...}
-    masks = jax.vmap(env.get_avail_actions)(state)                 # {"truck_0": bool[256, A], ...}
-    actions = {name: mask.argmax(-1) for name, mask in masks.items()}
-    observations, state, rewards, dones, infos = jax.vmap(env.step)(keys, state, actions)      # dones["__all__"]
-"""
+"""JaxMARL's `MultiAgentEnv` over any environment of the suite: `pip install jaxvrp[jaxmarl]`."""
 
 from __future__ import annotations
 
@@ -24,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxvrp.actions import as_array, typed_action
-from jaxvrp.adapters.extras import missing_extra
-from jaxvrp.adapters.host import Member, members
+from jaxvrp.adapters.common import missing_extra, typed_key
+from jaxvrp.adapters.host import members
 from jaxvrp.entities import seen_as
-from jaxvrp.environment import Environment, State, TimeStep
+from jaxvrp.environment import Environment, State
 from jaxvrp.io.messages import shown
 from jaxvrp.spaces import Discrete, Space, agent_names
 
@@ -41,8 +28,13 @@ Arrays = dict[str, jax.Array]
 """By agent."""
 
 
-def to_jaxmarl(env: Environment, *, pad: bool = False, name: str | None = None) -> JaxMarlEnv:
+class JaxMarlEnv(MultiAgentEnv):
     """A `jaxmarl` environment with the agents `truck_0`, `drone_0`, ...
+
+    Functions may be jitted and mapped, keys may be typed or raw. Beside the observations of the agents there is
+    `"world_state"`, the global observation, `f32[G]`. `dones` of an agent also holds while its row is void. `infos` are
+    the metrics of the episode, `f32[agents]` each: one without an entry for every agent is the mean of those that it
+    has, repeated. `step` begins a new episode with the step that ends one, as every environment of JaxMARL does.
 
     Args:
         env: the environment.
@@ -51,32 +43,20 @@ def to_jaxmarl(env: Environment, *, pad: bool = False, name: str | None = None) 
         name: of the environment; None: that of its class. JaxMARL's `CTRolloutManager`, and so all of its Q-learning,
             asks for available actions, the world state and a shared reward only where the name contains "smax": with
             another name it plays forbidden actions, which are counted in `invalid_actions`.
-    """
-    return JaxMarlEnv(env, pad, type(env).__name__ if name is None else name)
-
-
-class JaxMarlEnv(MultiAgentEnv):
-    """See `to_jaxmarl`; functions may be jitted and mapped, keys may be typed or raw.
-
-    Beside the observations of the agents there is `"world_state"`, the global observation, `f32[G]`. `dones` of an
-    agent also holds while its row is void. `infos` are the metrics of the episode, `f32[agents]` each: one without an
-    entry for every agent is the mean of those that it has, repeated. `step` begins a new episode with the step that
-    ends one, as every environment of JaxMARL does.
 
     Attributes:
         agents, num_agents: names in order, and how many.
-        num_allies: how many, as scripts for SMAX call it.
-        agent_classes: `{role: names}`.
+        num_allies: as scripts for SMAX call `num_agents`.
         state_size: G, of the world state.
     """
 
-    def __init__(self, env: Environment, pad: bool, name: str):
+    def __init__(self, env: Environment, *, pad: bool = False, name: str | None = None):
         env = seen_as(env, "flat")
-        self._name = name
+        self._name = type(env).__name__ if name is None else name
         self._members = members(env)
         super().__init__(len(self._members))
         self.env, self._roles = env, env.roles
-        self.agents = [member.name for member in self._members]
+        self.agents, self.num_allies = [member.name for member in self._members], self.num_agents
         pairs = [(_to_jaxmarl(role.observation), _to_jaxmarl(role.action)) for role in self._roles.values()]
         seen = jax.eval_shape(lambda: env.reset(jax.random.key(0))[1])
         self.state_size = seen.global_observation.size
@@ -86,25 +66,18 @@ class JaxMarlEnv(MultiAgentEnv):
 
     @property
     def name(self) -> str:
-        """As it was given; by default that of the environment's class."""
+        """See `name` above."""
         return self._name
-
-    @property
-    def num_allies(self) -> int:
-        """All agents are on one side."""
-        return self.num_agents
 
     @property
     def agent_classes(self) -> dict[str, list[str]]:
         """`{role: names}`."""
-        return agent_names(self.env.roles)
+        return agent_names(self._roles)
 
     @partial(jax.jit, static_argnums=0)
     def reset(self, key: jax.Array) -> tuple[Arrays, State]:
         """A fresh problem: observations and state."""
-        # JaxMARL's own programs use raw keys.
-        typed = key if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else jax.random.wrap_key_data(key)
-        state, timestep = self.env.reset(typed)
+        state, timestep = self.env.reset(typed_key(key))
         return self._observations(timestep.observation, timestep.global_observation), state
 
     def step(  # type: ignore[override]  # that one is jitted
@@ -114,29 +87,25 @@ class JaxMarlEnv(MultiAgentEnv):
         actions: Mapping[str, jax.Array],
         reset_state: State | None = None,
     ) -> tuple[Arrays, State, Arrays, Arrays, Arrays]:
-        """Play one step, and begin again with the step that ends an episode: on `reset_state`, or drawn from `key`.
-
-        Raises:
-            ValueError, TypeError: an agent has no action, or one of the wrong shape or dtype.
-        """
+        """Play one step, and begin again with the step that ends an episode: on `reset_state`, or drawn from `key`."""
         # Before the compiled program begins: JAX would wrap an index of 64 bits into a legal one.
         return super().step(key, state, self._typed(actions), reset_state)
 
     def step_env(
         self, key: jax.Array, state: State, actions: Mapping[str, jax.Array]
     ) -> tuple[Arrays, State, Arrays, Arrays, Arrays]:
-        """Play one step without a reset; nothing is drawn from `key`.
-
-        Raises:
-            ValueError, TypeError: an agent has no action, or one of the wrong shape or dtype.
-        """
-        del key
+        """As `step`, without a reset; nothing is drawn from `key`."""
         by_agent = self._typed(actions)
         joined = {name: jnp.stack([by_agent[agent] for agent in agents]) for name, agents in self.agent_classes.items()}
         state, last = self.env.step(state, joined)
         rewards = {member.name: last.reward[member.role][member.row] for member in self._members}
-        dones = {member.name: self._is_out(last, member) for member in self._members}
-        infos = {name: self._spread(value) for name, value in last.metrics.items()}
+        dones = {name: last.done for name in self.agents}
+        dones |= {m.name: last.done | ~last.valid[m.role][m.row] for m in self._members if m.role in last.valid}
+        each = (self.num_agents,)
+        infos = {
+            name: metric if metric.shape == each else jnp.broadcast_to(metric.mean(), each)
+            for name, metric in last.metrics.items()
+        }
         observations = self._observations(last.observation, last.global_observation)
         return observations, state, rewards, {**dones, "__all__": last.done}, infos
 
@@ -180,14 +149,6 @@ class JaxMarlEnv(MultiAgentEnv):
             typed[name] = typed_action(what, space, single, space.shape)
         return typed
 
-    def _spread(self, metric: jax.Array) -> jax.Array:
-        return metric if metric.shape == (self.num_agents,) else jnp.broadcast_to(metric.mean(), self.num_agents)
-
-    def _is_out(self, timestep: TimeStep, member: Member) -> jax.Array:
-        if member.role not in timestep.valid:
-            return timestep.done
-        return timestep.done | ~timestep.valid[member.role][member.row]
-
 
 def _to_jaxmarl(space: Space) -> spaces.Space:
     if isinstance(space, Discrete):
@@ -206,3 +167,6 @@ def _alike(pairs: list[tuple[spaces.Space, spaces.Space]]) -> list[tuple[spaces.
 def _fill(row: jax.Array, size: int) -> jax.Array:
     """Zeros (or False) at the end, up to `size`."""
     return jnp.pad(row, (0, size - row.shape[0]))
+
+
+to_jaxmarl = JaxMarlEnv

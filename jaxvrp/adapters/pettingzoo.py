@@ -1,17 +1,4 @@
-"""PettingZoo's `ParallelEnv` over any environment of the suite: `pip install jaxvrp[pettingzoo]`.
-
-Example:
-
-    import jaxvrp
-    from jaxvrp.adapters.pettingzoo import to_pettingzoo
-
-    env = to_pettingzoo(jaxvrp.make("truck_drone", num_drones=2), seed=0)
-    observations, infos = env.reset()                       # {"truck_0": {"observation": ..., "action_mask": ...}, ...}
-    while env.agents:
-        masks = {name: observations[name]["action_mask"] for name in env.agents}
-        actions = {name: env.action_space(name).sample(mask) for name, mask in masks.items()}
-        observations, rewards, terminations, truncations, infos = env.step(actions)
-"""
+"""PettingZoo's `ParallelEnv` over any environment of the suite: `pip install jaxvrp[pettingzoo]`."""
 
 from __future__ import annotations
 
@@ -20,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from jaxvrp.adapters.extras import missing_extra
+from jaxvrp.adapters.common import RENDER_METADATA, check_begun, given_instance, missing_extra
 from jaxvrp.environment import Environment, TimeStep
 from jaxvrp.io.messages import shown
-from jaxvrp.spaces import Discrete
 
 try:
     import pettingzoo
@@ -32,24 +18,18 @@ except ModuleNotFoundError as error:
 
 from gymnasium import spaces
 
-from jaxvrp.adapters.frames import FRAMES_PER_SECOND, RENDER_MODES, check_render_mode, draw_frame
 from jaxvrp.adapters.gym_spaces import to_gym, with_mask
 from jaxvrp.adapters.host import Host
-from jaxvrp.adapters.problems import given_instance
 
 Results = tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]
 """Observations, rewards, terminations, truncations, infos, each by agent."""
 
 
-def to_pettingzoo(
-    env: Environment,
-    *,
-    seed: int | None = None,
-    mask_in_observation: bool = True,
-    keep_void_agents: bool = False,
-    render_mode: str | None = None,
-) -> PettingZooEnv:
+class PettingZooEnv(pettingzoo.ParallelEnv):
     """A `pettingzoo.ParallelEnv` with the agents `truck_0`, `drone_0`, ..., each with its own spaces.
+
+    `infos[agent]` has the metrics of the episode, of those with an entry for each agent its own, and `valid` where void
+    agents are kept, else they are not among the `agents` of an episode. All end together.
 
     Args:
         env: the environment.
@@ -61,41 +41,27 @@ def to_pettingzoo(
             `infos[agent]["valid"]` False and the reward 0: for clients that need all agents from the first reset on.
         render_mode: `"rgb_array"`, and `render()` is the present state as pixels; None draws nothing.
 
-    Raises:
-        ValueError: nothing draws the environment.
-    """
-    return PettingZooEnv(env, seed, mask_in_observation, keep_void_agents, render_mode)
-
-
-class PettingZooEnv(pettingzoo.ParallelEnv):
-    """See `to_pettingzoo`.
-
-    `infos[agent]` has the metrics of the episode, of those with an entry for each agent its own, and `valid` where void
-    agents are kept, else they are not among the `agents` of an episode. All end together.
-
     Attributes:
         possible_agents: names in order; `agents`: those of the present episode, none after its end.
         state_space: of `state()`.
+
+    Raises:
+        ValueError: nothing draws the environment.
     """
 
     def __init__(
         self,
         env: Environment,
-        seed: int | None,
-        mask_in_observation: bool,
-        keep_void_agents: bool,
-        render_mode: str | None,
+        *,
+        seed: int | None = None,
+        mask_in_observation: bool = True,
+        keep_void_agents: bool = False,
+        render_mode: str | None = None,
     ):
-        check_render_mode(env, render_mode)
-        self.metadata = {
-            "name": type(env).__name__,
-            "render_modes": list(RENDER_MODES),
-            "render_fps": FRAMES_PER_SECOND,
-            "is_parallelizable": True,
-        }
+        self._host = Host(env, render_mode)
+        self.metadata = {**RENDER_METADATA, "name": type(env).__name__, "is_parallelizable": True}
         self.render_mode = render_mode
         self._keep_void_agents = keep_void_agents
-        self._host = Host(env)
         self._members = {member.name: member for member in self._host.members}
         self._random = np.random.default_rng(seed)
         self._mask_in_observation = mask_in_observation
@@ -103,7 +69,11 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         self.agents: list[str] = []
         roles = self._host.roles
         self.action_spaces = {m.name: to_gym(roles[m.role].action) for m in self._host.members}
-        self.observation_spaces = {m.name: self._observation_space(m.role) for m in self._host.members}
+        self.observation_spaces = {m.name: to_gym(roles[m.role].observation) for m in self._host.members}
+        if mask_in_observation:
+            for name, space in self.action_spaces.items():
+                if isinstance(space, spaces.Discrete):
+                    self.observation_spaces[name] = with_mask(self.observation_spaces[name], (int(space.n),))
         self.state_space = spaces.Box(-np.inf, np.inf, self._host.global_shape, np.float32)
         self._last: TimeStep | None = None
 
@@ -116,13 +86,9 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         return self.action_spaces[agent]
 
     def state(self) -> np.ndarray:
-        """`f32[G]`, the global observation of the last reset or step.
-
-        Raises:
-            RuntimeError: there was no `reset`.
-        """
-        if self._last is None:
-            raise RuntimeError("state was called before the first reset; call reset() first")
+        """`f32[G]`, the global observation of the last reset or step."""
+        check_begun(self._last, "state")
+        assert self._last is not None
         return np.asarray(self._last.global_observation)
 
     def reset(
@@ -134,9 +100,6 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
             seed: of the problems from this one on.
             options: `{"instance": problem}` plays that one, as `Environment.generate` makes it, instead of a fresh one;
                 others are not used.
-
-        Raises:
-            ValueError, TypeError: no problem of this environment.
         """
         # PettingZoo's own tests pass options that no environment knows.
         instance = given_instance(self._host.env, options, further=None)
@@ -145,24 +108,20 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         self._last = last = self._host.reset(self._random, instance)
         keep = self._keep_void_agents
         self.agents = [name for name in self.possible_agents if keep or self._is_valid(last, name)]
-        return self._told(last)
+        return self._seen(last)
 
     def step(self, actions: Mapping[str, Any]) -> Results:
-        """Play one step with an action from each of `agents`; with none of them, nothing happens.
-
-        Raises:
-            ValueError: an agent has no action, or there is no such agent in this episode; an action of the wrong shape.
-            TypeError: an action of the wrong dtype; no mapping.
-        """
+        """Play one step with an action from each of `agents`; with none of them, nothing happens."""
         if not isinstance(actions, Mapping):
             raise TypeError(f"step got {shown(actions)}; it needs a dict with one action for each of {self.agents}")
         if set(actions) != set(self.agents):
             raise ValueError(f"step needs one action for each of {self.agents}; got actions for {list(actions)}")
         if not self.agents:
             return {}, {}, {}, {}, {}
-        rows = [actions[name] if name in actions else self._idle(name) for name in self.possible_agents]
-        self._last = last = self._host.step(self._host.join(rows))
-        observations, infos = self._told(last)
+        # The rules ignore the actions of agents that are not there.
+        idle = {name: np.zeros(space.shape or (), space.dtype) for name, space in self.action_spaces.items()}
+        self._last = last = self._host.step(self._host.join({**idle, **actions}.values()))
+        observations, infos = self._seen(last)
         paid = {name: float(self._row(last.reward, name)) for name in self.agents}
         rewards = {name: reward if self._is_valid(last, name) else 0.0 for name, reward in paid.items()}
         terminations = dict.fromkeys(self.agents, bool(last.terminated))
@@ -172,27 +131,13 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
         return observations, rewards, terminations, truncations, infos
 
     def render(self) -> np.ndarray | None:
-        """`u8[height, width, 3]`, the present state; None where no `render_mode` was given.
-
-        Raises:
-            RuntimeError: there was no `reset`.
-        """
-        if self.render_mode is None:
-            return None
-        if self._last is None:
-            raise RuntimeError("render was called before the first reset; call reset() first")
-        return draw_frame(self._host.env, self._host.state)
+        """`u8[height, width, 3]`, the present state; None without a `render_mode`."""
+        return self._host.render()
 
     def close(self) -> None:
         """Nothing is held."""
 
-    def _observation_space(self, role: str) -> spaces.Space:
-        action, box = self._host.roles[role].action, to_gym(self._host.roles[role].observation)
-        if self._mask_in_observation and isinstance(action, Discrete):
-            return with_mask(box, (action.num_actions,))
-        return box
-
-    def _told(self, last: TimeStep) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    def _seen(self, last: TimeStep) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """Observations and infos of the agents of this episode."""
         metrics = dict(zip(self.possible_agents, self._host.metrics(last), strict=True))
         masks = {role: {"action_mask": rows.astype(np.int8)} for role, rows in last.action_mask.items()}
@@ -208,13 +153,11 @@ class PettingZooEnv(pettingzoo.ParallelEnv):
                 infos[name] = {**infos[name], "valid": self._is_valid(last, name)}
         return observations, infos
 
-    def _idle(self, agent: str) -> np.ndarray:
-        """What is passed on for an agent that is not there; the rules ignore it."""
-        space = self._host.roles[self._members[agent].role].action
-        return np.zeros(space.shape, space.dtype)
-
     def _row(self, arrays: Mapping[str, Any], agent: str) -> Any:
         return arrays[self._members[agent].role][self._members[agent].row]
 
     def _is_valid(self, last: TimeStep, agent: str) -> bool:
         return self._members[agent].role not in last.valid or bool(self._row(last.valid, agent))
+
+
+to_pettingzoo = PettingZooEnv

@@ -17,7 +17,7 @@ import numpy as np
 
 from jaxvrp.actor import sample_masked
 from jaxvrp.environment import Environment, State, TimeStep
-from jaxvrp.spaces import Box, Discrete, EntityKind, Role
+from jaxvrp.spaces import Box, Discrete, Role
 
 POLICIES = ("legal", "arbitrary", "idle")
 """How the rows of a batch are played, in turn."""
@@ -90,7 +90,8 @@ class _Program:
         after = env.step(before[0], action)
         failed = _not_sound(self.env, after[1]) | _not_counted(self.roles, action, before[1], after[1])
         failed |= _not_fixed(before, after) | _not_static(self.env, before[0], after)
-        failed |= _not_timed(before[1], after[1])
+        took_time = (after[1].duration >= 1) & jnp.isfinite(after[1].duration)
+        failed["duration: below 1, or not finite"] = ~before[1].done & ~took_time
         return action, after, failed
 
 
@@ -105,18 +106,14 @@ def _call(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
     except Exception as error:
         first_line = (str(error).strip().splitlines() or [""])[0]
-        message = f"{name} raised {type(error).__name__}: {first_line[:300]}{_innermost_place(error)}"
+        message = f"{name} raised {type(error).__name__}: {first_line[:300]}"
+        not_the_users = (os.path.dirname(jax.__file__), __file__)
+        frames = traceback.extract_tb(error.__traceback__)
+        if users := [frame for frame in frames if not frame.filename.startswith(not_the_users)]:
+            message += f" ({os.path.basename(users[-1].filename)}:{users[-1].lineno})"
         if isinstance(error, jax.errors.JAXTypeError | jax.errors.JAXIndexError):
             message += "; values are not known while tracing: use jnp, jnp.where and static sizes"
         raise ConformanceError(message) from error
-
-
-def _innermost_place(error: Exception) -> str:
-    """`" (file.py:12)"`, the last line of the traceback that is neither in JAX nor here; nothing if there is none."""
-    not_the_users = (os.path.dirname(jax.__file__), __file__)
-    frames = traceback.extract_tb(error.__traceback__)
-    users = [frame for frame in frames if not frame.filename.startswith(not_the_users)]
-    return f" ({os.path.basename(users[-1].filename)}:{users[-1].lineno})" if users else ""
 
 
 def _abstract(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -156,20 +153,16 @@ def _check_roles(env: Environment, observation: Any) -> None:
     roles = _call(f"roles (observation has the keys {sorted(observation)})", lambda: env.roles)
     _require(isinstance(roles, Mapping) and roles, f"roles: got {roles!r}; it must be a dict with at least one Role")
     for name, role in roles.items():
-        _check_role(name, role)
+        what = f"roles['{name}']"
+        _require(isinstance(name, str) and isinstance(role, Role), f"{what}: got {role!r}; it must be a jaxvrp.Role")
+        _require(_is_count(role.num_agents), f"{what}: num_agents is {role.num_agents!r}; it must be an int, 1 or more")
+        _require(isinstance(role.observation, Box), f"{what}: observation is {role.observation!r}; it must be a Box")
+        for space in (role.observation, role.action):
+            _require(isinstance(space, Discrete | Box), f"{what}: action is {space!r}; it must be Discrete or Box")
+            filled = space.low < space.high if isinstance(space, Box) else _is_count(space.num_actions)
+            _require(filled, f"{what}: {space} is empty; low must be below high, and num_actions an int, 1 or more")
     steps = _call("max_episode_steps", lambda: env.max_episode_steps)
     _require(_is_count(steps), f"max_episode_steps: got {steps!r}; it must be an int of at least 1, static")
-
-
-def _check_role(name: Any, role: Any) -> None:
-    what = f"roles['{name}']"
-    _require(isinstance(name, str) and isinstance(role, Role), f"{what}: got {role!r}; it must be a jaxvrp.Role")
-    _require(_is_count(role.num_agents), f"{what}: num_agents is {role.num_agents!r}; it must be an int, 1 or more")
-    _require(isinstance(role.observation, Box), f"{what}: observation is {role.observation!r}; it must be a Box")
-    for space in (role.observation, role.action):
-        _require(isinstance(space, Discrete | Box), f"{what}: action is {space!r}; it must be Discrete or Box")
-        filled = space.low < space.high if isinstance(space, Box) else _is_count(space.num_actions)
-        _require(filled, f"{what}: {space} is empty; low must be below high, and num_actions an int, 1 or more")
 
 
 def _is_count(value: Any) -> bool:
@@ -221,17 +214,13 @@ def _check_entities(env: Environment, state: State) -> None:
         remedy = "one vector (None is for environments with entity_kinds)"
         _check_array("global_observation", whole, "float32", (getattr(whole, "size", 0),), remedy)
     for kind in kinds:
-        _check_places(kind)
+        what, names = f"entity kind '{kind.name}'", [feature.name for feature in kind.features]
+        _require(kind.dynamic, f"{what}: no dynamic features; the first one says whether it is there")
+        _require(len(set(names)) == len(names), f"{what}: two features have one name")
+        unknown = [name for place in kind.places for name in place if name not in names]
+        _require(not unknown, f"{what}: its places name {unknown}, which are none of its features")
     for name, role in env.roles.items():
         _check_context(f"roles['{name}']", role, {kind.name: kind.count for kind in kinds})
-
-
-def _check_places(kind: EntityKind) -> None:
-    names = [feature.name for feature in kind.features]
-    _require(kind.dynamic, f"entity kind '{kind.name}': no dynamic features; the first one says whether it is there")
-    _require(len(set(names)) == len(names), f"entity kind '{kind.name}': two features have one name")
-    unknown = [name for place in kind.places for name in place if name not in names]
-    _require(not unknown, f"entity kind '{kind.name}': its places name {unknown}, which are none of its features")
 
 
 def _check_context(what: str, role: Role, counts: dict[str, int]) -> None:
@@ -314,12 +303,6 @@ def _not_fixed(before: tuple[State, TimeStep], after: tuple[State, TimeStep]) ->
         failed[f"step: a finished state changes, in state{path}; it must stay as it is"] = done & ~same
     for name, reward in after[1].reward.items():
         failed[f"step: a finished state pays a reward['{name}']; it must pay 0"] = done & (reward != 0).any()
-    return failed
-
-
-def _not_timed(before: TimeStep, after: TimeStep) -> Failed:
-    duration, running = after.duration, ~before.done
-    failed = {"duration: below 1, or not finite": running & ~((duration >= 1) & jnp.isfinite(duration))}
     return failed
 
 

@@ -10,9 +10,8 @@ import pytest
 
 from benchmarks.peers import __main__ as peers
 from benchmarks.peers import jaxmarl_baselines as baselines
-from benchmarks.peers import players, success
-from benchmarks.peers.players import PAIRS, PLAYERS, Pair, Player
-from benchmarks.peers.training import LEARNER_PAIRS, LEARNERS
+from benchmarks.peers import players
+from benchmarks.peers.players import LEARNER_PAIRS, LEARNERS, PAIRS, PLAYERS, Pair, Player
 from jaxvrp.io.command_line import UserError
 from train.on_policy import ppo
 
@@ -83,7 +82,7 @@ def test_our_player_goes_on_where_it_was(monkeypatch):
         return step(self, state, action, refresh=refresh)
 
     monkeypatch.setattr(players.jaxvrp.VecEnv, "step", counted)
-    run = PLAYERS["darp"].build(2, 3)
+    run = PLAYERS["darp"].build(3, 3)  # not shared by two devices
     run()
     run()
     jax.effects_barrier()
@@ -97,60 +96,18 @@ def test_the_command_line_writes_all_parts(args, rates_of, monkeypatch, tmp_path
         asked.append((name, args.batch, args.steps))
         return {"darp": 3e6, "our ippo": 8e4}.get(name, 1e4)
 
-    def run(seed, cores):
-        return {"seed": seed, "reached": True, "success": 0.96, "env_steps": 512_000, "cold": 40.0, "running": 12.5}
-
     monkeypatch.setattr(peers, "measure_apart", process)
-    monkeypatch.setattr(peers, "success_apart", run)
     monkeypatch.setattr(peers, "PAIRS", (Pair("darp", "truck_drone small", 1.5),))
     monkeypatch.setattr(peers, "LEARNER_PAIRS", (Pair("our ippo", "darp", 1.2),))
-    words = ["--cores", "1", "--repeats", "1", "--seeds", "2", "--train_envs", "64"]
+    words = ["--cores", "1", "--repeats", "1", "--train_envs", "64"]
     peers.main([*words, "--out", str(tmp_path / "result.json")])
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["pairs"][0]["steps_per_second"] == {"ours": [3e6], "peer": [1e4]}
     assert result["training"][0]["steps_per_second"] == {"ours": [8e4], "peer": [3e6]}
-    assert [run["seed"] for run in result["success"][0]["runs"]] == [0, 1]
     assert asked[2:] == [("our ippo", 64, 25), ("darp", 64, 25)]
     out = capsys.readouterr().out
     assert "3 M" in out
     assert "240 k" in out  # decisions of three agents
-    assert "2 of 2" in out
-
-
-def test_a_part_can_be_asked_for_alone(rates_of, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(peers, "success_apart", lambda seed, cores: {"seed": seed, "error": "out of luck"})
-    peers.main(["--parts", "success", "--cores", "2", "--seeds", "1", "--out", str(tmp_path / "result.json")])
-    assert set(json.loads((tmp_path / "result.json").read_text())) == {"machine", "protocol", "success"}
-    out = capsys.readouterr().out
-    assert "0 of 1" in out
-    assert "seed 0, 2 cores: out of luck" in out
-
-
-def test_a_run_to_success_is_cold_and_timed_from_its_process(monkeypatch):
-    monkeypatch.setattr(peers.time, "monotonic", lambda: 100.0)
-    asked = []
-
-    def apart(words, cores, variables):
-        asked.append((words, cores, variables))
-        return ["something else", '{"reached": true, "ended": 130.5}']
-
-    monkeypatch.setattr(peers, "run_apart", apart)
-    assert peers.success_apart(3, 2) == {"seed": 3, "cold": 30.5, "reached": True}
-    assert asked == [(["--success_seed", "3"], 2, {"JAX_ENABLE_COMPILATION_CACHE": "false"})]
-
-
-TINY_JOB = (
-    *("--hidden_sizes", "[8]", "--num_envs", "8", "--rollout_length", "5", "--num_devices", "1", "--num_epochs", "1"),
-    *("--total_steps", "160", "--eval_interval", "2", "--eval_episodes", "2", "--env.max_steps", "20"),
-)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("enough", "reached", "steps"), [(0.0, True, 80), (1.1, False, 160)])
-def test_training_ends_with_success_or_with_its_steps(enough, reached, steps):
-    record = success.reach(TINY_JOB, enough)
-    assert (record["reached"], record["env_steps"]) == (reached, steps)
-    assert record["compiling"] > 0
 
 
 @pytest.mark.parametrize(("name", "critic"), [("our mappo", "central"), ("our ippo", "local")])

@@ -8,7 +8,7 @@ import pytest
 from benchmarks.measure import Seconds
 from benchmarks.quality import pcb
 from benchmarks.quality.__main__ import main
-from benchmarks.quality.pcb_places import HEAD, TRIAL_MOVES, Places, Result
+from benchmarks.quality.pcb import HEAD, TRIAL_MOVES, Places, Result
 from jaxvrp.envs.pcb import make_board
 from jaxvrp.io.command_line import UserError
 
@@ -61,14 +61,14 @@ def test_the_command_line(board, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(pcb, "generated", lambda count, seed: iter([("tiny", board, None)]))
     out = tmp_path / "out.json"
     main(["--env", "pcb", "--starts", "3", "--steps", "4", "--quick", "--out", str(out)])
-    table = json.loads(out.read_text())["tables"]["tiny"]
+    ((title, table),) = json.loads(out.read_text())["tables"].items()
     assert [row[0] for row in table] == [
         "player",
         "random play",
         "random legal placement",
         "annealing in the same time",
     ]
-    assert "tiny: 3 starts, 4 steps" in capsys.readouterr().out
+    assert title.startswith("tiny: 3 starts, 4 steps") and title in capsys.readouterr().out
 
 
 def test_published_boards_that_are_not_there_are_one_line(tmp_path, monkeypatch):

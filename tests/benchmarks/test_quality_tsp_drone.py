@@ -1,6 +1,6 @@
 """The table of truck and drone: made of plans that were checked, from files by hand."""
 
-import argparse
+import functools
 import json
 
 import jax
@@ -11,7 +11,8 @@ import pytest
 import jaxvrp
 from benchmarks.quality import tsp_drone
 from benchmarks.quality.__main__ import main
-from benchmarks.quality.tsp_drone_contest import SYMMETRIES, play_best, turned
+from benchmarks.quality.contest import best_of
+from benchmarks.quality.tsp_drone import SYMMETRIES, attempted, turned
 from jaxvrp.actor import RandomActor
 from jaxvrp.envs.tsp_drone import generate_dataset, make_instance, write_agatz, write_one_line
 from jaxvrp.envs.tsp_drone.baselines.tours import plan_tours
@@ -63,17 +64,19 @@ def test_the_best_of_several_tries_and_of_their_orders():
 
     @jax.jit
     def tried_and_replayed():
-        best = play_best(env, RandomActor(env), instances, jax.random.key(0), 16)
+        attempt = functools.partial(attempted, env, RandomActor(env), instances)
+        best = best_of(attempt, jax.random.key(0), 16)
         first, _ = jax.vmap(env.reset_to)(instances)
-        actions = jax.tree.map(lambda chosen: chosen.T[..., None], best.actions)
+        actions = jax.tree.map(lambda chosen: chosen.T[..., None], best["plan"][1])
         step = lambda state, action: (jax.vmap(env.step)(state, action)[0], None)  # noqa: E731
         return best, jax.lax.scan(step, first, actions)[0].clock
 
     best, clock = tried_and_replayed()
-    np.testing.assert_allclose(clock, best.makespan, rtol=1e-5)
-    assert (np.sort(best.tour[1:5], axis=0) == np.arange(1, 5)[:, None]).all()
+    (makespan, _), (cost, tour) = best["plan"], best["order"]
+    np.testing.assert_allclose(clock, makespan, rtol=1e-5)
+    assert (np.sort(tour[:, 1:5], axis=1) == np.arange(1, 5)).all()
     optimum = plan_tours(instances, jax.random.key(0), method="ep_all").cost
-    assert (best.cost >= optimum * 0.999).all() and (best.makespan < 2 * optimum).all(), "random play has thrice that"
+    assert (cost >= optimum * 0.999).all() and (makespan < 2 * optimum).all(), "random play has thrice that"
 
 
 def test_turned_maps_are_all_different_and_keep_distances():
@@ -106,10 +109,3 @@ def test_a_damaged_set_is_one_line(data):
     (data / tsp_drone.LINES / "random_n4_tsp_ep_all.txt").write_text("25\n")
     with pytest.raises(UserError, match=r"line 1: expected 2 makespans, found 1"):
         main(["--env", "tsp_drone", "--sets", "random_n4"])
-
-
-def test_a_run_of_another_environment_is_refused(data, monkeypatch):
-    run = argparse.Namespace(learner=argparse.Namespace(env=jaxvrp.make("darp", num_nodes=4)))
-    monkeypatch.setattr(tsp_drone, "RunFolder", lambda *_, **__: argparse.Namespace(load=lambda _: run))
-    with pytest.raises(UserError, match="--run a is a run of another environment; give one of tsp_drone"):
-        main(["--env", "tsp_drone", "--run", "a", "--sets", "random_n4"])

@@ -5,7 +5,6 @@ import json
 import jax
 import numpy as np
 import pytest
-from matplotlib import image
 
 import jaxvrp
 from benchmarks import solving
@@ -51,14 +50,13 @@ def published(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_the_command_solves_writes_and_draws(published, tmp_path, capsys):
-    out, plot = tmp_path / "result.json", tmp_path / "curves.png"
-    solving.main(["--instances", str(published), "--seconds", "0.3", "--out", str(out), "--plot", str(plot)])
+def test_the_command_solves_and_writes(published, tmp_path, capsys):
+    out = tmp_path / "result.json"
+    solving.main(["--instances", str(published), "--seconds", "0.3", "--out", str(out)])
     (record,) = json.loads(out.read_text())["records"]
     assert record["instance"] == "tiny" and record["feasible"] and record["best_known"] == 100.0
     assert record["cost"] == record["curve"][-1][1] == min(cost for _, cost in record["curve"])
     assert f"{record['cost']:.2f}" in capsys.readouterr().out
-    assert min(image.imread(plot).shape[:2]) > 200
 
 
 @pytest.mark.parametrize(
@@ -66,7 +64,6 @@ def test_the_command_solves_writes_and_draws(published, tmp_path, capsys):
     [
         (["--instances", "a2-160"], "--instances: no file 'a2-160'"),
         (["--instances", "README.md"], "is neither .txt"),
-        (["--instances", "README.md", "--plot", "a.doc"], "--plot"),
     ],
 )
 def test_a_mistake_is_one_line(words, says):

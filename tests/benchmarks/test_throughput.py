@@ -1,7 +1,6 @@
 """The throughput benchmark in small: what it plays, what it writes, what it says. No figure is judged."""
 
 import dataclasses
-import functools
 import json
 import pathlib
 import re
@@ -16,8 +15,8 @@ import pytest
 import jaxvrp
 from benchmarks import throughput
 from benchmarks.reference.truck_drone import RandomTruckDrone
-from benchmarks.subject import choose
-from benchmarks.throughput import Case, JaxPlayer, NumpyPlayer
+from benchmarks.subject import choose, subject_of
+from benchmarks.throughput import Case, JaxPlayer
 from jaxvrp.io import machine_memory
 from jaxvrp.io.command_line import UserError
 
@@ -26,7 +25,7 @@ CASE = Case(env="truck_drone", size=(1, 1, 1), batch=2, steps=256, repeats=3, se
 
 @pytest.fixture(scope="module")
 def env():
-    return jaxvrp.make("truck_drone", **throughput.subject_of("truck_drone").parameters(CASE.size))
+    return jaxvrp.make("truck_drone", **subject_of("truck_drone").parameters(CASE.size))
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +66,7 @@ def test_ratio_is_of_the_medians(record):
 
 @pytest.mark.slow
 def test_the_scan_carries_true_observations(env):
-    player = JaxPlayer(CASE, env)
+    player = JaxPlayer(env, CASE.batch, CASE.steps)
     player.play()
     assert player.devices == 2
     playing = player._playing
@@ -79,15 +78,14 @@ def test_the_scan_carries_true_observations(env):
 
 
 def test_the_reference_begins_anew(env):
-    player = NumpyPlayer(RandomTruckDrone(env), 500)
-    player.play()
-    assert player._totals["done"] >= 2
-    assert not player.reference.env.is_terminal()
+    reference = RandomTruckDrone(env)
+    assert throughput.play_reference(reference, 500) >= 2
+    assert not reference.env.is_terminal()
 
 
 def test_every_environment_has_a_reference_that_plays():
     for name in ("darp", "pcb", "truck_drone", "tsp_drone"):
-        subject = throughput.subject_of(name)
+        subject = subject_of(name)
         assert {len(size) for size in subject.sizes} == {len(subject.labels.split(","))}
         env = jaxvrp.make(name, **subject.parameters(subject.sizes[0]))
         reward, done = subject.reference(env).step()
@@ -99,10 +97,9 @@ def test_an_environment_without_a_reference_is_measured_alone(capsys):
     name = "jaxvrp.envs.truck_drone:make"
     record = throughput.measure_case(dataclasses.replace(CASE, env=name, size=(), steps=2, repeats=1))
     assert record["median"]["jax"] > 0 and record["ratio"] is None
-    throughput.main(["--env", name, "--batches", "2"], run=lambda case, devices: record)
+    throughput.main(["--env", name, "--batches", "2"], run=lambda case: record)
     printed = capsys.readouterr().out
     assert re.search(r"^default +2 +[\d.]+( [kM])? +[\d.]+( [kM])? - [\d.]+( [kM])? +- +- +- ", printed, re.M), printed
-    assert "target: none was set for this environment" in printed
 
 
 def test_a_batch_that_memory_does_not_hold_is_not_tried(monkeypatch):
@@ -112,7 +109,7 @@ def test_a_batch_that_memory_does_not_hold_is_not_tried(monkeypatch):
 
 
 def test_other_parameters_are_measured_without_the_reference(monkeypatch):
-    def player(case, env):
+    def player(env, batch, steps):
         return types.SimpleNamespace(play=lambda: time.sleep(1e-4 * env.max_steps), devices=1, compile_seconds=0.0)
 
     monkeypatch.setattr(throughput, "JaxPlayer", player)
@@ -125,7 +122,7 @@ def test_parameters_reach_every_case(record, capsys):
     asked = []
     throughput.main(
         ["--env", "darp", "--env.limits", "true", "--env.max_ride_time=7", "--sizes", "8,3", "--batches", "1", "2"],
-        run=lambda case, devices: asked.append(case) or {**record, "size": list(case.size), "batch": case.batch},
+        run=lambda case: asked.append(case) or {**record, "size": list(case.size), "batch": case.batch},
     )
     assert [case.parameters for case in asked] == [{"limits": True, "max_ride_time": 7}] * 2
     assert re.search(r"^parameters +limits True, max_ride_time 7$", capsys.readouterr().out, re.M)
@@ -139,39 +136,21 @@ def test_numpy_chooses_uniformly_among_the_legal():
     assert (chosen[:, 1] == 0).all()
 
 
-def test_target_line():
-    said = functools.partial(throughput.target, env="truck_drone")
-    line = "target: >= 250x at (2, 3, 5), batch 4096: "
-    assert said([measured(jax=(300.0,), numpy=(1.0,))]) == line + "300x PASS"
-    assert (
-        throughput.target([measured(batch=64), measured(jax=(249.0,), numpy=(1.0,))], "truck_drone")
-        == line + "249x FAIL"
-    )
-    assert said([measured(batch=64), measured(size=(4, 20, 10))]) == line + "not measured"
-    assert (
-        throughput.target([{"size": [2, 3, 5], "batch": 4096, "error": "killed"}], "truck_drone")
-        == line + "not measured"
-    )
-
-
 def test_command_line_end_to_end(record, tmp_path, capsys):
     out, asked = tmp_path / "a.json", []
 
-    def run(case, devices):
-        asked.append((case, devices))
+    def run(case):
+        asked.append(case)
         if case.batch == 64:
             return {"size": list(case.size), "batch": 64, "error": "exit status -9: it said nothing"}
         return {**record, "size": list(case.size), "batch": case.batch}
 
     throughput.main(["--sizes", "2,3,5", "--batches", "1", "64", "4096", "--repeats", "2", "--out", str(out)], run)
-    assert [case for case, _ in asked] == [
-        Case("truck_drone", (2, 3, 5), batch, 128, 2, 1.0) for batch in (1, 64, 4096)
-    ]
+    assert asked == [Case("truck_drone", (2, 3, 5), batch, 128, 2, 1.0) for batch in (1, 64, 4096)]
     printed = capsys.readouterr().out
     assert "failed: (2, 3, 5), batch 64: exit status -9: it said nothing" in printed
-    assert throughput.target([{**record, "size": [2, 3, 5], "batch": 4096}], "truck_drone") in printed
     content = json.loads(out.read_text())
-    assert set(content) == {"machine", "protocol", "target", "cases"}
+    assert set(content) == {"machine", "protocol", "cases"}
     assert len(content["cases"]) == 3
     assert content["machine"]["command"].startswith("python -m benchmarks.throughput --sizes 2,3,5")
     assert content["machine"]["device"] == record["device"]
@@ -189,7 +168,8 @@ def test_table_is_aligned(record):
 @pytest.mark.slow
 def test_a_process_of_its_own(monkeypatch, tmp_path):
     monkeypatch.chdir(pathlib.Path(__file__).parents[2])
-    record = throughput.measure_apart(Case("truck_drone", (1, 1, 1), 3, 2, 1, 0.001), devices=2)
+    case = Case("truck_drone", (1, 1, 1), 3, 2, 1, 0.001)
+    record = throughput.measure_apart(case, {"JAX_NUM_CPU_DEVICES": "2"})
     assert record["device"].startswith("2 x ")
     assert record["devices_used"] == 1  # 3 environments cannot be shared by 2
     assert record["size"] == [1, 1, 1]

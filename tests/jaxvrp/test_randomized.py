@@ -122,7 +122,7 @@ def test_agents_that_move_in_turn_keep_their_turns_and_their_memory():
 
     before, after = jax.eval_shape(play, jax.random.key(0))
     assert jax.tree.structure(before) == jax.tree.structure(after)
-    assert jax.tree.structure(before.memory) == jax.tree.structure(base.memory.initial)
+    assert jax.tree.structure(before.memory) == jax.tree.structure((base.memory.initial, 0))
     assert unwrapped(env) is base
     assert jaxvrp.randomize(base, {}) is base
 
@@ -255,10 +255,10 @@ def test_a_curriculum_moves_the_ranges_with_the_steps_that_are_played(base):
     def play(key):
         def advance(state, _):
             state, _ = vec.step(state, stay)
-            return state, (state.memory, state.pool.drawn)
+            return state, (state.memory[1], state.pool.drawn)
 
         state, _ = vec.reset(key)
-        return (state.memory, state.env.drawn, state.pool.drawn), jax.lax.scan(advance, state, length=13)[1]
+        return (state.memory[1], state.env.drawn, state.pool.drawn), jax.lax.scan(advance, state, length=13)[1]
 
     (memory, started, pool), (steps, pools) = jax.device_get(jax.jit(play)(jax.random.key(0)))
     assert memory == 0

@@ -93,13 +93,13 @@ def test_environments_that_end_together_get_different_instances_of_the_pool(play
         done = timestep.terminated | timestep.truncated
         new = state.env.course.target[done]
         assert len(np.unique(new, axis=0)) == done.sum()
-        assert all((target == state.pool.target).all(axis=1).any() for target in new)
+        assert all((target == state.pool.course.target).all(axis=1).any() for target in new)
         begun += done.sum()
     assert begun > 2 * NUM_ENVS
 
 
 def test_the_pool_is_redrawn_when_it_is_due_and_only_then(played):
-    targets = [state.pool.target for state in played[0]]
+    targets = [state.pool.course.target for state in played[0]]
     changes = [i for i in range(NUM_STEPS) if not np.array_equal(targets[i], targets[i + 1])]
     assert changes == [POOL_STEPS, 2 * POOL_STEPS]
     assert [int(state.cursor) for state in played[0]] == [0, 1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6, 1, 2, 3, 4]
@@ -115,7 +115,7 @@ def test_without_refresh_the_pool_stays_until_it_is_asked_for(vec, played):
     assert state.cursor == NUM_STEPS
     assert jnp.array_equal(jax.random.key_data(state.key), jax.random.key_data(start.key))
     refreshed = jax.jit(vec.refresh_pool)(state, jax.random.key(8))
-    assert not np.isin(refreshed.pool.target, start.pool.target).any()
+    assert not np.isin(refreshed.pool.course.target, start.pool.course.target).any()
     assert refreshed.cursor == 0
     chex.assert_trees_all_equal(refreshed.pool, vec.refresh_pool(start, jax.random.key(8)).pool)
 
@@ -189,7 +189,7 @@ def test_seeds_reproduce_and_differ(vec):
     chex.assert_trees_all_equal(first.env.course, again.env.course)
     chex.assert_trees_all_equal(first.pool, again.pool)
     assert not np.isin(first.env.course.target, other.env.course.target).any()
-    assert not np.isin(first.env.course.target, first.pool.target).any()
+    assert not np.isin(first.env.course.target, first.pool.course.target).any()
 
 
 def test_reset_to_begins_on_the_given_instances(vec):

@@ -16,7 +16,7 @@ import jaxvrp
 import jaxvrp_command
 from jaxvrp.io.command_line import program_name
 from jaxvrp.spaces import Box, Discrete
-from jaxvrp_command import listing, main, names, versions
+from jaxvrp_command import answers, main, names
 from jaxvrp_command.packages import COMMON_NAMES, ROOT, find_users_modules
 from train.algorithms import ALGORITHMS
 from train.networks import NETWORKS
@@ -55,8 +55,8 @@ def test_what_is_listed_is_what_there_is():
         name: kinds[each.actions] for name, each in ALGORITHMS.items()
     }
     assert list(names.NETWORKS) == list(NETWORKS)
-    assert [row[0] for row in listing.configuration_rows()] == shipped_names()
-    assert [row[0] for row in listing.policy_rows()] == shipped_policies()
+    assert [row[0] for row in answers.configuration_rows()] == shipped_names()
+    assert [row[0] for row in answers.policy_rows()] == shipped_policies()
 
 
 def test_benchmarks_that_are_listed_are_the_programs_that_there_are():
@@ -68,7 +68,7 @@ def test_benchmarks_that_are_listed_are_the_programs_that_there_are():
 
 
 def test_every_name_has_a_sentence():
-    for title, (_, rows) in listing.SECTIONS.items():
+    for title, (_, rows) in answers.SECTIONS.items():
         for name, *_, text in rows():
             assert len(text) > 10, f"{title}: {name}"
             assert text.count("`") == 0
@@ -76,9 +76,9 @@ def test_every_name_has_a_sentence():
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_list_is_aligned_and_narrow_enough(width):
-    lines = listing.page(list(listing.SECTIONS), width).splitlines()
+    lines = answers.page(list(answers.SECTIONS), width).splitlines()
     assert max(map(len, lines)) <= width
-    algorithms = listing.page(["algorithms"], 200).splitlines()[1:]
+    algorithms = answers.page(["algorithms"], 200).splitlines()[1:]
     assert {line.index(" actions  ") for line in algorithms if "continuous" in line} == {
         algorithms[-1].index(" actions")
     }
@@ -109,7 +109,7 @@ def test_devices_that_cannot_be_found_are_one_line(monkeypatch):
         raise RuntimeError("Unable to initialize\nbackend 'tpu'")
 
     monkeypatch.setattr("jax.devices", none)
-    assert versions.devices() == "none: Unable to initialize backend 'tpu'"
+    assert answers.devices() == "none: Unable to initialize backend 'tpu'"
 
 
 def test_every_word_starts_something():

@@ -7,7 +7,6 @@ import dataclasses
 import traceback
 import zlib
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 
@@ -78,13 +77,7 @@ NOTHING = Tally()
 
 
 class Subject(abc.ABC):
-    """What is tried, in a process of its own.
-
-    Attributes:
-        compiles_quickly: whether programs are compiled without optimisation; those that run long are not.
-    """
-
-    compiles_quickly: ClassVar[bool] = True
+    """What is tried, in a process of its own."""
 
     def __init__(self, scratch: Path):
         """Make the sound things that are damaged later; `scratch` is an empty folder for them."""

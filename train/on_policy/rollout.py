@@ -12,7 +12,7 @@ from flax import struct
 
 from jaxvrp import TimeStep, VecEnv
 from jaxvrp.actor import Actor, Carry
-from jaxvrp.environment import executed_under, writes
+from jaxvrp.environment import executed_action, writes
 from jaxvrp.spaces import ByKind, ByRole
 from jaxvrp.vectorize import VecState, VecTimeStep
 from train.episode_statistics import ended_episodes
@@ -147,10 +147,7 @@ class Rollout:
             first = jax.tree.map(lambda leaf: leaf[:: self.group_size], vec.env)
             return jax.vmap(env.static_entities)(first)
 
-        def static_entities(instance: Any) -> ByKind:
-            return env.static_entities(env.init_state(instance))
-
-        under_way, coming = jax.vmap(env.static_entities)(vec.env), jax.vmap(static_entities)(vec.pool)
+        under_way, coming = jax.vmap(env.static_entities)(vec.env), jax.vmap(env.static_entities)(vec.pool)
         return jax.tree.map(lambda *tables: jnp.concatenate(tables), under_way, coming)
 
     def _instance(self, vec: VecState) -> jax.Array | None:
@@ -222,7 +219,7 @@ class Rollout:
             return {}, ()
         # Teachers draw nothing: all of them are deterministic.
         action, carry = self.teacher.act(jax.random.key(0), players.teacher, players.vec.env, players.timestep)
-        executed = jax.vmap(lambda *one: executed_under(self.vec_env.env, *one)[0])
+        executed = jax.vmap(lambda *one: executed_action(self.vec_env.env, *one)[0])
         return executed(action, players.timestep.action_mask, players.timestep.valid), carry
 
     def _final_value(self, params: dict[str, Any], players: Players, timestep: VecTimeStep, before: Seen) -> ByRole:

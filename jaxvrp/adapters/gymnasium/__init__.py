@@ -1,24 +1,16 @@
 """Gymnasium's `Env` and `VectorEnv` over environments with one role: `pip install jaxvrp[gymnasium]`.
 
-Example:
-
-    import gymnasium
-    import jaxvrp.adapters.gymnasium                                        # registers the ids
-
-    env = gymnasium.make("jaxvrp/darp-v0", num_nodes=20, render_mode="rgb_array")
-    observation, info = env.reset(seed=0)
-    action = env.action_space.sample(info["action_mask"])
-    observation, reward, terminated, truncated, info = env.step(action)
-
-    envs = gymnasium.make_vec("jaxvrp/darp-v0", 1024, num_nodes=20)         # one compiled program for all
-    observations, infos = envs.reset(seed=0)                                # f32[1024, ...]
-
-Of an environment that is made already: `to_gymnasium(env)` and `to_gymnasium_vector(env, 1024)`.
+Importing it registers an id for each of them: `gymnasium.make("jaxvrp/darp-v0", num_nodes=20)`.
 """
 
-from jaxvrp.adapters.gymnasium.env import GymnasiumEnv, to_gymnasium
-from jaxvrp.adapters.gymnasium.ids import make_env, make_vector_env, register_ids
-from jaxvrp.adapters.gymnasium.vector import GymnasiumVectorEnv, to_gymnasium_vector
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from jaxvrp import registry
+from jaxvrp.adapters.gymnasium.env import GymnasiumEnv, gymnasium, to_gymnasium
+from jaxvrp.adapters.gymnasium.vector import AutoresetMode, GymnasiumVectorEnv, to_gymnasium_vector
 
 __all__ = [
     "GymnasiumEnv",
@@ -29,5 +21,58 @@ __all__ = [
     "to_gymnasium",
     "to_gymnasium_vector",
 ]
+
+
+def register_ids() -> tuple[str, ...]:
+    """Register an id for each environment with one role that has none yet, and return the ids.
+
+    Done when `jaxvrp.adapters.gymnasium` is imported; again after `jaxvrp.register` of an environment of one's own.
+    Names that an id cannot hold (with spaces, say) get none, and neither do environments with several roles, which
+    Gymnasium cannot play: they are for PettingZoo.
+    """
+    names = [name for name in registry.registered() if re.fullmatch(r"[\w.-]+", name) and registry.has_one_role(name)]
+    ids = {f"jaxvrp/{name}-v0": name for name in names}
+    for identifier, name in ids.items():
+        if identifier not in gymnasium.registry:
+            gymnasium.register(
+                identifier,
+                entry_point="jaxvrp.adapters.gymnasium:make_env",
+                vector_entry_point="jaxvrp.adapters.gymnasium:make_vector_env",
+                kwargs={"environment": name},
+            )
+    return tuple(ids)
+
+
+def make_env(
+    environment: str, *, mask_in_observation: bool = False, render_mode: str | None = None, **parameters: Any
+) -> GymnasiumEnv:
+    """`to_gymnasium(jaxvrp.make(environment, **parameters), ...)`, for `gymnasium.make`."""
+    env = registry.make(environment, **parameters)
+    return to_gymnasium(env, mask_in_observation=mask_in_observation, render_mode=render_mode)
+
+
+# Where Gymnasium looks for what it can wrap: "human" and "rgb_array_list" are made from these modes.
+make_env.metadata = GymnasiumEnv.metadata  # type: ignore[attr-defined]
+
+
+def make_vector_env(
+    environment: str,
+    num_envs: int,
+    *,
+    mask_in_observation: bool = False,
+    render_mode: str | None = None,
+    autoreset_mode: AutoresetMode | str = "SameStep",
+    **parameters: Any,
+) -> GymnasiumVectorEnv:
+    """`to_gymnasium_vector(jaxvrp.make(environment, **parameters), num_envs, ...)`, for `gymnasium.make_vec`."""
+    env = registry.make(environment, **parameters)
+    return to_gymnasium_vector(
+        env,
+        num_envs,
+        autoreset_mode=autoreset_mode,
+        mask_in_observation=mask_in_observation,
+        render_mode=render_mode,
+    )
+
 
 register_ids()

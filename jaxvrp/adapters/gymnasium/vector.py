@@ -11,12 +11,11 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from jaxvrp.adapters.frames import FRAMES_PER_SECOND, RENDER_MODES, check_render_mode, draw_frame
-from jaxvrp.adapters.gymnasium.face import Face
+from jaxvrp.adapters.common import RENDER_METADATA, check_begun, check_render_mode, draw_frame, given_instance
+from jaxvrp.adapters.gymnasium.env import Face
 from jaxvrp.adapters.host import draw_seed
-from jaxvrp.adapters.problems import given_instance
 from jaxvrp.entities import seen_as
-from jaxvrp.environment import Environment, Instance, TimeStep
+from jaxvrp.environment import Environment, Instance
 from jaxvrp.vectorize import VecEnv, VecState, VecTimeStep
 
 RESET_MASK = "reset_mask"
@@ -26,18 +25,12 @@ SHARE = 8
 """Episodes are begun anew by the eighth part of a batch at a time: rarely do more end in one step."""
 
 
-def to_gymnasium_vector(
-    env: Environment,
-    num_envs: int,
-    *,
-    autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
-    mask_in_observation: bool = False,
-    render_mode: str | None = None,
-) -> GymnasiumVectorEnv:
+class GymnasiumVectorEnv(VectorEnv):
     """A `gymnasium.vector.VectorEnv` of `num_envs` copies of `to_gymnasium(env)`, stepped by one compiled program.
 
-    It plays what `gymnasium.vector.SyncVectorEnv` of such copies plays, seed by seed. `infos` have a row for each
-    environment of what `to_gymnasium` tells, and `episode_return`, `episode_length` so far.
+    It plays what `gymnasium.vector.SyncVectorEnv` of such copies plays, seed by seed: each environment draws its
+    problems from a generator of its own. `infos` have a row for each environment of the infos of `to_gymnasium`, and
+    `episode_return`, `episode_length` so far.
 
     Args:
         env: an environment with one role.
@@ -52,36 +45,27 @@ def to_gymnasium_vector(
         ValueError: there are several roles, or no environments; another mode.
         TypeError: `num_envs` is no whole number.
     """
-    return GymnasiumVectorEnv(
-        seen_as(env, "flat"), num_envs, AutoresetMode(autoreset_mode), mask_in_observation, render_mode
-    )
-
-
-class GymnasiumVectorEnv(VectorEnv):
-    """See `to_gymnasium_vector`. Each environment draws its problems from a generator of its own."""
 
     def __init__(
         self,
         env: Environment,
         num_envs: int,
-        autoreset_mode: AutoresetMode,
-        mask_in_observation: bool,
-        render_mode: str | None,
+        *,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
+        mask_in_observation: bool = False,
+        render_mode: str | None = None,
     ):
+        env = seen_as(env, "flat")
         check_render_mode(env, render_mode)
-        self.metadata = {
-            "render_modes": list(RENDER_MODES),
-            "render_fps": FRAMES_PER_SECOND,
-            "autoreset_mode": autoreset_mode,
-        }
+        self._mode = AutoresetMode(autoreset_mode)
+        self.metadata = {**RENDER_METADATA, "autoreset_mode": self._mode}
         self.render_mode = render_mode
-        self._mode = autoreset_mode
         self._vec = VecEnv(jax.device_put(env), num_envs, auto_reset=False)
         self._face = Face(env, mask_in_observation, (num_envs,))
         self.num_envs = num_envs
         self._state: VecState | None = None
-        self._seeds: list[int] = []
-        self._randoms: list[np.random.Generator] = []
+        self._seeds: dict[int, int] = {}
+        self._randoms: dict[int, np.random.Generator] = {}
         self._ended = np.zeros(num_envs, bool)
         self._seen: VecTimeStep | None = None
         self.single_action_space = self._face.action_space
@@ -93,13 +77,13 @@ class GymnasiumVectorEnv(VectorEnv):
     def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]  # as of SyncVectorEnv
         """The generators, one for each environment."""
         self._seed([None] * self.num_envs)
-        return tuple(self._randoms)
+        return tuple(self._randoms.values())
 
     @property
     def np_random_seed(self) -> tuple[int, ...]:  # type: ignore[override]
         """What they were seeded with."""
         self._seed([None] * self.num_envs)
-        return tuple(self._seeds)
+        return tuple(self._seeds.values())
 
     def reset(
         self, *, seed: int | Iterable[int | None] | None = None, options: dict[str, Any] | None = None
@@ -119,11 +103,11 @@ class GymnasiumVectorEnv(VectorEnv):
         instances = given_instance(self._vec.env, options, further=[RESET_MASK], batch=self.num_envs)
         chosen = self._chosen(options)
         seeds = self._of_environments(seed)
-        self._seed([own if is_chosen else None for own, is_chosen in zip(seeds, chosen, strict=True)])
+        self._seed([each if is_chosen else None for each, is_chosen in zip(seeds, chosen, strict=True)])
         self._begin(np.flatnonzero(chosen), instances)
         self._ended = self._ended & ~chosen
         assert self._seen is not None, "`_begin` has just filled it"
-        return self._face.observe(_copied(self._seen)), _marked(self._face.told(_copied(self._seen)), chosen)
+        return self._face.observe(_copied(self._seen)), _marked(self._face.info(_copied(self._seen)), chosen)
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, Any, Any, dict[str, Any]]:
         """Play one step everywhere: observations, rewards `f64[E]`, terminations, truncations `bool[E]`, infos.
@@ -132,35 +116,34 @@ class GymnasiumVectorEnv(VectorEnv):
             RuntimeError: there was no `reset`, or without auto-reset an environment has not been reset since its end.
             ValueError, TypeError: actions of the wrong shape or dtype.
         """
-        if self._state is None:
-            raise RuntimeError("step was called before the first reset; call reset() first")
+        check_begun(self._state, "step")
         joined = self._face.action(actions)
         waiting = self._ended
         if self._mode is AutoresetMode.DISABLED and waiting.any():
             text = f"the episodes of the environments {np.flatnonzero(waiting).tolist()} are over"
             raise RuntimeError(f"{text}; begin anew with reset(options={{'{RESET_MASK}': terminations | truncations}})")
-        # What has ended stands still, and is paid 0, whatever its action.
+        # An episode that has ended stands still, and is paid 0, whatever its action.
         self._state, timestep = _step(self._vec, self._state, joined)
         self._seen = ended = _to_numpy(timestep)
         rewards = self._face.reward(ended)
         terminations, truncations = np.asarray(ended.terminated & ~waiting), np.asarray(ended.truncated & ~waiting)
         self._ended = terminations | truncations
         final = self._final(ended, self._ended)
-        self._begin_again(waiting)
+        if self._mode is AutoresetMode.SAME_STEP:
+            self._begin(np.flatnonzero(self._ended))
+            self._ended = np.zeros(self.num_envs, bool)
+        elif self._mode is AutoresetMode.NEXT_STEP:
+            self._begin(np.flatnonzero(waiting))
         assert self._seen is not None, "it was filled above"
-        infos = _marked(self._face.told(_copied(self._seen)), np.ones(self.num_envs, bool))
+        infos = _marked(self._face.info(_copied(self._seen)), np.ones(self.num_envs, bool))
         return self._face.observe(_copied(self._seen)), rewards, terminations, truncations, {**infos, **final}
 
     def render(self) -> tuple[np.ndarray, ...] | None:
-        """`u8[height, width, 3]` for each environment; None where no `render_mode` was given.
-
-        Raises:
-            RuntimeError: there was no `reset`.
-        """
+        """`u8[height, width, 3]` for each environment; None without a `render_mode`."""
         if self.render_mode is None:
             return None
-        if self._state is None:
-            raise RuntimeError("render was called before the first reset; call reset() first")
+        check_begun(self._state, "render")
+        assert self._state is not None
         states = self._state.env
         return tuple(
             draw_frame(self._vec.env, jax.tree.map(lambda leaf, row=row: leaf[row], states))
@@ -188,28 +171,16 @@ class GymnasiumVectorEnv(VectorEnv):
             return [int(seed) + rank for rank in range(self.num_envs)]
         if not isinstance(seed, Iterable):
             raise TypeError(f"seed is {seed!r}; it needs to be a whole number, a list of them, or None")
-        seeds = [None if own is None else int(own) for own in seed]
+        seeds = [None if each is None else int(each) for each in seed]
         if len(seeds) != self.num_envs:
             raise ValueError(f"seed lists {len(seeds)} numbers; it needs {self.num_envs}, one for each environment")
         return seeds
 
     def _seed(self, seeds: list[int | None]) -> None:
         """New generators where there is a seed, and where there was none yet."""
-        if not self._randoms or all(seed is not None for seed in seeds):
-            pairs = [seeding.np_random(seed) for seed in seeds]
-            self._randoms, self._seeds = [random for random, _ in pairs], [seed for _, seed in pairs]
-            return
         for rank, seed in enumerate(seeds):
-            if seed is not None:
+            if rank not in self._randoms or seed is not None:
                 self._randoms[rank], self._seeds[rank] = seeding.np_random(seed)
-
-    def _begin_again(self, waiting: np.ndarray) -> None:
-        """What the mode says of the episodes that have ended in this step, or had before (`waiting`)."""
-        if self._mode is AutoresetMode.SAME_STEP:
-            self._begin(np.flatnonzero(self._ended))
-            self._ended = np.zeros(self.num_envs, bool)
-        elif self._mode is AutoresetMode.NEXT_STEP:
-            self._begin(np.flatnonzero(waiting))
 
     def _begin(self, ranks: np.ndarray, instances: Instance | None = None) -> None:
         """Begin anew with these environments, on the given problems, or on fresh ones."""
@@ -226,18 +197,23 @@ class GymnasiumVectorEnv(VectorEnv):
             # A row that no environment has is written nowhere: programs have fixed shapes.
             padded = np.append(rows, np.full(size - len(rows), self.num_envs)).astype(np.int32)
             drawn = np.resize(seeds[start : start + size], size)
-            self._state, timestep = _renew(self._vec, self._state, padded, drawn, _rows_of(instances, padded))
-            _write(self._seen, _to_numpy(timestep), rows)
+            given = jax.tree.map(lambda leaf, padded=padded: leaf[padded % len(leaf)], instances)
+            self._state, timestep = _renew(self._vec, self._state, padded, drawn, given)
+            for seen, fresh in zip(jax.tree.leaves(self._seen), jax.tree.leaves(_to_numpy(timestep)), strict=True):
+                seen[rows] = fresh[: len(rows)]
 
     def _final(self, timestep: VecTimeStep, done: np.ndarray) -> dict[str, Any]:
-        """What is known of the episodes that ended, in the places of their environments; empty if none did."""
+        """The last observations and infos of the episodes that ended, in the rows of their environments."""
         if self._mode is not AutoresetMode.SAME_STEP or not done.any():
             return {}
         seen, final = self._face.observe(_copied(timestep)), np.full(self.num_envs, None, object)
         for rank in np.flatnonzero(done):
             final[rank] = jax.tree.map(lambda rows, rank=rank: rows[rank], seen)
-        told = _marked(self._face.told(_copied(timestep)), done)
-        return _marked({"final_obs": final, "final_info": told}, done)
+        info = _marked(self._face.info(_copied(timestep)), done)
+        return _marked({"final_obs": final, "final_info": info}, done)
+
+
+to_gymnasium_vector = GymnasiumVectorEnv
 
 
 def _marked(values: dict[str, Any], present: np.ndarray) -> dict[str, Any]:
@@ -253,20 +229,6 @@ def _to_numpy(timestep: VecTimeStep) -> VecTimeStep:
 def _copied(timestep: VecTimeStep) -> VecTimeStep:
     """What is handed out belongs to the caller."""
     return jax.tree.map(np.copy, timestep)
-
-
-def _write(seen: TimeStep | None, fresh: TimeStep, rows: np.ndarray) -> None:
-    """Put the first of the fresh rows into their places."""
-
-    def write(target: np.ndarray, source: np.ndarray) -> None:
-        target[rows] = source[: len(rows)]
-
-    jax.tree.map(write, seen, fresh)
-
-
-def _rows_of(instances: Instance | None, rows: np.ndarray) -> Instance | None:
-    """These problems; of a row beyond them, any."""
-    return jax.tree.map(lambda leaf: leaf[rows % len(leaf)], instances)
 
 
 @jax.jit
@@ -289,9 +251,9 @@ def _step(vec: VecEnv, state: VecState, action: dict[str, jax.Array]) -> tuple[V
 def _renew(
     vec: VecEnv, state: VecState, rows: jax.Array, seeds: jax.Array, instances: Instance | None
 ) -> tuple[VecState, VecTimeStep]:
-    """The environments `rows` at the beginning of another episode, and what is seen there, `[rows, ...]`.
+    """The environments `rows` at the beginning of another episode, and their timestep `[rows, ...]`.
 
-    What episodes would remember of each other (`Environment.memory`) is left out, as in `Host`: a seed says all.
+    `Environment.memory` is left out, as in `Host`: all follows from a seed.
     """
     if instances is None:
         instances = _generate(vec, seeds)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from jaxvrp.adapters.gym_spaces import length, pad, padded_actions, padded_spaces, spaces, to_gym
+from jaxvrp.actions import are_integers, as_array
+from jaxvrp.adapters.gym_spaces import longest, pad, spaces, to_gym
 from jaxvrp.adapters.host import Host
-from jaxvrp.adapters.multi_agent.actions import elements
 from jaxvrp.environment import Environment, TimeStep
+from jaxvrp.io.messages import shown
 from jaxvrp.registry import make
 
 CLASSICAL_NAMES = {"scenario_name": "scenario", "episode_length": "max_steps"}
@@ -21,6 +23,9 @@ OWN_ARGUMENTS = ("seed", "pad_observations", "pad_actions", "concatenate_share_o
 
 COUNTS = ("customers_served", "total_customers")
 """Metrics that are whole numbers in `info`."""
+
+NEAR_ONE_HOT = 1e-4
+"""How far the numbers of a one-hot row may lie from 0 and 1: learners make such rows as differences of floats."""
 
 
 class VRPEnv:
@@ -64,23 +69,20 @@ class VRPEnv:
         args = {} if args is None else args
         self._host = Host(_make(args) if env is None else env)
         members, roles = self._host.members, self._host.roles
-        self._rows = [(member.role, member.row) for member in members]
-        self._policy = [list(roles).index(member.role) for member in members]
-        self.agents = [member.name for member in members]
-        self.n = len(members)
+        self.agents, self.n = [member.name for member in members], len(members)
         self.action_space: list[spaces.Space] = [to_gym(roles[member.role].action) for member in members]
         self.observation_space: list[spaces.Space] = [to_gym(roles[m.role].observation) for m in members]
         if pad_actions or _read(args, "pad_actions"):
-            self.action_space = padded_actions(self.action_space)
-        self._size = 0
-        if pad_observations or _read(args, "pad_observations"):
-            self.observation_space = padded_spaces(self.observation_space)
-            self._size = length(self.observation_space[0])
+            number = max((int(each.n) for each in self.action_space if isinstance(each, spaces.Discrete)), default=0)
+            widest: spaces.Space = spaces.Discrete(number)
+            self.action_space = [widest if isinstance(each, spaces.Discrete) else each for each in self.action_space]
+        self._longest = longest(self.observation_space)
+        self._pads_observations = bool(pad_observations or _read(args, "pad_observations"))
+        if self._pads_observations:
+            self.observation_space = [spaces.Box(-np.inf, np.inf, (self._longest,), np.float32)] * self.n
         self._concatenates = bool(concatenate_share_obs or _read(args, "concatenate_share_obs"))
-        self._longest = length(padded_spaces(self.observation_space)[0])
         shape = (self.n * self._longest,) if self._concatenates else self._host.global_shape
-        share = spaces.Box(-np.inf, np.inf, shape, np.float32)
-        self.share_observation_space = [share] * self.n
+        self.share_observation_space = [spaces.Box(-np.inf, np.inf, shape, np.float32)] * self.n
         self.infos: list[dict[str, Any]] = []
         self._time, self._done = 0, False
         self.seed(_read(args, "seed"))
@@ -92,7 +94,7 @@ class VRPEnv:
     def reset(self) -> list[np.ndarray]:
         """A fresh problem: the observations."""
         self._time, self._done = 0, False
-        return self._told(self._host.reset(self._random))
+        return self._observed(self._host.reset(self._random))
 
     def step(
         self, actions: Sequence[Any]
@@ -102,48 +104,39 @@ class VRPEnv:
         Args:
             actions: for each agent an index, a one-hot row, or the vector of a continuous action. An index that is
                 forbidden or outside of the space is counted in the metric `invalid_actions`.
-
-        Raises:
-            RuntimeError: there was no `reset`.
-            ValueError: too many or too few actions, or one that is none of these.
         """
         rows = elements(self.agents, self.action_space, actions)
         timestep = self._host.step(self._host.join(rows))
         self._time, self._done = self._time + (not self._done), bool(timestep.done)
-        observations = self._told(timestep)
-        rewards = [[float(timestep.reward[role][row])] for role, row in self._rows]
-        return observations, rewards, [self._done] * self.n, self.infos
+        observations = self._observed(timestep)
+        return observations, [[info["individual_reward"]] for info in self.infos], [self._done] * self.n, self.infos
 
     def close(self) -> None:
         """Nothing is held."""
 
-    def _told(self, timestep: TimeStep) -> list[np.ndarray]:
+    def _observed(self, timestep: TimeStep) -> list[np.ndarray]:
         """The observations; keeps the infos."""
-        shared: dict[str, Any] = {
+        members, roles = self._host.members, list(self._host.roles)
+        seen: list[Any] = [timestep.observation[role][row] for _, role, row in members]
+        padded = pad(seen, self._longest)
+        shared = {
             "time_step": self._time,
-            "share_obs": self._shared(timestep),
+            "share_obs": padded.ravel() if self._concatenates else timestep.global_observation,
             "bad_transition": bool(timestep.truncated),
         }
-        masks = {role: rows.astype(np.float32) for role, rows in timestep.action_mask.items()}
-        told = zip(self._host.metrics(timestep), self._policy, strict=True)
-        self.infos = [{**metrics, **shared, "policy_id": policy} for metrics, policy in told]
-        for info, (role, row), space in zip(self.infos, self._rows, self.action_space, strict=True):
-            info.update((name, int(info[name])) for name in COUNTS if name in info)
+        self.infos = []
+        for (_, role, row), metrics, space in zip(
+            members, self._host.metrics(timestep), self.action_space, strict=True
+        ):
+            info = {**metrics, **shared, "policy_id": roles.index(role)}
+            info |= {name: int(info[name]) for name in COUNTS if name in info}
             info["individual_reward"] = float(timestep.reward[role][row])
-            if role in masks:
-                info["available_actions"] = pad([masks[role][row]], int(space.n))[0]  # type: ignore[attr-defined]
+            if role in timestep.action_mask:
+                info["available_actions"] = pad([timestep.action_mask[role][row]], int(space.n))[0]  # type: ignore[attr-defined]
             if role in timestep.valid:
                 info["valid"] = bool(timestep.valid[role][row])
-        seen = self._seen(timestep)
-        return [*pad(seen, self._size)] if self._size else seen
-
-    def _seen(self, timestep: TimeStep) -> list[Any]:
-        """Of each agent, not padded."""
-        return [timestep.observation[role][row] for role, row in self._rows]
-
-    def _shared(self, timestep: TimeStep) -> Any:
-        """`f32[G]`, or all observations one after the other."""
-        return pad(self._seen(timestep), self._longest).ravel() if self._concatenates else timestep.global_observation
+            self.infos.append(info)
+        return [*padded] if self._pads_observations else seen
 
 
 def _read(args: Any, name: str) -> Any:
@@ -153,10 +146,52 @@ def _read(args: Any, name: str) -> Any:
 
 def _make(args: Any) -> Environment:
     if isinstance(args, Mapping):
-        own = {CLASSICAL_NAMES.get(str(name), str(name)): args[name] for name in args if name not in OWN_ARGUMENTS}
-        return make("truck_drone", **own)
+        named = {CLASSICAL_NAMES.get(str(name), str(name)): args[name] for name in args if name not in OWN_ARGUMENTS}
+        return make("truck_drone", **named)
     scenario = _read(args, "scenario") or _read(args, "scenario_name") or "truck_drone_basic"
     known = make("truck_drone", scenario=scenario).parameters
-    classical = {new: _read(args, old) for old, new in CLASSICAL_NAMES.items() if new in known}
-    given = classical | {name: value for name in known if (value := _read(args, name)) is not None}
+    given = {new: _read(args, old) for old, new in CLASSICAL_NAMES.items() if new in known}
+    given |= {name: value for name in known if (value := _read(args, name)) is not None}
     return make("truck_drone", scenario=scenario, **{name: value for name, value in given.items() if value is not None})
+
+
+def elements(agents: Sequence[str], action_spaces: Sequence[spaces.Space], actions: Any) -> list[np.ndarray]:
+    """For each agent an element of its space, or an index outside of it, which the environment counts.
+
+    Args:
+        agents: names for messages.
+        action_spaces: of the agents.
+        actions: for each agent an index, a one-hot row, or the vector of a continuous action.
+
+    Raises:
+        ValueError: too many or too few actions, or one that is none of these.
+    """
+    if not hasattr(actions, "__len__") or len(actions) != len(agents):
+        given = f"{len(actions)} actions" if hasattr(actions, "__len__") else shown(actions)
+        raise ValueError(f"step got {given}; it needs {len(agents)}, one for each of {list(agents)}")
+    return [_element(*each) for each in zip(agents, action_spaces, actions, strict=True)]
+
+
+def _element(agent: str, space: spaces.Space, action: Any) -> np.ndarray:
+    what = f"action of {agent}"
+    array = np.asarray(as_array(what, action))
+    if isinstance(space, spaces.Discrete):
+        return _index(what, int(space.n), action, array)
+    assert space.shape is not None, f"{space} has no vectors"
+    if array.dtype.kind not in "iuf":
+        raise ValueError(f"{what} is {shown(action)}; it needs numbers of shape {space.shape}")
+    if array.size != math.prod(space.shape):
+        raise ValueError(f"{what} has shape {array.shape}; it needs {space.shape}")
+    with np.errstate(over="ignore"):  # beyond float32 is inf, which the environment counts
+        return array.reshape(space.shape).astype(np.float32)
+
+
+def _index(what: str, number: int, action: Any, array: np.ndarray) -> np.ndarray:
+    is_whole = array.size == 1 and array.dtype.kind == "f" and float(array.item()).is_integer()
+    if is_whole or (array.size == 1 and are_integers(array)):
+        return np.asarray(int(array.item()))
+    if array.size == max(array.shape, default=0) == number and array.dtype.kind in "biuf":
+        chosen = array.argmax()
+        if np.allclose(array.ravel(), np.arange(number) == chosen, rtol=0.0, atol=NEAR_ONE_HOT):
+            return np.asarray(chosen)
+    raise ValueError(f"{what} is {shown(action)}; it needs an index below {number}, or a one-hot row of {number}")

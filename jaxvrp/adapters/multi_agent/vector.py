@@ -1,16 +1,5 @@
 """Several environments of the list API, one after the other or each in a process: `pip install jaxvrp[gymnasium]`.
 
-Example:
-
-    from jaxvrp.adapters.multi_agent import VRPDummyVecEnv, VRPEnv, VRPSubprocVecEnv
-
-    if __name__ == "__main__":                                   # processes are spawned: they import this file
-        envs = VRPSubprocVecEnv([lambda rank=rank: VRPEnv({"num_drones": 2, "seed": rank}) for rank in range(4)])
-        obs = envs.reset()                                       # f32[4, 3, obs_dim], padded
-        masks = [[info["available_actions"] for info in infos] for infos in envs.infos]
-        obs, rewards, dones, infos = envs.step([[0, 0, 0]] * 4)  # [4, 3, obs_dim], [4, 3, 1], [4, 3], lists of dicts
-        envs.close()
-
 For more than a handful, `jaxvrp.VecEnv` and `to_gymnasium_vector` step thousands in one compiled program.
 """
 
@@ -24,18 +13,15 @@ import signal
 import traceback
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cloudpickle
 import jax
 import numpy as np
 
-from jaxvrp.adapters.gym_spaces import length, pad, padded_spaces
-from jaxvrp.adapters.multi_agent.actions import elements
+from jaxvrp.adapters.gym_spaces import longest, pad, spaces
+from jaxvrp.adapters.multi_agent.env import VRPEnv, elements
 from jaxvrp.io.messages import shown
-
-if TYPE_CHECKING:
-    from jaxvrp.adapters.multi_agent.env import VRPEnv
 
 Infos = list[list[dict[str, Any]]]
 """`infos[env][agent]`."""
@@ -45,6 +31,9 @@ Spaces = tuple[list[Any], list[Any], list[Any]]
 
 PATIENCE = 5.0
 """Seconds that a process is given to end by itself."""
+
+RENEWED = ("available_actions", "share_obs", "valid")
+"""In `info`: of the new episode after a reset, where all else is of the old one."""
 
 
 class VRPVecEnv(abc.ABC):
@@ -65,13 +54,13 @@ class VRPVecEnv(abc.ABC):
 
     infos: Infos
 
-    def __init__(self, spaces: Sequence[Spaces]):
-        if not spaces:
+    def __init__(self, all_spaces: Sequence[Spaces]):
+        if not all_spaces:
             raise ValueError("env_fns is empty; give at least one function that makes an environment")
-        if any(other != spaces[0] for other in spaces):
+        if any(other != all_spaces[0] for other in all_spaces):
             raise ValueError("the environments have different agents or spaces; make all of the same sizes")
-        self.num_envs, self.infos = len(spaces), []
-        self.observation_space, self.share_observation_space, self.action_space = spaces[0]
+        self.num_envs, self.infos = len(all_spaces), []
+        self.observation_space, self.share_observation_space, self.action_space = all_spaces[0]
 
     def reset(self) -> np.ndarray:
         """Begin everywhere: `f32[E, agents, obs_dim]`."""
@@ -94,13 +83,12 @@ class VRPVecEnv(abc.ABC):
         if not hasattr(actions, "__len__") or len(actions) != self.num_envs:
             given = f"actions for {len(actions)} environments" if hasattr(actions, "__len__") else shown(actions)
             raise ValueError(f"step got {given}; it needs actions for each of {self.num_envs}")
-        results = self._call("step", [(self._elements(rank, action),) for rank, action in enumerate(actions)])
-        observations, rewards, dones, self.infos = map(list, zip(*results, strict=True))
+        arguments = []
+        for rank, action in enumerate(actions):
+            agents = [f"agent {agent} of environment {rank}" for agent in range(len(self.action_space))]
+            arguments.append((elements(agents, self.action_space, action),))
+        observations, rewards, dones, self.infos = map(list, zip(*self._call("step", arguments), strict=True))
         return np.stack(observations), np.stack(rewards), np.stack(dones), self.infos
-
-    def _elements(self, rank: int, actions: Any) -> list[np.ndarray]:
-        agents = [f"agent {agent} of environment {rank}" for agent in range(len(self.action_space))]
-        return elements(agents, self.action_space, actions)
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -123,7 +111,7 @@ class VRPDummyVecEnv(VRPVecEnv):
         self._call("close", [()] * self.num_envs)
 
     def _call(self, method: str, arguments: Sequence[tuple]) -> list[Any]:
-        return [getattr(stage, method)(*own) for stage, own in zip(self._stages, arguments, strict=True)]
+        return [getattr(stage, method)(*each) for stage, each in zip(self._stages, arguments, strict=True)]
 
 
 class VRPSubprocVecEnv(VRPVecEnv):
@@ -158,8 +146,10 @@ class VRPSubprocVecEnv(VRPVecEnv):
         if not self._workers:
             raise RuntimeError(f"{method} was called after the environments were closed; make new ones")
         try:
-            for worker, own in zip(self._workers, arguments, strict=True):
-                worker.ask(method, own)
+            for worker, each in zip(self._workers, arguments, strict=True):
+                # If it is dead, `answer` says so.
+                with contextlib.suppress(OSError):
+                    worker.pipe.send((method, each))
             return [worker.answer(method) for worker in self._workers]
         except BaseException:
             self.close()
@@ -171,31 +161,29 @@ class _Stage:
 
     def __init__(self, make: Callable[[], VRPEnv]):
         self.env = make()
-        self.observation_space = padded_spaces(self.env.observation_space)
-        self.size = length(self.observation_space[0])
+        self.size = longest(self.env.observation_space)
 
     def spaces(self) -> Spaces:
-        return self.observation_space, self.env.share_observation_space, self.env.action_space
+        padded = [spaces.Box(-np.inf, np.inf, (self.size,), np.float32)] * len(self.env.observation_space)
+        return padded, self.env.share_observation_space, self.env.action_space
 
     def reset(self) -> tuple[np.ndarray, list[dict[str, Any]]]:
         return pad(self.env.reset(), self.size), self.env.infos
 
     def step(self, actions: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[dict[str, Any]]]:
-        seen, rewards, dones, infos = self.env.step(actions)
-        observations = pad(seen, self.size)
+        unpadded, rewards, dones, infos = self.env.step(actions)
+        observations = pad(unpadded, self.size)
         if all(dones):
             last, (observations, begun) = observations, self.reset()
-            infos = [_renewed(*each) for each in zip(infos, begun, last, strict=True)]
+            now = [{name: info[name] for name in RENEWED if name in info} for info in begun]
+            infos = [
+                {**info, **new, "final_observation": seen, "final_share_obs": info["share_obs"]}
+                for info, new, seen in zip(infos, now, last, strict=True)
+            ]
         return observations, np.array(rewards, np.float32), np.array(dones, bool), infos
 
     def close(self) -> None:
         self.env.close()
-
-
-def _renewed(ended: dict[str, Any], begun: dict[str, Any], last: np.ndarray) -> dict[str, Any]:
-    """What is said of an agent in the step that ended one episode and began another."""
-    now: dict[str, Any] = {name: begun[name] for name in ("available_actions", "share_obs", "valid") if name in begun}
-    return {**ended, **now, "final_observation": last, "final_share_obs": ended["share_obs"]}
 
 
 class _Worker:
@@ -208,11 +196,6 @@ class _Worker:
         self.process.start()
         # With a copy of it open here, the death of the process would go unnoticed.
         theirs.close()
-
-    def ask(self, method: str, arguments: tuple) -> None:
-        # If it is dead, `answer` says so.
-        with contextlib.suppress(OSError):
-            self.pipe.send((method, arguments))
 
     def answer(self, method: str) -> Any:
         try:

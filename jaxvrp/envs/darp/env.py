@@ -13,12 +13,13 @@ from jaxvrp import fields
 from jaxvrp.entities import flat_box, flatten
 from jaxvrp.environment import Environment
 from jaxvrp.envs.darp import observation, rules
-from jaxvrp.envs.darp.problem.figures import Prepared, prepare
-from jaxvrp.envs.darp.problem.generator import CORDEAU_KINDS, INSTANCES, bounds, generate
+from jaxvrp.envs.darp.observation import REQUEST
+from jaxvrp.envs.darp.problem.figures import figures_of
+from jaxvrp.envs.darp.problem.generator import CORDEAU_KINDS, INSTANCES, generate
 from jaxvrp.envs.darp.problem.instance import Instance, as_float32, pad
 from jaxvrp.envs.darp.reward import REWARDS, step_reward, unvisited_nodes
 from jaxvrp.envs.darp.rules import State
-from jaxvrp.spaces import Box, ByKind, ByRole, Discrete, EntityKind, Feature, Pointer, Role
+from jaxvrp.spaces import Box, ByKind, ByRole, Discrete, EntityKind, Pointer, Role
 
 ROLE = "vehicle"
 
@@ -31,13 +32,13 @@ class Darp(Environment):
     A forbidden action becomes the lowest-index allowed customer, the depot if there is none.
 
     Entities: the requests, what never changes (11 numbers each) and what does (14); beside these the vehicle sees a
-    context of 16 numbers, its observation. With `prospects`, requests have 22 more that change (`PROSPECTS`), and the
-    context 11 (`PROSPECTS_CONTEXT`): how long plans by simple rules would be after each choice. Names and meanings:
-    `STATIC`, `DYNAMIC`, `PROSPECTS`, `CONTEXT` of `jaxvrp.envs.darp.observation`, or the documentation. The units
-    are the instance's own: S, its extent (the largest |x - x0| or |y - y0| from the depot), H, the depot's deadline
-    (the largest finite deadline if that has none), C, its largest capacity; so a policy may meet any size and unit.
-    Times are clipped to [-1, 1]. With `observation="flat"` all of it is one vector, `f32[16 + 25 N/2]`, with
-    `prospects` `f32[27 + 47 N/2]`: the context, then each feature of all requests; the global observation is the same.
+    context of 16 numbers, its observation. With `prospects`, requests have 22 more that change, and the context 11: how
+    long plans by simple rules would be after each choice. Names and meanings: `jaxvrp.envs.darp.observation`, or the
+    documentation. The units are the instance's own: S, its extent (the largest |x - x0| or |y - y0| from the depot), H,
+    the depot's deadline (the largest finite deadline if that has none), C, its largest capacity; so a policy may meet
+    any size and unit. Times are clipped to [-1, 1]. With `observation="flat"` all of it is one vector,
+    `f32[16 + 25 N/2]`, with `prospects` `f32[27 + 47 N/2]`: the context, then each feature of all requests; the global
+    observation is the same.
 
     Reward: minus the distance and, at the end, the penalties: `penalty_unvisited` per unvisited node, a drop-off whose
     pickup was visited `orphan_factor` times. All of it on the last step (`reward="sparse"`), or the distance as it is
@@ -46,12 +47,8 @@ class Darp(Environment):
 
     Metrics: requests_served, served_share, unvisited_nodes, stranded, total_distance, vehicles_used, invalid_actions.
 
-    With `limits` and `tighten` the windows that count are those that a feasible plan can keep, see
-    `jaxvrp.envs.darp.problem.windows`; the instance in the state, and `solution_report`, keep its own.
-
     The fields are the parameters of `make`, where `reward_kind` is called `reward`, and `observation_kind`
-    `observation`. Those that say what is generated do
-    not count for instances from elsewhere.
+    `observation`. Those that say what is generated do not count for instances from elsewhere.
     """
 
     num_nodes: int = fields.size(20, minimum=2, help="N, pickups and drop-offs; even")
@@ -82,12 +79,6 @@ class Darp(Environment):
     cordeau_kind: str = fields.choice(
         "mixed", CORDEAU_KINDS, help="of instances as those of Cordeau: single passengers (a), groups (b), or either"
     )
-    num_requests: int | tuple[int, ...] | None = fields.size(
-        None, help="requests of a generated instance: one number, or the least and the greatest; null: as many as fit"
-    )
-    requests_per_vehicle: int | tuple[int, ...] | None = fields.size(
-        None, help="likewise, for the number of vehicles of a generated instance; null: all vehicles"
-    )
     vehicle_capacity: int | tuple[int, ...] = fields.size(
         5, help="what a vehicle can hold; one number, or one per vehicle", unit="passengers"
     )
@@ -108,18 +99,10 @@ class Darp(Environment):
         48.0, above=0.0, help="the depot's deadline in generated instances", unit="time units"
     )
     max_ride_time: float = fields.parameter(
-        np.inf,
-        above=0.0,
-        maximum=np.inf,
-        help="longest ride in generated instances; counts with limits",
-        unit="time units",
+        np.inf, above=0.0, maximum=np.inf, help="longest ride in generated instances, with limits", unit="time units"
     )
     max_route_duration: float = fields.parameter(
-        np.inf,
-        above=0.0,
-        maximum=np.inf,
-        help="longest tour in generated instances; counts with limits",
-        unit="time units",
+        np.inf, above=0.0, maximum=np.inf, help="longest tour in generated instances, with limits", unit="time units"
     )
     penalty_unvisited: float = fields.parameter(
         100.0, minimum=0.0, help="at the end, for each unvisited node", unit="map units"
@@ -134,58 +117,33 @@ class Darp(Environment):
             raise ValueError(
                 f"num_nodes is {self.num_nodes}; it must be even: a pickup and a drop-off for each request"
             )
-        for low, high in (
-            ("min_demand", "max_demand"),
-            ("min_pickup_deadline", "max_pickup_deadline"),
-            ("min_loc", "max_loc"),
-        ):
+        for name in ("demand", "pickup_deadline", "loc"):
+            low, high = f"min_{name}", f"max_{name}"
             least, most = getattr(self, low), getattr(self, high)
             if isinstance(least, int | float) and isinstance(most, int | float) and least > most:
                 raise ValueError(f"{low} is {least}, above {high} {most}; give them in order")
-        self._check_ranges()
         if isinstance(self.vehicle_capacity, tuple) and len(self.vehicle_capacity) != self.num_agents:
             raise ValueError(
                 f"vehicle_capacity lists {len(self.vehicle_capacity)} vehicles, num_agents is {self.num_agents}; "
                 "give one for each"
             )
 
-    def _check_ranges(self) -> None:
-        """Refuse ranges of sizes that are none, or larger than the environment."""
-        for name in ("num_requests", "requests_per_vehicle"):
-            size = getattr(self, name)
-            if isinstance(size, tuple) and (len(size) not in (1, 2) or size[0] > size[-1]):
-                raise ValueError(
-                    f"{name} is {list(size)}; it must be one number, or the least and the greatest, as in [8, 24]"
-                )
-        most = 0 if self.num_requests is None else bounds(self.num_requests)[1]
-        if 2 * most > self.num_nodes:
-            raise ValueError(
-                f"num_requests goes up to {most}, and num_nodes {self.num_nodes} has room for {self.num_nodes // 2}; "
-                f"set num_nodes to {2 * most}, or lower the range"
-            )
-
     @property
     def roles(self) -> dict[str, Role]:
         """The vehicle under way; its actions are the depot, and pickup and drop-off of each request."""
-        context, action = self._features_of_context, Discrete(self.num_nodes + 1)
+        context, action = observation.context_features(self.prospects), Discrete(self.num_nodes + 1)
         if not self.entity_kinds:
-            return {ROLE: Role(1, flat_box(context, (self._requests,)), action)}
+            requests = observation.requests(self.num_nodes // 2, self.prospects)
+            return {ROLE: Role(1, flat_box(context, (requests,)), action)}
         box = Box(-jnp.inf, jnp.inf, (len(context),))
-        pointers = (Pointer(None, 1), Pointer(observation.REQUEST, 2))
+        pointers = (Pointer(None, 1), Pointer(REQUEST, 2))
         return {ROLE: Role(1, box, action, context, pointers, places=(("x", "y"),))}
-
-    @property
-    def _requests(self) -> EntityKind:
-        return observation.requests(self.num_nodes // 2, self.prospects)
-
-    @property
-    def _features_of_context(self) -> tuple[Feature, ...]:
-        return observation.CONTEXT + (observation.PROSPECTS_CONTEXT if self.prospects else ())
 
     @property
     def entity_kinds(self) -> tuple[EntityKind, ...]:
         """The requests; a request is there until its drop-off is visited."""
-        return (self._requests,) if self.observation_kind == "entities" else ()
+        is_flat = self.observation_kind == "flat"
+        return () if is_flat else (observation.requests(self.num_nodes // 2, self.prospects),)
 
     @property
     def max_episode_steps(self) -> int:
@@ -196,23 +154,11 @@ class Darp(Environment):
         """A random instance of the environment's sizes."""
         return generate(key, self)
 
-    def prepare(self, instance: Instance) -> Prepared:
-        """The instance, padded, with what follows from it.
-
-        Raises:
-            ValueError: the instance is larger than the environment.
-        """
+    def init_state(self, instance: Instance) -> State:
+        """The first vehicle at the depot; a smaller instance is padded, a larger one is a ValueError."""
         padded = pad(as_float32(instance), self.num_nodes, self.num_agents)
-        return prepare(padded, tighten=self.limits and self.tighten)
-
-    def init_state(self, instance: Instance | Prepared) -> State:
-        """The first vehicle at the depot; a smaller instance is padded.
-
-        Raises:
-            ValueError: the instance is larger than the environment.
-        """
-        prepared = instance if isinstance(instance, Prepared) else self.prepare(instance)
-        return rules.begin(prepared, limits=self.limits)
+        figures = figures_of(padded, tighten=self.limits and self.tighten)
+        return rules.begin(padded, figures, limits=self.limits)
 
     def transition(self, state: State, action: ByRole, num_invalid: jax.Array) -> State:
         """Drive to the node, and home with the last one."""
@@ -229,51 +175,35 @@ class Darp(Environment):
 
     def observation(self, state: State) -> ByRole:
         """`{"vehicle": f32[1, F]}`, see the class."""
-        seen = self._context(state) if self.entity_kinds else self.global_observation(state)
-        assert seen is not None
+        seen = self.global_observation(state)
+        if seen is None:
+            seen = observation.context(state, self.action_mask(state)[ROLE][0], prospects=self.prospects)
         return {ROLE: seen[None]}
 
     def global_observation(self, state: State) -> jax.Array | None:
         """`f32[F]`, what the vehicle sees; None with entities."""
         if self.entity_kinds:
             return None
-        static, dynamic = self._static_planes(state), self._dynamic_planes(state)
-        return flatten(self._context(state), static, dynamic)
+        allowed = self.action_mask(state)[ROLE][0]
+        context = observation.context(state, allowed, prospects=self.prospects)
+        dynamic = observation.dynamic_planes(state, allowed, prospects=self.prospects)
+        return flatten(context, {REQUEST: observation.static_planes(state)}, {REQUEST: dynamic})
 
     def static_entities(self, state: State) -> ByKind:
         """`{"request": f32[11, N/2]}`, see the class; {} where all is one vector."""
-        return self._static_planes(state) if self.entity_kinds else {}
+        return {REQUEST: observation.static_planes(state)} if self.entity_kinds else {}
 
     def entities(self, state: State) -> ByKind:
         """`{"request": f32[14, N/2]}`, 36 with `prospects`, likewise."""
-        return self._dynamic_planes(state) if self.entity_kinds else {}
-
-    def _context(self, state: State) -> jax.Array:
+        if not self.entity_kinds:
+            return {}
         allowed = self.action_mask(state)[ROLE][0]
-        numbers = observation.context(state, allowed)
-        if self.prospects:
-            numbers = jnp.concatenate([numbers, observation.prospect_context(state, allowed)])
-        return numbers
-
-    def _static_planes(self, state: State) -> ByKind:
-        return {observation.REQUEST: observation.static_planes(state)}
-
-    def _dynamic_planes(self, state: State) -> ByKind:
-        allowed = self.action_mask(state)[ROLE][0]
-        planes = observation.dynamic_planes(state, allowed)
-        if self.prospects:
-            planes = jnp.concatenate([planes, observation.prospect_planes(state, allowed)])
-        return {observation.REQUEST: planes}
+        return {REQUEST: observation.dynamic_planes(state, allowed, prospects=self.prospects)}
 
     def reward(self, state: State) -> ByRole:
         """`{"vehicle": f32[1]}`, see the class."""
-        paid = step_reward(
-            state,
-            kind=self.reward_kind,
-            penalty_unvisited=self.penalty_unvisited,
-            orphan_factor=self.orphan_factor,
-        )
-        return {ROLE: paid[None]}
+        penalties = {"penalty_unvisited": self.penalty_unvisited, "orphan_factor": self.orphan_factor}
+        return {ROLE: step_reward(state, kind=self.reward_kind, **penalties)[None]}
 
     def is_terminal(self, state: State) -> jax.Array:
         """All customers visited, or all vehicles finished."""
@@ -295,10 +225,7 @@ class Darp(Environment):
 
 
 def make(**parameters: Any) -> Darp:
-    """The factory behind `jaxvrp.make("darp", ...)`.
-
-    Args:
-        parameters: any field of `Darp`; two of them have another name here, see there.
+    """The factory behind `jaxvrp.make("darp", ...)`; `parameters` are fields of `Darp`, two by another name, see there.
 
     Raises:
         ValueError: an unknown parameter, or a value out of range; one line that names it and the remedy.

@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.envs.darp import prospect, rules
-from jaxvrp.envs.darp.problem.figures import Figures
 from jaxvrp.envs.darp.rules import State
 from jaxvrp.spaces import EntityKind, Feature, Place
 
@@ -62,27 +61,24 @@ DYNAMIC = (
     Feature("ride", "what is left of the ride time / H, for passengers on board; else 1", -1.0, 1.0),
 )
 
-LARGEST_EXCESS = 2.0
-"""A plan that is so many extents longer than the best one is as bad as any that is longer still."""
-
-NEARNESS = (10.0, 40.0)
-"""How steeply the nearness of a plan to the best one falls with its excess, per extent."""
+LARGEST_EXCESS = 2.0  # a plan that is so many extents longer than the best one is as bad as any that is longer still
+NEARNESS = (10.0, 40.0)  # how steeply the nearness of a plan to the best one falls with its excess, per extent
 
 
 def _prospects(stop: str) -> tuple[Feature, ...]:
-    """Of pickup or drop-off."""
     after = f"length of the plan after the {stop} by rule"
-    by_rule = [
-        Feature(f"{stop}_excess_{i}", f"{after} {i}, less that of these rules' best / S", 0.0, LARGEST_EXCESS)
-        for i in range(len(prospect.RULES))
-    ]
     best = f"length of the best plan after the {stop} by any rule, less that of the best of all / S"
-    least = Feature(f"{stop}_excess", best, 0.0, LARGEST_EXCESS)
-    near = [
-        Feature(f"{stop}_nearness_{i}", f"exp(-{steepness:g} times that), 0 if it is not allowed", 0.0, 1.0)
-        for i, steepness in enumerate(NEARNESS)
-    ]
-    return (*by_rule, least, *near)
+    return (
+        *(
+            Feature(f"{stop}_excess_{i}", f"{after} {i}, less that of these rules' best / S", 0.0, LARGEST_EXCESS)
+            for i in range(len(prospect.RULES))
+        ),
+        Feature(f"{stop}_excess", best, 0.0, LARGEST_EXCESS),
+        *(
+            Feature(f"{stop}_nearness_{i}", f"exp(-{steepness:g} times that), 0 if it is not allowed", 0.0, 1.0)
+            for i, steepness in enumerate(NEARNESS)
+        ),
+    )
 
 
 PROSPECTS = _prospects("pickup") + _prospects("dropoff")
@@ -97,31 +93,24 @@ def requests(count: int, prospects: bool) -> EntityKind:
     return EntityKind(REQUEST, count, STATIC, dynamic, places)
 
 
-class _Scales:
-    """Factors that give lengths and times of an instance in its units."""
-
-    def __init__(self, figures: Figures):
-        self.per_length = 1.0 / figures.extent
-        self.per_time = 1.0 / figures.horizon
-
-    def share(self, time: jax.Array) -> jax.Array:
-        """A time as a share of the horizon, within [-1, 1]."""
-        return jnp.clip(time * self.per_time, -1.0, 1.0)
+def context_features(prospects: bool) -> tuple[Feature, ...]:
+    """What `context` tells."""
+    return CONTEXT + (PROSPECTS_CONTEXT if prospects else ())
 
 
-def context(state: State, allowed: jax.Array) -> jax.Array:
-    """`f32[16]`, the numbers of `CONTEXT`; `allowed` is the mask, `bool[N+1]`."""
-    instance, scales, visits = state.binding, _Scales(state.figures), rules.outlook(state)
-    figures = state.figures
+def context(state: State, allowed: jax.Array, *, prospects: bool) -> jax.Array:
+    """`f32[16]`, or with prospects `f32[27]`, see `context_features`; `allowed` is the mask, `bool[N+1]`."""
+    instance, figures, visits = state.binding, state.figures, rules.outlook(state)
+    per_length, per_time = 1.0 / figures.extent, 1.0 / figures.horizon
     capacity = instance.capacity.astype(jnp.float32)
     is_current = jnp.arange(capacity.shape[0]) == state.current_agent
     current_capacity = jnp.sum(jnp.where(is_current, capacity, 0.0))
     waiting = ~state.vehicle_finished & ~is_current
     num_waiting = waiting.sum(dtype=jnp.float32)
     mean_waiting = jnp.sum(capacity * waiting) / jnp.maximum(num_waiting, 1.0)
-    place = (state.place - instance.locs[0]) * scales.per_length
+    place = (state.place - instance.locs[0]) * per_length
     numbers = [
-        state.current_time * scales.per_time,
+        state.current_time * per_time,
         state.current_load / jnp.maximum(current_capacity, 1.0),
         current_capacity / figures.capacity,
         (state.current_node == 0).astype(jnp.float32),
@@ -132,76 +121,55 @@ def context(state: State, allowed: jax.Array) -> jax.Array:
         place[0],
         place[1],
         figures.extent / (instance.vehicle_speed * figures.horizon),
-        jnp.minimum(instance.max_ride_time * scales.per_time, 1.0),
-        jnp.minimum(instance.max_route_duration * scales.per_time, 1.0),
+        jnp.minimum(instance.max_ride_time * per_time, 1.0),
+        jnp.minimum(instance.max_route_duration * per_time, 1.0),
         allowed[0].astype(jnp.float32),
-        visits.distance[0] * scales.per_length,
-        scales.share(instance.deadline[0] - visits.arrival[0]),
+        visits.distance[0] * per_length,
+        _share(state, instance.deadline[0] - visits.arrival[0]),
     ]
-    return jnp.stack(numbers)
+    seen = jnp.stack(numbers)
+    return jnp.concatenate([seen, _prospects_of_nodes(state, allowed)[:, 0]]) if prospects else seen
+
+
+def _share(state: State, time: jax.Array) -> jax.Array:
+    """A time as a share of the horizon, within [-1, 1]."""
+    return jnp.clip(time * (1.0 / state.figures.horizon), -1.0, 1.0)
 
 
 def static_planes(state: State) -> jax.Array:
     """`f32[11, N/2]`, the numbers of `STATIC` of each request; padding is 0."""
-    instance, figures, scales = state.binding, state.figures, _Scales(state.figures)
-    place = (instance.locs - instance.locs[0]) * scales.per_length
-    earliest, service = scales.share(instance.earliest), scales.share(instance.service_time)
-    deadline = scales.share(jnp.minimum(instance.deadline, figures.horizon))
-    planes = [
-        place[1::2, 0],
-        place[1::2, 1],
-        place[2::2, 0],
-        place[2::2, 1],
-        instance.demand[1::2] / figures.capacity,
-        earliest[1::2],
-        earliest[2::2],
-        deadline[1::2],
-        deadline[2::2],
-        service[1::2],
-        service[2::2],
-    ]
+    instance, figures = state.binding, state.figures
+    place = (instance.locs - instance.locs[0]) * (1.0 / figures.extent)
+    earliest, service = _share(state, instance.earliest), _share(state, instance.service_time)
+    deadline = _share(state, jnp.minimum(instance.deadline, figures.horizon))
+    places = [place[first::2, axis] for first in (1, 2) for axis in (0, 1)]
+    times = [values[first::2] for values in (earliest, deadline, service) for first in (1, 2)]
+    planes = [*places, instance.demand[1::2] / figures.capacity, *times]
     return jnp.where(instance.demand[1::2] != 0, jnp.stack(planes), 0.0)
 
 
-def dynamic_planes(state: State, allowed: jax.Array) -> jax.Array:
-    """`f32[14, N/2]`, the numbers of `DYNAMIC` of each request; `allowed` is the mask, `bool[N+1]`."""
-    instance, scales, visits = state.binding, _Scales(state.figures), rules.outlook(state)
+def dynamic_planes(state: State, allowed: jax.Array, *, prospects: bool) -> jax.Array:
+    """`f32[14, N/2]`, or with prospects `f32[36, N/2]`: what changes of each request; `allowed` as for `context`."""
+    instance, visits = state.binding, rules.outlook(state)
     present, waiting = ~state.visited[2::2], ~state.visited[1::2]
     aboard = rules.on_board(state)[2::2]
-    distance = visits.distance * scales.per_length
-    start = scales.share(visits.start - state.current_time)
-    slack = scales.share(instance.deadline - visits.arrival)
-    home = scales.share(instance.deadline[0] - visits.home)
-    ride = scales.share(instance.max_ride_time - (visits.start[2::2] - state.pickup_time[1::2]))
-    one = jnp.ones((), jnp.float32)
-    planes = [
-        (present, one),
-        (waiting, one),
-        (present & aboard, one),
-        (waiting, allowed[1::2]),
-        (present, allowed[2::2]),
-        (waiting, distance[1::2]),
-        (present, distance[2::2]),
-        (waiting, start[1::2]),
-        (present, start[2::2]),
-        (waiting, slack[1::2]),
-        (present, slack[2::2]),
-        (waiting, home[1::2]),
-        (present, home[2::2]),
-        (present, jnp.where(aboard, ride, 1.0)),
+    distance = visits.distance * (1.0 / state.figures.extent)
+    start = _share(state, visits.start - state.current_time)
+    slack = _share(state, instance.deadline - visits.arrival)
+    home = _share(state, instance.deadline[0] - visits.home)
+    ride = _share(state, instance.max_ride_time - (visits.start[2::2] - state.pickup_time[1::2]))
+    status = [present, waiting, present & aboard]
+    ends = [
+        jnp.where(is_seen, values[first::2], 0.0)
+        for values in (allowed, distance, start, slack, home)
+        for first, is_seen in ((1, waiting), (2, present))
     ]
-    return jnp.stack([jnp.where(is_seen, values, 0.0).astype(jnp.float32) for is_seen, values in planes])
-
-
-def prospect_planes(state: State, allowed: jax.Array) -> jax.Array:
-    """`f32[22, N/2]`, the numbers of `PROSPECTS` of each request, 0 for what `allowed`, `bool[N+1]`, forbids."""
+    left = jnp.where(present, jnp.where(aboard, ride, 1.0), 0.0)
+    seen = jnp.stack([plane.astype(jnp.float32) for plane in (*status, *ends, left)])
+    if not prospects:
+        return seen
     numbers = _prospects_of_nodes(state, allowed)
-    return jnp.concatenate([numbers[:, 1::2], numbers[:, 2::2]])
-
-
-def prospect_context(state: State, allowed: jax.Array) -> jax.Array:
-    """`f32[11]`, the numbers of `PROSPECTS_CONTEXT`, 0 if `allowed` forbids the depot."""
-    return _prospects_of_nodes(state, allowed)[:, 0]
+    return jnp.concatenate([seen, numbers[:, 1::2], numbers[:, 2::2]])
 
 
 def _prospects_of_nodes(state: State, allowed: jax.Array) -> jax.Array:

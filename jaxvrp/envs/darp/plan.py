@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from jaxvrp.envs.darp.env import Darp
-from jaxvrp.envs.darp.played import Leg, Plan, actions_of, from_actions
+from jaxvrp.envs.darp.played import actions_of, from_actions
 from jaxvrp.envs.darp.problem.instance import Instance
 from jaxvrp.envs.darp.rules import SLACK, State
 from jaxvrp.io import plan_files
@@ -21,33 +21,36 @@ COLUMNS = ("vehicle", "stop", "node", "what", "request", "leave", "begin", "load
 
 
 def parameters_of(instance: Instance, env: Darp) -> dict[str, Any]:
-    """The sizes of an environment that plays a problem, or a batch of problems, and whether it enforces limits.
-
-    It does where the problem has a finite ride time or route duration.
-    """
+    """The sizes of an environment that plays a problem, or a batch, and whether it enforces finite limits of it."""
     del env
-    limits = bool(np.isfinite([instance.max_ride_time, instance.max_route_duration]).any())
-    sizes = {"num_nodes": instance.num_nodes, "num_agents": instance.num_agents}
-    # These parameters say what is generated, and nothing is generated here.
-    drawn = {"num_requests": None, "requests_per_vehicle": None}
-    return {**sizes, "limits": limits, **drawn}
+    return {
+        "num_nodes": instance.num_nodes,
+        "num_agents": instance.num_agents,
+        "limits": bool(np.isfinite([instance.max_ride_time, instance.max_route_duration]).any()),
+    }
 
 
 def plan_of(instance: Instance, env: Darp, states: State) -> dict[str, Any]:
-    """The plan of an episode, a JSON object; its keys are described in `docs/solve.md`.
-
-    Args:
-        instance: the problem.
-        env: the environment that was played.
-        states: leaves with leading axis `[T+1]`, of one episode; what follows its end is cut.
-
-    Raises:
-        ValueError: the states are of no or of several episodes.
-    """
+    """The plan of one episode, states `[T+1]`, a JSON object; its keys are described in `docs/solve.md`."""
     del env
     # Times that float32 holds exactly are checked as published; others were rounded when they were stored.
     tolerance = SLACK if instance.locs.dtype == np.float32 else 1e-4
     plan = from_actions(jax.tree.map(np.asarray, instance), actions_of(states), tolerance)
+    stops = [
+        {
+            "vehicle": vehicle,
+            "stop": number,
+            "node": leg.node,
+            "what": "depot" if leg.node == 0 else "pickup" if leg.node % 2 else "drop-off",
+            "request": (leg.node + 1) // 2 or None,
+            "leave": leg.leave,
+            "begin": leg.begin,
+            "load": leg.load,
+            "late": float(plan.late[leg.node]) if leg.node else 0.0,
+        }
+        for vehicle, legs in itertools.groupby(plan.legs, key=lambda leg: leg.vehicle)
+        for number, leg in enumerate(legs, 1)
+    ]
     return {
         "format": FORMAT,
         "distance": plan.report.cost,
@@ -56,26 +59,5 @@ def plan_of(instance: Instance, env: Darp, states: State) -> dict[str, Any]:
         "not_served": [int(request) for request in plan.requests if not plan.delivered[request]],
         "routes": [list(route) for route in plan.report.routes],
         "rides": {str(request): float(plan.ride[request]) for request in plan.requests if plan.delivered[request]},
-        "stops": _stops(plan),
-    }
-
-
-def _stops(plan: Plan) -> list[dict[str, Any]]:
-    """Every stop of every vehicle, with the return to the depot."""
-    tours = itertools.groupby(plan.legs, key=lambda leg: leg.vehicle)
-    numbered = ((vehicle, number, leg) for vehicle, legs in tours for number, leg in enumerate(legs, 1))
-    return [{"vehicle": vehicle, "stop": number, **_stop(plan, leg)} for vehicle, number, leg in numbered]
-
-
-def _stop(plan: Plan, leg: Leg) -> dict[str, Any]:
-    """Where a leg leads; times are when the vehicle leaves for it, and when service begins there."""
-    what = "depot" if leg.node == 0 else "pickup" if leg.node % 2 else "drop-off"
-    return {
-        "node": leg.node,
-        "what": what,
-        "request": (leg.node + 1) // 2 or None,
-        "leave": leg.leave,
-        "begin": leg.begin,
-        "load": leg.load,
-        "late": float(plan.late[leg.node]) if leg.node else 0.0,
+        "stops": stops,
     }

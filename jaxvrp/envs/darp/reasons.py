@@ -7,9 +7,9 @@ import jax.numpy as jnp
 
 from jaxvrp.envs.darp import rules, schedule
 from jaxvrp.envs.darp.env import ROLE, Darp
-from jaxvrp.envs.darp.problem.instance import Instance, distance, travel_time
+from jaxvrp.envs.darp.problem.instance import distance, travel_time
 from jaxvrp.envs.darp.rules import SLACK, State
-from jaxvrp.envs.darp.schedule import Outlook, Schedule
+from jaxvrp.envs.darp.schedule import Outlook
 from jaxvrp.replay.reasons import ALLOWED, Candidates, Cause, Reasons, first_cause
 
 WORDS = (
@@ -30,24 +30,10 @@ WORDS = (
     "is there already",
     "passengers on board: {amount}",
 )
-(
-    _,
-    MISSING,
-    VISITED,
-    WAITS_AT_PICKUP,
-    WITH_ANOTHER,
-    NO_ROOM,
-    WINDOW_CLOSED,
-    WINDOW_CLOSES,
-    TOO_LATE_FOR_A_PLAN,
-    DEPOT_CLOSES,
-    NO_MOMENT,
-    RIDE_TOO_LONG,
-    TOUR_TOO_LONG,
-    STRANDS,
-    IS_THERE,
-    ON_BOARD,
-) = range(len(WORDS))
+MISSING, VISITED, WAITS_AT_PICKUP, WITH_ANOTHER, NO_ROOM = range(1, 6)
+WINDOW_CLOSED, WINDOW_CLOSES, TOO_LATE_FOR_A_PLAN, DEPOT_CLOSES = range(6, 10)
+NO_MOMENT, RIDE_TOO_LONG, TOUR_TOO_LONG = range(10, 13)
+STRANDS, IS_THERE, ON_BOARD = range(13, 16)
 
 
 def reasons_of(env: Darp) -> Reasons:
@@ -56,31 +42,27 @@ def reasons_of(env: Darp) -> Reasons:
 
 
 def explain(state: State, *, lookahead: bool) -> Cause:
-    """Leaves `[1, N+1]`; times in the unit of the instance, beyond what is allowed (without `SLACK`).
-
-    Args:
-        state: of one instance.
-        lookahead: see `rules.allowed`.
-    """
+    """Leaves `[1, N+1]` of one state; times in the unit of the instance, beyond what is allowed (without `SLACK`)."""
     visits = rules.outlook(state)
-    candidates = [*_by_passengers(state), *_by_times(state, visits)]
-    if state.schedule is not None:
-        candidates += _by_limits(state, state.schedule, visits)
-    kind, amount = first_cause(candidates, visits.arrival.shape)
-    other = jnp.zeros_like(kind)
+    kind, amount = first_cause([*_by_passengers(state), *_by_times(state, visits)], visits.arrival.shape)
+    other, is_depot = jnp.zeros_like(kind), jnp.arange(kind.shape[0]) == 0
     if lookahead:
-        kind, amount, other = _by_prudence(state, visits, kind, amount)
-    is_depot = jnp.arange(kind.shape[0]) == 0
+        late = _lateness(state, visits)
+        most, other = late.max(axis=1), (late.argmax(axis=1) + 1).astype(jnp.int32)
+        customers = (kind == ALLOWED) & ~is_depot
+        prudent = customers & (most <= 0)
+        lifted = ~prudent.any() & (state.current_load > 0)
+        strands = customers & ~prudent & ~lifted
+        kind, amount = jnp.where(strands, STRANDS, kind), jnp.where(strands, most + SLACK, amount)
     somebody = ((kind == ALLOWED) & ~is_depot).any()
     at_depot = state.current_node == 0
     depot = jnp.where(somebody & at_depot, IS_THERE, jnp.where(somebody & (state.current_load > 0), ON_BOARD, ALLOWED))
     kind = jnp.where(is_depot, depot, kind).astype(jnp.int32)
     amount = jnp.where(is_depot, state.current_load, amount).astype(jnp.float32)
-    return Cause(kind[None], amount[None], other[None].astype(jnp.int32))
+    return Cause(kind[None], amount[None], other[None])
 
 
 def _by_passengers(state: State) -> Candidates:
-    """Candidates by visits, passengers on board and capacity."""
     instance, nodes = state.instance, jnp.arange(state.visited.shape[0])
     is_pickup, nothing = nodes % 2 == 1, jnp.zeros(nodes.shape, jnp.float32)
     pickup_visited = jnp.roll(state.visited, 1)
@@ -96,53 +78,35 @@ def _by_passengers(state: State) -> Candidates:
 
 
 def _by_times(state: State, visits: Outlook) -> Candidates:
-    """Windows that can be reached, and the way home."""
-    deadline, own = state.binding.deadline, state.instance.deadline
-    late = state.current_time - own
-    return [
+    """Windows that can be reached, the way home, and the limits as `schedule.keeps_limits` judges them."""
+    instance, published = state.binding, state.instance.deadline
+    deadline, late = instance.deadline, state.current_time - published
+    candidates = [
         (late > SLACK, WINDOW_CLOSED, late),
-        (visits.arrival > own + SLACK, WINDOW_CLOSES, visits.arrival - own),
+        (visits.arrival > published + SLACK, WINDOW_CLOSES, visits.arrival - published),
         (visits.arrival > deadline + SLACK, TOO_LATE_FOR_A_PLAN, visits.arrival - deadline),
         (visits.home > deadline[0] + SLACK, DEPOT_CLOSES, visits.home - deadline[0]),
     ]
-
-
-def _by_limits(state: State, tour: Schedule, visits: Outlook) -> Candidates:
-    """Ride times and the duration of the tour, as `schedule.keeps_limits` judges them."""
-    instance = state.binding
-    stop = schedule.next_stop(tour, instance, ..., visits.travel, SLACK)
+    if state.schedule is None:
+        return candidates
+    stop = schedule.next_stop(state.schedule, instance, ..., visits.travel, SLACK)
     driven = stop.elapsed + instance.service_time + visits.back
-    duration = jnp.maximum(driven, visits.home - tour.max_delay[0])
-    by_window = visits.start > instance.deadline + SLACK
+    duration = jnp.maximum(driven, visits.home - state.schedule.max_delay[0])
     return [
-        (by_window, NO_MOMENT, visits.start - instance.deadline),
+        *candidates,
+        (visits.start > deadline + SLACK, NO_MOMENT, visits.start - deadline),
         (stop.elapsed > stop.ride_end, RIDE_TOO_LONG, stop.elapsed - stop.ride_end + SLACK),
         (visits.start > stop.latest, RIDE_TOO_LONG, visits.start - stop.latest + SLACK),
         (duration > instance.max_route_duration + SLACK, TOUR_TOO_LONG, duration - instance.max_route_duration),
     ]
 
 
-def _by_prudence(
-    state: State, visits: Outlook, kind: jax.Array, amount: jax.Array
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Kind, amount and the request concerned, where a passenger on board would be delivered too late."""
-    instance, tour = state.binding, state.schedule
-    if tour is None:
-        instance, tour = instance.replace(max_ride_time=jnp.inf), schedule.begin(instance, SLACK)
-    late = _lateness(state, instance, tour, visits)
-    most, request = late.max(axis=1), late.argmax(axis=1) + 1
-    customers = (kind == ALLOWED) & (jnp.arange(kind.shape[0]) > 0)
-    prudent = customers & (most <= 0)
-    lifted = ~prudent.any() & (state.current_load > 0)
-    strands = customers & ~prudent & ~lifted
-    return jnp.where(strands, STRANDS, kind), jnp.where(strands, most + SLACK, amount), request
-
-
-def _lateness(state: State, instance: Instance, tour: Schedule, visits: Outlook) -> jax.Array:
+def _lateness(state: State, visits: Outlook) -> jax.Array:
     """`f32[N+1, N/2]`: how much too late each passenger on board after each node would be delivered, going straight.
 
     By the window or the ride time, whichever is missed by more, beyond the slack; -inf for requests not on board.
     """
+    instance, tour = rules.tour_so_far(state)
     nodes, drop_off = jnp.arange(instance.num_nodes + 1), jnp.arange(2, instance.num_nodes + 1, 2)
     stop = schedule.next_stop(tour, instance, ..., visits.travel, SLACK)
     elapsed = (stop.elapsed + instance.service_time)[:, None]

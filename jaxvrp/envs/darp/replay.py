@@ -21,52 +21,70 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import jax
 import numpy as np
 
 from jaxvrp.envs.darp import played
-from jaxvrp.envs.darp.env import Darp
-from jaxvrp.envs.darp.played import Leg, Plan, actions_of
+from jaxvrp.envs.darp.env import ROLE, Darp
+from jaxvrp.envs.darp.played import Plan, name_of
 from jaxvrp.envs.darp.reasons import reasons_of
-from jaxvrp.envs.darp.rules import SLACK, State
-from jaxvrp.envs.darp.unserved import shortfalls
+from jaxvrp.envs.darp.rules import State
 from jaxvrp.episodes import until_end
 from jaxvrp.replay.common import as_json, as_json_float32, common_entries
+from jaxvrp.replay.reasons import shown_amount, told_reason
 from jaxvrp.replay.schema import POINT, boolean, list_of, number, object_with, optional, text, whole_number
 
 
 def export_episode(env: Darp, states: State, actions: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """See `jaxvrp.replay.export_episode`; actions that are not given are read off the states."""
     states = until_end(states)
-    driven = actions_of(states)
-    length = len(states.step)
-    plan = played.from_actions(jax.tree.map(lambda leaf: leaf[0], states.instance), driven, SLACK)
-    if actions is None:
-        actions = {"vehicle": states.current_node[1:, None]}
-    title = f"Dial-a-ride: {len(plan.requests)} requests, {plan.num_vehicles} vehicles"
-    names = {"vehicle": [played.name_of(node) for node in range(env.num_nodes + 1)]}
+    plan = played.plan_of(states)
     entries = common_entries(
         env,
         states,
-        actions,
+        {"vehicle": states.current_node[1:, None]} if actions is None else actions,
         kind="darp",
-        title=title,
-        action_names=names,
-        step_entries=[_step_entry(states, index) for index in range(length)],
+        title=f"Dial-a-ride: {len(plan.requests)} requests, {plan.num_vehicles} vehicles",
+        action_names={"vehicle": [name_of(node) for node in range(env.num_nodes + 1)]},
+        step_entries=[
+            {
+                "step": int(states.step[index]),
+                "vehicle": int(states.current_agent[index]),
+                "node": int(states.current_node[index]),
+                "clock": as_json(states.current_time[index]),
+                "load": int(states.current_load[index]),
+                "distance": as_json(states.total_distance[index]),
+            }
+            for index in range(len(states.step))
+        ],
         reasons=reasons_of(env),
     )
+    unserved = [request for request in plan.requests.tolist() if not plan.delivered[request]]
     return {
         **entries,
         "nodes": [_node(plan, node) for node in range(plan.instance.num_nodes + 1)],
-        "requests": [_request(plan, request) for request in plan.requests.tolist()],
+        "requests": [
+            {
+                "request": request,
+                "delivered": bool(plan.delivered[request]),
+                "ride": as_json_float32(plan.ride[request]),
+                "too_long": bool(plan.too_long[request]),
+            }
+            for request in plan.requests.tolist()
+        ],
         "vehicles": [
             {"name": f"vehicle {vehicle}", "capacity": int(capacity)}
             for vehicle, capacity in enumerate(plan.instance.capacity)
         ],
-        "legs": [_leg(leg, step) for leg, step in zip(plan.legs, _steps_of(plan, states), strict=True)],
+        "legs": _legs(plan, states),
         "span": as_json(np.asarray(plan.span(), np.float32)),
         "verdict": played.verdict(plan.report),
-        "shortfalls": shortfalls(plan, entries["steps"]),
+        "shortfalls": {
+            "title": "Not served",
+            "entries": [
+                {"name": f"request {request}", "why": _why_unserved(plan, entries["steps"], request)}
+                for request in unserved
+            ],
+        },
     }
 
 
@@ -84,83 +102,61 @@ def _node(plan: Plan, node: int) -> dict[str, Any]:
     }
 
 
-def _request(plan: Plan, request: int) -> dict[str, Any]:
-    return {
-        "request": request,
-        "delivered": bool(plan.delivered[request]),
-        "ride": as_json_float32(plan.ride[request]),
-        "too_long": bool(plan.too_long[request]),
-    }
+def _legs(plan: Plan, states: State) -> list[dict[str, Any]]:
+    # The steps that went somewhere; the last one also brings about the way home.
+    moved = np.flatnonzero((states.current_node[:-1] != 0) | (states.current_node[1:] != 0)).tolist()
+    steps = moved + moved[-1:] * (len(plan.legs) - len(moved))
+    return [
+        {
+            "step": step,
+            "vehicle": leg.vehicle,
+            "from": leg.origin,
+            "to": leg.node,
+            "leave": as_json_float32(leg.leave),
+            "begin": as_json_float32(leg.begin),
+            "load_before": leg.load_before,
+            "load": leg.load,
+        }
+        for leg, step in zip(plan.legs, steps, strict=True)
+    ]
 
 
-def _leg(leg: Leg, step: int) -> dict[str, Any]:
-    return {
-        "step": step,
-        "vehicle": leg.vehicle,
-        "from": leg.origin,
-        "to": leg.node,
-        "leave": as_json_float32(leg.leave),
-        "begin": as_json_float32(leg.begin),
-        "load_before": leg.load_before,
-        "load": leg.load,
-    }
+def _why_unserved(plan: Plan, steps: list[dict[str, Any]], request: int) -> str:
+    """When a request could last be served, by the `steps` of the episode, and what forbade it later."""
+    pickup, drop_off = 2 * request - 1, 2 * request
 
+    def choice(at: int) -> str:
+        return f"vehicle {steps[at]['vehicle']} went to {name_of(steps[at + 1]['node'])}"
 
-def _steps_of(plan: Plan, states: State) -> list[int]:
-    """The step that brought about each leg: those that went somewhere; the last again for the way home."""
-    before, after = states.current_node[:-1], states.current_node[1:]
-    moved = np.flatnonzero((before != 0) | (after != 0)).tolist()
-    return moved + moved[-1:] * (len(plan.legs) - len(moved))
-
-
-def _step_entry(states: State, index: int) -> dict[str, Any]:
-    """What the entry of the state with this index says of the world."""
-    return {
-        "step": int(states.step[index]),
-        "vehicle": int(states.current_agent[index]),
-        "node": int(states.current_node[index]),
-        "clock": as_json(states.current_time[index]),
-        "load": int(states.current_load[index]),
-        "distance": as_json(states.total_distance[index]),
-    }
+    if plan.moment[pickup]:
+        vehicle = int(plan.visited_by[pickup])
+        last = [at for at, step in enumerate(steps[:-1]) if step["vehicle"] == vehicle][-1]
+        begin = shown_amount(float(plan.begin[pickup]))
+        reason = told_reason(steps[last], ROLE, 0, drop_off) or "the drop-off was allowed"
+        return f"fetched by vehicle {vehicle} at {begin}, and left behind at step {last} ({choice(last)}): {reason}"
+    allowed = [at for at, step in enumerate(steps[:-1]) if step["mask"][ROLE][0][pickup] == "1"]
+    if not allowed:
+        return f"could never be fetched: {told_reason(steps[0], ROLE, 0, pickup) or 'masked from the start'}"
+    story = f"could be fetched until step {allowed[-1]} ({choice(allowed[-1])})"
+    later = list(filter(None, (told_reason(step, ROLE, 0, pickup) for step in steps[allowed[-1] + 1 : -1])))
+    if later:
+        story += f"; then: {later[0]}"
+    return f"{story}; in the end: {later[-1]}" if later and later[-1] != later[0] else story
 
 
 def check_episode(episode: dict[str, Any]) -> None:
     """Raise a ValueError, one line, unless an episode has what `replay.js` reads."""
-    object_with(nodes=list_of(object_with(), least=1), vehicles=list_of(object_with(name=text, capacity=number)))(
-        episode, ""
-    )
+    vehicles = list_of(object_with(name=text, capacity=number))
+    object_with(nodes=list_of(object_with(), least=1), vehicles=vehicles)(episode, "")
     node, vehicle = whole_number(len(episode["nodes"])), whole_number(len(episode["vehicles"]))
+    request, step = whole_number((len(episode["nodes"]) + 1) // 2, least=1), whole_number(len(episode["steps"]))
+    window, place = list_of(optional(number), length=2), {"position": POINT, "demand": number, "service_time": number}
+    visit = {"vehicle": optional(vehicle), "begin": optional(number), "late": number}
+    drive = {"step": step, "vehicle": vehicle, "from": node, "to": node, "leave": number, "begin": number}
     object_with(
-        nodes=list_of(
-            object_with(
-                position=POINT,
-                demand=number,
-                window=list_of(optional(number), length=2),
-                service_time=number,
-                vehicle=optional(vehicle),
-                begin=optional(number),
-                late=number,
-            )
-        ),
-        requests=list_of(
-            object_with(
-                request=whole_number((len(episode["nodes"]) + 1) // 2, least=1),
-                delivered=boolean,
-                ride=optional(number),
-                too_long=boolean,
-            )
-        ),
-        legs=list_of(
-            object_with(
-                **{"step": whole_number(len(episode["steps"])), "from": node, "to": node},
-                vehicle=vehicle,
-                leave=number,
-                begin=number,
-                load_before=number,
-                load=number,
-            )
-        ),
+        nodes=list_of(object_with(window=window, **place, **visit)),
+        requests=list_of(object_with(request=request, delivered=boolean, ride=optional(number), too_long=boolean)),
+        legs=list_of(object_with(load_before=number, load=number, **drive)),
         span=POINT,
         verdict=text,
         steps=list_of(object_with(vehicle=vehicle, node=node, clock=number, load=number, distance=number)),

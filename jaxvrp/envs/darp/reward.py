@@ -15,23 +15,13 @@ REWARDS = ("sparse", "dense")
 def step_reward(
     state: State, *, kind: str, penalty_unvisited: jax.Array | float, orphan_factor: jax.Array | float
 ) -> jax.Array:
-    """`f32[]`, of the step that led to `state`: minus what it costs.
-
-    Args:
-        state: after the step.
-        kind: one of `REWARDS`.
-        penalty_unvisited, orphan_factor: see `penalty`.
-    """
-    ending = jnp.where(state.done, penalty(state, penalty_unvisited, orphan_factor), 0.0)
+    """`f32[]`, of the step that led to `state`: minus what it costs, as the fields of `Darp` say."""
+    stranded = rules.stranded(state).astype(jnp.float32)
+    penalty = penalty_unvisited * (unvisited_nodes(state) + (orphan_factor - 1.0) * stranded)
+    ending = jnp.where(state.done, penalty, 0.0)
     if kind == "dense":
         return -(state.step_distance + ending)
     return jnp.where(state.done, -(state.total_distance + ending), 0.0)
-
-
-def penalty(state: State, penalty_unvisited: jax.Array | float, orphan_factor: jax.Array | float) -> jax.Array:
-    """`f32[]`: `penalty_unvisited` per unvisited node; a stranded passenger's drop-off counts `orphan_factor` times."""
-    stranded = rules.stranded(state).astype(jnp.float32)
-    return penalty_unvisited * (unvisited_nodes(state) + (orphan_factor - 1.0) * stranded)
 
 
 def unvisited_nodes(state: State) -> jax.Array:

@@ -2,59 +2,40 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.envs.darp import schedule
-from jaxvrp.envs.darp.problem.figures import SLACK, Figures, Prepared
+from jaxvrp.envs.darp.problem.figures import SLACK, Figures
 from jaxvrp.envs.darp.problem.instance import Instance, distance, travel_time
 from jaxvrp.envs.darp.schedule import Outlook, Schedule
 from jaxvrp.notebook import NotebookStill
 
 
 class State(NotebookStill, struct.PyTreeNode):
-    """Where a plan stands; the vehicles drive one after the other.
+    """Where a plan stands; the vehicles drive one after the other."""
 
-    Attributes:
-        instance: the problem, padded to the environment's sizes.
-        figures: what follows from it; the windows that count among it, see `binding`.
-        current_node: `i32[]`, where the current vehicle is.
-        place: `f32[2]`, of that node.
-        current_agent: `i32[]`, the current vehicle.
-        current_time: `f32[]`, when it can leave there, having served as early as possible.
-        current_load: `i32[]`, passengers on board.
-        visited: `bool[N+1]`, padding included; never the depot.
-        picked_up_by_current: `bool[N+1]`, pickups done by the current vehicle.
-        pickup_time: `f32[N+1]`, end of the pickup's service.
-        schedule: of the current vehicle; None unless limits are enforced.
-        vehicle_finished: `bool[V]`, padding included.
-        vehicles_used: `i32[]`, vehicles that have left the depot.
-        total_distance: `f32[]`.
-        step_distance: `f32[]`, of the last step.
-        step: `i32[]`.
-        invalid_actions: `i32[]`, actions so far that were executed as something else.
-        done: `bool[]`.
-    """
-
-    instance: Instance
-    figures: Figures
-    current_node: jax.Array
-    place: jax.Array
-    current_agent: jax.Array
-    current_time: jax.Array
-    current_load: jax.Array
-    visited: jax.Array
-    picked_up_by_current: jax.Array
-    pickup_time: jax.Array
-    schedule: Schedule | None
-    vehicle_finished: jax.Array
-    vehicles_used: jax.Array
-    total_distance: jax.Array
-    step_distance: jax.Array
-    step: jax.Array
-    invalid_actions: jax.Array
-    done: jax.Array
+    instance: Instance  # the problem, padded to the environment's sizes
+    figures: Figures  # what follows from it; the windows that count among it, see `binding`
+    current_node: jax.Array  # `i32[]`, where the current vehicle is
+    place: jax.Array  # `f32[2]`, of that node
+    current_agent: jax.Array  # `i32[]`, the current vehicle
+    current_time: jax.Array  # `f32[]`, when it can leave there, having served as early as possible
+    current_load: jax.Array  # `i32[]`, passengers on board
+    visited: jax.Array  # `bool[N+1]`, padding included; never the depot
+    picked_up_by_current: jax.Array  # `bool[N+1]`, pickups done by the current vehicle
+    pickup_time: jax.Array  # `f32[N+1]`, end of the pickup's service
+    schedule: Schedule | None  # of the current vehicle; None unless limits are enforced
+    vehicle_finished: jax.Array  # `bool[V]`, padding included
+    vehicles_used: jax.Array  # `i32[]`, vehicles that have left the depot
+    total_distance: jax.Array  # `f32[]`
+    step_distance: jax.Array  # `f32[]`, of the last step
+    step: jax.Array  # `i32[]`
+    invalid_actions: jax.Array  # `i32[]`, actions so far that were executed as something else
+    done: jax.Array  # `bool[]`
 
     @property
     def binding(self) -> Instance:
@@ -62,25 +43,25 @@ class State(NotebookStill, struct.PyTreeNode):
         return self.figures.bound(self.instance)
 
 
-def begin(prepared: Prepared, *, limits: bool) -> State:
+def begin(instance: Instance, figures: Figures, *, limits: bool) -> State:
     """The first vehicle at the depot; padded requests are born visited, padded vehicles finished."""
-    instance = prepared.binding
+    binding = figures.bound(instance)
     node = jnp.arange(instance.num_nodes + 1, dtype=jnp.int32)
     unused = instance.capacity <= 0
     zero, no_distance = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.float32)
     visited = (instance.demand == 0) & (node > 0)
     return State(
-        instance=prepared.instance,
-        figures=prepared.figures,
+        instance=instance,
+        figures=figures,
         current_node=zero,
         place=instance.locs[0],
-        current_agent=_first(~unused),
-        current_time=instance.earliest[0],
+        current_agent=jax.lax.argmax(~unused, 0, jnp.int32),
+        current_time=binding.earliest[0],
         current_load=zero,
         visited=visited,
         picked_up_by_current=jnp.zeros_like(visited),
         pickup_time=jnp.zeros_like(instance.earliest),
-        schedule=schedule.begin(instance, SLACK) if limits else None,
+        schedule=schedule.begin(binding, SLACK) if limits else None,
         vehicle_finished=unused,
         vehicles_used=zero,
         total_distance=no_distance,
@@ -105,20 +86,26 @@ def drive(state: State, node: jax.Array, num_invalid: jax.Array) -> State:
     arrival = state.current_time + travel
     time = jnp.maximum(arrival, instance.earliest[node]) + instance.service_time[node]
     visited = state.visited | (is_node & (nodes > 0))
-    finished = state.vehicle_finished | (goes_home & (_vehicles(state) == state.current_agent))
+    vehicles = jnp.arange(instance.num_agents, dtype=jnp.int32)
+    finished = state.vehicle_finished | (goes_home & (vehicles == state.current_agent))
+    next_vehicle = jax.lax.argmax(~finished, 0, jnp.int32)
     served_all = visited[1:].all()
     length += jnp.where(served_all, distance(place, depot), 0.0)
     picked_up = is_node & (nodes % 2 == 1)
+    tour = state.schedule
+    if tour is not None:
+        appended = schedule.append(tour, instance, node, travel, SLACK)
+        tour = jax.tree.map(functools.partial(jnp.where, goes_home), schedule.begin(instance, SLACK), appended)
     return state.replace(
         current_node=node,
         place=place,
-        current_agent=jnp.where(goes_home & ~finished.all(), _first(~finished), state.current_agent),
+        current_agent=jnp.where(goes_home & ~finished.all(), next_vehicle, state.current_agent),
         current_time=jnp.where(goes_home, instance.earliest[0], time),
         current_load=jnp.where(goes_home, 0, state.current_load + instance.demand[node]),
         visited=visited,
         picked_up_by_current=~goes_home & (state.picked_up_by_current | picked_up),
         pickup_time=jnp.where(picked_up, time, state.pickup_time),
-        schedule=_scheduled(state, node, travel),
+        schedule=tour,
         vehicle_finished=finished,
         vehicles_used=state.vehicles_used + (~goes_home & (state.current_node == 0)),
         total_distance=state.total_distance + length,
@@ -127,15 +114,6 @@ def drive(state: State, node: jax.Array, num_invalid: jax.Array) -> State:
         invalid_actions=state.invalid_actions + num_invalid,
         done=served_all | finished.all(),
     )
-
-
-def _scheduled(state: State, node: jax.Array, travel: jax.Array) -> Schedule | None:
-    """The schedule after driving to `node` for `travel`; the next vehicle's at the depot."""
-    if state.schedule is None:
-        return None
-    fresh = schedule.begin(state.binding, SLACK)
-    appended = schedule.append(state.schedule, state.binding, node, travel, SLACK)
-    return jax.tree.map(lambda begun, driven: jnp.where(node == 0, begun, driven), fresh, appended)
 
 
 def outlook(state: State) -> Outlook:
@@ -157,52 +135,36 @@ def on_board(state: State) -> jax.Array:
 
 
 def allowed(state: State, *, lookahead: bool) -> jax.Array:
-    """The mask over nodes, `bool[N+1]`; never all false.
+    """The mask over nodes, `bool[N+1]`; never all false. With a schedule, ride times and route duration hold too.
 
-    Args:
-        state: of one instance; with a schedule, ride times and route duration hold too.
-        lookahead: also require that each passenger on board can still be delivered in time, going straight.
+    `lookahead` also requires that each passenger on board can still be delivered in time, going straight.
     """
     instance, visits = state.binding, outlook(state)
-    customers = _unconstrained(state)
+    nodes, aboard = jnp.arange(state.visited.shape[0]), on_board(state)
+    fits = state.current_load + instance.demand <= instance.capacity[state.current_agent]
+    customers = jnp.where(nodes % 2 == 1, ~state.visited & fits, aboard)
     customers &= (visits.arrival <= instance.deadline + SLACK) & (visits.home <= instance.deadline[0] + SLACK)
     if state.schedule is not None:
         customers &= schedule.keeps_limits(state.schedule, instance, visits, SLACK)
     if lookahead:
-        prudent = customers & _keeps_everybody(state, visits)
+        judged, tour = tour_so_far(state)
+        prudent = customers & schedule.keeps_everybody(tour, judged, visits, aboard[2::2], SLACK)
         # Two passengers, each deliverable but not both: one is better than none.
         lifted = ~prudent.any() & (state.current_load > 0)
         customers = jnp.where(lifted, customers, prudent)
     depot = ((state.current_load == 0) & (state.current_node != 0)) | ~customers.any()
-    return customers | (depot & (jnp.arange(customers.shape[0]) == 0))
+    return customers | (depot & (nodes == 0))
 
 
-def _unconstrained(state: State) -> jax.Array:
-    """Customers that are allowed apart from time: `bool[N+1]`."""
-    instance, nodes = state.instance, jnp.arange(state.visited.shape[0])
-    fits = state.current_load + instance.demand <= instance.capacity[state.current_agent]
-    return jnp.where(nodes % 2 == 1, ~state.visited & fits, on_board(state))
-
-
-def _keeps_everybody(state: State, visits: Outlook) -> jax.Array:
-    """`bool[N+1]`: after the node, each passenger can be brought in time, going straight there."""
-    instance, tour = state.binding, state.schedule
-    if tour is None:
-        instance, tour = instance.replace(max_ride_time=jnp.inf), schedule.begin(instance, SLACK)
-    return schedule.keeps_everybody(tour, instance, visits, on_board(state)[2::2], SLACK)
+def tour_so_far(state: State) -> tuple[Instance, Schedule]:
+    """The instance and the schedule by which `lookahead` judges; without limits, no ride takes too long."""
+    if state.schedule is not None:
+        return state.binding, state.schedule
+    instance = state.binding.replace(max_ride_time=jnp.inf)
+    return instance, schedule.begin(instance, SLACK)
 
 
 def stranded(state: State) -> jax.Array:
     """Drop-offs that cannot be visited any more, since the vehicle with their passengers has gone home: `i32[]`."""
     left_behind = state.visited & ~state.picked_up_by_current & ~jnp.roll(state.visited, -1)
     return jnp.sum(left_behind[1::2], dtype=jnp.int32)
-
-
-def _vehicles(state: State) -> jax.Array:
-    """`i32[V]`, their indices."""
-    return jnp.arange(state.vehicle_finished.shape[0], dtype=jnp.int32)
-
-
-def _first(condition: jax.Array) -> jax.Array:
-    """Index of the first that holds, `i32[]`; 0 if none does."""
-    return jax.lax.argmax(condition, 0, jnp.int32)

@@ -30,63 +30,40 @@ from jaxvrp.envs.darp.problem.instance import Instance, distance, travel_time
 
 
 class Outlook(struct.PyTreeNode):
-    """What would happen if the current vehicle went to each node now, serving as early as possible; `f32[N+1]`.
+    """What would happen if the current vehicle went to each node now, serving as early as possible; `f32[N+1]`."""
 
-    Attributes:
-        distance: from the current node.
-        travel: how long that takes.
-        arrival: clock there.
-        start: of the service.
-        leave: clock when the service ends.
-        back: how long the direct way home takes.
-        home: clock at the depot, going there right after the service.
-    """
-
-    distance: jax.Array
-    travel: jax.Array
-    arrival: jax.Array
-    start: jax.Array
-    leave: jax.Array
-    back: jax.Array
-    home: jax.Array
+    distance: jax.Array  # from the current node
+    travel: jax.Array  # how long that takes
+    arrival: jax.Array  # clock there
+    start: jax.Array  # of the service
+    leave: jax.Array  # clock when the service ends
+    back: jax.Array  # how long the direct way home takes
+    home: jax.Array  # clock at the depot, going there right after the service
 
 
 class Schedule(struct.PyTreeNode):
-    """The bounds of all schedules of the current vehicle's tour so far, with slack.
+    """The bounds of all schedules of the current vehicle's tour so far, with slack."""
 
-    Attributes:
-        elapsed: `f32[]`, driving and service until the last stop's service ends.
-        ride_end: `f32[N+1]`, at the drop-off of a passenger on board `elapsed` when his ride time is used up, else inf.
-        max_delay: `f32[N+1]`, there the greatest delay of his pickup; at 0 that of the departure from the depot.
-    """
-
-    elapsed: jax.Array
-    ride_end: jax.Array
-    max_delay: jax.Array
+    elapsed: jax.Array  # `f32[]`, driving and service until the last stop's service ends
+    ride_end: jax.Array  # `f32[N+1]`, at drop-offs of passengers on board `elapsed` when the ride time is used up; inf
+    max_delay: jax.Array  # `f32[N+1]`, there the greatest delay of the pickup; at 0 that of the departure
 
 
 def begin(instance: Instance, slack: float) -> Schedule:
     """A vehicle at the depot; `slack` is granted on every upper bound."""
-    departure = instance.deadline[0] + slack
     return Schedule(
         elapsed=jnp.zeros((), jnp.float32),
         ride_end=jnp.full_like(instance.deadline, jnp.inf),
-        max_delay=jnp.broadcast_to(departure, instance.deadline.shape),
+        max_delay=jnp.broadcast_to(instance.deadline[0] + slack, instance.deadline.shape),
     )
 
 
 class Stop(struct.PyTreeNode):
-    """The bounds of service at a node that comes next; `f32[]`, or `f32[N+1]` for each node.
+    """The bounds of service at a node that comes next; `f32[]`, or `f32[N+1]` for each node."""
 
-    Attributes:
-        elapsed: driving and service before.
-        ride_end: `elapsed` when the ride time of the passenger who gets out is used up; inf at other stops.
-        latest: start, by the deadline and that ride time.
-    """
-
-    elapsed: jax.Array
-    ride_end: jax.Array
-    latest: jax.Array
+    elapsed: jax.Array  # driving and service before
+    ride_end: jax.Array  # `elapsed` when the ride time of the passenger who gets out is used up; inf at other stops
+    latest: jax.Array  # start, by the deadline and that ride time
 
     @property
     def max_delay(self) -> jax.Array:
@@ -135,14 +112,7 @@ def keeps_everybody(
 ) -> jax.Array:
     """`bool[N+1]`: after a node that can be added, each passenger can be delivered in time, going straight there.
 
-    The route duration ends at the depot, so it does not count.
-
-    Args:
-        schedule: of the tour so far.
-        instance: one problem.
-        visits: what each node would come to.
-        on_board: `bool[N/2]`, the requests on board.
-        slack: as in `begin`.
+    `on_board`, `bool[N/2]`, are the requests on board. The route duration ends at the depot, so it does not count.
     """
     nodes, requests = (jnp.arange(count, dtype=jnp.int32) for count in (instance.num_nodes + 1, on_board.shape[0]))
     stop = next_stop(schedule, instance, ..., visits.travel, slack)

@@ -5,20 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 from jaxvrp.envs.darp import plan, replay
-from jaxvrp.envs.darp.baselines.greedy import EarliestDeadlineActor, NearestNeighbourActor
+from jaxvrp.envs.darp.baselines import greedy
 from jaxvrp.envs.darp.baselines.search import SearchActor
 from jaxvrp.envs.darp.baselines.timed_search import search_all, search_episode
 from jaxvrp.envs.darp.pictures import notebook
 from jaxvrp.envs.darp.pictures.draw import render_episode
-from jaxvrp.envs.darp.problem.files import read_instances
+from jaxvrp.envs.darp.problem.cordeau import read_instances
 from jaxvrp.envs.darp.problem.instance import stack, void_nodes_beyond, void_vehicles_beyond
 from jaxvrp.io import plan_files
 from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ReplayKind, Toolbox
 
 TOOLBOX = Toolbox(
     baselines={
-        "nearest neighbour": lambda env: NearestNeighbourActor(),
-        "earliest deadline": lambda env: EarliestDeadlineActor(),
+        "nearest neighbour": lambda env: greedy.PriorityActor(greedy.distance),
+        "earliest deadline": lambda env: greedy.PriorityActor(greedy.deadline),
     },
     planners={
         "search": SearchActor,

@@ -10,6 +10,7 @@ from flax import struct
 
 from jaxvrp import fields
 from jaxvrp.actions import judge
+from jaxvrp.environment import Memory
 from jaxvrp.envs.pcb import reward, rules
 from jaxvrp.envs.pcb.measure import measure_agent, measure_board
 from jaxvrp.envs.pcb.observation import OBSERVATION_SIZE, board_vector, measure_agents, observe
@@ -18,7 +19,6 @@ from jaxvrp.envs.pcb.problem.board import Board
 from jaxvrp.envs.pcb.problem.instance import Instance, Sizes, Targets, Wiring
 from jaxvrp.envs.pcb.reward import Weights
 from jaxvrp.envs.pcb.rules import State
-from jaxvrp.memory import Memory
 from jaxvrp.spaces import Box, ByRole, Role
 from jaxvrp.turns import Choose, TurnBasedEnvironment, Turns, act_at_once
 

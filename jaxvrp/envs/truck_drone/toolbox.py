@@ -45,4 +45,5 @@ TOOLBOX = Toolbox(
     ),
     paddings={"num_customers": Padding(void_beyond)},
     still=notebook.draw_state,
+    forms=lambda env: [env.replace(decide=moments) for moments in ("steps", "events")],
 )

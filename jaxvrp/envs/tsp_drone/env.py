@@ -13,7 +13,7 @@ from jaxvrp.entities import flat_box, flatten
 from jaxvrp.environment import Environment
 from jaxvrp.envs.tsp_drone import observation, rules
 from jaxvrp.envs.tsp_drone.problem.generator import LAYOUTS, generate
-from jaxvrp.envs.tsp_drone.problem.instance import Instance, Prepared, as_float32, pad, prepare
+from jaxvrp.envs.tsp_drone.problem.instance import Instance, as_float32, figures_of, pad
 from jaxvrp.envs.tsp_drone.problem.operations import FIRST_SERVE
 from jaxvrp.envs.tsp_drone.reward import REWARDS, step_reward
 from jaxvrp.envs.tsp_drone.rules import State
@@ -99,13 +99,10 @@ class TspDrone(Environment):
         """A random instance of the environment's size."""
         return generate(key, self)
 
-    def prepare(self, instance: Instance) -> Prepared:
-        """The instance, padded, with what follows from it; a ValueError if it is larger than the environment."""
-        return prepare(pad(as_float32(instance), self.num_nodes))
-
-    def init_state(self, instance: Instance | Prepared) -> State:
+    def init_state(self, instance: Instance) -> State:
         """Both at the depot; a smaller instance is padded, a larger one is a ValueError."""
-        return rules.begin(instance if isinstance(instance, Prepared) else self.prepare(instance))
+        padded = pad(as_float32(instance), self.num_nodes)
+        return rules.begin(padded, figures_of(padded))
 
     def transition(self, state: State, action: ByRole, num_invalid: jax.Array) -> State:
         """One turn, of the one whose it is."""

@@ -10,7 +10,6 @@ from jaxvrp.environment import select
 from jaxvrp.envs.tsp_drone.problem.instance import (
     Figures,
     Instance,
-    Prepared,
     drone_distance,
     drone_time,
     truck_distance,
@@ -59,14 +58,13 @@ class State(NotebookStill, struct.PyTreeNode):
     done: jax.Array  # `bool[]`
 
 
-def begin(prepared: Prepared) -> State:
+def begin(instance: Instance, figures: Figures) -> State:
     """Both at the depot, the drone on board, and it has the first turn."""
-    instance = prepared.instance
     none, nothing = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.float32)
     served = ~instance.exists | (_nodes(instance) == 0)
     return State(
         instance=instance,
-        figures=prepared.figures,
+        figures=figures,
         truck_node=none,
         served=served,
         clock=nothing,

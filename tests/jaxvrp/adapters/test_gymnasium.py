@@ -14,9 +14,16 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import jaxvrp
-from jaxvrp.adapters.gymnasium import GymnasiumVectorEnv, register_ids, to_gymnasium, to_gymnasium_vector
+from jaxvrp.adapters.gymnasium import (
+    GymnasiumVectorEnv,
+    make_env,
+    make_vector_env,
+    register_ids,
+    to_gymnasium,
+    to_gymnasium_vector,
+)
 from jaxvrp.entities import seen_as
-from jaxvrp.memory import Memory
+from jaxvrp.environment import Memory
 from tests.toy_environments import Team
 
 # Observations of `darp` have no bounds that could be named.
@@ -219,10 +226,36 @@ def test_numbers_of_darp_keep_the_bounds_that_are_known(limits):
     assert (greatest[flags] == 1).mean() > 0.5 < (least[flags] == 0).mean()
 
 
-def test_every_registered_environment_has_an_id():
+SMALL = {"pcb": {"min_parts": 2, "max_parts": 2, "rays": 1, "num_boards": 1}}
+
+
+@pytest.fixture
+def own_environments():
+    """A class that Gymnasium can play, a function that makes what it cannot, and one that needs an argument."""
+    from jaxvrp.registry import _ENTRIES
+
+    own = {"own_team": Team, "own_fleet": lambda: jaxvrp.make("truck_drone"), "own_choice": lambda kind: Team()}
+    for name, factory in own.items():
+        jaxvrp.register(name, factory)
+    yield
+    for name in own:
+        del _ENTRIES["environment"][name]
+        gymnasium.registry.pop(f"jaxvrp/{name}-v0", None)
+
+
+def test_exactly_the_environments_with_one_role_have_an_id(own_environments):
     ids = register_ids()
-    assert ids == tuple(f"jaxvrp/{name}-v0" for name in jaxvrp.registered() if " " not in name)
+    built_in = ("darp", "pcb", "truck_drone", "tsp_drone", "vrpd_tw")
+    makeable = {name for name in built_in if len(jaxvrp.make(name, **SMALL.get(name, {})).roles) == 1}
+    assert {f"jaxvrp/{name}-v0" for name in makeable | {"own_team", "own_choice"}} <= set(ids)
     assert set(ids) <= set(gymnasium.registry)
+    refused = {*built_in, "own_fleet"} - makeable
+    assert not {f"jaxvrp/{name}-v0" for name in refused} & {*ids, *gymnasium.registry}
+    for name in refused - {"own_fleet"}:
+        with pytest.raises(ValueError, match=r"use jaxvrp\.adapters\.pettingzoo\.to_pettingzoo"):
+            make_env(name)
+        with pytest.raises(ValueError, match=r"use jaxvrp\.adapters\.pettingzoo\.to_pettingzoo"):
+            make_vector_env(name, 2)
 
 
 @unbounded
@@ -239,8 +272,20 @@ def test_an_id_makes_the_environment_and_the_batch(darp):
     assert np.array_equal(batch.reset(seed=4)[0][0], expected)
     with pytest.raises(ValueError, match=r"unknown parameter of 'darp': 'num_node'"):
         gymnasium.make("jaxvrp/darp-v0", num_node=4)
-    with pytest.raises(ValueError, match="to_pettingzoo"):
+    with pytest.raises(gymnasium.error.NameNotFound, match="truck_drone"):
         gymnasium.make("jaxvrp/truck_drone-v0")
+
+
+@unbounded
+def test_a_batch_that_an_id_makes_is_drawn(darp):
+    batch = gymnasium.make_vec("jaxvrp/darp-v0", 2, num_nodes=4, num_agents=2, render_mode="rgb_array")
+    batch.reset(seed=0)
+    frames = batch.render()
+    assert len(frames) == 2 and all(frame.dtype == np.uint8 and frame.ndim == 3 for frame in frames)
+    assert batch.render_mode == "rgb_array" and batch.spec.kwargs["render_mode"] == "rgb_array"
+    assert gymnasium.make_vec("jaxvrp/darp-v0", 2, num_nodes=4).render_mode is None
+    with pytest.raises(ValueError, match="render_mode is 'human'"):
+        gymnasium.make_vec("jaxvrp/darp-v0", 2, num_nodes=4, render_mode="human")
 
 
 @unbounded

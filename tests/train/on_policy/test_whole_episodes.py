@@ -100,7 +100,7 @@ def test_the_next_rollout_has_other_instances(made):
 def test_what_episodes_leave_behind_is_kept(learner):
     """Over both rollouts, though each begins anew."""
     made = learner(**EPISODES, network="mlp", env={"name": "tests.toy_environments:CountedErrands"})
-    assert made.played.start.vec.memory == STEPS and made.played.end.vec.memory == 2 * STEPS
+    assert made.played.start.vec.memory == ((), STEPS) and made.played.end.vec.memory == ((), 2 * STEPS)
 
 
 @pytest.fixture(scope="module")

@@ -62,13 +62,16 @@ class Evaluator:
     def baselines(self, episodes: Episodes | None = None) -> dict[str, Figures]:
         """Figures of random play and of the baselines in the environment's toolbox, by name; random play comes last.
 
-        `episodes` shows the name of the player, and is advanced.
+        Each plays in all forms of the environment (`Toolbox.forms`); that with the highest return counts. `episodes`
+        shows the name of the player, and is advanced.
         """
+        forms = [Evaluator(env, self.num_episodes, self.seed) for env in registry.toolbox_of(self.env).forms(self.env)]
         figures = {}
-        for name, actor in baseline_actors(self.env).items():
+        for name in baseline_actors(self.env):
             if episodes:
                 episodes.begin(name)
-            figures[name] = to_host(jax.jit(lambda actor=actor: self.play(actor))())
+            played = [jax.jit(lambda form=form: form.play(baseline_actors(form.env)[name]))() for form in forms]  # noqa: B023
+            figures[name] = max(map(to_host, played), key=lambda each: each["return"])
             if episodes:
                 episodes.advance(self.num_episodes)
         return figures

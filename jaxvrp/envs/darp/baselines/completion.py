@@ -6,21 +6,15 @@ What has been done stands at the beginning of each sequence (`lanes.Past`); ruin
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from jaxvrp.envs.darp import rules
-from jaxvrp.envs.darp.baselines.lanes import Lanes, Past, between, length_of, make_lanes, make_problem, pick
+from jaxvrp.envs.darp.baselines.lanes import Lanes, Past, between, length_of, make_lanes, pick
 from jaxvrp.envs.darp.baselines.search import advance, begin_from, heats
-from jaxvrp.envs.darp.env import Darp
 from jaxvrp.envs.darp.problem.instance import as_float32
 from jaxvrp.envs.darp.rules import State
-
-Completion = Callable[[Any, State, jax.Array], jax.Array]
-"""From environments, states (both `[B, ...]`) and a key to the returns that are still to come, `f32[B]`."""
 
 
 @functools.partial(jax.jit, static_argnames="rounds")
@@ -30,19 +24,22 @@ def cost_to_go(
     """What the rest of episodes costs by the best plan that a search finds for it, distance and penalties: `f32[B]`.
 
     Args:
-        states: `[B, ...]`, of environments without `limits`.
-        key: typed key.
-        rounds: see `search.ruin_and_recreate`.
+        states: `[B, ...]`.
+        key, rounds: see `search.ruin_and_recreate`.
         penalty: of an unvisited node, in units of distance, `f32[]` or `f32[B]`.
         orphan_factor: how often the drop-off of a passenger on board counts, likewise.
+
+    Raises:
+        ValueError: the states are of an environment with limits, whose tours the search judges from their beginning.
     """
-    problems = jax.vmap(lambda instance: make_problem(as_float32(instance), limits=False))(states.binding)
-    lanes = make_lanes(problems, 1, penalty, limits=False)
+    if states.schedule is not None:
+        raise ValueError("with env.limits no search goes on from the middle of a tour; leave env.limits out")
+    lanes = make_lanes(jax.vmap(as_float32)(states.binding), 1, penalty, limits=False)
     lanes, sequence = _after(lanes, states, penalty * jnp.asarray(orphan_factor, jnp.float32))
     # The sequence goes home from where the vehicle is.
     begun = length_of(lanes, sequence) - between(lanes, states.current_node, jnp.zeros_like(states.current_node))
     begin_key, rounds_key = jax.random.split(key)
-    search = begin_from(problems, lanes, sequence, begin_key)
+    search = begin_from(lanes, sequence, begin_key)
     found = advance(search, rounds_key, heats(jnp.arange(rounds, dtype=jnp.float32) / rounds))
     return jnp.where(states.done, 0.0, found.best.cost - begun)
 
@@ -51,7 +48,7 @@ def _after(lanes: Lanes, states: State, stranding: jax.Array) -> tuple[Lanes, ja
     """Lanes of what is left to do, and sequences that hold what is done, `i32[T, B]`; see `Past`."""
     aboard, waits = jax.vmap(rules.on_board)(states)[:, 2::2].T, ~states.visited[:, 1::2].T
     requests, batch = aboard.shape
-    stops = len(lanes.demand) + len(lanes.capacity)
+    stops = len(lanes.instance.demand) + len(lanes.instance.capacity)
     node, vehicle = states.current_node, states.current_agent
     lane = jnp.arange(batch, dtype=jnp.int32)
     pickup = 2 * jnp.arange(requests, dtype=jnp.int32)[:, None] + 1
@@ -63,33 +60,8 @@ def _after(lanes: Lanes, states: State, stranding: jax.Array) -> tuple[Lanes, ja
     sequence = sequence.at[jnp.where(is_before, place, stops), lane].set(pickup, mode="drop")
     sequence = sequence.at[jnp.where(node != 0, position, stops), lane].set(node, mode="drop")
     exists = aboard | waits
-    past = Past(
-        position=position,
-        start=states.current_time - pick(lanes.service, node),
-        aboard=aboard,
-        stranding=jnp.broadcast_to(stranding, (batch,)),
-    )
+    start = states.current_time - pick(lanes.instance.service_time, node)
+    past = Past(position, start, aboard, jnp.broadcast_to(stranding, (batch,)))
     # A delivered passenger is no load, though the vehicle may stand at the drop-off.
-    demand = lanes.demand.at[1:].multiply(jnp.repeat(exists, 2, axis=0))
-    return lanes.replace(exists=exists, demand=demand, past=past), sequence
-
-
-def make_completion(env: Darp, rounds: int = 300) -> Completion:
-    """Returns that are still to come in episodes of `env` if a search goes on, by so many rounds.
-
-    Raises:
-        ValueError: the environment has limits, whose tours the search judges from their beginning alone.
-    """
-    if env.limits:
-        raise ValueError(
-            "with env.limits no search goes on from the middle of a tour; leave env.limits out, or let the policy go on"
-        )
-
-    def to_come(envs: Any, states: State, key: jax.Array) -> jax.Array:
-        penalty, factor = envs.penalty_unvisited, envs.orphan_factor
-        cost = cost_to_go(states, key, rounds=rounds, penalty=penalty, orphan_factor=factor)
-        # Paid at the end, the distance so far is still to come, too.
-        driven = 0.0 if envs.reward_kind == "dense" else states.total_distance
-        return -jnp.where(states.done, 0.0, cost + driven)
-
-    return to_come
+    demand = lanes.instance.demand.at[1:].multiply(jnp.repeat(exists, 2, axis=0))
+    return lanes.replace(instance=lanes.instance.replace(demand=demand), past=past), sequence

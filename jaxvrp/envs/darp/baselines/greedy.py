@@ -1,8 +1,8 @@
-"""Baselines: the nearest neighbour and the earliest deadline under the mask."""
+"""Baselines under the mask: actors that go to the allowed customer that is first by some rule."""
 
 from __future__ import annotations
 
-import abc
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -13,8 +13,11 @@ from jaxvrp.envs.darp import rules
 from jaxvrp.envs.darp.rules import State
 
 
-class _PriorityActor(abc.ABC):
-    """Goes to the allowed customer with the least priority number, to the depot only if there is none."""
+class PriorityActor:
+    """Goes to the allowed customer with the least priority, `f32[N+1]` of a state; to the depot if there is none."""
+
+    def __init__(self, priority: Callable[[State], jax.Array]):
+        self.priority = priority
 
     def init(self, num_envs: int) -> Carry:
         """Nothing to carry from one decision to the next."""
@@ -29,22 +32,12 @@ class _PriorityActor(abc.ABC):
         # With no customer all are inf, and the first is the depot.
         return {"vehicle": jnp.argmin(jnp.where(customers, priority, jnp.inf), axis=-1).astype(jnp.int32)}, carry
 
-    @abc.abstractmethod
-    def priority(self, state: State) -> jax.Array:
-        """`f32[N+1]` of one state: the least goes first."""
+
+def distance(state: State) -> jax.Array:
+    """From where the vehicle is: the nearest customer goes first."""
+    return rules.outlook(state).distance
 
 
-class NearestNeighbourActor(_PriorityActor):
-    """Goes to the nearest customer that is allowed, pickup or drop-off."""
-
-    def priority(self, state: State) -> jax.Array:
-        """`f32[N+1]`, distance from the current node."""
-        return rules.outlook(state).distance
-
-
-class EarliestDeadlineActor(_PriorityActor):
-    """Goes to the allowed customer whose deadline is next; nodes without deadline come last."""
-
-    def priority(self, state: State) -> jax.Array:
-        """`f32[N+1]`, deadlines; finite, so that the depot (inf) comes last."""
-        return jnp.minimum(state.binding.deadline, jnp.finfo(jnp.float32).max)
+def deadline(state: State) -> jax.Array:
+    """The next deadline goes first; finite, so that the depot (inf) comes last."""
+    return jnp.minimum(state.binding.deadline, jnp.finfo(jnp.float32).max)

@@ -11,61 +11,34 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp.envs.darp.baselines.lanes import (
-    Lanes,
-    between,
-    driven,
-    following,
-    least,
-    length_of,
-    of_nodes,
-    pick,
-    where,
-)
+from jaxvrp.envs.darp.baselines.lanes import Lanes, between, following, least, length_of, of_nodes, pick, where
 from jaxvrp.envs.darp.baselines.tour_test import keep_limits
+from jaxvrp.envs.darp.problem.instance import travel_time
 
-MOST_TESTS = 4
-"""Places that are tested for one request where limits are enforced, the cheapest first; then it waits."""
-
-LATEST = 1e30
-"""Later than any time."""
+MOST_TESTS = 4  # places that are tested for one request where limits are enforced, the cheapest first; then it waits
+LATEST = 1e30  # later than any time
 
 
 class Plans(struct.PyTreeNode):
-    """Plans, the last axis.
+    """Plans, the last axis."""
 
-    Attributes:
-        sequence: `i32[T, B]`, T = N + V + 1: V + 1 depots with the tours between them; 0 behind the last.
-        waiting: `bool[R, B]`, requests without a place.
-        cost: `f32[B]`, distance and penalties.
-    """
-
-    sequence: jax.Array
-    waiting: jax.Array
-    cost: jax.Array
+    sequence: jax.Array  # `i32[T, B]`, T = N + V + 1: V + 1 depots with the tours between them; 0 behind the last
+    waiting: jax.Array  # `bool[R, B]`, requests without a place
+    cost: jax.Array  # `f32[B]`, distance and penalties
 
 
 class Stops(struct.PyTreeNode):
-    """Along the sequences, `[T, B]` each.
+    """Along the sequences, `[T, B]` each."""
 
-    Attributes:
-        node: `i32`.
-        length, leg: `f32`, distance and time to the next stop.
-        earliest, deadline, service: `f32`, of the node.
-        start: `f32`, of service, as early as possible.
-        latest: `f32`, start of service after which a deadline further on is missed.
-        room: `i32`, places that are free after the stop; -1 behind the last tour.
-    """
-
-    node: jax.Array
-    length: jax.Array
-    leg: jax.Array
-    earliest: jax.Array
-    deadline: jax.Array
-    service: jax.Array
-    start: jax.Array
-    latest: jax.Array
-    room: jax.Array
+    node: jax.Array  # `i32`
+    length: jax.Array  # `f32`, distance to the next stop
+    leg: jax.Array  # `f32`, time to the next stop
+    earliest: jax.Array  # `f32`, of the node
+    deadline: jax.Array  # `f32`, of the node
+    service: jax.Array  # `f32`, of the node
+    start: jax.Array  # `f32`, of service, as early as possible
+    latest: jax.Array  # `f32`, start of service after which a deadline further on is missed
+    room: jax.Array  # `i32`, places that are free after the stop; -1 behind the last tour
 
 
 def recreated(lanes: Lanes, sequence: jax.Array, waiting: jax.Array, turn: jax.Array, noise: jax.Array) -> Plans:
@@ -73,13 +46,11 @@ def recreated(lanes: Lanes, sequence: jax.Array, waiting: jax.Array, turn: jax.A
 
     Args:
         lanes: the problems.
-        sequence: `i32[T, B]`.
-        waiting: `bool[R, B]`.
+        sequence, waiting: as in `Plans`.
         turn: `f32[R, B]` in [0, 1); the least comes first, after the requests on board.
         noise: `f32[2 T, B]`, from which the noise of each place is taken.
     """
-    requests = len(waiting)
-    numbers = jnp.arange(requests, dtype=jnp.int32)[:, None]
+    numbers = jnp.arange(len(waiting), dtype=jnp.int32)[:, None]
     if lanes.past is not None:
         turn = turn - lanes.past.aboard
 
@@ -87,40 +58,29 @@ def recreated(lanes: Lanes, sequence: jax.Array, waiting: jax.Array, turn: jax.A
         index, sequence, waiting, turn = carry
         next_turn, request = least(turn)
         stops = make_stops(lanes, sequence, waiting)
-        inserted, found = _inserted(lanes, stops, request, _noise(noise, index), next_turn < 2.0)
+        # Other rows of noise for each insertion, for pickups and for drop-offs.
+        rows = (7 * (index + 1) % len(sequence), 17 * (index + 1) % len(sequence))
+        of_ends = tuple(jax.lax.dynamic_slice_in_dim(noise, row, len(sequence)) for row in rows)
+        cost, drop = places(lanes, stops, request, of_ends)
+        cost = jnp.where(next_turn < 2.0, cost, jnp.inf)
+        inserted, found = _inserted(lanes, sequence, request, cost, drop)
         is_next = numbers == request
         return index + 1, inserted, waiting & ~(is_next & found), jnp.where(is_next, 2.0, turn)
 
     start = (jnp.zeros((), jnp.int32), sequence, waiting, jnp.where(waiting, turn, 2.0))
     _, sequence, waiting, _ = jax.lax.while_loop(lambda carry: (carry[3] < 2.0).any(), insert, start)
-    return Plans(sequence, waiting, length_of(lanes, sequence) + _penalty(lanes, waiting))
-
-
-def _penalty(lanes: Lanes, waiting: jax.Array) -> jax.Array:
-    """For requests without a place, `bool[R, B]`: `f32[B]`."""
+    length = length_of(lanes, sequence)
     if lanes.past is None:
-        return 2.0 * lanes.penalty * waiting.sum(axis=0)
+        return Plans(sequence, waiting, length + 2.0 * lanes.penalty * waiting.sum(axis=0))
     stranded = (waiting & lanes.past.aboard).sum(axis=0)
-    return 2.0 * lanes.penalty * (waiting.sum(axis=0) - stranded) + lanes.past.stranding * stranded
-
-
-def _noise(noise: jax.Array, index: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """For pickups and for drop-offs after each stop, `f32[T, B]`; other rows for each `index` of an insertion."""
-    stops = len(noise) // 2
-
-    def from_row(row: jax.Array) -> jax.Array:
-        return jax.lax.dynamic_slice_in_dim(noise, row % stops, stops)
-
-    return from_row(7 * (index + 1)), from_row(17 * (index + 1))
+    unserved = 2.0 * lanes.penalty * (waiting.sum(axis=0) - stranded)
+    return Plans(sequence, waiting, length + (unserved + lanes.past.stranding * stranded))
 
 
 def _inserted(
-    lanes: Lanes, stops: Stops, request: jax.Array, noise: tuple[jax.Array, jax.Array], active: jax.Array
+    lanes: Lanes, sequence: jax.Array, request: jax.Array, cost: jax.Array, drop: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """The sequences with a request each (`i32[B]`), where it is `active` and a place was found (`bool[B]`)."""
-    sequence = stops.node
-    cost, drop = places(lanes, stops, request, noise)
-    cost = jnp.where(active, cost, jnp.inf)
+    """The sequences with a request each (`i32[B]`), and whether there was a place (`bool[B]`), by `places`."""
 
     def best(cost: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         cheapest, before = least(cost)
@@ -136,15 +96,11 @@ def _inserted(
         keeps = keep_limits(lanes, inserted, before) & possible
         taken = keeps & pending
         row = jnp.arange(len(cost), dtype=jnp.int32)[:, None] == before
-        return (
-            tests + 1,
-            jnp.where(row, jnp.inf, cost),
-            jnp.where(taken, inserted, result),
-            done | taken,
-            pending & possible & ~keeps,
-        )
+        result, cost = jnp.where(taken, inserted, result), jnp.where(row, jnp.inf, cost)
+        return tests + 1, cost, result, done | taken, pending & possible & ~keeps
 
-    start = (jnp.zeros((), jnp.int32), cost, sequence, jnp.zeros_like(active), active)
+    pending = jnp.isfinite(cost).any(axis=0)
+    start = (jnp.zeros((), jnp.int32), cost, sequence, jnp.zeros_like(pending), pending)
     _, _, result, found, _ = jax.lax.while_loop(lambda loop: (loop[0] < MOST_TESTS) & loop[4].any(), test, start)
     return result, found
 
@@ -152,16 +108,18 @@ def _inserted(
 def make_stops(lanes: Lanes, sequence: jax.Array, waiting: jax.Array) -> Stops:
     """Times and loads along the sequences, where these requests, `bool[R, B]`, have no place."""
     is_depot = sequence == 0
-    earliest, deadline, service, demand = (
-        of_nodes(table, sequence) for table in (lanes.earliest, lanes.deadline, lanes.service, lanes.demand)
-    )
+    instance = lanes.instance
+    tables = (instance.earliest, instance.deadline, instance.service_time, instance.demand)
+    earliest, deadline, service, demand = (of_nodes(table, sequence) for table in tables)
     length = between(lanes, sequence, following(sequence))
-    leg = driven(lanes, length)
+    leg = travel_time(lanes.instance, length)
     begins, opening = is_depot, earliest
     if lanes.past is not None:
-        is_here = _position(sequence) == lanes.past.position
+        is_here = jnp.arange(len(sequence), dtype=jnp.int32)[:, None] == lanes.past.position
         begins, opening = begins | is_here, jnp.where(is_here, lanes.past.start, opening)
-        demand = jnp.where(_is_waiting(waiting, sequence), 0, demand)
+        # A passenger on board whose drop-off has no place takes no seat.
+        is_waiting = jnp.concatenate([jnp.zeros_like(waiting[:1]), jnp.repeat(waiting, 2, axis=0)])
+        demand = jnp.where(of_nodes(is_waiting, sequence), 0, demand)
 
     def forward(clock: tuple[jax.Array, jax.Array, jax.Array], stop: tuple[jax.Array, ...]) -> Any:
         leave, load, vehicle = clock
@@ -180,58 +138,35 @@ def make_stops(lanes: Lanes, sequence: jax.Array, waiting: jax.Array) -> Stops:
     along = (is_depot, begins, opening, service, leg, demand)
     start, load, vehicle = jax.lax.scan(forward, (zero, none, none - 1), along)[1]
     latest = jax.lax.scan(backward, zero, (is_depot, deadline, service, leg), reverse=True)[1]
-    vehicles = len(lanes.capacity)
-    capacity = of_nodes(lanes.capacity, jnp.minimum(vehicle, vehicles - 1))
+    vehicles = len(lanes.instance.capacity)
+    capacity = of_nodes(lanes.instance.capacity, jnp.minimum(vehicle, vehicles - 1))
     room = jnp.where(vehicle < vehicles, capacity - load, -1)
     return Stops(sequence, length, leg, earliest, deadline, service, start, latest, room)
 
 
-def _position(sequence: jax.Array) -> jax.Array:
-    """Of the stops, `i32[T, 1]`."""
-    return jnp.arange(len(sequence), dtype=jnp.int32)[:, None]
-
-
-def _is_waiting(waiting: jax.Array, sequence: jax.Array) -> jax.Array:
-    """Whether stops are of requests, `bool[R, B]`, that wait, `bool[T, B]`: their drop-offs have no place."""
-    of_node = jnp.concatenate([jnp.zeros_like(waiting[:1]), jnp.repeat(waiting, 2, axis=0)])
-    return of_nodes(of_node, sequence)
-
-
 class _Places(struct.PyTreeNode):
-    """All places of one request in each sequence, `[T, B]` each, of the pickup or the drop-off right after a stop.
+    """All places of one request in each sequence, `[T, B]` each, of the pickup or the drop-off right after a stop."""
 
-    Attributes:
-        boards: `f32`, service of the pickup, as early as possible; inf where it is too late, or has no room.
-        detour: `f32`, distance for the pickup.
-        follows: `bool`, whether the request can be on board when the stop is visited.
-        last_leg: `f32`, time to the drop-off.
-        latest: `f32`, of the drop-off's service; finite, since a passenger who is not on board arrives at inf.
-        dropped: `f32`, distance for the drop-off, with noise.
-        first_leg: `f32`, time from the pickup to the next stop.
-        direct: `f32`, time from the pickup to the drop-off; `[1, B]` where it is the same everywhere.
-        both: `f32`, distance for pickup and drop-off at once, with noise.
-    """
-
-    boards: jax.Array
-    detour: jax.Array
-    follows: jax.Array
-    last_leg: jax.Array
-    latest: jax.Array
-    dropped: jax.Array
-    first_leg: jax.Array
-    direct: jax.Array
-    both: jax.Array
+    boards: jax.Array  # `f32`, service of the pickup, as early as possible; inf where it is too late, or has no room
+    detour: jax.Array  # `f32`, distance for the pickup
+    follows: jax.Array  # `bool`, whether the request can be on board when the stop is visited
+    last_leg: jax.Array  # `f32`, time to the drop-off
+    latest: jax.Array  # `f32`, of the drop-off's service; finite, since a passenger who is not on board arrives at inf
+    dropped: jax.Array  # `f32`, distance for the drop-off, with noise
+    first_leg: jax.Array  # `f32`, time from the pickup to the next stop
+    direct: jax.Array  # `f32`, time from the pickup to the drop-off; `[1, B]` where it is the same everywhere
+    both: jax.Array  # `f32`, distance for pickup and drop-off at once, with noise
 
 
 def _all_places(lanes: Lanes, stops: Stops, request: jax.Array, noise: jax.Array) -> _Places:
     """Of a request each, `i32[B]`; `noise`, `f32[T, B]`, is added to what a drop-off costs."""
     pickup, drop_off = 2 * request + 1, 2 * request + 2
-    has_room = pick(lanes.demand, pickup) <= stops.room
+    has_room = pick(lanes.instance.demand, pickup) <= stops.room
     from_pickup, from_drop_off = between(lanes, pickup, stops.node), between(lanes, drop_off, stops.node)
-    time_pickup, time_drop_off = driven(lanes, from_pickup), driven(lanes, from_drop_off)
-    boards = jnp.maximum(stops.start + stops.service + time_pickup, pick(lanes.earliest, pickup))
-    in_time = boards <= pick(lanes.deadline, pickup)
-    latest = following(stops.latest - time_drop_off) - pick(lanes.service, drop_off)
+    time_pickup, time_drop_off = travel_time(lanes.instance, from_pickup), travel_time(lanes.instance, from_drop_off)
+    boards = jnp.maximum(stops.start + stops.service + time_pickup, pick(lanes.instance.earliest, pickup))
+    in_time = boards <= pick(lanes.instance.deadline, pickup)
+    latest = following(stops.latest - time_drop_off) - pick(lanes.instance.service_time, drop_off)
     from_then_on = following(from_drop_off) - stops.length + noise
     place = _Places(
         boards=jnp.where(in_time & has_room, boards, jnp.inf),
@@ -239,10 +174,10 @@ def _all_places(lanes: Lanes, stops: Stops, request: jax.Array, noise: jax.Array
         # No passenger rides beyond the depot.
         follows=has_room & (stops.node != 0),
         last_leg=time_drop_off,
-        latest=jnp.minimum(jnp.minimum(pick(lanes.deadline, drop_off), latest), LATEST),
+        latest=jnp.minimum(jnp.minimum(pick(lanes.instance.deadline, drop_off), latest), LATEST),
         dropped=from_drop_off + from_then_on,
         first_leg=following(time_pickup),
-        direct=driven(lanes, between(lanes, pickup, drop_off))[None],
+        direct=travel_time(lanes.instance, between(lanes, pickup, drop_off))[None],
         both=from_pickup + between(lanes, pickup, drop_off) + from_then_on,
     )
     return place if lanes.past is None else _after_past(lanes, stops, request, place)
@@ -251,8 +186,8 @@ def _all_places(lanes: Lanes, stops: Stops, request: jax.Array, noise: jax.Array
 def _after_past(lanes: Lanes, stops: Stops, request: jax.Array, place: _Places) -> _Places:
     """Places after what is done; requests on board board where the vehicle is, at once and without a detour."""
     assert lanes.past is not None
-    aboard, position = pick(lanes.past.aboard, request), _position(stops.node)
-    leaves = stops.start + stops.service - pick(lanes.service, 2 * request + 1)
+    aboard, position = pick(lanes.past.aboard, request), jnp.arange(len(stops.node), dtype=jnp.int32)[:, None]
+    leaves = stops.start + stops.service - pick(lanes.instance.service_time, 2 * request + 1)
     of_aboard = place.replace(
         boards=jnp.where(position == lanes.past.position, leaves, jnp.inf),
         detour=jnp.zeros_like(place.detour),
@@ -264,27 +199,42 @@ def _after_past(lanes: Lanes, stops: Stops, request: jax.Array, place: _Places) 
     return where(aboard, of_aboard, of_waiting)
 
 
-def places(
-    lanes: Lanes, stops: Stops, request: jax.Array, noise: tuple[jax.Array, jax.Array]
-) -> tuple[jax.Array, jax.Array]:
-    """The cheapest drop-off for a pickup right after each stop: what both add with noise, `f32[T, B]`, and the stop
-    before the drop-off, `i32[T, B]`; inf where there is no place.
+def places(lanes: Lanes, stops: Stops, request: jax.Array, noise: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
+    """The cheapest drop-off for the pickup of a request (`i32[B]`) right after each stop.
 
     One walk goes on from all pickups at once, stop by stop, as far as any of them can get. Windows and capacity are
     exact; of the ride, only the time on the way must fit, and the test of the tour decides about the rest.
 
-    Args:
-        lanes: the problems.
-        stops: of the sequences.
-        request: `i32[B]`.
-        noise: `f32[T, B]` each, added to what a pickup and a drop-off cost after each stop.
+    `noise`, `f32[T, B]` each, is added to what a pickup and a drop-off cost after each stop.
+
+    Returns:
+        What pickup and drop-off add, with noise, `f32[T, B]`, inf where there is no place; and the stop before the
+        drop-off, `i32[T, B]`.
     """
     place = _all_places(lanes, stops, request, noise[1])
     position = jnp.broadcast_to(jnp.arange(len(stops.node), dtype=jnp.int32)[:, None], stops.node.shape)
-    earliest = pick(lanes.earliest, 2 * request + 2)
-    leave = place.boards + pick(lanes.service, 2 * request + 1)
-    at_once = (jnp.maximum(leave + place.direct, earliest) <= place.latest) & (place.direct <= lanes.max_ride_time)
-    ahead = _ahead(lanes, stops, place)
+    earliest = pick(lanes.instance.earliest, 2 * request + 2)
+    leave = place.boards + pick(lanes.instance.service_time, 2 * request + 1)
+    at_once = (jnp.maximum(leave + place.direct, earliest) <= place.latest) & (
+        place.direct <= lanes.instance.max_ride_time
+    )
+    # What the walk reads of stops, `f32[2 T, B]`: void in the second half, beyond the sequence.
+    # Rounded, a detour may take less time than the direct way.
+    in_time = jnp.where(lanes.instance.round_travel_time, stops.deadline, stops.latest)
+    ahead = {
+        "leg": jnp.roll(stops.leg, 1, axis=0),
+        "earliest": stops.earliest,
+        "service": stops.service,
+        "last_leg": place.last_leg,
+        "latest_drop_off": place.latest,
+        "dropped": place.dropped,
+        "latest": jnp.where(place.follows, in_time, -jnp.inf),
+    }
+    beyond = ((0, len(stops.node)), (0, 0))
+    ahead = {
+        name: jnp.pad(leaf, beyond, constant_values=-jnp.inf if name == "latest" else 0.0)
+        for name, leaf in ahead.items()
+    }
 
     def visit(walk: Any) -> Any:
         offset, leave, ride, cheapest, drop = walk
@@ -292,10 +242,10 @@ def places(
         leg = jnp.where(offset == 1, place.first_leg, stop["leg"])
         start, ride = jnp.maximum(leave + leg, stop["earliest"]), ride + leg + stop["service"]
         # A request that is not on board any more leaves at inf, and stays there whatever is added.
-        is_kept = (start <= stop["latest"]) & (ride <= lanes.max_ride_time)
+        is_kept = (start <= stop["latest"]) & (ride <= lanes.instance.max_ride_time)
         leave = jnp.where(is_kept, start + stop["service"], jnp.inf)
         arrives = jnp.maximum(leave + stop["last_leg"], earliest)
-        is_kept = (arrives <= stop["latest_drop_off"]) & (ride + stop["last_leg"] <= lanes.max_ride_time)
+        is_kept = (arrives <= stop["latest_drop_off"]) & (ride + stop["last_leg"] <= lanes.instance.max_ride_time)
         cost = jnp.where(is_kept, place.detour + stop["dropped"], jnp.inf)
         return offset + 1, leave, ride, jnp.minimum(cost, cheapest), jnp.where(cost < cheapest, position + offset, drop)
 
@@ -306,30 +256,12 @@ def places(
     return cheapest + noise[0], drop
 
 
-def _ahead(lanes: Lanes, stops: Stops, place: _Places) -> dict[str, jax.Array]:
-    """What the walk reads of stops, `f32[2 T, B]`: void in the second half, beyond the sequence."""
-    # Rounded, a detour may take less time than the direct way.
-    in_time = jnp.where(lanes.is_rounded, stops.deadline, stops.latest)
-    ahead = {
-        "leg": jnp.roll(stops.leg, 1, axis=0),
-        "earliest": stops.earliest,
-        "service": stops.service,
-        "last_leg": place.last_leg,
-        "latest_drop_off": place.latest,
-        "dropped": place.dropped,
-        "latest": jnp.where(place.follows, in_time, -jnp.inf),
-    }
-    void = {name: -jnp.inf if name == "latest" else 0.0 for name in ahead}
-    beyond = ((0, len(stops.node)), (0, 0))
-    return {name: jnp.pad(leaf, beyond, constant_values=void[name]) for name, leaf in ahead.items()}
-
-
 def _with(lanes: Lanes, sequence: jax.Array, request: jax.Array, before: jax.Array, drop: jax.Array) -> jax.Array:
     """The sequences with a pickup right after stop `before`, and the drop-off after `drop`, all `i32[B]`.
 
     For a request on board, the drop-off alone.
     """
-    position, drop_off = _position(sequence), 2 * request + 2
+    position, drop_off = jnp.arange(len(sequence), dtype=jnp.int32)[:, None], 2 * request + 2
     by_one, by_two = jnp.roll(sequence, 1, axis=0), jnp.roll(sequence, 2, axis=0)
     cases = [position <= before, position == before + 1, position <= drop + 1, position == drop + 2]
     both = jnp.select(cases, [sequence, 2 * request + 1, by_one, drop_off], by_two)

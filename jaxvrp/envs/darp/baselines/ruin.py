@@ -18,11 +18,8 @@ MOST_REMOVED = 15
 MANNERS = (0.1, 0.4, 0.5)
 """Shares of rounds in which any requests are removed; those, or related ones; those, or neighbours in one tour."""
 
-MOST_TOURS = 3
-"""From which strings are removed."""
-
-FAR = 1e6
-"""Farther than any number of stops."""
+MOST_TOURS = 3  # from which strings are removed
+FAR = 1e6  # farther than any number of stops
 
 
 def most_removed(requests: int) -> int:
@@ -36,31 +33,36 @@ def chosen(lanes: Lanes, sequence: jax.Array, count: jax.Array, uniform: jax.Arr
     `uniform` is `f32[R, B]`, `dice` `f32[3, B]`, both in [0, 1).
     """
     requests = len(uniform)
-    first = _existing(lanes, (dice[0] * lanes.exists.sum(axis=0)).astype(jnp.int32))
+    number = (dice[0] * lanes.exists.sum(axis=0)).astype(jnp.int32)
+    first = (jnp.cumsum(lanes.exists, axis=0, dtype=jnp.int32) <= number).sum(axis=0, dtype=jnp.int32)
+    first = jnp.minimum(first, requests - 1)
     related = jnp.where(lanes.exists, _relatedness(lanes, first), jnp.inf)
     place, tour = _places(sequence, requests)
     apart = jnp.abs(place - pick(place, first)).astype(jnp.float32)
     strings = _from_strings(lanes, related, place, tour, 1 + (dice[2] * MOST_TOURS).astype(jnp.int32))
     scores = [uniform, related * (0.5 + uniform), apart + 2 * uniform]
     score = jnp.select([dice[1] < share for share in MANNERS], scores, strings + 2 * uniform)
-    return _lowest(jnp.where(lanes.exists, score, jnp.inf), count)
+    rows = jnp.arange(requests, dtype=jnp.int32)[:, None]
 
+    def take_lowest(_: jax.Array, carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        score, taken = carry
+        minimum, row = least(score)
+        here = (rows == row) & jnp.isfinite(minimum)
+        return jnp.where(here, jnp.inf, score), taken | here
 
-def _existing(lanes: Lanes, number: jax.Array) -> jax.Array:
-    """The requests (`i32[B]`) that so many others, `i32[B]`, exist before; the last row if there are no more."""
-    before = (jnp.cumsum(lanes.exists, axis=0, dtype=jnp.int32) <= number).sum(axis=0, dtype=jnp.int32)
-    return jnp.minimum(before, len(lanes.exists) - 1)
+    start = (jnp.where(lanes.exists, score, jnp.inf), jnp.zeros(score.shape, bool))
+    return jax.lax.fori_loop(0, count, take_lowest, start)[1]
 
 
 def _relatedness(lanes: Lanes, request: jax.Array) -> jax.Array:
     """How far all requests are from one (`i32[B]`), `f32[R, B]`: ways between pickups and between drop-offs, and how
     far could be driven between their windows.
     """
-    nodes = jnp.arange(1, len(lanes.demand), dtype=jnp.int32)[:, None]
+    nodes = jnp.arange(1, len(lanes.instance.demand), dtype=jnp.int32)[:, None]
     other = 2 * request + 2 - nodes % 2
-    earliest, deadline = (of_nodes(table, other) for table in (lanes.earliest, lanes.deadline))
-    wait = jnp.maximum(jnp.maximum(lanes.earliest[1:] - deadline, earliest - lanes.deadline[1:]), 0.0)
-    apart = between(lanes, nodes, other) + wait * lanes.speed
+    earliest, deadline = (of_nodes(table, other) for table in (lanes.instance.earliest, lanes.instance.deadline))
+    wait = jnp.maximum(jnp.maximum(lanes.instance.earliest[1:] - deadline, earliest - lanes.instance.deadline[1:]), 0.0)
+    apart = between(lanes, nodes, other) + wait * lanes.instance.vehicle_speed
     return apart[0::2] + apart[1::2]
 
 
@@ -86,7 +88,7 @@ def _from_strings(lanes: Lanes, related: jax.Array, place: jax.Array, tour: jax.
     """How many stops requests are from the most related one of their tour, if that is one of so many (`i32[B]`) tours
     that come nearest; `FAR` if not.
     """
-    vehicle = jnp.arange(len(lanes.capacity), dtype=jnp.int32)[:, None, None]
+    vehicle = jnp.arange(len(lanes.instance.capacity), dtype=jnp.int32)[:, None, None]
     in_tour = jnp.where(tour == vehicle, related, jnp.inf)
     nearest = in_tour.min(axis=1)
     middle = jnp.where(in_tour == nearest[:, None], place, 0).max(axis=1)
@@ -94,19 +96,6 @@ def _from_strings(lanes: Lanes, related: jax.Array, place: jax.Array, tour: jax.
     number = jnp.maximum(tour, 0)
     apart = jnp.abs(place - of_nodes(middle, number)).astype(jnp.float32)
     return jnp.where(of_nodes(is_near, number) & (tour >= 0), apart, FAR)
-
-
-def _lowest(score: jax.Array, count: jax.Array) -> jax.Array:
-    """`bool[R, B]`, the rows of so many least finite scores."""
-    rows = jnp.arange(len(score), dtype=jnp.int32)[:, None]
-
-    def take(_: jax.Array, carry: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        score, taken = carry
-        minimum, row = least(score)
-        here = (rows == row) & jnp.isfinite(minimum)
-        return jnp.where(here, jnp.inf, score), taken | here
-
-    return jax.lax.fori_loop(0, count, take, (score, jnp.zeros(score.shape, bool)))[1]
 
 
 def without(lanes: Lanes, sequence: jax.Array, removed: jax.Array) -> jax.Array:

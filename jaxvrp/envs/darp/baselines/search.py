@@ -17,37 +17,27 @@ from flax import struct
 
 from jaxvrp.actor import Carry
 from jaxvrp.environment import TimeStep
-from jaxvrp.envs.darp.baselines.lanes import Lanes, Problem, length_of, make_lanes, make_problem, where
+from jaxvrp.envs.darp.baselines.lanes import Lanes, between, length_of, make_lanes, where
 from jaxvrp.envs.darp.baselines.recreate import Plans, recreated
 from jaxvrp.envs.darp.baselines.ruin import chosen, most_removed, without
 from jaxvrp.envs.darp.env import Darp
+from jaxvrp.envs.darp.problem.figures import tightened
 from jaxvrp.envs.darp.problem.instance import Instance, as_float32
-from jaxvrp.envs.darp.problem.windows import tightened
 from jaxvrp.envs.darp.rules import State
 
 HEAT = (1.5, 0.05)
 """Temperatures of the first and the last round, in mean legs of the first plan; between them they fall by a factor."""
 
-NOISE = 0.3
-"""Most that is added to an insertion, twice, in mean legs."""
+NOISE = 0.3  # most that is added to an insertion, twice, in mean legs
 
 
 class Search(struct.PyTreeNode):
-    """A search that goes on: `B` chains of plans, as many for each of some instances.
+    """A search that goes on: `B` chains of plans, as many for each of some instances."""
 
-    Attributes:
-        problems: `[I, ...]`.
-        lanes: what rounds read of them.
-        mean_leg: `f32[B]`, of the first plans, what had been done before left out.
-        plans: where the chains are.
-        best: the best that each has been at.
-    """
-
-    problems: Problem
-    lanes: Lanes
-    mean_leg: jax.Array
-    plans: Plans
-    best: Plans
+    lanes: Lanes  # the problems, as rounds read them
+    mean_leg: jax.Array  # `f32[B]`, of the first plans, what had been done before left out
+    plans: Plans  # where the chains are
+    best: Plans  # the best that each has been at
 
 
 @functools.partial(jax.jit, static_argnames=("rounds", "limits"))
@@ -80,17 +70,13 @@ def begin(
     Where limits are enforced, windows are cut to what any plan can keep, so that fewer places are tried.
     """
 
-    def prepare(instance: Instance) -> Problem:
-        instance = as_float32(instance)
-        return make_problem(tightened(instance) if limits else instance, limits=limits)
-
-    problems = jax.vmap(prepare)(instances)
-    lanes = make_lanes(problems, tries, penalty, limits=limits)
-    empty = jnp.zeros((len(lanes.demand) + len(lanes.capacity), lanes.exists.shape[1]), jnp.int32)
-    return begin_from(problems, lanes, empty, key)
+    instances = jax.vmap(as_float32)(instances)
+    lanes = make_lanes(jax.vmap(tightened)(instances) if limits else instances, tries, penalty, limits=limits)
+    empty = jnp.zeros((len(lanes.instance.demand) + len(lanes.instance.capacity), lanes.exists.shape[1]), jnp.int32)
+    return begin_from(lanes, empty, key)
 
 
-def begin_from(problems: Problem, lanes: Lanes, sequence: jax.Array, key: jax.Array) -> Search:
+def begin_from(lanes: Lanes, sequence: jax.Array, key: jax.Array) -> Search:
     """A search that has made its first plans from sequences, `i32[T, B]`, in which no request has a place yet.
 
     All requests are inserted in random order, without noise.
@@ -99,7 +85,7 @@ def begin_from(problems: Problem, lanes: Lanes, sequence: jax.Array, key: jax.Ar
     plans = recreated(lanes, sequence, lanes.exists, turn, jnp.zeros((2 * len(sequence), sequence.shape[1])))
     added = length_of(lanes, plans.sequence) - length_of(lanes, sequence)
     visits = 2.0 * lanes.exists.sum(axis=0) + 1.0
-    return Search(problems, lanes, jnp.maximum(added, 0.0) / visits, plans, plans)
+    return Search(lanes, jnp.maximum(added, 0.0) / visits, plans, plans)
 
 
 def heats(progress: jax.Array) -> jax.Array:
@@ -115,7 +101,15 @@ def advance(search: Search, key: jax.Array, heats: jax.Array) -> Search:
     def step(carry: tuple[Plans, Plans], heat_and_key: tuple[jax.Array, jax.Array]) -> tuple[tuple[Plans, Plans], None]:
         (plans, best), (heat, key) = carry, heat_and_key
         change_key, accept_key = jax.random.split(key)
-        changed = _changed(lanes, plans, NOISE * mean_leg, change_key)
+        count_key, change_key = jax.random.split(change_key)
+        requests, stops = len(plans.waiting), len(plans.sequence)
+        count = jax.random.randint(count_key, (), 1, most_removed(requests) + 1, jnp.int32)
+        uniform = jax.random.uniform(change_key, (3 + 2 * requests + stops, len(mean_leg)))
+        dice, ruin, turn, table = jnp.split(uniform, [3, 3 + requests, 3 + 2 * requests])
+        removed = chosen(lanes, plans.sequence, count, ruin, dice)
+        sequence = without(lanes, plans.sequence, removed)
+        noise = NOISE * mean_leg * jnp.concatenate([table, table])
+        changed = recreated(lanes, sequence, plans.waiting | removed, turn, noise)
         patience = -heat * mean_leg * jnp.log(jax.random.uniform(accept_key, mean_leg.shape, minval=1e-9))
         plans = where(changed.cost < plans.cost + patience, changed, plans)
         return (plans, where(changed.cost < best.cost, changed, best)), None
@@ -127,15 +121,15 @@ def advance(search: Search, key: jax.Array, heats: jax.Array) -> Search:
 
 @jax.jit
 def best_plans(search: Search) -> tuple[jax.Array, jax.Array]:
-    """The best plans of a search.
+    """The best plans of a search, as actions, `i32[B, N+V]`, and what they cost, `f32[B]`.
 
-    Returns:
-        As actions, `i32[B, N+V]`: each vehicle's nodes, and a 0 after each. Of vehicles of the same capacity, the one
-        whose first stop is nearest to the depot comes first, and those without work last. And what they cost, `f32[B]`.
+    Actions are each vehicle's nodes, and a 0 after each. Of vehicles of the same capacity, the one whose first stop is
+    nearest to the depot comes first, and those without work last.
     """
-    sequence = search.best.sequence.reshape(len(search.best.sequence), len(search.problems.distance), -1)
-    actions = jax.vmap(jax.vmap(_actions, in_axes=(-1, None)), in_axes=(1, 0))(sequence, search.problems)
-    return actions.reshape(-1, actions.shape[-1]), search.best.cost
+    lanes, sequence = search.lanes, search.best.sequence
+    way = between(lanes, jnp.zeros_like(sequence), sequence)
+    actions = jax.vmap(functools.partial(_actions, len(lanes.instance.demand) - 1), in_axes=-1)
+    return actions(sequence, way, lanes.instance.capacity), search.best.cost
 
 
 @functools.partial(jax.jit, static_argnames="tries")
@@ -164,52 +158,27 @@ def restart(parts: list[Search], tries: int) -> list[Search]:
     ]
 
 
-def _changed(lanes: Lanes, plans: Plans, noise: jax.Array, key: jax.Array) -> Plans:
-    """The plans after one round, whether better or worse."""
-    count_key, key = jax.random.split(key)
-    requests, stops = len(plans.waiting), len(plans.sequence)
-    count = jax.random.randint(count_key, (), 1, most_removed(requests) + 1, jnp.int32)
-    uniform = jax.random.uniform(key, (3 + 2 * requests + stops, plans.waiting.shape[1]))
-    dice, ruin, turn, table = jnp.split(uniform, [3, 3 + requests, 3 + 2 * requests])
-    removed = chosen(lanes, plans.sequence, count, ruin, dice)
-    sequence = without(lanes, plans.sequence, removed)
-    table = noise * jnp.concatenate([table, table])
-    return recreated(lanes, sequence, plans.waiting | removed, turn, table)
-
-
-def _actions(sequence: jax.Array, problem: Problem) -> jax.Array:
-    """One plan, `i32[T]`, as an agent plays it; see `ruin_and_recreate`."""
-    vehicles, nodes = problem.instance.num_agents, problem.instance.num_nodes
-    is_depot = sequence == 0
-    position = jnp.arange(len(sequence), dtype=jnp.int32)
-    depots = jnp.nonzero(is_depot, size=vehicles + 1)[0].astype(jnp.int32)
+def _actions(nodes: int, sequence: jax.Array, way: jax.Array, capacity: jax.Array) -> jax.Array:
+    """One plan, `i32[T]`, as an agent plays it, `i32[N+V]`; `way`, `f32[T]`, from the depot to each stop."""
+    vehicles = len(capacity)
+    depots = jnp.nonzero(sequence == 0, size=vehicles + 1)[0].astype(jnp.int32)
     lengths = jnp.diff(depots) - 1
-    index = depots[:-1, None] + 1 + position[:nodes]
-    routes = jnp.where(position[:nodes] < lengths[:, None], sequence[jnp.minimum(index, len(sequence) - 1)], 0)
-    order = _driving_order(problem, routes[:, 0])
-    return _as_actions(routes[order], lengths[order])
-
-
-def _as_actions(routes: jax.Array, lengths: jax.Array) -> jax.Array:
-    """Routes, `i32[V, N]`, of these `lengths`, `i32[V]`, one after the other, with a 0 after each: `i32[N+V]`."""
-    position = jnp.arange(routes.shape[1], dtype=jnp.int32)
-    begin = jnp.cumsum(lengths + 1, dtype=jnp.int32) - lengths - 1
-    size = sum(routes.shape)
-    target = jnp.where(position < lengths[:, None], begin[:, None] + position, size)
-    return jnp.zeros(size, jnp.int32).at[target].set(routes, mode="drop")
-
-
-def _driving_order(problem: Problem, first: jax.Array) -> jax.Array:
-    """Whose tour each vehicle drives, `i32[V]`: of its capacity, the nearest `first` stop (`i32[V]`, 0: none) first."""
-    capacity = problem.instance.capacity
-    way = jnp.where(first > 0, problem.distance[0, first], jnp.inf)
-    vehicle = jnp.arange(len(way), dtype=jnp.int32)
+    first = depots[:-1] + 1
+    # Whose tour each vehicle drives: of its capacity, the nearest first stop first, and empty tours last.
+    way = jnp.where(lengths > 0, way[jnp.minimum(first, len(way) - 1)], jnp.inf)
+    vehicle = jnp.arange(vehicles, dtype=jnp.int32)
     is_before = (way < way[:, None]) | ((way == way[:, None]) & (vehicle < vehicle[:, None]))
     alike = capacity == capacity[:, None]
     rank = (alike & is_before).sum(axis=1)
     turn = (alike & (vehicle < vehicle[:, None])).sum(axis=1)
-    drives = alike & (rank == turn[:, None])
-    return jnp.argmax(drives, axis=1).astype(jnp.int32)
+    order = jnp.argmax(alike & (rank == turn[:, None]), axis=1).astype(jnp.int32)
+    first, lengths = first[order], lengths[order]
+    # The tours one after the other, with a 0 after each.
+    position = jnp.arange(nodes, dtype=jnp.int32)
+    begin = jnp.cumsum(lengths + 1, dtype=jnp.int32) - lengths - 1
+    source = jnp.minimum(first[:, None] + position, len(sequence) - 1)
+    target = jnp.where(position < lengths[:, None], begin[:, None] + position, nodes + vehicles)
+    return jnp.zeros(nodes + vehicles, jnp.int32).at[target].set(sequence[source], mode="drop")
 
 
 class SearchActor:
@@ -231,14 +200,16 @@ class SearchActor:
         """See `Actor.act`."""
         plan, is_made = carry
         due = ~is_made | (state.step == 0)
-        plan = jax.lax.cond(due.any(), lambda: jnp.where(due[:, None], self._plans(key, state), plan), lambda: plan)
+
+        def plan_anew() -> jax.Array:
+            how = {"rounds": self.rounds, "limits": self.env.limits}
+            penalty = jnp.asarray(self.env.penalty_unvisited, jnp.float32)
+            return jnp.where(due[:, None], ruin_and_recreate(state.binding, key, penalty=penalty, **how)[0], plan)
+
+        plan = jax.lax.cond(due.any(), plan_anew, lambda: plan)
         allowed = timestep.action_mask["vehicle"][:, 0]
         turn = jnp.where(allowed, jax.vmap(_turns)(plan, state.current_agent, state.visited), jnp.inf)
         return {"vehicle": jnp.argmin(turn, axis=1).astype(jnp.int32)[:, None]}, (plan, jnp.ones_like(is_made))
-
-    def _plans(self, key: jax.Array, state: State) -> jax.Array:
-        penalty = jnp.asarray(self.env.penalty_unvisited, jnp.float32)
-        return ruin_and_recreate(state.binding, key, rounds=self.rounds, limits=self.env.limits, penalty=penalty)[0]
 
 
 def _turns(plan: jax.Array, current_agent: jax.Array, visited: jax.Array) -> jax.Array:

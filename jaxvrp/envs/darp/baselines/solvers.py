@@ -19,9 +19,7 @@ import numpy as np
 
 from jaxvrp.envs.darp.problem.instance import Instance
 
-TIME_SCALE = 10**6
-"""The solvers' whole numbers per unit of time."""
-
+TIME_SCALE = 10**6  # the solvers' whole numbers per unit of time
 COST_SCALE = 10**4
 """The solvers' whole numbers per unit of distance, and per passenger. Coarser than time: PyVRP lets a plan be late for
 at most 10^5 per whole number, and a plan that is late by next to nothing must not look better than one that leaves
@@ -30,17 +28,16 @@ a request out."""
 HAIR = 20
 """Millionths of time added to deadlines and limits and taken from earliest times: one for each of 20 legs and stops."""
 
-LARGEST = 10**6
-"""Largest distance, time and penalty: beyond, penalty terms of the solvers could leave 64 bits."""
+LARGEST = 10**6  # largest distance, time and penalty: beyond, penalty terms of the solvers could leave 64 bits
 
 
 def solve_pyvrp(instance: Instance, *, seconds: float, seed: int = 0, penalty: float = 100.0) -> list[list[int]]:
     """The best plan that PyVRP's iterated local search finds.
 
-    A request is a PyVRP shipment: pairing, precedence and capacity are exact, and so are windows, service times,
-    vehicles of different capacity, the route duration, and the choice of requests to leave unserved. One constraint is
-    relaxed: PyVRP knows no ride time limit. `max_ride_time` counts only as far as `tighten` turns it into windows, so
-    where it is finite a plan may break it.
+    Pairing, precedence and capacity are exact, and so are windows, service times, vehicles of different capacity, the
+    route duration, and the choice of requests to leave unserved. One constraint is relaxed: PyVRP knows no ride time
+    limit. `max_ride_time` counts only as far as `tighten` turns it into windows, so where it is finite a plan may break
+    it.
 
     Args:
         instance: one problem, without leading axes, NumPy or JAX; its limits count whatever an environment enforces.
@@ -62,11 +59,10 @@ def solve_pyvrp(instance: Instance, *, seconds: float, seed: int = 0, penalty: f
         from pyvrp.exceptions import PenaltyBoundWarning
     except ImportError as error:
         raise ImportError(f"solve_pyvrp needs PyVRP 0.14 or newer ({error}); pip install 'jaxvrp[solvers]'") from None
-    _check_arguments(seconds, penalty)
-    task = _task(instance, penalty)
+    task = _task(instance, seconds, penalty)
     if task is None:
         return [[] for _ in range(instance.num_agents)]
-    data = _pyvrp_data(task, [Shipment(**_shipment(task, pickup)) for pickup in range(1, len(task.nodes), 2)])
+    data = _pyvrp_data(task, Shipment)
     with warnings.catch_warnings():  # it warns that there may be no feasible plan, but the empty plan is one
         warnings.simplefilter("ignore", PenaltyBoundWarning)
         best = solve(data, _after(seconds), seed=seed, collect_stats=False, display=False).best
@@ -78,27 +74,15 @@ def solve_pyvrp(instance: Instance, *, seconds: float, seed: int = 0, penalty: f
 def solve_ortools(instance: Instance, *, seconds: float, seed: int = 0, penalty: float = 100.0) -> list[list[int]]:
     """The best plan that guided local search of OR-Tools' routing finds; every constraint is exact.
 
-    Args:
-        instance: one problem, without leading axes, NumPy or JAX; its limits count whatever an environment enforces.
-        seconds: of the processor (CPU time of the calling thread) for the search, all of which are used: a busy
-            machine changes no plan.
-        seed: of the constraint solver; the local search itself is deterministic, up to where the time limit cuts it.
-        penalty: cost of an unvisited node, so of half an unserved request, in units of distance.
-
-    Returns:
-        As `solve_pyvrp`.
-
-    Raises:
-        ImportError: OR-Tools is missing.
-        ValueError: as `solve_pyvrp`.
+    Arguments, result and errors are those of `solve_pyvrp`. The seed is that of the constraint solver: the local search
+    itself is deterministic, up to where the time limit cuts it.
     """
     try:
         from ortools.constraint_solver import pywrapcp
         from ortools.constraint_solver.routing_enums_pb2 import FirstSolutionStrategy, LocalSearchMetaheuristic
     except ImportError as error:
         raise ImportError(f"solve_ortools needs OR-Tools ({error}); pip install 'jaxvrp[solvers]'") from None
-    _check_arguments(seconds, penalty)
-    task = _task(instance, penalty)
+    task = _task(instance, seconds, penalty)
     if task is None:
         return [[] for _ in range(instance.num_agents)]
     manager = pywrapcp.RoutingIndexManager(len(task.nodes), len(task.capacity), 0)
@@ -107,45 +91,35 @@ def solve_ortools(instance: Instance, *, seconds: float, seed: int = 0, penalty:
     routing.SetArcCostEvaluatorOfAllVehicles(routing.RegisterTransitMatrix(task.distance.tolist()))
     load = routing.RegisterUnaryTransitVector(task.demand)
     routing.AddDimensionWithVehicleCapacity(load, 0, task.capacity, True, "load")
-    _add_time(routing, manager, task)
-    _add_requests(routing, manager, task)
+    _constrain(routing, manager, task)
     search = pywrapcp.DefaultRoutingSearchParameters()
     search.first_solution_strategy = FirstSolutionStrategy.LOCAL_CHEAPEST_INSERTION
     search.local_search_metaheuristic = LocalSearchMetaheuristic.GUIDED_LOCAL_SEARCH
-    is_over = _after(seconds)
-    # The first call starts the clock.
-    is_over()
-    routing.AddSearchMonitor(routing.solver().CustomLimit(is_over))
+    routing.AddSearchMonitor(routing.solver().CustomLimit(_after(seconds)))
     solution = routing.SolveWithParameters(search)
-    return _assign(instance, task, _driven(routing, manager, solution) if solution else [])
+    routes: list[list[int]] = [[] for _ in range(routing.vehicles() if solution else 0)]
+    for vehicle, route in enumerate(routes):
+        index = routing.Start(vehicle)
+        while not routing.IsEnd(index := solution.Value(routing.NextVar(index))):
+            route.append(manager.IndexToNode(index))
+    return _assign(instance, task, routes)
 
 
 def _after(seconds: float) -> Callable[..., bool]:
-    """Whether this thread has worked for so many seconds since the first call; further arguments do not count."""
-    started: list[float] = []
-
-    def is_over(*_: Any) -> bool:
-        now = time.thread_time()
-        started[:] = started or [now]
-        return now - started[0] >= seconds
-
-    return is_over
+    """Whether this thread has worked for so many seconds from now on; arguments of the question do not count."""
+    start = time.thread_time()
+    return lambda *_: time.thread_time() - start >= seconds
 
 
 def tighten(instance: Instance) -> tuple[np.ndarray, np.ndarray]:
     """Windows without the times that no plan can use, because of the request's other end and the ride time limit.
 
-    Args:
-        instance: one problem, without leading axes, NumPy or JAX.
-
-    Returns:
-        `(earliest, deadline)`, float64 `[N+1]` each, as the instance's but tighter at pickups and drop-offs. A request
-        that can be served in no way may get a window that ends before it begins.
+    They are float64 `[N+1]`, earliest times and deadlines, as the instance's but tighter at pickups and drop-offs. A
+    request that can be served in no way may get a window that ends before it begins.
     """
-    early = _as_float64(instance, "earliest")
-    late = _as_float64(instance, "deadline")
-    service = _as_float64(instance, "service_time")
-    direct = np.diagonal(_fastest(instance), offset=1)[1::2]
+    times = (instance.earliest, instance.deadline, instance.service_time)
+    early, late, service = (np.asarray(each, np.float64) for each in times)
+    direct = np.diagonal(_legs(instance)[2], offset=1)[1::2]
     longest = float(instance.max_ride_time)
     pickups, drop_offs = np.arange(1, early.size, 2), np.arange(2, early.size, 2)
     served = service[pickups]
@@ -173,25 +147,39 @@ class _Task(NamedTuple):
     max_duration: int | None
 
 
-def _task(instance: Instance, penalty: float) -> _Task | None:
+def _task(instance: Instance, seconds: float, penalty: float) -> _Task | None:
     """The instance without what can be left out, or None if nothing is left; time 0 is the depot's opening."""
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"seconds is {seconds}; give a time limit above 0")
+    if not 0 <= penalty < math.inf:
+        raise ValueError(f"penalty is {penalty}; give 0 or more")
     if np.ndim(instance.demand) != 1:
         raise ValueError(f"demand has {np.ndim(instance.demand)} axes; solve the instances of a batch one by one")
     opening = float(instance.earliest[0])
     early, late = tighten(instance)
     early, late = np.maximum(early - opening, 0.0), late - opening
     capacity = [int(c) for c in np.asarray(instance.capacity) if c > 0]
-    nodes = _servable(instance, early, late, max(capacity, default=0))
-    if len(nodes) == 1:
+    demand, hair = np.asarray(instance.demand)[1::2], HAIR / TIME_SCALE
+    opens = early <= late + hair
+    servable = (demand > 0) & (demand <= max(capacity, default=0)) & opens[0] & opens[1::2] & opens[2::2]
+    distance, travel, shortest = _legs(instance)
+    servable &= np.diagonal(shortest, offset=1)[1::2] <= float(instance.max_ride_time) + hair
+    pickups = 1 + 2 * np.flatnonzero(servable)
+    if not pickups.size:
         return None
-    distance = _distances(instance)[np.ix_(nodes, nodes)]
-    travel = _travel_times(instance)[np.ix_(nodes, nodes)]
-    early, late, service = early[nodes], late[nodes], _as_float64(instance, "service_time")[nodes]
+    nodes = [0, *np.stack([pickups, pickups + 1], axis=1).ravel().tolist()]
+    distance, travel = (table[np.ix_(nodes, nodes)] for table in (distance, travel))
+    early, late, service = early[nodes], late[nodes], np.asarray(instance.service_time, np.float64)[nodes]
     ends = np.concatenate([early, late[np.isfinite(late)]])
     horizon = float(ends.max() + service.sum() + len(nodes) * travel.max())
     largest = max(horizon, distance.max(), penalty)
     if largest > LARGEST:
         raise ValueError(f"the solvers count up to {LARGEST:,} and this needs {largest:,.0f}; choose larger units")
+
+    def limit(longest: Any) -> int | None:
+        """None if nothing can take that long."""
+        return _rounded_up(float(longest)).item() + HAIR if float(longest) < horizon else None
+
     return _Task(
         nodes=nodes,
         distance=np.round(distance * COST_SCALE).astype(np.int64),
@@ -202,47 +190,33 @@ def _task(instance: Instance, penalty: float) -> _Task | None:
         demand=[int(d) for d in np.asarray(instance.demand)[nodes]],
         capacity=capacity,
         penalty=round(penalty * COST_SCALE),
-        max_ride=_limit(instance.max_ride_time, horizon),
-        max_duration=_limit(instance.max_route_duration, horizon),
+        max_ride=limit(instance.max_ride_time),
+        max_duration=limit(instance.max_route_duration),
     )
 
 
-def _limit(longest: Any, horizon: float) -> int | None:
-    """A limit in the solvers' whole numbers; None if nothing can take that long."""
-    limit = float(longest)
-    return _rounded_up(limit).item() + HAIR if limit < horizon else None
-
-
-def _servable(instance: Instance, early: np.ndarray, late: np.ndarray, capacity: int) -> list[int]:
-    """The depot and the nodes of the requests that are worth asking a solver about."""
-    demand = np.asarray(instance.demand)[1::2]
-    direct = np.diagonal(_fastest(instance), offset=1)[1::2]
-    hair = HAIR / TIME_SCALE
-    opens = early <= late + hair
-    keep = (demand > 0) & (demand <= capacity) & (direct <= float(instance.max_ride_time) + hair)
-    pickups = 1 + 2 * np.flatnonzero(keep & opens[0] & opens[1::2] & opens[2::2])
-    return [0, *np.stack([pickups, pickups + 1], axis=1).ravel().tolist()]
-
-
-def _shipment(task: _Task, pickup: int) -> dict[str, Any]:
-    """A request in PyVRP's terms, by keyword of its `Shipment`."""
-    shipment: dict[str, Any] = {
-        "amount": [task.demand[pickup] * COST_SCALE],
-        "prize": 2 * task.penalty,
-        "required": False,
-    }
-    for end, node in (("pickup", pickup), ("delivery", pickup + 1)):
-        shipment[f"{end}_location"] = node
-        shipment[f"{end}_tw_early"] = task.early[node]
-        shipment[f"{end}_tw_late"] = task.late[node]
-        shipment[f"{end}_service_duration"] = task.service[node]
-    return shipment
-
-
-def _pyvrp_data(task: _Task, shipments: list[Any]) -> Any:
+def _pyvrp_data(task: _Task, shipment: Any) -> Any:
     """The task in PyVRP's terms."""
     import pyvrp
 
+    def end(name: str, node: int) -> dict[str, int]:
+        return {
+            f"{name}_location": node,
+            f"{name}_tw_early": task.early[node],
+            f"{name}_tw_late": task.late[node],
+            f"{name}_service_duration": task.service[node],
+        }
+
+    shipments = [
+        shipment(
+            amount=[task.demand[pickup] * COST_SCALE],
+            prize=2 * task.penalty,
+            required=False,
+            **end("pickup", pickup),
+            **end("delivery", pickup + 1),
+        )
+        for pickup in range(1, len(task.nodes), 2)
+    ]
     limit: dict[str, Any] = {} if task.max_duration is None else {"shift_duration": task.max_duration}
     kinds = sorted(set(task.capacity))
     return pyvrp.ProblemData(
@@ -256,24 +230,20 @@ def _pyvrp_data(task: _Task, shipments: list[Any]) -> Any:
     )
 
 
-def _add_time(routing: Any, manager: Any, task: _Task) -> None:
-    """Tell OR-Tools of travel, service, windows and the route duration."""
+def _constrain(routing: Any, manager: Any, task: _Task) -> None:
+    """Tell OR-Tools of travel, service, windows and limits, of pairs, and of the price of leaving a request out."""
     transit = task.duration + np.array(task.service)[:, None]
     horizon = max(task.late)
     routing.AddDimension(routing.RegisterTransitMatrix(transit.tolist()), horizon, horizon, False, "time")
-    time = routing.GetDimensionOrDie("time")
-    for node in range(1, len(task.nodes)):
-        time.CumulVar(manager.NodeToIndex(node)).SetRange(task.early[node], task.late[node])
+    time, solver = routing.GetDimensionOrDie("time"), routing.solver()
     for vehicle in range(len(task.capacity)):
         for end in (routing.Start(vehicle), routing.End(vehicle)):
             time.CumulVar(end).SetRange(task.early[0], task.late[0])
         if task.max_duration is not None:
             time.SetSpanUpperBoundForVehicle(task.max_duration, vehicle)
-
-
-def _add_requests(routing: Any, manager: Any, task: _Task) -> None:
-    """Tell OR-Tools of pairs, ride times, and the price of leaving a request out."""
-    time, solver = routing.GetDimensionOrDie("time"), routing.solver()
+    for node in range(1, len(task.nodes)):
+        time.CumulVar(manager.NodeToIndex(node)).SetRange(task.early[node], task.late[node])
+        routing.AddDisjunction([manager.NodeToIndex(node)], task.penalty)
     for node in range(1, len(task.nodes), 2):
         pickup, drop_off = manager.NodeToIndex(node), manager.NodeToIndex(node + 1)
         routing.AddPickupAndDelivery(pickup, drop_off)
@@ -283,19 +253,6 @@ def _add_requests(routing: Any, manager: Any, task: _Task) -> None:
         if task.max_ride is not None:
             latest = time.CumulVar(pickup) + task.service[node] + task.max_ride
             solver.Add(time.CumulVar(drop_off) <= latest)
-        for end in (pickup, drop_off):
-            routing.AddDisjunction([end], task.penalty)
-
-
-def _driven(routing: Any, manager: Any, solution: Any) -> list[list[int]]:
-    """The routes of a solution of OR-Tools, in indices of the task, without the depot."""
-    routes: list[list[int]] = []
-    for vehicle in range(routing.vehicles()):
-        routes.append([])
-        index = routing.Start(vehicle)
-        while not routing.IsEnd(index := solution.Value(routing.NextVar(index))):
-            routes[-1].append(manager.IndexToNode(index))
-    return routes
 
 
 def _assign(instance: Instance, task: _Task, routes: list[list[int]]) -> list[list[int]]:
@@ -317,37 +274,23 @@ def _assign(instance: Instance, task: _Task, routes: list[list[int]]) -> list[li
     return plan
 
 
-def _check_arguments(seconds: float, penalty: float) -> None:
-    if not 0 < seconds < math.inf:
-        raise ValueError(f"seconds is {seconds}; give a time limit above 0")
-    if not 0 <= penalty < math.inf:
-        raise ValueError(f"penalty is {penalty}; give 0 or more")
-
-
 def _rounded_up(values: Any) -> np.ndarray:
     """Times in the solvers' whole numbers, not shorter than they are."""
     # A thousandth of a unit is float noise: a whole number of units must not become the next one.
     return np.ceil(np.asarray(values) * TIME_SCALE - 1e-3).astype(np.int64)
 
 
-def _as_float64(instance: Instance, name: str) -> np.ndarray:
-    """A field in NumPy and `float64`."""
-    return np.asarray(getattr(instance, name), np.float64)
+def _legs(instance: Instance) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Distances, travel times, and shortest times, `f64[N+1, N+1]`.
 
-
-def _distances(instance: Instance) -> np.ndarray:
-    locs = _as_float64(instance, "locs")
-    return np.linalg.norm(locs[:, None] - locs, axis=-1)
-
-
-def _travel_times(instance: Instance) -> np.ndarray:
-    times = _distances(instance) / float(instance.vehicle_speed)
-    return np.round(times) if instance.round_travel_time else times
-
-
-def _fastest(instance: Instance) -> np.ndarray:
-    """Shortest times, with stops on the way: rounded ones break the triangle inequality (two legs of 0.4 take 0)."""
-    times = _travel_times(instance)
-    for stop in range(len(times) if instance.round_travel_time else 0):
-        times = np.minimum(times, times[:, stop, None] + times[stop])
-    return times
+    Shortest times may have stops on the way: rounded ones break the triangle inequality (two legs of 0.4 take 0).
+    """
+    locs = np.asarray(instance.locs, np.float64)
+    distances = np.linalg.norm(locs[:, None] - locs, axis=-1)
+    times = distances / float(instance.vehicle_speed)
+    if not instance.round_travel_time:
+        return distances, times, times
+    shortest = times = np.round(times)
+    for stop in range(len(times)):
+        shortest = np.minimum(shortest, shortest[:, stop, None] + shortest[stop])
+    return distances, times, shortest

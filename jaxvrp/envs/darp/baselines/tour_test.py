@@ -10,15 +10,16 @@ of a vehicle that serves as early as possible.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from jaxvrp.envs.darp.baselines.lanes import Lanes, between, driven, of_nodes
+from jaxvrp.envs.darp.baselines.lanes import Lanes, between, of_nodes
+from jaxvrp.envs.darp.problem.instance import travel_time
 
-SHORT = 62
-"""Nodes of a tour that fit into the smaller of two programs, which tests nearly all tours of large instances."""
+SHORT = 62  # nodes of a tour that fit into the smaller of two programs, which tests nearly all tours of large instances
 
 
 def keep_limits(lanes: Lanes, sequence: jax.Array, stop: jax.Array) -> jax.Array:
@@ -30,15 +31,11 @@ def keep_limits(lanes: Lanes, sequence: jax.Array, stop: jax.Array) -> jax.Array
     is_depot = sequence == 0
     begin = jnp.max(jnp.where(is_depot & (position <= stop), position, 0), axis=0)
     end = jnp.min(jnp.where(is_depot & (position > begin), position, len(sequence) - 1), axis=0)
-    nodes = len(lanes.demand) - 1
+    nodes = len(lanes.instance.demand) - 1
     if nodes <= SHORT:
         return _keep(lanes, sequence, begin, end, nodes)
-    is_short = (end - begin).max() - 1 <= SHORT
-    return jax.lax.cond(
-        is_short,
-        lambda: _keep(lanes, sequence, begin, end, SHORT),
-        lambda: _keep(lanes, sequence, begin, end, nodes),
-    )
+    short, whole = (functools.partial(_keep, lanes, sequence, begin, end, size) for size in (SHORT, nodes))
+    return jax.lax.cond((end - begin).max() - 1 <= SHORT, short, whole)
 
 
 def _keep(lanes: Lanes, sequence: jax.Array, begin: jax.Array, end: jax.Array, size: int) -> jax.Array:
@@ -47,8 +44,8 @@ def _keep(lanes: Lanes, sequence: jax.Array, begin: jax.Array, end: jax.Array, s
     stop = jnp.arange(size + 2, dtype=jnp.int32)[:, None]
     nodes = of_nodes(sequence, jnp.minimum(begin + stop, len(sequence) - 1))
     nodes = jnp.where(stop < count, nodes, 0)
-    service = jnp.where(nodes == 0, 0.0, of_nodes(lanes.service, nodes))
-    gap = service + driven(lanes, between(lanes, nodes, jnp.roll(nodes, -1, axis=0)))
+    service = jnp.where(nodes == 0, 0.0, of_nodes(lanes.instance.service_time, nodes))
+    gap = service + travel_time(lanes.instance, between(lanes, nodes, jnp.roll(nodes, -1, axis=0)))
 
     def drive(clock: tuple[jax.Array, jax.Array], stop: tuple[jax.Array, jax.Array]) -> Any:
         elapsed, arrival = clock
@@ -57,10 +54,19 @@ def _keep(lanes: Lanes, sequence: jax.Array, begin: jax.Array, end: jax.Array, s
         return (elapsed + gap, start + gap), (elapsed, start - elapsed)
 
     depart = (jnp.zeros_like(lanes.penalty), jnp.full_like(lanes.penalty, -jnp.inf))
-    _, (elapsed, earliest) = jax.lax.scan(drive, depart, (of_nodes(lanes.earliest, nodes), gap))
+    _, (elapsed, earliest) = jax.lax.scan(drive, depart, (of_nodes(lanes.instance.earliest, nodes), gap))
     partner, allowance = _allowances(lanes, nodes, count, elapsed, service)
-    bound = jnp.where(stop <= count, of_nodes(lanes.deadline, nodes) - elapsed, jnp.inf)
-    return _has_schedule(earliest, bound, partner, allowance)
+    bound = jnp.where(stop <= count, of_nodes(lanes.instance.deadline, nodes) - elapsed, jnp.inf)
+
+    def fall(loop: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
+        greatest, _, _ = loop
+        fallen = _least_from_here(jnp.minimum(bound, of_nodes(greatest, partner) + allowance))
+        kept = (earliest <= fallen).all(axis=0) & is_possible
+        return fallen, kept, kept & (fallen < greatest).any(axis=0)
+
+    is_possible = (allowance >= 0).all(axis=0)
+    start = (_least_from_here(bound), is_possible, is_possible)
+    return jax.lax.while_loop(lambda loop: loop[2].any(), fall, start)[1]
 
 
 def _allowances(
@@ -69,33 +75,20 @@ def _allowances(
     """By which stop a stop's delay is bounded (`i32[S, B]`), and by how much it may exceed that (`f32[S, B]`)."""
     stop = jnp.arange(len(nodes), dtype=jnp.int32)[:, None]
     lane = jnp.arange(nodes.shape[1], dtype=jnp.int32)
-    stop_of = jnp.zeros((len(lanes.demand), nodes.shape[1]), jnp.int32)
+    stop_of = jnp.zeros((len(lanes.instance.demand), nodes.shape[1]), jnp.int32)
     stop_of = stop_of.at[nodes, lane].set(jnp.broadcast_to(stop, nodes.shape), mode="promise_in_bounds")
     is_drop_off = (nodes > 0) & (nodes % 2 == 0)
     pickup = of_nodes(stop_of, jnp.maximum(nodes - 1, 0))
-    left = lanes.max_ride_time - (elapsed - of_nodes(elapsed + service, pickup))
+    left = lanes.instance.max_ride_time - (elapsed - of_nodes(elapsed + service, pickup))
     # Rounded, the way home from halfway may be longer than the rest of the tour; the environment measures that too.
-    way_home = driven(lanes, between(lanes, nodes, jnp.zeros_like(nodes)))
-    home = jnp.where(lanes.is_rounded & (stop < count), elapsed + service + way_home, 0.0)
+    way_home = travel_time(lanes.instance, between(lanes, nodes, jnp.zeros_like(nodes)))
+    home = jnp.where(lanes.instance.round_travel_time & (stop < count), elapsed + service + way_home, 0.0)
     longest = jnp.maximum(elapsed, home.max(axis=0))
     is_return = stop == count
     partner = jnp.where(is_drop_off, pickup, jnp.where(is_return, 0, stop))
-    return partner, jnp.where(is_drop_off, left, jnp.where(is_return, lanes.max_duration - longest, jnp.inf))
-
-
-def _has_schedule(earliest: jax.Array, bound: jax.Array, partner: jax.Array, allowance: jax.Array) -> jax.Array:
-    """`bool[B]`, from delays as early as possible, their bounds, and the bounds by partners; `[S, B]` each."""
-
-    def fall(loop: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
-        greatest, _, _ = loop
-        fallen = jnp.minimum(bound, of_nodes(greatest, partner) + allowance)
-        fallen = _least_from_here(fallen)
-        kept = (earliest <= fallen).all(axis=0) & is_possible
-        return fallen, kept, kept & (fallen < greatest).any(axis=0)
-
-    is_possible = (allowance >= 0).all(axis=0)
-    start = (_least_from_here(bound), is_possible, is_possible)
-    return jax.lax.while_loop(lambda loop: loop[2].any(), fall, start)[1]
+    return partner, jnp.where(
+        is_drop_off, left, jnp.where(is_return, lanes.instance.max_route_duration - longest, jnp.inf)
+    )
 
 
 def _least_from_here(array: jax.Array) -> jax.Array:

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
-import functools
 import itertools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import jax
 import numpy as np
 
-from jaxvrp.envs.darp.baselines.greedy import NearestNeighbourActor
-from jaxvrp.envs.darp.env import make
 from jaxvrp.envs.darp.pictures.draw import render_plan
-from jaxvrp.envs.darp.played import actions_of
-from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index
-from jaxvrp.envs.darp.problem.files import read_instances
+from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index, read_instances
 from jaxvrp.envs.darp.problem.instance import Instance
 from jaxvrp.envs.darp.problem.solution import routes_to_actions
 from jaxvrp.envs.darp.rules import SLACK
-from jaxvrp.episodes import record_episode
 from jaxvrp.io.command_line import Parser, check_picture_path, index, refuse_overwriting, run_command
 from jaxvrp.io.json_files import read_json
 from jaxvrp.io.messages import shown
@@ -31,24 +23,14 @@ from jaxvrp.pictures import STILLS
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Draw a plan from files; a user's mistake is one line on stderr and exit status 2."""
-    return run_command(lambda: _draw(_parse(argv)), (ValueError,))
+    return run_command(lambda: _draw(argv), (ValueError,))
 
 
-def _draw(options: argparse.Namespace) -> None:
-    """Draw what the command line asks for."""
-    instance = only_problem(read_instances(options.instance), options.index, options.instance)
-    if options.plan is None:
-        actions = _nearest_neighbour(instance)
-    else:
-        actions = _read_plan(options.plan, instance, options.cordeau_numbering)
-    render_plan(instance, actions, options.out, tolerance=SLACK if instance.locs.dtype == np.float32 else 1e-4)
-
-
-def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+def _draw(argv: Sequence[str] | None) -> None:
     parser = Parser("jaxvrp.envs.darp.pictures", "Draw a dial-a-ride plan to a picture.")
     parser.add_argument("instance", type=Path, help="a Cordeau .txt, or an .npz of jaxvrp.envs.darp.save")
     parser.add_argument("--index", type=index, help="which instance of a batch, from 0")
-    parser.add_argument("--plan", type=Path, help='JSON, {"routes": [[1, 2], ...]}; without it: nearest neighbour')
+    parser.add_argument("--plan", type=Path, required=True, help='JSON, {"routes": [[1, 2], ...]}')
     parser.add_argument(
         "--cordeau_numbering",
         action="store_true",
@@ -57,10 +39,10 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True, help="the picture: .png, .svg or .pdf")
     options = parser.parse_args(argv)
     check_picture_path(options.out, STILLS)
-    refuse_overwriting(options.out, "--out", filter(None, [options.instance, options.plan]))
-    if options.cordeau_numbering and options.plan is None:
-        raise ValueError("--cordeau_numbering says how a plan is numbered; give the plan with --plan")
-    return options
+    refuse_overwriting(options.out, "--out", [options.instance, options.plan])
+    instance = only_problem(read_instances(options.instance), options.index, options.instance)
+    actions = _read_plan(options.plan, instance, options.cordeau_numbering)
+    render_plan(instance, actions, options.out, tolerance=SLACK if instance.locs.dtype == np.float32 else 1e-4)
 
 
 def _read_plan(path: Path, instance: Instance, cordeau_numbering: bool) -> np.ndarray:
@@ -82,19 +64,6 @@ def _read_plan(path: Path, instance: Instance, cordeau_numbering: bool) -> np.nd
         return routes_to_actions(routes, instance.num_agents)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-
-
-def _nearest_neighbour(instance: Instance) -> np.ndarray:
-    """The actions (`i64[T]`) of the nearest-neighbour heuristic.
-
-    Ride times and route durations are enforced if the instance has any limits, else it looks ahead: both together take
-    minutes for a hundred requests.
-    """
-    limits = bool(np.isfinite([instance.max_ride_time, instance.max_route_duration]).any())
-    env = make(num_nodes=instance.num_nodes, num_agents=instance.num_agents, limits=limits, lookahead=not limits)
-    play = jax.jit(functools.partial(record_episode, env, NearestNeighbourActor()))
-    states, _ = play(instance, jax.random.key(0))
-    return actions_of(states)
 
 
 if __name__ == "__main__":

@@ -15,26 +15,19 @@ def draw_state(state: State) -> str | None:
     if found is None:
         return None
     state, note = found
-    locs = state.instance.locs
+    locs, visited = state.instance.locs, state.visited
     nodes = np.flatnonzero(state.instance.demand).tolist()
     still = stills.Still(locs[[0, *nodes]])
     still.mark(locs[0], "square", stills.INK, size=7)
-    aboard = [node for node in nodes if _on_board(state, node)]
-    for drop_off in aboard:
-        still.line(locs[state.current_node], locs[drop_off], stills.agent_colour(int(state.current_agent)))
+    colour = stills.agent_colour(int(state.current_agent))
+    for drop_off in nodes[1::2]:
+        if state.picked_up_by_current[drop_off - 1] and not visited[drop_off]:
+            still.line(locs[state.current_node], locs[drop_off], colour)
     for node in nodes:
-        done = bool(state.visited[node])
+        done = bool(visited[node])
         still.mark(locs[node], "up" if node % 2 else "down", palette.ON_TIME if done else stills.WAITING, filled=done)
         still.text(locs[node], (node + 1) // 2, right=11, up=5)
-    still.mark(locs[state.current_node], "circle", stills.agent_colour(int(state.current_agent)), filled=False, size=11)
-    return still.html(_caption(state, nodes) + note)
-
-
-def _on_board(state: State, node: int) -> bool:
-    return node % 2 == 0 and bool(state.picked_up_by_current[node - 1]) and not state.visited[node]
-
-
-def _caption(state: State, nodes: list[int]) -> str:
-    served = sum(bool(state.visited[node]) for node in nodes if node % 2 == 0)
+    still.mark(locs[state.current_node], "circle", colour, filled=False, size=11)
     where = f"vehicle {state.current_agent} at {name_of(int(state.current_node))}, {state.current_load} on board"
-    return f"step {state.step}, time {state.current_time:.4g}: {where}; {served} of {len(nodes) // 2} requests served"
+    served = f"{int(visited[nodes[1::2]].sum())} of {len(nodes) // 2} requests served"
+    return still.html(f"step {state.step}, time {state.current_time:.4g}: {where}; {served}" + note)

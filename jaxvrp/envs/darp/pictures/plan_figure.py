@@ -19,45 +19,26 @@ from jaxvrp.pictures.palette import EDGE, FRAME, GRID, NOTE, PALE, RIGHT, SERIES
 # Red is kept for what went wrong. The dashes tell vehicles apart in grey.
 COLOURS = SERIES
 DASHES: tuple[Any, ...] = (
-    "-",
-    (0, (5, 1.6)),
-    (0, (1.2, 1.2)),
-    (0, (6, 1.5, 1.2, 1.5)),
-    (0, (10, 2)),
-    (0, (3, 1)),
-    (0, (6, 1.2, 1.2, 1.2, 1.2, 1.2)),
-    (0, (2, 2)),
+    *("-", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5))),
+    *((0, (10, 2)), (0, (3, 1)), (0, (6, 1.2, 1.2, 1.2, 1.2, 1.2)), (0, (2, 2))),
 )
 PICKUP_WINDOW, DROP_OFF_WINDOW = "#BCD6EC", "#E2D8C3"
-MARKERS = ("v", "^")
-"""By the node's parity: drop-offs point down, pickups up."""
-
-SMALLEST_LETTERS = 6.5
-"""Pixels; smaller letters are left out."""
-
-MANY = 24
-"""From so many requests on, the map has smaller symbols."""
+MARKERS = ("v", "^")  # by the node's parity: drop-offs point down, pickups up
+SMALLEST_LETTERS = 6.5  # pixels; smaller letters are left out
+MANY = 24  # from so many requests on, the map has smaller symbols
 
 
 @dataclasses.dataclass
 class PlanFigure:
-    """The figure of a plan, and when its artists appear.
-
-    Attributes:
-        plan: what it shows.
-        figure: of matplotlib.
-        map, loads, rows: its axes; `rows` has one for each request.
-        headline: the text on top.
-        events: artists, each with the number of legs after which it belongs to the picture.
-    """
+    """The figure of a plan, and when its artists appear."""
 
     plan: Plan
     figure: Any
     map: Any
     loads: Any
-    rows: Any
+    rows: Any  # axes with a row for each request
     headline: Any
-    events: list[tuple[int, Any]] = dataclasses.field(default_factory=list)
+    events: list[tuple[int, Any]] = dataclasses.field(default_factory=list)  # legs driven when it appears, artist
 
     @property
     def end(self) -> int:
@@ -84,24 +65,18 @@ def colour_of(vehicle: int) -> str:
     return line_style(vehicle)["color"]
 
 
-# --- the layout -----------------------------------------------------------------------------------------------------
-
-
 def lay_out(plan: Plan, dpi: float = 120.0, width: float | None = None, fig: Any = None) -> PlanFigure:
-    """Draw the whole plan.
+    """Draw the whole plan into `fig`, or a new figure, of `dpi` pixels per inch; its size grows with the plan.
 
-    Args:
-        plan: what to draw.
-        dpi: pixels per inch of the figure; its size in inches grows with the plan.
-        width: pixels, instead of `dpi`: for screens, the size grows less.
-        fig: a figure, or a part of one, to fill; None: a new one.
+    For screens, `width` is given in pixels instead of `dpi`, and the size grows less.
     """
     count, used = len(plan.requests), len(plan.used)
     # Inches.
     side = float(np.clip(4.9 + 0.05 * count, 5.2, 6.4 if width else 9.4))
     loads = float(np.clip(0.55 * used, 0.7, max(2.2, (0.22 if width else 0.33) * used)))
     rows = float(np.clip(0.27 * count, 0.5, max(4.2, (0.05 if width else 0.072) * count)))
-    keys = 0.2 * (2 + -(-used // _key_columns(side)))
+    columns = int(side / 1.05)
+    keys = 0.2 * (2 + -(-used // columns))
     across, up = side + 6.5, max(side + keys + 0.95, loads + rows + 1.95)
     spare = up - (loads + rows + 1.95)
     rows += min(spare, 0.1 * count)
@@ -118,7 +93,7 @@ def lay_out(plan: Plan, dpi: float = 120.0, width: float | None = None, fig: Any
     draw_map(picture)
     draw_loads(picture)
     draw_rows(picture)
-    _draw_keys(picture, sheet, (0.15, up - 0.82 - side), _key_columns(side))
+    _draw_keys(picture, sheet, (0.15, up - 0.82 - side), columns)
     picture.headline.set_text(summary(plan))
     colour = RIGHT if plan.report.feasible else WRONG
     text = sheet.text(0.2, up - 0.53, verdict(plan.report), fontsize=10, va="center", color=colour)
@@ -139,27 +114,24 @@ def summary(plan: Plan) -> str:
     return f"cost {plan.report.cost:.2f}   |   {served} of {count} requests served{share}   |   {vehicles}"
 
 
-def _key_columns(side: float) -> int:
-    return int(side / 1.05)
-
-
 def _draw_keys(picture: PlanFigure, sheet: pictures.Sheet, corner: tuple[float, float], columns: int) -> None:
     """Vehicles and symbols below the map; `corner` is the upper left one, in inches."""
+    entry = pictures.legend_entry
     symbols = [
         *node_keys(),
-        pictures.legend_entry(marker="o", color=WRONG, label="late, ride too long, overload"),
-        pictures.legend_entry(marker="X", color=WRONG, label="bad return (late, passengers on board)"),
-        pictures.legend_entry(marker="s", color=PICKUP_WINDOW, markersize=9, label="pickup window"),
-        pictures.legend_entry(marker="s", color=DROP_OFF_WINDOW, markersize=9, label="drop-off window"),
+        entry(marker="o", color=WRONG, label="late, ride too long, overload"),
+        entry(marker="X", color=WRONG, label="bad return (late, passengers on board)"),
+        entry(marker="s", color=PICKUP_WINDOW, markersize=9, label="pickup window"),
+        entry(marker="s", color=DROP_OFF_WINDOW, markersize=9, label="drop-off window"),
     ]
-    # One row of vehicles after the other: legends fill columns first.
+    style = {"loc": "upper left", "fontsize": 8, "frameon": False, "columnspacing": 1.2, "borderaxespad": 0.1}
     vehicles = vehicle_keys(picture.plan)
-    place = {"loc": "upper left", "handlelength": 2.6}
     if vehicles:
-        upper = sheet.place(*corner)
-        picture.figure.legend(handles=vehicles, ncols=columns, bbox_to_anchor=upper, **place, **_LEGEND_STYLE)
+        # One row of vehicles after the other: legends fill columns first.
+        upper = {"bbox_to_anchor": sheet.place(*corner), "ncols": columns, "handlelength": 2.6}
+        picture.figure.legend(handles=vehicles, **upper, **style)
     below = sheet.place(corner[0], corner[1] - 0.2 * -(-len(vehicles) // columns))
-    pictures.legend(picture.figure, symbols, ncols=4, bbox_to_anchor=below, loc="upper left", **_LEGEND_STYLE)
+    pictures.legend(picture.figure, symbols, ncols=4, bbox_to_anchor=below, **style)
 
 
 def vehicle_keys(plan: Plan) -> list[Any]:
@@ -173,25 +145,16 @@ def vehicle_keys(plan: Plan) -> list[Any]:
 def node_keys() -> list[Any]:
     """Legend entries of what nodes look like."""
     lost = {"color": "white", "markeredgecolor": WRONG, "markeredgewidth": 1.6}
-    return [
-        pictures.legend_entry(marker="^", color=INK, label="pickup"),
-        pictures.legend_entry(marker="v", color=INK, label="drop-off"),
-        pictures.legend_entry(marker="s", color=INK, label="depot"),
-        pictures.legend_entry(marker="^", **lost, label="not served"),
-    ]
-
-
-_LEGEND_STYLE = {"fontsize": 8, "frameon": False, "columnspacing": 1.2, "borderaxespad": 0.1}
-
-
-# --- the map --------------------------------------------------------------------------------------------------------
+    looks = {"pickup": "^", "drop-off": "v", "depot": "s"}
+    entries = [pictures.legend_entry(marker=marker, color=INK, label=name) for name, marker in looks.items()]
+    return [*entries, pictures.legend_entry(marker="^", label="not served", **lost)]
 
 
 def draw_map(picture: PlanFigure) -> None:
     """Nodes, their numbers, the legs and the scale."""
     axes, plan = picture.map, picture.plan
     side = pictures.inches_square(axes)
-    nodes = _real_nodes(plan)
+    nodes = [node for request in plan.requests.tolist() for node in (2 * request - 1, 2 * request)]
     places = plan.instance.locs[[0, *nodes]]
     centre = (places.max(axis=0) + places.min(axis=0)) / 2
     half = 1.07 * max(float((places.max(axis=0) - places.min(axis=0)).max()) / 2, 1e-9)
@@ -207,11 +170,6 @@ def draw_map(picture: PlanFigure) -> None:
     edge = {"markeredgecolor": "white", "markeredgewidth": 1.2}
     picture.add(0, *axes.plot(*plan.instance.locs[0], "s", color=INK, markersize=size + 3, **edge, zorder=7))
     _label_nodes(picture, nodes, centre, half, size, 2 * half / side / 72)
-
-
-def _real_nodes(plan: Plan) -> list[int]:
-    """Pickups and drop-offs, without padding."""
-    return [node for request in plan.requests.tolist() for node in (2 * request - 1, 2 * request)]
 
 
 def _draw_leg(axes: Any, plan: Plan, leg: Leg, many: bool, inch: float) -> list[Any]:
@@ -265,23 +223,15 @@ def _label_nodes(
     legs = np.array([locs[[leg.origin, leg.node]] for leg in plan.legs]).reshape(-1, 2, 2)
     share = np.linspace(0.0, 1.0, 12)[:, None, None]
     crowd = ((1 - share) * legs[:, 0] + share * legs[:, 1]).reshape(-1, 2)
-    places = place_labels(
-        locs[nodes],
-        np.array([[0.62 * font * len(text), font] for text in texts]).reshape(-1, 2) * point,
-        markers=locs[[0, *nodes]],
-        radius=size / 2 * point,
-        crowd=crowd,
-        limit=half,
-    )
+    sizes = np.array([[0.62 * font * len(text), font] for text in texts]).reshape(-1, 2) * point
+    around = {"markers": locs[[0, *nodes]], "radius": size / 2 * point, "crowd": crowd}
+    places = place_labels(locs[nodes], sizes, limit=half, **around)
     for node, text, place in zip(nodes, texts, places, strict=True):
         lost = not plan.delivered[(node + 1) // 2]
         outlined = {"path_effects": pictures.outline(1.8), "zorder": 8}
         for moment, colour, weight in ((0, INK, "normal"), (picture.end, WRONG, "bold"))[: 1 + lost]:
             look = {"weight": weight, **pictures.centred(font, colour), **outlined}
             picture.add(moment, axes.text(*(place + centre), text, **look))
-
-
-# --- loads ----------------------------------------------------------------------------------------------------------
 
 
 def draw_loads(picture: PlanFigure) -> None:
@@ -297,8 +247,14 @@ def draw_loads(picture: PlanFigure) -> None:
         return
     most = max([1, *(leg.load for leg in plan.legs), *(plan.capacity(vehicle) or 0 for vehicle in used)])
     base = {vehicle: float(lane) for lane, vehicle in enumerate(reversed(used))}
+    beside = {"transform": axes.get_yaxis_transform(), "fontsize": picture.legible(7.5), "color": NOTE, "va": "center"}
     for vehicle in used:
-        _draw_lane(axes, base[vehicle], plan.capacity(vehicle), most, picture.legible(7.5))
+        axes.axhline(base[vehicle], color=FRAME, linewidth=0.8, zorder=1)
+        capacity = plan.capacity(vehicle)
+        if capacity is not None:
+            level = base[vehicle] + 0.8 * capacity / most
+            axes.axhline(level, color="#7A828A", linewidth=0.9, linestyle=(0, (4, 2.5)), zorder=2)
+            axes.text(1.01, level, str(capacity) if beside["fontsize"] else "", **beside)
     since = 0.0
     for moment, leg in enumerate(plan.legs, 1):
         since = leg.leave if leg.origin == 0 else since
@@ -309,16 +265,6 @@ def draw_loads(picture: PlanFigure) -> None:
     axes.set_yticks([base[vehicle] + 0.4 for vehicle in used], [f"vehicle {vehicle}" for vehicle in used])
     for tick, vehicle in zip(axes.get_yticklabels(), used, strict=True):
         tick.set(color=pictures.text_colour(colour_of(vehicle)), fontsize=font, weight="bold")
-
-
-def _draw_lane(axes: Any, base: float, capacity: int | None, most: int, font: float) -> None:
-    axes.axhline(base, color=FRAME, linewidth=0.8, zorder=1)
-    if capacity is None:
-        return
-    level = base + 0.8 * capacity / most
-    axes.axhline(level, color="#7A828A", linewidth=0.9, linestyle=(0, (4, 2.5)), zorder=2)
-    beside = {"transform": axes.get_yaxis_transform(), "fontsize": font, "color": NOTE, "va": "center"}
-    axes.text(1.01, level, str(capacity) if font else "", **beside)
 
 
 def _draw_load(axes: Any, plan: Plan, leg: Leg, since: float, base: float, unit: float) -> list[Any]:
@@ -345,9 +291,6 @@ def _time_axis(picture: PlanFigure, axes: Any, title: str) -> None:
     axes.set_title(title, fontsize=9.5, loc="left", color=INK, pad=5)
 
 
-# --- requests -------------------------------------------------------------------------------------------------------
-
-
 def draw_rows(picture: PlanFigure) -> None:
     """A row for each request, vehicle after vehicle in the order of pickups; those never picked up last."""
     axes, plan = picture.rows, picture.plan
@@ -360,12 +303,9 @@ def draw_rows(picture: PlanFigure) -> None:
     row_points = pictures.points_high(axes) / max(len(order), 1)
     font = picture.legible(min(8.0, 0.92 * row_points))
     for row, request in enumerate(order.tolist()):
-        _draw_windows(axes, plan, row, request)
-        _draw_ride(picture, row, request, float(np.clip(0.5 * row_points, 2.6, 6.5)))
+        _draw_request(picture, row, request, float(np.clip(0.5 * row_points, 2.6, 6.5)))
         if font:
-            _name_row(picture, row, request, font)
-        if font and plan.trouble(request):
-            _note(picture, row, request, font)
+            _write_request(picture, row, request, font)
     first_rows = np.flatnonzero(np.diff(plan.visited_by[2 * order - 1])) + 0.5
     for line in first_rows:
         axes.axhline(line, color=PALE, linewidth=0.7, zorder=1)
@@ -374,59 +314,46 @@ def draw_rows(picture: PlanFigure) -> None:
     axes.set_ylabel("request", fontsize=8, labelpad=18)
 
 
-def _name_row(picture: PlanFigure, row: int, request: int, font: float) -> None:
-    """The number of the request, red in the end if it was not delivered."""
-    axes = picture.rows
-    beside = {"transform": axes.get_yaxis_transform(), "ha": "right", "va": "center_baseline", "fontsize": font}
-    axes.text(-0.012, row, str(request), color=INK, **beside)
-    if not picture.plan.delivered[request]:
-        picture.add(picture.end, axes.text(-0.012, row, str(request), color=WRONG, **beside))
-
-
-def _draw_windows(axes: Any, plan: Plan, row: int, request: int) -> None:
-    """The pickup's above, the drop-off's below; none where only the depot's binds."""
-    first, last = plan.span()
-    for node, y, colour in ((2 * request - 1, row - 0.2, PICKUP_WINDOW), (2 * request, row + 0.2, DROP_OFF_WINDOW)):
-        start, end = (float(window[node]) for window in (plan.instance.earliest, plan.instance.deadline))
-        start = max(start, first)
-        if plan.binds(node) and start < last:
-            axes.barh(y, min(end, last) - start, left=start, height=0.36, color=colour, linewidth=0, zorder=2)
-
-
-def _draw_ride(picture: PlanFigure, row: int, request: int, size: float) -> None:
-    """A line from pickup to drop-off, and the marks of both."""
+def _draw_request(picture: PlanFigure, row: int, request: int, size: float) -> None:
+    """Windows, the pickup's above and the drop-off's below, where others than the depot's bind; marks, and the ride."""
     axes, plan = picture.rows, picture.plan
     pickup, drop_off = 2 * request - 1, 2 * request
+    first, last = plan.span()
+    early, late = plan.instance.earliest, plan.instance.deadline
+    for node, y, colour in ((pickup, row - 0.2, PICKUP_WINDOW), (drop_off, row + 0.2, DROP_OFF_WINDOW)):
+        start, end = max(float(early[node]), first), float(late[node])
+        if (early[node] > early[0] or late[node] < late[0]) and start < last:
+            axes.barh(y, min(end, last) - start, left=start, height=0.36, color=colour, linewidth=0, zorder=2)
+        if plan.moment[node]:
+            is_late = plan.late[node] > 0
+            look: dict[str, Any] = {"color": WRONG if is_late else colour_of(plan.visited_by[node])}
+            look |= {"markersize": size * (1.25 if is_late else 1.0), "markeredgewidth": 0.1 * size}
+            look |= {"markeredgecolor": "white", "zorder": 4 + is_late}
+            picture.add(plan.moment[node], *axes.plot(plan.begin[node], y, MARKERS[node % 2], **look))
     if plan.delivered[request]:
         bad = plan.too_long[request]
         colour, width = (WRONG, 0.5 * size) if bad else (colour_of(plan.visited_by[pickup]), 0.3 * size)
         ends = [plan.begin[pickup], plan.begin[drop_off]], [row - 0.2, row + 0.2]
         picture.add(plan.moment[drop_off], *axes.plot(*ends, color=colour, linewidth=width, zorder=3))
-    for node, y in ((pickup, row - 0.2), (drop_off, row + 0.2)):
-        if plan.moment[node]:
-            late = plan.late[node] > 0
-            look = {"color": WRONG if late else colour_of(plan.visited_by[node]), "markeredgecolor": "white"}
-            marks = axes.plot(
-                plan.begin[node],
-                y,
-                MARKERS[node % 2],
-                **look,
-                markersize=size * (1.25 if late else 1.0),
-                markeredgewidth=0.1 * size,
-                zorder=4 + late,
-            )
-            picture.add(plan.moment[node], *marks)
 
 
-def _note(picture: PlanFigure, row: int, request: int, font: float) -> None:
-    """What went wrong, after the last mark, or before the first if there is no room."""
+def _write_request(picture: PlanFigure, row: int, request: int, font: float) -> None:
+    """The number of the request, red in the end if it was not delivered, and what went wrong beside its marks."""
     axes, plan = picture.rows, picture.plan
+    beside = {"transform": axes.get_yaxis_transform(), "ha": "right", "va": "center_baseline", "fontsize": font}
+    axes.text(-0.012, row, str(request), color=INK, **beside)
+    moment = plan.moment[2 * request]
+    if not plan.delivered[request]:
+        moment = picture.end
+        picture.add(moment, axes.text(-0.012, row, str(request), color=WRONG, **beside))
+    if not plan.trouble(request):
+        return
+    # After the last mark, or before the first if there is no room.
     first, last = plan.span()
     visits = plan.begin[[2 * request - 1, 2 * request]]
     visits = visits[~np.isnan(visits)].tolist()
     fits = max(visits, default=first) < first + 0.66 * (last - first)
-    beside = max(visits, default=first) if fits else min(visits)
+    mark = max(visits, default=first) if fits else min(visits)
     place = {"xytext": (7 if fits else -7, 0), "textcoords": "offset points", "ha": "left" if fits else "right"}
     look = {"va": "center", "fontsize": font - 0.5, "color": WRONG, "path_effects": pictures.outline(2.0), "zorder": 7}
-    moment = picture.end if not plan.delivered[request] else plan.moment[2 * request]
-    picture.add(moment, axes.annotate(plan.trouble(request), (beside, row), **place, **look))
+    picture.add(moment, axes.annotate(plan.trouble(request), (mark, row), **place, **look))

@@ -1,14 +1,14 @@
-"""The text format of the Cordeau & Laporte (2003) and Cordeau (2006) benchmark sets."""
+"""The text format of Cordeau & Laporte (2003) and Cordeau (2006), and reading problem files by their endings."""
 
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from jaxvrp.envs.darp.problem.instance import Instance, make_instance
+from jaxvrp.envs.darp.problem.instance import Instance, load, make_instance
+from jaxvrp.io.problem_files import FileFormat, read_problems
 from jaxvrp.io.text_lines import Line, read_lines
 from jaxvrp.io.whole_files import write_text
 
@@ -16,39 +16,13 @@ HEADER = ("vehicles", "requests", "T", "Q", "L")
 COLUMNS = ("id", "x", "y", "service", "demand", "early", "late")
 WHOLE = ("vehicles", "requests", "Q", "id", "demand")
 LARGEST = 1_000_000
-
-
-class _Header(NamedTuple):
-    """The first line of a file, in its order: `requests` may be n or 2n."""
-
-    vehicles: float
-    requests: float
-    max_route_duration: float
-    capacity: float
-    max_ride_time: float
-
-
-class _Node(NamedTuple):
-    """A line of a node, in its order."""
-
-    identity: float
-    x: float
-    y: float
-    service: float
-    demand: float
-    early: float
-    late: float
+Numbers = dict[str, float]  # those of a line, by `HEADER` or `COLUMNS`
 
 
 def from_cordeau_index(node: ArrayLike, num_requests: int) -> np.ndarray:
-    """Benchmark numbers to interleaved ones.
+    """Benchmark numbers, whole ones of any shape, to interleaved ones, `i64` of the same shape.
 
-    Args:
-        node: whole numbers of any shape: the depot 0 or 2n + 1, pickups 1 to n, drop-offs n + 1 to 2n.
-        num_requests: n.
-
-    Returns:
-        `i64`, the same shape: 0, 2i - 1 for pickup i, 2i for its drop-off n + i.
+    The depot, 0 or 2n + 1, becomes 0, pickup i (1 to n) 2i - 1, and its drop-off n + i 2i.
 
     Raises:
         ValueError: a number outside of 0 to 2n + 1.
@@ -75,42 +49,38 @@ def read_cordeau(path: str | os.PathLike) -> Instance:
         ValueError: the file is damaged, or something else; one line with file, line, what was expected and the remedy.
         OSError: it cannot be read.
     """
-    what = "a file in the format of Cordeau & Laporte"
-    header_line, *node_lines = read_lines(path, what, f"'{' '.join(HEADER)}'")
-    header = _Header(*_numbers(header_line, HEADER))
-    nodes = [_Node(*_numbers(line, COLUMNS)) for line in node_lines]
+    header_line, *node_lines = read_lines(path, "a file in the format of Cordeau & Laporte", f"'{' '.join(HEADER)}'")
+    header = _numbers(header_line, HEADER)
+    nodes = [_numbers(line, COLUMNS) for line in node_lines]
     requests = _count_requests(header_line, header, len(nodes))
-    for expected_id, (line, node) in enumerate(zip(node_lines, nodes, strict=True)):
-        _check_node(line, node, expected_id)
-        _check_place_in_file(line, node, nodes, expected_id, requests)
+    for expected_id, line in enumerate(node_lines):
+        _check_node(line, nodes, expected_id, requests)
     order = np.argsort(from_cordeau_index(np.arange(2 * requests + 1), requests))
-    table = np.array(nodes)[order]
-    column = {name: table[:, index] for index, name in enumerate(_Node._fields)}
+    column = {name: np.array([nodes[line][name] for line in order]) for name in COLUMNS}
     return make_instance(
-        table[:, 1:3],
+        np.stack([column["x"], column["y"]], axis=1),
         column["demand"],
         column["late"],
-        capacity=np.full(int(header.vehicles), header.capacity),
+        capacity=np.full(int(header["vehicles"]), header["Q"]),
         earliest=column["early"],
         service_time=column["service"],
-        max_ride_time=header.max_ride_time,
-        max_route_duration=header.max_route_duration,
+        max_ride_time=header["L"],
+        max_route_duration=header["T"],
     )
 
 
-def _numbers(line: Line, names: tuple[str, ...]) -> list[float]:
-    """The numbers of a line, in the order of `names`."""
+def _numbers(line: Line, names: tuple[str, ...]) -> Numbers:
     words = line.fields(names, line.text.split(), what="numbers")
-    return [
-        line.whole(name, word, below=LARGEST) if name in WHOLE else line.real(name, word)
+    return {
+        name: line.whole(name, word, below=LARGEST) if name in WHOLE else line.real(name, word)
         for name, word in words.items()
-    ]
+    }
 
 
-def _count_requests(line: Line, header: _Header, count: int) -> int:
+def _count_requests(line: Line, header: Numbers, count: int) -> int:
     """n, from the number of node lines, as the header's second number may be n or 2n."""
-    line.expect(min(header) > 0, f"numbers above 0 for '{' '.join(HEADER)}'")
-    given = header.requests
+    line.expect(min(header.values()) > 0, f"numbers above 0 for '{' '.join(HEADER)}'")
+    given = header["requests"]
     halves = [given] if given % 2 else [given, given / 2]
     for requests in map(int, halves):
         if 2 * requests + 1 <= count <= 2 * requests + 2:
@@ -122,43 +92,51 @@ def _count_requests(line: Line, header: _Header, count: int) -> int:
     )
 
 
-def _check_node(line: Line, node: _Node, expected_id: int) -> None:
-    found_id = f"id {expected_id}, found {node.identity:.0f}"
-    line.expect(node.identity == expected_id, found_id, "put the lines in the order of ids")
-    window = f"late not before early, found {node.early:g} to {node.late:g}"
-    line.expect(node.late >= node.early, window, "correct the window")
-    line.expect(node.service >= 0, f"service of at least 0, found {node.service:g}")
-
-
-def _check_place_in_file(line: Line, node: _Node, nodes: list[_Node], identity: int, requests: int) -> None:
-    """What a line must say because of its place: the depot's, a pickup's, its drop-off's, or the depot's again."""
+def _check_node(line: Line, nodes: list[Numbers], identity: int, requests: int) -> None:
+    """What the line of a node must say, also because of its place: depot, pickup, drop-off, or the depot again."""
+    node, depot = nodes[identity], nodes[0]
+    early, late, service, demand = (node[name] for name in ("early", "late", "service", "demand"))
+    line.expect(node["id"] == identity, f"id {identity}, found {node['id']:.0f}", "put the lines in the order of ids")
+    line.expect(late >= early, f"late not before early, found {early:g} to {late:g}", "correct the window")
+    line.expect(service >= 0, f"service of at least 0, found {service:g}")
     if identity == 0:
-        line.expect(node.service == node.demand == 0, "no service and no demand at the depot", "set both to 0")
+        line.expect(service == demand == 0, "no service and no demand at the depot", "set both to 0")
     elif identity <= requests:
-        line.expect(node.demand >= 1, f"demand of at least 1 at a pickup, found {node.demand:.0f}")
+        line.expect(demand >= 1, f"demand of at least 1 at a pickup, found {demand:.0f}")
     elif identity <= 2 * requests:
         pickup = identity - requests
-        wanted = -nodes[pickup].demand
-        expected = f"demand {wanted:.0f}, the negative of pickup {pickup}'s, found {node.demand:.0f}"
-        line.expect(node.demand == wanted, expected, "correct one of the two")
+        wanted = -nodes[pickup]["demand"]
+        expected = f"demand {wanted:.0f}, the negative of pickup {pickup}'s, found {demand:.0f}"
+        line.expect(demand == wanted, expected, "correct one of the two")
     else:
         remedy = "make it the same, or leave the line out"
-        line.expect(node[1:] == nodes[0][1:], "the depot of the first node line again", remedy)
+        line.expect({**node, "id": 0} == depot, "the depot of the first node line again", remedy)
 
 
 def write_cordeau(path: str | os.PathLike, instance: Instance) -> None:
-    """Write what `read_cordeau` reads, with every digit; complete, or not at all.
+    """Write one problem as `read_cordeau` reads it, with every digit; complete, or not at all.
 
-    Args:
-        path: where to; an existing file is replaced.
-        instance: one problem, NumPy or JAX, with vehicles of one capacity, speed 1, exact travel times, finite
-            deadlines and limits, and without padding.
+    It has vehicles of one capacity, speed 1, exact travel times, finite deadlines and limits, and no padding.
 
     Raises:
         ValueError: the format cannot hold something; one line that names it.
         OSError: the file cannot be written.
     """
-    _check_writable(instance)
+    if np.ndim(instance.demand) != 1:
+        raise ValueError(f"demand has shape {np.shape(instance.demand)}; write one instance of the batch at a time")
+    capacity, demand = np.asarray(instance.capacity), np.asarray(instance.demand)
+    reasons = {
+        "vehicles of different capacity": (capacity != capacity[0]).any(),
+        "vehicles of capacity 0 (padding)": (capacity == 0).any(),
+        "requests with demand 0 (padding)": (demand[1::2] == 0).any(),
+        "a vehicle_speed other than 1": instance.vehicle_speed != 1,
+        "round_travel_time": bool(instance.round_travel_time),
+    }
+    for name in ("deadline", "max_ride_time", "max_route_duration"):
+        reasons[f"an infinite {name}"] = not np.isfinite(np.asarray(getattr(instance, name))).all()
+    found = [reason for reason, holds in reasons.items() if holds]
+    if found:
+        raise ValueError(f"the Cordeau format cannot hold {', '.join(found)}; use jaxvrp.envs.darp.save")
     requests = instance.num_nodes // 2
     order = from_cordeau_index(np.arange(2 * requests + 2), requests)
     columns = [
@@ -166,29 +144,13 @@ def write_cordeau(path: str | os.PathLike, instance: Instance) -> None:
         for name in ("locs", "service_time", "demand", "earliest", "deadline")
     ]
     table = np.column_stack([np.arange(order.size), *columns])
-    capacity = np.asarray(instance.capacity)
     header = [capacity.size, requests, instance.max_route_duration, capacity[0], instance.max_ride_time]
-    text = "".join(" ".join(map(_word, row)) + "\n" for row in [header, *table])
-    write_text(path, text)
+    # The shortest text that reads back as the same number.
+    rows = [" ".join(repr(float(value)).removesuffix(".0") for value in row) for row in [header, *table]]
+    write_text(path, "".join(f"{row}\n" for row in rows))
 
 
-def _word(value: float) -> str:
-    """The shortest text that reads back as the same number."""
-    return repr(float(value)).removesuffix(".0")
-
-
-def _check_writable(instance: Instance) -> None:
-    if np.ndim(instance.demand) != 1:
-        raise ValueError(f"demand has shape {np.shape(instance.demand)}; write one instance of the batch at a time")
-    capacity, demand = np.asarray(instance.capacity), np.asarray(instance.demand)
-    times = ("deadline", "max_ride_time", "max_route_duration")
-    reasons = {
-        "vehicles of different capacity": (capacity != capacity[0]).any(),
-        "vehicles of capacity 0 (padding)": (capacity == 0).any(),
-        "requests with demand 0 (padding)": (demand[1::2] == 0).any(),
-        "a vehicle_speed other than 1": instance.vehicle_speed != 1,
-        "round_travel_time": bool(instance.round_travel_time),
-    } | {f"an infinite {name}": not np.isfinite(np.asarray(getattr(instance, name))).all() for name in times}
-    found = [reason for reason, holds in reasons.items() if holds]
-    if found:
-        raise ValueError(f"the Cordeau format cannot hold {', '.join(found)}; use jaxvrp.envs.darp.save")
+def read_instances(path: str | os.PathLike) -> list[Instance]:
+    """The problem of a Cordeau `.txt`, or those of an `.npz` of `jaxvrp.envs.darp.save`; errors as `read_cordeau`."""
+    formats = {".txt": FileFormat("Cordeau", read_cordeau), ".npz": FileFormat("jaxvrp.envs.darp.save", load)}
+    return read_problems(path, formats, lambda instance: instance.demand.shape[:-1])

@@ -1,4 +1,4 @@
-"""What follows from an instance and is needed at every step: computed once, before it is played."""
+"""What follows from an instance and is needed at every step: figures, and windows without moments of no use."""
 
 from __future__ import annotations
 
@@ -7,67 +7,37 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.envs.darp.problem.instance import Instance, distance, travel_time
-from jaxvrp.envs.darp.problem.windows import tightened
 
-SLACK = 1e-3
-"""On every comparison of times: float32 resolves 1.2e-4 at a clock of 1440, and published routes are tight."""
-
-SMALLEST = 1e-6
-"""Least extent and horizon."""
+SLACK = 1e-3  # on every comparison of times: float32 resolves 1.2e-4 at a clock of 1440, and published routes are tight
+SMALLEST = 1e-6  # least extent and horizon
 
 
 class Figures(struct.PyTreeNode):
-    """What follows from one instance.
+    """What follows from one instance."""
 
-    Attributes:
-        extent: `f32[]`, the largest |x - x0| or |y - y0| of a node that is no padding, from the depot.
-        horizon: `f32[]`, the depot's deadline; the largest finite one if it has none; 1 if there is none.
-        capacity: `f32[]`, of the largest vehicle.
-        num_requests, num_vehicles: `f32[]`, without padding; at least 1.
-        way_home: `f32[N+1]`, time to drive from each node to the depot.
-        earliest, deadline: `f32[N+1]`, the windows that count: the instance's, or as `tightened` leaves them.
-    """
-
-    extent: jax.Array
-    horizon: jax.Array
-    capacity: jax.Array
-    num_requests: jax.Array
-    num_vehicles: jax.Array
-    way_home: jax.Array
-    earliest: jax.Array
-    deadline: jax.Array
+    extent: jax.Array  # `f32[]`, the largest |x - x0| or |y - y0| of a node that is no padding, from the depot
+    horizon: jax.Array  # `f32[]`, the depot's deadline; the largest finite one if it has none; 1 if there is none
+    capacity: jax.Array  # `f32[]`, of the largest vehicle
+    num_requests: jax.Array  # `f32[]`, without padding; at least 1
+    num_vehicles: jax.Array  # `f32[]`, without padding; at least 1
+    way_home: jax.Array  # `f32[N+1]`, time to drive from each node to the depot
+    earliest: jax.Array  # `f32[N+1]`, of the windows that count: the instance's, or as `tightened` leaves them
+    deadline: jax.Array  # `f32[N+1]`, likewise
 
     def bound(self, instance: Instance) -> Instance:
         """The instance that these are the figures of, with the windows that count."""
         return instance.replace(earliest=self.earliest, deadline=self.deadline)
 
 
-class Prepared(struct.PyTreeNode):
-    """An instance of an environment's sizes, and its figures."""
-
-    instance: Instance
-    figures: Figures
-
-    @property
-    def binding(self) -> Instance:
-        """The instance with the windows that count."""
-        return self.figures.bound(self.instance)
-
-
-def prepare(instance: Instance, *, tighten: bool = False) -> Prepared:
-    """An instance (JAX arrays, no leading axes) with its figures.
-
-    Args:
-        instance: what is to be played.
-        tighten: whether its windows are cut.
-    """
+def figures_of(instance: Instance, *, tighten: bool = False) -> Figures:
+    """What follows from an instance (JAX arrays, no leading axes); `tighten` says whether its windows are cut."""
     windows = tightened(instance) if tighten else instance
     is_real = (jnp.arange(instance.num_nodes + 1) == 0) | (instance.demand != 0)
     offset = jnp.abs(instance.locs - instance.locs[0]).max(axis=1)
     extent = jnp.where(is_real, offset, 0.0).max()
     finite = jnp.where(jnp.isfinite(instance.deadline), instance.deadline, 0.0)
     horizon = jnp.where(finite[0] > 0, finite[0], jnp.where(finite.max() > 0, finite.max(), 1.0))
-    figures = Figures(
+    return Figures(
         extent=jnp.maximum(extent, SMALLEST),
         horizon=jnp.maximum(horizon, SMALLEST),
         capacity=jnp.maximum(instance.capacity.max(), 1).astype(jnp.float32),
@@ -77,4 +47,35 @@ def prepare(instance: Instance, *, tighten: bool = False) -> Prepared:
         earliest=windows.earliest,
         deadline=windows.deadline,
     )
-    return Prepared(instance, figures)
+
+
+def tightened(instance: Instance) -> Instance:
+    """The instance (JAX arrays, no leading axes) with windows cut to what a plan can keep that keeps all limits.
+
+    A node is served no sooner than a vehicle can be there, and not after the last moment to be home in time; a pickup
+    at most the ride time before its drop-off's window, and in time for the direct way to it; a drop-off likewise after
+    its pickup's window. These are the window reductions of Cordeau (2006), for both ends of a request. The depot and
+    padding stay as they are. Where travel times are rounded, a detour can take less time than the direct way, so that
+    the ride time alone is used. A window that is empty afterwards belongs to a request that cannot be served.
+    """
+    way_home = travel_time(instance, distance(instance.locs, instance.locs[0]))
+    direct = travel_time(instance, distance(instance.locs[1::2], instance.locs[2::2]))
+    way_home, direct = (jnp.where(instance.round_travel_time, 0.0, way) for way in (way_home, direct))
+    service = instance.service_time
+    earliest = jnp.maximum(instance.earliest, instance.earliest[0] + way_home)
+    deadline = jnp.minimum(instance.deadline, instance.deadline[0] - service - way_home)
+    ride = service[1::2] + instance.max_ride_time
+    way = service[1::2] + direct
+    # The cuts of a pickup never change those of its drop-off, nor the other way round, if the direct way keeps the ride
+    # time; so one pass, from the windows as they are, is enough.
+    pickup_earliest = jnp.maximum(earliest[1::2], earliest[2::2] - ride)
+    pickup_deadline = jnp.minimum(deadline[1::2], deadline[2::2] - way)
+    drop_off_earliest = jnp.maximum(earliest[2::2], earliest[1::2] + way)
+    drop_off_deadline = jnp.minimum(deadline[2::2], deadline[1::2] + ride)
+    earliest = earliest.at[1::2].set(pickup_earliest).at[2::2].set(drop_off_earliest)
+    deadline = deadline.at[1::2].set(pickup_deadline).at[2::2].set(drop_off_deadline)
+    is_real = instance.demand != 0
+    return instance.replace(
+        earliest=jnp.where(is_real, earliest, instance.earliest),
+        deadline=jnp.where(is_real, deadline, instance.deadline),
+    )

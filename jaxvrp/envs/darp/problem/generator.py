@@ -1,99 +1,31 @@
-"""Random instances, uniform ones and such as the published sets of Cordeau (2006); and data sets of them."""
+"""Random instances, uniform ones and such as the published sets of Cordeau (2006)."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from jaxvrp.envs.darp.problem.instance import Instance, void_nodes_beyond, void_vehicles_beyond
+from jaxvrp.envs.darp.problem.instance import Instance
 
-INSTANCES = ("uniform", "cordeau")
-"""What can be generated."""
-
+INSTANCES = ("uniform", "cordeau")  # what can be generated
 CORDEAU_KINDS = ("mixed", "a", "b")
 """The sets of Cordeau: a, single passengers and short rides; b, groups; or each instance one of these."""
 
-SIDE = 10.0
-"""Published nodes lie within this of the depot, along each axis."""
-
-OPEN = 1440.0
-"""A node without a window of its own is open from 0 to then, in minutes."""
-
-WINDOW = 15.0
-"""Length of a window, in minutes."""
-
-MINUTES_PER_REQUEST = 60.0
-"""Longest route duration of a published instance, for each request of a vehicle."""
-
-SIZE_DRAW = 0x5123
-"""Folded into the key for the sizes of an instance, so that what is drawn beside them is what it was without."""
+SIDE = 10.0  # published nodes lie within this of the depot, along each axis
+OPEN = 1440.0  # a node without a window of its own is open from 0 to then, in minutes
+WINDOW = 15.0  # length of a window, in minutes
+MINUTES_PER_REQUEST = 60.0  # longest route duration of a published instance, for each request of a vehicle
 
 
-class Parameters(Protocol):
-    """What an instance is drawn from; the fields of `Darp` of the same names."""
-
-    num_nodes: int
-    num_agents: int
-    instances: str
-    cordeau_kind: str
-    num_requests: int | tuple[int, ...] | None
-    requests_per_vehicle: int | tuple[int, ...] | None
-    vehicle_capacity: int | tuple[int, ...]
-    vehicle_speed: float
-    round_travel_time: bool
-    min_loc: float
-    max_loc: float
-    min_demand: int
-    max_demand: int
-    min_pickup_deadline: int
-    max_pickup_deadline: int
-    horizon: float
-    max_ride_time: float
-    max_route_duration: float
+def generate(key: jax.Array, parameters: Any) -> Instance:
+    """Draw one instance by the fields of `Darp`, `parameters`."""
+    return _cordeau(key, parameters) if parameters.instances == "cordeau" else _uniform(key, parameters)
 
 
-def bounds(size: int | tuple[int, ...]) -> tuple[int, int]:
-    """The least and the greatest of a size that is given as one number or as a range."""
-    return (size, size) if isinstance(size, int) else (size[0], size[-1])
-
-
-def generate(key: jax.Array, parameters: Parameters) -> Instance:
-    """Draw one instance by its `parameters`, which are those of the environment: its sizes, then itself.
-
-    What is beyond the sizes is padding.
-    """
-    requests, vehicles = _sizes(jax.random.fold_in(key, SIZE_DRAW), parameters)
-    if parameters.instances == "cordeau":
-        instance = _cordeau(key, parameters, requests, vehicles)
-    else:
-        instance = _uniform(key, parameters)
-    if parameters.num_requests is not None:
-        instance = void_nodes_beyond(instance, 2 * requests)
-    return instance if parameters.requests_per_vehicle is None else void_vehicles_beyond(instance, vehicles)
-
-
-def _sizes(key: jax.Array, parameters: Parameters) -> tuple[jax.Array, jax.Array]:
-    """Requests and vehicles of an instance, `i32[]` each, uniform in their ranges.
-
-    There are so many vehicles that each of them has a number of requests within `requests_per_vehicle`; where no whole
-    number of vehicles is right, as many as leave each no more than that, or all of the environment's.
-    """
-    request_key, vehicle_key = jax.random.split(key)
-    asked = parameters.num_requests
-    least, most = bounds(parameters.num_nodes // 2 if asked is None else asked)
-    requests = jax.random.randint(request_key, (), least, most + 1, jnp.int32)
-    if parameters.requests_per_vehicle is None:
-        return requests, jnp.full((), parameters.num_agents, jnp.int32)
-    lightest, heaviest = bounds(parameters.requests_per_vehicle)
-    fewest = jnp.minimum(-(-requests // heaviest), parameters.num_agents)
-    largest = jnp.clip(requests // lightest, fewest, parameters.num_agents)
-    return requests, jax.random.randint(vehicle_key, (), fewest, largest + 1, jnp.int32)
-
-
-def _cordeau(key: jax.Array, parameters: Parameters, requests: jax.Array, vehicles: jax.Array) -> Instance:
-    """An instance with so many requests and vehicles (`i32[]` each), as those of Cordeau (2006).
+def _cordeau(key: jax.Array, parameters: Any) -> Instance:
+    """An instance of all nodes and vehicles, as those of Cordeau (2006).
 
     The depot is in the middle of a square, nodes are uniform in it; speed 1, times not rounded. The first half of the
     requests has a window for the drop-off, the rest for the pickup; these begin at whole minutes, uniform, such that
@@ -105,8 +37,8 @@ def _cordeau(key: jax.Array, parameters: Parameters, requests: jax.Array, vehicl
     locs = jax.random.uniform(place_key, (2 * count + 1, 2), jnp.float32, -SIDE, SIDE).at[0].set(0.0)
     demand = jnp.where(is_b, jax.random.randint(demand_key, (count,), 1, 7, jnp.int32), 1)
     service = jnp.where(is_b, demand, 3).astype(jnp.float32)
-    duration = MINUTES_PER_REQUEST * requests.astype(jnp.float32) / vehicles.astype(jnp.float32)
-    has_late_window = jnp.arange(count, dtype=jnp.int32) < requests // 2
+    duration = jnp.asarray(MINUTES_PER_REQUEST * count / parameters.num_agents, jnp.float32)
+    has_late_window = jnp.arange(count, dtype=jnp.int32) < count // 2
     way_home = jnp.linalg.norm(locs, axis=1)
     ride = jnp.linalg.norm(locs[2::2] - locs[1::2], axis=1)
     reached = way_home[1::2] + jnp.where(has_late_window, service + ride, 0.0)
@@ -130,7 +62,7 @@ def _cordeau(key: jax.Array, parameters: Parameters, requests: jax.Array, vehicl
     )
 
 
-def _uniform(key: jax.Array, parameters: Parameters) -> Instance:
+def _uniform(key: jax.Array, parameters: Any) -> Instance:
     """An instance of all nodes and vehicles.
 
     Depot and nodes are uniform in a square; demands and pickup deadlines uniform whole numbers. A drop-off's deadline
@@ -164,14 +96,8 @@ def _uniform(key: jax.Array, parameters: Parameters) -> Instance:
     )
 
 
-def generate_dataset(parameters: Parameters, seed: int, count: int) -> Instance:
-    """`count` instances `[count]` from a seed, always the same ones; `save` writes them to a file.
-
-    Args:
-        parameters: an environment, or anything else that has these attributes.
-        seed: of the random numbers.
-        count: how many instances.
-    """
+def generate_dataset(parameters: Any, seed: int, count: int) -> Instance:
+    """`count` instances `[count]` of an environment from a seed, always the same ones; `save` writes them to a file."""
     keys = jax.random.split(jax.random.key(seed), count)
     return jax.jit(jax.vmap(lambda key: generate(key, parameters)))(keys)
 

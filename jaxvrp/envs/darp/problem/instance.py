@@ -16,20 +16,8 @@ import numpy as np
 from flax import struct
 from numpy.typing import ArrayLike
 
-from jaxvrp.io.arrays import (
-    ArrayField,
-    FileWords,
-    Schema,
-    check_shapes,
-    computed_arrays,
-    load_arrays,
-    number_arrays,
-    pad_arrays,
-    refuse_where,
-    save_arrays,
-    stack_arrays,
-    stored_arrays,
-)
+from jaxvrp.io import arrays
+from jaxvrp.io.arrays import ArrayField, refuse_where
 from jaxvrp.io.limits import LEAST
 
 FORMAT = "jaxvrp-darp-1"
@@ -77,7 +65,7 @@ class Instance(struct.PyTreeNode):
         return self.capacity.shape[-1]
 
 
-SCHEMA: Schema = {
+SCHEMA: arrays.Schema = {
     "locs": ArrayField("nodes", (2,), padding="first row"),
     "demand": ArrayField("nodes", kind=int),
     "earliest": ArrayField("nodes"),
@@ -91,7 +79,7 @@ SCHEMA: Schema = {
 }
 """Padded nodes lie at the depot, with demand 0 and without deadline."""
 
-WORDS = FileWords(content="an instance", entry="instance", remedy="give a file that jaxvrp.envs.darp.save wrote")
+WORDS = arrays.FileWords(content="an instance", entry="instance", remedy="give a file that jaxvrp.envs.darp.save wrote")
 
 
 def make_instance(
@@ -109,14 +97,7 @@ def make_instance(
 ) -> Instance:
     """A checked problem of one's own, as NumPy arrays.
 
-    Args:
-        locs: `[N+1, 2]`, depot first, then pickup, drop-off, pickup, drop-off, ...
-        demand: `[N+1]`, whole numbers.
-        deadline: `[N+1]`.
-        capacity: `[V]`, one per vehicle.
-        earliest: `[N+1]`; default 0.
-        service_time: `[N+1]`; default 0.
-        vehicle_speed, max_ride_time, max_route_duration, round_travel_time: as in `Instance`.
+    Arguments are the attributes of `Instance`, in its shapes; earliest and service times are 0 if left out.
 
     Raises:
         ValueError: what is wrong, at which node, and the remedy; see `check`.
@@ -134,9 +115,8 @@ def make_instance(
         "max_route_duration": max_route_duration,
         "round_travel_time": round_travel_time,
     }
-    arrays = number_arrays(values, "an instance")
     fraction = "has a fraction; passengers are counted in whole numbers"
-    instance = Instance(**stored_arrays(SCHEMA, arrays, fraction))
+    instance = Instance(**arrays.stored_arrays(SCHEMA, arrays.number_arrays(values, "an instance"), fraction))
     check(instance)
     return instance
 
@@ -149,10 +129,23 @@ def check(instance: Instance) -> None:
     Raises:
         ValueError: one line with what is wrong, at which node, and the remedy.
     """
-    _check_sizes(instance)
+    count = np.size(instance.demand)
+    if count < 3 or count % 2 == 0:
+        raise ValueError(f"num_nodes is {count - 1}; it must be even and at least 2: a pickup and a drop-off a request")
+    arrays.check_shapes(SCHEMA, instance, {"nodes": count, "vehicles": max(np.size(instance.capacity), 1)})
     instance = jax.tree.map(np.asarray, instance)
     demand, capacity, service = instance.demand, instance.capacity, instance.service_time
-    _check_nodes(instance)
+    refuse_where(~np.isfinite(instance.locs).all(axis=1), "locs of node {} is not finite; give two coordinates")
+    refuse_where(~np.isfinite(instance.earliest), "earliest of node {} is not finite; give 0 for none")
+    refuse_where(np.isnan(instance.deadline), "deadline of node {} is no number; give inf for none")
+    empty = instance.deadline < instance.earliest
+    refuse_where(empty, "deadline of node {} lies before its earliest time; a window must not be empty")
+    wrong_service = ~(np.isfinite(service) & (service >= 0))
+    refuse_where(wrong_service, "service_time of node {} is not 0 or more; give 0 for none")
+    refuse_where(np.arange(count) % 2 * demand < 0, "demand of pickup {} is negative; only drop-offs have that")
+    unequal_pair = np.zeros(count, bool)
+    unequal_pair[2::2] = demand[2::2] != -demand[1::2]
+    refuse_where(unequal_pair, "demand of drop-off {} is not the negative of its pickup's, the node before; make it so")
     if demand[0] != 0 or service[0] != 0:
         raise ValueError("the depot (node 0) has a demand or a service time; both must be 0")
     refuse_where(capacity < 0, "capacity of vehicle {} is negative; give at least 1, or 0 for padding")
@@ -168,48 +161,23 @@ def check(instance: Instance) -> None:
         )
 
 
-def _check_sizes(instance: Instance) -> None:
-    count = np.size(instance.demand)
-    if count < 3 or count % 2 == 0:
-        raise ValueError(f"num_nodes is {count - 1}; it must be even and at least 2: a pickup and a drop-off a request")
-    check_shapes(SCHEMA, instance, {"nodes": count, "vehicles": max(np.size(instance.capacity), 1)})
-
-
-def _check_nodes(instance: Instance) -> None:
-    demand, service = instance.demand, instance.service_time
-    refuse_where(~np.isfinite(instance.locs).all(axis=1), "locs of node {} is not finite; give two coordinates")
-    refuse_where(~np.isfinite(instance.earliest), "earliest of node {} is not finite; give 0 for none")
-    refuse_where(np.isnan(instance.deadline), "deadline of node {} is no number; give inf for none")
-    empty = instance.deadline < instance.earliest
-    refuse_where(empty, "deadline of node {} lies before its earliest time; a window must not be empty")
-    wrong_service = ~(np.isfinite(service) & (service >= 0))
-    refuse_where(wrong_service, "service_time of node {} is not 0 or more; give 0 for none")
-    negative_pickup = np.arange(demand.size) % 2 * demand < 0
-    refuse_where(negative_pickup, "demand of pickup {} is negative; only drop-offs have that")
-    unequal_pair = np.zeros(demand.size, bool)
-    unequal_pair[2::2] = demand[2::2] != -demand[1::2]
-    refuse_where(unequal_pair, "demand of drop-off {} is not the negative of its pickup's, the node before; make it so")
-
-
 def as_float32(instance: Instance) -> Instance:
     """The same problem as JAX arrays of the dtypes that environments compute with."""
-    return computed_arrays(SCHEMA, instance)
+    return arrays.computed_arrays(SCHEMA, instance)
 
 
 def pad(instance: Instance, num_nodes: int, num_agents: int) -> Instance:
     """Add empty requests and vehicles at the end, up to the given sizes; works on batches and under `vmap`.
 
-    Padded nodes lie at the depot with demand 0 and without deadline, padded vehicles have capacity 0.
-
-    Raises:
-        ValueError: the instance is larger.
+    Padded nodes lie at the depot with demand 0 and without deadline, padded vehicles have capacity 0. A larger instance
+    is a ValueError.
     """
     if num_nodes < instance.num_nodes or num_agents < instance.num_agents:
         raise ValueError(
             f"an instance of {instance.num_nodes} nodes and {instance.num_agents} vehicles does not fit into "
             f"num_nodes {num_nodes}, num_agents {num_agents}; make the environment with at least its sizes"
         )
-    return pad_arrays(SCHEMA, instance, {"nodes": num_nodes + 1, "vehicles": num_agents})
+    return arrays.pad_arrays(SCHEMA, instance, {"nodes": num_nodes + 1, "vehicles": num_agents})
 
 
 def void_nodes_beyond(instance: Instance, count: jax.Array) -> Instance:
@@ -232,7 +200,7 @@ def void_vehicles_beyond(instance: Instance, count: jax.Array) -> Instance:
 
 def stack(instances: Sequence[Instance]) -> Instance:
     """A batch `[E]` of problems of any sizes, padded to the largest, as NumPy arrays."""
-    return stack_arrays(SCHEMA, instances)
+    return arrays.stack_arrays(SCHEMA, instances)
 
 
 def distance(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -253,14 +221,9 @@ def as_counted(time: jax.Array, is_rounded: jax.Array) -> jax.Array:
 
 def save(path: str | os.PathLike, instance: Instance) -> None:
     """Write an instance, or a batch, as `.npz`; an exact round trip with `load`. Complete, or not at all."""
-    save_arrays(path, FORMAT, SCHEMA, instance)
+    arrays.save_arrays(path, FORMAT, SCHEMA, instance)
 
 
 def load(path: str | os.PathLike) -> Instance:
-    """Read what `save` wrote, as NumPy arrays.
-
-    Raises:
-        ValueError: the file is damaged, or something else; one line that names it and the remedy.
-        OSError: it cannot be read.
-    """
-    return load_arrays(path, FORMAT, SCHEMA, Instance, check, batch_field="demand", words=WORDS)
+    """Read what `save` wrote, as NumPy arrays; a damaged file, or something else, is a ValueError of one line."""
+    return arrays.load_arrays(path, FORMAT, SCHEMA, Instance, check, batch_field="demand", words=WORDS)

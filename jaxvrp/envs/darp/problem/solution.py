@@ -11,35 +11,22 @@ from numpy.typing import ArrayLike
 from jaxvrp.envs.darp.problem.instance import Instance
 
 CONSTRAINTS = (
-    "unserved",
-    "unknown_node",
-    "duplicates",
+    "unserved",  # a real node that no tour visits; counts nodes
+    "unknown_node",  # an index that is no node of the instance, or padding; it is left out of everything else
+    "duplicates",  # a visit after the first: it is driven and takes its time, but no passenger gets in or out
+    # A request whose pickup and drop-off are not in the same tour, if either is visited; counts requests, named by the
+    # node that comes first in the plan.
     "pairing",
-    "precedence",
-    "capacity",
-    "load_at_depot",
-    "windows",
-    "ride_time",
-    "route_duration",
-    "open_tour",
-    "vehicles",
+    "precedence",  # a drop-off before its pickup, in the same tour
+    "capacity",  # a pickup after which the vehicle holds more than its capacity
+    "load_at_depot",  # a tour that returns with passengers, named by the first of them that was picked up
+    "windows",  # service that starts, or a return that comes (node 0), after the deadline
+    "ride_time",  # a drop-off whose passenger rode longer than `max_ride_time`
+    "route_duration",  # a tour longer than `max_route_duration`, named by its first node
+    "open_tour",  # the last tour does not return although something is unserved, named by its last node
+    "vehicles",  # a tour of a vehicle that does not exist or is padding, named by its first node
 )
-"""What is checked, in the order of a report:
-
-- unserved: a real node that no tour visits; counts nodes.
-- unknown_node: an index that is no node of the instance, or padding. It is left out of everything else.
-- duplicates: a visit after the first. It is driven and takes its time, but no passenger gets in or out.
-- pairing: a request whose pickup and drop-off are not in the same tour, if either is visited; counts requests, named by
-  the node that comes first in the plan.
-- precedence: a drop-off before its pickup, in the same tour.
-- capacity: a pickup after which the vehicle holds more than its capacity.
-- load_at_depot: a tour that returns with passengers, named by the first of them that was picked up.
-- windows: service that starts, or a return that comes (node 0), after the deadline.
-- ride_time: a drop-off whose passenger rode longer than `max_ride_time`.
-- route_duration: a tour longer than `max_route_duration`, named by its first node.
-- open_tour: the last tour does not return although something is unserved, named by its last node.
-- vehicles: a tour of a vehicle that does not exist or is padding, named by its first node.
-"""
+"""What is checked, in the order of a report."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,16 +69,10 @@ class SolutionReport:
 
 
 def actions_to_routes(actions: ArrayLike) -> list[list[int]]:
-    """Split a plan at its returns to the depot.
+    """Split a plan, whole numbers `[T]`, at its returns to the depot (0): one list of nodes per vehicle.
 
-    Args:
-        actions: whole numbers `[T]`, a node each; 0 ends the current vehicle's tour.
-
-    Returns:
-        One list of nodes per vehicle, without the depot; empty for a vehicle left unused, but none of those at the end.
-
-    Raises:
-        ValueError: not a sequence of whole numbers.
+    It is empty for a vehicle left unused; those at the end have none. Anything but a sequence of whole numbers is a
+    ValueError.
     """
     nodes = np.asarray(actions)
     if nodes.ndim != 1 or (nodes.size and nodes.dtype.kind not in "iu"):
@@ -110,13 +91,8 @@ def actions_to_routes(actions: ArrayLike) -> list[list[int]]:
 def routes_to_actions(routes: Sequence[Iterable[int]], num_agents: int) -> np.ndarray:
     """The plan in which vehicle v drives `routes[v]`: each route and a 0, and a 0 for every vehicle that is left.
 
-    Args:
-        routes: nodes without the depot, at most `num_agents` of them. The environment's mask lets a vehicle stay unused
-            only when it can serve nobody: put empty routes last.
-        num_agents: V.
-
-    Returns:
-        `i64[nodes + V]`; N + V for a whole solution, which is the longest episode.
+    `routes` hold nodes without the depot. The environment's mask lets a vehicle stay unused only when it can serve
+    nobody: put empty routes last. The plan is `i64[nodes + V]`; N + V for a whole solution, the longest episode.
 
     Raises:
         ValueError: more routes than vehicles.
@@ -137,9 +113,8 @@ def solution_report(
     plan that serves everything and ends away from the depot is closed by the leg home, as the environment does.
 
     `tolerance` allows for instances that were stored in `float32`. 1e-4 covers rounded coordinates, and times that
-    `float32` holds exactly, such as the whole numbers of the published sets: their optima pass. Times with fractions
-    are rounded by up to 6.1e-5 at clocks from 1024 to 2048, and two of them meet in a ride time: a plan without any
-    slack can then miss by more than 1e-4, so pass 1e-3 for those.
+    `float32` holds exactly, such as the whole numbers of the published sets. Times with fractions are rounded by up to
+    6.1e-5 at clocks from 1024 to 2048, and two of them meet in a ride time: pass 1e-3 for those.
 
     Args:
         instance: one problem, NumPy or JAX. Padding need not be served, and may not be visited.
@@ -154,61 +129,56 @@ def solution_report(
     """
     if np.ndim(instance.demand) != 1:
         raise ValueError(f"demand has shape {np.shape(instance.demand)}; give one instance of the batch at a time")
-    report = _examine(_as_float64(instance), actions, tolerance)
-    if strict and not report.feasible:
-        raise ValueError(f"the plan is not feasible: {report.summary()}")
-    return report
-
-
-def _as_float64(instance: Instance) -> Instance:
     fields = {field.name: np.asarray(getattr(instance, field.name)) for field in dataclasses.fields(Instance)}
-    return Instance(**{name: value.astype(np.float64) for name, value in fields.items()})
-
-
-def _examine(instance: Instance, actions: ArrayLike, tolerance: float) -> SolutionReport:
+    instance = Instance(**{name: value.astype(np.float64) for name, value in fields.items()})
     found: dict[str, list[int]] = {name: [] for name in CONSTRAINTS}
-    real = [node for node in range(1, instance.demand.size) if instance.demand[node - 1 + node % 2] > 0]
-    routes = _known_nodes(actions_to_routes(actions), set(real), found)
-    place = _first_visits(routes, found)
-    found["unserved"] += [node for node in real if node not in place]
+    routes, place = _visits(instance, actions_to_routes(actions), found)
     if found["unserved"] and routes and routes[-1] and np.asarray(actions)[-1] != 0:
         found["open_tour"].append(routes[-1][-1])
-    _check_pairs(place, found)
-    _check_loads(instance, routes, place, tolerance, found)
     service_start = np.full(instance.demand.size, np.nan)
     for tour, route in enumerate(routes):
+        _check_loads(instance, tour, route, place, tolerance, found)
         stops = _stops(instance, tour, route, place)
         begin = _schedule(stops)
-        _check_times(instance, route, stops, begin, tolerance, found)
+        nodes = np.array([0, *route, 0])
+        found["windows"] += nodes[begin > stops.deadline + tolerance].tolist()
+        found["ride_time"] += nodes[stops.rides(begin) > stops.max_ride_time + tolerance].tolist()
+        if begin[-1] - begin[0] > instance.max_route_duration + tolerance:
+            found["route_duration"].append(route[0])
         first = [place[node] == (tour, position) for position, node in enumerate(route)]
         service_start[np.array(route, int)[first]] = begin[1:-1][first]
-    return SolutionReport(
+    report = SolutionReport(
         feasible=not any(found.values()),
         cost=float(sum(_legs(instance, route).sum() for route in routes)),
         routes=routes,
         service_start=service_start,
         violations={name: Violation(len(nodes), nodes[0] if nodes else None) for name, nodes in found.items()},
     )
+    if strict and not report.feasible:
+        raise ValueError(f"the plan is not feasible: {report.summary()}")
+    return report
 
 
-def _known_nodes(tours: list[list[int]], real: set[int], found: dict[str, list[int]]) -> tuple[tuple[int, ...], ...]:
-    found["unknown_node"] += [node for tour in tours for node in tour if node not in real]
-    return tuple(tuple(node for node in tour if node in real) for tour in tours)
+Place = dict[int, tuple[int, int]]
+"""Tour and position of each node's first visit, in the plan's order."""
 
 
-def _first_visits(routes: Sequence[Sequence[int]], found: dict[str, list[int]]) -> dict[int, tuple[int, int]]:
-    """Tour and position of each node's first visit, in the plan's order."""
-    place: dict[int, tuple[int, int]] = {}
+def _visits(
+    instance: Instance, tours: list[list[int]], found: dict[str, list[int]]
+) -> tuple[tuple[tuple[int, ...], ...], Place]:
+    """The routes without unknown nodes, and where nodes are visited, having checked what can be said without times."""
+    real = [node for node in range(1, instance.demand.size) if instance.demand[node - 1 + node % 2] > 0]
+    known = set(real)
+    found["unknown_node"] += [node for tour in tours for node in tour if node not in known]
+    routes = tuple(tuple(node for node in tour if node in known) for tour in tours)
+    place: Place = {}
     for tour, route in enumerate(routes):
         for position, node in enumerate(route):
             if node in place:
                 found["duplicates"].append(node)
             else:
                 place[node] = (tour, position)
-    return place
-
-
-def _check_pairs(place: dict[int, tuple[int, int]], found: dict[str, list[int]]) -> None:
+    found["unserved"] += [node for node in real if node not in place]
     for node, here in place.items():
         there = place.get(node + 1 if node % 2 else node - 1)
         if there is not None and there < here:
@@ -217,43 +187,36 @@ def _check_pairs(place: dict[int, tuple[int, int]], found: dict[str, list[int]])
             found["pairing"].append(node)
         elif node % 2 == 0:
             found["precedence"].append(node)
+    return routes, place
 
 
 def _check_loads(
-    instance: Instance,
-    routes: Sequence[Sequence[int]],
-    place: dict[int, tuple[int, int]],
-    tolerance: float,
-    found: dict[str, list[int]],
+    instance: Instance, tour: int, route: Sequence[int], place: Place, tolerance: float, found: dict[str, list[int]]
 ) -> None:
-    for tour, route in enumerate(routes):
-        exists = tour < instance.num_agents and instance.capacity[tour] > 0
-        if route and not exists:
-            found["vehicles"].append(route[0])
-        capacity = instance.capacity[tour] if exists else np.inf
-        aboard: list[int] = []
-        for position, node in enumerate(route):
-            if node % 2 == 0 and node - 1 in aboard:
-                aboard.remove(node - 1)
-            elif node % 2 and place[node] == (tour, position):
-                aboard.append(node)
-                if instance.demand[aboard].sum() > capacity + tolerance:
-                    found["capacity"].append(node)
-        found["load_at_depot"] += aboard[:1]
+    exists = tour < instance.num_agents and instance.capacity[tour] > 0
+    if route and not exists:
+        found["vehicles"].append(route[0])
+    capacity = instance.capacity[tour] if exists else np.inf
+    aboard: list[int] = []
+    for position, node in enumerate(route):
+        if node % 2 == 0 and node - 1 in aboard:
+            aboard.remove(node - 1)
+        elif node % 2 and place[node] == (tour, position):
+            aboard.append(node)
+            if instance.demand[aboard].sum() > capacity + tolerance:
+                found["capacity"].append(node)
+    found["load_at_depot"] += aboard[:1]
 
 
 @dataclasses.dataclass(frozen=True)
 class _Stops:
-    """A tour from depot to depot: `f64[S]` each, and `pickup` `i[S]`, where a drop-off's passenger got in, else -1.
+    """A tour from depot to depot."""
 
-    `travel` is the time from the stop before.
-    """
-
-    travel: np.ndarray
-    earliest: np.ndarray
-    deadline: np.ndarray
-    service: np.ndarray
-    pickup: np.ndarray
+    travel: np.ndarray  # `f64[S]`, time from the stop before
+    earliest: np.ndarray  # `f64[S]`
+    deadline: np.ndarray  # `f64[S]`
+    service: np.ndarray  # `f64[S]`
+    pickup: np.ndarray  # `i[S]`, where a drop-off's passenger got in, else -1
     max_ride_time: float
 
     def rides(self, begin: np.ndarray) -> np.ndarray:
@@ -266,7 +229,7 @@ def _legs(instance: Instance, route: Sequence[int]) -> np.ndarray:
     return np.linalg.norm(np.diff(instance.locs[[0, *route, 0]], axis=0), axis=1)
 
 
-def _stops(instance: Instance, tour: int, route: Sequence[int], place: dict[int, tuple[int, int]]) -> _Stops:
+def _stops(instance: Instance, tour: int, route: Sequence[int], place: Place) -> _Stops:
     travel = _legs(instance, route) / instance.vehicle_speed
     if instance.round_travel_time:
         travel = np.round(travel)
@@ -322,18 +285,3 @@ def _delay(stops: _Stops, begin: np.ndarray, wait: np.ndarray, at: int) -> None:
     slack = np.minimum(stops.deadline[at:] - begin[at:], rest)
     begin[at] += min((absorbed + np.maximum(slack, 0.0)).min(), absorbed[-1])
     _serve(stops, begin, wait, at)
-
-
-def _check_times(
-    instance: Instance,
-    route: Sequence[int],
-    stops: _Stops,
-    begin: np.ndarray,
-    tolerance: float,
-    found: dict[str, list[int]],
-) -> None:
-    nodes = np.array([0, *route, 0])
-    found["windows"] += nodes[begin > stops.deadline + tolerance].tolist()
-    found["ride_time"] += nodes[stops.rides(begin) > stops.max_ride_time + tolerance].tolist()
-    if begin[-1] - begin[0] > instance.max_route_duration + tolerance:
-        found["route_duration"].append(route[0])

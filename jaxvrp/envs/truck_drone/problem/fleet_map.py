@@ -286,6 +286,8 @@ class FleetMap:
         unit = self.units.get(kind, "")
 
         def words(number: float) -> str:
+            if not math.isfinite(number):
+                return "without end"
             digits = shown_amount(float(number))
             return f"{digits.rstrip('0').rstrip('.') if '.' in digits else digits} {unit}".rstrip()
 

@@ -16,6 +16,9 @@ FAR, TINY = 20.0, 100.0
 """A customer is in another unit of length than the nodes if it is `FAR` times their extent away from the nearest, or if
 their extent is `TINY` times that of all customers."""
 
+MOVES = 1e-9
+"""Share of a way: a drone that flies less of it in a step is as good as at rest."""
+
 FEWEST_STEPS = 2
 """Steps that the fastest plausible vehicle takes across the map."""
 
@@ -52,7 +55,8 @@ def reach_of(fleet_map: FleetMap, env: TruckDrone) -> Reach:
     stride = fleet_map.drones[0].speed * fleet_map.whole_scale.time
     guard = float(env.forced_return_factor)
     # Before the last step of the way the package is on board, and the guard counts it.
-    before = (np.maximum(np.ceil(gap / stride), 1.0) - 1.0) * stride if stride else gap
+    moves = stride > MOVES * gap.max()
+    before = (np.maximum(np.ceil(gap / stride), 1.0) - 1.0) * stride if moves else gap
     needs = np.maximum(laden * gap + guard * (gap + stride), laden * (before + guard * (before + stride)))
     return Reach(fleet_map.drones[0].range, needs)
 

@@ -230,15 +230,8 @@ class Figures(struct.PyTreeNode):
     drone_home: jax.Array  # `f32[n]`, the drone's
 
 
-class Prepared(struct.PyTreeNode):
-    """An instance of an environment's size, and its figures."""
-
-    instance: Instance
-    figures: Figures
-
-
-def prepare(instance: Instance) -> Prepared:
-    """An instance (JAX arrays, padded) with its figures, which are computed once, before it is played."""
+def figures_of(instance: Instance) -> Figures:
+    """What follows from an instance (JAX arrays, padded); computed once, before it is played."""
     nodes = jnp.arange(instance.num_nodes, dtype=jnp.int32)
     exists = instance.exists
 
@@ -248,7 +241,7 @@ def prepare(instance: Instance) -> Prepared:
     horizon = largest(truck_time(instance, 0, nodes))
     is_other = exists & (nodes[:, None] != nodes)
     between = drone_distance(instance, nodes[:, None], nodes)
-    figures = Figures(
+    return Figures(
         extent=largest(jnp.abs(instance.locs - instance.locs[0]).max(axis=1)),
         horizon=horizon,
         flight_unit=largest(drone_distance(instance, 0, nodes)),
@@ -258,7 +251,6 @@ def prepare(instance: Instance) -> Prepared:
         truck_home=truck_time(instance, nodes, 0),
         drone_home=drone_time(instance, nodes, 0),
     )
-    return Prepared(instance, figures)
 
 
 def save(path: str | os.PathLike, instance: Instance) -> None:

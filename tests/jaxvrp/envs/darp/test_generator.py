@@ -1,8 +1,5 @@
-"""Generated instances that look like the published ones of Cordeau (2006), and sizes that differ within a batch."""
+"""Generated instances that look like the published ones of Cordeau (2006)."""
 
-import dataclasses
-
-import chex
 import jax
 import numpy as np
 import pytest
@@ -13,7 +10,6 @@ from jaxvrp.envs.darp.problem.instance import check
 
 COUNT = 400
 SIZES = {"num_nodes": 40, "num_agents": 5}
-RANGES = {"num_requests": [6, 20], "requests_per_vehicle": [4, 10]}
 
 
 def each(batch):
@@ -23,8 +19,8 @@ def each(batch):
 
 @pytest.fixture(scope="module")
 def drawn():
-    """Instances of both kinds, padded to one size."""
-    env = jaxvrp.make("darp", instances="cordeau", **SIZES, **RANGES)
+    """Instances of both kinds."""
+    env = jaxvrp.make("darp", instances="cordeau", **SIZES)
     return each(jax.device_get(generate_dataset(env, 3, COUNT)))
 
 
@@ -33,15 +29,10 @@ def counts(instance):
     return np.count_nonzero(instance.demand > 0), np.count_nonzero(instance.capacity)
 
 
-def test_all_sizes_of_the_ranges_are_drawn_and_no_others(drawn):
-    sizes = {counts(instance) for instance in drawn}
-    assert {requests for requests, _ in sizes} == set(range(6, 21))
-    wanted = {(n, k) for n in range(6, 21) for k in range(1, 6) if 4 <= n / k <= 10}
-    assert sizes == wanted
+def test_instances_are_sound(drawn):
     for instance in drawn:
         check(instance)
-        requests, vehicles = counts(instance)
-        assert (instance.demand[1 : 2 * requests + 1] != 0).all() and (instance.capacity[:vehicles] > 0).all()
+        assert counts(instance) == (20, 5)
 
 
 def test_numbers_are_those_of_the_published_sets(drawn):
@@ -96,52 +87,6 @@ def test_a_kind_can_be_chosen(kind):
     assert (batch.demand[:, 1:] != 0).all() and (batch.max_route_duration == 240).all()
 
 
-def test_sizes_of_uniform_instances_vary_too_and_nothing_else_changes():
-    """The first requests of the instance that the same key gives without ranges."""
-    plain = jaxvrp.make("darp", **SIZES)
-    whole, varied = (jax.device_get(generate_dataset(env, 1, 50)) for env in (plain, plain.replace(**RANGES)))
-    sizes = {counts(instance) for instance in each(varied)}
-    assert len(sizes) > 15
-    is_kept = varied.demand != 0
-    for name in ("locs", "demand", "deadline"):
-        np.testing.assert_array_equal(getattr(varied, name)[is_kept], getattr(whole, name)[is_kept])
-    assert dataclasses.replace(plain).num_requests is None
-
-
-@pytest.mark.parametrize("instances", ["uniform", "cordeau"])
-def test_one_number_is_a_range_of_one(instances):
-    """Four requests of the ten that there is room for, two for a vehicle."""
-    key, sizes = jax.random.key(0), {"num_requests": 4, "requests_per_vehicle": 2}
-    env, ranged = (
-        jaxvrp.make("darp", **SIZES, instances=instances, **given)
-        for given in (sizes, {name: [size, size] for name, size in sizes.items()})
-    )
-    instance = env.generate(key)
-    assert (int((instance.demand > 0).sum()), int((instance.capacity > 0).sum())) == (4, 2)
-    chex.assert_trees_all_equal(instance, ranged.generate(key))
-
-
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        ({"instances": "cordeaux"}, "instances is 'cordeaux'; it must be one of: uniform, cordeau"),
-        (
-            {"num_requests": [8, 9, 10]},
-            "num_requests is [8, 9, 10]; it must be one number, or the least and the greatest",
-        ),
-        (
-            {"num_requests": [8, 4]},
-            "num_requests is [8, 4]; it must be one number, or the least and the greatest, as in [8, 24]",
-        ),
-        ({"requests_per_vehicle": [0, 4]}, "requests_per_vehicle is 0; it must be >= 1"),
-        ({"num_requests": 11}, "num_requests goes up to 11, and num_nodes 20 has room for 10; set num_nodes to 22"),
-        (
-            {"num_requests": [4, 11]},
-            "num_requests goes up to 11, and num_nodes 20 has room for 10; set num_nodes to 2",
-        ),
-    ],
-)
-def test_a_bad_range_is_one_line(given, says):
-    with pytest.raises(ValueError) as error:
-        jaxvrp.make("darp", **given)
-    assert says in str(error.value) and "\n" not in str(error.value)
+def test_an_unknown_kind_is_one_line():
+    with pytest.raises(ValueError, match=r"^instances is 'cordeaux'; it must be one of: uniform, cordeau$"):
+        jaxvrp.make("darp", instances="cordeaux")

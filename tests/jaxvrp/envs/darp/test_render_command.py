@@ -48,7 +48,11 @@ def files(library, monkeypatch):
 
 @pytest.mark.parametrize(
     "arguments",
-    ["one.npz --plan interleaved.json", "one.txt --plan cordeau.json --cordeau_numbering", "three.npz --index 2"],
+    [
+        "one.npz --plan interleaved.json",
+        "one.txt --plan cordeau.json --cordeau_numbering",
+        "three.npz --index 2 --plan interleaved.json",
+    ],
 )
 def test_the_command_draws(files, capsys, arguments):
     assert main([*arguments.split(), "--out", "drawn.png"]) == 0
@@ -67,21 +71,30 @@ def test_both_numberings_draw_the_same_plan(files):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("", "required: instance, --out"),
-        ("one.npz", "required: --out"),
-        ("one.npz --out a.gif", "--out is 'a.gif'; it must end in .png, .svg or .pdf"),
-        ("one.npz --out away/a.png", "there is no folder 'away'; make it first"),
-        ("one.npz --out a.png --pla b.json", "unrecognized arguments"),
-        ("one.csv --out a.png", "is neither .txt (Cordeau) nor .npz"),
-        ("none.npz --out a.png", "No such file"),
-        ("none.txt --out a.png", "No such file"),
-        ("broken.json --out a.png", "is neither .txt (Cordeau) nor .npz"),
-        ("three.npz --out a.png", "holds 3 instances; choose one with --index 0 to 2"),
-        ("three.npz --index 3 --out a.png", "choose one with --index 0 to 2"),
-        ("three.npz --index -1 --out a.png", "argument --index: '-1' is no whole number from 0, up to 4294967295"),
-        ("three.npz --index x --out a.png", "argument --index: 'x' is no whole number from 0"),
-        (f"three.npz --index {'9' * 5000} --out a.png", f"argument --index: '{'9' * 35} ... is no whole number from 0"),
-        ("three.npz --index 0 --out a.png --index 1", "--index is given twice; leave one of them out"),
+        ("", "required: instance, --plan, --out"),
+        ("one.npz", "required: --plan, --out"),
+        ("one.npz --plan interleaved.json --out a.gif", "--out is 'a.gif'; it must end in .png, .svg or .pdf"),
+        ("one.npz --plan interleaved.json --out away/a.png", "there is no folder 'away'; make it first"),
+        ("one.npz --plan interleaved.json --out a.png --inde 0", "unrecognized arguments"),
+        ("one.csv --plan interleaved.json --out a.png", "is neither .txt (Cordeau) nor .npz"),
+        ("none.npz --plan interleaved.json --out a.png", "No such file"),
+        ("none.txt --plan interleaved.json --out a.png", "No such file"),
+        ("broken.json --plan interleaved.json --out a.png", "is neither .txt (Cordeau) nor .npz"),
+        ("three.npz --plan interleaved.json --out a.png", "holds 3 instances; choose one with --index 0 to 2"),
+        ("three.npz --index 3 --plan interleaved.json --out a.png", "choose one with --index 0 to 2"),
+        (
+            "three.npz --index -1 --plan interleaved.json --out a.png",
+            "argument --index: '-1' is no whole number from 0, up to 4294967295",
+        ),
+        ("three.npz --index x --plan interleaved.json --out a.png", "argument --index: 'x' is no whole number from 0"),
+        (
+            f"three.npz --index {'9' * 5000} --plan interleaved.json --out a.png",
+            f"argument --index: '{'9' * 35} ... is no whole number from 0",
+        ),
+        (
+            "three.npz --index 0 --plan interleaved.json --out a.png --index 1",
+            "--index is given twice; leave one of them out",
+        ),
         (
             "one.npz --plan link.png --out ./link.png",
             "--out is 'link.png', which would take the place of 'link.png'; cho",
@@ -91,11 +104,10 @@ def test_both_numberings_draw_the_same_plan(files):
             "would take the place of 'interleaved.json'; choose another",
         ),
         (
-            "one.npz --out hard.png",
+            "one.npz --plan interleaved.json --out hard.png",
             "--out is 'hard.png', which would take the place of 'one.npz'; choose another --out",
         ),
-        ("one.npz --index 0 --out a.png", "holds a single instance; leave it out"),
-        ("one.npz --cordeau_numbering --out a.png", "give the plan with --plan"),
+        ("one.npz --index 0 --plan interleaved.json --out a.png", "holds a single instance; leave it out"),
         ("one.npz --plan none.json --out a.png", "No such file"),
         ("one.npz --plan broken.json --out a.png", "broken.json is no JSON"),
         ("one.npz --plan binary.json --out a.png", "binary.json is no JSON"),
@@ -127,7 +139,7 @@ import sys
 import jaxvrp.envs.darp.toolbox
 
 print([name for name in ("matplotlib", "PIL") if name in sys.modules])
-sys.argv = ["pictures", "none.txt", "--out", "a.png"]
+sys.argv = ["pictures", "none.txt", "--plan", "interleaved.json", "--out", "a.png"]
 try:
     runpy.run_module("jaxvrp.envs.darp.pictures", run_name="__main__", alter_sys=True)
 except SystemExit as stop:

@@ -12,9 +12,9 @@ import pytest
 import jaxvrp
 from jaxvrp.envs.darp import generate_dataset, pad, stack
 from jaxvrp.envs.darp.baselines.search import SearchActor, ruin_and_recreate
-from jaxvrp.envs.darp.problem.instance import as_float32
+from jaxvrp.envs.darp.problem.figures import tightened
+from jaxvrp.envs.darp.problem.instance import as_float32, void_nodes_beyond
 from jaxvrp.envs.darp.problem.solution import actions_to_routes, solution_report
-from jaxvrp.envs.darp.problem.windows import tightened
 from jaxvrp.episodes import play_episodes
 from tests.jaxvrp.envs.darp.small_instances import NODES, TOLERANCE, VEHICLES, PlainTours, padded, rich_instance
 
@@ -215,14 +215,15 @@ def test_where_the_plan_is_not_allowed_its_next_allowed_node_comes_first():
 @pytest.mark.slow
 def test_instances_as_published_of_different_sizes_are_driven_as_planned():
     """Padded in one batch, within tightened windows: whoever has a plan for everybody brings everybody, at its cost."""
-    rules = {"limits": True, "lookahead": True, "num_requests": [2, NODES // 2], "requests_per_vehicle": [2, 4]}
-    env = jaxvrp.make("darp", num_nodes=NODES, num_agents=VEHICLES, instances="cordeau", **rules)
-    batch = generate_dataset(env, seed=2, count=24)
+    rules = {"limits": True, "lookahead": True, "instances": "cordeau"}
+    env = jaxvrp.make("darp", num_nodes=NODES, num_agents=VEHICLES, **rules)
+    requests = 2 + np.arange(24) % (NODES // 2 - 1)
+    batch = jax.vmap(void_nodes_beyond)(generate_dataset(env, seed=2, count=24), 2 * requests)
     played = jax.jit(lambda: play_episodes(env, SearchActor(env, ROUNDS), batch, KEY))()
-    binding = jax.vmap(lambda instance: env.prepare(instance).binding)(batch)
+    binding = jax.vmap(lambda instance: env.init_state(instance).binding)(batch)
     plans, cost = ruin_and_recreate(binding, jax.random.fold_in(KEY, 0), rounds=ROUNDS, limits=True)
     whole = np.array([solution_report(each, plan).feasible for each, plan in zip(each_of(batch), plans, strict=True)])
-    assert whole.sum() > 12 and len(np.unique(np.count_nonzero(batch.demand, axis=1))) > 3
+    assert whole.sum() > 12 and len(np.unique(np.count_nonzero(batch.demand, axis=1))) > 2
     np.testing.assert_allclose(-played["return"][whole], cost[whole], rtol=1e-5)
     assert (played["served_share"][whole] == 1).all() and not played["invalid_actions"].any()
 

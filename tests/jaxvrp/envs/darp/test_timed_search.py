@@ -45,7 +45,7 @@ def test_plans_only_get_better_and_some_do(found):
 @pytest.mark.slow
 def test_the_plans_cost_what_is_said_and_keep_all_limits(found, instances):
     for each in (found[0], found[-1]):
-        for instance, plan, cost in zip(instances, each.actions, each.cost, strict=True):
+        for instance, plan, cost in zip(instances, each.actions["vehicle"][..., 0], each.cost, strict=True):
             report = solution_report(instance, plan, tolerance=TOLERANCE)
             assert {name for name, broken in report.violations.items() if broken.count} <= {"unserved"}, str(report)
             unvisited = report.violations["unserved"].count
@@ -61,7 +61,7 @@ def test_with_little_time_annealing_begins_cooler(rounds, skipped):
 
 def test_annealing_cools_in_every_cycle_and_begins_each_cooler():
     shares = np.linspace(0, 0.999, 400)
-    begins = [begin for begin, _ in timed_search.CYCLES]
+    begins = [begin for begin, *_ in timed_search.CYCLES]
     cycle = np.searchsorted(begins, shares, side="right") - 1
     progress = np.array(
         [timed_search.progress_of(share, int(of), 0.0) for share, of in zip(shares, cycle, strict=True)]

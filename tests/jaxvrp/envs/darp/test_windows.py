@@ -7,8 +7,8 @@ import pytest
 import jaxvrp
 from benchmarks.reference.darp import tight_windows
 from jaxvrp.envs.darp import make_instance, routes_to_actions, solution_report, stack
+from jaxvrp.envs.darp.problem.figures import tightened
 from jaxvrp.envs.darp.problem.instance import as_float32, pad
-from jaxvrp.envs.darp.problem.windows import tightened
 from tests.jaxvrp.envs.darp.small_instances import padded
 
 LATEST = 16

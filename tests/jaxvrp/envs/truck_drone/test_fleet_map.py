@@ -308,6 +308,13 @@ def test_what_is_absurd_in_a_map_is_a_line_with_its_field_and_the_remedy(content
         assert warning.startswith(start) and ";" in warning and "\n" not in warning
 
 
+@pytest.mark.parametrize("speed", [0, 5e-324, 1e12])
+def test_no_speed_is_too_extreme_to_be_inspected(speed, envs):
+    fleet_map = parse_map(with_speeds(speed, speed))
+    found = inspect(fleet_map, fleet_map.environment(envs["vrpd_tw"]))
+    assert found.figures and all(words and "nan" not in words for words in (*found.figures, *found.warnings))
+
+
 def test_reach_is_what_the_battery_guard_lets_a_drone_fly(envs):
     """By hand: 20 away with a package that takes half more; 0.6 a step, and the guard keeps 1.2 of the way home."""
     content = {

@@ -80,7 +80,7 @@ def test_it_learns_with_attention_from_a_teacher_who_knows_what_was_drawn():
     before = jax.device_get(trainer.actor_params(state))
     state, metrics = trainer.train_chunk(state)
     assert all(np.isfinite(values).all() for name, values in metrics.items() if not name.startswith("episode/"))
-    assert state.players.vec.memory == 8
+    assert state.players.vec.memory == ((), 8)
     assert trainer.env.memory.apply(state.players.vec.memory).progress == 0.5
     after = trainer.actor_params(state)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(after))
