@@ -86,10 +86,17 @@ function swatch(svg, { kind, colour = "none", edge = "none", dash = "" }) {
 
 function timeAxis(svg, x, range, tall) {
   const width = x(range[1]) - x(range[0]);
-  for (const tick of niceTicks(range, clamp(Math.floor(width / 75), 2, 8))) {
-    draw("line", { class: "axis", x1: px(x(tick)), x2: px(x(tick)), y1: tall - 16, y2: tall - 12 }, svg);
-    draw("text", { class: "tiny", x: px(x(tick)), y: tall - 2, "text-anchor": "middle" }, svg, shown(tick));
-  }
+  const step = episode.clock?.step ?? 1;
+  const ticks = niceTicks(
+    range.map((time) => time * step),
+    clamp(Math.floor(width / 75), 2, 8),
+  );
+  ticks.forEach((tick, at) => {
+    const place = px(x(tick / step));
+    const text = `${shown(tick)}${at === ticks.length - 1 ? clockUnit() : ""}`;
+    draw("line", { class: "axis", x1: place, x2: place, y1: tall - 16, y2: tall - 12 }, svg);
+    draw("text", { class: "tiny", x: place, y: tall - 2, "text-anchor": "middle" }, svg, text);
+  });
   draw("line", { class: "axis", x1: px(x(range[0])), x2: px(x(range[1])), y1: tall - 16, y2: tall - 16 }, svg);
 }
 
@@ -178,7 +185,7 @@ function lineChart({ title, series, note, seek, zero = false, height = 96 }) {
     height: () => height,
     range: [0, LAST],
     seek,
-    legend: series.filter((one) => one.name).map(({ colour, name }) => [{ kind: "line", colour }, name]),
+    legend: series.filter((one) => one.name).map(({ colour, name }) => [{ kind: "line", colour }, cut(name, 24)]),
     note: (time) => note(time === null ? LAST : Math.floor(time)),
     paint(svg, width, x) {
       const y = valueAxis(svg, ends, 6, height - 22, left, zero);
