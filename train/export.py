@@ -22,10 +22,10 @@ import jaxvrp
 from jaxvrp import registry
 from jaxvrp.io.command_line import Parser, UserError, positive
 from jaxvrp.io.whole_files import UNFINISHED
+from jaxvrp.policies.folder import write_policy
 from train.running.command import command_line
 from train.running.command.config_file import flat
 from train.running.command.keys import LAUNCH, as_typed
-from train.running.folder.policies import write_policy
 from train.running.folder.resume import RecordedRun
 from train.running.folder.run_folder import CONFIG, RunFolder, Trained, write_configuration
 from train.running.loop.evaluator import Evaluator, first_seed, to_host

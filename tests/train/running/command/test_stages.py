@@ -12,10 +12,10 @@ import yaml
 
 import tests.toy_environments  # noqa: F401
 from jaxvrp.io.command_line import Interrupted, UserError
+from jaxvrp.io.yaml_text import dump_yaml
 from train import evaluate, export, mappo
 from train.on_policy.config import PPOConfig
 from train.running.command import command_line
-from train.running.command.config_file import dump_yaml
 from train.running.command.stages import joined, split
 from train.running.folder.checkpoint import Checkpoints
 from train.running.folder.run_folder import RunFolder, read_run

@@ -12,11 +12,11 @@ import pytest
 
 import jaxvrp
 from jaxvrp.io.command_line import UserError
+from jaxvrp.policies import folder as policies
 from train import export
 from train.algorithms import ALGORITHMS
 from train.running.command import command_line, launch
 from train.running.command.prepare import evaluation_env
-from train.running.folder import policies
 from train.running.folder.checkpoint import Checkpoints
 from train.running.folder.resume import RecordedRun
 from train.running.folder.run_folder import CHECKPOINTS, RunFolder, write_configuration
@@ -161,8 +161,8 @@ def test_other_mistakes_are_one_line(run, exported, tmp_path):
 
 def test_policies_are_part_of_the_package():
     root = pathlib.Path(__file__).parents[4]
-    patterns = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["train"]
-    packed = {path for pattern in patterns for path in (root / "train").glob(pattern)}
+    patterns = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["jaxvrp"]
+    packed = {path for pattern in patterns for path in (root / "jaxvrp").glob(pattern)}
     assert {path for path in policies.SHIPPED.rglob("*") if path.is_file()} <= packed
     assert {"truck_drone_basic", "darp", "tsp_drone", "vrpd_tw"} <= set(policies.shipped_policies())
 
