@@ -4,7 +4,6 @@ The names below are the public face: what a program that trains, loads or evalua
 from its module when it is first asked for, so that `import train` alone loads no learner.
 """
 
-# ruff: noqa: F401
 from __future__ import annotations
 
 import importlib
@@ -29,6 +28,28 @@ MODULES = {
     "train.running.shown.tables": ("aligned", "figures_table"),
 }
 """The names of the public face, by module; the modules of `train` themselves do not use it."""
+
+__all__ = [
+    "ALGORITHMS",
+    "LAUNCH",
+    "Evaluator",
+    "IPPOConfig",
+    "PPOConfig",
+    "RunConfig",
+    "RunFolder",
+    "Trained",
+    "aligned",
+    "baseline_actors",
+    "entry",
+    "figures_table",
+    "first_seed",
+    "make_train",
+    "mean_figures",
+    "parse",
+    "read_yaml",
+    "split_mapping",
+    "value_of",
+]
 
 
 def __getattr__(name: str) -> Any:

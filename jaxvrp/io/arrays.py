@@ -166,7 +166,7 @@ def pad_arrays(schema: Schema, problem: Problem, lengths: Mapping[str, int]) -> 
 
 def _pad(field: ArrayField, array: Any, lengths: Mapping[str, int]) -> Any:
     xp = jnp if isinstance(array, jax.Array) else np
-    for axis, counted in enumerate(field.axes, array.ndim - len(field.axes)):
+    for axis, counted in enumerate(field.axes, np.ndim(array) - len(field.axes)):
         missing = lengths[counted] - array.shape[axis] if isinstance(counted, str) else 0
         if missing and field.padding == "first row":
             rows = xp.take(array, np.zeros(missing, np.int32), axis=axis)
