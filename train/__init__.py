@@ -46,7 +46,6 @@ __all__ = [
     "make_train",
     "mean_figures",
     "parse",
-    "read_yaml",
     "split_mapping",
     "value_of",
 ]

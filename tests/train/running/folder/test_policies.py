@@ -55,7 +55,7 @@ def run(tmp_path_factory):
 def exported(run):
     """The folder of its policy."""
     out = run.parent / "small"
-    export.main(["--run", str(run), "--out", str(out), "--about", "a toy", "--episodes", "3"])
+    export.main([str(run), str(out), "--about", "a toy", "--episodes", "3"])
     return out
 
 
@@ -150,13 +150,13 @@ def test_damage_is_one_line(damage, says, exported, tmp_path):
 
 
 def test_other_mistakes_are_one_line(run, exported, tmp_path):
-    with pytest.raises(UserError, match="this is no new or empty folder; give another one"):
-        export.main(["--run", str(run), "--out", str(exported)])
+    with pytest.raises(UserError, match="is no new or empty folder; give another one, or a file"):
+        export.main([str(run), str(exported)])
     with pytest.raises(UserError, match="holds a policy, and no checkpoints; leave --checkpoint best out"):
         RunFolder(exported).load("best")
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"cannot write .*: Not a directory; choose another --out"):
-        export.main(["--run", str(run), "--out", str(tmp_path / "file" / "policy")])
+    with pytest.raises(UserError, match=r"cannot write .*: Not a directory; choose another folder"):
+        export.main([str(run), str(tmp_path / "file" / "policy")])
 
 
 def test_policies_are_part_of_the_package():
