@@ -38,7 +38,7 @@ REFERENCE = {
     "Pictures": ("pictures", ["jaxvrp.pictures.*"]),
     "Files and messages": ("files", ["jaxvrp.io.*"]),
     "Learners": ("learners", ["train.*", "train.on_policy.*", "train.off_policy.*"]),
-    "Networks": ("networks", ["train.networks.*"]),
+    "Policies": ("policies", ["jaxvrp.policies.*"]),
     "Runs": ("runs", ["train.running.*.*"]),
 }
 """`{title: (file, patterns of modules)}`. A module is on the page whose pattern that fits it is the longest."""

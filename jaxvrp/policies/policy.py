@@ -62,8 +62,9 @@ class Policy:
 
     def _is_single(self, state: State) -> bool:
         """Whether it is one state, not a batch."""
-        wanted = jax.tree.leaves(self.state)
-        if jax.tree.structure(state) == jax.tree.structure(self.state):
+        wanted, structure = jax.tree.flatten(self.state)
+        given: Any = jax.tree.structure(state)
+        if given == structure:
             shapes = [jnp.shape(leaf) for leaf in jax.tree.leaves(state)]
             if shapes == [leaf.shape for leaf in wanted]:
                 return True

@@ -128,7 +128,7 @@ def test_a_run_that_was_stopped_at_once_goes_on_bit_for_bit(stage, record, by_ha
 def test_a_finished_run_is_read_as_any_other_and_made_longer(staged, tmp_path):
     run = shutil.copytree(staged, tmp_path / "run")
     evaluate.main(["--run", str(run), "--episodes", "4"])
-    export.main(["--run", str(run), "--out", str(tmp_path / "policy"), "--config", str(staged.parent / "both.yaml")])
+    export.main([str(run), str(tmp_path / "policy"), "--config", str(staged.parent / "both.yaml")])
     assert read_run(tmp_path / "policy") == read_run(run)
     assert RunFolder(tmp_path / "policy").load("latest").update == 4
     # An interval that stage 1 could not have.
