@@ -92,7 +92,7 @@ def test_what_it_was_trained_by_is_what_to_type(run):
 def test_another_run_begins_with_it(exported):
     config = ALGORITHMS["mappo"].config_class(**{**TINY, "num_seeds": 1, "start_from": str(exported)})
     learner = ALGORITHMS["mappo"].make_train(config)
-    state = launch.beginning(learner, trust=False)(learner.init(jax.random.key(3)))
+    state = launch.beginning(learner, exported, trust=False)(learner.init(jax.random.key(3)))
     chex.assert_trees_all_equal(learner.actor_params(state), RunFolder(exported).load("latest").params)
 
 
@@ -109,6 +109,21 @@ def test_a_folder_goes_before_the_policy_of_its_name(exported, tmp_path, monkeyp
         RunFolder("small")
     with pytest.raises(UserError, match=r"^smal is no run folder, and no policy .* is shipped; did you mean 'small'$"):
         RunFolder("smal")
+
+
+def test_a_program_is_the_policy_of_the_first_seed(run, exported, tmp_path, capsys):
+    out = tmp_path / "policy.jaxpolicy"
+    for words in ([str(run), str(out), "--about", "a program"], [str(run), str(out)]):  # a file is written over
+        export.main(words)
+    assert f"wrote {out}: " in capsys.readouterr().out
+    program, policy = jaxvrp.load_policy(out), jaxvrp.load_policy(exported)
+    assert (program.env, policy.about) == (policy.env, "a toy")
+    state, _ = jax.vmap(policy.env.reset)(jax.random.split(jax.random.key(0), 5))
+    chex.assert_trees_all_equal(*(each.act(state, jax.random.key(1)) for each in (program, policy)))
+    with pytest.raises(UserError, match=r"--config and --episodes are of a folder, and .* will be a file; leave them"):
+        export.main([str(run), str(out), "--episodes", "3"])
+    with pytest.raises(UserError, match=r"cannot write .*nowhere.*; choose another file"):
+        export.main([str(run), str(tmp_path / "nowhere" / "policy.jaxpolicy")])
 
 
 def damaged_card(folder, **changes):
