@@ -36,6 +36,9 @@ class Searched(NamedTuple):
     states: Callable[[], Any] | None = None
 
 
+GREEDY = "greedy"
+"""The strongest simple baseline of every environment that has one, whatever else it is called."""
+
 Search = Callable[[Any, Any, jax.Array, float], Iterator[Searched]]
 """`(env, instance, key, seconds)`: plans one episode for so long; yields at least once, and again and again."""
 
@@ -154,7 +157,8 @@ class Toolbox:
     """Everything of an environment beside its rules; every part can be left out.
 
     Attributes:
-        baselines: by name, `env -> Actor`: the opponents of a learned policy, besides random play.
+        baselines: by name, `env -> Actor`: the opponents of a learned policy, besides random play; the
+            strongest comes first, and `greedy` is another name of it, see `full_name`.
         planners: likewise, slower ones that plan whole episodes when these begin. They can be imitated and compared
             with, but are not played in the table at the end of a training.
         lookahead: `(env, policy) -> planner` that continues with a policy; None if there is none.
@@ -194,3 +198,7 @@ class Toolbox:
     paddings: Mapping[str, Padding] = dataclasses.field(default_factory=dict)
     changed: Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]] | None = None
     forms: Callable[[Any], Sequence[Any]] = lambda env: (env,)
+
+    def full_name(self, player: str) -> str:
+        """The name of a player in tables: that of the first baseline for `greedy`, else the same name."""
+        return next(iter(self.baselines), player) if player == GREEDY else player

@@ -1,6 +1,6 @@
 """The best plan for one problem in so many seconds: by search, by a trained policy, or by a heuristic.
 
-python -m train.solve INSTANCE --seconds 10 --out plan.json stops.csv --picture plan.svg
+python -m train.solve INSTANCE --seconds 10 --out plan.json stops.csv --picture plan.svg plan.gif
 python -m train.solve MAP.json --run vrpd_tw
 python -m train.solve BOARDS.pcb --index 2 --out placed.pcb --picture placed.svg
 """
@@ -276,6 +276,7 @@ def chosen(problem: Problem, method: str | None) -> str:
     """The name of a method, by default the best choice."""
     if method is None:
         return next(iter(problem.methods))
+    method = problem.toolbox.full_name(method)
     if method not in problem.methods:
         hint = "it needs --run" if method == POLICY else nearest(method, problem.methods)
         raise UserError(f"--method {method}: there is none of that name; {hint}")
@@ -386,8 +387,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     source = [pathlib.Path(args.instance)]
     for path in args.out:
         check_output("--out", path, problem.files.endings, source)
-    if args.picture:
-        check_output("--picture", args.picture, (".gif", *STILLS), source)
+    for path in args.picture:
+        check_output("--picture", path, (".gif", *STILLS), source)
     shown = "{l_bar}{bar}| {n:.1f}/{total:g} s{postfix}"
     with tqdm(total=args.seconds, bar_format=shown, desc="compiling") as bar:
 
@@ -399,8 +400,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         solution = solved(problem, seconds=args.seconds, method=method, seed=args.seed, progress=progress)
     print(report(solution))
     outputs = [Output("--out", path, solution.write) for path in args.out]
-    if args.picture:
-        outputs.append(Output("--picture", args.picture, solution.draw))
+    outputs += [Output("--picture", path, solution.draw) for path in args.picture]
     write_all(outputs)
 
 
@@ -433,7 +433,9 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--out", metavar="FILE", nargs="+", default=[], help="write the plan: .json, .csv, a board also .pcb"
     )
-    parser.add_argument("--picture", metavar="FILE", help="draw the plan: .png, .svg, .pdf; a .gif moves")
+    parser.add_argument(
+        "--picture", metavar="FILE", nargs="+", default=[], help="draw the plan: .png, .svg, .pdf; a .gif moves"
+    )
     args = parser.parse_args(argv)
     if args.run and args.env:
         raise UserError("--env: a run brings its own environment; leave --env or --run out")

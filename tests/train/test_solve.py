@@ -90,13 +90,19 @@ def test_whoever_interrupts_keeps_the_best(file, found):
 
 def test_the_command_writes_and_draws(file, tmp_path, capsys):
     names = [str(tmp_path / name) for name in ("plan.json", "stops.csv")]
-    solve.main([str(file), "--seconds", "0.1", "--out", *names, "--picture", str(tmp_path / "plan.svg")])
+    pictures = [str(tmp_path / name) for name in ("plan.svg", "plan.png")]
+    solve.main([str(file), "--seconds", "0.1", "--out", *names, "--picture", *pictures])
     printed = capsys.readouterr().out
     plan = json.loads((tmp_path / "plan.json").read_text())
     assert f"{plan['cost']:.2f}" in printed and "feasible     yes" in printed
     rows = list(csv.DictReader((tmp_path / "stops.csv").read_text().splitlines()))
     assert [int(row["node"]) for row in rows] == [stop["node"] for stop in plan["stops"]]
     assert "<svg" in (tmp_path / "plan.svg").read_text()
+    assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_greedy_is_the_first_baseline(file):
+    assert solve.solve(file, method="greedy").method == "nearest neighbour"
 
 
 def test_a_map_is_solved_by_the_dispatcher():

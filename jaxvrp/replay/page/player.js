@@ -439,7 +439,7 @@ function layout() {
 
 /** Height of the maps: all of them in sight, with what plays them. */
 function heightFor(width) {
-  const narrow = matchMedia("(max-width: 860px)").matches;
+  const narrow = getComputedStyle(part("controls")).position === "fixed";
   const heads = [...document.querySelectorAll(".pane .who")];
   const around = ["legend", "controls"].map(part).concat(document.querySelector("header"), heads[0] ?? []);
   const taken = around.reduce((sum, element) => sum + element.offsetHeight, 46);
