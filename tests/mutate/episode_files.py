@@ -98,8 +98,7 @@ class EpisodeFiles(Subject):
     def _draw_damaged_plan(self, random: np.random.Generator) -> None:
         sound = b'{"routes": [[1, 2, 3, 4], []]}'
         Path("plan.json").write_bytes(mutate_text(random, sound))
-        words = ["--cordeau_numbering"] * int(random.integers(2))
-        ended = command(draw_plan.main, [str(self._problem), "--plan", "plan.json", *words, "--out", "plan.png"])
+        ended = command(draw_plan.main, [str(self._problem), "--plan", "plan.json", "--out", "plan.png"])
         if Path("plan.png").is_file() != (ended.status == 0):
             raise Finding("a picture of what is refused, or none", ended.stderr)
 

@@ -18,6 +18,7 @@ import jaxvrp
 from jaxvrp.envs import pcb, tsp_drone
 from jaxvrp.envs.darp import generate_dataset, save, solution_report
 from jaxvrp.envs.darp.baselines import timed_search
+from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index
 from jaxvrp.envs.pcb.baselines import random_legal
 from jaxvrp.envs.pcb.measure import measure_board
 from jaxvrp.envs.pcb.problem.board import as_float32 as as_computed
@@ -55,7 +56,8 @@ def test_the_plan_is_what_was_found_and_keeps_all_constraints(found, instance):
     costs = [each.cost for each in shown]
     assert costs == sorted(costs, reverse=True)
     assert solution.cost == solution.plan["cost"] == costs[-1]
-    actions = [node for route in solution.plan["routes"] for node in [*route, 0]]
+    requests = instance.num_nodes // 2
+    actions = [node for route in solution.plan["routes"] for node in [*from_cordeau_index(route, requests), 0]]
     report = solution_report(instance, actions)
     assert report.feasible and solution.plan["feasible"]
     np.testing.assert_allclose(solution.cost, report.cost, rtol=1e-5)
@@ -67,10 +69,11 @@ def test_stops_tell_times_and_loads(found, instance):
     visited = [stop["node"] for stop in plan["stops"] if stop["node"]]
     assert sorted(visited) == list(range(1, 9))
     for stop in plan["stops"]:
-        node = stop["node"]
+        node = int(from_cordeau_index(stop["node"], 4))
         assert stop["begin"] >= stop["leave"] and stop["late"] == 0
         assert stop["what"] == ("depot" if node == 0 else "pickup" if node % 2 else "drop-off")
         if node:
+            assert stop["node"] == stop["request"] + (4 if stop["what"] == "drop-off" else 0)
             assert instance.earliest[node] <= stop["begin"] <= instance.deadline[node]
             assert 0 <= stop["load"] <= instance.capacity[stop["vehicle"]]
         else:

@@ -10,6 +10,7 @@ import numpy as np
 
 from jaxvrp.envs.darp.env import Darp
 from jaxvrp.envs.darp.played import actions_of, from_actions
+from jaxvrp.envs.darp.problem.cordeau import to_cordeau_index
 from jaxvrp.envs.darp.problem.instance import Instance
 from jaxvrp.envs.darp.rules import SLACK, State
 from jaxvrp.io import plan_files
@@ -31,8 +32,16 @@ def parameters_of(instance: Instance, env: Darp) -> dict[str, Any]:
 
 
 def plan_of(instance: Instance, env: Darp, states: State) -> dict[str, Any]:
-    """The plan of one episode, states `[T+1]`, a JSON object; its keys are described in `docs/solve.md`."""
+    """The plan of one episode, states `[T+1]`, a JSON object; its keys are described in `docs/solve.md`.
+
+    Nodes have the numbers of published files: n requests are picked up at 1 to n, and dropped off at n + 1 to 2n.
+    """
     del env
+    requests = int((instance.demand > 0).sum())
+
+    def published(node: int) -> int:
+        return int(to_cordeau_index(node, requests))
+
     # Times that float32 holds exactly are checked as published; others were rounded when they were stored.
     tolerance = SLACK if instance.locs.dtype == np.float32 else 1e-4
     plan = from_actions(jax.tree.map(np.asarray, instance), actions_of(states), tolerance)
@@ -40,7 +49,7 @@ def plan_of(instance: Instance, env: Darp, states: State) -> dict[str, Any]:
         {
             "vehicle": vehicle,
             "stop": number,
-            "node": leg.node,
+            "node": published(leg.node),
             "what": "depot" if leg.node == 0 else "pickup" if leg.node % 2 else "drop-off",
             "request": (leg.node + 1) // 2 or None,
             "leave": leg.leave,
@@ -55,9 +64,12 @@ def plan_of(instance: Instance, env: Darp, states: State) -> dict[str, Any]:
         "format": FORMAT,
         "distance": plan.report.cost,
         "feasible": plan.report.feasible,
-        "violations": plan_files.broken(plan.report.violations),
+        "violations": {
+            name: {**found, "first_node": published(found["first_node"])}
+            for name, found in plan_files.broken(plan.report.violations).items()
+        },
         "not_served": [int(request) for request in plan.requests if not plan.delivered[request]],
-        "routes": [list(route) for route in plan.report.routes],
+        "routes": [[published(node) for node in route] for route in plan.report.routes],
         "rides": {str(request): float(plan.ride[request]) for request in plan.requests if plan.delivered[request]},
         "stops": stops,
     }

@@ -30,38 +30,37 @@ def _draw(argv: Sequence[str] | None) -> None:
     parser = Parser("jaxvrp.envs.darp.pictures", "Draw a dial-a-ride plan to a picture.")
     parser.add_argument("instance", type=Path, help="a Cordeau .txt, or an .npz of jaxvrp.envs.darp.save")
     parser.add_argument("--index", type=index, help="which instance of a batch, from 0")
-    parser.add_argument("--plan", type=Path, required=True, help='JSON, {"routes": [[1, 2], ...]}')
     parser.add_argument(
-        "--cordeau_numbering",
-        action="store_true",
-        help="routes have pickups 1..n and drop-offs n+1..2n, as published solutions; else pickup i has drop-off i+1",
+        "--plan",
+        type=Path,
+        required=True,
+        help='JSON, {"routes": [[1, 9], ...]}: pickups 1..n, drop-offs n+1..2n, as train.solve writes it',
     )
     parser.add_argument("--out", type=Path, required=True, help="the picture: .png, .svg or .pdf")
     options = parser.parse_args(argv)
     check_picture_path(options.out, STILLS)
     refuse_overwriting(options.out, "--out", [options.instance, options.plan])
     instance = only_problem(read_instances(options.instance), options.index, options.instance)
-    actions = _read_plan(options.plan, instance, options.cordeau_numbering)
+    actions = _read_plan(options.plan, instance)
     render_plan(instance, actions, options.out, tolerance=SLACK if instance.locs.dtype == np.float32 else 1e-4)
 
 
-def _read_plan(path: Path, instance: Instance, cordeau_numbering: bool) -> np.ndarray:
+def _read_plan(path: Path, instance: Instance) -> np.ndarray:
     """The actions of a plan file."""
     content = read_json(path, "write a plan as --help shows")
     routes = content.get("routes") if isinstance(content, dict) else None
     if not isinstance(routes, list) or not all(isinstance(route, list) for route in routes):
         raise ValueError(f'{path} needs {{"routes": [[1, 2], ...]}}, a list of nodes for each vehicle')
     requests = int((instance.demand > 0).sum())
-    last = 2 * requests if cordeau_numbering else instance.num_nodes
+    last = 2 * requests
     for node in itertools.chain.from_iterable(routes):
         if type(node) is not int or not 1 <= node <= last:
             raise ValueError(
                 f"{path} has {shown(node)} in a route; give whole numbers from 1 to {last}, without the depot"
             )
-    if cordeau_numbering:
-        routes = [from_cordeau_index(route, requests).tolist() for route in routes]
+    interleaved = [from_cordeau_index(route, requests).tolist() for route in routes]
     try:
-        return routes_to_actions(routes, instance.num_agents)
+        return routes_to_actions(interleaved, instance.num_agents)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 

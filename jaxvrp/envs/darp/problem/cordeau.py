@@ -35,6 +35,12 @@ def from_cordeau_index(node: ArrayLike, num_requests: int) -> np.ndarray:
     return np.where(node % last == 0, 0, interleaved)
 
 
+def to_cordeau_index(node: ArrayLike, num_requests: int) -> np.ndarray:
+    """Interleaved numbers, `i64` of any shape, to benchmark numbers; the depot is 0. Undoes `from_cordeau_index`."""
+    node = np.asarray(node, np.int64)
+    return np.where(node % 2 == 1, (node + 1) // 2, np.where(node == 0, 0, num_requests + node // 2))
+
+
 def read_cordeau(path: str | os.PathLike) -> Instance:
     """Read `vehicles requests T Q L`, then lines of `id x y service demand early late`.
 

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index, read_cordeau, write_cordeau
+from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index, read_cordeau, to_cordeau_index, write_cordeau
 from jaxvrp.envs.darp.problem.instance import as_float32, make_instance, pad, stack
 
 TWO_REQUESTS = """\
@@ -219,6 +219,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, full_disk
 def test_node_numbers():
     np.testing.assert_array_equal(from_cordeau_index(np.arange(8), 3), [0, 1, 3, 5, 2, 4, 6, 0])
     assert from_cordeau_index(4, 3) == 2
+    np.testing.assert_array_equal(to_cordeau_index(np.arange(7), 3), [0, 1, 4, 2, 5, 3, 6])
     for outside in (-1, 8):
         with pytest.raises(ValueError, match="outside of 0 to 7"):
             from_cordeau_index([1, outside], 3)

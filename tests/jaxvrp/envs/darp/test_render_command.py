@@ -26,7 +26,7 @@ def library(tmp_path_factory):
     save(folder / "one.npz", instance)
     save(folder / "three.npz", generate_dataset(make(num_nodes=6, num_agents=2), 0, 3))
     write_cordeau(folder / "one.txt", instance)
-    plan = {"interleaved": [[1, 2], [3, 4]], "cordeau": [[1, 5], [2, 6]], "long": [[1]] * 4, "word": [["x"]]}
+    plan = {"plan": [[1, 5], [2, 6]], "other": [[1, 2, 5, 6]], "long": [[1]] * 4, "word": [["x"]]}
     for name, routes in {**plan, "zero": [[0, 1]], "huge": [[10**17]], "flat": [1, 2], "half": [[1.0]]}.items():
         (folder / f"{name}.json").write_text(json.dumps({"routes": routes}))
     (folder / "broken.json").write_text("{")
@@ -34,7 +34,7 @@ def library(tmp_path_factory):
     (folder / "deep.json").write_text("[" * 100_000 + "]" * 100_000)
     (folder / "digits.json").write_text('{"routes": [[' + "9" * 5000 + "]]}")
     (folder / "binary.json").write_bytes(b"\xff\xfe\x00")
-    (folder / "link.png").symlink_to("interleaved.json")
+    (folder / "link.png").symlink_to("plan.json")
     (folder / "hard.png").hardlink_to(folder / "one.npz")
     return folder
 
@@ -49,9 +49,9 @@ def files(library, monkeypatch):
 @pytest.mark.parametrize(
     "arguments",
     [
-        "one.npz --plan interleaved.json",
-        "one.txt --plan cordeau.json --cordeau_numbering",
-        "three.npz --index 2 --plan interleaved.json",
+        "one.npz --plan plan.json",
+        "one.txt --plan plan.json",
+        "three.npz --index 2 --plan plan.json",
     ],
 )
 def test_the_command_draws(files, capsys, arguments):
@@ -60,11 +60,11 @@ def test_the_command_draws(files, capsys, arguments):
     assert capsys.readouterr() == ("", "")
 
 
-def test_both_numberings_draw_the_same_plan(files):
-    given = {"a": "cordeau.json --cordeau_numbering", "b": "interleaved.json", "c": "cordeau.json"}
-    for name, plan in given.items():
-        assert main(["one.txt", "--out", f"drawn_{name}.png", "--plan", *plan.split()]) == 0
-    a, b, c = ((files / f"drawn_{name}.png").read_bytes() for name in given)
+def test_both_files_draw_the_same_plan(files):
+    drawn = {"a": "one.txt --plan plan.json", "b": "one.npz --plan plan.json", "c": "one.txt --plan other.json"}
+    for name, words in drawn.items():
+        assert main([*words.split(), "--out", f"drawn_{name}.png"]) == 0
+    a, b, c = ((files / f"drawn_{name}.png").read_bytes() for name in drawn)
     assert a == b != c
 
 
@@ -73,26 +73,26 @@ def test_both_numberings_draw_the_same_plan(files):
     [
         ("", "required: instance, --plan, --out"),
         ("one.npz", "required: --plan, --out"),
-        ("one.npz --plan interleaved.json --out a.gif", "--out is 'a.gif'; it must end in .png, .svg or .pdf"),
-        ("one.npz --plan interleaved.json --out away/a.png", "there is no folder 'away'; make it first"),
-        ("one.npz --plan interleaved.json --out a.png --inde 0", "unrecognized arguments"),
-        ("one.csv --plan interleaved.json --out a.png", "is neither .txt (Cordeau) nor .npz"),
-        ("none.npz --plan interleaved.json --out a.png", "No such file"),
-        ("none.txt --plan interleaved.json --out a.png", "No such file"),
-        ("broken.json --plan interleaved.json --out a.png", "is neither .txt (Cordeau) nor .npz"),
-        ("three.npz --plan interleaved.json --out a.png", "holds 3 instances; choose one with --index 0 to 2"),
-        ("three.npz --index 3 --plan interleaved.json --out a.png", "choose one with --index 0 to 2"),
+        ("one.npz --plan plan.json --out a.gif", "--out is 'a.gif'; it must end in .png, .svg or .pdf"),
+        ("one.npz --plan plan.json --out away/a.png", "there is no folder 'away'; make it first"),
+        ("one.npz --plan plan.json --out a.png --inde 0", "unrecognized arguments"),
+        ("one.csv --plan plan.json --out a.png", "is neither .txt (Cordeau) nor .npz"),
+        ("none.npz --plan plan.json --out a.png", "No such file"),
+        ("none.txt --plan plan.json --out a.png", "No such file"),
+        ("broken.json --plan plan.json --out a.png", "is neither .txt (Cordeau) nor .npz"),
+        ("three.npz --plan plan.json --out a.png", "holds 3 instances; choose one with --index 0 to 2"),
+        ("three.npz --index 3 --plan plan.json --out a.png", "choose one with --index 0 to 2"),
         (
-            "three.npz --index -1 --plan interleaved.json --out a.png",
+            "three.npz --index -1 --plan plan.json --out a.png",
             "argument --index: '-1' is no whole number from 0, up to 4294967295",
         ),
-        ("three.npz --index x --plan interleaved.json --out a.png", "argument --index: 'x' is no whole number from 0"),
+        ("three.npz --index x --plan plan.json --out a.png", "argument --index: 'x' is no whole number from 0"),
         (
-            f"three.npz --index {'9' * 5000} --plan interleaved.json --out a.png",
+            f"three.npz --index {'9' * 5000} --plan plan.json --out a.png",
             f"argument --index: '{'9' * 35} ... is no whole number from 0",
         ),
         (
-            "three.npz --index 0 --plan interleaved.json --out a.png --index 1",
+            "three.npz --index 0 --plan plan.json --out a.png --index 1",
             "--index is given twice; leave one of them out",
         ),
         (
@@ -100,14 +100,14 @@ def test_both_numberings_draw_the_same_plan(files):
             "--out is 'link.png', which would take the place of 'link.png'; cho",
         ),
         (
-            "one.npz --plan interleaved.json --out link.png",
-            "would take the place of 'interleaved.json'; choose another",
+            "one.npz --plan plan.json --out link.png",
+            "would take the place of 'plan.json'; choose another",
         ),
         (
-            "one.npz --plan interleaved.json --out hard.png",
+            "one.npz --plan plan.json --out hard.png",
             "--out is 'hard.png', which would take the place of 'one.npz'; choose another --out",
         ),
-        ("one.npz --index 0 --plan interleaved.json --out a.png", "holds a single instance; leave it out"),
+        ("one.npz --index 0 --plan plan.json --out a.png", "holds a single instance; leave it out"),
         ("one.npz --plan none.json --out a.png", "No such file"),
         ("one.npz --plan broken.json --out a.png", "broken.json is no JSON"),
         ("one.npz --plan binary.json --out a.png", "binary.json is no JSON"),
@@ -124,7 +124,7 @@ def test_both_numberings_draw_the_same_plan(files):
         ("one.npz --plan word.json --out a.png", "has 'x' in a route; give whole numbers from 1 to 8"),
         ("one.npz --plan half.json --out a.png", "has 1.0 in a route"),
         ("one.npz --plan zero.json --out a.png", "has 0 in a route"),
-        ("one.npz --plan huge.json --cordeau_numbering --out a.png", "give whole numbers from 1 to 8"),
+        ("one.npz --plan huge.json --out a.png", "give whole numbers from 1 to 8"),
         ("one.npz --plan long.json --out a.png", "long.json: 4 routes for 3 vehicles"),
     ],
 )
@@ -139,7 +139,7 @@ import sys
 import jaxvrp.envs.darp.toolbox
 
 print([name for name in ("matplotlib", "PIL") if name in sys.modules])
-sys.argv = ["pictures", "none.txt", "--plan", "interleaved.json", "--out", "a.png"]
+sys.argv = ["pictures", "none.txt", "--plan", "plan.json", "--out", "a.png"]
 try:
     runpy.run_module("jaxvrp.envs.darp.pictures", run_name="__main__", alter_sys=True)
 except SystemExit as stop:
