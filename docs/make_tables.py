@@ -150,11 +150,12 @@ def _training(result: Any, choice: str) -> list[Row]:
 
 
 def _quality(result: Any, choice: str) -> list[Row]:
-    """One table as it is; of several, the columns `choice` of each, side by side by player."""
+    """One table, or its columns `choice`; of several, the columns `choice` of each in one cell, side by side by player."""
     tables = result["tables"]
-    if not choice:
+    if len(tables) == 1:
         (table,) = tables.values()
-        return table
+        columns = ["player", *choice.split(", ")] if choice else table[0]
+        return [[row[table[0].index(column)] for column in columns] for row in table]
     head, *players = zip(*tables.values(), strict=True)
     indices = [head[0].index(column) for column in choice.split(", ")]
     rows = [["player", *(f"{name}: {choice}" for name in tables)]]

@@ -274,8 +274,8 @@ def quality_rows(result, choice):
     tables = list(result["tables"].values())
     for index, row in enumerate(tables[0][1:], 1):
         cells = [dict(zip(table[0], table[index], strict=True)) for table in tables]
-        chosen = [", ".join(cell[name] for name in choice.split(", ")) for cell in cells] if choice else row[1:]
-        yield [row[0], *chosen]
+        chosen = [[cell[name] for name in choice.split(", ")] for cell in cells] if choice else [row[1:]]
+        yield [row[0], *(chosen[0] if len(tables) == 1 else map(", ".join, chosen))]
 
 
 def learning_rows(result, choice):
