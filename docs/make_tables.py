@@ -86,15 +86,15 @@ def _features(name: str) -> Iterator[Row]:
     env = seen_as(jaxvrp.make(env_name), "entities")
     kinds = {kind.name: kind for kind in env.entity_kinds}
     if what.startswith(CONTEXT_OF):
-        yield from _feature_rows(env.roles[what.removeprefix(CONTEXT_OF)].context, "each step")
+        yield from _feature_rows(env.roles[what.removeprefix(CONTEXT_OF)].context)
         return
     yield from _feature_rows(kinds[what].static, "never")
     yield from _feature_rows(kinds[what].dynamic, "each step")
 
 
-def _feature_rows(features: Sequence[jaxvrp.Feature], changes: str) -> Iterator[Row]:
+def _feature_rows(features: Sequence[jaxvrp.Feature], *changes: str) -> Iterator[Row]:
     for feature in features:
-        yield [f"`{feature.name}`", changes, feature.meaning.replace("|", "\\|")]
+        yield [f"`{feature.name}`", *changes, feature.meaning.replace("|", "\\|")]
 
 
 def _policies(which: str) -> Iterator[Row]:
@@ -212,7 +212,8 @@ def updated(page: str) -> str:
 def _lines(kind: str, name: str, old: Sequence[Row]) -> list[str]:
     """The lines of a table; `old` is what stood there."""
     if kind != "results":
-        return _table(COLUMNS[kind], list(rows(kind, name)), old)
+        head = ["feature", "meaning"] if CONTEXT_OF in name else COLUMNS[kind]
+        return _table(head, list(rows(kind, name)), old)
     head, *body = result_table(name)
     return [_line(head), "|" + "---|" * len(head), *map(_line, body)]
 

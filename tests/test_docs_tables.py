@@ -233,7 +233,7 @@ def test_all_that_entities_tell_has_a_table(page):
     assert wanted <= set(tables) <= wanted | set(contexts)
     # Roles whose contexts have the same features share a table.
     assert {contexts[name] for name in tables if name in contexts} == set(contexts.values())
-    assert all(meaning for rows in tables.values() for _, _, meaning in rows)
+    assert all(meaning for rows in tables.values() for *_, meaning in rows)
 
 
 @pytest.mark.parametrize("page", PARAMETERS)
