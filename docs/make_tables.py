@@ -150,7 +150,7 @@ def _training(result: Any, choice: str) -> list[Row]:
 
 
 def _quality(result: Any, choice: str) -> list[Row]:
-    """One table, or its columns `choice`; of several, the columns `choice` of each in one cell, side by side by player."""
+    """One table, or its columns `choice`; of several tables, the columns `choice` of each in one cell."""
     tables = result["tables"]
     if len(tables) == 1:
         (table,) = tables.values()

@@ -85,8 +85,7 @@ class RunConfig:
     eval_env: dict[str, Any] = dataclasses.field(
         default_factory=dict,
         metadata={
-            "help": "parameters of the environment that have other values in evaluation "
-            "(`--eval_env.max_steps 600`)",
+            "help": "parameters of the environment that have other values in evaluation (`--eval_env.max_steps 600`)",
             "group": "evaluation",
         },
     )
@@ -116,7 +115,8 @@ class RunConfig:
         if steps > LARGEST_WHOLE:
             raise ValueError(
                 f"total_steps {self.total_steps} (num_envs {self.num_envs}, log_interval {self.log_interval}) makes "
-                f"{steps} steps of each environment, more than the counter holds ({LARGEST_WHOLE}); lower total_steps or log_interval"
+                f"{steps} steps of each environment, and at most {LARGEST_WHOLE} can be counted; lower total_steps or "
+                "log_interval"
             )
 
     def check_training(self) -> None:

@@ -29,14 +29,14 @@ class PPOConfig(RunConfig):
     critic: str = option("central", help=CRITIC, choices=("central", "local"))
     start_from: str | None = option(
         None,
-        help="run folder (its latest checkpoint), or name of a shipped policy, from which the training starts; of the same "
-        "network; with `attention` the sizes of the environment may differ",
+        help="run folder (its latest checkpoint), or name of a shipped policy, from which the training starts; of the "
+        "same network; with `attention` the sizes of the environment may differ",
         group="run",
     )
     stages: tuple[dict[str, Any], ...] = option(
         (),
-        help="the keys that change in each stage of the training (`[{}, {actor_lr: 0.0003}]`; null takes a parameter out "
-        "of `randomize`). A stage starts from the policy of the stage before. A typed key holds for all stages; "
+        help="the keys that change in each stage of the training (`[{}, {actor_lr: 0.0003}]`; null takes a parameter "
+        "out of `randomize`). A stage starts from the policy of the stage before. A typed key holds for all stages; "
         "`start_from` holds for the first",
         group="run",
     )
@@ -86,8 +86,8 @@ class PPOConfig(RunConfig):
     )
     imitate: str | None = option(
         None,
-        help="a teacher: the name of a baseline or planner of the environment; agents play and learn the teacher's actions "
-        "in the states that they reach (DAgger, Ross et al. 2011). A teacher that plans whole episodes (`search` of "
+        help="a teacher: the name of a baseline or planner of the environment; agents play and learn the teacher's "
+        "actions in the states that they reach (DAgger, Ross et al. 2011). A teacher that plans whole episodes (`search` of "
         "`darp`) plays them itself, for the whole training; this needs `rollout: episodes`",
         group="imitation",
     )
@@ -141,7 +141,7 @@ class PPOConfig(RunConfig):
     )
     entropy_coef: float = option(0.01, help="weight of the entropy bonus", minimum=0)
     entropy_coef_end: float | None = option(
-        None, help="weight of the entropy bonus at the end of the training, reached linearly; null: no change", minimum=0
+        None, help="weight of the entropy bonus at the end of the training, reached linearly; null: constant", minimum=0
     )
     actor_lr: float = option(1e-3, help="learning rate of the actors", above=0)
     critic_lr: float = option(1e-3, help="learning rate of the critic", above=0)
@@ -178,7 +178,7 @@ class PPOConfig(RunConfig):
             )
 
     def check_training(self) -> None:
-        """See `RunConfig.check_training`: `reading` removes the teacher of a run, so only a training needs these keys."""
+        """See `RunConfig.check_training`: `reading` removes the teacher, so only a training needs these keys."""
         if self.baseline == "group" and self.group_size < 2 and not self.is_taught_throughout:
             raise ValueError(
                 "baseline is 'group', which compares episodes; set group_size to 2 or more, or let a teacher alone "
