@@ -87,8 +87,8 @@ class PPOConfig(RunConfig):
     imitate: str | None = option(
         None,
         help="a teacher: the name of a baseline or planner of the environment; agents play and learn the teacher's "
-        "actions in the states that they reach (DAgger, Ross et al. 2011). A teacher that plans whole episodes (`search` of "
-        "`darp`) plays them itself, for the whole training; this needs `rollout: episodes`",
+        "actions in the states that they reach (DAgger, Ross et al. 2011). A teacher that plans whole episodes "
+        "(`search` of `darp`) plays them itself, for the whole training; this needs `rollout: episodes`",
         group="imitation",
     )
     imitate_steps: int = option(
