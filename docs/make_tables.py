@@ -40,7 +40,7 @@ MARKER = re.compile(r"<!-- (keys|parameters|entities|policies|results): (.+) -->
 COLUMNS = {
     "keys": ["key", "default", "range", "meaning"],
     "parameters": ["parameter", "default", "range", "meaning"],
-    "entities": ["feature", "changes", "meaning"],
+    "entities": ["feature", "static", "meaning"],
     "policies": ["policy", "what it plays", "trained by", "return", "baselines"],
 }
 
@@ -88,13 +88,13 @@ def _features(name: str) -> Iterator[Row]:
     if what.startswith(CONTEXT_OF):
         yield from _feature_rows(env.roles[what.removeprefix(CONTEXT_OF)].context)
         return
-    yield from _feature_rows(kinds[what].static, "never")
-    yield from _feature_rows(kinds[what].dynamic, "each step")
+    yield from _feature_rows(kinds[what].static, "yes")
+    yield from _feature_rows(kinds[what].dynamic, "")
 
 
-def _feature_rows(features: Sequence[jaxvrp.Feature], *changes: str) -> Iterator[Row]:
+def _feature_rows(features: Sequence[jaxvrp.Feature], *static: str) -> Iterator[Row]:
     for feature in features:
-        yield [f"`{feature.name}`", *changes, feature.meaning.replace("|", "\\|")]
+        yield [f"`{feature.name}`", *static, feature.meaning.replace("|", "\\|")]
 
 
 def _policies(which: str) -> Iterator[Row]:
@@ -158,7 +158,7 @@ def _quality(result: Any, choice: str) -> list[Row]:
         return [[row[table[0].index(column)] for column in columns] for row in table]
     head, *players = zip(*tables.values(), strict=True)
     indices = [head[0].index(column) for column in choice.split(", ")]
-    rows = [["player", *(f"{name}: {choice}" for name in tables)]]
+    rows = [["player", *(f"{name.rpartition(' = ')[2]}: {choice}" for name in tables)]]
     for lines in players:
         rows.append([lines[0][0], *(", ".join(line[index] for index in indices) for line in lines)])
     return rows
