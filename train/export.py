@@ -1,4 +1,4 @@
-"""The policy of a run alone: arrays and configuration in a small folder, with what it came to.
+"""Export of a run's policy: its arrays, its configuration and its results in a small folder.
 
 python -m train.export --run DIR --out FOLDER [--about TEXT] [--config FILE] [--checkpoint best]
 """

@@ -1,4 +1,4 @@
-"""Play one episode of an environment by a baseline, at random or by a policy, and show it as a page, untrained.
+"""Play one episode of an environment by a baseline, at random or by a policy, and show it as a page.
 
 python -m train.play truck_drone
 python -m train.play darp --actor random --env.num_nodes 40 --seed 3
@@ -33,7 +33,7 @@ from train.running.loop.evaluator import Evaluator, baseline_actors
 from train.running.loop.progress import Parts
 
 GREEDY = "greedy"
-"""The word for the first baseline, whatever its name is."""
+"""The word for the first baseline of an environment."""
 
 Values = dict[str, Any]
 
