@@ -68,7 +68,7 @@ def checked_action(roles: dict[str, Role], action: Mapping[str, Any], batch: tup
 def typed_action(what: str, space: Space, action: Any, shape: tuple[int, ...]) -> jax.Array | np.ndarray:
     """An array of `shape` and of the dtype of `space`: a JAX array if `action` is one, else a NumPy array.
 
-    An index is compared with the space before the cast. An index that `int32` cannot hold would wrap around into a legal
+    An index is compared with the space before the cast. An index beyond `int32` would wrap around into a legal
     one; it becomes -1, which is always illegal. Messages call the action `what`.
 
     Raises:
