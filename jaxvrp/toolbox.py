@@ -36,6 +36,9 @@ class Searched(NamedTuple):
     states: Callable[[], Any] | None = None
 
 
+GREEDY = "greedy"
+"""The strongest simple baseline of every environment that has one, whatever else it is called."""
+
 Search = Callable[[Any, Any, jax.Array, float], Iterator[Searched]]
 """`(env, instance, key, seconds)`: plans one episode for that time; yields the best so far, at least once."""
 
@@ -102,6 +105,25 @@ class ReplayKind:
     script: Path
 
 
+class Inspection(NamedTuple):
+    """What a problem means to its reader, in the units of its file: `figures`, and `warnings` of what is absurd.
+
+    Each is a line; a warning names the field and the remedy.
+    """
+
+    figures: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+class Sheet(NamedTuple):
+    """A table of a plan for people: of one vehicle, say."""
+
+    title: str
+    note: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
 @dataclasses.dataclass(frozen=True)
 class InstanceFiles:
     """How problems of a user's own are read from files, and how plans for them are written.
@@ -111,7 +133,9 @@ class InstanceFiles:
         parameters: `(problem, env) -> {keyword: value}`, what the problem sets of the environment's parameters; raises
             a ValueError, one line, if it cannot be played in such an environment.
         plan: `(problem, env, states [T + 1, ...]) -> plan`, a JSON object: who does what, when and where. At least
-            `feasible`, whether it keeps all constraints and leaves nobody out, and `routes`, who goes where in order.
+            `feasible`, whether it keeps all constraints and leaves nothing out, and `routes`, by vehicle the stops in
+            order. What makes it infeasible may stand in `reasons`, a list of lines, and totals for people in `totals`,
+            name -> words.
         write_plan: `(problem, path, plan)`, by the ending of the path.
         instance: `(problem, env) -> instance` for `Environment.reset_to` of an environment with these parameters; by
             default the problem itself.
@@ -120,6 +144,10 @@ class InstanceFiles:
             episode as it is.
         draw: `(problem, env, states [T + 1, ...], path)`: draws the plan of an episode with the problem's own names;
             None: `Toolbox.renderer` does, without.
+        environment: the registered name of the environment that problems are solved in unless another is named; None:
+            that with the toolbox.
+        inspect: `(problem, env) -> Inspection`, where `env` has the parameters of the problem.
+        sheets: `(problem, plan) -> sheets` for people; by default one for each vehicle of the plan's table.
         stack: `problems -> problem`, of any sizes, padded to the largest, with a leading axis: `parameters` and
             `instance` take that, too. None where problems are solved one by one.
     """
@@ -132,6 +160,9 @@ class InstanceFiles:
     endings: tuple[str, ...] = plan_files.ENDINGS
     label_episode: Callable[[Any, dict[str, Any]], dict[str, Any]] = lambda problem, episode: episode
     draw: Callable[[Any, Any, Any, str | os.PathLike], None] | None = None
+    environment: str | None = None
+    inspect: Callable[[Any, Any], Inspection] = lambda problem, env: Inspection()
+    sheets: Callable[[Any, dict[str, Any]], Sequence[Sheet]] | None = None
     stack: Callable[[Sequence[Any]], Any] | None = None
 
 
@@ -154,7 +185,8 @@ class Toolbox:
     """All parts of an environment beside its rules; every part is optional.
 
     Attributes:
-        baselines: by name, `env -> Actor`: the opponents of a learned policy, besides random play.
+        baselines: by name, `env -> Actor`: the opponents of a learned policy, besides random play; the
+            strongest comes first, and `greedy` is another name of it, see `full_name`.
         planners: likewise, slower ones that plan whole episodes when these begin. They can be imitated and compared
             with, but are not played in the table at the end of a training.
         lookahead: `(env, policy) -> planner` that continues with a policy; None if there is none.
@@ -194,3 +226,7 @@ class Toolbox:
     paddings: Mapping[str, Padding] = dataclasses.field(default_factory=dict)
     changed: Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]] | None = None
     forms: Callable[[Any], Sequence[Any]] = lambda env: (env,)
+
+    def full_name(self, player: str) -> str:
+        """The name of a player in tables: that of the first baseline for `greedy`, else the same name."""
+        return next(iter(self.baselines), player) if player == GREEDY else player

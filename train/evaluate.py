@@ -92,6 +92,7 @@ def _evaluate_instance(args: argparse.Namespace, changes: dict[str, Any]) -> Non
     run = file.folder.load(args.checkpoint)
     deterministic = not (args.sampled or args.best_of > 1)
     players = file.players(run, deterministic=deterministic, temperature=args.temperature)
+    args.actor = toolbox.full_name(args.actor)
     if args.actor not in players:
         raise UserError(f"--actor {args.actor}: there is no such player; {nearest(args.actor, players)}")
     seed = args.seed or run.learner.config.eval_seed
@@ -106,7 +107,7 @@ def _evaluate_instance(args: argparse.Namespace, changes: dict[str, Any]) -> Non
     print(figures_table({name: each.figures for name, each in played.items()}, toolbox.headlines))
     shown, outputs = played[args.actor], []
     if args.render and toolbox.renderer:
-        outputs.append(Output("--render", args.render, functools.partial(toolbox.renderer, file.env, shown.states)))
+        outputs.append(Output("--render", args.render, functools.partial(file.draw, shown)))
     if args.debug and toolbox.step_recorder:
         record = functools.partial(toolbox.step_recorder, file.env, shown.states)
         outputs.append(Output("--debug", args.debug, record))

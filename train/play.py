@@ -23,6 +23,7 @@ from jaxvrp import Environment, registry, replay
 from jaxvrp.actor import Actor
 from jaxvrp.io.command_line import Parser, UserError, index
 from jaxvrp.io.messages import nearest
+from jaxvrp.toolbox import GREEDY
 from train.replay import check_replayed, episode_of, make_folder, write_files
 from train.running.command import command_line
 from train.running.command.keys import LAUNCH
@@ -31,9 +32,6 @@ from train.running.folder.policies import find_run, shipped_policies
 from train.running.folder.run_folder import RunFolder, read_run
 from train.running.loop.evaluator import Evaluator, baseline_actors
 from train.running.loop.progress import Parts
-
-GREEDY = "greedy"
-"""The word for the first baseline of an environment."""
 
 Values = dict[str, Any]
 
@@ -73,8 +71,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if run:
             episode = episode_of(run, instance=0, deterministic=not args.sampled, num_episodes=1, seed=args.seed)
         else:
-            name = next(iter(registry.toolbox_of(env).baselines)) if actor == GREEDY else actor
-            subtitle = f"{name}, instance of seed {args.seed}"
+            subtitle = f"{registry.toolbox_of(env).full_name(actor)}, instance of seed {args.seed}"
             episode = {**play(env, known_players[actor](env), args.seed), "subtitle": subtitle}
         parts.begin("writing")
         write_files([episode], [path])

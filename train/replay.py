@@ -14,7 +14,7 @@ from typing import Any
 
 import jax
 
-from jaxvrp import Environment, replay
+from jaxvrp import Environment, registry, replay
 from jaxvrp.io.command_line import Parser, UserError, index, refuse_overwriting
 from jaxvrp.io.messages import nearest
 from jaxvrp.replay.export import exporter
@@ -87,9 +87,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         )
     players, known = [POLICY], baseline_actors(file.env if file else folder.player.evaluation_env)
     if args.against:
-        if args.against not in known:
+        baseline = registry.toolbox_of(folder.player.env).full_name(args.against)
+        if baseline not in known:
             raise UserError(f"--against {args.against}: there is no such baseline; {nearest(args.against, known)}")
-        players.append(args.against)
+        players.append(baseline)
     # The folder of a shipped policy is part of the package, and perhaps read-only.
     default = pathlib.Path() if folder.is_policy else folder.folder
     names = [f"episode_{name}", *(f"episode_{name}_{player.replace(' ', '_')}" for player in players[1:])]
@@ -164,7 +165,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--against",
         metavar="NAME",
-        help="a baseline of the environment, or random, on the same instance, side by side on the page",
+        help="greedy or another baseline of the environment, or random, on the same instance, side by side on the page",
     )
     parser.add_argument("--sampled", action="store_true", help="sample actions instead of taking the most probable")
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")

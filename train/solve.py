@@ -1,6 +1,6 @@
 """The best plan for one problem in so many seconds: by search, by a trained policy, or by a heuristic.
 
-python -m train.solve INSTANCE --seconds 10 --out plan.json stops.csv --picture plan.svg
+python -m train.solve INSTANCE --seconds 10 --out plan.json stops.csv --picture plan.svg plan.gif
 python -m train.solve MAP.json --run vrpd_tw
 python -m train.solve BOARDS.pcb --index 2 --out placed.pcb --picture placed.svg
 """
@@ -23,12 +23,13 @@ import numpy as np
 from tqdm import tqdm
 
 import jaxvrp
-from jaxvrp import Environment, registry
+from jaxvrp import Environment, registry, replay
 from jaxvrp.actor import Actor
 from jaxvrp.io.command_line import Parser, UserError, above_zero, index
-from jaxvrp.io.messages import nearest
+from jaxvrp.io.messages import cut, nearest
 from jaxvrp.io.problem_files import UnknownFormatError, only_problem
 from jaxvrp.pictures import STILLS
+from jaxvrp.replay.sheets import plan_sheets
 from jaxvrp.toolbox import InstanceFiles, Searched, SearchedAll, Toolbox
 from train.running.command import command_line
 from train.running.command.instance_file import (
@@ -38,13 +39,20 @@ from train.running.command.instance_file import (
     Output,
     best_episode,
     check_output,
+    draw_plan,
     write_all,
 )
 from train.running.command.keys import LAUNCH
 from train.running.loop.evaluator import baseline_actors, first_seed
 
+PAGE = ".html"
+"""The ending of a plan that is a page."""
+
 TRIES = 64
 """Sampled episodes of a policy between two looks at the clock."""
+
+BAR, LINE = 0.25, 10.0
+"""Seconds between two drawings of the bar, and between two lines where there is no terminal."""
 
 Progress = Callable[[Searched], None]
 
@@ -78,19 +86,30 @@ class Solution:
     cost: float  # of its episode, see `jaxvrp.Toolbox.cost`; by default minus the return
     seconds: float  # after which it was found
     states: Any  # of its episode, leaves `[T + 1, ...]`
+    actions: Any  # of its episode, `{role: [T, agents, ...]}`; None where they do not lead to the states
     plan: dict[str, Any]  # a JSON object; at least `cost`, `feasible`, `routes`, `method` and `seconds`
 
     def write(self, path: str | os.PathLike) -> None:
-        """Write the plan, by the ending of the path; see `jaxvrp.InstanceFiles`."""
+        """Write the plan, by the ending of the path; see `jaxvrp.InstanceFiles`. `.html` is a page that plays it."""
+        if pathlib.Path(path).suffix.lower() == PAGE:
+            self.write_page(path)
+            return
         self.problem.files.write_plan(self.problem.problem, path, self.plan)
+
+    def write_page(self, path: str | os.PathLike) -> None:
+        """Write one page, without other files, that plays the plan and has a sheet for each vehicle, to be printed."""
+        files, problem = self.problem.files, self.problem.problem
+        episode = replay.export_episode(self.problem.env, self.states, self.actions)
+        episode = {
+            **files.label_episode(problem, episode),
+            "subtitle": f"plan by {self.method}, feasible: {verdict(self)}",
+        }
+        sheets = files.sheets(problem, self.plan) if files.sheets else plan_sheets(self.plan)
+        replay.write_page(episode, path, sheets=sheets)
 
     def draw(self, path: str | os.PathLike) -> None:
         """Draw the plan."""
-        if self.problem.files.draw:
-            self.problem.files.draw(self.problem.problem, self.problem.env, self.states, path)
-            return
-        assert self.problem.toolbox.renderer
-        self.problem.toolbox.renderer(self.problem.env, self.states, path)
+        draw_plan(self.problem.files, self.problem.problem, self.problem.env, self.states, path)
 
 
 def solve(
@@ -114,7 +133,8 @@ def solve(
             policy if there is a run, or else the first baseline.
         run: the folder of a run, or the name of a policy that is shipped; its policy plays first the most probable
             actions, then samples.
-        env: the environment, by the name that it is registered under; by default the one that can read the file.
+        env: the environment, by the name that it is registered under; by default the one that can read the file and
+            obeys all that it says.
         row: which problem of the file, from 0, if it has several.
         seed: of what is drawn.
         trust: whether a run may import modules that are not installed; see `train.evaluate --help`.
@@ -251,17 +271,15 @@ def solved(
     method = chosen(problem, method)
     best = None
     try:
-        for found in problem.methods[method](jax.random.key(seed), seconds):
-            best = found if best is None or found.cost < best.cost else best
+        for best in problem.methods[method](jax.random.key(seed), seconds):
             if progress:
-                progress(best._replace(seconds=found.seconds))
+                progress(best)
     except KeyboardInterrupt:
         if best is None:
             raise
     assert best is not None
     states = best.states() if best.states else followed(problem.env, problem.instance, best.actions)
-    states = jax.device_get(states)
-    return solution_of(problem, method, best, states)
+    return solution_of(problem, method, best, jax.device_get(states))
 
 
 def solution_of(problem: Problem, method: str, best: Searched, states: Any) -> Solution:
@@ -269,13 +287,15 @@ def solution_of(problem: Problem, method: str, best: Searched, states: Any) -> S
     plan = problem.files.plan(problem.problem, problem.env, states)
     cost = best.cost if np.isfinite(best.cost) else None
     card = {"cost": cost, "method": method, "seconds": best.seconds}
-    return Solution(problem, method, best.cost, best.seconds, states, {**card, **plan})
+    actions = None if best.states else best.actions
+    return Solution(problem, method, best.cost, best.seconds, states, actions, {**card, **plan})
 
 
 def chosen(problem: Problem, method: str | None) -> str:
     """The name of a method, by default the best choice."""
     if method is None:
         return next(iter(problem.methods))
+    method = problem.toolbox.full_name(method)
     if method not in problem.methods:
         hint = "it needs --run" if method == POLICY else nearest(method, problem.methods)
         raise UserError(f"--method {method}: there is none of that name; {hint}")
@@ -295,7 +315,8 @@ def read_problems(path: str | os.PathLike, env: str | None) -> tuple[str, Sequen
     mistakes: dict[str, ValueError] = {}
     for name, files in _readers(env, pathlib.Path(path).suffix.lower()):
         try:
-            return name, files.read(path)
+            problems = files.read(path)
+            return (files.environment or name) if env is None else name, problems
         except OSError as error:
             raise UserError(f"cannot read {path}: {error.strerror}; give another file") from None
         except ValueError as error:
@@ -347,13 +368,15 @@ def _policy(
     """What a policy holds for best, then the best of as many samples as there is time for."""
 
     def play(key: jax.Array, seconds: float) -> Iterator[Searched]:
-        yield from _once(env, instance, deterministic)(key, seconds)
+        (best,) = _once(env, instance, deterministic)(key, seconds)
+        yield best
         program, now = _episodes(env, instance, sampling, tries=TRIES, like=key), 0.0
         while now < seconds:
             key, sample_key = jax.random.split(key)
             found = _timed(program, sample_key)
             now += found.seconds
-            yield found._replace(seconds=now)
+            best = (found if found.cost < best.cost else best)._replace(seconds=now)
+            yield best
 
     return play
 
@@ -385,37 +408,77 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise UserError(f"--picture: {type(problem.env).__name__} has no renderer; leave it out")
     source = [pathlib.Path(args.instance)]
     for path in args.out:
-        check_output("--out", path, problem.files.endings, source)
-    if args.picture:
-        check_output("--picture", args.picture, (".gif", *STILLS), source)
-    shown = "{l_bar}{bar}| {n:.1f}/{total:g} s{postfix}"
-    with tqdm(total=args.seconds, bar_format=shown, desc="compiling") as bar:
-
-        def progress(best: Searched) -> None:
-            bar.set_description("searching")
-            bar.set_postfix_str(f"cost {best.cost:.2f}")
-            bar.update(min(best.seconds, args.seconds) - bar.n)
-
-        solution = solved(problem, seconds=args.seconds, method=method, seed=args.seed, progress=progress)
+        check_output("--out", path, endings_of(problem), source)
+    for path in args.picture:
+        check_output("--picture", path, (".gif", *STILLS), source)
+    warn(problem)
+    solution = watched(problem, seconds=args.seconds, method=method, seed=args.seed)
     print(report(solution))
     outputs = [Output("--out", path, solution.write) for path in args.out]
-    if args.picture:
-        outputs.append(Output("--picture", args.picture, solution.draw))
+    outputs += [Output("--picture", path, solution.draw) for path in args.picture]
     write_all(outputs)
 
 
+def endings_of(problem: Problem) -> tuple[str, ...]:
+    """Of the files that a plan can be written to."""
+    return (*problem.files.endings, *([PAGE] if problem.toolbox.replay else []))
+
+
+def warn(problem: Problem) -> None:
+    """Say on stderr what in the problem is absurd, a line each."""
+    for warning in problem.files.inspect(problem.problem, problem.env).warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+
+
+def watched(problem: Problem, *, seconds: float, method: str, seed: int) -> Solution:
+    """`solved`, while stderr shows how far it is.
+
+    On a terminal that is a bar, drawn at most four times a second; elsewhere a line every ten seconds, and each new
+    best.
+    """
+    shown = "{l_bar}{bar}| {n:.1f}/{total:g} s{postfix}"
+    is_terminal = sys.stderr.isatty()
+    cost, said = "", 0.0
+    with tqdm(
+        total=seconds, bar_format=shown, desc="compiling", mininterval=BAR, miniters=0, disable=not is_terminal
+    ) as bar:
+
+        def draw(best: Searched) -> None:
+            bar.set_description("searching", refresh=False)
+            bar.set_postfix_str(f"cost {best.cost:.2f}", refresh=False)
+            bar.update(min(best.seconds, seconds) - bar.n)
+
+        def say(best: Searched) -> None:
+            nonlocal cost, said
+            if cost != f"{best.cost:.2f}" or best.seconds >= said + LINE:
+                cost, said = f"{best.cost:.2f}", best.seconds
+                print(f"searching: {best.seconds:.1f} of {seconds:g} s, cost {cost}", file=sys.stderr)
+
+        return solved(problem, seconds=seconds, method=method, seed=seed, progress=draw if is_terminal else say)
+
+
+def verdict(solution: Solution) -> str:
+    """Whether the plan is feasible, and if not, why."""
+    if solution.plan["feasible"]:
+        return "yes"
+    reasons = solution.plan.get("reasons")
+    return f"no: {'; '.join(reasons)}" if reasons else "no"
+
+
 def report(solution: Solution) -> str:
-    """What a plan comes to, for people: cost, whether it is feasible, each violation, and the routes."""
+    """What a plan comes to, for people: cost, whether it is feasible, what is broken, totals, and the routes."""
     plan = solution.plan
     cost = f"{solution.cost:.2f}" if np.isfinite(solution.cost) else "none: no such plan was found"
     rows = [("method", solution.method), ("cost", cost), ("found after", f"{solution.seconds:.1f} s")]
-    rows.append(("feasible", "yes" if plan["feasible"] else "no"))
+    rows.append(("feasible", verdict(solution)))
     for name, found in plan.get("violations", {}).items():
         first = [f"first at {key.removeprefix('first_')} {each}" for key, each in found.items() if key != "count"]
         rows.append((f"  {name}", ", ".join([str(found["count"]), *first])))
+    rows += plan.get("totals", {}).items()
     routes = plan["routes"]
     named = routes.items() if isinstance(routes, dict) else ((f"route {i + 1}", each) for i, each in enumerate(routes))
-    rows += [(name, " ".join(map(str, each))) for name, each in named if each]
+    rows += [(name, (", " if isinstance(each[0], str) else " ").join(map(str, each))) for name, each in named if each]
+    rows = [(cut(name), value) for name, value in rows]
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
 
@@ -431,9 +494,15 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
     parser.add_argument("--seed", type=index, default=0, help="of what is drawn (default: 0)")
     parser.add_argument(
-        "--out", metavar="FILE", nargs="+", default=[], help="write the plan: .json, .csv, a board also .pcb"
+        "--out",
+        metavar="FILE",
+        nargs="+",
+        default=[],
+        help="write the plan: .json, .csv, a page .html, a board also .pcb",
     )
-    parser.add_argument("--picture", metavar="FILE", help="draw the plan: .png, .svg, .pdf; a .gif moves")
+    parser.add_argument(
+        "--picture", metavar="FILE", nargs="+", default=[], help="draw the plan: .png, .svg, .pdf; a .gif moves"
+    )
     args = parser.parse_args(argv)
     if args.run and args.env:
         raise UserError("--env: a run brings its own environment; leave --env or --run out")

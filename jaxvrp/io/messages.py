@@ -24,6 +24,11 @@ def shown(value: object) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..."
 
 
+def cut(text: str, most: int = 32) -> str:
+    """A text of at most so many characters; one that is longer ends in an ellipsis."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def nearest(name: str, names: Iterable[str]) -> str:
     """A remedy for a misspelt `name`: the most similar of `names`; else all of them, or a few of many."""
     names = sorted(names)

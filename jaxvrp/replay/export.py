@@ -9,7 +9,7 @@ import functools
 import html
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from jaxvrp.environment import Environment
 from jaxvrp.io.messages import shown
 from jaxvrp.io.whole_files import write_text
 from jaxvrp.replay.episode_format import to_json, write_episode
+from jaxvrp.replay.sheets import to_html
+from jaxvrp.toolbox import Sheet
 
 
 def export_episode(env: Environment, states: Any, actions: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -72,8 +74,8 @@ def save(env: Environment, states: Any, path: str | os.PathLike, actions: Mappin
         renderer(env, states, path)
 
 
-def page(episode: dict[str, Any], against: dict[str, Any] | None = None) -> str:
-    """The page that plays an episode, as text; with another one `against` it, both side by side.
+def page(episode: dict[str, Any], against: dict[str, Any] | None = None, *, sheets: Sequence[Sheet] = ()) -> str:
+    """The page that plays an episode, as text; with another one `against` it, both side by side; `sheets` below.
 
     Raises:
         ValueError: an episode does not follow the format, or the two are of different kinds.
@@ -93,18 +95,25 @@ def page(episode: dict[str, Any], against: dict[str, Any] | None = None) -> str:
         "episode": text.replace("<", "\\u003c"),
         "against": "null" if against is None else to_json(against).replace("<", "\\u003c"),
         "script": "\n".join(scripts),
+        "sheets": to_html(sheets),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], _part("page.html"))
 
 
-def write_page(episode: dict[str, Any], path: str | os.PathLike, against: dict[str, Any] | None = None) -> None:
+def write_page(
+    episode: dict[str, Any],
+    path: str | os.PathLike,
+    against: dict[str, Any] | None = None,
+    *,
+    sheets: Sequence[Sheet] = (),
+) -> None:
     """Write the page that plays an episode (see `page`), completely or not at all.
 
     Raises:
         ValueError: an episode does not follow the format, or the two are of different kinds.
         OSError: the file cannot be written.
     """
-    write_text(path, page(episode, against))
+    write_text(path, page(episode, against, sheets=sheets))
 
 
 def _part(name: str) -> str:

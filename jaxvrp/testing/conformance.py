@@ -254,7 +254,9 @@ def _check_types(env: Environment, state: State, key: jax.Array) -> None:
     start, after = _abstract("reset and step", lambda key: episode(env, key), key)
     _check_same_types("step", "reset", after, start)
     what = "reset and step with the environment as an argument of jit (sizes and kinds must be static fields)"
-    traced = _abstract(what, episode, jax.tree.map(np.asarray, env), key)
+    # Python's floats are weakly typed, NumPy's are not: with 64 bits enabled they would widen everything.
+    parameters = jax.tree.map(lambda leaf: np.asarray(leaf, np.float32 if isinstance(leaf, float) else None), env)
+    traced = _abstract(what, episode, parameters, key)
     _check_same_types("step with traced parameters", "step", traced, (start, after))
 
 

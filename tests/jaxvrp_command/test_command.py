@@ -125,7 +125,10 @@ def test_every_word_starts_something():
     ("words", "says"),
     [
         ("trian", "unknown command 'trian'; did you mean 'train'; see jaxvrp --help"),
-        ("walk", "unknown command 'walk'; known: bench, evaluate, export, list, play, replay, solve, train, version"),
+        (
+            "walk",
+            "unknown command 'walk'; known: bench, evaluate, export, list, plan, play, replay, solve, train, version",
+        ),
         ("train mapo", "unknown algorithm 'mapo'; did you mean 'mappo'; see jaxvrp train --help"),
         ("bench thruput", "unknown benchmark 'thruput'; did you mean 'throughput'; see jaxvrp bench --help"),
         ("list polices", "unknown list 'polices'; did you mean 'policies'; see jaxvrp list --help"),

@@ -50,7 +50,8 @@ def town(tmp_path_factory):
     path = tmp_path_factory.mktemp("maps") / "short day.json"
     content = json.loads((MAPS / "market_town.json").read_text())
     content["customers"] = [{**entry, "window": [0, 10]} for entry in content["customers"][:3]]
-    path.write_text(json.dumps({**content, "horizon": 12}))
+    drones = [{**entry, "payload_factor": 0} for entry in content["drones"]]
+    path.write_text(json.dumps({**content, "drones": drones, "horizon": 12}))
     return path
 
 
@@ -110,7 +111,10 @@ def test_the_page_has_the_names_of_the_map(run, town, tmp_path):
     ("words", "says"),
     [
         (["--instance", "none.json"], "--instance none.json: No such file or directory; give another file"),
-        (["--instance", "island.json"], "island.json: customers[3].known_from: in TruckDroneBasic everybody is known"),
+        (
+            ["--instance", "island.json"],
+            "island.json: customers[3].known_from: TruckDroneBasic ignores it; play vrpd_tw",
+        ),
         (
             ["--instance", "town.json", "--env.num_drones", "3"],
             "--env.num_drones: town.json says what it is; leave one",

@@ -159,6 +159,13 @@ def test_a_baseline_on_the_same_instance(run, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
+    ("name", "player"), [("darp", "nearest neighbour"), ("tsp_drone", "nearest neighbour"), ("truck_drone", "greedy")]
+)
+def test_greedy_is_the_first_baseline(name, player):
+    assert command._baseline("greedy", jaxvrp.make(name)) == player
+
+
+@pytest.mark.parametrize(
     ("words", "says"),
     [
         (["--against", "greedi"], "--against greedi: there is no such baseline; "),

@@ -2,10 +2,13 @@
 
 import csv
 import dataclasses
+import io
 import json
 import pathlib
+import re
 import subprocess
 import sys
+import time
 
 import jax
 import numpy as np
@@ -19,7 +22,8 @@ from jaxvrp.envs.pcb.baselines import random_legal
 from jaxvrp.envs.pcb.measure import measure_board
 from jaxvrp.envs.pcb.problem.board import as_float32 as as_computed
 from jaxvrp.io.command_line import UserError
-from train import solve, td3
+from jaxvrp.replay.sheets import plan_sheets, to_html
+from train import plan, solve, td3
 
 MAP = "docs/maps/market_town.json"
 
@@ -90,22 +94,162 @@ def test_whoever_interrupts_keeps_the_best(file, found):
 
 def test_the_command_writes_and_draws(file, tmp_path, capsys):
     names = [str(tmp_path / name) for name in ("plan.json", "stops.csv")]
-    solve.main([str(file), "--seconds", "0.1", "--out", *names, "--picture", str(tmp_path / "plan.svg")])
+    pictures = [str(tmp_path / name) for name in ("plan.svg", "plan.png")]
+    solve.main([str(file), "--seconds", "0.1", "--out", *names, "--picture", *pictures])
     printed = capsys.readouterr().out
     plan = json.loads((tmp_path / "plan.json").read_text())
     assert f"{plan['cost']:.2f}" in printed and "feasible     yes" in printed
     rows = list(csv.DictReader((tmp_path / "stops.csv").read_text().splitlines()))
     assert [int(row["node"]) for row in rows] == [stop["node"] for stop in plan["stops"]]
     assert "<svg" in (tmp_path / "plan.svg").read_text()
+    assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_map_is_solved_by_the_dispatcher():
-    solution = solve.solve(MAP, method="greedy")
-    served = [name for who, route in solution.plan["routes"].items() if who != "van" for name in route]
-    assert sorted(served) == sorted(entry["customer"] for entry in solution.plan["customers"] if entry["drone"])
-    assert solution.plan["feasible"] == (
-        len(served) == len(solution.plan["customers"]) and not solution.plan["summary"]["drones_crashed"]
-    )
+def test_greedy_is_the_first_baseline(file):
+    assert solve.solve(file, method="greedy").method == "nearest neighbour"
+
+
+def changed_map(path, **changes):
+    """A file beside `path` with a town that differs in the entries of these lists, or in `truck`."""
+    content = json.loads(pathlib.Path(MAP).read_text())
+    for field, change in changes.items():
+        content[field] = {**content[field], **change} if field == "truck" else [{**e, **change} for e in content[field]]
+    path.write_text(json.dumps(content))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def dispatched():
+    return solve.solve(MAP, method="greedy")
+
+
+def test_a_map_is_solved_by_the_scenario_that_obeys_all_that_it_says(dispatched):
+    assert type(dispatched.problem.env).__name__ == "VrpdTw"
+    for entry in dispatched.plan["customers"]:
+        assert entry["time"] is None or entry["time"] >= entry["window"][0]
+    served = [name for who, route in dispatched.plan["routes"].items() if who != "van" for name in route]
+    assert sorted(served) == sorted(entry["customer"] for entry in dispatched.plan["customers"] if entry["drone"])
+    assert all(event["where"] for event in dispatched.plan["events"])
+    assert dispatched.plan["feasible"] == (not dispatched.plan["reasons"])
+
+
+def test_another_scenario_refuses_a_map_that_says_more():
+    with pytest.raises(UserError, match=r"customers\[0\]\.demand: TruckDroneBasic ignores it; play vrpd_tw"):
+        solve.open_problem(MAP, env="truck_drone")
+    assert type(solve.open_problem(MAP, env="vrpd_tw").env).__name__ == "VrpdTw"
+
+
+def test_a_report_has_the_units_of_the_file_and_why_a_plan_is_not_feasible(tmp_path, capsys):
+    path = changed_map(tmp_path / "far.json", drones={"range": 500})
+    solve.main([path, "--method", "greedy"])
+    told = capsys.readouterr()
+    assert "feasible          no: 6 not served (bakery, farm, doctor, library, vineyard, chapel); no cust" in told.out
+    why = "no customer is within reach of a node: the nearest needs 1198 m, a charge lasts for 500 m"
+    assert why in told.out
+    assert told.err.startswith(f"warning: drones[0].range: {why}; raise it")
+
+
+def test_each_late_customer_stands_in_the_report(tmp_path, capsys):
+    path = changed_map(tmp_path / "late.json", customers={"window": [0, 0.5]})
+    solve.main([path, "--method", "greedy"])
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("feasible")]
+    plan = solve.solve(path, method="greedy").plan
+    late = [entry for entry in plan["customers"] if entry["late"]]
+    assert late and line.split("  ")[-1].strip().startswith(f"no: {len(late)} late (")
+    assert all(f"{entry['customer']} by {entry['late']:.6g} min" in line for entry in late)
+
+
+def test_a_page_plays_the_plan_in_names_and_units_and_has_a_sheet_for_each_vehicle(dispatched, tmp_path):
+    dispatched.write(tmp_path / "plan.html")
+    page = (tmp_path / "plan.html").read_text()
+    episode = json.loads(page.split('id="episode">')[1].split("</script>")[0])
+    assert (episode["clock"], episode["length"]) == ({"step": 0.5, "unit": "min"}, {"scale": 1500, "unit": "m"})
+    assert episode["actions"]["drone"][2:4] == ["DELIVER bakery", "DELIVER farm"]
+    assert [agent["name"] for agent in episode["agents"]] == ["van", "red", "blue"]
+    told = json.dumps([step["why"] for step in episode["steps"]] + [episode["shortfalls"]])
+    assert not re.search(r"drone_\d|customer \d|step \d", told) and " min" in told
+    sheets = page.split('id="sheets"')[1].split("<script")[0]
+    assert re.findall(r"<h2>(.*?)</h2>", sheets) == ["van", "red", "blue"]
+    assert "@media print" in page and "http" not in re.sub(r"http://www\.w3\.org/\S*", "", page)
+
+
+def test_plans_of_other_environments_become_pages_too(found, tmp_path):
+    found[0].write(tmp_path / "plan.html")
+    sheets = (tmp_path / "plan.html").read_text().split('id="sheets"')[1]
+    assert "<h2>vehicle 0</h2>" in sheets and "pickup" in sheets
+
+
+def test_names_in_a_sheet_are_text_and_not_markup():
+    (sheet,) = plan_sheets({"events": [{"who": "<b>van</b>", "what": "drive", "late": None}]})
+    assert (sheet.title, sheet.columns, sheet.rows) == ("<b>van</b>", ("what",), (("drive",),))
+    assert "&lt;b&gt;van" in to_html([sheet]) and "<b>" not in to_html([sheet])
+
+
+def test_the_command_plan_checks_solves_and_writes_one_page(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(solve, "watched", lambda problem, **how: solve.solved(problem, seconds=1, method="greedy"))
+    plan.main([MAP, "--out", str(tmp_path / "day.html")])
+    printed = capsys.readouterr().out
+    assert printed.startswith("the truck crosses the map, 2970 m, in 9.9 min of 100 min\n")
+    assert "distance of van" in printed and f"wrote {tmp_path / 'day.html'}" in printed
+    assert [path.name for path in tmp_path.iterdir()] == ["day.html"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([MAP, "--out", "plan.json"], "--out plan.json: the name must end in one of: .html"),
+        ([MAP, "--out", "nowhere/plan.html"], "--out nowhere/plan.html: there is no folder nowhere; make it first"),
+        (["none.json"], r"cannot read none\.json: No such file or directory; give another file"),
+        ([MAP, "--seconds", "0"], "--seconds"),
+    ],
+)
+def test_a_mistake_of_the_command_plan_is_one_line(words, says):
+    with pytest.raises(UserError, match=says) as error:
+        plan.main(words)
+    assert len(str(error.value).splitlines()) == 1
+
+
+class Stream(io.StringIO):
+    """What is written, and how often."""
+
+    def __init__(self, terminal):
+        super().__init__()
+        self.terminal, self.times = terminal, 0
+
+    def isatty(self):
+        return self.terminal
+
+    def write(self, text):
+        self.times += bool(text.strip())
+        return super().write(text)
+
+
+def searched(monkeypatch, terminal, found):
+    """What stderr shows of a search that reads its clock so often."""
+    stream = Stream(terminal)
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(solve, "solved", lambda problem, *, progress, **how: [progress(each) for each in found])
+    solve.watched(None, seconds=30, method="search", seed=0)
+    return stream
+
+
+def test_a_log_has_a_line_for_each_new_best_and_every_ten_seconds(monkeypatch):
+    found = [solve.Searched(seconds / 10, 9.0 if seconds < 35 else 7.5, {}) for seconds in range(1, 300)]
+    lines = searched(monkeypatch, False, found).getvalue().splitlines()
+    assert lines == [
+        "searching: 0.1 of 30 s, cost 9.00",
+        "searching: 3.5 of 30 s, cost 7.50",
+        "searching: 13.5 of 30 s, cost 7.50",
+        "searching: 23.5 of 30 s, cost 7.50",
+    ]
+
+
+def test_a_terminal_has_a_bar_that_is_drawn_at_most_four_times_a_second(monkeypatch):
+    found = [solve.Searched(number / 1000, 1000.0 - number, {}) for number in range(5000)]
+    begin = time.monotonic()
+    stream = searched(monkeypatch, True, found)
+    assert stream.times <= 3 + 4 * (time.monotonic() - begin)
+    assert "cost -3999.00" in stream.getvalue()
 
 
 @pytest.mark.slow
@@ -251,7 +395,11 @@ def test_a_search_is_the_best_choice_for_a_map():
 def test_a_map_is_solved_by_search():
     solution = solve.solve(MAP, seconds=1.0)
     assert solution.cost <= solve.solve(MAP, method="greedy").cost
-    assert solution.plan["feasible"]
+    assert solution.plan["feasible"] and solution.plan["summary"]["on_time"] == 6
+    assert all(event["where"] for event in solution.plan["events"])
+    last = max(event["end"] for event in solution.plan["events"] if event["who"] != "van")
+    drives = [event["end"] for event in solution.plan["truck"] if event["what"] == "drive"]
+    assert max(drives) <= last == solution.plan["summary"]["end"]
     np.testing.assert_allclose(solution.cost, solution.plan["cost"])
 
 
@@ -278,7 +426,7 @@ def test_a_policy_samples_until_time_is_up(file):
         ([MAP, "--seed", "9" * 20], "--seed: '99999999999999999999' is no whole number from 0"),
         ([MAP, "--run", "vrpd_tw", "--env", "darp"], "--env: a run brings its own environment"),
         ([MAP, "--trust"], "--trust is of --run; leave it out"),
-        ([MAP, "--out", "plan.txt"], r"--out plan.txt: the name must end in one of: \.json, \.csv"),
+        ([MAP, "--out", "plan.txt"], r"--out plan.txt: the name must end in one of: \.json, \.csv, \.html"),
         ([MAP, "--out", "nowhere/plan.json"], "--out nowhere/plan.json: there is no folder nowhere; make it first"),
         ([MAP, "--picture", "plan.doc"], "--picture plan.doc: the name must end in one of: .gif"),
     ],

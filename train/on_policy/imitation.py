@@ -54,10 +54,11 @@ def make_teacher(config: PPOConfig, env: Environment) -> Actor | None:
         return None
     toolbox = registry.toolbox_of(env)
     named = {**toolbox.baselines, **toolbox.planners}
-    if config.imitate not in named:
-        known = ", ".join(f"'{name}'" for name in named) or "none"
+    name = toolbox.full_name(config.imitate)
+    if name not in named:
+        known = ", ".join(f"'{player}'" for player in named) or "none"
         raise ValueError(f"imitate is '{config.imitate}'; '{config.env['name']}' has these baselines: {known}")
-    teacher = named[config.imitate](env)
+    teacher = named[name](env)
     if jax.tree.leaves(jax.eval_shape(lambda: teacher.init(1))):
         _check_playing_teacher(config)
     return teacher

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from collections.abc import Iterator
 from typing import Any
 
+import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 from jaxvrp.envs.truck_drone import played
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.physics import ARRIVED
 from jaxvrp.envs.truck_drone.played import NOBODY, Episode, runs
 from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap
+from jaxvrp.envs.truck_drone.problem.inspection import why_nobody
 from jaxvrp.envs.truck_drone.world import CRASHED, ONBOARD, World
 from jaxvrp.io import plan_files
+from jaxvrp.toolbox import Sheet
 
 FORMAT = "jaxvrp-truck-drone-plan-1"
 
@@ -52,49 +57,97 @@ def write_plan(path: str | os.PathLike, plan: Plan) -> None:
     plan_files.write_plan(path, plan, plan["events"], COLUMNS)
 
 
+def sheets_of(fleet_map: FleetMap, plan: Plan) -> list[Sheet]:
+    """A sheet for each vehicle: when it is where, and with what; the truck's has launches and landings, too."""
+    unit = {kind: f" ({name})" for kind, name in fleet_map.units.items()}.get
+    time = unit("time", "")
+    columns = (f"from{time}", f"to{time}", "what", "where", f"package{unit('demand', '')}", "battery", f"late{time}")
+    demands = dict(zip(fleet_map.names("customers"), (each.demand for each in fleet_map.customers), strict=True))
+    loads = {}
+    for sortie in plan["sorties"]:
+        names = [each["customer"] for each in sortie["deliveries"]]
+        loads[sortie["drone"], sortie["launch"]["time"]] = ", ".join(f"{demands[name]:g} for {name}" for name in names)
+
+    def row(event: Plan, what: str) -> tuple[str, ...]:
+        package = loads.get((event["who"], event["start"]), "") if event["what"] == "launch" else ""
+        if event["what"] == "deliver":
+            package = f"{demands[event['customer']]:g}"
+        battery = "" if event["battery"] is None else f"{event['battery']:.0%}"
+        times = f"{event['start']:g}", f"{event['end']:g}"
+        return (*times, what, event["where"], package, battery, f"{event['late']:g}" if event["late"] else "")
+
+    sheets = []
+    for name in plan["routes"]:
+        shown = [(event, event["what"]) for event in plan["events"] if event["who"] == name]
+        if name == fleet_map.truck_name:
+            flights = [event for event in plan["events"] if event["what"] in ("launch", "board")]
+            shown = [*shown, *((event, f"{event['what']} {event['who']}") for event in flights)]
+            shown.sort(key=lambda each: (each[0]["start"], each[0]["end"]))
+        rows = tuple(row(*each) for each in shown)
+        sheets.append(Sheet(name, plan["totals"][f"distance of {name}"], columns, rows))
+    return sheets
+
+
 class _Planner:
     """Describes one episode in the units and names of its map; moments are indices of its states."""
 
     def __init__(self, fleet_map: FleetMap, env: TruckDrone, episode: Episode):
-        self.map, self.env, self.episode = fleet_map, env, episode
-        self.scale, self.world, self.truck_name = fleet_map.whole_scale, episode.world, fleet_map.truck.id or "truck"
+        is_over = env.is_terminal(jax.tree.map(lambda leaf: leaf[-1], episode.world))
+        self.map, self.env = fleet_map, env
+        self.episode = episode.until_the_last_work() if is_over else episode
+        self.scale, self.world, self.truck_name = fleet_map.whole_scale, self.episode.world, fleet_map.truck_name
         self.customers, self.nodes, self.drones = (fleet_map.names(name) for name in ("customers", "nodes", "drones"))
 
     def plan(self) -> Plan:
         sorties = [sortie for drone in range(len(self.drones)) for sortie in self._sorties(drone)]
         truck, summary = list(self._truck_events()), self._summary()
+        customers = [self._customer(index) for index in range(len(self.customers))]
+        reasons = self._reasons(customers)
         events = [*truck, *(event for sortie in sorties for event in _events_of(sortie))]
         events.sort(key=lambda event: (event["start"], event["end"]))
-        nodes = [self.nodes[node] for node in map(self._node, range(self.episode.length)) if node is not None]
-        routes = {self.truck_name: [name for name, _ in itertools.groupby(nodes)]}
+        stops = [self._where(index) for index in range(self.episode.length) if self._node(index) is not None]
+        routes = {self.truck_name: [name for name, _ in itertools.groupby(stops)]}
         for drone in self.drones:
             deliveries = [each for sortie in sorties if sortie["drone"] == drone for each in sortie["deliveries"]]
             routes[drone] = [delivery["customer"] for delivery in deliveries]
+        length, time = self.map.amount("length"), self.map.amount("time")
+        distances = {f"distance of {name}": length(far) for name, far in summary["distance"].items()}
         return {
             "format": FORMAT,
             "name": self.map.name,
             "units": self.map.units,
             "summary": summary,
-            "feasible": self._is_feasible(summary),
+            "totals": {"end": time(summary["end"]), **distances},
+            "feasible": not reasons,
+            "reasons": reasons,
             "routes": routes,
             "truck": truck,
             "sorties": sorties,
-            "customers": [self._customer(index) for index in range(len(self.customers))],
+            "customers": customers,
             "events": events,
         }
 
-    def _is_feasible(self, summary: Plan) -> bool:
-        """Whether all are served, no drone is lost, and none is left in the air by the end of the time.
-
-        In `truck_drone_basic` an episode ends with the last delivery, wherever the drones are then.
-        """
-        is_out_of_time = int(self.world.step[-1]) >= self.env.max_steps
-        stranded = summary["drones_crashed"] or (is_out_of_time and summary["drones_in_the_air"])
-        return summary["served"] == summary["customers"] and not stranded
+    def _reasons(self, customers: list[Plan]) -> list[str]:
+        """What keeps the plan from being feasible, a line each; loads are kept by every map that can be read."""
+        time, status = self.map.amount("time"), self.world.drones.status[-1]
+        unserved = [each["customer"] for each in customers if each["drone"] is None]
+        found = {
+            "late": [f"{each['customer']} by {time(each['late'])}" for each in customers if each["late"]],
+            "not served": unserved,
+            "crashed": [self.drones[drone] for drone in np.flatnonzero(status == CRASHED)],
+            "in the air at the end": [
+                self.drones[i] for i in np.flatnonzero((status != CRASHED) & (status != ONBOARD))
+            ],
+        }
+        lines = [f"{len(names)} {what} ({', '.join(names)})" for what, names in found.items() if names]
+        why = why_nobody(self.map, self.env) if len(unserved) == len(customers) else ""
+        return [*lines, *([why] if why else [])]
 
     def _summary(self) -> Plan:
         """Totals, in the units of the map; batteries in full charges."""
         totals, status, served = self.world.totals, self.world.drones.status[-1], self.episode.server != NOBODY
+        flown = self.episode.flown(float(self.env.drone_speed * self.env.dt))
+        driven = self.scale.distance(totals.truck_distance[-1])
         return {
             "end": self._moment(-1),
             "customers": len(self.customers),
@@ -102,8 +155,12 @@ class _Planner:
             "on_time": int((served & (self.episode.steps_late == 0)).sum()),
             "drones_crashed": int((status == CRASHED).sum()),
             "drones_in_the_air": int(((status != CRASHED) & (status != ONBOARD)).sum()),
-            "truck_distance": self.scale.distance(totals.truck_distance[-1]),
+            "truck_distance": driven,
             "drone_distance": self.scale.distance(totals.drone_distance[-1]),
+            "distance": {
+                self.truck_name: driven,
+                **dict(zip(self.drones, map(self.scale.distance, flown), strict=True)),
+            },
             "battery_used": _rounded(totals.battery_used[-1] / np.asarray(self.env.max_battery)),
         }
 
@@ -116,17 +173,26 @@ class _Planner:
         return int(gaps.argmin()) if gaps.min() < ARRIVED else None
 
     def _where(self, index: int) -> str:
-        """The node that the truck is at; "start" if it is still there, "" on the way."""
+        """The node that the truck is at; "start" if it is still there, its coordinates on the way."""
         node = self._node(index)
         if node is not None:
             return self.nodes[node]
-        return "start" if (self.world.truck.position[index] == self.world.truck.position[0]).all() else ""
+        place = self.world.truck.position[index]
+        return "start" if (place == self.world.truck.position[0]).all() else self._coordinates(place)
+
+    def _coordinates(self, place: ArrayLike) -> str:
+        """A place to a thousandth of a map unit."""
+        digits = 3 - math.ceil(math.log10(self.scale.length))
+        x, y = (round(number, digits) + 0.0 for number in self.scale.place(place))
+        return f"({x:.12g}, {y:.12g})"
 
     def _truck_events(self) -> Iterator[Plan]:
         """Every drive and every wait of the truck; a new one begins where it starts, stops, turns, or leaves a node."""
         place = np.asarray(self.world.truck.position, np.float64)
         step = np.diff(place, axis=0)
-        moves, length = (step != 0).any(axis=1), np.linalg.norm(step, axis=1)
+        # A truck that is told to drive to the node where it is moves by rounding errors.
+        length = np.linalg.norm(step, axis=1)
+        moves = length > ARRIVED
         before, after = step[:-1], step[1:]
         cross = np.abs(after[:, 0] * before[:, 1] - after[:, 1] * before[:, 0])
         # The steps are differences of places in `float32`, so that short ones have no exact direction.
@@ -155,8 +221,16 @@ class _Planner:
                 "launch": {**self._drone_at(drone, start - 1), "where": self._where(start - 1)},
                 "deliveries": [self._delivery(int(index)) for index in sorted(served, key=lambda i: served_at[i])],
                 "outcome": outcome,
-                "end": {**self._drone_at(drone, last), "where": self._where(last) if outcome == "recovered" else ""},
+                "end": {**self._drone_at(drone, last), "where": self._landing(drone, last, outcome)},
             }
+
+    def _landing(self, drone: int, index: int, outcome: str) -> str:
+        """Where a flight ends: at the truck, or somewhere."""
+        return (
+            self._where(index)
+            if outcome == "recovered"
+            else self._coordinates(self.world.drones.position[index, drone])
+        )
 
     def _drone_at(self, drone: int, index: int) -> Plan:
         """When, where, and with which charge a drone is."""

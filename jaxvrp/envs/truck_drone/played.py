@@ -14,7 +14,7 @@ from jaxvrp.environment import is_over
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.physics import Freight
 from jaxvrp.envs.truck_drone.problem.instance import Instance
-from jaxvrp.envs.truck_drone.world import FLYING, ONBOARD, Decision, World
+from jaxvrp.envs.truck_drone.world import FLYING, ONBOARD, RETURNING, Decision, World
 from jaxvrp.episodes import count_states
 
 NOBODY = -1
@@ -80,6 +80,32 @@ class Episode:
             before = is_waiting[: self.served_at[customer], self.server[customer]]
             waits[customer] = np.argmin(np.append(before[::-1], False))
         return waits
+
+    def flown(self, stride: float) -> np.ndarray:
+        """`f64[D]`: map units that each drone flew; `stride` is the most in a step.
+
+        A drone that boards has lost its velocity, so that what boarding drones flew in a step is the rest of the total.
+        """
+        drones, total = self.world.drones, np.asarray(self.world.totals.drone_distance, np.float64)
+        steps = np.linalg.norm(np.asarray(drones.position[1:] - drones.position[:-1], np.float64), axis=2)
+        was_onboard, is_onboard = drones.status[:-1] == ONBOARD, drones.status[1:] == ONBOARD
+        boards = is_onboard & ~was_onboard
+        seen = np.where(was_onboard & is_onboard | boards, 0.0, steps)
+        to_truck = np.linalg.norm(drones.position[:-1] - self.world.truck.position[:-1, None], axis=2)
+        shares = np.where(boards, np.minimum(to_truck, stride), 0.0)
+        rest = np.maximum(np.diff(total) - seen.sum(axis=1), 0.0)
+        weight = rest / np.maximum(shares.sum(axis=1), 1e-9)
+        return (seen + shares * np.minimum(weight, 1.0)[:, None]).sum(axis=0)
+
+    def until_the_last_work(self) -> Episode:
+        """The same without what follows the last delivery, launch, boarding and crash, unless a drone is in the air."""
+        status, served = self.world.drones.status, self.world.customers.just_served
+        worked = np.append(False, (status[1:] != status[:-1]).any(axis=1)) | served.any(axis=1)
+        if np.isin(status[-1], (FLYING, RETURNING)).any():
+            return self
+        length = int(np.flatnonzero(worked)[-1]) + 1 if worked.any() else 1
+        world = jax.tree.map(lambda leaf: leaf[:length], self.world)
+        return dataclasses.replace(self, world=world, decided=self.decided[: length - 1])
 
     def activities(self, drone: int) -> list[tuple[int, int, int]]:
         """`(begin, end, activity)` in steps, one after the other: what the drone was doing when."""

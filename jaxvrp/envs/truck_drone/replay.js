@@ -3,6 +3,8 @@ const STATUS_WORDS = { onboard: "on board", flying: "flying", returning: "return
 const RECENT_STEPS = 12;
 /** Radius of the battery around a drone, in pixels. */
 const RING = 19;
+/** Pixels between a customer and a drone that is there. */
+const ABOVE = 34;
 
 VIEWS.truck_drone = (seek) => {
   const { customers, nodes, map } = episode;
@@ -14,14 +16,18 @@ VIEWS.truck_drone = (seek) => {
   function layout(svg, width, height) {
     const { to } = projection(map.x, map.y, width, height, 20, false);
     draw("rect", { class: "ground", width, height }, svg);
-    const [left, top] = to([-1, 1]);
-    const [right, bottom] = to([1, -1]);
-    draw("rect", { class: "area", x: left, y: top, width: right - left, height: bottom - top, rx: 6 }, svg);
+    if (!episode.clock) {
+      // Generated problems lie in this square.
+      const [left, top] = to([-1, 1]);
+      const [right, bottom] = to([1, -1]);
+      draw("rect", { class: "area", x: left, y: top, width: right - left, height: bottom - top, rx: 6 }, svg);
+    }
     nodes.forEach((node, at) => {
       const [x, y] = to(node.position);
       const mark = draw("rect", { class: "node", x: x - 8, y: y - 8, width: 16, height: 16, rx: 4 }, svg);
       tooltip(mark, node.name ?? `node ${at}`);
-      draw("text", { class: "tiny mid", x, y }, svg, at);
+      if (node.name) draw("text", { class: "tiny mid halo", x, y: y + 15 }, svg, cut(node.name, 16));
+      else draw("text", { class: "tiny mid", x, y }, svg, at);
     });
     const trail = (className, colour) =>
       draw("path", { class: `line ${className}`, style: `--colour: ${colour}` }, svg);
@@ -69,7 +75,7 @@ VIEWS.truck_drone = (seek) => {
     const place = between(scene.to(now.position), scene.to(then.position), share);
     const docked = lerp(now.status === "onboard", then.status === "onboard", share);
     const slot = [(drone - (drones.length - 1) / 2) * 20, -26];
-    const shift = between([0, 0], slot, docked);
+    const shift = between([0, beside(place)], slot, docked);
     const mark = scene.drones[drone];
     const size = lerp(1, 0.55, docked);
     set(mark.group, {
@@ -87,9 +93,18 @@ VIEWS.truck_drone = (seek) => {
     set(scene.aims[drone], { d: goal ? `M${px(place[0])} ${px(place[1])}L${goal[0]} ${goal[1]}` : "M0 0" });
   }
 
+  /** How far a drone is drawn above its place, so that it does not hide the customer that it is at. */
+  function beside(place) {
+    const gaps = customers.map(({ position }) => {
+      const [x, y] = scene.to(position);
+      return Math.hypot(x - place[0], y - place[1]);
+    });
+    return -ABOVE * clamp(1 - Math.min(...gaps) / ABOVE, 0, 1);
+  }
+
   function tellDrone(drone, at) {
     const now = steps[at].drones[drone];
-    const parcel = now.carrying === null ? "" : `parcel for ${now.carrying}`;
+    const parcel = now.carrying === null ? "" : `parcel for ${customers[now.carrying].name ?? now.carrying}`;
     return {
       status: now.waiting ? "waiting" : STATUS_WORDS[now.status],
       tone: now.status === "crashed" ? "bad" : now.status === "onboard" ? "" : "go",
@@ -165,21 +180,41 @@ VIEWS.truck_drone = (seek) => {
     })),
     events: happenings(first),
     summary: [
-      ["return", shown(episode.summary.return)],
+      ...(episode.clock ? [] : [["return", shown(episode.summary.return)]]),
       ["served", `${done.length} of ${customers.length}`],
       ["on time", `${onTime}`],
-      ["steps", `${LAST}`],
+      ...(episode.clock ? mapSummary() : [["steps", `${LAST}`]]),
     ],
   };
 };
+
+/** Of an episode on a map: its end and distances, in the units of the map. */
+function mapSummary() {
+  const far = (length) => `${shown(length * episode.length.scale)} ${episode.length.unit}`.trim();
+  const { truck_distance: driven, drone_distance: flown } = episode.summary;
+  return [["end", moment(steps[LAST].step)], ["driven", far(driven)], ["flown", far(flown)]];
+}
+
+/** The name of a drone; "drone 0" where it has none of its own. */
+const droneName = (drone) =>
+  agents.find((agent) => agent.role === "drone" && agent.index === drone).name.replace(/^drone_(?=\d+$)/, "drone ");
+
+/** What fits a drone's mark: its initial where that tells drones apart, or its number. */
+function droneSign(drone) {
+  const initials = steps[0].drones.map((_, other) => droneName(other)[0].toUpperCase());
+  return new Set(initials).size === initials.length && initials.length > 1 ? initials[drone] : drone;
+}
+
+/** How late a delivery was, in words. */
+const lateness = (customer) => (customer.late ? `, ${clockNumber(customer.late)}${clockUnit()} late` : "");
 
 const customerName = (at) => episode.customers[at].name ?? `customer ${at}`;
 
 /** Deliveries, crashes, drones sent home, customers that became known: by step. */
 function happenings(first) {
   const found = episode.customers.flatMap((customer, at) => {
-    const late = customer.late ? `, ${customer.late} late` : "";
-    const served = `${customerName(at)} served by drone ${customer.served_by}${late}`;
+    const by = customer.served_by === null ? "" : ` by ${droneName(customer.served_by)}`;
+    const served = `${customerName(at)} served${by}${lateness(customer)}`;
     return [
       ...(customer.served_at === null ? [] : [{ at: customer.served_at - first, text: served }]),
       ...(customer.known_from > first ? [{ at: customer.known_from - first, text: `${customerName(at)} known` }] : []),
@@ -188,7 +223,7 @@ function happenings(first) {
   steps.slice(1).forEach((step, before) => {
     step.drones.forEach((drone, index) => {
       const earlier = steps[before].drones[index];
-      const event = (text) => found.push({ at: before + 1, text: `drone ${index} ${text}` });
+      const event = (text) => found.push({ at: before + 1, text: `${droneName(index)} ${text}` });
       if (drone.status === "crashed" && earlier.status !== "crashed") event("crashed");
       if (drone.forced_return && !earlier.forced_return) event("sent home by its battery");
     });
@@ -206,18 +241,19 @@ function exampleDrone(text, dress) {
 
 function customerMark(svg, [x, y], customer, at) {
   const group = draw("g", { class: "customer", transform: `translate(${x} ${y})` }, svg);
-  const late = customer.late ? `, ${customer.late} late` : "";
-  const served = `served at ${customer.served_at} by drone ${customer.served_by}${late}`;
+  const by = customer.served_by === null ? "" : ` by ${droneName(customer.served_by)}`;
+  const end = `${clockNumber(deadline(customer))}${clockUnit()}`;
   const words = [
-    customer.opens > 0 ? `window ${customer.opens} to ${deadline(customer)}` : `deadline ${deadline(customer)}`,
-    ...(customer.known_from > 0 ? [`known from ${customer.known_from}`] : []),
-    customer.served_at === null ? "never served" : served,
+    customer.opens > 0 ? `window ${clockNumber(customer.opens)} to ${end}` : `deadline ${end}`,
+    ...(customer.known_from > 0 ? [`known from ${moment(customer.known_from)}`] : []),
+    ...(customer.served_at === null ? [] : [`served at ${moment(customer.served_at)}${by}${lateness(customer)}`]),
   ];
   tooltip(group, `${customer.name ?? `customer ${at}`}: ${words.join(", ")}`);
   const pulse = draw("circle", { class: "pulse", visibility: "hidden" }, group);
   const ring = draw("path", { class: "ring" }, group);
   const face = draw("circle", { class: "face", r: 10 }, group);
-  draw("text", { class: "mid" }, group, at);
+  if (customer.name) draw("text", { class: "name mid halo", y: 21 }, group, cut(customer.name, 16));
+  else draw("text", { class: "mid" }, group, at);
   return { group, pulse, ring, face };
 }
 
@@ -288,7 +324,7 @@ function droneMark(svg, drone) {
   ])
     draw("circle", { class: "rotor", cx: x, cy: y, r: 4 }, group);
   draw("circle", { class: "body", r: 7 }, group);
-  draw("text", { class: "mid", y: 0.5 }, group, drone);
+  draw("text", { class: "mid", y: 0.5 }, group, droneSign(drone));
   const parcel = draw(
     "rect",
     { class: "parcel", x: -4.5, y: 10, width: 9, height: 7, rx: 1.5, visibility: "hidden" },
@@ -300,6 +336,7 @@ function droneMark(svg, drone) {
 /** A row for each customer: its window, when it became known, and the delivery. */
 function deadlineChart(seek, first) {
   const { customers } = episode;
+  const named = customers.some((customer) => customer.name);
   const order = customers
     .map((_, at) => at)
     .sort(
@@ -313,7 +350,7 @@ function deadlineChart(seek, first) {
   return chart({
     title: `Customers: ${haveWindows() ? "time windows" : "deadlines"} and deliveries`,
     height: () => height,
-    left: 30,
+    left: named ? 100 : 30,
     shift: first,
     range: [first, lastTime],
     legend: [
@@ -357,7 +394,8 @@ function deadlineRow(svg, x, first, customer, at, y, row) {
     const tick = `M${from} ${px(y - row * 0.3)}V${px(y + row * 0.3)}`;
     draw("path", { class: "known", d: `${tick}M${from} ${px(y)}H${to}` }, svg);
   }
-  if (row > 9) draw("text", { class: "tiny end", x: 22, y: px(y), "dominant-baseline": "central" }, svg, at);
+  const words = { class: "tiny end", x: customer.name ? 92 : 22, y: px(y), "dominant-baseline": "central" };
+  if (row > 9) tooltip(draw("text", words, svg, cut(customer.name ?? `${at}`, 16)), customerName(at));
   if (customer.served_at === null) return;
   const tone = customer.late ? "var(--late)" : "var(--on-time)";
   if (customer.late)
@@ -389,7 +427,7 @@ function batteryChart(seek) {
     series: drones.map((drone) => ({
       values: steps.map((_, at) => percent(at, drone)),
       colour: colourOf(drone),
-      name: `drone ${drone}`,
+      name: droneName(drone),
     })),
     note: (at) => (drones.length > 4 ? "" : drones.map((drone) => `${percent(at, drone)} %`).join(" · ")),
   });

@@ -14,12 +14,16 @@ the same actions. Besides what all episodes have:
                 null, forced_return}];
                 served: [customers, so far]
 
+On a map of the user's own there are also `clock` {step, unit} and `length` {scale, unit}: what a step and a map unit
+come to, and the name of the unit.
+
 The key `why` is there in the scenarios that come with the environment; `instead` names the drones that are sent home.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -33,7 +37,21 @@ from jaxvrp.envs.truck_drone.reasons import battery_shortfall, reasons_of, short
 from jaxvrp.envs.truck_drone.world import STATUS_NAMES, World
 from jaxvrp.replay.common import as_json, common_entries
 from jaxvrp.replay.reasons import shown_amount
-from jaxvrp.replay.schema import POINT, boolean, list_of, number, object_with, one_of, optional, whole_number
+from jaxvrp.replay.schema import (
+    POINT,
+    boolean,
+    list_of,
+    number,
+    object_with,
+    one_of,
+    optional,
+    optional_keys,
+    text,
+    whole_number,
+)
+
+MARGIN = 0.56
+"""Half the side of what is seen of a map, as a share of the larger extent of its places."""
 
 
 def export_episode(env: TruckDrone, states: World, actions: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -71,22 +89,68 @@ def export_episode(env: TruckDrone, states: World, actions: Mapping[str, Any] | 
 
 
 def label_episode(fleet_map: FleetMap, episode: dict[str, Any]) -> dict[str, Any]:
-    """The episode on a map, with the names of the map."""
-    agents = [fleet_map.truck.id or "truck", *fleet_map.names("drones")]
-    names = {"agents": agents, "nodes": fleet_map.names("nodes"), "customers": fleet_map.names("customers")}
+    """The episode on a map, with the names and the units of the map."""
+    nodes, customers, drones = (fleet_map.names(field) for field in ("nodes", "customers", "drones"))
+    names = {"agents": [fleet_map.truck_name, *drones], "nodes": nodes, "customers": customers}
     named = {
         field: [{**entry, "name": name} for entry, name in zip(episode[field], names[field], strict=True)]
         for field in names
     }
-    unserved = {f"customer {index}": name for index, name in enumerate(names["customers"])}
+    words = _words_of(fleet_map)
+    steps = [_renamed(step, words) for step in episode["steps"]]
     left = episode["shortfalls"]
-    entries = [{**entry, "name": unserved[entry["name"]]} for entry in left["entries"]]
+    entries = [{name: words(text) for name, text in entry.items()} for entry in left["entries"]]
+    fixed = [entry["position"] for field in ("nodes", "customers") for entry in episode[field]]
+    places = np.array([*fixed, *(step["truck"]["position"] for step in steps)])
+    middle, half = (places.min(axis=0) + places.max(axis=0)) / 2, MARGIN * float(np.ptp(places, axis=0).max())
+    truck = [("MOVE", nodes), ("RELEASE", drones), ("RECOVER", drones)]
     return {
         **episode,
         **named,
         "title": fleet_map.name or episode["title"],
+        "map": {axis: [float(at) - half, float(at) + half] for axis, at in zip("xy", middle, strict=True)},
+        "clock": {"step": fleet_map.whole_scale.time, "unit": fleet_map.units.get("time", "")},
+        "length": {"scale": fleet_map.whole_scale.length, "unit": fleet_map.units.get("length", "")},
+        "actions": {
+            "truck": ["STAY", *(f"{verb} {name}" for verb, objects in truck for name in objects)],
+            "drone": ["HOVER", "RETURN", *(f"DELIVER {name}" for name in customers)],
+        },
+        "steps": steps,
         "shortfalls": {**left, "entries": entries},
     }
+
+
+def _words_of(fleet_map: FleetMap) -> Callable[[str], str]:
+    """What replaces, in a text of `reasons`, numbers by names, steps by times, and map units by lengths."""
+    customers, drones, scale = fleet_map.names("customers"), fleet_map.names("drones"), fleet_map.whole_scale
+    time, length = fleet_map.amount("time"), fleet_map.amount("length")
+    patterns: list[tuple[str, Callable[[str], str]]] = [
+        (r"\bcustomer (\d+)", lambda number: customers[int(number)]),
+        (r"\bdrone_(\d+)", lambda number: drones[int(number)]),
+        (r"\bstep (\d+)", lambda step: time(int(step) * scale.time)),
+        (r"(\d+) steps?\b", lambda steps: time(int(steps) * scale.time)),
+        (r"(?<=truck by |reach by )(\d[\d.]*)", lambda far: length(float(far) * scale.length)),
+        (r"(\d[\d.]*)(?= from it)", lambda far: length(float(far) * scale.length)),
+    ]
+    # In one pass, so that a name that looks like a number of something stays.
+    every = re.compile("|".join(f"(?:{pattern})" for pattern, _ in patterns))
+
+    def replaced(found: re.Match[str]) -> str:
+        assert found.lastindex
+        return patterns[found.lastindex - 1][1](found[found.lastindex])
+
+    return lambda text: every.sub(replaced, text)
+
+
+def _renamed(step: dict[str, Any], words: Callable[[str], str]) -> dict[str, Any]:
+    """An entry of `steps` with other words in its reasons."""
+    if "why" not in step:
+        return step
+    why = {
+        role: [[[words(text), actions] for text, actions in groups] for groups in of_agents]
+        for role, of_agents in step["why"].items()
+    }
+    return {**step, "why": why}
 
 
 def _customer(episode: Episode, customer: int) -> dict[str, Any]:
@@ -174,3 +238,4 @@ def check_episode(episode: dict[str, Any]) -> None:
             )
         ),
     )(episode, "")
+    optional_keys(clock=object_with(step=number, unit=text), length=object_with(scale=number, unit=text))(episode, "")

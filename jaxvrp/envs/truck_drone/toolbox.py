@@ -9,7 +9,8 @@ from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
 from jaxvrp.envs.truck_drone.baselines.plan_search import search_episode
 from jaxvrp.envs.truck_drone.baselines.rolling_horizon import RollingHorizonActor
 from jaxvrp.envs.truck_drone.pictures import notebook
-from jaxvrp.envs.truck_drone.pictures.still import render_episode
+from jaxvrp.envs.truck_drone.pictures.still import render_episode, render_on_map
+from jaxvrp.envs.truck_drone.problem import inspection
 from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap, read_map
 from jaxvrp.envs.truck_drone.problem.instance import void_beyond
 from jaxvrp.io import plan_files
@@ -37,6 +38,10 @@ TOOLBOX = Toolbox(
         write_plan=lambda fleet_map, path, content: plan.write_plan(path, content),
         endings=plan_files.ENDINGS,
         label_episode=replay.label_episode,
+        draw=render_on_map,
+        environment="vrpd_tw",
+        inspect=inspection.inspect,
+        sheets=plan.sheets_of,
     ),
     paddings={"num_customers": Padding(void_beyond)},
     still=notebook.draw_state,

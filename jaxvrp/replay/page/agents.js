@@ -11,7 +11,8 @@ const LIKELY = 0.01;
 function agentCard({ title, colour, agent, tell, levelName, levelColour }) {
   const card = make("section", { className: "card agent", "aria-label": title }, pane.elements.agents);
   card.style.setProperty("--colour", colour);
-  const head = make("h2", { textContent: title }, card);
+  const head = make("h2", {}, card);
+  make("span", { textContent: title, title }, head);
   const status = make("i", {}, head);
   const note = make("b", {}, head);
   const bar = levelName && levelBar(card, levelName);
@@ -106,11 +107,11 @@ function whyOf(at, agent, action) {
   return group ? `: ${group[0]}` : "";
 }
 
-/** Actions whose names differ by their number alone, together: [{label, stem, actions}]; single ones without a label. */
+/** Actions whose names differ by their number, or by the name after a verb in capitals, together: [{label, stem, actions}]; single ones without a label. */
 function families(names) {
   const found = new Map();
   names.forEach((name, action) => {
-    const stem = name.match(/^(.*?)\d+$/)?.[1] ?? "";
+    const stem = name.match(/^([A-Z]+ )./)?.[1] ?? name.match(/^(.*?)\d+$/)?.[1] ?? "";
     if (!found.has(stem)) found.set(stem, []);
     found.get(stem).push(action);
   });
@@ -154,7 +155,7 @@ function actionLists(card, agent) {
 function actionChip(list, name, stem) {
   const chip = make("li", {}, list);
   if (stem) make("span", { className: "stem", textContent: stem }, chip);
-  chip.append(name.slice(stem.length));
+  chip.append(cut(name.slice(stem.length), 18));
   return chip;
 }
 
@@ -205,7 +206,8 @@ function listed(names, actions) {
     .flatMap(({ label, stem, actions: family }) => {
       const ours = family.filter((action) => chosen.has(action));
       if (!label || !ours.length) return ours.map((action) => names[action]);
-      return [`${label} ${ranges(ours.map((action) => Number(names[action].slice(stem.length))))}`];
+      const ends = ours.map((action) => names[action].slice(stem.length));
+      return [`${label} ${ends.every((end) => /^\d+$/.test(end)) ? ranges(ends.map(Number)) : ends.join(", ")}`];
     })
     .join(", ");
 }
@@ -220,10 +222,10 @@ function ranges(numbers) {
   return runs.map(([low, high]) => (low === high ? `${low}` : `${low}–${high}`)).join(" ");
 }
 
-/** Who was not served in the end, and why. */
+/** Who was not served in the end, and why: a card to be shown then. */
 function shortfallCard() {
   const { title, entries } = episode.shortfalls ?? { entries: [] };
-  if (!entries.length) return;
+  if (!entries.length) return null;
   const card = make("details", { className: "card", open: entries.length <= 6 }, pane.elements.shortfalls);
   make("summary", { textContent: `${title}: ${entries.length}` }, card);
   const list = make("dl", {}, card);
@@ -232,4 +234,5 @@ function shortfallCard() {
     make("dt", { textContent: name }, entry);
     make("dd", { textContent: why }, entry);
   }
+  return card;
 }

@@ -1,3 +1,16 @@
+/** Ends [least, greatest] by name: charts of the same name, of episodes side by side, share them. */
+const scales = {};
+
+/** The ends of a scale, widened by `values`. Charts are made before any is painted, so that each sees the widest. */
+function sharedScale(name, values) {
+  const ends = (scales[name] ??= [Infinity, -Infinity]);
+  for (const value of values) {
+    ends[0] = Math.min(ends[0], value);
+    ends[1] = Math.max(ends[1], value);
+  }
+  return ends;
+}
+
 /**
  * A chart over time: `paint(svg, width, x)` draws it, x(time) being pixels; `note(time)` is its reading.
  * `height()` in pixels, `range` [first, last] time, `seek(time)` when it is clicked or dragged, `shift` what this time is
@@ -5,6 +18,7 @@
  */
 function chart({ title, height, range, paint, note, seek, left = 40, right = 10, shift = 0, legend = [] }) {
   const here = pane;
+  const ends = sharedScale(`${title}, time`, range);
   const card = make("section", { className: "card chart", "aria-label": title }, here.elements.charts);
   const head = make("header", {}, card);
   make("h2", { textContent: title }, head);
@@ -13,12 +27,12 @@ function chart({ title, height, range, paint, note, seek, left = 40, right = 10,
   if (legend.length) chartLegend(card, legend);
   let width = 0;
   let cursor = null;
-  const x = (time) => left + ((time - range[0]) / (range[1] - range[0] || 1)) * (width - left - right);
+  const x = (time) => left + ((time - ends[0]) / (ends[1] - ends[0] || 1)) * (width - left - right);
 
   const timeAt = (event) => {
     const box = svg.getBoundingClientRect();
     const share = clamp((event.clientX - box.left - left) / (width - left - right), 0, 1);
-    return lerp(range[0], range[1], share);
+    return lerp(...ends, share);
   };
   const seekThere = (event) => {
     enter(here);
@@ -40,7 +54,7 @@ function chart({ title, height, range, paint, note, seek, left = 40, right = 10,
       svg.setAttribute("viewBox", `0 0 ${width} ${tall}`);
       svg.setAttribute("height", tall);
       paint(svg, width, x);
-      timeAxis(svg, x, range, tall);
+      timeAxis(svg, x, ends, tall);
       cursor = draw("line", { class: "cursor", y1: 0, y2: tall - 15 }, svg);
     },
     move(time) {
@@ -72,10 +86,17 @@ function swatch(svg, { kind, colour = "none", edge = "none", dash = "" }) {
 
 function timeAxis(svg, x, range, tall) {
   const width = x(range[1]) - x(range[0]);
-  for (const tick of niceTicks(range, clamp(Math.floor(width / 75), 2, 8))) {
-    draw("line", { class: "axis", x1: px(x(tick)), x2: px(x(tick)), y1: tall - 16, y2: tall - 12 }, svg);
-    draw("text", { class: "tiny", x: px(x(tick)), y: tall - 2, "text-anchor": "middle" }, svg, shown(tick));
-  }
+  const step = episode.clock?.step ?? 1;
+  const ticks = niceTicks(
+    range.map((time) => time * step),
+    clamp(Math.floor(width / 75), 2, 8),
+  );
+  ticks.forEach((tick, at) => {
+    const place = px(x(tick / step));
+    const text = `${shown(tick)}${at === ticks.length - 1 ? clockUnit() : ""}`;
+    draw("line", { class: "axis", x1: place, x2: place, y1: tall - 16, y2: tall - 12 }, svg);
+    draw("text", { class: "tiny", x: place, y: tall - 2, "text-anchor": "middle" }, svg, text);
+  });
   draw("line", { class: "axis", x1: px(x(range[0])), x2: px(x(range[1])), y1: tall - 16, y2: tall - 16 }, svg);
 }
 
@@ -90,14 +111,8 @@ function niceTicks([low, high], count) {
   return ticks;
 }
 
-/** A scale from values to pixels, with its ends written at the left. */
-function valueAxis(svg, values, top, bottom, left, zero) {
-  let low = Infinity;
-  let high = -Infinity;
-  for (const value of values) {
-    low = Math.min(low, value);
-    high = Math.max(high, value);
-  }
+/** A scale from values between `low` and `high` to pixels, with its ends written at the left. */
+function valueAxis(svg, [low, high], top, bottom, left, zero) {
   if (zero) [low, high] = [Math.min(low, 0), Math.max(high, 0)];
   if (low === high) [low, high] = [low - 1, high + 1];
   const y = (value) => lerp(bottom, top, (value - low) / (high - low));
@@ -115,6 +130,8 @@ function curve(values, times, x, y) {
 function rewardChart(seek) {
   let sum = 0;
   const totals = rewards.map((reward) => (sum += reward));
+  const ends = sharedScale("Reward so far", totals);
+  const endsOfSteps = sharedScale("Reward of a step", rewards);
   const left = 44;
   return chart({
     title: "Reward",
@@ -133,7 +150,7 @@ function rewardChart(seek) {
       return `${own}so far ${shown(totals[at])}`;
     },
     paint(svg, width, x) {
-      const y = valueAxis(svg, totals, 6, 62, left, true);
+      const y = valueAxis(svg, ends, 6, 62, left, true);
       draw("line", { class: "axis", x1: left, x2: px(x(LAST)), y1: px(y(0)), y2: px(y(0)) }, svg);
       const line = curve(totals, stepTimes, x, y);
       draw(
@@ -142,7 +159,7 @@ function rewardChart(seek) {
         svg,
       );
       draw("path", { class: "line", d: line, style: "--colour: var(--accent); stroke-width: 1.8" }, svg);
-      const bar = valueAxis(svg, rewards, 78, 114, left, true);
+      const bar = valueAxis(svg, endsOfSteps, 78, 114, left, true);
       draw("line", { class: "axis", x1: left, x2: px(x(LAST)), y1: px(bar(0)), y2: px(bar(0)) }, svg);
       const thick = clamp(((x(LAST) - x(0)) / Math.max(LAST, 1)) * 0.7, 1, 8);
       rewards.forEach((reward, at) => {
@@ -158,23 +175,20 @@ function rewardChart(seek) {
 /** Lines over the steps: `series` of {values, colour, name}; those with a name are explained. */
 function lineChart({ title, series, note, seek, zero = false, height = 96 }) {
   const left = 44;
+  const ends = sharedScale(
+    title,
+    series.flatMap((one) => one.values),
+  );
   return chart({
     title,
     left,
     height: () => height,
     range: [0, LAST],
     seek,
-    legend: series.filter((one) => one.name).map(({ colour, name }) => [{ kind: "line", colour }, name]),
+    legend: series.filter((one) => one.name).map(({ colour, name }) => [{ kind: "line", colour }, cut(name, 24)]),
     note: (time) => note(time === null ? LAST : Math.floor(time)),
     paint(svg, width, x) {
-      const y = valueAxis(
-        svg,
-        series.flatMap((one) => one.values),
-        6,
-        height - 22,
-        left,
-        zero,
-      );
+      const y = valueAxis(svg, ends, 6, height - 22, left, zero);
       for (const { values, colour } of series)
         draw(
           "path",

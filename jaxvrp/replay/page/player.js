@@ -24,7 +24,7 @@ function prepare(each) {
   enter(each);
   each.view = VIEWS[episode.kind]((time, mode) => seekIn(each, time, mode));
   each.modes = each.view.modes ?? [{ id: "steps", name: "", length: LAST }];
-  shortfallCard();
+  each.shortfalls = shortfallCard();
   each.cards = each.view.cards.map(agentCard);
   each.charts = [...each.view.charts, ...valueChart((time) => seekIn(each, time, "steps"))];
   each.map.setAttribute("aria-label", each.view.label);
@@ -119,7 +119,9 @@ function listEvents() {
   for (const event of words) {
     const button = make("button", { type: "button" }, make("li", {}, part("events")));
     const who = panes.length > 1 ? `${event.pane.episode.player ?? event.pane.at + 1}: ` : "";
-    button.textContent = `${event.pane.episode.steps[event.at].step} · ${who}${event.text}`;
+    enter(event.pane);
+    const { step } = steps[event.at];
+    button.textContent = `${episode.clock ? moment(step) : step} · ${who}${event.text}`;
     button.addEventListener("click", () => seekIn(event.pane, event.at, "steps"));
     event.words = button.textContent;
   }
@@ -184,6 +186,7 @@ function render() {
 function renderPane(each, time, mode) {
   enter(each);
   each.view.draw(time, mode);
+  if (each.shortfalls) each.shortfalls.hidden = time < modeOf(each, mode).length;
   each.cards.forEach((card) => card(time, mode));
   each.charts.forEach((one) => one.move(one.clocked || mode === "steps" ? time : null, mode));
 }
@@ -197,7 +200,8 @@ function timeText(time) {
     const clock = lerp(...player.mode.span, time / (player.mode.length || 1));
     return own.text(((clock - low) / (high - low || 1)) * own.length);
   }
-  return `step ${steps[Math.min(Math.floor(time), LAST)].step} of ${steps[LAST].step}`;
+  const now = steps[Math.min(Math.floor(time), LAST)].step;
+  return episode.clock ? `${clockNumber(now)} of ${moment(steps[LAST].step)}` : `step ${now} of ${steps[LAST].step}`;
 }
 
 /** The last event up to now, in words. */
@@ -439,7 +443,7 @@ function layout() {
 
 /** Height of the maps: all of them in sight, with what plays them. */
 function heightFor(width) {
-  const narrow = matchMedia("(max-width: 860px)").matches;
+  const narrow = getComputedStyle(part("controls")).position === "fixed";
   const heads = [...document.querySelectorAll(".pane .who")];
   const around = ["legend", "controls"].map(part).concat(document.querySelector("header"), heads[0] ?? []);
   const taken = around.reduce((sum, element) => sum + element.offsetHeight, 46);

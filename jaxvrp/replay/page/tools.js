@@ -87,6 +87,16 @@ function shown(x) {
   return x.toFixed(size >= 100 ? 0 : size >= 10 ? 1 : size >= 0.1 || size === 0 ? 2 : 3);
 }
 
+/** A number of the episode's clock: of steps, or of what `clock` says that a step is. */
+const clockNumber = (time) => Number((time * (episode.clock?.step ?? 1)).toPrecision(6));
+const clockUnit = () => (episode.clock?.unit ? ` ${episode.clock.unit}` : "");
+
+/** When a step was, in words. */
+const moment = (step) => (episode.clock ? `${clockNumber(step)}${clockUnit()}` : `step ${step}`);
+
+/** A text of at most so many characters. */
+const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+
 /** An element of the page, at the end of `parent`; `properties` of the element, or attributes where it has none. */
 function make(tag, properties, parent) {
   const element = document.createElement(tag);

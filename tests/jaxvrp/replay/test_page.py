@@ -459,6 +459,17 @@ def test_the_map_zooms_and_moves_while_marks_keep_their_size(browser, pages):
     assert ask(browser, "return [zoom.by, zoom.x, zoom.y]") == [2, 0.25, 0.3], "never beyond the edge"
 
 
+@pytest.mark.parametrize("size", [DESKTOP, (790, 736), PHONE])
+def test_nothing_covers_the_summary_or_the_map(browser, pages, size):
+    """790 x 736: the frame that the gallery gives a page on a screen of 1280 pixels."""
+    box = "const box = (id) => document.getElementById(id).getBoundingClientRect();"
+    is_apart = "box('summary').right <= box('theme').left || box('summary').top >= box('theme').bottom"
+    for path in pages[0].values():
+        show(browser, path, size)
+        assert ask(browser, f"{box} return {is_apart}")
+        assert ask(browser, f"{box} return box('map').bottom <= box('controls').top")
+
+
 def test_two_episodes_side_by_side(browser, pages, episodes, tmp_path):
     longer = pages[1]["truck_drone"]
     shorter = copy.deepcopy(longer)
@@ -477,6 +488,9 @@ def test_two_episodes_side_by_side(browser, pages, episodes, tmp_path):
             ask(browser, "return document.getElementById('time').textContent")
             == f"step 4 of {len(longer['steps']) - 1}"
         )
+    for scale in (".chart:first-child .tiny.end", ".chart:last-child .tiny"):
+        ends = [ask(browser, TEXTS, f"#{name} {scale}") for name in ("charts", "charts-1")]
+        assert ends[0] and ends[0] == ends[1], "charts share their scales"
     cards = [ask(browser, TEXTS, f"#{name} .choice b") for name in ("agents", "agents-1")]
     assert cards[0] != cards[1], "one has ended, the other goes on"
     with pytest.raises(ValueError, match=r"'truck_drone' and 'darp'.*give two of one kind"):

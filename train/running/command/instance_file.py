@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -108,10 +109,24 @@ class InstanceFile:
         figures = mean_figures(self.env, jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], {**metrics, **totals}))
         return Played(to_host(figures), states, actions)
 
+    def draw(self, played: Played, path: str | os.PathLike) -> None:
+        """Draw an episode."""
+        draw_plan(self.files, self.problem, self.env, played.states, path)
+
     def plan(self, played: Played, player: str) -> dict[str, Any]:
         """The plan of an episode, with its player and its figures."""
         plan = self.files.plan(self.problem, self.env, played.states)
         return {**plan, "player": player, "figures": played.figures}
+
+
+def draw_plan(files: InstanceFiles, problem: Any, env: Environment, states: Any, path: str | os.PathLike) -> None:
+    """Draw an episode on a problem, with the problem's own names where it can be."""
+    if files.draw:
+        files.draw(problem, env, states, path)
+        return
+    renderer = registry.toolbox_of(env).renderer
+    assert renderer
+    renderer(env, states, path)
 
 
 def _make(keywords: dict[str, Any], prefix: str = "") -> Environment:

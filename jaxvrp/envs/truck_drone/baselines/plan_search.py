@@ -3,7 +3,8 @@
 A plan says for some agents and steps what they do (`held_choices`); the dispatcher decides everything else, so that the
 empty plan is its episode, and what follows a change adapts to it. A round draws a moment, changes every chain's plan
 from there on in several ways, plays the episodes anew from that moment, and takes the best of a chain's tries by
-simulated annealing.
+simulated annealing. Nothing is paid for driving; so in the end detours of the truck are taken out that serve nothing
+(`straightened`).
 
 The search knows the whole instance, including customers that become known later and cannot be served before. There its
 plan bounds what a policy can reach, and is not a policy itself.
@@ -12,8 +13,10 @@ plan bounds what a policy can reach, and is not a policy itself.
 from __future__ import annotations
 
 import functools
+import itertools
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,8 +26,7 @@ from flax import struct
 from jaxvrp.envs.truck_drone.baselines.held_choices import FREE, Played, play_held, replay_from, towards
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.problem.instance import Instance
-from jaxvrp.envs.truck_drone.world import DELIVER, World
-from jaxvrp.spaces import ByRole
+from jaxvrp.envs.truck_drone.world import DELIVER, HOVER, STAY, World
 from jaxvrp.toolbox import Searched
 
 CHAINS, TRIES = 8, 2
@@ -54,6 +56,22 @@ are written, holds for a while what all agents did."""
 
 TRUCK, FREED = 0.35, 0.15
 """How probable it is that a choice is the truck's, and that it is the dispatcher's again."""
+
+
+STRAIGHTENING = 0.1
+"""The last share of the time, in which detours are taken out."""
+
+FEWEST_ROUNDS = 4
+"""Of taking detours out, whatever the time, as long as one helps."""
+
+LANES = 32
+"""Plans that are tried at once there."""
+
+SHORTER = 1e-3
+"""Map units, or steps: a plan that is shorter by less is as good."""
+
+FARTHEST_LEG = 4
+"""Successive drives that are replaced together, at most."""
 
 
 class Chains(struct.PyTreeNode):
@@ -173,6 +191,25 @@ def _written(
 
 
 @jax.jit
+def measured(env: TruckDrone, instance: Instance, actions: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Return, distance of the truck and steps of episodes with these actions (`i32[B, T, 1+D]`), each `f32[B]`.
+
+    A plan with an action that is forbidden is worth minus infinity.
+    """
+
+    def play(state: World, action: jax.Array) -> tuple[World, jax.Array]:
+        state, timestep = env.step(state, by_role(action))
+        return state, timestep.team_reward
+
+    def episode(actions: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        last, rewards = jax.lax.scan(play, env.init_state(instance), actions)
+        total = jnp.where(last.totals.invalid_actions > 0, -jnp.inf, rewards.sum())
+        return total, last.totals.truck_distance, last.step.astype(jnp.float32)
+
+    return jax.vmap(episode)(actions)
+
+
+@jax.jit
 def replayed(env: TruckDrone, instance: Instance, actions: jax.Array) -> jax.Array:
     """The return `f32[]` of an episode with these actions (`i32[T, 1+D]`) by `Environment.step`."""
 
@@ -183,7 +220,7 @@ def replayed(env: TruckDrone, instance: Instance, actions: jax.Array) -> jax.Arr
     return jax.lax.scan(play, env.init_state(instance), actions)[1].sum()
 
 
-def by_role(actions: jax.Array) -> ByRole:
+def by_role(actions: Any) -> dict[str, Any]:
     """`{"truck": i32[..., 1], "drone": i32[..., D]}` of `i32[..., 1+D]`."""
     return {"truck": actions[..., :1], "drone": actions[..., 1:]}
 
@@ -214,13 +251,15 @@ def search_episode(
     # Once for nothing, so that the search does not pay for compilation.
     jax.block_until_ready(advance(env, instance, current, key, jnp.zeros(ROUNDS), tries))
     jax.block_until_ready(replayed(env, instance, current.actions[:, 0]))
+    best = jax.device_get(current.actions[:, 0])
+    jax.block_until_ready(measured(env, instance, np.repeat(best[None], LANES, axis=0)))
     start, now, restarts, pace = clock(), 0.0, 0, 0.0
-    while now < seconds:
+    while now < (1 - STRAIGHTENING) * seconds:
         if restarts < len(RESTARTS) and now >= RESTARTS[restarts] * seconds:
             restarts += 1
-            best = current.held[:, current.best.argmax()]
+            held = current.held[:, current.best.argmax()]
             current = current.replace(
-                played=play_held(env, instance, jnp.broadcast_to(best[:, None], current.held.shape))
+                played=play_held(env, instance, jnp.broadcast_to(held[:, None], current.held.shape))
             )
         key, round_key = jax.random.split(key)
         progress = np.linspace(now, now + pace, ROUNDS) / seconds
@@ -228,5 +267,81 @@ def search_episode(
         current = jax.block_until_ready(advance(env, instance, current, round_key, jnp.float32(heat), tries))
         before, now = now, clock() - start
         pace = now - before
-        actions = current.actions[:, int(current.best.argmax())]
-        yield Searched(now, -float(replayed(env, instance, actions)), jax.device_get(by_role(actions)))
+        best = jax.device_get(current.actions[:, int(current.best.argmax())])
+        yield Searched(now, -float(replayed(env, instance, best)), by_role(best))
+    least = -float(replayed(env, instance, best))
+    for rounds in itertools.count(1):
+        straighter = straightened(env, instance, best)
+        if straighter is None or (cost := -float(replayed(env, instance, straighter))) > least:
+            return
+        now, least, best = clock() - start, cost, straighter
+        yield Searched(now, cost, by_role(best))
+        if now >= seconds and rounds >= FEWEST_ROUNDS:
+            return
+
+
+def straightened(env: TruckDrone, instance: Instance, actions: np.ndarray) -> np.ndarray | None:
+    """A plan `i32[T, 1+D]` of more return, or of as much with less driving or in less time; None if none is found.
+
+    In a change the truck waits, or drives to another node, for some of its successive drives, or a drone stays on board
+    that would be released. Changes that help are made together where that helps more.
+    """
+    plans = [actions, *_detours_replaced(env, actions), *_flights_left_out(env, actions)]
+    returns, driven, lengths = _measured(env, instance, plans)
+
+    size, worth = driven + lengths, np.round(returns, 4)
+    better = np.flatnonzero((worth > worth[0]) | ((returns >= returns[0]) & (size < size[0] - SHORTER)))
+    if not better.size:
+        return None
+    better = better[np.lexsort((size[better], -worth[better]))]
+    joined = [plans[better[0]]]
+    for index in better[1:LANES]:
+        joined.append(np.where(plans[index] != actions, plans[index], joined[-1]))
+    returns, driven, lengths = _measured(env, instance, joined)
+    return joined[int(np.lexsort((driven + lengths, -np.round(returns, 4)))[0])]
+
+
+def _measured(
+    env: TruckDrone, instance: Instance, plans: list[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return, distance of the truck and length of the episode of each plan, by `Environment.step`."""
+    rows = []
+    for first in range(0, len(plans), LANES):
+        lot = plans[first : first + LANES]
+        lot += [lot[0]] * (LANES - len(lot))
+        rows.append(jax.device_get(measured(env, instance, np.stack(lot))))
+    found = [np.concatenate(parts)[: len(plans)] for parts in zip(*rows, strict=True)]
+    return found[0], found[1], found[2]
+
+
+def _flights_left_out(env: TruckDrone, actions: np.ndarray) -> list[np.ndarray]:
+    """Plans in which a drone stays on board for one of its flights, and the truck drives on instead of releasing it."""
+    truck, release = actions[:, 0], 1 + env.num_route_nodes
+    drives = (truck >= 1) & (truck < release)
+    plans = []
+    for drone in range(env.num_drones):
+        starts = np.flatnonzero(truck == release + drone).tolist()
+        for start, stop in itertools.pairwise([*starts, len(truck)]):
+            plan = actions.copy()
+            plan[start:stop, 1 + drone] = HOVER
+            for step in range(start, stop):
+                if plan[step, 0] in (release + drone, release + env.num_drones + drone):
+                    plan[step, 0] = plan[step - 1, 0] if step and drives[step - 1] else STAY
+            plans.append(plan)
+    return plans
+
+
+def _detours_replaced(env: TruckDrone, actions: np.ndarray) -> list[np.ndarray]:
+    """Plans in which the truck waits, or drives to one node, in up to `FARTHEST_LEG` successive drives."""
+    truck, num_nodes = actions[:, 0], env.num_route_nodes
+    drives = (truck >= 1) & (truck <= num_nodes)
+    begins = np.flatnonzero(np.diff(np.where(drives, truck, 0), prepend=0)).tolist()
+    legs = [(start, stop) for start, stop in itertools.pairwise([*begins, len(truck)]) if drives[start]]
+    plans = []
+    for leg, (start, _) in enumerate(legs):
+        for _, stop in legs[leg : leg + FARTHEST_LEG]:
+            for choice in range(num_nodes + 1):
+                plan = actions.copy()
+                plan[start:stop, 0] = np.where(drives[start:stop], choice, truck[start:stop])
+                plans.append(plan)
+    return plans

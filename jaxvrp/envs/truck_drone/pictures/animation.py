@@ -11,17 +11,28 @@ import numpy as np
 from jaxvrp import pictures
 from jaxvrp.envs.truck_drone import played
 from jaxvrp.envs.truck_drone.pictures import route_map
+from jaxvrp.envs.truck_drone.pictures.route_map import Labels, LengthUnit
 from jaxvrp.envs.truck_drone.played import NOBODY, Episode
 from jaxvrp.pictures import palette
 
 MAX_FRAMES, PLAY_MS, LAST_FRAME_MS, COLOURS = 90, 9000, 2500, 200
+ABOVE = 0.1
+"""Map units between a customer and a drone that is there."""
+
 TRAIL = 15
 """Steps for which the path of a drone stays visible."""
 
 
-def write(episode: Episode, max_battery: float, path: Path) -> None:
-    """Write the animation as a GIF, whatever the name of `path`."""
-    scene = _Scene(episode, max_battery)
+def write(
+    episode: Episode,
+    max_battery: float,
+    path: Path,
+    labels: Labels | None = None,
+    *,
+    length_unit: LengthUnit = route_map.MAP_UNITS,
+) -> None:
+    """Write the animation as a GIF, whatever the name of `path`; without `labels`, with numbers and steps."""
+    scene = _Scene(episode, max_battery, labels or route_map.numbered(episode), length_unit)
     chosen = pictures.sample_frames(episode.length, MAX_FRAMES).tolist()
     # One palette for all frames: with one for each, colours flicker and the file is several times as large.
     sample = np.concatenate([scene.frame(index) for index in (chosen[0], chosen[len(chosen) // 2], chosen[-1])])
@@ -34,21 +45,22 @@ def write(episode: Episode, max_battery: float, path: Path) -> None:
 class _Scene:
     """The picture of any one state: a map, and the lanes of batteries up to now."""
 
-    def __init__(self, episode: Episode, max_battery: float):
+    def __init__(self, episode: Episode, max_battery: float, labels: Labels, length_unit: LengthUnit):
         from matplotlib.patches import Rectangle
 
-        self.episode = episode
+        self.episode, self.labels = episode, labels
         sheet = pictures.new_sheet(9.0, 5.75, 100)
         plan = sheet.axes(0.1, 0.35, 5.05, 5.05)
-        route_map.draw_ground(plan, episode)
+        route_map.draw_ground(plan, episode, length_unit)
+        route_map.draw_nodes(plan, episode, labels)
         style = {"fontsize": 11, "family": "monospace", "va": "center", "color": pictures.INK}
         self.headline = sheet.text(0.2, 5.49, "", **style)
         few = episode.num_customers <= route_map.FEW_CUSTOMERS
         self.size, self.halo_size, font = (13.0, 16.0, 8.0) if few else (9.5, 9.0, 6.0)
         places = np.asarray(episode.instance.customer_position)
         self.halo = plan.scatter(*places.T, color="#CFE3F3", linewidth=0.7, edgecolor="#9CC3E0")
-        self.marks = _customer_marks(plan, episode, self.size, font)
-        self.fleet = _Fleet(plan, episode)
+        self.marks = _customer_marks(plan, episode, labels, self.size, font)
+        self.fleet = _Fleet(plan, episode, labels)
         (self.trail,) = plan.plot([], [], color=pictures.INK, linewidth=1.8, alpha=0.3)
         shape = {"marker": route_map.truck_marker(), "markersize": 19, "markeredgecolor": "white"}
         (self.truck,) = plan.plot([], [], color=pictures.INK, **shape)
@@ -57,7 +69,7 @@ class _Scene:
         tall = min(1.3 * count, 3.9)
         lanes = sheet.axes(6.05, 5.1 - tall, 2.75, tall)
         below = {"loc": "upper left", "ncols": 3, "bbox_to_anchor": (0.0, -0.3 / tall)}
-        route_map.draw_batteries(lanes, episode, max_battery, **below)
+        route_map.draw_batteries(lanes, episode, max_battery, labels, **below)
         # A white sheet over the future moves to the right: the lanes themselves need not be drawn again.
         last = max(1, int(episode.world.step[-1]))
         self.future = lanes.add_patch(Rectangle((0, -1), 2 * last, count + 2, color="white", linewidth=0, zorder=3))
@@ -65,7 +77,7 @@ class _Scene:
 
         overdue = {"markeredgecolor": palette.LATE, "markeredgewidth": 1.5}
         keys = [
-            *route_map.map_keys(),
+            *route_map.map_keys(labels),
             pictures.legend_entry(**route_map.UNSERVED, label="waiting (halo: time left)"),
             pictures.legend_entry(marker="o", color=palette.WAITING, **overdue, label="overdue"),
         ]
@@ -80,7 +92,7 @@ class _Scene:
     def frame(self, index: int) -> np.ndarray:
         """`u8[height, width, 3]` of the state `index`."""
         step, truck = self.episode.world.step[index], self.episode.world.truck.position
-        self.headline.set_text(route_map.summary(self.episode, index))
+        self.headline.set_text(route_map.summary(self.episode, index, self.labels))
         for artist, first, stop in self.marks:
             artist.set_visible(first <= step < stop)
         # A halo around a customer that can be served on time shrinks to the end of the window.
@@ -97,7 +109,9 @@ class _Scene:
         return self.animated.frame()
 
 
-def _customer_marks(axes: Any, episode: Episode, size: float, font: float) -> list[tuple[Any, int, int]]:
+def _customer_marks(
+    axes: Any, episode: Episode, labels: Labels, size: float, font: float
+) -> list[tuple[Any, int, int]]:
     """Numbered circles: artists, each with the steps from which and before which it shows.
 
     A circle is hollow until the window opens, and not there before the customer is known. Once served it is edged in
@@ -119,28 +133,36 @@ def _customer_marks(axes: Any, episode: Episode, size: float, font: float) -> li
         for colour, rim, first, stop in circles:
             look = {"color": colour, "markersize": size, "markeredgecolor": rim, "markeredgewidth": 1.5}
             marks.append((axes.plot(*place, "o", **look)[0], first, stop))
-        for colour, first, stop in ((pictures.INK, known, served), ("white", served, never)):
-            marks.append((axes.text(*place, str(customer), **pictures.centred(font - 0.5, colour)), first, stop))
+        name = labels.customers[customer]
+        if labels.are_names:
+            below = {"xytext": (0, -size), "textcoords": "offset points", "path_effects": pictures.outline()}
+            marks.append(
+                (axes.annotate(name, place, **{**pictures.centred(font, pictures.INK), **below}), known, never)
+            )
+        else:
+            for colour, first, stop in ((pictures.INK, known, served), ("white", served, never)):
+                marks.append((axes.text(*place, name, **pictures.centred(font - 0.5, colour)), first, stop))
         beside = {"xytext": (0.65 * size, 0), "textcoords": "offset points", "path_effects": pictures.outline()}
         look = {**pictures.centred(font, pictures.text_colour(fate)), "ha": "left"}
-        marks.append((axes.annotate(f"@{served}", place, **beside, **look), served, never))
+        marks.append((axes.annotate(f"@{labels.time(served)}", place, **beside, **look), served, never))
     return marks
 
 
 class _Fleet:
     """The drones: numbered diamonds with a trail, a line to the target, a package, and a cross for a crash."""
 
-    def __init__(self, axes: Any, episode: Episode):
+    def __init__(self, axes: Any, episode: Episode, labels: Labels):
         from matplotlib.collections import LineCollection
 
         self.drones, fleet = episode.world.drones, range(episode.num_drones)
+        self.customers = episode.instance.customer_position
         colours = [route_map.drone_style(drone)["color"] for drone in fleet]
         self.paths = [played.flight_path(episode, drone) for drone in fleet]
         self.trails = [axes.plot([], [], **route_map.drone_style(i), linewidth=1.4, alpha=0.6)[0] for i in fleet]
         self.targets = LineCollection([], colors=colours, linewidths=1.0, linestyles=[(0, (2, 2))], capstyle="butt")
         axes.add_collection(self.targets, autolim=False)
         self.bodies = axes.scatter(*np.zeros((2, len(colours))), marker="D", c=colours, linewidth=0.9)
-        self.numbers = [axes.text(0, 0, str(drone), weight="bold", **pictures.centred(7)) for drone in fleet]
+        self.numbers = [axes.text(0, 0, sign, weight="bold", **pictures.centred(7)) for sign in labels.signs]
         (self.parcels,) = axes.plot([], [], "s", color=route_map.PARCEL, markersize=5, markeredgecolor="white")
         (self.crosses,) = axes.plot([], [], "X", color=palette.LOST, markersize=11, markeredgecolor="white")
         self.artists = [*self.trails, self.targets, self.bodies, *self.numbers, self.parcels, self.crosses]
@@ -148,7 +170,8 @@ class _Fleet:
     def show(self, index: int) -> None:
         drones = jax.tree.map(lambda leaf: leaf[index], self.drones)
         onboard, lost = drones.is_onboard, drones.is_crashed
-        place = np.where(onboard[:, None], _berths(drones.position), drones.position)
+        above = _above(drones.position, np.asarray(self.customers))
+        place = np.where(onboard[:, None], _berths(drones.position), above)
         self.bodies.set_offsets(place)
         self.bodies.set_sizes(np.where(onboard, 62.0, 95.0))
         self.bodies.set_edgecolor(np.where(lost, palette.LOST, "white").tolist())
@@ -162,6 +185,12 @@ class _Fleet:
         # Lines of length 0 where there is no target.
         aims = (drones.has_target & drones.is_airborne)[:, None]
         self.targets.set_segments([*np.stack([place, np.where(aims, drones.target, place)], axis=1)])
+
+
+def _above(position: np.ndarray, customers: np.ndarray) -> np.ndarray:
+    """Where drones in the air are drawn, `[D, 2]`: above a customer that they are at, which they would hide."""
+    gap = np.linalg.norm(position[:, None] - customers, axis=2).min(axis=1)
+    return position + np.stack([np.zeros_like(gap), np.maximum(ABOVE - gap, 0.0)], axis=1)
 
 
 def _berths(position: np.ndarray) -> np.ndarray:

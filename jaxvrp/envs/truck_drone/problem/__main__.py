@@ -15,6 +15,7 @@ import jax
 
 from jaxvrp.envs.truck_drone.env import TruckDrone, make
 from jaxvrp.envs.truck_drone.problem.fleet_map import map_of, read_map, write_map
+from jaxvrp.envs.truck_drone.problem.inspection import inspect
 from jaxvrp.io.command_line import Parser, UserError, index, positive, run_command
 
 SIZES = ("num_drones", "num_customers", "num_route_nodes", "max_steps")
@@ -30,15 +31,18 @@ def _run(options: argparse.Namespace) -> None:
     sizes = {name: value for name in SIZES if (value := getattr(options, name)) is not None}
     env = make(options.scenario, **sizes)
     if options.check:
-        print(summary(options.check, env))
+        figures, warnings = summary(options.check, env)
+        print(figures)
+        for warning in warnings:
+            print(f"warning: {warning}", file=sys.stderr)
         return
     problem = env.generate(jax.random.key(options.seed))
     write_map(options.out, map_of(env, problem, f"{options.scenario}, seed {options.seed}"))
     print(f"wrote {options.out}; python -m train.evaluate --run {options.scenario} --instance {options.out}")
 
 
-def summary(path: Path, env: TruckDrone) -> str:
-    """A map in the units of the simulator, in a few lines.
+def summary(path: Path, env: TruckDrone) -> tuple[str, tuple[str, ...]]:
+    """A map in its own units and in those of the simulator, in a few lines; and warnings.
 
     Raises:
         ValueError: it is none, or not one of that scenario; one line.
@@ -53,13 +57,16 @@ def summary(path: Path, env: TruckDrone) -> str:
     drones, customers, nodes = (len(part) for part in (fleet_map.drones, fleet_map.customers, fleet_map.nodes))
     truck, drone = (float(speed * played.dt) for speed in (played.truck_speed, played.drone_speed))
     reach = 1 / float(played.battery_rate) if played.battery_rate else float("inf")
-    return (
-        f"{path}: {drones} drones, {customers} customers, {nodes} nodes, {played.max_steps} steps\n"
+    figures, warnings = inspect(fleet_map, played)
+    lines = [
+        f"{path}: {drones} drones, {customers} customers, {nodes} nodes, {played.max_steps} steps",
+        *figures,
         f"a map unit is {scale.length:g}, around ({x:g}, {y:g}); a step is {scale.time:g}; a demand of 1 is "
-        f"{scale.demand:g}\n"
+        f"{scale.demand:g}",
         f"in a step the truck drives {truck:.3g} map units, a drone flies {drone:.3g} (by default 0.1 and 0.2); a "
-        f"charge lasts for {reach:.3g}"
-    )
+        f"charge lasts for {reach:.3g}",
+    ]
+    return "\n".join(lines), warnings
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:

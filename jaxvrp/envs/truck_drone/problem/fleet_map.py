@@ -27,6 +27,7 @@ from jaxvrp.io.limits import LARGEST
 from jaxvrp.io.messages import shown
 from jaxvrp.io.problem_files import UnknownFormatError
 from jaxvrp.io.whole_files import write_text
+from jaxvrp.replay.reasons import shown_amount
 from jaxvrp.replay.schema import Check, list_of, number_from, object_of_only, one_of, optional, text
 
 FORMAT = "jaxvrp-truck-drone-1"
@@ -275,6 +276,23 @@ class FleetMap:
         """The names of `nodes`, `customers` or `drones`; an entry without a name is `node_0` and so on."""
         return [entry.id or f"{field[:-1]}_{index}" for index, entry in enumerate(getattr(self, field))]
 
+    @property
+    def truck_name(self) -> str:
+        """The name of the truck, by default `truck`."""
+        return self.truck.id or "truck"
+
+    def amount(self, kind: str) -> Callable[[float], str]:
+        """Words for a number of `length`, `time` or `demand`: three digits, or all before the point, with the unit."""
+        unit = self.units.get(kind, "")
+
+        def words(number: float) -> str:
+            if not math.isfinite(number):
+                return "without end"
+            digits = shown_amount(float(number))
+            return f"{digits.rstrip('0').rstrip('.') if '.' in digits else digits} {unit}".rstrip()
+
+        return words
+
     def instance(self) -> Instance:
         """The problem in the units of the simulator, to be played in `environment`.
 
@@ -325,23 +343,32 @@ class FleetMap:
         """Whether some customers become known during the episode."""
         return any(customer.known_from for customer in self.customers)
 
+    def refuse_what_is_ignored(self, env: TruckDrone) -> None:
+        """Raise a ValueError, one line, if the scenario of `env` would ignore what a field of the map says."""
+        customers = list(enumerate(self.customers))
+        ignored = []
+        if "dynamic_share" not in env.parameters:
+            ignored += [(f"customers[{i}].known_from", "customers become known") for i, c in customers if c.known_from]
+        if "payload_factor" not in env.parameters and self.drones[0].payload_factor != 0:
+            given = [("drones[0].payload_factor", "packages weigh")] if self.drones[0].payload_factor else []
+            ignored += given + [(f"customers[{i}].demand", "packages weigh") for i, c in customers if c.demand]
+        if not env.parameters.get("wait_for_window", False):
+            late = [i for i, c in customers if c.window and c.window[0]]
+            ignored += [(f"customers[{i}].window[0]", "drones wait for the start of a window") for i in late]
+        if ignored:
+            field, rule = ignored[0]
+            raise ValueError(f"{field}: {type(env).__name__} ignores it; play vrpd_tw, where {rule}")
+
     def parameters(self, env: TruckDrone) -> dict[str, Any]:
         """The parameters of the environment that this problem sets: sizes and physics, by keyword.
 
         Speeds are per time unit of `env`, whose `dt` a step has.
 
         Raises:
-            ValueError: one of them is of another scenario.
+            ValueError: the scenario ignores what a field says; one line that names the field and `vrpd_tw`.
         """
+        self.refuse_what_is_ignored(env)
         scale, drone = self.whole_scale, self.drones[0]
-        reason = ""
-        if self._is_dynamic and "dynamic_share" not in env.parameters:
-            index = next(index for index, customer in enumerate(self.customers) if customer.known_from)
-            reason = f"customers[{index}].known_from: in {type(env).__name__} everybody is known"
-        elif drone.payload_factor is not None and "payload_factor" not in env.parameters:
-            reason = f"drones[0].payload_factor: in {type(env).__name__} packages do not weigh"
-        if reason:
-            raise ValueError(f"{reason}; leave it out, or play scenario vrpd_tw")
         pace = scale.time / float(env.dt) / scale.length
         parameters = {
             "num_drones": len(self.drones),
@@ -356,7 +383,7 @@ class FleetMap:
         further = {
             "hover_cost": drone.hover_time and scale.time / drone.hover_time,
             "recharge_rate": drone.recharge_time and scale.time / drone.recharge_time,
-            "payload_factor": drone.payload_factor,
+            "payload_factor": drone.payload_factor if "payload_factor" in env.parameters else None,
             "delivery_threshold": self.reach.delivery and self.reach.delivery / scale.length,
             "recovery_threshold": self.reach.recovery and self.reach.recovery / scale.length,
         }
@@ -446,7 +473,11 @@ def _plain(value: Any) -> Any:
 
 
 def map_of(env: TruckDrone, instance: Instance, name: str = "") -> FleetMap:
-    """The map of a single problem of the simulator, in map units and time units: a file to begin with."""
+    """The map of a single problem of the simulator, in map units and time units: a file to begin with.
+
+    What the scenario ignores is left out: starts of windows, and that packages weigh.
+    """
+    waits = env.parameters.get("wait_for_window", False)
     count = len(instance.demand) if instance.exists is None else int(np.sum(instance.exists))
     dt, capacity = float(env.dt), float(env.max_battery)
     known_from = [0] * count if instance.known_from is None else np.asarray(instance.known_from).tolist()
@@ -459,13 +490,16 @@ def map_of(env: TruckDrone, instance: Instance, name: str = "") -> FleetMap:
         range=lasting(capacity, env.battery_rate),
         hover_time=lasting(capacity * dt, env.hover_cost),
         recharge_time=lasting(capacity * dt, env.recharge_rate),
-        payload_factor=env.parameters.get("payload_factor"),
+        payload_factor=env.parameters.get("payload_factor", 0.0),
     )
     customers = [
         Customer(
             position=_point(instance.customer_position[index]),
             demand=_short(instance.demand[index]),
-            window=(_short(int(instance.window_start[index]) * dt), _short(int(instance.window_end[index]) * dt)),
+            window=(
+                _short(int(instance.window_start[index]) * dt * waits),
+                _short(int(instance.window_end[index]) * dt),
+            ),
             known_from=_short(known_from[index] * dt) or None,
             id=f"customer_{index}",
         )

@@ -1,7 +1,6 @@
 """Maps: every mistake is named by its field, units are nothing but units, and what is written is read again."""
 
 import copy
-import dataclasses
 import json
 import math
 import pathlib
@@ -14,6 +13,7 @@ import pytest
 import jaxvrp
 from jaxvrp.envs.truck_drone import map_of, parse_map, read_map, write_map
 from jaxvrp.envs.truck_drone.problem.__main__ import main
+from jaxvrp.envs.truck_drone.problem.inspection import inspect, reach_of
 
 MAPS = pathlib.Path(__file__).parents[4] / "docs" / "maps"
 TOWN = json.loads((MAPS / "market_town.json").read_text())
@@ -105,7 +105,7 @@ def test_what_is_no_map_is_one_line(tmp_path):
 def test_the_town_in_the_units_of_the_simulator(envs):
     """By hand: a map unit is 1500 m around (2000, 1500), a step half a minute of 0.1 time units."""
     town = read_map(MAPS / "market_town.json")
-    instance, parameters = town.instance(), town.parameters(envs["truck_drone"])
+    instance, parameters = town.instance(), town.parameters(envs["vrpd_tw"])
     np.testing.assert_allclose(instance.truck_position, [0, 0])
     np.testing.assert_allclose(instance.customer_position[:2], [[0.3, 4 / 15], [-11 / 15, 2 / 3]], rtol=1e-6)
     np.testing.assert_array_equal(instance.window_start, [0, 20, 0, 40, 60, 0])
@@ -202,19 +202,133 @@ def test_padding_is_no_customer():
     assert len(map_of(env, shorter).customers) == 2
 
 
-def test_what_only_another_scenario_knows_is_one_line(envs):
-    island = read_map(MAPS / "island.json")
-    with pytest.raises(
-        ValueError, match=r"^customers\[3\]\.known_from: in TruckDroneBasic everybody is known; leave it"
-    ):
-        island.parameters(envs["truck_drone"])
-    known = dataclasses.replace(
-        island, customers=tuple(dataclasses.replace(customer, known_from=None) for customer in island.customers)
-    )
-    with pytest.raises(ValueError, match=r"^drones\[0\]\.payload_factor: in TruckDroneBasic packages do not weigh"):
-        known.parameters(envs["truck_drone"])
-    played = island.environment(envs["vrpd_tw"])
-    assert (played.payload_factor, played.num_customers) == (0.5, 5)
+PLAIN = {**changed("drones", [{**drone, "payload_factor": 0} for drone in TOWN["drones"]])}
+"""The town where packages do not weigh; and starts of windows stay."""
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (json.loads((MAPS / "island.json").read_text()), "customers[3].known_from: {}customers become known"),
+        (
+            {**TOWN, "drones": [{**drone, "payload_factor": 0.5} for drone in TOWN["drones"]]},
+            "drones[0].payload_factor: {}packages weigh",
+        ),
+        (TOWN, "customers[0].demand: {}packages weigh"),
+        (PLAIN, "customers[1].window[0]: {}drones wait for the start of a window"),
+    ],
+)
+def test_a_scenario_refuses_what_it_would_ignore(content, says, envs):
+    with pytest.raises(ValueError) as error:
+        parse_map(content).parameters(envs["truck_drone"])
+    assert str(error.value) == says.format("TruckDroneBasic ignores it; play vrpd_tw, where ")
+    assert parse_map(content).environment(envs["vrpd_tw"]).num_customers == len(content["customers"])
+
+
+def test_a_generated_problem_of_the_plain_scenario_can_be_played_in_it(envs, tmp_path):
+    env = envs["truck_drone"]
+    write_map(tmp_path / "map.json", map_of(env, env.generate(jax.random.key(1))))
+    assert read_map(tmp_path / "map.json").environment(env).num_customers == env.num_customers
+
+
+def in_kilometres(*fields):
+    """The town with places of these lists in kilometres."""
+    content = changed("scale", {"demand": 4})
+    for field in fields:
+        entries = [content["truck"]] if field == "truck" else content[field]
+        for entry in entries:
+            entry["position"] = [number / 1000 for number in entry["position"]]
+    for entry in [content["truck"], *content["drones"]]:
+        entry.update({name: entry[name] / 1000 for name in ("speed", "range") if name in entry})
+    return {**content, "units": {**content["units"], "length": "km"}}
+
+
+def with_speeds(truck, drone, content=TOWN):
+    drones = [{**each, "speed": drone} for each in content["drones"]]
+    return {**content, "truck": {**content["truck"], "speed": truck}, "drones": drones}
+
+
+def in_degrees():
+    content = changed("scale", {"demand": 4})
+    for entry in [content["truck"], *content["nodes"], *content["customers"]]:
+        x, y = entry["position"]
+        entry["position"] = [49 + y / 111_000, 8.4 + x / 73_000]
+    return content
+
+
+EVERYTHING = ("truck", "nodes", "customers")
+FAR_OUT = in_kilometres(*EVERYTHING)
+FAR_OUT["drones"] = [{**drone, "range": 0.1} for drone in FAR_OUT["drones"]]
+OUTLIER = in_kilometres(*EVERYTHING)
+OUTLIER["customers"][2]["position"] = [1200, 500]
+FEW_REACHED = changed("drones", [{**drone, "range": 1500} for drone in TOWN["drones"]])
+
+ABSURD = [
+    (in_kilometres("truck", "nodes"), ["customers[0].position and 5 more: 3097 km from the nearest node, while the"]),
+    (in_kilometres("customers"), ["nodes[1].position: the nodes lie within 2193 km, and all customers within 2.97 km"]),
+    (OUTLIER, ["customers[2].position: 1297 km from the nearest node, while the nodes lie within 2.19 km; give"]),
+    (
+        with_speeds(18, 36, in_kilometres(*EVERYTHING)),
+        [
+            "truck.speed: 18 km/min is across the map in 0.16 min, and a step is 0.5 min; give it in the units",
+            "drones[0].speed: 36 km/min is across the map in 0.082 min, and a step is 0.5 min; give it in the units",
+        ],
+    ),
+    (
+        with_speeds(18, 26),
+        [
+            "truck.speed: 18 m/min takes 165 min across the map, and the horizon is 100 min; give it in the units",
+            "drones[0].speed: 26 m/min takes 114 min across the map, and the horizon is 100 min; give it in the units",
+        ],
+    ),
+    (
+        in_degrees(),
+        ["nodes[0].position: [49.0135, 8.4274] looks like latitude and longitude, and a map is flat; project"],
+    ),
+    (
+        FAR_OUT,
+        ["drones[0].range: no customer is within reach of a node: the nearest needs 1.2 km, a charge lasts for 0.1"],
+    ),
+    (
+        FEW_REACHED,
+        ["drones[0].range: 4 of 6 customers are out of reach of every node: bakery needs 1597 m, farm needs"],
+    ),
+    (TOWN, []),
+    (json.loads((MAPS / "island.json").read_text()), []),
+    (in_kilometres(*EVERYTHING), []),
+]
+
+
+@pytest.mark.parametrize(("content", "starts"), ABSURD)
+def test_what_is_absurd_in_a_map_is_a_line_with_its_field_and_the_remedy(content, starts, envs):
+    fleet_map = parse_map(content)
+    warnings = inspect(fleet_map, fleet_map.environment(envs["vrpd_tw"])).warnings
+    assert len(warnings) == len(starts)
+    for warning, start in zip(warnings, starts, strict=True):
+        assert warning.startswith(start) and ";" in warning and "\n" not in warning
+
+
+@pytest.mark.parametrize("speed", [0, 5e-324, 1e12])
+def test_no_speed_is_too_extreme_to_be_inspected(speed, envs):
+    fleet_map = parse_map(with_speeds(speed, speed))
+    found = inspect(fleet_map, fleet_map.environment(envs["vrpd_tw"]))
+    assert found.figures and all(words and "nan" not in words for words in (*found.figures, *found.warnings))
+
+
+def test_reach_is_what_the_battery_guard_lets_a_drone_fly(envs):
+    """By hand: 20 away with a package that takes half more; 0.6 a step, and the guard keeps 1.2 of the way home."""
+    content = {
+        "format": "jaxvrp-truck-drone-1",
+        "scale": {"length": 100, "center": [0, 0], "time": 1, "demand": 1},
+        "horizon": 100,
+        "truck": {"position": [0, 0], "speed": 10},
+        "nodes": [{"position": [0, 0]}],
+        "customers": [{"position": [20, 0], "demand": 1}],
+        "drones": [{"speed": 5, "range": 75.1, "payload_factor": 0.5}],
+    }
+    fleet_map = parse_map(content)
+    reach = reach_of(fleet_map, fleet_map.environment(envs["vrpd_tw"]))
+    assert reach.needs.tolist() == pytest.approx([max(1.5 * 20 + 1.2 * 25, 1.5 * (15 + 1.2 * 20))])
 
 
 def test_the_command(tmp_path, capsys):
@@ -222,8 +336,11 @@ def test_the_command(tmp_path, capsys):
     assert main(["--out", str(path), "--num_customers", "7", "--seed", "5"]) == 0
     written = read_map(path)
     assert (len(written.customers), len(written.drones), written.name) == (7, 2, "vrpd_tw, seed 5")
-    assert main(["--check", str(MAPS / "market_town.json"), "--scenario", "truck_drone_basic"]) == 0
+    assert main(["--check", str(MAPS / "market_town.json")]) == 0
     printed = capsys.readouterr().out
+    assert "the truck crosses the map, 2970 m, in 9.9 min of 100 min\n" in printed
+    assert "a drone flies 2200 m on a charge, in 3.67 min\n" in printed
+    assert "6 of 6 customers are within reach of a node, there with the package and back\n" in printed
     assert "market_town.json: 2 drones, 6 customers, 5 nodes, 200 steps\n" in printed
     assert "a map unit is 1500, around (2000, 1500); a step is 0.5; a demand of 1 is 4\n" in printed
 
@@ -238,7 +355,7 @@ def test_the_command(tmp_path, capsys):
         (["--out", "map.json", "--scenario", "vrpd"], "error: unknown scenario 'vrpd'; did you mean 'vrpd_tw'"),
         (
             ["--check", str(MAPS / "island.json"), "--scenario", "truck_drone_basic"],
-            f"error: {MAPS / 'island.json'}: customers[3].known_from: in TruckDroneBasic everybody is known",
+            f"error: {MAPS / 'island.json'}: customers[3].known_from: TruckDroneBasic ignores it; play vrpd_tw, where",
         ),
     ],
 )

@@ -12,6 +12,7 @@ import pytest
 import jaxvrp
 from jaxvrp.envs.truck_drone import parse_map, plan_of, read_map, write_plan
 from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
+from jaxvrp.envs.truck_drone.plan import sheets_of
 from jaxvrp.episodes import record_episode
 
 MAPS = pathlib.Path(__file__).parents[4] / "docs" / "maps"
@@ -77,6 +78,9 @@ def test_a_sortie_by_hand(play):
     assert (summary["end"], summary["served"], summary["on_time"], summary["drones_in_the_air"]) == (11, 1, 1, 0)
     assert summary["truck_distance"] == pytest.approx(50, rel=1e-6)
     assert summary["drone_distance"] == pytest.approx(np.hypot(20, 10) + 20, rel=1e-6)
+    assert summary["distance"] == pytest.approx({"van": 50, "red": np.hypot(20, 10) + 20}, rel=1e-6)
+    assert plan["feasible"] and plan["reasons"] == []
+    assert plan["totals"] == {"end": "11", "distance of van": "50", "distance of red": "42.4"}
     assert summary["battery_used"] == pytest.approx(1 - sortie["end"]["battery"], abs=2e-6)
 
 
@@ -87,6 +91,8 @@ def test_late_is_counted_in_the_units_of_the_map(play):
     (customer,) = plan["customers"]
     assert (customer["time"], customer["waited"], customer["late"]) == (7, 0, 0.5)
     assert (plan["summary"]["on_time"], plan["summary"]["drones_in_the_air"]) == (0, 1)
+    assert not plan["feasible"]
+    assert plan["reasons"] == ["1 late (house by 0.5)", "1 in the air at the end (red)"]
     assert plan["sorties"][0]["outcome"] == "in the air"
 
 
@@ -98,7 +104,8 @@ def test_a_crash(play):
     share = 20 / np.hypot(20, 10)
     rounding = 0.5 * 1e-6 * 100  # a map unit is 100
     np.testing.assert_allclose(sortie["end"]["position"], [20 - share * 20, 30 + share * 10], rtol=0, atol=rounding)
-    assert rows(plan)[-1] == (7, 7, "red", "crash", "")
+    assert rows(plan)[-1] == (7, 7, "red", "crash", "(2.1, 38.9)")
+    assert not plan["feasible"] and plan["reasons"][:2] == ["1 not served (house)", "1 crashed (red)"]
     unserved = {name: plan["customers"][0][name] for name in ("drone", "time", "waited", "late")}
     assert unserved == dict.fromkeys(unserved)
     assert plan["summary"]["drones_crashed"] == 1
@@ -107,12 +114,42 @@ def test_a_crash(play):
 def test_a_truck_that_stops_and_turns_on_the_way(play):
     plan = play(parse_map(SMALL), [(EAST, HOVER), (STAY, HOVER), (NORTH, HOVER), (EAST, HOVER)])
     assert rows(plan) == [
-        (0, 1, "van", "drive", ""),
-        (1, 2, "van", "wait", ""),
-        (2, 3, "van", "drive", ""),
-        (3, 4, "van", "drive", ""),
+        (0, 1, "van", "drive", "(10, 0)"),
+        (1, 2, "van", "wait", "(10, 0)"),
+        (2, 3, "van", "drive", "(13.2, 9.5)"),
+        (3, 4, "van", "drive", "(19, 1.4)"),
     ]
     assert plan["truck"][1]["x"] == 10
+
+
+def test_what_follows_the_last_work_is_no_part_of_a_plan(play):
+    """The truck drives on to the end of the time, since no drone was sent: there is nothing to be done."""
+    plan = play(parse_map({**SMALL, "horizon": 30}), [(EAST, HOVER), (NORTH, HOVER)] * 15)
+    assert (plan["truck"], plan["summary"]["end"], plan["summary"]["truck_distance"]) == ([], 0, 0)
+    assert plan["reasons"] == ["1 not served (house)"]
+
+
+def test_distances_of_drones_that_board_at_once_sum_to_the_total(island):
+    summary = island[1]["summary"]
+    assert sum(summary["distance"][name] for name in ("gull", "tern")) == pytest.approx(
+        summary["drone_distance"], rel=1e-5
+    )
+    assert min(summary["distance"].values()) > 0
+
+
+def test_the_sheets_say_who_does_what_when_where_and_with_what(play):
+    fleet_map = parse_map({**SMALL, "units": {"time": "min", "demand": "kg"}})
+    plan = play(fleet_map, [*TO_NORTH, *[(STAY, DELIVER)] * 4, (STAY, RETURN), (STAY, HOVER)])
+    van, red = sheets_of(fleet_map, plan)
+    assert van.columns == ("from (min)", "to (min)", "what", "where", "package (kg)", "battery", "late (min)")
+    assert (van.title, red.title, red.note) == ("van", "red", "42.4")
+    assert ("5", "5", "launch red", "north", "1 for house", "100%", "") in van.rows
+    assert [row[2:5] for row in red.rows] == [
+        ("launch", "north", "1 for house"),
+        ("wait", "house", ""),
+        ("deliver", "house", "1"),
+        ("board", "north", ""),
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -84,7 +84,7 @@ def test_a_key_of_an_unknown_group_is_an_error():
         Key("depth", "networks", "how deep it is")
 
 
-@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("columns", [80, 120, 200])
 def test_it_is_grouped_and_narrow_enough(columns, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(columns))
     page = page_of("mappo", capsys)

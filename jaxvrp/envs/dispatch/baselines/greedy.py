@@ -1,0 +1,94 @@
+"""Baselines that look at the request at hand alone: accept, threshold, relocate."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from jaxvrp.actor import Carry
+from jaxvrp.environment import TimeStep
+from jaxvrp.envs.dispatch.env import DISPATCHER, DRIVER, Dispatch
+from jaxvrp.envs.dispatch.plans import distance
+from jaxvrp.envs.dispatch.rules import State, idle, zone_of
+from jaxvrp.spaces import ByRole
+
+
+class AcceptActor:
+    """Gives the request to the vehicle that it adds least travel to; rejects it if there is none.
+
+    With `replan_rounds` in the environment this is the player that re-plans.
+    """
+
+    def init(self, num_envs: int) -> Carry:
+        """Nothing to carry from one decision to the next."""
+        del num_envs
+        return ()
+
+    def act(self, key: jax.Array, carry: Carry, state: State, timestep: TimeStep) -> tuple[ByRole, Carry]:
+        """See `Actor.act`."""
+        action = {DISPATCHER: jax.vmap(self.choose)(state)[:, None]}
+        if DRIVER in timestep.action_mask:
+            keys = jax.random.split(key, timestep.terminated.shape[0])
+            action[DRIVER] = jax.vmap(self.send)(keys, state)
+        return action, carry
+
+    def choose(self, state: State) -> jax.Array:
+        """`i32[]`, the dispatcher's action in one state."""
+        return cheapest(state, state.offers.feasible)
+
+    def send(self, key: jax.Array, state: State) -> jax.Array:
+        """`i32[V]`, the drivers' actions in one state; here all wait."""
+        del key
+        return jnp.zeros(state.plans.free.shape[0], jnp.int32)
+
+
+class ThresholdActor(AcceptActor):
+    """Keeps the fleet for what it serves best, by one number that is tuned on other days.
+
+    With a depot: requests from where the drive of the first vehicle takes longer than `threshold` minutes go to drones
+    if possible, nearer ones to vehicles, and each to the other kind if not (Ulmer & Thomas 2018). Without:
+    requests that add more than `threshold` minutes of travel are rejected.
+    """
+
+    def __init__(self, env: Dispatch, threshold: float | None = None):
+        """By default 12 minutes with a depot, and 20 without: the best of 8, 12, 16 and 20 on generated days."""
+        default = {"same_day": 12.0, "ride_pooling": 20.0}[env.scenario]
+        self.threshold = default if threshold is None else threshold
+
+    def choose(self, state: State) -> jax.Array:
+        """`i32[]`, see the class."""
+        found, instance = state.offers, state.prepared.instance
+        if instance.depot is None:
+            return cheapest(state, found.feasible & (found.added <= self.threshold))
+        far = distance(state.request.dropoff, instance.depot) * state.prepared.pace[0] > self.threshold
+        first = cheapest(state, found.feasible & (instance.is_drone == far))
+        return jnp.where(first > 0, first, cheapest(state, found.feasible))
+
+
+class RelocateActor(AcceptActor):
+    """Accepts what fits; idle vehicles go where demand has been, in proportion.
+
+    A zone's share of the idle vehicles is its share of the pickups so far. Those beyond it leave the zone, each for a
+    zone that lacks vehicles, by chance in proportion to what it lacks.
+    """
+
+    def send(self, key: jax.Array, state: State) -> jax.Array:
+        """`i32[V]`, see the class."""
+        assert state.demand is not None
+        zones, free = state.num_zones_each_way, idle(state)
+        where = zone_of(state.prepared.instance.area, zones, state.plans.goal)
+        is_there = (where == jnp.arange(zones * zones, dtype=jnp.int32)[:, None]) & free
+        here = jnp.sum(is_there, axis=-1, dtype=jnp.float32)
+        share = state.demand / jnp.maximum(jnp.sum(state.demand), 1.0) * jnp.sum(here)
+        rank = jnp.cumsum(is_there, axis=-1, dtype=jnp.float32)
+        is_surplus = (is_there & (rank > jnp.ceil(share)[:, None])).any(axis=0)
+        lack = jnp.cumsum(jnp.maximum(share - here, 0.0))
+        uniform = jax.random.uniform(key, (free.shape[0], 1), jnp.float32) * lack[-1]
+        target = jnp.minimum(jnp.sum(lack <= uniform, axis=-1, dtype=jnp.int32), zones * zones - 1)
+        return jnp.where(is_surplus & (lack[-1] > 0), 1 + target, 0)
+
+
+def cheapest(state: State, allowed: jax.Array) -> jax.Array:
+    """`i32[]`, the action that gives the request to the allowed vehicle (`bool[V]`) with the least added travel."""
+    added = jnp.where(allowed, state.offers.added, jnp.inf)
+    return jnp.where(allowed.any(), 1 + jax.lax.argmin(added, 0, jnp.int32), 0)

@@ -1,0 +1,55 @@
+"""The stops of a day as it was driven, from the decisions that were made."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxvrp.environment import executed_action, select
+from jaxvrp.envs.dispatch.env import Dispatch, decide
+from jaxvrp.envs.dispatch.plans import LOAD, REQUEST, begun_by, leaves
+from jaxvrp.envs.dispatch.problem.instance import Instance
+from jaxvrp.envs.dispatch.problem.solution import Stop
+
+
+def driven_stops(env: Dispatch, instance: Instance, actions: Mapping[str, Any]) -> list[Stop]:
+    """All stops that vehicles made on a day under these actions, `{role: [T, agents]}`, those of each in their order.
+
+    Give them to `jaxvrp.envs.dispatch.solution_report`.
+    """
+    numbers = {name: jnp.asarray(values, jnp.int32) for name, values in actions.items()}
+    parameters, structure = jax.tree.flatten(env)
+    begun, stops, start, departs = jax.device_get(_drive(structure, parameters, instance, numbers))
+    found: list[Stop] = []
+    trips = np.zeros(begun.shape[1], int)
+    for time, v in np.ndindex(begun.shape[:2]):
+        last = None
+        for k in np.flatnonzero(begun[time, v]):
+            departure = float(departs[time, v, k])
+            trips[v] += last is None or departure != last
+            last = departure
+            request, is_pickup = int(stops[time, REQUEST, v, k]), bool(stops[time, LOAD, v, k] > 0)
+            found.append(Stop(v, request, is_pickup, float(start[time, v, k]), int(trips[v]), departure))
+    return found
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _drive(structure: Any, leaves_of_env: Any, instance: Instance, actions: Any) -> tuple[jax.Array, ...]:
+    """What was begun in each step: `bool[T, V, S]`, and the plans' stops, starts and departures then."""
+    env = jax.tree.unflatten(structure, leaves_of_env)
+
+    def advance(state: Any, action: Any) -> tuple[Any, tuple[jax.Array, ...]]:
+        executed, num_invalid = executed_action(env, action, env.action_mask(state), env.valid(state))
+        plans, _ = decide(env, state, executed)
+        moved = env.transition(state, executed, num_invalid)
+        until = jnp.where(moved.done, jnp.inf, moved.now)
+        begun = begun_by(state.prepared, plans, until) & ~state.done
+        departs = leaves(state.prepared, plans)
+        return select(state.done, state, moved), (begun, plans.stops, plans.start, departs)
+
+    return jax.lax.scan(advance, env.init_state(instance), actions)[1]

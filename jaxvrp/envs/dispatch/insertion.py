@@ -1,0 +1,224 @@
+"""Where a request fits into the plans of all vehicles, exactly, and at which cost.
+
+A plan is served as early as it can be. Its least service times `t` are what it will come to, its greatest `u` what its
+deadlines allow. Pushing the stop at position k to a later time x pushes the stop at m > k to `max(t_m, x + path_m -
+path_k)`, where `path` sums travel and stop times; it is feasible if and only if `x <= u_k`. So one comparison tells of
+each pair of positions whether a pickup and a drop-off fit there: `X_i <= room_j`, where `X_i` depends on the pickup and
+`room_j` on the drop-off alone (Savelsbergh 1992; `u` are his latest times).
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from jaxvrp.envs.dispatch.plans import DEADLINE, LOAD, SLACK, Plans, Prepared, Request, distance
+from jaxvrp.envs.dispatch.schedule import (
+    Positions,
+    at_position,
+    followed_by,
+    index_of,
+    least_from,
+    positions,
+    sums,
+)
+
+TIE = 1e-3
+"""Minutes of added travel by which two insertions are alike, so that the earlier positions win."""
+
+
+class Offers(struct.PyTreeNode):
+    """What each of V vehicles would do with the request; all else is 0 where it can't take it.
+
+    Attributes:
+        feasible: `bool[V]`, whether all promises can be kept.
+        added: `f32[V]`, minutes of travel beyond those planned.
+        pickup_position, dropoff_position: `i32[V]`, before which stops of the plan they would be inserted; with a
+            depot, only the drop-off's counts.
+        pickup_start, dropoff_start: `f32[V]`, when service would begin there; with a depot, when it would load.
+        slack: `f32[V]`, the least of the minutes that are left before the deadlines of the plan, then.
+        moved: `f32[V, S]`, when service of the planned stops would begin, inf where there is none.
+    """
+
+    feasible: jax.Array
+    added: jax.Array
+    pickup_position: jax.Array
+    dropoff_position: jax.Array
+    pickup_start: jax.Array
+    dropoff_start: jax.Array
+    slack: jax.Array
+    moved: jax.Array
+
+
+class _Fit(struct.PyTreeNode):
+    """A stop at every position by itself, all `[V, S + 1]`: ways, when it and the next stop begin, and if it fits."""
+
+    way_there: jax.Array
+    way_on: jax.Array
+    begin: jax.Array
+    reach: jax.Array
+    fits: jax.Array
+
+
+def offers(prepared: Prepared, plans: Plans, request: Request) -> Offers:
+    """The cheapest feasible insertion into each plan: least added travel, then the earliest pair of positions."""
+    find = _offer_rides if prepared.instance.depot is None else _offer_deliveries
+    return find(prepared, plans, request)
+
+
+def insert(prepared: Prepared, plans: Plans, found: Offers, request: Request, chosen: jax.Array) -> Plans:
+    """The plans after the chosen vehicles (`bool[V]`) have taken their offers."""
+    plans = plans.replace(start=jnp.where(chosen[:, None], found.moved, plans.start))
+    drop = (request.dropoff_earliest, request.dropoff_deadline, -request.load, request.index)
+    if prepared.instance.depot is not None:
+        return _put(
+            plans, chosen, found.dropoff_position, request.dropoff, (*drop, request.arrival), found.dropoff_start
+        )
+    pick = (request.pickup_earliest, request.pickup_deadline, request.load, request.index, request.arrival)
+    plans = _put(plans, chosen, found.pickup_position, request.pickup, pick, found.pickup_start)
+    due = request.arrival + prepared.pace * distance(request.pickup, request.dropoff)
+    return _put(plans, chosen, found.dropoff_position + 1, request.dropoff, (*drop, due), found.dropoff_start)
+
+
+def _put(
+    plans: Plans,
+    chosen: jax.Array,
+    position: jax.Array,
+    place: jax.Array,
+    numbers: tuple[jax.Array, ...],
+    start: jax.Array,
+) -> Plans:
+    """The plans of the chosen vehicles with one stop more; its `numbers` are its planes after the place."""
+    vehicles, size = plans.start.shape
+    index, at = jnp.arange(size, dtype=jnp.int32), jnp.where(chosen, position, size)[:, None]
+    columns = [jnp.broadcast_to(number, (vehicles,)) for number in (*place, *numbers)]
+    column = jnp.stack(columns)[:, :, None]
+
+    def put(old: jax.Array, new: jax.Array) -> jax.Array:
+        later = jnp.concatenate([old[..., :1], old[..., :-1]], axis=-1)
+        return jnp.where(index < at, old, jnp.where(index == at, new, later))
+
+    return plans.replace(stops=put(plans.stops, column), start=put(plans.start, start[:, None]))
+
+
+def _first(condition: jax.Array) -> jax.Array:
+    """`i32[...]`, the first index along the last axis where it holds; the last one if it holds nowhere."""
+    size = condition.shape[-1]
+    return jnp.min(jnp.where(condition, index_of(size), size - 1), axis=-1)
+
+
+def _fit(prepared: Prepared, at: Positions, place: jax.Array, earliest: jax.Array, deadline: jax.Array) -> _Fit:
+    """A stop at `place` (`f32[2]`) at each position."""
+    pace, stop_time = prepared.pace[:, None], prepared.instance.stop_time[:, None]
+    way_there = distance(at.before, place[:, None, None]) * pace
+    way_on = jnp.where(at.leads_on, distance(at.after, place[:, None, None]) * pace, 0.0)
+    begin = jnp.maximum(earliest, at.leave + way_there)
+    reach = begin + stop_time + way_on
+    fits = at.legal & (begin <= deadline + SLACK) & (reach <= at.latest + SLACK)
+    return _Fit(way_there, way_on, begin, reach, fits)
+
+
+def _offer_deliveries(prepared: Prepared, plans: Plans, request: Request) -> Offers:
+    """A drop-off at one position of the trip that has not left."""
+    instance, at = prepared.instance, positions(prepared, plans)
+    fit = _fit(prepared, at, request.dropoff, request.dropoff_earliest, request.dropoff_deadline)
+    planned = jnp.where(instance.is_drone, 0.0, -jnp.sum(plans.stops[LOAD], axis=-1))
+    has_room = (planned + request.load <= prepared.capacity) & (plans.num_stops < plans.start.shape[-1])
+    possible = fit.fits & has_room[:, None] & request.exists
+    added = jnp.where(possible, fit.way_there + fit.way_on - at.arc, jnp.inf)
+    position = _first(added <= jnp.min(added, axis=-1, keepdims=True) + TIE)
+    is_there = index_of(added.shape[-1]) == position[:, None]
+    begin, pushed = at_position(is_there, fit.begin), at_position(is_there, fit.reach - at.path)
+    moved = jnp.where(index_of(plans.start.shape[-1]) < position[:, None], plans.start, _pushed(plans, at, pushed))
+    loads = jnp.where(instance.is_drone, at_position(is_there, at.leave), at.leave[:, 0]) - instance.stop_time
+    is_end = index_of(added.shape[-1]) == plans.num_stops[:, None]
+    home_slack = at_position(is_end, at.latest) - jnp.maximum(
+        at_position(is_end, at.leave + at.arc), pushed + at_position(is_end, at.path)
+    )
+    slack = jnp.minimum(home_slack, request.dropoff_deadline - begin)
+    slack = jnp.minimum(slack, jnp.min(jnp.where(plans.present, plans.stops[DEADLINE] - moved, jnp.inf), axis=-1))
+    return _checked(
+        plans, Offers(possible.any(-1), at_position(is_there, added), position, position, loads, begin, slack, moved)
+    )
+
+
+def _offer_rides(prepared: Prepared, plans: Plans, request: Request) -> Offers:
+    """A pickup and a drop-off, each at one position of the plan."""
+    at, index = positions(prepared, plans), index_of(plans.start.shape[-1] + 1)
+    stop_time, pace = prepared.instance.stop_time[:, None], prepared.pace[:, None]
+    pick = _fit(prepared, at, request.pickup, request.pickup_earliest, request.pickup_deadline)
+    drop = _fit(prepared, at, request.dropoff, request.dropoff_earliest, request.dropoff_deadline)
+    carried = followed_by(plans.aboard, plans.aboard[:, None] + sums(plans.stops[LOAD]))
+    is_full = carried + request.load > prepared.capacity[:, None]
+    full_from = least_from(jnp.where(is_full, index.astype(jnp.float32), jnp.inf))
+    has_room = (plans.num_stops + 2 <= plans.start.shape[-1]) & request.exists
+
+    # The drop-off right after the pickup.
+    ride = distance(request.pickup, request.dropoff) * pace
+    begin_next = jnp.maximum(request.dropoff_earliest, pick.begin + stop_time + ride)
+    reach_next = begin_next + stop_time + drop.way_on
+    fits_next = (pick.begin <= request.pickup_deadline + SLACK) & (begin_next <= request.dropoff_deadline + SLACK)
+    fits_next &= at.legal & ~is_full & has_room[:, None] & (reach_next <= at.latest + SLACK)
+    added_next = jnp.where(fits_next, pick.way_there + ride + drop.way_on - at.arc, jnp.inf)
+
+    # The drop-off at a later position: `[V, j, i]`, so that the least over j is taken across lanes.
+    added_pick, added_drop = pick.way_there + pick.way_on - at.arc, drop.way_there + drop.way_on - at.arc
+    pushed = jnp.where(pick.fits & has_room[:, None], pick.reach - at.path, jnp.inf)
+    path_before = followed_by(jnp.zeros_like(plans.free), at.path[:, :-1])
+    room = jnp.minimum(request.dropoff_deadline, at.latest - stop_time - drop.way_on)
+    room = jnp.where(drop.fits, room - stop_time - drop.way_there - path_before + SLACK, -jnp.inf)
+    is_later = (index[:, None] > index) & (index[:, None] < full_from[:, None, :])
+    fits_later = is_later & (pushed[:, None, :] <= room[:, :, None])
+    least_drop = jnp.min(jnp.where(fits_later, added_drop[:, :, None], jnp.inf), axis=-2)
+
+    least = jnp.minimum(added_next, added_pick + least_drop)
+    added = jnp.min(least, axis=-1)
+    first = _first(least <= added[:, None] + TIE)
+    is_first = index == first[:, None]
+    pushed_there = at_position(is_first, pushed)
+    fits = (
+        (index > first[:, None]) & (index < at_position(is_first, full_from)[:, None]) & (pushed_there[:, None] <= room)
+    )
+    by_drop = jnp.where(fits, at_position(is_first, added_pick)[:, None] + added_drop, jnp.inf)
+    by_drop = jnp.where(is_first, added_next, by_drop)
+    second = _first(by_drop <= added[:, None] + TIE)
+    is_second, is_next = index == second[:, None], first == second
+
+    arrive = jnp.maximum(
+        at_position(is_second, at.leave), pushed_there + at_position(is_second, path_before) + stop_time[:, 0]
+    )
+    begin_later = jnp.maximum(request.dropoff_earliest, arrive + at_position(is_second, drop.way_there))
+    pickup_start, dropoff_start = (
+        at_position(is_first, pick.begin),
+        jnp.where(is_next, at_position(is_first, begin_next), begin_later),
+    )
+    reach = dropoff_start + stop_time[:, 0] + at_position(is_second, drop.way_on)
+    between = _pushed(plans, at, pushed_there)
+    behind = _pushed(plans, at, reach - at_position(is_second, at.path))
+    stop = index[:-1]
+    moved = jnp.where(stop < first[:, None], plans.start, jnp.where(stop < second[:, None], between, behind))
+    slack = jnp.minimum(request.pickup_deadline - pickup_start, request.dropoff_deadline - dropoff_start)
+    slack = jnp.minimum(slack, jnp.min(jnp.where(plans.present, plans.stops[DEADLINE] - moved, jnp.inf), axis=-1))
+    found = Offers(
+        added < jnp.inf, at_position(is_second, by_drop), first, second, pickup_start, dropoff_start, slack, moved
+    )
+    return _checked(plans, found)
+
+
+def _pushed(plans: Plans, at: Positions, to: jax.Array) -> jax.Array:
+    """`f32[V, S]`, when service begins at the planned stops if the vehicle comes to the first of them at `to`, less
+    its path.
+    """
+    return jnp.maximum(plans.start, to[:, None] + at.path[:, :-1])
+
+
+def _checked(plans: Plans, found: Offers) -> Offers:
+    """The offers, with 0 for those that are none."""
+    none = {
+        name: jnp.where(found.feasible, value, jnp.zeros((), value.dtype))
+        for name, value in vars(found).items()
+        if name not in ("feasible", "moved")
+    }
+    moved = jnp.where(found.feasible[:, None], found.moved, plans.start)
+    return found.replace(**none, moved=moved)

@@ -1,0 +1,275 @@
+"""Plans of vehicles: what they hold, and what becomes of them when a request is added and when time passes.
+
+What a vehicle has begun can't be changed, so it is not part of its plan: `place` and `free` say where and when the
+vehicle is free again. A ride's vehicle has begun a stop as soon as it drives there. A vehicle with a depot begins a
+trip when it loads; it then has no plan for the stops of that trip.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance
+
+SLACK = 1e-3
+"""Minutes, on every comparison with a deadline: float32 resolves 3e-5 at a clock of 480."""
+
+X, Y, EARLIEST, DEADLINE, LOAD, REQUEST, DUE = range(7)
+"""Planes of a stop. LOAD is taken on, or less than 0 if left; DUE is when a stop without any delay would begin."""
+
+NUM_PLANES = 7
+
+
+class Request(struct.PyTreeNode):
+    """One request: places `f32[2]`, all else `f32[]`; `index` is its number."""
+
+    index: jax.Array
+    exists: jax.Array
+    arrival: jax.Array
+    pickup: jax.Array
+    dropoff: jax.Array
+    load: jax.Array
+    pickup_earliest: jax.Array
+    pickup_deadline: jax.Array
+    dropoff_earliest: jax.Array
+    dropoff_deadline: jax.Array
+    value: jax.Array
+
+
+class Prepared(struct.PyTreeNode):
+    """A day and what follows from it.
+
+    Attributes:
+        instance: the day.
+        pace: `f32[V]`, minutes for a straight kilometre.
+        capacity: `f32[V]`.
+        table: `f32[R, 11]`, the numbers of each request in the order of `Request`, places as two numbers.
+        num_requests: `i32[]`, without padding.
+    """
+
+    instance: Instance
+    pace: jax.Array
+    capacity: jax.Array
+    table: jax.Array
+    num_requests: jax.Array
+
+    def request(self, index: jax.Array) -> Request:
+        """That of this number (`i32[]`)."""
+        row = jax.lax.dynamic_index_in_dim(self.table, index, keepdims=False)
+        return Request(
+            index=index.astype(jnp.float32),
+            exists=row[5] > 0,
+            arrival=row[0],
+            pickup=row[1:3],
+            dropoff=row[3:5],
+            load=row[5],
+            pickup_earliest=row[6],
+            pickup_deadline=row[7],
+            dropoff_earliest=row[8],
+            dropoff_deadline=row[9],
+            value=row[10],
+        )
+
+
+def prepare(instance: Instance) -> Prepared:
+    """A day of JAX arrays (no leading axes) and what follows from it."""
+    numbers = [
+        instance.load.astype(jnp.float32),
+        instance.pickup_earliest,
+        instance.pickup_deadline,
+        instance.dropoff_earliest,
+        instance.dropoff_deadline,
+        instance.value,
+    ]
+    columns = [instance.arrival[:, None], instance.pickup, instance.dropoff, jnp.stack(numbers, axis=1)]
+    return Prepared(
+        instance=instance,
+        pace=MINUTES_PER_HOUR * instance.detour / instance.speed,
+        capacity=instance.capacity.astype(jnp.float32),
+        table=jnp.concatenate(columns, axis=1),
+        num_requests=jnp.sum(instance.load > 0, dtype=jnp.int32),
+    )
+
+
+class Plans(struct.PyTreeNode):
+    """What V vehicles are going to do, up to S stops each.
+
+    Attributes:
+        place: `f32[2, V]`, where a vehicle is free next; with a depot, there.
+        free: `f32[V]`, when; with a depot, when it can load.
+        aboard: `f32[V]`, its load then.
+        goal: `f32[2, V]`, where it goes if it has no plan; its place, if it waits there.
+        stops: `f32[7, V, S]`, the planes of its stops in their order, 0 where there is none.
+        start: `f32[V, S]`, when service begins there; inf where there is none.
+    """
+
+    place: jax.Array
+    free: jax.Array
+    aboard: jax.Array
+    goal: jax.Array
+    stops: jax.Array
+    start: jax.Array
+
+    @property
+    def present(self) -> jax.Array:
+        """`bool[V, S]`, where there is a stop."""
+        return self.start < jnp.inf
+
+    @property
+    def num_stops(self) -> jax.Array:
+        """`i32[V]`."""
+        return jnp.sum(self.present, axis=-1, dtype=jnp.int32)
+
+
+class Begun(struct.PyTreeNode):
+    """What vehicles began in a span of time.
+
+    Attributes:
+        wait, delay: `f32[]`, sums of minutes: from the arrival of a request until its pickup, or until it is loaded at
+            the depot; of a drop-off beyond the direct ride at once, or with a depot since the arrival.
+        by_drone: `f32[]`, drop-offs by drones.
+        broken: `f32[]`, promises that will not be kept.
+        drift: `f32[V]`, minutes driven without a plan.
+    """
+
+    wait: jax.Array
+    delay: jax.Array
+    by_drone: jax.Array
+    broken: jax.Array
+    drift: jax.Array
+
+
+def distance(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Straight kilometres between places, `f32[2, ...]` and `f32[2, ...]` to `f32[...]`."""
+    gap = a - b
+    return jnp.sqrt(gap[0] * gap[0] + gap[1] * gap[1])
+
+
+def begin(prepared: Prepared, max_stops: int) -> Plans:
+    """No plans: all vehicles wait at their start, or at the depot."""
+    instance = prepared.instance
+    vehicles = instance.num_vehicles
+    place = instance.start.T if instance.depot is None else jnp.broadcast_to(instance.depot[:, None], (2, vehicles))
+    return Plans(
+        place=place,
+        free=jnp.zeros(vehicles, jnp.float32),
+        aboard=jnp.zeros(vehicles, jnp.float32),
+        goal=place,
+        stops=jnp.zeros((NUM_PLANES, vehicles, max_stops), jnp.float32),
+        start=jnp.full((vehicles, max_stops), jnp.inf, jnp.float32),
+    )
+
+
+def way_home(prepared: Prepared, plans: Plans) -> jax.Array:
+    """`f32[V, S]`, minutes from each stop to the depot."""
+    depot = prepared.instance.depot
+    assert depot is not None
+    return distance(plans.stops[:2], depot[:, None, None]) * prepared.pace[:, None]
+
+
+def leaves(prepared: Prepared, plans: Plans) -> jax.Array:
+    """`f32[V, S]`, when a vehicle leaves for each stop; with a depot, when it begins to load for that trip."""
+    instance = prepared.instance
+    ended = plans.start + instance.stop_time[:, None]
+    if instance.depot is not None:
+        ended += way_home(prepared, plans) + instance.turnaround[:, None]
+    one_by_one = jnp.concatenate([plans.free[:, None], ended[:, :-1]], axis=1)
+    if instance.depot is None:
+        return one_by_one
+    return jnp.where(instance.is_drone[:, None], one_by_one, plans.free[:, None])
+
+
+def begun_by(prepared: Prepared, plans: Plans, until: jax.Array) -> jax.Array:
+    """`bool[V, S]`: stops that vehicles have begun by `until`; the first ones of each plan.
+
+    A vehicle that is free at this very moment has not left yet, so its first stop can still change. With a depot it has
+    left: loading is service, and what has begun is done.
+    """
+    if prepared.instance.depot is not None:
+        return plans.present & (leaves(prepared, plans) <= until)
+    return plans.present & ((leaves(prepared, plans) < until) | (plans.start <= until))
+
+
+def advance(prepared: Prepared, plans: Plans, until: jax.Array, now: jax.Array) -> tuple[Plans, Begun]:
+    """What plans are left when time has passed, and what was begun meanwhile.
+
+    Args:
+        prepared: the day.
+        plans: as they were.
+        until: `f32[]`, what has begun by then leaves the plans; inf for all.
+        now: `f32[]`, the clock then, finite.
+    """
+    begun = begun_by(prepared, plans, until)
+    count = jnp.sum(begun, axis=-1, dtype=jnp.int32)
+    is_last = begun & (jnp.arange(begun.shape[-1], dtype=jnp.int32) == count[:, None] - 1)
+    left = _without_first(plans, count)
+    if prepared.instance.depot is None:
+        return _ride_on(prepared, plans, left, begun, is_last, now)
+    return _fly_home(prepared, plans, left, begun, is_last, now)
+
+
+def _ride_on(
+    prepared: Prepared, plans: Plans, left: Plans, begun: jax.Array, is_last: jax.Array, now: jax.Array
+) -> tuple[Plans, Begun]:
+    """Vehicles are free where and when they end the stop that they have begun last; those without a plan go on."""
+    load, late = plans.stops[LOAD], _late(plans, begun)
+    any_begun = begun.any(axis=-1)
+    place = jnp.where(any_begun, jnp.sum(jnp.where(is_last, plans.stops[:2], 0.0), axis=-1), plans.place)
+    ended = jnp.sum(jnp.where(is_last, plans.start, 0.0), axis=-1) + prepared.instance.stop_time
+    left = left.replace(
+        place=place,
+        free=jnp.where(any_begun, ended, plans.free),
+        aboard=plans.aboard + jnp.sum(jnp.where(begun, load, 0.0), axis=-1),
+        goal=jnp.where(any_begun, place, plans.goal),
+    )
+    left, drift = _drift(prepared, left, now)
+    lateness = jnp.where(begun, plans.start - plans.stops[DUE], 0.0)
+    wait, delay = jnp.sum(jnp.where(load > 0, lateness, 0.0)), jnp.sum(jnp.where(load > 0, 0.0, lateness))
+    by_drone = jnp.sum(begun & (load < 0) & prepared.instance.is_drone[:, None], dtype=jnp.float32)
+    return left, Begun(wait, delay, by_drone, jnp.sum(late, dtype=jnp.float32), drift)
+
+
+def _drift(prepared: Prepared, plans: Plans, now: jax.Array) -> tuple[Plans, jax.Array]:
+    """Vehicles without a plan on their way to their goal at `now`, and the minutes that they drove (`f32[V]`)."""
+    idle = plans.num_stops == 0
+    way = distance(plans.place, plans.goal) * prepared.pace
+    drift = jnp.where(idle, jnp.clip(now - plans.free, 0.0, way), 0.0)
+    there = drift >= way
+    share = drift / jnp.where(way > 0, way, 1.0)
+    between = jnp.where(there, plans.goal, plans.place + share * (plans.goal - plans.place))
+    place = jnp.where(idle, between, plans.place)
+    return plans.replace(place=place, free=jnp.where(idle, jnp.maximum(plans.free, now), plans.free)), drift
+
+
+def _fly_home(
+    prepared: Prepared, plans: Plans, left: Plans, begun: jax.Array, is_last: jax.Array, now: jax.Array
+) -> tuple[Plans, Begun]:
+    """Vehicles can load again when they are back from the trip that they have begun last."""
+    instance = prepared.instance
+    ended = plans.start + instance.stop_time[:, None] + way_home(prepared, plans)
+    home = jnp.sum(jnp.where(is_last, ended, 0.0), axis=-1)
+    any_begun = begun.any(axis=-1)
+    free = jnp.where(any_begun, home + instance.turnaround, plans.free)
+    left = left.replace(free=jnp.where(left.num_stops == 0, jnp.maximum(free, now), free))
+    loaded = jnp.where(begun, leaves(prepared, plans) - plans.stops[DUE], 0.0)
+    delay = jnp.where(begun, plans.start - plans.stops[DUE], 0.0)
+    late_home = any_begun & (home > instance.horizon + 2 * SLACK)
+    broken = jnp.sum(_late(plans, begun), dtype=jnp.float32) + jnp.sum(late_home, dtype=jnp.float32)
+    by_drone = jnp.sum(begun & instance.is_drone[:, None], dtype=jnp.float32)
+    return left, Begun(jnp.sum(loaded), jnp.sum(delay), by_drone, broken, jnp.zeros_like(free))
+
+
+def _late(plans: Plans, begun: jax.Array) -> jax.Array:
+    return begun & (plans.start > plans.stops[DEADLINE] + 2 * SLACK)
+
+
+def _without_first(plans: Plans, count: jax.Array) -> Plans:
+    """The plans without their first `count` (`i32[V]`) stops."""
+    size = plans.start.shape[-1]
+    source = jnp.arange(size, dtype=jnp.int32) + count[:, None]
+    exists, source = source < size, jnp.minimum(source, size - 1)
+    stops = jnp.take_along_axis(plans.stops, source[None], axis=-1)
+    start = jnp.take_along_axis(plans.start, source, axis=-1)
+    return plans.replace(stops=jnp.where(exists, stops, 0.0), start=jnp.where(exists, start, jnp.inf))

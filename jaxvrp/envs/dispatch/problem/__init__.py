@@ -1,0 +1,1 @@
+"""A day as data: requests, vehicles, and what draws them."""

@@ -1,0 +1,311 @@
+"""A day as data: requests in the order of their arrival, and the fleet; checking, padding, stacking, files."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from numpy.typing import ArrayLike
+
+from jaxvrp.io.arrays import (
+    ArrayField,
+    FileWords,
+    Schema,
+    check_shapes,
+    computed_arrays,
+    load_arrays,
+    number_arrays,
+    pad_arrays,
+    refuse_where,
+    save_arrays,
+    schema_of,
+    stack_arrays,
+    stored_arrays,
+)
+from jaxvrp.io.limits import LEAST
+
+FORMAT = "jaxvrp-dispatch-1"
+
+MINUTES_PER_HOUR = 60.0
+
+
+class Instance(struct.PyTreeNode):
+    """One day of R requests and V vehicles. Leading axes make it a batch.
+
+    Arrays are NumPy (`float64`, from `make_instance` and files) or JAX (`float32`, from the generators and in an
+    environment's state). Places in km, times in minutes since the day began, speeds in km/h.
+
+    Attributes:
+        arrival: `f[R]`, when a request becomes known, in ascending order; inf is padding.
+        pickup, dropoff: `f[R, 2]`; with a depot every pickup is there.
+        load: `i32[R]`, at least 1; 0 is padding.
+        pickup_earliest, dropoff_earliest: `f[R]`, service does not start before.
+        pickup_deadline, dropoff_deadline: `f[R]`, latest start of service.
+        value: `f[R]`, of serving it.
+        start: `f[V, 2]`, where a vehicle begins; the depot if there is one.
+        speed: `f[V]`, km/h.
+        detour: `f[V]`, kilometres to travel for each straight one.
+        capacity: `i32[V]`, the load that it can hold; 0 is padding.
+        stop_time: `f[V]`, of each pickup and drop-off, and of loading at the depot.
+        turnaround: `f[V]`, at the depot after a trip, before it loads again.
+        max_trip: `f[V]`, longest time from leaving the depot to being back; inf for none.
+        is_drone: `bool[V]`, whether it carries its parcels one after the other.
+        horizon: `f[]`, the end of the day; vehicles with a depot are home by then.
+        area: `f[2, 2]`, the least and the greatest corner of the region that is served.
+        depot: `f[2]`, where all trips begin and end; None where passengers are moved between places.
+    """
+
+    arrival: Any
+    pickup: Any
+    dropoff: Any
+    load: Any
+    pickup_earliest: Any
+    pickup_deadline: Any
+    dropoff_earliest: Any
+    dropoff_deadline: Any
+    value: Any
+    start: Any
+    speed: Any
+    detour: Any
+    capacity: Any
+    stop_time: Any
+    turnaround: Any
+    max_trip: Any
+    is_drone: Any
+    horizon: Any
+    area: Any
+    depot: Any = None
+
+    @property
+    def max_requests(self) -> int:
+        """R, with padding."""
+        return self.load.shape[-1]
+
+    @property
+    def num_vehicles(self) -> int:
+        """V, with padding."""
+        return self.capacity.shape[-1]
+
+
+SCHEMA: Schema = {
+    "arrival": ArrayField("requests", padding=np.inf),
+    "pickup": ArrayField("requests", (2,)),
+    "dropoff": ArrayField("requests", (2,)),
+    "load": ArrayField("requests", kind=int),
+    "pickup_earliest": ArrayField("requests"),
+    "pickup_deadline": ArrayField("requests"),
+    "dropoff_earliest": ArrayField("requests"),
+    "dropoff_deadline": ArrayField("requests"),
+    "value": ArrayField("requests"),
+    "start": ArrayField("vehicles", (2,), padding="first row"),
+    "speed": ArrayField("vehicles", padding="first row"),
+    "detour": ArrayField("vehicles", padding="first row"),
+    "capacity": ArrayField("vehicles", kind=int),
+    "stop_time": ArrayField("vehicles"),
+    "turnaround": ArrayField("vehicles"),
+    "max_trip": ArrayField("vehicles", padding=np.inf),
+    "is_drone": ArrayField("vehicles", kind=bool),
+    "horizon": ArrayField(),
+    "area": ArrayField(None, (2, 2)),
+    "depot": ArrayField(None, (2,), optional=True),
+}
+
+WORDS = FileWords(content="a day", entry="day", remedy="give a file that jaxvrp.envs.dispatch.save wrote")
+
+
+def make_instance(
+    arrival: ArrayLike,
+    dropoff: ArrayLike,
+    dropoff_deadline: ArrayLike,
+    *,
+    capacity: ArrayLike,
+    speed: ArrayLike,
+    horizon: float,
+    pickup: ArrayLike | None = None,
+    pickup_deadline: ArrayLike | None = None,
+    start: ArrayLike | None = None,
+    depot: ArrayLike | None = None,
+    **others: Any,
+) -> Instance:
+    """A checked day of one's own, as NumPy arrays; of `others`, fields of `Instance`, each has a default.
+
+    Args:
+        arrival: `[R]`, ascending.
+        dropoff: `[R, 2]`.
+        dropoff_deadline: `[R]`.
+        capacity: `[V]`, whole numbers.
+        speed: `[V]`, or one for all; so are all other numbers of vehicles.
+        horizon: end of the day.
+        pickup: `[R, 2]`, and `start`, `[V, 2]`: both the depot, if there is one.
+        pickup_deadline: `[R]`; by default, that of the drop-off.
+        depot: `[2]`, or None.
+        others: `load` (1), `value` (1), `pickup_earliest`, `dropoff_earliest` (0), `detour` (1), `stop_time` (0),
+            `turnaround` (0), `max_trip` (inf), `is_drone` (false), `area` (around the vehicles' starts, 5 km each way).
+
+    Raises:
+        ValueError: what is wrong, of which request or vehicle, and the remedy; see `check`.
+    """
+    requests, vehicles = np.size(arrival), np.size(capacity)
+    home = np.zeros(2) if depot is None else np.asarray(depot, np.float64)
+    start = np.broadcast_to(home, (vehicles, 2)) if start is None else start
+    middle = np.asarray(start, np.float64).reshape(-1, 2).mean(axis=0) if vehicles else home
+    of_requests = {"load": 1, "value": 1, "pickup_earliest": 0, "dropoff_earliest": 0}
+    of_vehicles = {"detour": 1, "stop_time": 0, "turnaround": 0, "max_trip": np.inf, "is_drone": 0}
+    unknown = sorted(others.keys() - of_requests.keys() - of_vehicles.keys() - {"area"})
+    if unknown:
+        raise ValueError(f"a day has no field '{unknown[0]}'; give those of jaxvrp.envs.dispatch.Instance")
+    values = {
+        "arrival": arrival,
+        "pickup": np.broadcast_to(home, (requests, 2)) if pickup is None else pickup,
+        "dropoff": dropoff,
+        "dropoff_deadline": dropoff_deadline,
+        "pickup_deadline": dropoff_deadline if pickup_deadline is None else pickup_deadline,
+        **{name: np.broadcast_to(others.get(name, value), (requests,)) for name, value in of_requests.items()},
+        "start": start,
+        "speed": np.broadcast_to(speed, (vehicles,)),
+        "capacity": capacity,
+        **{name: np.broadcast_to(others.get(name, value), (vehicles,)) for name, value in of_vehicles.items()},
+        "horizon": horizon,
+        "area": others.get("area", [middle - 5.0, middle + 5.0]),
+        **({} if depot is None else {"depot": depot}),
+    }
+    schema = SCHEMA if depot is not None else {name: field for name, field in SCHEMA.items() if name != "depot"}
+    arrays = number_arrays(values, "a day")
+    instance = Instance(**stored_arrays(schema, arrays, "has a fraction; loads are counted in whole numbers"))
+    check(instance)
+    return instance
+
+
+def check(instance: Instance) -> None:
+    """Check one day (no leading axes); padding is legal, and so is a day without requests.
+
+    Warns of a request that no vehicle can hold: it is legal, but can never be served.
+
+    Raises:
+        ValueError: one line with what is wrong, of which request or vehicle, and the remedy.
+    """
+    counts = {"requests": np.size(instance.arrival), "vehicles": np.size(instance.capacity)}
+    check_shapes(schema_of(SCHEMA, instance), instance, counts)
+    instance = jax.tree.map(np.asarray, instance)
+    _check_fleet(instance)
+    _check_requests(instance)
+    most = instance.capacity.max(initial=0)
+    oversized = np.flatnonzero(instance.load > most)
+    if oversized.size:
+        warnings.warn(
+            f"{oversized.size} of {np.count_nonzero(instance.load)} requests exceed every vehicle's capacity ({most}), "
+            f"the first is request {oversized[0]}; they can never be served",
+            stacklevel=2,
+        )
+
+
+def _check_fleet(instance: Instance) -> None:
+    if not (instance.capacity > 0).any():
+        raise ValueError("a day has no vehicle; give at least one, with a capacity of at least 1")
+    refuse_where(instance.capacity < 0, "capacity of vehicle {} is negative; give at least 1, or 0 for padding")
+    refuse_where(~np.isfinite(instance.start).all(axis=1), "start of vehicle {} is not finite; give two coordinates")
+    for name in ("speed", "detour", "max_trip"):
+        number = getattr(instance, name)
+        valid = (number >= LEAST) & (np.isfinite(number) | (name == "max_trip"))
+        refuse_where(~valid, f"{name} of vehicle {{}} is not above 0")
+    for name in ("stop_time", "turnaround"):
+        number = getattr(instance, name)
+        refuse_where(
+            ~(np.isfinite(number) & (number >= 0)), f"{name} of vehicle {{}} is not 0 or more; give 0 for none"
+        )
+    if not (np.isfinite(instance.horizon) and instance.horizon >= LEAST):
+        raise ValueError(f"horizon is {instance.horizon}; it must be a number above 0, in minutes")
+    if not (np.isfinite(instance.area).all() and (instance.area[0] < instance.area[1]).all()):
+        raise ValueError("area is not two corners, the least and the greatest; give [[x, y], [x, y]]")
+
+
+def _check_requests(instance: Instance) -> None:
+    arrival, load = instance.arrival, instance.load
+    refuse_where(load < 0, "load of request {} is negative; give at least 1, or 0 for padding")
+    refuse_where((load > 0) & ~(np.isfinite(arrival) & (arrival >= 0)), "arrival of request {} is not 0 or more")
+    refuse_where(
+        (load == 0) & (arrival != np.inf), "request {} has load 0; give at least 1, or arrival inf for padding"
+    )
+    too_early = arrival[1:] < arrival[:-1]
+    if too_early.any():
+        second = int(np.argmax(too_early)) + 1
+        before, after = arrival[second - 1], arrival[second]
+        raise ValueError(
+            f"request {second} arrives at {after:g}, before request {second - 1} at {before:g}; sort by arrival"
+        )
+    refuse_where(~np.isfinite(instance.value), "value of request {} is not finite")
+    for end in ("pickup", "dropoff"):
+        place, earliest = getattr(instance, end), getattr(instance, f"{end}_earliest")
+        deadline = getattr(instance, f"{end}_deadline")
+        refuse_where(~np.isfinite(place).all(axis=1), f"{end} of request {{}} is not finite; give two coordinates")
+        refuse_where(~np.isfinite(earliest), f"{end}_earliest of request {{}} is not finite; give 0 for none")
+        refuse_where(np.isnan(deadline), f"{end}_deadline of request {{}} is no number; give inf for none")
+        refuse_where(deadline < earliest, f"{end}_deadline of request {{}} lies before its earliest time")
+    if instance.depot is not None:
+        elsewhere = ((instance.pickup != instance.depot).any(axis=1)) & (load > 0)
+        refuse_where(elsewhere, "pickup of request {} is not the depot; leave the depot out, or pickups")
+
+
+def as_float32(instance: Instance) -> Instance:
+    """The same day as JAX arrays of the dtypes that environments compute with."""
+    return computed_arrays(schema_of(SCHEMA, instance), instance)
+
+
+def pad(instance: Instance, max_requests: int, num_vehicles: int) -> Instance:
+    """Add void requests and vehicles at the end, up to the given sizes; works on batches and under `vmap`.
+
+    Raises:
+        ValueError: the instance is larger.
+    """
+    if max_requests < instance.max_requests or num_vehicles < instance.num_vehicles:
+        raise ValueError(
+            f"a day of {instance.max_requests} requests and {instance.num_vehicles} vehicles does not fit into "
+            f"max_requests {max_requests} and {num_vehicles} vehicles; make the environment with at least its sizes"
+        )
+    return pad_arrays(schema_of(SCHEMA, instance), instance, {"requests": max_requests, "vehicles": num_vehicles})
+
+
+def void_vehicles_beyond(instance: Instance, count: jax.Array) -> Instance:
+    """The day with its first `count` vehicles (`i32[]`) that are no drones, and all drones; traceable."""
+    rank = jnp.cumsum(~instance.is_drone, axis=-1, dtype=jnp.int32)
+    return instance.replace(capacity=jnp.where(instance.is_drone | (rank <= count), instance.capacity, 0))
+
+
+def void_drones_beyond(instance: Instance, count: jax.Array) -> Instance:
+    """The day with its first `count` drones (`i32[]`), and all other vehicles; traceable."""
+    rank = jnp.cumsum(instance.is_drone, axis=-1, dtype=jnp.int32)
+    return instance.replace(capacity=jnp.where(~instance.is_drone | (rank <= count), instance.capacity, 0))
+
+
+def void_requests_beyond(instance: Instance, count: jax.Array) -> Instance:
+    """The day with its first `count` requests (`i32[]`) only; traceable."""
+    exists = jnp.arange(instance.max_requests, dtype=jnp.int32) < count
+    return instance.replace(
+        arrival=jnp.where(exists, instance.arrival, jnp.inf), load=jnp.where(exists, instance.load, 0)
+    )
+
+
+def stack(instances: Sequence[Instance]) -> Instance:
+    """A batch `[E]` of days of any sizes, padded to the largest, as NumPy arrays."""
+    return stack_arrays(schema_of(SCHEMA, instances[0]), instances)
+
+
+def save(path: str | os.PathLike, instance: Instance) -> None:
+    """Write a day, or a batch, as `.npz`; an exact round trip with `load`. Complete, or not at all."""
+    save_arrays(path, FORMAT, schema_of(SCHEMA, instance), instance)
+
+
+def load(path: str | os.PathLike) -> Instance:
+    """Read what `save` wrote, as NumPy arrays.
+
+    Raises:
+        ValueError: the file is damaged, or something else; one line that names it and the remedy.
+        OSError: it cannot be read.
+    """
+    return load_arrays(path, FORMAT, SCHEMA, Instance, check, batch_field="load", words=WORDS)

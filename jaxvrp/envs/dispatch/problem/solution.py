@@ -1,0 +1,199 @@
+"""A driven day, checked: every stop's time computed again in plain NumPy, every promise and every limit looked at."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance
+
+
+class Stop(NamedTuple):
+    """A stop of a driven day: of which vehicle, for which request, if it was its pickup, and when service began.
+
+    With a depot all stops are drop-offs; stops of one `trip` of a vehicle were loaded together.
+    """
+
+    vehicle: int
+    request: int
+    is_pickup: bool
+    start: float
+    trip: int = 0
+    departs: float = 0.0
+    """When the vehicle left for it, or began to load for its trip."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """How often a constraint is broken, and where first."""
+
+    count: int = 0
+    where: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """What the check of a day found.
+
+    Attributes:
+        served: `bool[R]`.
+        value: of what was served.
+        travel: `f[V]`, minutes between stops, and to and from the depot; without what idle vehicles drove.
+        violations: by constraint.
+    """
+
+    served: np.ndarray
+    value: float
+    travel: np.ndarray
+    violations: dict[str, Finding]
+
+    @property
+    def feasible(self) -> bool:
+        """Whether no constraint is broken."""
+        return not any(found.count for found in self.violations.values())
+
+    def summary(self) -> str:
+        """One line for each broken constraint; else that there is none."""
+        broken = [
+            f"{name}: {found.count}, first {found.where}" for name, found in self.violations.items() if found.count
+        ]
+        return "\n".join(broken) or f"all promises kept; {int(self.served.sum())} served"
+
+
+class _Findings:
+    """Collects what is wrong."""
+
+    NAMES = (
+        "twice",
+        "unpaired",
+        "order",
+        "before_arrival",
+        "time",
+        "earliest",
+        "deadline",
+        "capacity",
+        "trip",
+        "horizon",
+    )
+
+    def __init__(self) -> None:
+        self.found = {name: Finding() for name in self.NAMES}
+
+    def add(self, name: str, where: str) -> None:
+        known = self.found[name]
+        self.found[name] = Finding(known.count + 1, known.where or where)
+
+
+def solution_report(instance: Instance, stops: list[Stop], *, tolerance: float = 1e-2) -> Report:
+    """Check a driven day without the rules of the environment.
+
+    Args:
+        instance: the day, without leading axes.
+        stops: all stops that vehicles made, those of each vehicle in their order.
+        tolerance: minutes that are granted on each comparison.
+    """
+    day = jax.tree.map(np.asarray, instance)
+    findings, travel = _Findings(), np.zeros(day.num_vehicles)
+    _check_pairs(day, stops, findings, tolerance)
+    for v in range(day.num_vehicles):
+        mine = [stop for stop in stops if stop.vehicle == v]
+        check = _check_rides if day.depot is None else _check_trips
+        travel[v] = check(day, v, mine, findings, tolerance)
+    served = np.zeros(day.max_requests, bool)
+    served[[stop.request for stop in stops if not stop.is_pickup]] = True
+    return Report(served, float(day.value[served].sum()), travel, findings.found)
+
+
+def _check_pairs(day: Instance, stops: list[Stop], findings: _Findings, tolerance: float) -> None:
+    by_request: dict[int, list[Stop]] = {}
+    for stop in stops:
+        by_request.setdefault(stop.request, []).append(stop)
+    for request, own in by_request.items():
+        drops, picks = [s for s in own if not s.is_pickup], [s for s in own if s.is_pickup]
+        where = f"request {request}"
+        if len(drops) > 1 or len(picks) > 1 or day.load[request] == 0:
+            findings.add("twice", where)
+        if len(drops) != 1 or len(picks) != (day.depot is None) or len({stop.vehicle for stop in own}) != 1:
+            findings.add("unpaired", where)
+        elif picks and picks[0].start > drops[0].start + tolerance:
+            findings.add("order", where)
+        for stop in own:
+            end = "pickup" if stop.is_pickup else "dropoff"
+            where = f"{end} of request {request}"
+            if stop.departs < day.arrival[request] - tolerance and (stop.is_pickup or day.depot is not None):
+                findings.add("before_arrival", where)
+            if stop.start < getattr(day, f"{end}_earliest")[request] - tolerance:
+                findings.add("earliest", where)
+            if stop.start > getattr(day, f"{end}_deadline")[request] + tolerance:
+                findings.add("deadline", where)
+
+
+def _place(day: Instance, stop: Stop) -> np.ndarray:
+    return np.asarray((day.pickup if stop.is_pickup else day.dropoff)[stop.request])
+
+
+def _minutes(day: Instance, v: int, a: np.ndarray, b: np.ndarray) -> float:
+    return MINUTES_PER_HOUR * float(day.detour[v] / day.speed[v]) * math.dist(a, b)
+
+
+def _check_rides(day: Instance, v: int, stops: list[Stop], findings: _Findings, tolerance: float) -> float:
+    """Times and loads of a vehicle without a depot, and its travel between stops.
+
+    A vehicle that was idle may have been sent elsewhere meanwhile, so its next stop is no earlier than by driving there
+    directly from the last one.
+    """
+    travel, aboard, free, here = 0.0, 0, 0.0, np.asarray(day.start[v])
+    for stop in stops:
+        where = f"vehicle {v} at request {stop.request}"
+        earliest = float((day.pickup_earliest if stop.is_pickup else day.dropoff_earliest)[stop.request])
+        way = _minutes(day, v, here, _place(day, stop))
+        was_idle = aboard == 0 and stop.departs > free + tolerance
+        travel += stop.start - stop.departs if was_idle else way
+        wrong = (
+            stop.start < free + way - tolerance if was_idle else abs(stop.start - max(free + way, earliest)) > tolerance
+        )
+        if wrong:
+            findings.add("time", where)
+        aboard += int(day.load[stop.request]) * (1 if stop.is_pickup else -1)
+        if not 0 <= aboard <= day.capacity[v]:
+            findings.add("capacity", where)
+        here, free = _place(day, stop), stop.start + float(day.stop_time[v])
+    return travel
+
+
+def _check_trips(day: Instance, v: int, stops: list[Stop], findings: _Findings, tolerance: float) -> float:
+    """Times, loads and lengths of all trips of a vehicle with a depot, and its travel."""
+    travel, free = 0.0, 0.0
+    for trip in sorted({stop.trip for stop in stops}):
+        on_trip = [stop for stop in stops if stop.trip == trip]
+        where, here = f"vehicle {v}, trip {trip}", np.asarray(day.depot)
+        loads = on_trip[0].departs
+        leaves = time = loads + float(day.stop_time[v])
+        if loads < free - tolerance:
+            findings.add("time", where)
+        if sum(int(day.load[stop.request]) for stop in on_trip) > day.capacity[v] or (
+            day.is_drone[v] and len(on_trip) > 1
+        ):
+            findings.add("capacity", where)
+        for stop in on_trip:
+            way = _minutes(day, v, here, _place(day, stop))
+            here, travel, time = (
+                _place(day, stop),
+                travel + way,
+                max(time + way, float(day.dropoff_earliest[stop.request])),
+            )
+            if abs(stop.start - time) > tolerance or abs(stop.departs - loads) > tolerance:
+                findings.add("time", f"{where}, request {stop.request}")
+            time += float(day.stop_time[v])
+        way = _minutes(day, v, here, np.asarray(day.depot))
+        travel, time = travel + way, time + way
+        if time - leaves > day.max_trip[v] + tolerance:
+            findings.add("trip", where)
+        if time > day.horizon + tolerance:
+            findings.add("horizon", where)
+        free = time + float(day.turnaround[v])
+    return travel

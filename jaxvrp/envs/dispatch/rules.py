@@ -1,0 +1,184 @@
+"""The course of a day: a decision at each arrival, then the clock goes on to the next one."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from jaxvrp.envs.dispatch import plans as plans_module
+from jaxvrp.envs.dispatch.insertion import Offers, insert, offers
+from jaxvrp.envs.dispatch.plans import Plans, Prepared, Request, advance
+
+
+class Totals(struct.PyTreeNode):
+    """Sums over the day so far.
+
+    Attributes:
+        served, value: `f32[]`, requests that were accepted, and their value.
+        travel, drone_travel: `f32[]`, minutes driven or planned by all, and by drones.
+        by_drone, wait, delay, broken: `f32[]`, see `Begun`.
+        invalid_actions: `f32[]`.
+    """
+
+    served: jax.Array
+    value: jax.Array
+    by_drone: jax.Array
+    travel: jax.Array
+    drone_travel: jax.Array
+    wait: jax.Array
+    delay: jax.Array
+    broken: jax.Array
+    invalid_actions: jax.Array
+
+
+class State(struct.PyTreeNode):
+    """A day at the arrival of a request, before it is decided on.
+
+    Attributes:
+        prepared: the day.
+        plans: of the vehicles.
+        offers: what they would do with the request at hand.
+        step: `i32[]`, the number of the request at hand; once the day is over, that of all requests.
+        now: `f32[]`, the clock, in minutes.
+        demand: `f32[Z]`, pickups that have become known in each zone; None without zones.
+        totals: sums over the day so far.
+        gained, driven: `f32[]`, value and minutes of travel that the last step added.
+        done: `bool[]`, all requests are decided on and all plans are driven out.
+    """
+
+    prepared: Prepared
+    plans: Plans
+    offers: Offers
+    step: jax.Array
+    now: jax.Array
+    demand: jax.Array | None
+    totals: Totals
+    gained: jax.Array
+    driven: jax.Array
+    done: jax.Array
+
+    @property
+    def request(self) -> Request:
+        """The request at hand; one that does not exist once the day is over."""
+        return _request(self.prepared, self.step)
+
+    @property
+    def num_zones_each_way(self) -> int:
+        """Zones on a side of the grid, static; 0 without."""
+        return 0 if self.demand is None else math.isqrt(self.demand.shape[-1])
+
+
+def zone_middles(area: jax.Array, zones: int) -> jax.Array:
+    """`f32[2, zones * zones]`, the middles of the zones of a grid over the `area`, `f32[2, 2]`, row by row."""
+    share = (jnp.arange(zones, dtype=jnp.float32) + 0.5) / zones
+    x, y = jnp.tile(share, zones), jnp.repeat(share, zones)
+    return area[0][:, None] + jnp.stack([x, y]) * (area[1] - area[0])[:, None]
+
+
+def zone_of(area: jax.Array, zones: int, place: jax.Array) -> jax.Array:
+    """`i32[...]`, the zone that a place (`f32[2, ...]`) is in; the nearest one outside of the area."""
+    corner, side = area[0], area[1] - area[0]
+    cell = jnp.stack([(place[axis] - corner[axis]) / side[axis] for axis in range(2)]) * zones
+    cell = jnp.clip(jnp.floor(cell), 0, zones - 1).astype(jnp.int32)
+    return cell[0] + zones * cell[1]
+
+
+def begin(prepared: Prepared, *, max_stops: int, zones: int) -> State:
+    """The day at its first arrival; over, if there is none."""
+    zero = jnp.zeros((), jnp.float32)
+    plans, nothing_left = plans_module.begin(prepared, max_stops), prepared.num_requests == 0
+    request = _request(prepared, jnp.zeros((), jnp.int32))
+    now = jnp.where(nothing_left, 0.0, request.arrival)
+    plans, _ = advance(prepared, plans, now, now)
+    return State(
+        prepared=prepared,
+        plans=plans,
+        offers=offers(prepared, plans, request),
+        step=jnp.zeros((), jnp.int32),
+        now=now,
+        demand=_demand(prepared, jnp.zeros(zones * zones, jnp.float32) if zones else None, request),
+        totals=Totals(*[zero] * 9),
+        gained=zero,
+        driven=zero,
+        done=nothing_left,
+    )
+
+
+def idle(state: State) -> jax.Array:
+    """`bool[V]`: vehicles without a plan, and with nothing that they have begun."""
+    return (state.plans.num_stops == 0) & (state.plans.free <= state.now) & (state.prepared.capacity > 0)
+
+
+def assign(state: State, choice: jax.Array) -> tuple[Plans, jax.Array]:
+    """The plans after the request is given to vehicle `choice - 1`, or to none (0), and what that adds (`f32[V]`)."""
+    chosen = jnp.arange(state.prepared.capacity.shape[0], dtype=jnp.int32) == choice - 1
+    plans = insert(state.prepared, state.plans, state.offers, state.request, chosen)
+    return plans, jnp.where(chosen, state.offers.added, 0.0)
+
+
+def send(state: State, plans: Plans, zone: jax.Array) -> Plans:
+    """The plans after each vehicle without one goes to zone `zone - 1` (`i32[V]`), or goes on (0)."""
+    middles = zone_middles(state.prepared.instance.area, state.num_zones_each_way)
+    is_zone = jnp.arange(middles.shape[1], dtype=jnp.int32) == zone[:, None] - 1
+    middle = jnp.sum(jnp.where(is_zone, middles[:, None, :], 0.0), axis=-1)
+    sent = (zone > 0) & idle(state) & (plans.num_stops == 0)
+    return plans.replace(goal=jnp.where(sent, middle, plans.goal))
+
+
+def proceed(state: State, plans: Plans, choice: jax.Array, growth: jax.Array, num_invalid: jax.Array) -> State:
+    """The state at the next arrival, or at the end of the day.
+
+    Args:
+        state: the last one.
+        plans: after the decisions.
+        choice: `i32[]`, of the dispatcher.
+        growth: `f32[V]`, minutes by which the planned travel of each vehicle has grown.
+        num_invalid: `i32[]`, see `Environment.transition`.
+    """
+    prepared, following = state.prepared, state.step + 1
+    is_last = following >= prepared.num_requests
+    request = _request(prepared, following)
+    now = jnp.where(is_last, state.now, request.arrival)
+    plans, begun = advance(prepared, plans, jnp.where(is_last, jnp.inf, now), now)
+    gained = jnp.where(choice > 0, state.request.value, 0.0)
+    travel = growth + begun.drift
+    totals = state.totals
+    totals = Totals(
+        served=totals.served + (choice > 0),
+        value=totals.value + gained,
+        by_drone=totals.by_drone + begun.by_drone,
+        travel=totals.travel + jnp.sum(travel),
+        drone_travel=totals.drone_travel + jnp.sum(jnp.where(prepared.instance.is_drone, travel, 0.0)),
+        wait=totals.wait + begun.wait,
+        delay=totals.delay + begun.delay,
+        broken=totals.broken + begun.broken,
+        invalid_actions=totals.invalid_actions + num_invalid.astype(jnp.float32),
+    )
+    return state.replace(
+        plans=plans,
+        offers=offers(prepared, plans, request),
+        step=following,
+        now=now,
+        demand=_demand(prepared, state.demand, request),
+        totals=totals,
+        gained=gained,
+        driven=jnp.sum(travel),
+        done=is_last,
+    )
+
+
+def _request(prepared: Prepared, index: jax.Array) -> Request:
+    request = prepared.request(jnp.minimum(index, prepared.table.shape[0] - 1))
+    return request.replace(exists=request.exists & (index < prepared.num_requests))
+
+
+def _demand(prepared: Prepared, demand: jax.Array | None, request: Request) -> jax.Array | None:
+    """The pickups by zone, with those of one request more."""
+    if demand is None:
+        return None
+    zone = zone_of(prepared.instance.area, math.isqrt(demand.shape[0]), request.pickup)
+    is_there = (jnp.arange(demand.shape[0], dtype=jnp.int32) == zone) & request.exists
+    return demand + is_there.astype(jnp.float32)

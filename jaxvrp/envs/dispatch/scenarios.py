@@ -1,0 +1,114 @@
+"""The two scenarios of `dispatch`: passengers who share vehicles, and parcels of the same day."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import jax
+import numpy as np
+
+from jaxvrp import fields
+from jaxvrp.envs.dispatch.env import Dispatch
+from jaxvrp.envs.dispatch.problem import generator
+from jaxvrp.envs.dispatch.problem.instance import Instance
+from jaxvrp.io.messages import nearest, shown
+
+
+class RidePooling(Dispatch):
+    """Passengers ask for rides between places of a city in the morning, and share vehicles.
+
+    A request is picked up within `max_wait`, and dropped off at most `max_delay` later than by a direct ride at once
+    (limits as of Alonso-Mora et al. 2017).
+    """
+
+    scenario: ClassVar[str] = "ride_pooling"
+
+    max_requests: int = fields.size(520, help="R, the most requests of a day; later ones are left out")
+    num_vehicles: int = fields.size(20, help="vehicles")
+    expected_requests: float = fields.parameter(400.0, above=0.0, help="mean number of requests of a generated day")
+    zones: int = fields.size(5, help="zones on a side of the grid to which idle vehicles can be sent")
+    vehicle_capacity: int = fields.size(4, help="seats of a generated vehicle", unit="passengers")
+    side: float = fields.parameter(10.0, above=0.0, help="of the square", unit="km")
+    horizon: float = fields.parameter(180.0, above=0.0, help="requests come until then", unit="minutes")
+    peak: float = fields.parameter(1.0, minimum=0.0, help="extra rate of requests at the peak, in those of quiet times")
+    vehicle_speed: float = fields.parameter(30.0, above=0.0, help="of generated vehicles", unit="km/h")
+    vehicle_detour: float = fields.parameter(1.0, minimum=1.0, help="kilometres of street for each straight one")
+    stop_time: float = fields.parameter(0.5, minimum=0.0, help="of each pickup and drop-off", unit="minutes")
+    max_wait: float = fields.parameter(8.0, minimum=0.0, help="from the request to its pickup", unit="minutes")
+    max_delay: float = fields.parameter(
+        12.0, minimum=0.0, help="of the drop-off, against a direct ride at once", unit="minutes"
+    )
+
+    @property
+    def fleet_size(self) -> int:
+        """V."""
+        return self.num_vehicles
+
+    @property
+    def num_zones_each_way(self) -> int:
+        """Zones on a side of the grid."""
+        return self.zones
+
+    def generate(self, key: jax.Array) -> Instance:
+        """A random morning."""
+        return generator.ride_pooling(key, self)
+
+
+class SameDay(Dispatch):
+    """Parcels are ordered during the day and delivered the same day, by vehicles and drones from one depot.
+
+    Orders come until `last_order`; each is delivered within `delivery_deadline`, and all are home by `horizon`. Fleet
+    and demand follow Ulmer & Thomas (2018), as far as they are remembered here.
+    """
+
+    scenario: ClassVar[str] = "same_day"
+
+    num_vehicles: int = fields.size(3, help="vehicles that are no drones")
+    max_stops: int = fields.size(16, minimum=2, help="S, the most stops of a plan that a vehicle has not begun")
+    num_drones: int = fields.size(10, minimum=0, help="drones, beside the vehicles")
+    vehicle_capacity: int = fields.size(100, help="parcels that a generated vehicle holds", unit="parcels")
+    last_order: float = fields.parameter(420.0, above=0.0, help="orders come until then", unit="minutes")
+    horizon: float = fields.parameter(480.0, above=0.0, help="all are home by then", unit="minutes")
+    customer_spread: float = fields.parameter(
+        3.0, above=0.0, help="standard deviation of customers around the depot, each way", unit="km"
+    )
+    value_spread: float = fields.parameter(
+        0.0, minimum=0.0, help="standard deviation of the logarithm of values, whose mean is 1"
+    )
+    vehicle_speed: float = fields.parameter(30.0, above=0.0, help="of generated vehicles", unit="km/h")
+    vehicle_detour: float = fields.parameter(1.5, minimum=1.0, help="kilometres of street for each straight one")
+    drone_speed: float = fields.parameter(40.0, above=0.0, help="of generated drones", unit="km/h")
+    drone_turnaround: float = fields.parameter(20.0, minimum=0.0, help="of a drone, for a new battery", unit="minutes")
+    drone_max_trip: float = fields.parameter(
+        np.inf, above=0.0, maximum=np.inf, help="longest flight of a generated drone", unit="minutes"
+    )
+    stop_time: float = fields.parameter(3.0, minimum=0.0, help="of each delivery, and of loading", unit="minutes")
+    delivery_deadline: float = fields.parameter(240.0, above=0.0, help="from order to delivery", unit="minutes")
+
+    @property
+    def fleet_size(self) -> int:
+        """V, vehicles first, then drones."""
+        return self.num_vehicles + self.num_drones
+
+    def generate(self, key: jax.Array) -> Instance:
+        """A random day."""
+        return generator.same_day(key, self)
+
+
+SCENARIOS: dict[str, type[Dispatch]] = {cls.scenario: cls for cls in (RidePooling, SameDay)}
+
+
+def make(scenario: str = "ride_pooling", **parameters: Any) -> Dispatch:
+    """The factory behind `jaxvrp.make("dispatch", ...)`.
+
+    Args:
+        scenario: `"ride_pooling"` or `"same_day"`.
+        parameters: any field of `RidePooling`, or of `SameDay`.
+
+    Raises:
+        ValueError: an unknown scenario or parameter, or a value out of range; one line that names it and the remedy.
+        TypeError: a value of the wrong type.
+    """
+    if scenario not in SCENARIOS:
+        raise ValueError(f"scenario is {shown(scenario)}; {nearest(str(scenario), SCENARIOS)}")
+    return fields.build(SCENARIOS[scenario], parameters, f"parameter of scenario '{scenario}':")

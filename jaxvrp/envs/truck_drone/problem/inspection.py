@@ -1,0 +1,190 @@
+"""What a map means to its reader, in the units of the file: times, ranges, reach; and warnings of what is absurd."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from jaxvrp.envs.truck_drone.env import TruckDrone
+from jaxvrp.envs.truck_drone.problem.fleet_map import FleetMap
+from jaxvrp.toolbox import Inspection
+
+FAR, TINY = 20.0, 100.0
+"""A customer is in another unit of length than the nodes if it is `FAR` times their extent away from the nearest, or if
+their extent is `TINY` times that of all customers."""
+
+MOVES = 1e-9
+"""Share of a way: a drone that flies less of it in a step is as good as at rest."""
+
+FEWEST_STEPS = 2
+"""Steps that the fastest plausible vehicle takes across the map."""
+
+DEGREES = (180.0, 90.0)
+"""Largest longitude and latitude."""
+
+NAMED = 3
+"""Customers that one line names."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Reach:
+    """How far drones have to fly: length units of range that each customer takes from its nearest place of the truck.
+
+    That is there with the package and back without, and what the battery guard keeps. `range` is that of a charge.
+    """
+
+    range: float
+    needs: np.ndarray
+
+    @property
+    def is_within(self) -> np.ndarray:
+        """`bool[C]`."""
+        return self.needs <= self.range
+
+
+def reach_of(fleet_map: FleetMap, env: TruckDrone) -> Reach:
+    """The reach from the nodes and from the start of the truck; `env` is that of the map."""
+    places = _points([*(node.position for node in fleet_map.nodes), fleet_map.truck.position])
+    customers = _points([customer.position for customer in fleet_map.customers])
+    gap = np.linalg.norm(customers[:, None] - places, axis=2).min(axis=1)
+    demand = np.array([customer.demand for customer in fleet_map.customers]) / fleet_map.whole_scale.demand
+    laden = 1.0 + float(env.parameters.get("payload_factor", 0.0)) * demand
+    stride = fleet_map.drones[0].speed * fleet_map.whole_scale.time
+    guard = float(env.forced_return_factor)
+    # Before the last step of the way the package is on board, and the guard counts it.
+    moves = stride > MOVES * gap.max()
+    before = (np.maximum(np.ceil(gap / stride), 1.0) - 1.0) * stride if moves else gap
+    needs = np.maximum(laden * gap + guard * (gap + stride), laden * (before + guard * (before + stride)))
+    return Reach(fleet_map.drones[0].range, needs)
+
+
+def inspect(fleet_map: FleetMap, env: TruckDrone) -> Inspection:
+    """Figures and warnings of a map that is played in `env`, which has its parameters."""
+    return Inspection(tuple(_figures(fleet_map, env)), tuple(_warnings(fleet_map, env)))
+
+
+def why_nobody(fleet_map: FleetMap, env: TruckDrone) -> str:
+    """Why no customer can be served at all; "" if that is not known."""
+    fast, out_of_reach = "; ".join(_fast(fleet_map)), _out_of_reach(fleet_map, reach_of(fleet_map, env))
+    return fast or out_of_reach or "; ".join(_slow(fleet_map))
+
+
+def _figures(fleet_map: FleetMap, env: TruckDrone) -> Iterator[str]:
+    length, time = fleet_map.amount("length"), fleet_map.amount("time")
+    truck, drone, reach = fleet_map.truck, fleet_map.drones[0], reach_of(fleet_map, env)
+    across = _extent(_places(fleet_map))
+    drive = f"in {time(across / truck.speed)}" if truck.speed else "never"
+    yield f"the truck crosses the map, {length(across)}, {drive} of {time(fleet_map.horizon)}"
+    if math.isinf(drone.range):
+        yield "a drone flies as far as it has to"
+    elif drone.speed:
+        yield f"a drone flies {length(drone.range)} on a charge, in {time(drone.range / drone.speed)}"
+    count = f"{reach.is_within.sum()} of {len(fleet_map.customers)} customers"
+    yield f"{count} are within reach of a node, there with the package and back"
+
+
+def _warnings(fleet_map: FleetMap, env: TruckDrone) -> Iterator[str]:
+    # Times and reach mean nothing where places are in several units, and reach nothing where a step is too long.
+    yield from (absurd := [*_degrees(fleet_map)] or [*_mixed(fleet_map)] or [*_fast(fleet_map)])
+    if not absurd:
+        yield from _slow(fleet_map)
+        if words := _out_of_reach(fleet_map, reach_of(fleet_map, env)):
+            yield f"drones[0].range: {words}; raise it, or add nodes nearer to them"
+
+
+def _degrees(fleet_map: FleetMap) -> Iterator[str]:
+    places = _places(fleet_map)
+    low, high = places.min(axis=0), places.max(axis=0)
+    is_bounded = any((np.abs(places) <= bounds).all() for bounds in (DEGREES, DEGREES[::-1]))
+    if is_bounded and np.abs(low).max() > 3 and (high - low).max() < min(1.5, 0.1 * np.abs(low).max()):
+        x, y = fleet_map.nodes[0].position
+        yield (
+            f"nodes[0].position: [{x:g}, {y:g}] looks like latitude and longitude, and a map is flat; project all "
+            "positions to metres or kilometres"
+        )
+
+
+def _mixed(fleet_map: FleetMap) -> Iterator[str]:
+    length = fleet_map.amount("length")
+    nodes = _points([fleet_map.truck.position, *(node.position for node in fleet_map.nodes)])
+    customers = _points([customer.position for customer in fleet_map.customers])
+    gap, extent = np.linalg.norm(customers[:, None] - nodes, axis=2).min(axis=1), _extent(nodes)
+    far = np.flatnonzero(gap > FAR * extent)
+    if extent and far.size:
+        more = f" and {far.size - 1} more" if far.size > 1 else ""
+        yield (
+            f"customers[{far[0]}].position{more}: {length(gap[far[0]])} from the nearest node, while the nodes lie "
+            f"within {length(extent)}; give customers and nodes in one unit of length"
+        )
+    elif len(customers) > 1 and extent > TINY * (width := _extent(customers)) and width:
+        farthest = int(np.linalg.norm(nodes - np.median(customers, axis=0), axis=1).argmax())
+        field = f"nodes[{farthest - 1}].position" if farthest else "truck.position"
+        yield (
+            f"{field}: the nodes lie within {length(extent)}, and all customers within {length(width)}; give "
+            "customers and nodes in one unit of length"
+        )
+
+
+def _speeds(fleet_map: FleetMap) -> Iterator[tuple[str, float]]:
+    """Field and speed of the vehicles that move."""
+    speeds = (("truck.speed", fleet_map.truck.speed), ("drones[0].speed", fleet_map.drones[0].speed))
+    return (each for each in speeds if each[1] > 0)
+
+
+def _fast(fleet_map: FleetMap) -> Iterator[str]:
+    time, step = fleet_map.amount("time"), fleet_map.whole_scale.time
+    for field, speed in _speeds(fleet_map):
+        across = _extent(_places(fleet_map)) / speed
+        if across < FEWEST_STEPS * step:
+            yield (
+                f"{field}: {_speed(fleet_map, speed)} is across the map in {time(across)}, and a step is {time(step)}; "
+                "give it in the units of length and time of the file, or a smaller scale.time"
+            )
+
+
+def _slow(fleet_map: FleetMap) -> Iterator[str]:
+    time, horizon = fleet_map.amount("time"), fleet_map.horizon
+    for field, speed in _speeds(fleet_map):
+        across = _extent(_places(fleet_map)) / speed
+        if across > horizon:
+            yield (
+                f"{field}: {_speed(fleet_map, speed)} takes {time(across)} across the map, and the horizon is "
+                f"{time(horizon)}; give it in the units of length and time of the file"
+            )
+
+
+def _speed(fleet_map: FleetMap, speed: float) -> str:
+    unit = fleet_map.units
+    return f"{speed:g} {unit['length']}/{unit['time']}" if {"length", "time"} <= unit.keys() else f"{speed:g}"
+
+
+def _out_of_reach(fleet_map: FleetMap, reach: Reach) -> str:
+    """Which customers no drone can reach from a node; "" if there is none."""
+    length, out = fleet_map.amount("length"), np.flatnonzero(~reach.is_within)
+    if not out.size:
+        return ""
+    flown = f"a charge lasts for {length(reach.range)}"
+    if out.size == len(reach.needs):
+        return f"no customer is within reach of a node: the nearest needs {length(reach.needs.min())}, {flown}"
+    names = fleet_map.names("customers")
+    named = [f"{names[index]} needs {length(reach.needs[index])}" for index in out[:NAMED]]
+    named += ["..."] * (out.size > NAMED)
+    return f"{out.size} of {len(names)} customers are out of reach of every node: {', '.join(named)}; {flown}"
+
+
+def _places(fleet_map: FleetMap) -> np.ndarray:
+    nodes, customers = fleet_map.nodes, fleet_map.customers
+    positions = [*(node.position for node in nodes), *(customer.position for customer in customers)]
+    return _points([fleet_map.truck.position, *positions])
+
+
+def _points(positions: Sequence[tuple[float, float]]) -> np.ndarray:
+    return np.array(positions, np.float64)
+
+
+def _extent(places: np.ndarray) -> float:
+    """The diagonal of the box around places."""
+    return float(np.linalg.norm(np.ptp(places, axis=0)))

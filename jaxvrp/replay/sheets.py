@@ -1,0 +1,53 @@
+"""Sheets of a plan, tables for people: one for each vehicle; as HTML below the page that plays the plan."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jaxvrp.toolbox import Sheet
+
+TABLES = (("events", "who"), ("stops", "vehicle"), ("ways", "who"), ("parts", ""))
+"""Where plans have their table, and the column that names the vehicle."""
+
+
+def plan_sheets(plan: Mapping[str, Any]) -> list[Sheet]:
+    """The table of a plan, a sheet for each vehicle; columns without any entry are left out."""
+    table, vehicle = next(((name, column) for name, column in TABLES if plan.get(name)), ("", ""))
+    if not table:
+        return []
+    entries = plan[table]
+    columns = tuple(name for name in entries[0] if name != vehicle and any(_shown(each[name]) for each in entries))
+    sheets = []
+    for name in dict.fromkeys(each.get(vehicle, table) for each in entries):
+        own = [each for each in entries if each.get(vehicle, table) == name]
+        title = str(name) if not vehicle or isinstance(name, str) else f"{vehicle} {name}"
+        sheets.append(Sheet(title, "", columns, tuple(tuple(_shown(each[key]) for key in columns) for each in own)))
+    return sheets
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "" if value is None else str(value)
+
+
+def to_html(sheets: Sequence[Sheet]) -> str:
+    """A section with all sheets."""
+    if not sheets:
+        return ""
+    return f'<section id="sheets" aria-label="Sheets">\n{"".join(map(_table, sheets))}</section>'
+
+
+def _table(sheet: Sheet) -> str:
+    title, note = html.escape(sheet.title), html.escape(sheet.note)
+    head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in sheet.columns)
+    rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>\n" for row in sheet.rows)
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table>"
+    return (
+        f'<section class="card sheet"><header><h2>{title}</h2><span>{note}</span></header>\n'
+        f'<div class="wide-table">{table}</div></section>\n'
+    )

@@ -1,0 +1,165 @@
+"""`dispatch` as an environment: the contract, generated days, mistakes in data, files."""
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import jaxvrp
+from jaxvrp.envs.dispatch import load, make_instance, save
+from jaxvrp.envs.dispatch.problem.instance import check
+from tests.jaxvrp.envs.dispatch.small_days import DAYS, ENVS, each, padded, play
+
+SMALL = {
+    "ride_pooling": {"num_vehicles": 2, "max_requests": 5, "expected_requests": 4.0, "horizon": 15.0, "zones": 2},
+    "same_day": {"num_vehicles": 1, "num_drones": 1, "max_requests": 5, "expected_requests": 4.0},
+}
+
+
+@pytest.mark.slow("flat-ride_pooling", "entities-same_day")
+@pytest.mark.parametrize("scenario", ENVS)
+@pytest.mark.parametrize("observation", ["entities", "flat"])
+def test_the_contract_is_kept(scenario, observation):
+    rounds = 2 if observation == "flat" else 0
+    jaxvrp.check_env(
+        jaxvrp.make(
+            "dispatch",
+            scenario=scenario,
+            observation=observation,
+            max_stops=4,
+            travel_price=0.01,
+            replan_rounds=rounds,
+            **SMALL[scenario],
+        )
+    )
+
+
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 2**31 - 1), odd=st.sampled_from([0.0, 0.3, 1.0]), scenario=st.sampled_from(sorted(ENVS)))
+def test_no_promise_is_ever_broken(seed, odd, scenario):
+    rng = np.random.default_rng(seed)
+    batch = padded([DAYS[scenario](rng) for _ in range(48)])
+    (states, timesteps), _ = jax.device_get(play(ENVS[scenario], batch, jax.random.key(seed), odd))
+    assert timesteps.done[-1].all() and (timesteps.metrics["broken_promises"] == 0).all()
+    plans = states.plans
+    late = np.where(np.isfinite(plans.start), plans.start - plans.stops[:, :, 3], 0.0)
+    assert late.max() < 5e-3
+    capacity = states.prepared.capacity
+    assert ((plans.aboard >= 0) & (plans.aboard <= capacity)).all()
+
+
+def generated(scenario, count, **parameters):
+    env = jaxvrp.make("dispatch", scenario=scenario, **parameters)
+    return env, jax.device_get(jax.jit(jax.vmap(env.generate))(jax.random.split(jax.random.key(0), count)))
+
+
+def test_generated_mornings_look_as_they_say():
+    env, days = generated("ride_pooling", 64)
+    for day in each(days)[:8]:
+        check(day)
+    exists = days.load > 0
+    counts = exists.sum(axis=1)
+    assert abs(counts.mean() - env.expected_requests) < 3 * 20 / 8 and abs(counts.std() - 20) < 6
+    arrival = days.arrival[exists]
+    assert arrival.min() >= 0 and arrival.max() <= env.horizon
+    share, _ = np.histogram(arrival / env.horizon, [0, 0.15, 0.33, 0.47, 0.8, 1])
+    rate = share / np.array([0.15, 0.18, 0.14, 0.33, 0.2])
+    assert rate[2] > 1.5 * rate[0] and rate[2] > 1.5 * rate[4]
+    direct = 2.0 * np.linalg.norm(days.pickup - days.dropoff, axis=-1)
+    np.testing.assert_allclose((days.pickup_deadline - days.arrival)[exists], env.max_wait, atol=1e-3)
+    np.testing.assert_allclose((days.dropoff_deadline - days.arrival - direct)[exists], env.max_delay, atol=1e-3)
+    middle = np.linalg.norm(days.dropoff[exists] - 5.0, axis=-1) < 2.0
+    assert 0.45 < middle.mean() < 0.7 and (np.linalg.norm(days.pickup[exists] - 5.0, axis=-1) < 2.0).mean() < 0.25
+
+
+def test_generated_days_of_parcels_look_as_they_say():
+    env, days = generated("same_day", 64)
+    for day in each(days)[:8]:
+        check(day)
+    exists = days.load > 0
+    assert abs(exists.sum(axis=1).mean() - env.expected_requests) < 3 * 17.3 / 8
+    assert days.arrival[exists].max() <= env.last_order < env.horizon
+    np.testing.assert_allclose(days.dropoff[exists].std(axis=0), env.customer_spread, rtol=0.03)
+    np.testing.assert_allclose((days.dropoff_deadline - days.arrival)[exists], env.delivery_deadline, atol=1e-3)
+    np.testing.assert_array_equal(days.is_drone[0], np.arange(13) >= 3)
+    np.testing.assert_array_equal(days.detour[0], np.where(days.is_drone[0], 1.0, 1.5))
+
+
+def test_values_have_a_mean_of_one_and_the_spread_that_is_asked_for():
+    _, days = generated("same_day", 64, value_spread=0.7)
+    value = days.value[days.load > 0]
+    assert abs(value.mean() - 1) < 0.02 and abs(np.log(value).std() - 0.7) < 0.02
+    assert (generated("same_day", 2)[1].value.max(axis=1) == 1).all()
+
+
+@pytest.mark.parametrize("scenario", ENVS)
+def test_a_step_lowers_for_accelerators_without_sorts_and_callbacks(scenario):
+    env = ENVS[scenario].replace(replan_rounds=2)
+    state = jax.eval_shape(lambda key: env.reset(key)[0], jax.random.key(0))
+    action = {name: jax.ShapeDtypeStruct((role.num_agents,), role.action.dtype) for name, role in env.roles.items()}
+    for platform in ("cuda", "tpu"):
+        text = jax.jit(env.step).trace(state, action).lower(lowering_platforms=(platform,)).as_text()
+        assert not [word for word in ("callback", "f64", "stablehlo.sort") if word in text]
+
+
+def test_days_are_kept_in_files_exactly(tmp_path, assert_same):
+    for scenario, draw in DAYS.items():
+        batch = padded([draw(np.random.default_rng(i)) for i in range(3)])
+        path = tmp_path / f"{scenario}.npz"
+        save(path, batch)
+        again = load(path)
+        assert (again.depot is None) == (scenario == "ride_pooling")
+        jax.tree.map(np.testing.assert_array_equal, again, batch)
+
+
+FINE = {
+    "arrival": [0.0, 1.0, 1.0],
+    "dropoff": [[1, 0], [0, 1], [1, 1]],
+    "dropoff_deadline": [30, 30, 30],
+    "capacity": [2],
+    "speed": 30.0,
+    "horizon": 60.0,
+    "depot": [0, 0],
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"arrival": [0, 5, 2]}, "request 2 arrives at 2, before request 1 at 5; sort by arrival"),
+        ({"arrival": [0, 1, -1]}, "arrival of request 2 is not 0 or more"),
+        ({"capacity": []}, "a day has no vehicle; give at least one"),
+        ({"capacity": [0]}, "a day has no vehicle; give at least one"),
+        ({"load": [1, 0, 1]}, "request 1 has load 0; give at least 1"),
+        ({"load": [1, 1.5, 1]}, "load has a fraction"),
+        (
+            {"pickup_deadline": [30] * 3, "dropoff_deadline": [30, float("nan"), 30]},
+            "dropoff_deadline of request 1 is no number",
+        ),
+        ({"pickup_deadline": [5, 5, -1]}, "pickup_deadline of request 2 lies before its earliest time"),
+        ({"dropoff": [[1, 0], [0, np.inf], [1, 1]]}, "dropoff of request 1 is not finite"),
+        ({"speed": 0.0}, "speed of vehicle 0 is not above 0"),
+        ({"horizon": -1.0}, "horizon is -1.0; it must be a number above 0"),
+        ({"pickup": [[0, 0], [0, 0], [1, 0]]}, "pickup of request 2 is not the depot"),
+        ({"sped": 3}, "a day has no field 'sped'"),
+    ],
+)
+def test_a_mistake_in_a_day_is_one_line(changed, says):
+    make_instance(**FINE)
+    with pytest.raises(ValueError) as error:
+        make_instance(**{**FINE, **changed})
+    assert says in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_request_that_no_vehicle_can_hold_is_legal_but_says_so():
+    with pytest.warns(UserWarning, match="1 of 3 requests exceed every vehicle's capacity"):
+        make_instance(**{**FINE, "load": [1, 5, 1]})
+
+
+def test_an_empty_day_is_a_day():
+    day = make_instance(**{**FINE, "arrival": [], "dropoff": np.zeros((0, 2)), "dropoff_deadline": []})
+    state, timestep = ENVS["same_day"].reset_to(day)
+    assert timestep.done and float(timestep.metrics["requests"]) == 0
+    _, after = ENVS["same_day"].step(state, {"dispatcher": np.zeros(1, np.int32)})
+    assert after.done and float(after.reward["dispatcher"][0]) == 0

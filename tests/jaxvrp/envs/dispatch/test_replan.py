@@ -1,0 +1,68 @@
+"""Re-planning: everybody accepted stays accepted and in time, and the plans never get longer."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxvrp.envs.dispatch.insertion import insert, offers
+from jaxvrp.envs.dispatch.replan import replan
+from jaxvrp.envs.dispatch.schedule import planned_travel, rescheduled
+from tests.jaxvrp.envs.dispatch.small_days import DAYS, ENVS, padded, play
+
+
+@pytest.fixture(scope="module", params=ENVS)
+def states(request):
+    """States `[N]` of days that were driven at random, those with plans."""
+    rng = np.random.default_rng(9)
+    batch = padded([DAYS[request.param](rng) for _ in range(48)])
+    played = play(ENVS[request.param], batch, jax.random.key(6), 0.0)[0][0]
+    flat = jax.tree.map(lambda leaf: leaf[2:10].reshape(-1, *leaf.shape[2:]), played)
+    return jax.tree.map(lambda leaf: leaf[np.asarray(flat.plans.num_stops.sum(axis=-1) >= 3)], flat)
+
+
+@functools.partial(jax.jit, static_argnums=1)
+@functools.partial(jax.vmap, in_axes=(0, None))
+def replanned(state, rounds):
+    plans, growth = replan(state.prepared, state.plans, state.step, rounds)
+    return plans, growth, planned_travel(state.prepared, state.plans), planned_travel(state.prepared, plans)
+
+
+def stops_of(plans):
+    """Per state, the requests that are planned and whether they are picked up or dropped off."""
+    numbers = np.asarray(plans.stops[:, [5, 4]]) * np.asarray(plans.present)[:, None]
+    return [sorted(map(tuple, rows.reshape(2, -1).T.tolist())) for rows in numbers]
+
+
+def test_nobody_is_dropped_no_plan_is_late_and_travel_shrinks(states):
+    plans, growth, before, after = jax.device_get(replanned(states, 12))
+    assert stops_of(plans) == stops_of(states.plans)
+    np.testing.assert_allclose(growth.sum(axis=-1), (after - before).sum(axis=-1), atol=1e-3)
+    assert (growth.sum(axis=-1) <= 1e-3).all() and (growth.sum(axis=-1) < -0.1).mean() > 0.1
+    late = np.where(plans.present, plans.start - plans.stops[:, 3], 0.0)
+    assert late.max() < 5e-3
+    again = jax.device_get(replanned(states, 12))[0]
+    jax.tree.map(np.testing.assert_array_equal, again, plans)
+
+
+def test_rescheduling_a_plan_changes_nothing(states):
+    again = jax.jit(jax.vmap(lambda state: rescheduled(state.prepared, state.plans).start))(states)
+    np.testing.assert_allclose(again, states.plans.start, 1e-5, 1e-3)
+
+
+def test_what_was_taken_out_could_be_put_back(states):
+    """The travel that insertions add is what the plans are longer by."""
+
+    @jax.jit
+    @jax.vmap
+    def grown(state):
+        found = offers(state.prepared, state.plans, state.request)
+        plans = insert(state.prepared, state.plans, found, state.request, found.feasible)
+        grown = planned_travel(state.prepared, plans) - planned_travel(state.prepared, state.plans)
+        return grown, jnp.where(found.feasible, found.added, 0.0), rescheduled(state.prepared, plans).start, plans.start
+
+    travel, added, least, start = jax.device_get(grown(states))
+    np.testing.assert_allclose(travel, added, 1e-4, 1e-3)
+    np.testing.assert_allclose(least, start, 1e-5, 1e-3)

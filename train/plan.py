@@ -1,0 +1,40 @@
+"""From the file of a problem to a page that one can act on: check it, solve it, write the plan as one HTML file.
+
+python -m train.plan MAP.json --seconds 10 --out plan.html
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+
+from jaxvrp.io.command_line import Parser, UserError, above_zero, index
+from train import solve
+from train.running.command import command_line
+from train.running.command.instance_file import INDEX_HELP, Output, check_output, write_all
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line."""
+    parser = Parser(
+        "train.plan", "Check a problem, solve it, and write a page: the plan that plays, a sheet per vehicle."
+    )
+    parser.add_argument("instance", help="the file of the problem")
+    parser.add_argument("--seconds", type=above_zero, default=10.0, help="to look for plans (default: 10)")
+    parser.add_argument("--index", type=index, help=INDEX_HELP)
+    parser.add_argument("--out", metavar="FILE", default="plan.html", help="the page (default: plan.html)")
+    args = parser.parse_args(argv)
+    problem = solve.open_problem(args.instance, row=args.index)
+    if solve.PAGE not in solve.endings_of(problem):
+        raise UserError(f"{args.instance}: {type(problem.env).__name__} has no page; use train.solve --out plan.json")
+    check_output("--out", args.out, (solve.PAGE,), [pathlib.Path(args.instance)])
+    for figure in problem.files.inspect(problem.problem, problem.env).figures:
+        print(figure)
+    solve.warn(problem)
+    solution = solve.watched(problem, seconds=args.seconds, method=solve.chosen(problem, None), seed=0)
+    print(solve.report(solution))
+    write_all([Output("--out", args.out, solution.write)])
+
+
+if __name__ == "__main__":
+    command_line.entry(main)
