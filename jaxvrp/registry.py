@@ -1,7 +1,7 @@
 """Names of environments and scenarios: what builds them, and the toolbox that belongs to them.
 
 Built-in ones are given as `module:attribute` and imported on first use, so `import jaxvrp` stays light. A name may come
-from a file that somebody else wrote: what a dotted path leads to is called only if it is a class of environments, or
+from a file of another author: what a dotted path leads to is called only if it is a class of environments, or
 registered.
 """
 

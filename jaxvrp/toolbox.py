@@ -132,7 +132,7 @@ class InstanceFiles:
         read: `path -> problems`, all in the file; raises a ValueError, one line that names the file and the place.
         parameters: `(problem, env) -> {keyword: value}`, what the problem sets of the environment's parameters; raises
             a ValueError, one line, if it cannot be played in such an environment.
-        plan: `(problem, env, states [T + 1, ...]) -> plan`, a JSON object: who does what, when and where. At least
+        plan: `(problem, env, states [T + 1, ...]) -> plan`, a JSON object: events with vehicle, time, place. At least
             `feasible`, whether it keeps all constraints and leaves nothing out, and `routes`, by vehicle the stops in
             order. What makes it infeasible may stand in `reasons`, a list of lines, and totals for people in `totals`,
             name -> words.
