@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 import jaxvrp
 from benchmarks import learning, measure
 from jaxvrp.io.command_line import Parser, UserError, positive
-from train import aligned, entry, read_yaml
+from jaxvrp.io.yaml_text import read_yaml
+from train import aligned, entry
 
 SUITES = pathlib.Path(__file__).parent / "suites"
 Record = dict[str, Any]

@@ -19,8 +19,8 @@ from jax.sharding import PartitionSpec as P
 from benchmarks import measure
 from benchmarks.measure import Size, Spread
 from jaxvrp.io.command_line import Parser, UserError, positive
+from jaxvrp.policies.networks import NETWORKS
 from train import LAUNCH, aligned, entry, make_train, parse, value_of
-from train.networks import NETWORKS
 from train.on_policy.config import PPOConfig
 from train.on_policy.rollout import Players, Recording
 from train.on_policy.trainer import Trainer, TrainState

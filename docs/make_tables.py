@@ -30,8 +30,8 @@ from benchmarks import ablation, learning
 from benchmarks.measure import Spread, rate, rates
 from jaxvrp.entities import seen_as
 from jaxvrp.fields import accepted_values
+from jaxvrp.policies.folder import find_run, read_card, shipped_policies
 from train.running.command.keys import as_typed, environment_keys, scenario_default
-from train.running.folder.policies import find_run, read_card, shipped_policies
 
 PAGES = pathlib.Path(__file__).parent
 README = PAGES.parent / "README.md"

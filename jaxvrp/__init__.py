@@ -1,5 +1,7 @@
 """jaxvrp: cooperative routing and placement, simulated and learned end to end in JAX."""
 
+from typing import TYPE_CHECKING, Any
+
 from jaxvrp import spaces
 from jaxvrp.environment import Environment, Memory, TimeStep
 from jaxvrp.randomized import randomize
@@ -9,6 +11,9 @@ from jaxvrp.testing import check_env
 from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ReplayKind, Toolbox
 from jaxvrp.turns import TurnBasedEnvironment, Turns
 from jaxvrp.vectorize import VecEnv
+
+if TYPE_CHECKING:
+    from jaxvrp.policies.load import load_policy
 
 __version__ = "0.2.0"
 
@@ -30,9 +35,19 @@ __all__ = [
     "Turns",
     "VecEnv",
     "check_env",
+    "load_policy",
     "make",
     "randomize",
     "register",
     "registered",
     "spaces",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`load_policy`, imported when it is first asked for: it brings networks, and a reader of YAML."""
+    if name == "load_policy":
+        from jaxvrp.policies.load import load_policy
+
+        return load_policy
+    raise AttributeError(f"module 'jaxvrp' has no attribute '{name}'")

@@ -64,7 +64,7 @@ def configuration_rows() -> list[Row]:
 def policy_rows() -> list[Row]:
     """The shipped policies, with the sizes of their folders."""
     rows: list[Row] = []
-    for card in sorted((ROOT / "train" / "policies").glob("*/policy.json")):
+    for card in sorted((ROOT / "jaxvrp" / "policies" / "shipped").glob("*/policy.json")):
         size = sum(path.stat().st_size for path in card.parent.iterdir())
         about = json.loads(card.read_text(encoding="utf-8"))["about"]
         rows.append((card.parent.name, f"{size / 1000:.0f} kB", about))

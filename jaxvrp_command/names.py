@@ -7,6 +7,7 @@ from __future__ import annotations
 
 ENVIRONMENTS = {
     "darp": "Dial-a-ride: several vehicles, one after the other, bring passengers from pickup to drop-off in time.",
+    "dispatch": "Requests arrive during the day: each is accepted or rejected at once, and promises are kept.",
     "pcb": "Component placement: each movable part of a circuit board is an agent; the aim is short wires.",
     "truck_drone": "Truck and drones deliver together, in one of the scenarios.",
     "tsp_drone": "The travelling salesman with a drone: every customer once, home as early as possible.",

@@ -19,7 +19,7 @@ LAYERS = (
     ("jaxvrp.actor", "jaxvrp.entities", "jaxvrp.turns"),
     ("jaxvrp.toolbox", "jaxvrp.episodes", "jaxvrp.vectorize"),
     ("jaxvrp.registry", "jaxvrp.testing"),
-    ("jaxvrp.randomized", "jaxvrp.notebook", "jaxvrp.pictures"),
+    ("jaxvrp.randomized", "jaxvrp.notebook", "jaxvrp.pictures", "jaxvrp.policies"),
     ("jaxvrp.replay.schema", "jaxvrp.replay.common", "jaxvrp.replay.reasons"),
     ("jaxvrp.envs",),
     ("jaxvrp.envs.*.toolbox",),
@@ -183,7 +183,9 @@ def strings(path: pathlib.Path) -> Iterator[str]:
 GENERAL = [
     module
     for module in PATHS
-    if module.startswith(("train", "jaxvrp.replay", "jaxvrp.pictures", "jaxvrp.io", "jaxvrp.testing"))
+    if module.startswith(
+        ("train", "jaxvrp.policies", "jaxvrp.replay", "jaxvrp.pictures", "jaxvrp.io", "jaxvrp.testing")
+    )
     or module in ("benchmarks.throughput", "benchmarks.training", "benchmarks.measure", "benchmarks.quality.__main__")
 ]
 DEFAULTS = {"train.config", "train.running.command.command_line", "benchmarks.throughput"}

@@ -16,8 +16,8 @@ import yaml
 
 import jaxvrp
 from jaxvrp.envs.pcb import to_unscaled
+from jaxvrp.policies.folder import shipped_policies
 from jaxvrp_command import names
-from train.running.folder.policies import shipped_policies
 
 ROOT = pathlib.Path(__file__).parents[1]
 SITE = ROOT / "docs" / "site"

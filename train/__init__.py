@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from train.config import RunConfig
     from train.on_policy.config import IPPOConfig, PPOConfig
     from train.running.command.command_line import LAUNCH, entry, parse, split_mapping, value_of
-    from train.running.command.config_file import read_yaml
     from train.running.folder.run_folder import RunFolder, Trained
     from train.running.loop.evaluator import Evaluator, baseline_actors, first_seed, mean_figures
     from train.running.shown.tables import aligned, figures_table
@@ -24,7 +23,6 @@ MODULES = {
     "train.config": ("RunConfig",),
     "train.on_policy.config": ("IPPOConfig", "PPOConfig"),
     "train.running.command.command_line": ("LAUNCH", "entry", "parse", "split_mapping", "value_of"),
-    "train.running.command.config_file": ("read_yaml",),
     "train.running.folder.run_folder": ("RunFolder", "Trained"),
     "train.running.loop.evaluator": ("Evaluator", "baseline_actors", "first_seed", "mean_figures"),
     "train.running.shown.tables": ("aligned", "figures_table"),
@@ -48,7 +46,6 @@ __all__ = [
     "make_train",
     "mean_figures",
     "parse",
-    "read_yaml",
     "split_mapping",
     "value_of",
 ]

@@ -1,6 +1,7 @@
-"""Export of a run's policy: its arrays, its configuration and its results in a small folder.
+"""Export of a run's policy: a folder with its configuration and results, or one file that needs JAX alone.
 
-python -m train.export --run DIR --out FOLDER [--about TEXT] [--config FILE] [--checkpoint best]
+python -m train.export RUN FOLDER [--about TEXT] [--config FILE] [--checkpoint best]
+python -m train.export RUN FILE.jaxpolicy
 """
 
 from __future__ import annotations
@@ -20,12 +21,16 @@ import jax
 
 import jaxvrp
 from jaxvrp import registry
-from jaxvrp.io.command_line import Parser, UserError, positive
+from jaxvrp.io.command_line import Parser, UserError, positive, refuse_overwriting
 from jaxvrp.io.whole_files import UNFINISHED
+from jaxvrp.policies import program
+from jaxvrp.policies.actors import build_actors
+from jaxvrp.policies.folder import read_card, write_policy
+from jaxvrp.policies.networks import NetworkKeys
+from jaxvrp.policies.policy import of_networks
 from train.running.command import command_line
 from train.running.command.config_file import flat
 from train.running.command.keys import LAUNCH, as_typed
-from train.running.folder.policies import write_policy
 from train.running.folder.resume import RecordedRun
 from train.running.folder.run_folder import CONFIG, RunFolder, Trained, write_configuration
 from train.running.loop.evaluator import Evaluator, first_seed, to_host
@@ -33,12 +38,19 @@ from train.running.shown.tables import figures_table
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command line: writes the folder of a policy, and prints its figures beside the baselines."""
+    """The command line: writes a folder, and prints the policy's figures beside the baselines; or a file."""
     args = _arguments(argv)
     out = pathlib.Path(args.out)
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError(f"--out {out}: this is no new or empty folder; give another one")
+    is_program = out.suffix == program.ENDING
     folder = RunFolder(args.run, trust=args.trust)
+    if is_program:
+        if args.config or args.episodes:
+            raise UserError(f"--config and --episodes are of a folder, and {out} will be a file; leave them out")
+        refuse_overwriting(out, "OUT", folder.sources)
+        _write_program(out, folder, args)
+        return
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f"{out} is no new or empty folder; give another one, or a file {out.stem}{program.ENDING}")
     command = training_command(folder.recorded, args.config)
     run = folder.load(args.checkpoint)
     config = folder.recorded.config
@@ -63,6 +75,23 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(figures_table(figures, registry.toolbox_of(run.learner.env).headlines))
     size = sum(path.stat().st_size for path in out.iterdir())
     print(f"\nwrote {out}: {size / 1000:.0f} kB, trained by {command}")
+
+
+def _write_program(out: pathlib.Path, folder: RunFolder, args: argparse.Namespace) -> None:
+    config = folder.recorded.config
+    if not isinstance(config, NetworkKeys):
+        raise UserError(f"{args.run} was trained by {folder.recorded.algorithm}; only discrete actions go into a file")
+    run = folder.load(args.checkpoint)
+    env = run.learner.evaluation_env
+    about = args.about or (read_card(folder.folder).about if folder.is_policy else "")
+    policy = of_networks(env, build_actors(config, env), first_seed(run.learner, run.params), about)
+    try:
+        program.write_program(policy, out, folder.recorded.values)
+    except ImportError:
+        raise UserError("exporting a program needs flatbuffers; install it: pip install 'jaxvrp[export]'") from None
+    except OSError as error:
+        raise UserError(f"cannot write {out}: {error.strerror}; choose another file") from None
+    print(f"wrote {out}: {out.stat().st_size / 1000:.0f} kB, for {', '.join(program.PLATFORMS)}, any batch")
 
 
 def measured(run: Trained, episodes: int) -> dict[str, dict[str, Any]]:
@@ -101,7 +130,7 @@ def export(out: pathlib.Path, run: Trained, recorded: RecordedRun, **card: Any) 
         write_policy(partial, first_seed(run.learner, run.params), partial / CONFIG, **card)
         partial.replace(out)
     except OSError as error:
-        raise UserError(f"cannot write {out}: {error.strerror}; choose another --out") from None
+        raise UserError(f"cannot write {out}: {error.strerror}; choose another folder") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
@@ -119,10 +148,11 @@ def provenance() -> dict[str, str | None]:
 
 
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = Parser("train.export", "Write the policy of a run alone: arrays, configuration and figures.")
-    parser.add_argument("--run", required=True, help="run folder")
+    parser = Parser("train.export", "Write the policy of a run alone, as a folder or as one file.")
+    parser.add_argument("run", metavar="RUN", help="run folder, or the name of a shipped policy")
+    out = f"new or empty folder, whose name is the policy's; or a file *{program.ENDING}, which needs JAX alone"
+    parser.add_argument("out", metavar="OUT", help=out)
     parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
-    parser.add_argument("--out", metavar="FOLDER", required=True, help="new or empty folder; its name is the policy's")
     parser.add_argument("--about", default="", help="a sentence about it")
     parser.add_argument("--config", metavar="FILE", help="file that the run was trained with, to name in its command")
     parser.add_argument("--episodes", type=positive, help="instances for its figures (default: the run's)")

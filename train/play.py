@@ -23,12 +23,12 @@ from jaxvrp import Environment, registry, replay
 from jaxvrp.actor import Actor
 from jaxvrp.io.command_line import Parser, UserError, index
 from jaxvrp.io.messages import nearest
+from jaxvrp.policies.environment import changed_for_evaluation
+from jaxvrp.policies.folder import find_run, shipped_policies
 from jaxvrp.toolbox import GREEDY
 from train.replay import check_replayed, episode_of, make_folder, write_files
 from train.running.command import command_line
 from train.running.command.keys import LAUNCH
-from train.running.command.prepare import changed_for_evaluation
-from train.running.folder.policies import find_run, shipped_policies
 from train.running.folder.run_folder import RunFolder, read_run
 from train.running.loop.evaluator import Evaluator, baseline_actors
 from train.running.loop.progress import Parts

@@ -18,10 +18,11 @@ from typing import Any, NamedTuple
 
 from jaxvrp import registry
 from jaxvrp.io.command_line import Parser, UserError, check_picture_path, refuse_overwriting
+from jaxvrp.io.yaml_text import read_yaml
 from jaxvrp.pictures import STILLS, save_still
 from jaxvrp.toolbox import Headline
 from train.running.command import command_line
-from train.running.command.config_file import flat, read_yaml
+from train.running.command.config_file import flat
 from train.running.folder.run_folder import CONFIG
 from train.running.loop.records import METRICS, Record, read_start
 from train.running.shown.plots import BANDS, DPI, EVALUATION, TRAINING, Group, compare

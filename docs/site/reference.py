@@ -32,13 +32,14 @@ REFERENCE = {
     "Replay and notebooks": ("replay", ["jaxvrp.replay.*", "jaxvrp.notebook"]),
     "truck_drone": ("truck_drone", _from_the_rules_on("truck_drone")),
     "darp": ("darp", _from_the_rules_on("darp")),
+    "dispatch": ("dispatch", _from_the_rules_on("dispatch")),
     "tsp_drone": ("tsp_drone", _from_the_rules_on("tsp_drone")),
     "pcb": ("pcb", _from_the_rules_on("pcb")),
     "Adapters": ("adapters", ["jaxvrp.adapters.*"]),
     "Pictures": ("pictures", ["jaxvrp.pictures.*"]),
     "Files and messages": ("files", ["jaxvrp.io.*"]),
     "Learners": ("learners", ["train.*", "train.on_policy.*", "train.off_policy.*"]),
-    "Networks": ("networks", ["train.networks.*"]),
+    "Policies": ("policies", ["jaxvrp.policies.*"]),
     "Runs": ("runs", ["train.running.*.*"]),
 }
 """`{title: (file, patterns of modules)}`. A module is on the page whose pattern that fits it is the longest."""

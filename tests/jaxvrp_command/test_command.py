@@ -15,13 +15,13 @@ import pytest
 import jaxvrp
 import jaxvrp_command
 from jaxvrp.io.command_line import program_name
+from jaxvrp.policies.folder import shipped_policies
+from jaxvrp.policies.networks import NETWORKS
 from jaxvrp.spaces import Box, Discrete
 from jaxvrp_command import answers, main, names
 from jaxvrp_command.packages import COMMON_NAMES, ROOT, find_users_modules
 from train.algorithms import ALGORITHMS
-from train.networks import NETWORKS
 from train.running.command.config_file import shipped_names
-from train.running.folder.policies import shipped_policies
 
 HERE = pathlib.Path(__file__).parents[2]
 

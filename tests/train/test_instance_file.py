@@ -11,12 +11,12 @@ import pytest
 
 from jaxvrp.episodes import record_episodes
 from jaxvrp.io.command_line import UserError
+from jaxvrp.policies.folder import write_policy
 from train import evaluate, replay
 from train.algorithms import make_train
 from train.on_policy.config import PPOConfig
 from train.running.command import instance_file
 from train.running.command.instance_file import InstanceFile, Output, write_all
-from train.running.folder.policies import write_policy
 from train.running.folder.resume import RecordedRun
 from train.running.folder.run_folder import CONFIG, write_configuration
 

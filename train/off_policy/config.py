@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from jaxvrp.fields import again, option
+from jaxvrp.policies.networks.layers import ACTIVATIONS
 from train.config import RunConfig
-from train.networks.layers import ACTIVATIONS
 
 
 @dataclasses.dataclass(frozen=True)

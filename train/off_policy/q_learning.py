@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import optax
 from flax import struct
 
-from train.networks.layers import Trunk
+from jaxvrp.policies.networks.layers import Trunk
 from train.off_policy.config import OffPolicyConfig
 from train.off_policy.replay_buffer import Decisions
 from train.sharding import DATA

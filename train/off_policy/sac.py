@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from train.networks import distributions
+from train import distributions
 from train.off_policy import q_learning
 from train.off_policy.config import SACConfig
 from train.off_policy.q_learning import Metrics, Params, RoleNetworks, RoleState

@@ -50,7 +50,7 @@ class TD3:
             return q_learning.critic_step(state, batch, target, self.networks, self.optimizers["critic"])
 
         keys = jax.random.split(key, self.batches_per_step)
-        # Unrolled: see `train.networks.gru.GRULayer`.
+        # Unrolled: see `jaxvrp.policies.networks.gru.GRULayer`.
         state, critic_metrics = jax.lax.scan(critic_step, state, (batches, keys), unroll=True)
         critic_metrics = jax.tree.map(jnp.mean, critic_metrics)
         observation = batches.observation[-1]

@@ -6,15 +6,14 @@ import dataclasses
 from typing import Any, ClassVar
 
 from jaxvrp.fields import option
+from jaxvrp.policies.networks import NETWORKS, NetworkKeys
 from train.config import RunConfig
-from train.networks import NETWORKS
-from train.networks.layers import ACTIVATIONS
 
 CRITIC = "what the critic sees: `central`, the global observation (MAPPO); `local`, the role's own observation (IPPO)"
 
 
 @dataclasses.dataclass(frozen=True)
-class PPOConfig(RunConfig):
+class PPOConfig(NetworkKeys, RunConfig):
     """Keys of MAPPO and IPPO."""
 
     # A policy that plays has no teacher.
@@ -40,49 +39,11 @@ class PPOConfig(RunConfig):
         "`start_from` holds for the first",
         group="run",
     )
-    network: str = option(
-        "mlp",
-        help="kind of network; `attention` reads any number of entities, `mlp` and `gru` read vectors",
-        group="network",
-        choices=tuple(NETWORKS),
-    )
-    hidden_sizes: tuple[int, ...] = option((64, 64), help="widths of the dense layers", group="network", minimum=1)
-    activation: str = option("relu", help="activation of the dense layers", group="network", choices=tuple(ACTIVATIONS))
-    layer_norm: bool = option(
-        True, help="LayerNorm (without scale and bias) on the input and after each layer", group="network"
-    )
-    recurrent_size: int = option(64, help="width of the recurrent state (`gru`)", group="network", minimum=1)
-    recurrent_layers: int = option(1, help="recurrent layers (`gru`)", group="network", minimum=1, maximum=100)
     chunk_length: int = option(
         10,
         help="length of the sequences that are learned from (`gru`); divides `rollout_length`",
         group="network",
         minimum=1,
-    )
-    attention_size: int = option(
-        64, help="width of the entities (`attention`); a multiple of `attention_heads`", group="network", minimum=1
-    )
-    attention_heads: int = option(4, help="heads of a layer (`attention`)", group="network", minimum=1)
-    attention_encode: str = option(
-        "auto",
-        help="what is encoded at a time (`attention`): `agent`, all that an agent sees, on a map turned to it; `step`, "
-        "all that the team sees, once a step; `instance`, the features that never change, once an episode; `auto`, "
-        "`agent` for a single agent, else `step`",
-        group="network",
-        choices=("auto", "agent", "step", "instance"),
-    )
-    attention_layers: int = option(
-        1,
-        help="self-attention layers of the actors (`attention`); 0: entities are only pooled",
-        group="network",
-        minimum=0,
-        maximum=100,
-    )
-    critic_attention_layers: int = option(
-        0, help="self-attention layers of the critics (`attention`)", group="network", minimum=0, maximum=100
-    )
-    share_drone_policy: bool = option(
-        True, help="the agents of a role share one actor; false: one actor each", group="network"
     )
     imitate: str | None = option(
         None,

@@ -16,11 +16,12 @@ import jax.numpy as jnp
 import optax
 from flax import struct
 
+from jaxvrp.policies.actors import Actors, Params, Seen
+from jaxvrp.policies.networks.inputs import rows_of
 from jaxvrp.spaces import ByKind, ByRole
-from train.networks import distributions
-from train.networks.inputs import rows_of
-from train.on_policy.actor_critic import Actors, Critics, Params, Seen
+from train import distributions
 from train.on_policy.config import PPOConfig
+from train.on_policy.critics import Critics
 from train.on_policy.imitation import Guidance
 from train.on_policy.rollout import Recording, Transition
 from train.on_policy.value_norm import ValueNorm

@@ -13,11 +13,14 @@ from flax import struct
 from jaxvrp import TimeStep, VecEnv
 from jaxvrp.actor import Actor, Carry
 from jaxvrp.environment import executed_action, writes
+from jaxvrp.policies.actors import Actors, Seen
+from jaxvrp.policies.choice import sample_actions
+from jaxvrp.policies.networks.inputs import rows_of
 from jaxvrp.spaces import ByKind, ByRole
 from jaxvrp.vectorize import VecState, VecTimeStep
+from train.distributions import log_probs
 from train.episode_statistics import ended_episodes
-from train.networks.inputs import rows_of
-from train.on_policy.actor_critic import Actors, Critics, Seen, log_probs, sample_actions
+from train.on_policy.critics import Critics
 
 Tree = TypeVar("Tree")
 

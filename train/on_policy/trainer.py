@@ -13,25 +13,25 @@ from flax import struct
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from jaxvrp import Environment, Role, VecEnv
+from jaxvrp import Environment, VecEnv
 from jaxvrp.actor import Actor
 from jaxvrp.io.limits import LARGEST_WHOLE
-from jaxvrp.spaces import Discrete
+from jaxvrp.policies.actors import Actors, Params, PolicyActor, Seen, build_actors, places_of
+from jaxvrp.policies.choice import masked_logits
+from jaxvrp.policies.networks import build_network
+from jaxvrp.policies.networks.layers import NetworkSpec
 from train.config import check_divides
-from train.networks import build_encoder, build_network, distributions
-from train.networks.layers import NetworkSpec
 from train.on_policy import ppo
-from train.on_policy.actor_critic import TEAM, Actors, Critics, Params, PolicyActor, Seen
 from train.on_policy.config import PPOConfig
+from train.on_policy.critics import TEAM, Critics
 from train.on_policy.imitation import Guidance, guidance_at, make_teacher
 from train.on_policy.rollout import Players, Rollout, Statics
 from train.on_policy.value_norm import ValueNorm
 from train.running.loop.learner import Insight
 from train.sharding import DATA, batch_specs, compiled, device_key, vec_specs
 
-ACTOR_HEAD_GAIN, CRITIC_HEAD_GAIN = 0.01, 1.0
-"""Scales of the last layers at the start: policies that are nearly uniform (Andrychowicz et al. 2021), values that are
-not small."""
+CRITIC_HEAD_GAIN = 1.0
+"""Scale of the last layers at the start: values that are not small."""
 
 
 class TrainState(struct.PyTreeNode):
@@ -55,7 +55,7 @@ class Trainer:
         self, config: PPOConfig, env: Environment, evaluation_env: Environment, mesh: Mesh, teacher: Actor | None = None
     ):
         self.config, self.env, self.evaluation_env, self.mesh = config, env, evaluation_env, mesh
-        self.actors = _actors(config, env)
+        self.actors = build_actors(config, env)
         self.critics = _critics(config, env)
         self.rollout = Rollout(
             vec_env=VecEnv(
@@ -91,7 +91,7 @@ class Trainer:
     def actor(self, params: Any, *, deterministic: bool, temperature: float = 1.0) -> PolicyActor:
         """The actors as a player of the environment of evaluation."""
         env = self.evaluation_env
-        return PolicyActor(env, _actors(self.config, env), params, deterministic, temperature)
+        return PolicyActor(env, build_actors(self.config, env), params, deterministic, temperature)
 
     def critic_params(self, state: TrainState) -> Any:
         """Parameters and value statistics of the critics; None without a critic."""
@@ -105,13 +105,13 @@ class Trainer:
         The states `[L, ...]` are those from its beginning on, so that memories are as they were.
         """
         env = self.evaluation_env
-        actors, critics = _actors(self.config, env), self.critics
+        actors, critics = build_actors(self.config, env), self.critics
         mask = jax.vmap(env.action_mask)(states)
         seen = jax.tree.map(lambda leaf: leaf[:, None], jax.vmap(functools.partial(Seen.in_state, env))(states))
         reset = jnp.zeros(jax.tree.leaves(seen)[0].shape[:2], bool)
         logits, _ = actors.apply(params, actors.encode(params, seen), actors.initial_carry(1), reset)
         probability = {
-            role: jax.nn.softmax(distributions.masked_logits(logits[role][:, 0] / temperature, mask[role]), axis=-1)
+            role: jax.nn.softmax(masked_logits(logits[role][:, 0] / temperature, mask[role]), axis=-1)
             for role in logits
         }
         if critic is None or not critics.networks:
@@ -248,33 +248,6 @@ def make_trainer(config: PPOConfig, env: Environment, evaluation_env: Environmen
     return Trainer(config, env, evaluation_env, mesh, make_teacher(config, env))
 
 
-def _actors(config: PPOConfig, env: Environment) -> Actors:
-    """A network for every role; one for every agent where they do not share a policy."""
-    specs, num_agents = {}, sum(role.num_agents for role in env.roles.values())
-    for name, role in env.roles.items():
-        assert isinstance(role.action, Discrete)
-        specs[name] = NetworkSpec(
-            is_actor=True,
-            num_agents=num_agents,
-            head_size=role.action.num_actions,
-            head_gain=ACTOR_HEAD_GAIN,
-            kinds=env.entity_kinds,
-            pointers=role.pointers,
-            places=_places(role),
-        )
-    networks = {name: build_network(config, spec) for name, spec in specs.items()}
-    # It reads what the specifications have in common.
-    encoder = build_encoder(config, next(iter(specs.values())))
-    several = frozenset(name for name, role in env.roles.items() if role.num_agents > 1)
-    separate = frozenset() if config.share_drone_policy else several
-    return Actors(networks, env.roles, separate, env.entity_kinds, encoder)
-
-
-def _places(role: Role) -> tuple[tuple[int, int], ...]:
-    names = [feature.name for feature in role.context]
-    return tuple((names.index(x), names.index(y)) for x, y in role.places)
-
-
 def _critics(config: PPOConfig, env: Environment) -> Critics:
     """A network for every role (local), or one with a value for every agent of all roles (central); or none at all."""
     num_agents = sum(role.num_agents for role in env.roles.values())
@@ -282,10 +255,10 @@ def _critics(config: PPOConfig, env: Environment) -> Critics:
     if config.baseline != "critic":
         heads = {}
     elif config.critic == "local":
-        heads = {name: (1, _places(role)) for name, role in env.roles.items()}
+        heads = {name: (1, places_of(role)) for name, role in env.roles.items()}
     else:
         # Of several agents there is a mean place, which is no agent's.
-        heads = {TEAM: (num_agents, _places(next(iter(env.roles.values()))) if num_agents == 1 else ())}
+        heads = {TEAM: (num_agents, places_of(next(iter(env.roles.values()))) if num_agents == 1 else ())}
     specs = {
         name: NetworkSpec(
             is_actor=False,

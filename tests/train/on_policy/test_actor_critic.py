@@ -13,12 +13,15 @@ import numpy as np
 import pytest
 
 from jaxvrp import Role
+from jaxvrp.policies.actors import Actors, Seen
+from jaxvrp.policies.choice import sample_actions
+from jaxvrp.policies.networks.attention import Attention
+from jaxvrp.policies.networks.gru import GRU
+from jaxvrp.policies.networks.inputs import EntityInput
+from jaxvrp.policies.networks.mlp import MLP
 from jaxvrp.spaces import Box, Discrete, EntityKind, Feature, Pointer
-from train.networks.attention import Attention
-from train.networks.gru import GRU
-from train.networks.inputs import EntityInput
-from train.networks.mlp import MLP
-from train.on_policy.actor_critic import TEAM, Actors, Critics, Seen, log_probs, sample_actions
+from train.distributions import log_probs
+from train.on_policy.critics import TEAM, Critics
 
 LENGTH, BATCH, INPUTS = 5, 3, 4
 STOPS = EntityKind("stop", 3, (Feature("weight", "in kg"),), (Feature("there", "1 if it is"), Feature("wait", "in h")))

@@ -144,8 +144,8 @@ def test_who_is_imitated_to_the_end_is_so_in_the_last_updates_beyond_total_steps
     ("changes", "says"),
     [
         (
-            {"toy": "taught", "network": "attention", "imitate": "greedy", "imitate_steps": 5},
-            "imitate is 'greedy'; 'taught_of_the_tests' has these baselines: 'nearest', 'rounds'",
+            {"toy": "taught", "network": "attention", "imitate": "farthest", "imitate_steps": 5},
+            "imitate is 'farthest'; 'taught_of_the_tests' has these baselines: 'nearest', 'rounds'",
         ),
         (
             {"imitate": "greedy", "imitate_steps": 5},

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
+from jaxvrp.policies.actors import ENCODER
 from train.algorithms import make_train
 from train.on_policy import ppo
-from train.on_policy.actor_critic import ENCODER
 from train.on_policy.imitation import Guidance
 from train.on_policy.rollout import Recording, Transition
 from train.on_policy.value_norm import ValueNorm

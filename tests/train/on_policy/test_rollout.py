@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from jaxvrp.episodes import play_episodes
+from jaxvrp.policies.actors import PolicyActor, Seen
 from train.on_policy import ppo
-from train.on_policy.actor_critic import PolicyActor, Seen
 
 ENVS, STEPS = 4, 12
 CHUNKS, LENGTH = 3, 4

@@ -20,10 +20,17 @@ from jaxvrp import fields
 from jaxvrp.entities import PARAMETER, seen_as
 from jaxvrp.io.command_line import Parser, UserError, program_name, run_command
 from jaxvrp.io.messages import nearest, shown
+from jaxvrp.io.yaml_text import load_yaml
+from jaxvrp.policies.environment import (
+    changed_for_evaluation,
+    changed_parameters,
+    evaluation_parameters,
+    observation_read,
+)
 from jaxvrp.testing import ConformanceError
 from train.config import RunConfig
 from train.running.command import stages as stages_module
-from train.running.command.config_file import check_mapping, load_yaml, read_config_file
+from train.running.command.config_file import check_mapping, read_config_file
 from train.running.command.keys import (
     ANY_KEYS,
     FLAG,
@@ -37,10 +44,6 @@ from train.running.command.keys import (
     scenario_default,
 )
 from train.running.command.prepare import (
-    changed_for_evaluation,
-    changed_parameters,
-    evaluation_parameters,
-    observation_read,
     randomized,
 )
 from train.running.folder.resume import CHANGEABLE

@@ -18,9 +18,9 @@ from jaxvrp.actor import Actor
 from jaxvrp.episodes import record_episodes
 from jaxvrp.io.command_line import UserError, refuse_overwriting
 from jaxvrp.io.problem_files import only_problem
+from jaxvrp.policies.environment import changed_parameters
+from jaxvrp.policies.folder import find_run
 from jaxvrp.spaces import ByRole
-from train.running.command.prepare import changed_parameters
-from train.running.folder.policies import find_run
 from train.running.folder.run_folder import RunFolder, Trained, read_run
 from train.running.loop.evaluator import Figures, baseline_actors, first_seed, mean_figures, to_host
 

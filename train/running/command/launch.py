@@ -15,9 +15,9 @@ import jax
 
 from jaxvrp.io.command_line import UserError, program_name
 from jaxvrp.io.messages import shown
+from jaxvrp.policies.networks import NETWORKS
 from train.algorithms import ALGORITHMS
 from train.config import RunConfig
-from train.networks import NETWORKS
 from train.running.command import command_line
 from train.running.command.command_line import Launch
 from train.running.command.stages import joined, split, stage_folder

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from jax.sharding import Mesh
 
 import jaxvrp
 from jaxvrp import Environment, fields, registry
 from jaxvrp.entities import PARAMETER, seen_as
+from jaxvrp.policies.environment import changed_for_evaluation, observation_read
+from jaxvrp.policies.networks import NETWORKS
 from jaxvrp.randomized import unwrapped
 from jaxvrp.testing import check_shapes
 from train.config import RunConfig, check_divides
-from train.networks import NETWORKS
 from train.running.loop.memory import check_environment
 from train.sharding import make_mesh
 
@@ -44,11 +45,6 @@ def prepare(config: Config) -> tuple[Config, Environment, Environment, Mesh]:
     for name in ("eval_interval", "save_interval"):
         check_divides(config, name, "log_interval", config.log_interval)
     return config, env, evaluation_env(env, config), mesh
-
-
-def observation_read(network: str | None) -> Literal["flat", "entities"]:
-    """How a network reads environments; those of learners without a key `network`, and unknown ones, read vectors."""
-    return "entities" if network in NETWORKS and NETWORKS[network].reads_entities else "flat"
 
 
 def _seen_as_read(config: RunConfig) -> Environment:
@@ -108,25 +104,3 @@ def evaluation_env(env: Environment, config: RunConfig) -> Environment:
         given = jaxvrp.make(**config.env).parameters
         env = fields.replace(env, {name: given[name] for name in drawn}, "parameter", "env.")
     return changed_for_evaluation(env, config.eval_env)
-
-
-def changed_for_evaluation(env: Environment, chosen: dict[str, Any]) -> Environment:
-    """The environment with what its toolbox changes for evaluation, and what is `chosen`, which goes first."""
-    changed = fields.replace(env, evaluation_parameters(env, chosen), "parameter", "eval_env.")
-    if changed.roles != env.roles:
-        raise ValueError(
-            f"eval_env ({', '.join(chosen)}) changes what the agents see or do; leave the sizes of the environment as "
-            "they are"
-        )
-    return changed
-
-
-def changed_parameters(env: Environment, parameters: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """The parameters that `env` was made from after some `changes`, by keyword of its factory."""
-    changed = registry.toolbox_of(env).changed
-    return changed(parameters, changes) if changed else {**parameters, **changes}
-
-
-def evaluation_parameters(env: Environment, chosen: dict[str, Any]) -> dict[str, Any]:
-    """The parameters that evaluation changes: what is `chosen`, and else what the environment's toolbox says."""
-    return {**registry.toolbox_of(env).evaluation, **chosen}

@@ -16,17 +16,26 @@ import jax.numpy as jnp
 
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.whole_files import write_text
+from jaxvrp.io.yaml_text import dump_yaml
+from jaxvrp.policies.environment import changed_parameters, evaluation_parameters
+from jaxvrp.policies.folder import (
+    ARRAYS,
+    CARD,
+    CONFIG,
+    find_run,
+    read_card,
+    read_policy,
+    read_values,
+    refuse_dotted_paths,
+)
+from jaxvrp.policies.networks import NETWORKS
 from train.algorithms import ALGORITHMS
-from train.networks import NETWORKS
 from train.running.command.command_line import build_config, check_names, known_keys
-from train.running.command.config_file import dump_yaml, flat, read_yaml
-from train.running.command.prepare import changed_parameters, evaluation_parameters
+from train.running.command.config_file import flat
 from train.running.folder.checkpoint import Checkpoints
-from train.running.folder.policies import ARRAYS, CARD, find_run, read_card, read_policy
 from train.running.folder.resume import RecordedRun, changes_of, check_same
 from train.running.loop.learner import Learner
 
-CONFIG = "config.yaml"
 CHECKPOINTS = "checkpoints"
 
 
@@ -47,18 +56,14 @@ def read_run(folder: pathlib.Path, *, trust: bool = False, named: Collection[Any
             path.
     """
     path = folder / CONFIG
-    values, algorithm, changes = _read_values(folder)
-    config_class = ALGORITHMS[algorithm].config_class
+    values, algorithm = read_values(folder, ALGORITHMS)
+    changes, config_class = values.pop("changes", []), ALGORITHMS[algorithm].config_class
     try:
         flat_values = flat(values)
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
-    for key in ("env.name", "env.scenario"):
-        value = flat_values.get(key)
-        if not trust and isinstance(value, str) and ":" in value and value not in named:
-            raise UserError(
-                f"{path}: {key} is '{value}', which would be imported and run; if you trust that folder, add --trust"
-            )
+    env = {name.removeprefix("env."): value for name, value in flat_values.items()}
+    refuse_dotted_paths(env, path, "--trust", trust=trust, named=named)
     try:
         check_names(flat_values, known_keys(config_class, flat_values), "")
     except UserError as error:
@@ -67,17 +72,6 @@ def read_run(folder: pathlib.Path, *, trust: bool = False, named: Collection[Any
         return RecordedRun(build_config(config_class, values), algorithm, changes_of(changes, values))
     except (UserError, ValueError) as error:
         raise UserError(f"{path}: {error}") from None
-
-
-def _read_values(folder: pathlib.Path) -> tuple[dict[Any, Any], str, Any]:
-    try:
-        values = read_yaml(folder / CONFIG)
-        algorithm, changes = values.pop("algorithm"), values.pop("changes", [])
-        if algorithm not in ALGORITHMS:
-            raise KeyError(algorithm)
-    except (OSError, ValueError, AttributeError, KeyError, TypeError):
-        raise UserError(f"{folder} is no run folder: it has no readable {CONFIG}; give the folder of a run") from None
-    return values, algorithm, changes
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,10 +12,10 @@ import yaml
 
 import tests.toy_environments  # noqa: F401
 from jaxvrp.io.command_line import Interrupted, UserError
+from jaxvrp.io.yaml_text import dump_yaml
 from train import evaluate, export, mappo
 from train.on_policy.config import PPOConfig
 from train.running.command import command_line
-from train.running.command.config_file import dump_yaml
 from train.running.command.stages import joined, split
 from train.running.folder.checkpoint import Checkpoints
 from train.running.folder.run_folder import RunFolder, read_run
@@ -128,7 +128,7 @@ def test_a_run_that_was_stopped_at_once_goes_on_bit_for_bit(stage, record, by_ha
 def test_a_finished_run_is_read_as_any_other_and_made_longer(staged, tmp_path):
     run = shutil.copytree(staged, tmp_path / "run")
     evaluate.main(["--run", str(run), "--episodes", "4"])
-    export.main(["--run", str(run), "--out", str(tmp_path / "policy"), "--config", str(staged.parent / "both.yaml")])
+    export.main([str(run), str(tmp_path / "policy"), "--config", str(staged.parent / "both.yaml")])
     assert read_run(tmp_path / "policy") == read_run(run)
     assert RunFolder(tmp_path / "policy").load("latest").update == 4
     # An interval that stage 1 could not have.

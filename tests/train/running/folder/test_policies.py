@@ -12,11 +12,11 @@ import pytest
 
 import jaxvrp
 from jaxvrp.io.command_line import UserError
+from jaxvrp.policies import folder as policies
 from train import export
 from train.algorithms import ALGORITHMS
 from train.running.command import command_line, launch
 from train.running.command.prepare import evaluation_env
-from train.running.folder import policies
 from train.running.folder.checkpoint import Checkpoints
 from train.running.folder.resume import RecordedRun
 from train.running.folder.run_folder import CHECKPOINTS, RunFolder, write_configuration
@@ -55,7 +55,7 @@ def run(tmp_path_factory):
 def exported(run):
     """The folder of its policy."""
     out = run.parent / "small"
-    export.main(["--run", str(run), "--out", str(out), "--about", "a toy", "--episodes", "3"])
+    export.main([str(run), str(out), "--about", "a toy", "--episodes", "3"])
     return out
 
 
@@ -92,7 +92,7 @@ def test_what_it_was_trained_by_is_what_to_type(run):
 def test_another_run_begins_with_it(exported):
     config = ALGORITHMS["mappo"].config_class(**{**TINY, "num_seeds": 1, "start_from": str(exported)})
     learner = ALGORITHMS["mappo"].make_train(config)
-    state = launch.beginning(learner, trust=False)(learner.init(jax.random.key(3)))
+    state = launch.beginning(learner, exported, trust=False)(learner.init(jax.random.key(3)))
     chex.assert_trees_all_equal(learner.actor_params(state), RunFolder(exported).load("latest").params)
 
 
@@ -109,6 +109,21 @@ def test_a_folder_goes_before_the_policy_of_its_name(exported, tmp_path, monkeyp
         RunFolder("small")
     with pytest.raises(UserError, match=r"^smal is no run folder, and no policy .* is shipped; did you mean 'small'$"):
         RunFolder("smal")
+
+
+def test_a_program_is_the_policy_of_the_first_seed(run, exported, tmp_path, capsys):
+    out = tmp_path / "policy.jaxpolicy"
+    for words in ([str(run), str(out), "--about", "a program"], [str(run), str(out)]):  # a file is written over
+        export.main(words)
+    assert f"wrote {out}: " in capsys.readouterr().out
+    program, policy = jaxvrp.load_policy(out), jaxvrp.load_policy(exported)
+    assert (program.env, policy.about) == (policy.env, "a toy")
+    state, _ = jax.vmap(policy.env.reset)(jax.random.split(jax.random.key(0), 5))
+    chex.assert_trees_all_equal(*(each.act(state, jax.random.key(1)) for each in (program, policy)))
+    with pytest.raises(UserError, match=r"--config and --episodes are of a folder, and .* will be a file; leave them"):
+        export.main([str(run), str(out), "--episodes", "3"])
+    with pytest.raises(UserError, match=r"cannot write .*nowhere.*; choose another file"):
+        export.main([str(run), str(tmp_path / "nowhere" / "policy.jaxpolicy")])
 
 
 def damaged_card(folder, **changes):
@@ -150,19 +165,19 @@ def test_damage_is_one_line(damage, says, exported, tmp_path):
 
 
 def test_other_mistakes_are_one_line(run, exported, tmp_path):
-    with pytest.raises(UserError, match="this is no new or empty folder; give another one"):
-        export.main(["--run", str(run), "--out", str(exported)])
+    with pytest.raises(UserError, match="is no new or empty folder; give another one, or a file"):
+        export.main([str(run), str(exported)])
     with pytest.raises(UserError, match="holds a policy, and no checkpoints; leave --checkpoint best out"):
         RunFolder(exported).load("best")
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"cannot write .*: Not a directory; choose another --out"):
-        export.main(["--run", str(run), "--out", str(tmp_path / "file" / "policy")])
+    with pytest.raises(UserError, match=r"cannot write .*: Not a directory; choose another folder"):
+        export.main([str(run), str(tmp_path / "file" / "policy")])
 
 
 def test_policies_are_part_of_the_package():
     root = pathlib.Path(__file__).parents[4]
-    patterns = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["train"]
-    packed = {path for pattern in patterns for path in (root / "train").glob(pattern)}
+    patterns = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["jaxvrp"]
+    packed = {path for pattern in patterns for path in (root / "jaxvrp").glob(pattern)}
     assert {path for path in policies.SHIPPED.rglob("*") if path.is_file()} <= packed
     assert {"truck_drone_basic", "darp", "tsp_drone", "vrpd_tw"} <= set(policies.shipped_policies())
 

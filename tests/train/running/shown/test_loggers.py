@@ -13,10 +13,10 @@ from tensorboardX.proto.event_pb2 import Event
 from tensorboardX.proto.plugin_hparams_pb2 import HParamsPluginData
 
 from jaxvrp.io.command_line import UserError
+from jaxvrp.io.yaml_text import load_yaml
 from train import mappo
 from train.on_policy.config import PPOConfig
 from train.running.command import command_line
-from train.running.command.config_file import load_yaml
 from train.running.folder.resume import RecordedRun, changes_of, resumed
 from train.running.folder.run_folder import write_configuration
 from train.running.loop.metrics import MetricsWriter

@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import os
 import pathlib
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import jax
@@ -20,6 +21,10 @@ from jaxvrp.io.command_line import UserError
 from jaxvrp.io.json_files import read_json
 from jaxvrp.io.messages import nearest
 from jaxvrp.io.whole_files import write_json
+from jaxvrp.io.yaml_text import read_yaml
+
+CONFIG = "config.yaml"
+"""The configuration, of a policy or of a run."""
 
 CARD, ARRAYS = "policy.json", "actor.npz"
 """What a folder has beside its configuration, if it is that of a policy."""
@@ -27,7 +32,7 @@ CARD, ARRAYS = "policy.json", "actor.npz"
 VERSION = 1
 """Of the folder's layout and of the card."""
 
-SHIPPED = pathlib.Path(__file__).parents[2] / "policies"
+SHIPPED = pathlib.Path(__file__).parent / "shipped"
 
 REMEDY = "export the policy anew, or install the package anew"
 WORDS = FileWords(content="the arrays of a policy", entry="policy", remedy=REMEDY)
@@ -64,9 +69,35 @@ def find_run(run: str | os.PathLike) -> pathlib.Path:
 
 def write_policy(folder: pathlib.Path, params: Any, config_file: pathlib.Path, **card: Any) -> None:
     """Write arrays and card of a policy into a folder that holds its configuration; `card` has the other entries."""
-    write_npz(folder / ARRAYS, {name: np.asarray(leaf) for name, leaf in _by_place(params).items()})
+    write_npz(folder / ARRAYS, {name: np.asarray(leaf) for name, leaf in by_place(params).items()})
     checksums = {path.name: _checksum(path) for path in (config_file, folder / ARRAYS)}
     write_json(folder / CARD, dataclasses.asdict(Card(**card, checksums=checksums)))
+
+
+def read_values(folder: pathlib.Path, algorithms: Collection[str]) -> tuple[dict[Any, Any], str]:
+    """The configuration of a run or a policy as it stands there, and its algorithm, one of these."""
+    try:
+        values = read_yaml(folder / CONFIG)
+        algorithm = values.pop("algorithm")
+        if algorithm not in algorithms:
+            raise KeyError(algorithm)
+        return values, algorithm
+    except (OSError, ValueError, AttributeError, KeyError, TypeError):
+        raise UserError(f"{folder} is no run folder: it has no readable {CONFIG}; give the folder of a run") from None
+
+
+def refuse_dotted_paths(env: Any, place: object, remedy: str, *, trust: bool, named: Collection[Any] = ()) -> None:
+    """Refuse parameters of an environment that are dotted paths, which would be imported, without `trust`.
+
+    The user may have `named` the same path; `remedy` is what to add.
+    """
+    for key in ("name", "scenario"):
+        value = env.get(key) if isinstance(env, Mapping) else None
+        if not trust and isinstance(value, str) and ":" in value and value not in named:
+            raise UserError(
+                f"{place}: env.{key} is '{value}', which would be imported and run; if you trust that folder, "
+                f"add {remedy}"
+            )
 
 
 def read_card(folder: pathlib.Path) -> Card:
@@ -91,7 +122,7 @@ def read_card(folder: pathlib.Path) -> Card:
 
 def read_policy(folder: pathlib.Path, like: Any) -> Any:
     """The parameters of a policy, with the structure, shapes and dtypes of `like`."""
-    path, wanted = folder / ARRAYS, _by_place(like)
+    path, wanted = folder / ARRAYS, by_place(like)
     try:
         arrays = read_npz(path, WORDS)
     except (ValueError, OSError) as error:
@@ -104,8 +135,9 @@ def read_policy(folder: pathlib.Path, like: Any) -> Any:
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
 
 
-def _by_place(params: Any) -> dict[str, Any]:
-    leaves = jax.tree_util.tree_leaves_with_path(params)
+def by_place(tree: Any) -> dict[str, Any]:
+    """The leaves of a tree by where they are: `{"drone/params/Dense_0/bias": ...}`."""
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
     return {jax.tree_util.keystr(place, simple=True, separator="/"): leaf for place, leaf in leaves}
 
 

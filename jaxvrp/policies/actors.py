@@ -1,14 +1,12 @@
-"""Actors and critics by role: which network sees what, and how agents share parameters.
+"""Actors by role: what they see, and how agents share parameters.
 
 An actor belongs to a role. Its agents share one set of parameters, or have one each (`separate`: parameters with a
-leading agent axis). A critic sees the global observation (`central`, MAPPO: one network with a value for every agent)
-or the role's own (`local`, IPPO: one network per role). Everything maps sequences `[L, B, ...]`, see `train.networks`.
+leading agent axis). Everything maps sequences `[L, B, ...]`, see `jaxvrp.policies.networks`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from typing import Any
 
 import flax.linen as nn
@@ -16,20 +14,22 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from jaxvrp import EntityKind, Environment, Role, TimeStep
 from jaxvrp.actor import Carry
-from jaxvrp.spaces import ByKind, ByRole
-from train.networks import distributions
-from train.networks.attention import TeamEncoder
-from train.networks.inputs import EntityInput, Inputs, blank, joined
+from jaxvrp.environment import Environment, TimeStep
+from jaxvrp.policies.choice import likeliest_actions, sample_actions
+from jaxvrp.policies.networks import NetworkKeys, build_encoder, build_network
+from jaxvrp.policies.networks.attention import TeamEncoder
+from jaxvrp.policies.networks.inputs import EntityInput, Inputs, blank, joined
+from jaxvrp.policies.networks.layers import NetworkSpec
+from jaxvrp.spaces import ByKind, ByRole, Discrete, EntityKind, Role
 
 Params = Any
 
-TEAM = "team"
-"""Name of the central critic."""
-
 ENCODER = "shared_encoder"
 """Name of what the actors of all roles share, among the parameters of the actors."""
+
+HEAD_GAIN = 0.01
+"""Scale of the last layers at the start: policies that are nearly uniform (Andrychowicz et al. 2021)."""
 
 
 class Seen(struct.PyTreeNode):
@@ -158,62 +158,31 @@ class Actors:
         return jax.vmap(apply_agent, in_axes=(0, 2, 1), out_axes=(2, 1))(params, seen.observation[role], carry)
 
 
-@dataclasses.dataclass(frozen=True)
-class Critics:
-    """One network per critic: `TEAM` alone (central), or one per role (local)."""
+def build_actors(config: NetworkKeys, env: Environment) -> Actors:
+    """A network for every role; one for every agent where they do not share a policy."""
+    specs, num_agents = {}, sum(role.num_agents for role in env.roles.values())
+    for name, role in env.roles.items():
+        assert isinstance(role.action, Discrete)
+        specs[name] = NetworkSpec(
+            is_actor=True,
+            num_agents=num_agents,
+            head_size=role.action.num_actions,
+            head_gain=HEAD_GAIN,
+            kinds=env.entity_kinds,
+            pointers=role.pointers,
+            places=places_of(role),
+        )
+    networks = {name: build_network(config, spec) for name, spec in specs.items()}
+    # It reads what the specifications have in common.
+    encoder = build_encoder(config, next(iter(specs.values())))
+    several = frozenset(name for name, role in env.roles.items() if role.num_agents > 1)
+    separate = frozenset() if config.share_drone_policy else several
+    return Actors(networks, env.roles, separate, env.entity_kinds, encoder)
 
-    networks: dict[str, nn.Module]
-    roles: dict[str, Role]
 
-    @property
-    def is_central(self) -> bool:
-        """Whether it sees the global observation."""
-        return TEAM in self.networks
-
-    def inputs(self, seen: Seen) -> dict[str, Inputs]:
-        """What each critic reads, `{critic: f32[..., A, F]}` or with entities, from arrays with any leading axes."""
-        return {critic: seen.team_input() if critic == TEAM else seen.input(critic) for critic in self.networks}
-
-    def init(self, key: jax.Array, critic: str, inputs: Inputs) -> Params:
-        """Fresh parameters of a critic that reads arrays like `inputs`, `f32[E, A, F]` or with entities."""
-        network = self.networks[critic]
-        agents = (inputs.context if isinstance(inputs, EntityInput) else inputs).shape[1]
-        zeros = jax.tree.map(lambda leaf: jnp.zeros((1, 1, *leaf.shape[1:]), jnp.float32), inputs)
-        return network.init(key, zeros, network.initial_carry(1, agents), jnp.zeros((1, 1), bool))
-
-    def initial_carry(self, num_envs: int) -> dict[str, Carry]:
-        """Recurrent states at the beginning of an episode, `{critic: [B, A, ...]}`."""
-        num_agents = {TEAM: 1, **{name: role.num_agents for name, role in self.roles.items()}}
-        return {name: network.initial_carry(num_envs, num_agents[name]) for name, network in self.networks.items()}
-
-    def apply(
-        self, params: dict[str, Params], inputs: dict[str, Inputs], carry: dict[str, Carry], reset: jax.Array
-    ) -> tuple[ByRole, dict[str, Carry]]:
-        """Values `{role: f32[L, B, agents]}`, on the normalised scale, and the recurrent states after the last step.
-
-        Inputs are those of `inputs`, `[L, B, ...]`; the rest is as in `Actors.apply`.
-        """
-        values: ByRole = {}
-        new_carry = {}
-        for critic in self.networks:
-            of_critic, new_carry[critic] = self.apply_critic(
-                critic, params[critic], inputs[critic], carry[critic], reset
-            )
-            values |= of_critic
-        return values, new_carry
-
-    def apply_critic(
-        self, critic: str, params: Params, inputs: Inputs, carry: Carry, reset: jax.Array
-    ) -> tuple[ByRole, Carry]:
-        """As `apply`, of one critic: values `{role: f32[L, B, agents]}` of the roles that it values."""
-        outputs, carry = self.networks[critic].apply(params, inputs, carry, reset)
-        if critic != TEAM:
-            return {critic: outputs[..., 0]}, carry
-        values, start = {}, 0
-        for name, role in self.roles.items():
-            values[name] = outputs[..., 0, start : start + role.num_agents]
-            start += role.num_agents
-        return values, carry
+def places_of(role: Role) -> tuple[tuple[int, int], ...]:
+    names = [feature.name for feature in role.context]
+    return tuple((names.index(x), names.index(y)) for x, y in role.places)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -241,23 +210,4 @@ class PolicyActor:
         mask = timestep.action_mask
         if not self.deterministic:
             return sample_actions(key, logits, mask), carry
-        return {name: distributions.mode(logits[name], mask[name]) for name in logits}, carry
-
-
-def sample_actions(key: jax.Array, logits: ByRole, mask: ByRole) -> ByRole:
-    """Actions `{role: i32[E, agents]}` by logits and masks `{role: [E, agents, actions]}`, from one batched draw."""
-    num_agents = [logit.shape[-2] for logit in logits.values()]
-    batch = next(iter(logits.values())).shape[:-2]
-    uniform = jax.random.uniform(key, (*batch, sum(num_agents)), jnp.float32)
-    ends = list(itertools.accumulate(num_agents))
-    parts = jnp.split(uniform, ends[:-1], axis=-1)
-    return {
-        name: distributions.sample(part, logits[name], mask[name]) for name, part in zip(logits, parts, strict=True)
-    }
-
-
-def log_probs(logits: ByRole, mask: ByRole, action: ByRole) -> ByRole:
-    """Log-probabilities `{role: f32[E, agents]}` of actions `{role: i32[E, agents]}`; otherwise as `sample_actions`."""
-    return {
-        name: distributions.log_prob_and_entropy(logits[name], mask[name], chosen)[0] for name, chosen in action.items()
-    }
+        return likeliest_actions(logits, mask), carry

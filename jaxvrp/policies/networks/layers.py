@@ -8,8 +8,8 @@ from collections.abc import Callable
 import flax.linen as nn
 import jax
 
-from jaxvrp import EntityKind, Pointer
 from jaxvrp.actor import Carry
+from jaxvrp.spaces import EntityKind, Pointer
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {"relu": nn.relu, "tanh": nn.tanh, "silu": nn.silu}
 

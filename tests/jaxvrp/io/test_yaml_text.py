@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from train.running.command.config_file import dump_yaml, load_yaml
+from jaxvrp.io.yaml_text import dump_yaml, load_yaml
 
 MEANS = {
     "": None,

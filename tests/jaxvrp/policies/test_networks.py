@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from jaxvrp import fields
-from train.networks import NETWORKS, build_network
-from train.networks.gru import GRULayer
-from train.networks.layers import NetworkSpec
+from jaxvrp.policies.networks import NETWORKS, build_network
+from jaxvrp.policies.networks.gru import GRULayer
+from jaxvrp.policies.networks.layers import NetworkSpec
 from train.on_policy.config import PPOConfig
 
 LENGTH, BATCH, AGENTS, INPUTS, HIDDEN = 5, 3, 2, 4, 6

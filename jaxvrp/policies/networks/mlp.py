@@ -8,7 +8,7 @@ import flax.linen as nn
 import jax
 
 from jaxvrp.actor import Carry
-from train.networks.layers import Memoryless, NetworkSpec, Trunk
+from jaxvrp.policies.networks.layers import Memoryless, NetworkSpec, Trunk
 
 
 class MLP(Memoryless):
@@ -22,12 +22,12 @@ class MLP(Memoryless):
 
     @nn.compact
     def __call__(self, inputs: jax.Array, carry: Carry, reset: jax.Array) -> tuple[jax.Array, Carry]:
-        """See `train.networks`."""
+        """See `jaxvrp.policies.networks`."""
         del reset
         x = Trunk(self.hidden_sizes, self.activation, self.layer_norm)(inputs)
         return nn.Dense(self.head_size, kernel_init=nn.initializers.orthogonal(self.head_gain))(x), carry
 
 
 def build(config: Any, spec: NetworkSpec) -> MLP:
-    """As a `PPOConfig` wants it."""
+    """As `NetworkKeys` say."""
     return MLP(config.hidden_sizes, spec.head_size, spec.head_gain, config.activation, config.layer_norm)

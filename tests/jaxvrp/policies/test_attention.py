@@ -11,12 +11,12 @@ import pytest
 
 import jaxvrp
 from jaxvrp import EntityKind, Pointer
+from jaxvrp.policies.networks import build_encoder, build_network
+from jaxvrp.policies.networks.attention import Attention, Pointing
+from jaxvrp.policies.networks.inputs import EntityInput, blank
+from jaxvrp.policies.networks.layers import NetworkSpec
+from jaxvrp.policies.networks.places import Sites, distances, sites
 from jaxvrp.spaces import Feature, Place
-from train.networks import build_encoder, build_network
-from train.networks.attention import Attention, Pointing
-from train.networks.inputs import EntityInput, blank
-from train.networks.layers import NetworkSpec
-from train.networks.places import Sites, distances, sites
 from train.on_policy.config import PPOConfig
 
 SIZE = {"attention_size": 16, "attention_heads": 4, "attention_layers": 2, "critic_attention_layers": 2}

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from train.networks import distributions
+from jaxvrp.policies import choice
+from train import distributions
 
 ACTIONS = 7
 ALMOST_ONE = float(np.nextafter(np.float32(1), np.float32(0)))
@@ -18,11 +19,11 @@ ALMOST_ONE = float(np.nextafter(np.float32(1), np.float32(0)))
 @jax.jit
 def sample(uniform, logits, mask):
     """Actions, and their log-probabilities."""
-    action = distributions.sample(uniform, logits, mask)
+    action = choice.sample(uniform, logits, mask)
     return action, distributions.log_prob_and_entropy(logits, mask, action)[0]
 
 
-mode = jax.jit(distributions.mode)
+mode = jax.jit(choice.mode)
 log_prob_and_entropy = jax.jit(distributions.log_prob_and_entropy)
 slopes = jax.jit(jax.jacrev(distributions.log_prob_and_entropy))
 

@@ -9,7 +9,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from train.networks.layers import NetworkSpec, Trunk, layer_norm
+from jaxvrp.policies.networks.layers import NetworkSpec, Trunk, layer_norm
 
 MAX_UNROLL = 16
 """Steps of the scan that are unrolled at most."""
@@ -65,7 +65,7 @@ class GRU(nn.Module):
 
     @nn.compact
     def __call__(self, inputs: jax.Array, carry: jax.Array, reset: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """See `train.networks`."""
+        """See `jaxvrp.policies.networks`."""
         x = Trunk(self.hidden_sizes, self.activation, self.layer_norm)(inputs)
         last = []
         for layer in range(self.recurrent_layers):
@@ -82,7 +82,7 @@ class GRU(nn.Module):
 
 
 def build(config: Any, spec: NetworkSpec) -> GRU:
-    """As a `PPOConfig` wants it."""
+    """As `NetworkKeys` say."""
     recurrent = {"recurrent_size": config.recurrent_size, "recurrent_layers": config.recurrent_layers}
     dense = {"activation": config.activation, "layer_norm": config.layer_norm}
     return GRU(config.hidden_sizes, spec.head_size, spec.head_gain, **recurrent, **dense)

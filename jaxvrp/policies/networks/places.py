@@ -12,7 +12,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxvrp import EntityKind
+from jaxvrp.spaces import EntityKind
 
 FAR = 4.0
 """Distance to the nearest of no others, in units of the coordinates: beyond any real one."""

@@ -24,12 +24,11 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxvrp import EntityKind, Pointer
 from jaxvrp.actor import Carry
-from jaxvrp.spaces import ByKind
-from train.networks.inputs import EntityInput
-from train.networks.layers import Memoryless, NetworkSpec, layer_norm
-from train.networks.places import Sites, canonical_frame, distances, length, pair, sites, turned
+from jaxvrp.policies.networks.inputs import EntityInput
+from jaxvrp.policies.networks.layers import Memoryless, NetworkSpec, layer_norm
+from jaxvrp.policies.networks.places import Sites, canonical_frame, distances, length, pair, sites, turned
+from jaxvrp.spaces import ByKind, EntityKind, Pointer
 
 LOGIT_RANGE = 10.0
 """Logits lie within this, so that exploration never dies out (Bello et al. 2017)."""
@@ -269,7 +268,7 @@ class Attention(Memoryless):
 
     @nn.compact
     def __call__(self, inputs: EntityInput, carry: Carry, reset: jax.Array) -> tuple[jax.Array, Carry]:
-        """Outputs `f32[L, B, A, head_size]`; see `train.networks`."""
+        """Outputs `f32[L, B, A, head_size]`; see `jaxvrp.policies.networks`."""
         del reset
         context = inputs.context.reshape(-1, inputs.context.shape[-1])
         seen, more = _table_of(inputs, self.kinds, inputs.context.shape[2]), None
@@ -339,7 +338,7 @@ class Pointing(Memoryless):
 
     @nn.compact
     def __call__(self, inputs: EntityInput, carry: Carry, reset: jax.Array) -> tuple[jax.Array, Carry]:
-        """Outputs `f32[L, B, A, head_size]`; see `train.networks`."""
+        """Outputs `f32[L, B, A, head_size]`; see `jaxvrp.policies.networks`."""
         del reset
         assert inputs.encoded is not None
         context = inputs.context.reshape(-1, *inputs.context.shape[2:])
@@ -368,7 +367,7 @@ def encodes_by_agent(config: Any, spec: NetworkSpec) -> bool:
 
 
 def build(config: Any, spec: NetworkSpec) -> nn.Module:
-    """As a `PPOConfig` wants it: actors point at what they choose."""
+    """As `NetworkKeys` say: actors point at what they choose."""
     if config.attention_size % config.attention_heads:
         raise ValueError(
             f"attention_size is {config.attention_size}, "

@@ -1,0 +1,1 @@
+"""Trained policies, played without what trained them: networks, actors, folders, and exported programs."""

@@ -1,0 +1,125 @@
+"""A policy as one file that needs JAX alone: observation, mask and network in a program of `jax.export`.
+
+The file is a zip archive of `program`, which `jax.export.deserialize` reads, and `policy.json`, which says what goes in
+and comes out. The program takes two dictionaries of arrays by name, the state and the memory (`{}` of a policy without
+one), all with one leading axis of any length, the batch.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pathlib
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.export
+import jax.numpy as jnp
+
+from jaxvrp.environment import State
+from jaxvrp.io.command_line import UserError
+from jaxvrp.io.machine_memory import host_bytes
+from jaxvrp.io.whole_files import read_bytes, write_whole
+from jaxvrp.policies.choice import likeliest_actions
+from jaxvrp.policies.environment import playing_environment
+from jaxvrp.policies.folder import by_place, refuse_dotted_paths
+from jaxvrp.policies.policy import Memory, Policy
+from jaxvrp.spaces import ByRole
+
+ENDING = ".jaxpolicy"
+
+PLATFORMS = ("cpu", "cuda", "tpu")
+
+VERSION = 1
+"""Of the file's layout."""
+
+PROGRAM, CARD = "program", "policy.json"
+
+REMEDY = "export the policy anew"
+
+Arrays = dict[str, Any]
+"""Arrays by name."""
+
+
+def write_program(policy: Policy, path: str | os.PathLike, values: Mapping[str, Any]) -> None:
+    """Write a policy whose environment is that of a configuration, `values`, as `playing_environment` makes it.
+
+    Raises:
+        ImportError: flatbuffers is not installed.
+        OSError: the file cannot be written.
+    """
+    memory = jax.eval_shape(policy.memory)
+
+    def run(state: Arrays, memory_arrays: Arrays) -> dict[str, Any]:
+        logits, after = policy.decide(_filled(memory, memory_arrays), _filled(policy.state, state))
+        legal = jax.tree.map(lambda leaf: jnp.ones(leaf.shape, bool), logits)
+        return {"action": likeliest_actions(logits, legal), "logits": logits, "memory": by_place(after)}
+
+    shapes = [by_place(policy.state), by_place(memory)]
+    (batch,) = jax.export.symbolic_shape("batch")
+    inputs = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((batch, *leaf.shape), leaf.dtype), shapes)
+    program = jax.export.export(jax.jit(run), platforms=PLATFORMS)(*inputs).serialize()
+    card = {
+        "version": VERSION,
+        "about": policy.about,
+        "call": "program.call(state, memory) -> {action, logits, memory}; every array has a leading axis [batch]",
+        "state": _described(shapes[0]),
+        "memory": _described(shapes[1]),
+        "action": {name: f"int32[{role.num_agents}]" for name, role in policy.env.roles.items()},
+        "platforms": list(PLATFORMS),
+        "configuration": {name: values[name] for name in ("env", "eval_env", "network") if name in values},
+    }
+
+    def write(partial: pathlib.Path) -> None:
+        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as file:
+            file.writestr(CARD, json.dumps(card, indent=2))
+            file.writestr(PROGRAM, bytes(program))
+
+    write_whole(path, write)
+
+
+def read_program(path: pathlib.Path, *, trust: bool) -> Policy:
+    """The policy in a file that `write_program` wrote.
+
+    Raises:
+        ValueError: it is damaged, or something else; one line.
+        UserError: it names a dotted path, and is not to be trusted.
+        OSError: it cannot be read.
+    """
+    content = read_bytes(path, host_bytes() // 2)
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as file:
+            if sum(member.file_size for member in file.infolist()) > host_bytes() // 2:
+                raise ValueError("its content is larger than half of the memory")
+            card, program = json.loads(file.read(CARD)), bytearray(file.read(PROGRAM))
+        if card["version"] != VERSION:
+            raise ValueError(f"another version wrote it ({card['version']}, not {VERSION})")
+        refuse_dotted_paths(card["configuration"]["env"], path, "trust=True", trust=trust)
+        env = playing_environment(card["configuration"], {})
+        exported = jax.export.deserialize(program)
+        (_, memory), _ = jax.tree.unflatten(exported.in_tree, exported.in_avals)
+    except (UserError, ImportError):
+        raise
+    except Exception as error:  # zipfile, flatbuffers and JAX raise exceptions of all kinds
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise ValueError(f"{path} is no readable policy ({reason}); {REMEDY}") from None
+
+    def decide(memory: Memory, state: State) -> tuple[ByRole, Memory]:
+        out = exported.call(by_place(state), memory)
+        return {name: out["logits"][name] for name in env.roles}, out["memory"]  # in the order of the agents
+
+    def initial_memory(num_envs: int) -> Memory:
+        return {name: jnp.zeros((num_envs, *leaf.shape[1:]), leaf.dtype) for name, leaf in memory.items()}
+
+    return Policy(env, jax.tree_util.Partial(decide), initial_memory, card["about"])
+
+
+def _filled(like: Any, arrays: Arrays) -> Any:
+    return jax.tree.unflatten(jax.tree.structure(like), [arrays[name] for name in by_place(like)])
+
+
+def _described(shapes: Arrays) -> dict[str, str]:
+    return {name: f"{leaf.dtype.name}{list(leaf.shape)}" for name, leaf in shapes.items()}

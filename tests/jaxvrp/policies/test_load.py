@@ -1,0 +1,230 @@
+"""Policies that are loaded and exported: they choose what the actors of training choose, without `train`."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+import zipfile
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxvrp
+from jaxvrp import fields
+from jaxvrp.io.whole_files import write_text
+from jaxvrp.io.yaml_text import dump_yaml
+from jaxvrp.policies import folder
+from jaxvrp.policies.actors import PolicyActor, build_actors
+from jaxvrp.policies.environment import playing_environment
+from jaxvrp.policies.networks import NetworkKeys
+from jaxvrp.policies.policy import of_networks
+from jaxvrp.policies.program import read_program, write_program
+
+ROOT = pathlib.Path(__file__).parents[3]
+SIZES = {"num_drones": 2, "num_customers": 3}
+BATCH = 3
+
+
+def keys_of(network):
+    sizes = {"hidden_sizes": [8], "recurrent_size": 4, "attention_size": 8, "attention_heads": 2}
+    return {"network": network, **sizes, "share_drone_policy": network != "gru"}
+
+
+def write_folder(path, network):
+    """Write the folder of a policy whose parameters are drawn; its actors, and they."""
+    values = {"algorithm": "mappo", "env": {"name": "vrpd_tw", **SIZES}, **keys_of(network)}
+    path.mkdir()
+    write_text(path / "config.yaml", dump_yaml(values))
+    env = playing_environment(values, {})
+    actors = build_actors(fields.build(NetworkKeys, keys_of(network), "key"), env)
+    shapes = jax.eval_shape(lambda key: {name: actors.init(key, name) for name in actors.names}, jax.random.key(0))
+    rng = np.random.default_rng(0)
+    params = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(0, 0.5, leaf.shape), jnp.float32), shapes)
+    card = {"about": f"noise, {network}", "training": {"update": 0}, "figures": {}, "exported": {}}
+    folder.write_policy(path, params, path / "config.yaml", **card)
+    return PolicyActor(env, actors, params)
+
+
+@pytest.fixture(scope="module", params=["mlp", "gru", "attention"])
+def written(request, tmp_path_factory):
+    """A folder, and the actor that is in it."""
+    path = tmp_path_factory.mktemp("policies") / request.param
+    return path, write_folder(path, request.param)
+
+
+def episode(env, actor, steps, batch=BATCH):
+    """States `[steps]` of a batch, and the actions of an actor in each."""
+    state, timestep = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(1), batch))
+    carry, act, step = actor.init(batch), jax.jit(actor.act), jax.jit(jax.vmap(env.step))
+    played = []
+    for _ in range(steps):
+        action, carry = act(jax.random.key(0), carry, state, timestep)
+        played.append((state, action))
+        state, timestep = step(state, action)
+    return played
+
+
+def test_it_chooses_what_the_actors_choose_for_one_state_and_for_a_batch(written):
+    path, actor = written
+    policy = jaxvrp.load_policy(path)
+    assert policy.env == actor.env and policy.about.startswith("noise")
+    memory, single = policy.memory(BATCH), policy.memory()
+    for state, action in episode(policy.env, actor, 4):
+        chosen, memory = policy.step(memory, state)
+        chex.assert_trees_all_equal(chosen, action)
+        alone, single = policy.step(single, jax.tree.map(lambda leaf: leaf[1], state))
+        chex.assert_trees_all_equal(alone, jax.tree.map(lambda leaf: leaf[1], action))
+    if policy.has_memory:
+        with pytest.raises(ValueError, match=r"has a memory; play it by step\(memory, state\)"):
+            policy.act(state)
+    else:
+        chex.assert_trees_all_equal(policy.act(state), action)
+        chex.assert_trees_all_equal(jax.jit(policy.act)(state), action)
+
+
+def test_with_a_key_it_samples_legal_actions(written):
+    policy = jaxvrp.load_policy(written[0])
+    one, _ = jax.jit(policy.env.reset)(jax.random.key(1))
+    state = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (64, *leaf.shape)), one)
+    chosen = [policy.step(policy.memory(64), state, jax.random.key(seed))[0] for seed in (0, 0, 1)]
+    chex.assert_trees_all_equal(chosen[0], chosen[1])
+    assert any((chosen[0][role] != chosen[2][role]).any() for role in chosen[0])
+    for role, mask in policy.env.action_mask(one).items():
+        assert np.take_along_axis(np.asarray(mask)[None], np.asarray(chosen[0][role])[..., None], 2).all()
+        assert len(np.unique(chosen[0][role])) > 1 or mask.sum() == mask.shape[0]
+
+
+def test_a_program_chooses_likewise(written, tmp_path):
+    path, actor = written
+    policy = jaxvrp.load_policy(path)
+    values, _ = folder.read_values(path, ["mappo"])
+    write_program(policy, tmp_path / "policy.jaxpolicy", values)
+    program = jaxvrp.load_policy(tmp_path / "policy.jaxpolicy")
+    assert program.env == policy.env and program.has_memory == policy.has_memory
+    memories = [policy.memory(BATCH), program.memory(BATCH)]
+    for index, (state, _) in enumerate(episode(policy.env, actor, 3)):
+        for key in (None, jax.random.key(index)):
+            chosen, after = zip(
+                *(each.step(memory, state, key) for each, memory in zip((policy, program), memories, strict=True)),
+                strict=True,
+            )
+            chex.assert_trees_all_equal(*chosen)
+        memories = list(after)
+    assert program.step(program.memory(), jax.tree.map(lambda leaf: leaf[0], state))[0]["drone"].shape == (2,)
+
+
+def test_attention_plays_other_sizes_and_vectors_do_not(tmp_path):
+    for network in ("attention", "mlp"):
+        write_folder(tmp_path / network, network)
+    policy = jaxvrp.load_policy(tmp_path / "attention", num_customers=5, num_drones=1)
+    state, _ = policy.env.reset(jax.random.key(0))
+    assert policy.act(state)["drone"].shape == (1,)
+    with pytest.raises(ValueError, match=r"\(mlp\) are tied to the sizes that they were trained with; leave out what"):
+        jaxvrp.load_policy(tmp_path / "mlp", num_customers=5)
+
+
+SERVED = """
+import sys, jax, jaxvrp
+policy = jaxvrp.load_policy("truck_drone_basic")
+state, _ = policy.env.reset(jax.random.key(0))
+print({role: action.shape for role, action in policy.act(state).items()}, "train" in sys.modules)
+"""
+ALONE = """
+import json, re, sys, zipfile, jax, jax.export, numpy as np
+with zipfile.ZipFile("policy.jaxpolicy") as file:
+    program, card = jax.export.deserialize(bytearray(file.read("program"))), json.loads(file.read("policy.json"))
+kinds = {name: text.partition("[") for name, text in card["state"].items()}
+state = {name: np.zeros((7, *json.loads("[" + sizes)), dtype) for name, (dtype, _, sizes) in kinds.items()}
+out = program.call(state, {})
+print({role: action.shape for role, action in out["action"].items()}, {"jaxvrp", "flax"} & sys.modules.keys())
+"""
+
+
+def run(script, where):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, "-c", script], cwd=where, env=environment, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def test_a_users_train_breaks_nothing(tmp_path):
+    (tmp_path / "train.py").write_text("raise SystemExit('this is the train.py of a user')")
+    assert run(SERVED, tmp_path) == "{'drone': (2,), 'truck': (1,)} False"
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory):
+    """A file that the command wrote."""
+    path = tmp_path_factory.mktemp("programs") / "policy.jaxpolicy"
+    subprocess.run(
+        [sys.executable, "-m", "jaxvrp", "export", "truck_drone_basic", str(path)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    return path
+
+
+def test_another_process_needs_jax_alone(shipped):
+    assert run(ALONE, shipped.parent) == "{'drone': (7, 2), 'truck': (7, 1)} set()"
+
+
+def test_the_service_of_the_example_answers(shipped):
+    policy = jaxvrp.load_policy(shipped)
+    state, _ = policy.env.reset(jax.random.key(0))
+    arrays = {name: np.asarray(leaf).tolist() for name, leaf in folder.by_place(state).items()}
+    command = [sys.executable, str(ROOT / "docs" / "examples" / "serve.py"), str(shipped), "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as service:
+        try:
+            address = service.stdout.readline().strip()
+            with urllib.request.urlopen(address, timeout=60) as answer:
+                assert json.load(answer)["state"].keys() == arrays.keys()
+            with urllib.request.urlopen(address, json.dumps(arrays).encode(), timeout=60) as answer:
+                assert json.load(answer) == {role: list(action) for role, action in policy.act(state).items()}
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(address, json.dumps({**arrays, "step": [1, 2]}).encode(), timeout=60)
+            assert refused.value.code == 400
+            refused.value.close()
+        finally:
+            service.terminate()
+
+
+def test_mistakes_are_one_line(shipped, tmp_path):
+    write_folder(tmp_path / "mlp", "mlp")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "damaged.jaxpolicy").write_bytes(shipped.read_bytes()[:-200])
+    says = {
+        "vrpd": "did you mean 'vrpd_tw'",
+        "run": "run is not the folder of a policy; if it is that of a run, write its policy by jaxvrp export",
+        "damaged.jaxpolicy": "damaged.jaxpolicy is no readable policy (File is not a zip file); export the policy anew",
+    }
+    for name, message in says.items():
+        with pytest.raises(ValueError) as error:
+            jaxvrp.load_policy(tmp_path / name if (tmp_path / name).exists() else name)
+        assert message in str(error.value) and "\n" not in str(error.value)
+    with pytest.raises(ValueError, match="is a program, with its parameters in it; leave out num_drones"):
+        jaxvrp.load_policy(shipped, num_drones=2)
+    policy = jaxvrp.load_policy(tmp_path / "mlp")
+    with pytest.raises(ValueError, match=r"this is neither a state of policy\.env nor a batch of them"):
+        policy.act(policy.env.reset(jax.random.key(0)))
+    with pytest.raises(ValueError, match=r"is neither a state"):
+        policy.act(jaxvrp.make("vrpd_tw", num_drones=3, num_customers=3).reset(jax.random.key(0))[0])
+
+
+def test_a_dotted_path_is_imported_only_if_it_is_trusted(tmp_path):
+    actor = write_folder(tmp_path / "mlp", "mlp")
+    policy = of_networks(actor.env, actor.actors, actor.params, "")
+    values = {"env": {"name": "nowhere.at_all:Env"}, "network": "mlp"}
+    write_program(policy, tmp_path / "policy.jaxpolicy", values)
+    with pytest.raises(ValueError, match=r"env\.name is 'nowhere\.at_all:Env', which would be .* add trust=True"):
+        jaxvrp.load_policy(tmp_path / "policy.jaxpolicy")
+    with pytest.raises(ValueError, match=r"is no readable policy .*nowhere"):
+        read_program(tmp_path / "policy.jaxpolicy", trust=True)
+    with zipfile.ZipFile(tmp_path / "policy.jaxpolicy") as file:
+        assert json.loads(file.read("policy.json"))["action"] == {"truck": "int32[1]", "drone": "int32[2]"}
