@@ -4,7 +4,8 @@ python docs/make_tables.py            # after a field, its default, range or sen
 python docs/make_tables.py --check    # changes no file; exit status 1 if a page is not up to date
 
 A table is named by the comment above it: `<!-- keys: package.module:Class -->` has the fields that a class of
-configurations adds to those that it derives from, `<!-- parameters: NAME -->` the keywords of an environment's factory.
+configurations adds to those that it derives from, `<!-- parameters: NAME -->` the keywords of an environment's factory,
+`<!-- parameters: NAME beyond BASE -->` those that the environment BASE does not have with the same default and range.
 `<!-- entities: NAME KIND -->` has the features of a kind of entities of an environment;
 with `context of ROLE` as the kind, those of a role's context. Of these
 the columns that are named here are written; what a page has in further ones stays. `<!-- results: FILE -->` has what is
@@ -39,7 +40,7 @@ MARKER = re.compile(r"<!-- (keys|parameters|entities|policies|results): (.+) -->
 COLUMNS = {
     "keys": ["key", "default", "range", "meaning"],
     "parameters": ["parameter", "default", "range", "meaning"],
-    "entities": ["feature", "changes", "meaning"],
+    "entities": ["feature", "static", "meaning"],
     "policies": ["policy", "what it plays", "trained by", "return", "baselines"],
 }
 
@@ -67,7 +68,13 @@ def _keys(path: str) -> Iterator[Row]:
         yield _row(field.name, default, accepted_values(cls, field), "as above" if repeated else sentence)
 
 
-def _parameters(env: str) -> Iterator[Row]:
+def _parameters(name: str) -> Iterator[Row]:
+    env, _, base = name.partition(" beyond ")
+    shown_there = list(_keywords(base)) if base else []
+    yield from (row for row in _keywords(env) if row not in shown_there)
+
+
+def _keywords(env: str) -> Iterator[Row]:
     for key in environment_keys(env, scenario_default(env)):
         kind, _, name = key.name.partition(".")
         if kind == "env" and name not in ("name", "scenario"):
@@ -79,15 +86,15 @@ def _features(name: str) -> Iterator[Row]:
     env = seen_as(jaxvrp.make(env_name), "entities")
     kinds = {kind.name: kind for kind in env.entity_kinds}
     if what.startswith(CONTEXT_OF):
-        yield from _feature_rows(env.roles[what.removeprefix(CONTEXT_OF)].context, "each step")
+        yield from _feature_rows(env.roles[what.removeprefix(CONTEXT_OF)].context)
         return
-    yield from _feature_rows(kinds[what].static, "never")
-    yield from _feature_rows(kinds[what].dynamic, "each step")
+    yield from _feature_rows(kinds[what].static, "yes")
+    yield from _feature_rows(kinds[what].dynamic, "")
 
 
-def _feature_rows(features: Sequence[jaxvrp.Feature], changes: str) -> Iterator[Row]:
+def _feature_rows(features: Sequence[jaxvrp.Feature], *static: str) -> Iterator[Row]:
     for feature in features:
-        yield [f"`{feature.name}`", changes, feature.meaning.replace("|", "\\|")]
+        yield [f"`{feature.name}`", *static, feature.meaning.replace("|", "\\|")]
 
 
 def _policies(which: str) -> Iterator[Row]:
@@ -143,14 +150,15 @@ def _training(result: Any, choice: str) -> list[Row]:
 
 
 def _quality(result: Any, choice: str) -> list[Row]:
-    """One table as it is; of several, the columns `choice` of each, side by side by player."""
+    """One table, or its columns `choice`; of several tables, the columns `choice` of each in one cell."""
     tables = result["tables"]
-    if not choice:
+    if len(tables) == 1:
         (table,) = tables.values()
-        return table
+        columns = ["player", *choice.split(", ")] if choice else table[0]
+        return [[row[table[0].index(column)] for column in columns] for row in table]
     head, *players = zip(*tables.values(), strict=True)
     indices = [head[0].index(column) for column in choice.split(", ")]
-    rows = [["player", *(f"{name}: {choice}" for name in tables)]]
+    rows = [["player", *(f"{name.rpartition(' = ')[2]}: {choice}" for name in tables)]]
     for lines in players:
         rows.append([lines[0][0], *(", ".join(line[index] for index in indices) for line in lines)])
     return rows
@@ -204,7 +212,8 @@ def updated(page: str) -> str:
 def _lines(kind: str, name: str, old: Sequence[Row]) -> list[str]:
     """The lines of a table; `old` is what stood there."""
     if kind != "results":
-        return _table(COLUMNS[kind], list(rows(kind, name)), old)
+        head = ["feature", "meaning"] if CONTEXT_OF in name else COLUMNS[kind]
+        return _table(head, list(rows(kind, name)), old)
     head, *body = result_table(name)
     return [_line(head), "|" + "---|" * len(head), *map(_line, body)]
 

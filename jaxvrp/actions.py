@@ -1,4 +1,4 @@
-"""What becomes of the actions that a caller passes: checked, judged, and made legal."""
+"""Actions of a caller: checks of shape and dtype, comparison with the mask, and fallbacks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def judge(
     fallback: dict[str, jax.Array],
     valid: dict[str, jax.Array],
 ) -> tuple[dict[str, jax.Array], jax.Array]:
-    """The actions that are executed, and how many of the `valid` agents' are not those asked for (`i32[]`).
+    """The executed actions, and the number of `valid` agents whose action was replaced (`i32[]`).
 
     See `Environment.step`.
     """
@@ -66,10 +66,10 @@ def checked_action(roles: dict[str, Role], action: Mapping[str, Any], batch: tup
 
 
 def typed_action(what: str, space: Space, action: Any, shape: tuple[int, ...]) -> jax.Array | np.ndarray:
-    """An array of `shape` and of the dtype of `space`; what is no array of JAX becomes one of NumPy.
+    """An array of `shape` and of the dtype of `space`: a JAX array if `action` is one, else a NumPy array.
 
-    An index is compared with the space before it is cast: one that `int32` cannot hold would wrap around into a legal
-    one, and becomes -1, which is illegal everywhere. Messages call the action `what`.
+    An index is compared with the space before the cast. An index beyond `int32` would wrap around into a legal
+    one; it becomes -1, which is always illegal. Messages call the action `what`.
 
     Raises:
         ValueError: the wrong shape.
@@ -93,10 +93,10 @@ def typed_action(what: str, space: Space, action: Any, shape: tuple[int, ...]) -
 
 
 def as_array(what: str, action: Any) -> jax.Array | np.ndarray:
-    """Arrays of JAX as they are, all else as NumPy makes it; `what` names the action in messages.
+    """JAX arrays unchanged, other values as NumPy arrays; `what` names the action in messages.
 
     Raises:
-        ValueError: rows of different lengths, or of whatever else NumPy makes no array.
+        ValueError: NumPy makes no array of the value, because its rows have different lengths, for example.
     """
     if isinstance(action, jax.Array):
         return action

@@ -1,4 +1,4 @@
-"""Entities as flat vectors, and environments that can be seen either way."""
+"""Entities as flat vectors, and environments with either kind of observation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jaxvrp.environment import Environment
 from jaxvrp.spaces import Box, ByKind, EntityKind, Feature
 
 PARAMETER = "observation"
-"""The parameter of an environment that says how it is seen."""
+"""The parameter of an environment that chooses the kind of observation."""
 
 
 def flat_box(context: tuple[Feature, ...], kinds: tuple[EntityKind, ...]) -> Box:
@@ -31,7 +31,7 @@ def flatten(context: jax.Array, static: ByKind, dynamic: ByKind) -> jax.Array:
 
 @functools.singledispatch
 def seen_as(env: Environment, kind: Literal["flat", "entities"]) -> Environment:
-    """The same environment with flat observations, or with entities.
+    """The same environment with flat observations or with entities.
 
     Raises:
         ValueError: it cannot be seen so.

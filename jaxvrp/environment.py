@@ -1,8 +1,8 @@
 """The contract of every environment: `Environment` and `TimeStep`.
 
 An environment is a frozen pytree of parameters with pure functions. Authors write the abstract functions below;
-`reset`, `reset_to` and `step` are composed from them here, once, so that masks, fallbacks, the fixed point after
-the end and the structure of `TimeStep` are the same everywhere.
+`reset`, `reset_to` and `step` are composed from them here, so that masks, fallbacks, finished states and the structure
+of `TimeStep` are the same in all environments.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ Tree = TypeVar("Tree")
 
 
 class Outcome(struct.PyTreeNode):
-    """The result of a step, without what agents see after it.
+    """The result of a step, without observations and masks.
 
     Attributes:
         reward: `{role: f32[agents]}`; 0 if the episode was over before.
         terminated: `bool[]`, the task is over.
-        truncated: `bool[]`, the episode was cut short (its value is to be bootstrapped).
+        truncated: `bool[]`, the episode was cut short, so learners bootstrap its value.
         metrics: `{name: f32[] or f32[agents]}`, totals of the episode so far.
-        duration: `f32[]`, environment steps that the step took, see `Environment.duration`; 0 if the episode was over
-            before, so that durations sum to the time that has passed.
+        duration: `f32[]`, environment steps of this step, see `Environment.duration`; 0 if the episode was over before,
+            so that durations sum to the time of the episode.
     """
 
     reward: ByRole
@@ -58,7 +58,7 @@ class TimeStep(Outcome):
     Attributes:
         observation: `{role: f32[agents, ...]}`.
         global_observation: `f32[G]`, what a central critic sees; None where it sees the entities.
-        entities: `{kind: f32[dynamic features, count]}`, what all agents see; {} where observations are flat.
+        entities: `{kind: f32[dynamic features, count]}`, seen by all agents; {} where observations are flat.
         action_mask: `{role: bool[agents, actions]}`, roles with a discrete action only; no row is all false.
         valid: `{role: bool[agents]}`, only for roles whose rows can be void (padding).
     """
@@ -79,7 +79,7 @@ class TimeStep(Outcome):
 
 
 def team_reward(reward: ByRole, valid: ByRole) -> jax.Array:
-    """`f32[...]`, the mean of the rewards (`{role: f32[..., agents]}`) of all agents that are not void by `valid`."""
+    """`f32[...]`, the mean of the rewards (`{role: f32[..., agents]}`) over the agents that are `valid`."""
     is_valid = {name: jnp.ones_like(paid, bool) for name, paid in reward.items()} | valid
     all_rewards = jnp.concatenate([reward[name] for name in reward], axis=-1)
     all_valid = jnp.concatenate([is_valid[name] for name in reward], axis=-1)
@@ -87,9 +87,9 @@ def team_reward(reward: ByRole, valid: ByRole) -> jax.Array:
 
 
 def select(condition: jax.Array, on_true: Tree, on_false: Tree) -> Tree:
-    """Leaf-wise `where` with a leading-axes condition; leaves that are the same array on both sides are not touched.
+    """Leaf-wise `where` with a condition on the leading axes; a leaf that is the same array on both sides is returned.
 
-    So constant data (the instance) stays out of the hot path.
+    This costs nothing for constant data such as the instance.
     """
 
     def pick(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -103,16 +103,16 @@ def select(condition: jax.Array, on_true: Tree, on_false: Tree) -> Tree:
 
 @dataclasses.dataclass(frozen=True)
 class Memory:
-    """What later episodes learn of earlier ones: pure functions of a *content*, any pytree of arrays.
+    """Data that earlier episodes leave for later ones: pure functions of a *content*, a pytree of arrays.
 
     `VecEnv` carries the content for a whole batch.
 
     Attributes:
         initial: the content before the first episode.
         update: `(content, states [E]) -> content`, after a step of a batch of states, before any reset.
-        apply: `content -> Environment`: the environment whose `generate` draws by it.
-        merge: `(content, axis name) -> content`: one content of those of all devices along a mapped axis; None where an
-            environment can only be played on one device.
+        apply: `content -> Environment`, whose `generate` uses the content.
+        merge: `(content, axis name) -> content`, which merges the contents of all devices along a mapped axis; None if
+            the environment can only be played on one device.
     """
 
     initial: Any
@@ -131,8 +131,8 @@ class Environment(struct.PyTreeNode, abc.ABC):
 
     Sizes and kinds are static fields, physical and reward parameters are leaves: `jax.vmap` over a batch of
     environments that differ in a parameter works. Subclass it as a frozen dataclass and write the abstract functions;
-    do not override `reset`, `reset_to`, `step` or `replace`. Baselines, pictures and what is worth a column of a table
-    are in its `jaxvrp.toolbox.Toolbox`, not here.
+    do not override `reset`, `reset_to`, `step` or `replace`. Baselines, pictures and the columns of
+    tables belong to its `jaxvrp.toolbox.Toolbox`.
     """
 
     @property
@@ -142,12 +142,12 @@ class Environment(struct.PyTreeNode, abc.ABC):
 
     @property
     def entity_kinds(self) -> tuple[EntityKind, ...]:
-        """What all agents see beside their own observation, static; () where observations are flat vectors."""
+        """Kinds of entities that all agents see, static; () where observations are flat vectors."""
         return ()
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What it was made from, by keyword of its factory: by default the fields of the dataclass."""
+        """The keywords of the factory with their values: by default the fields of the dataclass."""
         return {fields.keyword(field): getattr(self, field.name) for field in dataclasses.fields(self)}
 
     @property
@@ -157,7 +157,7 @@ class Environment(struct.PyTreeNode, abc.ABC):
 
     @property
     def memory(self) -> Memory | None:
-        """What later episodes learn of earlier ones; None, unless overridden."""
+        """Data that earlier episodes leave for later ones; None, unless overridden."""
         return None
 
     @abc.abstractmethod
@@ -166,7 +166,7 @@ class Environment(struct.PyTreeNode, abc.ABC):
 
     @abc.abstractmethod
     def init_state(self, instance: Instance) -> State:
-        """The state at the beginning of an episode on `instance`, with all that is computed once; draws nothing."""
+        """The first state of an episode on `instance`, with everything that is computed once; deterministic."""
 
     @abc.abstractmethod
     def transition(self, state: State, action: ByRole, num_invalid: jax.Array) -> State:
@@ -174,10 +174,10 @@ class Environment(struct.PyTreeNode, abc.ABC):
 
     @abc.abstractmethod
     def observation(self, state: State) -> ByRole:
-        """`{role: f32[agents, ...]}`; beside entities, what each agent alone sees."""
+        """`{role: f32[agents, ...]}`; in environments with entities, each agent's context."""
 
     def global_observation(self, state: State) -> jax.Array | None:
-        """`f32[G]`, to be written where observations are flat; None where entities are seen."""
+        """`f32[G]`, for central critics; None in environments with entities."""
         return None
 
     def static_entities(self, state: State) -> ByKind:
@@ -185,7 +185,7 @@ class Environment(struct.PyTreeNode, abc.ABC):
         return {}
 
     def entities(self, state: State) -> ByKind:
-        """`{kind: f32[dynamic features, count]}`, what changes; see `entity_kinds`."""
+        """`{kind: f32[dynamic features, count]}`, in this state; see `entity_kinds`."""
         return {}
 
     @abc.abstractmethod
@@ -193,10 +193,10 @@ class Environment(struct.PyTreeNode, abc.ABC):
         """`{role: bool[agents, actions]}` of the roles with a discrete action; no row is all false."""
 
     def fallback(self, mask: ByRole) -> ByRole:
-        """What a forbidden action is executed as, by role; 0 (in a box: the point nearest to 0), unless overridden.
+        """The action that replaces a forbidden one, by role; 0 (in a box: the point nearest to 0), unless overridden.
 
-        `i32[agents]`, legal by `mask`, where actions are discrete. `f32[agents, ...]` for continuous ones that are not
-        finite; such a row may be NaN, if `transition` understands that.
+        `i32[agents]`, legal by `mask`, for discrete actions. `f32[agents, ...]` for continuous actions that are not
+        finite; such a row may be NaN, if `transition` handles NaN.
         """
         return {name: no_action(role) for name, role in self.roles.items()}
 
@@ -241,9 +241,9 @@ class Environment(struct.PyTreeNode, abc.ABC):
         """Play one step; a finished state stays as it is and pays 0.
 
         Actions are `{role: i32[agents]}` (discrete, any integer dtype) or `{role: f32[agents, ...]}` (box). A forbidden
-        or out-of-range index is executed as the `fallback`, and so is an element of a box that is not finite; one
-        outside the box is clipped. All are counted in the metric `invalid_actions`. Into a program of the caller's
-        (`jit`, `vmap`, `scan`) JAX casts NumPy's 64 bits to 32, unless `jax_enable_x64` is set: 2**32 arrives as 0.
+        or out-of-range index is executed as the `fallback`, and so is a non-finite element of a box; an element outside
+        the box is clipped. All are counted in the metric `invalid_actions`. Inside `jit`, `vmap` and `scan` JAX casts
+        NumPy's 64-bit integers to 32 bits, unless `jax_enable_x64` is set: 2**32 becomes 0.
 
         Raises:
             ValueError: a role is missing or unknown, or an array has the wrong shape.

@@ -64,10 +64,10 @@ def record_episodes(
     key: jax.Array,
     record: Callable[[ByRole, State, TimeStep], Any],
 ) -> tuple[State, Any]:
-    """Play every instance (leading axis `[E]`) for `max_episode_steps` steps; an episode that has ended stands still.
+    """Play every instance (leading axis `[E]`) for `max_episode_steps` steps; finished episodes stay as they are.
 
-    `record` makes the record of a step from the actions that the actor chose (also where an episode has ended), and the
-    states and timesteps that they led to, all `[E, ...]`.
+    `record` makes the record of a step from the actor's actions (also those of finished episodes), the next states and
+    the next timesteps, all `[E, ...]`.
 
     Returns:
         The last states `[E, ...]`, and the records with a leading axis `[max_episode_steps]`.
@@ -91,7 +91,7 @@ def record_episode(env: Environment, actor: Actor, instance: Instance, key: jax.
 
 
 def count_states(step: ArrayLike, ended: ArrayLike) -> int:
-    """States up to the first that `ended`, or to the last before `step` stands still or falls back; both `[T+1]`."""
+    """States up to the first that `ended`, or to the last before `step` stops growing; both arguments `[T+1]`."""
     return int((np.append(np.diff(step) <= 0, True) | np.asarray(ended)).argmax()) + 1
 
 

@@ -50,7 +50,7 @@ class Range:
         return " and ".join(words) or "finite"
 
     def of_32_bits(self, kind: type[int] | type[float]) -> Range:
-        """The same, with the bounds of whole numbers, or of numbers, on its open sides; of finite ones."""
+        """The same range, with the 32-bit bounds of `kind` where it is unbounded or infinite."""
         largest = LARGEST_WHOLE if kind is int else LARGEST
         smallest = LEAST if kind is float and self.above == 0 else -largest
         minimum = smallest if self.minimum is None else self.minimum
@@ -96,12 +96,12 @@ def option(default: Any, *, help: str, group: str = "", choices: tuple[str, ...]
 
 @functools.lru_cache(maxsize=256)
 def type_hints(cls: type) -> dict[str, Any]:
-    """The types of the fields of a class, by name; reading them takes longer than all else that `--help` needs."""
+    """The types of the fields of a class, by name; cached, because reading them dominates the time of `--help`."""
     return typing.get_type_hints(cls)
 
 
 def keyword(field: dataclasses.Field) -> str:
-    """What a field is called where it is given: its name, unless that would hide a method."""
+    """The keyword of a field: its name, unless that would hide a method."""
     return field.metadata.get("keyword") or field.name
 
 
@@ -190,7 +190,7 @@ def require_count(name: str, value: Any) -> None:
 
 
 def _array_in_range(name: str, array: Any, bounds: Range) -> Any:
-    """Refuse an array with an element that is out of range or no number; of tracers nothing is known."""
+    """Refuse an array with an element that is NaN or out of range; tracers are not checked."""
     is_known = isinstance(array, np.ndarray | jax.Array) and not isinstance(array, jax.core.Tracer)
     if is_known and array.size:
         values = np.asarray(array).astype(np.float64)

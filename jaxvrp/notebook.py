@@ -1,4 +1,4 @@
-"""States that show themselves in notebooks."""
+"""Pictures of states in notebooks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from jaxvrp import registry
 
 
 class NotebookStill:
-    """A mixin for classes of states: notebooks show them as the toolbox of their environment draws them."""
+    """A mixin for classes of states: notebooks show the drawing that the toolbox of their environment makes."""
 
     def _repr_html_(self) -> str | None:
         still = registry.toolbox_of(self).still

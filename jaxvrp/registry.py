@@ -1,7 +1,7 @@
 """Names of environments and scenarios: what builds them, and the toolbox that belongs to them.
 
 Built-in ones are given as `module:attribute` and imported on first use, so `import jaxvrp` stays light. A name may come
-from a file that somebody else wrote: what a dotted path leads to is called only if it is a class of environments, or
+from a file of another author: what a dotted path leads to is called only if it is a class of environments, or
 registered.
 """
 
@@ -28,10 +28,10 @@ class Entry:
     """The meaning of a name.
 
     Attributes:
-        factory: makes it from keywords; or a dotted path to that.
-        toolbox: of the environment classes and states that are defined where `factory` is, or below; or a dotted path.
-        reads: endings of the problem files that the toolbox reads; it may read others.
-        num_roles: of an environment with the default parameters; None if that is not known without making it.
+        factory: makes the environment or scenario from keywords; or a dotted path to such a function.
+        toolbox: of the environments and states that the factory's module or package defines; or a dotted path.
+        reads: common endings of the problem files that the toolbox reads.
+        num_roles: of an environment with the default parameters; None if unknown before the environment is made.
     """
 
     factory: str | Factory
@@ -92,7 +92,7 @@ def registered(kind: str = "environment") -> tuple[str, ...]:
 
 
 def has_one_role(name: str) -> bool:
-    """Whether an environment may have one role: as it says with its default parameters, True if it needs others."""
+    """Whether an environment has one role with its default parameters; True also if it has required parameters."""
     num_roles = _ENTRIES["environment"][name].num_roles
     if num_roles is None:
         try:
@@ -105,17 +105,17 @@ def has_one_role(name: str) -> bool:
 def resolve(name: str, kind: str = "environment") -> Factory:
     """The factory behind a registered name or a dotted path `package.module:attribute`, whose module is imported.
 
-    A dotted path leads to a class of that kind, or to a function that is registered (by its own module, say).
+    A dotted path leads to a class of that kind, or to a registered function.
 
     Raises:
-        ValueError: nothing is found there, or nothing that may be called; the message says what would be.
+        ValueError: the name is unknown, or the path leads to something else; the message names the remedy.
     """
     if ":" in name:
         return _checked_callable(_import(name, kind), name, kind)
     known = _ENTRIES[kind]
     if name not in known:
         raise ValueError(
-            f"unknown {kind} {shown(name)}; {nearest(name, known)}; your own goes as 'package.module:attribute'"
+            f"unknown {kind} {shown(name)}; {nearest(name, known)}; name your own as 'package.module:attribute'"
         )
     factory = known[name].factory
     return _import(factory, kind) if isinstance(factory, str) else factory

@@ -54,9 +54,9 @@ Space = Discrete | Box
 
 
 class Feature(NamedTuple):
-    """A number that agents see: its name, a phrase that says what it is, with its unit, and bounds where it keeps some.
+    """A number that agents see: its name, its meaning with the unit, and its bounds, if any.
 
-    Where something is void its numbers are 0, which lies within the bounds.
+    The numbers of a void row are 0, which lies within the bounds.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Feature(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where an entity is on the map: names of the features that say whether (1 or 0), and of its coordinates."""
+    """A place of an entity on the map: names of the feature that is 1 if it is there, and of the coordinates."""
 
     present: str
     x: str
@@ -75,16 +75,17 @@ class Place(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class EntityKind:
-    """Things of one kind that all agents see: so many rows, the same features of each.
+    """Entities of one kind that all agents see, with the same features.
 
-    Numbers lie as planes, `f32[features, count]`: those of one feature side by side.
+    Their numbers are planes, `f32[features, count]`: a row for each feature, a column for each entity.
 
     Attributes:
         name: of the kind.
-        count: rows, void ones included.
-        static: what never changes during an episode.
-        dynamic: what does; the first is 1 if the entity is there, 0 if its row is void, and all of that row are 0 then.
-        places: where it is to be visited, in that order: the next place is the first that is present.
+        count: entities, void ones included.
+        static: features that never change during an episode.
+        dynamic: features that change. The first is 1 if the entity exists and 0 if it is void; all features of a void
+            entity are 0.
+        places: where the entity is to be visited, in this order: the next place is the first that is present.
     """
 
     name: str
@@ -95,21 +96,21 @@ class EntityKind:
 
     @property
     def features(self) -> tuple[Feature, ...]:
-        """Static and dynamic ones, in this order."""
+        """The static features, then the dynamic ones."""
         return self.static + self.dynamic
 
     @property
     def present(self) -> int:
-        """Index of the feature that says whether an entity is there."""
+        """Index of the feature that is 1 if an entity exists."""
         return len(self.static)
 
     def index(self, name: str) -> int:
-        """Of a feature among all."""
+        """Index of a feature in `features`."""
         return [feature.name for feature in self.features].index(name)
 
 
 class Pointer(NamedTuple):
-    """A block of a role's actions: `per_entity` for each entity of a kind, or so many of no entity (`kind` None).
+    """A block of a role's actions: `per_entity` actions for each entity of a kind, or without an entity (`kind` None).
 
     The actions of the first entity of the kind come first, then those of the second.
     """
@@ -124,11 +125,11 @@ class Role:
 
     Attributes:
         num_agents: rows of the role's arrays.
-        observation: what an agent sees; beside entities, what it alone sees.
-        action: what it chooses from.
-        context: the numbers of `observation`, one by one, if entities are seen beside them.
-        pointers: what the actions point at, in their order; () if nobody said so.
-        places: names of the numbers of `context`, two by two, that are places on the map: first the agent's.
+        observation: space of an agent's observation; in environments with entities, of its context.
+        action: space of an agent's actions.
+        context: the features of `observation`, in environments with entities.
+        pointers: what the actions point at, in their order; () if not declared.
+        places: pairs of names in `context` that are coordinates on the map; the agent's own come first.
     """
 
     num_agents: int

@@ -1,7 +1,7 @@
-"""What belongs to an environment beside its rules: baselines, pictures, replay, and headline metrics.
+"""The parts of an environment beside its rules: baselines, pictures, replay, and headline metrics.
 
-The registry maps environments to toolboxes, so that neither an environment nor its states import what draws them, and
-learners, logs, plots and benchmarks name no environment.
+The registry maps environments to toolboxes, so that environments import no drawing code, and learners, logs, plots and
+benchmarks name no environment.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from jaxvrp.io import plan_files
 
 
 class Searched(NamedTuple):
-    """The best that a search has found so far.
+    """The best plan that a search has found so far.
 
     Attributes:
         seconds: since it began, without compilation.
         cost: of the episode, see `Toolbox.cost`.
         actions: of an episode from its beginning, `{role: [T, agents, ...]}`.
-        states: makes the states of the episode, leaves `[T + 1, ...]` on the host, where actions do not lead there;
-            None where they do.
+        states: makes the states of the episode, leaves `[T + 1, ...]` on the host, if playing `actions` does not give
+            them; else None.
     """
 
     seconds: float
@@ -40,7 +40,7 @@ GREEDY = "greedy"
 """The strongest simple baseline of every environment that has one, whatever else it is called."""
 
 Search = Callable[[Any, Any, jax.Array, float], Iterator[Searched]]
-"""`(env, instance, key, seconds)`: plans one episode for so long; yields at least once, and again and again."""
+"""`(env, instance, key, seconds)`: plans one episode for that time; yields the best so far, at least once."""
 
 
 class SearchedAll(NamedTuple):
@@ -58,7 +58,7 @@ class SearchedAll(NamedTuple):
 
 
 SearchAll = Callable[[Any, Any, jax.Array, float], Iterator[SearchedAll]]
-"""`(env, instances [B], key, seconds)`: plans an episode of each in one program, so many seconds for all together."""
+"""`(env, instances [B], key, seconds)`: plans an episode of each instance in one program, in `seconds` in all."""
 
 Draw = Callable[[Any, Any, str | os.PathLike], None]
 """`(env, states [T + 1, ...], path)`: draws, or records, the states of one episode."""
@@ -132,7 +132,7 @@ class InstanceFiles:
         read: `path -> problems`, all in the file; raises a ValueError, one line that names the file and the place.
         parameters: `(problem, env) -> {keyword: value}`, what the problem sets of the environment's parameters; raises
             a ValueError, one line, if it cannot be played in such an environment.
-        plan: `(problem, env, states [T + 1, ...]) -> plan`, a JSON object: who does what, when and where. At least
+        plan: `(problem, env, states [T + 1, ...]) -> plan`, a JSON object: events with vehicle, time, place. At least
             `feasible`, whether it keeps all constraints and leaves nothing out, and `routes`, by vehicle the stops in
             order. What makes it infeasible may stand in `reasons`, a list of lines, and totals for people in `totals`,
             name -> words.
@@ -168,11 +168,11 @@ class InstanceFiles:
 
 @dataclasses.dataclass(frozen=True)
 class Padding:
-    """How an instance holds fewer of something than the environment's size says, while its arrays stay as long.
+    """How an instance holds fewer entities than the environment's size, in arrays of the same shape.
 
     Attributes:
-        void_beyond: `(instance, count i32[]) -> instance`, where all beyond the first `count` do not exist: they are
-            not seen as entities, allowed, counted or paid for. Traceable.
+        void_beyond: `(instance, count i32[]) -> instance`, in which the entities after the first `count` do not exist:
+            they are not observed, allowed, counted or rewarded. Traceable.
         multiple: counts are multiples of this.
     """
 
@@ -182,7 +182,7 @@ class Padding:
 
 @dataclasses.dataclass(frozen=True)
 class Toolbox:
-    """Everything of an environment beside its rules; every part can be left out.
+    """All parts of an environment beside its rules; every part is optional.
 
     Attributes:
         baselines: by name, `env -> Actor`: the opponents of a learned policy, besides random play; the
@@ -204,9 +204,9 @@ class Toolbox:
         parameters: dataclasses whose fields are keywords of the factory, besides the fields of the environment itself;
             `--help` takes sentences and ranges from them.
         paddings: by size (a static field of the environment), for those that instances can fall short of.
-        changed: `(keywords, changes) -> keywords` of the factory, where changing one makes others void; None: never.
-        forms: `env -> environments` with the same instances in which agents choose at other moments, `env` among them.
-            A player that has not learned when to choose is judged in the form in which it has the highest return.
+        changed: `(keywords, changes) -> keywords` of the factory, if changing one keyword removes another; else None.
+        forms: `env -> environments` with the same instances but other decision times, `env` among them. A player that
+            was not trained plays in the form in which its mean return is highest.
     """
 
     baselines: Mapping[str, Callable[[Any], Actor]] = dataclasses.field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Environments whose agents move one after another, and playing any environment with actions that are asked for."""
+"""Environments with agents that move one after another, and steps that ask a function for the actions."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from jaxvrp.environment import Environment, State, TimeStep, arrive, executed_ac
 from jaxvrp.spaces import ByRole
 
 Choose = Callable[[ByRole, ByRole], ByRole]
-"""`(observation {role: f32[n, ...]}, agent {role: i32[n]}) -> action {role: [n, ...]}`, of agents whose turn it is."""
+"""`(observation {role: f32[n, ...]}, agent {role: i32[n]}) -> action {role: [n, ...]}`, of `n` agents at their turn."""
 
 
 class Turns(struct.PyTreeNode):
-    """What every agent saw, did and got in one step that it played in turn.
+    """Observations, actions and rewards of all agents in one step.
 
     Attributes:
         observation: `{role: f32[agents, ...]}`, when its turn came.
         action: `{role: [agents, ...]}`, as executed.
         next_observation: `{role: f32[agents, ...]}`, right after its turn.
         reward: `{role: f32[agents]}`.
-        terminated: `{role: bool[agents]}`, whether its episode is over, so that nothing is to be bootstrapped.
-        valid: `{role: bool[agents]}`, whether it had a turn.
+        terminated: `{role: bool[agents]}`, whether the episode is over, so that learners do not bootstrap.
+        valid: `{role: bool[agents]}`, whether the agent had a turn.
     """
 
     observation: ByRole
@@ -38,25 +38,25 @@ class Turns(struct.PyTreeNode):
 
 
 class TurnBasedEnvironment(Environment):
-    """An environment whose agents move one after another, each seeing the moves before it."""
+    """An environment in which agents move one after another, and each agent sees the moves before its turn."""
 
     @abc.abstractmethod
     def take_turns(self, state: State, choose: Choose) -> tuple[State, Turns]:
-        """The next state, as from `transition`, and what the agents went through.
+        """The next state, as from `transition`, and the turns that led to it.
 
-        `choose` is asked for one action at a time (`n` = 1 in `Choose`), after the moves before it. Choosing the same
-        actions beforehand and passing them to `step` must give the same state.
+        `choose` is called once per turn (`n` = 1 in `Choose`), after the earlier moves. Passing the same actions to
+        `step` must give the same state.
         """
 
 
 def play(env: Environment, state: State, choose: Choose) -> tuple[State, TimeStep, Turns]:
-    """Play one step with actions that `choose` is asked for: of all agents at once, or of one after the other."""
+    """Play one step with the actions that `choose` returns, for all agents at once or for one after the other."""
     moved, turns = take(env, state, choose)
     return *arrive(env, state, moved), turns
 
 
 def take(env: Environment, state: State, choose: Choose) -> tuple[State, Turns]:
-    """As `play`, but the state is that of the transition alone, and nothing is observed after it."""
+    """As `play`, but returns the state of `transition` without a timestep."""
     take_turns = env.take_turns if isinstance(env, TurnBasedEnvironment) else functools.partial(act_at_once, env)
     moved, turns = take_turns(state, choose)
     finished = is_over(env, state)
@@ -68,17 +68,17 @@ def take(env: Environment, state: State, choose: Choose) -> tuple[State, Turns]:
 
 
 def act_at_once(env: Environment, state: State, choose: Choose) -> tuple[State, Turns]:
-    """The next state, and what the agents went through, where all are asked at once and see the same state."""
+    """The next state, and the turns, if all agents see the same state and choose at once."""
     agents = {name: jnp.arange(role.num_agents, dtype=jnp.int32) for name, role in env.roles.items()}
     observation = env.observation(state)
     executed, num_invalid = executed_action(env, choose(observation, agents), env.action_mask(state), env.valid(state))
     moved = env.transition(state, executed, num_invalid)
-    everybody = {name: jnp.ones(role.num_agents, bool) for name, role in env.roles.items()}
+    all_agents = {name: jnp.ones(role.num_agents, bool) for name, role in env.roles.items()}
     return moved, Turns(
         observation=observation,
         action=executed,
         next_observation=env.observation(moved),
         reward=env.reward(moved),
-        terminated=jax.tree.map(lambda ones: ones & env.is_terminal(moved), everybody),
-        valid=everybody | env.valid(state),
+        terminated=jax.tree.map(lambda ones: ones & env.is_terminal(moved), all_agents),
+        valid=all_agents | env.valid(state),
     )

@@ -35,7 +35,7 @@ MANY = 4096
 
 
 def check_batch(env: Environment, count: int, name: str) -> None:
-    """Refuse `count` environments if memory does not hold their states and observations.
+    """Refuse `count` environments if their states and observations do not fit into memory.
 
     Raises:
         ValueError: one line that calls the number `name`, with a number that fits.
@@ -70,12 +70,12 @@ class VecState(struct.PyTreeNode):
 
     Attributes:
         env: states of the environments, leading axis `[E]`.
-        action_mask, valid: of these states, as the last timestep showed them; actions are judged by them.
+        action_mask, valid: of these states, from the last timestep; the next actions are checked against them.
         pool: fresh states for coming resets, leading axis `[2E]`; () if nothing is reset.
         cursor: `i32[]`, steps since the pool was drawn.
         pool_row: `i32[E]`, row of the pool where the episode of an environment began; -1 if that was an earlier pool.
         key: typed key of the next pool.
-        memory: what the episodes so far left behind, the content of `Environment.memory`; () for nothing.
+        memory: the content of `Environment.memory` after the episodes so far; () without a memory.
         episode_return: `f32[E]`, so far.
         episode_length: `i32[E]`, so far.
     """
@@ -95,20 +95,19 @@ class VecState(struct.PyTreeNode):
 class VecEnv(struct.PyTreeNode):
     """`num_envs` copies of an environment in lockstep, each reset as soon as its episode ends.
 
-    Resets do not generate: they take the next state of a pool of `2 * num_envs` fresh ones, which is redrawn every
-    `pool_steps` steps. An environment reads the pool at a place that moves with the step, by one contiguous slice for
-    the whole batch; its next problem depends on nothing that it did.
+    A reset takes the next state of a pool of `2 * num_envs` fresh states, redrawn every `pool_steps` steps. The batch
+    reads one contiguous slice of the pool, which moves with each step; so the next problem of an environment does
+    not depend on its episode.
 
     Attributes:
         env: the environment.
         num_envs: E.
         pool_steps: steps between two draws of the pool.
-        axis: name of the mapped axis over the devices that each play a share; what episodes leave behind is then the
-            same on all of them. None if there is none.
-        auto_reset: whether an environment is reset as soon as its episode ends. Else it stands still, and pays 0, until
-            `reset_to`.
-        final_observations: whether the last observation of every episode is shown, before its auto-reset; it costs as
-            much as the observations themselves. None: where episodes can be truncated, and a learner needs it.
+        axis: name of the mapped axis over the devices, on which the memory is merged; None without such an axis.
+        auto_reset: reset an environment as soon as its episode ends; otherwise the finished state stays, and pays 0,
+            until `reset_to`.
+        final_observations: return the last observation of every episode before its auto-reset, at the cost of a second
+            observation. None: if episodes can be truncated, where learners need it.
 
     Raises:
         ValueError: a number of environments or steps below 1.
@@ -179,7 +178,7 @@ class VecEnv(struct.PyTreeNode):
     def step(
         self, state: VecState, action: Mapping[str, jax.Array], *, refresh: bool = True
     ) -> tuple[VecState, VecTimeStep]:
-        """Play one step everywhere, `action` as `{role: [E, agents]}`, and reset what has ended.
+        """Play one step in all environments, `action` as `{role: [E, agents]}`, and reset those that have ended.
 
         `refresh` draws a new pool when one is due. Under `vmap` a conditional runs both branches at every step: a
         program that is itself mapped passes False and calls `refresh_pool` once per rollout.
@@ -200,7 +199,7 @@ class VecEnv(struct.PyTreeNode):
     def play(
         self, state: VecState, choose: Callable[[ByRole, ByRole, Any], ByRole], given: Any, *, refresh: bool = True
     ) -> tuple[VecState, VecTimeStep, Turns]:
-        """As `step`, with actions that are asked for when the agents' turns come; and the turns `[E, ...]`.
+        """As `step`, with actions from a function that is called at each turn; returns also the turns `[E, ...]`.
 
         `choose` is as `Choose`, for one environment; its third argument is this environment's row of `given`, a pytree
         with a leading axis `[E]`, such as random numbers.
@@ -238,7 +237,7 @@ class VecEnv(struct.PyTreeNode):
         return jax.vmap(self.env.init_state)(self.generate(key, 2 * self.num_envs, memory))
 
     def _advance(self, state: VecState, settled: State, outcome: Outcome) -> tuple[VecState, VecTimeStep]:
-        """Reset what has ended with the step to `settled`; only the states that live on are observed."""
+        """Reset the environments that ended with the step to `settled`, and observe the states after the resets."""
         env, pool_row = settled, state.pool_row
         if self.auto_reset:
             env, pool_row = self._reset_ended(state, settled, outcome.done)
@@ -263,7 +262,7 @@ class VecEnv(struct.PyTreeNode):
         return state.replace(episode_return=episode_return, episode_length=episode_length), timestep
 
     def _reset_ended(self, state: VecState, settled: State, done: jax.Array) -> tuple[State, jax.Array]:
-        """The states that live on, and the row of the pool where each began."""
+        """The states after the resets, and the row of the pool where the episode of each began."""
         # Strides that use up the pool by the time it is redrawn: few environments get the same instance.
         start = state.cursor * max(1, self.num_envs // self.pool_steps) % (self.num_envs + 1)
         fresh = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, self.num_envs), state.pool)

@@ -163,7 +163,21 @@ def test_every_class_of_keys_has_a_table():
 
 
 SHIPPED = ("darp", "pcb", "truck_drone", "tsp_drone", "vrpd_tw")
-PARAMETERS = {name: rows_below(DOCS / f"{name}.md", "parameters")[name] for name in SHIPPED}
+BASES = {"vrpd_tw": "truck_drone"}
+"""Pages that show only what differs from the page of another environment."""
+
+
+def parameters_of(name: str) -> list[list[str]]:
+    """Rows of a page, and those of the page that it refers to."""
+    tables = rows_below(DOCS / f"{name}.md", "parameters")
+    if name not in BASES:
+        return tables[name]
+    shown = tables[f"{name} beyond {BASES[name]}"]
+    names = {row[0] for row in shown}
+    return [*shown, *(row for row in parameters_of(BASES[name]) if row[0] not in names)]
+
+
+PARAMETERS = {name: parameters_of(name) for name in SHIPPED}
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
@@ -209,13 +223,17 @@ def test_tables_of_observations_have_no_gaps():
 def test_all_that_entities_tell_has_a_table(page):
     """`test_tables_of_fields_are_those_of_the_code` sees that these say what the code says."""
     env = seen_as(jaxvrp.make(page), "entities")
-    wanted = {f"{page} {kind.name}" for kind in env.entity_kinds}
-    contexts = {f"{page} context of {name}": role.context for name, role in env.roles.items()}
+    base = seen_as(jaxvrp.make(BASES[page]), "entities") if page in BASES else None
+    shown_there = [(kind.name, kind.static, kind.dynamic) for kind in base.entity_kinds] if base else []
+    kinds = [kind for kind in env.entity_kinds if (kind.name, kind.static, kind.dynamic) not in shown_there]
+    wanted = {f"{page} {kind.name}" for kind in kinds}
+    roles = {name: role for name, role in env.roles.items() if not base or role.context != base.roles[name].context}
+    contexts = {f"{page} context of {name}": role.context for name, role in roles.items()}
     tables = rows_below(DOCS / f"{page}.md", "entities")
     assert wanted <= set(tables) <= wanted | set(contexts)
     # Roles whose contexts have the same features share a table.
     assert {contexts[name] for name in tables if name in contexts} == set(contexts.values())
-    assert all(meaning for rows in tables.values() for _, _, meaning in rows)
+    assert all(meaning for rows in tables.values() for *_, meaning in rows)
 
 
 @pytest.mark.parametrize("page", PARAMETERS)
@@ -256,8 +274,8 @@ def quality_rows(result, choice):
     tables = list(result["tables"].values())
     for index, row in enumerate(tables[0][1:], 1):
         cells = [dict(zip(table[0], table[index], strict=True)) for table in tables]
-        chosen = [", ".join(cell[name] for name in choice.split(", ")) for cell in cells] if choice else row[1:]
-        yield [row[0], *chosen]
+        chosen = [[cell[name] for name in choice.split(", ")] for cell in cells] if choice else [row[1:]]
+        yield [row[0], *(chosen[0] if len(tables) == 1 else map(", ".join, chosen))]
 
 
 def learning_rows(result, choice):

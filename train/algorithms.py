@@ -37,7 +37,7 @@ def make_train(config: RunConfig) -> Any:
     """The learner (`train.running.loop.learner.Learner`) of a configuration, with its environment and its devices.
 
     Raises:
-        ValueError: a value is out of range, or does not fit the others; the message says which.
+        ValueError: a value is out of range, or contradicts another value; the message names it.
         TypeError: a value has the wrong type.
     """
     actions = next(each.actions for each in ALGORITHMS.values() if isinstance(config, each.config_class))

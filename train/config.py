@@ -1,4 +1,4 @@
-"""What every run is made of: a frozen dataclass, every key with its sentence and its range."""
+"""The keys of every run: a frozen dataclass; each key has its sentence and its range."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from jaxvrp.io.limits import LARGEST_WHOLE
 class RunConfig:
     """Keys of every learner. Intervals are in updates."""
 
-    # What keys are set to when checkpoints are read: those on which nothing in a checkpoint depends. One device may be
-    # all there is.
+    # Values of keys while a checkpoint is read. Nothing in a checkpoint depends on these keys, and the machine that
+    # reads it may have a single device.
     reading: ClassVar[dict[str, Any]] = {"num_devices": 1}
-    # And when the policy plays in another environment: all that is of training alone, and might not fit there.
+    # Values of keys while the policy plays in another environment, where the ranges of the training might not fit.
     playing: ClassVar[dict[str, Any]] = {"randomize": {}, "randomize_from": {}}
 
     env: dict[str, Any] = dataclasses.field(
@@ -38,7 +38,7 @@ class RunConfig:
     randomize_from: dict[str, Any] = dataclasses.field(
         default_factory=dict,
         metadata={
-            "help": "ranges that some of these are drawn from at first; they move linearly to `randomize` "
+            "help": "ranges of some of these parameters at first; they move linearly to the ranges of `randomize` "
             "(`--randomize_from.battery_rate '[0.4, 0.6]'`)",
             "group": "environment",
         },
@@ -71,7 +71,7 @@ class RunConfig:
     )
     log_interval: int = option(
         1,
-        help="updates between two lines of metrics; so many are one call of the compiled program",
+        help="updates in one call of the compiled program, and between two lines of metrics",
         group="run",
         minimum=1,
     )
@@ -85,8 +85,7 @@ class RunConfig:
     eval_env: dict[str, Any] = dataclasses.field(
         default_factory=dict,
         metadata={
-            "help": "parameters of the environment that evaluation changes, for longer episodes, say "
-            "(`--eval_env.max_steps 600`)",
+            "help": "parameters of the environment that have other values in evaluation (`--eval_env.max_steps 600`)",
             "group": "evaluation",
         },
     )
@@ -99,28 +98,29 @@ class RunConfig:
     )
     logger: tuple[str, ...] = option(
         ("tensorboard",),
-        help="where figures, pictures and the configuration are shown, besides the files of the run: `tensorboard`, "
+        help="where figures, pictures and the configuration are shown besides the files of the run: `tensorboard`, "
         "`wandb` (Weights & Biases, an extra), both, or `[]`",
         group="run",
         choices=("tensorboard", "wandb"),
     )
     pictures: bool = option(
-        True, help="whether an episode of the finished policy is drawn, if the environment has a renderer", group="run"
+        True, help="draw an episode of the finished policy, if the environment has a renderer", group="run"
     )
     rollout_length: int = option(100, help="steps between two updates", group="run", minimum=1)
     gamma: float = option(0.99, help="discount", minimum=0, maximum=1)
 
     def check_fields(self) -> None:
-        """Refuse more steps than are counted, with a ValueError; see `jaxvrp.fields.build`."""
+        """Raise a ValueError for more steps than the counters hold; see `jaxvrp.fields.build`."""
         steps = self.num_updates * self.rollout_length
         if steps > LARGEST_WHOLE:
             raise ValueError(
                 f"total_steps {self.total_steps} (num_envs {self.num_envs}, log_interval {self.log_interval}) makes "
-                f"{steps} steps of each environment, and {LARGEST_WHOLE} are counted; lower total_steps or log_interval"
+                f"{steps} steps of each environment, and at most {LARGEST_WHOLE} can be counted; lower total_steps or "
+                "log_interval"
             )
 
     def check_training(self) -> None:
-        """Refuse, with a ValueError, what only a run that is trained must fulfil, and not one that is read."""
+        """Raise a ValueError for keys that a training needs otherwise; a run that is only read is not checked."""
 
     @property
     def steps_per_update(self) -> int:

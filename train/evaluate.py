@@ -150,7 +150,7 @@ def _arguments(argv: Sequence[str] | None) -> tuple[argparse.Namespace, dict[str
     parser.add_argument("--run", type=str, required=True, help="run folder, or the name of a policy that is shipped")
     parser.add_argument("--trust", action="store_true", help=LAUNCH["trust"].sentence)
     parser.add_argument("--sampled", action="store_true", help="sample actions instead of taking the most probable")
-    parser.add_argument("--best_of", type=positive, default=1, help="sample so many episodes, keep the best")
+    parser.add_argument("--best_of", type=positive, default=1, help="sample this many episodes, keep the best")
     parser.add_argument(
         "--temperature",
         type=above_zero,
@@ -160,13 +160,13 @@ def _arguments(argv: Sequence[str] | None) -> tuple[argparse.Namespace, dict[str
     parser.add_argument("--episodes", type=positive, help="how many instances (default: the run's eval_episodes)")
     parser.add_argument("--seed", type=positive, help="where the instances come from (default: the run's eval_seed)")
     parser.add_argument("--checkpoint", choices=("latest", "best"), default="latest", help="which checkpoint")
-    parser.add_argument("--render", type=str, help="draw one episode: a .gif moves, a .png sums up")
+    parser.add_argument("--render", type=str, help="draw one episode: an animated .gif or a summary .png")
     parser.add_argument("--debug", metavar="FOLDER", help="record every step of one episode in an empty folder")
     parser.add_argument("--env.KEY", metavar="VALUE", help="another value of a parameter of the environment")
     parser.add_argument("--instance", metavar="FILE", help="a problem of your own, instead of the fixed instances")
     parser.add_argument("--index", type=index, help=INDEX_HELP)
     parser.add_argument("--plan", metavar="FILE", nargs="+", default=[], help="write the plan for it: .json, .csv")
-    parser.add_argument("--actor", metavar="NAME", default=POLICY, help="whose plan: a row of the table")
+    parser.add_argument("--actor", metavar="NAME", default=POLICY, help="player of the plan: a row of the table")
     words, env = command_line.split_mapping(sys.argv[1:] if argv is None else argv, "env")
     args = parser.parse_args(words)
     if args.temperature != 1 and not args.sampled and args.best_of == 1:

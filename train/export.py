@@ -1,4 +1,4 @@
-"""The policy of a run alone: a small folder that says what it came to, or one file that needs JAX alone.
+"""Export of a run's policy: a folder with its configuration and results, or one file that needs JAX alone.
 
 python -m train.export RUN FOLDER [--about TEXT] [--config FILE] [--checkpoint best]
 python -m train.export RUN FILE.jaxpolicy

@@ -1,4 +1,4 @@
-"""IPPO: as MAPPO, but every critic sees only what its role sees.
+"""IPPO: as MAPPO, but the critic of a role sees only the observation of that role.
 
 python -m train.ippo --config truck_drone_basic
 """

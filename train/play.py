@@ -1,4 +1,4 @@
-"""Play one episode of an environment by a baseline, at random or by a policy, and show it as a page, untrained.
+"""Play one episode of an environment by a baseline, at random or by a policy, and show it as a page.
 
 python -m train.play truck_drone
 python -m train.play darp --actor random --env.num_nodes 40 --seed 3

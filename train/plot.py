@@ -32,7 +32,7 @@ SEEDS = ("seed", "num_seeds")
 """Keys in which the runs of a group may differ."""
 
 MOST_NAMED = 3
-"""Of the keys in which groups differ; where there are more, a group is called by its first folder."""
+"""Most keys in a label; groups that differ in more keys are named by their first folder."""
 
 LONGEST_LABEL = 60
 
@@ -82,7 +82,7 @@ def read(folder: pathlib.Path) -> Run:
 
 
 def group_runs(runs: Sequence[Run]) -> list[list[Run]]:
-    """Those that differ in nothing but their seeds, together."""
+    """Groups of runs that differ only in their seeds."""
     groups: dict[str, list[Run]] = collections.defaultdict(list)
     for run in runs:
         groups[json.dumps(_without_seeds(run), sort_keys=True, default=str)].append(run)
@@ -99,7 +99,7 @@ def group_runs(runs: Sequence[Run]) -> list[list[Run]]:
 
 
 def labels_of(groups: Sequence[Sequence[Run]]) -> list[str]:
-    """What tells the groups apart: their algorithms, and the keys in which they differ."""
+    """Labels of the groups: their algorithms, and the keys in which they differ."""
     values = [_without_seeds(group[0]) for group in groups]
     names = sorted({name for each in values for name in each})
     different = [name for name in names if len({str(each.get(name)) for each in values}) > 1]
@@ -151,8 +151,8 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser("train.plot", "Learning curves of several runs: the mean over seeds, and their band.")
     parser.add_argument("runs", nargs="+", type=pathlib.Path, metavar="RUN", help="folder of a run, finished or not")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="the picture: .png, .svg or .pdf")
-    parser.add_argument("--metrics", nargs="+", help="of metrics.jsonl (default: returns and rates)")
-    parser.add_argument("--labels", nargs="+", help="of the groups, in their order (default: what tells them apart)")
+    parser.add_argument("--metrics", nargs="+", help="names of metrics.jsonl (default: returns and rates)")
+    parser.add_argument("--labels", nargs="+", help="names of the curves, in order (default: the keys that differ)")
     parser.add_argument(
         "--band", choices=BANDS, default="range", help="least to largest seed (default), std, or 95 %% ci"
     )

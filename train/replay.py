@@ -49,7 +49,7 @@ def episode_of(
 
 
 def episode_of_file(run: Trained, file: InstanceFile, *, deterministic: bool, player: str = POLICY) -> Episode:
-    """The same on the problem of a file, with the names that it has there."""
+    """The same on the problem of a file, with the names in that file."""
     actor = file.players(run, deterministic=deterministic, temperature=1.0)[player]
     played = file.play(actor, run.learner.config.eval_seed)
     episode = _told_by(run, file.env, played.states, played.actions, player, deterministic)
@@ -120,7 +120,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def check_replayed(env: Environment, paths: list[pathlib.Path], sources: list[pathlib.Path]) -> None:
-    """Find out before anything is played whether its episode can be exported, and written there, page and all."""
+    """Check, before anything is played, that the episode can be exported and its files written."""
     try:
         exporter(env)
     except ValueError as error:

@@ -17,7 +17,7 @@ DATA = "data"
 
 
 def initialize(coordinator: str, num_processes: int, process_id: int) -> None:
-    """Join a group of processes; call it before anything else touches a device."""
+    """Join a group of processes; call this before any use of a device."""
     jax.distributed.initialize(coordinator, num_processes, process_id)
 
 
@@ -40,17 +40,17 @@ def shard(function: Callable[..., Any], mesh: Mesh, in_specs: Any, out_specs: An
 
 
 def batch_specs(tree: Any) -> Any:
-    """Arrays are split along their first axis, scalars are the same everywhere."""
+    """Specs that split arrays along their first axis and replicate scalars."""
     return jax.tree.map(lambda leaf: P(DATA) if leaf.ndim else P(), tree)
 
 
 def vec_specs(vec: Any) -> Any:
-    """As `batch_specs`, of the state of a `VecEnv`; what episodes leave behind is the same everywhere."""
+    """As `batch_specs`, for the state of a `VecEnv`; its memory is the same on all devices."""
     return batch_specs(vec).replace(memory=jax.tree.map(lambda _: P(), vec.memory))
 
 
 def device_key(key: jax.Array) -> jax.Array:
-    """A key of this device's own; inside `shard`."""
+    """A key for this device; to be called inside `shard`."""
     return jax.random.fold_in(key, jax.lax.axis_index(DATA))
 
 

@@ -65,7 +65,7 @@ def common_entries(
         title: a text for people.
         action_names: of the actions of each role; None for a role whose actions are numbers.
         step_entries: L of them, what each entry of `steps` says of the world.
-        reasons: why actions are masked; None if nobody wrote that down.
+        reasons: why actions are masked; None if no reasons are written.
     """
 
     @jax.jit

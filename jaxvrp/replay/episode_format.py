@@ -23,8 +23,8 @@ Every entry of `steps`, the state after `step` steps:
 
 What may be there too, of the episode:
 
-    player      who played: "policy", or the name of a baseline
-    shortfalls  {title, entries: [{name, why}]}: who was not served (or what is not right) in the end, and why
+    player      "policy", or the name of a baseline
+    shortfalls  {title, entries: [{name, why}]}: customers not served (or other faults) in the end, and why
 
 And of every entry of `steps`, by role with an entry for each agent:
 

@@ -83,6 +83,6 @@ def grouped(cause: Cause, allowed: np.ndarray, words: Sequence[str]) -> Groups:
 
 
 def told_reason(step_entry: Mapping[str, Any], role: str, agent: int, action: int) -> str | None:
-    """Why an entry of `steps` says that an action of an agent is masked; None if it is allowed, or nobody knows."""
+    """Why an entry of `steps` says that an action of an agent is masked; None if it is allowed, or unknown."""
     groups: Groups = step_entry.get("why", {}).get(role, {agent: []})[agent]
     return next((text for text, actions in groups if action in actions), None)

@@ -9,7 +9,7 @@ from jaxvrp.fields import option
 from jaxvrp.policies.networks import NETWORKS, NetworkKeys
 from train.config import RunConfig
 
-CRITIC = "what the critic sees: `central`, the global observation (MAPPO); `local`, the role's own (IPPO)"
+CRITIC = "what the critic sees: `central`, the global observation (MAPPO); `local`, the role's own observation (IPPO)"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,15 +28,15 @@ class PPOConfig(NetworkKeys, RunConfig):
     critic: str = option("central", help=CRITIC, choices=("central", "local"))
     start_from: str | None = option(
         None,
-        help="folder of a run whose policy (its latest checkpoint) this one begins with, or the name of a policy that "
-        "is shipped; of the same network, and with `attention` of any size of environment",
+        help="run folder (its latest checkpoint), or name of a shipped policy, from which the training starts; of the "
+        "same network; with `attention` the sizes of the environment may differ",
         group="run",
     )
     stages: tuple[dict[str, Any], ...] = option(
         (),
-        help="stages of the training, one after the other, each from the policy of the one before: a list of the keys "
-        "that each changes (`[{}, {actor_lr: 0.0003}]`; null takes a parameter out of `randomize`). A typed key holds "
-        "for all stages of a file; `start_from` is of the first stage",
+        help="the keys that change in each stage of the training (`[{}, {actor_lr: 0.0003}]`; null takes a parameter "
+        "out of `randomize`). A stage starts from the policy of the stage before. A typed key holds for all stages; "
+        "`start_from` holds for the first",
         group="run",
     )
     chunk_length: int = option(
@@ -47,9 +47,9 @@ class PPOConfig(NetworkKeys, RunConfig):
     )
     imitate: str | None = option(
         None,
-        help="a teacher: a baseline of the environment, as its tables name it; agents play, and learn what the teacher "
-        "would do where they are (DAgger, Ross et al. 2011). One that plans whole episodes (`search` of `darp`) plays "
-        "them itself: with `rollout` `episodes`, for the whole training",
+        help="a teacher: the name of a baseline or planner of the environment; agents play and learn the teacher's "
+        "actions in the states that they reach (DAgger, Ross et al. 2011). A teacher that plans whole episodes "
+        "(`search` of `darp`) plays them itself, for the whole training; this needs `rollout: episodes`",
         group="imitation",
     )
     imitate_steps: int = option(
@@ -75,13 +75,13 @@ class PPOConfig(NetworkKeys, RunConfig):
     rollout: str = option(
         "continuing",
         help="`continuing`: episodes go on from one rollout to the next; `episodes`: a rollout is one whole episode of "
-        "every environment; `rollout_length` is then at least as long as an episode of the environment can be",
+        "every environment; `rollout_length` is then at least the longest episode",
         choices=("continuing", "episodes"),
     )
     baseline: str = option(
         "critic",
         help="what returns are compared with: `critic`, values (GAE); `group`, the mean of `group_size` episodes of "
-        "the same instance, so that no critic is learned",
+        "the same instance, without a critic",
         choices=("critic", "group"),
     )
     group_size: int = option(
@@ -102,7 +102,7 @@ class PPOConfig(NetworkKeys, RunConfig):
     )
     entropy_coef: float = option(0.01, help="weight of the entropy bonus", minimum=0)
     entropy_coef_end: float | None = option(
-        None, help="what that weight becomes, linearly, by the end of the training; null: it stays", minimum=0
+        None, help="weight of the entropy bonus at the end of the training, reached linearly; null: constant", minimum=0
     )
     actor_lr: float = option(1e-3, help="learning rate of the actors", above=0)
     critic_lr: float = option(1e-3, help="learning rate of the critic", above=0)
@@ -139,7 +139,7 @@ class PPOConfig(NetworkKeys, RunConfig):
             )
 
     def check_training(self) -> None:
-        """See `RunConfig.check_training`: a run that a teacher alone taught is read without its teacher."""
+        """See `RunConfig.check_training`: `reading` removes the teacher, so only a training needs these keys."""
         if self.baseline == "group" and self.group_size < 2 and not self.is_taught_throughout:
             raise ValueError(
                 "baseline is 'group', which compares episodes; set group_size to 2 or more, or let a teacher alone "
@@ -159,6 +159,6 @@ class PPOConfig(NetworkKeys, RunConfig):
 
 @dataclasses.dataclass(frozen=True)
 class IPPOConfig(PPOConfig):
-    """IPPO is MAPPO whose critic sees what its role sees."""
+    """IPPO is MAPPO with a critic per role, on the observation of the role."""
 
     critic: str = option("local", help=CRITIC, choices=("local", "central"))

@@ -73,7 +73,7 @@ class GymnasiumVectorEnv(VectorEnv):
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
 
-    @property  # type: ignore[misc]  # whoever wants other generators gives other seeds
+    @property  # type: ignore[misc]  # other generators come from other seeds
     def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]  # as of SyncVectorEnv
         """The generators, one for each environment."""
         self._seed([None] * self.num_envs)

@@ -60,7 +60,7 @@ class Darp(Environment):
         "entities",
         ("entities", "flat"),
         keyword="observation",
-        help="requests once for everybody, or all in one vector; learners choose what their network reads",
+        help="requests as entities, or all in one vector; learners choose the kind that their network reads",
     )
     round_travel_time: bool = fields.switch(
         True, help="generated instances round travel times to whole numbers, half to even"
@@ -68,7 +68,7 @@ class Darp(Environment):
     prospects: bool = fields.switch(
         False, help="requests also show what plans would come to after each choice, by simple rules; a slower step"
     )
-    lookahead: bool = fields.switch(False, help="forbid nodes after which somebody on board cannot be brought in time")
+    lookahead: bool = fields.switch(False, help="forbid nodes after which a passenger on board would be late")
     limits: bool = fields.switch(False, help="enforce ride times and route durations")
     tighten: bool = fields.switch(
         True, help="with limits, cut windows for mask, observation and baselines to what a feasible plan can keep"

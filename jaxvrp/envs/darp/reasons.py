@@ -54,9 +54,11 @@ def explain(state: State, *, lookahead: bool) -> Cause:
         lifted = ~prudent.any() & (state.current_load > 0)
         strands = customers & ~prudent & ~lifted
         kind, amount = jnp.where(strands, STRANDS, kind), jnp.where(strands, most + SLACK, amount)
-    somebody = ((kind == ALLOWED) & ~is_depot).any()
+    any_allowed = ((kind == ALLOWED) & ~is_depot).any()
     at_depot = state.current_node == 0
-    depot = jnp.where(somebody & at_depot, IS_THERE, jnp.where(somebody & (state.current_load > 0), ON_BOARD, ALLOWED))
+    depot = jnp.where(
+        any_allowed & at_depot, IS_THERE, jnp.where(any_allowed & (state.current_load > 0), ON_BOARD, ALLOWED)
+    )
     kind = jnp.where(is_depot, depot, kind).astype(jnp.int32)
     amount = jnp.where(is_depot, state.current_load, amount).astype(jnp.float32)
     return Cause(kind[None], amount[None], other[None])

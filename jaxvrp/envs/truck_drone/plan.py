@@ -1,4 +1,4 @@
-"""What an episode on a map comes to, as a plan: who does what, when and where, in the map's own units and names."""
+"""The plan of an episode on a map: vehicle, action, time and place of each event, in the map's units and names."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ DRONE, TRUCK = "drone", "truck"
 class TspDrone(Environment):
     """A truck and its drone serve every customer once, and are back at the depot as early as possible.
 
-    Two roles with one agent each, `"drone"` and `"truck"`, who act in turn, the drone first; the mask of the other
+    Two roles with one agent each, `"drone"` and `"truck"`, which act in turn, the drone first; the mask of the other
     holds its action 0 alone. The drone's actions, `Discrete(n + 2)`: 0 ride along or, away, fly on; 1 meet the truck
     where it is; 2 + i fly to serve node i. After a meeting the drone has another turn at once. The truck's,
     `Discrete(n)`: the next node. A forbidden action becomes the lowest-index allowed one.
@@ -39,7 +39,7 @@ class TspDrone(Environment):
 
     Reward, shared: minus the growth of the clock (`reward="dense"`), or all of it on the last step (`"sparse"`); both
     sum to minus the makespan. The episode ends when all are served and both are at the depot, after at most 3 n - 1
-    steps: three for a customer whom the drone serves, two for one whom the truck does, two for the way home. Without
+    steps: three for a customer of the drone, two for a customer of the truck, two for the way home. Without
     `allow_revisits` there are at most 2 n, since a customer of the drone takes one more step alone.
 
     Metrics: makespan, served_by_drone, drone_flight, truck_distance, waiting_truck, waiting_drone, sorties, revisits,
@@ -58,7 +58,7 @@ class TspDrone(Environment):
         "entities",
         ("entities", "flat"),
         keyword="observation",
-        help="nodes once for everybody, or all in one vector; learners choose what their network reads",
+        help="nodes as entities, or all in one vector; learners choose the kind that their network reads",
     )
     allow_revisits: bool = fields.switch(True, help="truck and drone may meet at nodes that are served already")
     alpha: float = fields.parameter(2.0, above=0.0, help="how many times as fast as the truck a generated drone is")
@@ -92,7 +92,7 @@ class TspDrone(Environment):
 
     @property
     def max_episode_steps(self) -> int:
-        """See the class: 3 n - 1, and 2 n where the truck must serve somebody before each meeting."""
+        """See the class: 3 n - 1, and 2 n where the truck must serve a customer before each meeting."""
         return 3 * self.num_nodes - 1 if self.allow_revisits else 2 * self.num_nodes
 
     def generate(self, key: jax.Array) -> Instance:

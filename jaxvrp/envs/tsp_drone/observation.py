@@ -48,12 +48,14 @@ STATIC = (
 )
 
 DYNAMIC = (
-    Feature("present", "1 if somebody is here, or may yet come here: with revisits to any node; 0: so is all below"),
+    Feature(
+        "present", "1 if truck or drone is here or may still come (with revisits: any node); if 0, all below are 0"
+    ),
     Feature("unserved", "1 if it is a customer not served, nor on the drone's way"),
     Feature("truck_here", "1 where the truck is"),
     Feature("drone_here", "1 for the customer of the drone that is away"),
     Feature("launched_here", "1 where that drone left the truck"),
-    Feature("allowed", "1 if the mask of whose turn it is allows it"),
+    Feature("allowed", "1 if the mask of the agent at its turn allows it"),
     Feature("in_range", "1 if the drone that is away could meet the truck here"),
     Feature("truck_time", "truck's time to here / H"),
     Feature("drone_time", "drone's time to here, from its customer if it is away / H"),

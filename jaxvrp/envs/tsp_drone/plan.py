@@ -1,4 +1,4 @@
-"""Problems of a truck and its drone from files, and plans for them: who serves whom, when they meet, who waits."""
+"""Problems of a truck and its drone from files, and plans for them: served customers, meetings, waiting times."""
 
 from __future__ import annotations
 

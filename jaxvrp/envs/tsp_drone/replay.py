@@ -48,13 +48,13 @@ def export_episode(env: TspDrone, states: State, actions: Mapping[str, Any] | No
         reasons=reasons_of(env),
     )
     unserved = [node for node in plan.nodes.tolist() if not states.served[-1, node]]
-    why = f"nobody had come, or set out, when the episode stops after {int(states.step[-1])} turns"
+    why = f"neither truck nor drone had come, or set out, when the episode stops after {int(states.step[-1])} turns"
     return {
         **entries,
         **_drawn(plan),
         "makespan": as_json_float32(plan.report.cost),
         "verdict": played.verdict(plan.report),
-        # An episode that is whole serves everybody; this is for those that were cut off.
+        # A whole episode serves all customers; this is for episodes that were cut off.
         "shortfalls": {"title": "Not served", "entries": [{"name": places[node], "why": why} for node in unserved]},
     }
 

@@ -124,7 +124,7 @@ def _launch(state: State, customer: jax.Array) -> State:
 
 
 def _meet(state: State) -> State:
-    """The drone comes back to the truck, whoever is first waits; then it is the drone's turn again."""
+    """The drone comes back to the truck, and the first to arrive waits; then the drone has another turn."""
     instance, totals = state.instance, state.totals
     arrival = drone_arrival(state, state.truck_node)
     growth = jnp.maximum(state.truck_elapsed, arrival) + instance.recovery_time
@@ -200,7 +200,7 @@ def way_back(state: State, *, allow_revisits: bool) -> jax.Array:
 
 
 def in_play(state: State, *, allow_revisits: bool) -> jax.Array:
-    """`bool[n]`: nodes where somebody is, or may yet come to; without revisits, who is served is left for good."""
+    """`bool[n]`: nodes where truck or drone is or may still come; without revisits a served node is left for good."""
     nodes = _nodes(state.instance)
     is_there = (nodes == state.truck_node) | (state.is_away & (nodes == state.drone_customer))
     return state.instance.exists & (~state.served | (nodes == 0) | is_there | allow_revisits)

@@ -50,7 +50,7 @@ class NetworkKeys:
 
     network: str = option(
         "mlp",
-        help="kind of network; `attention` reads entities, any number of them, the others vectors",
+        help="kind of network; `attention` reads any number of entities, `mlp` and `gru` read vectors",
         group="network",
         choices=tuple(NETWORKS),
     )
@@ -68,8 +68,8 @@ class NetworkKeys:
     attention_encode: str = option(
         "auto",
         help="what is encoded at a time (`attention`): `agent`, all that an agent sees, on a map turned to it; `step`, "
-        "all that the team sees, once a step; `instance`, what never changes in an episode, once; `auto`: `agent` "
-        "where there is but one, else `step`",
+        "all that the team sees, once a step; `instance`, the features that never change, once an episode; `auto`, "
+        "`agent` for a single agent, else `step`",
         group="network",
         choices=("auto", "agent", "step", "instance"),
     )

@@ -92,7 +92,7 @@ def routes_to_actions(routes: Sequence[Iterable[int]], num_agents: int) -> np.nd
     """The plan in which vehicle v drives `routes[v]`: each route and a 0, and a 0 for every vehicle that is left.
 
     `routes` hold nodes without the depot. The environment's mask lets a vehicle stay unused only when it can serve
-    nobody: put empty routes last. The plan is `i64[nodes + V]`; N + V for a whole solution, the longest episode.
+    no customer: put empty routes last. The plan is `i64[nodes + V]`; N + V for a whole solution, the longest episode.
 
     Raises:
         ValueError: more routes than vehicles.

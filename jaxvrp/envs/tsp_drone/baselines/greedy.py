@@ -18,7 +18,7 @@ LATER = 1e6
 class NearestNeighbourActor:
     """The truck goes to the nearest customer, the drone flies to the nearest of the others, and they meet at once.
 
-    Nearest in time, and as far as the masks allow. With nobody left to serve the truck goes home; if the drone cannot
+    Nearest in time, as far as the masks allow. If all customers are served, the truck goes home; if the drone cannot
     reach it there, to the nearest node where it can.
     """
 

@@ -118,11 +118,11 @@ def _near_tours(times: Times, key: jax.Array) -> jax.Array:
     def go(walk: tuple[jax.Array, jax.Array], _: None) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
         here, left = walk
         away = jnp.take_along_axis(truck, here[:, None, None], axis=1)[:, 0]
-        nearest = jax.lax.argmin(jnp.where(left, away, jnp.inf), 1, jnp.int32)  # the depot, if nobody is left
+        nearest = jax.lax.argmin(jnp.where(left, away, jnp.inf), 1, jnp.int32)  # the depot, if no customer is left
         return (nearest, left & (node != nearest[:, None])), nearest
 
-    everybody = (node > 0) & (node <= times.customers[:, None])
-    _, order = jax.lax.scan(go, (jnp.zeros(count, jnp.int32), everybody), None, length=nodes - 1)
+    all_customers = (node > 0) & (node <= times.customers[:, None])
+    _, order = jax.lax.scan(go, (jnp.zeros(count, jnp.int32), all_customers), None, length=nodes - 1)
     return jnp.pad(order, [(1, 1), (0, 0)])
 
 

@@ -20,7 +20,7 @@ DPI = 120
 def draw_plan(
     instance: Instance, operations: Sequence[Operation], *, allow_revisits: bool = True, fig: Any = None
 ) -> Any:
-    """The figure of a whole plan: tour and sorties on a map, and who was on the way and who waited over time.
+    """The figure of a whole plan: tour and sorties on a map, and the ways and waits of truck and drone over time.
 
     Times, cost and verdict are those of `solution_report`, and so are the arguments; padding is not shown. `fig` is a
     figure of matplotlib, or a part of one, to fill; None: a new one.

@@ -63,7 +63,7 @@ def summary(plan: Plan) -> str:
 
 
 def draw_map(plan: Plan, axes: Any) -> None:
-    """The truck's tour, the drone's sorties, who served whom, and the scale."""
+    """The truck's tour, the drone's sorties, the vehicle of each customer, and the scale."""
     locs = plan.instance.locs
     low, high = locs[plan.nodes].min(axis=0), locs[plan.nodes].max(axis=0)
     margin = 0.07 * max(*(high - low), 1e-9)

@@ -31,7 +31,7 @@ def read_one_line(path: str | os.PathLike, *, alpha: float = 2.0) -> list[Instan
 def write_one_line(path: str | os.PathLike, instances: Sequence[Instance]) -> None:
     """Write what `read_one_line` reads, with every digit; complete, or not at all.
 
-    The format holds places alone: who reads it must know the drone's speed.
+    The format holds places alone: the reader of the file must know the drone's speed.
 
     Raises:
         ValueError: the format cannot hold something; one line that names it.

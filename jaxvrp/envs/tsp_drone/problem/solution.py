@@ -13,15 +13,15 @@ from jaxvrp.envs.tsp_drone.problem.operations import Operation
 CONSTRAINTS = ("unserved", "unknown_node", "chain", "open_tour", "duplicates", "meeting", "revisits", "no_fly", "range")
 """What is checked, in the order of a report:
 
-- unserved: a customer whom nobody serves; counts nodes.
+- unserved: a customer that neither truck nor drone serves; counts nodes.
 - unknown_node: an index that is no node of the instance, or padding. It is left out of everything else.
 - chain: an operation that does not start where the one before ended, the first one at the depot; named by its start.
 - open_tour: the last operation does not end at the depot; named by its end.
-- duplicates: a drone's customer who was served before, or the depot.
-- meeting: a meeting at the very customer whom the drone serves.
+- duplicates: a drone's customer that was served before, or the depot.
+- meeting: a meeting at the customer that the drone serves.
 - revisits: the truck drives to a node that is served already, other than to meet the drone there, or to the depot once
   all are served; without `allow_revisits` also to meet the drone.
-- no_fly: a customer whom the drone may not serve.
+- no_fly: a customer that the drone may not serve.
 - range: a sortie longer than `max_flight`; named by its customer.
 """
 
@@ -72,7 +72,7 @@ def solution_report(
     allow_revisits: bool = True,
     strict: bool = False,
 ) -> SolutionReport:
-    """Check a plan: truck and drone leave together, meet at the end of each operation, whoever comes first waits.
+    """Check a plan: truck and drone leave together, meet at the end of each operation; the first to arrive waits.
 
     Args:
         instance: one problem, NumPy or JAX. Padding need not be served, and may not be visited.

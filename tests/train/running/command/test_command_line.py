@@ -200,7 +200,7 @@ def test_a_bad_file(content, says, workplace, mistake):
         ("--total_steps 1e10 --num_envs 1", "total_steps is 10000000000.0; it must be a whole number"),
         (
             "--total_steps 10000000000 --num_envs 1 --num_minibatches 1",
-            r"num_envs 1, .* makes 10000000000 steps of each .*, and 2147483647 are counted; lower total_steps",
+            r"num_envs 1, .* makes 10000000000 steps .*, and at most 2147483647 can be counted; lower total_steps",
         ),
         (
             "--log_interval 2000000000",
