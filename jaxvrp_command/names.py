@@ -34,7 +34,8 @@ NETWORKS = {
 
 BENCHMARKS = {
     "ablation": "What each part of a configuration is worth: the same training with one part changed at a time.",
-    "guard": "Whether an environment has become much slower: its ratio to NumPy beside a kept one.",
+    "device": "What an accelerator does in nine minutes: parity, steps, training, a peer, memory and compilation.",
+    "guard": "Whether an environment has become slower: its ratio to NumPy, and its program, beside kept ones.",
     "learning": "What a configuration learns, with several seeds, beside the baselines.",
     "limit": "How near to the machine's limit a step and an update are, and where the rest goes.",
     "peers": "Speed beside other suites: random play and training, in alternating processes.",

@@ -1,6 +1,7 @@
-"""The guard against environments that become much slower, with rates that are made up."""
+"""The guard against environments that become slower, with rates that are made up."""
 
 import dataclasses
+import itertools
 import json
 
 import pytest
@@ -21,40 +22,73 @@ def measured(ratio):
     return run
 
 
+def program(case):
+    return {"kernels": 40, "bytes": 1000.0}
+
+
 @pytest.fixture
 def kept(tmp_path):
     path = tmp_path / "guard.json"
-    guard.main(["--write"], measured(80.0), path)
+    guard.main(["--write"], measured(80.0), path, program)
     return path
 
 
 def test_every_shipped_environment_is_guarded():
     assert [case.env for case in guard.cases()] == [env for env in jaxvrp.registered() if subject_of(env).labels]
-    assert set(guard.kept_ratios(guard.KEPT)) == {
-        f"{case.env} {case.size} batch {case.batch}" for case in guard.cases()
-    }
+    rows = {guard.row_name(case.env, case.size, case.batch) for case in guard.cases()}
+    kept = guard.read_kept(guard.KEPT)
+    assert set(guard.ratios(kept["cases"])) == set(kept["programs"]) == rows
 
 
-@pytest.mark.parametrize("ratio", [800.0, 80.0, 21.0])
+@pytest.mark.parametrize("ratio", [800.0, 80.0, 49.0])
 def test_what_is_about_as_fast_passes(ratio, kept, capsys):
-    guard.main([], measured(ratio), kept)
+    guard.main([], measured(ratio), kept, program)
     assert f"{ratio:.3g}x" in capsys.readouterr().out
 
 
-def test_what_is_much_slower_is_named(kept, capsys):
+def test_what_is_slower_three_times_is_named(kept, capsys):
     with pytest.raises(SystemExit) as stop:
-        guard.main([], measured(19.0), kept)
+        guard.main([], measured(47.0), kept, program)
     assert stop.value.code == 1
-    assert "much slower than they were: darp (6, 2) batch 64, pcb" in capsys.readouterr().out
+    assert "slower than they were: darp (6, 2) batch 64, pcb" in capsys.readouterr().out
+
+
+def test_one_attempt_in_three_is_enough(kept):
+    ratios = itertools.chain([10.0, 20.0], itertools.repeat(80.0))
+    asked = []
+
+    def run(case):
+        asked.append(case.env)
+        return measured(next(ratios))(case)
+
+    guard.main([], run, kept, program)
+    assert asked.count("darp") == 3
+    assert asked.count("pcb") == 1
+
+
+@pytest.mark.parametrize("change", [{"kernels": 41}, {"kernels": 39}, {"bytes": 1001.0}])
+def test_another_program_is_named(change, kept, capsys):
+    with pytest.raises(SystemExit) as stop:
+        guard.main([], measured(80.0), kept, lambda case: program(case) | (change if case.env == "pcb" else {}))
+    assert stop.value.code == 1
+    message = capsys.readouterr().out.splitlines()[-1]
+    assert message.startswith("other programs than before: pcb")
+    assert "darp" not in message
+
+
+def test_programs_of_another_version_are_not_compared(kept, capsys):
+    kept.write_text(json.dumps(json.loads(kept.read_text()) | {"jaxlib": "0.0.1"}))
+    guard.main([], measured(80.0), kept, lambda case: {"kernels": 1, "bytes": 1.0})
+    assert "not compared: those kept are of jaxlib 0.0.1" in capsys.readouterr().out
 
 
 def test_what_cannot_be_compared_is_one_line(kept, monkeypatch):
     monkeypatch.setattr(guard, "measure_apart", lambda case, variables: {"error": "exit status 1: out of luck"})
     with pytest.raises(UserError, match=r"^darp cannot be measured: exit status 1: out of luck$"):
-        guard.main([], kept=kept)
+        guard.main([], kept=kept, program=program)
     result = json.loads(kept.read_text())
     kept.write_text(json.dumps({**result, "cases": result["cases"][:1]}))
     with pytest.raises(UserError, match=r"has no row 'pcb .*'; run python -m benchmarks.guard --write"):
-        guard.main([], measured(80.0), kept)
+        guard.main([], measured(80.0), kept, program)
     with pytest.raises(UserError, match="cannot read"):
-        guard.main([], measured(80.0), kept.with_name("missing.json"))
+        guard.main([], measured(80.0), kept.with_name("missing.json"), program)

@@ -174,7 +174,12 @@ def blocks(batch: Batch, separate: frozenset[str]) -> tuple[Batch, jax.Array]:
         total = jax.lax.psum(weight.sum((0, 1) if role in separate else None), DATA)
         decides[role] = weight / jnp.maximum(total, 1.0)
     has_decision = jnp.stack([weight.any(axis=-1) for weight in decides.values()]).any(axis=0).ravel()
-    row = jnp.pad(jnp.argsort(~has_decision), (0, count * size - rows), mode="edge")
+    # Not `argsort`: a sort is the slowest thing that an accelerator can be asked for.
+    before = jnp.cumsum(has_decision, dtype=jnp.int32)
+    number = jnp.arange(rows, dtype=jnp.int32)
+    place = jnp.where(has_decision, before - 1, before[-1] + number - before)
+    order = jnp.zeros(rows, jnp.int32).at[place].set(number, unique_indices=True)
+    row = jnp.pad(order, (0, count * size - rows), mode="edge")
     is_again = (jnp.arange(count * size) >= rows).reshape(count, 1, size, 1)
 
     def cut(leaf: jax.Array) -> jax.Array:

@@ -254,7 +254,8 @@ def _deliver(physics: Physics, world: World, action: jax.Array) -> tuple[Drones,
     if closed is not None:
         candidates &= ~closed
     just_served = candidates.any(axis=0)
-    first = candidates & (jnp.cumsum(candidates, axis=0, dtype=jnp.int32) == 1)
+    drone = jnp.arange(action.shape[0], dtype=jnp.int32)
+    first = candidates & (drone[:, None] == jax.lax.argmax(candidates, 0, jnp.int32))
     served = customers.served | just_served
     serves = first.any(axis=1)
     dropped = ((drones.carrying[:, None] == number) & served).any(axis=1)
