@@ -119,7 +119,7 @@ class Episodes:
 class Parts(Episodes):
     """A progress bar over the parts of a command, each shown by its name; a part is done when the next one begins."""
 
-    layout = "{l_bar}{bar:20}| {n_fmt}/{total_fmt}, {elapsed}{postfix}"
+    layout = "{l_bar}{bar:20}| {n}/{total}, {elapsed}{postfix}"
     has_begun = False
 
     def begin(self, name: str) -> None:
