@@ -1,6 +1,7 @@
 """Why a vehicle cannot take a request, and why it cannot be sent to a zone; by the rules of the masks.
 
-A limit is the reason if the request would fit without it, the first in the order of `Why`.
+A limit is the reason if the request would fit without it, the first in the order of `Why`: its own deadlines come last,
+since without them it would nearly always fit at the end of a plan.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ class Why(Kind):
     MISSING = "no such vehicle"
     TOO_LARGE = "load {amount} above its capacity"
     PLAN_FULL = "plan full: {amount} stops"
-    DEADLINE = "deadline of the request missed by {amount} min"
-    CAPACITY = "capacity: no room for the load at that time"
-    TRIP = "trip longer than it may be"
+    CAPACITY = "no room then"
+    TRIP = "trip too long"
     HORIZON = "home after the horizon"
-    PROMISE = "deadline of request {other} missed by {amount} min"
+    PROMISE = "request {other} would be {amount} min late"
+    DEADLINE = "{amount} min late"
     SEVERAL = "several limits at once"
     HAS_PLAN = "has {amount} stops to serve"
     BUSY = "busy for {amount} min"
@@ -65,11 +66,11 @@ def _of_vehicles(state: State) -> tuple[jax.Array, jax.Array, jax.Array]:
             (capacity == 0, Why.MISSING, 0.0),
             (request.load > capacity, Why.TOO_LARGE, request.load - capacity),
             (plans.num_stops + stops_of_request > plans.start.shape[-1], Why.PLAN_FULL, plans.num_stops),
-            (own, Why.DEADLINE, late),
             (roomy, Why.CAPACITY, 0.0),
             (offers(long_trip, plans, request).feasible, Why.TRIP, 0.0),
             (offers(long_day, plans, request).feasible, Why.HORIZON, 0.0),
             (unbound, Why.PROMISE, broken),
+            (own, Why.DEADLINE, late),
             (jnp.ones(shape, bool), Why.SEVERAL, 0.0),
         ],
         shape,

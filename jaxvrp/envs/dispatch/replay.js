@@ -113,10 +113,10 @@ VIEWS.dispatch = (seek) => {
     const capacity = vehicles[index].capacity;
     const moving = isMoving(vehicles[index].track, clock);
     const words = offer
-      ? `offers +${shown(offer[0])} min, there at ${shown(offer[2])}`
+      ? `yes: +${shown(offer[0])} min`
       : step.request === null
         ? ""
-        : `cannot: ${reasonOf(step, index)}`;
+        : `no: ${reasonOf(step, index)}`;
     return {
       status: moving ? "driving" : load ? "serving" : "waiting",
       tone: moving ? "go" : "",
@@ -136,7 +136,7 @@ VIEWS.dispatch = (seek) => {
   legendEntry("rejected", (svg) => crossMark(svg, [0, 0]));
   legendEntry("vehicle, its load", (svg) => roverMark(svg, 0, false));
   if (vehicles.some((vehicle) => vehicle.is_drone)) legendEntry("drone", (svg) => roverMark(svg, 0, true));
-  if (episode.depot) legendEntry("depot", (svg) => depotMark(svg, [0, 0]));
+  if (episode.depot) legendEntry("depot", (svg) => set(depotMark(svg, [0, 0]), { transform: "scale(0.6)" }));
   legendLine("way of a vehicle, by its colour", { class: "line recent", style: "--colour: var(--agent-0)" });
   legendLine("where it will stop", { class: "line aim", style: "--colour: var(--agent-0)" });
 
@@ -238,8 +238,9 @@ function drawZones(svg, to) {
 }
 
 function depotMark(svg, [x, y]) {
-  const look = { x: x - 8, y: y - 8, width: 16, height: 16, rx: 3, fill: "var(--ink)" };
-  tooltip(draw("rect", { ...look, stroke: "var(--ground)", "stroke-width": 2 }, svg), "depot");
+  const mark = draw("rect", { x: x - 13, y: y - 13, width: 26, height: 26, rx: 4, class: "depot" }, svg);
+  tooltip(mark, "depot");
+  return mark;
 }
 
 function callMark(svg, [x, y], isPickup, name) {
@@ -275,7 +276,7 @@ function laneChart(seek, span) {
   const row = clamp(260 / (vehicles.length + 1), 10, 26);
   return chart({
     title: "Requests of each vehicle",
-    left: 30,
+    left: 44,
     range: span,
     seek,
     note: (clock) => (clock === null ? "" : `clock ${shown(clock)}`),
@@ -287,8 +288,8 @@ function laneChart(seek, span) {
     paint(svg, width, x) {
       vehicles.forEach((_, lane) => {
         const y = 3 + row * (lane + 0.5);
-        draw("line", { class: "axis", x1: 30, x2: width - 10, y1: 3 + row * (lane + 1), y2: 3 + row * (lane + 1) }, svg);
-        draw("text", { class: "tiny end", x: 22, y: px(y), "dominant-baseline": "central" }, svg, lane);
+        draw("line", { class: "axis", x1: 44, x2: width - 10, y1: 3 + row * (lane + 1), y2: 3 + row * (lane + 1) }, svg);
+        draw("text", { class: "tiny end", x: 38, y: px(y), "dominant-baseline": "central" }, svg, lane);
       });
       requests.forEach((request, at) => {
         const lane = request.vehicle ?? vehicles.length;
@@ -323,7 +324,7 @@ function answerChart(seek, span) {
     [counted(true), "var(--on-time)", "accepted"],
     [counted(false), "var(--bad)", "rejected"],
   ];
-  const soFar = (points, clock) => points.findLast(([time]) => clock === null || time <= clock)?.[1] ?? 0;
+  const soFar = (points, clock) => points.findLast(([time]) => clock === null || time < clock)?.[1] ?? 0;
   return chart({
     title: "Answers so far",
     left,

@@ -19,7 +19,7 @@ are padding are left out, so that vehicles are numbered by their place in `vehic
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,6 +33,8 @@ from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.replay.common import as_json, as_json_float32, common_entries
 from jaxvrp.replay.reasons import shown_amount, told_reason
 from jaxvrp.replay.schema import POINT, boolean, list_of, number, object_with, optional, text, whole_number
+
+NUMBER = r"\d+(?:\.\d+)?"
 
 
 def export_episode(env: Dispatch, states: State, actions: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -117,13 +119,28 @@ def _why_rejected(day: PlayedDay, steps: list[dict[str, Any]], request: int) -> 
     step = steps[request]
     offers = {v: offer for v, offer in zip(day.vehicles, step["offers"], strict=True) if offer}
     told = [told_reason(step, DISPATCHER, 0, 1 + v) for v in day.vehicles if v not in offers]
-    kinds = Counter(str(reason).partition(" by ")[0].partition(":")[0] for reason in told)
-    others = ", ".join(f"{count} x {kind}" for kind, count in kinds.most_common(3))
+    others = _together([str(reason) for reason in told])
     if not offers:
         return f"no vehicle could take it: {others}"
     best = min(offers, key=lambda v: offers[v][0])
     cost = f"{name_of(day, best)} for {shown_amount(offers[best][0])} min more travel"
     return f"{len(offers)} vehicles could have taken it, {cost}" + (f"; others: {others}" if others else "")
+
+
+def _together(reasons: list[str]) -> str:
+    """The commonest reasons, each with how many vehicles have it; of those that differ by their numbers the least."""
+
+    def amount(reason: str) -> float:
+        return float(re.findall(NUMBER, reason)[-1])
+
+    kinds: dict[str, list[str]] = {}
+    for reason in reasons:
+        kinds.setdefault(re.sub(NUMBER, "…", reason), []).append(reason)
+    words = []
+    for alike in sorted(kinds.values(), key=len, reverse=True)[:3]:
+        differ = len(set(alike)) > 1
+        words.append(f"{len(alike)} x {min(alike, key=amount)} or more" if differ else f"{len(alike)} x {alike[0]}")
+    return ", ".join(words)
 
 
 def check_episode(episode: dict[str, Any]) -> None:

@@ -43,9 +43,10 @@ def lanes_high(day: PlayedDay) -> float:
 
 def lay_out(day: PlayedDay, dpi: float = 120.0, fig: Any = None) -> DayFigure:
     """Draw the whole day, into `fig` if there is one."""
-    side, lanes, answers = 5.4, lanes_high(day), 1.1  # inches
+    side, lanes = 5.4, lanes_high(day)  # inches
     keys = 0.2 * -(-len(map_keys(day)) // 5)
-    across, up = side + 7.0, max(side + keys + 0.9, lanes + answers + 2.3)
+    across, up = side + 7.0, max(side + keys + 0.9, lanes + 3.4)
+    answers = min(up - lanes - 2.2, 2.2)
     sheet = pictures.new_sheet(across, up, dpi, fig)
     left = side + 1.3
     picture = DayFigure(
@@ -160,9 +161,9 @@ def draw_answers(day: PlayedDay, axes: Any) -> None:
         times = [0.0, *arrivals[chosen], day.end]
         counts = [*range(int(chosen.sum()) + 1), int(chosen.sum())]
         axes.step(times, counts, where="post", color=colour, linewidth=1.6)
-        look = {"xytext": (4, 0), "textcoords": "offset points", "fontsize": 8, "color": colour, "va": "center"}
+        look = {"xytext": (4, 6), "textcoords": "offset points", "fontsize": 8, "color": colour, "va": "center"}
         axes.annotate(f"{counts[-1]} {label}", (0.01 * day.end, counts[-1]), **look, path_effects=pictures.outline())
-    axes.set_ylim(0, max(1.18 * len(day.requests), 1.0) if accepted.all() or not accepted.any() else None)
+    axes.set_ylim(0, max(1.3 * accepted.sum(), 1.3 * (~accepted).sum(), 1.0))
     axes.set_xlabel("minutes", fontsize=8, labelpad=1)
 
 
@@ -204,7 +205,8 @@ class _Scene:
             for v in day.vehicles
         }  # fmt: skip
         size = 5.0 if many else 7.0
-        self.waiting = axes.plot([], [], "^", color="white", markeredgecolor=EDGE, markersize=size, zorder=6)[0]
+        asked = "^" if day.instance.depot is None else "v"
+        self.waiting = axes.plot([], [], asked, color="white", markeredgecolor=EDGE, markersize=size, zorder=6)[0]
         self.riding = axes.plot([], [], "v", color=INK, markeredgecolor="white", markersize=size, zorder=6)[0]
         self.lost = axes.plot([], [], "x", color=WRONG, markersize=size - 1, markeredgewidth=1.5, zorder=5)[0]
         self.covers = [
