@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxvrp.envs.dispatch.driven import driven_stops
@@ -110,7 +111,7 @@ def _actions(env: Dispatch, states: State) -> dict[str, np.ndarray]:
     actions = {DISPATCHER: np.asarray(states.choice)[1:, None].astype(np.int64)}
     if env.num_zones_each_way:
         area = np.asarray(states.prepared.instance.area[0])
-        middles = np.asarray(zone_middles(area, env.num_zones_each_way))
+        middles = np.asarray(zone_middles(jnp.asarray(area), env.num_zones_each_way))
         goal, is_idle = np.asarray(states.plans.goal), np.asarray(jax.vmap(idle)(states))
         gap = np.linalg.norm(goal[1:, :, :, None] - middles[None, :, None, :], axis=1)
         changed = (goal[1:] != goal[:-1]).any(axis=1)

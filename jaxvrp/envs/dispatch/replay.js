@@ -133,6 +133,9 @@ VIEWS.dispatch = (seek) => {
   legendEntry("begun", (svg) =>
     set(callMark(svg, [0, 0], false, "call taken"), { style: "--colour: var(--agent-0)" }),
   );
+  legendEntry("done", (svg) =>
+    set(callMark(svg, [0, 0], false, "call taken done"), { style: "--colour: var(--agent-0)" }),
+  );
   legendEntry("rejected", (svg) => crossMark(svg, [0, 0]));
   legendEntry("vehicle, its load", (svg) => roverMark(svg, 0, false));
   if (vehicles.some((vehicle) => vehicle.is_drone)) legendEntry("drone", (svg) => roverMark(svg, 0, true));
@@ -164,17 +167,15 @@ VIEWS.dispatch = (seek) => {
       })),
     ],
     charts: [timed(laneChart(toClock, span)), timed(answerChart(toClock, span)), rewardChart(seek)],
-    ticks: requests.map((request, at) => ({
+    ticks: requests.slice(0, LAST).map((request, at) => ({
       at: at + 1,
       colour: request.vehicle === null ? "var(--bad)" : colourOf(request.vehicle),
     })),
-    events: requests.flatMap((request, at) => [
-      {
-        at: at + 1,
-        moment: momentAt(request.arrival),
-        text: request.vehicle === null ? `request ${at} rejected` : `request ${at} goes to ${vehicles[request.vehicle].name}`,
-      },
-    ]),
+    events: requests.slice(0, LAST).map((request, at) => ({
+      at: at + 1,
+      moment: momentAt(request.arrival),
+      text: `request ${at} ${request.vehicle === null ? "rejected" : `goes to ${vehicles[request.vehicle].name}`}`,
+    })),
     modes: [
       { id: "steps", name: "by decision", length: LAST },
       {

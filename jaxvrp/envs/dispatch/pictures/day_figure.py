@@ -135,8 +135,8 @@ def draw_lanes(day: PlayedDay, axes: Any) -> None:
     time_axis(day, axes, "requests: thin from arrival, thick from pickup to drop-off")
     rows = {v: len(day.vehicles) - at for at, v in enumerate(day.vehicles)}
     for request, found in day.served.items():
-        row, colour = rows[found.vehicle], look_of(day, found.vehicle)["color"]
-        row += 0.3 * (request % 5 - 2) / 2  # rides overlap
+        row = rows[found.vehicle] + 0.3 * (request % 5 - 2) / 2  # rides overlap
+        colour = look_of(day, found.vehicle)["color"]
         axes.plot([day.arrival(request), found.pickup], [row, row], color=colour, linewidth=0.5, alpha=0.7, zorder=2)
         axes.plot(
             [found.pickup, found.dropoff], [row, row], color=colour, linewidth=1.8, solid_capstyle="butt", zorder=3

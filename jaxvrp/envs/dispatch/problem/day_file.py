@@ -165,8 +165,8 @@ def parse_day(content: Mapping[str, Any]) -> NamedDay:
     times = {name: np.inf if "deadline" in name else 0.0 for name in WINDOW}
     home = None if depot is None else np.asarray(depot) * km
     places = column(requests, "dropoff", None, km).reshape(-1, 2)
-    starts = np.broadcast_to(home, (len(vehicles), 2)) if depot else column(vehicles, "start", None, km)
-    pickups = np.broadcast_to(home, (len(requests), 2)) if depot else column(requests, "pickup", None, km)
+    starts = column(vehicles, "start", None, km) if home is None else np.broadcast_to(home, (len(vehicles), 2))
+    pickups = column(requests, "pickup", None, km) if home is None else np.broadcast_to(home, (len(requests), 2))
     with warnings.catch_warnings():
         # `read_days` says more of requests that are too large.
         warnings.simplefilter("ignore")
