@@ -4,8 +4,7 @@ python docs/make_tables.py            # after a field, its default, range or sen
 python docs/make_tables.py --check    # changes no file; exit status 1 if a page is not up to date
 
 A table is named by the comment above it: `<!-- keys: package.module:Class -->` has the fields that a class of
-configurations adds to those that it derives from, `<!-- parameters: NAME -->` the keywords of an environment's factory;
-with a scenario behind the name, those that differ from the default scenario's.
+configurations adds to those that it derives from, `<!-- parameters: NAME -->` the keywords of an environment's factory.
 `<!-- entities: NAME KIND -->` has the features of a kind of entities of an environment;
 with `context of ROLE` as the kind, those of a role's context. Of these
 the columns that are named here are written; what a page has in further ones stays. `<!-- results: FILE -->` has what is
@@ -68,15 +67,11 @@ def _keys(path: str) -> Iterator[Row]:
         yield _row(field.name, default, accepted_values(cls, field), "as above" if repeated else sentence)
 
 
-def _parameters(name: str) -> Iterator[Row]:
-    env, _, scenario = name.partition(" ")
-    known = list(_parameters(env)) if scenario else []
-    for key in environment_keys(env, scenario or scenario_default(env)):
-        kind, _, keyword = key.name.partition(".")
-        if kind == "env" and keyword not in ("name", "scenario"):
-            row = _row(keyword, key.default, key.accepted, key.sentence)
-            if row not in known:
-                yield row
+def _parameters(env: str) -> Iterator[Row]:
+    for key in environment_keys(env, scenario_default(env)):
+        kind, _, name = key.name.partition(".")
+        if kind == "env" and name not in ("name", "scenario"):
+            yield _row(name, key.default, key.accepted, key.sentence)
 
 
 def _features(name: str) -> Iterator[Row]:

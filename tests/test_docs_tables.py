@@ -166,19 +166,14 @@ SHIPPED = ("darp", "dispatch", "pcb", "truck_drone", "tsp_drone", "vrpd_tw")
 PARAMETERS = {name: rows_below(DOCS / f"{name}.md", "parameters")[name] for name in SHIPPED}
 
 
-SCENARIOS = rows_below(DOCS / "dispatch.md", "parameters")
-"""By environment, or by environment and scenario."""
-
-
-@pytest.mark.parametrize("name", [*PARAMETERS, *(SCENARIOS.keys() - PARAMETERS.keys())])
+@pytest.mark.parametrize("name", PARAMETERS)
 def test_ranges_of_parameters_are_enforced(name):
-    environment, _, scenario = name.partition(" ")
-    env = jaxvrp.make(environment, **({"scenario": scenario} if scenario else {}))
+    env = jaxvrp.make(name)
     known = {}
     for cls in (type(env), *toolbox_of(env).parameters):
         for field in dataclasses.fields(cls):
             known[field.metadata.get("keyword") or field.name] = (cls, field)
-    for parameter, default, text, *_ in {**SCENARIOS, **PARAMETERS}[name]:
+    for parameter, default, text, *_ in PARAMETERS[name]:
         cls, field = known[code(parameter)]
         if parameter != "`boards`":
             check_row(cls, field, default, text)
