@@ -30,7 +30,7 @@ class Why(Kind):
     PROMISE = "request {other} would be {amount} min late"
     DEADLINE = "{amount} min late"
     SEVERAL = "several limits at once"
-    HAS_PLAN = "has {amount} stops to serve"
+    HAS_PLAN = "stops to serve: {amount}"
     BUSY = "busy for {amount} min"
 
 
