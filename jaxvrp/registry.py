@@ -48,7 +48,7 @@ class Entry:
 _ENTRIES: dict[str, dict[str, Entry]] = {
     "environment": {
         "darp": Entry("jaxvrp.envs.darp:make", "jaxvrp.envs.darp.toolbox:TOOLBOX", (".txt", ".npz"), 1),
-        "dispatch": Entry("jaxvrp.envs.dispatch:make", "jaxvrp.envs.dispatch.toolbox:TOOLBOX", (".npz",), 2),
+        "dispatch": Entry("jaxvrp.envs.dispatch:make", "jaxvrp.envs.dispatch.toolbox:TOOLBOX", (".npz", ".json"), 2),
         "pcb": Entry("jaxvrp.envs.pcb:make", "jaxvrp.envs.pcb.toolbox:TOOLBOX", (".pcb", ".nodes", ".npz"), 1),
         "truck_drone": Entry("jaxvrp.envs.truck_drone:make", "jaxvrp.envs.truck_drone.toolbox:TOOLBOX", (".json",), 2),
         "tsp_drone": Entry("jaxvrp.envs.tsp_drone:make", "jaxvrp.envs.tsp_drone.toolbox:TOOLBOX", (".txt", ".npz"), 2),

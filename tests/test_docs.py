@@ -107,6 +107,7 @@ def examples() -> list[tuple[pathlib.Path, str]]:
     "adapters.md-jaxmarl",
     "adapters.md-gymnax",
     "darp.md-",
+    "dispatch.md-",
     "tsp_drone.md-",
     "truck_drone.md-",
 )

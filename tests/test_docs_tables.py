@@ -162,7 +162,7 @@ def test_every_class_of_keys_has_a_table():
     assert classes == {config_class(path) for path in KEYS}
 
 
-SHIPPED = ("darp", "pcb", "truck_drone", "tsp_drone", "vrpd_tw")
+SHIPPED = ("darp", "dispatch", "pcb", "truck_drone", "tsp_drone", "vrpd_tw")
 BASES = {"vrpd_tw": "truck_drone"}
 """Pages that show only what differs from the page of another environment."""
 

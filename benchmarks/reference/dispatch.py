@@ -10,17 +10,20 @@ leaves for it. A vehicle with a depot begins a trip when it loads; a drone makes
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from typing import Any
 
+import jax
 import numpy as np
 
-from benchmarks.subject import choose
+from benchmarks.subject import Subject, choose
 from jaxvrp.envs.dispatch.problem.instance import Instance
 
 SLACK = 1e-3  # minutes, on every deadline
 TIE = 1e-3  # minutes by which added travel is alike
 LATELY = 1 / 12  # of the horizon
+DAYS = 8  # that random play takes in turn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -442,25 +445,35 @@ class NumpyDispatch:
 
 
 class RandomDispatch:
-    """The reference under masked random play: a `benchmarks.subject.Reference`."""
+    """The reference under masked random play, on a few days in turn: a `benchmarks.subject.Reference`."""
 
     def __init__(self, env: Any):
-        """Days as those of a `jaxvrp` environment."""
-        self._env, self._rng, self._days = env, np.random.default_rng(0), 0
-        self._begin()
-
-    def _begin(self) -> None:
-        import jax
-
-        instance = jax.device_get(self._env.generate(jax.random.key(self._days)))
-        self._days += 1
-        self.env = NumpyDispatch(instance, self._env.max_stops, self._env.num_zones_each_way)
+        """Days and sizes are those of a `jaxvrp` environment."""
+        days = jax.device_get(jax.jit(jax.vmap(env.generate))(jax.random.split(jax.random.key(0), DAYS)))
+        self._days = itertools.cycle([jax.tree.map(lambda leaf, i=i: leaf[i], days) for i in range(DAYS)])
+        self._sizes = (env.max_stops, env.num_zones_each_way, env.travel_price)
+        self._rng = np.random.default_rng(0)
+        self.day = NumpyDispatch(next(self._days), *self._sizes)
 
     def step(self) -> tuple[float, bool]:
-        """Reward of a random step, and whether it ended the episode."""
-        chosen = {name: choose(self._rng, mask) for name, mask in self.env.masks().items()}
-        reward, done = self.env.step(int(chosen["dispatcher"][0]), chosen.get("vehicle")), self.env.done
+        """Reward of a random step, and whether it ended the day."""
+        chosen = {role: choose(self._rng, mask) for role, mask in self.day.masks().items()}
+        reward, done = self.day.step(int(chosen["dispatcher"][0]), chosen.get("vehicle")), self.day.done
         if done:
-            self._begin()
-        self.env.context(), self.env.entities()
+            self.day = NumpyDispatch(next(self._days), *self._sizes)
+        self.day.context(), self.day.entities()
         return reward, done
+
+
+SUBJECT = Subject(
+    labels="vehicles,stops",
+    sizes=((5, 8), (10, 12), (20, 12)),
+    parameters=lambda size: {
+        **dict(zip(("num_vehicles", "max_stops"), size, strict=True)),
+        "max_requests": 26 * size[0],
+        "expected_requests": 20.0 * size[0],
+    },
+    reference=RandomDispatch,
+    tiny=(3, 6),
+    reference_steps=50,
+)

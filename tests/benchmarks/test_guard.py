@@ -50,7 +50,7 @@ def test_what_is_slower_three_times_is_named(kept, capsys):
     with pytest.raises(SystemExit) as stop:
         guard.main([], measured(47.0), kept, program)
     assert stop.value.code == 1
-    assert "slower than they were: darp (6, 2) batch 64, pcb" in capsys.readouterr().out
+    assert "slower than they were: darp (6, 2) batch 64, dispatch" in capsys.readouterr().out
 
 
 def test_one_attempt_in_three_is_enough(kept):
@@ -88,7 +88,7 @@ def test_what_cannot_be_compared_is_one_line(kept, monkeypatch):
         guard.main([], kept=kept, program=program)
     result = json.loads(kept.read_text())
     kept.write_text(json.dumps({**result, "cases": result["cases"][:1]}))
-    with pytest.raises(UserError, match=r"has no row 'pcb .*'; run python -m benchmarks.guard --write"):
+    with pytest.raises(UserError, match=r"has no row 'dispatch .*'; run python -m benchmarks.guard --write"):
         guard.main([], measured(80.0), kept, program)
     with pytest.raises(UserError, match="cannot read"):
         guard.main([], measured(80.0), kept.with_name("missing.json"), program)

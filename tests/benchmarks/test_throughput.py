@@ -84,7 +84,7 @@ def test_the_reference_begins_anew(env):
 
 
 def test_every_environment_has_a_reference_that_plays():
-    for name in ("darp", "pcb", "truck_drone", "tsp_drone"):
+    for name in ("darp", "dispatch", "pcb", "truck_drone", "tsp_drone"):
         subject = subject_of(name)
         assert {len(size) for size in subject.sizes} == {len(subject.labels.split(","))}
         env = jaxvrp.make(name, **subject.parameters(subject.sizes[0]))

@@ -27,6 +27,9 @@ from jaxvrp.envs.dispatch.schedule import (
 TIE = 1e-3
 """Minutes of added travel by which two insertions are alike, so that the earlier positions win."""
 
+NEVER = 1e9
+"""Minutes; beyond all times."""
+
 
 class Offers(struct.PyTreeNode):
     """What each of V vehicles would do with the request; all else is 0 where it can't take it.
@@ -166,7 +169,8 @@ def _offer_rides(prepared: Prepared, plans: Plans, request: Request) -> Offers:
     added_pick, added_drop = pick.way_there + pick.way_on - at.arc, drop.way_there + drop.way_on - at.arc
     pushed = jnp.where(pick.fits & has_room[:, None], pick.reach - at.path, jnp.inf)
     path_before = followed_by(jnp.zeros_like(plans.free), at.path[:, :-1])
-    room = jnp.minimum(request.dropoff_deadline, at.latest - stop_time - drop.way_on)
+    deadline = jnp.minimum(request.dropoff_deadline, NEVER)  # finite, so that it refuses a pickup that does not fit
+    room = jnp.minimum(deadline, at.latest - stop_time - drop.way_on)
     room = jnp.where(drop.fits, room - stop_time - drop.way_there - path_before + SLACK, -jnp.inf)
     is_later = (index[:, None] > index) & (index[:, None] < full_from[:, None, :])
     fits_later = is_later & (pushed[:, None, :] <= room[:, :, None])

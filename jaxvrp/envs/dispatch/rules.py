@@ -45,6 +45,7 @@ class State(struct.PyTreeNode):
         now: `f32[]`, the clock, in minutes.
         demand: `f32[Z]`, pickups that have become known in each zone; None without zones.
         totals: sums over the day so far.
+        choice: `i32[]`, the dispatcher's last action; 0 before the first.
         gained, driven: `f32[]`, value and minutes of travel that the last step added.
         done: `bool[]`, all requests are decided on and all plans are driven out.
     """
@@ -56,6 +57,7 @@ class State(struct.PyTreeNode):
     now: jax.Array
     demand: jax.Array | None
     totals: Totals
+    choice: jax.Array
     gained: jax.Array
     driven: jax.Array
     done: jax.Array
@@ -101,6 +103,7 @@ def begin(prepared: Prepared, *, max_stops: int, zones: int) -> State:
         now=now,
         demand=_demand(prepared, jnp.zeros(zones * zones, jnp.float32) if zones else None, request),
         totals=Totals(*[zero] * 9),
+        choice=jnp.zeros((), jnp.int32),
         gained=zero,
         driven=zero,
         done=nothing_left,
@@ -164,6 +167,7 @@ def proceed(state: State, plans: Plans, choice: jax.Array, growth: jax.Array, nu
         now=now,
         demand=_demand(prepared, state.demand, request),
         totals=totals,
+        choice=choice,
         gained=gained,
         driven=jnp.sum(travel),
         done=is_last,

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from jaxvrp.envs.dispatch import plan, replay
 from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor, RelocateActor, ThresholdActor
 from jaxvrp.envs.dispatch.baselines.rollout import RolloutActor
+from jaxvrp.envs.dispatch.pictures import notebook, render_episode
+from jaxvrp.envs.dispatch.problem.day_file import read_days
 from jaxvrp.envs.dispatch.problem.instance import void_drones_beyond, void_requests_beyond, void_vehicles_beyond
-from jaxvrp.toolbox import Headline, Padding, Toolbox
+from jaxvrp.io import plan_files
+from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ReplayKind, Toolbox
 
 TOOLBOX = Toolbox(
     baselines={
@@ -20,9 +26,19 @@ TOOLBOX = Toolbox(
         Headline("mean_delay", "delay"),
         Headline("travel", "travel"),
     ),
+    renderer=render_episode,
+    replay=ReplayKind(replay.export_episode, replay.check_episode, Path(__file__).with_name("replay.js")),
+    instances=InstanceFiles(
+        read=read_days,
+        parameters=plan.parameters_of,
+        plan=plan.plan_of,
+        write_plan=plan_files.table_writer("stops", plan.COLUMNS),
+        instance=lambda day, env: day.instance,
+    ),
     paddings={
         "max_requests": Padding(void_requests_beyond),
         "num_vehicles": Padding(void_vehicles_beyond),
         "num_drones": Padding(void_drones_beyond),
     },
+    still=notebook.draw_state,
 )

@@ -11,7 +11,7 @@ from jaxvrp import pictures
 from jaxvrp.envs.tsp_drone import Operation, make_instance
 from jaxvrp.envs.tsp_drone import pictures as tsp_drone
 
-HOUSES = ("darp", "pcb", "truck_drone", "tsp_drone")
+HOUSES = ("darp", "dispatch", "pcb", "truck_drone", "tsp_drone")
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,9 @@ import jaxvrp
 from jaxvrp import registry
 from jaxvrp.actor import RandomActor
 from jaxvrp.environment import is_over
-from jaxvrp.envs import darp, truck_drone, tsp_drone
+from jaxvrp.envs import darp, dispatch, truck_drone, tsp_drone
 from jaxvrp.envs.darp.problem.instance import as_float32
+from jaxvrp.envs.dispatch.problem.instance import as_float32 as dispatch_as_computed
 from jaxvrp.envs.pcb import make_board
 from jaxvrp.envs.pcb.problem.board import as_float32 as as_computed
 from jaxvrp.envs.tsp_drone.problem.instance import as_float32 as tsp_drone_as_computed
@@ -66,6 +67,30 @@ def rides():
     return env, *play(
         env, registry.toolbox_of(env).baselines["nearest neighbour"](env), as_float32(instance), jax.random.key(3)
     )
+
+
+@pytest.fixture(scope="session")
+def answers():
+    """Acceptance in `dispatch`, with relocation and a vehicle of padding: environment, states, actions, timesteps."""
+    env = dispatch.make(num_vehicles=3, max_requests=14, zones=2, max_stops=6)
+    rng = np.random.default_rng(1)
+    arrival, (pickup, dropoff) = np.sort(rng.uniform(0, 40, 12)), rng.uniform(0, 6, (2, 12, 2))
+    deadline = arrival + 2.0 * np.hypot(*(pickup - dropoff).T) + 12
+    instance = dispatch.make_instance(
+        arrival,
+        dropoff,
+        deadline,
+        pickup=pickup,
+        pickup_deadline=arrival + 9,
+        load=rng.integers(1, 4, 12),
+        start=[[1.0, 1.0], [5.0, 4.0]],
+        capacity=[2, 3],
+        speed=30.0,
+        horizon=60.0,
+        area=[[0, 0], [6, 6]],
+    )
+    instance = dispatch_as_computed(dispatch.pad(instance, 14, 3))
+    return env, *play(env, registry.toolbox_of(env).baselines["relocate"](env), instance, jax.random.key(3))
 
 
 @pytest.fixture(scope="session")
@@ -135,9 +160,9 @@ def board():
 
 
 @pytest.fixture(scope="session")
-def episodes(deliveries, rides, sorties, board):
+def episodes(deliveries, rides, answers, sorties, board):
     """An episode of each kind, by kind."""
-    played = {"truck_drone": deliveries, "darp": rides, "tsp_drone": sorties}
+    played = {"truck_drone": deliveries, "darp": rides, "dispatch": answers, "tsp_drone": sorties}
     return {**{kind: export_episode(*episode[:3]) for kind, episode in played.items()}, "pcb": board}
 
 

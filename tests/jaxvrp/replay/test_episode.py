@@ -67,19 +67,20 @@ def test_customers_have_windows_and_what_became_of_them(deliveries, episodes):
         assert (entry["served_by"] is not None) == served[customer]
 
 
-@pytest.mark.parametrize("kind", ["truck_drone", "darp", "tsp_drone"])
+@pytest.mark.parametrize("kind", ["truck_drone", "darp", "dispatch", "tsp_drone"])
 def test_masks_actions_and_rewards_are_those_of_the_environment(kind, request, episodes):
     env, _, actions, timesteps = request.getfixturevalue(
-        {"truck_drone": "deliveries", "darp": "rides", "tsp_drone": "sorties"}[kind]
+        {"truck_drone": "deliveries", "darp": "rides", "dispatch": "answers", "tsp_drone": "sorties"}[kind]
     )
     episode = episodes[kind]
     steps, last = episode["steps"], len(episode["steps"]) - 1
     for role in env.roles:
         for at, step in enumerate(steps):
             allowed = [[digit == "1" for digit in row] for row in step["mask"][role]]
-            assert allowed == timesteps.action_mask[role][at].tolist()
-            assert at == last or step["action"][role] == actions[role][at].tolist()
-            np.testing.assert_allclose(step["reward"][role], timesteps.reward[role][at], rtol=1e-6)
+            there = slice(len(allowed))  # padding is not told
+            assert allowed == timesteps.action_mask[role][at][there].tolist()
+            assert at == last or step["action"][role] == actions[role][at][there].tolist()
+            np.testing.assert_allclose(step["reward"][role], timesteps.reward[role][at][there], rtol=1e-6)
         assert len(episode["actions"][role]) == env.roles[role].action.num_actions
     assert steps[last]["action"] is None
     total = np.concatenate([timesteps.reward[role] for role in env.roles], axis=1).mean(axis=1).sum()
@@ -200,7 +201,7 @@ def test_numbers_are_the_shortest_that_read_back():
 # --- files ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["truck_drone", "darp", "pcb", "tsp_drone"])
+@pytest.mark.parametrize("kind", ["truck_drone", "darp", "dispatch", "pcb", "tsp_drone"])
 def test_a_file_comes_back_as_it_was(kind, episodes, tmp_path):
     path = tmp_path / "episode.json"
     replay.write_episode(episodes[kind], path)
@@ -250,13 +251,13 @@ def put(value, *path):
         (
             "pcb",
             put("chess", "kind"),
-            "kind is 'chess'; it must be one of: darp, pcb, truck_drone, tsp_drone; one of your own: import what "
-            "registers it",
+            "kind is 'chess'; it must be one of: darp, dispatch, pcb, truck_drone, tsp_drone; one of your own: import "
+            "what registers it",
         ),
         (
             "pcb",
             put("c" * 3000, "kind"),
-            f"kind is '{'c' * 35} ...; it must be one of: darp, pcb, truck_drone, tsp_drone",
+            f"kind is '{'c' * 35} ...; it must be one of: darp, dispatch, pcb, truck_drone, tsp_drone",
         ),
         ("pcb", put([], "agents"), "agents has 0 entries; it must have at least 1"),
         ("pcb", without("outline"), "outline is missing"),
@@ -295,12 +296,21 @@ def put(value, *path):
         ("darp", put(-1, "legs", 0, "to"), "legs[0].to is -1; it must be a whole number from 0 to 10"),
         ("darp", without("verdict"), "verdict is missing"),
         ("darp", put({"role": "vehicle"}, "agents", 0), "agents[0].name is missing"),
+        (
+            "dispatch",
+            put(2, "requests", 0, "vehicle"),
+            "requests[0].vehicle is 2; it must be a whole number from 0 to 1",
+        ),
+        ("dispatch", put([], "vehicles", 1, "track"), "vehicles[1].track has 0 entries; it must have at least 1"),
+        ("dispatch", put([None], "steps", 0, "offers"), "steps[0].offers has 1 entries; it must have 2"),
         ("tsp_drone", put("bird", "legs", 0, "who"), "legs[0].who is 'bird'; it must be one of: truck, drone"),
         ("tsp_drone", put(6, "waits", 0, "node"), "waits[0].node is 6; it must be a whole number from 0 to 5"),
     ],
 )
 def test_damage_is_one_line_with_the_place(kind, damage, says, episodes, tmp_path, capsys, monkeypatch):
-    shipped = {name: registry._ENTRIES["environment"][name] for name in ("darp", "pcb", "truck_drone", "tsp_drone")}
+    shipped = {
+        name: registry._ENTRIES["environment"][name] for name in ("darp", "dispatch", "pcb", "truck_drone", "tsp_drone")
+    }
     monkeypatch.setitem(registry._ENTRIES, "environment", shipped)
     episode = copy.deepcopy(episodes[kind])
     damage(episode)
@@ -362,5 +372,36 @@ def test_the_command_needs_no_learner_and_no_matplotlib(board, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"wrote {tmp_path / 'board.html'}\n"
-    assert done.stderr.startswith(f"error: {tmp_path / 'chess.json'}: kind is 'chess'; it must be one of: darp, pcb, ")
+    assert done.stderr.startswith(
+        f"error: {tmp_path / 'chess.json'}: kind is 'chess'; it must be one of: darp, dispatch, pcb, "
+    )
     assert done.stderr.count("\n") == 1
+
+
+def test_answers_offers_and_ways_of_a_day(answers, episodes):
+    env, states, actions, _ = answers
+    episode, steps = episodes["dispatch"], episodes["dispatch"]["steps"]
+    assert replay.export_episode(env, states)["steps"][0]["offers"] == steps[0]["offers"]
+    assert [vehicle["name"] for vehicle in episode["vehicles"]] == ["vehicle 0", "vehicle 1"], "padding is not told"
+    assert len(episode["requests"]) == 12 and steps[12]["request"] is None
+    chosen = actions["dispatcher"][:12, 0]
+    assert [request["vehicle"] for request in episode["requests"]] == [int(v) - 1 if v else None for v in chosen]
+    assert {entry["name"] for entry in episode["shortfalls"]["entries"]} == {
+        f"request {request}" for request in np.flatnonzero(chosen == 0)
+    }
+    for step in steps[:12]:
+        able = [digit == "1" for digit in step["mask"]["dispatcher"][0][1:3]]
+        assert [offer is not None for offer in step["offers"]] == able
+        told = [action for _, group in step["why"]["dispatcher"][0] for action in group]
+        assert sorted(told) == [1 + v for v in range(3) if v == 2 or not able[v]]
+    travel = 0.0
+    for vehicle in episode["vehicles"]:
+        places = np.array(vehicle["track"])[:, 1:]
+        travel += 2.0 * np.linalg.norm(np.diff(places, axis=0), axis=1).sum()
+    assert travel == pytest.approx(episode["summary"]["travel"], rel=1e-3)
+    for request in episode["requests"]:
+        if request["vehicle"] is not None:
+            track = np.array(episode["vehicles"][request["vehicle"]]["track"])
+            for when, place in ((request["picked"], request["pickup"]), (request["dropped"], request["dropoff"])):
+                there = [np.interp(when, track[:, 0], track[:, axis]) for axis in (1, 2)]
+                np.testing.assert_allclose(there, place, atol=2e-3)

@@ -28,7 +28,7 @@ FLAGS = [
     "--disable-sync",
 ]
 DESKTOP, PHONE = (1280, 800), (390, 844)
-KINDS = ("truck_drone", "darp", "pcb", "tsp_drone")
+KINDS = ("truck_drone", "darp", "dispatch", "pcb", "tsp_drone")
 
 
 @pytest.fixture(scope="module")

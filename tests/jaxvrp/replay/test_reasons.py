@@ -8,6 +8,7 @@ import pytest
 
 import jaxvrp
 from benchmarks.reference.darp import NumpyDarp, feasible_schedule
+from benchmarks.reference.dispatch import NumpyDispatch
 from benchmarks.reference.truck_drone import CRASHED, NOBODY, ONBOARD, NumpyTruckDrone
 from benchmarks.reference.tsp_drone import NumpyTspDrone
 from benchmarks.reference.vrpd_tw import NumpyVrpdTw
@@ -15,15 +16,18 @@ from jaxvrp.actor import RandomActor
 from jaxvrp.envs import darp, truck_drone, tsp_drone
 from jaxvrp.envs.darp import reasons as darp_reasons
 from jaxvrp.envs.darp.problem.instance import as_float32
+from jaxvrp.envs.dispatch import reasons as dispatch_reasons
+from jaxvrp.envs.dispatch.reasons import Why
 from jaxvrp.envs.pcb.replay import move_outcome
 from jaxvrp.envs.truck_drone import reasons as truck_reasons
 from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
 from jaxvrp.envs.tsp_drone import reasons as tsp_reasons
 from jaxvrp.envs.tsp_drone.problem.instance import as_float32 as tsp_as_float32
-from jaxvrp.envs.tsp_drone.reasons import Why
+from jaxvrp.envs.tsp_drone.reasons import Why as TspWhy
 from jaxvrp.episodes import record_episode
 from jaxvrp.replay import export_episode
 from jaxvrp.replay.reasons import shown_amount
+from tests.jaxvrp.envs.dispatch import small_days
 from tests.jaxvrp.replay.conftest import play
 
 
@@ -244,15 +248,15 @@ def check_sorties(causes, states, actions, reference):
         between, here = reference.drone_distance, reference.truck
         back = between[reference.customer]
         flown = between[reference.launch, reference.customer]
-        if drone.kind[1] == Why.MEETS_TOO_FAR:
+        if drone.kind[1] == TspWhy.MEETS_TOO_FAR:
             assert drone.amount[1] == pytest.approx(flown + back[here] - most, abs=1e-4)
-        for node in np.flatnonzero(truck.kind == Why.TOO_FAR_TO_MEET).tolist():
+        for node in np.flatnonzero(truck.kind == TspWhy.TOO_FAR_TO_MEET).tolist():
             assert truck.amount[node] == pytest.approx(flown + back[node] - most, abs=1e-4)
-        for customer in np.flatnonzero(drone.kind[2:] == Why.FLIGHT_TOO_LONG).tolist():
+        for customer in np.flatnonzero(drone.kind[2:] == TspWhy.FLIGHT_TOO_LONG).tolist():
             others = [node for node in np.flatnonzero(reference.exists).tolist() if node != customer]
             nearest = min(between[customer, node] for node in others)
             assert drone.amount[2 + customer] == pytest.approx(between[here, customer] + nearest - most, abs=1e-4)
-        left = truck.kind == Why.CUSTOMERS_LEFT
+        left = truck.kind == TspWhy.CUSTOMERS_LEFT
         assert (truck.amount[left] == np.count_nonzero(~reference.served)).all()
         if reference.step(int(actions["drone"][at, 0]), int(actions["truck"][at, 0]))[1]:
             return
@@ -266,13 +270,13 @@ def short_flights(count):
 
 
 def test_sorties_by_the_reference():
-    env, wanted = tsp_drone.make(num_nodes=7), {Why.OTHERS_TURN, Why.SERVED, Why.AWAY}
+    env, wanted = tsp_drone.make(num_nodes=7), {TspWhy.OTHERS_TURN, TspWhy.SERVED, TspWhy.AWAY}
     states, actions = play_all(env, short_flights(16), 2)
     causes = explained(env, states, tsp_reasons.reasons_of(env))
     for index in range(16):
         check_sorties(*(episode_at(tree, index) for tree in (causes, states, actions)), NumpyTspDrone(7))
-    wanted |= {Why.CUSTOMERS_LEFT, Why.NO_FLY, Why.MUST_MEET, Why.MEETS_TOO_FAR}
-    assert kinds_of(causes) >= wanted | {Why.FLIGHT_TOO_LONG, Why.TOO_FAR_TO_MEET}
+    wanted |= {TspWhy.CUSTOMERS_LEFT, TspWhy.NO_FLY, TspWhy.MUST_MEET, TspWhy.MEETS_TOO_FAR}
+    assert kinds_of(causes) >= wanted | {TspWhy.FLIGHT_TOO_LONG, TspWhy.TOO_FAR_TO_MEET}
 
 
 @pytest.mark.slow
@@ -280,7 +284,7 @@ def test_sorties_without_revisits():
     env = tsp_drone.make(num_nodes=7, allow_revisits=False)
     states, _ = play_all(env, short_flights(16), 2)
     kinds = kinds_of(explained(env, states, tsp_reasons.reasons_of(env)))
-    assert kinds >= {Why.NO_FLY, Why.DRONES, Why.NO_LATER}
+    assert kinds >= {TspWhy.NO_FLY, TspWhy.DRONES, TspWhy.NO_LATER}
 
 
 # --- what is exported -----------------------------------------------------------------------------------------------
@@ -366,3 +370,52 @@ def test_parts_that_overlap_are_told_by_areas(placements):
 )
 def test_amounts_are_short_and_never_nothing(amount, text):
     assert shown_amount(amount) == text
+
+
+@pytest.mark.parametrize("scenario", small_days.ENVS)
+def test_why_a_vehicle_cannot_by_the_reference(scenario):
+    """A reason is right if the reference lets the vehicle take the request once that limit is lifted."""
+    env = small_days.ENVS[scenario]
+    rng = np.random.default_rng(3)
+    days = [small_days.DAYS[scenario](rng) for _ in range(48)]
+    states, _, actions = _played_days(env, small_days.padded(days))
+    causes = explained(env, states, dispatch_reasons.reasons_of(env))
+    lifted, seen = {Why.CAPACITY, Why.TRIP, Why.HORIZON, Why.PROMISE, Why.DEADLINE}, set()
+    for row, day in enumerate(small_days.each(small_days.padded(days))):
+        reference = NumpyDispatch(day, env.max_stops, env.num_zones_each_way, env.travel_price)
+        for step in range(reference.num_requests):
+            kinds = causes["dispatcher"].kind[step, row, 0, 1:]
+            for v, kind in enumerate(kinds.tolist()):
+                seen.add(kind)
+                if kind in lifted:
+                    planned = [stop.request for stop in reference.vehicles[v].stops]
+                    reference.day = _without(day, Why(kind), [step] if kind == Why.DEADLINE else planned)
+                    offer = reference.offer(v, step)
+                    reference.day = day
+                    assert offer is not None, (row, step, v, Why(kind))
+                if kind == Why.DEADLINE:
+                    late = [offer.dropoff_start - float(day.dropoff_deadline[step])]
+                    late += [offer.pickup_start - float(day.pickup_deadline[step])] if env.num_zones_each_way else []
+                    assert causes["dispatcher"].amount[step, row, 0, 1 + v] == pytest.approx(max(late), abs=2e-3)
+                if kind == Why.TOO_LARGE:
+                    assert day.load[step] > day.capacity[v]
+            zones = actions["vehicle"][step, row] if env.num_zones_each_way else None
+            reference.step(int(actions["dispatcher"][step, row, 0]), zones)
+    assert seen >= lifted - ({Why.TRIP, Why.HORIZON} if env.num_zones_each_way else set()), seen
+
+
+def _played_days(env, days):
+    states_and_timesteps, actions = small_days.play(env, days, jax.random.key(1), 0.0)
+    return *jax.device_get(states_and_timesteps), jax.device_get(actions)
+
+
+def _without(day, why, requests):
+    """The day without one limit; deadlines are those of `requests`."""
+    if why in (Why.DEADLINE, Why.PROMISE):
+        ends = {name: getattr(day, name).copy() for name in ("pickup_deadline", "dropoff_deadline")}
+        for deadline in ends.values():
+            deadline[requests] = np.inf
+        return day.replace(**ends)
+    if why == Why.CAPACITY:
+        return day.replace(capacity=np.full_like(day.capacity, 1000))
+    return day.replace(**({"max_trip": np.full_like(day.max_trip, np.inf)} if why == Why.TRIP else {"horizon": np.inf}))

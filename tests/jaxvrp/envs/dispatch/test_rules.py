@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxvrp
-from jaxvrp.envs.dispatch.problem.instance import pad
+from jaxvrp.envs.dispatch.problem.instance import make_instance, pad
 from tests.jaxvrp.envs.dispatch.small_days import DAYS, ENVS, FLEET, REQUESTS, each, padded, play, replay
 
 DAYS_PER_TEST = 48
@@ -212,3 +212,23 @@ def test_a_bad_parameter_is_one_line(given, says):
     with pytest.raises(ValueError) as error:
         jaxvrp.make("dispatch", **given)
     assert says in str(error.value) and "\n" not in str(error.value)
+
+
+def test_without_a_dropoff_deadline_the_pickup_is_still_in_time():
+    """A plan with a stop ahead, and a request whose pickup is out of reach: no later drop-off makes up for that."""
+    env = ENVS["ride_pooling"]
+    day = make_instance(
+        [0.0, 0.0],
+        [[4.0, 0.0], [5.0, 0.0]],
+        [np.inf, np.inf],
+        pickup=[[1.0, 0.0], [6.0, 0.0]],
+        pickup_deadline=[30.0, 1.0],
+        start=[[0.0, 0.0]],
+        capacity=[4],
+        speed=30.0,
+        horizon=60.0,
+    )
+    state, timestep = jax.jit(env.reset_to)(day)
+    assert timestep.action_mask["dispatcher"][0].tolist() == [True, True, False, False]
+    _, timestep = jax.jit(env.step)(state, {"dispatcher": np.int32([1]), "vehicle": np.zeros(FLEET, np.int32)})
+    assert not timestep.action_mask["dispatcher"][0, 1:].any()

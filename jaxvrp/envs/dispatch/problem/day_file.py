@@ -1,0 +1,234 @@
+"""Days of the user's own: requests and vehicles with names, in the user's units; JSON files, and those of `save`."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, load, make_instance
+from jaxvrp.io.json_files import read_json
+from jaxvrp.io.limits import LARGEST
+from jaxvrp.io.problem_files import FileFormat, UnknownFormatError, read_problems
+from jaxvrp.replay.schema import (
+    boolean,
+    list_of,
+    number_from,
+    object_of_only,
+    one_of,
+    optional,
+    text,
+    whole_number,
+)
+
+FORMAT = "jaxvrp-dispatch-day-1"
+
+LENGTHS = {"km": 1.0, "m": 0.001, "mi": 1.609344}
+"""Kilometres of a unit."""
+
+TIMES = {"min": 1.0, "s": 1 / 60, "h": 60.0}
+"""Minutes of a unit."""
+
+SPEEDS = {"km/h": 1.0, "m/s": 3.6, "mph": 1.609344}
+"""km/h of a unit."""
+
+PLACE = list_of(number_from(-LARGEST), length=2)
+NOT_NEGATIVE, POSITIVE = number_from(0), number_from(0, itself=False)
+WINDOW = {f"{end}_{edge}": optional(NOT_NEGATIVE) for end in ("pickup", "dropoff") for edge in ("earliest", "deadline")}
+REQUEST = object_of_only(
+    {"arrival": NOT_NEGATIVE, "dropoff": PLACE},
+    {"id": text, "pickup": PLACE, "load": whole_number(least=1), "value": number_from(-LARGEST), **WINDOW},
+)
+VEHICLE = object_of_only(
+    {"speed": POSITIVE, "capacity": whole_number(least=1)},
+    {
+        "id": text,
+        "start": PLACE,
+        "detour": number_from(1),
+        "stop_time": NOT_NEGATIVE,
+        "turnaround": NOT_NEGATIVE,
+        "max_trip": optional(POSITIVE),
+        "is_drone": boolean,
+    },
+)
+UNITS = object_of_only({}, {"length": one_of(*LENGTHS), "time": one_of(*TIMES), "speed": one_of(*SPEEDS)})
+DAY = object_of_only(
+    {"format": one_of(FORMAT), "horizon": POSITIVE, "vehicles": list_of(VEHICLE), "requests": list_of(REQUEST)},
+    {"name": text, "units": UNITS, "depot": PLACE, "area": list_of(PLACE, length=2)},
+)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class NamedDay:
+    """A day with names. The instance is in km and minutes; `minutes` are those of the user's unit of time."""
+
+    instance: Instance
+    requests: tuple[str, ...]
+    vehicles: tuple[str, ...]
+    minutes: float = 1.0
+    name: str = ""
+
+    def moment(self, time: float) -> float:
+        """A time of the instance in the user's unit, to a thousandth of a second."""
+        return round(float(time) / self.minutes, 3) + 0.0
+
+
+def read_days(path: str | os.PathLike) -> list[NamedDay]:
+    """The days of an `.npz` of `jaxvrp.envs.dispatch.save`, or the day of a `.json`.
+
+    Warns of requests that no vehicle can ever serve.
+
+    Raises:
+        ValueError: it holds none; one line that names the file, the place in it, and the remedy.
+        OSError: it cannot be read.
+    """
+    formats = {
+        ".npz": FileFormat("jaxvrp.envs.dispatch.save", _load_quietly),
+        ".json": FileFormat(FORMAT, read_day),
+    }
+    found = read_problems(path, formats, lambda read: () if isinstance(read, NamedDay) else read.load.shape[:-1])
+    days = [each if isinstance(each, NamedDay) else _numbered(each) for each in found]
+    for day in days:
+        never = [day.requests[request] for request in unservable(day.instance)]
+        if never:
+            more = f" and {len(never) - 1} more" if len(never) > 1 else ""
+            warnings.warn(
+                f"{path}: no vehicle can ever serve {never[0]}{more}; rejected whatever is done", stacklevel=2
+            )
+    return days
+
+
+def _load_quietly(path: str | os.PathLike) -> Instance:
+    """`load`, whose warning of loads `read_days` repeats with more."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return load(path)
+
+
+def _numbered(instance: Instance) -> NamedDay:
+    """A day without names and without padding."""
+    fleet, asked = instance.capacity > 0, instance.load > 0
+    if not fleet.any():
+        raise ValueError("a day has no vehicle; give at least one, with a capacity of at least 1")
+    of_vehicles = {"start", "speed", "detour", "capacity", "stop_time", "turnaround", "max_trip", "is_drone"}
+    rest = {"horizon", "area", "depot"}
+    kept = {
+        name: value if name in rest else value[fleet if name in of_vehicles else asked]
+        for name, value in vars(instance).items()
+    }
+    day = Instance(**kept)
+    return NamedDay(day, _names("request", [{}] * day.max_requests), _names("vehicle", [{}] * day.num_vehicles))
+
+
+def read_day(path: str | os.PathLike) -> NamedDay:
+    """Read a JSON day; errors as of `read_days`."""
+    content = read_json(path, "write a day as docs/dispatch.md describes")
+    if not (isinstance(content, dict) and content.get("format") == FORMAT):
+        raise UnknownFormatError(f'{path} has no "format": "{FORMAT}"; write a day as docs/dispatch.md describes')
+    try:
+        return parse_day(content)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def parse_day(content: Mapping[str, Any]) -> NamedDay:
+    """The day that a JSON value describes.
+
+    Raises:
+        ValueError: it is none; one line that names the field, and what is wrong.
+    """
+    DAY(content, "")
+    requests, vehicles, depot = content["requests"], content["vehicles"], content.get("depot")
+    if not vehicles:
+        raise ValueError("vehicles: a day has no vehicle; give at least one")
+    for field, entries, place in (("requests", requests, "pickup"), ("vehicles", vehicles, "start")):
+        _refuse_wrong_places(field, entries, place, depot)
+    for before, (earlier, later) in enumerate(itertools.pairwise(requests)):
+        if later["arrival"] < earlier["arrival"]:
+            raise ValueError(
+                f"requests[{before + 1}].arrival is {later['arrival']:g}, before that of requests[{before}], "
+                f"{earlier['arrival']:g}; sort requests by arrival"
+            )
+    units = {"length": "km", "time": "min", "speed": "km/h", **content.get("units", {})}
+    km, minutes = LENGTHS[units["length"]], TIMES[units["time"]]
+
+    def column(entries: Sequence[Mapping[str, Any]], name: str, default: Any, unit: float = 1.0) -> np.ndarray:
+        values = [default if entry.get(name) is None else entry[name] for entry in entries]
+        return np.asarray(values) * unit if unit != 1.0 else np.asarray(values)
+
+    times = {name: np.inf if "deadline" in name else 0.0 for name in WINDOW}
+    home = None if depot is None else np.asarray(depot) * km
+    places = column(requests, "dropoff", None, km).reshape(-1, 2)
+    starts = column(vehicles, "start", None, km) if home is None else np.broadcast_to(home, (len(vehicles), 2))
+    pickups = column(requests, "pickup", None, km) if home is None else np.broadcast_to(home, (len(requests), 2))
+    with warnings.catch_warnings():
+        # `read_days` says more of requests that are too large.
+        warnings.simplefilter("ignore")
+        instance = make_instance(
+            column(requests, "arrival", None, minutes),
+            places,
+            pickup=pickups.reshape(-1, 2),
+            **{name: column(requests, name, default, minutes) for name, default in times.items()},
+            load=column(requests, "load", 1),
+            value=column(requests, "value", 1.0),
+            start=starts,
+            depot=home,
+            speed=column(vehicles, "speed", None, SPEEDS[units["speed"]]),
+            capacity=column(vehicles, "capacity", None),
+            detour=column(vehicles, "detour", 1.0),
+            stop_time=column(vehicles, "stop_time", 0.0, minutes),
+            turnaround=column(vehicles, "turnaround", 0.0, minutes),
+            max_trip=column(vehicles, "max_trip", np.inf, minutes),
+            is_drone=column(vehicles, "is_drone", False),
+            horizon=content["horizon"] * minutes,
+            area=np.asarray(content["area"]) * km if "area" in content else _around(starts, pickups, places),
+        )
+    names = _names("request", requests), _names("vehicle", vehicles)
+    return NamedDay(instance, *names, minutes, content.get("name", ""))
+
+
+def _refuse_wrong_places(field: str, entries: Sequence[Mapping[str, Any]], place: str, depot: Any) -> None:
+    for index, entry in enumerate(entries):
+        if (place in entry) == (depot is not None):
+            remedy = f"leave out {place}, or the depot" if depot is not None else f"give {place}, or a depot for all"
+            raise ValueError(f"{field}[{index}] has {'a' if depot is not None else 'no'} {place}; {remedy}")
+
+
+def _names(what: str, entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    names = [entry.get("id", f"{what}_{index}") for index, entry in enumerate(entries)]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise ValueError(
+                f"{what}s[{index}].id: '{name}' is the id of {what}s[{names.index(name)}], too; rename one"
+            )
+    return tuple(names)
+
+
+def _around(*places: np.ndarray) -> np.ndarray:
+    """The box of all places, `[2, 2]`; at least 1 km each way."""
+    points = np.concatenate([np.asarray(group, float).reshape(-1, 2) for group in places])
+    low, high = points.min(axis=0), points.max(axis=0)
+    wider = np.maximum(1.0 - (high - low), 0.0) / 2
+    return np.stack([low - wider, high + wider])
+
+
+def unservable(instance: Instance) -> list[int]:
+    """Requests that no vehicle can serve, even with nothing else to do and at the right place when they arrive."""
+    day = jax.tree.map(np.asarray, instance)
+    pace = MINUTES_PER_HOUR * day.detour / day.speed
+    way = pace * np.linalg.norm(day.pickup - day.dropoff, axis=-1)[:, None]
+    arrival = day.arrival[:, None]
+    pickup = arrival if day.depot is not None else np.maximum(arrival, day.pickup_earliest[:, None])
+    dropoff = np.maximum(pickup + day.stop_time + way, day.dropoff_earliest[:, None])
+    can = (day.capacity > 0) & (day.load[:, None] <= day.capacity) & (dropoff <= day.dropoff_deadline[:, None])
+    if day.depot is None:
+        can &= pickup <= day.pickup_deadline[:, None]
+    else:
+        can &= (2 * way + day.stop_time <= day.max_trip) & (dropoff + day.stop_time + way <= day.horizon)
+    return np.flatnonzero((day.load > 0) & ~can.any(axis=1)).tolist()

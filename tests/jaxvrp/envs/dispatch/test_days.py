@@ -1,0 +1,207 @@
+"""Days of the user's own from files, plans for them, and days that are driven by hand."""
+
+import csv
+import json
+import warnings
+
+import flax.serialization
+import jax
+import numpy as np
+import pytest
+
+import jaxvrp
+from jaxvrp.envs.dispatch import live, save, stack
+from jaxvrp.envs.dispatch.env import DISPATCHER
+from jaxvrp.envs.dispatch.problem.day_file import FORMAT, parse_day, read_days
+from tests.jaxvrp.envs.dispatch.small_days import DAYS, ENVS, each, padded, play
+from train import solve
+
+
+def ride(identity, arrival, dropoff=(3.0, 0.0), **more):
+    more = {"pickup": [0.0, 0.0], "pickup_deadline": arrival + 20, "dropoff_deadline": arrival + 60, **more}
+    return {"id": identity, "arrival": arrival, "dropoff": list(dropoff), **more}
+
+
+@pytest.fixture
+def town():
+    """Two vehicles of 30 km/h, three requests of which the last two come at one instant."""
+    return {
+        "format": FORMAT,
+        "horizon": 120,
+        "vehicles": [
+            {"id": "north", "start": [0, 1], "speed": 30, "capacity": 2, "stop_time": 1},
+            {"id": "south", "start": [0, -4], "speed": 30, "capacity": 1},
+        ],
+        "requests": [ride("Ada", 5), ride("Ben", 10), ride("Cy", 10, load=2)],
+    }
+
+
+@pytest.fixture
+def file(town, write):
+    """The town as a file."""
+    return write(json.dumps(town), "town.json")
+
+
+def test_a_day_in_other_units_is_the_same_day(town, file, write):
+    (day,) = read_days(file)
+    town["units"] = {"length": "m", "time": "s", "speed": "m/s"}
+    town["horizon"] *= 60
+    for entry in town["requests"]:
+        for name in ("arrival", "pickup_deadline", "dropoff_deadline"):
+            entry[name] *= 60
+        entry["pickup"], entry["dropoff"] = ([1000 * x for x in entry[end]] for end in ("pickup", "dropoff"))
+    for entry in town["vehicles"]:
+        entry.update(start=[1000 * x for x in entry["start"]], speed=entry["speed"] / 3.6)
+        entry["stop_time"] = 60 * entry.get("stop_time", 0)
+    (other,) = read_days(write(json.dumps(town), "seconds.json"))
+    jax.tree.map(np.testing.assert_allclose, day.instance, other.instance)
+    assert day.requests == other.requests == ("Ada", "Ben", "Cy") and other.moment(2.0) == 120.0
+
+
+@pytest.mark.parametrize("scenario", ENVS)
+def test_saved_days_are_read_without_padding(scenario, tmp_path):
+    rng = np.random.default_rng(0)
+    days = [DAYS[scenario](rng, requests=3), DAYS[scenario](rng)]
+    save(tmp_path / "days.npz", stack(days))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some can never be served
+        read = read_days(tmp_path / "days.npz")
+    for day, found in zip(days, read, strict=True):
+        jax.tree.map(np.testing.assert_array_equal, day, found.instance)
+    assert read[0].requests == ("request_0", "request_1", "request_2")
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda day: day["requests"].reverse(), r"requests\[2\].arrival is 5, before that of requests\[1\], 10; sort"),
+        (lambda day: day.update(vehicles=[]), "vehicles: a day has no vehicle; give at least one"),
+        (lambda day: day["requests"][1].update(id="Ada"), r"requests\[1\].id: 'Ada' is the id of requests\[0\], too"),
+        (lambda day: day["requests"][0].pop("pickup"), r"requests\[0\] has no pickup; give pickup, or a depot for all"),
+        (lambda day: day.update(depot=[0, 0]), r"requests\[0\] has a pickup; leave out pickup, or the depot"),
+        (lambda day: day["vehicles"][0].update(sped=3), r"unknown key 'sped' in vehicles\[0\]; did you mean 'speed'"),
+        (lambda day: day.update(units={"time": "days"}), "units.time is 'days'; it must be one of: min, s, h"),
+        (lambda day: day["requests"][0].update(load=0), r"requests\[0\].load is 0; it must be a whole number from 1"),
+        (lambda day: day["requests"][0].update(pickup_earliest=90), "pickup_deadline of request 0 lies before"),
+        (lambda day: day.update(format="day"), 'has no "format": "jaxvrp-dispatch-day-1"; write a day as'),
+    ],
+)
+def test_a_mistake_in_a_day_is_one_line(damage, says, town, write):
+    damage(town)
+    path = write(json.dumps(town), "town.json")
+    with pytest.raises(ValueError, match=says) as error:
+        read_days(path)
+    assert str(error.value).startswith(str(path)) and "\n" not in str(error.value)
+
+
+def test_what_can_never_be_served_is_noted_and_rejected(town, write):
+    town["requests"].append(ride("Dee", 20, dropoff_deadline=21))
+    town["requests"].append(ride("Eli", 30, load=3))
+    path = write(json.dumps(town), "town.json")
+    with pytest.warns(UserWarning, match=r"town.json: no vehicle can ever serve Dee and 1 more; rejected whatever is"):
+        solution = solve.solve(path, method="accept")
+    assert solution.plan["unservable"] == ["Dee", "Eli"]
+    assert solution.plan["rejected"][-2:] == ["Dee", "Eli"] and not solution.plan["feasible"]
+
+
+def test_an_empty_day_is_over_at_once(town, write):
+    town["requests"] = []
+    plan = solve.solve(write(json.dumps(town), "town.json"), method="accept").plan
+    assert plan["feasible"] and plan["answers"] == plan["stops"] == []
+
+
+def test_the_plan_says_who_was_asked_and_what_was_answered(file, tmp_path):
+    solution = solve.solve(file, method="accept")
+    plan = solution.plan
+    ada, ben, cy = plan["answers"]
+    # North is 1 km away, 2 min; south 4 km, 8 min; the ride takes 6 min.
+    assert ada == {
+        "request": "Ada",
+        "arrival": 5.0,
+        "offers": {"north": 8.0, "south": 14.0},
+        "vehicle": "north",
+        "pickup": 7.0,
+        "dropoff": 14.0,
+    }
+    assert (ben["arrival"], cy["arrival"]) == (10.0, 10.0), "two at one instant are two decisions"
+    assert "south" not in cy["offers"] and plan["rejected"] == [
+        answer["request"] for answer in plan["answers"] if answer["vehicle"] is None
+    ]
+    assert plan["routes"]["north"][:2] == ["pickup Ada", "drop-off Ada"]
+    for path in (tmp_path / "plan.json", tmp_path / "stops.csv"):
+        solution.write(path)
+    assert json.loads((tmp_path / "plan.json").read_text())["stops"] == plan["stops"]
+    rows = list(csv.DictReader((tmp_path / "stops.csv").read_text().splitlines()))
+    assert [row["request"] for row in rows] == [stop["request"] for stop in plan["stops"]]
+    assert rows[0] == {
+        "vehicle": "north",
+        "trip": "",
+        "stop": "1",
+        "what": "pickup",
+        "request": "Ada",
+        "departs": "5.0",
+        "begin": "7.0",
+        "load": "1",
+    }
+
+
+def test_a_day_with_a_depot_sets_scenario_and_fleet(town, write):
+    town["depot"] = [0, 0]
+    for entry in (*town["requests"], *town["vehicles"]):
+        entry.pop("pickup", None), entry.pop("start", None), entry.pop("pickup_deadline", None)
+    town["requests"][2]["load"] = 1
+    town["vehicles"][1].update(is_drone=True, turnaround=5, max_trip=None)
+    solution = solve.solve(write(json.dumps(town), "town.json"), method="threshold")
+    env = solution.problem.env
+    assert (env.scenario, env.num_vehicles, env.num_drones, env.max_requests) == ("same_day", 1, 1, 3)
+    assert {stop["what"] for stop in solution.plan["stops"]} == {"drop-off"} and solution.plan["feasible"]
+    assert solution.plan["stops"][0]["trip"] == 1
+
+
+@pytest.mark.parametrize("scenario", ENVS)
+def test_a_day_by_hand_is_the_day_that_was_known(scenario):
+    """Requests that become known one by one lead to the same states as the whole day, bit for bit, from a file too."""
+    env = ENVS[scenario]
+    days = each(padded([DAYS[scenario](np.random.default_rng(5))]))
+    batch = jax.tree.map(lambda leaf: leaf[None], days[0])
+    (states, _), actions = play(env, batch, jax.random.key(2), 0.0)
+    step, start = jax.jit(env.step), jax.jit(env.reset_to)
+
+    def known(count):
+        content = jax.tree.map(np.asarray, days[0])
+        exists = np.arange(content.max_requests) < count
+        arrival, load = np.where(exists, content.arrival, np.inf), np.where(exists, content.load, 0)
+        return Named(content.replace(arrival=arrival, load=load))
+
+    state, _ = start(known(1).instance)
+    for count in range(2, 6):
+        state = flax.serialization.from_bytes(state, flax.serialization.to_bytes(jax.device_get(state)))
+        state = live.with_requests(env, state, known(count))
+        state, _ = step(state, {role: chosen[count - 2, 0] for role, chosen in actions.items()})
+        wanted = jax.tree.map(lambda leaf, count=count: leaf[count - 1, 0], states)
+        for name in ("plans", "offers", "totals", "now"):
+            jax.tree.map(np.testing.assert_array_equal, getattr(state, name), getattr(wanted, name))
+
+
+class Named:
+    """The instance of a day alone."""
+
+    def __init__(self, instance):
+        self.instance = instance
+
+
+def test_plans_between_decisions(town):
+    day = parse_day({**town, "requests": town["requests"][:1]})
+    env = jaxvrp.make("dispatch", num_vehicles=2, max_requests=8)
+    state, timestep = jax.jit(env.reset_to)(day.instance)
+    assert timestep.action_mask[DISPATCHER][0].tolist() == [True, True, True]
+    none = {"vehicle": np.zeros(2, np.int32)}
+    action = {DISPATCHER: np.int32([2]), **none}
+    plan = live.pending(day, live.decided(env, state, action))
+    begin = [{"what": what, "request": "Ada", "begin": at} for what, at in (("pickup", 13.0), ("drop-off", 19.0))]
+    assert plan == {"north": [], "south": begin}
+    day = parse_day({**town, "requests": town["requests"][:2]})
+    state, _ = jax.jit(env.step)(live.with_requests(env, state, day), action)
+    assert not state.done and live.pending(day, state)["south"] == begin[1:], "what a vehicle drives to is committed"
+    with pytest.raises(ValueError, match="does not fit into max_requests 8 and 2 vehicles"):
+        live.with_requests(env, state, parse_day({**town, "requests": [ride(str(i), 5) for i in range(9)]}))
