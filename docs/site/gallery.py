@@ -137,6 +137,13 @@ def play_pcb() -> tuple[Any, Any, ByRole]:
     return _record(env, WalkToGoal(env, found.position[best], found.orientation[best]), instance)
 
 
+def play_dispatch() -> tuple[Any, Any, ByRole]:
+    """A morning of six vehicles, of which idle ones go where demand has been."""
+    env = jaxvrp.make("dispatch", num_vehicles=6, expected_requests=80.0, max_requests=100, zones=4)
+    actor = registry.toolbox_of(env).baselines["relocate"](env)
+    return _record(env, actor, jax.jit(env.generate)(jax.random.key(2)))
+
+
 def _record(env: Any, actor: Actor, instance: Any) -> tuple[Any, Any, ByRole]:
     return env, *jax.jit(lambda instance: record_episode(env, actor, instance, jax.random.key(0)))(instance)
 
@@ -151,6 +158,7 @@ EXHIBITS = (
     ),
     Exhibit("vrpd_tw", "the shipped policy `vrpd_tw`", lambda: play_policy("vrpd_tw", 0), TRUCK_DRONE_MAP),
     Exhibit("darp", "the shipped policy `darp`", lambda: play_policy("darp", 5), (18, 65, 526, 573)),
+    Exhibit("dispatch", "a rule that sends idle vehicles where demand has been", play_dispatch, (18, 63, 505, 550)),
     Exhibit("tsp_drone", "the planner TSP-ep-all", play_tsp_drone, (16, 45, 506, 531)),
     Exhibit("pcb", "parts that walk to a placement found by annealing", play_pcb, (19, 49, 491, 521)),
 )
