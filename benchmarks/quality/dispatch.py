@@ -163,8 +163,9 @@ def tables(args: argparse.Namespace, parameters: Mapping[str, Any]) -> Iterator[
     """A table for each scenario that is asked for."""
     scenarios = [parameters["scenario"]] if "scenario" in parameters else list(SCENARIOS)
     run = contest.load(args.run, Dispatch, "dispatch", args, dict(parameters)) if args.run else None
-    for scenario in [run.learner.env.scenario] if run else scenarios:
-        env = run.learner.env if run else contest.made("dispatch", {**parameters, "scenario": scenario})
+    envs = (contest.made("dispatch", {**parameters, "scenario": scenario}) for scenario in scenarios)
+    env: Any
+    for env in [run.learner.env] if run else envs:
         yield tuned(env, args.tune) if args.tune else standings(env, run, args)
 
 
