@@ -63,6 +63,8 @@ class SameDay(Dispatch):
 
     scenario: ClassVar[str] = "same_day"
 
+    max_requests: int = fields.size(430, help="R, the most requests of a day; later ones are left out")
+    expected_requests: float = fields.parameter(350.0, above=0.0, help="mean number of orders of a generated day")
     num_vehicles: int = fields.size(3, help="vehicles that are no drones")
     max_stops: int = fields.size(16, minimum=2, help="S, the most stops of a plan that a vehicle has not begun")
     num_drones: int = fields.size(10, minimum=0, help="drones, beside the vehicles")
@@ -73,7 +75,12 @@ class SameDay(Dispatch):
         3.0, above=0.0, help="standard deviation of customers around the depot, each way", unit="km"
     )
     value_spread: float = fields.parameter(
-        0.0, minimum=0.0, help="standard deviation of the logarithm of values, whose mean is 1"
+        0.7, minimum=0.0, help="standard deviation of the logarithm of values, whose mean is 1"
+    )
+    peak: float = fields.parameter(3.0, minimum=0.0, help="extra rate of orders at the peak, in those of quiet times")
+    express_share: float = fields.parameter(0.3, minimum=0.0, maximum=1.0, help="share of orders that are express")
+    express_deadline: float = fields.parameter(
+        60.0, above=0.0, help="from an express order to delivery", unit="minutes"
     )
     vehicle_speed: float = fields.parameter(30.0, above=0.0, help="of generated vehicles", unit="km/h")
     vehicle_detour: float = fields.parameter(1.5, minimum=1.0, help="kilometres of street for each straight one")
@@ -83,7 +90,7 @@ class SameDay(Dispatch):
         np.inf, above=0.0, maximum=np.inf, help="longest flight of a generated drone", unit="minutes"
     )
     stop_time: float = fields.parameter(3.0, minimum=0.0, help="of each delivery, and of loading", unit="minutes")
-    delivery_deadline: float = fields.parameter(240.0, above=0.0, help="from order to delivery", unit="minutes")
+    delivery_deadline: float = fields.parameter(120.0, above=0.0, help="from order to delivery", unit="minutes")
 
     @property
     def fleet_size(self) -> int:

@@ -12,6 +12,8 @@ from jaxvrp.envs.dispatch.plans import distance
 from jaxvrp.envs.dispatch.rules import State, idle, zone_of
 from jaxvrp.spaces import ByRole
 
+Number = float | jax.Array
+
 
 class AcceptActor:
     """Gives the request to the vehicle that it adds least travel to; rejects it if there is none.
@@ -43,26 +45,29 @@ class AcceptActor:
 
 
 class ThresholdActor(AcceptActor):
-    """Keeps the fleet for what it serves best, by one number that is tuned on other days.
+    """Keeps the fleet for what it serves best, by three numbers that are tuned on other days.
 
-    With a depot: requests from where the drive of the first vehicle takes longer than `threshold` minutes go to drones
-    if possible, nearer ones to vehicles, and each to the other kind if not (Ulmer & Thomas 2018). Without:
-    requests that add more than `threshold` minutes of travel are rejected.
+    Rejects what is worth less than `floor`, or less than `rate` for each minute of added travel; gives the rest to the
+    vehicle that it adds least travel to. With a depot, requests from where the drive of the first vehicle takes longer
+    than `district` minutes go to drones if possible, nearer ones to vehicles, and each to the other kind if not (Ulmer
+    & Thomas 2018).
     """
 
-    def __init__(self, env: Dispatch, threshold: float | None = None):
-        """By default 12 minutes with a depot, and 20 without: the best of 8, 12, 16 and 20 on generated days."""
-        default = {"same_day": 12.0, "ride_pooling": 20.0}[env.scenario]
-        self.threshold = default if threshold is None else threshold
+    def __init__(
+        self, env: Dispatch, district: float | None = None, floor: float | None = None, rate: float | None = None
+    ):
+        """By default the best of a grid on 128 generated days, see `python -m benchmarks.quality --env dispatch`."""
+        tuned = TUNED[env.scenario]
+        given = (district, floor, rate)
+        self.district, self.floor, self.rate = (t if g is None else g for g, t in zip(given, tuned, strict=True))
 
     def choose(self, state: State) -> jax.Array:
         """`i32[]`, see the class."""
-        found, instance = state.offers, state.prepared.instance
-        if instance.depot is None:
-            return cheapest(state, found.feasible & (found.added <= self.threshold))
-        far = distance(state.request.dropoff, instance.depot) * state.prepared.pace[0] > self.threshold
-        first = cheapest(state, found.feasible & (instance.is_drone == far))
-        return jnp.where(first > 0, first, cheapest(state, found.feasible))
+        return choose_by(state, self.district, self.floor, self.rate)
+
+
+TUNED = {"same_day": (12.0, 0.4, 0.06), "ride_pooling": (0.0, 0.0, 0.05)}
+"""`district` (minutes), `floor` (value) and `rate` (value a minute) of each scenario."""
 
 
 class RelocateActor(AcceptActor):
@@ -86,6 +91,17 @@ class RelocateActor(AcceptActor):
         uniform = jax.random.uniform(key, (free.shape[0], 1), jnp.float32) * lack[-1]
         target = jnp.minimum(jnp.sum(lack <= uniform, axis=-1, dtype=jnp.int32), zones * zones - 1)
         return jnp.where(is_surplus & (lack[-1] > 0), 1 + target, 0)
+
+
+def choose_by(state: State, district: Number, floor: Number, rate: Number) -> jax.Array:
+    """`i32[]`, the dispatcher's action by the rule of `ThresholdActor`."""
+    found, instance, value = state.offers, state.prepared.instance, state.request.value
+    allowed = found.feasible & (value >= floor) & (value >= rate * found.added)
+    if instance.depot is None:
+        return cheapest(state, allowed)
+    far = distance(state.request.dropoff, instance.depot) * state.prepared.pace[0] > district
+    first = cheapest(state, allowed & (instance.is_drone == far))
+    return jnp.where(first > 0, first, cheapest(state, allowed))
 
 
 def cheapest(state: State, allowed: jax.Array) -> jax.Array:

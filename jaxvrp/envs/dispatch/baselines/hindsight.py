@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +19,7 @@ from flax import struct
 
 from jaxvrp.envs.dispatch import plans as plans_module
 from jaxvrp.envs.dispatch import rules
+from jaxvrp.envs.dispatch.baselines.greedy import choose_by
 from jaxvrp.envs.dispatch.env import DISPATCHER, Dispatch, decide
 from jaxvrp.envs.dispatch.insertion import insert, offers
 from jaxvrp.envs.dispatch.plans import Plans, Prepared, prepare
@@ -132,19 +134,15 @@ class Decisions(struct.PyTreeNode):
     value: jax.Array
 
 
-NEAR = (12.0, math.inf)
-FAR = (18.0, 22.0, math.inf)
-FLOOR = (0.0, 0.6, 0.8)
-"""Rules that the search begins with: a drone from NEAR minutes of drive on, any vehicle if that is inf; rejected are
-requests from FAR minutes on, and those worth less than FLOOR times the mean.
-"""
+RULES = (0.0, 12.0, math.inf), (0.0, 0.4, 0.6, 0.8), (0.0, 0.03, 0.06, 0.12)
+"""Districts, floors and rates of the `ThresholdActor`s that the search begins with."""
 
 
 @functools.partial(jax.jit, static_argnames=("rounds",))
 def decide_with_hindsight(env: Dispatch, instances: Instance, key: jax.Array, *, rounds: int) -> Decisions:
     """The best decisions `[B]` found for days `[B]` with a depot; played by the rules, they come to this value.
 
-    It begins with the best of some threshold rules, and then changes a few decisions in each round.
+    It begins with the best of the rules of `RULES`, and then changes a few decisions in each round.
 
     Args:
         env: of the days; it may re-plan.
@@ -155,8 +153,9 @@ def decide_with_hindsight(env: Dispatch, instances: Instance, key: jax.Array, *,
 
     def search(instance: Instance, key: jax.Array) -> Decisions:
         start = env.init_state(instance)
-        grid = jnp.meshgrid(jnp.asarray(NEAR), jnp.asarray(FAR), jnp.asarray(FLOOR))
-        tried = jax.vmap(lambda *rule: _played(env, start, _by_rule(start, *rule)))(*(axis.ravel() for axis in grid))
+        grid = [axis.ravel() for axis in jnp.meshgrid(*map(jnp.asarray, RULES))]
+        count = instance.load.shape[0]
+        tried = jax.vmap(lambda *rule: _driven(env, start, lambda state, _: choose_by(state, *rule), count))(*grid)
         best = jnp.argmax(tried.value)
         kept = jax.tree.map(lambda leaf: leaf[best], tried)
 
@@ -168,17 +167,6 @@ def decide_with_hindsight(env: Dispatch, instances: Instance, key: jax.Array, *,
         return jax.lax.scan(advance, kept, jax.random.split(key, rounds))[0]
 
     return jax.vmap(search)(instances, jax.random.split(key, instances.load.shape[0]))
-
-
-def _by_rule(state: State, near: jax.Array, far: jax.Array, floor: jax.Array) -> jax.Array:
-    """`i32[R]`, wishes: 0, any vehicle, or the first vehicle or the first drone, for one of its kind."""
-    instance = state.prepared.instance
-    assert instance.depot is not None
-    drive = jnp.linalg.norm(instance.dropoff - instance.depot, axis=1) * state.prepared.pace[0]
-    drone = 1 + jnp.argmax(instance.is_drone).astype(jnp.int32)
-    vehicle = jnp.where(jnp.isinf(near), 1 + instance.capacity.shape[0], jnp.where(drive > near, drone, 1))
-    mean = jnp.sum(instance.value) / jnp.maximum(state.prepared.num_requests, 1)
-    return jnp.where((drive > far) | (instance.value < floor * mean), 0, vehicle)
 
 
 def _changed(state: State, wish: jax.Array, key: jax.Array) -> jax.Array:
@@ -196,16 +184,27 @@ def _changed(state: State, wish: jax.Array, key: jax.Array) -> jax.Array:
 def _played(env: Dispatch, start: State, wish: jax.Array) -> Decisions:
     """The decisions that come of wishes, `i32[R]`, and their value.
 
-    A request that is to be accepted goes to a vehicle of the wished kind that it adds least travel to, then to any.
+    A request that is to be accepted goes to the wished vehicle, else to the one of its kind that it adds least travel
+    to, else to any.
     """
 
-    def advance(state: State, wish: jax.Array) -> tuple[State, jax.Array]:
+    def choose(state: State, number: jax.Array) -> jax.Array:
         found, is_drone = state.offers, state.prepared.instance.is_drone
-        wished = jnp.arange(is_drone.shape[0], dtype=jnp.int32) == wish - 1
+        wished = jnp.arange(is_drone.shape[0], dtype=jnp.int32) == wish[number] - 1
         is_other = (is_drone != jnp.any(wished & is_drone)) & wished.any()
-        rank = found.added + jnp.where(wished, -1e3, 0.0) * (wish > 1) + jnp.where(is_other, 1e4, 0.0)
+        rank = found.added - jnp.where(wished, 1e3, 0.0) + jnp.where(is_other, 1e4, 0.0)
         best = 1 + jax.lax.argmin(jnp.where(found.feasible, rank, jnp.inf), 0, jnp.int32)
-        choice = jnp.where(found.feasible.any() & (wish > 0), best, 0)
+        return jnp.where(found.feasible.any() & (wish[number] > 0), best, 0)
+
+    played = _driven(env, start, choose, wish.shape[0])
+    return played.replace(wish=jnp.where(played.choice > 0, wish, 0))
+
+
+def _driven(env: Dispatch, start: State, choose: Callable[[State, jax.Array], jax.Array], count: int) -> Decisions:
+    """The decisions `choose(state, number)` on all requests, each as its own wish, and their value."""
+
+    def advance(state: State, number: jax.Array) -> tuple[State, jax.Array]:
+        choice = choose(state, number)
         plans, growth = decide(env, state, {DISPATCHER: choice[None]})
         moved = rules.proceed(state, plans, choice, growth, jnp.zeros((), jnp.int32))
         moved = moved.replace(prepared=state.prepared)
@@ -213,5 +212,5 @@ def _played(env: Dispatch, start: State, wish: jax.Array) -> Decisions:
             lambda new, old: new if new is old else jnp.where(state.done, old, new), moved, state
         ), choice
 
-    last, choice = jax.lax.scan(advance, start, wish)
-    return Decisions(jnp.where(choice > 0, wish, 0), choice, last.totals.value)
+    last, choice = jax.lax.scan(advance, start, jnp.arange(count, dtype=jnp.int32))
+    return Decisions(choice, choice, last.totals.value)

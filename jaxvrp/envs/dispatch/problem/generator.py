@@ -59,6 +59,9 @@ class SameDayParameters(Protocol):
     horizon: float
     customer_spread: float
     value_spread: float
+    peak: float
+    express_share: float
+    express_deadline: float
     vehicle_speed: float
     vehicle_detour: float
     drone_speed: float
@@ -98,16 +101,18 @@ def ride_pooling(key: jax.Array, parameters: RidePoolingParameters) -> Instance:
 
 
 def same_day(key: jax.Array, parameters: SameDayParameters) -> Instance:
-    """One day of a depot: orders at an even rate until the last one, customers normal around the depot at (0, 0).
+    """One day of a depot: orders by a Poisson process with a peak, customers normal around the depot at (0, 0).
 
-    Values are lognormal, with a mean of 1; all 1 by default.
+    Values are lognormal, with a mean of 1. A share of the orders is express, with a deadline of its own.
     """
     count, vehicles, drones = parameters.max_requests, parameters.num_vehicles, parameters.num_drones
     fleet = vehicles + drones
-    arrival_key, place_key, value_key = jax.random.split(key, 3)
-    arrival = _arrivals(arrival_key, count, parameters.expected_requests, parameters.last_order, 0.0)
+    arrival_key, place_key, value_key, express_key = jax.random.split(key, 4)
+    arrival = _arrivals(arrival_key, count, parameters.expected_requests, parameters.last_order, parameters.peak)
     reach = _each(REACH * parameters.customer_spread, 2)
     is_drone, spread = jnp.arange(fleet) >= vehicles, parameters.value_spread
+    is_express = jax.random.uniform(express_key, (count,), jnp.float32) < parameters.express_share
+    deadline = arrival + jnp.where(is_express, parameters.express_deadline, parameters.delivery_deadline)
     value = jnp.exp(spread * jax.random.normal(value_key, (count,), jnp.float32) - 0.5 * spread**2)
 
     def by_kind(of_vehicle: float, of_drone: float) -> jax.Array:
@@ -118,8 +123,8 @@ def same_day(key: jax.Array, parameters: SameDayParameters) -> Instance:
         value=value,
         pickup=jnp.zeros((count, 2), jnp.float32),
         dropoff=parameters.customer_spread * jax.random.normal(place_key, (count, 2), jnp.float32),
-        pickup_deadline=arrival + parameters.delivery_deadline,
-        dropoff_deadline=arrival + parameters.delivery_deadline,
+        pickup_deadline=deadline,
+        dropoff_deadline=deadline,
         start=jnp.zeros((fleet, 2), jnp.float32),
         speed=by_kind(parameters.vehicle_speed, parameters.drone_speed),
         detour=by_kind(parameters.vehicle_detour, 1.0),

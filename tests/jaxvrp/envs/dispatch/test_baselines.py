@@ -43,7 +43,7 @@ def test_accept_takes_the_least_added_travel(states):
 
 def test_threshold_sends_drones_far_away(states):
     state, _ = jax.device_get(states["same_day"])
-    choice = chosen(ThresholdActor(ENVS["same_day"], 8.0), states["same_day"])["dispatcher"][:, 0]
+    choice = chosen(ThresholdActor(ENVS["same_day"], 8.0, 0.0, 0.0), states["same_day"])["dispatcher"][:, 0]
     numbers = np.arange(len(choice))
     place = state.prepared.instance.dropoff[numbers, np.minimum(state.step, REQUESTS - 1)]
     far = np.hypot(*place.T) * state.prepared.pace[:, 0] > 8.0
@@ -54,12 +54,18 @@ def test_threshold_sends_drones_far_away(states):
     np.testing.assert_array_equal(choice > 0, state.offers.feasible.any(axis=1))
 
 
-def test_threshold_rejects_long_detours(states):
-    state, _ = jax.device_get(states["ride_pooling"])
-    choice = chosen(ThresholdActor(ENVS["ride_pooling"], 9.0), states["ride_pooling"])["dispatcher"][:, 0]
-    cheap = (state.offers.feasible & (state.offers.added <= 9.0)).any(axis=1)
-    np.testing.assert_array_equal(choice > 0, cheap)
-    assert cheap.any() and (state.offers.feasible.any(axis=1) & ~cheap).any()
+@pytest.mark.parametrize("scenario", ENVS)
+def test_threshold_rejects_what_is_worth_little_for_its_travel(scenario, states):
+    state, _ = jax.device_get(states[scenario])
+    numbers = np.arange(len(state.step))
+    value = state.prepared.instance.value[numbers, np.minimum(state.step, REQUESTS - 1)]
+    floor, rate = np.quantile(value, 0.2), np.float32(0.11)
+    choice = chosen(ThresholdActor(ENVS[scenario], 8.0, float(floor), float(rate)), states[scenario])["dispatcher"]
+    worth_it = (value[:, None] >= rate * state.offers.added) & (value >= floor)[:, None]
+    allowed = state.offers.feasible & worth_it
+    np.testing.assert_array_equal(choice[:, 0] > 0, allowed.any(axis=1))
+    assert allowed.any() and (state.offers.feasible.any(axis=1) & ~allowed.any(axis=1)).any()
+    assert allowed[numbers, choice[:, 0] - 1][choice[:, 0] > 0].all()
 
 
 def test_relocate_sends_idle_vehicles_to_where_demand_was(states):
