@@ -325,6 +325,7 @@ function answerChart(seek, span) {
     [counted(true), "var(--on-time)", "accepted"],
     [counted(false), "var(--bad)", "rejected"],
   ];
+  const ends = sharedScale("Answers so far", series.flatMap(([points]) => points.map(([, count]) => count)));
   const soFar = (points, clock) => points.findLast(([time]) => clock === null || time < clock)?.[1] ?? 0;
   return chart({
     title: "Answers so far",
@@ -335,7 +336,7 @@ function answerChart(seek, span) {
     legend: series.map(([, colour, name]) => [{ kind: "line", colour }, name]),
     note: (clock) => series.map(([points, , name]) => `${soFar(points, clock)} ${name}`).join(" · "),
     paint(svg, width, x) {
-      const y = valueAxis(svg, series.flatMap(([points]) => points.map(([, count]) => count)), 6, 74, left, true);
+      const y = valueAxis(svg, ends, 6, 74, left, true);
       for (const [points, colour] of series) {
         const d = points.map(([time, count], at) => `${at ? "L" : "M"}${px(x(time))} ${px(y(count))}`).join("");
         draw("path", { class: "line", d, style: `--colour: ${colour}; stroke-width: 1.6` }, svg);
