@@ -78,10 +78,13 @@ def test_generated_days_of_parcels_look_as_they_say():
     for day in each(days)[:8]:
         check(day)
     exists = days.load > 0
-    assert abs(exists.sum(axis=1).mean() - env.expected_requests) < 3 * 17.3 / 8
+    assert abs(exists.sum(axis=1).mean() - env.expected_requests) < 3 * 18.7 / 8
     assert days.arrival[exists].max() <= env.last_order < env.horizon
     np.testing.assert_allclose(days.dropoff[exists].std(axis=0), env.customer_spread, rtol=0.03)
-    np.testing.assert_allclose((days.dropoff_deadline - days.arrival)[exists], env.delivery_deadline, atol=1e-3)
+    given = (days.dropoff_deadline - days.arrival)[exists]
+    is_express = np.abs(given - env.express_deadline) < 1e-3
+    assert abs(is_express.mean() - env.express_share) < 0.02
+    np.testing.assert_allclose(given[~is_express], env.delivery_deadline, atol=1e-3)
     np.testing.assert_array_equal(days.is_drone[0], np.arange(13) >= 3)
     np.testing.assert_array_equal(days.detour[0], np.where(days.is_drone[0], 1.0, 1.5))
 
@@ -90,7 +93,7 @@ def test_values_have_a_mean_of_one_and_the_spread_that_is_asked_for():
     _, days = generated("same_day", 64, value_spread=0.7)
     value = days.value[days.load > 0]
     assert abs(value.mean() - 1) < 0.02 and abs(np.log(value).std() - 0.7) < 0.02
-    assert (generated("same_day", 2)[1].value.max(axis=1) == 1).all()
+    assert (generated("same_day", 2, value_spread=0.0)[1].value.max(axis=1) == 1).all()
 
 
 @pytest.mark.parametrize("scenario", ENVS)
