@@ -56,7 +56,7 @@ class ThresholdActor(AcceptActor):
     def __init__(
         self, env: Dispatch, district: float | None = None, floor: float | None = None, rate: float | None = None
     ):
-        """By default the best of a grid on 128 generated days, see `python -m benchmarks.quality --env dispatch`."""
+        """By default `TUNED`; `python -m benchmarks.quality --env dispatch --tune` looks for better ones."""
         tuned = TUNED[env.scenario]
         given = (district, floor, rate)
         self.district, self.floor, self.rate = (t if g is None else g for g, t in zip(given, tuned, strict=True))
@@ -67,7 +67,8 @@ class ThresholdActor(AcceptActor):
 
 
 TUNED = {"same_day": (12.0, 0.4, 0.06), "ride_pooling": (0.0, 0.0, 0.05)}
-"""`district` (minutes), `floor` (value) and `rate` (value a minute) of each scenario."""
+"""`district` (minutes), `floor` (value) and `rate` (value a minute): for `same_day` the best of small grids on 64 days
+of their own, for `ride_pooling` not tuned yet."""
 
 
 class RelocateActor(AcceptActor):
