@@ -37,7 +37,6 @@ PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").r
 
 NAMED = {
     ("README.md", "simulator"),
-    ("bring_your_own_instance.md", "dial-a-ride"),
     ("train_your_scenario.md", "my_package/my_module.py"),
 }
 """Python blocks that a test of their own runs: page and name."""
