@@ -263,7 +263,7 @@ def train_trial(trial: optuna.Trial, sweep: Sweep, bar: tqdm) -> float:
         if sum(map(_has_place, earlier)) >= sweep.trials:
             raise SurplusError
         trial.set_user_attr(FOLDER, _folder_name(trial.number))
-    # A sampler for each trial: the draws of workers differ. `constant_liar`: a trial that is being trained counts as bad.
+    # A sampler for each trial: the draws of workers differ. `constant_liar`: what others train counts as bad.
     draws = int(np.random.SeedSequence([sweep.seed, trial.number]).generate_state(1)[0])
     trial.study.sampler = optuna.samplers.TPESampler(seed=draws, constant_liar=True)
     values = {name: _suggest(trial, name, distribution) for name, distribution in sweep.space.items()}
