@@ -46,11 +46,14 @@ FOLDER, FAULT = "folder", "fault"
 SETTINGS = "settings"
 """What is noted of a study: everything that all who join in must have in common."""
 
-STALE = 3
+STALE = 6
 """Heartbeats that a worker may miss until its trial is taken up again."""
 
 POLL = 1.0
 """Seconds between two looks at a run, and at the trials of others."""
+
+ATTEMPTS = 3
+"""To open the database."""
 
 RESTARTS = 3
 """A run that is killed goes on so many times; then its trial has failed."""
@@ -77,7 +80,7 @@ class TrialFailedError(Exception):
 
 
 class SurplusError(Exception):
-    """Another worker has begun the last trial a moment before."""
+    """Another worker has begun the last trial, or taken up the same, a moment before."""
 
 
 class StoppedError(BaseException):
@@ -94,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", metavar="DIR", help="of all run folders (default: sweeps/ and the configuration)")
     parser.add_argument("--storage", metavar="URL", help="database of the trials (default: sweep.db in --out)")
     parser.add_argument("--seed", type=index, default=0, metavar="N", help="of the sampler (default: 0)")
-    parser.add_argument("--heartbeat", type=above_zero, default=20.0, metavar="SECONDS", help=argparse.SUPPRESS)
+    parser.add_argument("--heartbeat", type=above_zero, default=10.0, metavar="SECONDS", help=argparse.SUPPRESS)
     parser.epilog = "All other options are keys of the training, the same for every trial."
     args, keys = parser.parse_known_args(argv)
     if importlib.util.find_spec("optuna") is None:
@@ -183,22 +186,26 @@ def open_study(sweep: Sweep, args: argparse.Namespace) -> optuna.Study:
     sweep.out.mkdir(parents=True, exist_ok=True)
     url = args.storage or f"sqlite:///{sweep.out.absolute() / 'sweep.db'}"
     beat = max(1, round(args.heartbeat))
-    try:
-        storage = optuna.storages.RDBStorage(
-            url,
-            heartbeat_interval=beat,
-            grace_period=STALE * beat,
-            heartbeat_stale_trial_callback=optuna.storages.RetryHeartbeatStaleTrialCallback(),
-        )
-        study = optuna.create_study(
-            storage=storage,
-            study_name=sweep.out.name,
-            direction="maximize",
-            load_if_exists=True,
-            pruner=optuna.pruners.MedianPruner(),
-        )
-    except Exception as error:  # of the database's own driver
-        raise UserError(f"cannot open --storage {url}: {str(error).splitlines()[0]}; mend that") from None
+    for attempt in range(ATTEMPTS):
+        try:
+            storage = optuna.storages.RDBStorage(
+                url,
+                heartbeat_interval=beat,
+                grace_period=STALE * beat,
+                heartbeat_stale_trial_callback=optuna.storages.RetryHeartbeatStaleTrialCallback(),
+            )
+            study = optuna.create_study(
+                storage=storage,
+                study_name=sweep.out.name,
+                direction="maximize",
+                load_if_exists=True,
+                pruner=optuna.pruners.MedianPruner(),
+            )
+            break
+        except Exception as error:  # of the database's own driver
+            if attempt == ATTEMPTS - 1:
+                raise UserError(f"cannot open --storage {url}: {str(error).splitlines()[0]}; mend that") from None
+            time.sleep(POLL)  # another worker may be making the same tables
     space = {name: optuna.distributions.distribution_to_json(each) for name, each in sweep.space.items()}
     content = {name: as_typed(value) for name, value in read_config_file(args.config).items()}
     settings = {"algorithm": sweep.algorithm, "config": content, "words": list(sweep.words[2:]), "space": space}
@@ -253,16 +260,19 @@ def train_trial(trial: optuna.Trial, sweep: Sweep, bar: tqdm) -> float:
 
     Raises:
         TrialFailedError: the run ended by a mistake.
-        SurplusError: there are enough trials.
+        SurplusError: there are enough trials, or another worker has taken up this one.
         optuna.TrialPruned: its evaluations are below the median of other trials.
     """
     import optuna
 
+    earlier = [each for each in trial.study.get_trials(deepcopy=False) if each.number < trial.number]
     if FOLDER not in trial.user_attrs:
-        earlier = [each for each in trial.study.get_trials(deepcopy=False) if each.number < trial.number]
         if sum(map(_has_place, earlier)) >= sweep.trials:
             raise SurplusError
         trial.set_user_attr(FOLDER, _folder_name(trial.number))
+    same = [each for each in earlier if each.user_attrs.get(FOLDER) == trial.user_attrs[FOLDER]]
+    if any(each.state != optuna.trial.TrialState.FAIL for each in same):
+        raise SurplusError
     # A sampler for each trial: the draws of workers differ. `constant_liar`: what others train counts as bad.
     draws = int(np.random.SeedSequence([sweep.seed, trial.number]).generate_state(1)[0])
     trial.study.sampler = optuna.samplers.TPESampler(seed=draws, constant_liar=True)
@@ -311,10 +321,11 @@ def _run(trial: optuna.Trial, sweep: Sweep, folder: pathlib.Path, values: Mappin
         words = [*sweep.words, "--run_dir", str(folder), *typed(values)]
     else:
         words = ["--resume", str(folder), "--trust"]
-    command = [sys.executable, "-m", f"train.{sweep.algorithm}", *words]
     with (
         folder.with_suffix(".log").open("ab") as log,
-        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log) as process,
+        subprocess.Popen(
+            [*program(sweep.algorithm), *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        ) as process,
     ):
         try:
             num_reported = 0
@@ -331,6 +342,11 @@ def _run(trial: optuna.Trial, sweep: Sweep, folder: pathlib.Path, values: Mappin
             process.terminate()  # the run saves what it has, and can be resumed
             process.wait()
     return process.returncode
+
+
+def program(algorithm: str) -> list[str]:
+    """The words that start a training."""
+    return [sys.executable, "-m", f"train.{algorithm}"]
 
 
 def evaluations(folder: pathlib.Path) -> list[tuple[int, float]]:
@@ -377,13 +393,15 @@ def draw(study: optuna.Study, sweep: Sweep) -> None:
     complete = [each for each in study.get_trials(deepcopy=False) if each.state.name == "COMPLETE"]
     if len(complete) < 2:
         return
-    drawn = {"history": plots.plot_optimization_history(study), "keys": plots.plot_slice(study)}
-    if len(sweep.space) > 1:
-        drawn["importance"] = plots.plot_param_importances(study, evaluator=PedAnovaImportanceEvaluator())
-    for name, axes in drawn.items():
-        first: Any = axes if isinstance(axes, Axes) else axes.flat[0]
-        save_still(first.figure, sweep.out / f"{name}.png", dpi=120)
-        print(f"wrote {sweep.out / name}.png")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that all trials are alike, say
+        drawn = {"history": plots.plot_optimization_history(study), "keys": plots.plot_slice(study)}
+        if len(sweep.space) > 1:
+            drawn["importance"] = plots.plot_param_importances(study, evaluator=PedAnovaImportanceEvaluator())
+        for name, axes in drawn.items():
+            first: Any = axes if isinstance(axes, Axes) else axes.flat[0]
+            save_still(first.figure, sweep.out / f"{name}.png", dpi=120)
+    print(f"drawn in {sweep.out}: {', '.join(f'{name}.png' for name in drawn)}")
 
 
 if __name__ == "__main__":
