@@ -1,7 +1,7 @@
 """Search over keys of a configuration: one ordinary run a trial, chosen by Optuna, on as many machines as join in.
 
-python -m train.sweep --config truck_drone_basic --space space.yaml --trials 64
-python -m train.sweep --config truck_drone_basic --space space.yaml --trials 64 --storage postgresql://host/sweeps
+python -m train.sweep --config truck_drone_basic --space docs/examples/space.yaml --trials 64
+python -m train.sweep --config truck_drone_basic --space docs/examples/space.yaml --trials 64 --storage postgresql://host/sweeps
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--storage", metavar="URL", help="database of the trials (default: sweep.db in --out)")
     parser.add_argument("--seed", type=index, default=0, metavar="N", help="of the sampler (default: 0)")
     parser.add_argument("--heartbeat", type=above_zero, default=10.0, metavar="SECONDS", help=argparse.SUPPRESS)
-    parser.epilog = "All other options are keys of the training, the same for every trial."
+    parser.epilog = "All other options are keys of the training (train.mappo --help), the same for every trial."
     args, keys = parser.parse_known_args(argv)
     if importlib.util.find_spec("optuna") is None:
         raise UserError("sweeps need Optuna, which is not installed; pip install 'jaxvrp[sweep]'")
