@@ -1,4 +1,4 @@
-"""Solve every file of a folder on a Ray cluster: `pip install ray`, a shared disk, then `python solve_ray.py days plans`."""
+"""Solve every file of a folder on a Ray cluster with a shared disk: `python solve_ray.py days plans`."""
 
 import subprocess
 import sys
