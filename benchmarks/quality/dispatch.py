@@ -46,15 +46,17 @@ value share: of the value of all requests; served: share of the requests
 above replan: value on the player's days, against that of {reference} on the same ones, with a 95 % interval of the
   mean difference
 CPU s/day: of all cores, compiled before; days are played in one batch
+late: with noise, share of the served requests that were picked up or dropped off after a deadline
 hindsight: a search that knows all requests, so a lower bound of what is possible"""
 
 
 class Played(NamedTuple):
-    """Value and share of the requests served, `f64[n]`, and the time of a day."""
+    """Value and share of the requests served, `f64[n]`, the time of a day, and with noise the share of late ones."""
 
     value: np.ndarray
     served: np.ndarray
     seconds: Seconds
+    late: np.ndarray | None = None
 
 
 class Field:
@@ -78,7 +80,8 @@ class Field:
         figures, seconds = timed(lambda: play_episodes(env, actor, instances, jax.random.key(SEED)))
         if figures["broken_promises"].any():
             raise UserError("a promise was broken, which must not be; report it")
-        return Played(np.asarray(figures["value_served"], np.float64), figures["served_share"], seconds.per(days))
+        value = np.asarray(figures["value_served"], np.float64)
+        return Played(value, figures["served_share"], seconds.per(days), figures.get("late_share"))
 
     def look_back(self, days: int, rounds: int) -> Played:
         """What the search that knows everything serves."""
@@ -108,6 +111,7 @@ class Field:
             f"{100 * played.served.mean():.1f} %",
             f"{ahead} %",
             f"{played.seconds.cpu:.2g}",
+            *([] if played.late is None else [contest.cell(list(100 * np.asarray(played.late)), ".2f") + " %"]),
         ]
 
 
@@ -150,12 +154,13 @@ def standings(env: Dispatch, run: Any, args: argparse.Namespace) -> Standings:
         rollout = RolloutActor(env, args.samples)
         name = f"rollout ({args.samples} futures)"
         turns[name] = functools.partial(field.act, rollout, min(args.days, args.rollout_days))
-    if args.hindsight_days:
+    if args.hindsight_days and not env.travel_noise:
         name = f"hindsight ({args.hindsight_rounds} rounds)"
         days = min(args.days, args.hindsight_days)
         turns[name] = functools.partial(field.look_back, days, args.hindsight_rounds)
     results = contest.take_turns(turns)
-    rows = [list(HEAD), *(field.row(name, played, results[replan]) for name, played in results.items())]
+    head = [*HEAD, *(["late"] if env.travel_noise else [])]
+    rows = [head, *(field.row(name, played, results[replan]) for name, played in results.items())]
     return Standings(f"{env.scenario}, {args.days} generated days", rows, replan)
 
 

@@ -37,6 +37,9 @@ def plan_of(named: NamedDay, env: Dispatch, states: State) -> dict[str, Any]:
     for stop in stops:
         routes[stop["vehicle"]].append(f"{stop['what']} {stop['request']}")
     rejected = day.rejected()
+    late = (
+        {"late": [named.requests[request] for request in np.flatnonzero(day.report.late)]} if env.travel_noise else {}
+    )
     violations = {name: {"count": found.count, "first": found.where} for name, found in day.report.violations.items()}
     return {
         "format": FORMAT,
@@ -46,6 +49,7 @@ def plan_of(named: NamedDay, env: Dispatch, states: State) -> dict[str, Any]:
         "travel": named.moment(day.report.travel.sum()),
         "rejected": [named.requests[request] for request in rejected],
         "unservable": [named.requests[request] for request in unservable(named.instance)],
+        **late,
         "routes": routes,
         "answers": [_answer(named, day, request) for request in day.requests],
         "stops": stops,
