@@ -3,6 +3,7 @@
 python -m benchmarks.quality --env dispatch                                      # both scenarios
 python -m benchmarks.quality --env dispatch --env.scenario same_day --run DIR    # and a policy
 python -m benchmarks.quality --env dispatch --env.scenario same_day --tune 128   # the threshold rule, on other days
+python -m benchmarks.quality --env dispatch --run DIR --transfer 256             # a policy at other fleets and loads
 """
 
 from __future__ import annotations
@@ -164,11 +165,35 @@ def standings(env: Dispatch, run: Any, args: argparse.Namespace) -> Standings:
     return Standings(f"{env.scenario}, {args.days} generated days", rows, replan)
 
 
+def transfer(run: Any, args: argparse.Namespace, parameters: Mapping[str, Any]) -> Standings:
+    """A policy at fleets and loads that it was not trained with, beside rules that were not tuned for them."""
+    trained, rounds = run.learner.env, args.replan_rounds
+    head = ["fleet", "load", "days", "threshold", f"replan ({rounds} rounds)", "policy", "policy above the better"]
+    rows = [head]
+    for fleet, load in ((1.0, 1.0), (0.5, 1.0), (2.0, 1.0), (1.0, 0.5), (1.0, 2.0)):
+        vehicles = {name: getattr(trained, name, None) for name in ("num_vehicles", "num_drones")}
+        changes = {name: max(1, round(fleet * count)) for name, count in vehicles.items() if count is not None}
+        changes["max_requests"] = round(load * trained.max_requests)
+        changes["expected_requests"] = load * trained.expected_requests
+        changed = contest.load(args.run, Dispatch, "dispatch", args, {**parameters, **changes})
+        field = Field(changed.learner.env, args.transfer)
+        rules = field.act(ThresholdActor(field.env), args.transfer), field.act(AcceptActor(), args.transfer, rounds)
+        policy = field.act(contest.actor_of(changed), args.transfer).value
+        better = max((played.value for played in rules), key=np.mean)
+        values = [contest.cell(list(value), ".1f") for value in (*(played.value for played in rules), policy)]
+        ahead = contest.cell(list(100 * (policy - better) / better.mean()), "+.1f")
+        rows.append([f"{fleet:g} x", f"{load:g} x", str(args.transfer), *values, f"{ahead} %"])
+    return Standings(f"{trained.scenario}, {args.transfer} days of each fleet and load", rows, "the better rule")
+
+
 def tables(args: argparse.Namespace, parameters: Mapping[str, Any]) -> Iterator[Standings]:
     """A table for each scenario that is asked for."""
     scenarios = [parameters["scenario"]] if "scenario" in parameters else list(SCENARIOS)
     run = contest.load(args.run, Dispatch, "dispatch", args, dict(parameters)) if args.run else None
     envs = (contest.made("dispatch", {**parameters, "scenario": scenario}) for scenario in scenarios)
+    if args.transfer:
+        yield transfer(run, args, parameters)
+        return
     env: Any
     for env in [run.learner.env] if run else envs:
         yield tuned(env, args.tune) if args.tune else standings(env, run, args)
@@ -188,6 +213,9 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--hindsight_days", type=int, default=16, help="days for hindsight; 0: none (default: 16)")
     parser.add_argument("--hindsight_rounds", type=positive, default=1000, help="of its search (default: 1000)")
     parser.add_argument("--tune", type=positive, help="instead: tune the threshold rule on so many other days")
+    parser.add_argument("--transfer", type=positive, help="instead: --run at other fleets and loads, so many days each")
     args = parser.parse_args(words)
+    if args.transfer and not args.run:
+        raise UserError("--transfer is about a policy; give --run")
     measure.check_result_file(args.out, [args.run])
     contest.show(args, argv, tables(args, parameters), NOTES)
