@@ -78,7 +78,9 @@ def entry(main: Callable[[], None]) -> NoReturn:
     """Run a command line: a user's mistake is one line on stderr and exit status 2, Ctrl-C 130; programs are kept."""
     cache = os.environ.get("JAX_COMPILATION_CACHE_DIR", pathlib.Path.home() / ".cache" / "jaxvrp")
     jax.config.update("jax_compilation_cache_dir", str(cache))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+    # Many small programs take as long as a large one.
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     # A cache that cannot be written, on a full disk say, costs time alone.
     warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache entry")
     sys.exit(run_command(main, (ConformanceError,)))
