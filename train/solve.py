@@ -28,7 +28,7 @@ from jaxvrp import Environment, registry, replay
 from jaxvrp.actor import Actor
 from jaxvrp.io.command_line import Parser, UserError, above_zero, index
 from jaxvrp.io.messages import cut, nearest
-from jaxvrp.io.problem_files import UnknownFormatError, only_problem
+from jaxvrp.io.problem_files import DamagedFileError, UnknownFormatError, only_problem
 from jaxvrp.pictures import STILLS
 from jaxvrp.replay.sheets import plan_sheets
 from jaxvrp.toolbox import InstanceFiles, Searched, SearchedAll, Toolbox
@@ -331,8 +331,12 @@ def read_problems(path: str | os.PathLike, env: str | None) -> tuple[str, Sequen
         except ValueError as error:
             mistakes[name] = error
     # A reader that knows the format says what is wrong; the other readers only say that they do not know it.
-    by_readers = {name: error for name, error in mistakes.items() if not isinstance(error, UnknownFormatError)}
-    reasons = [str(error) if env else f"{name}: {error}" for name, error in (by_readers or mistakes).items()]
+    sure: dict[str, ValueError] = {
+        name: error for name, error in mistakes.items() if isinstance(error, DamagedFileError)
+    }
+    likely = {name: error for name, error in mistakes.items() if not isinstance(error, UnknownFormatError)}
+    named = (sure or likely or mistakes).items()
+    reasons = [str(error) if env else f"{name}: {error}" for name, error in named]
     raise UserError(f"{path} is no problem that can be read ({'; '.join(reasons)})" if env is None else reasons[0])
 
 
