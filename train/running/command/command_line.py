@@ -47,6 +47,7 @@ from train.running.command.prepare import (
     randomized,
 )
 from train.running.folder.resume import CHANGEABLE
+from train.sharding import AUTO
 
 Config = TypeVar("Config", bound=RunConfig)
 
@@ -133,7 +134,9 @@ def _processes(launch: dict[str, Any]) -> dict[str, int]:
     """Number and place of the processes; all that several of them need is given, or nothing of it."""
     given = [name for name in PROCESSES if launch[name] is not None]
     missing = [name for name in PROCESSES if launch[name] is None]
-    if given and missing:
+    if launch["coordinator"] == AUTO and len(given) > 1:
+        raise UserError(f"--coordinator auto finds out the number and place of the process; leave out --{given[1]}")
+    if given and missing and launch["coordinator"] != AUTO:
         raise UserError(f"--{given[0]} is given without --{missing[0]}; several processes need {', '.join(PROCESSES)}")
     if given and launch["resume"] is None and not launch["run_dir"]:
         raise UserError("several processes write one run folder; give all of them the same --run_dir")

@@ -272,6 +272,7 @@ def test_a_bad_file(content, says, workplace, mistake):
         ("--resume nowhere --run_dir there", "--resume goes on .*; leave out --run_dir"),
         ("--num_processes 2", "--num_processes is given without --coordinator"),
         ("--coordinator a:1 --num_processes two --process_id 0 --run_dir x", "num_processes is 'two'; it must be"),
+        ("--coordinator auto --process_id 0 --run_dir x", "auto finds out .*; leave out --process_id"),
         ("--coordinator a:1 --num_processes 2 --process_id 0", "give all of them the same --run_dir"),
     ],
 )
