@@ -252,7 +252,7 @@ def open_problem(
         methods = {POLICY: _policy(made, instance, best, sampling), **_methods(made, instance)}
         if lookahead := registry.toolbox_of(made).lookahead:
             methods[f"planner with {POLICY}"] = _once(made, instance, lookahead(made, best))
-        return Problem(made, file.files, file.problem, methods)
+        return Problem(made, file.files, file.problem, _solving(file.files, file.problem, methods))
     name, problems = read_problems(path, env)
     try:
         problem = only_problem(problems, row, path)
@@ -270,7 +270,7 @@ def problem_in(name: str, problem: Any, path: str | os.PathLike) -> Problem:
         made = jaxvrp.make(name, **files.parameters(problem, plain))
     except ValueError as error:
         raise UserError(f"{path}: {error}") from None
-    return Problem(made, files, problem, _methods(made, files.instance(problem, made)))
+    return Problem(made, files, problem, _solving(files, problem, _methods(made, files.instance(problem, made))))
 
 
 def solved(
@@ -363,6 +363,10 @@ def _methods(env: Environment, instance: Any) -> dict[str, Any]:
     actors = {**planners, **baseline_actors(env)}
     searches = {name: functools.partial(search, env, instance) for name, search in toolbox.searches.items()}
     return {**searches, **{name: _once(env, instance, actor) for name, actor in actors.items()}}
+
+
+def _solving(files: InstanceFiles, problem: Any, methods: dict[str, Any]) -> dict[str, Any]:
+    return {name: methods[name] for name in files.solvers(problem, list(methods))}
 
 
 def _once(env: Environment, instance: Any, actor: Actor) -> Callable[[jax.Array, float], Iterator[Searched]]:

@@ -4,6 +4,7 @@ python -m benchmarks.quality --env dispatch                                     
 python -m benchmarks.quality --env dispatch --env.scenario same_day --run DIR    # and a policy
 python -m benchmarks.quality --env dispatch --env.scenario same_day --tune 128   # the threshold rule, on other days
 python -m benchmarks.quality --env dispatch --run DIR --transfer 256             # a policy at other fleets and loads
+python -m benchmarks.quality --env dispatch --fleets 8                           # how quickly fleets are planned again
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ from benchmarks.quality import contest
 from benchmarks.quality.contest import SEED, Standings
 from jaxvrp.actor import Actor
 from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor, RelocateActor, ThresholdActor
-from jaxvrp.envs.dispatch.baselines.hindsight import decide_with_hindsight, serve_rides
+from jaxvrp.envs.dispatch.baselines.hindsight import with_hindsight
 from jaxvrp.envs.dispatch.baselines.rollout import RolloutActor
+from jaxvrp.envs.dispatch.baselines.search import replanned
 from jaxvrp.envs.dispatch.env import Dispatch
-from jaxvrp.envs.dispatch.problem.instance import as_float32
+from jaxvrp.envs.dispatch.plans import LOAD
+from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.envs.dispatch.scenarios import SCENARIOS
 from jaxvrp.episodes import play_episodes
 from jaxvrp.io.command_line import UserError, positive
@@ -42,13 +45,27 @@ TUNING_SEED = 2_000_003
 DISTRICTS, FLOORS, RATES = (0.0, 8.0, 12.0, 16.0, 1e9), (0.0, 0.2, 0.4, 0.6, 0.8), (0.0, 0.03, 0.045, 0.06, 0.08, 0.12)
 """What is tried for `ThresholdActor`; a district of 0 asks drones first, one of 1e9 vehicles."""
 
+MOST_STOPS = 80
+"""Of a vehicle in a whole day, in hindsight."""
+
+OPEN = 24, 48
+"""Requests of a fleet that can be planned again, the fewest and the most."""
+
+EARLY = {"max_wait": 25.0, "max_delay": 30.0, "max_stops": 16, "expected_requests": 700.0, "max_requests": 900}
+"""A `ride_pooling` of more and earlier requests, so that so many are open."""
+
+ROUNDS = 250, 500, 1000, 2000
+LONG = 10.0
+"""CPU seconds of the search that others are compared with."""
+
 NOTES = """value: of the requests served on a day, mean and 95 % interval over days
 value share: of the value of all requests; served: share of the requests
 above replan: value on the player's days, against that of {reference} on the same ones, with a 95 % interval of the
   mean difference
 CPU s/day: of all cores, compiled before; days are played in one batch
 late: with noise, share of the served requests that were picked up or dropped off after a deadline
-hindsight: a search that knows all requests, so a lower bound of what is possible"""
+hindsight: a search that knows all requests, so a lower bound of what is possible
+above 10 s: planned travel, against that of a search of ten CPU seconds for each fleet"""
 
 
 class Played(NamedTuple):
@@ -87,14 +104,8 @@ class Field:
     def look_back(self, days: int, rounds: int) -> Played:
         """What the search that knows everything serves."""
         instances, key = self.first(days), jax.random.key(SEED)
-        if self.env.num_zones_each_way:
-            stops = 2 * self.env.max_requests // self.env.fleet_size * 2
-            search = functools.partial(serve_rides, as_float32(instances), key, rounds=rounds, max_stops=stops)
-            found, seconds = timed(search)
-            served = found.is_served.sum(axis=1)
-        else:
-            found, seconds = timed(lambda: decide_with_hindsight(self.env, instances, key, rounds=rounds))
-            served = (found.choice > 0).sum(axis=1)
+        found, seconds = timed(lambda: with_hindsight(instances, key, rounds=rounds, max_stops=MOST_STOPS))
+        served = np.asarray(found.is_served).sum(axis=1)
         return Played(np.asarray(found.value, np.float64), served / self.count[:days], seconds.per(days))
 
     def row(self, name: str, played: Played, replan: Played) -> list[str]:
@@ -151,10 +162,9 @@ def standings(env: Dispatch, run: Any, args: argparse.Namespace) -> Standings:
         policy = contest.actor_of(run)
         turns["policy"] = functools.partial(field.act, policy, args.days)
         turns[f"policy, {replan}"] = functools.partial(field.act, policy, replan_days, rounds)
-    if args.rollout_days:
-        rollout = RolloutActor(env, args.samples)
-        name = f"rollout ({args.samples} futures)"
-        turns[name] = functools.partial(field.act, rollout, min(args.days, args.rollout_days))
+    for futures, ahead in args.rollouts if args.rollout_days else ():
+        name = f"rollout ({futures} x {ahead} requests)"
+        turns[name] = functools.partial(field.act, RolloutActor(env, futures, ahead), min(args.days, args.rollout_days))
     if args.hindsight_days and not env.travel_noise:
         name = f"hindsight ({args.hindsight_rounds} rounds)"
         days = min(args.days, args.hindsight_days)
@@ -186,9 +196,63 @@ def transfer(run: Any, args: argparse.Namespace, parameters: Mapping[str, Any]) 
     return Standings(f"{trained.scenario}, {args.transfer} days of each fleet and load", rows, "the better rule")
 
 
+def fleets(env: Dispatch, count: int) -> State:
+    """States `[count]` of days that `accept` drives, each the first with as many open requests as `OPEN` says.
+
+    Raises:
+        UserError: there are too few such days.
+    """
+    instances = Evaluator(env, 2 * count, SEED).instances()
+    actor = AcceptActor()
+
+    @jax.jit
+    def drive(state: State, timestep: Any) -> tuple[State, Any, jax.Array]:
+        action, _ = actor.act(jax.random.key(0), (), state, timestep)
+        state, timestep = jax.vmap(env.step)(state, action)
+        is_one = (state.plans.stops[:, LOAD] > 0) | (state.prepared.instance.depot is not None)
+        return state, timestep, jnp.sum(state.plans.present & is_one, axis=(1, 2))
+
+    state, timestep = jax.jit(jax.vmap(env.reset_to))(instances)
+    found: dict[int, Any] = {}
+    for _ in range(env.max_requests):
+        state, timestep, opened = drive(state, timestep)
+        for day in np.flatnonzero((opened >= sum(OPEN) // 2) & (opened <= OPEN[1])).tolist():
+            found.setdefault(day, jax.tree.map(lambda leaf, day=day: np.asarray(leaf[day]), state))
+        if len(found) >= count:
+            return jax.tree.map(lambda *leaves: np.stack(leaves), *list(found.values())[:count])
+    raise UserError(f"--fleets {count}: only {len(found)} days have {OPEN[0]} to {OPEN[1]} open requests; give fewer")
+
+
+def replanning(env: Dispatch, count: int) -> Standings:
+    """How much travel searches of different lengths save, and how long they take."""
+    state = fleets(env, count)
+    per_round = 0.0
+
+    def planned(rounds: int) -> tuple[np.ndarray, Seconds]:
+        search = functools.partial(replanned, state.prepared, state.plans, jax.random.key(0), rounds=rounds)
+        found, seconds = timed(search)
+        return np.asarray(found.travel, np.float64).sum(axis=1), seconds.per(count)
+
+    results = {rounds: planned(rounds) for rounds in ROUNDS}
+    per_round = results[ROUNDS[-1]][1].cpu / ROUNDS[-1]
+    rounds = round(LONG / per_round)
+    best, seconds = planned(rounds)
+    rows = [["rounds", "planned travel", "above 10 s", "CPU s/fleet"]]
+    before, _ = planned(0)
+    for name, (travel, each) in {0: (before, None), **results, rounds: (best, seconds)}.items():
+        above = contest.cell(list(100 * (travel - best) / best.mean()), "+.2f")
+        rows.append([str(name), f"{travel.mean():.1f}", f"{above} %", "-" if each is None else f"{each.cpu:.2g}"])
+    return Standings(f"{env.scenario}, {count} fleets with {sum(OPEN) // 2} to {OPEN[1]} open requests", rows)
+
+
 def tables(args: argparse.Namespace, parameters: Mapping[str, Any]) -> Iterator[Standings]:
     """A table for each scenario that is asked for."""
     scenarios = [parameters["scenario"]] if "scenario" in parameters else list(SCENARIOS)
+    if args.fleets:
+        for scenario in scenarios:
+            more = EARLY if scenario == "ride_pooling" else {}
+            yield replanning(contest.made("dispatch", {**more, **parameters, "scenario": scenario}), args.fleets)
+        return
     run = contest.load(args.run, Dispatch, "dispatch", args, dict(parameters)) if args.run else None
     envs = (contest.made("dispatch", {**parameters, "scenario": scenario}) for scenario in scenarios)
     if args.transfer:
@@ -197,6 +261,14 @@ def tables(args: argparse.Namespace, parameters: Mapping[str, Any]) -> Iterator[
     env: Any
     for env in [run.learner.env] if run else envs:
         yield tuned(env, args.tune) if args.tune else standings(env, run, args)
+
+
+def _rollouts(text: str) -> list[tuple[int, int]]:
+    """`"1x1,2x30"`: futures, and requests of each."""
+    pairs = [entry.split("x") for entry in text.split(",")]
+    if not all(len(pair) == 2 and all(number.isdecimal() and int(number) for number in pair) for pair in pairs):
+        raise argparse.ArgumentTypeError(f"'{text}' is no list of rollouts; write 2x30 for 2 futures of 30 requests")
+    return [(int(futures), int(ahead)) for futures, ahead in pairs]
 
 
 def main(argv: Sequence[str]) -> None:
@@ -209,9 +281,17 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--replan_rounds", type=positive, default=10, help="of re-planning (default: 10)")
     parser.add_argument("--replan_days", type=positive, default=512, help="days for re-planning (default: 512)")
     parser.add_argument("--rollout_days", type=int, default=8, help="days for the rollout; 0: none (default: 8)")
-    parser.add_argument("--samples", type=positive, default=2, help="futures of the rollout (default: 2)")
+    parser.add_argument(
+        "--rollouts",
+        type=_rollouts,
+        default="1x1,2x30",
+        help="futures and requests of each, of several rollouts (default: 1x1,2x30)",
+    )
     parser.add_argument("--hindsight_days", type=int, default=16, help="days for hindsight; 0: none (default: 16)")
     parser.add_argument("--hindsight_rounds", type=positive, default=1000, help="of its search (default: 1000)")
+    parser.add_argument(
+        "--fleets", type=positive, help="instead: plan so many fleets again, in the middle of their day"
+    )
     parser.add_argument("--tune", type=positive, help="instead: tune the threshold rule on so many other days")
     parser.add_argument("--transfer", type=positive, help="instead: --run at other fleets and loads, so many days each")
     args = parser.parse_args(words)

@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxvrp.envs.dispatch.driven import driven_stops, leg_factors
 from jaxvrp.envs.dispatch.env import DISPATCHER, DRIVER, Dispatch
+from jaxvrp.envs.dispatch.moment import Moment
 from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance
 from jaxvrp.envs.dispatch.problem.solution import Report, Stop, solution_report
 from jaxvrp.envs.dispatch.rules import State, idle, zone_middles
@@ -74,8 +75,10 @@ def day_of(env: Dispatch, states: State) -> PlayedDay:
     """The day of one episode, states `[T + 1]`; what follows the end is cut.
 
     Raises:
-        ValueError: states of no or of several episodes.
+        ValueError: states of no or of several episodes, or a moment of one.
     """
+    if isinstance(states, Moment):
+        raise ValueError("a moment is no whole day, so it has no page and no picture; write .json or .csv")
     states = until_end(states)
     instance = jax.tree.map(lambda leaf: np.asarray(leaf[0]), states.prepared.instance)
     actions = _actions(env, states)

@@ -1,4 +1,4 @@
-"""Looking ahead by play: each legal decision is continued by accepting what fits, on days that could follow."""
+"""Looking ahead by play: each legal decision is continued by the threshold rule, on days that could follow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxvrp.actor import Carry
 from jaxvrp.environment import TimeStep
 from jaxvrp.envs.dispatch import rules
-from jaxvrp.envs.dispatch.baselines.greedy import cheapest
+from jaxvrp.envs.dispatch.baselines.greedy import ThresholdActor
 from jaxvrp.envs.dispatch.env import DISPATCHER, DRIVER, Dispatch, prepared_day
 from jaxvrp.envs.dispatch.plans import Prepared
 from jaxvrp.envs.dispatch.rules import State
@@ -27,6 +27,7 @@ class RolloutActor:
     def __init__(self, env: Dispatch, samples: int = 4, length: int = 30):
         """`samples` futures, of `length` requests after the one at hand."""
         self.env, self.samples, self.length = env, samples, length
+        self.follower = ThresholdActor(env)
 
     def init(self, num_envs: int) -> Carry:
         """Nothing to carry from one decision to the next."""
@@ -73,7 +74,7 @@ class RolloutActor:
             return moved, jnp.where(state.done, 0.0, moved.gained - price * moved.driven)
 
         def advance(state: State, _: None) -> tuple[State, jax.Array]:
-            moved, gained = decide(state, cheapest(state, state.offers.feasible))
+            moved, gained = decide(state, self.follower.choose(state))
             kept = jax.tree.map(lambda new, old: jnp.where(state.done, old, new), moved, state)
             return kept, gained
 
