@@ -45,7 +45,7 @@ def replanned(state: State, key: jax.Array, *, rounds: int = 1000) -> State:
     batch = jax.tree.map(lambda leaf: leaf[None], (prepared, plans))
     found = jax.tree.map(lambda leaf: leaf[0], search.replanned(*batch, key, rounds=rounds))
     change = found.travel - planned_travel(prepared, plans)
-    by_drones = jnp.sum(jnp.where(prepared.instance.is_drone, change, 0.0))
+    by_drones = jnp.sum(jnp.where(prepared.fleet.is_drone, change, 0.0))
     totals = state.totals.replace(
         travel=state.totals.travel + jnp.sum(change), drone_travel=state.totals.drone_travel + by_drones
     )
