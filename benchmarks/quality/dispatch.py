@@ -3,6 +3,7 @@
 python -m benchmarks.quality --env dispatch                                      # both scenarios
 python -m benchmarks.quality --env dispatch --env.scenario same_day --run DIR    # and a policy
 python -m benchmarks.quality --env dispatch --env.scenario same_day --tune 128   # the threshold rule, on other days
+python -m benchmarks.quality --env dispatch --run DIR --transfer 256             # a policy at other fleets and loads
 python -m benchmarks.quality --env dispatch --fleets 8                           # how quickly fleets are planned again
 """
 
@@ -62,16 +63,18 @@ value share: of the value of all requests; served: share of the requests
 above replan: value on the player's days, against that of {reference} on the same ones, with a 95 % interval of the
   mean difference
 CPU s/day: of all cores, compiled before; days are played in one batch
+late: with noise, share of the served requests that were picked up or dropped off after a deadline
 hindsight: a search that knows all requests, so a lower bound of what is possible
 above 10 s: planned travel, against that of a search of ten CPU seconds for each fleet"""
 
 
 class Played(NamedTuple):
-    """Value and share of the requests served, `f64[n]`, and the time of a day."""
+    """Value and share of the requests served, `f64[n]`, the time of a day, and with noise the share of late ones."""
 
     value: np.ndarray
     served: np.ndarray
     seconds: Seconds
+    late: np.ndarray | None = None
 
 
 class Field:
@@ -95,7 +98,8 @@ class Field:
         figures, seconds = timed(lambda: play_episodes(env, actor, instances, jax.random.key(SEED)))
         if figures["broken_promises"].any():
             raise UserError("a promise was broken, which must not be; report it")
-        return Played(np.asarray(figures["value_served"], np.float64), figures["served_share"], seconds.per(days))
+        value = np.asarray(figures["value_served"], np.float64)
+        return Played(value, figures["served_share"], seconds.per(days), figures.get("late_share"))
 
     def look_back(self, days: int, rounds: int) -> Played:
         """What the search that knows everything serves."""
@@ -119,6 +123,7 @@ class Field:
             f"{100 * played.served.mean():.1f} %",
             f"{ahead} %",
             f"{played.seconds.cpu:.2g}",
+            *([] if played.late is None else [contest.cell(list(100 * np.asarray(played.late)), ".2f") + " %"]),
         ]
 
 
@@ -163,13 +168,35 @@ def standings(env: Dispatch, run: Any, args: argparse.Namespace) -> Standings:
     for futures, ahead in args.rollouts if args.rollout_days else ():
         name = f"rollout ({futures} x {ahead} requests)"
         turns[name] = functools.partial(field.act, RolloutActor(env, futures, ahead), min(args.days, args.rollout_days))
-    if args.hindsight_days:
+    if args.hindsight_days and not env.travel_noise:
         name = f"hindsight ({args.hindsight_rounds} rounds)"
         days = min(args.days, args.hindsight_days)
         turns[name] = functools.partial(field.look_back, days, args.hindsight_rounds)
     results = contest.take_turns(turns)
-    rows = [list(HEAD), *(field.row(name, played, results[replan]) for name, played in results.items())]
+    head = [*HEAD, *(["late"] if env.travel_noise else [])]
+    rows = [head, *(field.row(name, played, results[replan]) for name, played in results.items())]
     return Standings(f"{env.scenario}, {args.days} generated days", rows, replan)
+
+
+def transfer(run: Any, args: argparse.Namespace, parameters: Mapping[str, Any]) -> Standings:
+    """A policy at fleets and loads that it was not trained with, beside rules that were not tuned for them."""
+    trained, rounds = run.learner.env, args.replan_rounds
+    head = ["fleet", "load", "days", "threshold", f"replan ({rounds} rounds)", "policy", "policy above the better"]
+    rows = [head]
+    for fleet, load in ((1.0, 1.0), (0.5, 1.0), (2.0, 1.0), (1.0, 0.5), (1.0, 2.0)):
+        vehicles = {name: getattr(trained, name, None) for name in ("num_vehicles", "num_drones")}
+        changes = {name: max(1, round(fleet * count)) for name, count in vehicles.items() if count is not None}
+        changes["max_requests"] = round(load * trained.max_requests)
+        changes["expected_requests"] = load * trained.expected_requests
+        changed = contest.load(args.run, Dispatch, "dispatch", args, {**parameters, **changes})
+        field = Field(changed.learner.env, args.transfer)
+        rules = field.act(ThresholdActor(field.env), args.transfer), field.act(AcceptActor(), args.transfer, rounds)
+        policy = field.act(contest.actor_of(changed), args.transfer).value
+        better = max((played.value for played in rules), key=np.mean)
+        values = [contest.cell(list(value), ".1f") for value in (*(played.value for played in rules), policy)]
+        ahead = contest.cell(list(100 * (policy - better) / better.mean()), "+.1f")
+        rows.append([f"{fleet:g} x", f"{load:g} x", str(args.transfer), *values, f"{ahead} %"])
+    return Standings(f"{trained.scenario}, {args.transfer} days of each fleet and load", rows, "the better rule")
 
 
 def fleets(env: Dispatch, count: int) -> State:
@@ -229,6 +256,9 @@ def tables(args: argparse.Namespace, parameters: Mapping[str, Any]) -> Iterator[
         return
     run = contest.load(args.run, Dispatch, "dispatch", args, dict(parameters)) if args.run else None
     envs = (contest.made("dispatch", {**parameters, "scenario": scenario}) for scenario in scenarios)
+    if args.transfer:
+        yield transfer(run, args, parameters)
+        return
     env: Any
     for env in [run.learner.env] if run else envs:
         yield tuned(env, args.tune) if args.tune else standings(env, run, args)
@@ -264,6 +294,9 @@ def main(argv: Sequence[str]) -> None:
         "--fleets", type=positive, help="instead: plan so many fleets again, in the middle of their day"
     )
     parser.add_argument("--tune", type=positive, help="instead: tune the threshold rule on so many other days")
+    parser.add_argument("--transfer", type=positive, help="instead: --run at other fleets and loads, so many days each")
     args = parser.parse_args(words)
+    if args.transfer and not args.run:
+        raise UserError("--transfer is about a policy; give --run")
     measure.check_result_file(args.out, [args.run])
     contest.show(args, argv, tables(args, parameters), NOTES)

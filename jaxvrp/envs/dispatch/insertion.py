@@ -80,7 +80,7 @@ def insert(prepared: Prepared, plans: Plans, found: Offers, request: Request, ch
         )
     pick = (request.pickup_earliest, request.pickup_deadline, request.load, request.index, request.arrival)
     plans = _put(plans, chosen, found.pickup_position, request.pickup, pick, found.pickup_start)
-    due = request.arrival + prepared.pace * distance(request.pickup, request.dropoff)
+    due = request.arrival + prepared.mean_pace * distance(request.pickup, request.dropoff)
     return _put(plans, chosen, found.dropoff_position + 1, request.dropoff, (*drop, due), found.dropoff_start)
 
 

@@ -9,12 +9,10 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.envs.dispatch.baselines import search
-from jaxvrp.envs.dispatch.env import Dispatch, decide
+from jaxvrp.envs.dispatch.env import Dispatch, decide, prepared_day
 from jaxvrp.envs.dispatch.insertion import offers
 from jaxvrp.envs.dispatch.moment import moment_of, pending
-from jaxvrp.envs.dispatch.plans import prepare
 from jaxvrp.envs.dispatch.problem.day_file import NamedDay
-from jaxvrp.envs.dispatch.problem.instance import as_float32, pad
 from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.envs.dispatch.schedule import planned_travel
 from jaxvrp.spaces import ByRole
@@ -30,7 +28,7 @@ def with_requests(env: Dispatch, state: State, day: NamedDay) -> State:
     Raises:
         ValueError: the day is larger than the environment.
     """
-    return state.replace(prepared=prepare(pad(as_float32(day.instance), env.max_requests, env.fleet_size)))
+    return state.replace(prepared=prepared_day(env, day.instance))
 
 
 def decided(env: Dispatch, state: State, action: ByRole) -> State:

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.envs.dispatch import rules
+from jaxvrp.envs.dispatch.cover import cover, nearness, plan_ends, share_of_demand
 from jaxvrp.envs.dispatch.plans import DEADLINE, LOAD, distance
 from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.spaces import EntityKind, Feature, Place
@@ -46,12 +47,22 @@ VEHICLE_DYNAMIC = (
     Feature("slack_then", "least time left before a deadline then / H, at most 1", -1.0, 1.0),
 )
 
+ROVING = (
+    Feature("last_x", "x where its plan ends, or where it goes / S"),
+    Feature("last_y", "y where its plan ends, or where it goes / S"),
+    Feature("done_in", "minutes until its plan ends / H", 0.0),
+    Feature("demand", "share of the pickups so far in zones near there, the nearer the more", 0.0, 1.0),
+    Feature("cover", "others that could be there soon, the sooner the more / vehicles", 0.0, 1.0),
+)
+"""What is also seen of vehicles that wait elsewhere than at a depot."""
+
 ZONE_STATIC = (Feature("x", "x of its middle / S"), Feature("y", "y of its middle / S"))
 
 ZONE_DYNAMIC = (
     Feature("present", "1", 0.0, 1.0),
     Feature("demand", "share of all pickups so far", 0.0, 1.0),
     Feature("idle", "idle vehicles that wait there, or go there / vehicles", 0.0, 1.0),
+    Feature("cover", "vehicles that could be there soon, the sooner the more / vehicles", 0.0, 1.0),
 )
 
 DAY = (
@@ -82,6 +93,7 @@ OWN = (
     Feature("goal_x", "x where it goes / S"),
     Feature("goal_y", "y where it goes / S"),
     Feature("free_in", "minutes until it is free / H", 0.0),
+    *ROVING[3:],
 )
 
 DISPATCHER_CONTEXT = DAY + REQUEST
@@ -90,7 +102,8 @@ DRIVER_CONTEXT = OWN + DAY
 
 def kinds(num_vehicles: int, zones: int) -> tuple[EntityKind, ...]:
     """The vehicles and, where there are some, the zones of a grid with so many on a side."""
-    vehicles = EntityKind(VEHICLE, num_vehicles, VEHICLE_STATIC, VEHICLE_DYNAMIC, (Place("present", "x", "y"),))
+    dynamic = VEHICLE_DYNAMIC + (ROVING if zones else ())
+    vehicles = EntityKind(VEHICLE, num_vehicles, VEHICLE_STATIC, dynamic, (Place("present", "x", "y"),))
     if zones == 0:
         return (vehicles,)
     return vehicles, EntityKind(ZONE, zones * zones, ZONE_STATIC, ZONE_DYNAMIC, (Place("present", "x", "y"),))
@@ -131,7 +144,7 @@ def static_vehicles(state: State) -> jax.Array:
 
 
 def dynamic_vehicles(state: State) -> jax.Array:
-    """`f32[15, V]`, the numbers of `VEHICLE_DYNAMIC`; padding is 0."""
+    """`f32[15, V]`, the numbers of `VEHICLE_DYNAMIC`, with zones `f32[20, V]`, also of `ROVING`; padding is 0."""
     prepared, plans, found, scales = state.prepared, state.plans, state.offers, _Scales(state)
     left = jnp.min(jnp.where(plans.present, plans.stops[DEADLINE] - plans.start, jnp.inf), axis=-1)
     load = plans.aboard if prepared.instance.depot is None else -jnp.sum(plans.stops[LOAD], axis=-1)
@@ -153,7 +166,18 @@ def dynamic_vehicles(state: State) -> jax.Array:
         jnp.where(found.feasible, found.dropoff_start - state.now, 0.0) * scales.per_time,
         jnp.where(found.feasible, scales.share(found.slack), 0.0),
     ]
+    if state.demand is not None:
+        planes += _roving(state, scales)
     return jnp.where(prepared.capacity > 0, jnp.stack(planes), 0.0)
+
+
+def _roving(state: State, scales: _Scales) -> list[jax.Array]:
+    last, done_in = plan_ends(state)
+    middles = rules.zone_middles(state.prepared.instance.area, state.num_zones_each_way)
+    way = distance(last[:, :, None], middles[:, None]) * state.prepared.pace[:, None]
+    demand = jnp.sum(nearness(state, way) * share_of_demand(state), axis=-1)
+    others = jnp.sum(cover(state, last), axis=-1) - nearness(state, done_in)
+    return [*scales.place(last), done_in * scales.per_time, demand, others / scales.vehicles]
 
 
 def static_zones(state: State) -> jax.Array:
@@ -163,14 +187,14 @@ def static_zones(state: State) -> jax.Array:
 
 
 def dynamic_zones(state: State) -> jax.Array:
-    """`f32[3, Z]`, the numbers of `ZONE_DYNAMIC`."""
-    instance, zones = state.prepared.instance, state.num_zones_each_way
+    """`f32[4, Z]`, the numbers of `ZONE_DYNAMIC`."""
+    instance, zones, vehicles = state.prepared.instance, state.num_zones_each_way, _Scales(state).vehicles
     where = rules.zone_of(instance.area, zones, state.plans.goal)
     is_there = (where == jnp.arange(zones * zones, dtype=jnp.int32)[:, None]) & rules.idle(state)
-    assert state.demand is not None
-    share = state.demand / jnp.maximum(jnp.sum(state.demand), 1.0)
-    waiting = jnp.sum(is_there, axis=-1, dtype=jnp.float32) / _Scales(state).vehicles
-    return jnp.stack([jnp.ones_like(share), share, waiting])
+    waiting = jnp.sum(is_there, axis=-1, dtype=jnp.float32)
+    near = jnp.sum(cover(state, rules.zone_middles(instance.area, zones)), axis=-1)
+    share = share_of_demand(state)
+    return jnp.stack([jnp.ones_like(share), share, waiting / vehicles, near / vehicles])
 
 
 def _day(state: State, scales: _Scales) -> list[jax.Array]:
@@ -208,12 +232,12 @@ def dispatcher_context(state: State) -> jax.Array:
 
 
 def driver_context(state: State) -> jax.Array:
-    """`f32[V, 11]`, the numbers of `DRIVER_CONTEXT` of each vehicle; padding sees 0 of its own."""
+    """`f32[V, 13]`, the numbers of `DRIVER_CONTEXT` of each vehicle; padding sees 0 of its own."""
     plans, scales = state.plans, _Scales(state)
     exists = state.prepared.capacity > 0
     idle = rules.idle(state).astype(jnp.float32)
     free_in = jnp.maximum(plans.free - state.now, 0.0) * scales.per_time
-    own = jnp.stack([*scales.place(plans.place), idle, *scales.place(plans.goal), free_in], axis=-1)
+    own = [*scales.place(plans.place), idle, *scales.place(plans.goal), free_in, *_roving(state, scales)[3:]]
     day = jnp.stack(_day(state, scales))
-    shared = jnp.broadcast_to(day, (own.shape[0], day.shape[0]))
-    return jnp.concatenate([jnp.where(exists[:, None], own, 0.0), shared], axis=-1)
+    shared = jnp.broadcast_to(day, (exists.shape[0], day.shape[0]))
+    return jnp.concatenate([jnp.where(exists[:, None], jnp.stack(own, axis=-1), 0.0), shared], axis=-1)

@@ -79,6 +79,9 @@ def plan_of(named: NamedDay | Moment, env: Dispatch, states: State | Moment) -> 
     for stop in stops:
         routes[stop["vehicle"]].append(f"{stop['what']} {stop['request']}")
     rejected = day.rejected()
+    late = (
+        {"late": [named.requests[request] for request in np.flatnonzero(day.report.late)]} if env.travel_noise else {}
+    )
     violations = {name: {"count": found.count, "first": found.where} for name, found in day.report.violations.items()}
     return {
         "format": FORMAT,
@@ -93,6 +96,7 @@ def plan_of(named: NamedDay | Moment, env: Dispatch, states: State | Moment) -> 
         },
         "rejected": [named.requests[request] for request in rejected],
         "unservable": [named.requests[request] for request in unservable(named.instance)],
+        **late,
         "routes": routes,
         "answers": [_answer(named, day, request) for request in day.requests],
         "stops": stops,

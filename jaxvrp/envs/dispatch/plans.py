@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+from jaxvrp.envs.dispatch.noise import Factors, Lateness, UnderWay, factors
 from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance
 
 SLACK = 1e-3
@@ -43,10 +44,11 @@ class Prepared(struct.PyTreeNode):
 
     Attributes:
         instance: the day.
-        pace: `f32[V]`, minutes for a straight kilometre.
+        pace: `f32[V]`, minutes for a straight kilometre, as planned.
         capacity: `f32[V]`.
         table: `f32[R, 11]`, the numbers of each request in the order of `Request`, places as two numbers.
         num_requests: `i32[]`, without padding.
+        factors: of travel times; None without `travel_noise`.
     """
 
     instance: Instance
@@ -54,6 +56,12 @@ class Prepared(struct.PyTreeNode):
     capacity: jax.Array
     table: jax.Array
     num_requests: jax.Array
+    factors: Factors | None = None
+
+    @property
+    def mean_pace(self) -> jax.Array:
+        """`f32[V]`, minutes for a straight kilometre, on average."""
+        return self.pace if self.factors is None else self.pace / self.factors.planned
 
     def request(self, index: jax.Array) -> Request:
         """That of this number (`i32[]`)."""
@@ -73,8 +81,8 @@ class Prepared(struct.PyTreeNode):
         )
 
 
-def prepare(instance: Instance) -> Prepared:
-    """A day of JAX arrays (no leading axes) and what follows from it."""
+def prepare(instance: Instance, travel_noise: float = 0.0, reserve: float | jax.Array = 0.5) -> Prepared:
+    """A day of JAX arrays (no leading axes) and what follows from it; the last two as in `Dispatch`."""
     numbers = [
         instance.load.astype(jnp.float32),
         instance.pickup_earliest,
@@ -84,12 +92,17 @@ def prepare(instance: Instance) -> Prepared:
         instance.value,
     ]
     columns = [instance.arrival[:, None], instance.pickup, instance.dropoff, jnp.stack(numbers, axis=1)]
+    pace, drawn = MINUTES_PER_HOUR * instance.detour / instance.speed, None
+    if travel_noise > 0:
+        drawn = factors(instance, travel_noise, reserve)
+        pace = pace * drawn.planned
     return Prepared(
         instance=instance,
-        pace=MINUTES_PER_HOUR * instance.detour / instance.speed,
+        pace=pace,
         capacity=instance.capacity.astype(jnp.float32),
         table=jnp.concatenate(columns, axis=1),
         num_requests=jnp.sum(instance.load > 0, dtype=jnp.int32),
+        factors=drawn,
     )
 
 
@@ -103,6 +116,7 @@ class Plans(struct.PyTreeNode):
         goal: `f32[2, V]`, where it goes if it has no plan; its place, if it waits there.
         stops: `f32[7, V, S]`, the planes of its stops in their order, 0 where there is none.
         start: `f32[V, S]`, when service begins there; inf where there is none.
+        under_way: what vehicles have begun and not ended; None without noise, where `place` and `free` say all.
     """
 
     place: jax.Array
@@ -111,6 +125,7 @@ class Plans(struct.PyTreeNode):
     goal: jax.Array
     stops: jax.Array
     start: jax.Array
+    under_way: UnderWay | None = None
 
     @property
     def present(self) -> jax.Array:
@@ -131,14 +146,16 @@ class Begun(struct.PyTreeNode):
             the depot; of a drop-off beyond the direct ride at once, or with a depot since the arrival.
         by_drone: `f32[]`, drop-offs by drones.
         broken: `f32[]`, promises that will not be kept.
-        drift: `f32[V]`, minutes driven without a plan.
+        travel: `f32[V]`, minutes driven without a plan; with noise, also those of legs that have ended.
+        late: what came late; None without noise.
     """
 
     wait: jax.Array
     delay: jax.Array
     by_drone: jax.Array
     broken: jax.Array
-    drift: jax.Array
+    travel: jax.Array
+    late: Lateness | None = None
 
 
 def distance(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -149,9 +166,17 @@ def distance(a: jax.Array, b: jax.Array) -> jax.Array:
 
 def begin(prepared: Prepared, max_stops: int) -> Plans:
     """No plans: all vehicles wait at their start, or at the depot."""
-    instance = prepared.instance
+    instance, under_way = prepared.instance, None
     vehicles = instance.num_vehicles
     place = instance.start.T if instance.depot is None else jnp.broadcast_to(instance.depot[:, None], (2, vehicles))
+    if prepared.factors is not None:
+        under_way = UnderWay(
+            stops=jnp.zeros((NUM_PLANES, vehicles, 1 if instance.depot is None else max_stops), jnp.float32),
+            count=jnp.zeros(vehicles, jnp.int32),
+            origin=place,
+            left=jnp.zeros(vehicles, jnp.float32),
+            leg=jnp.zeros(vehicles, jnp.int32),
+        )
     return Plans(
         place=place,
         free=jnp.zeros(vehicles, jnp.float32),
@@ -159,6 +184,7 @@ def begin(prepared: Prepared, max_stops: int) -> Plans:
         goal=place,
         stops=jnp.zeros((NUM_PLANES, vehicles, max_stops), jnp.float32),
         start=jnp.full((vehicles, max_stops), jnp.inf, jnp.float32),
+        under_way=under_way,
     )
 
 
@@ -204,7 +230,7 @@ def advance(prepared: Prepared, plans: Plans, until: jax.Array, now: jax.Array) 
     begun = begun_by(prepared, plans, until)
     count = jnp.sum(begun, axis=-1, dtype=jnp.int32)
     is_last = begun & (jnp.arange(begun.shape[-1], dtype=jnp.int32) == count[:, None] - 1)
-    left = _without_first(plans, count)
+    left = without_first(plans, count)
     if prepared.instance.depot is None:
         return _ride_on(prepared, plans, left, begun, is_last, now)
     return _fly_home(prepared, plans, left, begun, is_last, now)
@@ -224,17 +250,17 @@ def _ride_on(
         aboard=plans.aboard + jnp.sum(jnp.where(begun, load, 0.0), axis=-1),
         goal=jnp.where(any_begun, place, plans.goal),
     )
-    left, drift = _drift(prepared, left, now)
+    left, drift = drifted(prepared, left, now)
     lateness = jnp.where(begun, plans.start - plans.stops[DUE], 0.0)
     wait, delay = jnp.sum(jnp.where(load > 0, lateness, 0.0)), jnp.sum(jnp.where(load > 0, 0.0, lateness))
     by_drone = jnp.sum(begun & (load < 0) & prepared.instance.is_drone[:, None], dtype=jnp.float32)
     return left, Begun(wait, delay, by_drone, jnp.sum(late, dtype=jnp.float32), drift)
 
 
-def _drift(prepared: Prepared, plans: Plans, now: jax.Array) -> tuple[Plans, jax.Array]:
+def drifted(prepared: Prepared, plans: Plans, now: jax.Array) -> tuple[Plans, jax.Array]:
     """Vehicles without a plan on their way to their goal at `now`, and the minutes that they drove (`f32[V]`)."""
     idle = plans.num_stops == 0
-    way = distance(plans.place, plans.goal) * prepared.pace
+    way = distance(plans.place, plans.goal) * prepared.mean_pace
     drift = jnp.where(idle, jnp.clip(now - plans.free, 0.0, way), 0.0)
     there = drift >= way
     share = drift / jnp.where(way > 0, way, 1.0)
@@ -265,7 +291,7 @@ def _late(plans: Plans, begun: jax.Array) -> jax.Array:
     return begun & (plans.start > plans.stops[DEADLINE] + 2 * SLACK)
 
 
-def _without_first(plans: Plans, count: jax.Array) -> Plans:
+def without_first(plans: Plans, count: jax.Array) -> Plans:
     """The plans without their first `count` (`i32[V]`) stops."""
     size = plans.start.shape[-1]
     source = jnp.arange(size, dtype=jnp.int32) + count[:, None]

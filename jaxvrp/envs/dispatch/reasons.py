@@ -92,7 +92,7 @@ def _without_promises(prepared: Prepared, plans: Plans, request: Request) -> tup
     """Whether the request would fit if the plan had no deadlines, and how late it would be for which request."""
     deadline = plans.stops[DEADLINE]
     found = offers(prepared, plans.replace(stops=plans.stops.at[DEADLINE].set(jnp.inf)), request)
-    late = jnp.where(plans.present, found.moved - deadline, -jnp.inf)
+    late = jnp.where(found.moved > plans.start, found.moved - deadline, -jnp.inf)  # with noise, some are late already
     number = jnp.take_along_axis(plans.stops[REQUEST], jnp.argmax(late, axis=-1)[:, None], axis=-1)[:, 0]
     return found.feasible, jnp.max(late, axis=-1), number.astype(jnp.int32)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from jaxvrp.envs.dispatch import plan, replay
-from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor, RelocateActor, ThresholdActor
+from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor, CoverActor, RelocateActor, ThresholdActor
 from jaxvrp.envs.dispatch.baselines.rollout import RolloutActor
 from jaxvrp.envs.dispatch.baselines.search import search_moment
 from jaxvrp.envs.dispatch.pictures import notebook, render_episode
@@ -18,6 +18,7 @@ TOOLBOX = Toolbox(
         "accept": lambda env: AcceptActor(),
         "threshold": ThresholdActor,
         "relocate": lambda env: RelocateActor() if env.num_zones_each_way else AcceptActor(),
+        "cover": lambda env: CoverActor() if env.num_zones_each_way else AcceptActor(),
     },
     planners={"rollout": RolloutActor},
     searches={plan.SEARCH: search_moment},

@@ -9,8 +9,8 @@ from jaxvrp.actor import Carry
 from jaxvrp.environment import TimeStep
 from jaxvrp.envs.dispatch import rules
 from jaxvrp.envs.dispatch.baselines.greedy import ThresholdActor
-from jaxvrp.envs.dispatch.env import DISPATCHER, DRIVER, Dispatch
-from jaxvrp.envs.dispatch.plans import Prepared, prepare
+from jaxvrp.envs.dispatch.env import DISPATCHER, DRIVER, Dispatch, prepared_day
+from jaxvrp.envs.dispatch.plans import Prepared
 from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.spaces import ByRole
 
@@ -53,7 +53,7 @@ class RolloutActor:
 
     def _future(self, key: jax.Array, state: State) -> Prepared:
         """The day as it is known, and requests of a drawn one that arrive from now on."""
-        drawn = prepare(self.env.generate(key))
+        drawn = prepared_day(self.env, self.env.generate(key))
         count, number = drawn.table.shape[0], jnp.arange(drawn.table.shape[0], dtype=jnp.int32)
         exists = number < drawn.num_requests
         passed = jnp.sum(exists & (drawn.instance.arrival <= state.now), dtype=jnp.int32)
@@ -61,7 +61,8 @@ class RolloutActor:
         rows = drawn.table[jnp.clip(number + shift, 0, count - 1)]
         known = (number <= state.step)[:, None]
         total = jnp.minimum(state.step + 1 + drawn.num_requests - passed, count)
-        return state.prepared.replace(table=jnp.where(known, state.prepared.table, rows), num_requests=total)
+        table = jnp.where(known, state.prepared.table, rows)
+        return state.prepared.replace(table=table, num_requests=total, factors=drawn.factors)
 
     def _play_on(self, future: Prepared, state: State, choice: jax.Array) -> jax.Array:
         """`f32[]`, the value of a decision and of those that follow it, less a little for travel."""
