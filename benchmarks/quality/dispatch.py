@@ -25,7 +25,7 @@ from benchmarks.measure import Seconds, timed
 from benchmarks.quality import contest
 from benchmarks.quality.contest import SEED, Standings
 from jaxvrp.actor import Actor
-from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor, RelocateActor, ThresholdActor
+from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor, CoverActor, RelocateActor, ThresholdActor
 from jaxvrp.envs.dispatch.baselines.hindsight import with_hindsight
 from jaxvrp.envs.dispatch.baselines.rollout import RolloutActor
 from jaxvrp.envs.dispatch.baselines.search import replanned
@@ -155,12 +155,15 @@ def standings(env: Dispatch, run: Any, args: argparse.Namespace) -> Standings:
     field, rounds = Field(env, args.days), args.replan_rounds
     turns: dict[str, Callable[[], Played]] = {"accept": functools.partial(field.act, AcceptActor(), args.days)}
     # In `ride_pooling` the tuned threshold rule rejects nothing.
-    rule, other = ("relocate", RelocateActor()) if env.num_zones_each_way else ("threshold", ThresholdActor(env))
-    turns[rule] = functools.partial(field.act, other, args.days)
+    rules: dict[str, Actor] = {"threshold": ThresholdActor(env)}
+    if env.num_zones_each_way:
+        rules = {"relocate": RelocateActor(), "cover": CoverActor()}
+    turns |= {name: functools.partial(field.act, actor, args.days) for name, actor in rules.items()}
     replan = f"replan ({rounds} rounds)"
     replan_days = min(args.days, args.replan_days)
     turns[replan] = functools.partial(field.act, AcceptActor(), replan_days, rounds)
-    turns[f"{rule}, {replan}"] = functools.partial(field.act, other, replan_days, rounds)
+    rule, actor = list(rules.items())[-1]
+    turns[f"{rule}, {replan}"] = functools.partial(field.act, actor, replan_days, rounds)
     if run:
         policy = contest.actor_of(run)
         turns["policy"] = functools.partial(field.act, policy, args.days)
