@@ -573,7 +573,7 @@ def verdict(solution: Solution) -> str:
 def report(solution: Solution) -> str:
     """What a plan comes to, for people: cost, whether it is feasible, what is broken, totals, and the routes."""
     plan = solution.plan
-    cost = f"{solution.cost:.2f}" if np.isfinite(solution.cost) else "none: no such plan was found"
+    cost = f"{solution.cost + 0.0:.2f}" if np.isfinite(solution.cost) else "none: no such plan was found"
     rows = [("method", solution.method), ("cost", cost), ("found after", f"{solution.seconds:.1f} s")]
     rows.append(("feasible", verdict(solution)))
     for name, found in plan.get("violations", {}).items():

@@ -25,7 +25,7 @@ from benchmarks.measure import Seconds, timed
 from benchmarks.quality import contest
 from benchmarks.quality.contest import SEED, Standings
 from jaxvrp.actor import Actor
-from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor, RelocateActor, ThresholdActor
+from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor, CoverActor, RelocateActor, ThresholdActor
 from jaxvrp.envs.dispatch.baselines.hindsight import with_hindsight
 from jaxvrp.envs.dispatch.baselines.rollout import RolloutActor
 from jaxvrp.envs.dispatch.baselines.search import replanned
@@ -113,7 +113,7 @@ class Field:
         days = len(played.value)
         same = min(days, len(replan.value))
         base = replan.value[:same].mean()
-        ahead = contest.cell(list(100 * (played.value[:same] - replan.value[:same]) / base), "+.1f")
+        ahead = _signed(list(100 * (played.value[:same] - replan.value[:same]) / base), "+.1f")
         share = 100 * played.value.sum() / self.offered[:days].sum()
         return [
             name,
@@ -125,6 +125,11 @@ class Field:
             f"{played.seconds.cpu:.2g}",
             *([] if played.late is None else [contest.cell(list(100 * np.asarray(played.late)), ".2f") + " %"]),
         ]
+
+
+def _signed(values: Sequence[float], form: str) -> str:
+    """The mean with its sign, and half the width of its interval without."""
+    return contest.cell(values, form).replace("± +", "± ")
 
 
 def tuned(env: Dispatch, days: int) -> Standings:
@@ -148,16 +153,17 @@ def tuned(env: Dispatch, days: int) -> Standings:
 def standings(env: Dispatch, run: Any, args: argparse.Namespace) -> Standings:
     """The table of one scenario."""
     field, rounds = Field(env, args.days), args.replan_rounds
-    turns: dict[str, Callable[[], Played]] = {
-        "accept": functools.partial(field.act, AcceptActor(), args.days),
-        "threshold": functools.partial(field.act, ThresholdActor(env), args.days),
-    }
+    turns: dict[str, Callable[[], Played]] = {"accept": functools.partial(field.act, AcceptActor(), args.days)}
+    # In `ride_pooling` the tuned threshold rule rejects nothing.
+    rules: dict[str, Actor] = {"threshold": ThresholdActor(env)}
     if env.num_zones_each_way:
-        turns["relocate"] = functools.partial(field.act, RelocateActor(), args.days)
+        rules = {"relocate": RelocateActor(), "cover": CoverActor()}
+    turns |= {name: functools.partial(field.act, actor, args.days) for name, actor in rules.items()}
     replan = f"replan ({rounds} rounds)"
     replan_days = min(args.days, args.replan_days)
     turns[replan] = functools.partial(field.act, AcceptActor(), replan_days, rounds)
-    turns[f"threshold, {replan}"] = functools.partial(field.act, ThresholdActor(env), replan_days, rounds)
+    rule, actor = list(rules.items())[-1]
+    turns[f"{rule}, {replan}"] = functools.partial(field.act, actor, replan_days, rounds)
     if run:
         policy = contest.actor_of(run)
         turns["policy"] = functools.partial(field.act, policy, args.days)
@@ -226,7 +232,6 @@ def fleets(env: Dispatch, count: int) -> State:
 def replanning(env: Dispatch, count: int) -> Standings:
     """How much travel searches of different lengths save, and how long they take."""
     state = fleets(env, count)
-    per_round = 0.0
 
     def planned(rounds: int) -> tuple[np.ndarray, Seconds]:
         search = functools.partial(replanned, state.prepared, state.plans, jax.random.key(0), rounds=rounds)
@@ -234,13 +239,12 @@ def replanning(env: Dispatch, count: int) -> Standings:
         return np.asarray(found.travel, np.float64).sum(axis=1), seconds.per(count)
 
     results = {rounds: planned(rounds) for rounds in ROUNDS}
-    per_round = results[ROUNDS[-1]][1].cpu / ROUNDS[-1]
-    rounds = round(LONG / per_round)
+    rounds = round(LONG / results[ROUNDS[-1]][1].cpu * ROUNDS[-1])
     best, seconds = planned(rounds)
     rows = [["rounds", "planned travel", "above 10 s", "CPU s/fleet"]]
     before, _ = planned(0)
-    for name, (travel, each) in {0: (before, None), **results, rounds: (best, seconds)}.items():
-        above = contest.cell(list(100 * (travel - best) / best.mean()), "+.2f")
+    for name, (travel, each) in {0: (before, None), **results, f"{LONG:g} s": (best, seconds)}.items():
+        above = _signed(list(100 * (travel - best) / best.mean()), "+.2f")
         rows.append([str(name), f"{travel.mean():.1f}", f"{above} %", "-" if each is None else f"{each.cpu:.2g}"])
     return Standings(f"{env.scenario}, {count} fleets with {sum(OPEN) // 2} to {OPEN[1]} open requests", rows)
 

@@ -44,9 +44,9 @@ def replanned(state: State, key: jax.Array, *, rounds: int = 1000) -> State:
     prepared, plans = state.prepared, state.plans
     batch = jax.tree.map(lambda leaf: leaf[None], (prepared, plans))
     found = jax.tree.map(lambda leaf: leaf[0], search.replanned(*batch, key, rounds=rounds))
-    change = found.travel - planned_travel(prepared, plans)
-    by_drones = jnp.sum(jnp.where(prepared.fleet.is_drone, change, 0.0))
-    totals = state.totals.replace(
-        travel=state.totals.travel + jnp.sum(change), drone_travel=state.totals.drone_travel + by_drones
-    )
+    totals = state.totals
+    if prepared.factors is None:  # with noise, travel counts when it is driven
+        change = found.travel - planned_travel(prepared, plans)
+        by_drones = jnp.sum(jnp.where(prepared.fleet.is_drone, change, 0.0))
+        totals = totals.replace(travel=totals.travel + jnp.sum(change), drone_travel=totals.drone_travel + by_drones)
     return state.replace(plans=found.plans, offers=offers(prepared, found.plans, state.request), totals=totals)

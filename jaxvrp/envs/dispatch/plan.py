@@ -89,6 +89,11 @@ def plan_of(named: NamedDay | Moment, env: Dispatch, states: State | Moment) -> 
         "violations": {name: found for name, found in violations.items() if found["count"]},
         "value": day.report.value,
         "travel": named.moment(day.report.travel.sum()),
+        "totals": {
+            "served": f"{len(day.served)} of {len(day.requests)}",
+            "value": f"{day.report.value:g}",
+            "travel": f"{named.moment(day.report.travel.sum()):g}",
+        },
         "rejected": [named.requests[request] for request in rejected],
         "unservable": [named.requests[request] for request in unservable(named.instance)],
         **late,
