@@ -24,7 +24,7 @@ from benchmarks.measure import Seconds, timed
 from benchmarks.quality import contest
 from benchmarks.quality.contest import SEED, Standings
 from jaxvrp.actor import Actor
-from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor, RelocateActor, ThresholdActor
+from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor, CoverActor, RelocateActor, ThresholdActor
 from jaxvrp.envs.dispatch.baselines.hindsight import decide_with_hindsight, serve_rides
 from jaxvrp.envs.dispatch.baselines.rollout import RolloutActor
 from jaxvrp.envs.dispatch.env import Dispatch
@@ -139,9 +139,12 @@ def standings(env: Dispatch, run: Any, args: argparse.Namespace) -> Standings:
     }
     if env.num_zones_each_way:
         turns["relocate"] = functools.partial(field.act, RelocateActor(), args.days)
+        turns["cover"] = functools.partial(field.act, CoverActor(), args.days)
     replan = f"replan ({rounds} rounds)"
     replan_days = min(args.days, args.replan_days)
     turns[replan] = functools.partial(field.act, AcceptActor(), replan_days, rounds)
+    if env.num_zones_each_way:
+        turns[f"cover, {replan}"] = functools.partial(field.act, CoverActor(), replan_days, rounds)
     turns[f"threshold, {replan}"] = functools.partial(field.act, ThresholdActor(env), replan_days, rounds)
     if run:
         policy = contest.actor_of(run)
