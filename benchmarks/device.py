@@ -47,6 +47,9 @@ LEAST_SECONDS = 0.5
 
 PARITY_BATCH = 256
 
+PARTS = ("parity", "steps", "training")
+"""Of the table, in its order."""
+
 
 def rewards_on(name: str, steps: int, device: jax.Device) -> np.ndarray:
     """`f32[steps, PARITY_BATCH]`, the team's rewards of masked random play on a device."""
@@ -150,7 +153,8 @@ def measured(job: Job) -> Row:
     try:
         found = run()
     except Exception as error:  # an accelerator runs out of memory in many ways
-        found = {"error": f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}"}
+        reason, _, _ = str(error).strip().partition("\n")
+        found = {"error": f"{type(error).__name__}: {reason[:200]}"}
     peak, memory_of = measure.peak_memory()
     return {**row, **found, "peak_memory_bytes": peak, "memory_of": memory_of, "seconds": time.perf_counter() - start}
 
@@ -161,10 +165,10 @@ def plot(rows: Sequence[Row], title: str, path: pathlib.Path) -> None:
 
     figure = Figure(figsize=(11, 5), layout="constrained")
     figure.suptitle(title)
-    for axes, part in zip(figure.subplots(1, 2), ("steps", "training"), strict=True):
+    for axes, part in zip(figure.subplots(1, 2), PARTS[1:], strict=True):
         of_part = [row for row in rows if row["part"] == part and "steps_per_second" in row]
         for what in dict.fromkeys(row["what"] for row in of_part):
-            line = [(row["batch"], row["steps_per_second"]) for row in of_part if row["what"] == what]
+            line = sorted((row["batch"], row["steps_per_second"]) for row in of_part if row["what"] == what)
             axes.plot(*zip(*line, strict=True), marker="o", label=what)
         axes.set(title=part, xlabel="environments", ylabel="environment steps per second")
         if of_part:
@@ -178,7 +182,7 @@ def table(rows: Sequence[Row]) -> str:
     """The aligned table, one line per row."""
     head = ["part", "what", "batch", "steps/s", "compile s", "peak MiB", "note"]
     lines = [head]
-    for row in rows:
+    for row in sorted(rows, key=lambda row: PARTS.index(row["part"])):
         rate = measure.rate(row["steps_per_second"]) if "steps_per_second" in row else "-"
         compiled = f"{row['compile_seconds']:.1f}" if "compile_seconds" in row else "-"
         memory = "-" if row["peak_memory_bytes"] is None else f"{row['peak_memory_bytes'] / 2**20:.0f}"
@@ -218,7 +222,7 @@ def main(argv: Sequence[str] | None = None, leave: Callable[[int], object] = os.
         if time.monotonic() + before > deadline:
             continue
         rows.append(measured(job))
-        write_json(args.out, {"machine": header, "rows": rows})
+        write_json(args.out, {"machine": header, "rows_planned": len(every), "rows": rows})
     if at_end.acquire(blocking=False):
         clock.cancel()
         finish(f"{len(rows)} of {len(every)} rows")

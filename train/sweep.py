@@ -185,27 +185,7 @@ def open_study(sweep: Sweep, args: argparse.Namespace) -> optuna.Study:
     warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
     sweep.out.mkdir(parents=True, exist_ok=True)
     url = args.storage or f"sqlite:///{sweep.out.absolute() / 'sweep.db'}"
-    beat = max(1, round(args.heartbeat))
-    for attempt in range(ATTEMPTS):
-        try:
-            storage = optuna.storages.RDBStorage(
-                url,
-                heartbeat_interval=beat,
-                grace_period=STALE * beat,
-                heartbeat_stale_trial_callback=optuna.storages.RetryHeartbeatStaleTrialCallback(),
-            )
-            study = optuna.create_study(
-                storage=storage,
-                study_name=sweep.out.name,
-                direction="maximize",
-                load_if_exists=True,
-                pruner=optuna.pruners.MedianPruner(),
-            )
-            break
-        except Exception as error:  # of the database's own driver
-            if attempt == ATTEMPTS - 1:
-                raise UserError(f"cannot open --storage {url}: {str(error).splitlines()[0]}; mend that") from None
-            time.sleep(POLL)  # another worker may be making the same tables
+    study = _connected(url, sweep.out.name, max(1, round(args.heartbeat)))
     space = {name: optuna.distributions.distribution_to_json(each) for name, each in sweep.space.items()}
     content = {name: as_typed(value) for name, value in read_config_file(args.config).items()}
     settings = {"algorithm": sweep.algorithm, "config": content, "words": list(sweep.words[2:]), "space": space}
@@ -215,6 +195,28 @@ def open_study(sweep: Sweep, args: argparse.Namespace) -> optuna.Study:
             raise UserError(f"{sweep.out} is a sweep with another {name}; take another --out, or give the same again")
     study.set_user_attr(SETTINGS, settings)
     return study
+
+
+def _connected(url: str, name: str, beat: int) -> optuna.Study:
+    import optuna
+
+    for left in reversed(range(ATTEMPTS)):
+        try:
+            storage = optuna.storages.RDBStorage(
+                url,
+                heartbeat_interval=beat,
+                grace_period=STALE * beat,
+                heartbeat_stale_trial_callback=optuna.storages.RetryHeartbeatStaleTrialCallback(),
+            )
+            pruner = optuna.pruners.MedianPruner()
+            return optuna.create_study(
+                storage=storage, study_name=name, direction="maximize", load_if_exists=True, pruner=pruner
+            )
+        except Exception as error:  # of the database's own driver
+            if not left:
+                raise UserError(f"cannot open --storage {url}: {str(error).splitlines()[0]}; mend that") from None
+            time.sleep(POLL)  # another worker may be making the same tables
+    raise AssertionError
 
 
 def work(study: optuna.Study, sweep: Sweep) -> None:

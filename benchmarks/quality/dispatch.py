@@ -215,7 +215,7 @@ def fleets(env: Dispatch, count: int) -> State:
     def drive(state: State, timestep: Any) -> tuple[State, Any, jax.Array]:
         action, _ = actor.act(jax.random.key(0), (), state, timestep)
         state, timestep = jax.vmap(env.step)(state, action)
-        is_request = (state.plans.stops[:, LOAD] > 0) | (state.prepared.instance.depot is not None)
+        is_request = (state.plans.stops[:, LOAD] > 0) | (state.prepared.fleet.depot is not None)
         return state, timestep, jnp.sum(state.plans.present & is_request, axis=(1, 2))
 
     state, timestep = jax.jit(jax.vmap(env.reset_to))(instances)

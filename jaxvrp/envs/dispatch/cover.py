@@ -21,13 +21,13 @@ def plan_ends(state: State) -> tuple[jax.Array, jax.Array]:
     is_last = jnp.arange(plans.start.shape[-1], dtype=jnp.int32) == plans.num_stops[:, None] - 1
     last, end = (jnp.sum(jnp.where(is_last, number, 0.0), axis=-1) for number in (plans.stops[:2], plans.start))
     has_plan = plans.num_stops > 0
-    end = jnp.where(has_plan, end + state.prepared.instance.stop_time, plans.free)
+    end = jnp.where(has_plan, end + state.prepared.fleet.stop_time, plans.free)
     return jnp.where(has_plan, last, plans.goal), jnp.maximum(end - state.now, 0.0)
 
 
 def nearness(state: State, minutes: jax.Array) -> jax.Array:
     """Within (0, 1], what is there in so many minutes, `f32[...]`, counts against what is there now."""
-    return jnp.exp(-minutes / (SOON * state.prepared.instance.horizon))
+    return jnp.exp(-minutes / (SOON * state.prepared.fleet.horizon))
 
 
 def cover(state: State, places: jax.Array) -> jax.Array:

@@ -47,6 +47,6 @@ def replanned(state: State, key: jax.Array, *, rounds: int = 1000) -> State:
     totals = state.totals
     if prepared.factors is None:  # with noise, travel counts when it is driven
         change = found.travel - planned_travel(prepared, plans)
-        by_drones = jnp.sum(jnp.where(prepared.instance.is_drone, change, 0.0))
+        by_drones = jnp.sum(jnp.where(prepared.fleet.is_drone, change, 0.0))
         totals = totals.replace(travel=totals.travel + jnp.sum(change), drone_travel=totals.drone_travel + by_drones)
     return state.replace(plans=found.plans, offers=offers(prepared, found.plans, state.request), totals=totals)

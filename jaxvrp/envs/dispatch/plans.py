@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 
 from jaxvrp.envs.dispatch.noise import Factors, Lateness, UnderWay, factors
@@ -21,6 +22,21 @@ X, Y, EARLIEST, DEADLINE, LOAD, REQUEST, DUE = range(7)
 """Planes of a stop. LOAD is taken on, or less than 0 if left; DUE is when a stop without any delay would begin."""
 
 NUM_PLANES = 7
+
+
+COLUMNS: dict[str, int | slice] = {
+    "arrival": 0,
+    "pickup": slice(1, 3),
+    "dropoff": slice(3, 5),
+    "pickup_earliest": 6,
+    "pickup_deadline": 7,
+    "dropoff_earliest": 8,
+    "dropoff_deadline": 9,
+    "value": 10,
+}
+"""Where the numbers of requests are in the table; loads are in `LOADS`."""
+
+LOADS = 5
 
 
 class Request(struct.PyTreeNode):
@@ -43,20 +59,26 @@ class Prepared(struct.PyTreeNode):
     """A day and what follows from it.
 
     Attributes:
-        instance: the day.
+        fleet: the day without its requests.
         pace: `f32[V]`, minutes for a straight kilometre, as planned.
         capacity: `f32[V]`.
-        table: `f32[R, 11]`, the numbers of each request in the order of `Request`, places as two numbers.
+        table: `f32[R, 11]`, the numbers of each request, see `COLUMNS`.
         num_requests: `i32[]`, without padding.
         factors: of travel times; None without `travel_noise`.
     """
 
-    instance: Instance
+    fleet: Instance
     pace: jax.Array
     capacity: jax.Array
     table: jax.Array
     num_requests: jax.Array
     factors: Factors | None = None
+
+    @property
+    def instance(self) -> Instance:
+        """The day."""
+        columns = {name: self.table[..., column] for name, column in COLUMNS.items()}
+        return self.fleet.replace(**columns, load=self.table[..., LOADS].astype(np.int32))
 
     @property
     def mean_pace(self) -> jax.Array:
@@ -66,19 +88,8 @@ class Prepared(struct.PyTreeNode):
     def request(self, index: jax.Array) -> Request:
         """That of this number (`i32[]`)."""
         row = jax.lax.dynamic_index_in_dim(self.table, index, keepdims=False)
-        return Request(
-            index=index.astype(jnp.float32),
-            exists=row[5] > 0,
-            arrival=row[0],
-            pickup=row[1:3],
-            dropoff=row[3:5],
-            load=row[5],
-            pickup_earliest=row[6],
-            pickup_deadline=row[7],
-            dropoff_earliest=row[8],
-            dropoff_deadline=row[9],
-            value=row[10],
-        )
+        columns = {name: row[column] for name, column in COLUMNS.items()}
+        return Request(index=index.astype(jnp.float32), exists=row[LOADS] > 0, load=row[LOADS], **columns)
 
 
 def prepare(instance: Instance, travel_noise: float = 0.0, reserve: float | jax.Array = 0.5) -> Prepared:
@@ -92,12 +103,13 @@ def prepare(instance: Instance, travel_noise: float = 0.0, reserve: float | jax.
         instance.value,
     ]
     columns = [instance.arrival[:, None], instance.pickup, instance.dropoff, jnp.stack(numbers, axis=1)]
+    of_requests = dict.fromkeys((*COLUMNS, "load"))
     pace, drawn = MINUTES_PER_HOUR * instance.detour / instance.speed, None
     if travel_noise > 0:
         drawn = factors(instance, travel_noise, reserve)
         pace = pace * drawn.planned
     return Prepared(
-        instance=instance,
+        fleet=instance.replace(**of_requests),
         pace=pace,
         capacity=instance.capacity.astype(jnp.float32),
         table=jnp.concatenate(columns, axis=1),
@@ -166,7 +178,7 @@ def distance(a: jax.Array, b: jax.Array) -> jax.Array:
 
 def begin(prepared: Prepared, max_stops: int) -> Plans:
     """No plans: all vehicles wait at their start, or at the depot."""
-    instance, under_way = prepared.instance, None
+    instance, under_way = prepared.fleet, None
     vehicles = instance.num_vehicles
     place = instance.start.T if instance.depot is None else jnp.broadcast_to(instance.depot[:, None], (2, vehicles))
     if prepared.factors is not None:
@@ -190,14 +202,14 @@ def begin(prepared: Prepared, max_stops: int) -> Plans:
 
 def way_home(prepared: Prepared, plans: Plans) -> jax.Array:
     """`f32[V, S]`, minutes from each stop to the depot."""
-    depot = prepared.instance.depot
+    depot = prepared.fleet.depot
     assert depot is not None
     return distance(plans.stops[:2], depot[:, None, None]) * prepared.pace[:, None]
 
 
 def leaves(prepared: Prepared, plans: Plans) -> jax.Array:
     """`f32[V, S]`, when a vehicle leaves for each stop; with a depot, when it begins to load for that trip."""
-    instance = prepared.instance
+    instance = prepared.fleet
     ended = plans.start + instance.stop_time[:, None]
     if instance.depot is not None:
         ended += way_home(prepared, plans) + instance.turnaround[:, None]
@@ -213,7 +225,7 @@ def begun_by(prepared: Prepared, plans: Plans, until: jax.Array) -> jax.Array:
     A vehicle that is free at this very moment has not left yet, so its first stop can still change. With a depot it has
     left: loading is service, and what has begun is done.
     """
-    if prepared.instance.depot is not None:
+    if prepared.fleet.depot is not None:
         return plans.present & (leaves(prepared, plans) <= until)
     return plans.present & ((leaves(prepared, plans) < until) | (plans.start <= until))
 
@@ -231,7 +243,7 @@ def advance(prepared: Prepared, plans: Plans, until: jax.Array, now: jax.Array) 
     count = jnp.sum(begun, axis=-1, dtype=jnp.int32)
     is_last = begun & (jnp.arange(begun.shape[-1], dtype=jnp.int32) == count[:, None] - 1)
     left = without_first(plans, count)
-    if prepared.instance.depot is None:
+    if prepared.fleet.depot is None:
         return _ride_on(prepared, plans, left, begun, is_last, now)
     return _fly_home(prepared, plans, left, begun, is_last, now)
 
@@ -243,7 +255,7 @@ def _ride_on(
     load, late = plans.stops[LOAD], _late(plans, begun)
     any_begun = begun.any(axis=-1)
     place = jnp.where(any_begun, jnp.sum(jnp.where(is_last, plans.stops[:2], 0.0), axis=-1), plans.place)
-    ended = jnp.sum(jnp.where(is_last, plans.start, 0.0), axis=-1) + prepared.instance.stop_time
+    ended = jnp.sum(jnp.where(is_last, plans.start, 0.0), axis=-1) + prepared.fleet.stop_time
     left = left.replace(
         place=place,
         free=jnp.where(any_begun, ended, plans.free),
@@ -253,7 +265,7 @@ def _ride_on(
     left, drift = drifted(prepared, left, now)
     lateness = jnp.where(begun, plans.start - plans.stops[DUE], 0.0)
     wait, delay = jnp.sum(jnp.where(load > 0, lateness, 0.0)), jnp.sum(jnp.where(load > 0, 0.0, lateness))
-    by_drone = jnp.sum(begun & (load < 0) & prepared.instance.is_drone[:, None], dtype=jnp.float32)
+    by_drone = jnp.sum(begun & (load < 0) & prepared.fleet.is_drone[:, None], dtype=jnp.float32)
     return left, Begun(wait, delay, by_drone, jnp.sum(late, dtype=jnp.float32), drift)
 
 
@@ -273,7 +285,7 @@ def _fly_home(
     prepared: Prepared, plans: Plans, left: Plans, begun: jax.Array, is_last: jax.Array, now: jax.Array
 ) -> tuple[Plans, Begun]:
     """Vehicles can load again when they are back from the trip that they have begun last."""
-    instance = prepared.instance
+    instance = prepared.fleet
     ended = plans.start + instance.stop_time[:, None] + way_home(prepared, plans)
     home = jnp.sum(jnp.where(is_last, ended, 0.0), axis=-1)
     any_begun = begun.any(axis=-1)

@@ -115,7 +115,7 @@ def _actions(env: Dispatch, states: State) -> dict[str, np.ndarray]:
     """The executed actions of an episode, read off its states."""
     actions = {DISPATCHER: np.asarray(states.choice)[1:, None].astype(np.int64)}
     if env.num_zones_each_way:
-        area = np.asarray(states.prepared.instance.area[0])
+        area = np.asarray(states.prepared.fleet.area[0])
         middles = np.asarray(zone_middles(jnp.asarray(area), env.num_zones_each_way))
         goal, is_idle = np.asarray(states.plans.goal), np.asarray(jax.vmap(idle)(states))
         gap = np.linalg.norm(goal[1:, :, :, None] - middles[None, :, None, :], axis=1)

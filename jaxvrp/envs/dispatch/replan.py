@@ -136,7 +136,7 @@ def _score(prepared: Prepared, plans: Plans, draws: jax.Array, uniform: jax.Arra
 
     Of each request one stop counts, the pickup where there is one.
     """
-    removable = plans.present & ((plans.stops[LOAD] > 0) | (prepared.instance.depot is not None))
+    removable = plans.present & ((plans.stops[LOAD] > 0) | (prepared.fleet.depot is not None))
     rank = jnp.cumsum(removable.ravel()).reshape(removable.shape)
     first = removable & (rank == jnp.minimum((draws[0] * rank[-1, -1]).astype(jnp.int32) + 1, rank[-1, -1]))
     place = jnp.sum(jnp.where(first, plans.stops[:2], 0.0), axis=(-2, -1))

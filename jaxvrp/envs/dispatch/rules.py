@@ -130,7 +130,7 @@ def assign(state: State, choice: jax.Array) -> tuple[Plans, jax.Array]:
 
 def send(state: State, plans: Plans, zone: jax.Array) -> Plans:
     """The plans after each vehicle without one goes to zone `zone - 1` (`i32[V]`), or goes on (0)."""
-    middles = zone_middles(state.prepared.instance.area, state.num_zones_each_way)
+    middles = zone_middles(state.prepared.fleet.area, state.num_zones_each_way)
     is_zone = jnp.arange(middles.shape[1], dtype=jnp.int32) == zone[:, None] - 1
     middle = jnp.sum(jnp.where(is_zone, middles[:, None, :], 0.0), axis=-1)
     sent = (zone > 0) & idle(state) & (plans.num_stops == 0)
@@ -161,7 +161,7 @@ def proceed(state: State, plans: Plans, choice: jax.Array, growth: jax.Array, nu
         value=totals.value + gained,
         by_drone=totals.by_drone + begun.by_drone,
         travel=totals.travel + jnp.sum(travel),
-        drone_travel=totals.drone_travel + jnp.sum(jnp.where(prepared.instance.is_drone, travel, 0.0)),
+        drone_travel=totals.drone_travel + jnp.sum(jnp.where(prepared.fleet.is_drone, travel, 0.0)),
         wait=totals.wait + begun.wait,
         delay=totals.delay + begun.delay,
         broken=totals.broken + begun.broken,
@@ -210,6 +210,6 @@ def _demand(prepared: Prepared, demand: jax.Array | None, request: Request) -> j
     """The pickups by zone, with those of one request more."""
     if demand is None:
         return None
-    zone = zone_of(prepared.instance.area, math.isqrt(demand.shape[0]), request.pickup)
+    zone = zone_of(prepared.fleet.area, math.isqrt(demand.shape[0]), request.pickup)
     is_there = (jnp.arange(demand.shape[0], dtype=jnp.int32) == zone) & request.exists
     return demand + is_there.astype(jnp.float32)

@@ -69,7 +69,7 @@ def followed_by(first: jax.Array, rest: jax.Array) -> jax.Array:
 
 
 def positions(prepared: Prepared, plans: Plans) -> Positions:
-    instance, stop_time = prepared.instance, prepared.instance.stop_time[:, None]
+    instance, stop_time = prepared.fleet, prepared.fleet.stop_time[:, None]
     vehicles, size = plans.start.shape
     index, count = index_of(size + 1), plans.num_stops[:, None]
     places = plans.stops[:2]
@@ -103,7 +103,7 @@ def _between_trips(
     A vehicle has one trip ahead. A drone makes one for each parcel, in the order in which it got them, so that only the
     last position is legal.
     """
-    instance = prepared.instance
+    instance = prepared.fleet
     assert instance.depot is not None
     depot, is_drone = instance.depot[:, None, None], instance.is_drone[:, None]
     stop_time = instance.stop_time[:, None]
@@ -120,15 +120,15 @@ def planned_travel(prepared: Prepared, plans: Plans) -> jax.Array:
     """`f32[V]`, minutes of travel that are planned."""
     at = positions(prepared, plans)
     by_vehicle = jnp.sum(at.arc, axis=-1)
-    if prepared.instance.depot is None:
+    if prepared.fleet.depot is None:
         return by_vehicle
     flights = 2.0 * jnp.sum(jnp.where(plans.present, way_home(prepared, plans), 0.0), axis=-1)
-    return jnp.where(prepared.instance.is_drone, flights, by_vehicle)
+    return jnp.where(prepared.fleet.is_drone, flights, by_vehicle)
 
 
 def rescheduled(prepared: Prepared, plans: Plans) -> Plans:
     """The plans with every stop served as early as it can be; in the order that they have."""
-    instance, at, present = prepared.instance, positions(prepared, plans), plans.present
+    instance, at, present = prepared.fleet, positions(prepared, plans), plans.present
     path = at.path[:, :-1]
     first = at.leave[:, 0] + at.arc[:, 0]
     if instance.depot is not None:

@@ -74,7 +74,7 @@ class _Carry(struct.PyTreeNode):
 def drive(prepared: Prepared, plans: Plans, until: jax.Array) -> Drive:
     """The stops of all vehicles, driven with the factors of their legs, and what is known of that at `until`."""
     assert prepared.factors is not None and plans.under_way is not None
-    instance, under_way = prepared.instance, plans.under_way
+    instance, under_way = prepared.fleet, plans.under_way
     num_begun = under_way.stops.shape[-1]
     is_begun = index_of(num_begun) < under_way.count[:, None]
     present = jnp.concatenate([is_begun, plans.present], axis=-1)
@@ -153,7 +153,7 @@ def _leg(
 
 def begun_until(prepared: Prepared, driven: Drive, until: jax.Array) -> jax.Array:
     """`bool[V, K]`: as `begun_by` of plans without noise."""
-    if prepared.instance.depot is not None:
+    if prepared.fleet.depot is not None:
         return driven.present & (driven.departs <= until)
     return driven.present & ((driven.departs < until) | (driven.start <= until))
 
@@ -179,7 +179,7 @@ def advance(
     left = plans.replace(start=jnp.where(plans.present, driven.expected_start[:, -size:], jnp.inf))
     left = without_first(left, jnp.sum(of_plan, axis=-1, dtype=jnp.int32))
     left = left.replace(free=at_last(driven.expected_ended, plans.free), under_way=under_way)
-    if prepared.instance.depot is None:
+    if prepared.fleet.depot is None:
         place = at_last(driven.stops[:2], plans.place)
         goal = jnp.where(of_plan.any(axis=-1), place, plans.goal)
         load = jnp.sum(jnp.where(of_plan, plans.stops[LOAD], 0.0), axis=-1)
@@ -195,8 +195,8 @@ def _begun_last(prepared: Prepared, plans: Plans, driven: Drive, begun: jax.Arra
     before, size, count = plans.under_way, begun.shape[-1], jnp.sum(begun, axis=-1, dtype=jnp.int32)
     assert before is not None
     first = count - 1
-    if prepared.instance.depot is not None:
-        first = jnp.where(prepared.instance.is_drone, first, 0)
+    if prepared.fleet.depot is not None:
+        first = jnp.where(prepared.fleet.is_drone, first, 0)
     is_first = begun & (index_of(size) == first[:, None])
     any_begun = count > 0
 
@@ -218,7 +218,7 @@ def _known(
     prepared: Prepared, driven: Drive, begun: jax.Array, drift: jax.Array, since: jax.Array, until: jax.Array
 ) -> Begun:
     """What became known between `since` and `until` of the stops that have `begun`."""
-    instance, load = prepared.instance, driven.stops[LOAD]
+    instance, load = prepared.fleet, driven.stops[LOAD]
 
     def is_new(time: jax.Array) -> jax.Array:
         return begun & (time > since) & (time <= until)

@@ -83,7 +83,7 @@ class RelocateActor(AcceptActor):
         """`i32[V]`, see the class."""
         assert state.demand is not None
         zones, free = state.num_zones_each_way, idle(state)
-        where = zone_of(state.prepared.instance.area, zones, state.plans.goal)
+        where = zone_of(state.prepared.fleet.area, zones, state.plans.goal)
         is_there = (where == jnp.arange(zones * zones, dtype=jnp.int32)[:, None]) & free
         here = jnp.sum(is_there, axis=-1, dtype=jnp.float32)
         share = state.demand / jnp.maximum(jnp.sum(state.demand), 1.0) * jnp.sum(here)
@@ -109,7 +109,7 @@ class CoverActor(AcceptActor):
         """`i32[V]`, see the class."""
         del key
         assert state.demand is not None
-        zones, area = state.num_zones_each_way, state.prepared.instance.area
+        zones, area = state.num_zones_each_way, state.prepared.fleet.area
         middles = zone_middles(area, zones)
         demand = state.demand + self.EVEN / zones**2
         demand = demand / jnp.mean(demand)

@@ -166,7 +166,7 @@ def _without(prepared: Prepared, day: Served, is_out: jax.Array) -> Served:
     leaves = (row.number >= 0) & is_out[jnp.maximum(row.number, 0)]
     kept = (row.number >= 0) & ~leaves
     mark = row.mark
-    if prepared.instance.depot is not None:
+    if prepared.fleet.depot is not None:
         # The first of the stops that are left of a trip.
         trip = jnp.cumsum(mark, axis=-1, dtype=jnp.int32)
         before = jnp.where(kept, trip, 0)

@@ -71,7 +71,7 @@ def begin(prepared: Prepared, plans: Plans) -> Search:
 def advance(search: Search, key: jax.Array, progress: jax.Array) -> Search:
     """The search after rounds at so much of all, `f32[rounds]` in [0, 1]."""
 
-    most = MOST_RIDES if search.prepared.instance.depot is None else MOST_PARCELS
+    most = MOST_RIDES if search.prepared.fleet.depot is None else MOST_PARCELS
 
     def advance_single(search: Search, key: jax.Array) -> Search:
         def step(carry: tuple[Planned, Planned], heat_and_key: tuple[jax.Array, jax.Array]) -> tuple[Any, None]:

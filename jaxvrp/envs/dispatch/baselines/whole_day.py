@@ -56,13 +56,13 @@ class Place(struct.PyTreeNode):
 
 def timed(prepared: Prepared, vehicle: jax.Array, row: Row) -> Routes:
     """The route of one vehicle (`i32[]`), every stop as early as it can be."""
-    time = _time_rides if prepared.instance.depot is None else _time_parcels
+    time = _time_rides if prepared.fleet.depot is None else _time_parcels
     return time(prepared, vehicle, row)
 
 
 def best_place(prepared: Prepared, routes: Routes, request: Request, luck: jax.Array) -> Place:
     """Where the request adds least minutes, times `luck` (`f32[V]`)."""
-    find = _place_rides if prepared.instance.depot is None else _place_parcels
+    find = _place_rides if prepared.fleet.depot is None else _place_parcels
     return find(prepared, routes, request, luck)
 
 
@@ -128,10 +128,10 @@ def _place_rides(prepared: Prepared, routes: Routes, request: Request, luck: jax
     window = _take(jnp.stack([planes[name] for name in names]), source)
     present = (source < size) & (index_of(WINDOW) < WINDOW - 2) & (window[5] < jnp.inf)
     last = _take(jnp.stack([planes[name] for name in ("x", "y", "start", "carried")]), first[:, None] - 1)[..., 0]
-    place = jnp.where(first > 0, last[:2], prepared.instance.start.T)
+    place = jnp.where(first > 0, last[:2], prepared.fleet.start.T)
     plans = Plans(
         place=place,
-        free=jnp.where(first > 0, last[2] + prepared.instance.stop_time, 0.0),
+        free=jnp.where(first > 0, last[2] + prepared.fleet.stop_time, 0.0),
         aboard=jnp.where(first > 0, last[3], 0.0),
         goal=place,
         stops=jnp.where(present, jnp.concatenate([window[:5], jnp.zeros_like(window[:2])]), 0.0),

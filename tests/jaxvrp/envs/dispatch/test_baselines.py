@@ -7,7 +7,7 @@ import pytest
 
 from jaxvrp.envs.dispatch import Stop, solution_report
 from jaxvrp.envs.dispatch.baselines import hindsight, whole_day
-from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor, RelocateActor, ThresholdActor
+from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor, CoverActor, RelocateActor, ThresholdActor
 from jaxvrp.envs.dispatch.baselines.hindsight import with_hindsight
 from jaxvrp.envs.dispatch.baselines.rollout import RolloutActor
 from jaxvrp.envs.dispatch.baselines.whole_day import Row
@@ -78,6 +78,40 @@ def test_relocate_sends_idle_vehicles_to_where_demand_was(states):
     assert legal.all() and (going > 0).any()
     row, _ = np.nonzero(going)
     assert (state.demand[row, going[going > 0] - 1] > 0).all()
+
+
+def test_cover_sends_one_vehicle_to_where_requests_are_likely_and_others_far(states):
+    state, timestep = jax.device_get(states["ride_pooling"])
+    going = chosen(CoverActor(), states["ride_pooling"])["vehicle"]
+    legal = np.take_along_axis(timestep.action_mask["vehicle"], going[..., None], axis=-1)[..., 0]
+    rows, vehicles = np.nonzero(going)
+    assert legal.all() and len(rows) > 20 and len(np.unique(rows)) == len(rows)
+    plans, prepared, zones = state.plans, state.prepared, timestep.entities["zone"].shape[-1]
+    each_way = round(zones**0.5)
+    for row, vehicle in zip(rows, vehicles, strict=True):
+        instance = jax.tree.map(lambda leaf, row=row: leaf[row], prepared.instance)
+        corner, side = instance.area[0], instance.area[1] - instance.area[0]
+        number = np.arange(zones)
+        middles = corner + (np.stack([number % each_way, number // each_way], axis=1) + 0.5) / each_way * side
+        near = np.zeros(zones)
+        for other in np.flatnonzero(prepared.capacity[row] > 0):
+            stops = np.flatnonzero(np.isfinite(plans.start[row, other]))
+            place, busy = plans.goal[row, :, other], plans.free[row, other]
+            if stops.size:
+                place = plans.stops[row, :2, other, stops[-1]]
+                busy = plans.start[row, other, stops[-1]] + instance.stop_time[other]
+            way = np.hypot(*(middles - place).T) * prepared.pace[row, other]
+            soon = np.exp(-(max(busy - state.now[row], 0.0) + way) / (instance.horizon / 30))
+            near += soon
+            if other == vehicle:
+                itself = soon
+        np.testing.assert_allclose(timestep.entities["zone"][row, 3] * (prepared.capacity[row] > 0).sum(), near, 1e-3)
+        demand = state.demand[row] + 10 / zones
+        way = np.hypot(*(middles - plans.place[row, :, vehicle]).T) * prepared.pace[row, vehicle]
+        worth = demand / demand.mean() * np.exp(-0.8 * (near - itself)) - 0.005 * way
+        assert worth[going[row, vehicle] - 1] > worth.max() - 1e-3
+        cell = np.clip((plans.goal[row, :, vehicle] - corner) / side * each_way, 0, each_way - 1e-6).astype(int)
+        assert worth.max() > worth[cell[0] + each_way * cell[1]] + 0.2 - 1e-3
 
 
 @pytest.mark.parametrize("scenario", ENVS)
