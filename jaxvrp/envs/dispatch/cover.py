@@ -5,11 +5,18 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from jaxvrp.envs.dispatch import rules
 from jaxvrp.envs.dispatch.plans import distance
 from jaxvrp.envs.dispatch.rules import State
 
 SOON = 1 / 30
 """What is so far away in time, as a share of the horizon, counts 1 / e of what is here."""
+
+COVERED = 0.8
+"""A vehicle that is there leaves so much need, as the exponent of 1 / e."""
+
+EVEN = 10.0
+"""Requests, spread evenly, that are believed in before any have come."""
 
 
 def plan_ends(state: State) -> tuple[jax.Array, jax.Array]:
@@ -37,7 +44,27 @@ def cover(state: State, places: jax.Array) -> jax.Array:
     return jnp.where(state.prepared.capacity > 0, nearness(state, done_in + way), 0.0)
 
 
-def share_of_demand(state: State) -> jax.Array:
-    """`f32[Z]`, of all pickups so far."""
+def demand(state: State) -> jax.Array:
+    """`f32[Z]`, the pickups that are likely in each zone, of what they would be if all zones were alike."""
     assert state.demand is not None
-    return state.demand / jnp.maximum(jnp.sum(state.demand), 1.0)
+    known = state.demand + EVEN / state.demand.shape[0]
+    return known / jnp.mean(known)
+
+
+def need(state: State) -> tuple[jax.Array, jax.Array]:
+    """The demand of each zone that its cover leaves, `f32[Z]`; and for each vehicle, without itself, `f32[V, Z]`."""
+    near = cover(state, rules.zone_middles(state.prepared.fleet.area, state.num_zones_each_way)).T
+    total = jnp.sum(near, axis=0)
+    return demand(state) * jnp.exp(-COVERED * total), demand(state) * jnp.exp(-COVERED * (total - near))
+
+
+def spare(state: State, without: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Which idle vehicle is needed least where it waits, `bool[V]`; and how much each is where it will be, `f32[V]`.
+
+    `without` is the need without each vehicle, `f32[V, Z]`.
+    """
+    here = rules.zone_of(state.prepared.fleet.area, state.num_zones_each_way, plan_ends(state)[0])
+    needed = jnp.take_along_axis(without, here[:, None], axis=-1)[:, 0]
+    idle = rules.idle(state)
+    least = jax.lax.argmin(jnp.where(idle, needed, jnp.inf), 0, jnp.int32)
+    return idle & (jnp.arange(needed.shape[0], dtype=jnp.int32) == least), needed

@@ -8,8 +8,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from jaxvrp.envs.dispatch import rules
-from jaxvrp.envs.dispatch.cover import cover, nearness, plan_ends, share_of_demand
+from jaxvrp.envs.dispatch import cover, rules
 from jaxvrp.envs.dispatch.plans import COLUMNS, DEADLINE, LOAD, distance
 from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.spaces import EntityKind, Feature, Place
@@ -51,8 +50,8 @@ ROVING = (
     Feature("last_x", "x where its plan ends, or where it goes / S"),
     Feature("last_y", "y where its plan ends, or where it goes / S"),
     Feature("done_in", "minutes until its plan ends / H", 0.0),
-    Feature("demand", "share of the pickups so far in zones near there, the nearer the more", 0.0, 1.0),
-    Feature("cover", "others that could be there soon, the sooner the more / vehicles", 0.0, 1.0),
+    Feature("needed", "need of its zone without it, at most 4", 0.0, 4.0),
+    Feature("is_spare", "1 for the idle vehicle that is needed least", 0.0, 1.0),
 )
 """What is also seen of vehicles that wait elsewhere than at a depot."""
 
@@ -63,6 +62,7 @@ ZONE_DYNAMIC = (
     Feature("demand", "share of all pickups so far", 0.0, 1.0),
     Feature("idle", "idle vehicles that wait there, or go there / vehicles", 0.0, 1.0),
     Feature("cover", "vehicles that could be there soon, the sooner the more / vehicles", 0.0, 1.0),
+    Feature("need", "pickups that are likely, of those in an even city, less what is covered, at most 4", 0.0, 4.0),
 )
 
 DAY = (
@@ -172,12 +172,14 @@ def dynamic_vehicles(state: State) -> jax.Array:
 
 
 def _roving(state: State, scales: _Scales) -> list[jax.Array]:
-    last, done_in = plan_ends(state)
-    middles = rules.zone_middles(state.prepared.fleet.area, state.num_zones_each_way)
-    way = distance(last[:, :, None], middles[:, None]) * state.prepared.pace[:, None]
-    demand = jnp.sum(nearness(state, way) * share_of_demand(state), axis=-1)
-    others = jnp.sum(cover(state, last), axis=-1) - nearness(state, done_in)
-    return [*scales.place(last), done_in * scales.per_time, demand, others / scales.vehicles]
+    last, done_in = cover.plan_ends(state)
+    is_spare, needed = cover.spare(state, cover.need(state)[1])
+    return [
+        *scales.place(last),
+        done_in * scales.per_time,
+        jnp.minimum(needed, 4.0),
+        is_spare.astype(jnp.float32),
+    ]
 
 
 def static_zones(state: State) -> jax.Array:
@@ -187,14 +189,16 @@ def static_zones(state: State) -> jax.Array:
 
 
 def dynamic_zones(state: State) -> jax.Array:
-    """`f32[4, Z]`, the numbers of `ZONE_DYNAMIC`."""
+    """`f32[5, Z]`, the numbers of `ZONE_DYNAMIC`."""
     instance, zones, vehicles = state.prepared.fleet, state.num_zones_each_way, _Scales(state).vehicles
     where = rules.zone_of(instance.area, zones, state.plans.goal)
     is_there = (where == jnp.arange(zones * zones, dtype=jnp.int32)[:, None]) & rules.idle(state)
     waiting = jnp.sum(is_there, axis=-1, dtype=jnp.float32)
-    near = jnp.sum(cover(state, rules.zone_middles(instance.area, zones)), axis=-1)
-    share = share_of_demand(state)
-    return jnp.stack([jnp.ones_like(share), share, waiting / vehicles, near / vehicles])
+    near = jnp.sum(cover.cover(state, rules.zone_middles(instance.area, zones)), axis=-1)
+    assert state.demand is not None
+    share = state.demand / jnp.maximum(jnp.sum(state.demand), 1.0)
+    left = jnp.minimum(cover.need(state)[0], 4.0)
+    return jnp.stack([jnp.ones_like(share), share, waiting / vehicles, near / vehicles, left])
 
 
 def _day(state: State, scales: _Scales) -> list[jax.Array]:

@@ -96,31 +96,23 @@ class RelocateActor(AcceptActor):
 
 
 class CoverActor(AcceptActor):
-    """Accepts what fits; an idle vehicle goes where requests are likely and other vehicles far.
+    """Accepts what fits; the idle vehicle that is needed least goes where vehicles are needed most.
 
-    A zone is worth its share of the pickups so far, less what vehicles cover that could be there soon, and the way to
-    it. At each request the one vehicle moves that gains most, if it gains enough. The numbers below are the best of a
-    small grid on other days.
+    A zone needs vehicles by its share of the pickups so far, less by what vehicles cover that could be there soon. One
+    vehicle moves at each request, if that gains enough; the two numbers are the best of a small grid on other days.
     """
 
-    COVERED, WAY, ENOUGH, EVEN = 0.8, 0.005, 0.2, 10.0
+    WAY, ENOUGH = 0.005, 0.2
 
     def send(self, key: jax.Array, state: State) -> jax.Array:
         """`i32[V]`, see the class."""
         del key
-        assert state.demand is not None
-        zones, area = state.num_zones_each_way, state.prepared.fleet.area
-        middles = zone_middles(area, zones)
-        demand = state.demand + self.EVEN / zones**2
-        demand = demand / jnp.mean(demand)
-        near = cover.cover(state, middles).T
-        others = jnp.sum(near, axis=0) - near
+        middles = zone_middles(state.prepared.fleet.area, state.num_zones_each_way)
         way = distance(state.plans.place[:, :, None], middles[:, None]) * state.prepared.pace[:, None]
-        worth = demand * jnp.exp(-self.COVERED * others) - self.WAY * way
-        here = zone_of(area, zones, state.plans.goal)
-        gain = jnp.max(worth, axis=-1) - jnp.take_along_axis(worth, here[:, None], axis=-1)[:, 0] - self.ENOUGH
-        gain = jnp.where(idle(state), gain, 0.0)
-        moves = (gain > 0) & (jnp.arange(gain.shape[0], dtype=jnp.int32) == jax.lax.argmax(gain, 0, jnp.int32))
+        _, without = cover.need(state)
+        is_spare, needed = cover.spare(state, without)
+        worth = without - self.WAY * way
+        moves = is_spare & (jnp.max(worth, axis=-1) > needed + self.ENOUGH)
         return jnp.where(moves, 1 + jax.lax.argmax(worth, 1, jnp.int32), 0)
 
 
