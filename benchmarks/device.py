@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import itertools
 import os
 import pathlib
 import sys
@@ -45,6 +46,9 @@ LEAST_SECONDS = 0.5
 """Of a measurement, after a warm-up."""
 
 PARITY_BATCH = 256
+
+PARTS = ("parity", "steps", "training")
+"""Of the table, in its order."""
 
 
 def rewards_on(name: str, steps: int, device: jax.Device) -> np.ndarray:
@@ -104,30 +108,42 @@ def peer(batch: int, steps: int) -> Row:
     return {"steps_per_second": speed(player.build(batch, steps), batch * steps), "version": player.version}
 
 
-def jobs(args: argparse.Namespace) -> Iterator[Job]:
-    """All rows, those first that say most."""
-    for name in jaxvrp.registered():
+def jobs(args: argparse.Namespace) -> list[Job]:
+    """All rows; one of each part in turn, so that every part has some if time is short."""
+    parts = (parities(args), simulations(args), trainings(args))
+    return [job for in_turn in itertools.zip_longest(*parts) for job in in_turn if job]
+
+
+def parities(args: argparse.Namespace) -> Iterator[Job]:
+    """A row for each environment, `truck_drone` first."""
+    for name in sorted(jaxvrp.registered(), key=lambda name: name != "truck_drone"):
         yield {"part": "parity", "what": name}, functools.partial(parity, name, args.steps)
+
+
+def simulations(args: argparse.Namespace) -> Iterator[Job]:
+    """Random play: `truck_drone` by batch, the largest first, the peer, and all other environments."""
     small = subject_of("truck_drone").parameters((2, 3, 5))
-    for batch in args.batches:
+    largest = max(args.batches)
+    for batch in sorted(args.batches, reverse=True):
         for seen in ("flat", "entities"):
             row = {"part": "steps", "what": f"truck_drone (2, 3, 5), {seen}", "batch": batch}
             yield row, functools.partial(simulation, "truck_drone", {**small, "observation": seen}, batch, args.steps)
-    yield (
-        {"part": "steps", "what": "JaxMARL MPE spread", "batch": (batch := args.batches[-1])},
-        functools.partial(peer, batch, args.steps),
-    )
-    for num_envs in args.num_envs:
-        for network in ("mlp", "gru", "attention"):
-            row = {"part": "training", "what": f"{network}, float32", "batch": num_envs}
-            yield row, functools.partial(training, network, num_envs, "float32")
-    for network in ("mlp", "gru", "attention"):
-        row = {"part": "training", "what": f"{network}, bfloat16", "batch": (num_envs := args.num_envs[-1])}
-        yield row, functools.partial(training, network, num_envs, "bfloat16")
+        if batch == largest:
+            row = {"part": "steps", "what": "JaxMARL MPE spread", "batch": batch}
+            yield row, functools.partial(peer, batch, args.steps)
     for name in jaxvrp.registered():
         if name != "truck_drone" and (sizes := subject_of(name).sizes):
-            row = {"part": "steps", "what": f"{name} {sizes[0]}", "batch": (batch := args.batches[-1])}
-            yield row, functools.partial(simulation, name, subject_of(name).parameters(sizes[0]), batch, args.steps)
+            row = {"part": "steps", "what": f"{name} {sizes[0]}", "batch": largest}
+            yield row, functools.partial(simulation, name, subject_of(name).parameters(sizes[0]), largest, args.steps)
+
+
+def trainings(args: argparse.Namespace) -> Iterator[Job]:
+    """MAPPO by network and number of environments, the least number in both precisions."""
+    for num_envs in sorted(args.num_envs):
+        for network in ("mlp", "gru", "attention"):
+            for precision in ("float32", "bfloat16") if num_envs == min(args.num_envs) else ("float32",):
+                row = {"part": "training", "what": f"{network}, {precision}", "batch": num_envs}
+                yield row, functools.partial(training, network, num_envs, precision)
 
 
 def measured(job: Job) -> Row:
@@ -137,7 +153,8 @@ def measured(job: Job) -> Row:
     try:
         found = run()
     except Exception as error:  # an accelerator runs out of memory in many ways
-        found = {"error": f"{type(error).__name__}: {str(error).strip().splitlines()[0][:200]}"}
+        reason, _, _ = str(error).strip().partition("\n")
+        found = {"error": f"{type(error).__name__}: {reason[:200]}"}
     peak, memory_of = measure.peak_memory()
     return {**row, **found, "peak_memory_bytes": peak, "memory_of": memory_of, "seconds": time.perf_counter() - start}
 
@@ -148,10 +165,10 @@ def plot(rows: Sequence[Row], title: str, path: pathlib.Path) -> None:
 
     figure = Figure(figsize=(11, 5), layout="constrained")
     figure.suptitle(title)
-    for axes, part in zip(figure.subplots(1, 2), ("steps", "training"), strict=True):
+    for axes, part in zip(figure.subplots(1, 2), PARTS[1:], strict=True):
         of_part = [row for row in rows if row["part"] == part and "steps_per_second" in row]
         for what in dict.fromkeys(row["what"] for row in of_part):
-            line = [(row["batch"], row["steps_per_second"]) for row in of_part if row["what"] == what]
+            line = sorted((row["batch"], row["steps_per_second"]) for row in of_part if row["what"] == what)
             axes.plot(*zip(*line, strict=True), marker="o", label=what)
         axes.set(title=part, xlabel="environments", ylabel="environment steps per second")
         if of_part:
@@ -165,7 +182,7 @@ def table(rows: Sequence[Row]) -> str:
     """The aligned table, one line per row."""
     head = ["part", "what", "batch", "steps/s", "compile s", "peak MiB", "note"]
     lines = [head]
-    for row in rows:
+    for row in sorted(rows, key=lambda row: PARTS.index(row["part"])):
         rate = measure.rate(row["steps_per_second"]) if "steps_per_second" in row else "-"
         compiled = f"{row['compile_seconds']:.1f}" if "compile_seconds" in row else "-"
         memory = "-" if row["peak_memory_bytes"] is None else f"{row['peak_memory_bytes'] / 2**20:.0f}"
@@ -198,13 +215,14 @@ def main(argv: Sequence[str] | None = None, leave: Callable[[int], object] = os.
     clock = threading.Timer(args.seconds, out_of_time)
     clock.daemon = True
     clock.start()
-    every = list(jobs(args))
+    every = jobs(args)
     for job in measure.progress(every, "row"):
-        # A row takes as long to compile as the one before it.
-        if time.monotonic() + (rows[-1]["seconds"] if rows else 0.0) > deadline:
-            break
+        # A row takes as long to compile as the one before it of its part.
+        before = next((row["seconds"] for row in reversed(rows) if row["part"] == job[0]["part"]), 0.0)
+        if time.monotonic() + before > deadline:
+            continue
         rows.append(measured(job))
-        write_json(args.out, {"machine": header, "rows": rows})
+        write_json(args.out, {"machine": header, "rows_planned": len(every), "rows": rows})
     if at_end.acquire(blocking=False):
         clock.cancel()
         finish(f"{len(rows)} of {len(every)} rows")

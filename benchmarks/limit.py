@@ -1,7 +1,8 @@
-"""How near to the machine's limit a step and an update are, and where the rest goes.
+"""How near to the machine's limit a step and an update are, and where the time goes.
 
 python -m benchmarks.limit
 python -m benchmarks.limit --env darp --size 20,5 --batch 4096 --out result.json
+python -m benchmarks.limit --no_step --networks mlp gru attention --num_envs 256 1024
 
 The limit is what the machine needs to move the bytes, or to do the floating-point operations, that the compiler counts
 in the program: its bandwidth when it copies as much memory as the program holds, in a cache or beyond, and its rate of
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import functools
+import itertools
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -31,10 +33,11 @@ from jaxvrp import Environment, VecEnv
 from jaxvrp.actor import RandomActor
 from jaxvrp.environment import select
 from jaxvrp.io.command_line import Parser, UserError, positive
+from jaxvrp.policies.networks import NETWORKS
 from train import aligned, entry, make_train
 from train.on_policy import ppo
 from train.on_policy.config import PPOConfig
-from train.on_policy.imitation import Guidance, guidance_at
+from train.on_policy.imitation import guidance_at
 from train.on_policy.trainer import Trainer
 from train.sharding import shard
 
@@ -84,8 +87,10 @@ class Part:
     Attributes:
         name: what it does.
         seconds: of a call, for all repeats.
-        bytes_accessed, flops: of a call, by the compiler's own analysis.
+        bytes_accessed, flops: of a call, by the compiler's own analysis; 0 if the program has loops, of which the
+            compiler counts a single pass.
         footprint: bytes of its arguments, results and temporaries together.
+        calls: of the program, in one of the whole.
     """
 
     name: str
@@ -93,6 +98,7 @@ class Part:
     bytes_accessed: float
     flops: float
     footprint: int
+    calls: int = 1
 
     def fraction(self, machine: Machine) -> float:
         """The least time that the machine needs for the counted bytes or operations, over the median time taken."""
@@ -137,7 +143,8 @@ def step_program(env: Environment, batch: int) -> Any:
 def compiled_part(name: str, function: Callable[..., Any], *arguments: Any) -> tuple[Part, Callable[[], None]]:
     """The part, with no repeat yet, and a call of its program that waits."""
     program = jax.jit(function).lower(*arguments).compile()
-    costs: dict[str, Any] = program.cost_analysis() or {}
+    has_loops = " while(" in (program.as_text() or "")
+    costs: dict[str, Any] = {} if has_loops else program.cost_analysis() or {}
     memory: Any = program.memory_analysis()
     footprint = memory.argument_size_in_bytes + memory.output_size_in_bytes + memory.temp_size_in_bytes
 
@@ -221,51 +228,76 @@ def step_functions(env: Environment, batch: int) -> dict[str, tuple[Callable[...
     }
 
 
+def measured_update(config: PPOConfig, repeats: int, seconds: float) -> list[Part]:
+    """The whole update of MAPPO on one device, and its parts: each alone, on what the others would hand to it."""
+    functions = update_functions(config)
+    whole, *parts = measured_parts(functions, repeats, seconds)
+    steps = config.num_epochs * config.num_minibatches
+    of_update = {part.name: part if part.name in ONCE else dataclasses.replace(part, calls=steps) for part in parts}
+    forward, both = of_update["forward"], of_update["forward and backward"]
+    backward = Part(
+        "backward",
+        [all_ - part for all_, part in zip(both.seconds, forward.seconds, strict=True)],
+        max(both.bytes_accessed - forward.bytes_accessed, 0.0),
+        max(both.flops - forward.flops, 0.0),
+        both.footprint,
+        steps,
+    )
+    order = [*ONCE, "minibatch", "forward", "backward", "optimiser"]
+    return [whole, *({**of_update, "backward": backward}[name] for name in order)]
+
+
+ONCE = ("rollout", "advantages")
+"""Parts of an update that are called once; the others once for each minibatch."""
+
+
 def update_functions(config: PPOConfig) -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
-    """The parts of an update: one step of the policy for all environments, and one gradient step on a minibatch."""
-    trainer = make_train(dataclasses.replace(config, num_devices=1))
-    state = trainer.init(jax.random.key(0))
-    batch = _minibatch(trainer, state)
+    """The whole update and its parts, as for `measured_parts`, after the first rollout."""
+    trainer: Trainer = make_train(dataclasses.replace(config, num_devices=1, log_interval=1))
+    config, state = trainer.config, trainer.init(jax.random.key(0))
 
-    def gradients(params: Any, batch: Any, guidance: Guidance) -> Any:
-        return jax.grad(trainer.loss, has_aux=True)(params, batch, guidance)[0]
+    def alone(function: Callable[..., Any]) -> Callable[..., Any]:
+        return shard(function, trainer.mesh, P(), P())
 
-    def act(params: Any, env_state: Any, timestep: Any) -> Any:
-        player = trainer.actor(params["actor"], deterministic=False)
-        return player.act(jax.random.key(0), player.init(config.num_envs), env_state, timestep)[0]
-
-    one_device = shard(gradients, trainer.mesh, (P(), P(), P()), P())
-    guidance = guidance_at(trainer.config, state.update)
+    rollout = alone(lambda state: trainer.rollout.play(state.params, state.players, state.key))
+    advantages = alone(lambda recording, norm: ppo.prepare(config, recording, norm)[0])
+    minibatch, gradients, optimiser = map(alone, (ppo.take, trainer.gradients, trainer.apply_gradients))
+    recording = jax.jit(rollout)(state)[1]
+    batch = jax.jit(advantages)(recording, state.value_norm)
+    envs = jnp.arange(config.num_envs // config.num_minibatches, dtype=jnp.int32)
+    learned_from = (state.params, jax.jit(minibatch)(batch, envs), guidance_at(config, state.update))
+    gradient, _ = jax.jit(gradients)(*learned_from)
     return {
-        "policy, one step": (act, (state.params, state.players.vec.env, state.players.timestep)),
-        "gradient step": (one_device, (state.params, batch, guidance)),
+        "whole update": (trainer.train_chunk, (state,)),
+        "rollout": (rollout, (state,)),
+        "advantages": (advantages, (recording, state.value_norm)),
+        "minibatch": (minibatch, (batch, envs)),
+        "forward": (alone(trainer.loss), learned_from),
+        "forward and backward": (gradients, learned_from),
+        "optimiser": (optimiser, (gradient, state.params, state.optimizer)),
     }
 
 
-def _minibatch(trainer: Trainer, state: Any) -> Any:
-    """What the first gradient step of the first update learns from."""
-    config = trainer.config
-
-    def play(state: Any) -> Any:
-        _, recording = trainer.rollout.play(state.params, state.players, state.key)
-        batch, _, _ = ppo.prepare(config, recording, state.value_norm)
-        return ppo.take(batch, jnp.arange(config.num_envs // config.num_minibatches))
-
-    return jax.jit(shard(play, trainer.mesh, (P(),), P()))(state)
-
-
 def table(parts: Sequence[Part], machine: Machine, count: int) -> str:
-    """The aligned table: memory held; bytes and operations of one of the `count` environments (or rows) of a call."""
-    rows = [["part", "us/call", "min - max", "MiB", "bytes each", "flops each", "GB/s", "GFLOP/s", "of the limit"]]
+    """The aligned table of a whole, which comes first, and its parts: shares of its time, and memory held.
+
+    Bytes and operations are of one of the `count` environments (or environment steps) of the whole, in all calls.
+    """
+    head = ["part", "calls", "share", "us/call", "min - max", "MiB", "bytes each", "flops each", "GB/s", "GFLOP/s"]
+    rows = [[*head, "of the limit"]]
+    whole = Spread.of(parts[0].seconds).median
     for part in parts:
         spread = Spread.of(part.seconds)
-        figures = (part.bytes_accessed / count, part.flops / count)
+        figures = (part.calls * part.bytes_accessed / count, part.calls * part.flops / count)
         speeds = (part.bytes_accessed / spread.median / 1e9, part.flops / spread.median / 1e9)
-        cells = [f"{1e6 * spread.median:.0f}", f"{1e6 * spread.low:.0f} - {1e6 * spread.high:.0f}"]
-        cells += [f"{part.footprint / 2**20:.1f}", *(f"{figure:.0f}" for figure in figures)]
-        cells += [f"{speed:.2f}" for speed in speeds]
-        rows.append([part.name, *cells, f"{part.fraction(machine):.0%}"])
-    return aligned(rows)
+        cells = [str(part.calls), f"{part.calls * spread.median / whole:.0%}", f"{1e6 * spread.median:.0f}"]
+        cells += [f"{1e6 * spread.low:.0f} - {1e6 * spread.high:.0f}", f"{part.footprint / 2**20:.1f}"]
+        counted = [*(f"{figure:.0f}" for figure in figures), *(f"{speed:.2f}" for speed in speeds)]
+        counted.append(f"{part.fraction(machine):.0%}")
+        rows.append([part.name, *cells, *(counted if part.bytes_accessed else ["-"] * len(counted))])
+    together = sum(part.calls * Spread.of(part.seconds).median for part in parts[1:]) / whole
+    remark = f"the parts alone take {together:.0%} of the whole: in one program, kernels are fused and shared"
+    return f"{aligned(rows)}\n\n{remark}"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -283,24 +315,21 @@ def main(argv: Sequence[str] | None = None) -> None:
     machine, reference_parts = measured_machine(args.repeats, args.seconds)
     speeds = ", ".join(f"{speed / 1e9:.1f} in {held // 2**20} MiB" for held, speed in machine.bandwidths.items())
     print(f"{machine.flops / 1e9:.0f} GFLOP/s in a matrix product; GB/s copied (read and written): {speeds}")
-    step = measured_parts(step_functions(env, args.batch), args.repeats, args.seconds)
-    tables = {"machine": reference_parts, f"step of {args.env} {size}, batch {args.batch}": step}
-    print(
-        f"\na step of {args.env} {size}; bytes and operations of one environment\n\n{table(step, machine, args.batch)}"
-    )
-    whole, *parts = (Spread.of(part.seconds).median for part in step)
-    print(f"\nthe parts alone take {sum(parts) / whole:.0%} of the step: in one program, kernels are fused and shared")
-    if args.update:
-        config = PPOConfig(env={"name": args.env, **subject.parameters(size)})
+    tables = {"machine": reference_parts}
+    if args.step:
+        title = f"step of {args.env} {size}, batch {args.batch}"
+        step = tables[title] = measured_parts(step_functions(env, args.batch), args.repeats, args.seconds)
+        print(f"\n{title}; bytes and operations of one environment\n\n{table(step, machine, args.batch)}")
+    for network, num_envs in itertools.product(args.networks, args.num_envs) if args.update else ():
+        config = PPOConfig(env={"name": args.env, **subject.parameters(size)}, network=network, num_envs=num_envs)
         try:
-            functions = update_functions(config)
+            update = measured_update(config, args.repeats, args.seconds)
         except (ValueError, TypeError) as error:
             raise UserError(f"{error}; or leave the update out with --no_update") from None
-        update = tables[f"update of {args.env} {size}"] = measured_parts(functions, args.repeats, args.seconds)
-        rows = config.num_envs * config.rollout_length // config.num_minibatches
-        print(
-            f"\nan update of MAPPO; of one of {rows} environment steps of a minibatch\n\n{table(update, machine, rows)}"
-        )
+        title = f"update of {args.env} {size}, {network}, {num_envs} environments x {config.rollout_length} steps"
+        tables[title] = update
+        shown = table(update, machine, config.steps_per_update)
+        print(f"\n{title}; bytes and operations of one environment step, in all epochs\n\n{shown}")
     header = measure.machine(["python", "-m", "benchmarks.limit", *argv], measure.device_name())
     content = {name: [dataclasses.asdict(part) for part in parts] for name, parts in tables.items()}
     measure.write_result(args.out, {"machine": header, "limits": dataclasses.asdict(machine), "parts": content})
@@ -311,7 +340,14 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--env", default="truck_drone", help="registered name (default: truck_drone)")
     parser.add_argument("--size", type=measure.sizes_option, help="as --sizes of benchmarks.throughput")
     parser.add_argument("--batch", type=positive, default=4096, help="environments in parallel (default: 4096)")
+    parser.add_argument("--no_step", dest="step", action="store_false", help="leave the step out")
     parser.add_argument("--no_update", dest="update", action="store_false", help="leave the update out")
+    parser.add_argument(
+        "--networks", choices=NETWORKS, nargs="+", default=("mlp",), help="whose update is measured (default: mlp)"
+    )
+    parser.add_argument(
+        "--num_envs", type=positive, nargs="+", default=(256,), help="environments of an update (default: 256)"
+    )
     parser.add_argument("--repeats", type=positive, default=5, help="repeats of each program (default: 5)")
     parser.add_argument("--seconds", type=measure.seconds_option, default=0.3, help="least time of each (default: 0.3)")
     parser.add_argument("--out", type=measure.result_file, help="JSON file for machine and all figures")

@@ -3,6 +3,7 @@
 python -m benchmarks.solving --instances a2-16,a5-40 --seconds 10 --out result.json
 python -m benchmarks.solving --instances a2-16,a5-40 --method policy --run darp
 python -m benchmarks.solving --env pcb --instances adc0,adc2,afe --seconds 10
+python -m benchmarks.solving --env tsp_drone --instances uniform_n17,random_n50 --rows 10 --seconds 10
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks import measure
-from benchmarks.quality import pcb
+from benchmarks.quality import pcb, tsp_drone
 from benchmarks.quality.darp import best_known, find
-from jaxvrp.io.command_line import Parser, UserError
+from jaxvrp.io.command_line import Parser, UserError, positive
 from train import LAUNCH, aligned, entry, solve
 
 SHARES = (0.1, 0.2, 0.5, 1.0)
 """Of the seconds, after which the table looks at the gap."""
+
+REACHED = 1e-5
+"""The largest gap at which a best known cost counts as reached: costs are sums in `float32`."""
 
 Record = dict[str, Any]
 
@@ -36,15 +40,17 @@ class Published(NamedTuple):
         path: its file.
         row: which problem of the file; None if there is but one.
         best_known: cost; None if there is none.
+        group: the set that it is of; None if it was named alone.
     """
 
     name: str
     path: pathlib.Path
     row: int | None
     best_known: float | None
+    group: str | None = None
 
 
-def dial_a_ride(name: str) -> Published:
+def dial_a_ride(name: str) -> list[Published]:
     """An instance of `darp`, by name or path.
 
     Raises:
@@ -52,12 +58,12 @@ def dial_a_ride(name: str) -> Published:
     """
     path = find(name)
     try:
-        return Published(path.stem, path, None, best_known(path))
+        return [Published(path.stem, path, None, best_known(path))]
     except (ValueError, OSError) as error:
         raise UserError(str(error)) from None
 
 
-def board(name: str) -> Published:
+def board(name: str) -> list[Published]:
     """One of the evaluation boards of RL_PCB.
 
     Raises:
@@ -66,24 +72,33 @@ def board(name: str) -> Published:
     if name not in pcb.PUBLISHED:
         raise UserError(f"--instances: no board '{name}'; known: {', '.join(pcb.PUBLISHED)}")
     (path, best), row = pcb.published_file("--instances"), pcb.PUBLISHED.index(name)
-    return Published(name, path, row, best.get(row))
+    return [Published(name, path, row, best.get(row))]
 
 
-PUBLISHED = {"darp": dial_a_ride, "pcb": board}
-"""By environment, what finds an instance by its name."""
+def truck_with_drone(name: str) -> list[Published]:
+    """A set of `benchmarks.quality.tsp_drone.published`.
+
+    Raises:
+        UserError: there is no such set, or it is damaged.
+    """
+    found, _ = tsp_drone.published(name, "--instances")
+    return [Published(*each, group=name) for each in found]
 
 
-def solved(name: str, args: argparse.Namespace) -> Record:
+PUBLISHED = {"darp": dial_a_ride, "pcb": board, "tsp_drone": truck_with_drone}
+"""By environment, what finds instances by a name."""
+
+
+def solved(published: Published, args: argparse.Namespace) -> Record:
     """What came of one instance.
 
     Returns:
-        `instance`, `best_known` (None: unknown), `cost`, `feasible`, `cpu_seconds`, and `curve`: `[seconds, cost]`
-        whenever the best plan changed.
+        `instance`, `group` (None: no set), `best_known` (None: unknown), `cost`, `feasible`, `cpu_seconds`, and
+        `curve`: `[seconds, cost]` whenever the best plan changed.
 
     Raises:
         UserError: it cannot be read or solved; one line.
     """
-    published = PUBLISHED[args.env](name)
     problem = solve.open_problem(published.path, row=published.row, run=args.run, env=args.env, trust=args.trust)
     curve: list[list[float]] = []
     marks: list[float] = []
@@ -96,6 +111,7 @@ def solved(name: str, args: argparse.Namespace) -> Record:
     solution = solve.solved(problem, seconds=args.seconds, method=args.method, seed=args.seed, progress=note)
     return {
         "instance": published.name,
+        "group": published.group,
         "best_known": published.best_known,
         "cost": solution.plan["cost"],
         "feasible": solution.plan["feasible"],
@@ -133,6 +149,19 @@ def table(records: Sequence[Record], seconds: float) -> list[list[str]]:
     return rows
 
 
+def table_of_sets(records: Sequence[Record]) -> list[list[str]]:
+    """A head, and for each set how often the best known cost was reached, and the gaps at the end."""
+    rows = [["set", "instances", "reached", "mean gap", "least gap", "largest gap"]]
+    groups: dict[str, list[Any]] = {}
+    for record in records:
+        if record["group"] and record["best_known"]:
+            groups.setdefault(record["group"], []).append(gap(record, record["cost"]))
+    for group, gaps in groups.items():
+        reached = sum(each <= REACHED for each in gaps)
+        rows.append([group, str(len(gaps)), str(reached), *map(_percent, (np.mean(gaps), min(gaps), max(gaps)))])
+    return rows
+
+
 def _percent(share: Any) -> str:
     return "-" if share is None or not np.isfinite(share) else f"{share:+.2%}"
 
@@ -142,14 +171,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     argv = sys.argv[1:] if argv is None else list(argv)
     args = _arguments(argv)
     names = args.instances.split(",")
-    measure.check_result_file(args.out, [args.run, *(PUBLISHED[args.env](name).path for name in names)])
+    instances = [each for name in names for each in PUBLISHED[args.env](name)[: args.rows]]
+    measure.check_result_file(args.out, [args.run, *(each.path for each in instances)])
     records = []
-    with measure.progress(names, "instance") as bar:
-        for name in bar:
-            bar.set_postfix_str(name)
-            records.append(solved(name, args))
-    rows = table(records, args.seconds)
-    print(f"\n{records[0]['method']}, {args.seconds:g} s an instance\n\n{aligned(rows)}")
+    with measure.progress(instances, "instance") as bar:
+        for published in bar:
+            bar.set_postfix_str(published.name)
+            records.append(solved(published, args))
+    print(f"\n{records[0]['method']}, {args.seconds:g} s an instance\n\n{aligned(table(records, args.seconds))}")
+    if len(sets := table_of_sets(records)) > 1:
+        print(f"\n{aligned(sets)}")
     header = measure.machine(["python", "-m", "benchmarks.solving", *argv], measure.device_name())
     protocol = {"method": records[0]["method"], "seconds": f"{args.seconds:g} an instance, without compilation"}
     measure.write_result(args.out, {"machine": header, "protocol": protocol, "records": records})
@@ -159,8 +190,11 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = Parser("benchmarks.solving", "How good a plan for one published instance is after so many seconds.")
     parser.add_argument("--env", choices=tuple(PUBLISHED), default="darp", help="whose instances (default: darp)")
     parser.add_argument(
-        "--instances", required=True, help="published ones, a2-16,a3-24 or adc0,afe, or paths, comma-separated"
+        "--instances",
+        required=True,
+        help="published ones, a2-16,a3-24 or adc0,afe, sets of tsp_drone, uniform_n17, or paths, comma-separated",
     )
+    parser.add_argument("--rows", type=positive, help="so many instances of each set (default: all)")
     parser.add_argument("--seconds", type=measure.seconds_option, default=10.0, help="of each (default: 10)")
     parser.add_argument("--method", help="as of train.solve (default: the search)")
     parser.add_argument("--run", help="as of train.solve")

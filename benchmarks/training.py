@@ -1,7 +1,7 @@
-"""Environment steps per second of MAPPO, end to end, and where the time goes.
+"""Environment steps per second of the learners, end to end, and the share of the rollout; `benchmarks.limit` has more.
 
 python -m benchmarks.training
-python -m benchmarks.training --num_envs 1024 --layer_norm false --out result.json
+python -m benchmarks.training --learners mappo --num_envs 1024 --layer_norm false --out result.json
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import functools
+import itertools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -20,11 +21,12 @@ from benchmarks import measure
 from benchmarks.measure import Size, Spread
 from jaxvrp.io.command_line import Parser, UserError, positive
 from jaxvrp.policies.networks import NETWORKS
-from train import LAUNCH, aligned, entry, make_train, parse, value_of
+from train import ALGORITHMS, LAUNCH, RunConfig, aligned, entry, make_train, parse, value_of
+from train.off_policy.config import OffPolicyConfig
+from train.on_policy import trainer as on_policy
 from train.on_policy.config import PPOConfig
 from train.on_policy.rollout import Players, Recording
-from train.on_policy.trainer import Trainer, TrainState
-from train.sharding import DATA, batch_specs, device_key, shard
+from train.sharding import DATA, batch_specs, device_key, shard, vec_specs
 
 Record = dict[str, Any]
 
@@ -39,6 +41,9 @@ ROW_KEYS = {
 
 LAUNCH_KEYS = set(LAUNCH) - {"config"}
 
+BOARD_SIZE = ("max_parts", "rays")
+"""Parameters of `pcb` that stand for the size in the rows of TD3 and SAC."""
+
 
 class Learning:
     """A trainer and its state: the whole update, and the rollout alone, each as a call to be timed.
@@ -47,10 +52,11 @@ class Learning:
         steps: environment steps of one chunk of `log_interval` updates, of all seeds.
     """
 
-    def __init__(self, config: PPOConfig):
+    def __init__(self, config: RunConfig):
         self._trainer = make_train(config)
-        self._state: TrainState = self._trainer.init(jax.random.key(config.seed))
-        self._rollout = _rollout_alone(self._trainer)
+        self._state = self._trainer.init(jax.random.key(config.seed))
+        is_on_policy = isinstance(self._trainer, on_policy.Trainer)
+        self._rollout = (rollout_alone if is_on_policy else collection_alone)(self._trainer)
         self.updates = config.log_interval
         self.steps = config.steps_per_update * config.log_interval * config.num_seeds
 
@@ -62,11 +68,11 @@ class Learning:
     def rollouts(self) -> None:
         """As many rollouts as a chunk has, from where the players stand; nothing is learned."""
         for _ in range(self.updates):
-            jax.block_until_ready(self._rollout(self._state.params, self._state.players, self._state.key))
+            jax.block_until_ready(self._rollout(self._state))
 
 
-def _rollout_alone(trainer: Trainer) -> Callable[..., Any]:
-    """The trainer's rollout as a program of its own, on the same devices, with all that the update would read."""
+def rollout_alone(trainer: on_policy.Trainer) -> Callable[[Any], Any]:
+    """The rollout of MAPPO as a program of its own, on the same devices, with all that the update would read."""
     rollout = trainer.rollout
     players = batch_specs(jax.eval_shape(rollout.reset, jax.eval_shape(lambda: jax.random.key(0))))
 
@@ -76,13 +82,27 @@ def _rollout_alone(trainer: Trainer) -> Callable[..., Any]:
 
     # Transitions are [K, L, E, ...], recurrent states [K, E, ...].
     parts: list[Any] = [P(None, None, DATA), P(None, DATA), P(DATA), P(DATA), P()]
-    outputs = (players, Recording(*parts))
-    sharded = shard(play, trainer.mesh, (P(), players, P()), outputs)
-    return jax.jit(jax.vmap(sharded) if trainer.config.num_seeds > 1 else sharded)
+    sharded = shard(play, trainer.mesh, (P(), players, P()), (players, Recording(*parts)))
+    program = jax.jit(jax.vmap(sharded) if trainer.config.num_seeds > 1 else sharded)
+    return lambda state: program(state.params, state.players, state.key)
 
 
-def measure_row(config: PPOConfig, repeats: int, seconds: float) -> Record:
-    """Compile, warm up and measure one configuration."""
+def collection_alone(trainer: Any) -> Callable[[Any], Any]:
+    """As `rollout_alone`, of TD3 or SAC, once the policy plays."""
+    collector = trainer.collector
+    vec = vec_specs(jax.eval_shape(collector.vec_env.reset, jax.eval_shape(lambda: jax.random.key(0)))[0])
+
+    def play(actors: Any, vec: Any, update: jax.Array, key: jax.Array) -> Any:
+        step = update * trainer.config.rollout_length
+        vec, rows, statistics = collector.play(actors, vec, step, device_key(key))
+        return vec, rows, jax.lax.psum(statistics, DATA)
+
+    program = jax.jit(shard(play, trainer.mesh, (P(), vec, P(), P()), (vec, P(DATA), P())))
+    return lambda state: program(trainer.actor_params(state), state.vec, state.update, state.key)
+
+
+def measure_row(learner: str, config: RunConfig, repeats: int, seconds: float) -> Record:
+    """Compile, warm up and measure one configuration of the `learner` of that name."""
     learning = Learning(config)
     runs = {"rollout": learning.rollouts, "chunk": learning.chunk}
     calls = {name: measure.calls_for(run, seconds) for name, run in runs.items()}
@@ -93,9 +113,12 @@ def measure_row(config: PPOConfig, repeats: int, seconds: float) -> Record:
     taken = measure.interleaved({name: functools.partial(chunk_seconds, name) for name in runs}, repeats)
     shares = (part / whole for part, whole in zip(taken["rollout"], taken["chunk"], strict=True))
     share = Spread.of(shares).median
+    size = (
+        [name.partition(".")[2] for name in ROW_KEYS if name.startswith("env.")] if learner == "mappo" else BOARD_SIZE
+    )
     return {
-        "network": config.network,
-        "size": [config.env[name.partition(".")[2]] for name in ROW_KEYS if name.startswith("env.")],
+        "network": getattr(config, "network", learner),
+        "size": [config.env[name] for name in size],
         "settings": settings(config),
         "config": dataclasses.asdict(config),
         "device": measure.device_name(),
@@ -107,21 +130,24 @@ def measure_row(config: PPOConfig, repeats: int, seconds: float) -> Record:
     }
 
 
-def settings(config: PPOConfig) -> str:
+def settings(config: RunConfig) -> str:
     """What a figure depends on, in one line."""
-    memory = f", {config.network} {config.recurrent_size} x {config.recurrent_layers}, chunks of {config.chunk_length}"
-    seeds = f", {config.num_seeds} seeds" if config.num_seeds > 1 else ""
-    return (
-        f"{config.num_envs} envs x {config.rollout_length} steps, {config.num_epochs} epochs x "
-        f"{config.num_minibatches} minibatches, {'-'.join(map(str, config.hidden_sizes))} {config.activation}, "
-        f"layer norm {'on' if config.layer_norm else 'off'}{seeds}"
-        + (memory if NETWORKS[config.network].has_memory else "")
-    )
+    if isinstance(config, PPOConfig):
+        learning = f"{config.num_epochs} epochs x {config.num_minibatches} minibatches"
+        memory = f"{config.network} {config.recurrent_size} x {config.recurrent_layers}"
+        more = [f"{memory}, chunks of {config.chunk_length}"] if NETWORKS[config.network].has_memory else []
+    else:
+        assert isinstance(config, OffPolicyConfig)
+        learning, more = f"{config.gradient_steps} gradient steps of {config.batch_size} decisions", []
+    layers = f"{'-'.join(map(str, config.hidden_sizes))} {config.activation}"
+    layers += f", layer norm {'on' if config.layer_norm else 'off'}"
+    seeds = [f"{config.num_seeds} seeds"] if config.num_seeds > 1 else []
+    return ", ".join([f"{config.num_envs} envs x {config.rollout_length} steps", learning, layers, *seeds, *more])
 
 
 def table(records: Sequence[Record]) -> str:
     """The aligned table, one row per configuration."""
-    rows = [["network", "(drones, customers, nodes)", "env-steps/s", "min - max", "rollout", "update", "settings"]]
+    rows = [["network", "size", "env-steps/s", "min - max", "rollout", "update", "settings"]]
     for record in records:
         shares = [f"{record[name]:.0%}" for name in ("rollout_share", "update_share")]
         speed = measure.rates(Spread.of(record["steps_per_second"]))
@@ -135,18 +161,25 @@ def main(argv: Sequence[str] | None = None) -> None:
     args, overrides = _parser().parse_known_args(argv)
     measure.check_sizes(args.sizes, "drones,customers,nodes")
     measure.check_result_file(args.out, [value_of(overrides, "config")])
-    configs = [_config(overrides, network, size) for size in args.sizes for network in args.networks]
+    configs: list[tuple[str, RunConfig]] = []
+    for learner in args.learners:
+        if learner == "mappo":
+            rows = itertools.product(args.sizes, args.networks)
+            configs += [(learner, _config(overrides, network, size)) for size, network in rows]
+        else:
+            configs.append((learner, _board_config(overrides, learner)))
     records = []
     with measure.progress(configs, "row") as bar:
-        for config in bar:
-            bar.set_postfix_str(f"{config.network}, {config.env['num_customers']} customers")
+        for learner, config in bar:
+            bar.set_postfix_str(settings(config))
             try:
-                records.append(measure_row(config, args.repeats, args.seconds))
+                records.append(measure_row(learner, config, args.repeats, args.seconds))
             except (ValueError, TypeError) as error:
                 raise UserError(str(error)) from None
     header = measure.machine(["python", "-m", "benchmarks.training", *argv], records[0]["device"])
     how = {
-        "env-steps": "steps of all environments in train_chunk: rollout, advantages, epochs of minibatches",
+        "env-steps": "steps of all environments in train_chunk: rollout, advantages, gradient steps",
+        "size": "(drones, customers, nodes) of truck_drone; (parts, rays) of pcb, for td3 and sac",
         "repeats": f"{args.repeats} of at least {args.seconds:g} s after a warm-up; medians, and min - max",
         "rollout": "share of the trainer's own rollout, timed alone in turn with train_chunk; update: the rest",
     }
@@ -155,24 +188,49 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _config(overrides: Sequence[str], network: str, size: Size) -> PPOConfig:
-    """The configuration of a row: the defaults, what the command line overrides, and the row's own keys."""
-    for name in (word[2:].partition("=")[0] for word in overrides if word.startswith("--")):
-        if name in ROW_KEYS:
-            raise UserError(f"--{name} differs from row to row; give {ROW_KEYS[name]} instead")
-        if name in LAUNCH_KEYS:
-            raise UserError(f"--{name} is for training runs; leave it out")
+    """The configuration of a row of MAPPO: the defaults, what the command line overrides, and the row's own keys."""
+    _check_keys(overrides, ROW_KEYS)
     values = zip(ROW_KEYS, (network, *size), strict=True)
     words = [*overrides, *(f"--{name}={value}" for name, value in values)]
     return parse(PPOConfig, words, prog="benchmarks.training", description="").config
 
 
+def _board_config(overrides: Sequence[str], learner: str) -> RunConfig:
+    """The shipped configuration of TD3 or SAC, without the random play that comes before learning."""
+    _check_keys(overrides, {})
+    words = [*overrides, "--random_steps=0", "--target_exploration_steps=0"]
+    if value_of(overrides, "config") is None:
+        words.append(f"--config=pcb_{learner}")
+    return parse(ALGORITHMS[learner].config_class, words, prog="benchmarks.training", description="").config
+
+
+def _check_keys(overrides: Sequence[str], row_keys: Mapping[str, str]) -> None:
+    """Refuse keys that make the rows, by the option that sets them, and keys of runs."""
+    for name in (word[2:].partition("=")[0] for word in overrides if word.startswith("--")):
+        if name in row_keys:
+            raise UserError(f"--{name} differs from row to row; give {row_keys[name]} instead")
+        if name in LAUNCH_KEYS:
+            raise UserError(f"--{name} is for training runs; leave it out")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser("benchmarks.training", "Environment steps per second of MAPPO, end to end.")
-    parser.epilog = "Any key of python -m train.mappo --help overrides all rows: --num_envs 1024 --layer_norm false"
+    parser = Parser("benchmarks.training", "Environment steps per second of the learners, end to end.")
+    parser.epilog = "Any key of the learners overrides all rows: --num_envs 1024 --layer_norm false"
     parser.add_argument(
-        "--sizes", type=measure.sizes_option, nargs="+", default=SIZES, help="drones,customers,nodes (default: two)"
+        "--learners",
+        choices=("mappo", "td3", "sac"),
+        nargs="+",
+        default=("mappo",),
+        help="td3 and sac place components, by the shipped configurations (default: mappo)",
     )
-    parser.add_argument("--networks", choices=NETWORKS, nargs="+", default=("mlp", "gru"), help="kinds of network")
+    parser.add_argument(
+        "--sizes",
+        type=measure.sizes_option,
+        nargs="+",
+        default=SIZES,
+        help="drones,customers,nodes of mappo (default: two)",
+    )
+    parser.add_argument("--networks", choices=NETWORKS, nargs="+", default=("mlp", "gru"), help="of mappo")
     parser.add_argument("--repeats", type=positive, default=5, help="repeats of each row (default: 5)")
     parser.add_argument(
         "--seconds", type=measure.seconds_option, default=2.0, help="least time of a repeat (default: 2)"

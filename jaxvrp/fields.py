@@ -64,7 +64,7 @@ def parameter(default: float, *, help: str = "", unit: str = "", **bounds: float
 
 
 def size(default: Any, minimum: int = 1, *, maximum: int | None = None, help: str = "", unit: str = "") -> Any:
-    """A static count, at least `minimum`, at most `maximum`."""
+    """A static number, at least `minimum`, at most `maximum`; mostly a count."""
     return _static(default, help=help, unit=unit, range=Range(minimum, maximum))
 
 

@@ -56,6 +56,7 @@ _ENTRIES: dict[str, dict[str, Entry]] = {
     },
     "scenario": {
         "truck_drone_basic": Entry("jaxvrp.envs.truck_drone.scenarios.truck_drone_basic:TruckDroneBasic"),
+        "truck_drone_same_day": Entry("jaxvrp.envs.truck_drone.scenarios.truck_drone_same_day:TruckDroneSameDay"),
         "vrpd_tw": Entry("jaxvrp.envs.truck_drone.scenarios.vrpd_tw:VrpdTw"),
     },
 }

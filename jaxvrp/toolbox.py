@@ -148,6 +148,7 @@ class InstanceFiles:
             that with the toolbox.
         inspect: `(problem, env) -> Inspection`, where `env` has the parameters of the problem.
         sheets: `(problem, plan) -> sheets` for people; by default one for each vehicle of the plan's table.
+        solvers: `(problem, names of methods) -> names` of those that can solve it, the best choice first.
         stack: `problems -> problem`, of any sizes, padded to the largest, with a leading axis: `parameters` and
             `instance` take that, too. None where problems are solved one by one.
     """
@@ -163,6 +164,7 @@ class InstanceFiles:
     environment: str | None = None
     inspect: Callable[[Any, Any], Inspection] = lambda problem, env: Inspection()
     sheets: Callable[[Any, dict[str, Any]], Sequence[Sheet]] | None = None
+    solvers: Callable[[Any, Sequence[str]], Sequence[str]] = lambda problem, names: names
     stack: Callable[[Sequence[Any]], Any] | None = None
 
 

@@ -16,6 +16,7 @@ ENVIRONMENTS = {
 
 SCENARIOS = {
     "truck_drone_basic": "Deliver to all customers before the deadline, with little energy.",
+    "truck_drone_same_day": "Orders come in during the day, more than can be served, each with little time.",
     "vrpd_tw": "The vehicle routing problem with drones and time windows.",
 }
 

@@ -1,7 +1,7 @@
 """Runs a notebook in a kernel and stores what its cells show: `python notebooks/store.py notebooks/quickstart.ipynb`.
 
 Needs `pip install nbclient ipykernel`. Settings are those of the notebook, or of the environment (`JAXVRP_TOTAL_STEPS`,
-...). It runs in a folder that is deleted, whose path stands in no output; neither do progress bars and times of cells.
+...). Runs go into a folder that is deleted, whose path stands in no output; nor do progress bars and times of cells.
 """
 
 from __future__ import annotations
@@ -32,11 +32,10 @@ def executed(path: pathlib.Path) -> nbformat.NotebookNode:
     """
     notebook = nbformat.read(path, as_version=4)
     os.environ["PYTHONPATH"] = str(ROOT)
+    where = {"metadata": {"path": str(path.resolve().parent)}}  # the notebook for Colab looks for its clone
     with tempfile.TemporaryDirectory() as folder:
-        client = NotebookClient(
-            notebook, timeout=LONGEST_CELL, record_timing=False, resources={"metadata": {"path": folder}}
-        )
-        client.execute()
+        os.environ["JAXVRP_RUNS"] = folder
+        NotebookClient(notebook, timeout=LONGEST_CELL, record_timing=False, resources=where).execute()
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs = [tidy(output) for output in cell.outputs if output.get("name") != "stderr"]
@@ -46,7 +45,9 @@ def executed(path: pathlib.Path) -> nbformat.NotebookNode:
 def tidy(output: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """An output without paths of the machine, and without what nobody sees beside a picture."""
     if output.output_type == "stream":
-        output.text = PATHS.sub("...", output.text)
+        # Of a line that is written over again and again, as a progress bar is, the last is seen.
+        shown = re.sub(r"[^\n]*\r", "", output.text.replace("\r\n", "\n"))
+        output.text = PATHS.sub("...", shown)
         return output
     data = output.get("data", {})
     if len(data) > 1:

@@ -37,7 +37,6 @@ PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").r
 
 NAMED = {
     ("README.md", "simulator"),
-    ("bring_your_own_instance.md", "dial-a-ride"),
     ("train_your_scenario.md", "my_package/my_module.py"),
 }
 """Python blocks that a test of their own runs: page and name."""
@@ -186,6 +185,8 @@ OURS = sorted(
 def test_commands_exist_with_their_options(words, monkeypatch, capsys):
     module, *arguments = words
     help_text = help_of(module, arguments, monkeypatch, capsys)
+    if module == "train.sweep":  # takes the keys of trainings as well
+        help_text += help_of("train.mappo", arguments, monkeypatch, capsys)
     # The parameters of the reader's own environment are not known here.
     own = any(MINE in word for word in arguments)
     for word in arguments:

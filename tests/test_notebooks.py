@@ -22,14 +22,10 @@ address = importlib.util.module_from_spec(found)
 found.loader.exec_module(address)
 
 SMALL = {
-    "quickstart": {"NUM_ENVS": 16, "TOTAL_STEPS": 25_600},
+    "quickstart": {"NUM_ENVS": 16, "TOTAL_STEPS": 25_600, "EVAL_EPISODES": 4},
     "colab_tpu_gpu": {
-        "BATCHES": "16",
-        "SECONDS": 0.01,
-        "REPEATS": 1,
-        "STEPS": 4,
-        "ENVS_PER_DEVICE": 128,  # on two devices the program of the quickstart: compiled once
-        "TOTAL_STEPS": 25_600,
+        "TRAIN": "--total_steps 2048 --num_envs 32 --rollout_length 8 --num_minibatches 1 --eval_episodes 4",
+        "DEVICE": "--batches 16 --num_envs 16 --steps 4 --seconds 20",
     },
 }
 SHOWN = {
@@ -40,13 +36,13 @@ SHOWN = {
         "gif": "image/gif",
         "replay": "text/html",
     },
-    "colab_tpu_gpu": {"curve": "image/png", "episode": "image/gif"},
+    "colab_tpu_gpu": {"measure": "image/png"},
 }
 
 
 def small_run(name: str, folder: pathlib.Path) -> subprocess.CompletedProcess[str]:
     """The notebook in a process of its own, on two CPU devices."""
-    settings = {**SMALL[name], "EVAL_EPISODES": 4, "RUNS": folder / "runs"}
+    settings = {**SMALL[name], "RUNS": folder / "runs"}
     env = {
         **os.environ,
         **{f"JAXVRP_{key}": str(value) for key, value in settings.items()},
@@ -56,8 +52,10 @@ def small_run(name: str, folder: pathlib.Path) -> subprocess.CompletedProcess[st
         "JAX_NUM_CPU_DEVICES": "2",
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     }
+    # The notebook for Colab runs commands of the clone that it lies in.
+    where = NOTEBOOKS if name == "colab_tpu_gpu" else folder
     command = [sys.executable, str(NOTEBOOKS / "execute.py"), str(NOTEBOOKS / f"{name}.ipynb")]
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, cwd=where, env=env, capture_output=True, text=True, timeout=300, check=False)
 
 
 @pytest.mark.slow
@@ -70,6 +68,8 @@ def test_it_runs_and_shows_its_pictures(name, tmp_path):
         assert kind in shown.get(cell, []), f"{cell} shows {shown.get(cell)}"
     (run,) = (tmp_path / "runs").iterdir()
     assert {"policy", "greedy", "random"} == set(json.loads((run / "summary.json").read_text()))
+    if name == "colab_tpu_gpu":
+        assert json.loads((run / "device.json").read_text())["rows"]
 
 
 PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
@@ -89,7 +89,7 @@ def test_its_parameters_can_be_set_and_it_is_tidy(path):
     assert text == json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
     assert path.stem in SMALL
     (parameters,) = (cell for cell in notebook["cells"] if "parameters" in cell["metadata"].get("tags", []))
-    names = {f"JAXVRP_{name}" for name in [*SMALL[path.stem], "EVAL_EPISODES", "RUNS"]}
+    names = {f"JAXVRP_{name}" for name in [*SMALL[path.stem], "RUNS"]}
     assert all(name in "".join(parameters["source"]) for name in names)
 
 
@@ -138,34 +138,51 @@ def source_of(path, name):
 
 @pytest.fixture
 def install(monkeypatch, tmp_path):
-    """`install(path, **environment)`: what the cell has pip install where there is no jaxvrp, in an empty folder."""
+    """`install(path, **environment)`: the commands of the cell where there is no jaxvrp, in an empty folder."""
 
     def install(path, filled_in=True, folder=tmp_path, **environment):
         given = []
+
+        def run(words, check):
+            assert check
+            given.append(words)
+            if words[0] == "git":
+                pathlib.Path(words[-1]).mkdir(exist_ok=True)
+
         monkeypatch.chdir(folder)
         monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-        monkeypatch.setattr("subprocess.run", lambda words, check: given.extend(words))
+        monkeypatch.setattr("subprocess.run", run)
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         source = source_of(path, "install")
         if filled_in:
             source = source.replace("https://github.com/OWNER/jaxvrp", "https://git.example.org/us/jaxvrp")
         exec(compile(source, "install", "exec"), {})
-        return given[given.index("-q") + 1 :]
+        return given
 
     return install
 
 
-@each_notebook
-def test_it_installs_what_it_needs_on_colab(path, install):
-    where, accelerator = install(path, TPU_NAME="local")
+def test_the_quickstart_installs_what_it_needs_on_colab(install):
+    path = NOTEBOOKS / "quickstart.ipynb"
+    ((*_, where, accelerator),) = install(path, TPU_NAME="local")
     assert where == "git+https://git.example.org/us/jaxvrp" and accelerator in ("jax[tpu]", "jax[cuda12]")
-    assert install(path, JAXVRP_SOURCE="somewhere")[0] == "somewhere"
+    ((*_, where, _),) = install(path, JAXVRP_SOURCE="somewhere")
+    assert where == "somewhere"
+    ((*_, where, _),) = install(path, folder=NOTEBOOKS, filled_in=False, JAXVRP_SOURCE="")
+    assert where == str(ROOT)
 
 
-@each_notebook
-def test_it_installs_the_clone_that_it_lies_in(path, install):
-    assert install(path, folder=NOTEBOOKS, filled_in=False)[0] == str(ROOT)
+def test_on_colab_the_repository_is_cloned_and_installed(install, tmp_path):
+    clone, (*_, editable, where, accelerator) = install(NOTEBOOKS / "colab_tpu_gpu.ipynb", TPU_NAME="local")
+    assert clone == ["git", "clone", "-q", "https://git.example.org/us/jaxvrp", "jaxvrp"]
+    assert (editable, where) == ("-e", ".") and accelerator in ("jax[tpu]", "jax[cuda12]")
+    assert pathlib.Path.cwd() == tmp_path / "jaxvrp"
+
+
+def test_a_notebook_in_a_clone_installs_that(install):
+    ((*_, editable, where, _),) = install(NOTEBOOKS / "colab_tpu_gpu.ipynb", folder=NOTEBOOKS, filled_in=False)
+    assert (editable, where) == ("-e", ".") and pathlib.Path.cwd() == ROOT
 
 
 @each_notebook

@@ -40,14 +40,6 @@ def example(page: str, name: str) -> str:
     return block[1]
 
 
-def test_dial_a_ride(capsys):
-    exec(compile(example("bring_your_own_instance.md", "dial-a-ride"), "tutorial", "exec"), {})
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split() == ["feasible", "yes"]
-    assert lines[1].split() == ["cost", "34.8489"]
-    assert lines[-1].split() == ["34.848858", "1.0"]
-
-
 @pytest.mark.slow
 def test_a_scenario_of_ones_own_is_trained_without_touching_the_repository(tmp_path, monkeypatch):
     module = tmp_path / "my_package" / "my_module.py"

@@ -15,6 +15,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+import jax
+
 from jaxvrp import registry
 from jaxvrp.io.command_line import Parser, UserError, above_zero, index, positive
 from jaxvrp.io.messages import nearest
@@ -31,12 +33,14 @@ from train.running.command.instance_file import (
 )
 from train.running.command.keys import LAUNCH
 from train.running.folder.run_folder import RunFolder
+from train.running.loop.compiler import Compiler
 from train.running.loop.evaluator import (
     Evaluator,
     baseline_actors,
     best_of_tries,
     evaluation_function,
-    recorded_states,
+    first_seed,
+    recording_function,
     to_host,
 )
 from train.running.loop.progress import Episodes
@@ -59,20 +63,25 @@ def main(argv: Sequence[str] | None = None) -> None:
     deterministic = not (args.sampled or args.best_of > 1)
     choosing: dict[str, Any] = {"deterministic": deterministic, "temperature": args.temperature}
     rounds = args.best_of * config.num_seeds + len(baseline_actors(evaluator.env))
-    with Episodes(evaluator.num_episodes * rounds) as episodes:
+    states = None
+    with Episodes(evaluator.num_episodes * rounds) as episodes, Compiler() as compiler:
         episodes.begin("policy")
+        baselines = jax.tree.map(functools.partial(compiler.compile, quick=True), evaluator.baseline_programs())
         if args.best_of > 1:
             best = best_of_tries(learner, run.params, evaluator, args.best_of, episodes, temperature=args.temperature)
         else:
-            best = evaluation_function(learner, evaluator, **choosing)(run.params)
+            play = evaluation_function(learner, evaluator, **choosing)
+            best = compiler.compile(play, run.params, quick=True)(run.params)
             episodes.advance(evaluator.num_episodes * config.num_seeds)
-        figures = {"policy": to_host(best), **evaluator.baselines(episodes)}
+        figures = {"policy": to_host(best), **evaluator.baselines(episodes, baselines)}
+        if args.render or args.debug:
+            record, params = recording_function(learner, evaluator, **choosing), first_seed(learner, run.params)
+            states = jax.device_get(compiler.compile(record, params, quick=True)(params))
     print(
         f"{evaluator.num_episodes} fixed instances, whole episodes, {_kind_of_play(args, deterministic)} policy of "
         f"update {run.update}\n"
     )
     print(figures_table(figures, toolbox.headlines))
-    states = recorded_states(learner, run.params, evaluator, **choosing) if args.render or args.debug else None
     if args.render and toolbox.renderer:
         toolbox.renderer(env, states, pathlib.Path(args.render))
         print(f"\ndrew {args.render}")

@@ -16,9 +16,26 @@ from jax.sharding import PartitionSpec as P
 DATA = "data"
 
 
+AUTO = "auto"
+"""A coordinator of this name: JAX asks the cluster for address, number and place of the processes."""
+
+
 def initialize(coordinator: str, num_processes: int, process_id: int) -> None:
-    """Join a group of processes; call this before any use of a device."""
-    jax.distributed.initialize(coordinator, num_processes, process_id)
+    """Join a group of processes; call this before any use of a device.
+
+    Raises:
+        ValueError: the coordinator is `AUTO`, and this process was not started by a cluster that JAX knows.
+    """
+    if coordinator != AUTO:
+        jax.distributed.initialize(coordinator, num_processes, process_id)
+        return
+    try:
+        jax.distributed.initialize()
+    except ValueError:
+        raise ValueError(
+            "coordinator is auto, and no cluster has started this process (SLURM's srun, Open MPI's mpirun, a TPU "
+            "pod); start it there, or give HOST:PORT with num_processes and process_id"
+        ) from None
 
 
 def make_mesh(num_devices: int | None = None) -> Mesh:

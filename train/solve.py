@@ -3,6 +3,7 @@
 python -m train.solve INSTANCE --seconds 10 --out plan.json stops.csv --picture plan.svg plan.gif
 python -m train.solve MAP.json --run vrpd_tw
 python -m train.solve BOARDS.pcb --index 2 --out placed.pcb --picture placed.svg
+python -m train.solve 'days/*.txt' --shard 3/16 --out plans && python -m train.solve --collect plans
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pathlib
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,10 +28,11 @@ from jaxvrp import Environment, registry, replay
 from jaxvrp.actor import Actor
 from jaxvrp.io.command_line import Parser, UserError, above_zero, index
 from jaxvrp.io.messages import cut, nearest
-from jaxvrp.io.problem_files import UnknownFormatError, only_problem
+from jaxvrp.io.problem_files import DamagedFileError, UnknownFormatError, only_problem
 from jaxvrp.pictures import STILLS
 from jaxvrp.replay.sheets import plan_sheets
 from jaxvrp.toolbox import InstanceFiles, Searched, SearchedAll, Toolbox
+from train import shards
 from train.running.command import command_line
 from train.running.command.instance_file import (
     INDEX_HELP,
@@ -50,6 +52,9 @@ PAGE = ".html"
 
 TRIES = 64
 """Sampled episodes of a policy between two looks at the clock."""
+
+TOGETHER = 16
+"""Problems that are solved in one program: with more, a killed process would lose more."""
 
 BAR, LINE = 0.25, 10.0
 """Seconds between two drawings of the bar, and between two lines where there is no terminal."""
@@ -182,11 +187,8 @@ def solve_all(
         raise UserError(f"the files are of {', '.join(sorted(names))}; solve those of one environment at a time")
     problems = [problem for _, _, found in read for problem in found]
     (name,) = names
-    toolbox = registry.toolbox_of(jaxvrp.make(name))
-    together = run is None and toolbox.instances is not None and toolbox.instances.stack is not None
-    if together and (method or next(iter(toolbox.searches), None)) in toolbox.searches_all:
-        assert toolbox.instances and toolbox.instances.stack
-        batch = problem_in(name, toolbox.instances.stack(problems), instances[0])
+    if run is None and (stack := _stack_of(name, method)):
+        batch = problem_in(name, stack(problems), instances[0])
         return _solved_together(batch, problems, chosen(batch, method), seconds, seed, progress)
     options: dict[str, Any] = {"seconds": seconds, "method": method, "seed": seed}
     opening: dict[str, Any] = {"run": run, "env": env, "trust": trust}
@@ -195,6 +197,13 @@ def solve_all(
         for path, _, found in read
         for row in range(len(found))
     ]
+
+
+def _stack_of(name: str, method: str | None) -> Callable[[Sequence[Any]], Any] | None:
+    """What makes one batch of problems that a method (None: the first) searches together; None if none can."""
+    toolbox = registry.toolbox_of(jaxvrp.make(name))
+    is_search_of_all = (method or next(iter(toolbox.searches), None)) in toolbox.searches_all
+    return toolbox.instances.stack if toolbox.instances and is_search_of_all else None
 
 
 def _solved_together(
@@ -243,7 +252,7 @@ def open_problem(
         methods = {POLICY: _policy(made, instance, best, sampling), **_methods(made, instance)}
         if lookahead := registry.toolbox_of(made).lookahead:
             methods[f"planner with {POLICY}"] = _once(made, instance, lookahead(made, best))
-        return Problem(made, file.files, file.problem, methods)
+        return Problem(made, file.files, file.problem, _solving(file.files, file.problem, methods))
     name, problems = read_problems(path, env)
     try:
         problem = only_problem(problems, row, path)
@@ -261,7 +270,7 @@ def problem_in(name: str, problem: Any, path: str | os.PathLike) -> Problem:
         made = jaxvrp.make(name, **files.parameters(problem, plain))
     except ValueError as error:
         raise UserError(f"{path}: {error}") from None
-    return Problem(made, files, problem, _methods(made, files.instance(problem, made)))
+    return Problem(made, files, problem, _solving(files, problem, _methods(made, files.instance(problem, made))))
 
 
 def solved(
@@ -322,8 +331,12 @@ def read_problems(path: str | os.PathLike, env: str | None) -> tuple[str, Sequen
         except ValueError as error:
             mistakes[name] = error
     # A reader that knows the format says what is wrong; the other readers only say that they do not know it.
-    by_readers = {name: error for name, error in mistakes.items() if not isinstance(error, UnknownFormatError)}
-    reasons = [str(error) if env else f"{name}: {error}" for name, error in (by_readers or mistakes).items()]
+    sure: dict[str, ValueError] = {
+        name: error for name, error in mistakes.items() if isinstance(error, DamagedFileError)
+    }
+    likely = {name: error for name, error in mistakes.items() if not isinstance(error, UnknownFormatError)}
+    named = (sure or likely or mistakes).items()
+    reasons = [str(error) if env else f"{name}: {error}" for name, error in named]
     raise UserError(f"{path} is no problem that can be read ({'; '.join(reasons)})" if env is None else reasons[0])
 
 
@@ -350,6 +363,10 @@ def _methods(env: Environment, instance: Any) -> dict[str, Any]:
     actors = {**planners, **baseline_actors(env)}
     searches = {name: functools.partial(search, env, instance) for name, search in toolbox.searches.items()}
     return {**searches, **{name: _once(env, instance, actor) for name, actor in actors.items()}}
+
+
+def _solving(files: InstanceFiles, problem: Any, methods: dict[str, Any]) -> dict[str, Any]:
+    return {name: methods[name] for name in files.solvers(problem, list(methods))}
 
 
 def _once(env: Environment, instance: Any, actor: Actor) -> Callable[[jax.Array, float], Iterator[Searched]]:
@@ -402,6 +419,12 @@ def _timed(program: Any, key: jax.Array) -> Searched:
 def main(argv: Sequence[str] | None = None) -> None:
     """The command line."""
     args = _arguments(sys.argv[1:] if argv is None else argv)
+    if args.collect:
+        print(shards.collect(pathlib.Path(args.collect)))
+        return
+    if shards.means_many(args.instance):
+        solve_shard(args)
+        return
     problem = open_problem(args.instance, run=args.run, env=args.env, row=args.index, trust=args.trust)
     method = chosen(problem, args.method)
     if args.picture and problem.toolbox.renderer is None:
@@ -417,6 +440,88 @@ def main(argv: Sequence[str] | None = None) -> None:
     outputs = [Output("--out", path, solution.write) for path in args.out]
     outputs += [Output("--picture", path, solution.draw) for path in args.picture]
     write_all(outputs)
+
+
+def solve_shard(args: argparse.Namespace) -> None:
+    """Solve all files of a folder or a pattern, or the part that a shard is, into a folder of plans with a manifest.
+
+    A plan of an earlier run is kept if file and settings are the same. Files that cannot be read are named at the end,
+    with exit status 2; all others are solved.
+    """
+    part, out = args.shard or shards.Shard(1, 1), pathlib.Path(args.out[0])
+    out.mkdir(parents=True, exist_ok=True)
+    entries, groups = _pending(shards.files_of(args.instance, part), out, args)
+    with tqdm(total=sum(map(len, groups.values())), unit="plan", disable=not sys.stderr.isatty()) as bar:
+        for (name, _), group in groups.items():
+            for entry in _solve_pending(name, group, args):
+                entries.append(entry)
+                bar.update()
+    entries.sort(key=lambda entry: (entry["file"], entry.get("problem") or 0))
+    manifest = shards.write_manifest(out, part, entries)
+    print(f"{sum('plan' in entry for entry in entries)} plans, listed in {manifest}")
+    if refused := [entry["error"] for entry in entries if "error" in entry]:
+        raise UserError(f"{len(refused)} of the files are refused, the first: {refused[0]}")
+
+
+class _Pending(NamedTuple):
+    """A problem of a file, and where its plan goes."""
+
+    file: pathlib.Path
+    row: int | None
+    problem: Any
+    path: pathlib.Path
+    source: dict[str, Any]
+
+
+def _pending(
+    files: Sequence[pathlib.Path], out: pathlib.Path, args: argparse.Namespace
+) -> tuple[list[shards.Entry], dict[tuple, list[_Pending]]]:
+    """The entries of files that are done or refused; and what is to be solved, by environment and size."""
+    settings = {name: getattr(args, name) for name in ("seconds", "method", "run", "env", "seed")}
+    entries: list[shards.Entry] = []
+    groups: dict[tuple, list[_Pending]] = {}
+    for file in files:
+        try:
+            name, problems = read_problems(file, args.env)
+        except UserError as error:
+            entries.append({"file": file.name, "error": str(error)})
+            continue
+        sha256 = shards.checksum(file)
+        for row, problem in enumerate(problems):
+            number = row if len(problems) > 1 else None
+            path = shards.plan_path(out, file, number)
+            source = {"file": file.name, "problem": number, "sha256": sha256, "settings": settings}
+            if (entry := shards.entry_of(path)) and source.items() <= entry.items():
+                entries.append(entry)
+                continue
+            shapes = tuple(np.shape(leaf) for leaf in jax.tree.leaves(problem))
+            groups.setdefault((name, shapes), []).append(_Pending(file, number, problem, path, source))
+    return entries, groups
+
+
+def _solve_pending(name: str, group: Sequence[_Pending], args: argparse.Namespace) -> Iterator[shards.Entry]:
+    """Solve problems of one size, many in one program where a search can; plans are written at once."""
+    stack = None if args.run else _stack_of(name, args.method)
+    size = TOGETHER if stack else 1
+    for part in (group[first : first + size] for first in range(0, len(group), size)):
+        try:
+            if stack:
+                problems = [each.problem for each in part]
+                batch = problem_in(name, stack(problems), part[0].file)
+                method = chosen(batch, args.method)
+                solutions = _solved_together(batch, problems, method, args.seconds, args.seed, None)
+            else:
+                opening = {"run": args.run, "env": args.env, "trust": args.trust, "row": part[0].row}
+                problem = open_problem(part[0].file, **opening)
+                solutions = [solved(problem, seconds=args.seconds, method=args.method, seed=args.seed)]
+        except UserError as error:
+            yield from ({"file": each.file.name, "error": str(error)} for each in part)
+            continue
+        for each, solution in zip(part, solutions, strict=True):
+            dataclasses.replace(solution, plan={**solution.plan, "source": each.source}).write(each.path)
+            entry = shards.entry_of(each.path)
+            assert entry
+            yield entry
 
 
 def endings_of(problem: Problem) -> tuple[str, ...]:
@@ -468,7 +573,7 @@ def verdict(solution: Solution) -> str:
 def report(solution: Solution) -> str:
     """What a plan comes to, for people: cost, whether it is feasible, what is broken, totals, and the routes."""
     plan = solution.plan
-    cost = f"{solution.cost:.2f}" if np.isfinite(solution.cost) else "none: no such plan was found"
+    cost = f"{solution.cost + 0.0:.2f}" if np.isfinite(solution.cost) else "none: no such plan was found"
     rows = [("method", solution.method), ("cost", cost), ("found after", f"{solution.seconds:.1f} s")]
     rows.append(("feasible", verdict(solution)))
     for name, found in plan.get("violations", {}).items():
@@ -485,8 +590,8 @@ def report(solution: Solution) -> str:
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = Parser("train.solve", "The best plan for one problem in so many seconds; Ctrl-C keeps the best so far.")
-    parser.add_argument("instance", help="the file of the problem")
-    parser.add_argument("--seconds", type=above_zero, default=10.0, help="to look for plans (default: 10)")
+    parser.add_argument("instance", nargs="?", help="the file of the problem; a folder or a pattern for many files")
+    parser.add_argument("--seconds", type=above_zero, default=10.0, help="to look for each plan (default: 10)")
     parser.add_argument("--env", help="the environment; by default the one that reads the file")
     parser.add_argument("--method", help="a search, planner or baseline of it, or policy (default: the best choice)")
     parser.add_argument("--index", type=index, help=INDEX_HELP)
@@ -498,12 +603,25 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
         metavar="FILE",
         nargs="+",
         default=[],
-        help="write the plan: .json, .csv, a page .html, a board also .pcb",
+        help="write the plan: .json, .csv, a page .html, a board also .pcb; of many files, a folder of plans",
     )
     parser.add_argument(
         "--picture", metavar="FILE", nargs="+", default=[], help="draw the plan: .png, .svg, .pdf; a .gif moves"
     )
+    parser.add_argument("--shard", type=shards.shard, metavar="I/N", help="solve only part I of N of many files")
+    parser.add_argument("--collect", metavar="DIR", help="check the plans of all shards in a folder, and list them")
     args = parser.parse_args(argv)
+    if args.collect:
+        if extra := [word for word in argv if word.startswith("--") and not word.startswith("--collect")]:
+            raise UserError(f"--collect takes a folder alone; leave out {extra[0]}")
+        return args
+    if args.instance is None:
+        raise UserError(f"there is no problem to solve; give a file, a folder or a pattern, see {parser.prog} --help")
+    if shards.means_many(args.instance):
+        if len(args.out) != 1 or args.picture or args.index is not None:
+            raise UserError("many files take --out DIR, one folder for all plans, and neither --picture nor --index")
+    elif args.shard:
+        raise UserError(f"--shard is of many files, and {args.instance} is one; leave it out")
     if args.run and args.env:
         raise UserError("--env: a run brings its own environment; leave --env or --run out")
     if args.trust and not args.run:

@@ -4,6 +4,7 @@ python -m benchmarks.quality --env dispatch                                     
 python -m benchmarks.quality --env dispatch --env.scenario same_day --run DIR    # and a policy
 python -m benchmarks.quality --env dispatch --env.scenario same_day --tune 128   # the threshold rule, on other days
 python -m benchmarks.quality --env dispatch --run DIR --transfer 256             # a policy at other fleets and loads
+python -m benchmarks.quality --env dispatch --fleets 8                           # how quickly fleets are planned again
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ from benchmarks.quality import contest
 from benchmarks.quality.contest import SEED, Standings
 from jaxvrp.actor import Actor
 from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor, CoverActor, RelocateActor, ThresholdActor
-from jaxvrp.envs.dispatch.baselines.hindsight import decide_with_hindsight, serve_rides
+from jaxvrp.envs.dispatch.baselines.hindsight import with_hindsight
 from jaxvrp.envs.dispatch.baselines.rollout import RolloutActor
+from jaxvrp.envs.dispatch.baselines.search import replanned
 from jaxvrp.envs.dispatch.env import Dispatch
-from jaxvrp.envs.dispatch.problem.instance import as_float32
+from jaxvrp.envs.dispatch.plans import LOAD
+from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.envs.dispatch.scenarios import SCENARIOS
 from jaxvrp.episodes import play_episodes
 from jaxvrp.io.command_line import UserError, positive
@@ -42,20 +45,36 @@ TUNING_SEED = 2_000_003
 DISTRICTS, FLOORS, RATES = (0.0, 8.0, 12.0, 16.0, 1e9), (0.0, 0.2, 0.4, 0.6, 0.8), (0.0, 0.03, 0.045, 0.06, 0.08, 0.12)
 """What is tried for `ThresholdActor`; a district of 0 asks drones first, one of 1e9 vehicles."""
 
+MOST_STOPS = 80
+"""Of a vehicle in a whole day, in hindsight."""
+
+OPEN = 24, 48
+"""Requests of a fleet that can be planned again, the fewest and the most."""
+
+EARLY = {"max_wait": 25.0, "max_delay": 30.0, "max_stops": 16, "expected_requests": 700.0, "max_requests": 900}
+"""A `ride_pooling` of more and earlier requests, so that so many are open."""
+
+ROUNDS = 250, 500, 1000, 2000
+LONG = 10.0
+"""CPU seconds of the search that others are compared with."""
+
 NOTES = """value: of the requests served on a day, mean and 95 % interval over days
 value share: of the value of all requests; served: share of the requests
 above replan: value on the player's days, against that of {reference} on the same ones, with a 95 % interval of the
   mean difference
 CPU s/day: of all cores, compiled before; days are played in one batch
-hindsight: a search that knows all requests, so a lower bound of what is possible"""
+late: with noise, share of the served requests that were picked up or dropped off after a deadline
+hindsight: a search that knows all requests, so a lower bound of what is possible
+above 10 s: planned travel, against that of a search of ten CPU seconds for each fleet"""
 
 
 class Played(NamedTuple):
-    """Value and share of the requests served, `f64[n]`, and the time of a day."""
+    """Value and share of the requests served, `f64[n]`, the time of a day, and with noise the share of late ones."""
 
     value: np.ndarray
     served: np.ndarray
     seconds: Seconds
+    late: np.ndarray | None = None
 
 
 class Field:
@@ -79,19 +98,14 @@ class Field:
         figures, seconds = timed(lambda: play_episodes(env, actor, instances, jax.random.key(SEED)))
         if figures["broken_promises"].any():
             raise UserError("a promise was broken, which must not be; report it")
-        return Played(np.asarray(figures["value_served"], np.float64), figures["served_share"], seconds.per(days))
+        value = np.asarray(figures["value_served"], np.float64)
+        return Played(value, figures["served_share"], seconds.per(days), figures.get("late_share"))
 
     def look_back(self, days: int, rounds: int) -> Played:
         """What the search that knows everything serves."""
         instances, key = self.first(days), jax.random.key(SEED)
-        if self.env.num_zones_each_way:
-            stops = 2 * self.env.max_requests // self.env.fleet_size * 2
-            search = functools.partial(serve_rides, as_float32(instances), key, rounds=rounds, max_stops=stops)
-            found, seconds = timed(search)
-            served = found.is_served.sum(axis=1)
-        else:
-            found, seconds = timed(lambda: decide_with_hindsight(self.env, instances, key, rounds=rounds))
-            served = (found.choice > 0).sum(axis=1)
+        found, seconds = timed(lambda: with_hindsight(instances, key, rounds=rounds, max_stops=MOST_STOPS))
+        served = np.asarray(found.is_served).sum(axis=1)
         return Played(np.asarray(found.value, np.float64), served / self.count[:days], seconds.per(days))
 
     def row(self, name: str, played: Played, replan: Played) -> list[str]:
@@ -99,7 +113,7 @@ class Field:
         days = len(played.value)
         same = min(days, len(replan.value))
         base = replan.value[:same].mean()
-        ahead = contest.cell(list(100 * (played.value[:same] - replan.value[:same]) / base), "+.1f")
+        ahead = _signed(list(100 * (played.value[:same] - replan.value[:same]) / base), "+.1f")
         share = 100 * played.value.sum() / self.offered[:days].sum()
         return [
             name,
@@ -109,7 +123,13 @@ class Field:
             f"{100 * played.served.mean():.1f} %",
             f"{ahead} %",
             f"{played.seconds.cpu:.2g}",
+            *([] if played.late is None else [contest.cell(list(100 * np.asarray(played.late)), ".2f") + " %"]),
         ]
+
+
+def _signed(values: Sequence[float], form: str) -> str:
+    """The mean with its sign, and half the width of its interval without."""
+    return contest.cell(values, form).replace("± +", "± ")
 
 
 def tuned(env: Dispatch, days: int) -> Standings:
@@ -133,33 +153,31 @@ def tuned(env: Dispatch, days: int) -> Standings:
 def standings(env: Dispatch, run: Any, args: argparse.Namespace) -> Standings:
     """The table of one scenario."""
     field, rounds = Field(env, args.days), args.replan_rounds
-    turns: dict[str, Callable[[], Played]] = {
-        "accept": functools.partial(field.act, AcceptActor(), args.days),
-        "threshold": functools.partial(field.act, ThresholdActor(env), args.days),
-    }
+    turns: dict[str, Callable[[], Played]] = {"accept": functools.partial(field.act, AcceptActor(), args.days)}
+    # In `ride_pooling` the tuned threshold rule rejects nothing.
+    rules: dict[str, Actor] = {"threshold": ThresholdActor(env)}
     if env.num_zones_each_way:
-        turns["relocate"] = functools.partial(field.act, RelocateActor(), args.days)
-        turns["cover"] = functools.partial(field.act, CoverActor(), args.days)
+        rules = {"relocate": RelocateActor(), "cover": CoverActor()}
+    turns |= {name: functools.partial(field.act, actor, args.days) for name, actor in rules.items()}
     replan = f"replan ({rounds} rounds)"
     replan_days = min(args.days, args.replan_days)
     turns[replan] = functools.partial(field.act, AcceptActor(), replan_days, rounds)
-    if env.num_zones_each_way:
-        turns[f"cover, {replan}"] = functools.partial(field.act, CoverActor(), replan_days, rounds)
-    turns[f"threshold, {replan}"] = functools.partial(field.act, ThresholdActor(env), replan_days, rounds)
+    rule, actor = list(rules.items())[-1]
+    turns[f"{rule}, {replan}"] = functools.partial(field.act, actor, replan_days, rounds)
     if run:
         policy = contest.actor_of(run)
         turns["policy"] = functools.partial(field.act, policy, args.days)
         turns[f"policy, {replan}"] = functools.partial(field.act, policy, replan_days, rounds)
-    if args.rollout_days:
-        rollout = RolloutActor(env, args.samples)
-        name = f"rollout ({args.samples} futures)"
-        turns[name] = functools.partial(field.act, rollout, min(args.days, args.rollout_days))
-    if args.hindsight_days:
+    for futures, ahead in args.rollouts if args.rollout_days else ():
+        name = f"rollout ({futures} x {ahead} requests)"
+        turns[name] = functools.partial(field.act, RolloutActor(env, futures, ahead), min(args.days, args.rollout_days))
+    if args.hindsight_days and not env.travel_noise:
         name = f"hindsight ({args.hindsight_rounds} rounds)"
         days = min(args.days, args.hindsight_days)
         turns[name] = functools.partial(field.look_back, days, args.hindsight_rounds)
     results = contest.take_turns(turns)
-    rows = [list(HEAD), *(field.row(name, played, results[replan]) for name, played in results.items())]
+    head = [*HEAD, *(["late"] if env.travel_noise else [])]
+    rows = [head, *(field.row(name, played, results[replan]) for name, played in results.items())]
     return Standings(f"{env.scenario}, {args.days} generated days", rows, replan)
 
 
@@ -184,9 +202,61 @@ def transfer(run: Any, args: argparse.Namespace, parameters: Mapping[str, Any]) 
     return Standings(f"{trained.scenario}, {args.transfer} days of each fleet and load", rows, "the better rule")
 
 
+def fleets(env: Dispatch, count: int) -> State:
+    """States `[count]` of days that `accept` drives, each the first with as many open requests as `OPEN` says.
+
+    Raises:
+        UserError: there are too few such days.
+    """
+    instances = Evaluator(env, 2 * count, SEED).instances()
+    actor = AcceptActor()
+
+    @jax.jit
+    def drive(state: State, timestep: Any) -> tuple[State, Any, jax.Array]:
+        action, _ = actor.act(jax.random.key(0), (), state, timestep)
+        state, timestep = jax.vmap(env.step)(state, action)
+        is_one = (state.plans.stops[:, LOAD] > 0) | (state.prepared.fleet.depot is not None)
+        return state, timestep, jnp.sum(state.plans.present & is_one, axis=(1, 2))
+
+    state, timestep = jax.jit(jax.vmap(env.reset_to))(instances)
+    found: dict[int, Any] = {}
+    for _ in range(env.max_requests):
+        state, timestep, opened = drive(state, timestep)
+        for day in np.flatnonzero((opened >= sum(OPEN) // 2) & (opened <= OPEN[1])).tolist():
+            found.setdefault(day, jax.tree.map(lambda leaf, day=day: np.asarray(leaf[day]), state))
+        if len(found) >= count:
+            return jax.tree.map(lambda *leaves: np.stack(leaves), *list(found.values())[:count])
+    raise UserError(f"--fleets {count}: only {len(found)} days have {OPEN[0]} to {OPEN[1]} open requests; give fewer")
+
+
+def replanning(env: Dispatch, count: int) -> Standings:
+    """How much travel searches of different lengths save, and how long they take."""
+    state = fleets(env, count)
+
+    def planned(rounds: int) -> tuple[np.ndarray, Seconds]:
+        search = functools.partial(replanned, state.prepared, state.plans, jax.random.key(0), rounds=rounds)
+        found, seconds = timed(search)
+        return np.asarray(found.travel, np.float64).sum(axis=1), seconds.per(count)
+
+    results = {rounds: planned(rounds) for rounds in ROUNDS}
+    rounds = round(LONG / results[ROUNDS[-1]][1].cpu * ROUNDS[-1])
+    best, seconds = planned(rounds)
+    rows = [["rounds", "planned travel", "above 10 s", "CPU s/fleet"]]
+    before, _ = planned(0)
+    for name, (travel, each) in {0: (before, None), **results, f"{LONG:g} s": (best, seconds)}.items():
+        above = _signed(list(100 * (travel - best) / best.mean()), "+.2f")
+        rows.append([str(name), f"{travel.mean():.1f}", f"{above} %", "-" if each is None else f"{each.cpu:.2g}"])
+    return Standings(f"{env.scenario}, {count} fleets with {sum(OPEN) // 2} to {OPEN[1]} open requests", rows)
+
+
 def tables(args: argparse.Namespace, parameters: Mapping[str, Any]) -> Iterator[Standings]:
     """A table for each scenario that is asked for."""
     scenarios = [parameters["scenario"]] if "scenario" in parameters else list(SCENARIOS)
+    if args.fleets:
+        for scenario in scenarios:
+            more = EARLY if scenario == "ride_pooling" else {}
+            yield replanning(contest.made("dispatch", {**more, **parameters, "scenario": scenario}), args.fleets)
+        return
     run = contest.load(args.run, Dispatch, "dispatch", args, dict(parameters)) if args.run else None
     envs = (contest.made("dispatch", {**parameters, "scenario": scenario}) for scenario in scenarios)
     if args.transfer:
@@ -195,6 +265,14 @@ def tables(args: argparse.Namespace, parameters: Mapping[str, Any]) -> Iterator[
     env: Any
     for env in [run.learner.env] if run else envs:
         yield tuned(env, args.tune) if args.tune else standings(env, run, args)
+
+
+def _rollouts(text: str) -> list[tuple[int, int]]:
+    """`"1x1,2x30"`: futures, and requests of each."""
+    pairs = [entry.split("x") for entry in text.split(",")]
+    if not all(len(pair) == 2 and all(number.isdecimal() and int(number) for number in pair) for pair in pairs):
+        raise argparse.ArgumentTypeError(f"'{text}' is no list of rollouts; write 2x30 for 2 futures of 30 requests")
+    return [(int(futures), int(ahead)) for futures, ahead in pairs]
 
 
 def main(argv: Sequence[str]) -> None:
@@ -207,9 +285,17 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--replan_rounds", type=positive, default=10, help="of re-planning (default: 10)")
     parser.add_argument("--replan_days", type=positive, default=512, help="days for re-planning (default: 512)")
     parser.add_argument("--rollout_days", type=int, default=8, help="days for the rollout; 0: none (default: 8)")
-    parser.add_argument("--samples", type=positive, default=2, help="futures of the rollout (default: 2)")
+    parser.add_argument(
+        "--rollouts",
+        type=_rollouts,
+        default="1x1,2x30",
+        help="futures and requests of each, of several rollouts (default: 1x1,2x30)",
+    )
     parser.add_argument("--hindsight_days", type=int, default=16, help="days for hindsight; 0: none (default: 16)")
     parser.add_argument("--hindsight_rounds", type=positive, default=1000, help="of its search (default: 1000)")
+    parser.add_argument(
+        "--fleets", type=positive, help="instead: plan so many fleets again, in the middle of their day"
+    )
     parser.add_argument("--tune", type=positive, help="instead: tune the threshold rule on so many other days")
     parser.add_argument("--transfer", type=positive, help="instead: --run at other fleets and loads, so many days each")
     args = parser.parse_args(words)

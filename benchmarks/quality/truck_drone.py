@@ -5,6 +5,7 @@ python -m benchmarks.quality --env.battery_rate 1.0 --episodes 4 --search_second
 python -m benchmarks.quality --env.scenario vrpd_tw --sizes 4,20,10 --blind
 python -m benchmarks.quality --run DIR --sizes 4,20,10 --best_of 8 64 --planner 8 32 --search_seconds 1 10
 python -m benchmarks.quality --run DIR --sizes 4,20,10 8,50,16      # a policy, at its own size and others
+python -m benchmarks.quality --run vrpd_tw --sizes 4,20,10 --dynamic_share 0 0.5 1    # what information is worth
 python -m benchmarks.quality --run DIR DIR DIR                      # the seeds of one training, and all together
 """
 
@@ -162,9 +163,11 @@ def check_seeds(trainings: Mapping[str, Any]) -> None:
 
 
 def tables(args: argparse.Namespace, parameters: Mapping[str, Any]) -> Iterator[Standings]:
-    """A table for each size; `parameters` are those of the environment beside its size."""
-    for size in measure.progress(args.sizes, "table"):
-        changes = {**SUBJECT.parameters(size), **parameters}
+    """A table for each size and share of unknown customers; `parameters` are the other ones of the environment."""
+    shares: list[float | None] = args.dynamic_share or [None]
+    for size, share in measure.progress(list(itertools.product(args.sizes, shares)), "table"):
+        unknown = {} if share is None else {"dynamic_share": share}
+        changes = {**SUBJECT.parameters(size), **parameters, **unknown}
         runs = [contest.load(run, TruckDrone, "truck_drone", args, changes) for run in args.run]
         env = runs[0].learner.env if runs else contest.made("truck_drone", changes)
         results = contest.take_turns(players(env, runs, args))
@@ -172,7 +175,8 @@ def tables(args: argparse.Namespace, parameters: Mapping[str, Any]) -> Iterator[
         if len(runs) > 1:
             seeds = [results[f"seed {run.learner.config.seed}"] for run in runs]
             rows.append(row(f"all {len(runs)} seeds", seeds))
-        yield Standings(f"({SUBJECT.labels.replace(',', ', ')}) = {size}", rows)
+        title = f"({SUBJECT.labels.replace(',', ', ')}) = {size}"
+        yield Standings(title if share is None else f"{title}, dynamic_share = {share:g}", rows)
 
 
 def main(argv: Sequence[str]) -> None:
@@ -181,6 +185,8 @@ def main(argv: Sequence[str]) -> None:
     args = _arguments(words)
     for name in SUBJECT.parameters(args.sizes[0]).keys() & parameters.keys():
         raise UserError(f"--env.{name} differs from table to table; give --sizes instead")
+    if args.dynamic_share and "dynamic_share" in parameters:
+        raise UserError("--env.dynamic_share differs from table to table; give --dynamic_share alone")
     measure.check_sizes(args.sizes, SUBJECT.labels)
     measure.check_result_file(args.out, args.run)
     if len(args.run) > 1:
@@ -209,6 +215,13 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
         help=f"{SUBJECT.labels} (default: three)",
     )
     parser.add_argument("--episodes", type=positive, default=512, help="instances of each size (default: 512)")
+    parser.add_argument(
+        "--dynamic_share",
+        type=float,
+        nargs="*",
+        default=[],
+        help="a table for each: the probability that a customer becomes known during the episode only",
+    )
     parser.add_argument("--blind", action="store_true", help="also a dispatcher that ignores batteries")
     parser.add_argument(
         "--planner",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -26,14 +27,13 @@ from jaxvrp.envs.tsp_drone import (
     Instance,
     TspDrone,
     actions_to_operations,
-    read_agatz,
-    read_one_line,
     solution_report,
     stack,
 )
 from jaxvrp.envs.tsp_drone.baselines.partition import make_times, partition_cost
 from jaxvrp.envs.tsp_drone.baselines.planners import plan_actions
 from jaxvrp.envs.tsp_drone.baselines.tours import plan_tours
+from jaxvrp.envs.tsp_drone.plan import read_instances
 from jaxvrp.envs.tsp_drone.problem.instance import as_float32
 from jaxvrp.episodes import record_episodes
 from jaxvrp.io.command_line import UserError, above_zero, positive
@@ -62,63 +62,86 @@ policy, best of K: sampled, every try on the map in another position; its orders
 
 
 class Published(NamedTuple):
-    """A set of published instances.
+    """A published instance: its name, its file, which instance of the file it is (None: the only one), a makespan."""
 
-    Attributes:
-        instances: of one size, a batch `[E]`.
-        makespans: `f64[E]`, known ones.
-        reference: what these are.
+    name: str
+    path: pathlib.Path
+    row: int | None
+    makespan: float
+
+
+def published(name: str, option: str) -> tuple[list[Published], str]:
+    """The instances of a set, the value of an option, and what their makespans are.
+
+    `random_n20` and the like (Bogyrbayeva et al.); `uniform_n11`, `singlecenter-alpha_3_n9` and the like: those of
+    Agatz et al. that have a proven optimum.
+
+    Raises:
+        UserError: there is no such set, or it is damaged.
     """
+    try:
+        return _of_lines(name) if name.startswith("random_n") else _of_files(name)
+    except OSError as error:
+        raise UserError(
+            f"{option}: cannot read '{name}' ({error}); take random_n20, uniform_n11 or the like, and set {VARIABLE} "
+            f"to the folder that holds {LINES} and {FILES}"
+        ) from None
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
+
+def _of_lines(name: str) -> tuple[list[Published], str]:
+    path = data_folder() / LINES / f"{name}.txt"
+    lines = read_lines(path.with_name(f"{name}_tsp_ep_all.txt"), "a makespan in each line")
+    count = len(read_lines(path, "an instance in each line"))
+    lines[-1].expect(len(lines) == count, f"{count} makespans, found {len(lines)}")
+    makespans = [line.real("a makespan", line.text) for line in lines]
+    return [
+        Published(f"{name}#{row}", path, row, each) for row, each in enumerate(makespans)
+    ], "the published TSP-ep-all"
+
+
+def _of_files(name: str) -> tuple[list[Published], str]:
+    folder = data_folder() / FILES
+    head, *lines = read_lines(folder / "best_known.csv", "a table of best known makespans")
+    columns = tuple(head.comma_separated())
+    wanted = {"instance", "best_makespan", "status"}
+    head.expect(wanted <= set(columns), f"columns {', '.join(sorted(wanted))}")
+    family, _, size = name.rpartition("_")
+    found = []
+    for line in lines:
+        row = line.fields(columns)
+        # A name is that of the family, a number, and the size: uniform-alpha_1-45-n9.
+        if row["instance"].rsplit("-", 2)[::2] == [family, size] and row["status"] == "optimal":
+            path = folder / family.partition("-")[0] / f"{row['instance']}.txt"
+            makespan = line.real("best_makespan", row["best_makespan"])
+            found.append(Published(row["instance"], path, None, makespan))
+    if not found:
+        raise FileNotFoundError(f"no optimum of such instances in {folder / 'best_known.csv'}")
+    return found, "the proven optimum"
+
+
+class Batch(NamedTuple):
+    """Published instances of one size, a batch `[E]`; known makespans, `f64[E]`, and what these are."""
 
     instances: Instance
     makespans: np.ndarray
     reference: str
 
 
-def find(name: str, rows: int | None) -> Published:
-    """A set: `random_n20` (Bogyrbayeva et al.), or `uniform_n11` and the like (Agatz et al., with proven optima).
+def find(name: str, rows: int | None) -> Batch:
+    """A set of `published`, the first so many of it.
 
     Raises:
-        UserError: there is no such set, or it is damaged.
+        UserError: as `published`.
     """
+    found, reference = published(name, "--sets")
     try:
-        found = _of_lines(name) if name.startswith("random_n") else _of_files(name)
-    except OSError as error:
-        raise UserError(
-            f"--sets: cannot read '{name}' ({error}); take random_n20, uniform_n11 or the like, and set {VARIABLE} to "
-            f"the folder that holds {LINES} and {FILES}"
-        ) from None
-    except ValueError as error:
-        raise UserError(str(error)) from None
-    instances, makespans, reference = found
-    return Published(stack(instances[:rows]), makespans[:rows], reference)
-
-
-def _of_lines(name: str) -> tuple[list[Instance], np.ndarray, str]:
-    folder = data_folder() / LINES
-    instances = read_one_line(folder / f"{name}.txt")
-    lines = read_lines(folder / f"{name}_tsp_ep_all.txt", "a makespan in each line")
-    lines[-1].expect(len(lines) == len(instances), f"{len(instances)} makespans, found {len(lines)}")
-    return instances, np.array([line.real("a makespan", line.text) for line in lines]), "the published TSP-ep-all"
-
-
-def _of_files(name: str) -> tuple[list[Instance], np.ndarray, str]:
-    folder = data_folder() / FILES
-    head, *lines = read_lines(folder / "best_known.csv", "a table of best known makespans")
-    columns = tuple(head.comma_separated())
-    wanted = {"instance", "best_makespan", "status"}
-    head.expect(wanted <= set(columns), f"columns {', '.join(sorted(wanted))}")
-    layout, _, size = name.partition("_")
-    instances, makespans = [], []
-    for line in lines:
-        row = line.fields(columns)
-        is_plain = row["instance"].split("-")[0] == layout and row["instance"].count("-") == 2
-        if is_plain and row["instance"].endswith(f"-{size}") and row["status"] == "optimal":
-            instances.append(read_agatz(folder / layout / f"{row['instance']}.txt"))
-            makespans.append(line.real("best_makespan", row["best_makespan"]))
-    if not instances:
-        raise FileNotFoundError(f"no optimum of such instances in {folder / 'best_known.csv'}")
-    return instances, np.array(makespans), "the proven optimum"
+        read = {path: read_instances(path) for path in {each.path for each in found}}
+    except (OSError, ValueError) as error:
+        raise UserError(f"--sets: {error}") from None
+    instances = [read[each.path][each.row or 0] for each in found[:rows]]
+    return Batch(stack(instances), np.array([each.makespan for each in found[:rows]]), reference)
 
 
 def turned(locs: jax.Array, symmetry: jax.Array) -> jax.Array:
@@ -156,7 +179,7 @@ def attempted(
     actions, makespan, tours = play(env, actor, moved, key)
     times = make_times(instances)
     of = jnp.arange(tours.shape[1], dtype=jnp.int32)
-    return {"plan": (makespan, actions), "order": (partition_cost(times, tours, of, times.num_nodes), tours.T)}
+    return {"plan": (makespan, actions), "order": (partition_cost(times, tours, of, times.num_nodes)[0], tours.T)}
 
 
 def planned(instances: Instance, method: str) -> ByRole:

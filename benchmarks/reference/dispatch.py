@@ -154,6 +154,11 @@ class NumpyDispatch:
                 left.append(min(float(self.day.horizon), leave + float(self.day.max_trip[v])) - entry.home)
         return min(left, default=math.inf)
 
+    def _slack_of_insertion(self, v: int, served: list[Served], request: int) -> tuple[float, float]:
+        """The slack that is seen, and the least one by which an insertion is judged."""
+        del request
+        return (self._slack(v, served),) * 2
+
     def _holds(self, v: int, stops: list[Stop]) -> bool:
         """Whether the load fits all the way, and the plan is not too long."""
         if len(stops) > self.max_stops:
@@ -181,8 +186,8 @@ class NumpyDispatch:
             if not self._holds(v, stops):
                 continue
             served, travel = self._drive(v, stops)
-            slack = self._slack(v, served)
-            if slack >= -SLACK:
+            slack, least = self._slack_of_insertion(v, served, request)
+            if least >= -SLACK:
                 own = {entry.stop.is_pickup: entry for entry in served if entry.stop.request == request}
                 picked = own[False].loaded if self.trips else own[True].start
                 found.append(Offer(stops, travel - travel_before, (i, j), picked, own[False].start, slack))
@@ -442,6 +447,194 @@ class NumpyDispatch:
             return [0.0] * 6
         free_in = max(vehicle.free - self.now, 0.0) / float(self.day.horizon)
         return [*self._here(vehicle.place), float(self.is_idle(v)), *self._here(vehicle.goal), free_in]
+
+
+@dataclasses.dataclass(frozen=True)
+class Leg:
+    """A leg that was begun: by which vehicle, its planned and its real minutes, when it ends; to a stop, or home."""
+
+    vehicle: int
+    planned: float
+    minutes: float
+    end: float
+    served: Served | None = None
+
+
+class NumpyNoisyDispatch(NumpyDispatch):
+    """The same with noise: legs take their planned time by a factor, which is known when they end."""
+
+    def __init__(
+        self,
+        instance: Instance,
+        max_stops: int,
+        zones: int,
+        *,
+        factors: np.ndarray,
+        planned: float,
+        travel_price: float = 0.0,
+        late_price: float = 0.0,
+    ):
+        """`factors`, `[V, L]`, are of mean times; a leg is planned to take `planned` mean times."""
+        self.factors, self.planned, self.late_price = factors, planned, late_price
+        vehicles = len(instance.capacity)
+        self.legs: list[Leg] = []
+        self.out: list[list[Leg]] = [[] for _ in range(vehicles)]
+        self.left, self.really_free, self.known_until = [0.0] * vehicles, [0.0] * vehicles, -math.inf
+        self.drifted = np.zeros(vehicles)
+        slower = instance.replace(detour=np.asarray(instance.detour, float) * planned)
+        super().__init__(slower, max_stops, zones, travel_price)
+
+    # --- legs -------------------------------------------------------------------------------------------------------
+
+    def _take(self, v: int, leaves: float, a: np.ndarray, b: np.ndarray) -> Leg:
+        """The next leg of a vehicle."""
+        number = sum(leg.vehicle == v for leg in self.legs)
+        planned = self._way(v, a, b)
+        minutes = planned / self.planned * float(self.factors[v, number])
+        return Leg(v, planned, minutes, leaves + minutes)
+
+    def _serve(self, v: int, leg: Leg, stop: Stop, loaded: float) -> float:
+        """Serve the stop at the end of a leg; when that is done."""
+        start = max(self._window(stop)[0], leg.end)
+        leg = dataclasses.replace(leg, served=Served(v, stop, start, loaded, math.inf))
+        self.legs.append(leg)
+        self.out[v].append(leg)
+        return start + float(self.day.stop_time[v])
+
+    def _begin_stops(self, v: int, until: float) -> None:
+        vehicle = self.vehicles[v]
+        while vehicle.stops:
+            free = self.really_free[v]
+            if self.trips:
+                if free > until:
+                    break
+                self._begin_trip(v, free)
+                continue
+            leg = self._take(v, free, vehicle.place, self._place(vehicle.stops[0]))
+            if free >= until and max(leg.end, self._window(vehicle.stops[0])[0]) > until:
+                break
+            stop = vehicle.stops.pop(0)
+            self.out[v], self.left[v] = [], free
+            self.really_free[v] = self._serve(v, leg, stop, free)
+            vehicle.place = vehicle.goal = self._place(stop)
+            load = int(self.day.load[stop.request])
+            vehicle.aboard += load if stop.is_pickup else -load
+        vehicle.free = self._expected(v, until)
+
+    def _begin_trip(self, v: int, loaded: float) -> None:
+        vehicle, depot = self.vehicles[v], np.asarray(self.day.depot, float)
+        count = 1 if self.day.is_drone[v] else len(vehicle.stops)
+        trip, vehicle.stops = vehicle.stops[:count], vehicle.stops[count:]
+        here, time = depot, loaded + float(self.day.stop_time[v])
+        self.out[v], self.left[v] = [], time
+        for stop in trip:
+            time = self._serve(v, self._take(v, time, here, self._place(stop)), stop, loaded)
+            here = self._place(stop)
+        home = self._take(v, time, here, depot)
+        self.legs.append(home)
+        self.out[v].append(home)
+        self.really_free[v] = home.end + float(self.day.turnaround[v])
+
+    def _expected(self, v: int, until: float) -> float:
+        """When a vehicle is free, as far as it is known then."""
+        if self.really_free[v] <= until:
+            self.out[v] = []
+            return self.really_free[v]
+        time = self.left[v]
+        for leg in self.out[v]:
+            arrival = leg.end if leg.end <= until else max(time + leg.planned, until)
+            if leg.served is None:
+                time = arrival + float(self.day.turnaround[v])
+            else:
+                time = max(self._window(leg.served.stop)[0], arrival) + float(self.day.stop_time[v])
+        return time if self.out[v] else self.vehicles[v].free
+
+    def is_idle(self, v: int) -> bool:
+        """Whether it has nothing to do."""
+        return super().is_idle(v) and not self.out[v]
+
+    def _advance(self, until: float) -> None:
+        super()._advance(until)
+        self.known_until = until
+
+    def _wait(self, v: int, until: float) -> None:
+        vehicle = self.vehicles[v]
+        if self.out[v] or until <= vehicle.free:
+            return
+        before, self.pace = float(self.travel[v]), self.pace / self.planned
+        super()._wait(v, until)
+        self.pace = self.pace * self.planned
+        self.drifted[v] += float(self.travel[v]) - before
+        self.really_free[v] = until
+
+    # --- decisions --------------------------------------------------------------------------------------------------
+
+    def _slack_of_insertion(self, v: int, served: list[Served], request: int) -> tuple[float, float]:
+        """What is late already may stay as late as it is planned."""
+        before = {
+            (entry.stop.request, entry.stop.is_pickup): entry for entry in self._drive(v, self.vehicles[v].stops)[0]
+        }
+        seen, judged = [], []
+        for entry in served:
+            key, deadline = (entry.stop.request, entry.stop.is_pickup), self._window(entry.stop)[1]
+            seen.append(deadline - entry.start)
+            judged.append(max(deadline, before[key].start if key in before else -math.inf) - entry.start)
+            if self.trips and (not self.day.is_drone[v] or entry.stop.request == request):
+                leave = entry.loaded + float(self.day.stop_time[v])
+                limit = min(float(self.day.horizon), leave + float(self.day.max_trip[v]))
+                if not self.day.is_drone[v] and before:
+                    limit = max(limit, *(other.home for other in before.values()))
+                seen.append(limit - entry.home)
+                judged.append(limit - entry.home)
+        return min(seen), min(judged)
+
+    def step(self, choice: int, zones: np.ndarray | None = None) -> float:
+        """See `NumpyDispatch.step`; travel and lateness are paid for when they are known."""
+        if self.done:
+            return 0.0
+        value, before = self.value, self.metrics()
+        super().step(choice, zones)
+        after = self.metrics()
+        late = after["late_minutes"] - before["late_minutes"]
+        return self.value - value - self.travel_price * (after["travel"] - before["travel"]) - self.late_price * late
+
+    def metrics(self) -> dict[str, float]:
+        """Totals of what is known."""
+        known = [leg for leg in self.legs if leg.end <= self.known_until]
+        travel = self.drifted.copy()
+        for leg in known:
+            travel[leg.vehicle] += leg.minutes
+        entries = [leg.served for leg in known if leg.served and leg.served.start <= self.known_until]
+        late = {entry: entry.start - self._window(entry.stop)[1] for entry in entries}
+        late = {entry: minutes for entry, minutes in late.items() if minutes > 2 * SLACK}
+        self.begun = list(entries)
+        served = max(self.served, 1)
+        return {
+            **super().metrics(),
+            "travel": float(travel.sum()),
+            "drone_travel": float(travel[np.asarray(self.day.is_drone)].sum()),
+            "broken_promises": 0.0,
+            "late_share": len({entry.stop.request for entry in late}) / served,
+            "late_minutes": sum(late.values()),
+            "late_trips": float(self._late_trips()),
+        }
+
+    def _late_trips(self) -> int:
+        """Trips that are over, and were too long or ended after the horizon."""
+        late, left = 0, [0.0] * self.num_vehicles
+        for leg in self.legs:
+            if leg.served is not None:
+                left[leg.vehicle] = leg.served.loaded + float(self.day.stop_time[leg.vehicle])
+            elif leg.end <= self.known_until:
+                is_long = leg.end - left[leg.vehicle] > float(self.day.max_trip[leg.vehicle]) + 2 * SLACK
+                late += is_long or leg.end > float(self.day.horizon) + 2 * SLACK
+        return late
+
+    def _delay(self, entry: Served) -> float:
+        request = entry.stop.request
+        way = np.asarray(self.day.pickup[request], float) - np.asarray(self.day.dropoff[request], float)
+        mean = 0.0 if self.trips else float(np.hypot(*way)) * float(self.pace[entry.vehicle]) / self.planned
+        return entry.start - float(self.day.arrival[request]) - mean
 
 
 class RandomDispatch:

@@ -287,3 +287,35 @@ SUBJECT = Subject(
     reference=RandomTspDrone,
     tiny=(6,),
 )
+
+
+def least_makespan(instance: Instance, *, allow_revisits: bool = True) -> float:
+    """The least makespan of all sequences of allowed actions; n up to 6."""
+    env = NumpyTspDrone(instance.num_nodes, allow_revisits=allow_revisits)
+    env.reset_to(instance)
+    known: dict[tuple[int, bytes], float] = {}
+
+    def best_together() -> float:
+        """Least time to go from where both are together, on the drone's turn."""
+        key = env.truck, env.served.tobytes()
+        if key not in known:
+            start = vars(env).copy()
+            env.clock = 0.0
+            known[key] = best()
+            vars(env).update(start)
+        return known[key]
+
+    def best() -> float:
+        if env.done:
+            return env.clock
+        found = np.inf
+        start = {**vars(env), "served": env.served.copy(), "totals": dict(env.totals)}
+        role = env.turn
+        for action in np.flatnonzero(env.masks()[role]).tolist():
+            env.step(*((action, 0) if role == "drone" else (0, action)))
+            together = env.turn == "drone" and not env.away and not env.done
+            found = min(found, env.clock + best_together() if together else best())
+            vars(env).update(start, served=start["served"].copy(), totals=dict(start["totals"]))
+        return found
+
+    return best_together()

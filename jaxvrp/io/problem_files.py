@@ -16,6 +16,10 @@ class UnknownFormatError(ValueError):
     """The format of a file is unknown; every other ValueError is a mistake in a file of a known format."""
 
 
+class DamagedFileError(ValueError):
+    """A mistake in a file whose content shows its format: readers of other formats have nothing to say about it."""
+
+
 class FileFormat(NamedTuple):
     """A format of problem files: its name in messages, and the function that reads a problem, or a batch `[B]`."""
 

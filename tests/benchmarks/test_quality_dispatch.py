@@ -18,14 +18,14 @@ SMALL = ["--env.max_requests", "12", "--env.expected_requests", "10", "--env.num
 def test_the_table_from_the_command_line(scenario, tmp_path, capsys):
     out = tmp_path / "out.json"
     options = ["--days", "3", "--replan_rounds", "2", "--rollout_days", "2", "--hindsight_days", "2"]
-    rounds = ["--hindsight_rounds", "20", "--samples", "1", "--out", str(out)]
+    rounds = ["--hindsight_rounds", "20", "--rollouts", "1x5", "--out", str(out)]
     main(["--env", "dispatch", "--env.scenario", scenario, *SMALL, *options, *rounds])
     (table,) = json.loads(out.read_text())["tables"].values()
     rows = {row[0]: dict(zip(table[0], row, strict=True)) for row in table[1:]}
-    assert ("relocate" in rows) == (scenario == "ride_pooling")
-    assert {"accept", "threshold", "replan (2 rounds)", "rollout (1 futures)", "hindsight (20 rounds)"} <= set(rows)
+    assert ("relocate" in rows) == ("threshold" not in rows) == (scenario == "ride_pooling")
+    assert {"accept", "replan (2 rounds)", "rollout (1 x 5 requests)", "hindsight (20 rounds)"} <= set(rows)
     assert rows["accept"]["days"] == "3" and rows["hindsight (20 rounds)"]["days"] == "2"
-    assert rows["replan (2 rounds)"]["above replan"] == "+0.0 ± +0.0 %"
+    assert rows["replan (2 rounds)"]["above replan"] == "+0.0 ± 0.0 %"
     assert "against that of replan (2 rounds)" in capsys.readouterr().out
 
 
@@ -40,3 +40,20 @@ def test_a_gap_is_that_of_the_same_days():
     assert row["value share"] == f"{share:.1f} %"
     load, value = np.asarray(field.instances.load), np.asarray(field.instances.value)
     np.testing.assert_allclose(field.offered, (value * (load > 0)).sum(axis=1))
+
+
+@pytest.mark.slow
+def test_fleets_are_planned_again_from_the_command_line(monkeypatch, capsys):
+    monkeypatch.setattr(dispatch, "OPEN", (2, 6))
+    monkeypatch.setattr(dispatch, "ROUNDS", (5, 20))
+    monkeypatch.setattr(dispatch, "LONG", 0.01)
+    main(["--env", "dispatch", "--env.scenario", "same_day", *SMALL, "--fleets", "2"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines if line[:1].isdecimal()] == ["0", "5", "20", "0.01"]
+
+
+@pytest.mark.parametrize("words", ["2", "2x", "0x3", "2x3x4", "axb"])
+def test_no_list_of_rollouts_is_one_line(words, capsys):
+    with pytest.raises(SystemExit):
+        main(["--env", "dispatch", "--rollouts", words])
+    assert "is no list of rollouts; write 2x30" in capsys.readouterr().err

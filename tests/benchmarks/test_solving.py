@@ -9,15 +9,17 @@ import pytest
 import jaxvrp
 from benchmarks import solving
 from jaxvrp.envs.darp import generate_dataset, write_cordeau
+from jaxvrp.envs.tsp_drone import make_instance, write_one_line
 from jaxvrp.io.command_line import UserError
+from jaxvrp.io.published_data import VARIABLE
 
 RECORDS = [
     {"instance": "a", "best_known": 100.0, "cost": 101.0, "feasible": True, "cpu_seconds": 3.0}
-    | {"method": "search", "curve": [[0.5, 120.0], [2.0, 110.0], [9.0, 101.0]]},
+    | {"method": "search", "group": None, "curve": [[0.5, 120.0], [2.0, 110.0], [9.0, 101.0]]},
     {"instance": "b", "best_known": 50.0, "cost": 50.0, "feasible": False, "cpu_seconds": 4.0}
-    | {"method": "search", "curve": [[1.5, 51.0], [4.0, 50.0]]},
+    | {"method": "search", "group": None, "curve": [[1.5, 51.0], [4.0, 50.0]]},
     {"instance": "c", "best_known": None, "cost": 7.0, "feasible": True, "cpu_seconds": 4.0}
-    | {"method": "search", "curve": [[1.5, 7.0]]},
+    | {"method": "search", "group": None, "curve": [[1.5, 7.0]]},
 ]
 
 
@@ -34,6 +36,32 @@ def test_the_table_has_gaps_means_and_the_worst():
     assert rows[2][1] == "-" and rows[2][4:8] == ["-"] * 4
     assert rows[3][:8] == ["mean", "", "", "2 of 3", "-", "+6.00%", "+5.00%", "+0.50%"]
     assert rows[4][0] == "worst" and rows[4][5:8] == ["+10.00%", "+10.00%", "+1.00%"]
+
+
+def test_the_table_of_sets_counts_what_was_reached():
+    of_sets = [{**record, "group": group} for record, group in zip(RECORDS, ["x", "x", "y"], strict=True)]
+    assert solving.table_of_sets(of_sets)[1:] == [["x", "2", "1", "+0.50%", "+0.00%", "+1.00%"]]
+    assert solving.table_of_sets(RECORDS)[1:] == []
+
+
+@pytest.mark.slow
+def test_sets_of_truck_and_drone(tmp_path, monkeypatch, capsys):
+    """A square, around which the drone flies ahead; its file is chosen among two by the number of the line."""
+    lines = tmp_path / "tspd_bogyrbayeva"
+    lines.mkdir()
+    square = np.array([[0, 0], [10, 0], [10, 10], [0, 10]])
+    write_one_line(lines / "random_n4.txt", [make_instance(square), make_instance(2 * square)])
+    (lines / "random_n4_tsp_ep_all.txt").write_text("36.21\n72.43\n")
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    out = tmp_path / "result.json"
+    words = ["--env", "tsp_drone", "--instances", "random_n4", "--seconds", "0.05", "--out", str(out)]
+    solving.main(words)
+    records = json.loads(out.read_text())["records"]
+    assert [record["instance"] for record in records] == ["random_n4#0", "random_n4#1"]
+    assert all(record["feasible"] and record["cost"] <= record["best_known"] for record in records)
+    assert "random_n4" in capsys.readouterr().out.splitlines()[-1]
+    solving.main([*words[:-2], "--rows", "1"])
+    assert "random_n4#1" not in capsys.readouterr().out
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +92,7 @@ def test_the_command_solves_and_writes(published, tmp_path, capsys):
     [
         (["--instances", "a2-160"], "--instances: no file 'a2-160'"),
         (["--instances", "README.md"], "is neither .txt"),
+        (["--env", "tsp_drone", "--instances", "random_n4"], "--instances: cannot read 'random_n4' "),
     ],
 )
 def test_a_mistake_is_one_line(words, says):

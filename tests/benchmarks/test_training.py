@@ -90,7 +90,7 @@ def test_table_is_aligned_and_names_the_settings(printed_and_written):
 def test_rollout_alone_plays_what_the_update_would_read(network):
     trainer = make_train(PPOConfig(**TINY, network=network, num_seeds=3))
     state = jax.eval_shape(trainer.init, jax.eval_shape(lambda: jax.random.key(0)))
-    played = jax.eval_shape(training._rollout_alone(trainer), state.params, state.players, state.key)
+    played = jax.eval_shape(training.rollout_alone(trainer), state)
     players, recording = played
     chunks = (1, 4) if network == "mlp" else (2, 2)
     assert recording.transitions.reward["drone"].shape == (3, *chunks, 8, 2)

@@ -127,7 +127,7 @@ def test_every_word_starts_something():
         ("trian", "unknown command 'trian'; did you mean 'train'; see jaxvrp --help"),
         (
             "walk",
-            "unknown command 'walk'; known: bench, evaluate, export, list, plan, play, replay, solve, train, version",
+            "unknown command 'walk'; known: bench, evaluate, export, list, plan, play, replay, solve, sweep, train, ",
         ),
         ("train mapo", "unknown algorithm 'mapo'; did you mean 'mappo'; see jaxvrp train --help"),
         ("bench thruput", "unknown benchmark 'thruput'; did you mean 'throughput'; see jaxvrp bench --help"),

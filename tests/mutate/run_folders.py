@@ -31,6 +31,7 @@ from train.running.folder.checkpoint import Checkpoints
 from train.running.folder.run_folder import read_run
 from train.running.loop import evaluator, loop
 from train.running.loop.metrics import MetricsWriter
+from train.running.shown import report
 
 MAINS = {"mappo": mappo.main, "ippo": ippo.main, "td3": td3.main, "sac": sac.main}
 
@@ -83,25 +84,22 @@ class RunFolders(Subject):
 
 
 def _remember_programs() -> None:
-    """In this process, what was compiled once is used again: a learner by its configuration, figures by who plays."""
+    """In this process, what was compiled once is used again: a learner by its configuration, programs by who plays."""
     algorithms.make_train = _by_text(algorithms.make_train)
-    figures = functools.lru_cache(maxsize=64)(evaluator.evaluation_function)
+    of_learners = [(loop, "evaluation_function"), (report, "recording_function")]
+    for module, name in (*of_learners, *((evaluate, name) for _, name in of_learners)):
+        setattr(module, name, _by_evaluator(getattr(evaluator, name)))
+    evaluator.Evaluator.baseline_programs = _by_evaluator(evaluator.Evaluator.baseline_programs)
 
-    def remembered(learner: Any, who: evaluator.Evaluator, **how: Any) -> Any:
-        return figures(learner, _same_evaluator(repr(who.env), who.num_episodes, who.seed, who), **how)
 
-    loop.evaluation_function = remembered
-    evaluate.evaluation_function = remembered
-    baselines: dict[tuple[Any, ...], Any] = {}
-    original_baselines = evaluator.Evaluator.baselines
+def _by_evaluator(make: Callable[..., Any]) -> Callable[..., Any]:
+    made = functools.lru_cache(maxsize=64)(make)
 
-    def remembered_baselines(self: evaluator.Evaluator, episodes: Any = None) -> Any:
-        name = (repr(self.env), self.num_episodes, self.seed)
-        if name not in baselines:
-            baselines[name] = original_baselines(self, episodes)
-        return baselines[name]
+    def remembered(*players: Any, **how: Any) -> Any:
+        *learner, who = players
+        return made(*learner, _same_evaluator(repr(who.env), who.num_episodes, who.seed, who), **how)
 
-    evaluator.Evaluator.baselines = remembered_baselines
+    return remembered
 
 
 _EVALUATORS: dict[tuple[Any, ...], evaluator.Evaluator] = {}

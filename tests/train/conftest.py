@@ -22,6 +22,8 @@ from train.algorithms import make_train
 from train.on_policy.config import PPOConfig
 from train.on_policy.value_norm import ValueNorm
 from train.running.loop import loop
+from train.running.loop.evaluator import Evaluator, evaluation_function, recording_function
+from train.running.shown import report
 from train.sharding import make_mesh, shard
 
 TOYS = {"errands": "toy_of_the_tests", "deliveries": "deliveries_of_the_tests", "taught": "taught_of_the_tests"}
@@ -91,11 +93,11 @@ def learner(config, on_mesh):
 
 @pytest.fixture(scope="module")
 def programs_once():
-    """In the commands that tests call, runs of one configuration share a learner and the program that evaluates it.
+    """In the commands that tests call, runs of one configuration share a learner and the programs that play it.
 
     What the programs compute is computed every time.
     """
-    learners, figures = {}, {}
+    learners, programs = {}, {}
 
     def remembered(make):
         def make_once(config):
@@ -107,19 +109,23 @@ def programs_once():
         return make_once
 
     def once(function):
-        def evaluate_once(learner, evaluator, **how):
+        def make_once(*players, **how):
+            *learner, evaluator = players
             of = (evaluator.num_episodes, evaluator.seed, *sorted(how.items()))
-            name = (id(learner), type(evaluator.env), repr(evaluator.env), *of)
-            if name not in figures:
-                figures[name] = learner, function(learner, evaluator, **how)  # a learner that is kept keeps its id
-            return figures[name][1]
+            name = (function, *map(id, learner), type(evaluator.env), repr(evaluator.env), *of)
+            if name not in programs:
+                programs[name] = learner, function(*players, **how)  # a learner that is kept keeps its id
+            return programs[name][1]
 
-        return evaluate_once
+        return make_once
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(algorithms, "make_train", remembered(algorithms.make_train))
         for module in (loop, evaluate):
-            patch.setattr(module, "evaluation_function", once(module.evaluation_function))
+            patch.setattr(module, "evaluation_function", once(evaluation_function))
+        for module in (report, evaluate):
+            patch.setattr(module, "recording_function", once(recording_function))
+        patch.setattr(Evaluator, "baseline_programs", once(Evaluator.baseline_programs))
         yield
 
 

@@ -469,3 +469,18 @@ def test_a_picture_that_cannot_be_drawn_takes_no_plan_with_it(file, tmp_path, mo
     with pytest.raises(UserError, match=rf"^--picture {picture}: cannot write {picture}$"):
         solve.main([str(file), "--seconds", "0.1", "--out", str(plan), "--picture", str(picture)])
     assert plan.exists()
+
+
+def test_lines_of_places_are_problems_of_truck_and_drone(tmp_path):
+    """Told by their content, although `darp` reads the same ending; of several problems the user chooses."""
+    path = tmp_path / "lines.txt"
+    path.write_text("0 0 1 2 3 4\n0 0 5 6\n")
+    with pytest.raises(UserError, match=r"lines.txt holds 2 instances; choose one with --index 0 to 1$"):
+        solve.open_problem(path)
+    assert solve.open_problem(path, row=1).env.num_nodes == 2
+    path.write_text("0 0 1 2 3 4\n0 0 5\n")
+    says = r"can be read \(tsp_drone: [^;]*line 2: expected an even number of coordinates, found 3; correct it\)$"
+    with pytest.raises(UserError, match=says):
+        solve.open_problem(path)
+    with pytest.raises(UserError, match=r"line 2: expected an even number of coordinates, found 3; correct it$"):
+        solve.open_problem(path, env="tsp_drone")

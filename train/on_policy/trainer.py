@@ -224,7 +224,13 @@ class Trainer:
         self, params: Params, optimizer: Any, batch: ppo.Batch, guided: Guidance
     ) -> tuple[tuple[Any, Any], ppo.Metrics]:
         """One step of every network on a minibatch: new parameters, new states of the optimiser, and metrics."""
-        grads, metrics = jax.lax.psum(self.gradients(params, batch, guided), DATA)
+        gradient, metrics = jax.lax.psum(self.gradients(params, batch, guided), DATA)
+        learned, norms = self.apply_gradients(gradient, params, optimizer)
+        return learned, metrics | norms
+
+    def apply_gradients(self, grads: Params, params: Params, optimizer: Any) -> tuple[tuple[Params, Any], ppo.Metrics]:
+        """New parameters and states of the optimiser, and the norms of the gradients by network."""
+        metrics: ppo.Metrics = {}
         for name in self.actors.names:
             norm = jax.vmap(optax.tree.norm) if name in self.actors.separate else optax.tree.norm
             metrics[f"{name}/grad_norm"] = norm(grads["actor"][name])

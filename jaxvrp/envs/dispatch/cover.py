@@ -28,13 +28,13 @@ def plan_ends(state: State) -> tuple[jax.Array, jax.Array]:
     is_last = jnp.arange(plans.start.shape[-1], dtype=jnp.int32) == plans.num_stops[:, None] - 1
     last, end = (jnp.sum(jnp.where(is_last, number, 0.0), axis=-1) for number in (plans.stops[:2], plans.start))
     has_plan = plans.num_stops > 0
-    end = jnp.where(has_plan, end + state.prepared.instance.stop_time, plans.free)
+    end = jnp.where(has_plan, end + state.prepared.fleet.stop_time, plans.free)
     return jnp.where(has_plan, last, plans.goal), jnp.maximum(end - state.now, 0.0)
 
 
 def nearness(state: State, minutes: jax.Array) -> jax.Array:
     """Within (0, 1], what is there in so many minutes, `f32[...]`, counts against what is there now."""
-    return jnp.exp(-minutes / (SOON * state.prepared.instance.horizon))
+    return jnp.exp(-minutes / (SOON * state.prepared.fleet.horizon))
 
 
 def cover(state: State, places: jax.Array) -> jax.Array:
@@ -53,7 +53,7 @@ def demand(state: State) -> jax.Array:
 
 def need(state: State) -> tuple[jax.Array, jax.Array]:
     """The demand of each zone that its cover leaves, `f32[Z]`; and for each vehicle, without itself, `f32[V, Z]`."""
-    near = cover(state, rules.zone_middles(state.prepared.instance.area, state.num_zones_each_way)).T
+    near = cover(state, rules.zone_middles(state.prepared.fleet.area, state.num_zones_each_way)).T
     total = jnp.sum(near, axis=0)
     return demand(state) * jnp.exp(-COVERED * total), demand(state) * jnp.exp(-COVERED * (total - near))
 
@@ -63,7 +63,7 @@ def spare(state: State, without: jax.Array) -> tuple[jax.Array, jax.Array]:
 
     `without` is the need without each vehicle, `f32[V, Z]`.
     """
-    here = rules.zone_of(state.prepared.instance.area, state.num_zones_each_way, plan_ends(state)[0])
+    here = rules.zone_of(state.prepared.fleet.area, state.num_zones_each_way, plan_ends(state)[0])
     needed = jnp.take_along_axis(without, here[:, None], axis=-1)[:, 0]
     idle = rules.idle(state)
     least = jax.lax.argmin(jnp.where(idle, needed, jnp.inf), 0, jnp.int32)

@@ -15,12 +15,13 @@ from jaxvrp.envs.dispatch.env import Dispatch, decide
 from jaxvrp.envs.dispatch.plans import LOAD, REQUEST, begun_by, leaves
 from jaxvrp.envs.dispatch.problem.instance import Instance
 from jaxvrp.envs.dispatch.problem.solution import Stop
+from jaxvrp.envs.dispatch.under_way import begun_until, drive
 
 
 def driven_stops(env: Dispatch, instance: Instance, actions: Mapping[str, Any]) -> list[Stop]:
     """All stops that vehicles made on a day under these actions, `{role: [T, agents]}`, those of each in their order.
 
-    Give them to `jaxvrp.envs.dispatch.solution_report`.
+    Give them to `jaxvrp.envs.dispatch.solution_report`; with noise, also `leg_factors(env, instance)`.
     """
     numbers = {name: jnp.asarray(values, jnp.int32) for name, values in actions.items()}
     parameters, structure = jax.tree.flatten(env)
@@ -38,6 +39,12 @@ def driven_stops(env: Dispatch, instance: Instance, actions: Mapping[str, Any]) 
     return found
 
 
+def leg_factors(env: Dispatch, instance: Instance) -> np.ndarray | None:
+    """`f32[V, L]`, the time of the n-th leg of each vehicle on a day, in mean times; None without noise."""
+    factors = env.init_state(instance).prepared.factors
+    return None if factors is None else np.asarray(factors.of_mean)
+
+
 @functools.partial(jax.jit, static_argnums=0)
 def _drive(structure: Any, leaves_of_env: Any, instance: Instance, actions: Any) -> tuple[jax.Array, ...]:
     """What was begun in each step: `bool[T, V, S]`, and the plans' stops, starts and departures then."""
@@ -48,8 +55,12 @@ def _drive(structure: Any, leaves_of_env: Any, instance: Instance, actions: Any)
         plans, _ = decide(env, state, executed)
         moved = env.transition(state, executed, num_invalid)
         until = jnp.where(moved.done, jnp.inf, moved.now)
-        begun = begun_by(state.prepared, plans, until) & ~state.done
-        departs = leaves(state.prepared, plans)
-        return select(state.done, state, moved), (begun, plans.stops, plans.start, departs)
+        if state.prepared.factors is None:
+            begun, start, departs = begun_by(state.prepared, plans, until), plans.start, leaves(state.prepared, plans)
+        else:
+            driven = drive(state.prepared, plans, until)
+            found = begun_until(state.prepared, driven, until), driven.start, driven.departs
+            begun, start, departs = (values[:, -env.max_stops :] for values in found)
+        return select(state.done, state, moved), (begun & ~state.done, plans.stops, start, departs)
 
     return jax.lax.scan(advance, env.init_state(instance), actions)[1]

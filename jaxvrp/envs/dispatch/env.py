@@ -12,7 +12,7 @@ from jaxvrp import fields
 from jaxvrp.entities import flat_box, flatten
 from jaxvrp.environment import Environment, select
 from jaxvrp.envs.dispatch import observation, rules
-from jaxvrp.envs.dispatch.plans import Plans, prepare
+from jaxvrp.envs.dispatch.plans import Plans, Prepared, prepare
 from jaxvrp.envs.dispatch.problem.instance import Instance, as_float32, pad
 from jaxvrp.envs.dispatch.replan import replan
 from jaxvrp.envs.dispatch.rules import State
@@ -40,8 +40,13 @@ class Dispatch(Environment):
     that are served, less the price of all travel. The episode ends with the decision on the last request; all plans are
     driven out then.
 
+    With `travel_noise`, the time of each leg is multiplied by a lognormal factor of mean 1, which is known when the leg
+    ends. Masks plan with a quantile of it, so what is promised can come late. Travel is paid for when it is driven, and
+    `late_price` for each minute by which a pickup or drop-off begins after its deadline.
+
     Metrics: requests, served, served_share, value_served, rejected, travel (minutes), drone_travel, drone_share,
-    mean_wait, mean_delay (minutes; of what vehicles have begun), broken_promises (always 0), invalid_actions.
+    mean_wait, mean_delay (minutes; of what vehicles have begun), broken_promises (always 0), invalid_actions; with
+    noise also late_share (of the requests served), late_minutes and late_trips.
     """
 
     max_requests: int = fields.size(400, help="R, the most requests of a day; later ones are left out")
@@ -57,6 +62,13 @@ class Dispatch(Environment):
         help="vehicles and zones once for all agents, or all in one vector; learners choose what their network reads",
     )
     travel_price: float = fields.parameter(0.0, minimum=0.0, help="price of a minute of travel", unit="value")
+    travel_noise: float = fields.size(
+        0.0, minimum=0, help="standard deviation of the logarithm of each leg's time, whose mean stays; 0: none"
+    )
+    reserve: float = fields.parameter(
+        0.5, minimum=0.01, maximum=0.99, help="with noise, plans are made with this quantile of each leg's time"
+    )
+    late_price: float = fields.parameter(0.0, minimum=0.0, help="price of a minute after a deadline", unit="value")
     expected_requests: float = fields.parameter(300.0, above=0.0, help="mean number of requests of a generated day")
 
     scenario: ClassVar[str]
@@ -119,8 +131,7 @@ class Dispatch(Environment):
         if (instance.depot is None) != (self.num_zones_each_way > 0):
             wanted = "without" if self.num_zones_each_way else "with"
             raise ValueError(f"scenario '{self.scenario}' needs a day {wanted} a depot; choose the other scenario")
-        prepared = prepare(pad(as_float32(instance), self.max_requests, self.fleet_size))
-        return rules.begin(prepared, max_stops=self.max_stops, zones=self.num_zones_each_way)
+        return rules.begin(prepared_day(self, instance), max_stops=self.max_stops, zones=self.num_zones_each_way)
 
     def transition(self, state: State, action: ByRole, num_invalid: jax.Array) -> State:
         """The dispatcher's decision, then the drivers', then the time until the next arrival."""
@@ -173,6 +184,8 @@ class Dispatch(Environment):
     def reward(self, state: State) -> ByRole:
         """`{"dispatcher": f32[1], "vehicle": f32[V]}`, see the class."""
         paid = (state.gained - self.travel_price * state.driven).astype(jnp.float32)
+        if state.late is not None:
+            paid = (paid - self.late_price * state.late.latest).astype(jnp.float32)
         agents = {DISPATCHER: 1} | ({DRIVER: self.fleet_size} if self.num_zones_each_way else {})
         return {name: jnp.broadcast_to(paid, (count,)) for name, count in agents.items()}
 
@@ -185,6 +198,13 @@ class Dispatch(Environment):
         totals = state.totals
         decided = state.step.astype(jnp.float32)
         served = jnp.maximum(totals.served, 1.0)
+        late = {}
+        if state.late is not None:
+            late = {
+                "late_share": jnp.sum(state.late.requests, dtype=jnp.float32) / served,
+                "late_minutes": state.late.minutes,
+                "late_trips": state.late.trips,
+            }
         return {
             "requests": decided,
             "served": totals.served,
@@ -198,7 +218,14 @@ class Dispatch(Environment):
             "mean_delay": totals.delay / served,
             "broken_promises": totals.broken,
             "invalid_actions": totals.invalid_actions,
+            **late,
         }
+
+
+def prepared_day(env: Dispatch, instance: Instance) -> Prepared:
+    """A day, padded to the sizes of an environment, and what follows from it."""
+    padded = pad(as_float32(instance), env.max_requests, env.fleet_size)
+    return prepare(padded, env.travel_noise, env.reserve)
 
 
 def decide(env: Dispatch, state: State, action: ByRole) -> tuple[Plans, jax.Array]:

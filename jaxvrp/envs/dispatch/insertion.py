@@ -66,7 +66,7 @@ class _Fit(struct.PyTreeNode):
 
 def offers(prepared: Prepared, plans: Plans, request: Request) -> Offers:
     """The cheapest feasible insertion into each plan: least added travel, then the earliest pair of positions."""
-    find = _offer_rides if prepared.instance.depot is None else _offer_deliveries
+    find = _offer_rides if prepared.fleet.depot is None else _offer_deliveries
     return find(prepared, plans, request)
 
 
@@ -74,13 +74,13 @@ def insert(prepared: Prepared, plans: Plans, found: Offers, request: Request, ch
     """The plans after the chosen vehicles (`bool[V]`) have taken their offers."""
     plans = plans.replace(start=jnp.where(chosen[:, None], found.moved, plans.start))
     drop = (request.dropoff_earliest, request.dropoff_deadline, -request.load, request.index)
-    if prepared.instance.depot is not None:
+    if prepared.fleet.depot is not None:
         return _put(
             plans, chosen, found.dropoff_position, request.dropoff, (*drop, request.arrival), found.dropoff_start
         )
     pick = (request.pickup_earliest, request.pickup_deadline, request.load, request.index, request.arrival)
     plans = _put(plans, chosen, found.pickup_position, request.pickup, pick, found.pickup_start)
-    due = request.arrival + prepared.pace * distance(request.pickup, request.dropoff)
+    due = request.arrival + prepared.mean_pace * distance(request.pickup, request.dropoff)
     return _put(plans, chosen, found.dropoff_position + 1, request.dropoff, (*drop, due), found.dropoff_start)
 
 
@@ -113,7 +113,7 @@ def _first(condition: jax.Array) -> jax.Array:
 
 def _fit(prepared: Prepared, at: Positions, place: jax.Array, earliest: jax.Array, deadline: jax.Array) -> _Fit:
     """A stop at `place` (`f32[2]`) at each position."""
-    pace, stop_time = prepared.pace[:, None], prepared.instance.stop_time[:, None]
+    pace, stop_time = prepared.pace[:, None], prepared.fleet.stop_time[:, None]
     way_there = distance(at.before, place[:, None, None]) * pace
     way_on = jnp.where(at.leads_on, distance(at.after, place[:, None, None]) * pace, 0.0)
     begin = jnp.maximum(earliest, at.leave + way_there)
@@ -124,7 +124,7 @@ def _fit(prepared: Prepared, at: Positions, place: jax.Array, earliest: jax.Arra
 
 def _offer_deliveries(prepared: Prepared, plans: Plans, request: Request) -> Offers:
     """A drop-off at one position of the trip that has not left."""
-    instance, at = prepared.instance, positions(prepared, plans)
+    instance, at = prepared.fleet, positions(prepared, plans)
     fit = _fit(prepared, at, request.dropoff, request.dropoff_earliest, request.dropoff_deadline)
     planned = jnp.where(instance.is_drone, 0.0, -jnp.sum(plans.stops[LOAD], axis=-1))
     has_room = (planned + request.load <= prepared.capacity) & (plans.num_stops < plans.start.shape[-1])
@@ -149,7 +149,7 @@ def _offer_deliveries(prepared: Prepared, plans: Plans, request: Request) -> Off
 def _offer_rides(prepared: Prepared, plans: Plans, request: Request) -> Offers:
     """A pickup and a drop-off, each at one position of the plan."""
     at, index = positions(prepared, plans), index_of(plans.start.shape[-1] + 1)
-    stop_time, pace = prepared.instance.stop_time[:, None], prepared.pace[:, None]
+    stop_time, pace = prepared.fleet.stop_time[:, None], prepared.pace[:, None]
     pick = _fit(prepared, at, request.pickup, request.pickup_earliest, request.pickup_deadline)
     drop = _fit(prepared, at, request.dropoff, request.dropoff_earliest, request.dropoff_deadline)
     carried = followed_by(plans.aboard, plans.aboard[:, None] + sums(plans.stops[LOAD]))

@@ -1,17 +1,23 @@
-"""A day that is driven by hand: requests that become known while it runs, and the plans between decisions."""
+"""A day that is driven by hand: requests that become known while it runs, and the plans between decisions.
+
+`pending` and `moment_of` write plans and whole states as JSON, see `jaxvrp.envs.dispatch.moment`.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import jax
+import jax.numpy as jnp
 
-import numpy as np
-
-from jaxvrp.envs.dispatch.env import Dispatch, decide
-from jaxvrp.envs.dispatch.plans import LOAD, REQUEST, prepare
+from jaxvrp.envs.dispatch.baselines import search
+from jaxvrp.envs.dispatch.env import Dispatch, decide, prepared_day
+from jaxvrp.envs.dispatch.insertion import offers
+from jaxvrp.envs.dispatch.moment import moment_of, pending
 from jaxvrp.envs.dispatch.problem.day_file import NamedDay
-from jaxvrp.envs.dispatch.problem.instance import as_float32, pad
 from jaxvrp.envs.dispatch.rules import State
+from jaxvrp.envs.dispatch.schedule import planned_travel
 from jaxvrp.spaces import ByRole
+
+__all__ = ["decided", "moment_of", "pending", "replanned", "with_requests"]
 
 
 def with_requests(env: Dispatch, state: State, day: NamedDay) -> State:
@@ -22,7 +28,7 @@ def with_requests(env: Dispatch, state: State, day: NamedDay) -> State:
     Raises:
         ValueError: the day is larger than the environment.
     """
-    return state.replace(prepared=prepare(pad(as_float32(day.instance), env.max_requests, env.fleet_size)))
+    return state.replace(prepared=prepared_day(env, day.instance))
 
 
 def decided(env: Dispatch, state: State, action: ByRole) -> State:
@@ -30,17 +36,17 @@ def decided(env: Dispatch, state: State, action: ByRole) -> State:
     return state.replace(plans=decide(env, state, action)[0])
 
 
-def pending(day: NamedDay, state: State) -> dict[str, list[dict[str, Any]]]:
-    """By vehicle, the stops that it has not begun, and when it will; for JSON, in names and units of the day."""
-    stops, start = np.asarray(state.plans.stops), np.asarray(state.plans.start)
-    return {
-        name: [
-            {
-                "what": "pickup" if stops[LOAD, v, k] > 0 else "drop-off",
-                "request": day.requests[int(stops[REQUEST, v, k])],
-                "begin": day.moment(start[v, k]),
-            }
-            for k in np.flatnonzero(np.isfinite(start[v]))
-        ]
-        for v, name in enumerate(day.vehicles)
-    }
+def replanned(state: State, key: jax.Array, *, rounds: int = 1000) -> State:
+    """The same moment, what vehicles have not begun planned again, all promises kept, with less travel.
+
+    For many states at once, see `jaxvrp.envs.dispatch.baselines.search.replanned`.
+    """
+    prepared, plans = state.prepared, state.plans
+    batch = jax.tree.map(lambda leaf: leaf[None], (prepared, plans))
+    found = jax.tree.map(lambda leaf: leaf[0], search.replanned(*batch, key, rounds=rounds))
+    totals = state.totals
+    if prepared.factors is None:  # with noise, travel counts when it is driven
+        change = found.travel - planned_travel(prepared, plans)
+        by_drones = jnp.sum(jnp.where(prepared.fleet.is_drone, change, 0.0))
+        totals = totals.replace(travel=totals.travel + jnp.sum(change), drone_travel=totals.drone_travel + by_drones)
+    return state.replace(plans=found.plans, offers=offers(prepared, found.plans, state.request), totals=totals)

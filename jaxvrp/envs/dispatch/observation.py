@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxvrp.envs.dispatch import cover, rules
-from jaxvrp.envs.dispatch.plans import DEADLINE, LOAD, distance
+from jaxvrp.envs.dispatch.plans import COLUMNS, DEADLINE, LOAD, distance
 from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.spaces import EntityKind, Feature, Place
 
@@ -113,7 +113,7 @@ class _Scales:
     """Factors that give lengths and times of a day in its units."""
 
     def __init__(self, state: State):
-        instance = state.prepared.instance
+        instance = state.prepared.fleet
         self.middle = instance.area.mean(axis=0)
         self.per_length = 2.0 / (instance.area[1] - instance.area[0]).max()
         self.per_time = 1.0 / instance.horizon
@@ -131,7 +131,7 @@ class _Scales:
 
 def static_vehicles(state: State) -> jax.Array:
     """`f32[6, V]`, the numbers of `VEHICLE_STATIC`; padding is 0."""
-    instance, prepared, scales = state.prepared.instance, state.prepared, _Scales(state)
+    instance, prepared, scales = state.prepared.fleet, state.prepared, _Scales(state)
     planes = [
         prepared.pace / scales.per_length * scales.per_time,
         prepared.capacity / scales.largest,
@@ -147,7 +147,7 @@ def dynamic_vehicles(state: State) -> jax.Array:
     """`f32[15, V]`, the numbers of `VEHICLE_DYNAMIC`, with zones `f32[20, V]`, also of `ROVING`; padding is 0."""
     prepared, plans, found, scales = state.prepared, state.plans, state.offers, _Scales(state)
     left = jnp.min(jnp.where(plans.present, plans.stops[DEADLINE] - plans.start, jnp.inf), axis=-1)
-    load = plans.aboard if prepared.instance.depot is None else -jnp.sum(plans.stops[LOAD], axis=-1)
+    load = plans.aboard if prepared.fleet.depot is None else -jnp.sum(plans.stops[LOAD], axis=-1)
     place, goal = scales.place(plans.place), scales.place(plans.goal)
     planes = [
         jnp.ones_like(plans.free),
@@ -184,13 +184,13 @@ def _roving(state: State, scales: _Scales) -> list[jax.Array]:
 
 def static_zones(state: State) -> jax.Array:
     """`f32[2, Z]`, the numbers of `ZONE_STATIC`."""
-    middles = rules.zone_middles(state.prepared.instance.area, state.num_zones_each_way)
+    middles = rules.zone_middles(state.prepared.fleet.area, state.num_zones_each_way)
     return _Scales(state).place(middles)
 
 
 def dynamic_zones(state: State) -> jax.Array:
     """`f32[5, Z]`, the numbers of `ZONE_DYNAMIC`."""
-    instance, zones, vehicles = state.prepared.instance, state.num_zones_each_way, _Scales(state).vehicles
+    instance, zones, vehicles = state.prepared.fleet, state.num_zones_each_way, _Scales(state).vehicles
     where = rules.zone_of(instance.area, zones, state.plans.goal)
     is_there = (where == jnp.arange(zones * zones, dtype=jnp.int32)[:, None]) & rules.idle(state)
     waiting = jnp.sum(is_there, axis=-1, dtype=jnp.float32)
@@ -202,10 +202,10 @@ def dynamic_zones(state: State) -> jax.Array:
 
 
 def _day(state: State, scales: _Scales) -> list[jax.Array]:
-    instance = state.prepared.instance
-    number = jnp.arange(instance.max_requests, dtype=jnp.int32)
-    known = (number <= state.step) & (instance.load > 0)
-    lately = known & (instance.arrival > state.now - LATELY * instance.horizon)
+    instance = state.prepared.fleet
+    number = jnp.arange(state.prepared.table.shape[0], dtype=jnp.int32)
+    known = (number <= state.step) & (number < state.prepared.num_requests)
+    lately = known & (state.prepared.table[:, COLUMNS["arrival"]] > state.now - LATELY * instance.horizon)
     num_idle = jnp.sum(rules.idle(state), dtype=jnp.float32)
     return [
         state.now * scales.per_time,

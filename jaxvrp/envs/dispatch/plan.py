@@ -2,25 +2,64 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from jaxvrp.envs.dispatch import moment
 from jaxvrp.envs.dispatch.env import Dispatch
+from jaxvrp.envs.dispatch.moment import Moment
 from jaxvrp.envs.dispatch.played import PlayedDay, day_of
-from jaxvrp.envs.dispatch.problem.day_file import NamedDay, unservable
+from jaxvrp.envs.dispatch.problem.cordeau import read_cordeau
+from jaxvrp.envs.dispatch.problem.day_file import NamedDay, read_days, unservable
+from jaxvrp.envs.dispatch.problem.instance import Instance
 from jaxvrp.envs.dispatch.problem.solution import Stop
 from jaxvrp.envs.dispatch.rules import State
+from jaxvrp.envs.dispatch.schedule import planned_travel
+from jaxvrp.io.json_files import read_json
+from jaxvrp.io.problem_files import UnknownFormatError
 
 FORMAT = "jaxvrp-dispatch-plan-1"
+
+SEARCH = "search"
 
 COLUMNS = ("vehicle", "trip", "stop", "what", "request", "departs", "begin", "load")
 """The keys of a stop, and the columns of the table."""
 
 
-def parameters_of(day: NamedDay, env: Dispatch) -> dict[str, Any]:
+def read(path: str | os.PathLike) -> Sequence[NamedDay | Moment]:
+    """Days, of `read_days` or `read_cordeau`, or a moment of one; errors as of `read_days`."""
+    suffix = pathlib.Path(path).suffix.lower()
+    if suffix == ".txt":
+        try:
+            return [read_cordeau(path)]
+        except ValueError as error:  # `darp` reads such files, too, and says what is wrong with one
+            raise UnknownFormatError(str(error)) from None
+    is_moment = suffix == ".json" and read_json(path, "write a day as docs/dispatch.md describes")
+    if isinstance(is_moment, dict) and is_moment.get("format") == moment.FORMAT:
+        return [moment.read_moment(path)]
+    return read_days(path)
+
+
+def solvers(problem: NamedDay | Moment, names: Sequence[str]) -> Sequence[str]:
+    """What can solve it: a moment, the search; a day, all that plays, and last the rollout: it draws other futures."""
+    possible = [name for name in names if (name == SEARCH) == isinstance(problem, Moment)]
+    return sorted(possible, key=lambda name: name == "rollout")
+
+
+def instance_of(problem: NamedDay | Moment, env: Dispatch) -> Instance | Moment:
+    """What an environment plays, or what the search begins with."""
+    del env
+    return problem if isinstance(problem, Moment) else problem.instance
+
+
+def parameters_of(problem: NamedDay | Moment, env: Dispatch) -> dict[str, Any]:
     """The scenario and the sizes of an environment that plays a day."""
     del env
+    day = problem.day if isinstance(problem, Moment) else problem
     instance, requests = day.instance, max(day.instance.max_requests, 1)
     if instance.depot is None:
         return {"scenario": "ride_pooling", "max_requests": requests, "num_vehicles": instance.num_vehicles}
@@ -29,14 +68,20 @@ def parameters_of(day: NamedDay, env: Dispatch) -> dict[str, Any]:
     return {"scenario": "same_day", "max_requests": requests, **sizes}
 
 
-def plan_of(named: NamedDay, env: Dispatch, states: State) -> dict[str, Any]:
-    """The plan of one episode, states `[T + 1]`, a JSON object; times in the user's unit, names of the user's."""
+def plan_of(named: NamedDay | Moment, env: Dispatch, states: State | Moment) -> dict[str, Any]:
+    """The plan of one episode, states `[T + 1]`, or of a moment; a JSON object with names and units of the user's."""
+    if isinstance(states, Moment):
+        return _plan_of_moment(states)
+    assert isinstance(named, NamedDay)
     day = day_of(env, states)
     stops = _stops(named, day)
     routes: dict[str, list[str]] = {named.vehicles[v]: [] for v in day.vehicles}
     for stop in stops:
         routes[stop["vehicle"]].append(f"{stop['what']} {stop['request']}")
     rejected = day.rejected()
+    late = (
+        {"late": [named.requests[request] for request in np.flatnonzero(day.report.late)]} if env.travel_noise else {}
+    )
     violations = {name: {"count": found.count, "first": found.where} for name, found in day.report.violations.items()}
     return {
         "format": FORMAT,
@@ -44,11 +89,35 @@ def plan_of(named: NamedDay, env: Dispatch, states: State) -> dict[str, Any]:
         "violations": {name: found for name, found in violations.items() if found["count"]},
         "value": day.report.value,
         "travel": named.moment(day.report.travel.sum()),
+        "totals": {
+            "served": f"{len(day.served)} of {len(day.requests)}",
+            "value": f"{day.report.value:g}",
+            "travel": f"{named.moment(day.report.travel.sum()):g}",
+        },
         "rejected": [named.requests[request] for request in rejected],
         "unservable": [named.requests[request] for request in unservable(named.instance)],
+        **late,
         "routes": routes,
         "answers": [_answer(named, day, request) for request in day.requests],
         "stops": stops,
+    }
+
+
+def _plan_of_moment(found: Moment) -> dict[str, Any]:
+    """What vehicles will do, all promises kept."""
+    rows = moment.planned_rows(found)
+    routes = {
+        name: [f"{row['what']} {row['request']}" for row in rows if row["vehicle"] == name]
+        for name in found.day.vehicles
+    }
+    travel = float(planned_travel(found.prepared, found.plans).sum())
+    return {
+        "format": FORMAT,
+        "feasible": True,
+        "violations": {},
+        "travel": found.day.moment(travel),
+        "routes": routes,
+        "stops": rows,
     }
 
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 
+from jaxvrp.envs.dispatch.noise import Factors, Lateness, UnderWay, factors
 from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance
 
 SLACK = 1e-3
@@ -20,6 +22,21 @@ X, Y, EARLIEST, DEADLINE, LOAD, REQUEST, DUE = range(7)
 """Planes of a stop. LOAD is taken on, or less than 0 if left; DUE is when a stop without any delay would begin."""
 
 NUM_PLANES = 7
+
+
+COLUMNS: dict[str, int | slice] = {
+    "arrival": 0,
+    "pickup": slice(1, 3),
+    "dropoff": slice(3, 5),
+    "pickup_earliest": 6,
+    "pickup_deadline": 7,
+    "dropoff_earliest": 8,
+    "dropoff_deadline": 9,
+    "value": 10,
+}
+"""Where the numbers of requests are in the table; loads are in `LOADS`."""
+
+LOADS = 5
 
 
 class Request(struct.PyTreeNode):
@@ -42,39 +59,41 @@ class Prepared(struct.PyTreeNode):
     """A day and what follows from it.
 
     Attributes:
-        instance: the day.
-        pace: `f32[V]`, minutes for a straight kilometre.
+        fleet: the day without its requests.
+        pace: `f32[V]`, minutes for a straight kilometre, as planned.
         capacity: `f32[V]`.
-        table: `f32[R, 11]`, the numbers of each request in the order of `Request`, places as two numbers.
+        table: `f32[R, 11]`, the numbers of each request, see `COLUMNS`.
         num_requests: `i32[]`, without padding.
+        factors: of travel times; None without `travel_noise`.
     """
 
-    instance: Instance
+    fleet: Instance
     pace: jax.Array
     capacity: jax.Array
     table: jax.Array
     num_requests: jax.Array
+    factors: Factors | None = None
+
+    @property
+    def instance(self) -> Instance:
+        """The day."""
+        columns = {name: self.table[..., column] for name, column in COLUMNS.items()}
+        return self.fleet.replace(**columns, load=self.table[..., LOADS].astype(np.int32))
+
+    @property
+    def mean_pace(self) -> jax.Array:
+        """`f32[V]`, minutes for a straight kilometre, on average."""
+        return self.pace if self.factors is None else self.pace / self.factors.planned
 
     def request(self, index: jax.Array) -> Request:
         """That of this number (`i32[]`)."""
         row = jax.lax.dynamic_index_in_dim(self.table, index, keepdims=False)
-        return Request(
-            index=index.astype(jnp.float32),
-            exists=row[5] > 0,
-            arrival=row[0],
-            pickup=row[1:3],
-            dropoff=row[3:5],
-            load=row[5],
-            pickup_earliest=row[6],
-            pickup_deadline=row[7],
-            dropoff_earliest=row[8],
-            dropoff_deadline=row[9],
-            value=row[10],
-        )
+        columns = {name: row[column] for name, column in COLUMNS.items()}
+        return Request(index=index.astype(jnp.float32), exists=row[LOADS] > 0, load=row[LOADS], **columns)
 
 
-def prepare(instance: Instance) -> Prepared:
-    """A day of JAX arrays (no leading axes) and what follows from it."""
+def prepare(instance: Instance, travel_noise: float = 0.0, reserve: float | jax.Array = 0.5) -> Prepared:
+    """A day of JAX arrays (no leading axes) and what follows from it; the last two as in `Dispatch`."""
     numbers = [
         instance.load.astype(jnp.float32),
         instance.pickup_earliest,
@@ -84,12 +103,18 @@ def prepare(instance: Instance) -> Prepared:
         instance.value,
     ]
     columns = [instance.arrival[:, None], instance.pickup, instance.dropoff, jnp.stack(numbers, axis=1)]
+    of_requests = dict.fromkeys((*COLUMNS, "load"))
+    pace, drawn = MINUTES_PER_HOUR * instance.detour / instance.speed, None
+    if travel_noise > 0:
+        drawn = factors(instance, travel_noise, reserve)
+        pace = pace * drawn.planned
     return Prepared(
-        instance=instance,
-        pace=MINUTES_PER_HOUR * instance.detour / instance.speed,
+        fleet=instance.replace(**of_requests),
+        pace=pace,
         capacity=instance.capacity.astype(jnp.float32),
         table=jnp.concatenate(columns, axis=1),
         num_requests=jnp.sum(instance.load > 0, dtype=jnp.int32),
+        factors=drawn,
     )
 
 
@@ -103,6 +128,7 @@ class Plans(struct.PyTreeNode):
         goal: `f32[2, V]`, where it goes if it has no plan; its place, if it waits there.
         stops: `f32[7, V, S]`, the planes of its stops in their order, 0 where there is none.
         start: `f32[V, S]`, when service begins there; inf where there is none.
+        under_way: what vehicles have begun and not ended; None without noise, where `place` and `free` say all.
     """
 
     place: jax.Array
@@ -111,6 +137,7 @@ class Plans(struct.PyTreeNode):
     goal: jax.Array
     stops: jax.Array
     start: jax.Array
+    under_way: UnderWay | None = None
 
     @property
     def present(self) -> jax.Array:
@@ -131,14 +158,16 @@ class Begun(struct.PyTreeNode):
             the depot; of a drop-off beyond the direct ride at once, or with a depot since the arrival.
         by_drone: `f32[]`, drop-offs by drones.
         broken: `f32[]`, promises that will not be kept.
-        drift: `f32[V]`, minutes driven without a plan.
+        travel: `f32[V]`, minutes driven without a plan; with noise, also those of legs that have ended.
+        late: what came late; None without noise.
     """
 
     wait: jax.Array
     delay: jax.Array
     by_drone: jax.Array
     broken: jax.Array
-    drift: jax.Array
+    travel: jax.Array
+    late: Lateness | None = None
 
 
 def distance(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -149,9 +178,17 @@ def distance(a: jax.Array, b: jax.Array) -> jax.Array:
 
 def begin(prepared: Prepared, max_stops: int) -> Plans:
     """No plans: all vehicles wait at their start, or at the depot."""
-    instance = prepared.instance
+    instance, under_way = prepared.fleet, None
     vehicles = instance.num_vehicles
     place = instance.start.T if instance.depot is None else jnp.broadcast_to(instance.depot[:, None], (2, vehicles))
+    if prepared.factors is not None:
+        under_way = UnderWay(
+            stops=jnp.zeros((NUM_PLANES, vehicles, 1 if instance.depot is None else max_stops), jnp.float32),
+            count=jnp.zeros(vehicles, jnp.int32),
+            origin=place,
+            left=jnp.zeros(vehicles, jnp.float32),
+            leg=jnp.zeros(vehicles, jnp.int32),
+        )
     return Plans(
         place=place,
         free=jnp.zeros(vehicles, jnp.float32),
@@ -159,19 +196,20 @@ def begin(prepared: Prepared, max_stops: int) -> Plans:
         goal=place,
         stops=jnp.zeros((NUM_PLANES, vehicles, max_stops), jnp.float32),
         start=jnp.full((vehicles, max_stops), jnp.inf, jnp.float32),
+        under_way=under_way,
     )
 
 
 def way_home(prepared: Prepared, plans: Plans) -> jax.Array:
     """`f32[V, S]`, minutes from each stop to the depot."""
-    depot = prepared.instance.depot
+    depot = prepared.fleet.depot
     assert depot is not None
     return distance(plans.stops[:2], depot[:, None, None]) * prepared.pace[:, None]
 
 
 def leaves(prepared: Prepared, plans: Plans) -> jax.Array:
     """`f32[V, S]`, when a vehicle leaves for each stop; with a depot, when it begins to load for that trip."""
-    instance = prepared.instance
+    instance = prepared.fleet
     ended = plans.start + instance.stop_time[:, None]
     if instance.depot is not None:
         ended += way_home(prepared, plans) + instance.turnaround[:, None]
@@ -187,7 +225,7 @@ def begun_by(prepared: Prepared, plans: Plans, until: jax.Array) -> jax.Array:
     A vehicle that is free at this very moment has not left yet, so its first stop can still change. With a depot it has
     left: loading is service, and what has begun is done.
     """
-    if prepared.instance.depot is not None:
+    if prepared.fleet.depot is not None:
         return plans.present & (leaves(prepared, plans) <= until)
     return plans.present & ((leaves(prepared, plans) < until) | (plans.start <= until))
 
@@ -204,8 +242,8 @@ def advance(prepared: Prepared, plans: Plans, until: jax.Array, now: jax.Array) 
     begun = begun_by(prepared, plans, until)
     count = jnp.sum(begun, axis=-1, dtype=jnp.int32)
     is_last = begun & (jnp.arange(begun.shape[-1], dtype=jnp.int32) == count[:, None] - 1)
-    left = _without_first(plans, count)
-    if prepared.instance.depot is None:
+    left = without_first(plans, count)
+    if prepared.fleet.depot is None:
         return _ride_on(prepared, plans, left, begun, is_last, now)
     return _fly_home(prepared, plans, left, begun, is_last, now)
 
@@ -217,24 +255,24 @@ def _ride_on(
     load, late = plans.stops[LOAD], _late(plans, begun)
     any_begun = begun.any(axis=-1)
     place = jnp.where(any_begun, jnp.sum(jnp.where(is_last, plans.stops[:2], 0.0), axis=-1), plans.place)
-    ended = jnp.sum(jnp.where(is_last, plans.start, 0.0), axis=-1) + prepared.instance.stop_time
+    ended = jnp.sum(jnp.where(is_last, plans.start, 0.0), axis=-1) + prepared.fleet.stop_time
     left = left.replace(
         place=place,
         free=jnp.where(any_begun, ended, plans.free),
         aboard=plans.aboard + jnp.sum(jnp.where(begun, load, 0.0), axis=-1),
         goal=jnp.where(any_begun, place, plans.goal),
     )
-    left, drift = _drift(prepared, left, now)
+    left, drift = drifted(prepared, left, now)
     lateness = jnp.where(begun, plans.start - plans.stops[DUE], 0.0)
     wait, delay = jnp.sum(jnp.where(load > 0, lateness, 0.0)), jnp.sum(jnp.where(load > 0, 0.0, lateness))
-    by_drone = jnp.sum(begun & (load < 0) & prepared.instance.is_drone[:, None], dtype=jnp.float32)
+    by_drone = jnp.sum(begun & (load < 0) & prepared.fleet.is_drone[:, None], dtype=jnp.float32)
     return left, Begun(wait, delay, by_drone, jnp.sum(late, dtype=jnp.float32), drift)
 
 
-def _drift(prepared: Prepared, plans: Plans, now: jax.Array) -> tuple[Plans, jax.Array]:
+def drifted(prepared: Prepared, plans: Plans, now: jax.Array) -> tuple[Plans, jax.Array]:
     """Vehicles without a plan on their way to their goal at `now`, and the minutes that they drove (`f32[V]`)."""
     idle = plans.num_stops == 0
-    way = distance(plans.place, plans.goal) * prepared.pace
+    way = distance(plans.place, plans.goal) * prepared.mean_pace
     drift = jnp.where(idle, jnp.clip(now - plans.free, 0.0, way), 0.0)
     there = drift >= way
     share = drift / jnp.where(way > 0, way, 1.0)
@@ -247,7 +285,7 @@ def _fly_home(
     prepared: Prepared, plans: Plans, left: Plans, begun: jax.Array, is_last: jax.Array, now: jax.Array
 ) -> tuple[Plans, Begun]:
     """Vehicles can load again when they are back from the trip that they have begun last."""
-    instance = prepared.instance
+    instance = prepared.fleet
     ended = plans.start + instance.stop_time[:, None] + way_home(prepared, plans)
     home = jnp.sum(jnp.where(is_last, ended, 0.0), axis=-1)
     any_begun = begun.any(axis=-1)
@@ -265,7 +303,7 @@ def _late(plans: Plans, begun: jax.Array) -> jax.Array:
     return begun & (plans.start > plans.stops[DEADLINE] + 2 * SLACK)
 
 
-def _without_first(plans: Plans, count: jax.Array) -> Plans:
+def without_first(plans: Plans, count: jax.Array) -> Plans:
     """The plans without their first `count` (`i32[V]`) stops."""
     size = plans.start.shape[-1]
     source = jnp.arange(size, dtype=jnp.int32) + count[:, None]

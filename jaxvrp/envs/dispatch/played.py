@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxvrp.envs.dispatch.driven import driven_stops
+from jaxvrp.envs.dispatch.driven import driven_stops, leg_factors
 from jaxvrp.envs.dispatch.env import DISPATCHER, DRIVER, Dispatch
+from jaxvrp.envs.dispatch.moment import Moment
 from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance
 from jaxvrp.envs.dispatch.problem.solution import Report, Stop, solution_report
 from jaxvrp.envs.dispatch.rules import State, idle, zone_middles
@@ -73,19 +75,22 @@ def day_of(env: Dispatch, states: State) -> PlayedDay:
     """The day of one episode, states `[T + 1]`; what follows the end is cut.
 
     Raises:
-        ValueError: states of no or of several episodes.
+        ValueError: states of no or of several episodes, or a moment of one.
     """
+    if isinstance(states, Moment):
+        raise ValueError("a moment is no whole day, so it has no page and no picture; write .json or .csv")
     states = until_end(states)
     instance = jax.tree.map(lambda leaf: np.asarray(leaf[0]), states.prepared.instance)
     actions = _actions(env, states)
     stops = tuple(driven_stops(env, instance, actions)) if len(actions[DISPATCHER]) else ()
+    factors = leg_factors(env, instance)
     vehicles = tuple(np.flatnonzero(instance.capacity).tolist())
     by_vehicle = {v: [stop for stop in stops if stop.vehicle == v] for v in vehicles}
     if instance.depot is None:
         is_idle = np.asarray(jax.vmap(idle)(states))
         tracks = {v: _ride(instance, v, by_vehicle[v], states, is_idle[:, v]) for v in vehicles}
     else:
-        tracks = {v: _trips(instance, v, by_vehicle[v]) for v in vehicles}
+        tracks = {v: _trips(instance, v, by_vehicle[v], factors) for v in vehicles}
     started = {stop.request: stop.departs if instance.depot is not None else stop.start for stop in reversed(stops)}
     started |= {stop.request: stop.start for stop in stops if stop.is_pickup}
     return PlayedDay(
@@ -93,7 +98,7 @@ def day_of(env: Dispatch, states: State) -> PlayedDay:
         states=states,
         actions=actions,
         stops=stops,
-        report=solution_report(instance, list(stops)),
+        report=solution_report(instance, list(stops), factors=factors),
         requests=range(int(states.step[-1])),
         vehicles=vehicles,
         served={
@@ -110,7 +115,7 @@ def _actions(env: Dispatch, states: State) -> dict[str, np.ndarray]:
     """The executed actions of an episode, read off its states."""
     actions = {DISPATCHER: np.asarray(states.choice)[1:, None].astype(np.int64)}
     if env.num_zones_each_way:
-        area = np.asarray(states.prepared.instance.area[0])
+        area = np.asarray(states.prepared.fleet.area[0])
         middles = np.asarray(zone_middles(jnp.asarray(area), env.num_zones_each_way))
         goal, is_idle = np.asarray(states.plans.goal), np.asarray(jax.vmap(idle)(states))
         gap = np.linalg.norm(goal[1:, :, :, None] - middles[None, :, None, :], axis=1)
@@ -125,6 +130,12 @@ def _minutes(instance: Instance, v: int, a: np.ndarray, b: np.ndarray) -> float:
     return MINUTES_PER_HOUR * float(instance.detour[v] / instance.speed[v]) * float(np.hypot(*(a - b)))
 
 
+def _arrival(instance: Instance, stop: Stop, planned: float) -> float:
+    """When a vehicle was at a stop: when service began, unless it had to wait for it; then as planned."""
+    earliest = (instance.pickup_earliest if stop.is_pickup else instance.dropoff_earliest)[stop.request]
+    return stop.start if stop.start > earliest else min(stop.start, planned)
+
+
 def _ride(instance: Instance, v: int, stops: list[Stop], states: State, is_idle: np.ndarray) -> Track:
     """The track of a vehicle without a depot: also where it was at each decision while it had no plan."""
     points = [(0.0, np.asarray(instance.start[v], float))]
@@ -134,7 +145,7 @@ def _ride(instance: Instance, v: int, stops: list[Stop], states: State, is_idle:
         points += [point for point in waited if points[-1][0] <= point[0] <= stop.departs]
         here = points[-1][1]
         place = np.asarray((instance.pickup if stop.is_pickup else instance.dropoff)[stop.request], float)
-        arrive = min(stop.start, stop.departs + _minutes(instance, v, here, place))
+        arrive = _arrival(instance, stop, stop.departs + _minutes(instance, v, here, place))
         ended = stop.start + float(instance.stop_time[v])
         points += [(stop.departs, here), (arrive, place), (ended, place)]
         load += int(instance.load[stop.request]) * (1 if stop.is_pickup else -1)
@@ -143,8 +154,9 @@ def _ride(instance: Instance, v: int, stops: list[Stop], states: State, is_idle:
     return _track(points, loads)
 
 
-def _trips(instance: Instance, v: int, stops: list[Stop]) -> Track:
+def _trips(instance: Instance, v: int, stops: list[Stop], factors: np.ndarray | None) -> Track:
     """The track of a vehicle with a depot."""
+    of_legs = itertools.repeat(1.0) if factors is None else iter(factors[v].tolist())
     depot, loads = np.asarray(instance.depot, float), [(0.0, 0)]
     points, stop_time = [(0.0, depot)], float(instance.stop_time[v])
     for trip in sorted({stop.trip for stop in stops}):
@@ -155,12 +167,13 @@ def _trips(instance: Instance, v: int, stops: list[Stop]) -> Track:
         loads.append((departs, load))
         for stop in on_trip:
             place = np.asarray(instance.dropoff[stop.request], float)
-            arrive = min(stop.start, points[-1][0] + _minutes(instance, v, here, place))
+            planned = points[-1][0] + _minutes(instance, v, here, place) * next(of_legs)
+            arrive = _arrival(instance, stop, planned)
             points += [(arrive, place), (stop.start + stop_time, place)]
             load -= int(instance.load[stop.request])
             loads.append((stop.start, load))
             here = place
-        points.append((points[-1][0] + _minutes(instance, v, here, depot), depot))
+        points.append((points[-1][0] + _minutes(instance, v, here, depot) * next(of_legs), depot))
     return _track(points, loads)
 
 
@@ -188,6 +201,7 @@ def summary(day: PlayedDay) -> str:
 
 
 def verdict(day: PlayedDay) -> str:
-    """'all promises kept', or the constraints that are broken."""
+    """'all promises kept', or how many requests were late, or the constraints that are broken."""
     broken = [f"{name.replace('_', ' ')} {found.count}" for name, found in day.report.violations.items() if found.count]
-    return f"not feasible: {', '.join(broken)}" if broken else "all promises kept"
+    kept = f"{int(day.report.late.sum())} requests late" if day.report.late.any() else "all promises kept"
+    return f"not feasible: {', '.join(broken)}" if broken else kept

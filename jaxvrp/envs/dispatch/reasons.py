@@ -53,10 +53,10 @@ def _of_vehicles(state: State) -> tuple[jax.Array, jax.Array, jax.Array]:
     prepared, plans, request = state.prepared, state.plans, state.request
     shape, capacity = prepared.capacity.shape, prepared.capacity
     own, late = _without_own_deadlines(prepared, plans, request)
-    instance = prepared.instance
+    instance = prepared.fleet
     roomy = offers(prepared.replace(capacity=jnp.full_like(capacity, jnp.inf)), plans, request).feasible
-    long_trip = prepared.replace(instance=instance.replace(max_trip=jnp.full_like(instance.max_trip, jnp.inf)))
-    long_day = prepared.replace(instance=instance.replace(horizon=jnp.full_like(instance.horizon, jnp.inf)))
+    long_trip = prepared.replace(fleet=instance.replace(max_trip=jnp.full_like(instance.max_trip, jnp.inf)))
+    long_day = prepared.replace(fleet=instance.replace(horizon=jnp.full_like(instance.horizon, jnp.inf)))
     unbound, broken, other = _without_promises(prepared, plans, request)
     stops_of_request = 2 if instance.depot is None else 1
     kind, amount = first_cause(
@@ -83,7 +83,7 @@ def _without_own_deadlines(prepared: Prepared, plans: Plans, request: Request) -
     endless = jnp.full_like(request.dropoff_deadline, jnp.inf)
     found = offers(prepared, plans, request.replace(pickup_deadline=endless, dropoff_deadline=endless))
     late = found.dropoff_start - request.dropoff_deadline
-    if prepared.instance.depot is None:
+    if prepared.fleet.depot is None:
         late = jnp.maximum(late, found.pickup_start - request.pickup_deadline)
     return found.feasible, late
 
@@ -92,7 +92,7 @@ def _without_promises(prepared: Prepared, plans: Plans, request: Request) -> tup
     """Whether the request would fit if the plan had no deadlines, and how late it would be for which request."""
     deadline = plans.stops[DEADLINE]
     found = offers(prepared, plans.replace(stops=plans.stops.at[DEADLINE].set(jnp.inf)), request)
-    late = jnp.where(plans.present, found.moved - deadline, -jnp.inf)
+    late = jnp.where(found.moved > plans.start, found.moved - deadline, -jnp.inf)  # with noise, some are late already
     number = jnp.take_along_axis(plans.stops[REQUEST], jnp.argmax(late, axis=-1)[:, None], axis=-1)[:, 0]
     return found.feasible, jnp.max(late, axis=-1), number.astype(jnp.int32)
 

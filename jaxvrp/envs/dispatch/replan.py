@@ -1,10 +1,11 @@
 """Ruin and recreate on what vehicles have not begun: requests leave their plans, and return where they cost least.
 
-A round takes a request at random and those nearest to it out of the plans of all vehicles, and inserts them again one
-by one by the exact test of `jaxvrp.envs.dispatch.insertion`, each where it adds least travel. The round counts if all
-of them have a place again and the travel is less (Shaw 1998; Schrimpf et al. 2000).
+A round takes requests out of the plans of all vehicles: those near one in place and time (Shaw 1998), or strings next
+to it in the plans that come nearest (Christiaens and Vanden Berghe 2020). It inserts them again one by one by the exact
+test of `jaxvrp.envs.dispatch.insertion`, each where it adds least travel, and counts only if all have a place again.
 
-The random numbers of a round are the same in every day, turned by the number of the request at hand (Cranley &
+`replan`, of the environment's `replan_rounds`, keeps what is shorter; `jaxvrp.envs.dispatch.baselines.search` anneals.
+The random numbers of `replan` are the same in every day, turned by the number of the request at hand (Cranley &
 Patterson 1976). So plans follow from the day so far alone: states and instances hold no key, and a batch shares them.
 """
 
@@ -13,17 +14,49 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import struct
 
 from jaxvrp.envs.dispatch.insertion import insert, offers
 from jaxvrp.envs.dispatch.plans import LOAD, REQUEST, Plans, Prepared, distance
 from jaxvrp.envs.dispatch.schedule import index_of, planned_travel, rescheduled
 
 REMOVED = 3
-"""Requests that a round takes out, or as many as there are."""
+"""Requests that a round of `replan` takes out, or as many as there are."""
 
 GOLDEN = 0.6180339887
 LEAST_GAIN = 1e-3
 """Minutes of travel that a round must save to count."""
+
+STRINGS, MOST_TOURS = 0.7, 4
+"""Share of rounds that take strings out, and from how many plans at most."""
+
+BY_DEADLINE = 0.9
+"""Share of rounds that insert from the earliest deadline on; the others, by chance."""
+
+NOISE = 0.6
+"""The largest share that chance adds to the travel of an insertion."""
+
+DICE = 6
+"""Random numbers of a round beside those of each stop: whom it begins with, how it takes out, how many, from how many
+plans, in which order it inserts, with how much noise."""
+
+DROPOFF_DEADLINE = 9
+"""Column of `Prepared.table`."""
+
+FAR = 1e6
+"""More than any number of stops or minutes."""
+
+
+class Planned(struct.PyTreeNode):
+    """Plans, and minutes of travel of each vehicle (`f32[V]`)."""
+
+    plans: Plans
+    travel: jax.Array
+
+    @property
+    def total(self) -> jax.Array:
+        """`f32[]`, minutes of all vehicles."""
+        return jnp.sum(self.travel)
 
 
 def replan(prepared: Prepared, plans: Plans, turn: jax.Array, rounds: int) -> tuple[Plans, jax.Array]:
@@ -35,68 +68,100 @@ def replan(prepared: Prepared, plans: Plans, turn: jax.Array, rounds: int) -> tu
         turn: `i32[]`, other random numbers for each.
         rounds: how many, static.
     """
-    before = planned_travel(prepared, plans)
-    draws = np.random.default_rng(0).random((rounds, 1 + REMOVED), np.float32)
+    before = Planned(plans, planned_travel(prepared, plans))
+    draws = np.random.default_rng(0).random((rounds, draws_of(plans)), np.float32)
     turned = jnp.mod(jnp.asarray(draws) + GOLDEN * turn.astype(jnp.float32), 1.0)
 
-    def advance(number: jax.Array, kept: tuple[Plans, jax.Array]) -> tuple[Plans, jax.Array]:
-        plans, travel = kept
-        changed, is_complete = _ruin_and_recreate(prepared, plans, turned[number])
-        changed_travel = planned_travel(prepared, changed)
-        better = is_complete & (jnp.sum(changed_travel) < jnp.sum(travel) - LEAST_GAIN)
-        return jax.tree.map(lambda new, old: jnp.where(better, new, old), (changed, changed_travel), kept)
+    def advance(number: jax.Array, kept: Planned) -> Planned:
+        changed, is_complete = ruin_and_recreate(prepared, kept.plans, turned[number], REMOVED, REMOVED)
+        return where(is_complete & (changed.total < kept.total - LEAST_GAIN), changed, kept)
 
-    plans, travel = jax.lax.fori_loop(0, rounds, advance, (plans, before))
-    return plans, travel - before
+    planned = jax.lax.fori_loop(0, rounds, advance, before)
+    return planned.plans, planned.travel - before.travel
 
 
-def _ruin_and_recreate(prepared: Prepared, plans: Plans, draws: jax.Array) -> tuple[Plans, jax.Array]:
-    """The plans with some requests taken out and inserted again, and whether all of them fit."""
-    removed, ruined = [], plans
-    first = _nth_removable(prepared, ruined, draws[0])
-    centre = jnp.sum(jnp.where(first, plans.stops[:2], 0.0), axis=(-2, -1))
-    for number in range(REMOVED):
-        nearness = distance(ruined.stops[:2], centre[:, None, None]) * (0.5 + draws[1 + number])
-        nearness = jnp.where(_removable(prepared, ruined), nearness, jnp.inf)
-        is_nearest = nearness.ravel() == jnp.min(nearness)
-        at = jax.lax.argmax(is_nearest, 0, jnp.int32)
-        there = (index_of(nearness.size) == at).reshape(nearness.shape) & (nearness < jnp.inf)
-        index = jnp.sum(jnp.where(there, ruined.stops[REQUEST], 0.0)).astype(jnp.int32)
-        removed.append((index, there.any()))
-        ruined = without(prepared, ruined, index, there.any())
-    recreated, is_complete = rescheduled(prepared, ruined), removed[0][1]
-    for index, exists in removed:
-        request = prepared.request(index)
-        found = offers(prepared, recreated, request)
-        added = jnp.where(found.feasible, found.added, jnp.inf)
-        cheapest = index_of(added.shape[0]) == jax.lax.argmin(added, 0, jnp.int32)
-        recreated = insert(prepared, recreated, found, request, cheapest & found.feasible & exists)
-        is_complete &= found.feasible.any() | ~exists
-    return recreated, is_complete
+def where(condition: jax.Array, a: Planned, b: Planned) -> Planned:
+    """One of the two."""
+    return jax.tree.map(lambda new, old: jnp.where(condition, new, old), a, b)
 
 
-def _removable(prepared: Prepared, plans: Plans) -> jax.Array:
-    """`bool[V, S]`: one stop of each request that vehicles have not begun, the pickup where there is one."""
-    return plans.present & ((plans.stops[LOAD] > 0) | (prepared.instance.depot is not None))
+def draws_of(plans: Plans) -> int:
+    """How many random numbers a round needs."""
+    return DICE + plans.start.size
 
 
-def _nth_removable(prepared: Prepared, plans: Plans, uniform: jax.Array) -> jax.Array:
-    """`bool[V, S]`, one of the removable stops, by a number in [0, 1); none if there are none."""
-    removable = _removable(prepared, plans)
+def ruin_and_recreate(
+    prepared: Prepared, plans: Plans, draws: jax.Array, least: int, most: int
+) -> tuple[Planned, jax.Array]:
+    """The plans with `least` to `most` requests taken out and inserted again, and whether all of them fit.
+
+    `draws`, `f32[draws_of(plans)]` in [0, 1), are all random numbers.
+    """
+    uniform = draws[DICE:].reshape(plans.start.shape)
+    score = _score(prepared, plans, draws, uniform)
+    count = least + jnp.floor(draws[2] * (most - least + 1)).astype(jnp.int32)
+
+    def take(carry: tuple[jax.Array, jax.Array], number: jax.Array) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
+        score, is_out = carry
+        at = index_of(score.size) == jax.lax.argmin(score.ravel(), 0, jnp.int32)
+        there = at.reshape(score.shape) & (score < jnp.inf) & (number < count)
+        index = jnp.max(jnp.where(there, plans.stops[REQUEST], -1.0))
+        is_out |= plans.present & (plans.stops[REQUEST] == index)
+        return (jnp.where(there, jnp.inf, score), is_out), index.astype(jnp.int32)
+
+    (_, is_out), removed = jax.lax.scan(take, (score, jnp.zeros(score.shape, bool)), index_of(most))
+    ruined = rescheduled(prepared, without(plans, is_out))
+    due = jnp.take(prepared.table[:, DROPOFF_DEADLINE], jnp.maximum(removed, 0))
+    turn = jnp.where(draws[4] < BY_DEADLINE, jnp.minimum(due, FAR), uniform.ravel()[:most])
+    turn = jnp.where(removed >= 0, turn, jnp.inf)
+
+    def put(number: jax.Array, carry: tuple[Plans, jax.Array, jax.Array]) -> tuple[Plans, jax.Array, jax.Array]:
+        plans, is_complete, turn = carry
+        is_next = (index_of(most) == jax.lax.argmin(turn, 0, jnp.int32)) & (turn < jnp.inf)
+        request = prepared.request(jnp.sum(jnp.where(is_next, removed, 0)))
+        request = request.replace(exists=request.exists & is_next.any())
+        found = offers(prepared, plans, request)
+        luck = jax.lax.dynamic_index_in_dim(uniform, number % uniform.shape[1], axis=1, keepdims=False)
+        rank = jnp.where(found.feasible, found.added * (1.0 + NOISE * draws[5] * luck), jnp.inf)
+        cheapest = (index_of(rank.shape[0]) == jax.lax.argmin(rank, 0, jnp.int32)) & found.feasible
+        is_complete &= cheapest.any() | ~is_next.any()
+        return insert(prepared, plans, found, request, cheapest), is_complete, jnp.where(is_next, jnp.inf, turn)
+
+    recreated, is_complete, _ = jax.lax.fori_loop(0, most, put, (ruined, removed[0] >= 0, turn))
+    return Planned(recreated, planned_travel(prepared, recreated)), is_complete
+
+
+def _score(prepared: Prepared, plans: Plans, draws: jax.Array, uniform: jax.Array) -> jax.Array:
+    """`f32[V, S]`, the least for the stops whose requests are taken out; inf where none can be.
+
+    Of each request one stop counts, the pickup where there is one.
+    """
+    removable = plans.present & ((plans.stops[LOAD] > 0) | (prepared.fleet.depot is not None))
     rank = jnp.cumsum(removable.ravel()).reshape(removable.shape)
-    number = jnp.minimum((uniform * rank[-1, -1]).astype(jnp.int32), rank[-1, -1] - 1)
-    return removable & (rank == number + 1)
+    first = removable & (rank == jnp.minimum((draws[0] * rank[-1, -1]).astype(jnp.int32) + 1, rank[-1, -1]))
+    place = jnp.sum(jnp.where(first, plans.stops[:2], 0.0), axis=(-2, -1))
+    time = jnp.sum(jnp.where(first, plans.start, 0.0))
+    way = distance(plans.stops[:2], place[:, None, None]) * prepared.pace[:, None]
+    related = jnp.where(removable, way + 0.5 * jnp.abs(plans.start - time), jnp.inf)
+    nearest, index = jnp.min(related, axis=-1, keepdims=True), index_of(related.shape[-1])
+    middle = jnp.min(jnp.where(related == nearest, index, index.shape[0]), axis=-1, keepdims=True)
+    is_near = jnp.sum(nearest > nearest[:, 0], axis=-1, keepdims=True) < 1 + jnp.floor(draws[3] * MOST_TOURS)
+    strings = jnp.where(is_near, 0.0, FAR) + jnp.abs(index - middle) + 2.0 * uniform
+    return jnp.where(removable, jnp.where(draws[1] < STRINGS, strings, related * (0.5 + uniform)), jnp.inf)
 
 
-def without(prepared: Prepared, plans: Plans, request: jax.Array, exists: jax.Array) -> Plans:
-    """The plans without the stops of a request; its other stops are to be rescheduled."""
-    for _ in range(2 if prepared.instance.depot is None else 1):
-        is_its = plans.present & (plans.stops[REQUEST] == request.astype(jnp.float32)) & exists
-        position = jnp.min(jnp.where(is_its, index_of(is_its.shape[-1]), is_its.shape[-1]), axis=-1)[:, None]
+def without(plans: Plans, is_out: jax.Array) -> Plans:
+    """The plans without some stops (`bool[V, S]`); the others are to be rescheduled."""
+    source, exists = kept_first(plans.present & ~is_out)
+    stops = jnp.take_along_axis(plans.stops, source[None], axis=-1)
+    start = jnp.take_along_axis(plans.start, source, axis=-1)
+    return plans.replace(stops=jnp.where(exists, stops, 0.0), start=jnp.where(exists, start, jnp.inf))
 
-        def close(old: jax.Array, empty: float, position: jax.Array = position) -> jax.Array:
-            following = jnp.concatenate([old[..., 1:], jnp.full_like(old[..., :1], empty)], axis=-1)
-            return jnp.where(index_of(old.shape[-1]) < position, old, following)
 
-        plans = plans.replace(stops=close(plans.stops, 0.0), start=close(plans.start, jnp.inf))
-    return plans
+def kept_first(kept: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """From where each position takes its value, if those that are kept (`bool[V, S]`) move together, and if any."""
+    size = kept.shape[-1]
+    rank = jnp.cumsum(kept, axis=-1, dtype=jnp.int32) - 1
+    is_source = kept[:, None, :] & (rank[:, None, :] == index_of(size)[:, None])
+    source = jnp.min(jnp.where(is_source, index_of(size), size), axis=-1)
+    return jnp.minimum(source, size - 1), source < size

@@ -12,7 +12,7 @@ are padding are left out, so that vehicles are numbered by their place in `vehic
     vehicles    [{name, capacity, is_drone, track: [[time, x, y]], loads: [[time, load]]}]: it goes straight from each
                 place to the next; its load from some times on
     end         when all vehicles are done
-    verdict     "all promises kept", or what is not
+    verdict     "all promises kept", how many are late, or what is broken
     steps       also: clock; request: the one at hand, or null; offers: for each vehicle [added minutes, time of pickup,
                 of drop-off], or null if it cannot take it; stops: how many each vehicle has not begun
 """

@@ -9,8 +9,10 @@ import jax.numpy as jnp
 from flax import struct
 
 from jaxvrp.envs.dispatch import plans as plans_module
+from jaxvrp.envs.dispatch import under_way
 from jaxvrp.envs.dispatch.insertion import Offers, insert, offers
-from jaxvrp.envs.dispatch.plans import Plans, Prepared, Request, advance
+from jaxvrp.envs.dispatch.noise import Lateness
+from jaxvrp.envs.dispatch.plans import Begun, Plans, Prepared, Request
 
 
 class Totals(struct.PyTreeNode):
@@ -48,6 +50,7 @@ class State(struct.PyTreeNode):
         choice: `i32[]`, the dispatcher's last action; 0 before the first.
         gained, driven: `f32[]`, value and minutes of travel that the last step added.
         done: `bool[]`, all requests are decided on and all plans are driven out.
+        late: what came late so far; None without noise.
     """
 
     prepared: Prepared
@@ -61,6 +64,7 @@ class State(struct.PyTreeNode):
     gained: jax.Array
     driven: jax.Array
     done: jax.Array
+    late: Lateness | None = None
 
     @property
     def request(self) -> Request:
@@ -94,7 +98,7 @@ def begin(prepared: Prepared, *, max_stops: int, zones: int) -> State:
     plans, nothing_left = plans_module.begin(prepared, max_stops), prepared.num_requests == 0
     request = _request(prepared, jnp.zeros((), jnp.int32))
     now = jnp.where(nothing_left, 0.0, request.arrival)
-    plans, _ = advance(prepared, plans, now, now)
+    plans, begun = _advance(prepared, plans, jnp.full((), -jnp.inf, jnp.float32), now, now)
     return State(
         prepared=prepared,
         plans=plans,
@@ -107,12 +111,14 @@ def begin(prepared: Prepared, *, max_stops: int, zones: int) -> State:
         gained=zero,
         driven=zero,
         done=nothing_left,
+        late=begun.late,
     )
 
 
 def idle(state: State) -> jax.Array:
     """`bool[V]`: vehicles without a plan, and with nothing that they have begun."""
-    return (state.plans.num_stops == 0) & (state.plans.free <= state.now) & (state.prepared.capacity > 0)
+    free = (state.plans.num_stops == 0) & (state.plans.free <= state.now) & (state.prepared.capacity > 0)
+    return free if state.plans.under_way is None else free & (state.plans.under_way.count == 0)
 
 
 def assign(state: State, choice: jax.Array) -> tuple[Plans, jax.Array]:
@@ -124,7 +130,7 @@ def assign(state: State, choice: jax.Array) -> tuple[Plans, jax.Array]:
 
 def send(state: State, plans: Plans, zone: jax.Array) -> Plans:
     """The plans after each vehicle without one goes to zone `zone - 1` (`i32[V]`), or goes on (0)."""
-    middles = zone_middles(state.prepared.instance.area, state.num_zones_each_way)
+    middles = zone_middles(state.prepared.fleet.area, state.num_zones_each_way)
     is_zone = jnp.arange(middles.shape[1], dtype=jnp.int32) == zone[:, None] - 1
     middle = jnp.sum(jnp.where(is_zone, middles[:, None, :], 0.0), axis=-1)
     sent = (zone > 0) & idle(state) & (plans.num_stops == 0)
@@ -138,23 +144,24 @@ def proceed(state: State, plans: Plans, choice: jax.Array, growth: jax.Array, nu
         state: the last one.
         plans: after the decisions.
         choice: `i32[]`, of the dispatcher.
-        growth: `f32[V]`, minutes by which the planned travel of each vehicle has grown.
+        growth: `f32[V]`, minutes by which the planned travel of each vehicle has grown; with noise, travel counts when
+            it is driven.
         num_invalid: `i32[]`, see `Environment.transition`.
     """
     prepared, following = state.prepared, state.step + 1
     is_last = following >= prepared.num_requests
     request = _request(prepared, following)
     now = jnp.where(is_last, state.now, request.arrival)
-    plans, begun = advance(prepared, plans, jnp.where(is_last, jnp.inf, now), now)
+    plans, begun = _advance(prepared, plans, state.now, jnp.where(is_last, jnp.inf, now), now)
     gained = jnp.where(choice > 0, state.request.value, 0.0)
-    travel = growth + begun.drift
+    travel = growth + begun.travel if begun.late is None else begun.travel
     totals = state.totals
     totals = Totals(
         served=totals.served + (choice > 0),
         value=totals.value + gained,
         by_drone=totals.by_drone + begun.by_drone,
         travel=totals.travel + jnp.sum(travel),
-        drone_travel=totals.drone_travel + jnp.sum(jnp.where(prepared.instance.is_drone, travel, 0.0)),
+        drone_travel=totals.drone_travel + jnp.sum(jnp.where(prepared.fleet.is_drone, travel, 0.0)),
         wait=totals.wait + begun.wait,
         delay=totals.delay + begun.delay,
         broken=totals.broken + begun.broken,
@@ -171,6 +178,26 @@ def proceed(state: State, plans: Plans, choice: jax.Array, growth: jax.Array, nu
         gained=gained,
         driven=jnp.sum(travel),
         done=is_last,
+        late=_added(state.late, begun.late),
+    )
+
+
+def _advance(
+    prepared: Prepared, plans: Plans, since: jax.Array, until: jax.Array, now: jax.Array
+) -> tuple[Plans, Begun]:
+    if prepared.factors is None:
+        return plans_module.advance(prepared, plans, until, now)
+    return under_way.advance(prepared, plans, since, until, now)
+
+
+def _added(total: Lateness | None, new: Lateness | None) -> Lateness | None:
+    if total is None or new is None:
+        return None
+    return Lateness(
+        minutes=total.minutes + new.minutes,
+        latest=new.latest,
+        requests=total.requests | new.requests,
+        trips=total.trips + new.trips,
     )
 
 
@@ -183,6 +210,6 @@ def _demand(prepared: Prepared, demand: jax.Array | None, request: Request) -> j
     """The pickups by zone, with those of one request more."""
     if demand is None:
         return None
-    zone = zone_of(prepared.instance.area, math.isqrt(demand.shape[0]), request.pickup)
+    zone = zone_of(prepared.fleet.area, math.isqrt(demand.shape[0]), request.pickup)
     is_there = (jnp.arange(demand.shape[0], dtype=jnp.int32) == zone) & request.exists
     return demand + is_there.astype(jnp.float32)

@@ -19,7 +19,8 @@ class Positions(struct.PyTreeNode):
         leads_on: whether there is anything to go to `after`.
         arc: minutes from `before` to `after`, 0 where there is nothing.
         path: minutes of travel and stops from the first stop to what is `after`.
-        latest: when the vehicle must begin there at the latest; inf where there is nothing.
+        latest: when the vehicle must begin there at the latest, inf where there is nothing. With noise a stop, or the
+            way home, can be late already; then not later than it is planned.
     """
 
     legal: jax.Array
@@ -68,14 +69,17 @@ def followed_by(first: jax.Array, rest: jax.Array) -> jax.Array:
 
 
 def positions(prepared: Prepared, plans: Plans) -> Positions:
-    instance, stop_time = prepared.instance, prepared.instance.stop_time[:, None]
+    instance, stop_time = prepared.fleet, prepared.fleet.stop_time[:, None]
     vehicles, size = plans.start.shape
     index, count = index_of(size + 1), plans.num_stops[:, None]
     places = plans.stops[:2]
     before, leave = followed_by(plans.place, places), followed_by(plans.free, plans.start + stop_time)
     nothing = jnp.zeros((2, vehicles, 1), jnp.float32)
     after = jnp.concatenate([places, nothing], axis=-1)
-    deadline = jnp.concatenate([plans.stops[DEADLINE], nothing[0]], axis=-1)
+    is_noisy, deadline = prepared.factors is not None, plans.stops[DEADLINE]
+    if is_noisy:
+        deadline = jnp.where(plans.present, jnp.maximum(deadline, plans.start), deadline)
+    deadline = jnp.concatenate([deadline, nothing[0]], axis=-1)
     legal, leads_on, end = index <= count, index < count, jnp.full((vehicles, 1), jnp.inf, jnp.float32)
     if instance.depot is not None:
         before, after, leave, legal = _between_trips(prepared, plans, before, after, leave)
@@ -83,6 +87,9 @@ def positions(prepared: Prepared, plans: Plans) -> Positions:
         began = jnp.where(instance.is_drone, at_position(index == count, jnp.where(legal, leave, 0.0)), leave[:, 0])
         end = jnp.minimum(instance.horizon, began + instance.max_trip)[:, None]
     arc = jnp.where(leads_on, distance(before, after) * prepared.pace[:, None], 0.0)
+    if is_noisy and instance.depot is not None:
+        home = at_position(index == count, leave + arc)[:, None]
+        end = jnp.where(instance.is_drone[:, None] | (count == 0), end, jnp.maximum(end, home))
     path = sums(jnp.where(leads_on & (index > 0), arc + stop_time, 0.0))
     bound = jnp.where(index < count, deadline, jnp.where(index == count, end, jnp.inf))
     return Positions(legal, before, after, leave, leads_on, arc, path, least_from(bound - path) + path)
@@ -96,7 +103,7 @@ def _between_trips(
     A vehicle has one trip ahead. A drone makes one for each parcel, in the order in which it got them, so that only the
     last position is legal.
     """
-    instance = prepared.instance
+    instance = prepared.fleet
     assert instance.depot is not None
     depot, is_drone = instance.depot[:, None, None], instance.is_drone[:, None]
     stop_time = instance.stop_time[:, None]
@@ -113,15 +120,15 @@ def planned_travel(prepared: Prepared, plans: Plans) -> jax.Array:
     """`f32[V]`, minutes of travel that are planned."""
     at = positions(prepared, plans)
     by_vehicle = jnp.sum(at.arc, axis=-1)
-    if prepared.instance.depot is None:
+    if prepared.fleet.depot is None:
         return by_vehicle
     flights = 2.0 * jnp.sum(jnp.where(plans.present, way_home(prepared, plans), 0.0), axis=-1)
-    return jnp.where(prepared.instance.is_drone, flights, by_vehicle)
+    return jnp.where(prepared.fleet.is_drone, flights, by_vehicle)
 
 
 def rescheduled(prepared: Prepared, plans: Plans) -> Plans:
     """The plans with every stop served as early as it can be; in the order that they have."""
-    instance, at, present = prepared.instance, positions(prepared, plans), plans.present
+    instance, at, present = prepared.fleet, positions(prepared, plans), plans.present
     path = at.path[:, :-1]
     first = at.leave[:, 0] + at.arc[:, 0]
     if instance.depot is not None:

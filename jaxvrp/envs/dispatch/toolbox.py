@@ -7,8 +7,8 @@ from pathlib import Path
 from jaxvrp.envs.dispatch import plan, replay
 from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor, CoverActor, RelocateActor, ThresholdActor
 from jaxvrp.envs.dispatch.baselines.rollout import RolloutActor
+from jaxvrp.envs.dispatch.baselines.search import search_moment
 from jaxvrp.envs.dispatch.pictures import notebook, render_episode
-from jaxvrp.envs.dispatch.problem.day_file import read_days
 from jaxvrp.envs.dispatch.problem.instance import void_drones_beyond, void_requests_beyond, void_vehicles_beyond
 from jaxvrp.io import plan_files
 from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ReplayKind, Toolbox
@@ -21,6 +21,7 @@ TOOLBOX = Toolbox(
         "cover": lambda env: CoverActor() if env.num_zones_each_way else AcceptActor(),
     },
     planners={"rollout": RolloutActor},
+    searches={plan.SEARCH: search_moment},
     headlines=(
         Headline("served_share", "served", curve="requests served", progress="served"),
         Headline("value_served", "value"),
@@ -30,11 +31,12 @@ TOOLBOX = Toolbox(
     renderer=render_episode,
     replay=ReplayKind(replay.export_episode, replay.check_episode, Path(__file__).with_name("replay.js")),
     instances=InstanceFiles(
-        read=read_days,
+        read=plan.read,
         parameters=plan.parameters_of,
         plan=plan.plan_of,
         write_plan=plan_files.table_writer("stops", plan.COLUMNS),
-        instance=lambda day, env: day.instance,
+        instance=plan.instance_of,
+        solvers=plan.solvers,
     ),
     paddings={
         "max_requests": Padding(void_requests_beyond),

@@ -14,7 +14,7 @@ from jaxvrp.environment import Environment, is_over, writes
 from jaxvrp.envs.truck_drone import physics
 from jaxvrp.envs.truck_drone.physics import Physics
 from jaxvrp.envs.truck_drone.problem.instance import Instance
-from jaxvrp.envs.truck_drone.world import Decision, World, initial_world
+from jaxvrp.envs.truck_drone.world import Decision, World, as_known, initial_world
 from jaxvrp.fields import size
 from jaxvrp.spaces import Box, ByRole, Discrete, Role
 
@@ -112,6 +112,24 @@ class TruckDrone(Physics, Environment):
     def duration(self, state: World) -> jax.Array:
         """The number of steps of the last decision."""
         return state.decision.steps.astype(jnp.float32) if self.decide == "events" else super().duration(state)
+
+    def known_world(self, state: World) -> World:
+        """The world as agents know it: unknown customers look like padding, lost ones like served ones."""
+        return as_known(self.without_lost(state))
+
+    def without_lost(self, state: World) -> World:
+        """The world in which customers that may not be served any more count as served."""
+        lost = self.is_lost(state)
+        if lost is None:
+            return state
+        return state.replace(customers=state.customers.replace(served=state.customers.served | lost))
+
+    def news_range(self, window_start: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The first and the last step (`i32[C]`) in which customers with these windows can become known.
+
+        None if the last is before the first; then, they are known from the start.
+        """
+        return jnp.ones_like(window_start), window_start - 1
 
     @abc.abstractmethod
     def shared_reward(self, state: World) -> jax.Array:

@@ -58,6 +58,11 @@ class Physics(struct.PyTreeNode):
         del world
         return None
 
+    def is_lost(self, world: World) -> jax.Array | None:
+        """`bool[C]`: unserved customers that may not be served any more; None if that is never too late."""
+        del world
+        return None
+
 
 class Freight(Physics):
     """The rules that `vrpd_tw` adds: parcels weigh and are loaded at the truck, and drones wait for windows to open."""
@@ -272,7 +277,8 @@ def is_event(physics: Physics, before: World, after: World) -> jax.Array:
     """`bool[]`: something happened between two successive worlds.
 
     A customer was served or became known; a drone boarded, was released, crashed, came within the truck's reach, is
-    fully charged, or was sent home by its battery guard; the truck arrived at a node.
+    fully charged, was sent home by its battery guard, or carries the package of a customer that was lost; the truck
+    arrived at a node.
     """
     boarded = before.drones.is_onboard != after.drones.is_onboard
     crashed = before.drones.is_crashed != after.drones.is_crashed
@@ -284,4 +290,8 @@ def is_event(physics: Physics, before: World, after: World) -> jax.Array:
     )
     news = is_known(after) & ~is_known(before)
     of_drones = boarded | crashed | near | charged | sent_home
+    lost_before, lost = physics.is_lost(before), physics.is_lost(after)
+    if lost_before is not None and lost is not None:
+        carrying = after.drones.carrying
+        of_drones |= (carrying >= 0) & (lost & ~lost_before)[jnp.maximum(carrying, 0)]
     return of_drones.any() | (after.customers.just_served | news).any() | (is_at_node & ~was_at_node)

@@ -1,4 +1,4 @@
-"""Why actions are masked, drones sent home, and customers not served; by the rules of both scenarios."""
+"""Why actions are masked, drones sent home, and customers not served; by the rules of the package's scenarios."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ WORDS = (
     "not known before step {amount}",
     "carries the parcel for customer {other}",
     "parcels are loaded at the truck, which is out of reach by {amount}",
+    "lost: the window closed at step {amount}",
 )
-(_, CRASHED, ON_BOARD, IN_THE_AIR, BOARDED, TOO_FAR, MISSING, SERVED, UNKNOWN, CARRIES, LOADED_AT_TRUCK) = range(
+(_, CRASHED, ON_BOARD, IN_THE_AIR, BOARDED, TOO_FAR, MISSING, SERVED, UNKNOWN, CARRIES, LOADED_AT_TRUCK, LOST) = range(
     len(WORDS)
 )
 
 
 def reasons_of(env: Any) -> Reasons | None:
     """Of the scenarios that come with the environment; None where one masks by rules of its own."""
-    rules = ("action_mask", "may_load")
+    rules = ("action_mask", "may_load", "known_world")
     known = any(
         all(getattr(type(env), name) is getattr(scenario, name) for name in rules)
         for scenario in (TruckDroneBasic, VrpdTw)
@@ -76,6 +77,7 @@ def _of_drones(env: TruckDroneBasic, world: World, beyond: jax.Array) -> Cause:
     loads_at_truck = isinstance(env, Freight) and env.load_at_truck
     out_of_reach = (jnp.maximum(beyond, 0.0) if loads_at_truck else jnp.zeros_like(beyond))[:, None]
     others = (carrying >= 0) & (carrying != jnp.arange(count))
+    lost = env.is_lost(world)
     kind, amount = first_cause(
         [
             (drones.is_crashed[:, None], CRASHED, 0.0),
@@ -83,6 +85,7 @@ def _of_drones(env: TruckDroneBasic, world: World, beyond: jax.Array) -> Cause:
             (~exists, MISSING, 0.0),
             (customers.served, SERVED, customers.arrival_step),
             (~is_known(world), UNKNOWN, known_from),
+            (jnp.zeros(count, bool) if lost is None else lost, LOST, instance.window_end),
             (others, CARRIES, 0.0),
             ((carrying < 0) & (out_of_reach > 0), LOADED_AT_TRUCK, out_of_reach),
         ],

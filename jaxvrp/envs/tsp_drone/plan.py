@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -12,9 +13,10 @@ from jaxvrp.envs.tsp_drone.env import TspDrone
 from jaxvrp.envs.tsp_drone.played import from_operations, operations_of
 from jaxvrp.envs.tsp_drone.problem.agatz import read_agatz
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, load
+from jaxvrp.envs.tsp_drone.problem.one_line import is_one_line, read_one_line
 from jaxvrp.envs.tsp_drone.rules import State
 from jaxvrp.io import plan_files
-from jaxvrp.io.problem_files import FileFormat, read_problems
+from jaxvrp.io.problem_files import DamagedFileError, FileFormat, read_problems
 
 FORMATS = {".txt": FileFormat("Agatz", read_agatz), ".npz": FileFormat("jaxvrp.envs.tsp_drone.save", load)}
 
@@ -25,12 +27,19 @@ COLUMNS = ("who", "leave", "arrive", "from", "to", "serves", "with_drone")
 
 
 def read_instances(path: str | os.PathLike) -> list[Instance]:
-    """The problem of a `.txt` in Agatz's format, or those of an `.npz` of `jaxvrp.envs.tsp_drone.save`.
+    """The problem of a `.txt` in Agatz's format, those of a `.txt` with one in each line, or of an `.npz` of `save`.
+
+    In a file of lines the drone is twice as fast as the truck.
 
     Raises:
         ValueError: another ending, or a damaged file; one line.
         OSError: it cannot be read.
     """
+    if Path(path).suffix.lower() == ".txt" and is_one_line(path):
+        try:
+            return read_one_line(path)
+        except ValueError as error:
+            raise DamagedFileError(str(error)) from None
     return read_problems(path, FORMATS, lambda instance: instance.exists.shape[:-1])
 
 

@@ -6,8 +6,9 @@ import functools
 from pathlib import Path
 
 from jaxvrp.envs.tsp_drone import plan, replay
+from jaxvrp.envs.tsp_drone.baselines.annealing import search_episode
 from jaxvrp.envs.tsp_drone.baselines.greedy import NearestNeighbourActor
-from jaxvrp.envs.tsp_drone.baselines.planners import TourActor, search_episode
+from jaxvrp.envs.tsp_drone.baselines.planners import TourActor
 from jaxvrp.envs.tsp_drone.pictures import notebook
 from jaxvrp.envs.tsp_drone.pictures.draw import render_episode
 from jaxvrp.envs.tsp_drone.problem.instance import void_beyond

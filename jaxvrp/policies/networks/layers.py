@@ -7,11 +7,16 @@ from collections.abc import Callable
 
 import flax.linen as nn
 import jax
+import jax.numpy as jnp
 
 from jaxvrp.actor import Carry
 from jaxvrp.spaces import EntityKind, Pointer
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {"relu": nn.relu, "tanh": nn.tanh, "silu": nn.silu}
+
+
+EPSILON = 1e-6
+"""Added to the variance that LayerNorm divides by."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,12 +42,39 @@ class Memoryless(nn.Module):
         return ()
 
 
+@jax.custom_vjp
 def layer_norm(x: jax.Array) -> jax.Array:
-    """Normalise `[..., F]` to mean 0 and variance 1 over the last axis (Ba et al. 2016).
+    """Normalise `f32[..., F]` to mean 0 and variance 1 over the last axis (Ba et al. 2016).
 
-    Without scale and bias: the dense layer that follows absorbs them, and their gradients are slow on a CPU.
+    Without scale and bias: the dense layer that follows absorbs them, and their gradients are slow on a CPU. The
+    gradient is written out: it needs what comes out alone, and half as many passes as the one that JAX derives.
     """
-    return nn.LayerNorm(use_scale=False, use_bias=False)(x)
+    return _normalized(x)[0]
+
+
+def _normalized(x: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    mean = _mean(x)
+    scale = jax.lax.rsqrt(jnp.maximum(_mean(x * x) - mean * mean, 0.0) + EPSILON)
+    normal = (x - mean) * scale
+    return normal, (normal, scale)
+
+
+def _slope(kept: tuple[jax.Array, jax.Array], slope: jax.Array) -> tuple[jax.Array]:
+    normal, scale = kept
+    return (scale * (slope - _mean(slope) - normal * _mean(slope * normal)),)
+
+
+layer_norm.defvjp(_normalized, _slope)
+
+
+def _mean(x: jax.Array) -> jax.Array:
+    """Over the last axis, `f32[..., 1]`; on a CPU by a matrix product, which is vectorised, as sums of rows are not."""
+    ones = jnp.full((x.shape[-1], 1), 1 / x.shape[-1], jnp.float32)
+    return jax.lax.platform_dependent(
+        x,
+        cpu=lambda x: jnp.matmul(x, ones, precision=jax.lax.Precision.HIGHEST),
+        default=lambda x: x.mean(axis=-1, keepdims=True),
+    )
 
 
 class Trunk(nn.Module):

@@ -47,6 +47,7 @@ from train.running.command.prepare import (
     randomized,
 )
 from train.running.folder.resume import CHANGEABLE
+from train.sharding import AUTO
 
 Config = TypeVar("Config", bound=RunConfig)
 
@@ -78,7 +79,9 @@ def entry(main: Callable[[], None]) -> NoReturn:
     """Run a command line: a user's mistake is one line on stderr and exit status 2, Ctrl-C 130; programs are kept."""
     cache = os.environ.get("JAX_COMPILATION_CACHE_DIR", pathlib.Path.home() / ".cache" / "jaxvrp")
     jax.config.update("jax_compilation_cache_dir", str(cache))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+    # Many small programs take as long as a large one.
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     # A cache that cannot be written, on a full disk say, costs time alone.
     warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache entry")
     sys.exit(run_command(main, (ConformanceError,)))
@@ -131,7 +134,9 @@ def _processes(launch: dict[str, Any]) -> dict[str, int]:
     """Number and place of the processes; all that several of them need is given, or nothing of it."""
     given = [name for name in PROCESSES if launch[name] is not None]
     missing = [name for name in PROCESSES if launch[name] is None]
-    if given and missing:
+    if launch["coordinator"] == AUTO and len(given) > 1:
+        raise UserError(f"--coordinator auto finds out the number and place of the process; leave out --{given[1]}")
+    if given and missing and launch["coordinator"] != AUTO:
         raise UserError(f"--{given[0]} is given without --{missing[0]}; several processes need {', '.join(PROCESSES)}")
     if given and launch["resume"] is None and not launch["run_dir"]:
         raise UserError("several processes write one run folder; give all of them the same --run_dir")

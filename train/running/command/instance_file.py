@@ -147,6 +147,8 @@ def _read(files: InstanceFiles, path: str, row: int | None, env: Environment) ->
         problem = only_problem(problems, row, path)
     except ValueError as error:
         raise UserError(str(error)) from None
+    if POLICY not in files.solvers(problem, [POLICY]):
+        raise UserError(f"--instance {path}: no policy can play it; leave out the run, and solve it by train.solve")
     try:
         return problem, files.parameters(problem, env)
     except (ValueError, TypeError) as error:

@@ -92,7 +92,7 @@ LAUNCH = {
             "folder",
         ),
         Key("trust", "start", "let the run folder name a dotted path, which is imported and run", FLAG, False),
-        Key("coordinator", "processes", "address HOST:PORT of process 0"),
+        Key("coordinator", "processes", "address HOST:PORT of process 0; auto: as SLURM, Open MPI or a TPU pod says"),
         Key("num_processes", "processes", "how many there are", "whole"),
         Key("process_id", "processes", "which of them this is, from 0", "whole"),
     )

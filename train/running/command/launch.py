@@ -21,6 +21,7 @@ from train.config import RunConfig
 from train.running.command import command_line
 from train.running.command.command_line import Launch
 from train.running.command.stages import joined, split, stage_folder
+from train.running.folder.alive import SIGN, together
 from train.running.folder.checkpoint import Checkpoints
 from train.running.folder.lock import LOCK, locked
 from train.running.folder.resume import RecordedRun, check_same, resumed
@@ -43,7 +44,10 @@ def main(algorithm: str, argv: Sequence[str] | None = None) -> None:
         description=description,
     )
     if launch.coordinator:
-        initialize(launch.coordinator, launch.num_processes, launch.process_id)
+        try:
+            initialize(launch.coordinator, launch.num_processes, launch.process_id)
+        except ValueError as error:
+            raise UserError(str(error)) from None
     run = run_to_train(launch, algorithm)
     check_loggers(run.config.logger)
     make_train = ALGORITHMS[algorithm].make_train
@@ -57,7 +61,7 @@ def main(algorithm: str, argv: Sequence[str] | None = None) -> None:
     begin = beginning(learners[0], start, trust=launch.trust) if start else None
     folder = pathlib.Path(launch.resume) if launch.resume else make_run_folder(launch, run)
     is_main = jax.process_index() == 0
-    with locked(folder) if is_main else contextlib.nullcontext(), out_of_memory_told(folder):
+    with locked(folder) if is_main else contextlib.nullcontext(), together(folder), out_of_memory_told(folder):
         if is_main and launch.resume is None:
             begin_run(folder, run)
         elif is_main and run != run_to_train(launch, algorithm):
@@ -188,7 +192,7 @@ def make_run_folder(launch: Launch, run: RecordedRun) -> pathlib.Path:
 def begin_run(folder: pathlib.Path, run: RecordedRun) -> None:
     """Write the resolved configuration of a new run into its folder, which this process has locked."""
     try:
-        if any(path.name != LOCK for path in folder.iterdir()):
+        if any(path.name != LOCK and not path.name.startswith(SIGN) for path in folder.iterdir()):
             raise UserError(f"the run folder {folder} is not empty; choose another --run_dir, or --resume {folder}")
         write_configuration(folder, run)
     except OSError as error:

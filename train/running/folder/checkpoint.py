@@ -25,7 +25,6 @@ from typing import Any
 
 import jax
 from jax.experimental import multihost_utils
-from orbax.checkpoint import v1 as ocp
 
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.whole_files import naming, write_json
@@ -141,6 +140,8 @@ class Checkpoints:
 
     def load(self, like: Any, update: int | None = None) -> Any:
         """Read one (the latest by default) with the structure, shapes and shardings of `like`."""
+        from orbax.checkpoint import v1 as ocp  # takes a fifth of a second, and few commands need it
+
         update = self.find("latest") if update is None else update
         # Not left to orbax: it drops the reads of a checkpoint that does not fit half-way, which raise when collected.
         if fault := self._fault(update, like):
@@ -229,6 +230,8 @@ def _is_update(path: pathlib.Path) -> bool:
 
 def _write_arrays(state: Any, folder: pathlib.Path) -> None:
     """Write arrays with orbax, into a new folder or in place of an old one."""
+    from orbax.checkpoint import v1 as ocp
+
     # In a thread, a folder that cannot be made would be waited for by the others, for minutes, at the end too.
     options = ocp.options.AsyncOptions(create_directories_asynchronously=False)
     failure = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -21,6 +21,8 @@ from train.running.loop.learner import Learner
 from train.running.loop.progress import Episodes
 
 Figures = dict[str, Any]
+
+Program = Callable[..., Any]
 
 
 class Evaluator:
@@ -59,19 +61,30 @@ class Evaluator:
         key = jax.random.fold_in(jax.random.key(self.seed), self.num_episodes)
         return jnp.concatenate([key[None], jax.random.split(key, best_of - 1)]) if best_of > 1 else key[None]
 
-    def baselines(self, episodes: Episodes | None = None) -> dict[str, Figures]:
-        """Figures of random play and of the baselines in the environment's toolbox, by name; random play comes last.
+    def baseline_programs(self) -> dict[str, list[Program]]:
+        """By name, jitted programs that play the baselines of the environment's toolbox, and random play at the end.
 
-        Each plays in all forms of the environment (`Toolbox.forms`); that with the highest return counts. `episodes`
-        shows the name of the player, and is advanced.
+        Each plays in all forms of the environment (`Toolbox.forms`).
         """
         forms = [Evaluator(env, self.num_episodes, self.seed) for env in registry.toolbox_of(self.env).forms(self.env)]
+        return {
+            name: [jax.jit(functools.partial(form.play, baseline_actors(form.env)[name])) for form in forms]
+            for name in baseline_actors(self.env)
+        }
+
+    def baselines(
+        self, episodes: Episodes | None = None, programs: Mapping[str, Sequence[Program]] | None = None
+    ) -> dict[str, Figures]:
+        """Figures of the baselines, by name; of the forms in which each plays, that with the highest return counts.
+
+        `episodes` shows the name of the player, and is advanced; `programs` are those of `baseline_programs`, if they
+        are compiled already.
+        """
         figures = {}
-        for name in baseline_actors(self.env):
+        for name, played in (programs or self.baseline_programs()).items():
             if episodes:
                 episodes.begin(name)
-            played = [jax.jit(lambda form=form: form.play(baseline_actors(form.env)[name]))() for form in forms]  # noqa: B023
-            figures[name] = max(map(to_host, played), key=lambda each: each["return"])
+            figures[name] = max((to_host(play()) for play in played), key=lambda each: each["return"])
             if episodes:
                 episodes.advance(self.num_episodes)
         return figures
@@ -133,16 +146,16 @@ def better(best: dict[str, jax.Array], figures: dict[str, jax.Array]) -> dict[st
     return select(figures["return"] > best["return"], figures, best)
 
 
-def recorded_states(
-    learner: Learner, params: Any, evaluator: Evaluator, *, deterministic: bool = True, temperature: float = 1.0
-) -> Any:
-    """States `[T + 1, ...]`, on the host, of the episode on the first fixed instance; of the first seed."""
+def recording_function(
+    learner: Learner, evaluator: Evaluator, *, deterministic: bool = True, temperature: float = 1.0
+) -> Callable[[Any], Any]:
+    """A jitted function from `actor_params` of one seed to the states `[T + 1, ...]` of the first fixed instance."""
 
     def record(params: Any) -> Any:
         states, _ = evaluator.record(learner.actor(params, deterministic=deterministic, temperature=temperature))
         return states
 
-    return jax.device_get(jax.jit(record)(first_seed(learner, params)))
+    return jax.jit(record)
 
 
 def first_seed(learner: Learner, params: Any) -> Any:

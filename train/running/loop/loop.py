@@ -21,12 +21,13 @@ from train.running.folder.checkpoint import Checkpoints
 from train.running.folder.lock import cannot
 from train.running.folder.resume import RecordedRun, logged_updates
 from train.running.folder.run_folder import CHECKPOINTS, write_configuration
+from train.running.loop.compiler import Compiler
 from train.running.loop.evaluator import Evaluator, Figures, evaluation_function, to_host
 from train.running.loop.learner import Learner
 from train.running.loop.metrics import MetricsWriter, summarize
 from train.running.loop.progress import Progress
 from train.running.loop.records import METRICS, START, TIMING, cut_back
-from train.running.shown.report import PICTURES, write_report
+from train.running.shown.report import PICTURES, Report
 
 Begin = Callable[[Any], Any]
 """From a fresh training state to the one that a run begins with."""
@@ -86,23 +87,31 @@ def run(
         Interrupted: Ctrl-C, or a request to terminate; the message says what is saved.
     """
     stage, is_main = stage or Stage(1, 1, folder), jax.process_index() == 0
+    config, key = learner.config, jax.random.key(learner.config.seed)
     checkpoints = Checkpoints(folder / CHECKPOINTS)
-    with _failures_told(learner, checkpoints, stage):
+    with _failures_told(learner, checkpoints, stage), Compiler() as compiler:
         if is_main:
             remove_unfinished(folder)
-        state, update = learner.init(jax.random.key(learner.config.seed)), 0
+        update = checkpoints.find("latest") if resume else 0
+        train_chunk = learner.train_chunk
+        if update < config.num_updates:  # first of all, since it takes longest
+            train_chunk = compiler.compile(train_chunk, jax.eval_shape(learner.init, key))
+        state = compiler.compile(learner.init, key, quick=True)(key)
         if begin is not None:
             state = begin(state)
         if resume:
-            update = checkpoints.find("latest")
             state = checkpoints.load(state, update)
             if is_main:
                 write_configuration(folder, recorded)
-        with _Session(learner, folder, recorded, checkpoints, update, stage) as session:
+        params = learner.actor_params(state)
+        evaluator = Evaluator(learner.evaluation_env, config.eval_episodes, config.eval_seed)
+        programs = _Programs(train_chunk, compiler.compile(evaluation_function(learner, evaluator), params, quick=True))
+        report = Report(learner, params, evaluator, compiler) if is_main else None
+        with _Session(learner, folder, recorded, checkpoints, update, stage, programs) as session:
             state = session.train(state, evaluate_first=not resume)
             figures = session.last_figures or session.evaluate(state)
-            if is_main:
-                write_report(learner, learner.actor_params(state), figures, session.evaluator, folder)
+            if report:
+                report.write(learner.actor_params(state), figures, folder)
                 session.show_pictures()
 
 
@@ -138,6 +147,13 @@ def _kept(learner: Learner, checkpoints: Checkpoints, stage: Stage) -> str:
     )
 
 
+class _Programs(NamedTuple):
+    """Compiled programs: `Learner.train_chunk`, and that of `evaluation_function`."""
+
+    train_chunk: Callable[[Any], tuple[Any, dict[str, jax.Array]]]
+    figures: Callable[[Any], dict[str, jax.Array]]
+
+
 class _Session:
     """One stretch of training: from a state to the end, or to an interruption; use it as a context manager."""
 
@@ -149,14 +165,12 @@ class _Session:
         checkpoints: Checkpoints,
         update: int,
         stage: Stage,
+        programs: _Programs,
     ):
-        config, self._stage = learner.config, stage
+        config, self._stage, self._programs = learner.config, stage, programs
         self.learner, self.folder, self.checkpoints, self.update = learner, folder, checkpoints, update
         self._configuration = recorded.values
-        env = learner.evaluation_env
-        self.evaluator = Evaluator(env, config.eval_episodes, config.eval_seed)
         self.last_figures: Figures = {}
-        self._figures_of = evaluation_function(learner, self.evaluator)
         is_main, env_steps, self._writer = jax.process_index() == 0, update * config.steps_per_update, None
         if is_main:
             for name in (METRICS, TIMING):
@@ -165,7 +179,7 @@ class _Session:
             self._writer = MetricsWriter(
                 folder, env_steps=env_steps, loggers=config.logger, configuration=recorded.values
             )
-        headlines = registry.toolbox_of(env).headlines
+        headlines = registry.toolbox_of(learner.evaluation_env).headlines
         total_steps = config.num_updates * config.steps_per_update
         self._progress = Progress(total_steps, env_steps, headlines, enabled=is_main, title=stage.title)
 
@@ -192,7 +206,7 @@ class _Session:
         config = self.learner.config
         while self.update < config.num_updates:
             began = time.perf_counter()
-            state, metrics = self.learner.train_chunk(state)
+            state, metrics = self._programs.train_chunk(state)
             metrics = jax.device_get(metrics)
             seconds = time.perf_counter() - began
             self._require_finite(metrics)
@@ -222,7 +236,7 @@ class _Session:
     def evaluate(self, state: Any) -> Figures:
         """Figures of the state's policy on the fixed instances."""
         with self._progress.phase("evaluation"):
-            return to_host(self._figures_of(self.learner.actor_params(state)))
+            return to_host(self._programs.figures(self.learner.actor_params(state)))
 
     def show_pictures(self) -> None:
         """Show in the loggers what the report has drawn."""

@@ -26,6 +26,7 @@ GROWTH = 50
 
 NO_SIZES = frozenset(
     {"seed", "eval_seed", "board_seed", "total_steps", "target_exploration_steps", "random_steps", "randomize_steps"}
+    | {"imitate_steps", "imitate_anneal_steps"}
     | {"eval_interval", "save_interval"}
 )
 """Whole numbers on which no array depends."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import sys
 from typing import Any
 
+import jax
+
 from jaxvrp import registry
 from jaxvrp.io.whole_files import write_json
 from jaxvrp.pictures import save_still
-from train.running.loop.evaluator import Evaluator, Figures, recorded_states
+from train.running.loop.compiler import Compiler
+from train.running.loop.evaluator import Evaluator, Figures, first_seed, recording_function
 from train.running.loop.learner import Learner
 from train.running.loop.records import METRICS, START, Record, listed, read_lines, read_start
 from train.running.shown.plots import DPI as CURVE_DPI
@@ -22,24 +26,34 @@ PICTURES = (CURVE, *EPISODE)
 """Files that a run draws at its end; of the episode, if its toolbox has a renderer and the key `pictures` says so."""
 
 
-def write_report(learner: Learner, params: Any, policy: Figures, evaluator: Evaluator, folder: pathlib.Path) -> None:
-    """Write everything that a finished run leaves, and print the table.
+class Report:
+    """Everything that a finished run leaves; its programs are compiled while the run goes on."""
 
-    `policy` are the figures of the actors with these parameters on the fixed instances of `evaluator`.
-    """
-    toolbox, baselines = registry.toolbox_of(evaluator.env), evaluator.baselines()
-    figures = {"policy": policy, **baselines}
-    write_json(folder / "summary.json", figures)
-    records = [*start_record(folder), *whole_records(folder / METRICS)]
-    save_still(learning_curve(records, baselines, toolbox.headlines), folder / CURVE, CURVE_DPI)
-    pictures = EPISODE if toolbox.renderer and learner.config.pictures else ()
-    if pictures and toolbox.renderer:
-        states = recorded_states(learner, params, evaluator)
-        for name in pictures:
-            toolbox.renderer(evaluator.env, states, folder / name)
-    print(f"\n{evaluator.num_episodes} fixed instances, whole episodes, deterministic policy\n")
-    print(figures_table(figures, toolbox.headlines))
-    print(f"\nrun folder: {folder} ({', '.join([CURVE, *pictures, 'summary.json', METRICS])})")
+    def __init__(self, learner: Learner, params: Any, evaluator: Evaluator, compiler: Compiler):
+        """`params` are those of actors at any time, and `evaluator` has the fixed instances."""
+        self._learner, self._evaluator = learner, evaluator
+        self._toolbox = registry.toolbox_of(evaluator.env)
+        self._pictures = EPISODE if self._toolbox.renderer and learner.config.pictures else ()
+        if self._pictures:
+            record = recording_function(learner, evaluator)
+            self._record = compiler.compile(record, first_seed(learner, params), quick=True)
+        self._baselines = jax.tree.map(functools.partial(compiler.compile, quick=True), evaluator.baseline_programs())
+
+    def write(self, params: Any, policy: Figures, folder: pathlib.Path) -> None:
+        """Write all of it, and print the table; `policy` are the figures of the actors with these parameters."""
+        evaluator, headlines = self._evaluator, self._toolbox.headlines
+        baselines = evaluator.baselines(programs=self._baselines)
+        figures = {"policy": policy, **baselines}
+        write_json(folder / "summary.json", figures)
+        records = [*start_record(folder), *whole_records(folder / METRICS)]
+        save_still(learning_curve(records, baselines, headlines), folder / CURVE, CURVE_DPI)
+        if self._pictures and self._toolbox.renderer:
+            states = jax.device_get(self._record(first_seed(self._learner, params)))
+            for name in self._pictures:
+                self._toolbox.renderer(evaluator.env, states, folder / name)
+        print(f"\n{evaluator.num_episodes} fixed instances, whole episodes, deterministic policy\n")
+        print(figures_table(figures, headlines))
+        print(f"\nrun folder: {folder} ({', '.join([CURVE, *self._pictures, 'summary.json', METRICS])})")
 
 
 def start_record(folder: pathlib.Path) -> list[Record]:

@@ -67,9 +67,9 @@ class ThresholdActor(AcceptActor):
         return choose_by(state, self.district, self.floor, self.rate)
 
 
-TUNED = {"same_day": (12.0, 0.4, 0.06), "ride_pooling": (0.0, 0.0, 0.05)}
-"""`district` (minutes), `floor` (value) and `rate` (value a minute): for `same_day` the best of small grids on 64 days
-of their own, for `ride_pooling` not tuned yet."""
+TUNED = {"same_day": (12.0, 0.4, 0.06), "ride_pooling": (0.0, 0.0, 0.0)}
+"""`district` (minutes), `floor` (value) and `rate` (value a minute): the best of small grids on 64 other days. In
+`ride_pooling` rejecting what adds much travel gains nothing, so the rule is `accept`."""
 
 
 class RelocateActor(AcceptActor):
@@ -83,7 +83,7 @@ class RelocateActor(AcceptActor):
         """`i32[V]`, see the class."""
         assert state.demand is not None
         zones, free = state.num_zones_each_way, idle(state)
-        where = zone_of(state.prepared.instance.area, zones, state.plans.goal)
+        where = zone_of(state.prepared.fleet.area, zones, state.plans.goal)
         is_there = (where == jnp.arange(zones * zones, dtype=jnp.int32)[:, None]) & free
         here = jnp.sum(is_there, axis=-1, dtype=jnp.float32)
         share = state.demand / jnp.maximum(jnp.sum(state.demand), 1.0) * jnp.sum(here)
@@ -107,7 +107,7 @@ class CoverActor(AcceptActor):
     def send(self, key: jax.Array, state: State) -> jax.Array:
         """`i32[V]`, see the class."""
         del key
-        middles = zone_middles(state.prepared.instance.area, state.num_zones_each_way)
+        middles = zone_middles(state.prepared.fleet.area, state.num_zones_each_way)
         way = distance(state.plans.place[:, :, None], middles[:, None]) * state.prepared.pace[:, None]
         _, without = cover.need(state)
         is_spare, needed = cover.spare(state, without)

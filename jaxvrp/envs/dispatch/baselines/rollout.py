@@ -1,4 +1,4 @@
-"""Looking ahead by play: each legal decision is continued by accepting what fits, on days that could follow."""
+"""Looking ahead by play: each legal decision is continued by the threshold rule, on days that could follow."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from jaxvrp.actor import Carry
 from jaxvrp.environment import TimeStep
 from jaxvrp.envs.dispatch import rules
-from jaxvrp.envs.dispatch.baselines.greedy import cheapest
-from jaxvrp.envs.dispatch.env import DISPATCHER, DRIVER, Dispatch
-from jaxvrp.envs.dispatch.plans import Prepared, prepare
+from jaxvrp.envs.dispatch.baselines.greedy import ThresholdActor
+from jaxvrp.envs.dispatch.env import DISPATCHER, DRIVER, Dispatch, prepared_day
+from jaxvrp.envs.dispatch.plans import Prepared
 from jaxvrp.envs.dispatch.rules import State
 from jaxvrp.spaces import ByRole
 
@@ -27,6 +27,7 @@ class RolloutActor:
     def __init__(self, env: Dispatch, samples: int = 4, length: int = 30):
         """`samples` futures, of `length` requests after the one at hand."""
         self.env, self.samples, self.length = env, samples, length
+        self.follower = ThresholdActor(env)
 
     def init(self, num_envs: int) -> Carry:
         """Nothing to carry from one decision to the next."""
@@ -52,7 +53,7 @@ class RolloutActor:
 
     def _future(self, key: jax.Array, state: State) -> Prepared:
         """The day as it is known, and requests of a drawn one that arrive from now on."""
-        drawn = prepare(self.env.generate(key))
+        drawn = prepared_day(self.env, self.env.generate(key))
         count, number = drawn.table.shape[0], jnp.arange(drawn.table.shape[0], dtype=jnp.int32)
         exists = number < drawn.num_requests
         passed = jnp.sum(exists & (drawn.instance.arrival <= state.now), dtype=jnp.int32)
@@ -60,7 +61,8 @@ class RolloutActor:
         rows = drawn.table[jnp.clip(number + shift, 0, count - 1)]
         known = (number <= state.step)[:, None]
         total = jnp.minimum(state.step + 1 + drawn.num_requests - passed, count)
-        return state.prepared.replace(table=jnp.where(known, state.prepared.table, rows), num_requests=total)
+        table = jnp.where(known, state.prepared.table, rows)
+        return state.prepared.replace(table=table, num_requests=total, factors=drawn.factors)
 
     def _play_on(self, future: Prepared, state: State, choice: jax.Array) -> jax.Array:
         """`f32[]`, the value of a decision and of those that follow it, less a little for travel."""
@@ -72,7 +74,7 @@ class RolloutActor:
             return moved, jnp.where(state.done, 0.0, moved.gained - price * moved.driven)
 
         def advance(state: State, _: None) -> tuple[State, jax.Array]:
-            moved, gained = decide(state, cheapest(state, state.offers.feasible))
+            moved, gained = decide(state, self.follower.choose(state))
             kept = jax.tree.map(lambda new, old: jnp.where(state.done, old, new), moved, state)
             return kept, gained
 

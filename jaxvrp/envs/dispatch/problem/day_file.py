@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance, load, make_instance
 from jaxvrp.io.json_files import read_json
-from jaxvrp.io.limits import LARGEST
+from jaxvrp.io.limits import LARGEST, LARGEST_WHOLE
 from jaxvrp.io.problem_files import FileFormat, UnknownFormatError, read_problems
 from jaxvrp.replay.schema import (
     boolean,
@@ -60,7 +60,13 @@ VEHICLE = object_of_only(
 UNITS = object_of_only({}, {"length": one_of(*LENGTHS), "time": one_of(*TIMES), "speed": one_of(*SPEEDS)})
 DAY = object_of_only(
     {"format": one_of(FORMAT), "horizon": POSITIVE, "vehicles": list_of(VEHICLE), "requests": list_of(REQUEST)},
-    {"name": text, "units": UNITS, "depot": PLACE, "area": list_of(PLACE, length=2)},
+    {
+        "name": text,
+        "units": UNITS,
+        "depot": PLACE,
+        "area": list_of(PLACE, length=2),
+        "travel_seed": whole_number(below=LARGEST_WHOLE),
+    },
 )
 
 
@@ -117,7 +123,7 @@ def _numbered(instance: Instance) -> NamedDay:
     if not fleet.any():
         raise ValueError("a day has no vehicle; give at least one, with a capacity of at least 1")
     of_vehicles = {"start", "speed", "detour", "capacity", "stop_time", "turnaround", "max_trip", "is_drone"}
-    rest = {"horizon", "area", "depot"}
+    rest = {"horizon", "area", "depot", "travel_seed"}
     kept = {
         name: value if name in rest else value[fleet if name in of_vehicles else asked]
         for name, value in vars(instance).items()
@@ -188,6 +194,7 @@ def parse_day(content: Mapping[str, Any]) -> NamedDay:
             is_drone=column(vehicles, "is_drone", False),
             horizon=content["horizon"] * minutes,
             area=np.asarray(content["area"]) * km if "area" in content else _around(starts, pickups, places),
+            travel_seed=content.get("travel_seed"),
         )
     names = _names("request", requests), _names("vehicle", vehicles)
     return NamedDay(instance, *names, minutes, content.get("name", ""))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxvrp.envs.dispatch.problem.instance import MINUTES_PER_HOUR, Instance
+from jaxvrp.io.limits import LARGEST_WHOLE
 
 CENTRES = ((0.5, 0.5), (0.2, 0.75), (0.8, 0.8), (0.25, 0.2), (0.75, 0.3))
 """Where demand is dense, as shares of the side of the square: the middle of the city, then where people live."""
@@ -37,6 +38,7 @@ class RidePoolingParameters(Protocol):
     num_vehicles: int
     vehicle_capacity: int
     expected_requests: float
+    travel_noise: float
     peak: float
     side: float
     horizon: float
@@ -55,6 +57,7 @@ class SameDayParameters(Protocol):
     num_drones: int
     vehicle_capacity: int
     expected_requests: float
+    travel_noise: float
     last_order: float
     horizon: float
     customer_spread: float
@@ -82,6 +85,7 @@ def ride_pooling(key: jax.Array, parameters: RidePoolingParameters) -> Instance:
     direct = pace * jnp.linalg.norm(pickup - dropoff, axis=1)
     return _instance(
         arrival=arrival,
+        travel_seed=_travel_seed(key, parameters.travel_noise),
         value=jnp.ones(count, jnp.float32),
         pickup=pickup,
         dropoff=dropoff,
@@ -120,6 +124,7 @@ def same_day(key: jax.Array, parameters: SameDayParameters) -> Instance:
 
     return _instance(
         arrival=arrival,
+        travel_seed=_travel_seed(key, parameters.travel_noise),
         value=value,
         pickup=jnp.zeros((count, 2), jnp.float32),
         dropoff=parameters.customer_spread * jax.random.normal(place_key, (count, 2), jnp.float32),
@@ -139,7 +144,14 @@ def same_day(key: jax.Array, parameters: SameDayParameters) -> Instance:
     )
 
 
-def _instance(arrival: jax.Array, **arrays: jax.Array) -> Instance:
+def _travel_seed(key: jax.Array, travel_noise: float) -> jax.Array | None:
+    """Of days with noise; their requests are those of the day without."""
+    if travel_noise == 0:
+        return None
+    return jax.random.randint(jax.random.fold_in(key, 1), (), 0, LARGEST_WHOLE, jnp.int32)
+
+
+def _instance(arrival: jax.Array, **arrays: Any) -> Instance:
     """A day of loads of 1; what arrives at inf is void, and its numbers are finite."""
     exists = jnp.isfinite(arrival)
     numbers = {name: arrays.pop(name) for name in ("value", "pickup", "dropoff", "pickup_deadline", "dropoff_deadline")}

@@ -59,6 +59,7 @@ class Instance(struct.PyTreeNode):
         horizon: `f[]`, the end of the day; vehicles with a depot are home by then.
         area: `f[2, 2]`, the least and the greatest corner of the region that is served.
         depot: `f[2]`, where all trips begin and end; None where passengers are moved between places.
+        travel_seed: `i32[]`, what `travel_noise` draws times of legs from, at least 0; None is 0.
     """
 
     arrival: Any
@@ -81,6 +82,7 @@ class Instance(struct.PyTreeNode):
     horizon: Any
     area: Any
     depot: Any = None
+    travel_seed: Any = None
 
     @property
     def max_requests(self) -> int:
@@ -114,6 +116,7 @@ SCHEMA: Schema = {
     "horizon": ArrayField(),
     "area": ArrayField(None, (2, 2)),
     "depot": ArrayField(None, (2,), optional=True),
+    "travel_seed": ArrayField(kind=int, optional=True),
 }
 
 WORDS = FileWords(content="a day", entry="day", remedy="give a file that jaxvrp.envs.dispatch.save wrote")
@@ -146,7 +149,8 @@ def make_instance(
         pickup_deadline: `[R]`; by default, that of the drop-off.
         depot: `[2]`, or None.
         others: `load` (1), `value` (1), `pickup_earliest`, `dropoff_earliest` (0), `detour` (1), `stop_time` (0),
-            `turnaround` (0), `max_trip` (inf), `is_drone` (false), `area` (around the vehicles' starts, 5 km each way).
+            `turnaround` (0), `max_trip` (inf), `is_drone` (false), `area` (around the vehicles' starts, 5 km each way),
+            `travel_seed` (none).
 
     Raises:
         ValueError: what is wrong, of which request or vehicle, and the remedy; see `check`.
@@ -157,7 +161,7 @@ def make_instance(
     middle = np.asarray(start, np.float64).reshape(-1, 2).mean(axis=0) if vehicles else home
     of_requests = {"load": 1, "value": 1, "pickup_earliest": 0, "dropoff_earliest": 0}
     of_vehicles = {"detour": 1, "stop_time": 0, "turnaround": 0, "max_trip": np.inf, "is_drone": 0}
-    unknown = sorted(others.keys() - of_requests.keys() - of_vehicles.keys() - {"area"})
+    unknown = sorted(others.keys() - of_requests.keys() - of_vehicles.keys() - {"area", "travel_seed"})
     if unknown:
         raise ValueError(f"a day has no field '{unknown[0]}'; give those of jaxvrp.envs.dispatch.Instance")
     values = {
@@ -173,9 +177,10 @@ def make_instance(
         **{name: np.broadcast_to(others.get(name, value), (vehicles,)) for name, value in of_vehicles.items()},
         "horizon": horizon,
         "area": others.get("area", [middle - 5.0, middle + 5.0]),
-        **({} if depot is None else {"depot": depot}),
     }
-    schema = SCHEMA if depot is not None else {name: field for name, field in SCHEMA.items() if name != "depot"}
+    optional = {"depot": depot, "travel_seed": others.get("travel_seed")}
+    values |= {name: value for name, value in optional.items() if value is not None}
+    schema = {name: field for name, field in SCHEMA.items() if name in values}
     arrays = number_arrays(values, "a day")
     instance = Instance(**stored_arrays(schema, arrays, "has a fraction; loads are counted in whole numbers"))
     check(instance)
@@ -221,6 +226,8 @@ def _check_fleet(instance: Instance) -> None:
         )
     if not (np.isfinite(instance.horizon) and instance.horizon >= LEAST):
         raise ValueError(f"horizon is {instance.horizon}; it must be a number above 0, in minutes")
+    if instance.travel_seed is not None and instance.travel_seed < 0:
+        raise ValueError(f"travel_seed is {instance.travel_seed}; give 0 or more")
     if not (np.isfinite(instance.area).all() and (instance.area[0] < instance.area[1]).all()):
         raise ValueError("area is not two corners, the least and the greatest; give [[x, y], [x, y]]")
 
@@ -293,6 +300,8 @@ def void_requests_beyond(instance: Instance, count: jax.Array) -> Instance:
 
 def stack(instances: Sequence[Instance]) -> Instance:
     """A batch `[E]` of days of any sizes, padded to the largest, as NumPy arrays."""
+    if any(instance.travel_seed is not None for instance in instances):
+        instances = [i if i.travel_seed is not None else i.replace(travel_seed=np.int32(0)) for i in instances]
     return stack_arrays(schema_of(SCHEMA, instances[0]), instances)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import jax
@@ -43,12 +45,14 @@ class Report:
         served: `bool[R]`.
         value: of what was served.
         travel: `f[V]`, minutes between stops, and to and from the depot; without what idle vehicles drove.
+        late: `bool[R]`, requests that were picked up or dropped off after a deadline.
         violations: by constraint.
     """
 
     served: np.ndarray
     value: float
     travel: np.ndarray
+    late: np.ndarray
     violations: dict[str, Finding]
 
     @property
@@ -61,7 +65,8 @@ class Report:
         broken = [
             f"{name}: {found.count}, first {found.where}" for name, found in self.violations.items() if found.count
         ]
-        return "\n".join(broken) or f"all promises kept; {int(self.served.sum())} served"
+        kept = f"{int(self.late.sum())} late" if self.late.any() else "all promises kept"
+        return "\n".join(broken) or f"{kept}; {int(self.served.sum())} served"
 
 
 class _Findings:
@@ -80,32 +85,45 @@ class _Findings:
         "horizon",
     )
 
-    def __init__(self) -> None:
-        self.found = {name: Finding() for name in self.NAMES}
+    BY_NOISE = ("deadline", "trip", "horizon")
+    """What travel that takes longer than planned can break."""
+
+    def __init__(self, noisy: bool) -> None:
+        self.found = {name: Finding() for name in self.NAMES if not (noisy and name in self.BY_NOISE)}
 
     def add(self, name: str, where: str) -> None:
-        known = self.found[name]
-        self.found[name] = Finding(known.count + 1, known.where or where)
+        if name in self.found:
+            known = self.found[name]
+            self.found[name] = Finding(known.count + 1, known.where or where)
 
 
-def solution_report(instance: Instance, stops: list[Stop], *, tolerance: float = 1e-2) -> Report:
+def solution_report(
+    instance: Instance, stops: list[Stop], *, factors: np.ndarray | None = None, tolerance: float = 1e-2
+) -> Report:
     """Check a driven day without the rules of the environment.
 
     Args:
         instance: the day, without leading axes.
         stops: all stops that vehicles made, those of each vehicle in their order.
+        factors: with noise, those of `jaxvrp.envs.dispatch.leg_factors`. Then it is no violation to be late.
         tolerance: minutes that are granted on each comparison.
     """
     day = jax.tree.map(np.asarray, instance)
-    findings, travel = _Findings(), np.zeros(day.num_vehicles)
+    findings, travel = _Findings(factors is not None), np.zeros(day.num_vehicles)
     _check_pairs(day, stops, findings, tolerance)
     for v in range(day.num_vehicles):
         mine = [stop for stop in stops if stop.vehicle == v]
         check = _check_rides if day.depot is None else _check_trips
-        travel[v] = check(day, v, mine, findings, tolerance)
-    served = np.zeros(day.max_requests, bool)
+        of_legs = itertools.repeat(1.0) if factors is None else iter(factors[v].tolist())
+        travel[v] = check(day, v, mine, of_legs, findings, tolerance)
+    served, late = np.zeros(day.max_requests, bool), np.zeros(day.max_requests, bool)
     served[[stop.request for stop in stops if not stop.is_pickup]] = True
-    return Report(served, float(day.value[served].sum()), travel, findings.found)
+    late[[stop.request for stop in stops if stop.start > _deadline(day, stop) + tolerance]] = True
+    return Report(served, float(day.value[served].sum()), travel, late, findings.found)
+
+
+def _deadline(day: Instance, stop: Stop) -> float:
+    return float((day.pickup_deadline if stop.is_pickup else day.dropoff_deadline)[stop.request])
 
 
 def _check_pairs(day: Instance, stops: list[Stop], findings: _Findings, tolerance: float) -> None:
@@ -128,7 +146,7 @@ def _check_pairs(day: Instance, stops: list[Stop], findings: _Findings, toleranc
                 findings.add("before_arrival", where)
             if stop.start < getattr(day, f"{end}_earliest")[request] - tolerance:
                 findings.add("earliest", where)
-            if stop.start > getattr(day, f"{end}_deadline")[request] + tolerance:
+            if stop.start > _deadline(day, stop) + tolerance:
                 findings.add("deadline", where)
 
 
@@ -140,7 +158,9 @@ def _minutes(day: Instance, v: int, a: np.ndarray, b: np.ndarray) -> float:
     return MINUTES_PER_HOUR * float(day.detour[v] / day.speed[v]) * math.dist(a, b)
 
 
-def _check_rides(day: Instance, v: int, stops: list[Stop], findings: _Findings, tolerance: float) -> float:
+def _check_rides(
+    day: Instance, v: int, stops: list[Stop], factors: Iterator[float], findings: _Findings, tolerance: float
+) -> float:
     """Times and loads of a vehicle without a depot, and its travel between stops.
 
     A vehicle that was idle may have been sent elsewhere meanwhile, so its next stop is no earlier than by driving there
@@ -150,8 +170,9 @@ def _check_rides(day: Instance, v: int, stops: list[Stop], findings: _Findings, 
     for stop in stops:
         where = f"vehicle {v} at request {stop.request}"
         earliest = float((day.pickup_earliest if stop.is_pickup else day.dropoff_earliest)[stop.request])
-        way = _minutes(day, v, here, _place(day, stop))
+        mean, factor = _minutes(day, v, here, _place(day, stop)), next(factors)
         was_idle = aboard == 0 and stop.departs > free + tolerance
+        way = mean * (min(factor, 1.0) if was_idle else factor)
         travel += stop.start - stop.departs if was_idle else way
         wrong = (
             stop.start < free + way - tolerance if was_idle else abs(stop.start - max(free + way, earliest)) > tolerance
@@ -165,7 +186,9 @@ def _check_rides(day: Instance, v: int, stops: list[Stop], findings: _Findings, 
     return travel
 
 
-def _check_trips(day: Instance, v: int, stops: list[Stop], findings: _Findings, tolerance: float) -> float:
+def _check_trips(
+    day: Instance, v: int, stops: list[Stop], factors: Iterator[float], findings: _Findings, tolerance: float
+) -> float:
     """Times, loads and lengths of all trips of a vehicle with a depot, and its travel."""
     travel, free = 0.0, 0.0
     for trip in sorted({stop.trip for stop in stops}):
@@ -180,7 +203,7 @@ def _check_trips(day: Instance, v: int, stops: list[Stop], findings: _Findings, 
         ):
             findings.add("capacity", where)
         for stop in on_trip:
-            way = _minutes(day, v, here, _place(day, stop))
+            way = _minutes(day, v, here, _place(day, stop)) * next(factors)
             here, travel, time = (
                 _place(day, stop),
                 travel + way,
@@ -189,7 +212,7 @@ def _check_trips(day: Instance, v: int, stops: list[Stop], findings: _Findings, 
             if abs(stop.start - time) > tolerance or abs(stop.departs - loads) > tolerance:
                 findings.add("time", f"{where}, request {stop.request}")
             time += float(day.stop_time[v])
-        way = _minutes(day, v, here, np.asarray(day.depot))
+        way = _minutes(day, v, here, np.asarray(day.depot)) * next(factors)
         travel, time = travel + way, time + way
         if time - leaves > day.max_trip[v] + tolerance:
             findings.add("trip", where)

@@ -17,7 +17,7 @@ from jaxvrp.environment import TimeStep
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.physics import distance, recoverable
 from jaxvrp.envs.truck_drone.scenarios.vrpd_tw import VrpdTw
-from jaxvrp.envs.truck_drone.world import DELIVER, HOVER, RETURN, STAY, World, as_known
+from jaxvrp.envs.truck_drone.world import DELIVER, HOVER, RETURN, STAY, World
 
 SLACK = 1e-4
 """Battery, or map units: far above the rounding of float32, far below any trip; a plan at the very edge of its battery
@@ -28,6 +28,13 @@ PATIENCE = 2
 
 HORIZON = 40.0
 """Steps: only customers that can be served within this time draw the truck, the earlier the more."""
+
+REACH = 0.6
+"""Map units: where customers are lost, one that is farther from the truck is declined, and draws the truck less the
+farther it is from a node; tuned, as `HASTE`, on `truck_drone_same_day`."""
+
+HASTE = 0.1
+"""Map units: there, a drone flies so much farther for a customer that is a step more urgent."""
 
 INERTIA = 0.1
 """By so much another place has to be better for the truck to leave, so that it does not swing to and fro."""
@@ -173,7 +180,7 @@ class _Sortie(NamedTuple):
 def dispatch(env: VrpdTw, world: World) -> dict[str, jax.Array]:
     """The rules of `GreedyActor` for windows, in one world: `{"truck": i32[1], "drone": i32[D]}`, legal."""
     mask = env.action_mask(world)
-    world = as_known(world)
+    world = env.known_world(world)
     customer = _urgent_customers(env, world, mask["drone"][:, DELIVER:])
     slack = world.instance.window_end[jnp.maximum(customer, 0)]
     waits = world.drones.is_onboard & (customer >= 0)
@@ -250,6 +257,10 @@ def _urgent_customers(env: VrpdTw, world: World, may_deliver: jax.Array) -> jax.
     affordable = charge[:, None] >= sortie.battery + spare[:, None]
     timely = sortie.wait <= (PATIENCE + ~onboard)[:, None]
     slack = jnp.maximum(world.instance.window_end - sortie.arrival, 0).astype(jnp.float32)
+    if env.is_lost(world) is not None:
+        affordable &= sortie.arrival <= world.instance.window_end
+        timely &= (outward <= REACH) | ~onboard[:, None]
+        slack *= HASTE
     urgency = slack + outward + env.max_battery - drones.battery[:, None]
     return _assign(world, may_deliver, affordable, timely, urgency, 4.0 * env.max_steps)
 
@@ -268,7 +279,11 @@ def _best_place(env: VrpdTw, world: World, customer: jax.Array) -> jax.Array:
     within_reach = sortie.battery + env.hover_cost + 2 * SLACK <= env.max_battery
     until = (sortie.arrival + sortie.wait - world.step).astype(jnp.float32)
     counts = within_reach & _unclaimed(world, customer)
-    worth = jnp.where(counts, jnp.maximum(1.0 - until / HORIZON, 0.0), 0.0).sum(axis=1)
+    each = jnp.maximum(1.0 - until / HORIZON, 0.0)
+    if env.is_lost(world) is not None:
+        counts &= sortie.arrival <= world.instance.window_end
+        each *= jnp.maximum(1.0 - gap / REACH, 0.0)
+    worth = jnp.where(counts, each, 0.0).sum(axis=1)
     best = jax.lax.argmax(worth, 0, jnp.int32)
     return jnp.where(worth[best] > worth[0] + INERTIA, best, 0)
 

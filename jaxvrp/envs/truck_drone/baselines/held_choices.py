@@ -17,7 +17,7 @@ from jaxvrp.environment import is_over, settle
 from jaxvrp.envs.truck_drone.baselines.greedy import choose
 from jaxvrp.envs.truck_drone.env import TruckDrone
 from jaxvrp.envs.truck_drone.problem.instance import Instance
-from jaxvrp.envs.truck_drone.world import DELIVER, STAY, World, as_known
+from jaxvrp.envs.truck_drone.world import DELIVER, STAY, World
 from jaxvrp.spaces import ByRole
 
 FREE = -1
@@ -56,7 +56,7 @@ def overridden(env: TruckDrone, world: World, held: jax.Array, action: ByRole) -
     """
     mask, truck, by_drones = env.action_mask(world), action["truck"][0], held[1:]
     # Drones on board ask the truck for their release, or for none.
-    served, release = as_known(world).customers.served, 1 + env.num_route_nodes
+    served, release = env.known_world(world).customers.served, 1 + env.num_route_nodes
     drones = jnp.arange(env.num_drones, dtype=jnp.int32)
     asks = world.drones.is_onboard & (by_drones >= DELIVER) & ~served[jnp.maximum(by_drones - DELIVER, 0)]
     refuses = world.drones.is_onboard & (by_drones >= 0) & (by_drones < DELIVER)

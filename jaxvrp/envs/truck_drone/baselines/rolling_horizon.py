@@ -21,7 +21,7 @@ from jaxvrp.envs.truck_drone.baselines.greedy import GreedyActor
 from jaxvrp.envs.truck_drone.baselines.held_choices import FREE, overridden
 from jaxvrp.envs.truck_drone.baselines.plan_search import changed
 from jaxvrp.envs.truck_drone.env import TruckDrone
-from jaxvrp.envs.truck_drone.world import World, as_known, is_known
+from jaxvrp.envs.truck_drone.world import World, is_known
 from jaxvrp.spaces import ByRole
 
 LENGTH = 40
@@ -89,7 +89,7 @@ class RollingHorizonActor:
     def _proposals(self, key: jax.Array, plan: jax.Array, world: World, *, count: int) -> jax.Array:
         """Plans `i32[count, LENGTH, 1+D]` for one world: the present one, nothing planned, and changes of the first."""
         keys = jax.random.split(key, count - 2)
-        served = as_known(world).customers.served
+        served = self.env.known_world(world).customers.served
         change = functools.partial(changed, self.env, start=jnp.zeros((), jnp.int32))
         plans = jax.vmap(change, (0, None, None, None))(keys, plan, plan, served)
         return jnp.concatenate([plan[None], jnp.full_like(plan, FREE)[None], plans])
@@ -147,15 +147,17 @@ def imagine(env: TruckDrone, world: World, key: jax.Array) -> World:
     hidden = ~is_known(world) if instance.exists is None else ~(is_known(world) & instance.exists)
     instance_key, window_key, count_key = jax.random.split(key, 3)
     drawn = env.generate(instance_key)
-    # By Bayes' rule from `generate` and `draw_known_from`: a window that starts at s leaves s - 1 steps to become known
-    # in, s - 1 - `step` of which are still to come; all these are as probable.
-    starts = jnp.arange(env.max_steps // 2, dtype=jnp.int32)
-    to_come = jnp.maximum(starts - 1 - jnp.maximum(world.step, 0), 0).astype(jnp.float32)
-    weight = to_come / jnp.maximum(starts - 1, 1).astype(jnp.float32)
+    # By Bayes' rule from `generate` and `draw_known_from`: of the steps in which the customer of a window can become
+    # known, those that are still to come are as probable as the others.
+    starts, next_step = jnp.arange(env.max_steps // 2, dtype=jnp.int32), world.step + 1
+    first, last = env.news_range(starts)
+    to_come = jnp.maximum(last + 1 - jnp.maximum(first, jnp.maximum(next_step, 1)), 0).astype(jnp.float32)
+    weight = to_come / jnp.maximum(last + 1 - first, 1).astype(jnp.float32)
     start_key, known_key = jax.random.split(window_key)
     start = starts[jax.random.categorical(start_key, jnp.log(weight), shape=hidden.shape).astype(jnp.int32)]
-    next_step = world.step + 1
-    known_from = jax.random.randint(known_key, hidden.shape, next_step, jnp.maximum(start, next_step + 1), jnp.int32)
+    first, last = env.news_range(start)
+    earliest = jnp.maximum(first, next_step)
+    known_from = jax.random.randint(known_key, hidden.shape, earliest, jnp.maximum(last, earliest) + 1, jnp.int32)
     comes = hidden & weight.any()
     if instance.exists is not None:
         share = env.parameters.get("dynamic_share", 0.0) * weight.mean()

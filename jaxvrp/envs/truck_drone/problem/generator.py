@@ -35,13 +35,13 @@ def generate(
     )
 
 
-def draw_known_from(key: jax.Array, window_start: jax.Array, share: jax.Array | float) -> jax.Array:
+def draw_known_from(key: jax.Array, first: jax.Array | int, last: jax.Array, share: jax.Array | float) -> jax.Array:
     """The steps from which customers are known, `i32[C]`, from the key of their problem.
 
-    Each becomes known during the episode with probability `share`: at a step uniform in [1, `window_start`), before its
-    window (`i32[C]`) opens. The others, and those whose window opens too early for that, are known from the start.
+    Each becomes known during the episode with probability `share`: at a step uniform in [first, last]
+    (`i32[C]`). The others, and those for which there is no such step after step 0, are known from the start.
     """
     dynamic_key, step_key = jax.random.split(jax.random.fold_in(key, KNOWN))
-    is_dynamic = jax.random.uniform(dynamic_key, window_start.shape, jnp.float32) < share
-    step = jax.random.randint(step_key, window_start.shape, 1, jnp.maximum(window_start, 2), jnp.int32)
-    return jnp.where(is_dynamic & (window_start > 1), step, 0)
+    is_dynamic = jax.random.uniform(dynamic_key, last.shape, jnp.float32) < share
+    step = jax.random.randint(step_key, last.shape, first, jnp.maximum(last, first) + 1, jnp.int32)
+    return jnp.where(is_dynamic & (last >= first) & (step > 0), step, 0)

@@ -15,7 +15,7 @@ from jaxvrp.envs.truck_drone.physics import Freight, Physics, recoverable
 from jaxvrp.envs.truck_drone.problem.generator import draw_known_from
 from jaxvrp.envs.truck_drone.problem.instance import Instance
 from jaxvrp.envs.truck_drone.scenarios.truck_drone_basic import TruckDroneBasic
-from jaxvrp.envs.truck_drone.world import World, as_known
+from jaxvrp.envs.truck_drone.world import World
 from jaxvrp.fields import again, parameter, size
 from jaxvrp.spaces import ByKind, ByRole, EntityKind
 
@@ -62,7 +62,8 @@ class VrpdTw(Freight, TruckDroneBasic):
     def generate(self, key: jax.Array) -> Instance:
         """A problem of these sizes; `dynamic_share` changes nothing but `known_from`."""
         instance = super().generate(key)
-        return instance.replace(known_from=draw_known_from(key, instance.window_start, self.dynamic_share))
+        first, last = self.news_range(instance.window_start)
+        return instance.replace(known_from=draw_known_from(key, first, last, self.dynamic_share))
 
     @property
     def window_widths(self) -> tuple[int, int]:
@@ -96,7 +97,7 @@ class VrpdTw(Freight, TruckDroneBasic):
 
     def observation(self, state: World) -> ByRole:
         """Layouts in the class docstring."""
-        state = as_known(state)
+        state = self.known_world(state)
         vectors = super().observation(state)
         if self.entity_kinds:
             return vectors
@@ -109,7 +110,7 @@ class VrpdTw(Freight, TruckDroneBasic):
 
     def global_observation(self, state: World) -> jax.Array | None:
         """Layout in the class docstring; None with entities."""
-        state = as_known(state)
+        state = self.known_world(state)
         vector = super().global_observation(state)
         if vector is None:
             return None
@@ -123,11 +124,11 @@ class VrpdTw(Freight, TruckDroneBasic):
 
     def entities(self, state: World) -> ByKind:
         """`{"customer": f32[11, C], "node": f32[2, N], "drone": f32[8, D]}`; {} where observations are flat."""
-        return observation.vrpd_tw_entities(self, as_known(state), self.max_steps) if self.entity_kinds else {}
+        return observation.vrpd_tw_entities(self, self.known_world(state), self.max_steps) if self.entity_kinds else {}
 
     def action_mask(self, state: World) -> ByRole:
         """As in `truck_drone_basic`, among known customers; an empty drone may choose where `may_load` says so."""
-        return super().action_mask(as_known(state))
+        return super().action_mask(self.known_world(state))
 
     def may_load(self, state: World) -> jax.Array:
         """`bool[D]`: empty, and within the truck's reach."""

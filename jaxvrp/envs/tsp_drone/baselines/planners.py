@@ -1,50 +1,39 @@
-"""Episodes planned as tours: by an actor when an episode begins, and by a search for as long as one wants to wait."""
+"""Tours as the agents play them, and an actor that plans an episode as a tour when it begins."""
 
 from __future__ import annotations
 
 import functools
-import time
-from collections.abc import Iterator
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from jaxvrp.actor import Carry
 from jaxvrp.environment import TimeStep
-from jaxvrp.envs.tsp_drone.baselines.partition import Times, partition
+from jaxvrp.envs.tsp_drone.baselines.partition import Times, ends_of, partition
 from jaxvrp.envs.tsp_drone.baselines.tours import plan_tours
 from jaxvrp.envs.tsp_drone.env import TspDrone
-from jaxvrp.envs.tsp_drone.problem.instance import Instance
 from jaxvrp.envs.tsp_drone.problem.operations import FIRST_SERVE, MEET, STAY_WITH_TRUCK
 from jaxvrp.envs.tsp_drone.rules import State
-from jaxvrp.toolbox import Searched
-
-TRIES = 8
-"""Searches side by side between two looks at the clock."""
-
-WIDEST = 20
-"""Most positions of an operation in a search: partitions are exact for no more nodes than this."""
 
 
 @functools.partial(jax.jit, static_argnames=("with_drone", "window"))
 def plan_actions(
     times: Times, tours: jax.Array, *, with_drone: bool, window: int | None = None
 ) -> dict[str, jax.Array]:
-    """Tours `i32[n + 1, I]` as the agents play them, `{"drone": i32[I, 2 n], "truck": i32[I, 2 n]}`.
+    """Tours `i32[P, I]` as the agents play them, `{"drone": i32[I, 2 P - 2], "truck": i32[I, 2 P - 2]}`.
 
     By their best partition (`window` as for `plan_tours`), or, not `with_drone`, with the drone on board. The actions
     are 0 where it is the other agent's turn, and beyond the end.
     """
     window = times.num_nodes if window is None else min(window, times.num_nodes)
     cuts = partition(times, tours, jnp.arange(tours.shape[1], dtype=jnp.int32), window if with_drone else 1)
-    drone, truck = jax.vmap(_actions, in_axes=(1, 1, 1, 0))(tours, cuts.start, cuts.drone, times.customers)
+    drone, truck = jax.vmap(_actions, in_axes=(1, 1, 1, 0))(tours, cuts.start, cuts.drone, ends_of(tours))
     return {"drone": drone, "truck": truck}
 
 
-def _actions(tour: jax.Array, start: jax.Array, drone: jax.Array, customers: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Of one tour, `i32[n + 1]`, cut as in `Partition`: `i32[2 n]` each."""
+def _actions(tour: jax.Array, start: jax.Array, drone: jax.Array, home: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Of one tour, `i32[P]`, cut as in `Partition`: `i32[2 P - 2]` each."""
     position = jnp.arange(len(tour), dtype=jnp.int32)
 
     def walk(operation: Any, here: jax.Array) -> tuple[Any, Any]:
@@ -53,7 +42,6 @@ def _actions(tour: jax.Array, start: jax.Array, drone: jax.Array, customers: jax
         operation = jax.tree.map(lambda new, old: jnp.where(here == operation[0], new, old), ending_here, operation)
         return operation, operation
 
-    home = customers + 1
     _, (begin, end, served) = jax.lax.scan(walk, (home, home, home * 0), position, reverse=True)
     counts = (position > 0) & (position <= home)
     is_sortie = served > 0
@@ -108,25 +96,3 @@ class TourActor:
         turn = state.step[:, None]
         actions = {role: jnp.take_along_axis(plan, turn, axis=1, mode="clip") for role, plan in plans.items()}
         return actions, (plans, jnp.ones_like(is_made))
-
-
-def search_episode(env: TspDrone, instance: Instance, key: jax.Array, seconds: float) -> Iterator[Searched]:
-    """TSP-ep-all, from other tours each time, and the best is kept; see `jaxvrp.toolbox.Search`."""
-    repeated = jax.tree.map(lambda leaf: jnp.repeat(jnp.asarray(leaf)[None], TRIES, axis=0), instance)
-
-    def plan(key: jax.Array) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        planned = plan_tours(repeated, key, method="ep_all", starts=1, window=WIDEST)
-        return jax.device_get(
-            (planned.cost, plan_actions(planned.times, planned.tours, with_drone=True, window=WIDEST))
-        )
-
-    plan(key)  # Compiles: the time of a search is the search's alone.
-    start, now, best = time.monotonic(), 0.0, np.inf
-    actions: dict[str, np.ndarray] = {}
-    while now < seconds:
-        key, plan_key = jax.random.split(key)
-        cost, plans = plan(plan_key)
-        if cost.min() < best:
-            best, actions = cost.min(), {role: each[cost.argmin(), :, None] for role, each in plans.items()}
-        now = time.monotonic() - start
-        yield Searched(now, float(best), actions)

@@ -103,12 +103,12 @@ def _truck_tours(times: Times, key: jax.Array, starts: int) -> jax.Array:
     """Short tours of the truck alone, `i32[n + 1, I]`: the best of so many local searches."""
     count, nodes = times.barred.shape
     repeated = jax.tree.map(lambda leaf: jnp.tile(leaf, (starts,) + (1,) * (leaf.ndim - 1)), times)
-    tours, length = _improve(repeated, _near_tours(repeated, key), functools.partial(tour_length, repeated))
+    tours, length = _improve(repeated, near_tours(repeated, key), functools.partial(tour_length, repeated))
     best = jax.lax.argmin(length.reshape(starts, count), 0, jnp.int32)
     return jnp.take_along_axis(tours.reshape(nodes + 1, starts, count), best[None, None], axis=1)[:, 0]
 
 
-def _near_tours(times: Times, key: jax.Array) -> jax.Array:
+def near_tours(times: Times, key: jax.Array) -> jax.Array:
     """Tours from customer to customer that is near, `i32[n + 1, I]`: the nearest after some noise."""
     count, nodes = times.barred.shape
     truck = times.truck.reshape(count, nodes, nodes)
@@ -162,7 +162,10 @@ def plan_tours(
     tours = _truck_tours(times, key, starts)
     if method == "truck":
         return Planned(times, tours, tour_length(times, tours, of))
-    price = functools.partial(partition_cost, times, window=window)
+
+    def price(tours: jax.Array, of: jax.Array) -> jax.Array:
+        return partition_cost(times, tours, of, window)[0]
+
     if method == "ep":
         return Planned(times, tours, price(tours, of))
     tours, cost = _improve(times, tours, price, hasty=hasty)

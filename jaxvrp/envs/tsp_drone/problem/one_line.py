@@ -11,6 +11,26 @@ from jaxvrp.envs.tsp_drone.problem.instance import Instance, make_instance
 from jaxvrp.io.text_lines import read_lines
 from jaxvrp.io.whole_files import write_text
 
+MOST_OTHERS = 7
+"""The most numbers in a line of other text files of problems."""
+
+
+def is_one_line(path: str | os.PathLike) -> bool:
+    """Whether the first line of a file has nothing but numbers, of two places or more.
+
+    Other text files begin with a comment, one number, or (`darp`) up to seven.
+
+    Raises:
+        ValueError: it is empty, or no text; one line.
+        OSError: it cannot be read.
+    """
+    words = read_lines(path, "a file with an instance 'x1 y1 x2 y2 ...' in each line")[0].text.split()
+    try:
+        numbers = [float(word) for word in words]
+    except ValueError:
+        return False
+    return len(numbers) > MOST_OTHERS or len(numbers) in (4, 6)
+
 
 def read_one_line(path: str | os.PathLike, *, alpha: float = 2.0) -> list[Instance]:
     """Read all instances of a file, as NumPy arrays; the truck's speed is 1, the drone's `alpha`.

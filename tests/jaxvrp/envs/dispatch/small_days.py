@@ -17,6 +17,9 @@ ENVS = {
     "same_day": jaxvrp.make("dispatch", scenario="same_day", num_vehicles=2, num_drones=1, **SIZES),
 }
 
+NOISY = {"travel_noise": 0.6, "reserve": 0.5, "late_price": 0.03}
+"""Parameters with which travel times are not known."""
+
 
 def ride_day(rng, requests=None, vehicles=FLEET):
     """Loads, windows that open late, requests at one instant, a mixed fleet, and deadlines from loose to tight."""

@@ -7,8 +7,8 @@ import jax
 import numpy as np
 import pytest
 
-from benchmarks.reference.dispatch import NumpyDispatch
-from tests.jaxvrp.envs.dispatch.small_days import DAYS, ENVS, FLEET, STOPS, ZONES, each, padded, play
+from benchmarks.reference.dispatch import NumpyDispatch, NumpyNoisyDispatch
+from tests.jaxvrp.envs.dispatch.small_days import DAYS, ENVS, FLEET, NOISY, STOPS, ZONES, each, padded, play
 
 EPISODES = 48
 
@@ -40,19 +40,34 @@ def observed(states, timesteps):
     return seen | {"reward": reward, "now": states.now, "stops": stops, "start": states.plans.start}
 
 
+def made(env, day, states, i):
+    """The reference of a day; with noise, with the factors of its legs."""
+    sizes, factors = (day, STOPS, ZONES if env.scenario == "ride_pooling" else 0), states.prepared.factors
+    if factors is None:
+        return NumpyDispatch(*sizes, travel_price=0.02)
+    return NumpyNoisyDispatch(
+        *sizes,
+        factors=factors.of_mean[0, i],
+        planned=float(factors.planned[0, i]),
+        travel_price=0.02,
+        late_price=env.late_price,
+    )
+
+
+@pytest.mark.parametrize("noise", [{}, NOISY], ids=["exact", "noise"])
 @pytest.mark.parametrize("scenario", ENVS)
-def test_every_step_agrees_with_the_reference(scenario):
-    env, rng = ENVS[scenario], np.random.default_rng(3)
+def test_every_step_agrees_with_the_reference(scenario, noise):
+    env, rng = ENVS[scenario].replace(**noise), np.random.default_rng(3)
     days = [
         DAYS[scenario](rng, requests=int(rng.integers(0, 11)) if i % 6 == 5 else None, vehicles=2 if i % 5 == 4 else 3)
         for i in range(EPISODES)
     ]
-    batch = padded(days)
+    batch = padded([day.replace(travel_seed=np.int32(i)) for i, day in enumerate(days)] if noise else days)
     (states, timesteps), actions = jax.device_get(play(env, batch, jax.random.key(1), 0.1))
     seen, steps, accepted = observed(states, timesteps), 0, 0
     static = jax.device_get(jax.vmap(env.static_entities)(jax.tree.map(lambda leaf: leaf[0], states)))
     for i, day in enumerate(each(batch)):
-        reference = NumpyDispatch(day, STOPS, ZONES if scenario == "ride_pooling" else 0, travel_price=0.02)
+        reference = made(env, day, states, i)
         for name, planes in reference.static_entities().items():
             np.testing.assert_allclose(static[name][i], planes, 1e-4, 1e-5, err_msg=name)
         reward, step = 0.0, 0
@@ -73,4 +88,6 @@ def test_every_step_agrees_with_the_reference(scenario):
         assert (timesteps.reward["dispatcher"][step + 1 :, i] == 0).all()
         np.testing.assert_allclose(timesteps.metrics["served"][-1, i], reference.served)
     assert steps > 8 * EPISODES and accepted > steps / 4
+    if noise:
+        assert 0.02 < timesteps.metrics["late_share"][-1].mean() < 0.6
     assert (timesteps.metrics["broken_promises"] == 0).all()

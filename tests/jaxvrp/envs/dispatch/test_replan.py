@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxvrp.envs.dispatch.baselines import search
 from jaxvrp.envs.dispatch.insertion import insert, offers
 from jaxvrp.envs.dispatch.replan import replan
 from jaxvrp.envs.dispatch.schedule import planned_travel, rescheduled
@@ -45,6 +46,24 @@ def test_nobody_is_dropped_no_plan_is_late_and_travel_shrinks(states):
     assert late.max() < 5e-3
     again = jax.device_get(replanned(states, 12))[0]
     jax.tree.map(np.testing.assert_array_equal, again, plans)
+
+
+def test_search_drops_nobody_keeps_promises_and_beats_what_the_environment_does(states):
+    """At most of the travel that few rounds of the environment leave, and never more than before."""
+    few = jax.device_get(replanned(states, 12))[0]
+    args = states.prepared, states.plans, jax.random.key(0)
+    found = jax.device_get(search.replanned(*args, rounds=150))
+    assert stops_of(found.plans) == stops_of(states.plans)
+    late = np.where(found.plans.present, found.plans.start - found.plans.stops[:, 3], 0.0)
+    assert late.max() < 5e-3
+    travel, before, after = (
+        np.asarray(jax.vmap(planned_travel)(states.prepared, plans)).sum(axis=-1)
+        for plans in (found.plans, states.plans, few)
+    )
+    np.testing.assert_allclose(found.travel.sum(axis=-1), travel, 1e-5)
+    assert (travel <= before + 1e-3).all() and travel.mean() < after.mean() - 0.1
+    for name in ("place", "free", "aboard"):
+        np.testing.assert_array_equal(getattr(found.plans, name), getattr(states.plans, name))
 
 
 def test_rescheduling_a_plan_changes_nothing(states):

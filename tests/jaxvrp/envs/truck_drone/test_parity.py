@@ -16,18 +16,19 @@ import pytest
 
 import jaxvrp
 from benchmarks.reference.truck_drone import NumpyTruckDrone
+from benchmarks.reference.truck_drone_same_day import NumpySameDay
 from benchmarks.reference.vrpd_tw import NumpyVrpdTw
 from jaxvrp.actor import sample_masked
 
-REFERENCES = {"truck_drone": NumpyTruckDrone, "vrpd_tw": NumpyVrpdTw}
+REFERENCES = {"truck_drone": NumpyTruckDrone, "vrpd_tw": NumpyVrpdTw, "truck_drone_same_day": NumpySameDay}
 
 ODD = {"truck_speed": 0.7, "drone_speed": 1.3, "dt": 0.17, "max_steps": 90, "late_penalty": 0.7}
 # So that much happens by chance: thresholds are wide, and the truck does not leave its drones behind.
 WIDE = {"delivery_threshold": 0.23, "recovery_threshold": 0.31}
 
-# (name, drones, customers, nodes, other parameters, environments, least number of steps, 150 000 in all with
-# `--thorough`). Without a guard (factor 0) drones crash in flight. One of many comes to where a truck of speed 1 was:
-# that is as far as it boards from, to the last bit, so that truck is slower.
+# (environment or scenario, drones, customers, nodes, other parameters, environments, least number of steps, 150 000 in
+# all with `--thorough`). Without a guard (factor 0) drones crash in flight. One of many comes to where a truck of speed
+# 1 was: that is as far as it boards from, to the last bit, so that truck is slower.
 SIZES = {
     "alone": ("truck_drone", 1, 1, 1, {}, 240, 16_000),
     "default": ("truck_drone", 2, 3, 5, {}, 240, 25_000),
@@ -45,6 +46,7 @@ SIZES = {
         240,
         10_000,
     ),
+    "same day": ("truck_drone_same_day", 3, 6, 4, {**WIDE, "truck_speed": 0.31, "incomplete_penalty": 3.0}, 160, 8_000),
 }
 STEPS = 200
 TOTALS = {"battery_used", "truck_distance", "drone_distance"}
@@ -164,7 +166,8 @@ def assert_same(mine: dict[str, np.ndarray], wanted: dict[str, list[Any]], where
 def test_every_step_equals_the_reference(name, drones, customers, nodes, others, count, least, share):
     count, least = share(count), share(least)
     sizes = {"num_drones": drones, "num_customers": customers, "num_route_nodes": nodes}
-    env = jaxvrp.make(name, **sizes, **others)
+    where = {} if name in jaxvrp.registered() else {"scenario": name}
+    env = jaxvrp.make("truck_drone" if where else name, **where, **sizes, **others)
     rate = rates(count)
     instances, first, (before, action, after, timestep) = jax.device_get(
         play(env, jax.random.key(count), rate, draws(env, count))

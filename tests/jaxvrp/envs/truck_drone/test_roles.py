@@ -7,7 +7,7 @@ import jaxvrp
 
 
 @pytest.mark.parametrize("observation", ["flat", "entities"])
-@pytest.mark.parametrize("scenario", ["truck_drone_basic", "vrpd_tw"])
+@pytest.mark.parametrize("scenario", ["truck_drone_basic", "vrpd_tw", "truck_drone_same_day"])
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (2, 3, 5), (3, 2, 4), (4, 20, 10)])
 def test_sizes_of_observations_are_those_of_traced_ones(scenario, observation, sizes):
     names = ("num_drones", "num_customers", "num_route_nodes")

@@ -40,30 +40,39 @@ def operations(nodes):
         return
     for length in range(1, len(nodes)):
         between, end = nodes[1:length], nodes[length]
-        first = [Operation(nodes[0], end)] if not between else []
-        for drone in between:
-            first.append(Operation(nodes[0], end, drone, tuple(node for node in between if node != drone)))
+        first = [Operation(nodes[0], end)] if not between and nodes[0] != end else []
+        for place, drone in enumerate(between):
+            first.append(Operation(nodes[0], end, drone, (*between[:place], *between[place + 1 :])))
         for operation, rest in itertools.product(first, operations(nodes[length:])):
             yield [operation, *rest]
 
 
 def best_partition(instance, tour):
     reports = (solution_report(instance, plan) for plan in operations(tour))
-    return min(report.cost for report in reports if report.feasible)
+    return min((report.cost for report in reports if report.feasible), default=np.inf)
 
 
-def test_partitions_are_the_best_of_all(instances):
-    rng = np.random.default_rng(0)
+@pytest.mark.parametrize("revisits", [0, 1, 2])
+def test_partitions_are_the_best_of_all(revisits, instances):
+    rng = np.random.default_rng(revisits)
     times = make_times(as_float32(stack(instances)))
-    of = np.repeat(np.arange(len(instances)), 3).astype(np.int32)
-    tours = np.zeros((NODES + 1, len(of)), np.int32)
+    of = np.repeat(np.arange(len(instances)), 3 * (1 + revisits)).astype(np.int32)
+    tours = np.zeros((NODES + 1 + revisits, len(of)), np.int32)
+    wanted = []
     for lane, number in enumerate(of):
-        customers = instances[number].num_nodes - 1
-        tours[1 : customers + 1, lane] = rng.permutation(customers) + 1
-    cost = jax.jit(functools.partial(partition_cost, window=NODES))(times, jnp.asarray(tours), jnp.asarray(of))
-    for lane, number in enumerate(of):
-        tour = tours[: instances[number].num_nodes + 1, lane].tolist()
-        assert cost[lane] == pytest.approx(best_partition(instances[number], tour), rel=1e-5)
+        count = instances[number].num_nodes
+        order = (rng.permutation(count - 1) + 1).tolist()
+        for _ in range(revisits):
+            order.insert(rng.integers(len(order)), rng.integers(count))
+        tours[1 : len(order) + 1, lane] = order
+        wanted.append(best_partition(instances[number], [0, *order, 0]))
+    price = jax.jit(functools.partial(partition_cost, window=NODES))
+    cost, is_revisit = price(times, jnp.asarray(tours), jnp.asarray(of))
+    np.testing.assert_allclose(cost, wanted, rtol=1e-5)
+    assert np.isfinite(wanted).sum() >= len(of) / 3
+    inside = np.arange(len(tours))[:, None] < tours.argmax(axis=0)
+    seen = [[node in tour[:place] for place, node in enumerate(tour)] for tour in tours.T.tolist()]
+    np.testing.assert_array_equal(is_revisit[inside], np.transpose(seen)[inside])
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 3, 6])

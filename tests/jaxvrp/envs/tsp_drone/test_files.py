@@ -24,7 +24,9 @@ from jaxvrp.envs.tsp_drone import (
     write_one_line,
     write_operations,
 )
+from jaxvrp.envs.tsp_drone.plan import read_instances
 from jaxvrp.envs.tsp_drone.problem.generator import LAYOUTS
+from jaxvrp.io.problem_files import DamagedFileError
 
 AGATZ = """#MAXFLY 6.5
 #NOVISIT 2
@@ -131,6 +133,18 @@ def test_instances_in_a_line_come_back(tmp_path, assert_same):
     with pytest.raises(ValueError, match="instance 0 has a max_flight that the format cannot hold"):
         write_one_line(tmp_path / "other.txt", [make_instance([[0, 0]], max_flight=3)])
     assert not (tmp_path / "other.txt").exists()
+
+
+def test_a_text_file_is_told_by_its_content(write):
+    """Agatz's format or lines of places; of another one, and of an empty one, the message is as before."""
+    assert [instance.num_nodes for instance in read_instances(write("1 2 3 4\n5 6 7 8 9 10\n"))] == [2, 3]
+    assert read_instances(write(AGATZ))[0].num_nodes == 3
+    with pytest.raises(DamagedFileError, match="line 1: expected an even number of coordinates, found 9"):
+        read_instances(write("1 2 3 4 5 6 7 8 9\n"))
+    for text, says in (("2 16 480 3 30\n", "format of Agatz|two speeds"), ("", "found an empty file")):
+        with pytest.raises(ValueError, match=says) as error:
+            read_instances(write(text))
+        assert not isinstance(error.value, DamagedFileError)
 
 
 def test_published_lines_lie_where_the_generator_draws(published_folder):

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from benchmarks.reference.tsp_drone import NumpyTspDrone
+from benchmarks.reference.tsp_drone import least_makespan
 from jaxvrp.envs.tsp_drone import (
     actions_to_operations,
     make,
@@ -50,38 +50,6 @@ def test_published_solutions_play_under_the_masks_at_their_cost(published):
     assert states.done.all() and not states.totals.invalid_actions.any()
     np.testing.assert_allclose(states.clock, [solution.cost for solution in published], atol=1e-3)
     assert (states.totals.revisits > 0).sum() > 20  # they use loops, and nodes served before
-
-
-def least_makespan(instance, **rules):
-    """The least makespan among all sequences of allowed actions, by the NumPy reference; n up to 6."""
-    env = NumpyTspDrone(instance.num_nodes, **rules)
-    env.reset_to(instance)
-    known = {}
-
-    def best_together():
-        """Least time to go from where both are together, on the drone's turn."""
-        key = env.truck, env.served.tobytes()
-        if key not in known:
-            start = vars(env).copy()
-            env.clock = 0.0
-            known[key] = best()
-            vars(env).update(start)
-        return known[key]
-
-    def best():
-        if env.done:
-            return env.clock
-        found = np.inf
-        start = {**vars(env), "served": env.served.copy(), "totals": dict(env.totals)}
-        role = env.turn
-        for action in np.flatnonzero(env.masks()[role]).tolist():
-            env.step(*((action, 0) if role == "drone" else (0, action)))
-            together = env.turn == "drone" and not env.away and not env.done
-            found = min(found, env.clock + best_together() if together else best())
-            vars(env).update(start, served=start["served"].copy(), totals=dict(start["totals"]))
-        return found
-
-    return best_together()
 
 
 @pytest.mark.slow

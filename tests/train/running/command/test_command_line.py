@@ -21,7 +21,7 @@ from train.running.folder.run_folder import read_run
 
 SHIPPED = (
     "darp, dispatch_ride_pooling, dispatch_same_day, pcb_sac, pcb_td3, truck_drone_basic, truck_drone_scarce, "
-    "tsp_drone, vrpd_tw"
+    "truck_drone_same_day, tsp_drone, vrpd_tw"
 )
 NETWORK = ("network", "attention_size", "attention_heads", "attention_encode", "attention_layers")
 TINY = "--num_envs 4 --num_minibatches 2 --num_devices 1 --rollout_length 8 --total_steps 32 --env.max_steps 12"
@@ -272,6 +272,7 @@ def test_a_bad_file(content, says, workplace, mistake):
         ("--resume nowhere --run_dir there", "--resume goes on .*; leave out --run_dir"),
         ("--num_processes 2", "--num_processes is given without --coordinator"),
         ("--coordinator a:1 --num_processes two --process_id 0 --run_dir x", "num_processes is 'two'; it must be"),
+        ("--coordinator auto --process_id 0 --run_dir x", "auto finds out .*; leave out --process_id"),
         ("--coordinator a:1 --num_processes 2 --process_id 0", "give all of them the same --run_dir"),
     ],
 )

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import types
 
 import jax
 import numpy as np
@@ -22,6 +23,7 @@ from train.running.folder.resume import RecordedRun
 from train.running.loop import loop
 from train.running.loop.evaluator import evaluation_function
 from train.running.loop.metrics import MetricsWriter
+from train.running.shown.report import Report
 
 ROOT = pathlib.Path(__file__).parents[4]
 SAVE, UPDATES = 2, 6
@@ -53,7 +55,7 @@ def train(trainer):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(loop, "evaluation_function", function)
             if not report:
-                patch.setattr(loop, "write_report", lambda *_: None)
+                patch.setattr(loop, "Report", lambda *_: types.SimpleNamespace(write=lambda *_: None))
             loop.run(trainer, folder, RecordedRun(trainer.config, "mappo"), resume=resume)
 
     return run
@@ -198,17 +200,17 @@ def test_a_disk_that_somebody_fills(update, leave, disk, train, after, straight,
 def test_a_disk_without_space_for_the_report(leave, where, disk, train, monkeypatch):
     run = disk(600) / "run"
     run.mkdir()
-    write = loop.write_report
+    write = Report.write
 
     def fill_and_write(*report):
         fill(run.parent, leave)
         write(*report)
 
-    monkeypatch.setattr(loop, "write_report", fill_and_write)
+    monkeypatch.setattr(Report, "write", fill_and_write)
     assert_says_full(fails(train, run, report=True), run, where)
     assert newest(run) == UPDATES
     (run.parent / "filler").unlink()
-    monkeypatch.setattr(loop, "write_report", write)
+    monkeypatch.setattr(Report, "write", write)
     train(run, resume=True, report=True)
     assert {"summary.json", "learning_curve.png"} <= {path.name for path in run.iterdir()}
 

@@ -71,6 +71,16 @@ class Scripted:
         raise NotImplementedError
 
 
+class NoReport:
+    """Writes nothing at the end of a run."""
+
+    def __init__(self, *_):
+        pass
+
+    def write(self, *_):
+        pass
+
+
 @pytest.fixture
 def play(tmp_path, monkeypatch):
     """`play(learner)`: the loop over it in a run folder, with its script instead of episodes; the records."""
@@ -83,7 +93,7 @@ def play(tmp_path, monkeypatch):
         return figures
 
     monkeypatch.setattr(loop, "evaluation_function", evaluation)
-    monkeypatch.setattr(loop, "write_report", lambda *_: None)
+    monkeypatch.setattr(loop, "Report", NoReport)
 
     def run(learner, resume=False):
         loop.run(learner, tmp_path, RecordedRun(learner.config, "mappo"), resume=resume)
@@ -265,7 +275,7 @@ def test_ctrl_c_before_and_after_training(where, play, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     learner = Scripted(total_steps=20)
-    monkeypatch.setattr(*((learner, "init") if where == "init" else (loop, "write_report")), interrupted)
+    monkeypatch.setattr(*((learner, "init") if where == "init" else (NoReport, "write")), interrupted)
     kept = "nothing is saved" if where == "init" else "the checkpoint of update 2 of 2 is kept"
     with pytest.raises(Interrupted, match=f"^stopped at once.*{kept}"):
         play(learner)

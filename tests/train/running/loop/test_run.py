@@ -23,9 +23,9 @@ from train.algorithms import ALGORITHMS
 from train.running.command import command_line
 from train.running.folder.checkpoint import Checkpoints
 from train.running.folder.run_folder import read_run
-from train.running.loop import loop
 from train.running.loop.metrics import MetricsWriter
 from train.running.loop.records import read_records
+from train.running.shown.report import Report
 
 # The filter: when one array of a checkpoint cannot be read, orbax closes its event loop under the reads of the others.
 pytestmark = [
@@ -423,7 +423,7 @@ def test_a_finished_run_is_made_longer_whatever_happens_in_between(straight, cop
         raise KeyboardInterrupt
 
     longer = 32 * (TOTAL + 2)
-    monkeypatch.setattr(loop, "write_report", lambda *_: None)
+    monkeypatch.setattr(Report, "write", lambda *_: None)
     with monkeypatch.context() as patch:
         patch.setattr(Checkpoints, "save", interrupted)
         status, told = command("--resume", copied, "--total_steps", longer, "--save_interval", 1)

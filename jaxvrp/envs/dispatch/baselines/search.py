@@ -1,0 +1,107 @@
+"""Search from any state: what vehicles have not begun is planned again, all promises kept, with less travel.
+
+Ruin and recreate (`jaxvrp.envs.dispatch.replan`) under simulated annealing.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from jaxvrp.envs.dispatch.env import Dispatch
+from jaxvrp.envs.dispatch.plans import Plans, Prepared
+from jaxvrp.envs.dispatch.replan import LEAST_GAIN, Planned, draws_of, ruin_and_recreate, where
+from jaxvrp.envs.dispatch.schedule import planned_travel
+from jaxvrp.toolbox import Searched
+
+MOST_RIDES, MOST_PARCELS = 5, 10
+"""The most requests that a round takes out, without and with a depot."""
+
+HEAT = (0.5, 0.01)
+"""Temperatures of the first and the last round, in mean minutes of travel to a stop; they fall by a factor."""
+
+ROUNDS = 256
+"""Rounds of one call, between which the clock is read."""
+
+
+class Search(struct.PyTreeNode):
+    """A search that goes on: where it is, the best plans so far, and the mean minutes to a stop (`f32[]`) of the first.
+
+    Leaves `[B, ...]`.
+    """
+
+    prepared: Prepared
+    now: Planned
+    best: Planned
+    mean_leg: jax.Array
+
+
+@functools.partial(jax.jit, static_argnames="rounds")
+def replanned(prepared: Prepared, plans: Plans, key: jax.Array, *, rounds: int) -> Planned:
+    """The best plans that so many rounds find, of a batch of fleets.
+
+    Args:
+        prepared: days `[B]`, as of `State.prepared`.
+        plans: of states `[B]`, as of `State.plans`; what vehicles have begun stays.
+        key: typed key.
+        rounds: how many; they cool down from first to last.
+    """
+    return advance(begin(prepared, plans), key, jnp.arange(rounds, dtype=jnp.float32) / rounds).best
+
+
+@jax.jit
+def begin(prepared: Prepared, plans: Plans) -> Search:
+    """A search from plans `[B]`."""
+
+    def one(prepared: Prepared, plans: Plans) -> Search:
+        first = Planned(plans, planned_travel(prepared, plans))
+        return Search(prepared, first, first, first.total / jnp.maximum(jnp.sum(plans.num_stops), 1))
+
+    return jax.vmap(one)(prepared, plans)
+
+
+@jax.jit
+def advance(search: Search, key: jax.Array, progress: jax.Array) -> Search:
+    """The search after rounds at so much of all, `f32[rounds]` in [0, 1]."""
+
+    most = MOST_RIDES if search.prepared.fleet.depot is None else MOST_PARCELS
+
+    def one(search: Search, key: jax.Array) -> Search:
+        def step(carry: tuple[Planned, Planned], heat_and_key: tuple[jax.Array, jax.Array]) -> tuple[Any, None]:
+            (now, best), (heat, key) = carry, heat_and_key
+            uniform = jax.random.uniform(key, (1 + draws_of(now.plans),), jnp.float32, minval=1e-9)
+            changed, fits = ruin_and_recreate(search.prepared, now.plans, uniform[1:], 1, most)
+            patience = -heat * search.mean_leg * jnp.log(uniform[0])
+            now = where(fits & (changed.total < now.total + patience), changed, now)
+            return (now, where(now.total < best.total - LEAST_GAIN, now, best)), None
+
+        heats = HEAT[0] * (HEAT[1] / HEAT[0]) ** progress
+        keys = jax.random.split(key, progress.shape[0])
+        (now, best), _ = jax.lax.scan(step, (search.now, search.best), (heats, keys))
+        return search.replace(now=now, best=best)
+
+    return jax.vmap(one)(search, jax.random.split(key, search.mean_leg.shape[0]))
+
+
+def search_moment(env: Dispatch, moment: Any, key: jax.Array, seconds: float) -> Iterator[Searched]:
+    """Plan a fleet again (`prepared` and `plans` of a moment) for so long; see `jaxvrp.toolbox.Search`."""
+    del env
+    single = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], (moment.prepared, moment.plans))
+    search = begin(*single)
+    jax.block_until_ready(advance(search, key, jnp.zeros(ROUNDS)))  # compiled before the clock starts
+    start, now, pace = time.monotonic(), 0.0, 0.0
+    while now < seconds:
+        key, round_key = jax.random.split(key)
+        progress = np.clip(np.linspace(now, now + pace, ROUNDS, dtype=np.float32) / seconds, 0.0, 1.0)
+        search = jax.block_until_ready(advance(search, round_key, jnp.asarray(progress)))
+        before, now = now, time.monotonic() - start
+        pace = now - before
+        best = jax.tree.map(lambda leaf: leaf[0], search.best)
+        yield Searched(now, float(best.total), {}, lambda best=best: moment.replace(plans=best.plans))

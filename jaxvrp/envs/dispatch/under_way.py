@@ -1,0 +1,250 @@
+"""How time passes with noise: vehicles drive leg by leg, and learn when each has ended.
+
+What a vehicle has begun is kept until it has ended, with when and where that began. So what is known at a time follows
+from the factors of the legs that have ended by then, and a leg that has not is taken to end when it was planned to,
+but not before now.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from jaxvrp.envs.dispatch.noise import Lateness, UnderWay
+from jaxvrp.envs.dispatch.plans import (
+    DEADLINE,
+    DUE,
+    EARLIEST,
+    LOAD,
+    REQUEST,
+    SLACK,
+    Begun,
+    Plans,
+    Prepared,
+    distance,
+    drifted,
+    without_first,
+)
+from jaxvrp.envs.dispatch.schedule import index_of
+
+
+class Drive(struct.PyTreeNode):
+    """What vehicles have under way, then their plans, as they come to be: `[V, K]`, K = U + S; 0 where nothing is.
+
+    Attributes:
+        stops: `f32[7, V, K]`.
+        present: `bool[V, K]`.
+        leg: `i32[V, K]`, the number of the leg to a stop.
+        ends_trip: `bool[V, K]`, whether the vehicle drives home from there.
+        origin: `f32[2, V, K]`, where that begins.
+        departs: `f32[V, K]`, when; with a depot, when the vehicle begins to load for that trip.
+        minutes: `f32[V, K]`, of the leg.
+        arrival, start: `f32[V, K]`, when it ends, and when service begins.
+        home: `f32[V, K]`, when it is there, and `home_minutes`, `f32[V, K]`, of that leg.
+        ended: `f32[V, K]`, when the vehicle is free for what follows.
+        expected_start, expected_ended: `f32[V, K]`, what is known of `start` and `ended`.
+    """
+
+    stops: jax.Array
+    present: jax.Array
+    leg: jax.Array
+    ends_trip: jax.Array
+    origin: jax.Array
+    departs: jax.Array
+    minutes: jax.Array
+    arrival: jax.Array
+    start: jax.Array
+    home: jax.Array
+    home_minutes: jax.Array
+    ended: jax.Array
+    expected_start: jax.Array
+    expected_ended: jax.Array
+
+
+class _Carry(struct.PyTreeNode):
+    """Of each vehicle after a stop: its place, when it is free and is expected to be, and when it last loaded."""
+
+    place: jax.Array
+    time: jax.Array
+    expected: jax.Array
+    loaded: jax.Array
+
+
+def drive(prepared: Prepared, plans: Plans, until: jax.Array) -> Drive:
+    """The stops of all vehicles, driven with the factors of their legs, and what is known of that at `until`."""
+    assert prepared.factors is not None and plans.under_way is not None
+    instance, under_way = prepared.fleet, plans.under_way
+    num_begun = under_way.stops.shape[-1]
+    is_begun = index_of(num_begun) < under_way.count[:, None]
+    present = jnp.concatenate([is_begun, plans.present], axis=-1)
+    loads, ends_trip = jnp.zeros_like(present), jnp.zeros_like(present)
+    if instance.depot is not None:
+        is_drone = instance.is_drone[:, None]
+        number = jnp.concatenate([index_of(num_begun), index_of(plans.start.shape[-1])])
+        of_trip = jnp.where(index_of(number.size) < num_begun, under_way.count[:, None], plans.num_stops[:, None])
+        loads = present & (is_drone | (number == 0))
+        ends_trip = present & (is_drone | (number == of_trip - 1))
+    legs = jnp.cumsum(present.astype(jnp.int32) + ends_trip, axis=-1) + under_way.leg[:, None]
+    leg = legs - present - ends_trip
+    last_leg = prepared.factors.actual.shape[-1] - 1
+    factor, home_factor = (
+        jnp.take_along_axis(prepared.factors.actual, jnp.minimum(number, last_leg), axis=-1)
+        for number in (leg, leg + 1)
+    )
+    stops = jnp.concatenate([under_way.stops, plans.stops], axis=-1)
+
+    def serve(before: _Carry, column: tuple[jax.Array, ...]) -> tuple[_Carry, dict[str, jax.Array]]:
+        stop, present, loads, ends_trip, factor, home_factor = column
+        place, time, expected, loaded = before.place, before.time, before.expected, before.time
+        if instance.depot is not None:
+            loaded = jnp.where(loads, time, before.loaded)
+            place = jnp.where(loads, instance.depot[:, None], place)
+            time, expected = (jnp.where(loads, free + instance.stop_time, free) for free in (time, expected))
+        arrival, minutes, expected = _leg(prepared, place, stop[:2], factor, time, expected, until)
+        start, expected_start = jnp.maximum(stop[EARLIEST], arrival), jnp.maximum(stop[EARLIEST], expected)
+        time, expected = start + instance.stop_time, expected_start + instance.stop_time
+        home, home_minutes = jnp.zeros_like(time), jnp.zeros_like(time)
+        if instance.depot is not None:
+            depot = instance.depot[:, None]
+            home, home_minutes, back = _leg(prepared, stop[:2], depot, home_factor, time, expected, until)
+            time = jnp.where(ends_trip, home + instance.turnaround, time)
+            expected = jnp.where(ends_trip, back + instance.turnaround, expected)
+        after = _Carry(stop[:2], time, expected, loaded)
+        after = jax.tree.map(lambda new, old: jnp.where(present, new, old), after, before)
+        return after, {
+            "origin": place,
+            "departs": loaded,
+            "minutes": minutes,
+            "arrival": arrival,
+            "start": start,
+            "home": home,
+            "home_minutes": home_minutes,
+            "ended": time,
+            "expected_start": expected_start,
+            "expected_ended": expected,
+        }
+
+    is_out = under_way.count > 0
+    first = jnp.where(is_out, under_way.left, plans.free)
+    begin = _Carry(jnp.where(is_out, under_way.origin, plans.place), first, first, first)
+    columns = (stops, present, loads, ends_trip, factor, home_factor)
+    by_column = jax.tree.map(lambda values: jnp.moveaxis(values, -1, 0), columns)
+    driven = jax.lax.scan(serve, begin, by_column)[1]
+    by_vehicle = {name: jnp.moveaxis(values, 0, -1) for name, values in driven.items()}
+    return Drive(stops=stops, present=present, leg=leg, ends_trip=ends_trip, **by_vehicle)
+
+
+def _leg(
+    prepared: Prepared,
+    origin: jax.Array,
+    target: jax.Array,
+    factor: jax.Array,
+    leaves: jax.Array,
+    expected: jax.Array,
+    until: jax.Array,
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """When a leg ends, its minutes, and when it is expected to end, at `until`; all `f32[V]`."""
+    planned = distance(origin, target) * prepared.pace
+    minutes = planned * factor
+    arrival = leaves + minutes
+    return arrival, minutes, jnp.where(arrival <= until, arrival, jnp.maximum(expected + planned, until))
+
+
+def begun_until(prepared: Prepared, driven: Drive, until: jax.Array) -> jax.Array:
+    """`bool[V, K]`: as `begun_by` of plans without noise."""
+    if prepared.fleet.depot is not None:
+        return driven.present & (driven.departs <= until)
+    return driven.present & ((driven.departs < until) | (driven.start <= until))
+
+
+def advance(
+    prepared: Prepared, plans: Plans, since: jax.Array, until: jax.Array, now: jax.Array
+) -> tuple[Plans, Begun]:
+    """As `advance` of plans without noise: what plans are left at `until`, and what became known since `since`."""
+    driven, size = drive(prepared, plans, until), plans.start.shape[-1]
+    begun = begun_until(prepared, driven, until)
+    of_plan, index = begun[:, -size:], index_of(begun.shape[-1])
+    is_last = begun & (index == jnp.max(jnp.where(begun, index, -1), axis=-1, keepdims=True))
+
+    def at_last(values: jax.Array, otherwise: jax.Array) -> jax.Array:
+        return jnp.where(is_last.any(axis=-1), jnp.sum(jnp.where(is_last, values, 0), axis=-1), otherwise)
+
+    under_way = _begun_last(prepared, plans, driven, of_plan)
+    has_ended = at_last(driven.ended, plans.free) <= until
+    following = at_last(driven.leg + 1 + driven.ends_trip, under_way.leg)
+    under_way = under_way.replace(
+        count=jnp.where(has_ended, 0, under_way.count), leg=jnp.where(has_ended, following, under_way.leg)
+    )
+    left = plans.replace(start=jnp.where(plans.present, driven.expected_start[:, -size:], jnp.inf))
+    left = without_first(left, jnp.sum(of_plan, axis=-1, dtype=jnp.int32))
+    left = left.replace(free=at_last(driven.expected_ended, plans.free), under_way=under_way)
+    if prepared.fleet.depot is None:
+        place = at_last(driven.stops[:2], plans.place)
+        goal = jnp.where(of_plan.any(axis=-1), place, plans.goal)
+        load = jnp.sum(jnp.where(of_plan, plans.stops[LOAD], 0.0), axis=-1)
+        left, drift = drifted(prepared, left.replace(place=place, goal=goal, aboard=plans.aboard + load), now)
+    else:
+        left = left.replace(free=jnp.where(left.num_stops == 0, jnp.maximum(left.free, now), left.free))
+        drift = jnp.zeros_like(left.free)
+    return left, _known(prepared, driven, begun, drift, since, until)
+
+
+def _begun_last(prepared: Prepared, plans: Plans, driven: Drive, begun: jax.Array) -> UnderWay:
+    """What vehicles have begun last: of their plans, where `begun` (`bool[V, S]`), else what they had under way."""
+    before, size, count = plans.under_way, begun.shape[-1], jnp.sum(begun, axis=-1, dtype=jnp.int32)
+    assert before is not None
+    first = count - 1
+    if prepared.fleet.depot is not None:
+        first = jnp.where(prepared.fleet.is_drone, first, 0)
+    is_first = begun & (index_of(size) == first[:, None])
+    any_begun = count > 0
+
+    def at_first(values: jax.Array, otherwise: jax.Array) -> jax.Array:
+        found = jnp.sum(jnp.where(is_first, values[..., -size:], 0), axis=-1)
+        return jnp.where(any_begun, found, otherwise)
+
+    stops = without_first(plans, jnp.maximum(first, 0)).stops[..., : before.stops.shape[-1]]
+    return UnderWay(
+        stops=jnp.where(any_begun[:, None], stops, before.stops),
+        count=jnp.where(any_begun, count - first, before.count),
+        origin=at_first(driven.origin, before.origin),
+        left=at_first(driven.departs, before.left),
+        leg=at_first(driven.leg, before.leg),
+    )
+
+
+def _known(
+    prepared: Prepared, driven: Drive, begun: jax.Array, drift: jax.Array, since: jax.Array, until: jax.Array
+) -> Begun:
+    """What became known between `since` and `until` of the stops that have `begun`."""
+    instance, load = prepared.fleet, driven.stops[LOAD]
+
+    def is_new(time: jax.Array) -> jax.Array:
+        return begun & (time > since) & (time <= until)
+
+    served, is_home = is_new(driven.start), driven.ends_trip & is_new(driven.home)
+    travel = jnp.where(is_new(driven.arrival), driven.minutes, 0.0) + jnp.where(is_home, driven.home_minutes, 0.0)
+    after_due = jnp.where(served, driven.start - driven.stops[DUE], 0.0)
+    delay = jnp.sum(jnp.where(load > 0, 0.0, after_due))
+    wait = jnp.sum(jnp.where(load > 0, after_due, 0.0))
+    late_trip = jnp.zeros_like(is_home)
+    if instance.depot is not None:
+        wait = jnp.sum(jnp.where(served, driven.departs - driven.stops[DUE], 0.0))
+        length = driven.home - driven.departs - instance.stop_time[:, None]
+        late_trip = is_home & (
+            (driven.home > instance.horizon + 2 * SLACK) | (length > instance.max_trip[:, None] + 2 * SLACK)
+        )
+    late = driven.start - driven.stops[DEADLINE]
+    is_late = served & (late > 2 * SLACK)
+    minutes = jnp.sum(jnp.where(is_late, late, 0.0))
+    request = driven.stops[REQUEST].astype(jnp.int32)
+    requests = jnp.zeros(prepared.table.shape[0], bool).at[request].max(is_late)
+    return Begun(
+        wait=wait,
+        delay=delay,
+        by_drone=jnp.sum(served & (load < 0) & instance.is_drone[:, None], dtype=jnp.float32),
+        broken=jnp.zeros((), jnp.float32),
+        travel=drift + jnp.sum(travel, axis=-1),
+        late=Lateness(minutes, minutes, requests, jnp.sum(late_trip, dtype=jnp.float32)),
+    )

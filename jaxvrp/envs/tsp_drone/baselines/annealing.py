@@ -1,0 +1,250 @@
+"""Simulated annealing of whole plans: a tour with revisits, which the exact partition cuts into operations. Pure JAX.
+
+A chain has a tour of one instance (`jaxvrp.envs.tsp_drone.baselines.partition`): the order of service, and the served
+nodes at which truck and drone may meet. Which customers the drone serves, and where it leaves the truck, follows from
+the tour at each evaluation. In a step every chain draws `TRIES` changes of its tour, prices all of them, and takes the
+first that is accepted: most are not, so that this is worth nearly as many steps one after the other.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from jaxvrp.envs.tsp_drone.baselines.partition import Times, ends_of, make_times, partition_cost
+from jaxvrp.envs.tsp_drone.baselines.planners import plan_actions
+from jaxvrp.envs.tsp_drone.baselines.tours import near_tours
+from jaxvrp.envs.tsp_drone.env import TspDrone
+from jaxvrp.envs.tsp_drone.problem.instance import Instance, as_float32
+from jaxvrp.toolbox import Searched
+
+CHAINS, TRIES = 4, 16
+"""Chains on a core, and changes that a chain prices at a time."""
+
+WINDOW = 12
+"""Most positions of an operation, unless the instance has at most `WHOLE` nodes: then partitions are exact."""
+
+WHOLE = 20
+
+NEAREST = 10
+"""Nodes near a customer, to which changes bring it."""
+
+STEPS = 256
+"""Steps of one call; the clock is read between calls."""
+
+TEMPERATURE = (0.3, 0.01)
+"""Of a cycle, from the beginning to the end, in units of the makespan for each node."""
+
+CYCLES = ((0.0, 0.5, 0.0), (0.5, 0.8, 0.4), (0.8, 1.0, 0.6))
+"""Annealing runs from one share of the time to the next, each time from the best tours, with this head start."""
+
+MOST_CORES = 8
+
+MOVE, SWAP, TURN, INSERT, REMOVE = range(5)
+SHARES = (0.45, 0.2, 0.25, 0.07, 0.03)
+"""Kinds of changes, and how often each is drawn: customers move or change places, the tour between two positions is
+driven backwards, a revisit comes or goes."""
+
+
+class Chains(struct.PyTreeNode):
+    """`C` tours that are annealed, and the best of each chain."""
+
+    tours: jax.Array  # `i32[P, C]`
+    is_revisit: jax.Array  # `bool[P, C]`
+    cost: jax.Array  # `f32[C]`
+    best: jax.Array  # `i32[P, C]`
+    least: jax.Array  # `f32[C]`
+    # Changed tours to be priced, those of a chain side by side, `i32[P, C TRIES]`. They are made a step ahead: what one
+    # turn of a loop hands to the next is stored, where otherwise every reader would compute it once more.
+    changed: jax.Array
+
+
+def most_revisits(num_nodes: int) -> int:
+    """Revisits that there is room for in a tour: few plans need more, if the drone is not very fast."""
+    return max(min(num_nodes - 2, 6 + num_nodes // 8), 0)
+
+
+def window_of(num_nodes: int) -> int:
+    """Most positions of an operation."""
+    return num_nodes if num_nodes <= WHOLE else WINDOW
+
+
+def begin(times: Times, key: jax.Array, *, chains: int, revisits: int) -> Chains:
+    """Chains at the tours of the nearest neighbour, after noise; `times` is of one instance."""
+    repeated = jax.tree.map(lambda leaf: jnp.repeat(leaf, chains, axis=0), times)
+    tours = jnp.pad(near_tours(repeated, key), [(0, revisits), (0, 0)])
+    return _at(times, tours)
+
+
+@jax.jit
+def _at(times: Times, tours: jax.Array) -> Chains:
+    window, of = window_of(times.num_nodes), jnp.zeros(tours.shape[1], jnp.int32)
+    cost, is_revisit = partition_cost(times, tours, of, window)
+    return Chains(tours, is_revisit, cost, tours, cost, jnp.repeat(tours, TRIES, axis=1))
+
+
+@functools.partial(jax.jit, static_argnames="revisits")
+def advance(times: Times, chains: Chains, key: jax.Array, temperatures: jax.Array, *, revisits: int) -> Chains:
+    """The chains after a step at each of these temperatures, `f32[steps]`; at most so many revisits in a tour."""
+    nodes = times.num_nodes
+    truck = times.truck.reshape(nodes, nodes) + jnp.where(jnp.eye(nodes, dtype=bool), jnp.inf, 0.0)
+    exists = jnp.arange(nodes) <= times.customers
+    _, near = jax.lax.top_k(-jnp.where(exists, truck, jnp.inf), min(NEAREST, max(nodes - 1, 1)))
+    customers = times.customers[0]
+
+    def step(chains: Chains, drawn: tuple[jax.Array, jax.Array]) -> tuple[Chains, None]:
+        key, temperature = drawn
+        rest, luck = jnp.split(jax.random.uniform(key, (8, chains.changed.shape[1])), [7])
+        chains = _accept(times, chains, temperature * -jnp.log(luck[0]))
+        return chains.replace(changed=_changed(chains, near, customers, rest, revisits)), None
+
+    return jax.lax.scan(step, chains, (jax.random.split(key, len(temperatures)), temperatures))[0]
+
+
+def _accept(times: Times, chains: Chains, margin: jax.Array) -> Chains:
+    """The chains after the first of their changes that costs less than the tour before and a margin, `f32[L]`."""
+    count, lanes = chains.changed.shape
+    cost, is_revisit = partition_cost(times, chains.changed, jnp.zeros(lanes, jnp.int32), window_of(times.num_nodes))
+    new = (chains.changed.reshape(count, -1, TRIES) != chains.tours[..., None]).any(axis=0)
+    accepted = (cost < jnp.repeat(chains.cost, TRIES) + margin).reshape(-1, TRIES) & new
+    lane = jnp.arange(0, lanes, TRIES) + jax.lax.argmax(accepted, 1, jnp.int32)
+    moves = accepted.any(axis=1)
+    tours = jnp.where(moves, chains.changed[:, lane], chains.tours)
+    present = jnp.where(moves, cost[lane], chains.cost)
+    return chains.replace(
+        tours=tours,
+        is_revisit=jnp.where(moves, is_revisit[:, lane], chains.is_revisit),
+        cost=present,
+        best=jnp.where(present < chains.least, tours, chains.best),
+        least=jnp.minimum(present, chains.least),
+    )
+
+
+def _changed(chains: Chains, near: jax.Array, customers: jax.Array, drawn: jax.Array, revisits: int) -> jax.Array:
+    """A change of each tour, for each of its tries, `i32[P, L]`; `drawn` are numbers in [0, 1), `f32[7, L]`."""
+    tours, is_revisit = (jnp.repeat(leaf, TRIES, axis=1) for leaf in (chains.tours, chains.is_revisit))
+    last = jnp.maximum(ends_of(tours) - 1, 1)
+    position = jnp.arange(len(tours), dtype=jnp.int32)[:, None]
+    place = 1 + _below(last, drawn[0])
+    # The other place: that of a node near by, or one that is near in the tour, or any.
+    friend = near[_at_place(tours, place), _below(near.shape[1], drawn[1])]
+    step = jnp.where(drawn[1] < 0.5, -1, 1) * (1 + _below(6, 2 * drawn[1] % 1))
+    any_place = _below(last + 1, drawn[1])
+    others = [_first(tours == friend), jnp.clip(place + step, 0, last)]
+    other = jnp.where(drawn[2] < 0.6, others[0], jnp.where(drawn[2] < 0.9, others[1], any_place))
+    kind = (drawn[3] >= np.cumsum(SHARES[:-1], dtype=np.float32)[:, None]).sum(axis=0, dtype=jnp.int32)
+
+    after = drawn[5] < 0.5
+    length = jnp.minimum(jnp.where(drawn[4] < 0.6, 1, jnp.where(drawn[4] < 0.85, 2, 3)), last)
+    start = jnp.minimum(place, last - length + 1)
+    # Positions without the moved ones, and with them where they go.
+    left = jnp.where(other >= start + length, other - length, jnp.minimum(other, start - 1))
+    target = jnp.clip(left + after, 1, last - length + 1)
+    rest = jnp.where(position < target, position, position - length)
+    rest = jnp.where(rest < start, rest, rest + length)
+    inside = jnp.where(drawn[6] < 0.5, target + length - 1 - position, position - target) + start
+    moved = jnp.where((position >= target) & (position < target + length), inside, rest)
+
+    second = jnp.maximum(other, 1)
+    swapped = jnp.where(position == place, second, jnp.where(position == second, place, position))
+
+    low = jnp.maximum(jnp.minimum(place, other) + after, 1)
+    high = jnp.maximum(place, other) - ~after
+    turned = jnp.where((position >= low) & (position <= high), low + high - position, position)
+    source = jnp.where(kind == MOVE, moved, jnp.where(kind == SWAP, swapped, turned))
+    if not revisits:
+        return jnp.take_along_axis(tours, source, axis=0, mode="promise_in_bounds")
+
+    room = revisits - (last - customers)
+    kind = jnp.where((kind == INSERT) & (room <= 0), REMOVE, kind)
+    kind = jnp.where((kind == REMOVE) & (room >= revisits), INSERT, kind)
+    inserted = jnp.where(position <= place, position, position - 1)
+    number = jnp.cumsum(is_revisit & (position <= last), axis=0)
+    gone = _first(number == 1 + _below(jnp.maximum(revisits - room, 1), drawn[5]))
+    # The node is served at its first place, or at that of the revisit.
+    node = _at_place(tours, gone)
+    gone = jnp.where((drawn[4] < 0.5) & (node > 0), _first(tours == node), gone)
+    removed = jnp.where(position < gone, position, jnp.minimum(position + 1, len(tours) - 1))
+    source = jnp.where(kind == INSERT, inserted, jnp.where(kind == REMOVE, removed, source))
+    changed = jnp.take_along_axis(tours, source, axis=0, mode="promise_in_bounds")
+    # Back to the node before (a loop), to another one, or to the depot.
+    node = jnp.where(drawn[6] < 0.95, _at_place(tours, other), 0)
+    node = jnp.where(drawn[6] < 0.5, _at_place(tours, place - 1), node)
+    return jnp.where((kind == INSERT) & (position == place + 1), node, changed)
+
+
+def _below(count: jax.Array | int, drawn: jax.Array) -> jax.Array:
+    """Whole numbers from 0, `i32[L]`, from numbers in [0, 1)."""
+    return jnp.minimum((drawn * count).astype(jnp.int32), count - 1)
+
+
+def _first(found: jax.Array) -> jax.Array:
+    """The first position that is true, `i32[L]`; 0 if there is none."""
+    return jax.lax.argmax(found, 0, jnp.int32)
+
+
+def _at_place(tours: jax.Array, place: jax.Array) -> jax.Array:
+    return jnp.take_along_axis(tours, place[None], axis=0, mode="promise_in_bounds")[0]
+
+
+def search_episode(env: TspDrone, instance: Instance, key: jax.Array, seconds: float) -> Iterator[Searched]:
+    """Plan an episode of one instance, with chains on each core; see `jaxvrp.toolbox.Search`."""
+    times = make_times(jax.tree.map(lambda leaf: leaf[None], as_float32(instance)))
+    revisits = most_revisits(env.num_nodes) if env.allow_revisits else 0
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    threads = min(cores, MOST_CORES)
+    begin_key, key = jax.random.split(key)
+    parts = [begin(times, each, chains=CHAINS, revisits=revisits) for each in jax.random.split(begin_key, threads)]
+    with ThreadPoolExecutor(threads) as pool:
+
+        def advanced(key: jax.Array, progress: np.ndarray) -> list[Chains]:
+            unit = min(float(part.least.min()) for part in parts) / env.num_nodes
+            heats = jnp.asarray(unit * TEMPERATURE[0] * (TEMPERATURE[1] / TEMPERATURE[0]) ** progress, jnp.float32)
+            work = functools.partial(advance, times, revisits=revisits)
+            results = pool.map(lambda part, key: work(part, key, heats), parts, jax.random.split(key, threads))
+            return jax.block_until_ready(list(results))
+
+        advanced(key, np.ones(STEPS))
+        best = _best(env, times, parts)
+        start, now, pace, cycle = time.monotonic(), 0.0, 0.0, 0
+        while now < seconds:
+            if now >= CYCLES[cycle][1] * seconds:
+                cycle += 1
+                parts = _restarted(times, parts)
+            key, step_key = jax.random.split(key)
+            first, last = (_progress(when / seconds, cycle) for when in (now, now + pace))
+            parts = advanced(step_key, np.linspace(first, last, STEPS))
+            before, now = now, time.monotonic() - start
+            pace = now - before
+            found = min(float(part.least.min()) for part in parts)
+            best = _best(env, times, parts) if found < best[0] else best
+            yield Searched(now, *best)
+
+
+def _progress(share: float, cycle: int) -> float:
+    """How far annealing is when this share of the time has passed, in [0, 1]."""
+    begin, end, head_start = CYCLES[cycle]
+    return head_start + (1 - head_start) * min(1.0, (share - begin) / (end - begin))
+
+
+def _restarted(times: Times, parts: Sequence[Chains]) -> list[Chains]:
+    """Chains that go on from the best tours of all."""
+    least, best = np.concatenate([part.least for part in parts]), np.concatenate([part.best for part in parts], axis=1)
+    chosen = best[:, np.argsort(least, kind="stable")[: len(least) // 2]]
+    return [_at(times, jnp.asarray(np.repeat(chosen, 2, axis=1)[:, part :: len(parts)])) for part in range(len(parts))]
+
+
+def _best(env: TspDrone, times: Times, parts: Sequence[Chains]) -> tuple[float, dict[str, np.ndarray]]:
+    """What the best tour costs, and its actions."""
+    best = min(parts, key=lambda part: float(part.least.min()))
+    tour = best.best[:, best.least.argmin()][:, None]
+    actions = jax.device_get(plan_actions(times, tour, with_drone=True, window=window_of(env.num_nodes)))
+    return float(best.least.min()), {role: plan[0, : env.max_episode_steps, None] for role, plan in actions.items()}

@@ -1,0 +1,82 @@
+"""The search finds the least makespan of all plans, and proven optima; its plans play, and the report accepts them."""
+
+import itertools
+
+import jax
+import numpy as np
+import pytest
+
+from benchmarks.reference.tsp_drone import least_makespan
+from jaxvrp.envs.tsp_drone import actions_to_operations, make, make_instance, pad, solution_report
+from jaxvrp.envs.tsp_drone.baselines.annealing import most_revisits, search_episode
+
+
+def searched(instance, seconds=0.05, num_nodes=None, **rules):
+    """The report about the best plan, which was also played."""
+    env = make(num_nodes=num_nodes or instance.num_nodes, **rules)
+    *_, best = search_episode(env, pad(instance, env.num_nodes), jax.random.key(0), seconds)
+    report = solution_report(instance, actions_to_operations(best.actions), strict=True, **rules)
+    assert report.cost == pytest.approx(best.cost, rel=1e-5)
+    assert len(best.actions["drone"]) <= env.max_episode_steps
+
+    @jax.jit
+    def play(instance, actions):
+        state, _ = env.reset_to(instance)
+        return jax.lax.scan(lambda state, action: (env.step(state, action)[0], None), state, actions)[0]
+
+    state = play(pad(instance, env.num_nodes), best.actions)
+    assert state.done and state.totals.invalid_actions == 0
+    assert float(state.clock) == pytest.approx(report.cost, rel=1e-5)
+    return report
+
+
+def drawn(seed, count=5, **parameters):
+    return make_instance(np.random.default_rng(seed).uniform(0, 100, (count, 2)), **parameters)
+
+
+def matrices(seed):
+    rng = np.random.default_rng(seed)
+    truck, drone = rng.uniform(1, 9, (2, 5, 5)) * (1 - np.eye(5))
+    limits = {"max_flight": 8.0, "launch_time": 0.5, "recovery_time": 0.5, "no_fly": [0, 0, 1, 0, 0]}
+    return drawn(seed, truck_time=truck, drone_time=drone, **limits)
+
+
+TINY = {
+    "plain": drawn(0),
+    "range": drawn(1, max_flight=70.0),
+    "no range": drawn(2, max_flight=1.0),
+    "forbidden": drawn(3, no_fly=[0, 1, 0, 1, 0]),
+    "launches": drawn(4, launch_time=5.0, recovery_time=3.0),
+    "slow": drawn(5, drone_pace=1.5),
+    "fast": drawn(6, drone_pace=0.02),
+    "smaller": drawn(7, 4),
+    "matrices": matrices(8),
+}
+"""Instances of up to five nodes; where the drone is fast, truck and drone stay at the depot."""
+
+
+@pytest.mark.slow("False")
+@pytest.mark.parametrize("allow_revisits", [True, False])
+def test_the_search_finds_the_least_makespan_of_all_plans(allow_revisits):
+    for name, instance in TINY.items():
+        report = searched(instance, num_nodes=5, allow_revisits=allow_revisits)
+        least = least_makespan(instance, allow_revisits=allow_revisits)
+        assert report.cost == pytest.approx(least, rel=1e-5), name
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_hardly_any_customers(count):
+    assert most_revisits(count) == 0
+    assert searched(drawn(9, count)).cost == pytest.approx(
+        np.linalg.norm(drawn(9, count).locs[-1] - drawn(9, count).locs[0])
+    )
+
+
+@pytest.mark.slow
+def test_proven_optima_of_published_instances(published):
+    optimal = [each for each in published if each.is_optimal]
+    largest = [each for each in optimal if each.instance.num_nodes == 17]
+    fast = [each for each in optimal if "alpha_3" in each.name]
+    assert len(largest) == 5 and len(fast) == 15
+    for solution in itertools.chain(largest, fast[::5]):
+        assert searched(solution.instance, 2.0).cost == pytest.approx(solution.cost, rel=1e-5), solution.name

@@ -1,0 +1,86 @@
+"""Programs that are compiled in threads: what they give, what they raise, and what is left when a run stops."""
+
+import os
+import signal
+import threading
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from train.running.loop.compiler import Compiler
+
+
+def threads():
+    return [thread for thread in threading.enumerate() if thread.name.startswith("compiler")]
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left():
+    yield
+    for thread in threads():
+        thread.join(60)
+    assert not threads()
+
+
+@pytest.fixture
+def held(monkeypatch):
+    """`held.set()` lets compilation go on; `held.began` is set when a thread has come so far."""
+    go_on, original = threading.Event(), jax.stages.Lowered.compile
+    go_on.began, go_on.names = threading.Event(), []
+
+    def compile_later(lowered, *options):
+        go_on.names.append(lowered.as_text().split()[1])
+        go_on.began.set()
+        assert go_on.wait(60)
+        return original(lowered, *options)
+
+    monkeypatch.setattr(jax.stages.Lowered, "compile", compile_later)
+    yield go_on
+    go_on.set()
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_a_program_gives_what_it_gives(quick):
+    program, numbers = jax.jit(lambda x: jnp.sin(x) @ x), jnp.linspace(0.0, 1.0, 9)
+    with Compiler() as compiler:
+        compiled = compiler.compile(program, jax.eval_shape(lambda: numbers), quick=quick)
+        assert compiled(numbers) == program(numbers)
+        assert compiled(2 * numbers) == program(2 * numbers)
+
+
+def test_a_function_that_is_not_jitted_is_given_back():
+    with Compiler() as compiler:
+        assert compiler.compile(abs, 3) is abs
+
+
+def test_a_failure_is_raised_where_the_program_is_called(monkeypatch):
+    def fail(*_):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: too large")
+
+    monkeypatch.setattr(jax.stages.Lowered, "compile", fail)
+    with Compiler() as compiler:
+        broken = compiler.compile(jax.jit(jnp.sin), 1.0)
+        with pytest.raises(jax.errors.JaxRuntimeError, match="RESOURCE_EXHAUSTED: too large"):
+            broken(1.0)
+
+
+def test_ctrl_c_does_not_wait_for_the_compiler(held):
+    with pytest.raises(KeyboardInterrupt), Compiler() as compiler:
+        program = compiler.compile(jax.jit(jnp.sin), 1.0)
+        assert held.began.wait(60)
+        threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGINT]).start()
+        program(1.0)
+    assert threads(), "it compiles still, and ends by itself"
+
+
+def test_what_has_not_begun_is_dropped(held, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    with Compiler() as compiler:
+        for function in (jnp.sin, jnp.cos, jnp.tan):
+            compiler.compile(jax.jit(function), 1.0)
+        assert held.began.wait(60)
+    held.set()
+    for thread in threads():
+        thread.join(60)
+    assert len(held.names) == 1

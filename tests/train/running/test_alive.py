@@ -1,0 +1,94 @@
+"""Several processes of one run: one that is gone stops all, in one line that says how to go on."""
+
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[3]
+
+PROCESS = """
+import sys
+from train import mappo
+from train.running.command.command_line import entry
+from train.running.folder import alive
+alive.BEAT, alive.SILENCE = 0.2, 4.0
+entry(lambda: mappo.main(sys.argv[1:]))
+"""
+
+KEYS = {
+    "env.name": "tests.toy_environments:Errands",
+    "network": "mlp",
+    "hidden_sizes": "[8]",
+    "num_envs": 8,
+    "rollout_length": 4,
+    "num_minibatches": 1,
+    "total_steps": 32 * 2000,
+    "log_interval": 1,
+    "eval_interval": 1000,
+    "save_interval": 1,
+    "eval_episodes": 2,
+    "logger": "[]",
+    "pictures": "false",
+}
+
+
+def words(keys):
+    return [word for key, value in keys.items() for word in (f"--{key}", str(value))]
+
+
+def begin(*given, number):
+    """So many processes of one run, each with one device, on a free port."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        address = f"localhost:{free.getsockname()[1]}"
+    env = {**os.environ, "JAX_NUM_CPU_DEVICES": "1"}
+    group = {"coordinator": address, "num_processes": number}
+    commands = [
+        [sys.executable, "-c", PROCESS, *given, *words({**group, "process_id": place})] for place in range(number)
+    ]
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    return [subprocess.Popen(command, cwd=ROOT, env=env, text=True, **pipes) for command in commands]
+
+
+def ends(processes):
+    errors = [process.communicate(timeout=300)[1] for process in processes]
+    return [process.returncode for process in processes], errors
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", [0, 2])
+def test_four_processes_stop_when_one_is_killed_and_go_on(tmp_path, victim):
+    run = tmp_path / "run"
+    processes = begin("--run_dir", str(run), *words(KEYS), number=4)
+    deadline = time.time() + 300
+    while not any((run / "checkpoints").glob("[0-9]*")) and time.time() < deadline:
+        time.sleep(0.1)
+    processes[victim].kill()
+    status, errors = ends(processes)
+    for place in {0, 1, 2, 3} - {victim}:
+        assert status[place] == 2, errors[place]
+        said = re.search(
+            r"error: process (\d) of 4 is gone; the checkpoint of update (\d+) is kept; (.*)", errors[place]
+        )
+        assert said, errors[place]
+        assert f"start all processes again with --resume {run}" in said[3]
+    done = max(int(path.name) for path in (run / "checkpoints").glob("[0-9]*"))
+    again = begin("--resume", str(run), "--trust", "--total_steps", str(32 * (done + 3)), number=4)
+    status, errors = ends(again)
+    assert status == [0, 0, 0, 0], errors
+    updates = [int(line.split('"update": ')[1].split(",")[0]) for line in (run / "metrics.jsonl").open()]
+    assert updates == list(range(1, done + 4))
+
+
+def test_a_cluster_that_is_none_is_named(tmp_path):
+    command = [sys.executable, "-m", "train.mappo", "--coordinator", "auto", "--run_dir", str(tmp_path / "run")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "coordinator is auto, and no cluster has started this process" in done.stderr
+    assert not (tmp_path / "run").exists()

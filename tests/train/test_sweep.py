@@ -1,0 +1,230 @@
+"""Sweeps: what is refused, and that every trial is trained once, whatever becomes of the workers.
+
+Most trainings are replaced by a program that writes metrics alone: its return is high where `actor_lr` is near 1e-3.
+"""
+
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+pytest.importorskip("optuna", reason="Optuna is not installed")
+
+from jaxvrp.io.command_line import UserError
+from train import sweep
+
+RUN = """
+import json, math, pathlib, sys, time
+words = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+folder = pathlib.Path(words["--run_dir"])
+rate = float(words["--actor_lr"])
+if rate > 0.05:
+    sys.exit("error: it is refused")
+folder.mkdir()
+with folder.with_suffix(".starts").open("a") as file:
+    file.write("x")
+for update in (1, 2):
+    record = {"update": update, "env_steps": 10 * update, "eval/return": -abs(math.log10(rate) + 3)}
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps(record) + "\\n")
+    time.sleep(PAUSE)
+"""
+
+WORKER = """
+import sys
+from train import sweep
+sweep.POLL = 0.05
+sweep.program = lambda algorithm: [sys.executable, sys.argv[1]]
+sweep.main(sys.argv[2:])
+"""
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A space, a stand-in for trainings, and the words of a sweep."""
+    (tmp_path / "space.yaml").write_text("actor_lr: {low: 1e-4, high: 1e-2, log: true}\n")
+    (tmp_path / "run.py").write_text(RUN.replace("PAUSE", "0"))
+    return tmp_path
+
+
+def words(folder, trials, *more):
+    space = str(folder / "space.yaml")
+    return [
+        "--config",
+        "truck_drone_basic",
+        "--space",
+        space,
+        "--out",
+        str(folder / "out"),
+        "--trials",
+        str(trials),
+        *more,
+    ]
+
+
+@pytest.fixture
+def stand_in(files, monkeypatch):
+    monkeypatch.setattr(sweep, "program", lambda algorithm: [sys.executable, str(files / "run.py")])
+    monkeypatch.setattr(sweep, "POLL", 0.02)
+    return files
+
+
+def table(folder):
+    return [line.split(",") for line in (folder / "out" / "trials.csv").read_text().splitlines()[1:]]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[]", "names no key"),
+        ("actor_lr: 3", "actor_lr is 3; write"),
+        ("actor_lr: {low: 1}", "actor_lr has low; write"),
+        ("actor_lr: {low: 1, high: 0}", "actor_lr: .*low"),
+        ("actor_lr: {low: 0.0, high: 1.0, log: true}", "actor_lr: .*low"),
+        ("actor_lr: {choices: 3}", "actor_lr has choices; write"),
+        ("actor_rl: {low: 0.1, high: 1.0}", "unknown key 'actor_rl' in .*space.yaml; .*actor_lr"),
+        ("gamma: {low: 0.5, high: 1.5}", "gamma is 1.5"),
+        ("resume: {choices: [a, b]}", "resume is no key of a configuration"),
+        ("network: {choices: [mlp, mpl]}", "network is 'mpl'"),
+    ],
+)
+def test_a_space_that_is_none_is_refused_in_one_line(files, content, message):
+    (files / "space.yaml").write_text(content)
+    with pytest.raises(UserError, match=message):
+        sweep.main(words(files, 2))
+    assert not (files / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--actor_lr", "1e-3"], "--actor_lr is fixed, and in"),
+        (["--run_dir", "x"], "--run_dir is of one run"),
+        (["--gamme", "1"], "unknown key 'gamme'"),
+        (["--storage", "nosuch://x"], "cannot open --storage nosuch"),
+        (["--trials", "0"], "given twice"),
+    ],
+)
+def test_a_command_that_is_none_is_refused_in_one_line(files, more, message):
+    with pytest.raises(UserError, match=message):
+        sweep.main(words(files, 2, *more))
+
+
+def test_every_trial_is_trained_once_and_more_can_follow(stand_in, capsys):
+    sweep.main(words(stand_in, 4))
+    first = table(stand_in)
+    assert [row[1] for row in first] == ["complete"] * 4
+    returns = [float(row[2]) for row in first]
+    assert returns == sorted(returns, reverse=True)
+    assert {"history.png", "keys.png"} <= {path.name for path in (stand_in / "out").iterdir()}
+    sweep.main(words(stand_in, 4))
+    assert table(stand_in) == first
+    sweep.main(words(stand_in, 6))
+    assert {row[0] for row in table(stand_in)} == {f"trial_000{number}" for number in range(6)}
+    assert all(path.read_text() == "x" for path in (stand_in / "out").glob("*.starts"))
+    assert "trial_0000" in capsys.readouterr().out
+
+
+def test_trials_depend_on_the_seed_alone(stand_in):
+    tables = []
+    for seed in ("3", "3", "4"):
+        sweep.main(words(stand_in, 3, "--seed", seed))
+        tables.append(sorted(table(stand_in)))
+        (stand_in / "out").rename(stand_in / f"out_{len(tables)}")
+    assert tables[0] == tables[1] != tables[2]
+
+
+def test_a_refused_trial_has_failed_and_the_sweep_goes_on(stand_in, capsys):
+    (stand_in / "space.yaml").write_text("actor_lr: {choices: [0.1, 0.001]}\n")
+    sweep.main(words(stand_in, 8))
+    states = [row[1] for row in table(stand_in)]
+    assert len(states) == 8
+    assert set(states) == {"complete", "fail"}
+    assert "failed: error: it is refused" in capsys.readouterr().out
+
+
+def test_a_sweep_with_other_settings_is_refused(stand_in):
+    sweep.main(words(stand_in, 1))
+    with pytest.raises(UserError, match="is a sweep with another words"):
+        sweep.main(words(stand_in, 1, "--gamma", "0.9"))
+    (stand_in / "space.yaml").write_text("actor_lr: {low: 1e-5, high: 1e-2, log: true}\n")
+    with pytest.raises(UserError, match="is a sweep with another space"):
+        sweep.main(words(stand_in, 1))
+
+
+def test_a_trial_below_the_median_is_pruned(stand_in):
+    (stand_in / "run.py").write_text(RUN.replace("PAUSE", "0.5"))
+    (stand_in / "space.yaml").write_text("actor_lr: {choices: [0.001, 0.0001]}\n")
+    sweep.main(words(stand_in, 10))
+    pruned = [row for row in table(stand_in) if row[1] == "pruned"]
+    assert pruned
+    assert all(row[3] == "0.0001" for row in pruned)
+
+
+def test_killed_workers_lose_no_trial_and_count_none_twice(files):
+    (files / "run.py").write_text(RUN.replace("PAUSE", "0.7"))
+    command = [sys.executable, "-c", WORKER, str(files / "run.py"), *words(files, 5, "--heartbeat", "1")]
+    root = pathlib.Path(sweep.__file__).parents[1]
+
+    def begin():
+        return subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    killed, interrupted = begin(), begin()
+    deadline = time.time() + 300
+    while len(list((files / "out").glob("*.starts"))) < 3 and time.time() < deadline:
+        time.sleep(0.05)
+    assert killed.poll() is None
+    killed.send_signal(signal.SIGKILL)
+    interrupted.send_signal(signal.SIGTERM)
+    assert "go on with the same command" in interrupted.communicate(timeout=300)[0]
+    killed.communicate(timeout=300)
+    workers = [begin(), begin()]
+    outputs = [worker.communicate(timeout=300)[0] for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0], outputs
+    rows = table(files)
+    assert len(rows) == len({row[0] for row in rows}) == 5
+    assert all(row[1] == "complete" for row in rows)
+
+
+TINY = {
+    "network": "mlp",
+    "hidden_sizes": "[8]",
+    "imitate": "null",
+    "imitate_steps": 0,
+    "imitate_coef": 0,
+    "total_steps": 2048,
+    "num_envs": 8,
+    "rollout_length": 16,
+    "num_minibatches": 2,
+    "log_interval": 1,
+    "eval_interval": 1,
+    "save_interval": 1,
+    "eval_episodes": 4,
+    "env.max_steps": 12,
+    "num_devices": 1,
+    "logger": "[]",
+    "pictures": "false",
+}
+
+
+@pytest.mark.slow
+def test_the_run_of_a_killed_worker_goes_on_bit_for_bit(files):
+    (files / "space.yaml").write_text("actor_lr: {low: 1e-3, high: 1e-3}\n")
+    keys = [word for key, value in TINY.items() for word in (f"--{key}", str(value))]
+    root, out = pathlib.Path(sweep.__file__).parents[1], files / "out"
+    command = [sys.executable, "-m", "train.sweep", *words(files, 1, "--heartbeat", "1"), *keys]
+    killed = subprocess.Popen(command, cwd=root, start_new_session=True)
+    deadline = time.time() + 300
+    while not list(out.glob("trial_0000/checkpoints/[0-9]*")) and time.time() < deadline:
+        time.sleep(0.05)
+    subprocess.run(["kill", "-9", "--", f"-{killed.pid}"], check=True)
+    subprocess.run(command, cwd=root, check=True, timeout=300)
+    training = [sys.executable, "-m", "train.mappo", "--config", "truck_drone_basic", *keys, "--actor_lr", "0.001"]
+    subprocess.run([*training, "--run_dir", str(files / "run")], cwd=root, check=True, timeout=300)
+    assert "took over" in (out / "trial_0000.log").read_text()
+    assert (out / "trial_0000" / "metrics.jsonl").read_bytes() == (files / "run" / "metrics.jsonl").read_bytes()
+    assert len(json.loads((files / "run" / "summary.json").read_text())) > 0

@@ -1,0 +1,410 @@
+"""Search over keys of a configuration: one ordinary run a trial, chosen by Optuna, on as many machines as join in.
+
+python -m train.sweep --config truck_drone_basic --space docs/examples/space.yaml --trials 64
+python -m train.sweep --config truck_drone_basic --space docs/examples/space.yaml --trials 64 --storage postgresql://host/sweeps
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import importlib.util
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from tqdm import tqdm
+
+from jaxvrp.io.command_line import INTERRUPTED, Interrupted, Parser, UserError, above_zero, index, positive
+from jaxvrp.io.messages import shown
+from jaxvrp.io.whole_files import write_whole
+from jaxvrp.io.yaml_text import read_yaml
+from jaxvrp.pictures import save_still
+from train.algorithms import ALGORITHMS
+from train.running.command import command_line
+from train.running.command.config_file import read_config_file
+from train.running.command.keys import LAUNCH, as_typed
+from train.running.folder.checkpoint import Checkpoints
+from train.running.folder.lock import locked
+from train.running.folder.run_folder import CHECKPOINTS
+from train.running.loop.records import METRICS, read_lines
+from train.running.shown.tables import aligned
+
+if TYPE_CHECKING:
+    import optuna
+
+FOLDER, FAULT = "folder", "fault"
+"""What is noted of a trial: the name of its run folder, and why it failed."""
+
+SETTINGS = "settings"
+"""What is noted of a study: everything that all who join in must have in common."""
+
+STALE = 6
+"""Heartbeats that a worker may miss until its trial is taken up again."""
+
+POLL = 1.0
+"""Seconds between two looks at a run, and at the trials of others."""
+
+ATTEMPTS = 3
+"""To open the database."""
+
+RESTARTS = 3
+"""A run that is killed goes on so many times; then its trial has failed."""
+
+MOST_ROWS = 20
+"""Of the printed table."""
+
+RANGE, CHOICES = {"low", "high", "log", "step"}, {"choices"}
+
+
+class Sweep(NamedTuple):
+    """What is searched, and where the runs are."""
+
+    algorithm: str
+    words: tuple[str, ...]  # of the command line of every run
+    space: dict[str, optuna.distributions.BaseDistribution]  # by key
+    trials: int
+    seed: int
+    out: pathlib.Path
+
+
+class TrialFailedError(Exception):
+    """A run ended by a mistake; its last line is the message."""
+
+
+class SurplusError(Exception):
+    """Another worker has begun the last trial, or taken up the same, a moment before."""
+
+
+class StoppedError(BaseException):
+    """Ctrl-C. Optuna leaves such a trial as it is, so that it is taken up again like that of a killed worker."""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line."""
+    parser = Parser("train.sweep", "Train many runs of a configuration with other keys, chosen by Optuna.")
+    parser.add_argument("--config", required=True, metavar="FILE", help="as of a training")
+    parser.add_argument("--space", required=True, metavar="FILE", help="YAML: what each key may be")
+    parser.add_argument("--algorithm", choices=[*ALGORITHMS], help="default: that of the file, else mappo")
+    parser.add_argument("--trials", type=positive, default=64, metavar="N", help="default: 64")
+    parser.add_argument("--out", metavar="DIR", help="of all run folders (default: sweeps/ and the configuration)")
+    parser.add_argument("--storage", metavar="URL", help="database of the trials (default: sweep.db in --out)")
+    parser.add_argument("--seed", type=index, default=0, metavar="N", help="of the sampler (default: 0)")
+    parser.add_argument("--heartbeat", type=above_zero, default=10.0, metavar="SECONDS", help=argparse.SUPPRESS)
+    parser.epilog = "All other options are keys of the training (train.mappo --help), the same for every trial."
+    args, keys = parser.parse_known_args(argv)
+    if importlib.util.find_spec("optuna") is None:
+        raise UserError("sweeps need Optuna, which is not installed; pip install 'jaxvrp[sweep]'")
+    sweep = read_sweep(args, keys)
+    study = open_study(sweep, args)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        work(study, sweep)
+    except (KeyboardInterrupt, StoppedError):
+        raise Interrupted(f"interrupted; everything is saved, go on with the same command ({sweep.out})") from None
+    report(study, sweep)
+
+
+def read_sweep(args: argparse.Namespace, keys: Sequence[str]) -> Sweep:
+    """The sweep that a command line asks for, checked: the least and the largest of every range can be trained."""
+    algorithm = args.algorithm or read_config_file(args.config).get("algorithm") or "mappo"
+    config_class = ALGORITHMS[algorithm].config_class
+    words = ("--config", args.config, *keys)
+    space = read_space(args.space)
+    for name in LAUNCH.keys() & space.keys():
+        raise UserError(f"{args.space}: {name} is no key of a configuration; leave it out")
+    for given in (word.removeprefix("--").partition("=")[0] for word in keys):
+        if given in space:
+            raise UserError(f"--{given} is fixed, and in {args.space} as well; leave one of them out")
+        if given in LAUNCH:
+            raise UserError(f"--{given} is of one run; a sweep has --out, and goes on when the same command is given")
+    known = command_line.known_keys(config_class, read_config_file(args.config))
+    command_line.check_names(space, known, f" in {args.space}")
+    for ends in zip(*map(_ends, space.values()), strict=True):
+        values = dict(zip(space, ends, strict=True))
+        command_line.parse(config_class, [*words, *typed(values)], prog=f"train.{algorithm}", description="")
+    out = pathlib.Path(args.out or pathlib.Path("sweeps") / pathlib.Path(args.config).stem)
+    return Sweep(algorithm, words, space, args.trials, args.seed, out)
+
+
+def read_space(path: str) -> dict[str, Any]:
+    """Distributions of Optuna by key, from a YAML file: `{low, high, log, step}`, or `{choices}`."""
+    try:
+        content = read_yaml(pathlib.Path(path))
+    except OSError as error:
+        raise UserError(f"cannot read --space {path}: {error.strerror}; give an existing YAML file") from None
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    if not isinstance(content, dict) or not content:
+        raise UserError(f"{path} names no key; write lines like 'actor_lr: {{low: 1e-4, high: 1e-2, log: true}}'")
+    return {str(name): _distribution(f"{path}: {name}", entry) for name, entry in content.items()}
+
+
+def _distribution(place: str, entry: Any) -> optuna.distributions.BaseDistribution:
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    example = "{low: 1e-4, high: 1e-2, log: true} or {choices: [32, 64]}"
+    if not isinstance(entry, dict):
+        raise UserError(f"{place} is {shown(entry)}; write {example}")
+    try:
+        if entry.keys() == CHOICES and isinstance(entry["choices"], list):
+            return CategoricalDistribution([as_typed(choice) for choice in entry["choices"]])
+        if {"low", "high"} <= entry.keys() <= RANGE:
+            numbers = [value for name, value in entry.items() if name != "log"]
+            is_whole = all(type(number) is int for number in numbers)
+            return (IntDistribution if is_whole else FloatDistribution)(**entry)
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{place}: {error}; write {example}") from None
+    raise UserError(f"{place} has {', '.join(map(str, entry))}; write {example}")
+
+
+def _ends(distribution: Any) -> tuple[Any, Any]:
+    """The least and the largest value, or the first and the last choice."""
+    if hasattr(distribution, "choices"):
+        return distribution.choices[0], distribution.choices[-1]
+    return distribution.low, distribution.high
+
+
+def typed(values: Mapping[str, Any]) -> list[str]:
+    """Values by key as words of a command line; choices are texts already."""
+    return [word for name, value in values.items() for word in (f"--{name}", str(value))]
+
+
+def open_study(sweep: Sweep, args: argparse.Namespace) -> optuna.Study:
+    """The study in its storage, made if it is new; one with other settings is refused."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+    sweep.out.mkdir(parents=True, exist_ok=True)
+    url = args.storage or f"sqlite:///{sweep.out.absolute() / 'sweep.db'}"
+    study = _connected(url, sweep.out.name, max(1, round(args.heartbeat)))
+    space = {name: optuna.distributions.distribution_to_json(each) for name, each in sweep.space.items()}
+    content = {name: as_typed(value) for name, value in read_config_file(args.config).items()}
+    settings = {"algorithm": sweep.algorithm, "config": content, "words": list(sweep.words[2:]), "space": space}
+    kept = study.user_attrs.get(SETTINGS, settings)
+    for name, value in settings.items():
+        if kept[name] != value:
+            raise UserError(f"{sweep.out} is a sweep with another {name}; take another --out, or give the same again")
+    study.set_user_attr(SETTINGS, settings)
+    return study
+
+
+def _connected(url: str, name: str, beat: int) -> optuna.Study:
+    import optuna
+
+    for left in reversed(range(ATTEMPTS)):
+        try:
+            storage = optuna.storages.RDBStorage(
+                url,
+                heartbeat_interval=beat,
+                grace_period=STALE * beat,
+                heartbeat_stale_trial_callback=optuna.storages.RetryHeartbeatStaleTrialCallback(),
+            )
+            pruner = optuna.pruners.MedianPruner()
+            return optuna.create_study(
+                storage=storage, study_name=name, direction="maximize", load_if_exists=True, pruner=pruner
+            )
+        except Exception as error:  # of the database's own driver
+            if not left:
+                raise UserError(f"cannot open --storage {url}: {str(error).splitlines()[0]}; mend that") from None
+            time.sleep(POLL)  # another worker may be making the same tables
+    raise AssertionError
+
+
+def work(study: optuna.Study, sweep: Sweep) -> None:
+    """Train trials until all are done, also those that another worker has begun and left."""
+    import optuna
+
+    states = optuna.trial.TrialState
+    with tqdm(total=sweep.trials, unit="trial", leave=False) as bar:
+        while True:
+            optuna.storages.fail_stale_trials(study)
+            trials = study.get_trials(deepcopy=False)
+            bar.n = sum(FOLDER in each.user_attrs and each.state.is_finished() and _has_place(each) for each in trials)
+            bar.set_postfix_str(_best(study))
+            if sum(map(_has_place, trials)) < sweep.trials or any(each.state == states.WAITING for each in trials):
+                study.optimize(
+                    lambda trial: train_trial(trial, sweep, bar), n_trials=1, catch=(TrialFailedError, SurplusError)
+                )
+            elif any(each.state == states.RUNNING for each in trials):
+                time.sleep(POLL)
+            else:
+                return
+
+
+def _has_place(trial: optuna.trial.FrozenTrial) -> bool:
+    """Whether it counts as one of the trials that are asked for, and not as a second try of another."""
+    if FOLDER in trial.user_attrs:
+        return trial.user_attrs[FOLDER] == _folder_name(trial.number)
+    return not trial.state.is_finished()
+
+
+def _folder_name(number: int) -> str:
+    return f"trial_{number:04d}"
+
+
+def _best(study: optuna.Study) -> str:
+    complete = [each for each in study.get_trials(deepcopy=False) if each.state.name == "COMPLETE"]
+    best = max(complete, key=lambda each: each.value or -np.inf, default=None)
+    return "" if best is None else f"best return {best.value:.3f} in {best.user_attrs[FOLDER]}"
+
+
+def train_trial(trial: optuna.Trial, sweep: Sweep, bar: tqdm) -> float:
+    """The return of a trial's run at its end; it is trained, or goes on if it was begun before.
+
+    Raises:
+        TrialFailedError: the run ended by a mistake.
+        SurplusError: there are enough trials, or another worker has taken up this one.
+        optuna.TrialPruned: its evaluations are below the median of other trials.
+    """
+    import optuna
+
+    earlier = [each for each in trial.study.get_trials(deepcopy=False) if each.number < trial.number]
+    if FOLDER not in trial.user_attrs:
+        if sum(map(_has_place, earlier)) >= sweep.trials:
+            raise SurplusError
+        trial.set_user_attr(FOLDER, _folder_name(trial.number))
+    same = [each for each in earlier if each.user_attrs.get(FOLDER) == trial.user_attrs[FOLDER]]
+    if any(each.state != optuna.trial.TrialState.FAIL for each in same):
+        raise SurplusError
+    # A sampler for each trial: the draws of workers differ. `constant_liar`: what others train counts as bad.
+    draws = int(np.random.SeedSequence([sweep.seed, trial.number]).generate_state(1)[0])
+    trial.study.sampler = optuna.samplers.TPESampler(seed=draws, constant_liar=True)
+    values = {name: _suggest(trial, name, distribution) for name, distribution in sweep.space.items()}
+    folder = sweep.out / trial.user_attrs[FOLDER]
+    _wait_until_free(folder)
+    for _ in range(RESTARTS):
+        status = _run(trial, sweep, folder, values)
+        if status == 0:
+            break
+        if status > 0 and status != INTERRUPTED:
+            fault = folder.with_suffix(".log").read_text(errors="replace").strip().splitlines()[-1]
+            bar.write(f"{folder.name} failed: {fault}")
+            trial.set_user_attr(FAULT, fault)
+            raise TrialFailedError(fault)
+    else:
+        trial.set_user_attr(FAULT, f"killed {RESTARTS} times")
+        raise TrialFailedError
+    (*_, (_, value)) = evaluations(folder)
+    bar.write(f"{folder.name}: return {value:.3f}, {', '.join(f'{name} {_shown(values[name])}' for name in values)}")
+    return value
+
+
+def _suggest(trial: optuna.Trial, name: str, distribution: Any) -> Any:
+    kind = {"CategoricalDistribution": trial.suggest_categorical, "IntDistribution": trial.suggest_int}
+    suggest: Any = kind.get(type(distribution).__name__, trial.suggest_float)
+    return suggest(name, **distribution._asdict())
+
+
+def _wait_until_free(folder: pathlib.Path) -> None:
+    """A run may have outlived the worker that began it: wait for its end."""
+    while folder.is_dir():
+        try:
+            with locked(folder):
+                return
+        except UserError:
+            time.sleep(POLL)
+
+
+def _run(trial: optuna.Trial, sweep: Sweep, folder: pathlib.Path, values: Mapping[str, Any]) -> int:
+    """Train in a process of its own, to the end, and report evaluations; the exit status."""
+    import optuna
+
+    if Checkpoints(folder / CHECKPOINTS, read_only=True).latest is None:
+        shutil.rmtree(folder, ignore_errors=True)
+        words = [*sweep.words, "--run_dir", str(folder), *typed(values)]
+    else:
+        words = ["--resume", str(folder), "--trust"]
+    with (
+        folder.with_suffix(".log").open("ab") as log,
+        subprocess.Popen(
+            [*program(sweep.algorithm), *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        ) as process,
+    ):
+        try:
+            num_reported = 0
+            while process.poll() is None:
+                for steps, value in evaluations(folder)[num_reported:]:
+                    trial.report(value, steps)
+                    num_reported += 1
+                    if trial.should_prune():
+                        raise optuna.TrialPruned
+                time.sleep(POLL)
+        except KeyboardInterrupt:
+            raise StoppedError from None
+        finally:
+            process.terminate()  # the run saves what it has, and can be resumed
+            process.wait()
+    return process.returncode
+
+
+def program(algorithm: str) -> list[str]:
+    """The words that start a training."""
+    return [sys.executable, "-m", f"train.{algorithm}"]
+
+
+def evaluations(folder: pathlib.Path) -> list[tuple[int, float]]:
+    """Environment steps and return of the evaluations of a run, the mean of its seeds."""
+    records = [line.record for line in read_lines(folder / METRICS) if line.record]
+    return [(each["env_steps"], float(np.mean(each["eval/return"]))) for each in records if "eval/return" in each]
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def report(study: optuna.Study, sweep: Sweep) -> None:
+    """The table of all trials, the best first, as text and as CSV; and Optuna's plots."""
+    trials = [each for each in study.get_trials(deepcopy=False) if FOLDER in each.user_attrs]
+    trials = [each for each in trials if each.state.name in ("COMPLETE", "PRUNED") or FAULT in each.user_attrs]
+    trials.sort(key=lambda each: (each.state.name != "COMPLETE", -(each.value if each.value is not None else -np.inf)))
+    rows = [["run", "state", "return", *sweep.space]]
+    for each in trials:
+        value = "" if each.value is None else f"{each.value:.3f}"
+        keys = [_shown(each.params.get(name, "")) for name in sweep.space]
+        rows.append([each.user_attrs[FOLDER], each.state.name.lower(), value, *keys])
+
+    def write_csv(path: pathlib.Path) -> None:
+        with path.open("w", newline="") as file:
+            csv.writer(file).writerows(rows)
+
+    write_whole(sweep.out / "trials.csv", write_csv)
+    print(aligned(rows[: MOST_ROWS + 1]))
+    if len(rows) > MOST_ROWS + 1:
+        print(f"... and {len(rows) - MOST_ROWS - 1} more in {sweep.out / 'trials.csv'}")
+    draw(study, sweep)
+
+
+def draw(study: optuna.Study, sweep: Sweep) -> None:
+    """Optuna's plots: the history, each key by itself, and which key mattered if there are several."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib.axes import Axes
+    from optuna.importance import PedAnovaImportanceEvaluator
+    from optuna.visualization import matplotlib as plots
+
+    complete = [each for each in study.get_trials(deepcopy=False) if each.state.name == "COMPLETE"]
+    if len(complete) < 2:
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that all trials are alike, say
+        drawn = {"history": plots.plot_optimization_history(study), "keys": plots.plot_slice(study)}
+        if len(sweep.space) > 1:
+            drawn["importance"] = plots.plot_param_importances(study, evaluator=PedAnovaImportanceEvaluator())
+        for name, axes in drawn.items():
+            first: Any = axes if isinstance(axes, Axes) else axes.flat[0]
+            save_still(first.figure, sweep.out / f"{name}.png", dpi=120)
+    print(f"drawn in {sweep.out}: {', '.join(f'{name}.png' for name in drawn)}")
+
+
+if __name__ == "__main__":
+    command_line.entry(main)
