@@ -226,6 +226,8 @@ def main(argv: Sequence[str] | None = None, leave: Callable[[int], object] = os.
     if at_end.acquire(blocking=False):
         clock.cancel()
         finish(f"{len(rows)} of {len(every)} rows")
+    else:
+        clock.join()  # it still draws
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -87,8 +87,7 @@ class Part:
     Attributes:
         name: what it does.
         seconds: of a call, for all repeats.
-        bytes_accessed, flops: of a call, by the compiler's own analysis; 0 if the program has loops, of which the
-            compiler counts a single pass.
+        bytes_accessed, flops: of a call, by the compiler's own analysis; 0 for scans, of which it counts a single step.
         footprint: bytes of its arguments, results and temporaries together.
         calls: of the program, in one of the whole.
     """
@@ -143,8 +142,7 @@ def step_program(env: Environment, batch: int) -> Any:
 def compiled_part(name: str, function: Callable[..., Any], *arguments: Any) -> tuple[Part, Callable[[], None]]:
     """The part, with no repeat yet, and a call of its program that waits."""
     program = jax.jit(function).lower(*arguments).compile()
-    has_loops = " while(" in (program.as_text() or "")
-    costs: dict[str, Any] = {} if has_loops else program.cost_analysis() or {}
+    costs: dict[str, Any] = program.cost_analysis() or {}
     memory: Any = program.memory_analysis()
     footprint = memory.argument_size_in_bytes + memory.output_size_in_bytes + memory.temp_size_in_bytes
 
@@ -231,9 +229,11 @@ def step_functions(env: Environment, batch: int) -> dict[str, tuple[Callable[...
 def measured_update(config: PPOConfig, repeats: int, seconds: float) -> list[Part]:
     """The whole update of MAPPO on one device, and its parts: each alone, on what the others would hand to it."""
     functions = update_functions(config)
-    whole, *parts = measured_parts(functions, repeats, seconds)
     steps = config.num_epochs * config.num_minibatches
-    of_update = {part.name: part if part.name in ONCE else dataclasses.replace(part, calls=steps) for part in parts}
+    of_update = {}
+    for part in measured_parts(functions, repeats, seconds):
+        changed: dict[str, Any] = {"bytes_accessed": 0.0, "flops": 0.0} if part.name in SCANS else {"calls": steps}
+        of_update[part.name] = dataclasses.replace(part, **changed)
     forward, both = of_update["forward"], of_update["forward and backward"]
     backward = Part(
         "backward",
@@ -243,12 +243,12 @@ def measured_update(config: PPOConfig, repeats: int, seconds: float) -> list[Par
         both.footprint,
         steps,
     )
-    order = [*ONCE, "minibatch", "forward", "backward", "optimiser"]
-    return [whole, *({**of_update, "backward": backward}[name] for name in order)]
+    order = [*SCANS, "minibatch", "forward", "backward", "optimiser"]
+    return [{**of_update, "backward": backward}[name] for name in order]
 
 
-ONCE = ("rollout", "advantages")
-"""Parts of an update that are called once; the others once for each minibatch."""
+SCANS = ("whole update", "rollout", "advantages")
+"""Called once in an update; the other parts once for each minibatch."""
 
 
 def update_functions(config: PPOConfig) -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:

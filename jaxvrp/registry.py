@@ -32,12 +32,14 @@ class Entry:
         toolbox: of the environments and states that the factory's module or package defines; or a dotted path.
         reads: common endings of the problem files that the toolbox reads.
         num_roles: of an environment with the default parameters; None if unknown before the environment is made.
+        alone: scenarios that have one role where the default one has several.
     """
 
     factory: str | Factory
     toolbox: str | Toolbox | None = None
     reads: tuple[str, ...] = ()
     num_roles: int | None = None
+    alone: tuple[str, ...] = ()
 
     @property
     def module(self) -> str:
@@ -48,7 +50,13 @@ class Entry:
 _ENTRIES: dict[str, dict[str, Entry]] = {
     "environment": {
         "darp": Entry("jaxvrp.envs.darp:make", "jaxvrp.envs.darp.toolbox:TOOLBOX", (".txt", ".npz"), 1),
-        "dispatch": Entry("jaxvrp.envs.dispatch:make", "jaxvrp.envs.dispatch.toolbox:TOOLBOX", (".npz", ".json"), 2),
+        "dispatch": Entry(
+            "jaxvrp.envs.dispatch:make",
+            "jaxvrp.envs.dispatch.toolbox:TOOLBOX",
+            (".npz", ".json"),
+            num_roles=2,
+            alone=("same_day",),
+        ),
         "pcb": Entry("jaxvrp.envs.pcb:make", "jaxvrp.envs.pcb.toolbox:TOOLBOX", (".pcb", ".nodes", ".npz"), 1),
         "truck_drone": Entry("jaxvrp.envs.truck_drone:make", "jaxvrp.envs.truck_drone.toolbox:TOOLBOX", (".json",), 2),
         "tsp_drone": Entry("jaxvrp.envs.tsp_drone:make", "jaxvrp.envs.tsp_drone.toolbox:TOOLBOX", (".txt", ".npz"), 2),
@@ -101,6 +109,11 @@ def has_one_role(name: str) -> bool:
         except (TypeError, ValueError):
             return True
     return num_roles == 1
+
+
+def scenarios_with_one_role() -> Iterator[tuple[str, str]]:
+    """Environments and their scenarios that have one role, of environments whose default scenario has several."""
+    return ((name, scenario) for name, entry in _ENTRIES["environment"].items() for scenario in entry.alone)
 
 
 def resolve(name: str, kind: str = "environment") -> Factory:

@@ -101,7 +101,6 @@ def examples() -> list[tuple[pathlib.Path, str]]:
     "solve.md-",
     "replay.md-",
     "training.md-",
-    "sweep_physics.md-",
     "vrpd_tw.md-",
     "adapters.md-jaxmarl",
     "adapters.md-gymnax",

@@ -15,8 +15,14 @@ _LOG_DEVIATIONS = (-20.0, 2.0)
 
 def log_prob_and_entropy(logits: jax.Array, mask: jax.Array, action: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Log-probability of `action` (`i32[...]`) and entropy in nats, each `f32[...]`."""
-    policy = distrax.Categorical(masked_logits(logits, mask))
-    return policy.log_prob(action), policy.entropy()
+    logits = masked_logits(logits, mask)
+    relative = logits - jax.lax.stop_gradient(logits.max(axis=-1, keepdims=True))
+    weight = jnp.exp(relative)
+    total = weight.sum(axis=-1)
+    is_chosen = jnp.arange(logits.shape[-1], dtype=jnp.int32) == action[..., None]
+    log_total = jnp.log(total)
+    log_prob = jnp.where(is_chosen, relative, 0.0).sum(axis=-1) - log_total
+    return log_prob, log_total - (weight * relative).sum(axis=-1) / total
 
 
 def sample_squashed(noise: jax.Array, mean: jax.Array, log_deviation: jax.Array) -> tuple[jax.Array, jax.Array]:

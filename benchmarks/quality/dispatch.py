@@ -215,8 +215,8 @@ def fleets(env: Dispatch, count: int) -> State:
     def drive(state: State, timestep: Any) -> tuple[State, Any, jax.Array]:
         action, _ = actor.act(jax.random.key(0), (), state, timestep)
         state, timestep = jax.vmap(env.step)(state, action)
-        is_one = (state.plans.stops[:, LOAD] > 0) | (state.prepared.fleet.depot is not None)
-        return state, timestep, jnp.sum(state.plans.present & is_one, axis=(1, 2))
+        is_request = (state.plans.stops[:, LOAD] > 0) | (state.prepared.fleet.depot is not None)
+        return state, timestep, jnp.sum(state.plans.present & is_request, axis=(1, 2))
 
     state, timestep = jax.jit(jax.vmap(env.reset_to))(instances)
     found: dict[int, Any] = {}
@@ -243,7 +243,8 @@ def replanning(env: Dispatch, count: int) -> Standings:
     best, seconds = planned(rounds)
     rows = [["rounds", "planned travel", "above 10 s", "CPU s/fleet"]]
     before, _ = planned(0)
-    for name, (travel, each) in {0: (before, None), **results, f"{LONG:g} s": (best, seconds)}.items():
+    table: dict[Any, Any] = {0: (before, None), **results, f"{LONG:g} s": (best, seconds)}
+    for name, (travel, each) in table.items():
         above = _signed(list(100 * (travel - best) / best.mean()), "+.2f")
         rows.append([str(name), f"{travel.mean():.1f}", f"{above} %", "-" if each is None else f"{each.cpu:.2g}"])
     return Standings(f"{env.scenario}, {count} fleets with {sum(OPEN) // 2} to {OPEN[1]} open requests", rows)

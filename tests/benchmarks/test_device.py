@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 
 import pytest
 
@@ -45,6 +46,21 @@ def test_the_clock_ends_a_row_and_keeps_those_before_it(out, monkeypatch, capsys
     assert left == [0]
     assert json.loads(out.read_text())["rows"][0]["steps_per_second"] == 1e6
     assert "stopped by the clock" in capsys.readouterr().out
+
+
+def test_the_clock_draws_to_the_end_though_all_rows_are_done(out, monkeypatch):
+    stopped, plot = threading.Event(), device.plot
+
+    def plot_slowly(*words):
+        stopped.set()
+        time.sleep(0.3)
+        plot(*words)
+
+    row = {"part": "steps", "what": "w", "batch": 4}
+    monkeypatch.setattr(device, "plot", plot_slowly)
+    monkeypatch.setattr(device, "jobs", lambda args: [(row, lambda: {"steps_per_second": 1.0 + stopped.wait(60)})])
+    device.main(options(out, "--seconds", "0.3"), lambda status: None)
+    assert out.with_suffix(".png").exists()
 
 
 def test_rows_are_of_every_part():

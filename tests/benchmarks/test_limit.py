@@ -98,11 +98,31 @@ def test_a_step_is_taken_apart():
 @pytest.mark.slow
 def test_an_update_is_taken_apart():
     env = {"name": "darp", "num_nodes": 4, "num_agents": 2}
-    functions = limit.update_functions(PPOConfig(env=env, num_envs=4, rollout_length=2, hidden_sizes=(4,)))
+    config = PPOConfig(env=env, num_envs=4, rollout_length=3, hidden_sizes=(4,), num_minibatches=2)
+    functions = limit.update_functions(config)
     shapes = {name: jax.eval_shape(function, *arguments) for name, (function, arguments) in functions.items()}
-    assert shapes["policy, one step"]["vehicle"].shape == (4, 1)
-    params = functions["gradient step"][1][0]
-    assert jax.tree.map(jnp.shape, shapes["gradient step"]) == jax.tree.map(jnp.shape, params)
+    params = functions["forward and backward"][1][0]
+    (new_params, _), _ = shapes["optimiser"]
+    for tree in (shapes["forward and backward"][0], new_params, shapes["whole update"][0].params):
+        assert jax.tree.map(jnp.shape, tree) == jax.tree.map(jnp.shape, params)
+    assert shapes["advantages"].advantage["vehicle"].shape == (3, 4, 1, 1)
+    assert shapes["minibatch"].advantage["vehicle"].shape == (3, 2, 1)
+    assert shapes["forward"][0].shape == ()
+
+
+def test_backward_is_what_a_gradient_takes_beyond_forward(monkeypatch):
+    names = ["whole update", "rollout", "advantages", "minibatch", "forward", "forward and backward", "optimiser"]
+    parts = [limit.Part(name, [2.0**number], 2.0**number, 2.0**number, 8) for number, name in enumerate(names)]
+    monkeypatch.setattr(limit, "update_functions", lambda config: {})
+    monkeypatch.setattr(limit, "measured_parts", lambda *arguments: parts)
+    update = limit.measured_update(PPOConfig(num_epochs=2, num_minibatches=4), 1, 0.0)
+    assert [part.name for part in update] == [*names[:5], "backward", "optimiser"]
+    assert [part.calls for part in update] == [1, 1, 1, 8, 8, 8, 8]
+    assert (update[5].seconds, update[5].bytes_accessed, update[5].flops) == ([16.0], 16.0, 16.0)
+    lines = limit.table(update, MACHINE, 2).splitlines()
+    shares = [line.split("%")[0].split()[-1] for line in lines[2:9]]
+    assert shares == ["100", "200", "400", "6400", "12800", "12800", "51200"]
+    assert lines[-1].startswith("the parts alone take 83800% of the whole")
 
 
 @pytest.mark.slow

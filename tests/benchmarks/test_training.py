@@ -98,6 +98,20 @@ def test_rollout_alone_plays_what_the_update_would_read(network):
     assert jax.tree.map(lambda leaf: leaf.shape, players) == jax.tree.map(lambda leaf: leaf.shape, state.players)
 
 
+@pytest.mark.slow
+def test_td3_learns_from_its_first_chunk_on(tmp_path):
+    out = tmp_path / "td3.json"
+    keys = "num_envs=4 rollout_length=2 hidden_sizes=[8] batch_size=8 gradient_steps=2 buffer_size=400 log_interval=1"
+    board = "num_boards=2 max_parts=3 rays=1 max_steps=4"
+    words = [*(f"--{key}" for key in keys.split()), *(f"--env.{key}" for key in board.split())]
+    training.main([*words, "--learners", "td3", "--repeats", "1", "--seconds", "0.001", "--out", str(out)])
+    (row,) = json.loads(out.read_text())["rows"]
+    assert (row["network"], row["size"]) == ("td3", [3, 1])
+    assert row["settings"].startswith("4 envs x 2 steps, 2 gradient steps of 8 decisions, 8 relu, layer norm on")
+    assert (row["config"]["random_steps"], row["config"]["target_exploration_steps"]) == (0, 0)
+    assert row["steps_per_second"] == [4 * 2 / row["seconds_per_chunk"]["chunk"][0]]
+
+
 def test_settings_name_several_seeds():
     assert training.settings(PPOConfig(num_seeds=3, layer_norm=False)).endswith("layer norm off, 3 seeds")
 

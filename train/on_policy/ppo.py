@@ -148,9 +148,9 @@ def prepare(
 
 def take(batch: Batch, envs: jax.Array) -> Batch:
     """The sequences `[L, e * K, ...]` of some environments, `i32[e]`, of a batch `[L, E, K, ...]`."""
-    steps = jax.tree.map(lambda leaf: jnp.take(leaf, envs, axis=1), batch.replace(carry=None, static=None))
+    steps = jax.tree.map(lambda leaf: jnp.take(leaf, envs, axis=1, mode="clip"), batch.replace(carry=None, static=None))
     steps = jax.tree.map(lambda leaf: leaf.reshape(leaf.shape[0], -1, *leaf.shape[3:]), steps)
-    carry = jax.tree.map(lambda leaf: jnp.take(leaf, envs, axis=0), batch.carry)
+    carry = jax.tree.map(lambda leaf: jnp.take(leaf, envs, axis=0, mode="clip"), batch.carry)
     carry = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), carry)
     return steps.replace(carry=carry, static=batch.static)
 

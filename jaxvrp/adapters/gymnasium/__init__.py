@@ -24,21 +24,23 @@ __all__ = [
 
 
 def register_ids() -> tuple[str, ...]:
-    """Register an id for each environment with one role that has none yet, and return the ids.
+    """Register an id for each environment and scenario with one role that has none yet, and return the ids.
 
     Done when `jaxvrp.adapters.gymnasium` is imported; again after `jaxvrp.register` of an environment of one's own.
     Names that an id cannot hold (with spaces, say) get none, and neither do environments with several roles, which
     Gymnasium cannot play: they are for PettingZoo.
     """
     names = [name for name in registry.registered() if re.fullmatch(r"[\w.-]+", name) and registry.has_one_role(name)]
-    ids = {f"jaxvrp/{name}-v0": name for name in names}
-    for identifier, name in ids.items():
+    ids = {f"jaxvrp/{name}-v0": {"environment": name} for name in names}
+    for name, scenario in registry.scenarios_with_one_role():
+        ids[f"jaxvrp/{name}_{scenario}-v0"] = {"environment": name, "scenario": scenario}
+    for identifier, parameters in ids.items():
         if identifier not in gymnasium.registry:
             gymnasium.register(
                 identifier,
                 entry_point="jaxvrp.adapters.gymnasium:make_env",
                 vector_entry_point="jaxvrp.adapters.gymnasium:make_vector_env",
-                kwargs={"environment": name},
+                kwargs=parameters,
             )
     return tuple(ids)
 

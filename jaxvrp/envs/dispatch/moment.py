@@ -161,7 +161,8 @@ def _by_vehicle(day: NamedDay, listed: list[dict[str, Any]]) -> dict[str, dict[s
 
 def _fill(day: NamedDay, field: str, entry: dict[str, Any], plans: Plans, v: int, seen: dict[str, str]) -> None:
     """Write the stops of a vehicle into plans of NumPy arrays; `seen` says where each request was named."""
-    instance, picked = day.instance, set()
+    instance = day.instance
+    picked: set[str] = set()
     pace = MINUTES_PER_HOUR * instance.detour[v] / instance.speed[v]
     for k, stop in enumerate(entry["stops"]):
         where, name, is_pickup = f"{field}.stops[{k}]", stop["request"], stop["what"] == PICKUP

@@ -57,11 +57,16 @@ def instance_of(problem: NamedDay | Moment, env: Dispatch) -> Instance | Moment:
 
 
 def parameters_of(problem: NamedDay | Moment, env: Dispatch) -> dict[str, Any]:
-    """The scenario and the sizes of an environment that plays a day."""
-    del env
+    """The scenario and the sizes of an environment that plays a day.
+
+    Raises:
+        ValueError: `env`, which a policy was trained in, is of the other scenario.
+    """
     day = problem.day if isinstance(problem, Moment) else problem
     instance, requests = day.instance, max(day.instance.max_requests, 1)
     if instance.depot is None:
+        if env.scenario == "same_day":
+            raise ValueError("the day has no depot, and the policy is of scenario 'same_day'; give a day with a depot")
         return {"scenario": "ride_pooling", "max_requests": requests, "num_vehicles": instance.num_vehicles}
     vehicles = max(int(np.count_nonzero(~np.asarray(instance.is_drone))), 1)
     sizes = {"num_vehicles": vehicles, "num_drones": instance.num_vehicles - vehicles}

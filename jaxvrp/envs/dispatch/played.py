@@ -71,7 +71,7 @@ class PlayedDay:
         return [request for request in self.requests if request not in self.served]
 
 
-def day_of(env: Dispatch, states: State) -> PlayedDay:
+def day_of(env: Dispatch, states: State | Moment) -> PlayedDay:
     """The day of one episode, states `[T + 1]`; what follows the end is cut.
 
     Raises:
@@ -79,27 +79,27 @@ def day_of(env: Dispatch, states: State) -> PlayedDay:
     """
     if isinstance(states, Moment):
         raise ValueError("a moment is no whole day, so it has no page and no picture; write .json or .csv")
-    states = until_end(states)
-    instance = jax.tree.map(lambda leaf: np.asarray(leaf[0]), states.prepared.instance)
-    actions = _actions(env, states)
+    driven = until_end(states)
+    instance = jax.tree.map(lambda leaf: np.asarray(leaf[0]), driven.prepared.instance)
+    actions = _actions(env, driven)
     stops = tuple(driven_stops(env, instance, actions)) if len(actions[DISPATCHER]) else ()
     factors = leg_factors(env, instance)
     vehicles = tuple(np.flatnonzero(instance.capacity).tolist())
     by_vehicle = {v: [stop for stop in stops if stop.vehicle == v] for v in vehicles}
     if instance.depot is None:
-        is_idle = np.asarray(jax.vmap(idle)(states))
-        tracks = {v: _ride(instance, v, by_vehicle[v], states, is_idle[:, v]) for v in vehicles}
+        is_idle = np.asarray(jax.vmap(idle)(driven))
+        tracks = {v: _ride(instance, v, by_vehicle[v], driven, is_idle[:, v]) for v in vehicles}
     else:
         tracks = {v: _trips(instance, v, by_vehicle[v], factors) for v in vehicles}
     started = {stop.request: stop.departs if instance.depot is not None else stop.start for stop in reversed(stops)}
     started |= {stop.request: stop.start for stop in stops if stop.is_pickup}
     return PlayedDay(
         instance=instance,
-        states=states,
+        states=driven,
         actions=actions,
         stops=stops,
         report=solution_report(instance, list(stops), factors=factors),
-        requests=range(int(states.step[-1])),
+        requests=range(int(driven.step[-1])),
         vehicles=vehicles,
         served={
             stop.request: Served(stop.vehicle, started[stop.request], stop.start)
@@ -107,7 +107,7 @@ def day_of(env: Dispatch, states: State) -> PlayedDay:
             if not stop.is_pickup
         },
         tracks=tracks,
-        end=max([float(states.now[-1]), *(float(track.times[-1]) for track in tracks.values())]),
+        end=max([float(driven.now[-1]), *(float(track.times[-1]) for track in tracks.values())]),
     )
 
 

@@ -77,6 +77,20 @@ def _mean(x: jax.Array) -> jax.Array:
     )
 
 
+@jax.custom_vjp
+def softmax(x: jax.Array) -> jax.Array:
+    """Of `f32[..., F]` over the last axis; the gradient is written out as that of `layer_norm`."""
+    return jax.nn.softmax(x, axis=-1)
+
+
+def _softmax_slope(weight: jax.Array, slope: jax.Array) -> tuple[jax.Array]:
+    weighted = slope * weight
+    return (weighted - weight * weighted.sum(axis=-1, keepdims=True),)
+
+
+softmax.defvjp(lambda x: 2 * (softmax(x),), _softmax_slope)
+
+
 class Trunk(nn.Module):
     """Dense layers, each with activation and, if wanted, LayerNorm; the input is normalised as well (MAPPO)."""
 

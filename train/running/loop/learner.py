@@ -27,8 +27,9 @@ NO_INSIGHT = Insight({}, {})
 class Learner(Protocol):
     """An algorithm that is ready to train in `env`, and to play `evaluation_env`.
 
-    The state after `train_chunk` is that after `config.log_interval` more updates; metrics are
-    `{name: [(seeds,) updates, ...]}`. The state that is passed is donated.
+    Where `init` and `train_chunk` are jitted, they are compiled side by side. The state after `train_chunk` is that
+    after `config.log_interval` more updates; metrics are `{name: [(seeds,) updates, ...]}`. The state that is passed is
+    donated.
     """
 
     config: RunConfig

@@ -60,11 +60,11 @@ def replanned(prepared: Prepared, plans: Plans, key: jax.Array, *, rounds: int) 
 def begin(prepared: Prepared, plans: Plans) -> Search:
     """A search from plans `[B]`."""
 
-    def one(prepared: Prepared, plans: Plans) -> Search:
+    def begin_single(prepared: Prepared, plans: Plans) -> Search:
         first = Planned(plans, planned_travel(prepared, plans))
         return Search(prepared, first, first, first.total / jnp.maximum(jnp.sum(plans.num_stops), 1))
 
-    return jax.vmap(one)(prepared, plans)
+    return jax.vmap(begin_single)(prepared, plans)
 
 
 @jax.jit
@@ -73,7 +73,7 @@ def advance(search: Search, key: jax.Array, progress: jax.Array) -> Search:
 
     most = MOST_RIDES if search.prepared.fleet.depot is None else MOST_PARCELS
 
-    def one(search: Search, key: jax.Array) -> Search:
+    def advance_single(search: Search, key: jax.Array) -> Search:
         def step(carry: tuple[Planned, Planned], heat_and_key: tuple[jax.Array, jax.Array]) -> tuple[Any, None]:
             (now, best), (heat, key) = carry, heat_and_key
             uniform = jax.random.uniform(key, (1 + draws_of(now.plans),), jnp.float32, minval=1e-9)
@@ -87,7 +87,7 @@ def advance(search: Search, key: jax.Array, progress: jax.Array) -> Search:
         (now, best), _ = jax.lax.scan(step, (search.now, search.best), (heats, keys))
         return search.replace(now=now, best=best)
 
-    return jax.vmap(one)(search, jax.random.split(key, search.mean_leg.shape[0]))
+    return jax.vmap(advance_single)(search, jax.random.split(key, search.mean_leg.shape[0]))
 
 
 def search_moment(env: Dispatch, moment: Any, key: jax.Array, seconds: float) -> Iterator[Searched]:
@@ -104,4 +104,4 @@ def search_moment(env: Dispatch, moment: Any, key: jax.Array, seconds: float) ->
         before, now = now, time.monotonic() - start
         pace = now - before
         best = jax.tree.map(lambda leaf: leaf[0], search.best)
-        yield Searched(now, float(best.total), {}, lambda best=best: moment.replace(plans=best.plans))
+        yield Searched(now, float(best.total), {}, functools.partial(moment.replace, plans=best.plans))

@@ -40,11 +40,8 @@ NEAREST = 10
 STEPS = 256
 """Steps of one call; the clock is read between calls."""
 
-TEMPERATURE = (0.3, 0.01)
-"""Of a cycle, from the beginning to the end, in units of the makespan for each node."""
-
-CYCLES = ((0.0, 0.5, 0.0), (0.5, 0.8, 0.4), (0.8, 1.0, 0.6))
-"""Annealing runs from one share of the time to the next, each time from the best tours, with this head start."""
+TEMPERATURE = (0.3, 0.03)
+"""From the beginning to the end of the time, geometrically, in units of the makespan for each node."""
 
 MOST_CORES = 8
 
@@ -81,11 +78,11 @@ def begin(times: Times, key: jax.Array, *, chains: int, revisits: int) -> Chains
     """Chains at the tours of the nearest neighbour, after noise; `times` is of one instance."""
     repeated = jax.tree.map(lambda leaf: jnp.repeat(leaf, chains, axis=0), times)
     tours = jnp.pad(near_tours(repeated, key), [(0, revisits), (0, 0)])
-    return _at(times, tours)
+    return _beginning(times, tours)
 
 
 @jax.jit
-def _at(times: Times, tours: jax.Array) -> Chains:
+def _beginning(times: Times, tours: jax.Array) -> Chains:
     window, of = window_of(times.num_nodes), jnp.zeros(tours.shape[1], jnp.int32)
     cost, is_revisit = partition_cost(times, tours, of, window)
     return Chains(tours, is_revisit, cost, tours, cost, jnp.repeat(tours, TRIES, axis=1))
@@ -133,33 +130,9 @@ def _changed(chains: Chains, near: jax.Array, customers: jax.Array, drawn: jax.A
     tours, is_revisit = (jnp.repeat(leaf, TRIES, axis=1) for leaf in (chains.tours, chains.is_revisit))
     last = jnp.maximum(ends_of(tours) - 1, 1)
     position = jnp.arange(len(tours), dtype=jnp.int32)[:, None]
-    place = 1 + _below(last, drawn[0])
-    # The other place: that of a node near by, or one that is near in the tour, or any.
-    friend = near[_at_place(tours, place), _below(near.shape[1], drawn[1])]
-    step = jnp.where(drawn[1] < 0.5, -1, 1) * (1 + _below(6, 2 * drawn[1] % 1))
-    any_place = _below(last + 1, drawn[1])
-    others = [_first(tours == friend), jnp.clip(place + step, 0, last)]
-    other = jnp.where(drawn[2] < 0.6, others[0], jnp.where(drawn[2] < 0.9, others[1], any_place))
+    place, other = _places(tours, near, last, drawn[:3])
     kind = (drawn[3] >= np.cumsum(SHARES[:-1], dtype=np.float32)[:, None]).sum(axis=0, dtype=jnp.int32)
-
-    after = drawn[5] < 0.5
-    length = jnp.minimum(jnp.where(drawn[4] < 0.6, 1, jnp.where(drawn[4] < 0.85, 2, 3)), last)
-    start = jnp.minimum(place, last - length + 1)
-    # Positions without the moved ones, and with them where they go.
-    left = jnp.where(other >= start + length, other - length, jnp.minimum(other, start - 1))
-    target = jnp.clip(left + after, 1, last - length + 1)
-    rest = jnp.where(position < target, position, position - length)
-    rest = jnp.where(rest < start, rest, rest + length)
-    inside = jnp.where(drawn[6] < 0.5, target + length - 1 - position, position - target) + start
-    moved = jnp.where((position >= target) & (position < target + length), inside, rest)
-
-    second = jnp.maximum(other, 1)
-    swapped = jnp.where(position == place, second, jnp.where(position == second, place, position))
-
-    low = jnp.maximum(jnp.minimum(place, other) + after, 1)
-    high = jnp.maximum(place, other) - ~after
-    turned = jnp.where((position >= low) & (position <= high), low + high - position, position)
-    source = jnp.where(kind == MOVE, moved, jnp.where(kind == SWAP, swapped, turned))
+    source = _reordered(position, kind, place, other, last, drawn[4:])
     if not revisits:
         return jnp.take_along_axis(tours, source, axis=0, mode="promise_in_bounds")
 
@@ -169,16 +142,48 @@ def _changed(chains: Chains, near: jax.Array, customers: jax.Array, drawn: jax.A
     inserted = jnp.where(position <= place, position, position - 1)
     number = jnp.cumsum(is_revisit & (position <= last), axis=0)
     gone = _first(number == 1 + _below(jnp.maximum(revisits - room, 1), drawn[5]))
-    # The node is served at its first place, or at that of the revisit.
-    node = _at_place(tours, gone)
+    # The node is served at its first place from now on, or at that of the revisit.
+    node = _at(tours, gone)
     gone = jnp.where((drawn[4] < 0.5) & (node > 0), _first(tours == node), gone)
     removed = jnp.where(position < gone, position, jnp.minimum(position + 1, len(tours) - 1))
     source = jnp.where(kind == INSERT, inserted, jnp.where(kind == REMOVE, removed, source))
     changed = jnp.take_along_axis(tours, source, axis=0, mode="promise_in_bounds")
     # Back to the node before (a loop), to another one, or to the depot.
-    node = jnp.where(drawn[6] < 0.95, _at_place(tours, other), 0)
-    node = jnp.where(drawn[6] < 0.5, _at_place(tours, place - 1), node)
+    node = jnp.where(drawn[6] < 0.95, _at(tours, other), 0)
+    node = jnp.where(drawn[6] < 0.5, _at(tours, place - 1), node)
     return jnp.where((kind == INSERT) & (position == place + 1), node, changed)
+
+
+def _places(tours: jax.Array, near: jax.Array, last: jax.Array, drawn: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Two positions, `i32[L]` each: any, and that of a node near by, one that is near in the tour, or any."""
+    place = 1 + _below(last, drawn[0])
+    friend = near[_at(tours, place), _below(near.shape[1], drawn[1])]
+    step = jnp.where(drawn[1] < 0.5, -1, 1) * (1 + _below(6, 2 * drawn[1] % 1))
+    other = jnp.where(drawn[2] < 0.9, jnp.clip(place + step, 0, last), _below(last + 1, drawn[1]))
+    return place, jnp.where(drawn[2] < 0.6, _first(tours == friend), other)
+
+
+def _reordered(
+    position: jax.Array, kind: jax.Array, place: jax.Array, other: jax.Array, last: jax.Array, drawn: jax.Array
+) -> jax.Array:
+    """The positions from which a tour takes its nodes if customers move, or change places, or it is turned."""
+    after = drawn[1] < 0.5
+    length = jnp.minimum(jnp.where(drawn[0] < 0.6, 1, jnp.where(drawn[0] < 0.85, 2, 3)), last)
+    start = jnp.minimum(place, last - length + 1)
+    # Positions without the customers that move, and where these go among them.
+    rest = jnp.where(other >= start + length, other - length, jnp.minimum(other, start - 1))
+    target = jnp.clip(rest + after, 1, last - length + 1)
+    rest = jnp.where(position < target, position, position - length)
+    rest = jnp.where(rest < start, rest, rest + length)
+    inside = start + jnp.where(drawn[2] < 0.5, target + length - 1 - position, position - target)
+    moved = jnp.where((position >= target) & (position < target + length), inside, rest)
+
+    second = jnp.maximum(other, 1)
+    swapped = jnp.where(position == place, second, jnp.where(position == second, place, position))
+
+    low, high = jnp.maximum(jnp.minimum(place, other) + after, 1), jnp.maximum(place, other) - ~after
+    turned = jnp.where((position >= low) & (position <= high), low + high - position, position)
+    return jnp.where(kind == MOVE, moved, jnp.where(kind == SWAP, swapped, turned))
 
 
 def _below(count: jax.Array | int, drawn: jax.Array) -> jax.Array:
@@ -191,14 +196,14 @@ def _first(found: jax.Array) -> jax.Array:
     return jax.lax.argmax(found, 0, jnp.int32)
 
 
-def _at_place(tours: jax.Array, place: jax.Array) -> jax.Array:
+def _at(tours: jax.Array, place: jax.Array) -> jax.Array:
     return jnp.take_along_axis(tours, place[None], axis=0, mode="promise_in_bounds")[0]
 
 
 def search_episode(env: TspDrone, instance: Instance, key: jax.Array, seconds: float) -> Iterator[Searched]:
     """Plan an episode of one instance, with chains on each core; see `jaxvrp.toolbox.Search`."""
     times = make_times(jax.tree.map(lambda leaf: leaf[None], as_float32(instance)))
-    revisits = most_revisits(env.num_nodes) if env.allow_revisits else 0
+    revisits = most_revisits(times.num_nodes) if env.allow_revisits else 0
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = min(cores, MOST_CORES)
     begin_key, key = jax.random.split(key)
@@ -206,7 +211,7 @@ def search_episode(env: TspDrone, instance: Instance, key: jax.Array, seconds: f
     with ThreadPoolExecutor(threads) as pool:
 
         def advanced(key: jax.Array, progress: np.ndarray) -> list[Chains]:
-            unit = min(float(part.least.min()) for part in parts) / env.num_nodes
+            unit = min(float(part.least.min()) for part in parts) / times.num_nodes
             heats = jnp.asarray(unit * TEMPERATURE[0] * (TEMPERATURE[1] / TEMPERATURE[0]) ** progress, jnp.float32)
             work = functools.partial(advance, times, revisits=revisits)
             results = pool.map(lambda part, key: work(part, key, heats), parts, jax.random.split(key, threads))
@@ -214,14 +219,11 @@ def search_episode(env: TspDrone, instance: Instance, key: jax.Array, seconds: f
 
         advanced(key, np.ones(STEPS))
         best = _best(env, times, parts)
-        start, now, pace, cycle = time.monotonic(), 0.0, 0.0, 0
+        start, now, pace = time.monotonic(), 0.0, 0.0
         while now < seconds:
-            if now >= CYCLES[cycle][1] * seconds:
-                cycle += 1
-                parts = _restarted(times, parts)
             key, step_key = jax.random.split(key)
-            first, last = (_progress(when / seconds, cycle) for when in (now, now + pace))
-            parts = advanced(step_key, np.linspace(first, last, STEPS))
+            progress = np.linspace(now, now + pace, STEPS) / seconds
+            parts = advanced(step_key, np.minimum(progress, 1.0))
             before, now = now, time.monotonic() - start
             pace = now - before
             found = min(float(part.least.min()) for part in parts)
@@ -229,22 +231,9 @@ def search_episode(env: TspDrone, instance: Instance, key: jax.Array, seconds: f
             yield Searched(now, *best)
 
 
-def _progress(share: float, cycle: int) -> float:
-    """How far annealing is when this share of the time has passed, in [0, 1]."""
-    begin, end, head_start = CYCLES[cycle]
-    return head_start + (1 - head_start) * min(1.0, (share - begin) / (end - begin))
-
-
-def _restarted(times: Times, parts: Sequence[Chains]) -> list[Chains]:
-    """Chains that go on from the best tours of all."""
-    least, best = np.concatenate([part.least for part in parts]), np.concatenate([part.best for part in parts], axis=1)
-    chosen = best[:, np.argsort(least, kind="stable")[: len(least) // 2]]
-    return [_at(times, jnp.asarray(np.repeat(chosen, 2, axis=1)[:, part :: len(parts)])) for part in range(len(parts))]
-
-
 def _best(env: TspDrone, times: Times, parts: Sequence[Chains]) -> tuple[float, dict[str, np.ndarray]]:
     """What the best tour costs, and its actions."""
     best = min(parts, key=lambda part: float(part.least.min()))
     tour = best.best[:, best.least.argmin()][:, None]
-    actions = jax.device_get(plan_actions(times, tour, with_drone=True, window=window_of(env.num_nodes)))
+    actions = jax.device_get(plan_actions(times, tour, with_drone=True, window=window_of(times.num_nodes)))
     return float(best.least.min()), {role: plan[0, : env.max_episode_steps, None] for role, plan in actions.items()}

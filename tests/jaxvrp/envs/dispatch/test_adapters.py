@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.jaxvrp.envs.dispatch.small_days import ENVS
+from tests.jaxvrp.envs.dispatch.small_days import ENVS, REQUESTS, STOPS
 
 
 def test_gymnasium_plays_the_scenario_with_one_role():
@@ -20,6 +20,16 @@ def test_gymnasium_plays_the_scenario_with_one_role():
         if ended:
             break
     assert ended and total != 0.0 and info["broken_promises"] == 0
+
+
+def test_parcels_have_an_id():
+    gymnasium = pytest.importorskip("gymnasium", reason="not installed: pip install -e '.[gymnasium]'")
+    import jaxvrp.adapters.gymnasium  # noqa: F401  (registers)
+
+    sizes = {"num_vehicles": 2, "num_drones": 1, "max_requests": REQUESTS, "max_stops": STOPS, "travel_price": 0.02}
+    env = gymnasium.make("jaxvrp/dispatch_same_day-v0", **sizes)
+    observation, info = env.reset(seed=0)
+    assert env.observation_space.contains(observation) and info["action_mask"].shape == (4,)
 
 
 def test_pettingzoo_plays_the_scenario_with_two_roles():

@@ -124,6 +124,11 @@ def test_what_can_never_be_served_is_noted_and_rejected(town, write):
     assert solution.plan["rejected"][-2:] == ["Dee", "Eli"] and not solution.plan["feasible"]
 
 
+def test_a_policy_of_parcels_refuses_a_day_of_rides_in_one_line(file):
+    with pytest.raises(solve.UserError, match="the day has no depot, and the policy is of scenario 'same_day'; give"):
+        solve.open_problem(file, run="dispatch_same_day")
+
+
 def test_an_empty_day_is_over_at_once(town, write):
     town["requests"] = []
     plan = solve.solve(write(json.dumps(town), "town.json"), method="accept").plan
