@@ -261,7 +261,7 @@ def update_functions(config: PPOConfig) -> dict[str, tuple[Callable[..., Any], t
 
     rollout = alone(lambda state: trainer.rollout.play(state.params, state.players, state.key))
     advantages = alone(lambda recording, norm: ppo.prepare(config, recording, norm)[0])
-    minibatch, gradients, optimiser = map(alone, (ppo.take, trainer.gradients, trainer.apply_gradients))
+    minibatch, gradients, optimiser = alone(ppo.take), alone(trainer.gradients), alone(trainer.apply_gradients)
     recording = jax.jit(rollout)(state)[1]
     batch = jax.jit(advantages)(recording, state.value_norm)
     envs = jnp.arange(config.num_envs // config.num_minibatches, dtype=jnp.int32)

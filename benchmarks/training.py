@@ -31,18 +31,17 @@ from train.sharding import DATA, batch_specs, device_key, shard, vec_specs
 Record = dict[str, Any]
 
 SIZES: tuple[Size, ...] = ((2, 3, 5), (4, 20, 10))
-ROW_KEYS = {
-    "network": "--networks",
-    "env.num_drones": "--sizes",
-    "env.num_customers": "--sizes",
-    "env.num_route_nodes": "--sizes",
-}
-"""Keys that make the rows, and the option that sets them."""
 
 LAUNCH_KEYS = set(LAUNCH) - {"config"}
 
-BOARD_SIZE = ("max_parts", "rays")
-"""Parameters of `pcb` that stand for the size in the rows of TD3 and SAC."""
+SIZE_NAMES = ("num_drones", "num_customers", "num_route_nodes")
+"""The parameters of `truck_drone` that are the size of a row of MAPPO."""
+
+ROW_KEYS = {"network": "--networks", **{f"env.{name}": "--sizes" for name in SIZE_NAMES}}
+"""Keys that make the rows of MAPPO, and the option that sets them."""
+
+BOARD_SIZE_NAMES = ("max_parts", "rays")
+"""The parameters of `pcb` that are the size of a row of TD3 or SAC."""
 
 
 class Learning:
@@ -113,9 +112,7 @@ def measure_row(learner: str, config: RunConfig, repeats: int, seconds: float) -
     taken = measure.interleaved({name: functools.partial(chunk_seconds, name) for name in runs}, repeats)
     shares = (part / whole for part, whole in zip(taken["rollout"], taken["chunk"], strict=True))
     share = Spread.of(shares).median
-    size = (
-        [name.partition(".")[2] for name in ROW_KEYS if name.startswith("env.")] if learner == "mappo" else BOARD_SIZE
-    )
+    size = SIZE_NAMES if learner == "mappo" else BOARD_SIZE_NAMES
     return {
         "network": getattr(config, "network", learner),
         "size": [config.env[name] for name in size],

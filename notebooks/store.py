@@ -38,8 +38,20 @@ def executed(path: pathlib.Path) -> nbformat.NotebookNode:
         NotebookClient(notebook, timeout=LONGEST_CELL, record_timing=False, resources=where).execute()
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            cell.outputs = [tidy(output) for output in cell.outputs if output.get("name") != "stderr"]
+            cell.outputs = [tidy(output) for output in joined(cell.outputs) if output.get("name") != "stderr"]
     return notebook
+
+
+def joined(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
+    """Outputs with what a cell prints on one stream, without anything between, as one."""
+    whole: list[nbformat.NotebookNode] = []
+    for output in outputs:
+        is_stream = output.output_type == "stream"
+        if is_stream and whole and whole[-1].get("name") == output.name:
+            whole[-1].text += output.text
+        else:
+            whole.append(output)
+    return whole
 
 
 def tidy(output: nbformat.NotebookNode) -> nbformat.NotebookNode:

@@ -192,7 +192,8 @@ def transfer(run: Any, args: argparse.Namespace, parameters: Mapping[str, Any]) 
         changes["max_requests"] = round(load * trained.max_requests)
         changes["expected_requests"] = load * trained.expected_requests
         changed = contest.load(args.run, Dispatch, "dispatch", args, {**parameters, **changes})
-        field = Field(changed.learner.env, args.transfer)
+        env: Any = changed.learner.env
+        field = Field(env, args.transfer)
         rules = field.act(ThresholdActor(field.env), args.transfer), field.act(AcceptActor(), args.transfer, rounds)
         policy = field.act(contest.actor_of(changed), args.transfer).value
         better = max((played.value for played in rules), key=np.mean)

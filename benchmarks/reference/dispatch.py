@@ -23,6 +23,7 @@ from jaxvrp.envs.dispatch.problem.instance import Instance
 SLACK = 1e-3  # minutes, on every deadline
 TIE = 1e-3  # minutes by which added travel is alike
 LATELY = 1 / 12  # of the horizon
+SOON, COVERED, EVEN = 1 / 30, 0.8, 10.0  # of the horizon; the weight of cover; pickups that are believed in at first
 DAYS = 8  # that random play takes in turn
 
 
@@ -359,7 +360,7 @@ class NumpyDispatch:
         return seen
 
     def entities(self) -> dict[str, np.ndarray]:
-        """`{"vehicle": [15, V], "zone": [3, Z]}`."""
+        """`{"vehicle": [15, V], "zone": [5, Z]}`; with zones, `"vehicle": [20, V]`."""
         offers = self.offers()
         columns = [self._column(v, offers[v]) for v in range(self.num_vehicles)]
         seen = {"vehicle": np.array(columns).T}
@@ -370,7 +371,7 @@ class NumpyDispatch:
     def _column(self, v: int, offer: Offer | None) -> list[float]:
         vehicle, day, horizon = self.vehicles[v], self.day, float(self.day.horizon)
         if day.capacity[v] == 0:
-            return [0.0] * 15
+            return [0.0] * (20 if self.zones else 15)
         served, _ = self._drive(v, vehicle.stops)
         left = min((self._window(entry.stop)[1] - entry.start for entry in served), default=math.inf)
         planned = sum(int(day.load[stop.request]) for stop in vehicle.stops)
@@ -384,6 +385,7 @@ class NumpyDispatch:
             (planned if self.trips else vehicle.aboard) / int(day.capacity[v]),
             self._share(left),
             *([0.0] * 5 if offer is None else self._offered(offer)),
+            *(self._roving(v) if self.zones else []),
         ]
 
     def _offered(self, offer: Offer) -> list[float]:
@@ -397,19 +399,56 @@ class NumpyDispatch:
         cell = np.clip(np.floor((np.asarray(place, float) - least) / (most - least) * self.zones), 0, self.zones - 1)
         return int(cell[0] + self.zones * cell[1])
 
+    def _plan_end(self, v: int) -> tuple[np.ndarray, float]:
+        """Where a plan ends, or where the vehicle goes without one, and when."""
+        served, _ = self._drive(v, self.vehicles[v].stops)
+        if not served:
+            return self.vehicles[v].goal, self.vehicles[v].free
+        return self._place(served[-1].stop), served[-1].start + float(self.day.stop_time[v])
+
+    def _nearness(self, v: int, zone: int) -> float:
+        """1 for a vehicle that could be in the zone now, less the later it could."""
+        if self.day.capacity[v] == 0:
+            return 0.0
+        place, end = self._plan_end(v)
+        minutes = max(end - self.now, 0.0) + self._way(v, place, self.middle(zone))
+        return math.exp(-minutes / (SOON * float(self.day.horizon)))
+
+    def _pickups(self) -> np.ndarray:
+        """Those of each zone so far."""
+        counts = np.zeros(self.zones**2)
+        for request in range(min(self.step_number + 1, self.num_requests)):
+            counts[self.zone_of(self.day.pickup[request])] += 1
+        return counts
+
+    def _need(self, zone: int, without: int = -1) -> float:
+        """The likely pickups of a zone, of those in an even city, that no vehicle covers; perhaps without one."""
+        likely = self._pickups() + EVEN / self.zones**2
+        covered = sum(self._nearness(v, zone) for v in range(self.num_vehicles) if v != without)
+        return float(likely[zone] / likely.mean()) * math.exp(-COVERED * covered)
+
+    def _roving(self, v: int) -> list[float]:
+        place, end = self._plan_end(v)
+        needed = self._need(self.zone_of(place), without=v)
+        idle = [other for other in range(self.num_vehicles) if self.is_idle(other)]
+        needs = [self._need(self.zone_of(self._plan_end(other)[0]), without=other) for other in idle]
+        is_spare = v in idle and v == idle[int(np.argmin(needs))]
+        done_in = max(end - self.now, 0.0) / float(self.day.horizon)
+        return [*self._here(place), done_in, min(needed, 4.0), float(is_spare)]
+
     def _zone_planes(self) -> np.ndarray:
-        known = min(self.step_number + 1, self.num_requests)
-        demand, idle = np.zeros(self.zones**2), np.zeros(self.zones**2)
-        for request in range(known):
-            demand[self.zone_of(self.day.pickup[request])] += 1
+        demand, idle = self._pickups(), np.zeros(self.zones**2)
         for v in range(self.num_vehicles):
             if self.is_idle(v):
                 idle[self.zone_of(self.vehicles[v].goal)] += 1
         real = max(int(np.count_nonzero(self.day.capacity)), 1)
-        return np.array([np.ones_like(demand), demand / max(demand.sum(), 1), idle / real])
+        zones = range(self.zones**2)
+        cover = np.array([sum(self._nearness(v, zone) for v in range(self.num_vehicles)) for zone in zones])
+        need = np.array([min(self._need(zone), 4.0) for zone in zones])
+        return np.array([np.ones_like(demand), demand / max(demand.sum(), 1), idle / real, cover / real, need])
 
     def context(self) -> dict[str, np.ndarray]:
-        """`{"dispatcher": [1, 15], "vehicle": [V, 11]}`, the latter with zones."""
+        """`{"dispatcher": [1, 15], "vehicle": [V, 13]}`, the latter with zones."""
         day, request, largest = self.day, self.step_number, max(int(np.max(self.day.capacity)), 1)
         real = max(int(np.count_nonzero(day.capacity)), 1)
         asked = [0.0] * 10
@@ -444,9 +483,10 @@ class NumpyDispatch:
     def _own(self, v: int) -> list[float]:
         vehicle = self.vehicles[v]
         if self.day.capacity[v] == 0:
-            return [0.0] * 6
+            return [0.0] * 8
         free_in = max(vehicle.free - self.now, 0.0) / float(self.day.horizon)
-        return [*self._here(vehicle.place), float(self.is_idle(v)), *self._here(vehicle.goal), free_in]
+        moves = [*self._here(vehicle.place), float(self.is_idle(v)), *self._here(vehicle.goal), free_in]
+        return [*moves, *self._roving(v)[3:]]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,6 +9,7 @@ import jaxvrp
 from benchmarks.quality import dispatch
 from benchmarks.quality.__main__ import main
 from jaxvrp.envs.dispatch.baselines.greedy import AcceptActor
+from jaxvrp.io.command_line import UserError
 
 SMALL = ["--env.max_requests", "12", "--env.expected_requests", "10", "--env.num_vehicles", "2", "--env.max_stops", "4"]
 
@@ -53,7 +54,6 @@ def test_fleets_are_planned_again_from_the_command_line(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("words", ["2", "2x", "0x3", "2x3x4", "axb"])
-def test_no_list_of_rollouts_is_one_line(words, capsys):
-    with pytest.raises(SystemExit):
+def test_no_list_of_rollouts_is_one_line(words):
+    with pytest.raises(UserError, match=f"'{words}' is no list of rollouts; write 2x30"):
         main(["--env", "dispatch", "--rollouts", words])
-    assert "is no list of rollouts; write 2x30" in capsys.readouterr().err

@@ -17,7 +17,7 @@ import numpy as np
 from flax import struct
 
 from jaxvrp.envs.dispatch.insertion import insert, offers
-from jaxvrp.envs.dispatch.plans import LOAD, REQUEST, Plans, Prepared, distance
+from jaxvrp.envs.dispatch.plans import COLUMNS, LOAD, REQUEST, Plans, Prepared, distance
 from jaxvrp.envs.dispatch.schedule import index_of, planned_travel, rescheduled
 
 REMOVED = 3
@@ -39,9 +39,6 @@ NOISE = 0.6
 DICE = 6
 """Random numbers of a round beside those of each stop: whom it begins with, how it takes out, how many, from how many
 plans, in which order it inserts, with how much noise."""
-
-DROPOFF_DEADLINE = 9
-"""Column of `Prepared.table`."""
 
 FAR = 1e6
 """More than any number of stops or minutes."""
@@ -111,7 +108,7 @@ def ruin_and_recreate(
 
     (_, is_out), removed = jax.lax.scan(take, (score, jnp.zeros(score.shape, bool)), index_of(most))
     ruined = rescheduled(prepared, without(plans, is_out))
-    due = jnp.take(prepared.table[:, DROPOFF_DEADLINE], jnp.maximum(removed, 0))
+    due = jnp.take(prepared.table[:, COLUMNS["dropoff_deadline"]], jnp.maximum(removed, 0))
     turn = jnp.where(draws[4] < BY_DEADLINE, jnp.minimum(due, FAR), uniform.ravel()[:most])
     turn = jnp.where(removed >= 0, turn, jnp.inf)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from jaxvrp import fields
-from jaxvrp.policies.networks import NETWORKS, build_network
+from jaxvrp.policies.networks import NETWORKS, build_network, layers
 from jaxvrp.policies.networks.gru import GRULayer
 from jaxvrp.policies.networks.layers import NetworkSpec
 from train.on_policy.config import PPOConfig
@@ -116,6 +116,23 @@ def test_mlp_against_numpy(activation, normed):
             x = layer_norm(x, own.get(f"LayerNorm_{layer + 1}", {})) if normed else x
         expected = x @ np.asarray(head["kernel"]) + np.asarray(head["bias"])
         np.testing.assert_allclose(outputs[i], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("written", "derived"),
+    [
+        (layers.layer_norm, lambda x: nn.LayerNorm(use_scale=False, use_bias=False).apply({}, x)),
+        (layers.softmax, nn.softmax),
+    ],
+)
+def test_a_gradient_that_is_written_out_is_the_derived_one(written, derived):
+    # Of equal numbers the variance is 0.
+    x, weight = noise((5, 3, 9), 1).at[0, 0].set(0.5), noise((5, 3, 9), 2)
+    slopes = [jax.jit(jax.grad(lambda x, f=f: (weight * f(x)).sum()))(x) for f in (written, derived)]
+    np.testing.assert_allclose(written(x), derived(x), atol=1e-5)
+    np.testing.assert_allclose(slopes[0][0, 1:], slopes[1][0, 1:], atol=1e-5)
+    np.testing.assert_allclose(slopes[0][1:], slopes[1][1:], atol=1e-5)
+    assert np.isfinite(slopes[0]).all()
 
 
 def test_an_unknown_kind_is_refused():
