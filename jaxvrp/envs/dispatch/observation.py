@@ -50,7 +50,7 @@ ROVING = (
     Feature("last_x", "x where its plan ends, or where it goes / S"),
     Feature("last_y", "y where its plan ends, or where it goes / S"),
     Feature("done_in", "minutes until its plan ends / H", 0.0),
-    Feature("needed", "need of its zone without it, at most 4", 0.0, 4.0),
+    Feature("needed", "need, without it, of the zone where it will be; at most 4", 0.0, 4.0),
     Feature("is_spare", "1 for the idle vehicle that is needed least", 0.0, 1.0),
 )
 """What is also seen of vehicles that wait elsewhere than at a depot."""
@@ -61,8 +61,8 @@ ZONE_DYNAMIC = (
     Feature("present", "1", 0.0, 1.0),
     Feature("demand", "share of all pickups so far", 0.0, 1.0),
     Feature("idle", "idle vehicles that wait there, or go there / vehicles", 0.0, 1.0),
-    Feature("cover", "vehicles that could be there soon, the sooner the more / vehicles", 0.0, 1.0),
-    Feature("need", "pickups that are likely, of those in an even city, less what is covered, at most 4", 0.0, 4.0),
+    Feature("cover", "how much vehicles cover it / vehicles", 0.0, 1.0),
+    Feature("need", "its need, at most 4", 0.0, 4.0),
 )
 
 DAY = (

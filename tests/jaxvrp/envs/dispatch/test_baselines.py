@@ -80,38 +80,43 @@ def test_relocate_sends_idle_vehicles_to_where_demand_was(states):
     assert (state.demand[row, going[going > 0] - 1] > 0).all()
 
 
-def test_cover_sends_one_vehicle_to_where_requests_are_likely_and_others_far(states):
+def test_cover_sends_the_vehicle_that_is_needed_least_to_where_vehicles_are_needed_most(states):
     state, timestep = jax.device_get(states["ride_pooling"])
     going = chosen(CoverActor(), states["ride_pooling"])["vehicle"]
     legal = np.take_along_axis(timestep.action_mask["vehicle"], going[..., None], axis=-1)[..., 0]
     rows, vehicles = np.nonzero(going)
     assert legal.all() and len(rows) > 20 and len(np.unique(rows)) == len(rows)
-    plans, prepared, zones = state.plans, state.prepared, timestep.entities["zone"].shape[-1]
-    each_way = round(zones**0.5)
+    plans, prepared, seen = state.plans, state.prepared, timestep.entities
+    zones = seen["zone"].shape[-1]
+    each_way, number = round(zones**0.5), np.arange(zones)
     for row, vehicle in zip(rows, vehicles, strict=True):
         instance = jax.tree.map(lambda leaf, row=row: leaf[row], prepared.instance)
         corner, side = instance.area[0], instance.area[1] - instance.area[0]
-        number = np.arange(zones)
         middles = corner + (np.stack([number % each_way, number // each_way], axis=1) + 0.5) / each_way * side
-        near = np.zeros(zones)
-        for other in np.flatnonzero(prepared.capacity[row] > 0):
+        exists = np.flatnonzero(prepared.capacity[row] > 0)
+        near, here = np.zeros((len(plans.free[row]), zones)), np.zeros(len(plans.free[row]), int)
+        for other in exists:
             stops = np.flatnonzero(np.isfinite(plans.start[row, other]))
             place, busy = plans.goal[row, :, other], plans.free[row, other]
             if stops.size:
                 place = plans.stops[row, :2, other, stops[-1]]
                 busy = plans.start[row, other, stops[-1]] + instance.stop_time[other]
             way = np.hypot(*(middles - place).T) * prepared.pace[row, other]
-            soon = np.exp(-(max(busy - state.now[row], 0.0) + way) / (instance.horizon / 30))
-            near += soon
-            if other == vehicle:
-                itself = soon
-        np.testing.assert_allclose(timestep.entities["zone"][row, 3] * (prepared.capacity[row] > 0).sum(), near, 1e-3)
-        demand = state.demand[row] + 10 / zones
+            near[other] = np.exp(-(max(busy - state.now[row], 0.0) + way) / (instance.horizon / 30))
+            cell = np.clip((place - corner) / side * each_way, 0, each_way - 1e-6).astype(int)
+            here[other] = cell[0] + each_way * cell[1]
+        demand = (state.demand[row] + 10 / zones) / np.mean(state.demand[row] + 10 / zones)
+        without = demand * np.exp(-0.8 * (near.sum(axis=0) - near))
+        needed = without[np.arange(len(here)), here]
+        need = np.minimum(demand * np.exp(-0.8 * near.sum(axis=0)), 4.0)
+        np.testing.assert_allclose(seen["zone"][row, 3:], [near.sum(axis=0) / len(exists), need], rtol=1e-3)
+        np.testing.assert_allclose(seen["vehicle"][row, 18, exists], np.minimum(needed, 4.0)[exists], rtol=1e-3)
+        is_idle = seen["vehicle"][row, 4] > 0
+        assert needed[vehicle] < needed[is_idle].min() + 1e-3 and seen["vehicle"][row, 19, vehicle] == 1.0
         way = np.hypot(*(middles - plans.place[row, :, vehicle]).T) * prepared.pace[row, vehicle]
-        worth = demand / demand.mean() * np.exp(-0.8 * (near - itself)) - 0.005 * way
+        worth = without[vehicle] - 0.005 * way
         assert worth[going[row, vehicle] - 1] > worth.max() - 1e-3
-        cell = np.clip((plans.goal[row, :, vehicle] - corner) / side * each_way, 0, each_way - 1e-6).astype(int)
-        assert worth.max() > worth[cell[0] + each_way * cell[1]] + 0.2 - 1e-3
+        assert worth.max() > needed[vehicle] + 0.2 - 1e-3
 
 
 @pytest.mark.parametrize("scenario", ENVS)
