@@ -184,7 +184,7 @@ def standings(env: Dispatch, run: Any, args: argparse.Namespace) -> Standings:
 def transfer(run: Any, args: argparse.Namespace, parameters: Mapping[str, Any]) -> Standings:
     """A policy at fleets and loads that it was not trained with, beside rules that were not tuned for them."""
     trained, rounds = run.learner.env, args.replan_rounds
-    head = ["fleet", "load", "days", "threshold", f"replan ({rounds} rounds)", "policy", "policy above the better"]
+    head = ["player", "days", "threshold", f"replan ({rounds} rounds)", "policy", "policy above the better"]
     rows = [head]
     for fleet, load in ((1.0, 1.0), (0.5, 1.0), (2.0, 1.0), (1.0, 0.5), (1.0, 2.0)):
         vehicles = {name: getattr(trained, name, None) for name in ("num_vehicles", "num_drones")}
@@ -198,8 +198,8 @@ def transfer(run: Any, args: argparse.Namespace, parameters: Mapping[str, Any]) 
         policy = field.act(contest.actor_of(changed), args.transfer).value
         better = max((played.value for played in rules), key=np.mean)
         values = [contest.cell(list(value), ".1f") for value in (*(played.value for played in rules), policy)]
-        ahead = contest.cell(list(100 * (policy - better) / better.mean()), "+.1f")
-        rows.append([f"{fleet:g} x", f"{load:g} x", str(args.transfer), *values, f"{ahead} %"])
+        ahead = _signed(list(100 * (policy - better) / better.mean()), "+.1f")
+        rows.append([f"fleet x {fleet:g}, load x {load:g}", str(args.transfer), *values, f"{ahead} %"])
     return Standings(f"{trained.scenario}, {args.transfer} days of each fleet and load", rows, "the better rule")
 
 
