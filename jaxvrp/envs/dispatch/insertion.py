@@ -141,9 +141,7 @@ def _offer_deliveries(prepared: Prepared, plans: Plans, request: Request) -> Off
     )
     slack = jnp.minimum(home_slack, request.dropoff_deadline - begin)
     slack = jnp.minimum(slack, jnp.min(jnp.where(plans.present, plans.stops[DEADLINE] - moved, jnp.inf), axis=-1))
-    return _checked(
-        plans, Offers(possible.any(-1), at_position(is_there, added), position, position, loads, begin, slack, moved)
-    )
+    return _checked(plans, at_position(is_there, added), (position, position, loads, begin, slack, moved))
 
 
 def _offer_rides(prepared: Prepared, plans: Plans, request: Request) -> Offers:
@@ -204,10 +202,7 @@ def _offer_rides(prepared: Prepared, plans: Plans, request: Request) -> Offers:
     moved = jnp.where(stop < first[:, None], plans.start, jnp.where(stop < second[:, None], between, behind))
     slack = jnp.minimum(request.pickup_deadline - pickup_start, request.dropoff_deadline - dropoff_start)
     slack = jnp.minimum(slack, jnp.min(jnp.where(plans.present, plans.stops[DEADLINE] - moved, jnp.inf), axis=-1))
-    found = Offers(
-        added < jnp.inf, at_position(is_second, by_drop), first, second, pickup_start, dropoff_start, slack, moved
-    )
-    return _checked(plans, found)
+    return _checked(plans, at_position(is_second, by_drop), (first, second, pickup_start, dropoff_start, slack, moved))
 
 
 def _pushed(plans: Plans, at: Positions, to: jax.Array) -> jax.Array:
@@ -217,8 +212,13 @@ def _pushed(plans: Plans, at: Positions, to: jax.Array) -> jax.Array:
     return jnp.maximum(plans.start, to[:, None] + at.path[:, :-1])
 
 
-def _checked(plans: Plans, found: Offers) -> Offers:
-    """The offers, with 0 for those that are none."""
+def _checked(plans: Plans, added: jax.Array, numbers: tuple[jax.Array, ...]) -> Offers:
+    """The offers, with 0 for those that are none: inf in `added`.
+
+    Only the position that was chosen decides. XLA repeats a comparison in each program that needs it, with other
+    roundings, so that an insertion right at its deadline may fit for one and not for another.
+    """
+    found = Offers(added < jnp.inf, added, *numbers)
     none = {
         name: jnp.where(found.feasible, value, jnp.zeros((), value.dtype))
         for name, value in vars(found).items()
