@@ -2,12 +2,16 @@
 
 import itertools
 import math
+import os
+import subprocess
+import sys
 
 import jax
 import numpy as np
 import pytest
 
 import jaxvrp
+from benchmarks import fast_compilation
 from jaxvrp.envs.dispatch.problem.instance import make_instance, pad
 from tests.jaxvrp.envs.dispatch.small_days import DAYS, ENVS, FLEET, REQUESTS, each, padded, play, replay
 
@@ -232,3 +236,11 @@ def test_without_a_dropoff_deadline_the_pickup_is_still_in_time():
     assert timestep.action_mask["dispatcher"][0].tolist() == [True, True, False, False]
     _, timestep = jax.jit(env.step)(state, {"dispatcher": np.int32([1]), "vehicle": np.zeros(FLEET, np.int32)})
     assert not timestep.action_mask["dispatcher"][0, 1:].any()
+
+
+def test_an_offer_right_at_its_deadline_is_feasible_with_finite_figures_or_not_at_all():
+    """XLA repeats a comparison in each fusion, with other roundings; with the tests' fast compilation it does not."""
+    plain = {name: value for name, value in os.environ.items() if name not in fast_compilation.variables()}
+    command = [sys.executable, "-m", "tests.jaxvrp.envs.dispatch.edge_of_deadlines"]
+    done = subprocess.run(command, env=plain, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
