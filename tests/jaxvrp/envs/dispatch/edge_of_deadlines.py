@@ -9,7 +9,7 @@ from jaxvrp.envs.dispatch.plans import COLUMNS, SLACK
 NUM_DAYS, NUM_STEPS, ULPS = 16, 12, np.arange(-3, 4, dtype=np.int32)
 
 
-def main():
+def main() -> None:
     env, rng = jaxvrp.make("dispatch", scenario="same_day"), np.random.default_rng(0)
     step = jax.jit(jax.vmap(env.step))
     state, timestep = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(3), NUM_DAYS))
