@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.reference.tsp_drone import least_makespan
+from benchmarks.reference.tsp_drone_exact import exact_makespan
 from jaxvrp.envs.tsp_drone import (
     actions_to_operations,
     make,
@@ -58,6 +59,20 @@ def test_the_best_of_all_plans_is_the_proven_optimum(published, share):
     assert len(small) == 30
     for solution in small[:: len(small) // share(len(small))]:
         assert least_makespan(solution.instance) == pytest.approx(solution.cost, abs=1e-5), solution.name
+
+
+def test_the_programme_over_subsets_finds_the_proven_optima(published):
+    small = [solution for solution in published if solution.instance.num_nodes <= 8]
+    assert len(small) > 30
+    for solution in small:
+        assert exact_makespan(solution.instance) == pytest.approx(solution.cost, abs=1e-5), solution.name
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_programme_over_subsets_agrees_with_all_plans(seed):
+    limits = {"max_flight": 90.0, "no_fly": [0, 0, 0, 0, 1], "launch_time": 3.0, "recovery_time": 2.0}
+    instance = random_instance(seed, **limits)
+    assert exact_makespan(instance) == pytest.approx(least_makespan(instance))
 
 
 def random_instance(seed, nodes=5, **parameters):
