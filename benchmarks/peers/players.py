@@ -85,6 +85,10 @@ def _ours(name: str, **parameters: Any) -> Callable[[int, int], Callable[[], Non
     return lambda batch, steps: JaxPlayer(jaxvrp.make(name, **parameters), batch, steps).play
 
 
+def _truck_drone(customers: int, nodes: int, observation: str) -> Callable[[int, int], Callable[[], None]]:
+    return _ours("truck_drone", num_drones=2, num_customers=customers, num_route_nodes=nodes, observation=observation)
+
+
 def _jumanji(name: str) -> Callable[[int, int], Callable[[], None]]:
     def build(batch: int, steps: int) -> Callable[[], None]:
         import jumanji
@@ -152,17 +156,13 @@ def _rl4co(name: str, num_loc: int) -> Callable[[int, int], Callable[[], None]]:
 
 
 PLAYERS = {
-    "truck_drone small": Player(
-        "truck_drone (2, 3, 5)",
-        "jaxvrp",
-        3,
-        _ours("truck_drone", num_drones=2, num_customers=3, num_route_nodes=5),
+    "truck_drone small": Player("truck_drone (2, 3, 5), flat", "jaxvrp", 3, _truck_drone(3, 5, "flat")),
+    "truck_drone small entities": Player(
+        "truck_drone (2, 3, 5), entities", "jaxvrp", 3, _truck_drone(3, 5, "entities")
     ),
-    "truck_drone middle": Player(
-        "truck_drone (2, 20, 8)",
-        "jaxvrp",
-        3,
-        _ours("truck_drone", num_drones=2, num_customers=20, num_route_nodes=8),
+    "truck_drone middle": Player("truck_drone (2, 20, 8), flat", "jaxvrp", 3, _truck_drone(20, 8, "flat")),
+    "truck_drone middle entities": Player(
+        "truck_drone (2, 20, 8), entities", "jaxvrp", 3, _truck_drone(20, 8, "entities")
     ),
     "darp": Player("darp (20, 5)", "jaxvrp", 1, _ours("darp", num_nodes=20, num_agents=5)),
     "mpe": Player("JaxMARL MPE spread, 3 agents", "jaxmarl", 3, _jaxmarl("MPE_simple_spread_v3")),
@@ -174,9 +174,11 @@ PLAYERS = {
 
 PAIRS = (
     Pair("truck_drone small", "mpe", 4.0),
+    Pair("truck_drone small entities", "mpe", 6.0),
     Pair("truck_drone middle", "multi_cvrp", 3.0),
-    Pair("darp", "cvrp", 1.5),
-    Pair("darp", "pdp", 1.2),
+    Pair("truck_drone middle entities", "multi_cvrp", 4.0),
+    Pair("darp", "cvrp", 3.0),
+    Pair("darp", "pdp", 1.5),
 )
 
 
@@ -239,4 +241,4 @@ LEARNERS = {
 }
 """By the name that `--player` takes."""
 
-LEARNER_PAIRS = (Pair("our mappo", "jaxmarl mappo", 2.0), Pair("our ippo", "jaxmarl ippo", 1.2))
+LEARNER_PAIRS = (Pair("our mappo", "jaxmarl mappo", 2.0), Pair("our ippo", "jaxmarl ippo", 1.5))
