@@ -108,9 +108,11 @@ class VecEnv(struct.PyTreeNode):
             until `reset_to`.
         final_observations: return the last observation of every episode before its auto-reset, at the cost of a second
             observation. None: if episodes can be truncated, where learners need it.
+        group_size: so many environments, side by side, get the same problems where they are reset together; it divides
+            `num_envs`.
 
     Raises:
-        ValueError: a number of environments or steps below 1.
+        ValueError: a number of environments or steps below 1, or groups that do not divide the environments.
         TypeError: one that is no whole number.
     """
 
@@ -120,11 +122,15 @@ class VecEnv(struct.PyTreeNode):
     axis: str | None = struct.field(pytree_node=False, default=None)
     auto_reset: bool = struct.field(pytree_node=False, default=True)
     final_observations: bool | None = struct.field(pytree_node=False, default=None)
+    group_size: int = struct.field(pytree_node=False, default=1)
 
     def __post_init__(self) -> None:
         # Not `env`: JAX makes pytrees anew with whatever it puts into the places of their leaves.
         require_count("num_envs", self.num_envs)
         require_count("pool_steps", self.pool_steps)
+        require_count("group_size", self.group_size)
+        if self.num_envs % self.group_size:
+            raise ValueError(f"num_envs is {self.num_envs}, which group_size ({self.group_size}) does not divide")
 
     @property
     def observes_ends(self) -> bool:
@@ -133,6 +139,8 @@ class VecEnv(struct.PyTreeNode):
 
     def generate(self, key: jax.Array, count: int | None = None, memory: Any = None) -> Instance:
         """`count` (default: `num_envs`) problems, with a leading axis; by the content `memory`, if given.
+
+        Those of a group are the same; `count` is a multiple of `group_size`.
 
         Raises:
             ValueError: `count` is below 1, or the machine's memory does not hold so many environments.
@@ -143,7 +151,8 @@ class VecEnv(struct.PyTreeNode):
         check_batch(self.env, self.num_envs, "num_envs")
         rules = self.env.memory
         env = self.env if memory is None or rules is None else rules.apply(memory)
-        return jax.vmap(env.generate)(jax.random.split(key, count))
+        instances = jax.vmap(env.generate)(jax.random.split(key, count // self.group_size))
+        return jax.tree.map(lambda leaf: jnp.repeat(leaf, self.group_size, axis=0), instances)
 
     def reset(self, key: jax.Array) -> tuple[VecState, VecTimeStep]:
         """Fresh problems everywhere."""
@@ -264,7 +273,8 @@ class VecEnv(struct.PyTreeNode):
     def _reset_ended(self, state: VecState, settled: State, done: jax.Array) -> tuple[State, jax.Array]:
         """The states after the resets, and the row of the pool where the episode of each began."""
         # Strides that use up the pool by the time it is redrawn: few environments get the same instance.
-        start = state.cursor * max(1, self.num_envs // self.pool_steps) % (self.num_envs + 1)
+        groups = self.num_envs // self.group_size
+        start = self.group_size * (state.cursor * max(1, groups // self.pool_steps) % (groups + 1))
         fresh = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, self.num_envs), state.pool)
         rows = start + jnp.arange(self.num_envs, dtype=jnp.int32)
         return select(done, fresh, settled), jnp.where(done, rows, state.pool_row)

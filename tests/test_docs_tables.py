@@ -113,7 +113,6 @@ COMPANIONS = {
     "imitate_steps": {"imitate": "greedy"},
     "imitate_coef": {"imitate": "greedy"},
     "baseline": {"rollout": "episodes", "group_size": 2},
-    "group_size": {"rollout": "episodes"},
 }
 """What a key needs beside it, unless it is off."""
 

@@ -98,6 +98,28 @@ def test_environments_that_end_together_get_different_instances_of_the_pool(play
     assert begun > 2 * NUM_ENVS
 
 
+def test_groups_that_end_together_get_the_same_instances(reach):
+    vec = VecEnv(reach, 6, pool_steps=POOL_STEPS, group_size=3)
+    step, still = jax.jit(vec.step), {"mover": np.zeros((6, 2, 2), np.float32), "caller": np.zeros((6, 1), np.int32)}
+    state, _ = jax.jit(vec.reset)(KEY)
+    targets = [state.env.course.target]
+    for _ in range(NUM_STEPS):
+        state, timestep = step(state, still)
+        assert timestep.done[0] == timestep.done[1:3].all() == timestep.done[1:3].any()
+        if timestep.done[0]:
+            targets.append(state.env.course.target)
+    assert len(targets) > 3
+    for target in np.array(targets):
+        assert (target[:3] == target[0]).all() and (target[3:] == target[3]).all()
+    starts = np.array(targets)[:, ::3].reshape(2 * len(targets), -1)
+    assert len(np.unique(starts, axis=0)) > len(targets), "groups and episodes differ"
+
+
+def test_groups_divide_the_batch(reach):
+    with pytest.raises(ValueError, match=r"^num_envs is 4, which group_size \(3\) does not divide$"):
+        VecEnv(reach, 4, group_size=3)
+
+
 def test_the_pool_is_redrawn_when_it_is_due_and_only_then(played):
     targets = [state.pool.course.target for state in played[0]]
     changes = [i for i in range(NUM_STEPS) if not np.array_equal(targets[i], targets[i + 1])]
@@ -213,7 +235,7 @@ def test_one_environment_is_a_batch_too(reach):
     assert ends >= 2
 
 
-@pytest.mark.parametrize("name", ["num_envs", "pool_steps"])
+@pytest.mark.parametrize("name", ["num_envs", "pool_steps", "group_size"])
 @pytest.mark.parametrize(
     ("value", "error", "message"),
     [

@@ -86,8 +86,8 @@ class PPOConfig(NetworkKeys, RunConfig):
     )
     group_size: int = option(
         1,
-        help="environments that play the same instance at once (`rollout` `episodes`); times devices, divides "
-        "`num_envs`",
+        help="environments that play the same instance at once; with a critic, the mean of their advantages at the "
+        "same step is subtracted; times devices, divides `num_envs`",
         minimum=1,
     )
     num_epochs: int = option(4, help="passes over a rollout", minimum=1)
@@ -124,8 +124,6 @@ class PPOConfig(NetworkKeys, RunConfig):
         super().check_fields()
         if self.baseline != "critic" and self.rollout != "episodes":
             raise ValueError(f"baseline is '{self.baseline}', which needs whole episodes; set rollout to 'episodes'")
-        if self.group_size > 1 and self.rollout != "episodes":
-            raise ValueError(f"group_size is {self.group_size}, which needs whole episodes; set rollout to 'episodes'")
         lessons = [name for name in ("imitate_steps", "imitate_coef") if getattr(self, name)]
         if self.imitate is None and lessons:
             raise ValueError(

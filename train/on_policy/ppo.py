@@ -129,6 +129,8 @@ def prepare(
     if config.baseline == "critic":
         advantage, value = _advantages(config, recording, norm)
         target = {role: advantage[role] + value[role] for role in valid}
+        if config.group_size > 1:
+            advantage = {role: _less_group(advantage[role], valid[role], config.group_size) for role in valid}
         for role, weight in valid.items():
             metrics[f"{role}/explained_variance"] = _explained_variance(value[role], target[role], weight)
         if config.value_norm:
@@ -325,6 +327,14 @@ def _updated(norm: ValueNorm, target: jax.Array, valid: jax.Array, decay: float)
 def _normalized(advantage: jax.Array, decides: jax.Array) -> jax.Array:
     mean, variance = moments(advantage, decides)
     return (advantage - mean) / (jnp.sqrt(variance) + 1e-8)
+
+
+def _less_group(advantage: jax.Array, valid: jax.Array, group_size: int) -> jax.Array:
+    """Advantages minus the mean of their group at the same step, over rows that are `valid`, `f32[K, L, E, agents]`."""
+    shape = (*advantage.shape[:2], -1, group_size, advantage.shape[-1])
+    groups, weight = advantage.reshape(shape), valid.reshape(shape)
+    mean = (groups * weight).sum(axis=3, keepdims=True) / jnp.maximum(weight.sum(axis=3, keepdims=True), 1.0)
+    return (groups - mean).reshape(advantage.shape)
 
 
 def _episode_advantage(reward: jax.Array, group_size: int) -> jax.Array:

@@ -100,7 +100,6 @@ class Rollout:
     num_chunks: int
     chunk_length: int
     teacher: Actor | None = None
-    group_size: int = 1
 
     def reset(self, key: jax.Array, memory: Any = None) -> Players:
         """All environments at the beginning of an episode; those of a group, of the same.
@@ -108,9 +107,7 @@ class Rollout:
         `memory` is what episodes left behind so far, the content of `Environment.memory`; None for nothing.
         """
         instance_key, pool_key = jax.random.split(key)
-        instances = self.vec_env.generate(instance_key, self.vec_env.num_envs // self.group_size, memory)
-        instances = jax.tree.map(lambda leaf: jnp.repeat(leaf, self.group_size, axis=0), instances)
-        vec, timestep = self.vec_env.reset_to(instances, pool_key)
+        vec, timestep = self.vec_env.reset_to(self.vec_env.generate(instance_key, memory=memory), pool_key)
         vec = vec if memory is None else vec.replace(memory=memory)
         num_envs = self.vec_env.num_envs
         carry = {"actor": self.actors.initial_carry(num_envs), "critic": self.critics.initial_carry(num_envs)}
@@ -147,7 +144,7 @@ class Rollout:
         """What never changes in the episodes of a rollout, `{kind: f32[rows, static features, count]}`."""
         env = self.vec_env.env
         if not self.vec_env.auto_reset:
-            first = jax.tree.map(lambda leaf: leaf[:: self.group_size], vec.env)
+            first = jax.tree.map(lambda leaf: leaf[:: self.vec_env.group_size], vec.env)
             return jax.vmap(env.static_entities)(first)
 
         under_way, coming = jax.vmap(env.static_entities)(vec.env), jax.vmap(env.static_entities)(vec.pool)
@@ -159,7 +156,7 @@ class Rollout:
             return None
         num_envs = self.vec_env.num_envs
         if not self.vec_env.auto_reset:
-            return jnp.arange(num_envs, dtype=jnp.int32) // self.group_size
+            return jnp.arange(num_envs, dtype=jnp.int32) // self.vec_env.group_size
         return jnp.where(vec.pool_row < 0, jnp.arange(num_envs, dtype=jnp.int32), num_envs + vec.pool_row)
 
     def seen(self, players: Players, static: Statics) -> Seen:

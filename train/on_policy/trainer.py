@@ -64,13 +64,13 @@ class Trainer:
                 pool_steps=config.rollout_length,
                 axis=DATA,
                 auto_reset=config.rollout == "continuing",
+                group_size=config.group_size,
             ),
             actors=self.actors,
             critics=self.critics,
             num_chunks=config.rollout_length // config.sequence_length,
             chunk_length=config.sequence_length,
             teacher=teacher,
-            group_size=config.group_size,
         )
         self.optimizer = _optimizer(config, self.actors, self.critics)
         players = jax.eval_shape(self.rollout.reset, jax.eval_shape(lambda: jax.random.key(0)))

@@ -110,7 +110,6 @@ EPISODES = {"rollout": "episodes", "group_size": 2}
     ("changes", "says"),
     [
         ({"baseline": "group", "group_size": 2}, "baseline is 'group', which needs whole episodes; set rollout to "),
-        ({"group_size": 2}, "group_size is 2, which needs whole episodes; set rollout to 'episodes'"),
         (
             {"imitate": "greedy"},
             "imitate is 'greedy', but imitate_steps and imitate_coef are 0, so that no teacher counts; set one of ",

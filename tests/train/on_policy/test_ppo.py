@@ -240,6 +240,24 @@ def test_prepare_against_numpy(config, on_mesh, norms, lasting, truncates):
 MOMENTS = ((1, "mean"), (2, "mean_square"))
 
 
+def test_with_a_critic_groups_are_compared_step_by_step(config, on_mesh, fresh_norm):
+    alone = config(value_norm=False, normalize_advantage=False)
+    recording = random_rollout(2)
+    batches = [
+        jax.device_get(on_mesh(lambda *args, c=c: ppo.prepare(c, *args)[0])(recording, fresh_norm))
+        for c in (alone, dataclasses.replace(alone, group_size=ENVS))
+    ]
+    for name in ROLES:
+        before, after = (batch.advantage[name] for batch in batches)
+        valid = batches[0].valid[name] > 0
+        assert not valid.all() or name == "truck"
+        for step, env, chunk, agent in np.ndindex(before.shape):
+            group = before[step, :, chunk, agent][valid[step, :, chunk, agent]]
+            expected = before[step, env, chunk, agent] - (group.mean() if group.size else 0.0)
+            np.testing.assert_allclose(after[step, env, chunk, agent], expected, rtol=1e-4, atol=1e-5)
+        chex.assert_trees_all_equal(batches[0].target[name], batches[1].target[name])
+
+
 @pytest.mark.slow("attention-False-local-changes5")
 @pytest.mark.parametrize(("network", "share", "critic", "changes"), NETWORKS)  # every pair of choices occurs
 def test_unchanged_parameters_reproduce_the_rollout(learner, on_mesh, fresh_norm, network, share, critic, changes):

@@ -252,7 +252,6 @@ def test_a_bad_file(content, says, workplace, mistake):
         ),
         ("--baseline group", "baseline is 'group', which needs whole episodes; set rollout to 'episodes'$"),
         ("--baseline group --rollout episodes --rollout_length 200", "compares episodes; set group_size to 2 or more"),
-        ("--group_size 4", "group_size is 4, which needs whole episodes; set rollout to 'episodes'$"),
         (
             "--rollout episodes",
             "length is 100, but .* of 'truck_drone' have up to 200 steps; set rollout_length to 200",
