@@ -197,11 +197,11 @@ def _ablation(result: Any, choice: str) -> list[Row]:
 
 def _peers(result: Any, choice: str) -> list[Row]:
     """The part `choice` of the file."""
-    rows = [["ours", "peer", "cores", "ours, steps/s", "peer, steps/s", "ratio", "goal"]]
+    rows = [["ours", "peer", "cores", "ours, steps/s", "peer, steps/s", "ratio"]]
     for pair in result[choice]:
         names = pair["ours"]["label"], f"{pair['peer']['label']} {pair['peer']['version']}"
         speeds = (rate(Spread.of(pair["steps_per_second"][side]).median) for side in ("ours", "peer"))
-        rows.append([*names, str(pair["cores"]), *speeds, f"{pair['ratio']:.2f}", f"{pair['goal']:g}"])
+        rows.append([*names, str(pair["cores"]), *speeds, f"{pair['ratio']:.2f}"])
     return rows
 
 
