@@ -172,7 +172,8 @@ class InstanceFiles:
     recompute: Callable[[Any, Mapping[str, Any]], dict[str, Any]] | None = None
 
 
-class ProblemSet(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class ProblemSet:
     """Generated problems to compare players on, the same for ever: any change makes another version.
 
     Attributes:

@@ -1,6 +1,7 @@
 """Frozen sets and records: the problems are what they were, and whatever a record says wrongly is refused."""
 
 import copy
+import dataclasses
 import functools
 import json
 import pathlib
@@ -44,7 +45,7 @@ def test_no_rounded_time_of_a_set_is_near_to_another(name):
 
 def test_other_problems_are_refused(monkeypatch):
     known = sets.known_sets()["tsp_drone_20_nodes"]
-    other = known._replace(problems=known.problems._replace(seed=1))
+    other = known._replace(problems=dataclasses.replace(known.problems, seed=1))
     with pytest.raises(UserError, match=r"tsp_drone_20_nodes has the checksum \w{64} here, and not 9628f"):
         sets.generate("tsp_drone_20_nodes", other)
 
