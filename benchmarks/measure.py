@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import datetime
 import math
 import os
 import pathlib
-import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import jax
-import jaxlib
-import numpy as np
 
 from jaxvrp import Environment, vectorize
 from jaxvrp.fields import require_count
 from jaxvrp.io.command_line import UserError, above_zero, positive, refuse_overwriting
+from jaxvrp.io.machine import device_name, machine  # noqa: F401 (all benchmarks write them)
 from jaxvrp.io.messages import shown
 from jaxvrp.io.whole_files import write_json
 
@@ -43,38 +40,9 @@ class Spread:
         return cls(statistics.median(values), min(values), max(values))
 
 
-def machine(argv: Sequence[str], device: str) -> dict[str, str | int]:
-    """Where and how a result came about: the header of every result. `device` as of `device_name`."""
-    return {
-        "device": device,
-        "cpu": _cpu_model(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
-        "os": platform.platform(terse=True),
-        "python": platform.python_version(),
-        "jax": jax.__version__,
-        "jaxlib": jaxlib.__version__,
-        "numpy": np.__version__,
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": " ".join(argv),
-    }
-
-
 def this_program(name: str) -> list[str]:
     """What starts a benchmark in another process: `-m benchmarks.NAME` would find a user's own `benchmarks.py`."""
     return [sys.executable, "-m", "jaxvrp", "bench", name]
-
-
-def device_name() -> str:
-    """`"1 x cpu (cpu)"`: number, kind and platform of the devices of this process."""
-    devices = jax.devices()
-    return f"{len(devices)} x {devices[0].device_kind} ({devices[0].platform})"
-
-
-def _cpu_model() -> str:
-    info = pathlib.Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
 
 
 def described(header: Mapping[str, Any], protocol: Mapping[str, str]) -> str:

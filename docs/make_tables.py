@@ -10,7 +10,8 @@ configurations adds to those that it derives from, `<!-- parameters: NAME -->` t
 with `context of ROLE` as the kind, those of a role's context. Of these
 the columns that are named here are written; what a page has in further ones stays. `<!-- results: FILE -->` has what is
 in a file of `benchmarks/results`; `<!-- results: FILE, batch 4096 -->` those rows of it alone, and
-`<!-- results: FILE; rows: policy | random -->` those that begin so.
+`<!-- results: FILE; rows: policy | random -->` those that begin so. `<!-- records: SET -->` has the players of all
+records on a frozen set in `benchmarks/results/records`.
 """
 
 from __future__ import annotations
@@ -36,12 +37,13 @@ from train.running.command.keys import as_typed, environment_keys, scenario_defa
 PAGES = pathlib.Path(__file__).parent
 README = PAGES.parent / "README.md"
 RESULTS = PAGES.parent / "benchmarks" / "results"
-MARKER = re.compile(r"<!-- (keys|parameters|entities|policies|results): (.+) -->")
+MARKER = re.compile(r"<!-- (keys|parameters|entities|policies|records|results): (.+) -->")
 COLUMNS = {
     "keys": ["key", "default", "range", "meaning"],
     "parameters": ["parameter", "default", "range", "meaning"],
     "entities": ["feature", "static", "meaning"],
     "policies": ["policy", "what it plays", "trained by", "return", "baselines"],
+    "records": ["player", "figures", "CPU s a problem"],
 }
 
 CONTEXT_OF = "context of "
@@ -51,7 +53,13 @@ Row = list[str]
 
 def rows(kind: str, name: str) -> Iterator[Row]:
     """The first cells of each row of the table `<!-- KIND: NAME -->`."""
-    makers = {"keys": _keys, "parameters": _parameters, "entities": _features, "policies": _policies}
+    makers = {
+        "keys": _keys,
+        "parameters": _parameters,
+        "entities": _features,
+        "policies": _policies,
+        "records": _records,
+    }
     return makers[kind](name)
 
 
@@ -104,6 +112,17 @@ def _policies(which: str) -> Iterator[Row]:
         policy, *others = [(player, f"{figures['return']:.1f}") for player, figures in card.figures["players"].items()]
         baselines = ", ".join(f"{player} {figure}" for player, figure in others)
         yield [f"`{name}`", card.about, f"`{card.training['command']}`", policy[1], baselines]
+
+
+def _records(name: str) -> Iterator[Row]:
+    for path in sorted((RESULTS / "records").glob("*.json")):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if record["set"]["name"] == name:
+            player, figures = record["player"], record["figures"].items()
+            who = f"policy `{player['policy']}`" if "policy" in player else player["method"]
+            seconds = f", {player['seconds']:g} s" if "seconds" in player else ""
+            cells = ", ".join(f"{figure} {value:.2f}" for figure, value in figures)
+            yield [f"{who}{seconds}", cells, f"{record['seconds_per_problem']['cpu']:.2g}"]
 
 
 def _row(name: str, default: Any, accepted: str, sentence: str) -> Row:
@@ -178,11 +197,11 @@ def _ablation(result: Any, choice: str) -> list[Row]:
 
 def _peers(result: Any, choice: str) -> list[Row]:
     """The part `choice` of the file."""
-    rows = [["ours", "peer", "cores", "ours, steps/s", "peer, steps/s", "ratio", "goal"]]
+    rows = [["ours", "peer", "cores", "ours, steps/s", "peer, steps/s", "ratio"]]
     for pair in result[choice]:
         names = pair["ours"]["label"], f"{pair['peer']['label']} {pair['peer']['version']}"
         speeds = (rate(Spread.of(pair["steps_per_second"][side]).median) for side in ("ours", "peer"))
-        rows.append([*names, str(pair["cores"]), *speeds, f"{pair['ratio']:.2f}", f"{pair['goal']:g}"])
+        rows.append([*names, str(pair["cores"]), *speeds, f"{pair['ratio']:.2f}"])
     return rows
 
 

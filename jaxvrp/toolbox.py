@@ -151,6 +151,9 @@ class InstanceFiles:
         solvers: `(problem, names of methods) -> names` of those that can solve it, the best choice first.
         stack: `problems -> problem`, of any sizes, padded to the largest, with a leading axis: `parameters` and
             `instance` take that, too. None where problems are solved one by one.
+        recompute: `(problem, plan) -> plan`, the decisions of a plan and the numbers that follow from them alone, in
+            NumPy, without the rules of the environment; raises a ValueError, one line, if the plan breaks a constraint.
+            None where there is no such check.
     """
 
     read: Callable[[str | os.PathLike], Sequence[Any]]
@@ -166,6 +169,27 @@ class InstanceFiles:
     sheets: Callable[[Any, dict[str, Any]], Sequence[Sheet]] | None = None
     solvers: Callable[[Any, Sequence[str]], Sequence[str]] = lambda problem, names: names
     stack: Callable[[Sequence[Any]], Any] | None = None
+    recompute: Callable[[Any, Mapping[str, Any]], dict[str, Any]] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class ProblemSet:
+    """Generated problems to compare players on, the same for ever: any change makes another version.
+
+    Attributes:
+        version: from 1.
+        parameters: of the environment whose generator draws them. Only generators whose numbers are the same to the
+            last bit on every machine make a set: draws that are scaled, sums of whole numbers.
+        seed: of all problems.
+        count: of problems.
+        checksum: of their arrays; see `train.bench.sets.checksum`.
+    """
+
+    version: int
+    parameters: Mapping[str, Any]
+    seed: int
+    count: int
+    checksum: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,6 +233,7 @@ class Toolbox:
         changed: `(keywords, changes) -> keywords` of the factory, if changing one keyword removes another; else None.
         forms: `env -> environments` with the same instances but other decision times, `env` among them. A player that
             was not trained plays in the form in which its mean return is highest.
+        sets: by name, problems to compare players on; they need `InstanceFiles.recompute`.
     """
 
     baselines: Mapping[str, Callable[[Any], Actor]] = dataclasses.field(default_factory=dict)
@@ -228,6 +253,7 @@ class Toolbox:
     paddings: Mapping[str, Padding] = dataclasses.field(default_factory=dict)
     changed: Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]] | None = None
     forms: Callable[[Any], Sequence[Any]] = lambda env: (env,)
+    sets: Mapping[str, ProblemSet] = dataclasses.field(default_factory=dict)
 
     def full_name(self, player: str) -> str:
         """The name of a player in tables: that of the first baseline for `greedy`, else the same name."""

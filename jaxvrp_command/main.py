@@ -41,6 +41,7 @@ class Command:
 TRAINING = {name: (f"train.{name}", sentence) for name, (_, sentence) in names.ALGORITHMS.items()}
 BENCHMARKS = {name: (f"benchmarks.{name}", sentence) for name, sentence in names.BENCHMARKS.items()}
 BENCHMARKS |= {name: (f"benchmarks.{name}.__main__", names.BENCHMARKS[name]) for name in ("peers", "quality")}
+RECORDS = {name: (f"train.bench.{name}", sentence) for name, sentence in names.RECORDS.items()}
 
 COMMANDS = {
     "play": Command(
@@ -53,7 +54,11 @@ COMMANDS = {
     "plan": Command("check a problem, solve it, and write the plan as a page with a sheet per vehicle", "train.plan"),
     "sweep": Command("train many runs of a configuration with other keys, chosen by Optuna", "train.sweep"),
     "export": Command("write the policy of a run alone, as a folder or one file for JAX alone", "train.export"),
-    "bench": Command("measure speed, or the quality of plans", programs=BENCHMARKS, next_word="benchmark"),
+    "bench": Command(
+        "compare players on frozen sets of problems, or measure speed",
+        programs=RECORDS | BENCHMARKS,
+        next_word="benchmark",
+    ),
     "list": Command("list environments, algorithms, networks, configurations and policies", answer=answers.list_names),
     "version": Command("show versions and devices", answer=answers.show_versions),
 }

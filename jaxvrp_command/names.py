@@ -33,6 +33,12 @@ NETWORKS = {
     "attention": "Attention over entities, with a decoder that points at them: one policy for any number of entities.",
 }
 
+RECORDS = {
+    "sets": "The frozen sets of problems, each with its version and checksum.",
+    "run": "Let a search or a policy plan all problems of a set, and write a record.",
+    "check": "Compute all figures of a record again, from its plans alone.",
+}
+
 BENCHMARKS = {
     "ablation": "What each part of a configuration is worth: the same training with one part changed at a time.",
     "device": "What an accelerator does in nine minutes: parity, steps, training, a peer, memory and compilation.",

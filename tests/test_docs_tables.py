@@ -301,7 +301,7 @@ def peers_rows(result, choice):
         medians = [float(np.median(pair["steps_per_second"][side])) for side in ("ours", "peer")]
         peer = f"{pair['peer']['label']} {pair['peer']['version']}"
         ratio = f"{medians[0] / medians[1]:.2f}"
-        yield [pair["ours"]["label"], peer, str(pair["cores"]), *map(rate, medians), ratio, f"{pair['goal']:g}"]
+        yield [pair["ours"]["label"], peer, str(pair["cores"]), *map(rate, medians), ratio]
 
 
 KINDS = {

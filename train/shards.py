@@ -6,7 +6,6 @@ import argparse
 import csv
 import glob
 import hashlib
-import json
 import pathlib
 import platform
 import re
@@ -16,8 +15,10 @@ from typing import Any, NamedTuple
 import jax
 
 from jaxvrp.io.command_line import UserError
+from jaxvrp.io.json_files import read_json
 from jaxvrp.io.messages import shown
 from jaxvrp.io.whole_files import write_json, write_whole
+from jaxvrp.replay import schema
 
 MANIFEST = "manifest-{}-of-{}.json"
 
@@ -25,6 +26,13 @@ ALL = "plans.csv"
 """The plans of all shards."""
 
 COLUMNS = ("file", "problem", "plan", "cost", "feasible", "seconds", "method", "error")
+
+CONTENT = schema.object_with(
+    shard=schema.whole_number(least=1),
+    of=schema.whole_number(least=1),
+    files=schema.list_of(schema.object_with(file=schema.text)),
+)
+"""Of a manifest."""
 
 Entry = dict[str, Any]
 """Of a manifest: a problem of a file with its plan and figures, or a file with the `error` that refused it."""
@@ -85,7 +93,7 @@ def plan_path(out: pathlib.Path, file: pathlib.Path, problem: int | None) -> pat
 def entry_of(path: pathlib.Path) -> Entry | None:
     """The entry of a plan in a file; None if there is none that was written whole."""
     try:
-        plan = json.loads(path.read_bytes())
+        plan = read_json(path, "")
         source = plan["source"]
         figures = {name: plan[name] for name in ("cost", "feasible", "seconds", "method")}
     except (OSError, ValueError, KeyError, TypeError):
@@ -110,9 +118,10 @@ def collect(out: pathlib.Path) -> str:
     found = {}
     for path in sorted(out.glob(MANIFEST.format("*", "*"))):
         try:
-            manifest = json.loads(path.read_bytes())
+            manifest = read_json(path, "")
+            CONTENT(manifest, "")
             found[Shard(manifest["shard"], manifest["of"])] = manifest["files"]
-        except (ValueError, KeyError, TypeError):
+        except ValueError:
             raise UserError(f"{path} is damaged; delete it, and run its shard again, which keeps the plans") from None
     totals = {part.total for part in found}
     if not found:

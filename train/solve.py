@@ -189,7 +189,7 @@ def solve_all(
     (name,) = names
     if run is None and (stack := _stack_of(name, method)):
         batch = problem_in(name, stack(problems), instances[0])
-        return _solved_together(batch, problems, chosen(batch, method), seconds, seed, progress)
+        return solved_together(batch, problems, chosen(batch, method), seconds, seed, progress)
     options: dict[str, Any] = {"seconds": seconds, "method": method, "seed": seed}
     opening: dict[str, Any] = {"run": run, "env": env, "trust": trust}
     return [
@@ -206,7 +206,7 @@ def _stack_of(name: str, method: str | None) -> Callable[[Sequence[Any]], Any] |
     return toolbox.instances.stack if toolbox.instances and is_search_of_all else None
 
 
-def _solved_together(
+def solved_together(
     batch: Problem,
     problems: Sequence[Any],
     method: str,
@@ -509,7 +509,7 @@ def _solve_pending(name: str, group: Sequence[_Pending], args: argparse.Namespac
                 problems = [each.problem for each in part]
                 batch = problem_in(name, stack(problems), part[0].file)
                 method = chosen(batch, args.method)
-                solutions = _solved_together(batch, problems, method, args.seconds, args.seed, None)
+                solutions = solved_together(batch, problems, method, args.seconds, args.seed, None)
             else:
                 opening = {"run": args.run, "env": args.env, "trust": args.trust, "row": part[0].row}
                 problem = open_problem(part[0].file, **opening)

@@ -17,6 +17,7 @@ import sys
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -84,7 +85,15 @@ class SurplusError(Exception):
 
 
 class StoppedError(BaseException):
-    """Ctrl-C. Optuna leaves such a trial as it is, so that it is taken up again like that of a killed worker."""
+    """Ctrl-C, or a request to terminate, at any moment.
+
+    Not `KeyboardInterrupt`, of which Optuna makes a failed trial: this one stays as it is, so that it is taken up again
+    like that of a killed worker.
+    """
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise StoppedError
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -104,11 +113,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise UserError("sweeps need Optuna, which is not installed; pip install 'jaxvrp[sweep]'")
     sweep = read_sweep(args, keys)
     study = open_study(sweep, args)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    previous = {number: signal.signal(number, _stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         work(study, sweep)
-    except (KeyboardInterrupt, StoppedError):
+    except StoppedError:
         raise Interrupted(f"interrupted; everything is saved, go on with the same command ({sweep.out})") from None
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
     report(study, sweep)
 
 
@@ -338,8 +350,6 @@ def _run(trial: optuna.Trial, sweep: Sweep, folder: pathlib.Path, values: Mappin
                     if trial.should_prune():
                         raise optuna.TrialPruned
                 time.sleep(POLL)
-        except KeyboardInterrupt:
-            raise StoppedError from None
         finally:
             process.terminate()  # the run saves what it has, and can be resumed
             process.wait()

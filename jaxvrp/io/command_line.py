@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
 import argparse
+import contextlib
+import signal
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,6 +24,9 @@ MOST_DIGITS = 100
 
 LONGEST_MESSAGE = 800
 """Letters; of a longer one the beginning and the end are shown."""
+
+AGAIN = 0.05
+"""Seconds."""
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C: 128 and the number of the signal."""
@@ -109,7 +116,8 @@ def run_command(command: Callable[[], object], mistakes: tuple[type[Exception], 
         The exit status: 0, 2 after a mistake, `INTERRUPTED` after Ctrl-C.
     """
     try:
-        command()
+        with _interruptions_kept():
+            command()
         return 0
     except Interrupted as stop:
         print(stop, file=sys.stderr)
@@ -128,6 +136,31 @@ def run_command(command: Callable[[], object], mistakes: tuple[type[Exception], 
         message = f"{message[:half]} ... {message[-half:]}"
     print(f"error: {message}", file=sys.stderr)
     return 2
+
+
+@contextlib.contextmanager
+def _interruptions_kept() -> Iterator[None]:
+    """Ctrl-C that Python drops, as it came while garbage was collected, comes again a moment later."""
+    previous = sys.unraisablehook
+
+    def hook(dropped: Any) -> None:
+        if isinstance(dropped.exc_value, KeyboardInterrupt):
+            threading.Timer(AGAIN, _interrupt).start()
+        else:
+            previous(dropped)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = previous
+
+
+def _interrupt() -> None:
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)  # ends what it waits for, too
+    else:
+        _thread.interrupt_main()
 
 
 def positive(text: str) -> int:

@@ -100,6 +100,7 @@ def read_program(path: pathlib.Path, *, trust: bool) -> Policy:
         refuse_dotted_paths(card["configuration"]["env"], path, "trust=True", trust=trust)
         env = playing_environment(card["configuration"], {})
         exported = jax.export.deserialize(program)
+        about = str(card["about"])
         (_, memory), _ = jax.tree.unflatten(exported.in_tree, exported.in_avals)
     except (UserError, ImportError):
         raise
@@ -114,7 +115,7 @@ def read_program(path: pathlib.Path, *, trust: bool) -> Policy:
     def initial_memory(num_envs: int) -> Memory:
         return {name: jnp.zeros((num_envs, *leaf.shape[1:]), leaf.dtype) for name, leaf in memory.items()}
 
-    return Policy(env, jax.tree_util.Partial(decide), initial_memory, card["about"])
+    return Policy(env, jax.tree_util.Partial(decide), initial_memory, about)
 
 
 def _filled(like: Any, arrays: Arrays) -> Any:

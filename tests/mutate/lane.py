@@ -44,6 +44,7 @@ SUBJECTS = {
     "parameters": Entry("tests.mutate.parameters:Parameters", 1.0, 120.0),
     "actions": Entry("tests.mutate.actions:Actions", 1.0, 180.0),
     "problem_files": Entry("tests.mutate.problem_files:ProblemFiles", 1.0, 60.0),
+    "results": Entry("tests.mutate.results:Results", 1.0, 60.0),
     "episode_files": Entry("tests.mutate.episode_files:EpisodeFiles", 0.7, 60.0),
 }
 """By name; the longest first, so that all end together."""

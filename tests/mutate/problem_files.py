@@ -1,4 +1,4 @@
-"""Files of problems, damaged: Cordeau's, `.npz`, Bookshelf, `.pcb`, maps; read, and drawn where a command does."""
+"""Problem files, damaged: Cordeau's, `.npz`, Bookshelf, `.pcb`, maps, days, moments; read, and drawn by commands."""
 
 from __future__ import annotations
 
@@ -18,9 +18,16 @@ from jaxvrp.envs import darp, pcb, truck_drone
 from jaxvrp.envs.darp.pictures import __main__ as draw_plan
 from jaxvrp.envs.darp.problem.instance import SCHEMA as INSTANCE_SCHEMA
 from jaxvrp.envs.darp.problem.instance import as_float32 as computed_instance
+from jaxvrp.envs.dispatch.moment import FORMAT as MOMENT_FORMAT
+from jaxvrp.envs.dispatch.moment import planned_rows
+from jaxvrp.envs.dispatch.plan import read as read_dispatch
+from jaxvrp.envs.dispatch.problem.day_file import FORMAT as DAY_FORMAT
+from jaxvrp.envs.dispatch.problem.instance import SCHEMA as DAY_SCHEMA
+from jaxvrp.envs.dispatch.problem.instance import as_float32 as computed_day
 from jaxvrp.envs.pcb.pictures import __main__ as draw_board
 from jaxvrp.envs.pcb.problem.board import SCHEMA as BOARD_SCHEMA
 from jaxvrp.envs.pcb.problem.board import as_float32 as computed_board
+from jaxvrp.io.arrays import schema_of
 from tests.mutate import material
 from tests.mutate.mutators import NUMBERS, mutate_bytes, mutate_text, odd_value
 from tests.mutate.trial import NOTHING, Case, Finding, Subject, Tally
@@ -273,6 +280,56 @@ def _check_map(path: Path, content: truck_drone.FleetMap) -> None:
         raise Finding("an environment of other sizes")
 
 
+def _check_day(path: Path, days: Any) -> None:
+    """What is computed with is finite, and there are as many requests and vehicles as the file has."""
+    given = json.loads(path.read_bytes())
+    for day in days:
+        if (len(day.requests), len(day.vehicles)) != (len(given["requests"]), len(given["vehicles"])):
+            raise Finding("read as another day", f"{given}")
+        _check_computed(day.instance, computed_day(day.instance), schema_of(DAY_SCHEMA, day.instance))
+
+
+def _check_moment(path: Path, moments: Any) -> None:
+    """The clock is that of the file, and every promise is in a plan."""
+    given = json.loads(path.read_bytes())
+    (moment,) = moments
+    stops = {stop["request"] for vehicle in given["vehicles"] for stop in vehicle["stops"]}
+    if {row["request"] for row in planned_rows(moment)} != stops:
+        raise Finding("read as another moment", f"{given}")
+
+
+def _write_day(folder: Path, random: np.random.Generator) -> Path:
+    (folder / "day.json").write_text(json.dumps(_day(random)))
+    return folder / "day.json"
+
+
+def _day(random: np.random.Generator) -> dict[str, Any]:
+    arrivals = np.sort(np.round(random.uniform(0, 60, int(random.integers(1, 4))), 1))
+    requests = [
+        {"id": f"r{row}", "arrival": arrival, "pickup": _place(random), "dropoff": _place(random)}
+        for row, arrival in enumerate(arrivals.tolist())
+    ]
+    vehicles = [{"id": f"v{row}", "speed": 30.0, "capacity": 3, "start": _place(random)} for row in range(2)]
+    return {"format": DAY_FORMAT, "requests": requests, "vehicles": vehicles}
+
+
+def _place(random: np.random.Generator) -> list[float]:
+    return np.round(random.uniform(0, 5, 2), 2).tolist()
+
+
+def _write_moment(folder: Path, random: np.random.Generator) -> Path:
+    """The first request has been promised a ride by the first vehicle."""
+    day = _day(random)
+    stops = [{"what": what, "request": "r0"} for what in ("pickup", "drop-off")]
+    vehicles = [
+        {"id": each["id"], "free": 61.0, "place": each["start"], "stops": stops if row == 0 else []}
+        for row, each in enumerate(day["vehicles"])
+    ]
+    content = {"format": MOMENT_FORMAT, "now": 61.0, "day": day, "vehicles": vehicles}
+    (folder / "moment.json").write_text(json.dumps(content))
+    return folder / "moment.json"
+
+
 def _save_instances(folder: Path, random: np.random.Generator) -> Path:
     instances = [material.instance(random, uniform=False) for _ in range(int(random.integers(1, 3)))]
     darp.save(folder / "problem.npz", instances[0] if len(instances) == 1 else darp.stack(instances))
@@ -310,4 +367,6 @@ FORMATS = {
     "Bookshelf": Format(material.write_bookshelf, pcb.read_bookshelf, _check_bookshelf, (draw_board.main, ())),
     ".pcb": Format(_write_pcb, pcb.read_pcb, _check_pcb, (draw_board.main, ())),
     "map": Format(_write_map, truck_drone.read_map, _check_map, None),
+    "day": Format(_write_day, read_dispatch, _check_day, None),
+    "moment": Format(_write_moment, read_dispatch, _check_moment, None),
 }

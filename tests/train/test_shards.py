@@ -120,6 +120,22 @@ def test_a_collection_that_misses_something_is_refused(days, damage):
         shards.collect(out)
 
 
+@pytest.mark.parametrize(
+    ("files", "plan", "message"),
+    [
+        ([3], "{}", "is damaged"),
+        ([{"plan": "a.json"}], "{}", "is damaged"),
+        ([{"file": "a", "plan": "a.json"}], "{}", "is not the plan of the manifest"),
+        ([{"file": "a", "plan": "a.json"}], "[" * 100_000, "is not the plan of the manifest"),
+    ],
+)
+def test_damage_of_any_kind_is_refused_in_one_line(tmp_path, files, plan, message):
+    (tmp_path / "manifest-1-of-1.json").write_text(json.dumps({"shard": 1, "of": 1, "files": files}))
+    (tmp_path / "a.json").write_text(plan)
+    with pytest.raises(UserError, match=message):
+        shards.collect(tmp_path)
+
+
 @pytest.mark.slow
 def test_a_killed_shard_goes_on_where_it_was(days):
     command = [sys.executable, "-m", "train.solve", str(days), "--seconds", "1", "--out", str(days.parent / "plans")]

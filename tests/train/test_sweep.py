@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("optuna", reason="Optuna is not installed")
 
-from jaxvrp.io.command_line import UserError
+from jaxvrp.io.command_line import Interrupted, UserError
 from train import sweep
 
 RUN = """
@@ -190,6 +190,19 @@ def test_killed_workers_lose_no_trial_and_count_none_twice(files):
     assert all(row[1] == "complete" for row in rows)
 
 
+def test_a_trial_that_is_interrupted_before_its_run_begins_is_not_lost(stand_in, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(sweep, "_suggest", lambda *_: signal.raise_signal(signal.SIGTERM))
+        with pytest.raises(Interrupted):
+            sweep.main(words(stand_in, 2, "--heartbeat", "1"))
+    assert not list((stand_in / "out").glob("*.starts"))
+    sweep.main(words(stand_in, 2, "--heartbeat", "1"))
+    assert [(row[0], row[1]) for row in sorted(table(stand_in))] == [
+        ("trial_0000", "complete"),
+        ("trial_0001", "complete"),
+    ]
+
+
 TINY = {
     "network": "mlp",
     "hidden_sizes": "[8]",
@@ -222,9 +235,10 @@ def test_the_run_of_a_killed_worker_goes_on_bit_for_bit(files):
     while not list(out.glob("trial_0000/checkpoints/[0-9]*")) and time.time() < deadline:
         time.sleep(0.05)
     subprocess.run(["kill", "-9", "--", f"-{killed.pid}"], check=True)
-    subprocess.run(command, cwd=root, check=True, timeout=300)
+    killed.wait()
+    again = subprocess.run(command, cwd=root, check=True, timeout=300, capture_output=True, text=True)
     training = [sys.executable, "-m", "train.mappo", "--config", "truck_drone_basic", *keys, "--actor_lr", "0.001"]
     subprocess.run([*training, "--run_dir", str(files / "run")], cwd=root, check=True, timeout=300)
-    assert "took over" in (out / "trial_0000.log").read_text()
+    assert f"took over {out / 'trial_0000'}" in again.stderr
     assert (out / "trial_0000" / "metrics.jsonl").read_bytes() == (files / "run" / "metrics.jsonl").read_bytes()
     assert len(json.loads((files / "run" / "summary.json").read_text())) > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -10,12 +11,17 @@ import numpy as np
 
 from jaxvrp.envs.darp.env import Darp
 from jaxvrp.envs.darp.played import actions_of, from_actions
-from jaxvrp.envs.darp.problem.cordeau import to_cordeau_index
+from jaxvrp.envs.darp.problem.cordeau import from_cordeau_index, to_cordeau_index
 from jaxvrp.envs.darp.problem.instance import Instance
+from jaxvrp.envs.darp.problem.solution import routes_to_actions, solution_report
 from jaxvrp.envs.darp.rules import SLACK, State
 from jaxvrp.io import plan_files
+from jaxvrp.replay.schema import list_of, object_with, whole_number
 
 FORMAT = "jaxvrp-darp-plan-1"
+
+UNSERVED = "unserved"
+"""The one constraint that a plan may break."""
 
 COLUMNS = ("vehicle", "stop", "node", "what", "request", "leave", "begin", "load", "late")
 """The keys of a stop, and the columns of the table."""
@@ -42,9 +48,7 @@ def plan_of(instance: Instance, env: Darp, states: State) -> dict[str, Any]:
     def published(node: int) -> int:
         return int(to_cordeau_index(node, requests))
 
-    # Times that float32 holds exactly are checked as published; others were rounded when they were stored.
-    tolerance = SLACK if instance.locs.dtype == np.float32 else 1e-4
-    plan = from_actions(jax.tree.map(np.asarray, instance), actions_of(states), tolerance)
+    plan = from_actions(jax.tree.map(np.asarray, instance), actions_of(states), _tolerance(instance))
     stops = [
         {
             "vehicle": vehicle,
@@ -73,3 +77,21 @@ def plan_of(instance: Instance, env: Darp, states: State) -> dict[str, Any]:
         "rides": {str(request): float(plan.ride[request]) for request in plan.requests if plan.delivered[request]},
         "stops": stops,
     }
+
+
+def recompute(instance: Instance, plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Routes, distance, and how many nodes are not visited; see `jaxvrp.InstanceFiles.recompute`."""
+    requests = int((instance.demand > 0).sum())
+    object_with(routes=list_of(list_of(whole_number(2 * requests + 1, least=1))))(plan, "plan")
+    routes = [from_cordeau_index(route, requests).tolist() for route in plan["routes"]]
+    actions = routes_to_actions(routes, instance.num_agents)
+    report = solution_report(instance, actions, tolerance=_tolerance(instance))
+    broken = [f"{name} {found.count}" for name, found in report.violations.items() if found.count and name != UNSERVED]
+    if broken:
+        raise ValueError(f"it breaks {', '.join(broken)}")
+    return {"routes": plan["routes"], "distance": report.cost, UNSERVED: report.violations[UNSERVED].count}
+
+
+def _tolerance(instance: Instance) -> float:
+    """Times that float32 holds exactly are checked as published; others were rounded when they were stored."""
+    return SLACK if instance.locs.dtype == np.float32 else 1e-4

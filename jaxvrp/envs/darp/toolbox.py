@@ -13,7 +13,7 @@ from jaxvrp.envs.darp.pictures.draw import render_episode
 from jaxvrp.envs.darp.problem.cordeau import read_instances
 from jaxvrp.envs.darp.problem.instance import stack, void_nodes_beyond, void_vehicles_beyond
 from jaxvrp.io import plan_files
-from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ReplayKind, Toolbox
+from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ProblemSet, ReplayKind, Toolbox
 
 TOOLBOX = Toolbox(
     baselines={
@@ -38,8 +38,25 @@ TOOLBOX = Toolbox(
         parameters=plan.parameters_of,
         plan=plan.plan_of,
         write_plan=plan_files.table_writer("stops", plan.COLUMNS),
+        recompute=plan.recompute,
         stack=stack,
     ),
     paddings={"num_nodes": Padding(void_nodes_beyond, multiple=2), "num_agents": Padding(void_vehicles_beyond)},
     still=notebook.draw_state,
+    sets={
+        "darp_10_requests": ProblemSet(
+            1,
+            {"num_nodes": 20, "num_agents": 5},
+            seed=10,
+            count=32,
+            checksum="b276d9dc0cc1de281c89073e2814e4e14e322c422da5cc06e1e888ccfd1613da",
+        ),
+        "darp_25_requests": ProblemSet(
+            1,
+            {"num_nodes": 50, "num_agents": 8},
+            seed=25,
+            count=32,
+            checksum="61043da529cd00485c65682684da96fbad9798d6d7e5fe766fc45147262c592b",
+        ),
+    },
 )

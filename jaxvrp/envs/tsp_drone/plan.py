@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,12 @@ from jaxvrp.envs.tsp_drone.played import from_operations, operations_of
 from jaxvrp.envs.tsp_drone.problem.agatz import read_agatz
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, load
 from jaxvrp.envs.tsp_drone.problem.one_line import is_one_line, read_one_line
+from jaxvrp.envs.tsp_drone.problem.operations import Operation
+from jaxvrp.envs.tsp_drone.problem.solution import solution_report
 from jaxvrp.envs.tsp_drone.rules import State
 from jaxvrp.io import plan_files
 from jaxvrp.io.problem_files import DamagedFileError, FileFormat, read_problems
+from jaxvrp.replay.schema import list_of, object_with, optional, whole_number
 
 FORMATS = {".txt": FileFormat("Agatz", read_agatz), ".npz": FileFormat("jaxvrp.envs.tsp_drone.save", load)}
 
@@ -83,3 +87,14 @@ def plan_of(instance: Instance, env: TspDrone, states: State) -> dict[str, Any]:
             for leg in sorted(plan.legs, key=lambda leg: leg.leave)
         ],
     }
+
+
+def recompute(instance: Instance, plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Operations and the makespan; see `jaxvrp.InstanceFiles.recompute`."""
+    node = whole_number(instance.num_nodes)
+    operation = object_with(start=node, fly=optional(node), internal=list_of(node), end=node)
+    object_with(operations=list_of(operation))(plan, "plan")
+    operations = [
+        Operation(each["start"], each["end"], each["fly"], tuple(each["internal"])) for each in plan["operations"]
+    ]
+    return {"operations": plan["operations"], "makespan": solution_report(instance, operations, strict=True).cost}

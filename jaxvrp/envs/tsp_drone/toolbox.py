@@ -13,7 +13,7 @@ from jaxvrp.envs.tsp_drone.pictures import notebook
 from jaxvrp.envs.tsp_drone.pictures.draw import render_episode
 from jaxvrp.envs.tsp_drone.problem.instance import void_beyond
 from jaxvrp.io import plan_files
-from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ReplayKind, Toolbox
+from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ProblemSet, ReplayKind, Toolbox
 
 TEACHER = functools.partial(TourActor, method="ep_all", starts=2, window=8, hasty=True)
 """The local search where it plans by the thousand, at n = 20 ten times as fast as it is defined (`plan_tours`): the
@@ -40,7 +40,24 @@ TOOLBOX = Toolbox(
         parameters=plan.parameters_of,
         plan=plan.plan_of,
         write_plan=plan_files.table_writer("ways", plan.COLUMNS),
+        recompute=plan.recompute,
     ),
     paddings={"num_nodes": Padding(void_beyond)},
     still=notebook.draw_state,
+    sets={
+        "tsp_drone_20_nodes": ProblemSet(
+            1,
+            {"num_nodes": 20},
+            seed=20,
+            count=32,
+            checksum="9628f06339347fe9d1b11ccc907f0b5be0948a6757382cc3315ca9c09dea8c96",
+        ),
+        "tsp_drone_50_nodes": ProblemSet(
+            1,
+            {"num_nodes": 50},
+            seed=50,
+            count=32,
+            checksum="4add4a698e1ddf65005bdb35c70bd3afebbb3405843df2d40fd17288f3e276fb",
+        ),
+    },
 )

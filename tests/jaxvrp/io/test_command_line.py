@@ -2,6 +2,7 @@
 
 import argparse
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,23 @@ def test_of_a_long_message_the_beginning_and_the_end_are_shown(capsys):
 def test_an_interruption_is_no_error_and_130(capsys, error, line):
     assert run_command(raising(error)) == INTERRUPTED == 130
     assert capsys.readouterr() == ("", line + "\n")
+
+
+class Garbage:
+    """Ctrl-C comes while it is collected."""
+
+    def __del__(self):
+        raise KeyboardInterrupt
+
+
+def test_an_interruption_that_python_drops_is_none_that_is_lost(capsys):
+    def work():
+        garbage = Garbage()
+        del garbage
+        time.sleep(30)
+
+    assert run_command(work) == INTERRUPTED
+    assert capsys.readouterr().err == "interrupted; what was saved before is kept\n"
 
 
 def test_a_bug_is_not_hidden():

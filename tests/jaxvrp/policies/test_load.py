@@ -199,7 +199,12 @@ def test_mistakes_are_one_line(shipped, tmp_path):
     write_folder(tmp_path / "mlp", "mlp")
     (tmp_path / "run").mkdir()
     (tmp_path / "damaged.jaxpolicy").write_bytes(shipped.read_bytes()[:-200])
+    with zipfile.ZipFile(shipped) as sound, zipfile.ZipFile(tmp_path / "nameless.jaxpolicy", "w") as file:
+        card = json.loads(sound.read("policy.json"))
+        file.writestr("policy.json", json.dumps({name: value for name, value in card.items() if name != "about"}))
+        file.writestr("program", sound.read("program"))
     says = {
+        "nameless.jaxpolicy": "nameless.jaxpolicy is no readable policy ('about')",
         "vrpd": "did you mean 'vrpd_tw'",
         "run": "run is not the folder of a policy; if it is that of a run, write its policy by jaxvrp export",
         "damaged.jaxpolicy": "damaged.jaxpolicy is no readable policy (File is not a zip file); export the policy anew",

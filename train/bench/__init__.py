@@ -1,0 +1,1 @@
+"""Players on frozen sets of problems: records that anybody can check."""

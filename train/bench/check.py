@@ -1,0 +1,106 @@
+"""Checks a record: its set, every plan, and every figure, in NumPy, from the decisions of the plans alone.
+
+python -m train.bench.check RECORD.json
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxvrp.io.command_line import Parser, UserError
+from jaxvrp.io.json_files import read_json
+from jaxvrp.io.messages import shown
+from jaxvrp.replay.schema import list_of, number, object_with, one_of, text, whole_number
+from train.bench.sets import find_set, generate
+from train.running.command import command_line
+
+FORMAT = "jaxvrp-record-1"
+
+RECORD = object_with(
+    format=one_of(FORMAT),
+    set=object_with(name=text, version=whole_number(least=1), checksum=text),
+    player=object_with(),
+    figures=object_with(),
+    seconds_per_problem=object_with(wall=number, cpu=number),
+    machine=object_with(),
+    plans=list_of(object_with()),
+)
+
+TOLERANCE = 1e-9
+"""Share by which a number may differ: other machines sum in another order."""
+
+
+def figures_of(plans: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The means of all numbers that every plan has, see `jaxvrp.InstanceFiles.recompute`."""
+    numbers = [name for name, value in plans[0].items() if isinstance(value, int | float)]
+    return {name: float(np.mean([plan[name] for plan in plans])) for name in numbers}
+
+
+def check(record: Any, source: str) -> None:
+    """Compute again what a record says, but for times, versions and machine, which cannot be.
+
+    Raises:
+        UserError: it says something else; one line that begins with `source`.
+    """
+    try:
+        RECORD(record, "record")
+    except ValueError as error:
+        raise UserError(f"{source} is no record: {error}") from None
+    name, version, checksum = (record["set"][key] for key in ("name", "version", "checksum"))
+    known = find_set(name)
+    if (version, checksum) != (known.problems.version, known.problems.checksum):
+        raise UserError(f"{source} is of another version of {name}, or its checksum is wrong")
+    problems = generate(name, known)
+    if len(problems) != len(record["plans"]):
+        raise UserError(f"{source} has {len(record['plans'])} plans for the {len(problems)} problems of {name}")
+    plans = []
+    for row, (problem, plan) in enumerate(zip(problems, record["plans"], strict=True)):
+        try:
+            plans.append(known.recompute(problem, plan))
+        except ValueError as error:
+            raise UserError(f"{source}: plan {row} is not feasible: {error}") from None
+        _compare(plan, plans[-1], f"{source}: plan {row}")
+    _compare(record["figures"], figures_of(plans), f"{source}: figures")
+
+
+def _compare(said: Mapping[str, Any], found: Mapping[str, Any], place: str) -> None:
+    for name in {**found, **said}:
+        if name not in found or name not in said:
+            raise UserError(f"{place}: {shown(name)} is {'missing' if name in found else 'no figure'}")
+        if not _is_same(said[name], found[name]):
+            raise UserError(f"{place}: {name} is {shown(said[name])}; from the plan follows {shown(found[name])}")
+
+
+def _is_same(said: Any, found: Any) -> bool:
+    if isinstance(found, float):
+        return type(said) in (int, float) and math.isclose(said, found, rel_tol=TOLERANCE)
+    return type(said) is type(found) and said == found
+
+
+def shown_record(record: Mapping[str, Any]) -> str:
+    """One line: set, player, figures and seconds."""
+    figures = ", ".join(f"{name} {value:.2f}" for name, value in record["figures"].items())
+    player = ", ".join(f"{name} {value}" for name, value in record["player"].items())
+    cpu = record["seconds_per_problem"]["cpu"]
+    return f"{record['set']['name']}, {len(record['plans'])} problems; {player}: {figures}; {cpu:.2g} CPU s a problem"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line: says that a record is right, or what is wrong."""
+    parser = Parser("train.bench.check", "Check a record: its set, its plans, and its figures.")
+    parser.add_argument("record", metavar="RECORD", help="a file that was written by a run")
+    args = parser.parse_args(argv)
+    try:
+        record = read_json(args.record, "give a record")
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    check(record, args.record)
+    print(f"{shown_record(record)}\nset, plans and figures are right")
+
+
+if __name__ == "__main__":
+    command_line.entry(main)

@@ -1,0 +1,173 @@
+"""A player on a frozen set, as a record: its plans, what they come to, the time that they took, versions and machine.
+
+python -m train.bench.run darp_10_requests --method search --seconds 5 --out search.json
+python -m train.bench.run darp_10_requests --policy darp --out policy.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxvrp
+from jaxvrp import Environment, TimeStep, registry
+from jaxvrp.actor import Actor, Carry
+from jaxvrp.episodes import record_episodes
+from jaxvrp.io.command_line import Parser, UserError, above_zero, index, program_name
+from jaxvrp.io.machine import device_name, machine
+from jaxvrp.io.messages import nearest
+from jaxvrp.io.whole_files import write_text
+from jaxvrp.policies.policy import Policy
+from jaxvrp.spaces import ByRole
+from jaxvrp.toolbox import InstanceFiles
+from train import solve
+from train.bench.check import FORMAT, figures_of, shown_record
+from train.bench.sets import Known, find_set, generate
+from train.running.command import command_line
+from train.running.command.instance_file import check_output
+from train.running.loop.evaluator import baseline_actors
+
+LEAST = 1e-9
+"""Seconds of a search that has to be compiled, and no more."""
+
+
+class PolicyPlayer:
+    """A loaded policy as an `Actor`: the most probable actions."""
+
+    def __init__(self, policy: Policy):
+        self.policy = policy
+
+    def init(self, num_envs: int) -> Carry:
+        """What it remembers at first."""
+        return self.policy.memory(num_envs)
+
+    def act(self, key: jax.Array, carry: Carry, state: Any, timestep: TimeStep) -> tuple[ByRole, Carry]:
+        """See `jaxvrp.actor.Actor`."""
+        del key, timestep
+        return self.policy.step(carry, state)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line: writes a record."""
+    args = _arguments(argv)
+    known = find_set(args.set)
+    problems = generate(args.set, known)
+    plans, seconds = planned(known, problems, args)
+    entries = []
+    for row, (problem, plan) in enumerate(zip(problems, plans, strict=True)):
+        try:
+            entries.append(known.recompute(problem, plan))
+        except ValueError as error:
+            raise UserError(f"the plan for problem {row} of {args.set} is not feasible ({error}); no record") from None
+    player = {"policy": args.policy} if args.policy else {"method": args.method}
+    if args.method in known.toolbox.searches:
+        player |= {"seconds": args.seconds, "seed": args.seed}
+    version, checksum = known.problems.version, known.problems.checksum
+    record = {
+        "format": FORMAT,
+        "set": {"name": args.set, "version": version, "checksum": checksum},
+        "player": player,
+        "figures": figures_of(entries),
+        "seconds_per_problem": {name: value / len(plans) for name, value in seconds._asdict().items()},
+        "machine": machine([program_name("train.bench.run"), *(sys.argv[1:] if argv is None else argv)], device_name()),
+        "plans": entries,
+    }
+    write_text(args.out, json.dumps(record) + "\n")
+    print(f"{shown_record(record)}\nwrote {args.out}; check it by {program_name('train.bench.check')} {args.out}")
+
+
+class Seconds(NamedTuple):
+    """How long all plans took, without compilation: by the clock, and of all cores together."""
+
+    wall: float
+    cpu: float
+
+
+def planned(known: Known, problems: Sequence[Any], args: argparse.Namespace) -> tuple[list[dict[str, Any]], Seconds]:
+    """A plan for each problem of a set, by the player that the command line names."""
+    files, env = known.files, known.env
+    toolbox = registry.toolbox_of(env)
+    if args.policy:
+        try:
+            policy = jaxvrp.load_policy(args.policy, **files.parameters(problems[0], env))
+        except (ValueError, TypeError) as error:
+            raise UserError(f"--policy {args.policy}: {error}") from None
+        if type(policy.env) is not type(env):
+            raise UserError(f"--policy {args.policy} plays another environment than {args.set}; give one of its own")
+        return played(files, policy.env, PolicyPlayer(policy), problems)
+    method = args.method = toolbox.full_name(args.method)
+    actors = {**{name: make(env) for name, make in toolbox.planners.items()}, **baseline_actors(env)}
+    if method in toolbox.searches:
+        return searched(known, problems, method, args)
+    if method not in actors:
+        raise UserError(f"--method {method}: {nearest(method, [*toolbox.searches, *actors])}")
+    return played(files, env, actors[method], problems)
+
+
+def played(
+    files: InstanceFiles, env: Environment, actor: Actor, problems: Sequence[Any]
+) -> tuple[list[dict[str, Any]], Seconds]:
+    """The plans of an actor's episodes, all of them in one program."""
+    instances = jax.tree.map(lambda *leaves: np.stack(leaves), *[files.instance(problem, env) for problem in problems])
+
+    @jax.jit
+    def play(instances: Any) -> Any:
+        first = jax.vmap(env.init_state)(instances)
+        _, states = record_episodes(env, actor, instances, jax.random.key(0), lambda action, state, _: state)
+        return jax.tree.map(lambda start, rest: jnp.concatenate([start[None], rest]), first, states)
+
+    program = play.lower(instances).compile()
+    states, seconds = _timed(lambda: jax.device_get(program(instances)))
+    of_row = (jax.tree.map(lambda leaf, row=row: leaf[:, row], states) for row in range(len(problems)))
+    return [files.plan(problem, env, each) for problem, each in zip(problems, of_row, strict=True)], seconds
+
+
+def searched(
+    known: Known, problems: Sequence[Any], method: str, args: argparse.Namespace
+) -> tuple[list[dict[str, Any]], Seconds]:
+    """The plans of a search: of all problems in one program where it can, else of one after the other."""
+    stack = known.files.stack
+    together = method in known.toolbox.searches_all and stack is not None
+    batch = solve.problem_in(known.environment, stack(problems) if stack and together else problems[0], args.set)
+    made = [solve.problem_in(known.environment, problem, args.set) for problem in problems]
+
+    def search(seconds: float) -> list[dict[str, Any]]:
+        if together:
+            return [each.plan for each in solve.solved_together(batch, problems, method, seconds, args.seed, None)]
+        return [solve.solved(each, seconds=seconds, method=method, seed=args.seed).plan for each in made]
+
+    search(LEAST)
+    return _timed(lambda: search(args.seconds))
+
+
+def _timed(function: Callable[[], Any]) -> tuple[Any, Seconds]:
+    began, began_cpu = time.perf_counter(), time.process_time()
+    result = function()
+    return result, Seconds(time.perf_counter() - began, time.process_time() - began_cpu)
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = Parser("train.bench.run", "Let a player plan all problems of a frozen set, and write a record.")
+    parser.add_argument("set", help=f"its name, see {program_name('train.bench.sets')}")
+    parser.add_argument("--policy", metavar="NAME", help="of a shipped policy, or its folder or file")
+    parser.add_argument("--method", help="a search, planner or baseline of the environment")
+    parser.add_argument("--seconds", type=above_zero, default=5.0, help="of a search, for each problem (default: 5)")
+    parser.add_argument("--seed", type=index, default=0, help="of a search (default: 0)")
+    parser.add_argument("--out", metavar="FILE", required=True, help="the record, .json")
+    args = parser.parse_args(argv)
+    if bool(args.policy) == bool(args.method):
+        raise UserError("who plays? give --policy NAME or --method NAME, one of them")
+    check_output("--out", args.out, (".json",), [])
+    return args
+
+
+if __name__ == "__main__":
+    command_line.entry(main)
