@@ -153,7 +153,13 @@ def _not_trained(taken: Taken) -> Iterator[None]:
         del rest, more
         taken.learner, taken.folder = learner, folder
 
-    with mock.patch.object(launch.loop, "run", keep):
+    beginning = launch.beginning
+
+    def begin(learner: Any, path: Any, **options: Any) -> Any:
+        is_earlier_stage = isinstance(path, Path)  # which was not trained either
+        return None if is_earlier_stage else beginning(learner, path, **options)
+
+    with mock.patch.object(launch.loop, "run", keep), mock.patch.object(launch, "beginning", begin):
         yield
 
 
@@ -187,7 +193,9 @@ def _check_taken(algorithm: str, taken: Taken, words: list[str], text: bytes) ->
     except Duplicate as twice:
         raise Finding("a key is given twice, and one of the two counts", str(twice)) from None
     defaults = ALGORITHMS[algorithm].config_class()
-    for field in dataclasses.fields(config):
+    # Those that a stage changes are resolved for each, and so are the stages.
+    staged = {"stages", *(name.partition(".")[0] for stage in getattr(config, "stages", ()) for name in stage)}
+    for field in (field for field in dataclasses.fields(config) if field.name not in staged):
         value = getattr(config, field.name)
         if field.name in MAPPINGS:
             _check_mapping(field.name, value, asked)
