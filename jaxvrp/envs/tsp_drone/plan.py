@@ -13,12 +13,17 @@ from jaxvrp.envs.tsp_drone.env import TspDrone
 from jaxvrp.envs.tsp_drone.played import from_operations, operations_of
 from jaxvrp.envs.tsp_drone.problem.agatz import read_agatz
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, load
+from jaxvrp.envs.tsp_drone.problem.kuo import read_kuo
 from jaxvrp.envs.tsp_drone.problem.one_line import is_one_line, read_one_line
 from jaxvrp.envs.tsp_drone.rules import State
 from jaxvrp.io import plan_files
 from jaxvrp.io.problem_files import DamagedFileError, FileFormat, read_problems
 
-FORMATS = {".txt": FileFormat("Agatz", read_agatz), ".npz": FileFormat("jaxvrp.envs.tsp_drone.save", load)}
+FORMATS = {
+    ".txt": FileFormat("Agatz", read_agatz),
+    ".csv": FileFormat("Kuo", read_kuo),
+    ".npz": FileFormat("jaxvrp.envs.tsp_drone.save", load),
+}
 
 FORMAT = "jaxvrp-tsp-drone-plan-1"
 
@@ -27,7 +32,7 @@ COLUMNS = ("who", "leave", "arrive", "from", "to", "serves", "with_drone")
 
 
 def read_instances(path: str | os.PathLike) -> list[Instance]:
-    """The problem of a `.txt` in Agatz's format, those of a `.txt` with one in each line, or of an `.npz` of `save`.
+    """The problem of a `.txt` of Agatz or a `.csv` of Kuo, those of a `.txt` with one in each line, or of an `.npz`.
 
     In a file of lines the drone is twice as fast as the truck.
 
