@@ -18,7 +18,7 @@ from jaxvrp.envs.tsp_drone import make_instance, read_kuo, stack
 
 # (nodes, environment's parameters, episodes)
 CASES = {
-    "as many tandems as customers": (6, {}, 150),
+    "as many tandems as customers": (6, {}, 300),
     "two tandems": (6, {"num_tandems": 2, "unserved_price": 3.0, "reward": "sparse"}, 150),
     "one customer": (2, {}, 20),
     "one node": (1, {}, 1),
@@ -35,7 +35,7 @@ def drawn_instance(rng, num_nodes):
     opens = np.where(rng.random(count) < 0.7, first, 0.0)
     latest = horizon - way - service
     closes = np.minimum(np.maximum(opens, way) + rng.uniform(0, 40, count), latest)
-    opens = np.minimum(opens, closes)
+    opens, closes = np.minimum(opens, closes), np.where(rng.random(count) < 0.5, horizon, closes)
     opens[0], closes[0] = 0.0, horizon
     is_customer = np.arange(count) > 0
     instance = make_instance(
