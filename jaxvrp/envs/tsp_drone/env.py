@@ -92,7 +92,7 @@ class TruckAndDrone(Environment, abc.ABC):
         """`f32[F]`, what both see; None with entities."""
         if self.entity_kinds:
             return None
-        with_entities = self.replace(observation_kind="entities")
+        with_entities = self.replace(observation="entities")
         return flatten(self._context(state), with_entities.static_entities(state), with_entities.entities(state))
 
     def static_entities(self, state: State) -> ByKind:

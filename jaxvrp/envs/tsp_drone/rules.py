@@ -25,7 +25,7 @@ SLACK = 1e-5
 """Share of `max_flight` by which flights may exceed it: sums of `float32` are rounded."""
 
 
-def begin(instance: Instance, figures: Figures, *, num_tandems: int) -> State:
+def begin(instance: Instance, figures: Figures, *, num_tandems: int = 0) -> State:
     """Both at the depot, the drone on board, and it has the first turn; `num_tandems` counts with time windows."""
     none, nothing = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.float32)
     served = ~instance.exists | (_nodes(instance) == 0)
