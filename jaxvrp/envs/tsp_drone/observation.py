@@ -104,9 +104,9 @@ def _with_windows(features: tuple[Feature, ...], more: tuple[Feature, ...]) -> t
     )
 
 
-def _unit_of_long(state: State) -> jax.Array:
-    """`f32[]`, the unit of the features in `LONG`."""
-    return state.figures.horizon if state.tours is None else state.instance.closes[0]
+def _per_long(state: State, per_time: jax.Array) -> jax.Array:
+    """`f32[]`, by what the features in `LONG` are multiplied."""
+    return per_time if state.tours is None else 1.0 / state.instance.closes[0]
 
 
 def _drone_node(state: State) -> jax.Array:
@@ -117,7 +117,8 @@ def _drone_node(state: State) -> jax.Array:
 def context(state: State, drone_mask: jax.Array) -> jax.Array:
     """`f32[18]`, the numbers of `CONTEXT`, `f32[22]` with windows; `drone_mask` is `bool[n + 2]`."""
     instance, figures = state.instance, state.figures
-    per_time, per_long = 1.0 / figures.horizon, 1.0 / _unit_of_long(state)
+    per_time = 1.0 / figures.horizon
+    per_long = _per_long(state, per_time)
     truck, drone = (
         (instance.locs[node] - instance.locs[0]) / figures.extent for node in (state.truck_node, _drone_node(state))
     )
@@ -197,7 +198,7 @@ def dynamic_planes(state: State, drone_mask: jax.Array, truck_mask: jax.Array, *
         state.in_range,
         truck_leg * per_time,
         drone_leg * per_time,
-        jnp.where(state.is_away, wait, 0.0) / _unit_of_long(state),
+        jnp.where(state.is_away, wait, 0.0) * _per_long(state, per_time),
     ]
     if state.tours is not None:
         arrival = state.clock + state.truck_elapsed + truck_leg
