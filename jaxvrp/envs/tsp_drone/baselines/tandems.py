@@ -228,8 +228,7 @@ def _changed(tables: Tables, codes: jax.Array, drawn: jax.Array) -> jax.Array:
     source = jnp.where(kind == EXCHANGE, source, jnp.where(kind == TURN, turned, position))
     changed = jnp.take_along_axis(codes, source, axis=0, mode="promise_in_bounds")
     # Two customers that change places may also change their roles.
-    swaps = (kind == EXCHANGE) & (first == 1) & (second == 1) & (drawn[5] < 0.5)
-    swaps &= (node > 0) & (_at(codes, other) % nodes > 0)
+    swaps = (kind == EXCHANGE) & (first == 1) & (second == 1) & (drawn[5] < 0.5) & (changed % nodes > 0)
     changed = jnp.where(swaps, changed % nodes + codes // nodes * nodes, changed)
     renewed = (kind == SPAN) | (drawn[7] < 0.4)
     span = jnp.asarray(SPANS, jnp.int32)[_below(len(SPANS), drawn[7] / 0.4 % 1)]

@@ -146,25 +146,30 @@ class _Check:
         return not unknown
 
     def _operation(self, number: int, operation: Operation, clock: float) -> float:
-        """When both are ready to go on from its end."""
+        """When the truck has served at its end."""
         start, end, fly, internal = operation
+        back = None
         if fly is not None:
-            clock += self.launch
-        back = self._sortie(number, operation, clock)
+            clock = max(clock + self.launch, self.opens[fly] - self.drone_pace * self.distance[start, fly])
+            back = self._sortie(number, operation, clock)
         here = start
-        for node in (*internal, end):
-            self.driven += self.distance[here, node]
-            clock += self.truck_pace * self.distance[here, node]
+        for node in internal:
+            clock = self._serve(number, "truck", node, self._driven(here, node, clock))
             here = node
-            if node != 0 or node in internal:
-                clock = self._serve(number, "truck", node, clock)
-        return clock if fly is None else max(clock, back) + self.recovery
+        clock = self._driven(here, end, clock)
+        if back is not None:
+            clock = max(clock, back) + self.recovery
+        return clock if end == 0 else self._serve(number, "truck", end, clock)
+
+    def _driven(self, start: int, end: int, clock: float) -> float:
+        """When the truck arrives."""
+        self.driven += self.distance[start, end]
+        return float(clock + self.truck_pace * self.distance[start, end])
 
     def _sortie(self, number: int, operation: Operation, clock: float) -> float:
         """When the drone is at the end of a sortie that it begins at `clock`."""
         start, end, fly, internal = operation
-        if fly is None:
-            return clock
+        assert fly is not None
         if start == end and not (start == 0 and internal):
             self.found["same_stop"].append(start)
         if self.instance.no_fly[fly]:
@@ -173,8 +178,7 @@ class _Check:
         self.flown += sum(legs)
         if self.drone_pace * sum(legs) + self.service[fly] > float(self.instance.endurance) * (1 + LATENESS):
             self.found["endurance"].append(fly)
-        leaves = self._serve(number, "drone", fly, clock + self.drone_pace * legs[0])
-        return leaves + self.drone_pace * legs[1]
+        return float(self._serve(number, "drone", fly, clock + self.drone_pace * legs[0]) + self.drone_pace * legs[1])
 
     def _serve(self, number: int, by: str, node: int, arrive: float) -> float:
         """When service of a customer is over."""
