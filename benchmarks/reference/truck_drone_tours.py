@@ -56,9 +56,7 @@ class NumpyTruckDroneTours:
         locs = np.asarray(given.locs, np.float64)
         self.instance, self.exists = given, np.asarray(given.exists)
         self.between = np.sqrt(((locs[:, None] - locs) ** 2).sum(axis=2))
-        self.truck_time, self.drone_time = (
-            self.between * float(pace) for pace in (given.truck_pace, given.drone_pace)
-        )
+        self.truck_time, self.drone_time = (self.between * float(pace) for pace in (given.truck_pace, given.drone_pace))
         self.opens, self.closes, self.service, self.demand = (
             np.asarray(values, np.float64) for values in (given.opens, given.closes, given.service, given.demand)
         )

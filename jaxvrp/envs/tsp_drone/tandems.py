@@ -100,21 +100,26 @@ def end_tour(before: State, state: State) -> State:
 
 def drone_allowed(state: State) -> jax.Array:
     """The drone's mask, `bool[n + 2]`, as `rules.drone_allowed`."""
-    instance, ours, here = state.instance, state.is_drones_turn, state.truck_node
-    now, nodes, sortie = _now(state), _nodes(instance), _sortie_of(state)
-    at_once = _late_by_meeting(state, sortie, here[None], now[None])[0]
-    leave, late = _served(instance, here, now)
-    after = _arrivals(instance, here, leave, _load(state), ~state.served)
-    later = jnp.maximum(late, _late_by_meeting(state, sortie, nodes, after).min())
-    later = jnp.where(here == 0, jnp.inf, later)
+    ours, (at_once, later) = state.is_drones_turn, late_in_the_air(state)
+    instance = state.instance
     # The mask before this one has seen to it that one of the two is in time, to rounding.
     granted = jnp.maximum(_slack(instance), jnp.minimum(later, at_once))
     goes_on, meets = ~state.is_away | (later <= granted), state.is_away & (at_once <= granted)
-    serves = ours & ~state.is_away & ~instance.no_fly & (_late_by_launch(state) <= _slack(instance))
+    serves = ours & ~state.is_away & ~instance.no_fly & (late_by_launch(state) <= _slack(instance))
     return jnp.concatenate([jnp.stack([~ours | goes_on, ours & meets]), serves])
 
 
-def _late_by_launch(state: State) -> jax.Array:
+def late_in_the_air(state: State) -> tuple[jax.Array, jax.Array]:
+    """`f32[]`, how late the tandem is at best if the drone that is away meets the truck where it is, and if later."""
+    instance, here, sortie = state.instance, state.truck_node, _sortie_of(state)
+    at_once = _late_by_meeting(state, sortie, here[None], _now(state)[None])[0]
+    leave, late = _served(instance, here, _now(state))
+    after = _arrivals(instance, here, leave, _load(state), ~state.served)
+    later = jnp.maximum(late, _late_by_meeting(state, sortie, _nodes(instance), after).min())
+    return at_once, jnp.where(here == 0, jnp.inf, later)
+
+
+def late_by_launch(state: State) -> jax.Array:
     """`f32[n]`, how late truck or drone is at best if the drone sets out for each customer now; inf for others."""
     instance, here, nodes = state.instance, state.truck_node, _nodes(state.instance)
     flight = drone_time(instance, here, nodes)
@@ -133,14 +138,17 @@ def _late_by_launch(state: State) -> jax.Array:
 
 def truck_allowed(state: State) -> jax.Array:
     """The truck's mask over nodes, `bool[n]`."""
-    instance, nodes, load = state.instance, _nodes(state.instance), _load(state)
-    arrival = _arrivals(instance, state.truck_node, _now(state), load, ~state.served)
-    late = jnp.where(
-        state.is_away, _late_with_drone_away(state, arrival), _late_on_board(instance, state.figures, arrival)
-    )
+    late = late_by_way(state)
     # The mask before this one has seen to it that one of them is in time, to rounding.
-    allowed = (late <= jnp.maximum(_slack(instance), late.min())) & jnp.isfinite(late)
-    return jnp.where(state.is_drones_turn, nodes == 0, allowed)
+    allowed = (late <= jnp.maximum(_slack(state.instance), late.min())) & jnp.isfinite(late)
+    return jnp.where(state.is_drones_turn, _nodes(state.instance) == 0, allowed)
+
+
+def late_by_way(state: State) -> jax.Array:
+    """`f32[n]`, how late the tandem is at best if the truck goes to each node now; inf where it may not go."""
+    arrival = _arrivals(state.instance, state.truck_node, _now(state), _load(state), ~state.served)
+    on_board = _late_on_board(state.instance, state.figures, arrival)
+    return jnp.where(state.is_away, _late_with_drone_away(state, arrival), on_board)
 
 
 def _late_with_drone_away(state: State, arrival: jax.Array) -> jax.Array:
@@ -172,9 +180,7 @@ def _late_by_meeting(state: State, sortie: Sortie, node: jax.Array, arrival: jax
     return jnp.maximum(late, sortie.used[..., None] + back - instance.endurance)
 
 
-def _arrivals(
-    instance: Instance, start: jax.Array, leave: jax.Array, load: jax.Array, is_left: jax.Array
-) -> jax.Array:
+def _arrivals(instance: Instance, start: jax.Array, leave: jax.Array, load: jax.Array, is_left: jax.Array) -> jax.Array:
     """When a truck that leaves `start` is at each node if that is next, `f32[..., n]`.
 
     Inf where it may not go: to customers that are not left or do not fit, and to the depot before it has served.
