@@ -91,9 +91,8 @@ def context_features(*, windows: bool) -> tuple[Feature, ...]:
 
 def nodes(count: int, *, windows: bool) -> EntityKind:
     """The kind of so many nodes, the depot first."""
-    static, dynamic = STATIC, DYNAMIC
-    if windows:
-        static, dynamic = _with_windows(STATIC, WINDOWS_STATIC), _with_windows(DYNAMIC, WINDOWS_DYNAMIC)
+    static = _with_windows(STATIC, WINDOWS_STATIC) if windows else STATIC
+    dynamic = _with_windows(DYNAMIC, WINDOWS_DYNAMIC) if windows else DYNAMIC
     return EntityKind(NODE, count, static, dynamic, (Place("present", "x", "y"),))
 
 

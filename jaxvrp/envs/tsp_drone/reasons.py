@@ -84,12 +84,13 @@ def _explain_tours(state: State) -> dict[str, Cause]:
     assert state.tours is not None
     instance, nodes, here = state.instance, jnp.arange(state.served.shape[0], dtype=jnp.int32), state.truck_node
     ours, allowed = state.is_drones_turn, tandems.drone_allowed(state)
+    always = jnp.ones((), bool)
     at_once, later = tandems.late_in_the_air(state)
     excess = state.tours.load + instance.demand - instance.truck_capacity
     too_full = excess > tandems.LOAD_SLACK * instance.truck_capacity
-    stay = first_cause([(here == 0, Why.TO_MEET_HERE, 0.0), (True, Why.NOT_IN_TIME, later)], (1,))
+    stay = first_cause([(here == 0, Why.TO_MEET_HERE, 0.0), (always, Why.NOT_IN_TIME, later)], (1,))
     meet = first_cause(
-        [(~ours, Why.OTHERS_TURN, 0.0), (~state.is_away, Why.ON_BOARD, 0.0), (True, Why.NOT_IN_TIME, at_once)], (1,)
+        [(~ours, Why.OTHERS_TURN, 0.0), (~state.is_away, Why.ON_BOARD, 0.0), (always, Why.NOT_IN_TIME, at_once)], (1,)
     )
     late = tandems.late_by_launch(state)
     serve = first_cause(
@@ -102,7 +103,7 @@ def _explain_tours(state: State) -> dict[str, Cause]:
             (instance.no_fly, Why.NO_FLY, 0.0),
             (too_full, Why.TOO_FULL, excess),
             (jnp.isinf(late), Why.NO_MEETING, 0.0),
-            (True, Why.NOT_IN_TIME, late),
+            (always, Why.NOT_IN_TIME, late),
         ],
         nodes.shape,
     )
@@ -116,7 +117,7 @@ def _explain_tours(state: State) -> dict[str, Cause]:
             ((nodes != 0) & state.served, Why.SERVED, 0.0),
             (too_full, Why.TOO_FULL, excess),
             (jnp.isinf(way), Why.NO_MEETING, 0.0),
-            (True, Why.NOT_IN_TIME, way),
+            (always, Why.NOT_IN_TIME, way),
         ],
         nodes.shape,
     )

@@ -37,7 +37,7 @@ def begin(instance: Instance, num_tandems: int) -> Tours:
 
 
 def serve_by_truck(state: State, is_due: bool | jax.Array) -> State:
-    """The truck serves the node where it is, once the window is open, if that `is_due`; at the depot nothing happens."""
+    """The truck serves the node where it is, once the window is open, if that `is_due`."""
     instance, node, tours = state.instance, state.truck_node, state.tours
     assert tours is not None
     wait = jnp.where(is_due, jnp.maximum(instance.opens[node] - _now(state), 0.0), 0.0)
@@ -50,7 +50,7 @@ def serve_by_truck(state: State, is_due: bool | jax.Array) -> State:
 
 
 def arrive(state: State, paid: jax.Array) -> State:
-    """The truck has come to a node, and pays; with the drone on board it serves at once, else the drone decides first."""
+    """The truck has come to a node, and pays; with the drone away, the drone decides before the truck serves."""
     tours = state.tours
     assert tours is not None
     loaded = state.replace(tours=tours.replace(load=tours.load + state.instance.demand[state.truck_node]))
@@ -58,7 +58,7 @@ def arrive(state: State, paid: jax.Array) -> State:
 
 
 def hold_launch(state: State) -> State:
-    """The drone has just been launched: no earlier than its customer can be served on arrival, and the truck waits too."""
+    """The drone has just been launched: both leave once its customer can be served on arrival."""
     instance, customer, tours = state.instance, state.drone_customer, state.tours
     assert tours is not None
     wait = jnp.maximum(instance.opens[customer] - (state.clock + state.drone_elapsed), 0.0)

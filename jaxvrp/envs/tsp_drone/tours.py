@@ -45,7 +45,7 @@ class TruckDroneTours(TruckAndDrone):
     """
 
     windows: ClassVar[bool] = True
-    allow_revisits: ClassVar[bool] = False  # type: ignore[misc]
+    allow_revisits: ClassVar[bool] = False
 
     num_tandems: int = fields.size(0, minimum=0, help="most tours; 0: as many as customers")
     unserved_price: float = fields.parameter(

@@ -199,9 +199,7 @@ def _changed(tables: Tables, codes: jax.Array, drawn: jax.Array) -> jax.Array:
     # Where the tours of both end.
     home = (codes % nodes == 0) & (position > 0)
     ends = [jax.lax.argmax(home & (position >= at), 0, jnp.int32) for at in (low, high)]
-    lengths = jnp.array(
-        [[1, 0], [0, 1], [1, 0], [0, 1], [1, 1], [1, 1], [2, 0], [0, 2], [3, 0], [0, 3], [2, 1], [1, 2]]
-    )
+    lengths = jnp.array([[1, 0], [0, 1], [1, 0], [0, 1], [1, 1], [1, 1], [2, 0], [0, 2], [3, 0], [0, 3], [2, 1], [1, 2]])
     pair = lengths[_below(len(lengths), drawn[4])]
     # Behind the friend, or before it, and tails change places.
     after = (drawn[5] < 0.5).astype(jnp.int32)
@@ -251,9 +249,7 @@ def first_codes(instance: Instance) -> np.ndarray:
     locs = np.asarray(instance.locs, np.float64)
     way = np.linalg.norm(locs[:, None] - locs, axis=2)
     drive = float(instance.truck_pace) * way
-    opens, closes, service, demand = (
-        np.asarray(getattr(instance, name)) for name in ("opens", "closes", "service", "demand")
-    )
+    opens, closes, service, demand = (np.asarray(getattr(instance, name)) for name in ("opens", "closes", "service", "demand"))
     tours: list[list[int]] = []
     clocks: list[float] = []
     for node in sorted(range(1, len(locs)), key=lambda node: (closes[node], way[0, node])):
@@ -324,9 +320,7 @@ def search_tours(instance: Instance, key: jax.Array, seconds: float) -> Iterator
         def advanced(key: jax.Array, progress: np.ndarray) -> list[Chains]:
             unit = min(float(part.least.min()) for part in parts) / count
             heats = jnp.asarray(unit * TEMPERATURE[0] * (TEMPERATURE[1] / TEMPERATURE[0]) ** progress, jnp.float32)
-            results = pool.map(
-                lambda part, key: advance(tables, part, key, heats), parts, jax.random.split(key, threads)
-            )
+            results = pool.map(lambda part, key: advance(tables, part, key, heats), parts, jax.random.split(key, threads))
             return jax.block_until_ready(list(results))
 
         advanced(key, np.ones(STEPS))

@@ -23,7 +23,8 @@ def draw_plan(
     """The figure of a whole plan: tour and sorties on a map, and the ways and waits of truck and drone over time.
 
     Times, cost and verdict are those of `solution_report`, and so are the arguments; with time windows `operations` are
-    those of all tours, one after the other. Padding is not shown. `fig` is a figure of matplotlib, or a part of one, to fill; None: a new one.
+    those of all tours, one after the other. Padding is not shown. `fig` is a figure of matplotlib, or a part of one, to
+    fill; None: a new one.
 
     Raises:
         ValueError: an instance that is a batch.

@@ -40,7 +40,7 @@ def lay_out(plan: Plan, dpi: float = 120.0, fig: Any = None) -> PlanFigure:
     """Draw the whole plan, into `fig` if there is one."""
     side, across, up = 5.4, 11.2, 6.3  # inches
     sheet = pictures.new_sheet(across, up, dpi, fig)
-    tall = min(1.5 * max(len(plan.tours), 1), 3.6)
+    tall = min(1.5 * max(len(plan.tours), 1), 3.0)
     picture = PlanFigure(
         sheet.figure,
         map=sheet.axes(0.2, 0.2, side, side),

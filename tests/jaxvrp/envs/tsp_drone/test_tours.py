@@ -1,4 +1,4 @@
-"""Tandems with time windows: every play keeps the rules of the report, and pictures and replays tell what was played."""
+"""Tandems with time windows: every play passes the report, and pictures and replays tell what was played."""
 
 import functools
 

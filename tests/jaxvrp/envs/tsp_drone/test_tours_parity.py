@@ -61,7 +61,7 @@ def drawn_instance(rng, num_nodes):
 
 @functools.partial(jax.jit, static_argnums=0)
 def play(env, instances, key):
-    """States and timesteps `[T + 1, E, ...]`, and the actions between them `{role: [T, E]}`; one in ten is any number."""
+    """States and timesteps `[T + 1, E, ...]`, and actions `{role: [T, E]}`, of which one in ten is any number."""
     first = jax.vmap(env.reset_to)(instances)
 
     def body(played, key):
