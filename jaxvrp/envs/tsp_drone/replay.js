@@ -60,6 +60,9 @@ VIEWS.tsp_drone = (seek) => {
     );
     const stops = nodes.map((_, node) => stopMark(svg, places[node], node));
     const marks = tours.map(() => ({ truck: truckMark(svg), drone: droneMark(svg) }));
+    marks.forEach((both, tour) => {
+      for (const [who, mark] of Object.entries(both)) set(mark, { style: `--colour: ${tint(who, tour)}` });
+    });
     scene = { places, lines, stops, marks };
   }
 
@@ -126,12 +129,14 @@ VIEWS.tsp_drone = (seek) => {
 
   legendEntry("depot", (svg) => stopMark(svg, [0, 0], 0));
   legendEntry("customer, not served yet", (svg) => draw("circle", { r: 6.5, class: "stop" }, svg));
-  legendEntry("served by the truck", (svg) => exampleStop(svg, colours.truck));
-  legendEntry("served by the drone", (svg) => exampleStop(svg, colours.drone));
+  if (isPriced)
+    for (const tour of tours) legendEntry(`served by tandem ${tour + 1}`, (svg) => exampleStop(svg, colourOf(tour)));
+  else
+    for (const who of ["truck", "drone"]) legendEntry(`served by the ${who}`, (svg) => exampleStop(svg, colours[who]));
   legendEntry("truck", (svg) => truckMark(svg));
   legendEntry("drone", (svg) => droneMark(svg));
-  legendLine("way of the truck", { class: "line way truck", style: `--colour: ${colours.truck}` });
-  legendLine("flight of the drone", { class: "line way drone", style: `--colour: ${colours.drone}` });
+  legendLine("way of the truck", { class: "line way truck", style: `--colour: ${tint("truck", 0)}` });
+  legendLine("flight of the drone", { class: "line way drone", style: `--colour: ${tint("drone", 0)}` });
 
   const waited = (who) => waits.filter((wait) => wait.who === who).reduce((sum, wait) => sum + wait.until - wait.since, 0);
   const agentOf = (who) => agents.find((agent) => agent.role === who);
