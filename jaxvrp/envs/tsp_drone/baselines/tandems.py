@@ -1,20 +1,19 @@
 """Simulated annealing of whole plans with time windows: who serves, in which tour, where drones leave and return. JAX.
 
-A plan is a sequence of codes, `i32[P]`: the depot, the first tour, the depot, the next tour, ..., the depot. Tours may be
-empty. A code is `node + n * span`. With span 0 the truck goes to the node. With span k the drone flies to it from the
-stop of the truck before, and returns at the k-th stop after, or earlier: before its next flight, or at the depot. So
-every sequence means something, and its money and whether it keeps all constraints follow from one walk along it. Plans
-are the last axis, `L`. All of what is accepted is feasible.
+A plan is a sequence of codes, `i32[P]`: the depot, the first tour, the depot, the next tour, ..., the depot; tours may
+be empty. A code is `node + n * span`. With span 0 the truck goes to the node. With span k the drone flies to it from
+the stop of the truck before, and returns at the k-th stop after, or earlier: before its next flight, or at the depot.
+Every sequence means something: one walk along it tells its money and whether it keeps all constraints. Plans are
+the last axis, `L`. On its way, annealing may miss windows, for a fine that rises; the best plans are feasible.
 """
 
 from __future__ import annotations
 
-import functools
 import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +21,9 @@ import numpy as np
 from flax import struct
 
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, as_float32, distance
-from jaxvrp.envs.tsp_drone.problem.operations import Operation
+from jaxvrp.envs.tsp_drone.problem.operations import Operation, operations_to_actions
+from jaxvrp.envs.tsp_drone.tours import TruckDroneTours
+from jaxvrp.toolbox import Searched
 
 CHAINS, TRIES = 4, 32
 """Chains on a core, and changes that a chain prices at a time."""
@@ -109,8 +110,8 @@ def price(tables: Tables, codes: jax.Array) -> tuple[jax.Array, jax.Array]:
     node, span = codes % nodes, codes // nodes
     flies_next = jnp.concatenate([span[1:] > 0, jnp.zeros_like(span[:1], bool)])
     grounded = given.no_fly[node] & (span > 0)
-    rows = node, span, flies_next | (node == 0), tables.opens[node], tables.closes[node] * (1 + ROUNDING)
-    rows = *rows, tables.service[node], tables.demand[node]
+    closes = tables.closes[node] * (1 + ROUNDING)
+    rows = node, span, flies_next | (node == 0), tables.opens[node], closes, tables.service[node], tables.demand[node]
 
     def between(start: jax.Array, end: jax.Array) -> jax.Array:
         return tables.distance.at[start * nodes + end].get(mode="promise_in_bounds")
@@ -132,7 +133,7 @@ def price(tables: Tables, codes: jax.Array) -> tuple[jax.Array, jax.Array]:
         used = walk.used + given.drone_pace * back
         late = jnp.maximum(begin - closes, 0.0)
         begin -= late
-        wrong = (load > given.truck_capacity * (1 + ROUNDING))
+        wrong = load > given.truck_capacity * (1 + ROUNDING)
         wrong |= meets & (used > given.endurance * (1 + ROUNDING))
         wrong |= (flies & is_away) | (is_depot & (walk.stops == 0) & is_away)
         paid = given.truck_price * jnp.where(flies, 0.0, way)
@@ -175,7 +176,7 @@ def advance(tables: Tables, chains: Chains, key: jax.Array, temperatures: jax.Ar
     def step(chains: Chains, drawn: tuple[jax.Array, ...]) -> tuple[Chains, None]:
         key, temperature, fine = drawn
         rest, luck = jnp.split(jax.random.uniform(key, (9, chains.codes.shape[1] * TRIES)), [8])
-        changed = _changed(tables, jnp.repeat(chains.codes, TRIES, axis=1), rest)
+        changed = changed_codes(tables, jnp.repeat(chains.codes, TRIES, axis=1), rest)
         return _accepted(tables, chains, changed, temperature * -jnp.log(luck[0]), fine), None
 
     return jax.lax.scan(step, chains, (jax.random.split(key, len(temperatures)), temperatures, fines))[0]
@@ -196,8 +197,8 @@ def _accepted(tables: Tables, chains: Chains, changed: jax.Array, margin: jax.Ar
     return Chains(codes, money, late, best, least)
 
 
-def _changed(tables: Tables, codes: jax.Array, drawn: jax.Array) -> jax.Array:
-    """A change of each sequence; `drawn` are numbers in [0, 1), `f32[8, L]`."""
+def changed_codes(tables: Tables, codes: jax.Array, drawn: jax.Array) -> jax.Array:
+    """A change of each sequence, `i32[P, L]`; `drawn` are numbers in [0, 1), `f32[8, L]`."""
     nodes, last = tables.num_nodes, len(codes) - 1
     position = jnp.arange(len(codes), dtype=jnp.int32)[:, None]
     place = 1 + _below(last - 1, drawn[0])
@@ -212,7 +213,9 @@ def _changed(tables: Tables, codes: jax.Array, drawn: jax.Array) -> jax.Array:
     # Where the tours of both end.
     home = (codes % nodes == 0) & (position > 0)
     ends = [jax.lax.argmax(home & (position >= at), 0, jnp.int32) for at in (low, high)]
-    lengths = jnp.array([[1, 0], [0, 1], [1, 0], [0, 1], [1, 1], [1, 1], [2, 0], [0, 2], [3, 0], [0, 3], [2, 1], [1, 2]])
+    lengths = jnp.array(
+        [[1, 0], [0, 1], [1, 0], [0, 1], [1, 1], [1, 1], [2, 0], [0, 2], [3, 0], [0, 3], [2, 1], [1, 2]]
+    )
     pair = lengths[_below(len(lengths), drawn[4])]
     # Behind the friend, or before it, and tails change places.
     after = (drawn[5] < 0.5).astype(jnp.int32)
@@ -262,7 +265,9 @@ def first_codes(instance: Instance) -> np.ndarray:
     locs = np.asarray(instance.locs, np.float64)
     way = np.linalg.norm(locs[:, None] - locs, axis=2)
     drive = float(instance.truck_pace) * way
-    opens, closes, service, demand = (np.asarray(getattr(instance, name)) for name in ("opens", "closes", "service", "demand"))
+    opens, closes, service, demand = (
+        np.asarray(getattr(instance, name)) for name in ("opens", "closes", "service", "demand")
+    )
     tours: list[list[int]] = []
     clocks: list[float] = []
     for node in sorted(range(1, len(locs)), key=lambda node: (closes[node], way[0, node])):
@@ -317,6 +322,9 @@ class SearchedTours(NamedTuple):
 def search_tours(instance: Instance, key: jax.Array, seconds: float) -> Iterator[SearchedTours]:
     """Search a plan for an instance with time windows for so long, chains on each core; yields the best so far."""
     count = int(np.asarray(instance.exists).sum())
+    if count == 1:
+        yield SearchedTours(0.0, 0.0, [])
+        return
     trimmed = {
         name: leaf if leaf is None or np.ndim(leaf) == 0 else np.asarray(leaf)[:count]
         for name, leaf in vars(instance).items()
@@ -336,8 +344,8 @@ def search_tours(instance: Instance, key: jax.Array, seconds: float) -> Iterator
                 jnp.asarray(unit * first * (last / first) ** progress, jnp.float32)
                 for first, last in (TEMPERATURE, FINE)
             )
-            work = lambda part, key: advance(tables, part, key, heats, fines)
-            results = pool.map(work, parts, jax.random.split(key, threads))
+            keys = jax.random.split(key, threads)
+            results = pool.map(lambda part, key: advance(tables, part, key, heats, fines), parts, keys)
             return jax.block_until_ready(list(results))
 
         advanced(key, np.ones(STEPS))
@@ -358,6 +366,14 @@ def search_tours(instance: Instance, key: jax.Array, seconds: float) -> Iterator
             best = min(parts, key=lambda part: float(part.least.min()))
             sequence = np.asarray(best.best[:, int(best.least.argmin())])
             yield SearchedTours(now, float(best.least.min()), tours_of(sequence, count))
+
+
+def search_episode(env: TruckDroneTours, instance: Instance, key: jax.Array, seconds: float) -> Iterator[Searched]:
+    """Plan all tours of an instance; see `jaxvrp.toolbox.Search`."""
+    del env
+    for found in search_tours(instance, key, seconds):
+        actions = operations_to_actions([operation for tour in found.tours for operation in tour])
+        yield Searched(found.seconds, found.cost, actions)
 
 
 def _restarted(parts: list[Chains]) -> list[Chains]:
