@@ -1,20 +1,19 @@
 """Simulated annealing of whole plans with time windows: who serves, in which tour, where drones leave and return. JAX.
 
-A plan is a sequence of codes, `i32[P]`: the depot, the first tour, the depot, the next tour, ..., the depot. Tours may be
-empty. A code is `node + n * span`. With span 0 the truck goes to the node. With span k the drone flies to it from the
-stop of the truck before, and returns at the k-th stop after, or earlier: before its next flight, or at the depot. So
-every sequence means something, and its money and whether it keeps all constraints follow from one walk along it. Plans
-are the last axis, `L`. All of what is accepted is feasible.
+A plan is a sequence of codes, `i32[P]`: the depot, the first tour, the depot, the next tour, ..., the depot; tours may
+be empty. A code is `node + n * span`. With span 0 the truck goes to the node. With span k the drone flies to it from
+the stop of the truck before, and returns at the k-th stop after, or earlier: before its next flight, or at the depot.
+Every sequence means something: one walk along it tells its money and whether it keeps all constraints. Plans are
+the last axis, `L`. On its way, annealing may miss windows, for a fine that rises; the best plans are feasible.
 """
 
 from __future__ import annotations
 
-import functools
 import os
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +21,9 @@ import numpy as np
 from flax import struct
 
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, as_float32, distance
-from jaxvrp.envs.tsp_drone.problem.operations import Operation
+from jaxvrp.envs.tsp_drone.problem.operations import Operation, operations_to_actions
+from jaxvrp.envs.tsp_drone.tours import TruckDroneTours
+from jaxvrp.toolbox import Searched
 
 CHAINS, TRIES = 4, 32
 """Chains on a core, and changes that a chain prices at a time."""
@@ -42,8 +43,14 @@ STEPS = 256
 TEMPERATURE = (1.0, 0.003)
 """From the beginning to the end of a cycle, geometrically, in units of the money for each node."""
 
-CYCLES = ((0.0, 0.5, 0.0), (0.5, 0.75, 0.4), (0.75, 1.0, 0.5))
-"""Annealing runs from one share of the time to the next, each time from the best plans, with this head start."""
+FINE = (0.1, 2.0)
+"""For a unit of time by which a window is missed, likewise."""
+
+PATIENCE = 12
+"""Steps of a cycle for each pair of nodes, if there is time for them: one cycle follows the other until time is up."""
+
+HEAD_START = (0.0, 0.4)
+"""How far annealing is at the beginning of a cycle, in turn: plans are forgotten, or the best ones are improved."""
 
 MOST_CORES = 8
 
@@ -93,17 +100,18 @@ class _Walk(NamedTuple):
     span: jax.Array  # `i32`, stops until it returns
     leave: jax.Array  # `f32`, when it leaves its customer
     used: jax.Array  # `f32`, of its endurance by then
-    money: jax.Array  # `f32`, so far; inf if a constraint is violated
+    money: jax.Array  # `f32`, so far; inf if a constraint other than a window is violated
+    late: jax.Array  # `f32`, time by which windows were missed; after each of them the clock goes back
 
 
-def price(tables: Tables, codes: jax.Array) -> jax.Array:
-    """The money for sequences `i32[P, L]`, `f32[L]`; inf where a constraint is violated."""
+def price(tables: Tables, codes: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The money for sequences `i32[P, L]` and the time by which they are late, see `_Walk`, `f32[L]` each."""
     given, nodes = tables.instance, tables.num_nodes
     node, span = codes % nodes, codes // nodes
     flies_next = jnp.concatenate([span[1:] > 0, jnp.zeros_like(span[:1], bool)])
     grounded = given.no_fly[node] & (span > 0)
-    rows = node, span, flies_next | (node == 0), tables.opens[node], tables.closes[node] * (1 + ROUNDING)
-    rows = *rows, tables.service[node], tables.demand[node]
+    closes = tables.closes[node] * (1 + ROUNDING)
+    rows = node, span, flies_next | (node == 0), tables.opens[node], closes, tables.service[node], tables.demand[node]
 
     def between(start: jax.Array, end: jax.Array) -> jax.Array:
         return tables.distance.at[start * nodes + end].get(mode="promise_in_bounds")
@@ -123,7 +131,9 @@ def price(tables: Tables, codes: jax.Array) -> jax.Array:
         begin = jnp.where(flies, launch + flight, begin)
         load = walk.load + demand
         used = walk.used + given.drone_pace * back
-        wrong = (begin > closes) | (load > given.truck_capacity * (1 + ROUNDING))
+        late = jnp.maximum(begin - closes, 0.0)
+        begin -= late
+        wrong = load > given.truck_capacity * (1 + ROUNDING)
         wrong |= meets & (used > given.endurance * (1 + ROUNDING))
         wrong |= (flies & is_away) | (is_depot & (walk.stops == 0) & is_away)
         paid = given.truck_price * jnp.where(flies, 0.0, way)
@@ -139,52 +149,56 @@ def price(tables: Tables, codes: jax.Array) -> jax.Array:
             leave=jnp.where(flies, leaves, walk.leave),
             used=jnp.where(flies, flight + service, walk.used),
             money=walk.money + jnp.where(wrong, jnp.inf, paid),
+            late=walk.late + late,
         )
         return after, None
 
     none, nothing = jnp.zeros_like(codes[0]), jnp.zeros(codes.shape[1], jnp.float32)
-    start = _Walk(none, nothing, nothing, none, none, none, nothing, nothing, nothing)
+    start = _Walk(none, nothing, nothing, none, none, none, nothing, nothing, nothing, nothing)
     walk, _ = jax.lax.scan(step, start, jax.tree.map(lambda row: row[1:], rows))
-    return jnp.where(grounded.any(axis=0), jnp.inf, walk.money)
+    return jnp.where(grounded.any(axis=0), jnp.inf, walk.money), walk.late
 
 
 class Chains(struct.PyTreeNode):
     """`C` plans that are annealed, and the best of each chain."""
 
     codes: jax.Array  # `i32[P, C]`
-    cost: jax.Array  # `f32[C]`
-    best: jax.Array  # `i32[P, C]`
-    least: jax.Array  # `f32[C]`
+    money: jax.Array  # `f32[C]`
+    late: jax.Array  # `f32[C]`
+    best: jax.Array  # `i32[P, C]`, in time
+    least: jax.Array  # `f32[C]`, its money
 
 
 @jax.jit
-def advance(tables: Tables, chains: Chains, key: jax.Array, temperatures: jax.Array) -> Chains:
-    """The chains after a step at each of these temperatures, `f32[steps]`."""
+def advance(tables: Tables, chains: Chains, key: jax.Array, temperatures: jax.Array, fines: jax.Array) -> Chains:
+    """The chains after a step at each of these temperatures, and fines for a unit of lateness, `f32[steps]` each."""
 
-    def step(chains: Chains, drawn: tuple[jax.Array, jax.Array]) -> tuple[Chains, None]:
-        key, temperature = drawn
+    def step(chains: Chains, drawn: tuple[jax.Array, ...]) -> tuple[Chains, None]:
+        key, temperature, fine = drawn
         rest, luck = jnp.split(jax.random.uniform(key, (9, chains.codes.shape[1] * TRIES)), [8])
-        changed = _changed(tables, jnp.repeat(chains.codes, TRIES, axis=1), rest)
-        return _accepted(tables, chains, changed, temperature * -jnp.log(luck[0])), None
+        changed = changed_codes(tables, jnp.repeat(chains.codes, TRIES, axis=1), rest)
+        return _accepted(tables, chains, changed, temperature * -jnp.log(luck[0]), fine), None
 
-    return jax.lax.scan(step, chains, (jax.random.split(key, len(temperatures)), temperatures))[0]
+    return jax.lax.scan(step, chains, (jax.random.split(key, len(temperatures)), temperatures, fines))[0]
 
 
-def _accepted(tables: Tables, chains: Chains, changed: jax.Array, margin: jax.Array) -> Chains:
+def _accepted(tables: Tables, chains: Chains, changed: jax.Array, margin: jax.Array, fine: jax.Array) -> Chains:
     """The chains after the first of their changes, `i32[P, C TRIES]`, that costs less than before and a margin."""
-    cost = price(tables, changed)
+    money, late = price(tables, changed)
     new = (changed.reshape(len(changed), -1, TRIES) != chains.codes[..., None]).any(axis=0)
-    accepted = (cost < jnp.repeat(chains.cost, TRIES) + margin).reshape(-1, TRIES) & new
+    before = jnp.repeat(chains.money + fine * chains.late, TRIES)
+    accepted = (money + fine * late < before + margin).reshape(-1, TRIES) & new
     lane = jnp.arange(0, len(margin), TRIES) + jax.lax.argmax(accepted, 1, jnp.int32)
     moves = accepted.any(axis=1)
     codes = jnp.where(moves, changed[:, lane], chains.codes)
-    present = jnp.where(moves, cost[lane], chains.cost)
-    better = present < chains.least
-    return Chains(codes, present, jnp.where(better, codes, chains.best), jnp.minimum(present, chains.least))
+    money, late = jnp.where(moves, money[lane], chains.money), jnp.where(moves, late[lane], chains.late)
+    better = (money < chains.least) & (late == 0)
+    best, least = jnp.where(better, codes, chains.best), jnp.where(better, money, chains.least)
+    return Chains(codes, money, late, best, least)
 
 
-def _changed(tables: Tables, codes: jax.Array, drawn: jax.Array) -> jax.Array:
-    """A change of each sequence; `drawn` are numbers in [0, 1), `f32[8, L]`."""
+def changed_codes(tables: Tables, codes: jax.Array, drawn: jax.Array) -> jax.Array:
+    """A change of each sequence, `i32[P, L]`; `drawn` are numbers in [0, 1), `f32[8, L]`."""
     nodes, last = tables.num_nodes, len(codes) - 1
     position = jnp.arange(len(codes), dtype=jnp.int32)[:, None]
     place = 1 + _below(last - 1, drawn[0])
@@ -199,7 +213,9 @@ def _changed(tables: Tables, codes: jax.Array, drawn: jax.Array) -> jax.Array:
     # Where the tours of both end.
     home = (codes % nodes == 0) & (position > 0)
     ends = [jax.lax.argmax(home & (position >= at), 0, jnp.int32) for at in (low, high)]
-    lengths = jnp.array([[1, 0], [0, 1], [1, 0], [0, 1], [1, 1], [1, 1], [2, 0], [0, 2], [3, 0], [0, 3], [2, 1], [1, 2]])
+    lengths = jnp.array(
+        [[1, 0], [0, 1], [1, 0], [0, 1], [1, 1], [1, 1], [2, 0], [0, 2], [3, 0], [0, 3], [2, 1], [1, 2]]
+    )
     pair = lengths[_below(len(lengths), drawn[4])]
     # Behind the friend, or before it, and tails change places.
     after = (drawn[5] < 0.5).astype(jnp.int32)
@@ -249,7 +265,9 @@ def first_codes(instance: Instance) -> np.ndarray:
     locs = np.asarray(instance.locs, np.float64)
     way = np.linalg.norm(locs[:, None] - locs, axis=2)
     drive = float(instance.truck_pace) * way
-    opens, closes, service, demand = (np.asarray(getattr(instance, name)) for name in ("opens", "closes", "service", "demand"))
+    opens, closes, service, demand = (
+        np.asarray(getattr(instance, name)) for name in ("opens", "closes", "service", "demand")
+    )
     tours: list[list[int]] = []
     clocks: list[float] = []
     for node in sorted(range(1, len(locs)), key=lambda node: (closes[node], way[0, node])):
@@ -304,6 +322,9 @@ class SearchedTours(NamedTuple):
 def search_tours(instance: Instance, key: jax.Array, seconds: float) -> Iterator[SearchedTours]:
     """Search a plan for an instance with time windows for so long, chains on each core; yields the best so far."""
     count = int(np.asarray(instance.exists).sum())
+    if count == 1:
+        yield SearchedTours(0.0, 0.0, [])
+        return
     trimmed = {
         name: leaf if leaf is None or np.ndim(leaf) == 0 else np.asarray(leaf)[:count]
         for name, leaf in vars(instance).items()
@@ -313,31 +334,46 @@ def search_tours(instance: Instance, key: jax.Array, seconds: float) -> Iterator
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = min(cores, MOST_CORES)
     repeated = jnp.repeat(jnp.asarray(codes)[:, None], CHAINS, axis=1)
-    cost = price(tables, repeated)
-    parts = [Chains(repeated, cost, repeated, cost)] * threads
+    money, late = price(tables, repeated)
+    parts = [Chains(repeated, money, late, repeated, money)] * threads
     with ThreadPoolExecutor(threads) as pool:
 
         def advanced(key: jax.Array, progress: np.ndarray) -> list[Chains]:
             unit = min(float(part.least.min()) for part in parts) / count
-            heats = jnp.asarray(unit * TEMPERATURE[0] * (TEMPERATURE[1] / TEMPERATURE[0]) ** progress, jnp.float32)
-            results = pool.map(lambda part, key: advance(tables, part, key, heats), parts, jax.random.split(key, threads))
+            heats, fines = (
+                jnp.asarray(unit * first * (last / first) ** progress, jnp.float32)
+                for first, last in (TEMPERATURE, FINE)
+            )
+            keys = jax.random.split(key, threads)
+            results = pool.map(lambda part, key: advance(tables, part, key, heats, fines), parts, keys)
             return jax.block_until_ready(list(results))
 
         advanced(key, np.ones(STEPS))
-        start, now, pace, cycle = time.monotonic(), 0.0, 0.0, 0
+        start = time.monotonic()
+        advanced(key, np.ones(STEPS))
+        pace, now = time.monotonic() - start, 0.0
+        cycles = max(1, round(seconds / (PATIENCE * count**2 * pace / STEPS)))
+        cycle, start = 0, time.monotonic()
         while now < seconds:
-            if now >= CYCLES[cycle][1] * seconds:
-                cycle += 1
-                parts = _restarted(parts)
+            if now >= (cycle + 1) * seconds / cycles:
+                cycle, parts = cycle + 1, _restarted(parts)
             key, step_key = jax.random.split(key)
-            begin, end, head_start = CYCLES[cycle]
-            share = (np.linspace(now, now + pace, STEPS) / seconds - begin) / (end - begin)
-            parts = advanced(step_key, head_start + (1 - head_start) * np.clip(share, 0.0, 1.0))
+            share = np.clip(np.linspace(now, now + pace, STEPS) / seconds * cycles - cycle, 0.0, 1.0)
+            head_start = HEAD_START[cycle % len(HEAD_START)]
+            parts = advanced(step_key, head_start + (1 - head_start) * share)
             before, now = now, time.monotonic() - start
             pace = now - before
             best = min(parts, key=lambda part: float(part.least.min()))
             sequence = np.asarray(best.best[:, int(best.least.argmin())])
             yield SearchedTours(now, float(best.least.min()), tours_of(sequence, count))
+
+
+def search_episode(env: TruckDroneTours, instance: Instance, key: jax.Array, seconds: float) -> Iterator[Searched]:
+    """Plan all tours of an instance; see `jaxvrp.toolbox.Search`."""
+    del env
+    for found in search_tours(instance, key, seconds):
+        actions = operations_to_actions([operation for tour in found.tours for operation in tour])
+        yield Searched(found.seconds, found.cost, actions)
 
 
 def _restarted(parts: list[Chains]) -> list[Chains]:
@@ -346,4 +382,5 @@ def _restarted(parts: list[Chains]) -> list[Chains]:
     least = np.concatenate([np.asarray(part.least) for part in parts])
     order = np.argsort(least)[np.arange(len(least)) // 2]
     chosen = [jnp.asarray(order[number :: len(parts)]) for number in range(len(parts))]
-    return [Chains(*[jnp.asarray(best)[:, row], jnp.asarray(least)[row]] * 2) for row in chosen]
+    plans = [(jnp.asarray(best)[:, row], jnp.asarray(least)[row]) for row in chosen]
+    return [Chains(codes, money, jnp.zeros_like(money), codes, money) for codes, money in plans]

@@ -58,8 +58,7 @@ class Instance(struct.PyTreeNode):
         service: `f[n]`, how long service takes.
         truck_capacity: `f[]`, most that truck and drone serve in a tour, together.
         drone_capacity: `f[]`, most that the drone carries.
-        endurance: `f[]`, most time of a sortie from the launch to the arrival at the truck: both legs, service and
-            waiting for a window to open.
+        endurance: `f[]`, most time of a sortie: both legs, and service at its customer.
         truck_price: `f[]`, of a map unit that the truck drives.
         drone_price: `f[]`, of a map unit that the drone flies alone.
     """
@@ -142,7 +141,7 @@ def make_instance(
     values = arrays.number_arrays({"exists": np.ones(count), "no_fly": np.zeros(count), **given}, "an instance")
     if not np.isin(values["no_fly"], (0.0, 1.0)).all():
         raise ValueError("no_fly holds something else than 0 and 1; give 1 for what the drone may not serve")
-    if np.shape(values.get("demand")) == values["no_fly"].shape and "drone_capacity" in values:
+    if "demand" in values and values["demand"].shape == values["no_fly"].shape and "drone_capacity" in values:
         values["no_fly"] = values["no_fly"] + (values["demand"] > values["drone_capacity"]) > 0
     schema = {name: SCHEMA[name] for name in values}
     instance = Instance(**arrays.stored_arrays(schema, values, "has a fraction"))
