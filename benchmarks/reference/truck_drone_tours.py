@@ -14,7 +14,7 @@ import numpy as np
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, pad
 
 SLACK = 3e-6
-"""Share of the horizon that is granted to all times: the environment computes in float32."""
+"""Share of each limit of time that is granted: the environment computes in float32."""
 
 
 class Flight(NamedTuple):
@@ -60,7 +60,6 @@ class NumpyTruckDroneTours:
         self.opens, self.closes, self.service, self.demand = (
             np.asarray(values, np.float64) for values in (given.opens, given.closes, given.service, given.demand)
         )
-        self.slack = SLACK * self.closes[0]
         self.totals = dict.fromkeys(METRICS, 0.0)
         self.tours = self.num_steps = 0
         self.paid = 0.0
@@ -137,14 +136,14 @@ class NumpyTruckDroneTours:
         launch, customer, leave, used = tour.flight
         back = self.drone_time[customer, tour.truck]
         time = max(tour.time, leave + back) + float(self.instance.recovery_time)
-        if used + back > float(self.instance.endurance) + self.slack:
+        if used + back > float(self.instance.endurance) * (1 + SLACK):
             return None
         flown = self.between[launch, customer] + self.between[customer, tour.truck]
         met = tour._replace(time=time, flight=None, cost=tour.cost + flown * float(self.instance.drone_price))
         return self._served(met, "closed" if tour.truck == 0 else "drone")
 
     def _is_late(self, time: float, node: int) -> bool:
-        return time > self.closes[node] + self.slack
+        return time > self.closes[node] * (1 + SLACK)
 
     def _is_full(self, load: float) -> bool:
         return load > float(self.instance.truck_capacity) * (1 + 1e-5)

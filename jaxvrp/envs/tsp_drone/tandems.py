@@ -16,7 +16,7 @@ from jaxvrp.envs.tsp_drone.problem.instance import Figures, Instance, drone_time
 from jaxvrp.envs.tsp_drone.state import State, Tours
 
 SLACK = 2e-6
-"""Share of the horizon by which times may exceed limits: sums of `float32` are rounded."""
+"""Share by which times may exceed a limit: sums of `float32` are rounded."""
 
 LOAD_SLACK = 1e-5
 """Share of the truck's capacity, likewise."""
@@ -63,7 +63,7 @@ def hold_launch(state: State) -> State:
     assert tours is not None
     wait = jnp.maximum(instance.opens[customer] - (state.clock + state.drone_elapsed), 0.0)
     used = _sortie_of(state).used + drone_time(instance, customer, _nodes(instance))
-    in_range = (used <= instance.endurance + _slack(instance)) & (~state.served | (_nodes(instance) == 0))
+    in_range = (used <= _granted(instance.endurance)) & (~state.served | (_nodes(instance) == 0))
     return state.replace(
         truck_elapsed=state.truck_elapsed + wait,
         drone_elapsed=state.drone_elapsed + wait + instance.service[customer],
@@ -81,7 +81,7 @@ def pay(state: State, paid: jax.Array) -> State:
 def can_leave(instance: Instance, figures: Figures, served: jax.Array) -> jax.Array:
     """`bool[]`, whether a truck alone could serve one of the customers that are left."""
     arrival = _arrivals(instance, jnp.zeros((), jnp.int32), instance.opens[0], jnp.zeros(()), ~served)
-    return (_late_on_board(instance, figures, arrival) <= _slack(instance)).any()
+    return (_late_on_board(instance, figures, arrival) <= 0.0).any()
 
 
 def end_tour(before: State, state: State) -> State:
@@ -103,9 +103,9 @@ def drone_allowed(state: State) -> jax.Array:
     ours, (at_once, later) = state.is_drones_turn, late_in_the_air(state)
     instance = state.instance
     # The mask before this one has seen to it that one of the two is in time, to rounding.
-    granted = jnp.maximum(_slack(instance), jnp.minimum(later, at_once))
+    granted = jnp.maximum(0.0, jnp.minimum(later, at_once))
     goes_on, meets = ~state.is_away | (later <= granted), state.is_away & (at_once <= granted)
-    serves = ours & ~state.is_away & ~instance.no_fly & (late_by_launch(state) <= _slack(instance))
+    serves = ours & ~state.is_away & ~instance.no_fly & (late_by_launch(state) <= 0.0)
     return jnp.concatenate([jnp.stack([~ours | goes_on, ours & meets]), serves])
 
 
@@ -133,14 +133,14 @@ def late_by_launch(state: State) -> jax.Array:
     depot = jnp.zeros((), jnp.int32)
     around = jnp.maximum(late, _late_by_meeting(state, sortie, depot, leave + state.figures.truck_home))
     meeting = jnp.minimum(straight, around).min(axis=1)
-    return jnp.where(state.served, jnp.inf, jnp.maximum(launch + flight - _closes(instance), meeting))
+    return jnp.where(state.served, jnp.inf, jnp.maximum(launch + flight - _granted(_closes(instance)), meeting))
 
 
 def truck_allowed(state: State) -> jax.Array:
     """The truck's mask over nodes, `bool[n]`."""
     late = late_by_way(state)
     # The mask before this one has seen to it that one of them is in time, to rounding.
-    allowed = (late <= jnp.maximum(_slack(state.instance), late.min())) & jnp.isfinite(late)
+    allowed = (late <= jnp.maximum(0.0, late.min())) & jnp.isfinite(late)
     return jnp.where(state.is_drones_turn, _nodes(state.instance) == 0, allowed)
 
 
@@ -163,7 +163,7 @@ def _late_with_drone_away(state: State, arrival: jax.Array) -> jax.Array:
 def _late_on_board(instance: Instance, figures: Figures, arrival: jax.Array) -> jax.Array:
     """`f32[n]`, how late a truck that comes to each node at `arrival`, the drone on board, is there or at home."""
     leave, late = _served(instance, _nodes(instance), arrival)
-    return jnp.maximum(late, leave + figures.truck_home - instance.closes[0])
+    return jnp.maximum(late, leave + figures.truck_home - _granted(instance.closes[0]))
 
 
 def _late_by_meeting(state: State, sortie: Sortie, node: jax.Array, arrival: jax.Array) -> jax.Array:
@@ -176,8 +176,8 @@ def _late_by_meeting(state: State, sortie: Sortie, node: jax.Array, arrival: jax
     ready = jnp.maximum(arrival, sortie.leave[..., None] + back) + instance.recovery_time
     leave, late = _served(instance, node, ready)
     home = leave + state.figures.truck_home[node]
-    late = jnp.maximum(late, home - instance.closes[0])
-    return jnp.maximum(late, sortie.used[..., None] + back - instance.endurance)
+    late = jnp.maximum(late, home - _granted(instance.closes[0]))
+    return jnp.maximum(late, sortie.used[..., None] + back - _granted(instance.endurance))
 
 
 def _arrivals(instance: Instance, start: jax.Array, leave: jax.Array, load: jax.Array, is_left: jax.Array) -> jax.Array:
@@ -194,7 +194,7 @@ def _arrivals(instance: Instance, start: jax.Array, leave: jax.Array, load: jax.
 def _served(instance: Instance, node: jax.Array, ready: jax.Array) -> tuple[jax.Array, jax.Array]:
     """When a truck that could begin to serve `node` at `ready` has done so, and how late it began."""
     begin = jnp.maximum(ready, instance.opens[node])
-    return begin + instance.service[node], begin - _closes(instance)[node]
+    return begin + instance.service[node], begin - _granted(_closes(instance)[node])
 
 
 def _closes(instance: Instance) -> jax.Array:
@@ -219,9 +219,9 @@ def _load(state: State) -> jax.Array:
     return state.tours.load
 
 
-def _slack(instance: Instance) -> jax.Array:
-    """`f32[]`, time by which limits may be exceeded."""
-    return SLACK * instance.closes[0]
+def _granted(limit: jax.Array) -> jax.Array:
+    """A limit of time and what may be added to it."""
+    return limit * (1.0 + SLACK)
 
 
 def _nodes(instance: Instance) -> Any:

@@ -199,6 +199,8 @@ def _check_tandems(instance: Instance) -> None:
         refuse_where(~(np.isfinite(values) & (values >= 0)), f"{name} of node {{}} is not 0 or more; give 0 for none")
         if values[0] != 0:
             raise ValueError(f"{name} of the depot (node 0) is {values[0]:g}; it must be 0")
+    if not np.isfinite(instance.closes[0]):
+        raise ValueError("closes of the depot (node 0) is not finite; give the horizon")
     refuse_where(~(instance.closes >= instance.opens), "closes of node {} lies before opens; make it later")
     for name in OF_TANDEMS:
         value, is_limit = getattr(instance, name), not name.endswith("price")
