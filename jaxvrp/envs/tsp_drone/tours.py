@@ -34,7 +34,8 @@ class TruckDroneTours(TruckAndDrone):
     Reward, shared: minus the cost of the ways as they are driven and flown, or all of it on the last step
     (`reward="sparse"`), and on the last step minus `unserved_price` for each customer that is left. The episode ends
     when all are served, or when `num_tandems` tours are closed, after at most 2 (n - 1 + tandems) steps. With as
-    many tandems as customers, all are served however it is played: each tour serves one at least.
+    many tandems as customers, all are served however it is played: each tour serves one at least, and a truck can serve
+    each alone. With fewer, whether all can still be served is a packing problem of its own, so that no mask asks it.
 
     Metrics: cost, tours, unserved, waiting (for windows), served_by_drone, drone_flight, truck_distance, waiting_truck,
     waiting_drone (for each other), sorties, invalid_actions.

@@ -13,6 +13,7 @@ from jaxvrp.envs.tsp_drone import make_instance, operations_to_actions, pad, pla
 from jaxvrp.envs.tsp_drone.env import DRONE, TRUCK
 from jaxvrp.envs.tsp_drone.pictures import plan_figure, render_episode
 from jaxvrp.envs.tsp_drone.pictures.notebook import draw_state
+from jaxvrp.envs.tsp_drone.problem.instance import check
 from jaxvrp.envs.tsp_drone.problem.operations import Operation
 from jaxvrp.envs.tsp_drone.problem.tours import tours_report
 from jaxvrp.envs.tsp_drone.reasons import Why, reasons_of
@@ -74,6 +75,15 @@ def test_every_play_serves_everybody_and_passes_the_report(env, episodes):
     assert sorties > EPISODES
     paid = timesteps.reward["truck"].sum(axis=0)[:, 0]
     np.testing.assert_allclose(paid, -timesteps.metrics["cost"][-1], rtol=1e-5)
+
+
+def test_generated_instances_are_sound(episodes):
+    """`check` sees that a truck can serve each customer in time."""
+    instances, *_ = episodes
+    for row in range(EPISODES):
+        check(jax.tree.map(lambda leaf: leaf[row], instances))  # noqa: B023
+    width = (instances.closes - instances.opens)[:, 1:]
+    assert set(np.round(np.unique(width)).tolist()) == {60.0, 480.0}
 
 
 def test_with_one_tandem_customers_are_left_at_a_price(env, episodes):
