@@ -35,7 +35,10 @@ SPANS = (0, 0, 1, 1, 1, 2, 2, 3)
 """From which the span of a customer that changes is drawn."""
 
 SPARE = 2
-"""Tours more than the first plan has."""
+"""Tours more than the first plan has, at least."""
+
+MULTIPLE = 4
+"""Tours that there is room for are a multiple of this, so that problems share compiled programs."""
 
 STEPS = 256
 """Steps of one call; the clock is read between calls."""
@@ -286,7 +289,8 @@ def first_codes(instance: Instance) -> np.ndarray:
         number = near[0] if near else len(tours) - 1
         tours[number].append(node)
         clocks[number] = begins[number] + service[node]
-    return np.array([0, *(node for tour in tours for node in (*tour, 0)), *[0] * SPARE], np.int32)
+    spare = SPARE + -(len(tours) + SPARE) % MULTIPLE
+    return np.array([0, *(node for tour in tours for node in (*tour, 0)), *[0] * spare], np.int32)
 
 
 def tours_of(codes: np.ndarray, num_nodes: int) -> list[list[Operation]]:
@@ -370,10 +374,12 @@ def search_tours(instance: Instance, key: jax.Array, seconds: float) -> Iterator
 
 def search_episode(env: TruckDroneTours, instance: Instance, key: jax.Array, seconds: float) -> Iterator[Searched]:
     """Plan all tours of an instance; see `jaxvrp.toolbox.Search`."""
-    del env
     for found in search_tours(instance, key, seconds):
         actions = operations_to_actions([operation for tour in found.tours for operation in tour])
-        yield Searched(found.seconds, found.cost, actions)
+        # Of one length, so that plans are played by one program; what follows the end of an episode changes nothing.
+        rest = env.max_episode_steps - len(actions["truck"])
+        padded = {role: np.pad(chosen, [(0, rest), (0, 0)]) for role, chosen in actions.items()}
+        yield Searched(found.seconds, found.cost, padded)
 
 
 def _restarted(parts: list[Chains]) -> list[Chains]:
