@@ -4,6 +4,7 @@ python -m benchmarks.solving --instances a2-16,a5-40 --seconds 10 --out result.j
 python -m benchmarks.solving --instances a2-16,a5-40 --method policy --run darp
 python -m benchmarks.solving --env pcb --instances adc0,adc2,afe --seconds 10
 python -m benchmarks.solving --env tsp_drone --instances uniform_n17,random_n50 --rows 10 --seconds 10
+python -m benchmarks.solving --env truck_drone_tours --instances kuo_n10,kuo_n50 --seconds 60
 """
 
 from __future__ import annotations
@@ -85,7 +86,16 @@ def truck_with_drone(name: str) -> list[Published]:
     return [Published(*each, group=name) for each in found]
 
 
-PUBLISHED = {"darp": dial_a_ride, "pcb": board, "tsp_drone": truck_with_drone}
+def tandems(name: str) -> list[Published]:
+    """A set of `benchmarks.quality.tsp_drone.tours`.
+
+    Raises:
+        UserError: there is no such set, or it is damaged.
+    """
+    return [Published(*each, group=name) for each in tsp_drone.tours(name, "--instances")]
+
+
+PUBLISHED = {"darp": dial_a_ride, "pcb": board, "tsp_drone": truck_with_drone, "truck_drone_tours": tandems}
 """By environment, what finds instances by a name."""
 
 

@@ -42,6 +42,7 @@ from jaxvrp.io.text_lines import read_lines
 from jaxvrp.spaces import ByRole
 from train import Evaluator, baseline_actors
 
+WINDOWS = "vrptwd_kuo"
 LINES, FILES = "tspd_bogyrbayeva", "tspd_agatz"
 """Folders of the published instances, within `data_folder()`."""
 
@@ -88,6 +89,34 @@ def published(name: str, option: str) -> tuple[list[Published], str]:
         ) from None
     except ValueError as error:
         raise UserError(str(error)) from None
+
+
+def tours(name: str, option: str) -> list[Published]:
+    """Instances with time windows of Kuo et al., `kuo_n50` and the like, with the least published cost, in two digits.
+
+    Raises:
+        UserError: there is no such set, or it is damaged.
+    """
+    path = data_folder() / WINDOWS / "published_results.csv"
+    try:
+        head, *lines = read_lines(path, "a table of published costs")
+        rows = [(line, line.fields(tuple(head.comma_separated()))) for line in lines]
+        found = [
+            Published(f"kuo-{row['instance']}", path.with_name(f"instance-{row['instance']}.csv"), None, min(costs))
+            for line, row in rows
+            if f"kuo_n{row['n']}" == name
+            if (costs := [line.real(key, row[key]) for key in ("mip_z", "vns_best", "alns_best") if row[key]])
+        ]
+    except OSError as error:
+        raise UserError(
+            f"{option}: cannot read '{name}' ({error}); take kuo_n50 or the like, and set {VARIABLE} to the folder "
+            f"that holds {WINDOWS}"
+        ) from None
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    if not found:
+        raise UserError(f"{option}: no instances '{name}'; take kuo_n5, kuo_n10, kuo_n15, kuo_n20, kuo_n30 or the like")
+    return found
 
 
 def _of_lines(name: str) -> tuple[list[Published], str]:

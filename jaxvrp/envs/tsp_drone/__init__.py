@@ -4,6 +4,7 @@ from jaxvrp.envs.tsp_drone.env import TspDrone, make
 from jaxvrp.envs.tsp_drone.problem.agatz import read_agatz, read_operations, write_agatz, write_operations
 from jaxvrp.envs.tsp_drone.problem.generator import generate_dataset
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, load, make_instance, pad, save, stack
+from jaxvrp.envs.tsp_drone.problem.kuo import read_kuo
 from jaxvrp.envs.tsp_drone.problem.murray_chu import read_murray_chu
 from jaxvrp.envs.tsp_drone.problem.one_line import read_one_line, write_one_line
 from jaxvrp.envs.tsp_drone.problem.operations import Operation, actions_to_operations, operations_to_actions
@@ -21,6 +22,7 @@ __all__ = [
     "operations_to_actions",
     "pad",
     "read_agatz",
+    "read_kuo",
     "read_murray_chu",
     "read_one_line",
     "read_operations",

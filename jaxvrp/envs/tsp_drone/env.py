@@ -1,8 +1,9 @@
-"""`tsp_drone`: the travelling salesman with a drone seen through the environment contract."""
+"""`tsp_drone`: the travelling salesman with a drone seen through the environment contract, and what tours share."""
 
 from __future__ import annotations
 
-from typing import Any
+import abc
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -16,41 +17,16 @@ from jaxvrp.envs.tsp_drone.problem.generator import LAYOUTS, generate
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, as_float32, figures_of, pad
 from jaxvrp.envs.tsp_drone.problem.operations import FIRST_SERVE
 from jaxvrp.envs.tsp_drone.reward import REWARDS, step_reward
-from jaxvrp.envs.tsp_drone.rules import State
+from jaxvrp.envs.tsp_drone.state import State
 from jaxvrp.spaces import Box, ByKind, ByRole, Discrete, EntityKind, Pointer, Role
 
 DRONE, TRUCK = "drone", "truck"
 
 
-class TspDrone(Environment):
-    """A truck and its drone serve every customer once, and are back at the depot as early as possible.
-
-    Two roles with one agent each, `"drone"` and `"truck"`, which act in turn, the drone first; the mask of the other
-    holds its action 0 alone. The drone's actions, `Discrete(n + 2)`: 0 ride along or, away, fly on; 1 meet the truck
-    where it is; 2 + i fly to serve node i. After a meeting the drone has another turn at once. The truck's,
-    `Discrete(n)`: the next node. A forbidden action becomes the lowest-index allowed one.
-
-    Entities: the nodes, what never changes (7 numbers each) and what does (10); beside these both see a context of 18
-    numbers, their observation. Names and meanings: `STATIC`, `DYNAMIC`, `CONTEXT` of
-    `jaxvrp.envs.tsp_drone.observation`, or the tables of the documentation. The units are the instance's own: S, its
-    extent (the largest |x - x0| or |y - y0| from the depot), H, the truck's time from the depot to the farthest node,
-    F, the largest drone distance from the depot. With `observation="flat"` all of it is one vector,
-    `f32[18 + 17 n]`: the context, then each feature of all nodes; the global observation is the same.
-
-    Reward, shared: minus the growth of the clock (`reward="dense"`), or all of it on the last step (`"sparse"`); both
-    sum to minus the makespan. The episode ends when all are served and both are at the depot, after at most 3 n - 1
-    steps: three for a customer of the drone, two for a customer of the truck, two for the way home. Without
-    `allow_revisits` there are at most 2 n, since a customer of the drone takes one more step alone.
-
-    Metrics: makespan, served_by_drone, drone_flight, truck_distance, waiting_truck, waiting_drone, sorties, revisits,
-    invalid_actions.
-
-    The fields are the parameters of `make`, where `reward_kind` is called `reward`, and `observation_kind`
-    `observation`. Those that say what is generated do not count for instances from elsewhere.
-    """
+class TruckAndDrone(Environment, abc.ABC):
+    """What `TspDrone` and `TruckDroneTours` share: roles, turns, masks and what is seen."""
 
     num_nodes: int = fields.size(20, help="n, the depot and customers")
-    layout: str = fields.choice("corner", LAYOUTS, help="where generated nodes lie")
     reward_kind: str = fields.choice(
         "dense", REWARDS, keyword="reward", help="as the clock grows, or all of the reward on the last step"
     )
@@ -60,49 +36,36 @@ class TspDrone(Environment):
         keyword="observation",
         help="nodes as entities, or all in one vector; learners choose the kind that their network reads",
     )
-    allow_revisits: bool = fields.switch(True, help="truck and drone may meet at nodes that are served already")
-    alpha: float = fields.parameter(2.0, above=0.0, help="how many times as fast as the truck a generated drone is")
-    max_flight: float = fields.parameter(
-        np.inf, above=0.0, maximum=np.inf, help="longest flight in generated instances, both legs", unit="map units"
-    )
-    launch_time: float = fields.parameter(0.0, minimum=0.0, help="of each launch in generated instances", unit="time")
-    recovery_time: float = fields.parameter(
-        0.0, minimum=0.0, help="of each meeting in generated instances", unit="time"
-    )
+
+    windows: ClassVar[bool]  # whether instances have time windows
+
+    @property
+    @abc.abstractmethod
+    def allow_revisits(self) -> bool:
+        """Whether truck and drone may meet at nodes that are served already."""
 
     @property
     def roles(self) -> dict[str, Role]:
         """The drone, then the truck; their actions point at nodes."""
         drone, truck = Discrete(self.num_nodes + FIRST_SERVE), Discrete(self.num_nodes)
+        context = observation.context_features(windows=self.windows)
         if not self.entity_kinds:
-            box = flat_box(observation.CONTEXT, (observation.nodes(self.num_nodes),))
+            box = flat_box(context, (observation.nodes(self.num_nodes, windows=self.windows),))
             return {DRONE: Role(1, box, drone), TRUCK: Role(1, box, truck)}
-        box = Box(-jnp.inf, jnp.inf, (len(observation.CONTEXT),))
+        box = Box(-jnp.inf, jnp.inf, (len(context),))
         places = (("x", "y"), ("drone_x", "drone_y"))
         at_nodes = Pointer(observation.NODE, 1)
         return {
-            DRONE: Role(1, box, drone, observation.CONTEXT, (Pointer(None, FIRST_SERVE), at_nodes), places),
-            TRUCK: Role(1, box, truck, observation.CONTEXT, (at_nodes,), places),
+            DRONE: Role(1, box, drone, context, (Pointer(None, FIRST_SERVE), at_nodes), places),
+            TRUCK: Role(1, box, truck, context, (at_nodes,), places),
         }
 
     @property
     def entity_kinds(self) -> tuple[EntityKind, ...]:
         """The nodes; with revisits one is there even when it is served, since the two may meet there."""
-        return (observation.nodes(self.num_nodes),) if self.observation_kind == "entities" else ()
-
-    @property
-    def max_episode_steps(self) -> int:
-        """See the class: 3 n - 1, and 2 n where the truck must serve a customer before each meeting."""
-        return 3 * self.num_nodes - 1 if self.allow_revisits else 2 * self.num_nodes
-
-    def generate(self, key: jax.Array) -> Instance:
-        """A random instance of the environment's size."""
-        return generate(key, self)
-
-    def init_state(self, instance: Instance) -> State:
-        """Both at the depot; a smaller instance is padded, a larger one is a ValueError."""
-        padded = pad(as_float32(instance), self.num_nodes)
-        return rules.begin(padded, figures_of(padded))
+        if self.observation_kind == "flat":
+            return ()
+        return (observation.nodes(self.num_nodes, windows=self.windows),)
 
     def transition(self, state: State, action: ByRole, num_invalid: jax.Array) -> State:
         """One turn, of the one whose it is."""
@@ -129,7 +92,7 @@ class TspDrone(Environment):
         """`f32[F]`, what both see; None with entities."""
         if self.entity_kinds:
             return None
-        with_entities = self.replace(observation_kind="entities")
+        with_entities = self.replace(observation="entities")
         return flatten(self._context(state), with_entities.static_entities(state), with_entities.entities(state))
 
     def static_entities(self, state: State) -> ByKind:
@@ -147,14 +110,71 @@ class TspDrone(Environment):
     def _context(self, state: State) -> jax.Array:
         return observation.context(state, self.action_mask(state)[DRONE][0])
 
+    def is_terminal(self, state: State) -> jax.Array:
+        """The truck is at the depot and the drone on board, for the last time."""
+        return state.done
+
+
+class TspDrone(TruckAndDrone):
+    """A truck and its drone serve every customer once, and are back at the depot as early as possible.
+
+    Two roles with one agent each, `"drone"` and `"truck"`, which act in turn, the drone first; the mask of the other
+    holds its action 0 alone. The drone's actions, `Discrete(n + 2)`: 0 ride along or, away, fly on; 1 meet the truck
+    where it is; 2 + i fly to serve node i. After a meeting the drone has another turn at once. The truck's,
+    `Discrete(n)`: the next node. A forbidden action becomes the lowest-index allowed one.
+
+    Entities: the nodes, what never changes (7 numbers each) and what does (10); beside these both see a context of 18
+    numbers, their observation. Names and meanings: `STATIC`, `DYNAMIC`, `CONTEXT` of
+    `jaxvrp.envs.tsp_drone.observation`, or the tables of the documentation. The units are the instance's own: S, its
+    extent (the largest |x - x0| or |y - y0| from the depot), H, the truck's time from the depot to the farthest node,
+    F, the largest drone distance from the depot. With `observation="flat"` all of it is one vector,
+    `f32[18 + 17 n]`: the context, then each feature of all nodes; the global observation is the same.
+
+    Reward, shared: minus the growth of the clock (`reward="dense"`), or all of it on the last step (`"sparse"`); both
+    sum to minus the makespan. The episode ends when all are served and both are at the depot, after at most 3 n - 1
+    steps: three for a customer of the drone, two for a customer of the truck, two for the way home. Without
+    `allow_revisits` there are at most 2 n, since a customer of the drone takes one more step alone.
+
+    Metrics: makespan, served_by_drone, drone_flight, truck_distance, waiting_truck, waiting_drone, sorties, revisits,
+    invalid_actions.
+
+    The fields are the parameters of `make`, where `reward_kind` is called `reward`, and `observation_kind`
+    `observation`. Those that say what is generated do not count for instances from elsewhere.
+    """
+
+    windows: ClassVar[bool] = False
+
+    layout: str = fields.choice("corner", LAYOUTS, help="where generated nodes lie")
+    allow_revisits: bool = fields.switch(True, help="truck and drone may meet at nodes that are served already")
+    alpha: float = fields.parameter(2.0, above=0.0, help="how many times as fast as the truck a generated drone is")
+    max_flight: float = fields.parameter(
+        np.inf, above=0.0, maximum=np.inf, help="longest flight in generated instances, both legs", unit="map units"
+    )
+    launch_time: float = fields.parameter(0.0, minimum=0.0, help="of each launch in generated instances", unit="time")
+    recovery_time: float = fields.parameter(
+        0.0, minimum=0.0, help="of each meeting in generated instances", unit="time"
+    )
+
+    @property
+    def max_episode_steps(self) -> int:
+        """See the class: 3 n - 1, and 2 n where the truck must serve a customer before each meeting."""
+        return 3 * self.num_nodes - 1 if self.allow_revisits else 2 * self.num_nodes
+
+    def generate(self, key: jax.Array) -> Instance:
+        """A random instance of the environment's size."""
+        return generate(key, self)
+
+    def init_state(self, instance: Instance) -> State:
+        """Both at the depot; a smaller instance is padded, a larger one is a ValueError."""
+        if instance.has_windows:
+            raise ValueError("the instance has time windows; make 'truck_drone_tours' to play it")
+        padded = pad(as_float32(instance), self.num_nodes)
+        return rules.begin(padded, figures_of(padded))
+
     def reward(self, state: State) -> ByRole:
         """`{"drone": f32[1], "truck": f32[1]}`, the same for both, see the class."""
         paid = step_reward(state, kind=self.reward_kind)[None]
         return {DRONE: paid, TRUCK: paid}
-
-    def is_terminal(self, state: State) -> jax.Array:
-        """All are served, the truck is at the depot and the drone on board."""
-        return state.done
 
     def metrics(self, state: State) -> dict[str, jax.Array]:
         """See the class; all `f32[]`."""

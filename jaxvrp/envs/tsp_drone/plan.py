@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from jaxvrp.envs.tsp_drone.env import TspDrone
-from jaxvrp.envs.tsp_drone.played import from_operations, operations_of
+from jaxvrp.envs.tsp_drone.env import TruckAndDrone
+from jaxvrp.envs.tsp_drone.played import Leg, Plan, from_operations, operations_of
 from jaxvrp.envs.tsp_drone.problem.agatz import read_agatz
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, load
+from jaxvrp.envs.tsp_drone.problem.kuo import read_kuo
 from jaxvrp.envs.tsp_drone.problem.one_line import is_one_line, read_one_line
 from jaxvrp.envs.tsp_drone.problem.operations import Operation
 from jaxvrp.envs.tsp_drone.problem.solution import solution_report
 from jaxvrp.envs.tsp_drone.rules import State
 from jaxvrp.io import plan_files
-from jaxvrp.io.problem_files import DamagedFileError, FileFormat, read_problems
+from jaxvrp.io.problem_files import DamagedFileError, FileFormat, UnknownFormatError, read_problems
 from jaxvrp.replay.schema import list_of, object_with, optional, whole_number
 
-FORMATS = {".txt": FileFormat("Agatz", read_agatz), ".npz": FileFormat("jaxvrp.envs.tsp_drone.save", load)}
+SAVED = {".npz": FileFormat("jaxvrp.envs.tsp_drone.save", load)}
+FORMATS = {".txt": FileFormat("Agatz", read_agatz), **SAVED}
+TOUR_FORMATS = {".csv": FileFormat("Kuo", read_kuo), **SAVED}
 
 FORMAT = "jaxvrp-tsp-drone-plan-1"
 
 COLUMNS = ("who", "leave", "arrive", "from", "to", "serves", "with_drone")
 """Of a way, and of the table."""
+
+TOUR_COLUMNS = ("tour", *COLUMNS)
+"""Likewise, with time windows."""
 
 
 def read_instances(path: str | os.PathLike) -> list[Instance]:
@@ -36,7 +43,7 @@ def read_instances(path: str | os.PathLike) -> list[Instance]:
     In a file of lines the drone is twice as fast as the truck.
 
     Raises:
-        ValueError: another ending, or a damaged file; one line.
+        ValueError: another ending, time windows, or a damaged file; one line.
         OSError: it cannot be read.
     """
     if Path(path).suffix.lower() == ".txt" and is_one_line(path):
@@ -44,16 +51,33 @@ def read_instances(path: str | os.PathLike) -> list[Instance]:
             return read_one_line(path)
         except ValueError as error:
             raise DamagedFileError(str(error)) from None
-    return read_problems(path, FORMATS, lambda instance: instance.exists.shape[:-1])
+    return _of_kind(path, FORMATS, has_windows=False)
 
 
-def parameters_of(instance: Instance, env: TspDrone) -> dict[str, Any]:
+def read_tours(path: str | os.PathLike) -> list[Instance]:
+    """The problem with time windows of a `.csv` in Kuo's format, or those of an `.npz` of `save`.
+
+    Raises:
+        ValueError, OSError: as `read_instances`; also where there are no time windows.
+    """
+    return _of_kind(path, TOUR_FORMATS, has_windows=True)
+
+
+def _of_kind(path: str | os.PathLike, formats: dict[str, FileFormat], *, has_windows: bool) -> list[Instance]:
+    found = read_problems(path, formats, lambda instance: instance.exists.shape[:-1])
+    if any(instance.has_windows != has_windows for instance in found):
+        env = "tsp_drone" if has_windows else "truck_drone_tours"
+        raise UnknownFormatError(f"{path} has {'no ' * has_windows}time windows; make '{env}' to solve it")
+    return found
+
+
+def parameters_of(instance: Instance, env: TruckAndDrone) -> dict[str, Any]:
     """The size of an environment that plays a problem."""
     del env
     return {"num_nodes": instance.num_nodes}
 
 
-def plan_of(instance: Instance, env: TspDrone, states: State) -> dict[str, Any]:
+def plan_of(instance: Instance, env: TruckAndDrone, states: State) -> dict[str, Any]:
     """The plan of an episode, a JSON object; its keys are described in `docs/solve.md`.
 
     Leaves of `states` are `[T+1, ...]`, of one episode; what follows its end is cut.
@@ -63,29 +87,53 @@ def plan_of(instance: Instance, env: TspDrone, states: State) -> dict[str, Any]:
     """
     operations = operations_of(states)
     plan = from_operations(jax.tree.map(np.asarray, instance), operations, allow_revisits=env.allow_revisits)
-    truck = [leg.node for leg in plan.legs if leg.who == "truck"]
-    return {
+    common = {
         "format": FORMAT,
-        "makespan": plan.report.cost,
         "feasible": plan.report.feasible,
         "violations": plan_files.broken(plan.report.violations),
-        "routes": {"truck": [0, *truck], "drone": [each.fly for each in operations if each.fly is not None]},
-        "operations": [
-            {"start": each.start, "fly": each.fly, "internal": list(each.internal), "end": each.end}
-            for each in operations
-        ],
-        "ways": [
-            {
-                "who": leg.who,
-                "leave": leg.leave,
-                "arrive": leg.arrive,
-                "from": leg.origin,
-                "to": leg.node,
-                "serves": plan.serves(leg),
-                "with_drone": leg.carries,
-            }
-            for leg in sorted(plan.legs, key=lambda leg: leg.leave)
-        ],
+    }
+    legs = sorted(plan.legs, key=lambda leg: (leg.tour, leg.leave))
+    if instance.has_windows:
+        numbered = list(enumerate(plan.tours, 1))
+        return {
+            **common,
+            "cost": plan.report.cost,
+            "routes": {name: route for number, tour in numbered for name, route in _routes(tour, f" {number}").items()},
+            "tours": [[_as_json(each) for each in tour] for tour in plan.tours],
+            "ways": [{"tour": leg.tour + 1, **_way(plan, leg)} for leg in legs],
+        }
+    return {
+        **common,
+        "makespan": plan.report.cost,
+        "routes": _routes(plan.tours[0]),
+        "operations": [_as_json(each) for each in operations],
+        "ways": [_way(plan, leg) for leg in legs],
+    }
+
+
+def _routes(operations: Sequence[Operation], number: str = "") -> dict[str, list[int]]:
+    """Stops of the truck, and customers of the drone."""
+    stops = [node for each in operations for node in (*each.internal, each.end)]
+    # A meeting where the truck stayed is no stop.
+    driven = [node for before, node in itertools.pairwise((0, *stops)) if node != before]
+    flown = [each.fly for each in operations if each.fly is not None]
+    return {f"truck{number}": [0, *driven], f"drone{number}": flown}
+
+
+def _as_json(operation: Operation) -> dict[str, Any]:
+    start, end, fly, internal = operation
+    return {"start": start, "fly": fly, "internal": list(internal), "end": end}
+
+
+def _way(plan: Plan, leg: Leg) -> dict[str, Any]:
+    return {
+        "who": leg.who,
+        "leave": leg.leave,
+        "arrive": leg.arrive,
+        "from": leg.origin,
+        "to": leg.node,
+        "serves": plan.serves(leg),
+        "with_drone": leg.carries,
     }
 
 

@@ -17,7 +17,8 @@ from jaxvrp.envs.tsp_drone.problem.operations import (
     actions_to_operations,
 )
 from jaxvrp.envs.tsp_drone.problem.solution import Matrices, SolutionReport, solution_report
-from jaxvrp.envs.tsp_drone.rules import State
+from jaxvrp.envs.tsp_drone.problem.tours import ToursReport, tours_report
+from jaxvrp.envs.tsp_drone.state import State
 from jaxvrp.episodes import until_end
 from jaxvrp.io import plan_files
 
@@ -34,37 +35,48 @@ class Leg:
     leave: float
     arrive: float
     carries: bool
+    tour: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
 class Wait:
-    """One of the two waits for the other: `who`, at `node`, between two times."""
+    """`who`, one of the two, waits at `node` between two times: for the other, or for a window to open."""
 
     who: str
     node: int
     since: float
     until: float
+    tour: int = 0
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Plan:
-    """A plan and what `solution_report` says about it."""
+    """A plan and what `solution_report`, or with time windows `tours_report`, says about it."""
 
     instance: Instance  # one problem as NumPy arrays
-    report: SolutionReport
-    legs: tuple[Leg, ...]  # of each of the two in the order of departure
+    report: SolutionReport | ToursReport
+    legs: tuple[Leg, ...]  # of each of the two, of each tour, in the order of departure
     waits: tuple[Wait, ...]
     served_by: tuple[str | None, ...]  # by node, `"truck"`, `"drone"` or None
-    served_at: np.ndarray  # `f64[n]`, nan for never
+    served_at: np.ndarray  # `f64[n]`, when service begins; nan for never
+    served_in: np.ndarray  # `i64[n]`, the tour; -1 for never
+    tours: tuple[tuple[Operation, ...], ...]  # one without time windows
+    end: float  # when all are back
 
     @property
     def nodes(self) -> np.ndarray:
         """`i64[nodes]`, those that exist."""
         return np.flatnonzero(self.instance.exists)
 
-    def place(self, who: str, time: float) -> np.ndarray:
-        """`f64[2]`, where one of the two is at a time."""
-        moves = [leg for leg in self.legs if leg.leave <= time and (leg.who == who or (who == DRONE and leg.carries))]
+    @property
+    def sorties(self) -> int:
+        """How many customers the drones serve."""
+        return sum(operation.fly is not None for tour in self.tours for operation in tour)
+
+    def place(self, who: str, time: float, tour: int = 0) -> np.ndarray:
+        """`f64[2]`, where one of the two of a tour is at a time."""
+        ours = [leg for leg in self.legs if leg.tour == tour and (leg.who == who or (who == DRONE and leg.carries))]
+        moves = [leg for leg in ours if leg.leave <= time]
         if not moves:
             return self.instance.locs[0]
         leg = max(reversed(moves), key=lambda leg: leg.leave)
@@ -75,7 +87,9 @@ class Plan:
     def serves(self, leg: Leg) -> bool:
         """Whether the customer at the end of a leg is served then."""
         node = leg.node
-        return node != 0 and self.served_by[node] == leg.who and bool(np.isclose(self.served_at[node], leg.arrive))
+        is_server = node != 0 and self.served_by[node] == leg.who
+        # With time windows nothing is visited again, and service may begin after the arrival.
+        return is_server and (self.instance.has_windows or bool(np.isclose(self.served_at[node], leg.arrive)))
 
     def waited(self, who: str) -> float:
         """How long one of the two waited, in all."""
@@ -85,9 +99,13 @@ class Plan:
 def from_operations(instance: Instance, operations: Sequence[Operation], *, allow_revisits: bool = True) -> Plan:
     """Follow a plan through its legs; arguments as for `solution_report`.
 
+    With time windows `operations` are those of all tours, one after the other.
+
     Raises:
         ValueError: `instance` is a batch.
     """
+    if instance.has_windows:
+        return _from_tours(instance, tours_of(operations))
     report = solution_report(instance, operations, allow_revisits=allow_revisits)
     instance = jax.tree.map(lambda leaf: np.asarray(leaf, leaf.dtype if leaf.dtype == bool else np.float64), instance)
     problem = Matrices(instance)
@@ -105,7 +123,87 @@ def from_operations(instance: Instance, operations: Sequence[Operation], *, allo
         is_service = leg.who == DRONE if leg.node in flown else leg.who == TRUCK
         if leg.node and served_by[leg.node] is None and is_service:
             served_by[leg.node], served_at[leg.node] = leg.who, leg.arrive
-    return Plan(instance, report, tuple(legs), tuple(waits), tuple(served_by), served_at)
+    served_in = np.where(np.isnan(served_at), -1, 0)
+    tours = (report.operations,)
+    return Plan(instance, report, tuple(legs), tuple(waits), tuple(served_by), served_at, served_in, tours, report.cost)
+
+
+def _from_tours(instance: Instance, tours: Sequence[Sequence[Operation]]) -> Plan:
+    report = tours_report(instance, tours)
+    instance = jax.tree.map(lambda leaf: np.asarray(leaf, leaf.dtype if leaf.dtype == bool else np.float64), instance)
+    moves = [_Moves(instance, number) for number in range(len(tours))]
+    for each, tour in zip(moves, tours, strict=True):
+        for operation in tour:
+            each.follow(operation)
+    served_by: list[str | None] = [None] * instance.num_nodes
+    served_at, served_in = np.full(instance.num_nodes, np.nan), np.full(instance.num_nodes, -1)
+    for service in report.services:
+        served_by[service.node] = service.by
+        served_at[service.node], served_in[service.node] = service.begin, service.tour
+    legs = tuple(leg for each in moves for leg in each.legs)
+    waits = tuple(wait for each in moves for wait in each.waits)
+    kept = tuple(tuple(tour) for tour in tours)
+    end = max(report.end.tolist(), default=0.0)
+    return Plan(instance, report, legs, waits, tuple(served_by), served_at, served_in, kept, end)
+
+
+class _Moves:
+    """The legs and waits of one tour with time windows."""
+
+    def __init__(self, instance: Instance, tour: int):
+        self.instance, self.tour, self.clock, self.here = instance, tour, float(instance.opens[0]), 0
+        self.matrices = Matrices(instance)
+        self.legs: list[Leg] = []
+        self.waits: list[Wait] = []
+
+    def follow(self, operation: Operation) -> None:
+        """Both go on from one place where they are together to the next."""
+        fly, end, carries = operation.fly, operation.end, operation.fly is None
+        back = self.clock if fly is None else self._fly(operation.start, fly, end)
+        for node in operation.internal:
+            self._drive(node, carries)
+            self._serve()
+        self._drive(end, carries)
+        if fly is not None:
+            self._wait(DRONE, end, back, self.clock)
+            self.clock = self._wait(TRUCK, end, self.clock, back) + float(self.instance.recovery_time)
+        self._serve()
+
+    def _fly(self, start: int, fly: int, end: int) -> float:
+        """The drone leaves, and so does the truck; when the drone is at the end of its sortie."""
+        instance, way, back = self.instance, self.matrices.drone[start, fly], self.matrices.drone[fly, end]
+        ready = self.clock + float(instance.launch_time)
+        self.clock = self._wait(TRUCK, start, ready, instance.opens[fly] - way)
+        there = self.clock + way
+        leave = there + instance.service[fly]
+        self.legs.append(Leg(DRONE, start, fly, self.clock, float(there), False, self.tour))
+        self.legs.append(Leg(DRONE, fly, end, float(leave), float(leave + back), False, self.tour))
+        return float(leave + back)
+
+    def _drive(self, node: int, carries: bool) -> None:
+        arrive = self.clock + float(self.matrices.truck[self.here, node])
+        self.legs.append(Leg(TRUCK, self.here, node, self.clock, arrive, carries, self.tour))
+        self.clock, self.here = arrive, node
+
+    def _serve(self) -> None:
+        begin = self._wait(TRUCK, self.here, self.clock, self.instance.opens[self.here])
+        self.clock = begin + float(self.instance.service[self.here])
+
+    def _wait(self, who: str, node: int, since: float, until: float) -> float:
+        """When the wait is over."""
+        if until > since + 1e-9:
+            self.waits.append(Wait(who, node, float(since), float(until), self.tour))
+        return float(max(since, until))
+
+
+def tours_of(operations: Sequence[Operation]) -> list[list[Operation]]:
+    """Operations cut where they come back to the depot."""
+    tours: list[list[Operation]] = [[]]
+    for operation in operations:
+        tours[-1].append(operation)
+        if operation.end == 0:
+            tours.append([])
+    return tours if tours[-1] else tours[:-1]
 
 
 def _legs(problem: Matrices, operation: Operation, begin: float) -> Iterator[Leg]:
@@ -128,7 +226,7 @@ def name_of(node: int) -> str:
     return "depot" if node == 0 else f"customer {node}"
 
 
-def verdict(report: SolutionReport) -> str:
+def verdict(report: SolutionReport | ToursReport) -> str:
     """'feasible', or the first kinds of violations."""
     return plan_files.verdict(report.violations, lambda name, found: f"node {found.first_node}")
 

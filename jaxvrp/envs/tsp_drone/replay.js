@@ -1,15 +1,25 @@
 /** Moments of the clock's own way of playing. */
 const CLOCK_MOMENTS = 300;
 
-/** Two ways to measure time: by turn, at the truck's clock, and by the clock itself. */
+/**
+ * Two ways to measure time: by turn, at the truck's clock, and by the clock itself. By turn, tours come one after the
+ * other; by the clock, all of them leave at 0.
+ */
 VIEWS.tsp_drone = (seek) => {
   const { nodes, legs, waits, makespan } = episode;
+  const isPriced = typeof episode.cost === "number";
+  const tours = [...Array(Math.max(episode.tours ?? 1, 1)).keys()];
   const end = makespan || Math.max(1e-6, steps[LAST].clock);
   const colours = { truck: colourOf(0), drone: colourOf(1) };
-  const waysOf = {
-    truck: legs.filter((leg) => leg.who === "truck"),
-    drone: legs.filter((leg) => leg.who === "drone" || leg.carries).sort((a, b) => a.leave - b.leave),
-  };
+  /** With several tandems, a colour is that of a tandem. */
+  const tint = (who, tour) => (isPriced ? colourOf(tour ?? 0) : colours[who]);
+  const waysOf = tours.map((tour) => {
+    const ours = legs.filter((leg) => (leg.tour ?? 0) === tour);
+    return {
+      truck: ours.filter((leg) => leg.who === "truck"),
+      drone: ours.filter((leg) => leg.who === "drone" || leg.carries).sort((a, b) => a.leave - b.leave),
+    };
+  });
   const span = (axis) => {
     const values = nodes.map((node) => node.position[axis]);
     return [Math.min(...values), Math.max(...values)];
@@ -17,11 +27,26 @@ VIEWS.tsp_drone = (seek) => {
   const box = { x: span(0), y: span(1) };
   let scene = null;
 
+  /** The tour of a moment by turn; null by the clock, when all are under way. */
+  const tourAt = (time, mode) => (mode === "clock" ? null : (steps[Math.min(Math.floor(time), LAST)].tour ?? 0));
+
   /** The clock at a moment: of the turn before and the turn after it, or evenly. */
   function clockAt(time, mode) {
     if (mode === "clock") return (end * time) / CLOCK_MOMENTS;
     const at = Math.min(Math.floor(time), LAST);
-    return lerp(steps[at].clock, steps[Math.min(at + 1, LAST)].clock, time - at);
+    const next = Math.min(at + 1, LAST);
+    // The last turn of a tour leads to the time at which it ends, where the next one begins at 0.
+    const isLast = tourAt(next, mode) !== tourAt(at, mode);
+    return lerp(steps[at].clock, isLast ? endOf(tourAt(at, mode)) : steps[next].clock, time - at);
+  }
+
+  const endOf = (tour) => Math.max(0, ...legs.filter((leg) => (leg.tour ?? 0) === tour).map((leg) => leg.arrive));
+
+  /** The clock of a tour: by turn, those before are over, and those after have not begun. */
+  function clockOf(tour, time, mode) {
+    const now = tourAt(time, mode);
+    if (now === null || now === tour) return clockAt(time, mode);
+    return tour < now ? Infinity : -1;
   }
 
   const progress = (leg, clock) => clamp((clock - leg.leave) / (leg.arrive - leg.leave || 1e-9), 0, 1);
@@ -31,16 +56,19 @@ VIEWS.tsp_drone = (seek) => {
     draw("rect", { class: "ground", width, height }, svg);
     const places = nodes.map((node) => to(node.position));
     const lines = legs.map((leg) =>
-      draw("path", { class: `line way ${leg.who}`, style: `--colour: ${colours[leg.who]}` }, svg),
+      draw("path", { class: `line way ${leg.who}`, style: `--colour: ${tint(leg.who, leg.tour)}` }, svg),
     );
     const stops = nodes.map((_, node) => stopMark(svg, places[node], node));
-    const marks = { truck: truckMark(svg), drone: droneMark(svg) };
+    const marks = tours.map(() => ({ truck: truckMark(svg), drone: droneMark(svg) }));
+    marks.forEach((both, tour) => {
+      for (const [who, mark] of Object.entries(both)) set(mark, { style: `--colour: ${tint(who, tour)}` });
+    });
     scene = { places, lines, stops, marks };
   }
 
-  /** Where one of the two is, in pixels, and what it is doing. */
-  function stateOf(who, clock) {
-    const begun = waysOf[who].filter((leg) => leg.leave <= clock + 1e-9);
+  /** Where one of the two of a tour is, in pixels, and what it is doing. */
+  function stateOf(who, tour, clock) {
+    const begun = waysOf[tour][who].filter((leg) => leg.leave <= clock + 1e-9);
     const leg = begun[begun.length - 1];
     if (!leg) return { place: scene.places[0], leg: null, share: 1 };
     const share = progress(leg, clock);
@@ -48,8 +76,8 @@ VIEWS.tsp_drone = (seek) => {
   }
 
   function drawFrame(time, mode) {
-    const clock = clockAt(time, mode);
     legs.forEach((leg, at) => {
+      const clock = clockOf(leg.tour ?? 0, time, mode);
       const share = progress(leg, clock);
       const [from, to] = [scene.places[leg.from], scene.places[leg.to]];
       const tip = between(from, to, share);
@@ -60,49 +88,61 @@ VIEWS.tsp_drone = (seek) => {
     });
     nodes.forEach((node, at) => {
       if (!at) return;
-      const served = node.served_at !== null && node.served_at <= clock + 1e-6;
+      const served = isServed(node, time, mode);
       set(scene.stops[at], {
         class: `stop${served ? " done" : ""}`,
-        style: served ? `--colour: ${colours[node.served_by]}` : "",
+        style: served ? `--colour: ${tint(node.served_by, node.tour)}` : "",
       });
     });
-    for (const [who, mark] of Object.entries(scene.marks)) {
-      const { place, leg } = stateOf(who, clock);
-      const aboard = who === "drone" && (!leg || leg.carries);
-      set(mark, { transform: `translate(${px(place[0])} ${px(place[1] - (aboard ? 9 : 0))})` });
-    }
+    scene.marks.forEach((both, tour) => {
+      for (const [who, mark] of Object.entries(both)) {
+        const { place, leg } = stateOf(who, tour, clockOf(tour, time, mode));
+        const aboard = who === "drone" && (!leg || leg.carries);
+        set(mark, { transform: `translate(${px(place[0])} ${px(place[1] - (aboard ? 9 : 0))})` });
+      }
+    });
   }
 
-  const waiting = (who, clock) => waits.some((wait) => wait.who === who && wait.since <= clock && clock < wait.until);
+  const isServed = (node, time, mode) =>
+    node.served_at !== null && node.served_at <= clockOf(node.tour ?? 0, time, mode) + 1e-6;
+
+  const waiting = (who, tour, clock) =>
+    waits.some((wait) => wait.who === who && (wait.tour ?? 0) === tour && wait.since <= clock && clock < wait.until);
 
   function tell(who, time, mode) {
-    const clock = clockAt(time, mode);
-    const { leg, share } = stateOf(who, clock);
     const ours = nodes.filter((node) => node.served_by === who);
-    const done = ours.filter((node) => node.served_at <= clock + 1e-6).length;
+    const done = ours.filter((node) => isServed(node, time, mode)).length;
+    const tour = tours.length === 1 ? 0 : tourAt(time, mode);
+    return { ...doing(who, tour, time, mode), note: `${done}/${ours.length} served` };
+  }
+
+  function doing(who, tour, time, mode) {
+    if (tour === null) return { status: `${tours.length} under way`, tone: "go" };
+    const index = Math.min(tour, tours.length - 1);
+    const clock = clockOf(index, time, mode);
+    const { leg, share } = stateOf(who, index, clock);
     const moving = leg && share < 1;
     const verb = who === "truck" ? "drives" : leg?.carries ? "rides" : "flies";
-    return {
-      status: waiting(who, clock) ? "waits" : moving ? `${verb} to ${nodeName(leg.to)}` : `at ${nodeName(leg?.to ?? 0)}`,
-      tone: moving ? "go" : "",
-      note: `${done}/${ours.length} served`,
-    };
+    const where = moving ? `${verb} to ${nodeName(leg.to)}` : `at ${nodeName(leg?.to ?? 0)}`;
+    return { status: waiting(who, index, clock) ? "waits" : where, tone: moving ? "go" : "" };
   }
 
   legendEntry("depot", (svg) => stopMark(svg, [0, 0], 0));
   legendEntry("customer, not served yet", (svg) => draw("circle", { r: 6.5, class: "stop" }, svg));
-  legendEntry("served by the truck", (svg) => exampleStop(svg, colours.truck));
-  legendEntry("served by the drone", (svg) => exampleStop(svg, colours.drone));
+  if (isPriced)
+    for (const tour of tours) legendEntry(`served by tandem ${tour + 1}`, (svg) => exampleStop(svg, colourOf(tour)));
+  else
+    for (const who of ["truck", "drone"]) legendEntry(`served by the ${who}`, (svg) => exampleStop(svg, colours[who]));
   legendEntry("truck", (svg) => truckMark(svg));
   legendEntry("drone", (svg) => droneMark(svg));
-  legendLine("way of the truck", { class: "line way truck", style: `--colour: ${colours.truck}` });
-  legendLine("flight of the drone", { class: "line way drone", style: `--colour: ${colours.drone}` });
+  legendLine("way of the truck", { class: "line way truck", style: `--colour: ${tint("truck", 0)}` });
+  legendLine("flight of the drone", { class: "line way drone", style: `--colour: ${tint("drone", 0)}` });
 
   const waited = (who) => waits.filter((wait) => wait.who === who).reduce((sum, wait) => sum + wait.until - wait.since, 0);
   const agentOf = (who) => agents.find((agent) => agent.role === who);
   return {
     aspect: clamp((box.y[1] - box.y[0]) / (box.x[1] - box.x[0] || 1), 0.6, 1),
-    label: `Map: a truck, its drone, ${nodes.length - 1} customers and a depot`,
+    label: `Map: ${isPriced ? "trucks, their drones" : "a truck, its drone"}, ${nodes.length - 1} customers and a depot`,
     layout,
     draw: drawFrame,
     cards: ["truck", "drone"].map((who) => ({
@@ -114,7 +154,8 @@ VIEWS.tsp_drone = (seek) => {
     charts: [
       laneChart({
         end,
-        colours,
+        tours,
+        tint,
         clockAt,
         seek: (clock) => seek((CLOCK_MOMENTS * clock) / end, "clock"),
       }),
@@ -134,7 +175,7 @@ VIEWS.tsp_drone = (seek) => {
     ],
     note: episode.verdict === "feasible" ? "" : episode.verdict,
     summary: [
-      ["makespan", shown(makespan)],
+      ...(isPriced ? [["cost", shown(episode.cost)], ["tours", `${episode.tours}`]] : [["makespan", shown(makespan)]]),
       ["by the drone", `${nodes.filter((node) => node.served_by === "drone").length} of ${nodes.length - 1}`],
       ["truck waits", shown(waited("truck"))],
       ["drone waits", shown(waited("drone"))],
@@ -182,36 +223,39 @@ function droneMark(svg) {
   return group;
 }
 
-/** A lane for each of the two: on the way, on board, waiting. */
-function laneChart({ end, colours, clockAt, seek }) {
+/** A lane for each of the two of each tour: on the way, on board, waiting. */
+function laneChart({ end, tours, tint, clockAt, seek }) {
   const rows = { truck: 3, drone: 31 };
+  const rowOf = (who, tour) => rows[who] + 62 * (tour ?? 0);
   const inner = chart({
     title: "On the way, on board, waiting",
     left: 42,
     range: [0, end],
     seek,
-    height: () => 78,
+    height: () => 16 + 62 * tours.length,
     legend: [
-      [{ kind: "box", colour: colours.truck }, "truck on its way"],
-      [{ kind: "box", colour: colours.drone }, "drone in the air"],
+      [{ kind: "box", colour: tint("truck", 0) }, "truck on its way"],
+      [{ kind: "box", colour: tint("drone", 0) }, "drone in the air"],
       [{ kind: "box", colour: "var(--line)" }, "drone on board"],
-      [{ kind: "box", edge: "var(--waiting)", dash: "3 2" }, "waits for the other"],
+      [{ kind: "box", edge: "var(--waiting)", dash: "3 2" }, "waits"],
     ],
     note: (clock) => `time ${shown(clock)}`,
     paint(svg, width, x) {
-      const bar = (who, since, until, style) =>
+      const bar = (who, tour, since, until, style) =>
         draw(
           "rect",
-          { x: px(x(since)), width: px(Math.max(0.5, x(until) - x(since))), y: rows[who], height: 22, rx: 2, style },
+          { x: px(x(since)), width: px(Math.max(0.5, x(until) - x(since))), y: rowOf(who, tour), height: 22, rx: 2, style },
           svg,
         );
       for (const leg of episode.legs) {
-        bar(leg.who, leg.leave, leg.arrive, `fill: ${colours[leg.who]}; stroke: var(--card)`);
-        if (leg.carries) bar("drone", leg.leave, leg.arrive, "fill: var(--line); stroke: var(--card)");
+        bar(leg.who, leg.tour, leg.leave, leg.arrive, `fill: ${tint(leg.who, leg.tour)}; stroke: var(--card)`);
+        if (leg.carries) bar("drone", leg.tour, leg.leave, leg.arrive, "fill: var(--line); stroke: var(--card)");
       }
       for (const wait of episode.waits)
-        bar(wait.who, wait.since, wait.until, "fill: none; stroke: var(--waiting); stroke-dasharray: 3 2");
-      for (const [who, y] of Object.entries(rows)) draw("text", { class: "tiny end", x: 36, y: y + 14 }, svg, who);
+        bar(wait.who, wait.tour, wait.since, wait.until, "fill: none; stroke: var(--waiting); stroke-dasharray: 3 2");
+      for (const tour of tours)
+        for (const who of Object.keys(rows))
+          draw("text", { class: "tiny end", x: 36, y: rowOf(who, tour) + 14 }, svg, who);
     },
   });
   return { clocked: true, layout: inner.layout, move: (time, mode) => inner.move(clockAt(time, mode)) };

@@ -3,14 +3,19 @@
 Node 0 is the depot; padding is left out. Lengths are map units, y points up; times are in the unit of the instance.
 Besides what all episodes have:
 
-    nodes       [{position, served_by: "truck", "drone" or null, served_at: time or null, no_fly}]
-    legs        [{who, from, to, leave, arrive, carries}]: all ways, `who` being "truck" or "drone"; the truck `carries`
-                the drone; times of `solution_report`
-    waits       [{who, node, since, until}]: who waited for the other
+    nodes       [{position, served_by: "truck", "drone" or null, served_at: time or null, no_fly, tour: or null}]
+    legs        [{who, from, to, leave, arrive, carries, tour}]: all ways, `who` being "truck" or "drone"; the truck
+                `carries` the drone; times of `solution_report` or `tours_report`
+    waits       [{who, node, since, until, tour}]: who waited for the other, or for a window to open
+    tours       how many
     makespan    time; 0 before the first meeting
+    cost        money, of tours with time windows; else null
     verdict     "feasible", or what is not
-    steps       also: clock (the truck's), node (where the truck is), turn ("truck" or "drone"), customer (of the drone
-                that is away, else null), served (customers so far, those on the drone's way too)
+    steps       also: clock (the truck's, in its tour), node (where the truck is), turn ("truck" or "drone"), customer
+                (of the drone that is away, else null), served (customers so far, those on the drone's way too), tour
+                (of the step)
+
+Tours are numbered from 0; without time windows there is one.
 """
 
 from __future__ import annotations
@@ -21,16 +26,27 @@ from typing import Any
 import numpy as np
 
 from jaxvrp.envs.tsp_drone import played
-from jaxvrp.envs.tsp_drone.env import TspDrone
+from jaxvrp.envs.tsp_drone.env import TruckAndDrone
 from jaxvrp.envs.tsp_drone.played import DRONE, TRUCK, Plan, actions_of, instance_of, operations_of
 from jaxvrp.envs.tsp_drone.reasons import reasons_of
-from jaxvrp.envs.tsp_drone.rules import State
+from jaxvrp.envs.tsp_drone.state import State
 from jaxvrp.episodes import until_end
 from jaxvrp.replay.common import as_json, as_json_float32, common_entries
-from jaxvrp.replay.schema import POINT, boolean, list_of, number, object_with, one_of, optional, text, whole_number
+from jaxvrp.replay.schema import (
+    POINT,
+    boolean,
+    list_of,
+    number,
+    object_with,
+    one_of,
+    optional,
+    optional_keys,
+    text,
+    whole_number,
+)
 
 
-def export_episode(env: TspDrone, states: State, actions: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def export_episode(env: TruckAndDrone, states: State, actions: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """See `jaxvrp.replay.export_episode`; actions that are not given are read off the states."""
     states = until_end(states)
     plan = played.from_operations(instance_of(states), operations_of(states), allow_revisits=env.allow_revisits)
@@ -42,7 +58,7 @@ def export_episode(env: TspDrone, states: State, actions: Mapping[str, Any] | No
         states,
         actions_of(states, last) if actions is None else actions,
         kind="tsp_drone",
-        title=f"Truck and drone: {len(plan.nodes) - 1} customers",
+        title=f"{'Tandems' if env.windows else 'Truck and drone'}: {len(plan.nodes) - 1} customers",
         action_names=names,
         step_entries=[_step_entry(states, index) for index in range(last + 1)],
         reasons=reasons_of(env),
@@ -52,7 +68,9 @@ def export_episode(env: TspDrone, states: State, actions: Mapping[str, Any] | No
     return {
         **entries,
         **_drawn(plan),
-        "makespan": as_json_float32(plan.report.cost),
+        "tours": len(plan.tours),
+        "makespan": as_json_float32(plan.end),
+        "cost": as_json_float32(plan.report.cost) if env.windows else None,
         "verdict": played.verdict(plan.report),
         # A whole episode serves all customers; this is for episodes that were cut off.
         "shortfalls": {"title": "Not served", "entries": [{"name": places[node], "why": why} for node in unserved]},
@@ -69,6 +87,7 @@ def _drawn(plan: Plan) -> dict[str, Any]:
                 "served_by": plan.served_by[node],
                 "served_at": as_json_float32(plan.served_at[node]),
                 "no_fly": bool(instance.no_fly[node]),
+                "tour": int(plan.served_in[node]) if plan.served_in[node] >= 0 else None,
             }
             for node in plan.nodes.tolist()
         ],
@@ -80,6 +99,7 @@ def _drawn(plan: Plan) -> dict[str, Any]:
                 "leave": as_json_float32(leg.leave),
                 "arrive": as_json_float32(leg.arrive),
                 "carries": leg.carries,
+                "tour": leg.tour,
             }
             for leg in plan.legs
         ],
@@ -89,6 +109,7 @@ def _drawn(plan: Plan) -> dict[str, Any]:
                 "node": wait.node,
                 "since": as_json_float32(wait.since),
                 "until": as_json_float32(wait.until),
+                "tour": wait.tour,
             }
             for wait in plan.waits
         ],
@@ -105,6 +126,7 @@ def _step_entry(states: State, index: int) -> dict[str, Any]:
         "turn": DRONE if states.is_drones_turn[index] else TRUCK,
         "customer": customer,
         "served": int((states.served[index] & states.instance.exists[index])[1:].sum()),
+        "tour": 0 if states.tours is None else int((states.tours.tandems_left[0] - states.tours.tandems_left)[index]),
     }
 
 
@@ -121,4 +143,15 @@ def check_episode(episode: dict[str, Any]) -> None:
         makespan=number,
         verdict=text,
         steps=list_of(object_with(clock=number, node=node, turn=who, customer=optional(node), served=number)),
+    )(episode, "")
+    # Episodes of one truck that were written before there were tours have none of these.
+    tours = episode.get("tours", 1)
+    whole_number()(tours, "tours")
+    of_tour = list_of(optional_keys(tour=whole_number(max(tours, 1))))
+    optional_keys(
+        cost=optional(number),
+        nodes=list_of(optional_keys(tour=optional(whole_number(max(tours, 1))))),
+        legs=of_tour,
+        waits=of_tour,
+        steps=list_of(optional_keys(tour=whole_number())),
     )(episode, "")

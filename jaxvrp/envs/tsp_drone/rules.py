@@ -1,12 +1,15 @@
-"""The rules of truck and drone: state, one turn, and what is allowed. No word of observations or rewards."""
+"""The rules of truck and drone: one turn, and what is allowed. No word of observations or rewards.
+
+What only tandems with time windows have is in `tandems`.
+"""
 
 from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 
 from jaxvrp.environment import select
+from jaxvrp.envs.tsp_drone import tandems
 from jaxvrp.envs.tsp_drone.problem.instance import (
     Figures,
     Instance,
@@ -16,62 +19,31 @@ from jaxvrp.envs.tsp_drone.problem.instance import (
     truck_time,
 )
 from jaxvrp.envs.tsp_drone.problem.operations import FIRST_SERVE, MEET
-from jaxvrp.notebook import NotebookStill
+from jaxvrp.envs.tsp_drone.state import State, Totals
 
 SLACK = 1e-5
 """Share of `max_flight` by which flights may exceed it: sums of `float32` are rounded."""
 
 
-class Totals(struct.PyTreeNode):
-    """What has happened in an episode so far."""
-
-    served_by_drone: jax.Array  # `i32[]`, customers, counted at the launch
-    sorties: jax.Array  # `i32[]`, meetings
-    revisits: jax.Array  # `i32[]`, turns of the truck to a served node, its own included; not the last way home
-    drone_flight: jax.Array  # `f32[]`, of sorties that are over
-    truck_distance: jax.Array  # `f32[]`
-    waiting_truck: jax.Array  # `f32[]`, time that the truck waited for the drone
-    waiting_drone: jax.Array  # `f32[]`, time that the drone waited for the truck
-    invalid_actions: jax.Array  # `i32[]`, actions that were executed as something else
-
-
-class State(NotebookStill, struct.PyTreeNode):
-    """Where an episode stands."""
-
-    instance: Instance  # the problem, padded to the environment's size
-    figures: Figures  # what follows from it
-    is_drones_turn: jax.Array  # `bool[]`; else it is the truck's
-    truck_node: jax.Array  # `i32[]`, where the truck is
-    served: jax.Array  # `bool[n]`, served already, or on the drone's way; the depot and padding from the start
-    is_away: jax.Array  # `bool[]`, whether the drone is. If not, the next seven are 0 or false
-    launch_node: jax.Array  # `i32[]`, where it left the truck
-    drone_customer: jax.Array  # `i32[]`, the customer that it serves
-    truck_elapsed: jax.Array  # `f32[]`, the truck's time since the last meeting before the launch
-    drone_elapsed: jax.Array  # `f32[]`, the drone's, until it leaves its customer
-    flight: jax.Array  # `f32[]`, drone distance of the first leg
-    in_range: jax.Array  # `bool[n]`, nodes at which it can meet the truck within `max_flight`
-    must_meet: jax.Array  # `bool[]`, whether the truck's last turn led to a node that was served already
-    clock: jax.Array  # `f32[]`, at the last moment at which they were together
-    growth: jax.Array  # `f32[]`, of the clock, in the last step
-    totals: Totals  # of the episode
-    step: jax.Array  # `i32[]`
-    done: jax.Array  # `bool[]`
-
-
-def begin(instance: Instance, figures: Figures) -> State:
-    """Both at the depot, the drone on board, and it has the first turn."""
+def begin(instance: Instance, figures: Figures, *, num_tandems: int = 0) -> State:
+    """Both at the depot, the drone on board, and it has the first turn; `num_tandems` counts with time windows."""
     none, nothing = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.float32)
     served = ~instance.exists | (_nodes(instance) == 0)
+    is_over, tours = served.all(), None
+    if instance.has_windows:
+        tours = tandems.begin(instance, num_tandems)
+        is_over |= ~tandems.can_leave(instance, figures, served)
     return State(
         instance=instance,
         figures=figures,
         truck_node=none,
         served=served,
-        clock=nothing,
+        clock=instance.opens[0] if instance.has_windows else nothing,
         growth=nothing,
         totals=Totals(none, none, none, nothing, nothing, nothing, nothing, none),
         step=none,
-        done=served.all(),
+        done=is_over,
+        tours=tours,
         **_on_board(instance),
     )
 
@@ -96,11 +68,13 @@ def advance(state: State, drone: jax.Array, truck: jax.Array, num_invalid: jax.A
     """The state after the turn of one of them; `drone` and `truck` (`i32[]`) are allowed, and one of them is idle."""
     customer = jnp.maximum(drone - FIRST_SERVE, 0)
     stayed = state.replace(growth=jnp.zeros_like(state.growth), is_drones_turn=jnp.zeros_like(state.is_drones_turn))
-    after_drone = select(drone >= FIRST_SERVE, _launch(stayed, customer), select(drone == MEET, _meet(stayed), stayed))
+    idle = stayed if state.tours is None else tandems.serve_by_truck(stayed, state.is_away)
+    after_drone = select(drone >= FIRST_SERVE, _launch(stayed, customer), select(drone == MEET, _meet(stayed), idle))
     moved = select(state.is_drones_turn, after_drone, _drive(state, truck))
     totals = moved.totals.replace(invalid_actions=state.totals.invalid_actions + num_invalid)
     home = moved.served.all() & (moved.truck_node == 0) & ~moved.is_away
-    return moved.replace(totals=totals, step=state.step + 1, done=home)
+    moved = moved.replace(totals=totals, step=state.step + 1, done=home)
+    return moved if state.tours is None else tandems.end_tour(state, moved)
 
 
 def _launch(state: State, customer: jax.Array) -> State:
@@ -110,7 +84,7 @@ def _launch(state: State, customer: jax.Array) -> State:
     back = drone_distance(instance, customer, _nodes(instance))
     # Twice the slack of the mask: what it was sure of holds here, however the sum is rounded.
     limit = instance.max_flight * (1.0 + 2.0 * SLACK)
-    return state.replace(
+    launched = state.replace(
         served=state.served | (_nodes(instance) == customer),
         is_away=jnp.ones_like(state.is_away),
         launch_node=state.truck_node,
@@ -121,6 +95,7 @@ def _launch(state: State, customer: jax.Array) -> State:
         in_range=(flight + back <= limit) & instance.exists & (_nodes(instance) != customer),
         totals=totals.replace(served_by_drone=totals.served_by_drone + 1),
     )
+    return launched if state.tours is None else tandems.hold_launch(launched)
 
 
 def _meet(state: State) -> State:
@@ -129,7 +104,7 @@ def _meet(state: State) -> State:
     arrival = drone_arrival(state, state.truck_node)
     growth = jnp.maximum(state.truck_elapsed, arrival) + instance.recovery_time
     flight = state.flight + drone_distance(instance, state.drone_customer, state.truck_node)
-    return state.replace(
+    met = state.replace(
         clock=state.clock + growth,
         growth=growth,
         totals=totals.replace(
@@ -140,6 +115,9 @@ def _meet(state: State) -> State:
         ),
         **_on_board(instance),
     )
+    if state.tours is None:
+        return met
+    return tandems.serve_by_truck(tandems.pay(met, flight * instance.drone_price), is_due=True)
 
 
 def _drive(state: State, node: jax.Array) -> State:
@@ -149,7 +127,8 @@ def _drive(state: State, node: jax.Array) -> State:
     was_served = state.served[node]
     goes_home = (node == 0) & state.served.all()
     growth = jnp.where(state.is_away, 0.0, time)
-    return state.replace(
+    driven = truck_distance(instance, state.truck_node, node)
+    moved = state.replace(
         is_drones_turn=jnp.ones_like(state.is_drones_turn),
         truck_node=node,
         served=state.served | (_nodes(instance) == node),
@@ -159,9 +138,10 @@ def _drive(state: State, node: jax.Array) -> State:
         growth=growth,
         totals=totals.replace(
             revisits=totals.revisits + (was_served & ~goes_home),
-            truck_distance=totals.truck_distance + truck_distance(instance, state.truck_node, node),
+            truck_distance=totals.truck_distance + driven,
         ),
     )
+    return moved if state.tours is None else tandems.arrive(moved, driven * instance.truck_price)
 
 
 def drone_arrival(state: State, node: jax.Array) -> jax.Array:
@@ -171,6 +151,8 @@ def drone_arrival(state: State, node: jax.Array) -> jax.Array:
 
 def drone_allowed(state: State, *, allow_revisits: bool) -> jax.Array:
     """The drone's mask, `bool[n + 2]`: 0 ride along, or fly on; 1 meet the truck; 2 + i serve i."""
+    if state.tours is not None:
+        return tandems.drone_allowed(state)
     ours, instance = state.is_drones_turn, state.instance
     # Without revisits, the truck may be past all nodes within range.
     goes_on = ~state.must_meet & (allow_revisits | (state.in_range & nodes_ahead(state)).any())
@@ -208,6 +190,8 @@ def in_play(state: State, *, allow_revisits: bool) -> jax.Array:
 
 def truck_allowed(state: State, *, allow_revisits: bool) -> jax.Array:
     """The truck's mask over nodes, `bool[n]`."""
+    if state.tours is not None:
+        return tandems.truck_allowed(state)
     is_depot = _nodes(state.instance) == 0
     unserved = ~state.served
     goes_home = is_depot & state.served.all()

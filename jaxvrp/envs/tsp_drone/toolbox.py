@@ -1,4 +1,4 @@
-"""What belongs to `tsp_drone` beside its rules."""
+"""What belongs to `tsp_drone`, and to `truck_drone_tours`, beside their rules."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import functools
 from pathlib import Path
 
 from jaxvrp.envs.tsp_drone import plan, replay
+from jaxvrp.envs.tsp_drone.baselines import tandems
 from jaxvrp.envs.tsp_drone.baselines.annealing import search_episode
 from jaxvrp.envs.tsp_drone.baselines.greedy import NearestNeighbourActor
 from jaxvrp.envs.tsp_drone.baselines.planners import TourActor
@@ -18,6 +19,8 @@ from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ProblemSet, ReplayK
 TEACHER = functools.partial(TourActor, method="ep_all", starts=2, window=8, hasty=True)
 """The local search where it plans by the thousand, at n = 20 ten times as fast as it is defined (`plan_tours`): the
 mean makespan of 256 instances comes to 283.5, and to 282.6 without haste."""
+
+REPLAY = ReplayKind(replay.export_episode, replay.check_episode, Path(__file__).with_name("replay.js"))
 
 TOOLBOX = Toolbox(
     baselines={"nearest neighbour": lambda env: NearestNeighbourActor()},
@@ -34,7 +37,7 @@ TOOLBOX = Toolbox(
         Headline("waiting_drone", "drone waits"),
     ),
     renderer=render_episode,
-    replay=ReplayKind(replay.export_episode, replay.check_episode, Path(__file__).with_name("replay.js")),
+    replay=REPLAY,
     instances=InstanceFiles(
         read=plan.read_instances,
         parameters=plan.parameters_of,
@@ -61,3 +64,25 @@ TOOLBOX = Toolbox(
         ),
     },
 )
+
+TOURS = Toolbox(
+    baselines={"nearest neighbour": lambda env: NearestNeighbourActor()},
+    searches={"search": tandems.search_episode},
+    headlines=(
+        Headline("travel_cost", "cost", progress="cost"),
+        Headline("tours", "tours"),
+        Headline("served_by_drone", "by drone"),
+        Headline("unserved", "unserved"),
+    ),
+    renderer=render_episode,
+    replay=REPLAY,
+    instances=InstanceFiles(
+        read=plan.read_tours,
+        parameters=plan.parameters_of,
+        plan=plan.plan_of,
+        write_plan=plan_files.table_writer("ways", plan.TOUR_COLUMNS),
+    ),
+    paddings={"num_nodes": Padding(void_beyond)},
+    still=notebook.draw_state,
+)
+"""Of `truck_drone_tours`."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxvrp import pictures
-from jaxvrp.envs.tsp_drone.env import TspDrone
+from jaxvrp.envs.tsp_drone.env import TruckAndDrone
 from jaxvrp.envs.tsp_drone.pictures import plan_figure
 from jaxvrp.envs.tsp_drone.played import from_operations, instance_of, operations_of
 from jaxvrp.envs.tsp_drone.problem.instance import Instance
@@ -22,8 +22,9 @@ def draw_plan(
 ) -> Any:
     """The figure of a whole plan: tour and sorties on a map, and the ways and waits of truck and drone over time.
 
-    Times, cost and verdict are those of `solution_report`, and so are the arguments; padding is not shown. `fig` is a
-    figure of matplotlib, or a part of one, to fill; None: a new one.
+    Times, cost and verdict are those of `solution_report`, and so are the arguments; with time windows `operations` are
+    those of all tours, one after the other. Padding is not shown. `fig` is a figure of matplotlib, or a part of one, to
+    fill; None: a new one.
 
     Raises:
         ValueError: an instance that is a batch.
@@ -32,7 +33,7 @@ def draw_plan(
     return plan_figure.lay_out(plan, DPI, fig).figure
 
 
-def draw_episode(env: TspDrone, states: State, *, fig: Any = None) -> Any:
+def draw_episode(env: TruckAndDrone, states: State, *, fig: Any = None) -> Any:
     """The figure of one episode as by `draw_plan`; leaves of `states` are `[T+1, ...]`, what follows the end is cut.
 
     Raises:
@@ -55,9 +56,10 @@ def draw_routes(
         ValueError: an instance that is a batch.
     """
     axes = pictures.axes_of(ax, 5.4, 5.4, DPI, (0.2, 0.75))
-    plan_figure.draw_map(from_operations(instance, operations, allow_revisits=allow_revisits), axes)
+    plan = from_operations(instance, operations, allow_revisits=allow_revisits)
+    plan_figure.draw_map(plan, axes)
     if legend:
-        keys = plan_figure.map_keys()
+        keys = plan_figure.map_keys(plan)
         pictures.legend(axes, keys, loc="upper center", ncols=3, bbox_to_anchor=(0.5, -0.01))
     return axes
 
@@ -93,7 +95,7 @@ def render_plan(
     )
 
 
-def render_episode(env: TspDrone, states: State, path: str | os.PathLike) -> None:
+def render_episode(env: TruckAndDrone, states: State, path: str | os.PathLike) -> None:
     """Draw one episode to a file as `render_plan` does; `states` as for `draw_episode`.
 
     Of an episode that has no end, what follows the last meeting or ride is not drawn.

@@ -30,5 +30,7 @@ def draw_state(state: State) -> str | None:
     truck = f"truck at {name_of(int(state.truck_node))}"
     drone = f"drone away to {name_of(int(state.drone_customer))}" if state.is_away else "drone on board"
     clock = float(state.clock + state.truck_elapsed)
+    if state.tours is not None:
+        truck = f"{int(state.tours.tandems_left)} tandems left, {truck}"
     words = f"step {state.step}, time {clock:.4g}: {truck}, {drone}; {served} of {customers} customers served"
     return still.html(words + note)

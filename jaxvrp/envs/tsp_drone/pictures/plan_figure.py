@@ -13,11 +13,11 @@ import numpy as np
 from jaxvrp import pictures
 from jaxvrp.envs.tsp_drone.played import DRONE, TRUCK, Plan, verdict
 from jaxvrp.pictures import GROUND, INK
-from jaxvrp.pictures.palette import BLUE, EDGE, FRAME, ORANGE, PALE, RIGHT, WAITING, WRONG
+from jaxvrp.pictures.palette import BLUE, EDGE, FRAME, ORANGE, PALE, RIGHT, SERIES, WAITING, WRONG
 
 COLOURS = {TRUCK: BLUE, DRONE: ORANGE}
 ROWS = {TRUCK: 1, DRONE: 0}
-"""Of the chart over time, from below."""
+"""Of the chart over time, from below; with several tours, of each of them."""
 
 MOVING_DPI = 90
 FRAMES, PAUSE_MS, LAST_FRAME_MS, PALETTE_SIZE = 72, 110, 3000, 128
@@ -40,26 +40,33 @@ def lay_out(plan: Plan, dpi: float = 120.0, fig: Any = None) -> PlanFigure:
     """Draw the whole plan, into `fig` if there is one."""
     side, across, up = 5.4, 11.2, 6.3  # inches
     sheet = pictures.new_sheet(across, up, dpi, fig)
+    tall = min(1.5 * max(len(plan.tours), 1), 3.0)
     picture = PlanFigure(
         sheet.figure,
         map=sheet.axes(0.2, 0.2, side, side),
-        chart=sheet.axes(side + 1.2, up - 2.6, across - side - 1.5, 1.5),
+        chart=sheet.axes(side + 1.2, up - 1.1 - tall, across - side - 1.5, tall),
         headline=sheet.text(0.2, up - 0.25, summary(plan), fontsize=12.5, va="center", weight="bold"),
     )
     colour = RIGHT if plan.report.feasible else WRONG
     sheet.text(0.2, up - 0.5, verdict(plan.report), fontsize=10, va="center", color=colour)
     draw_map(plan, picture.map)
     draw_chart(plan, picture.chart)
-    corner = sheet.place(side + 1.1, up - 3.3)
-    pictures.legend(sheet.figure, [*map_keys(), *chart_keys()], loc="upper left", bbox_to_anchor=corner, ncols=2)
+    corner = sheet.place(side + 1.1, up - 1.8 - tall)
+    pictures.legend(sheet.figure, [*map_keys(plan), *chart_keys()], loc="upper left", bbox_to_anchor=corner, ncols=2)
     return picture
 
 
 def summary(plan: Plan) -> str:
-    """Makespan, sorties and waiting, in a line."""
-    sorties = sum(operation.fly is not None for operation in plan.report.operations)
+    """Makespan, sorties and waiting, in a line; with time windows cost, tours and sorties."""
+    if plan.instance.has_windows:
+        return f"cost {plan.report.cost:.5g}   |   {len(plan.tours)} tours   |   {plan.sorties} sorties"
     waits = f"truck waits {plan.waited(TRUCK):.3g}, drone {plan.waited(DRONE):.3g}"
-    return f"makespan {plan.report.cost:.5g}   |   {sorties} sorties   |   {waits}"
+    return f"makespan {plan.report.cost:.5g}   |   {plan.sorties} sorties   |   {waits}"
+
+
+def _colour(plan: Plan, who: str, tour: int) -> str:
+    """That of truck or drone; with time windows that of the tandem."""
+    return SERIES[tour % len(SERIES)] if plan.instance.has_windows else COLOURS[who]
 
 
 def draw_map(plan: Plan, axes: Any) -> None:
@@ -76,12 +83,18 @@ def draw_map(plan: Plan, axes: Any) -> None:
     for leg in plan.legs:
         dashes = "-" if leg.who == TRUCK else (0, (4, 2))
         width = 2.0 if leg.who == TRUCK else 1.4
-        axes.plot(*locs[[leg.origin, leg.node]].T, color=COLOURS[leg.who], linestyle=dashes, linewidth=width, zorder=2)
+        axes.plot(
+            *locs[[leg.origin, leg.node]].T,
+            color=_colour(plan, leg.who, leg.tour),
+            linestyle=dashes,
+            linewidth=width,
+            zorder=2,
+        )
     axes.plot(*locs[0], "s", markersize=11, color=INK, markeredgecolor="white", zorder=4)
     for node in plan.nodes.tolist()[1:]:
         server = plan.served_by[node]
         shape = "^" if server == DRONE else "o"
-        colour = WAITING if server is None else COLOURS[server]
+        colour = WAITING if server is None else _colour(plan, server, int(plan.served_in[node]))
         edge = EDGE if server is None else "white"
         axes.plot(*locs[node], shape, markersize=9, color=colour, markeredgecolor=edge, zorder=3)
         if len(plan.nodes) <= MANY:
@@ -92,24 +105,46 @@ def draw_map(plan: Plan, axes: Any) -> None:
 def draw_chart(plan: Plan, axes: Any) -> None:
     """What both do over time: on the way, on board, waiting."""
 
-    def bar(who: str, since: float, until: float, **style: Any) -> None:
-        axes.broken_barh([(since, until - since)], (ROWS[who] - 0.32, 0.64), linewidth=0.6, **style)
+    def row(who: str, tour: int) -> int:
+        return 2 * (len(plan.tours) - 1 - tour) + ROWS[who]
+
+    def bar(who: str, tour: int, since: float, until: float, **style: Any) -> None:
+        axes.broken_barh([(since, until - since)], (row(who, tour) - 0.32, 0.64), linewidth=0.6, **style)
 
     for leg in plan.legs:
-        bar(leg.who, leg.leave, leg.arrive, color=COLOURS[leg.who], edgecolor="white")
+        bar(leg.who, leg.tour, leg.leave, leg.arrive, color=_colour(plan, leg.who, leg.tour), edgecolor="white")
         if leg.carries:
-            bar(DRONE, leg.leave, leg.arrive, color=PALE, edgecolor="white")
+            bar(DRONE, leg.tour, leg.leave, leg.arrive, color=PALE, edgecolor="white")
     for wait in plan.waits:
-        bar(wait.who, wait.since, wait.until, facecolor="white", edgecolor=EDGE, hatch="////")
+        bar(wait.who, wait.tour, wait.since, wait.until, facecolor="white", edgecolor=EDGE, hatch="////")
+    tours = range(max(len(plan.tours), 1))
+    labels = {
+        row(who, tour): f"{who} {tour + 1}" if plan.instance.has_windows else who for tour in tours for who in ROWS
+    }
     axes.set(
-        yticks=list(ROWS.values()), yticklabels=list(ROWS), ylim=(-0.6, 1.6), xlim=(0, max(plan.report.cost, 1e-6))
+        yticks=list(labels),
+        yticklabels=list(labels.values()),
+        ylim=(-0.6, 2 * len(tours) - 0.4),
+        xlim=(0, max(plan.end, 1e-6)),
     )
     axes.set_xlabel("time", fontsize=8, color=INK)
 
 
-def map_keys() -> list[Any]:
+def map_keys(plan: Plan) -> list[Any]:
     """Legend entries of the map."""
     entry = pictures.legend_entry
+    if plan.instance.has_windows:
+        tandems = [
+            entry(linestyle="-", color=_colour(plan, TRUCK, tour), label=f"tandem {tour + 1}")
+            for tour in range(min(len(plan.tours), len(SERIES)))
+        ]
+        return [
+            entry(marker="s", color=INK, label="depot"),
+            entry(marker="o", color=EDGE, label="served by the truck"),
+            entry(marker="^", color=EDGE, label="served by the drone"),
+            entry(linestyle=(0, (4, 2)), color=EDGE, label="drone's way"),
+            *tandems,
+        ]
     return [
         entry(marker="s", color=INK, label="depot"),
         entry(marker="o", color=BLUE, label="served by the truck"),
@@ -133,21 +168,24 @@ def write_animation(plan: Plan, path: Path) -> None:
     """Write the picture, over which truck and drone move as time goes by, as a GIF, whatever the name of `path`."""
     picture = lay_out(plan, MOVING_DPI)
     style = {"markeredgecolor": INK, "markeredgewidth": 1.6, "zorder": 9}
-    (truck,) = picture.map.plot([], [], "o", markersize=15, color=COLOURS[TRUCK], **style)
-    (drone,) = picture.map.plot([], [], "^", markersize=11, color=COLOURS[DRONE], **style)
+    marks = [
+        (who, tour, *picture.map.plot([], [], shape, markersize=size, color=_colour(plan, who, tour), **style))
+        for tour in range(len(plan.tours))
+        for who, shape, size in ((TRUCK, "o", 15), (DRONE, "^", 11))
+    ]
     now = picture.chart.axvline(0.0, color=INK, linewidth=1.2)
-    moving = pictures.AnimatedFigure(picture.figure, [picture.headline, truck, drone, now])
+    moving = pictures.AnimatedFigure(picture.figure, [picture.headline, *(mark for _, _, mark in marks), now])
 
     def frame(time: float) -> np.ndarray:
-        for who, mark in ((TRUCK, truck), (DRONE, drone)):
-            mark.set_data(*plan.place(who, time)[:, None])
+        for who, tour, mark in marks:
+            mark.set_data(*plan.place(who, time, tour)[:, None])
         now.set_xdata([time, time])
         served = int((plan.served_at <= time).sum())
         words = f"time {time:6.1f}   |   {served} of {len(plan.nodes) - 1} customers served"
-        picture.headline.set_text(summary(plan) if time >= plan.report.cost else words)
+        picture.headline.set_text(summary(plan) if time >= plan.end else words)
         return moving.frame()
 
-    times = np.linspace(0.0, plan.report.cost, FRAMES if plan.legs else 1).tolist()
+    times = np.linspace(0.0, plan.end, FRAMES if plan.legs else 1).tolist()
     exact = ("white", GROUND, INK, PALE, EDGE, *COLOURS.values())
     palette = pictures.shared_palette(np.concatenate([frame(0.0), frame(times[-1])]), exact, PALETTE_SIZE)
     pictures.write_gif(path, map(frame, times), palette, PAUSE_MS, LAST_FRAME_MS)

@@ -98,6 +98,7 @@ def write_agatz(path: str | os.PathLike, instance: Instance) -> None:
         "nodes that do not exist (padding)": not np.asarray(instance.exists).all(),
         "a launch_time or recovery_time": bool(instance.launch_time or instance.recovery_time),
         "matrices of times": instance.truck_time is not None,
+        "time windows": instance.has_windows,
     }
     found = [reason for reason, holds in reasons.items() if holds]
     if found:

@@ -24,6 +24,9 @@ FORMAT = "jaxvrp-tsp_drone-1"
 SMALLEST = 1e-6
 """The least unit of lengths and times (`Figures`)."""
 
+LATENESS = 1e-5
+"""Share by which times may exceed limits: sums of `float32` are rounded."""
+
 
 class Instance(struct.PyTreeNode):
     """One problem with n nodes, the depot included. Leading axes make it a batch.
@@ -43,6 +46,21 @@ class Instance(struct.PyTreeNode):
         recovery_time: `f[]`, what each meeting adds to both clocks.
         truck_time: `f[n, n]`, from row to column; None: distance times pace.
         drone_time: `f[n, n]`, likewise; None exactly where `truck_time` is.
+
+    The other attributes make it a problem of tandems with time windows (`has_windows`; Kuo et al. 2022). All of them
+    are None in the problem of one truck and its drone. As many tandems as needed leave the depot, each for one tour;
+    money is minimized. Then there are no matrices, and `max_flight` is inf.
+
+    Attributes:
+        demand: `f[n]`, the load of each customer; what the drone cannot carry is in `no_fly`.
+        opens: `f[n]`, service begins no earlier; 0 at the depot, where all tandems leave then at the earliest.
+        closes: `f[n]`, service begins no later; at the depot, when truck and drone are back at the latest.
+        service: `f[n]`, how long service takes.
+        truck_capacity: `f[]`, most that truck and drone serve in a tour, together.
+        drone_capacity: `f[]`, most that the drone carries.
+        endurance: `f[]`, most time of a sortie: both legs, and service at its customer.
+        truck_price: `f[]`, of a map unit that the truck drives.
+        drone_price: `f[]`, of a map unit that the drone flies alone.
     """
 
     locs: Any
@@ -55,11 +73,30 @@ class Instance(struct.PyTreeNode):
     recovery_time: Any
     truck_time: Any = None
     drone_time: Any = None
+    demand: Any = None
+    opens: Any = None
+    closes: Any = None
+    service: Any = None
+    truck_capacity: Any = None
+    drone_capacity: Any = None
+    endurance: Any = None
+    truck_price: Any = None
+    drone_price: Any = None
 
     @property
     def num_nodes(self) -> int:
         """n, the depot and padding included."""
         return self.exists.shape[-1]
+
+    @property
+    def has_windows(self) -> bool:
+        """Whether it is a problem of tandems with time windows."""
+        return self.demand is not None
+
+
+OF_NODES = ("demand", "opens", "closes", "service")
+OF_TANDEMS = ("truck_capacity", "drone_capacity", "endurance", "truck_price", "drone_price")
+"""Fields of problems with time windows."""
 
 
 SCHEMA: arrays.Schema = {
@@ -67,6 +104,8 @@ SCHEMA: arrays.Schema = {
     **dict.fromkeys(("exists", "no_fly"), ArrayField("nodes", kind=bool, padding=False)),
     **dict.fromkeys(("truck_pace", "drone_pace", "max_flight", "launch_time", "recovery_time"), ArrayField()),
     **dict.fromkeys(("truck_time", "drone_time"), ArrayField("nodes", ("nodes",), optional=True)),
+    **dict.fromkeys(OF_NODES, ArrayField("nodes", optional=True)),
+    **dict.fromkeys(OF_TANDEMS, ArrayField(optional=True)),
 }
 
 WORDS = arrays.FileWords(
@@ -85,19 +124,25 @@ def make_instance(
     recovery_time: float = 0.0,
     truck_time: ArrayLike | None = None,
     drone_time: ArrayLike | None = None,
+    **tandems: ArrayLike,
 ) -> Instance:
     """A checked problem of one's own, as NumPy arrays.
 
-    Arguments are the attributes of `Instance`, in its shapes; without `no_fly` the drone may serve all customers.
+    Arguments are the attributes of `Instance`, in its shapes; `tandems` are all those of problems with time windows, or
+    none. Without `no_fly` the drone may serve all customers that it can carry.
 
     Raises:
         ValueError: what is wrong, at which node, and the remedy; see `check`.
     """
-    given = {name: value for name, value in locals().items() if value is not None}
+    given = {name: value for name, value in locals().items() if name != "tandems" and value is not None} | tandems
+    if unknown := given.keys() - SCHEMA.keys():
+        raise ValueError(f"{min(unknown)} is no field of an instance; the fields are {', '.join(SCHEMA)}")
     count = np.shape(locs)[0] if np.ndim(locs) else 0
     values = arrays.number_arrays({"exists": np.ones(count), "no_fly": np.zeros(count), **given}, "an instance")
     if not np.isin(values["no_fly"], (0.0, 1.0)).all():
         raise ValueError("no_fly holds something else than 0 and 1; give 1 for what the drone may not serve")
+    if "demand" in values and values["demand"].shape == values["no_fly"].shape and "drone_capacity" in values:
+        values["no_fly"] = values["no_fly"] + (values["demand"] > values["drone_capacity"]) > 0
     schema = {name: SCHEMA[name] for name in values}
     instance = Instance(**arrays.stored_arrays(schema, values, "has a fraction"))
     check(instance)
@@ -115,6 +160,9 @@ def check(instance: Instance) -> None:
         raise ValueError("the instance has no nodes; give the depot and customers")
     if (instance.truck_time is None) != (instance.drone_time is None):
         raise ValueError("of truck_time and drone_time one is missing; give both, or none")
+    missing = [name for name in (*OF_NODES, *OF_TANDEMS) if getattr(instance, name) is None]
+    if missing and len(missing) < len(OF_NODES + OF_TANDEMS):
+        raise ValueError(f"{missing[0]} is missing; of the fields of time windows and tandems give all, or none")
     arrays.check_shapes(schema_of(SCHEMA, instance), instance, {"nodes": count})
     instance = jax.tree.map(np.asarray, instance)
     refuse_where(~np.isfinite(instance.locs).all(axis=1), "locs of node {} is not finite; give two coordinates")
@@ -126,6 +174,8 @@ def check(instance: Instance) -> None:
         wrong = ~(np.isfinite(matrix) & (matrix >= 0)).all(axis=1)
         refuse_where(wrong, f"{name} from node {{}} is not 0 or more everywhere; give times")
         refuse_where(np.diagonal(matrix) != 0, f"{name} from node {{}} to itself is not 0; make it so")
+    if instance.has_windows:
+        _check_tandems(instance)
 
 
 def _check_numbers(instance: Instance) -> None:
@@ -138,6 +188,34 @@ def _check_numbers(instance: Instance) -> None:
         for name in names:
             if not holds(getattr(instance, name)):
                 raise ValueError(f"{name} is {getattr(instance, name)}; it must be {wanted}")
+
+
+def _check_tandems(instance: Instance) -> None:
+    """Check the fields of a problem with time windows, and that a tour can serve each customer alone."""
+    if instance.truck_time is not None or np.isfinite(instance.max_flight):
+        raise ValueError("time windows need coordinates and an endurance; give neither matrices nor a max_flight")
+    for name in ("demand", "opens", "service"):
+        values = getattr(instance, name)
+        refuse_where(~(np.isfinite(values) & (values >= 0)), f"{name} of node {{}} is not 0 or more; give 0 for none")
+        if values[0] != 0:
+            raise ValueError(f"{name} of the depot (node 0) is {values[0]:g}; it must be 0")
+    if not np.isfinite(instance.closes[0]):
+        raise ValueError("closes of the depot (node 0) is not finite; give the horizon")
+    refuse_where(~(instance.closes >= instance.opens), "closes of node {} lies before opens; make it later")
+    for name in OF_TANDEMS:
+        value, is_limit = getattr(instance, name), not name.endswith("price")
+        if not (value >= 0 and (is_limit or np.isfinite(value))):
+            raise ValueError(f"{name} is {value}; it must be 0 or more{'' if is_limit else ', and finite'}")
+    customers = instance.exists & (np.arange(instance.exists.size) > 0)
+    too_heavy = customers & ~instance.no_fly & (instance.demand > instance.drone_capacity)
+    refuse_where(too_heavy, "demand of node {} exceeds drone_capacity; set its no_fly")
+    refuse_where(customers & (instance.demand > instance.truck_capacity), "demand of node {} exceeds truck_capacity")
+    way = instance.truck_pace * np.linalg.norm(instance.locs - instance.locs[0], axis=1)
+    begin = np.maximum(way, instance.opens)
+    late = (begin > instance.closes * (1 + LATENESS)) | (
+        begin + instance.service + way > instance.closes[0] * (1 + LATENESS)
+    )
+    refuse_where(customers & late, "node {} cannot be reached within its window, or the depot from there; widen it")
 
 
 def as_float32(instance: Instance) -> Instance:
@@ -168,11 +246,13 @@ def void_beyond(instance: Instance, count: jax.Array) -> Instance:
         for name in ("truck_time", "drone_time")
         if getattr(instance, name) is not None
     }
+    of_nodes = {name: jnp.where(exists, getattr(instance, name), 0.0) for name in OF_NODES if instance.has_windows}
     return instance.replace(
         locs=jnp.where(exists[:, None], instance.locs, instance.locs[0]),
         exists=instance.exists & exists,
         no_fly=instance.no_fly & exists,
         **matrices,
+        **of_nodes,
     )
 
 
@@ -180,10 +260,11 @@ def stack(instances: Sequence[Instance]) -> Instance:
     """A batch `[E]` of problems of any sizes, padded to the largest, as NumPy arrays.
 
     Raises:
-        ValueError: some are given by matrices, others are not.
+        ValueError: some have matrices of times, or time windows, and others have none.
     """
-    if len({instance.truck_time is None for instance in instances}) > 1:
-        raise ValueError("some instances have matrices of times, others have none; stack those of one kind")
+    for what, field in (("matrices of times", "truck_time"), ("time windows", "demand")):
+        if len({getattr(instance, field) is None for instance in instances}) > 1:
+            raise ValueError(f"some instances have {what}, others have none; stack those of one kind")
     return arrays.stack_arrays(schema_of(SCHEMA, instances[0]), instances)
 
 

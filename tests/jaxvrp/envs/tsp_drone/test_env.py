@@ -246,6 +246,17 @@ def test_a_wrong_parameter_is_one_line(parameters, says):
         jaxvrp.make("tsp_drone", **parameters)
 
 
+@pytest.mark.parametrize(("name", "context", "planes"), [("tsp_drone", 18, 17), ("truck_drone_tours", 22, 22)])
+def test_flat_is_the_context_and_then_the_nodes(name, context, planes):
+    as_entities = jaxvrp.make(name, num_nodes=NODES)
+    instance = as_entities.generate(jax.random.key(0))
+    state, seen = as_entities.reset_to(instance)
+    _, flat = jaxvrp.make(name, num_nodes=NODES, observation="flat").reset_to(instance)
+    whole = [seen.observation["truck"][0], as_entities.static_entities(state)["node"].ravel(), seen.entities["node"]]
+    np.testing.assert_allclose(flat.global_observation, np.concatenate([np.ravel(part) for part in whole]), atol=1e-6)
+    assert flat.observation["drone"].shape == (1, context + planes * NODES)
+
+
 def test_an_instance_that_is_too_large_is_refused(env):
     with pytest.raises(ValueError, match=f"an instance of {NODES + 1} nodes does not fit into num_nodes {NODES}"):
         env.init_state(make_instance(np.zeros((NODES + 1, 2))))

@@ -1,0 +1,392 @@
+"""Simulated annealing of whole plans with time windows: who serves, in which tour, where drones leave and return. JAX.
+
+A plan is a sequence of codes, `i32[P]`: the depot, the first tour, the depot, the next tour, ..., the depot; tours may
+be empty. A code is `node + n * span`. With span 0 the truck goes to the node. With span k the drone flies to it from
+the stop of the truck before, and returns at the k-th stop after, or earlier: before its next flight, or at the depot.
+Every sequence means something: one walk along it tells its money and whether it keeps all constraints. Plans are
+the last axis, `L`. On its way, annealing may miss windows, for a fine that rises; the best plans are feasible.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from jaxvrp.envs.tsp_drone.problem.instance import Instance, as_float32, distance
+from jaxvrp.envs.tsp_drone.problem.operations import Operation, operations_to_actions
+from jaxvrp.envs.tsp_drone.tours import TruckDroneTours
+from jaxvrp.toolbox import Searched
+
+CHAINS, TRIES = 4, 32
+"""Chains on a core, and changes that a chain prices at a time."""
+
+NEAREST = 12
+"""Nodes near a customer, to which changes bring it."""
+
+SPANS = (0, 0, 1, 1, 1, 2, 2, 3)
+"""From which the span of a customer that changes is drawn."""
+
+SPARE = 2
+"""Tours more than the first plan has, at least."""
+
+MULTIPLE = 4
+"""Tours that there is room for are a multiple of this, so that problems share compiled programs."""
+
+STEPS = 256
+"""Steps of one call; the clock is read between calls."""
+
+TEMPERATURE = (1.0, 0.003)
+"""From the beginning to the end of a cycle, geometrically, in units of the money for each node."""
+
+FINE = (0.1, 2.0)
+"""For a unit of time by which a window is missed, likewise."""
+
+PATIENCE = 12
+"""Steps of a cycle for each pair of nodes, if there is time for them: one cycle follows the other until time is up."""
+
+HEAD_START = (0.0, 0.4)
+"""How far annealing is at the beginning of a cycle, in turn: plans are forgotten, or the best ones are improved."""
+
+MOST_CORES = 8
+
+ROUNDING = 1e-6
+"""Share by which times may exceed limits."""
+
+EXCHANGE, TURN, SPAN = range(3)
+SHARES = (0.75, 0.1, 0.15)
+"""Kinds of changes, and how often each is drawn: two parts of the sequence change places, one of them perhaps empty;
+the sequence between two positions is reversed; a customer goes to the truck, or to the drone with another span."""
+
+
+class Tables(struct.PyTreeNode):
+    """What is read of an instance with `n` nodes."""
+
+    distance: jax.Array  # `f32[n²]`, from a to b at a n + b
+    near: jax.Array  # `i32[n, K]`, the nearest nodes of each
+    opens: jax.Array  # `f32[n]`
+    closes: jax.Array  # `f32[n]`
+    service: jax.Array  # `f32[n]`
+    demand: jax.Array  # `f32[n]`
+    instance: Instance  # for numbers
+
+    @property
+    def num_nodes(self) -> int:
+        """n."""
+        return self.opens.shape[0]
+
+
+def make_tables(instance: Instance) -> Tables:
+    """Of an instance without padding (JAX arrays)."""
+    nodes = jnp.arange(instance.num_nodes, dtype=jnp.int32)
+    between = distance(instance, nodes[:, None], nodes)
+    _, near = jax.lax.top_k(-jnp.where(jnp.eye(len(nodes), dtype=bool), jnp.inf, between), min(NEAREST, len(nodes) - 1))
+    of_nodes = {name: getattr(instance, name) for name in ("opens", "closes", "service", "demand")}
+    return Tables(distance=between.ravel(), near=near.astype(jnp.int32), instance=instance, **of_nodes)
+
+
+class _Walk(NamedTuple):
+    """Where a tandem stands on its way along a sequence, `[L]` each."""
+
+    stop: jax.Array  # `i32`, of the truck
+    clock: jax.Array  # `f32`, when it goes on
+    load: jax.Array  # `f32`, of the tour so far
+    stops: jax.Array  # `i32`, customers of the truck in the tour so far
+    customer: jax.Array  # `i32`, of the drone that is away; 0 if it is on board
+    span: jax.Array  # `i32`, stops until it returns
+    leave: jax.Array  # `f32`, when it leaves its customer
+    used: jax.Array  # `f32`, of its endurance by then
+    money: jax.Array  # `f32`, so far; inf if a constraint other than a window is violated
+    late: jax.Array  # `f32`, time by which windows were missed; after each of them the clock goes back
+
+
+def price(tables: Tables, codes: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The money for sequences `i32[P, L]` and the time by which they are late, see `_Walk`, `f32[L]` each."""
+    given, nodes = tables.instance, tables.num_nodes
+    node, span = codes % nodes, codes // nodes
+    flies_next = jnp.concatenate([span[1:] > 0, jnp.zeros_like(span[:1], bool)])
+    grounded = given.no_fly[node] & (span > 0)
+    closes = tables.closes[node] * (1 + ROUNDING)
+    rows = node, span, flies_next | (node == 0), tables.opens[node], closes, tables.service[node], tables.demand[node]
+
+    def between(start: jax.Array, end: jax.Array) -> jax.Array:
+        return tables.distance.at[start * nodes + end].get(mode="promise_in_bounds")
+
+    def step(walk: _Walk, row: tuple[jax.Array, ...]) -> tuple[_Walk, None]:
+        node, span, must_meet, opens, closes, service, demand = row
+        flies, is_depot, is_away = span > 0, node == 0, walk.customer > 0
+        way, back = between(walk.stop, node), between(walk.customer, node)
+        # The truck comes to a stop, takes the drone in, serves.
+        meets = is_away & ~flies & (must_meet | (walk.span <= 1))
+        arrival = walk.clock + given.truck_pace * way
+        met = jnp.maximum(arrival, walk.leave + given.drone_pace * back) + given.recovery_time
+        begin = jnp.maximum(jnp.where(meets, met, arrival), opens)
+        # Or it launches the drone, no earlier than so that the drone need not wait.
+        flight = given.drone_pace * way
+        launch = jnp.maximum(walk.clock + given.launch_time, opens - flight)
+        begin = jnp.where(flies, launch + flight, begin)
+        load = walk.load + demand
+        used = walk.used + given.drone_pace * back
+        late = jnp.maximum(begin - closes, 0.0)
+        begin -= late
+        wrong = load > given.truck_capacity * (1 + ROUNDING)
+        wrong |= meets & (used > given.endurance * (1 + ROUNDING))
+        wrong |= (flies & is_away) | (is_depot & (walk.stops == 0) & is_away)
+        paid = given.truck_price * jnp.where(flies, 0.0, way)
+        paid += given.drone_price * (jnp.where(flies, way, 0.0) + jnp.where(meets, back, 0.0))
+        leaves = begin + service
+        after = _Walk(
+            stop=jnp.where(flies, walk.stop, node),
+            clock=jnp.where(is_depot, 0.0, jnp.where(flies, launch, leaves)),
+            load=jnp.where(is_depot, 0.0, load),
+            stops=jnp.where(is_depot, 0, walk.stops + ~flies),
+            customer=jnp.where(flies, node, jnp.where(meets, 0, walk.customer)),
+            span=jnp.where(flies, span, walk.span - 1),
+            leave=jnp.where(flies, leaves, walk.leave),
+            used=jnp.where(flies, flight + service, walk.used),
+            money=walk.money + jnp.where(wrong, jnp.inf, paid),
+            late=walk.late + late,
+        )
+        return after, None
+
+    none, nothing = jnp.zeros_like(codes[0]), jnp.zeros(codes.shape[1], jnp.float32)
+    start = _Walk(none, nothing, nothing, none, none, none, nothing, nothing, nothing, nothing)
+    walk, _ = jax.lax.scan(step, start, jax.tree.map(lambda row: row[1:], rows))
+    return jnp.where(grounded.any(axis=0), jnp.inf, walk.money), walk.late
+
+
+class Chains(struct.PyTreeNode):
+    """`C` plans that are annealed, and the best of each chain."""
+
+    codes: jax.Array  # `i32[P, C]`
+    money: jax.Array  # `f32[C]`
+    late: jax.Array  # `f32[C]`
+    best: jax.Array  # `i32[P, C]`, in time
+    least: jax.Array  # `f32[C]`, its money
+
+
+@jax.jit
+def advance(tables: Tables, chains: Chains, key: jax.Array, temperatures: jax.Array, fines: jax.Array) -> Chains:
+    """The chains after a step at each of these temperatures, and fines for a unit of lateness, `f32[steps]` each."""
+
+    def step(chains: Chains, drawn: tuple[jax.Array, ...]) -> tuple[Chains, None]:
+        key, temperature, fine = drawn
+        rest, luck = jnp.split(jax.random.uniform(key, (9, chains.codes.shape[1] * TRIES)), [8])
+        changed = changed_codes(tables, jnp.repeat(chains.codes, TRIES, axis=1), rest)
+        return _accepted(tables, chains, changed, temperature * -jnp.log(luck[0]), fine), None
+
+    return jax.lax.scan(step, chains, (jax.random.split(key, len(temperatures)), temperatures, fines))[0]
+
+
+def _accepted(tables: Tables, chains: Chains, changed: jax.Array, margin: jax.Array, fine: jax.Array) -> Chains:
+    """The chains after the first of their changes, `i32[P, C TRIES]`, that costs less than before and a margin."""
+    money, late = price(tables, changed)
+    new = (changed.reshape(len(changed), -1, TRIES) != chains.codes[..., None]).any(axis=0)
+    before = jnp.repeat(chains.money + fine * chains.late, TRIES)
+    accepted = (money + fine * late < before + margin).reshape(-1, TRIES) & new
+    lane = jnp.arange(0, len(margin), TRIES) + jax.lax.argmax(accepted, 1, jnp.int32)
+    moves = accepted.any(axis=1)
+    codes = jnp.where(moves, changed[:, lane], chains.codes)
+    money, late = jnp.where(moves, money[lane], chains.money), jnp.where(moves, late[lane], chains.late)
+    better = (money < chains.least) & (late == 0)
+    best, least = jnp.where(better, codes, chains.best), jnp.where(better, money, chains.least)
+    return Chains(codes, money, late, best, least)
+
+
+def changed_codes(tables: Tables, codes: jax.Array, drawn: jax.Array) -> jax.Array:
+    """A change of each sequence, `i32[P, L]`; `drawn` are numbers in [0, 1), `f32[8, L]`."""
+    nodes, last = tables.num_nodes, len(codes) - 1
+    position = jnp.arange(len(codes), dtype=jnp.int32)[:, None]
+    place = 1 + _below(last - 1, drawn[0])
+    node = _at(codes, place) % nodes
+    friend = tables.near[node, _below(tables.near.shape[1], drawn[1])]
+    at_friend = jnp.maximum(jax.lax.argmax(codes % nodes == friend, 0, jnp.int32), 1)
+    other = jnp.where(drawn[2] < 0.7, at_friend, 1 + _below(last - 1, drawn[1]))
+    other = jnp.where(drawn[2] > 0.9, jnp.clip(place + 1 + _below(8, drawn[1]) - 4, 1, last - 1), other)
+    low, high = jnp.minimum(place, other), jnp.maximum(place, other)
+    kind = (drawn[3] >= np.cumsum(SHARES[:-1], dtype=np.float32)[:, None]).sum(axis=0, dtype=jnp.int32)
+
+    # Where the tours of both end.
+    home = (codes % nodes == 0) & (position > 0)
+    ends = [jax.lax.argmax(home & (position >= at), 0, jnp.int32) for at in (low, high)]
+    lengths = jnp.array(
+        [[1, 0], [0, 1], [1, 0], [0, 1], [1, 1], [1, 1], [2, 0], [0, 2], [3, 0], [0, 3], [2, 1], [1, 2]]
+    )
+    pair = lengths[_below(len(lengths), drawn[4])]
+    # Behind the friend, or before it, and tails change places.
+    after = (drawn[5] < 0.5).astype(jnp.int32)
+    tails = drawn[6] < 0.12
+    first = jnp.where(tails, ends[0] - low, pair[:, 0])
+    second = jnp.where(tails, ends[1] - high, pair[:, 1])
+    low = low + after * (first == 0)
+    high = high + after * (second == 0)
+    low = jnp.minimum(low, last)
+    first = jnp.minimum(first, last - low)
+    high = jnp.minimum(jnp.maximum(high, low + first), last)
+    second = jnp.minimum(second, last - high)
+    middle = high - low - first
+    source = jnp.select(
+        [
+            position < low,
+            position < low + second,
+            position < low + second + middle,
+            position < low + second + middle + first,
+        ],
+        [position, position - low + high, position - second + first, position - second - middle],
+        position,
+    )
+    turned = jnp.where((position >= low) & (position <= high), low + high - position, position)
+    turned = jnp.where(high < last, turned, position)
+    source = jnp.where(kind == EXCHANGE, source, jnp.where(kind == TURN, turned, position))
+    changed = jnp.take_along_axis(codes, source, axis=0, mode="promise_in_bounds")
+    # Two customers that change places may also change their roles.
+    swaps = (kind == EXCHANGE) & (first == 1) & (second == 1) & (drawn[5] < 0.5) & (changed % nodes > 0)
+    changed = jnp.where(swaps, changed % nodes + codes // nodes * nodes, changed)
+    renewed = (kind == SPAN) | (drawn[7] < 0.4)
+    span = jnp.asarray(SPANS, jnp.int32)[_below(len(SPANS), drawn[7] / 0.4 % 1)]
+    is_it = renewed & (node > 0) & (changed % nodes == node)
+    return jnp.where(is_it, node + nodes * span, changed)
+
+
+def _below(count: int, drawn: jax.Array) -> jax.Array:
+    return jnp.minimum((drawn * count).astype(jnp.int32), count - 1)
+
+
+def _at(codes: jax.Array, place: jax.Array) -> jax.Array:
+    return jnp.take_along_axis(codes, place[None], axis=0, mode="promise_in_bounds")[0]
+
+
+def first_codes(instance: Instance) -> np.ndarray:
+    """A feasible sequence `i32[P]`, trucks alone: customers by the end of their windows, each to the nearest truck."""
+    locs = np.asarray(instance.locs, np.float64)
+    way = np.linalg.norm(locs[:, None] - locs, axis=2)
+    drive = float(instance.truck_pace) * way
+    opens, closes, service, demand = (
+        np.asarray(getattr(instance, name)) for name in ("opens", "closes", "service", "demand")
+    )
+    tours: list[list[int]] = []
+    clocks: list[float] = []
+    for node in sorted(range(1, len(locs)), key=lambda node: (closes[node], way[0, node])):
+        begins = [max(clock + drive[tour[-1], node], opens[node]) for tour, clock in zip(tours, clocks, strict=True)]
+        fits = [
+            begin <= closes[node]
+            and begin + service[node] + drive[node, 0] <= closes[0]
+            and demand[[*tour, node]].sum() <= instance.truck_capacity
+            for begin, tour in zip(begins, tours, strict=True)
+        ]
+        near = [number for number in np.argsort([way[tour[-1], node] for tour in tours]) if fits[number]]
+        if not near:
+            tours.append([])
+            clocks.append(0.0)
+            begins.append(max(drive[0, node], opens[node]))
+        number = near[0] if near else len(tours) - 1
+        tours[number].append(node)
+        clocks[number] = begins[number] + service[node]
+    spare = SPARE + -(len(tours) + SPARE) % MULTIPLE
+    return np.array([0, *(node for tour in tours for node in (*tour, 0)), *[0] * spare], np.int32)
+
+
+def tours_of(codes: np.ndarray, num_nodes: int) -> list[list[Operation]]:
+    """The tours that a feasible sequence `i32[P]` means."""
+    tours: list[list[Operation]] = [[]]
+    internal: list[int] = []
+    start, fly, left = 0, None, 0
+    spans = [*(codes // num_nodes).tolist(), 0]
+    for position, (node, span) in enumerate(zip((codes % num_nodes).tolist(), spans, strict=False)):
+        if span:
+            fly, left, internal = node, span, []
+            continue
+        left -= 1
+        if position and (start or node or internal):
+            if fly is None or left <= 0 or node == 0 or spans[position + 1]:
+                tours[-1].append(Operation(start, node, fly, tuple(internal)))
+                start, fly, internal = node, None, []
+            else:
+                internal.append(node)
+        if node == 0:
+            tours.append([])
+    return [tour for tour in tours if tour]
+
+
+class SearchedTours(NamedTuple):
+    """The best plan so far: seconds since the search began, money, and tours."""
+
+    seconds: float
+    cost: float
+    tours: list[list[Operation]]
+
+
+def search_tours(instance: Instance, key: jax.Array, seconds: float) -> Iterator[SearchedTours]:
+    """Search a plan for an instance with time windows for so long, chains on each core; yields the best so far."""
+    count = int(np.asarray(instance.exists).sum())
+    if count == 1:
+        yield SearchedTours(0.0, 0.0, [])
+        return
+    trimmed = {
+        name: leaf if leaf is None or np.ndim(leaf) == 0 else np.asarray(leaf)[:count]
+        for name, leaf in vars(instance).items()
+    }
+    instance = Instance(**trimmed)
+    tables, codes = make_tables(as_float32(instance)), first_codes(instance)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    threads = min(cores, MOST_CORES)
+    repeated = jnp.repeat(jnp.asarray(codes)[:, None], CHAINS, axis=1)
+    money, late = price(tables, repeated)
+    parts = [Chains(repeated, money, late, repeated, money)] * threads
+    with ThreadPoolExecutor(threads) as pool:
+
+        def advanced(key: jax.Array, progress: np.ndarray) -> list[Chains]:
+            unit = min(float(part.least.min()) for part in parts) / count
+            heats, fines = (
+                jnp.asarray(unit * first * (last / first) ** progress, jnp.float32)
+                for first, last in (TEMPERATURE, FINE)
+            )
+            keys = jax.random.split(key, threads)
+            results = pool.map(lambda part, key: advance(tables, part, key, heats, fines), parts, keys)
+            return jax.block_until_ready(list(results))
+
+        advanced(key, np.ones(STEPS))
+        start = time.monotonic()
+        advanced(key, np.ones(STEPS))
+        pace, now = time.monotonic() - start, 0.0
+        cycles = max(1, round(seconds / (PATIENCE * count**2 * pace / STEPS)))
+        cycle, start = 0, time.monotonic()
+        while now < seconds:
+            if now >= (cycle + 1) * seconds / cycles:
+                cycle, parts = cycle + 1, _restarted(parts)
+            key, step_key = jax.random.split(key)
+            share = np.clip(np.linspace(now, now + pace, STEPS) / seconds * cycles - cycle, 0.0, 1.0)
+            head_start = HEAD_START[cycle % len(HEAD_START)]
+            parts = advanced(step_key, head_start + (1 - head_start) * share)
+            before, now = now, time.monotonic() - start
+            pace = now - before
+            best = min(parts, key=lambda part: float(part.least.min()))
+            sequence = np.asarray(best.best[:, int(best.least.argmin())])
+            yield SearchedTours(now, float(best.least.min()), tours_of(sequence, count))
+
+
+def search_episode(env: TruckDroneTours, instance: Instance, key: jax.Array, seconds: float) -> Iterator[Searched]:
+    """Plan all tours of an instance; see `jaxvrp.toolbox.Search`."""
+    for found in search_tours(instance, key, seconds):
+        actions = operations_to_actions([operation for tour in found.tours for operation in tour])
+        # Of one length, so that plans are played by one program; what follows the end of an episode changes nothing.
+        rest = env.max_episode_steps - len(actions["truck"])
+        padded = {role: np.pad(chosen, [(0, rest), (0, 0)]) for role, chosen in actions.items()}
+        yield Searched(found.seconds, found.cost, padded)
+
+
+def _restarted(parts: list[Chains]) -> list[Chains]:
+    """Chains that go on from the best half of all of them, twice each."""
+    best = np.concatenate([np.asarray(part.best) for part in parts], axis=1)
+    least = np.concatenate([np.asarray(part.least) for part in parts])
+    order = np.argsort(least)[np.arange(len(least)) // 2]
+    chosen = [jnp.asarray(order[number :: len(parts)]) for number in range(len(parts))]
+    plans = [(jnp.asarray(best)[:, row], jnp.asarray(least)[row]) for row in chosen]
+    return [Chains(codes, money, jnp.zeros_like(money), codes, money) for codes, money in plans]

@@ -1,0 +1,197 @@
+"""Tandems with time windows: every play passes the report, and pictures and replays tell what was played."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxvrp
+from jaxvrp.actor import RandomActor
+from jaxvrp.envs.tsp_drone import make_instance, operations_to_actions, pad, played
+from jaxvrp.envs.tsp_drone.env import DRONE, TRUCK
+from jaxvrp.envs.tsp_drone.pictures import plan_figure, render_episode
+from jaxvrp.envs.tsp_drone.pictures.notebook import draw_state
+from jaxvrp.envs.tsp_drone.problem.instance import check
+from jaxvrp.envs.tsp_drone.problem.operations import Operation
+from jaxvrp.envs.tsp_drone.problem.tours import tours_report
+from jaxvrp.envs.tsp_drone.reasons import Why, reasons_of
+from jaxvrp.episodes import record_episodes
+from jaxvrp.replay import export_episode
+
+NODES, EPISODES = 8, 64
+# Two tandems. The first launches its drone at the depot, which waits 3 at customer 2 for the truck.
+TOURS = [[Operation(0, 2, fly=1), Operation(2, 0)], [Operation(0, 3), Operation(3, 0, fly=4)]]
+
+
+@pytest.fixture(scope="module")
+def env():
+    return jaxvrp.make("truck_drone_tours", num_nodes=NODES, window_share=0.7)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def random_play(env, instances):
+    """Random legal play: states and timesteps `[T, E, ...]`, each after an action."""
+    keep = lambda action, state, timestep: (state, timestep)  # noqa: E731
+    return record_episodes(env, RandomActor(env), instances, jax.random.key(0), keep)[1]
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def follow(env, instance, actions):
+    """States `[T + 1, ...]` by actions `{role: [T, 1]}`."""
+    first, _ = env.reset_to(instance)
+
+    def body(state, action):
+        state, _ = env.step(state, action)
+        return state, state
+
+    states = jax.lax.scan(body, first, actions)[1]
+    return jax.tree.map(lambda one, rest: jnp.concatenate([one[None], rest]), first, states)
+
+
+@pytest.fixture(scope="module")
+def episodes(env):
+    instances = jax.jit(jax.vmap(env.generate))(jax.random.split(jax.random.key(1), EPISODES))
+    return jax.device_get((instances, *random_play(env, instances)))
+
+
+def test_every_play_serves_everybody_and_passes_the_report(env, episodes):
+    instances, states, timesteps = episodes
+    assert states.done[-1].all() and states.served[-1].all()
+    assert not timesteps.metrics["unserved"][-1].any() and not states.totals.invalid_actions.any()
+    first = jax.device_get(jax.jit(jax.vmap(env.init_state))(instances))
+    whole = jax.tree.map(lambda one, rest: np.concatenate([one[None], rest]), first, states)
+    sorties = 0
+    for row in range(EPISODES):
+        episode = jax.tree.map(lambda leaf: leaf[:, row], whole)  # noqa: B023
+        tours = played.tours_of(played.operations_of(episode))
+        report = tours_report(jax.tree.map(lambda leaf: leaf[row], instances), tours)  # noqa: B023
+        assert report.feasible, report.summary()
+        metrics = {name: float(values[-1, row]) for name, values in timesteps.metrics.items()}
+        np.testing.assert_allclose(report.cost, metrics["travel_cost"], rtol=1e-5)
+        assert len(tours) == metrics["tours"]
+        sorties += metrics["sorties"]
+    assert sorties > EPISODES
+    paid = timesteps.reward["truck"].sum(axis=0)[:, 0]
+    np.testing.assert_allclose(paid, -timesteps.metrics["travel_cost"][-1], rtol=1e-5)
+
+
+def test_generated_instances_are_sound(episodes):
+    """`check` sees that a truck can serve each customer in time."""
+    instances, *_ = episodes
+    for row in range(EPISODES):
+        check(jax.tree.map(lambda leaf: leaf[row], instances))  # noqa: B023
+    width = (instances.closes - instances.opens)[:, 1:]
+    assert set(np.round(np.unique(width)).tolist()) == {60.0, 480.0}
+
+
+def test_with_one_tandem_customers_are_left_at_a_price(env, episodes):
+    instances, *_ = episodes
+    one = env.replace(num_tandems=1, unserved_price=7.0)
+    states, timesteps = jax.device_get(random_play(one, instances))
+    left = timesteps.metrics["unserved"][-1]
+    assert states.done[-1].all() and (timesteps.metrics["tours"][-1] == 1).all() and left.mean() > 1
+    paid = timesteps.reward["drone"].sum(axis=0)[:, 0]
+    np.testing.assert_allclose(paid, -timesteps.metrics["travel_cost"][-1] - 7.0 * left, rtol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def instance():
+    """Depot and four customers on a line, at 0, 6, 3, -4 and -2; the drone is twice as fast."""
+    nothing = np.zeros(5)
+    return make_instance(
+        [[0, 0], [6, 0], [3, 0], [-4, 0], [-2, 0]],
+        drone_pace=0.5,
+        launch_time=1.0,
+        recovery_time=1.0,
+        demand=nothing,
+        opens=[0, 8, 0, 0, 0],
+        closes=[100, 12, 20, 100, 100],
+        service=[0, 2, 2, 2, 2],
+        truck_capacity=10.0,
+        drone_capacity=5.0,
+        endurance=8.0,
+        truck_price=1.0,
+        drone_price=0.1,
+    )
+
+
+@pytest.fixture(scope="module")
+def episode(instance):
+    """Environment, and states `[T + 1]` of `TOURS`, with a node of padding."""
+    env = jaxvrp.make("truck_drone_tours", num_nodes=6)
+    actions = operations_to_actions([operation for tour in TOURS for operation in tour])
+    return env, jax.device_get(follow(env, pad(instance, 6), actions))
+
+
+def test_a_plan_by_hand(instance, episode):
+    """The launch is held back until 5, so that the drone is at customer 1 when it opens, at 8."""
+    _, states = episode
+    assert states.done[-1] and played.tours_of(played.operations_of(states)) == TOURS
+    # Held until 5, there at 8, served at 10, at customer 2 at 11.5; the truck is there at 8, and serves from 12.5 on.
+    plan = played.from_operations(instance, [operation for tour in TOURS for operation in tour])
+    assert plan.report.feasible and plan.served_at[1:].tolist() == [8.0, 12.5, 4.0, 8.0]
+    assert [(each.tour, each.who, each.node, each.since, each.until) for each in plan.waits] == [
+        (0, TRUCK, 0, 1.0, 5.0),
+        (0, TRUCK, 2, 8.0, 11.5),
+    ]
+    assert plan.served_in[1:].tolist() == [0, 0, 1, 1]
+    cost = 3 + 3 + 0.1 * (6 + 3) + 4 + 4 + 0.1 * (2 + 2)
+    np.testing.assert_allclose([states.tours.cost[-1], plan.report.cost], cost, rtol=1e-6)
+    assert plan.place(DRONE, 6.5, 0).tolist() == [3, 0] and plan.place(TRUCK, 2.0, 1).tolist() == [-2, 0]
+
+
+def test_figures_have_a_colour_for_each_tandem(instance, episode, tmp_path):
+    env, states = episode
+    plan = played.from_operations(instance, [operation for tour in TOURS for operation in tour])
+    picture = plan_figure.lay_out(plan)
+    colours = {line.get_color() for line in picture.map.lines if len(line.get_xdata()) == 2}
+    assert {plan_figure.SERIES[0], plan_figure.SERIES[1]} <= colours
+    labels = [label.get_text() for label in picture.chart.get_yticklabels()]
+    assert set(labels) == {"truck 1", "drone 1", "truck 2", "drone 2"}
+    assert plan_figure.summary(plan) == "cost 15.3   |   2 tours   |   2 sorties"
+    render_episode(env, states, tmp_path / "plan.svg")
+    assert (tmp_path / "plan.svg").stat().st_size > 1000
+    assert "4 tandems left, truck at depot, drone away to customer 4" in draw_state(
+        jax.tree.map(lambda leaf: leaf[9], states)
+    )
+
+
+def test_a_replay_has_the_tours(episode):
+    env, states = episode
+    shown = export_episode(env, states)
+    assert {leg["tour"] for leg in shown["legs"]} == {0, 1}
+    assert [step["tour"] for step in shown["steps"]] == sorted(step["tour"] for step in shown["steps"])
+    assert shown["verdict"] == "feasible" and shown["cost"] == pytest.approx(15.3)
+    # At the first turn of the second tandem.
+    assert dict(shown["steps"][5]["why"]["drone"][0])["served already"] == [3, 4]
+    whys = {text for step in shown["steps"] for rows in step["why"].values() for row in rows for text, _ in row}
+    assert {"the truck has served no customer of this tour", "the drone is on its way there"} <= whys
+    for step in shown["steps"]:
+        for role, rows in step["mask"].items():
+            forbidden = [action for action, digit in enumerate(rows[0]) if digit == "0"]
+            assert sorted(action for _, actions in step["why"][role][0] for action in actions) == forbidden
+
+
+def test_what_is_forbidden_has_a_reason(env, episodes):
+    _, states, timesteps = episodes
+    causes = jax.jit(jax.vmap(jax.vmap(reasons_of(env).explain)))(states)
+    living = ~timesteps.done
+    for role, mask in timesteps.action_mask.items():
+        np.testing.assert_array_equal((causes[role].kind == 0)[living], mask[living])
+    kinds = set(np.unique(causes[DRONE].kind[living])) | set(np.unique(causes[TRUCK].kind[living]))
+    assert {Why.NOT_IN_TIME, Why.NONE_SERVED, Why.SERVED} <= kinds
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "says"),
+    [
+        ("tsp_drone", True, "the instance has time windows; make 'truck_drone_tours' to play it"),
+        ("truck_drone_tours", False, "the instance has no time windows; make 'tsp_drone' to play it"),
+    ],
+)
+def test_an_instance_of_the_other_problem_is_refused(instance, name, given, says):
+    other = instance if given else make_instance([[0, 0], [1, 0]])
+    with pytest.raises(ValueError, match=says):
+        jaxvrp.make(name, num_nodes=6).init_state(other)
