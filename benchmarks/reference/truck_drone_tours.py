@@ -219,7 +219,7 @@ class NumpyTruckDroneTours:
 
     def metrics(self) -> dict[str, float]:
         """Totals of the episode so far."""
-        return {"cost": self.paid, "tours": self.tours, "unserved": len(self.tour.unserved), **self.totals}
+        return {"travel_cost": self.paid, "tours": self.tours, "unserved": len(self.tour.unserved), **self.totals}
 
 
 METRICS = (

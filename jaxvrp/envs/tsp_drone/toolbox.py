@@ -52,7 +52,7 @@ TOURS = Toolbox(
     baselines={"nearest neighbour": lambda env: NearestNeighbourActor()},
     searches={"search": tandems.search_episode},
     headlines=(
-        Headline("cost", "cost", progress="cost"),
+        Headline("travel_cost", "cost", progress="cost"),
         Headline("tours", "tours"),
         Headline("served_by_drone", "by drone"),
         Headline("unserved", "unserved"),

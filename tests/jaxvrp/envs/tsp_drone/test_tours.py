@@ -69,12 +69,12 @@ def test_every_play_serves_everybody_and_passes_the_report(env, episodes):
         report = tours_report(jax.tree.map(lambda leaf: leaf[row], instances), tours)  # noqa: B023
         assert report.feasible, report.summary()
         metrics = {name: float(values[-1, row]) for name, values in timesteps.metrics.items()}
-        np.testing.assert_allclose(report.cost, metrics["cost"], rtol=1e-5)
+        np.testing.assert_allclose(report.cost, metrics["travel_cost"], rtol=1e-5)
         assert len(tours) == metrics["tours"]
         sorties += metrics["sorties"]
     assert sorties > EPISODES
     paid = timesteps.reward["truck"].sum(axis=0)[:, 0]
-    np.testing.assert_allclose(paid, -timesteps.metrics["cost"][-1], rtol=1e-5)
+    np.testing.assert_allclose(paid, -timesteps.metrics["travel_cost"][-1], rtol=1e-5)
 
 
 def test_generated_instances_are_sound(episodes):
@@ -93,7 +93,7 @@ def test_with_one_tandem_customers_are_left_at_a_price(env, episodes):
     left = timesteps.metrics["unserved"][-1]
     assert states.done[-1].all() and (timesteps.metrics["tours"][-1] == 1).all() and left.mean() > 1
     paid = timesteps.reward["drone"].sum(axis=0)[:, 0]
-    np.testing.assert_allclose(paid, -timesteps.metrics["cost"][-1] - 7.0 * left, rtol=1e-5)
+    np.testing.assert_allclose(paid, -timesteps.metrics["travel_cost"][-1] - 7.0 * left, rtol=1e-5)
 
 
 @pytest.fixture(scope="module")
