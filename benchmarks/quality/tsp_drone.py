@@ -21,6 +21,7 @@ from benchmarks import measure
 from benchmarks.measure import Seconds, timed
 from benchmarks.quality import contest
 from benchmarks.quality.contest import SEED, Plans, Standings
+from benchmarks.reference.tsp_drone_exact import exact_makespan
 from jaxvrp import TimeStep
 from jaxvrp.actor import Actor
 from jaxvrp.envs.tsp_drone import (
@@ -35,6 +36,7 @@ from jaxvrp.envs.tsp_drone.baselines.planners import plan_actions
 from jaxvrp.envs.tsp_drone.baselines.tours import plan_tours
 from jaxvrp.envs.tsp_drone.plan import read_instances
 from jaxvrp.envs.tsp_drone.problem.instance import as_float32
+from jaxvrp.envs.tsp_drone.problem.murray_chu import ENDURANCES, NODES
 from jaxvrp.episodes import record_episodes
 from jaxvrp.io.command_line import UserError, above_zero, positive
 from jaxvrp.io.published_data import VARIABLE, data_folder
@@ -42,7 +44,7 @@ from jaxvrp.io.text_lines import read_lines
 from jaxvrp.spaces import ByRole
 from train import Evaluator, baseline_actors
 
-WINDOWS = "vrptwd_kuo"
+FOLDERS, WINDOWS = "fstsp_murray_chu/FSTSP_10", "vrptwd_kuo"
 LINES, FILES = "tspd_bogyrbayeva", "tspd_agatz"
 """Folders of the published instances, within `data_folder()`."""
 
@@ -75,16 +77,19 @@ def published(name: str, option: str) -> tuple[list[Published], str]:
     """The instances of a set, the value of an option, and what their makespans are.
 
     `random_n20` and the like (Bogyrbayeva et al.); `uniform_n11`, `singlecenter-alpha_3_n9` and the like: those of
-    Agatz et al. that have a proven optimum.
+    Agatz et al. that have a proven optimum; `fstsp_20` and `fstsp_40`: those of Murray and Chu with that endurance in
+    minutes, whose optimum `exact_makespan` proves.
 
     Raises:
         UserError: there is no such set, or it is damaged.
     """
     try:
+        if name.startswith("fstsp_"):
+            return _of_folders(name)
         return _of_lines(name) if name.startswith("random_n") else _of_files(name)
     except OSError as error:
         raise UserError(
-            f"{option}: cannot read '{name}' ({error}); take random_n20, uniform_n11 or the like, and set {VARIABLE} "
+            f"{option}: cannot read '{name}' ({error}); take random_n20, uniform_n11, fstsp_20 or the like, and set {VARIABLE} "
             f"to the folder that holds {LINES} and {FILES}"
         ) from None
     except ValueError as error:
@@ -128,6 +133,18 @@ def _of_lines(name: str) -> tuple[list[Published], str]:
     return [
         Published(f"{name}#{row}", path, row, each) for row, each in enumerate(makespans)
     ], "the published TSP-ep-all"
+
+
+def _of_folders(name: str) -> tuple[list[Published], str]:
+    folders = sorted(path.parent for path in (data_folder() / FOLDERS).glob(f"*/{NODES}"))
+    endurances = [f"fstsp_{endurance:g}" for endurance in ENDURANCES]
+    if name not in endurances or not folders:
+        raise FileNotFoundError(f"no such set in {FOLDERS}; known: {', '.join(endurances)}")
+    row = endurances.index(name)
+    return [
+        Published(folder.name, folder / NODES, row, exact_makespan(read_instances(folder / NODES)[row]))
+        for folder in folders
+    ], "the proven optimum"
 
 
 def _of_files(name: str) -> tuple[list[Published], str]:

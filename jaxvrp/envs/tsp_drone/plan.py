@@ -16,6 +16,7 @@ from jaxvrp.envs.tsp_drone.played import Leg, Plan, from_operations, operations_
 from jaxvrp.envs.tsp_drone.problem.agatz import read_agatz
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, load
 from jaxvrp.envs.tsp_drone.problem.kuo import read_kuo
+from jaxvrp.envs.tsp_drone.problem.murray_chu import ENDURANCES, FILES, NODES, read_murray_chu
 from jaxvrp.envs.tsp_drone.problem.one_line import is_one_line, read_one_line
 from jaxvrp.envs.tsp_drone.problem.operations import Operation
 from jaxvrp.envs.tsp_drone.problem.solution import solution_report
@@ -38,7 +39,8 @@ TOUR_COLUMNS = ("tour", *COLUMNS)
 
 
 def read_instances(path: str | os.PathLike) -> list[Instance]:
-    """The problem of a `.txt` in Agatz's format, those of a `.txt` with one in each line, or of an `.npz` of `save`.
+    """The problem of a `.txt` in Agatz's format, those of a `.txt` with one in each line, or of an `.npz` of `save`;
+    of the `nodes.csv` of Murray and Chu, and the files beside it, those with an endurance of 20 and of 40 minutes.
 
     In a file of lines the drone is twice as fast as the truck.
 
@@ -46,12 +48,20 @@ def read_instances(path: str | os.PathLike) -> list[Instance]:
         ValueError: another ending, time windows, or a damaged file; one line.
         OSError: it cannot be read.
     """
+    if Path(path).name == NODES:
+        return _of_folder(Path(path).parent)
     if Path(path).suffix.lower() == ".txt" and is_one_line(path):
         try:
             return read_one_line(path)
         except ValueError as error:
             raise DamagedFileError(str(error)) from None
     return _of_kind(path, FORMATS, has_windows=False)
+
+
+def _of_folder(folder: Path) -> list[Instance]:
+    if missing := [name for name in FILES if not (folder / name).exists()]:
+        raise DamagedFileError(f"{folder / NODES} needs {', '.join(missing)} beside it; give a whole folder")
+    return [read_murray_chu(folder, endurance=endurance) for endurance in ENDURANCES]
 
 
 def read_tours(path: str | os.PathLike) -> list[Instance]:

@@ -15,7 +15,10 @@ import numpy as np
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, make_instance
 from jaxvrp.io.text_lines import read_lines
 
-NODES, CARRIED, TRUCK, DRONE = "nodes.csv", "Cprime.csv", "tau.csv", "tauprime.csv"
+ENDURANCES = (20.0, 40.0)
+"""Minutes; the paper solves each file with both."""
+
+FILES = NODES, CARRIED, TRUCK, DRONE = "nodes.csv", "Cprime.csv", "tau.csv", "tauprime.csv"
 
 
 def read_murray_chu(
