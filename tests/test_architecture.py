@@ -199,7 +199,7 @@ def test_what_serves_all_environments_names_none_and_no_metric_of_one(module):
     names = set(registered()) | set(registered("scenario")) if module not in DEFAULTS else set()
     for entry in _ENTRIES["environment"].values():
         if entry.toolbox:
-            names |= {headline.metric for headline in _toolbox(entry).headlines} - {"overlap", "cost"}
+            names |= {headline.metric for headline in _toolbox(entry).headlines} - {"overlap"}
     found = {text for text in strings(PATHS[module]) if text in names}
     assert not found, f"{module} names {found}"
 

@@ -37,8 +37,8 @@ class TruckDroneTours(TruckAndDrone):
     many tandems as customers, all are served however it is played: each tour serves one at least, and a truck can serve
     each alone. With fewer, whether all can still be served is a packing problem of its own, so that no mask asks it.
 
-    Metrics: travel_cost, tours, unserved, waiting (for windows), served_by_drone, drone_flight, truck_distance, waiting_truck,
-    waiting_drone (for each other), sorties, invalid_actions.
+    Metrics: travel_cost, tours, unserved, waiting (for windows), served_by_drone, drone_flight, truck_distance,
+    waiting_truck, waiting_drone (for each other), sorties, invalid_actions.
 
     The fields are the parameters of `make`, where `reward_kind` is called `reward`, and `observation_kind`
     `observation`. Generated instances are as those of Kuo et al., in miles, minutes, kg and euro; parameters that say
