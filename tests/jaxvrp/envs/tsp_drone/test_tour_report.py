@@ -7,12 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxvrp.envs.tsp_drone import make_instance, pad, read_kuo
+from jaxvrp.envs.tsp_drone import make_instance, pad, read_kuo, save
 from jaxvrp.envs.tsp_drone.baselines import tandems
+from jaxvrp.envs.tsp_drone.plan import read_instances, read_tours
 from jaxvrp.envs.tsp_drone.problem.instance import as_float32
 from jaxvrp.envs.tsp_drone.problem.operations import Operation
 from jaxvrp.envs.tsp_drone.problem.tours import tours_report
+from jaxvrp.io.problem_files import UnknownFormatError
 from tests.jaxvrp.envs.tsp_drone.exhaustive_tours import cheapest_plan
+from train import solve
 
 LINE = [[0, 0], [4, 0], [6, 0], [8, 0]]
 PLAN = [Operation(0, 2, 1), Operation(2, 3), Operation(3, 0)]
@@ -214,3 +217,29 @@ def test_an_instance_without_customers_has_no_tours():
     empty = pad(instance.replace(exists=np.array([True, False])), 4)
     *_, found = tandems.search_tours(empty, jax.random.key(0), 0.1)
     assert (found.cost, found.tours) == (0.0, [])
+
+
+def test_a_file_is_solved_and_its_plan_is_played_and_written(tmp_path):
+    save(tmp_path / "one.npz", small_instance(1))
+    solution = solve.solve(tmp_path / "one.npz", seconds=0.5)
+    assert type(solution.problem.env).__name__ == "TruckDroneTours"
+    plan = solution.plan
+    assert plan["feasible"] and plan["cost"] == pytest.approx(solution.cost, rel=1e-5)
+    assert set(plan["routes"]) == {
+        f"{who} {tour + 1}" for tour in range(len(plan["tours"])) for who in ("truck", "drone")
+    }
+    served = [node for route in plan["routes"].values() for node in route if node]
+    assert sorted(served) == [1, 2, 3, 4]
+    tours = [[Operation(**{**each, "internal": tuple(each["internal"])}) for each in tour] for tour in plan["tours"]]
+    assert tours_report(small_instance(1), tours, strict=True).cost == pytest.approx(plan["cost"], rel=1e-5)
+    solution.write(tmp_path / "plan.csv")
+    assert (tmp_path / "plan.csv").read_text().startswith("tour,who,leave")
+
+
+def test_readers_tell_problems_with_windows_from_those_without(tmp_path):
+    save(tmp_path / "windows.npz", small_instance(0))
+    save(tmp_path / "plain.npz", make_instance(LINE))
+    with pytest.raises(UnknownFormatError, match=r"has time windows; make 'truck_drone_tours'"):
+        read_instances(tmp_path / "windows.npz")
+    with pytest.raises(UnknownFormatError, match=r"has no time windows; make 'tsp_drone'"):
+        read_tours(tmp_path / "plain.npz")
