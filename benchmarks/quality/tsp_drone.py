@@ -89,8 +89,8 @@ def published(name: str, option: str) -> tuple[list[Published], str]:
         return _of_lines(name) if name.startswith("random_n") else _of_files(name)
     except OSError as error:
         raise UserError(
-            f"{option}: cannot read '{name}' ({error}); take random_n20, uniform_n11, fstsp_20 or the like, and set {VARIABLE} "
-            f"to the folder that holds {LINES} and {FILES}"
+            f"{option}: cannot read '{name}' ({error}); take random_n20, uniform_n11, fstsp_20 or the like, and set "
+            f"{VARIABLE} to the folder that holds {LINES}, {FILES} and {FOLDERS}"
         ) from None
     except ValueError as error:
         raise UserError(str(error)) from None

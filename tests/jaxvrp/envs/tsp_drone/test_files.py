@@ -179,6 +179,14 @@ def test_matrices_of_murray_and_chu_line_by_line(folder):
     assert report.cost == 20.0
 
 
+def test_a_folder_of_matrices_holds_both_problems_of_the_paper(folder):
+    problems = read_instances(folder / "nodes.csv")
+    assert [problem.max_flight for problem in problems] == [20, 40]
+    (folder / "tau.csv").unlink()
+    with pytest.raises(DamagedFileError, match=r"nodes.csv needs tau.csv beside it; give a whole folder"):
+        read_instances(folder / "nodes.csv")
+
+
 def test_published_matrices_are_read(published_folder):
     folder = published_folder("fstsp_murray_chu") / "fstsp_murray_chu" / "FSTSP_10"
     instances = [read_murray_chu(path, endurance=20) for path in sorted(folder.iterdir())]
