@@ -29,7 +29,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _draw(argv: Sequence[str] | None) -> None:
     parser = Parser("jaxvrp.envs.tsp_drone.pictures", "Draw a plan of truck and drone to a picture.")
     parser.add_argument(
-        "instance", type=Path, help="an Agatz .txt, a .txt of lines, or an .npz of jaxvrp.envs.tsp_drone.save"
+        "instance",
+        type=Path,
+        help="an Agatz .txt, a .txt of lines, a nodes.csv of Murray and Chu, or an .npz of jaxvrp.envs.tsp_drone.save",
     )
     parser.add_argument("--index", type=index, help="which instance of several, from 0")
     parser.add_argument("--plan", type=Path, help="a solution in Agatz's format; without it: nearest neighbour")
