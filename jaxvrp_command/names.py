@@ -10,6 +10,7 @@ ENVIRONMENTS = {
     "dispatch": "Requests arrive during the day: each is accepted or rejected at once, and promises are kept.",
     "pcb": "Component placement: each movable part of a circuit board is an agent; the aim is short wires.",
     "truck_drone": "Truck and drones deliver together, in one of the scenarios.",
+    "truck_drone_tours": "Trucks with a drone each, customers with time windows: all served at the least cost.",
     "tsp_drone": "The travelling salesman with a drone: every customer once, home as early as possible.",
     "vrpd_tw": "The vehicle routing problem with drones and time windows.",
 }

@@ -92,7 +92,7 @@ def test_turned_maps_are_all_different_and_keep_distances():
     [
         (
             ["--sets", "random_n5"],
-            "--sets: cannot read 'random_n5' .*take random_n20, uniform_n11 or the like, and set JAX",
+            "--sets: cannot read 'random_n5' .*take random_n20, uniform_n11, fstsp_20 or the like, and set JAX",
         ),
         (["--sets", "ring_n4"], "--sets: cannot read 'ring_n4' .no optimum of such instances"),
         (["--run", "nowhere"], "nowhere is no run folder"),
