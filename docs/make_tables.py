@@ -196,12 +196,17 @@ def _ablation(result: Any, choice: str) -> list[Row]:
 
 
 def _peers(result: Any, choice: str) -> list[Row]:
-    """The part `choice` of the file."""
-    rows = [["ours", "peer", "cores", "ours, steps/s", "peer, steps/s", "ratio"]]
+    """The part `choice` of the file; a row for each pair, with the figures on one core and on two."""
+    rows = [["ours", "peer", "ours, steps/s on 1, 2 cores", "peer", "ratio", "goal"]]
+    pairs: dict[tuple[str, str], list[Any]] = {}
     for pair in result[choice]:
         names = pair["ours"]["label"], f"{pair['peer']['label']} {pair['peer']['version']}"
-        speeds = (rate(Spread.of(pair["steps_per_second"][side]).median) for side in ("ours", "peer"))
-        rows.append([*names, str(pair["cores"]), *speeds, f"{pair['ratio']:.2f}"])
+        pairs.setdefault(names, []).append(pair)
+    for names, measured in pairs.items():
+        medians = ([Spread.of(pair["steps_per_second"][side]).median for pair in measured] for side in ("ours", "peer"))
+        speeds = (", ".join(map(rate, each)) for each in medians)
+        ratios = ", ".join(f"{pair['ratio']:.2f}" for pair in measured)
+        rows.append([*names, *speeds, ratios, f"{measured[0]['goal']:g}"])
     return rows
 
 
