@@ -297,11 +297,17 @@ def ablation_rows(result, choice):
 
 
 def peers_rows(result, choice):
-    for pair in result[choice]:
-        medians = [float(np.median(pair["steps_per_second"][side])) for side in ("ours", "peer")]
-        peer = f"{pair['peer']['label']} {pair['peer']['version']}"
-        ratio = f"{medians[0] / medians[1]:.2f}"
-        yield [pair["ours"]["label"], peer, str(pair["cores"]), *map(rate, medians), ratio]
+    """Pairs stand one after the other, first on one core, then on two."""
+    pairs = result[choice]
+    for first, second in zip(pairs[::2], pairs[1::2], strict=True):
+        assert [first["cores"], second["cores"]] == [1, 2]
+        assert first["ours"] == second["ours"] and first["peer"] == second["peer"]
+        figures = [pair["steps_per_second"] for pair in (first, second)]
+        ours, peers = ([float(np.median(figure[side])) for figure in figures] for side in ("ours", "peer"))
+        ratios = ", ".join(f"{mine / other:.2f}" for mine, other in zip(ours, peers, strict=True))
+        peer = f"{first['peer']['label']} {first['peer']['version']}"
+        speeds = (", ".join(map(rate, each)) for each in (ours, peers))
+        yield [first["ours"]["label"], peer, *speeds, ratios, f"{first['goal']:g}"]
 
 
 KINDS = {

@@ -125,6 +125,13 @@ def play_tsp_drone() -> tuple[Any, Any, ByRole]:
     return _record(env, actor, jax.jit(env.generate)(jax.random.key(3)))
 
 
+def play_tours() -> tuple[Any, Any, ByRole]:
+    """Tandems of the nearest neighbour, fifteen customers with time windows."""
+    env = jaxvrp.make("truck_drone_tours", num_nodes=16)
+    actor = registry.toolbox_of(env).baselines["nearest neighbour"](env)
+    return _record(env, actor, jax.jit(env.generate)(jax.random.key(0)))
+
+
 def play_pcb() -> tuple[Any, Any, ByRole]:
     """The best of 16 annealed placements of a generated board, walked to by all parts at once."""
     parts = {"num_boards": 1, "min_parts": 10, "max_parts": 12, "min_utilisation": 0.25}
@@ -160,6 +167,7 @@ EXHIBITS = (
     Exhibit("darp", "the shipped policy `darp`", lambda: play_policy("darp", 5), (18, 65, 526, 573)),
     Exhibit("dispatch", "a rule that sends idle vehicles where demand has been", play_dispatch, (18, 63, 505, 550)),
     Exhibit("tsp_drone", "the planner TSP-ep-all", play_tsp_drone, (16, 45, 506, 531)),
+    Exhibit("truck_drone_tours", "the rule nearest neighbour", play_tours, (16, 45, 506, 531)),
     Exhibit("pcb", "parts that walk to a placement found by annealing", play_pcb, (19, 49, 491, 521)),
 )
 
