@@ -197,7 +197,7 @@ def _ablation(result: Any, choice: str) -> list[Row]:
 
 def _peers(result: Any, choice: str) -> list[Row]:
     """The part `choice` of the file; a row for each pair, with the figures on one core and on two."""
-    rows = [["ours", "peer", "ours, steps/s on 1, 2 cores", "peer", "ratio", "goal"]]
+    rows = [["ours", "peer", "our steps/s on 1, 2 cores", "the peer's", "ratio", "goal"]]
     pairs: dict[tuple[str, str], list[Any]] = {}
     for pair in result[choice]:
         names = pair["ours"]["label"], f"{pair['peer']['label']} {pair['peer']['version']}"

@@ -8,6 +8,7 @@ python -m benchmarks.quality --env tsp_drone --run DIR --sets random_n20 --best_
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
@@ -83,14 +84,21 @@ def published(name: str, option: str) -> tuple[list[Published], str]:
     Raises:
         UserError: there is no such set, or it is damaged.
     """
-    try:
+    with _said_in_a_line(name, option, "random_n20, uniform_n11, fstsp_20", f"{LINES}, {FILES} and {FOLDERS}"):
         if name.startswith("fstsp_"):
             return _of_folders(name)
         return _of_lines(name) if name.startswith("random_n") else _of_files(name)
+
+
+@contextlib.contextmanager
+def _said_in_a_line(name: str, option: str, examples: str, folders: str) -> Iterator[None]:
+    """What is wrong with a set or its files is a `UserError`."""
+    try:
+        yield
     except OSError as error:
         raise UserError(
-            f"{option}: cannot read '{name}' ({error}); take random_n20, uniform_n11, fstsp_20 or the like, and set "
-            f"{VARIABLE} to the folder that holds {LINES}, {FILES} and {FOLDERS}"
+            f"{option}: cannot read '{name}' ({error}); take {examples} or the like, and set {VARIABLE} to the folder "
+            f"that holds {folders}"
         ) from None
     except ValueError as error:
         raise UserError(str(error)) from None
@@ -102,8 +110,8 @@ def tours(name: str, option: str) -> list[Published]:
     Raises:
         UserError: there is no such set, or it is damaged.
     """
-    path = data_folder() / WINDOWS / "published_results.csv"
-    try:
+    with _said_in_a_line(name, option, "kuo_n50", WINDOWS):
+        path = data_folder() / WINDOWS / "published_results.csv"
         head, *lines = read_lines(path, "a table of published costs")
         rows = [(line, line.fields(tuple(head.comma_separated()))) for line in lines]
         found = [
@@ -112,13 +120,6 @@ def tours(name: str, option: str) -> list[Published]:
             if f"kuo_n{row['n']}" == name
             if (costs := [line.real(key, row[key]) for key in ("mip_z", "vns_best", "alns_best") if row[key]])
         ]
-    except OSError as error:
-        raise UserError(
-            f"{option}: cannot read '{name}' ({error}); take kuo_n50 or the like, and set {VARIABLE} to the folder "
-            f"that holds {WINDOWS}"
-        ) from None
-    except ValueError as error:
-        raise UserError(str(error)) from None
     if not found:
         raise UserError(f"{option}: no instances '{name}'; take kuo_n5, kuo_n10, kuo_n15, kuo_n20, kuo_n30 or the like")
     return found

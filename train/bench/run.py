@@ -134,15 +134,17 @@ def searched(
     known: Known, problems: Sequence[Any], method: str, args: argparse.Namespace
 ) -> tuple[list[dict[str, Any]], Seconds]:
     """The plans of a search: of all problems in one program where it can, else of one after the other."""
-    stack = known.files.stack
-    together = method in known.toolbox.searches_all and stack is not None
-    batch = solve.problem_in(known.environment, stack(problems) if stack and together else problems[0], args.set)
-    made = [solve.problem_in(known.environment, problem, args.set) for problem in problems]
+    stack, search_all = known.files.stack, method in known.toolbox.searches_all
+    if search_all and stack is not None:
+        batch = solve.problem_in(known.environment, stack(problems), args.set)
 
-    def search(seconds: float) -> list[dict[str, Any]]:
-        if together:
+        def search(seconds: float) -> list[dict[str, Any]]:
             return [each.plan for each in solve.solved_together(batch, problems, method, seconds, args.seed, None)]
-        return [solve.solved(each, seconds=seconds, method=method, seed=args.seed).plan for each in made]
+    else:
+        made = [solve.problem_in(known.environment, problem, args.set) for problem in problems]
+
+        def search(seconds: float) -> list[dict[str, Any]]:
+            return [solve.solved(each, seconds=seconds, method=method, seed=args.seed).plan for each in made]
 
     search(LEAST)
     return _timed(lambda: search(args.seconds))

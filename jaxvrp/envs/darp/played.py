@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxvrp.envs.darp.problem.instance import Instance
-from jaxvrp.envs.darp.problem.solution import SolutionReport, Violation, solution_report
+from jaxvrp.envs.darp.problem.solution import SolutionReport, solution_report
 from jaxvrp.envs.darp.rules import SLACK, State
 from jaxvrp.episodes import until_end
 from jaxvrp.io import plan_files
+from jaxvrp.io.violations import Violation
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,7 +17,7 @@ from jaxvrp.envs.tsp_drone.problem.operations import (
     actions_to_operations,
 )
 from jaxvrp.envs.tsp_drone.problem.solution import Matrices, SolutionReport, solution_report
-from jaxvrp.envs.tsp_drone.problem.tours import ToursReport, tours_report
+from jaxvrp.envs.tsp_drone.problem.tours_report import ToursReport, tours_report
 from jaxvrp.envs.tsp_drone.state import State
 from jaxvrp.episodes import until_end
 from jaxvrp.io import plan_files

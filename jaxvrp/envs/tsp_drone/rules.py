@@ -15,6 +15,7 @@ from jaxvrp.envs.tsp_drone.problem.instance import (
     Instance,
     drone_distance,
     drone_time,
+    node_indices,
     truck_distance,
     truck_time,
 )
@@ -28,7 +29,7 @@ SLACK = 1e-5
 def begin(instance: Instance, figures: Figures, *, num_tandems: int = 0) -> State:
     """Both at the depot, the drone on board, and it has the first turn; `num_tandems` counts with time windows."""
     none, nothing = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.float32)
-    served = ~instance.exists | (_nodes(instance) == 0)
+    served = ~instance.exists | (node_indices(instance) == 0)
     is_over, tours = served.all(), None
     if instance.has_windows:
         tours = tandems.begin(instance, num_tandems)
@@ -81,18 +82,18 @@ def _launch(state: State, customer: jax.Array) -> State:
     """The drone leaves the truck for a customer."""
     instance, totals = state.instance, state.totals
     flight = drone_distance(instance, state.truck_node, customer)
-    back = drone_distance(instance, customer, _nodes(instance))
+    back = drone_distance(instance, customer, node_indices(instance))
     # Twice the slack of the mask: what it was sure of holds here, however the sum is rounded.
     limit = instance.max_flight * (1.0 + 2.0 * SLACK)
     launched = state.replace(
-        served=state.served | (_nodes(instance) == customer),
+        served=state.served | (node_indices(instance) == customer),
         is_away=jnp.ones_like(state.is_away),
         launch_node=state.truck_node,
         drone_customer=customer,
         truck_elapsed=instance.launch_time,
         drone_elapsed=instance.launch_time + drone_time(instance, state.truck_node, customer),
         flight=flight,
-        in_range=(flight + back <= limit) & instance.exists & (_nodes(instance) != customer),
+        in_range=(flight + back <= limit) & instance.exists & (node_indices(instance) != customer),
         totals=totals.replace(served_by_drone=totals.served_by_drone + 1),
     )
     return launched if state.tours is None else tandems.hold_launch(launched)
@@ -131,7 +132,7 @@ def _drive(state: State, node: jax.Array) -> State:
     moved = state.replace(
         is_drones_turn=jnp.ones_like(state.is_drones_turn),
         truck_node=node,
-        served=state.served | (_nodes(instance) == node),
+        served=state.served | (node_indices(instance) == node),
         truck_elapsed=jnp.where(state.is_away, state.truck_elapsed + time, 0.0),
         must_meet=state.is_away & was_served,
         clock=state.clock + growth,
@@ -159,7 +160,7 @@ def drone_allowed(state: State, *, allow_revisits: bool) -> jax.Array:
     # A drone that may not fly on is within range: the masks before this one have seen to it.
     meets = state.is_away & (state.in_range[state.truck_node] | ~goes_on)
     stays = jnp.where(state.is_away, goes_on, True)
-    flight = drone_distance(instance, state.truck_node, _nodes(instance)) + way_back(
+    flight = drone_distance(instance, state.truck_node, node_indices(instance)) + way_back(
         state, allow_revisits=allow_revisits
     )
     returns = (flight <= instance.max_flight * (1.0 + SLACK)) & jnp.isfinite(flight)
@@ -169,21 +170,21 @@ def drone_allowed(state: State, *, allow_revisits: bool) -> jax.Array:
 
 def nodes_ahead(state: State) -> jax.Array:
     """`bool[n]`: nodes that the truck, without revisits, is yet to come to."""
-    return ~state.served | (_nodes(state.instance) == 0)
+    return ~state.served | (node_indices(state.instance) == 0)
 
 
 def way_back(state: State, *, allow_revisits: bool) -> jax.Array:
     """`f32[n]`: the least drone distance from each customer to a node to meet at; inf if there is none."""
     if allow_revisits:  # any other node is still to be served, or served: the truck can come to it
         return state.figures.nearest
-    instance, nodes = state.instance, _nodes(state.instance)
+    instance, nodes = state.instance, node_indices(state.instance)
     is_other = nodes_ahead(state) & (nodes[:, None] != nodes)
     return jnp.where(is_other, drone_distance(instance, nodes[:, None], nodes), jnp.inf).min(axis=1)
 
 
 def in_play(state: State, *, allow_revisits: bool) -> jax.Array:
     """`bool[n]`: nodes where truck or drone is or may still come; without revisits a served node is left for good."""
-    nodes = _nodes(state.instance)
+    nodes = node_indices(state.instance)
     is_there = (nodes == state.truck_node) | (state.is_away & (nodes == state.drone_customer))
     return state.instance.exists & (~state.served | (nodes == 0) | is_there | allow_revisits)
 
@@ -192,15 +193,10 @@ def truck_allowed(state: State, *, allow_revisits: bool) -> jax.Array:
     """The truck's mask over nodes, `bool[n]`."""
     if state.tours is not None:
         return tandems.truck_allowed(state)
-    is_depot = _nodes(state.instance) == 0
+    is_depot = node_indices(state.instance) == 0
     unserved = ~state.served
     goes_home = is_depot & state.served.all()
     # Whoever goes home with the drone away meets it there.
     to_meet = state.in_range if allow_revisits else goes_home
     others = jnp.where(state.is_away, state.served & to_meet, goes_home)
     return jnp.where(state.is_drones_turn, is_depot, unserved | others)
-
-
-def _nodes(instance: Instance) -> jax.Array:
-    """`i32[n]`, their indices."""
-    return jnp.arange(instance.num_nodes, dtype=jnp.int32)

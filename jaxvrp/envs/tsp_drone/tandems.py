@@ -7,12 +7,12 @@ allowed if and only if the tour can be completed after it.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from jaxvrp.envs.tsp_drone.problem.instance import Figures, Instance, drone_time, truck_time
+from jaxvrp.envs.tsp_drone.problem.instance import Figures, Instance, drone_time, node_indices, truck_time
 from jaxvrp.envs.tsp_drone.state import State, Tours
 
 SLACK = 2e-6
@@ -62,8 +62,8 @@ def hold_launch(state: State) -> State:
     instance, customer, tours = state.instance, state.drone_customer, state.tours
     assert tours is not None
     wait = jnp.maximum(instance.opens[customer] - (state.clock + state.drone_elapsed), 0.0)
-    used = _sortie_of(state).used + drone_time(instance, customer, _nodes(instance))
-    in_range = (used <= _granted(instance.endurance)) & (~state.served | (_nodes(instance) == 0))
+    used = _sortie_of(state).used + drone_time(instance, customer, node_indices(instance))
+    in_range = (used <= _granted(instance.endurance)) & (~state.served | (node_indices(instance) == 0))
     return state.replace(
         truck_elapsed=state.truck_elapsed + wait,
         drone_elapsed=state.drone_elapsed + wait + instance.service[customer],
@@ -115,13 +115,13 @@ def late_in_the_air(state: State) -> tuple[jax.Array, jax.Array]:
     at_once = _late_by_meeting(state, sortie, here[None], _now(state)[None])[0]
     leave, late = _served(instance, here, _now(state))
     after = _arrivals(instance, here, leave, _load(state), ~state.served)
-    later = jnp.maximum(late, _late_by_meeting(state, sortie, _nodes(instance), after).min())
+    later = jnp.maximum(late, _late_by_meeting(state, sortie, node_indices(instance), after).min())
     return at_once, jnp.where(here == 0, jnp.inf, later)
 
 
 def late_by_launch(state: State) -> jax.Array:
     """`f32[n]`, how late truck or drone is at best if the drone sets out for each customer now; inf for others."""
-    instance, here, nodes = state.instance, state.truck_node, _nodes(state.instance)
+    instance, here, nodes = state.instance, state.truck_node, node_indices(state.instance)
     flight = drone_time(instance, here, nodes)
     launch = jnp.maximum(state.clock + instance.launch_time, instance.opens - flight)
     sortie = Sortie(nodes, launch + flight + instance.service, flight + instance.service)
@@ -141,7 +141,7 @@ def truck_allowed(state: State) -> jax.Array:
     late = late_by_way(state)
     # The mask before this one has seen to it that one of them is in time, to rounding.
     allowed = (late <= jnp.maximum(0.0, late.min())) & jnp.isfinite(late)
-    return jnp.where(state.is_drones_turn, _nodes(state.instance) == 0, allowed)
+    return jnp.where(state.is_drones_turn, node_indices(state.instance) == 0, allowed)
 
 
 def late_by_way(state: State) -> jax.Array:
@@ -153,7 +153,7 @@ def late_by_way(state: State) -> jax.Array:
 
 def _late_with_drone_away(state: State, arrival: jax.Array) -> jax.Array:
     """`f32[n]`, how late the tandem is at best if the truck comes to each node at `arrival`, to meet there or later."""
-    instance, nodes, sortie = state.instance, _nodes(state.instance), _sortie_of(state)
+    instance, nodes, sortie = state.instance, node_indices(state.instance), _sortie_of(state)
     leave, late = _served(instance, nodes, arrival)
     after = _arrivals(instance, nodes, leave, _load(state) + instance.demand, ~state.served)
     later = jnp.maximum(late, _late_by_meeting(state, sortie, nodes, after).min(axis=1))
@@ -162,7 +162,7 @@ def _late_with_drone_away(state: State, arrival: jax.Array) -> jax.Array:
 
 def _late_on_board(instance: Instance, figures: Figures, arrival: jax.Array) -> jax.Array:
     """`f32[n]`, how late a truck that comes to each node at `arrival`, the drone on board, is there or at home."""
-    leave, late = _served(instance, _nodes(instance), arrival)
+    leave, late = _served(instance, node_indices(instance), arrival)
     return jnp.maximum(late, leave + figures.truck_home - _granted(instance.closes[0]))
 
 
@@ -185,7 +185,7 @@ def _arrivals(instance: Instance, start: jax.Array, leave: jax.Array, load: jax.
 
     Inf where it may not go: to customers that are not left or do not fit, and to the depot before it has served.
     """
-    nodes, start = _nodes(instance), start[..., None]
+    nodes, start = node_indices(instance), start[..., None]
     fits = load[..., None] + instance.demand <= instance.truck_capacity * (1.0 + LOAD_SLACK)
     may_go = jnp.where(nodes == 0, start != 0, is_left & (nodes != start)) & fits
     return jnp.where(may_go, leave[..., None] + truck_time(instance, start, nodes), jnp.inf)
@@ -222,8 +222,3 @@ def _load(state: State) -> jax.Array:
 def _granted(limit: jax.Array) -> jax.Array:
     """A limit of time and what may be added to it."""
     return limit * (1.0 + SLACK)
-
-
-def _nodes(instance: Instance) -> Any:
-    """`i32[n]`, their indices."""
-    return jnp.arange(instance.num_nodes, dtype=jnp.int32)

@@ -6,7 +6,7 @@ import functools
 from pathlib import Path
 
 from jaxvrp.envs.tsp_drone import plan, replay
-from jaxvrp.envs.tsp_drone.baselines import tandems
+from jaxvrp.envs.tsp_drone.baselines import tours_annealing
 from jaxvrp.envs.tsp_drone.baselines.annealing import search_episode
 from jaxvrp.envs.tsp_drone.baselines.greedy import NearestNeighbourActor
 from jaxvrp.envs.tsp_drone.baselines.planners import TourActor
@@ -67,7 +67,7 @@ TOOLBOX = Toolbox(
 
 TOURS = Toolbox(
     baselines={"nearest neighbour": lambda env: NearestNeighbourActor()},
-    searches={"search": tandems.search_episode},
+    searches={"search": tours_annealing.search_episode},
     headlines=(
         Headline("travel_cost", "cost", progress="cost"),
         Headline("tours", "tours"),

@@ -12,7 +12,7 @@ from jaxvrp import fields
 from jaxvrp.envs.tsp_drone import rules
 from jaxvrp.envs.tsp_drone.env import DRONE, TRUCK, TruckAndDrone
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, as_float32, figures_of, pad
-from jaxvrp.envs.tsp_drone.problem.tandems import generate
+from jaxvrp.envs.tsp_drone.problem.tours_generator import generate
 from jaxvrp.envs.tsp_drone.reward import step_reward, unserved_penalty
 from jaxvrp.envs.tsp_drone.state import State
 from jaxvrp.spaces import ByRole

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxvrp.envs.darp.problem.instance import Instance
+from jaxvrp.io.violations import Violation, summary, violations_of
 
 CONSTRAINTS = (
     "unserved",  # a real node that no tour visits; counts nodes
@@ -27,14 +28,6 @@ CONSTRAINTS = (
     "vehicles",  # a tour of a vehicle that does not exist or is padding, named by its first node
 )
 """What is checked, in the order of a report."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Violation:
-    """How often a constraint is broken, and the first node at which, in the plan's order; None for never."""
-
-    count: int = 0
-    first_node: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -57,8 +50,7 @@ class SolutionReport:
 
     def summary(self) -> str:
         """The violated constraints with count and first node, on one line; empty if there are none."""
-        broken = ((name, found) for name, found in self.violations.items() if found.count)
-        return ", ".join(f"{name} {found.count} (first node {found.first_node})" for name, found in broken)
+        return summary(self.violations)
 
     def __str__(self) -> str:
         rows = [("feasible", "yes" if self.feasible else "no", ""), ("cost", f"{self.cost:.4f}", "")]
@@ -152,7 +144,7 @@ def solution_report(
         cost=float(sum(_legs(instance, route).sum() for route in routes)),
         routes=routes,
         service_start=service_start,
-        violations={name: Violation(len(nodes), nodes[0] if nodes else None) for name, nodes in found.items()},
+        violations=violations_of(found),
     )
     if strict and not report.feasible:
         raise ValueError(f"the plan is not feasible: {report.summary()}")

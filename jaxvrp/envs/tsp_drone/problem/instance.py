@@ -268,6 +268,11 @@ def stack(instances: Sequence[Instance]) -> Instance:
     return arrays.stack_arrays(schema_of(SCHEMA, instances[0]), instances)
 
 
+def node_indices(instance: Instance) -> jax.Array:
+    """`i32[n]`, of all nodes."""
+    return jnp.arange(instance.num_nodes, dtype=jnp.int32)
+
+
 def distance(instance: Instance, start: Any, end: Any) -> jax.Array:
     """Euclidean distance, `f32[...]`, from nodes `start` to nodes `end`: whatever indexes nodes, broadcast."""
     gap = instance.locs[end] - instance.locs[start]
@@ -313,7 +318,7 @@ class Figures(struct.PyTreeNode):
 
 def figures_of(instance: Instance) -> Figures:
     """What follows from an instance (JAX arrays, padded); computed once, before it is played."""
-    nodes = jnp.arange(instance.num_nodes, dtype=jnp.int32)
+    nodes = node_indices(instance)
     exists = instance.exists
 
     def largest(values: jax.Array) -> jax.Array:

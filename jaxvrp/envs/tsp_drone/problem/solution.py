@@ -9,6 +9,7 @@ import numpy as np
 
 from jaxvrp.envs.tsp_drone.problem.instance import Instance
 from jaxvrp.envs.tsp_drone.problem.operations import Operation
+from jaxvrp.io.violations import Violation, summary, violations_of
 
 CONSTRAINTS = ("unserved", "unknown_node", "chain", "open_tour", "duplicates", "meeting", "revisits", "no_fly", "range")
 """What is checked, in the order of a report:
@@ -30,14 +31,6 @@ TOLERANCE = 1e-5
 """Share by which flights may exceed `max_flight`: instances may have been stored in `float32`."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Violation:
-    """How often a constraint is broken, and the first node at which, in the plan's order; None for never."""
-
-    count: int = 0
-    first_node: int | None = None
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class SolutionReport:
     """What `solution_report` found."""
@@ -53,8 +46,7 @@ class SolutionReport:
 
     def summary(self) -> str:
         """The violated constraints with count and first node, on one line; empty if there are none."""
-        found = self.violations.items()
-        return ", ".join(f"{name} {each.count} (first node {each.first_node})" for name, each in found if each.count)
+        return summary(self.violations)
 
     def __str__(self) -> str:
         sorties = sum(operation.fly is not None for operation in self.operations)
@@ -106,7 +98,7 @@ def solution_report(
         end=end,
         truck_arrival=begin + times[:, 0],
         drone_arrival=begin + times[:, 1],
-        violations={name: Violation(len(nodes), nodes[0] if nodes else None) for name, nodes in found.items()},
+        violations=violations_of(found),
     )
     if strict and not report.feasible:
         raise ValueError(f"the plan is not feasible: {report.summary()}")

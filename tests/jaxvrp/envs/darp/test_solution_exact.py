@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaxvrp.envs.darp.problem.instance import as_float32, make_instance
-from jaxvrp.envs.darp.problem.solution import Violation, routes_to_actions, solution_report
+from jaxvrp.envs.darp.problem.solution import routes_to_actions, solution_report
+from jaxvrp.io.violations import Violation
 
 
 def named(report):

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from jaxvrp.envs.tsp_drone.problem.operations import Operation
-from jaxvrp.envs.tsp_drone.problem.tours import tours_report
+from jaxvrp.envs.tsp_drone.problem.tours_report import tours_report
 
 
 def cheapest_plan(instance):

@@ -5,17 +5,14 @@ agree. The reference knows whether a meeting is possible by trying everything th
 ten is drawn from all integers around the action space.
 """
 
-import functools
-
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxvrp
 from benchmarks.reference.tsp_drone import NumpyTspDrone
-from jaxvrp.actor import sample_masked
 from jaxvrp.envs.tsp_drone import make_instance, stack
+from tests.jaxvrp.envs.tsp_drone.odd_play import play
 
 # (nodes, environment's parameters, kind of instances, episodes)
 CASES = {
@@ -59,28 +56,6 @@ def drawn_instance(rng, num_nodes, kind):
         recovery_time=rng.uniform(0, 3),
         **times,
     )
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def play(env, instances, key):
-    """States and timesteps `[T + 1, E, ...]`, and the actions between them `{role: [T, E]}`."""
-    first = jax.vmap(env.reset_to)(instances)
-
-    def body(played, key):
-        state, timestep = played
-        action = {}
-        for role, mask in timestep.action_mask.items():
-            legal_key, odd_key, which_key, key = jax.random.split(key, 4)
-            rows = mask.shape[:2]
-            legal = sample_masked(jax.random.uniform(legal_key, rows), mask)
-            anything = jax.random.randint(odd_key, rows, -2, mask.shape[-1] + 2)
-            action[role] = jnp.where(jax.random.bernoulli(which_key, 0.1, rows), anything, legal)
-        played = jax.vmap(env.step)(state, action)
-        return played, (played, jax.tree.map(lambda chosen: chosen[:, 0], action))
-
-    keys = jax.random.split(key, env.max_episode_steps + 2)
-    _, (played, actions) = jax.lax.scan(body, first, keys)
-    return jax.tree.map(lambda one, rest: jnp.concatenate([one[None], rest]), first, played), actions
 
 
 def replay(reference, instance, drone, truck):
@@ -129,7 +104,9 @@ def test_every_step_agrees_with_the_reference(name, share):
     reference = NumpyTspDrone(num_nodes, **parameters)
     rng = np.random.default_rng(len(name))
     instances = [drawn_instance(rng, num_nodes, kind) for _ in range(share(episodes))]
-    (states, timesteps), actions = jax.device_get(play(env, stack(instances), jax.random.key(len(name))))
+    (states, timesteps), actions = jax.device_get(
+        play(env, stack(instances), jax.random.key(len(name)), env.max_episode_steps + 2)
+    )
     static = jax.vmap(env.static_entities)(jax.tree.map(lambda leaf: leaf[0], states))["node"]
     expected = []
     for row, instance in enumerate(instances):

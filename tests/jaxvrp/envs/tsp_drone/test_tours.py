@@ -15,7 +15,7 @@ from jaxvrp.envs.tsp_drone.pictures import plan_figure, render_episode
 from jaxvrp.envs.tsp_drone.pictures.notebook import draw_state
 from jaxvrp.envs.tsp_drone.problem.instance import check
 from jaxvrp.envs.tsp_drone.problem.operations import Operation
-from jaxvrp.envs.tsp_drone.problem.tours import tours_report
+from jaxvrp.envs.tsp_drone.problem.tours_report import tours_report
 from jaxvrp.envs.tsp_drone.reasons import Why, reasons_of
 from jaxvrp.episodes import record_episodes
 from jaxvrp.replay import export_episode

@@ -4,17 +4,14 @@ JAX plays, the reference replays; after every step state, masks, reward and metr
 whether a tour can be completed by trying everything that truck and drone could do, so that equal masks are exact ones.
 """
 
-import functools
-
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import jaxvrp
 from benchmarks.reference.truck_drone_tours import NumpyTruckDroneTours, least_cost
-from jaxvrp.actor import sample_masked
 from jaxvrp.envs.tsp_drone import make_instance, read_kuo, stack
+from tests.jaxvrp.envs.tsp_drone.odd_play import play
 
 # (nodes, environment's parameters, episodes)
 CASES = {
@@ -57,28 +54,6 @@ def drawn_instance(rng, num_nodes):
     )
     out_of_reach = is_customer & (rng.random(count) < 0.1)
     return instance.replace(closes=np.where(out_of_reach, 0.0, instance.closes), opens=instance.opens * ~out_of_reach)
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def play(env, instances, key):
-    """States and timesteps `[T + 1, E, ...]`, and actions `{role: [T, E]}`, of which one in ten is any number."""
-    first = jax.vmap(env.reset_to)(instances)
-
-    def body(played, key):
-        state, timestep = played
-        action = {}
-        for role, mask in timestep.action_mask.items():
-            legal_key, odd_key, which_key, key = jax.random.split(key, 4)
-            rows = mask.shape[:2]
-            legal = sample_masked(jax.random.uniform(legal_key, rows), mask)
-            anything = jax.random.randint(odd_key, rows, -2, mask.shape[-1] + 2)
-            action[role] = jnp.where(jax.random.bernoulli(which_key, 0.1, rows), anything, legal)
-        played = jax.vmap(env.step)(state, action)
-        return played, (played, jax.tree.map(lambda chosen: chosen[:, 0], action))
-
-    keys = jax.random.split(key, env.max_episode_steps)
-    _, (played, actions) = jax.lax.scan(body, first, keys)
-    return jax.tree.map(lambda one, rest: jnp.concatenate([one[None], rest]), first, played), actions
 
 
 def snapshot(world, reward):
@@ -124,7 +99,9 @@ def test_every_step_agrees_with_the_reference(name, share):
     world = NumpyTruckDroneTours(num_nodes, **parameters)
     rng = np.random.default_rng(len(name))
     instances = [drawn_instance(rng, num_nodes) for _ in range(share(episodes))]
-    (states, timesteps), actions = jax.device_get(play(env, stack(instances), jax.random.key(len(name))))
+    (states, timesteps), actions = jax.device_get(
+        play(env, stack(instances), jax.random.key(len(name)), env.max_episode_steps)
+    )
     shown = observed(states, timesteps)
     refused = unserved = 0
     for row, instance in enumerate(instances):

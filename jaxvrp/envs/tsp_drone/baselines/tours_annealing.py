@@ -65,6 +65,9 @@ SHARES = (0.75, 0.1, 0.15)
 """Kinds of changes, and how often each is drawn: two parts of the sequence change places, one of them perhaps empty;
 the sequence between two positions is reversed; a customer goes to the truck, or to the drone with another span."""
 
+LENGTHS = ((1, 0), (0, 1), (1, 0), (0, 1), (1, 1), (1, 1), (2, 0), (0, 2), (3, 0), (0, 3), (2, 1), (1, 2))
+"""Of the two parts that change places, one of which is drawn."""
+
 
 class Tables(struct.PyTreeNode):
     """What is read of an instance with `n` nodes."""
@@ -206,45 +209,17 @@ def changed_codes(tables: Tables, codes: jax.Array, drawn: jax.Array) -> jax.Arr
     position = jnp.arange(len(codes), dtype=jnp.int32)[:, None]
     place = 1 + _below(last - 1, drawn[0])
     node = _at(codes, place) % nodes
-    friend = tables.near[node, _below(tables.near.shape[1], drawn[1])]
-    at_friend = jnp.maximum(jax.lax.argmax(codes % nodes == friend, 0, jnp.int32), 1)
-    other = jnp.where(drawn[2] < 0.7, at_friend, 1 + _below(last - 1, drawn[1]))
-    other = jnp.where(drawn[2] > 0.9, jnp.clip(place + 1 + _below(8, drawn[1]) - 4, 1, last - 1), other)
-    low, high = jnp.minimum(place, other), jnp.maximum(place, other)
+    other = _other_place(tables, codes, place, node, drawn)
+    low, high, first, second = _parts(codes % nodes == 0, place, other, drawn)
     kind = (drawn[3] >= np.cumsum(SHARES[:-1], dtype=np.float32)[:, None]).sum(axis=0, dtype=jnp.int32)
-
-    # Where the tours of both end.
-    home = (codes % nodes == 0) & (position > 0)
-    ends = [jax.lax.argmax(home & (position >= at), 0, jnp.int32) for at in (low, high)]
-    lengths = jnp.array(
-        [[1, 0], [0, 1], [1, 0], [0, 1], [1, 1], [1, 1], [2, 0], [0, 2], [3, 0], [0, 3], [2, 1], [1, 2]]
-    )
-    pair = lengths[_below(len(lengths), drawn[4])]
-    # Behind the friend, or before it, and tails change places.
-    after = (drawn[5] < 0.5).astype(jnp.int32)
-    tails = drawn[6] < 0.12
-    first = jnp.where(tails, ends[0] - low, pair[:, 0])
-    second = jnp.where(tails, ends[1] - high, pair[:, 1])
-    low = low + after * (first == 0)
-    high = high + after * (second == 0)
-    low = jnp.minimum(low, last)
-    first = jnp.minimum(first, last - low)
-    high = jnp.minimum(jnp.maximum(high, low + first), last)
-    second = jnp.minimum(second, last - high)
     middle = high - low - first
-    source = jnp.select(
-        [
-            position < low,
-            position < low + second,
-            position < low + second + middle,
-            position < low + second + middle + first,
-        ],
+    exchanged = jnp.select(
+        [position < low + length for length in (0, second, second + middle, second + middle + first)],
         [position, position - low + high, position - second + first, position - second - middle],
         position,
     )
-    turned = jnp.where((position >= low) & (position <= high), low + high - position, position)
-    turned = jnp.where(high < last, turned, position)
-    source = jnp.where(kind == EXCHANGE, source, jnp.where(kind == TURN, turned, position))
+    turned = jnp.where((position >= low) & (position <= high) & (high < last), low + high - position, position)
+    source = jnp.where(kind == EXCHANGE, exchanged, jnp.where(kind == TURN, turned, position))
     changed = jnp.take_along_axis(codes, source, axis=0, mode="promise_in_bounds")
     # Two customers that change places may also change their roles.
     swaps = (kind == EXCHANGE) & (first == 1) & (second == 1) & (drawn[5] < 0.5) & (changed % nodes > 0)
@@ -253,6 +228,34 @@ def changed_codes(tables: Tables, codes: jax.Array, drawn: jax.Array) -> jax.Arr
     span = jnp.asarray(SPANS, jnp.int32)[_below(len(SPANS), drawn[7] / 0.4 % 1)]
     is_it = renewed & (node > 0) & (changed % nodes == node)
     return jnp.where(is_it, node + nodes * span, changed)
+
+
+def _other_place(tables: Tables, codes: jax.Array, place: jax.Array, node: jax.Array, drawn: jax.Array) -> jax.Array:
+    """`i32[L]`, where a node near the one at `place` is; or any place; or one a few places away."""
+    last = len(codes) - 1
+    friend = tables.near[node, _below(tables.near.shape[1], drawn[1])]
+    at_friend = jnp.maximum(jax.lax.argmax(codes % tables.num_nodes == friend, 0, jnp.int32), 1)
+    other = jnp.where(drawn[2] < 0.7, at_friend, 1 + _below(last - 1, drawn[1]))
+    return jnp.where(drawn[2] > 0.9, jnp.clip(place + 1 + _below(8, drawn[1]) - 4, 1, last - 1), other)
+
+
+def _parts(is_depot: jax.Array, place: jax.Array, other: jax.Array, drawn: jax.Array) -> tuple[jax.Array, ...]:
+    """Where two parts of a sequence begin, the first one first, and how long each is, `i32[L]`; they do not overlap."""
+    position, last = jnp.arange(len(is_depot), dtype=jnp.int32)[:, None], len(is_depot) - 1
+    low, high = jnp.minimum(place, other), jnp.maximum(place, other)
+    home = is_depot & (position > 0)
+    tour_ends = [jax.lax.argmax(home & (position >= at), 0, jnp.int32) for at in (low, high)]
+    lengths = jnp.array(LENGTHS, jnp.int32)[_below(len(LENGTHS), drawn[4])]
+    is_tails = drawn[6] < 0.12
+    first = jnp.where(is_tails, tour_ends[0] - low, lengths[:, 0])
+    second = jnp.where(is_tails, tour_ends[1] - high, lengths[:, 1])
+    # An empty part lies before its place, or behind it.
+    behind = (drawn[5] < 0.5).astype(jnp.int32)
+    low = jnp.minimum(low + behind * (first == 0), last)
+    high = high + behind * (second == 0)
+    first = jnp.minimum(first, last - low)
+    high = jnp.minimum(jnp.maximum(high, low + first), last)
+    return low, high, first, jnp.minimum(second, last - high)
 
 
 def _below(count: int, drawn: jax.Array) -> jax.Array:

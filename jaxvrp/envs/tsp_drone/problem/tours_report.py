@@ -16,7 +16,7 @@ import numpy as np
 
 from jaxvrp.envs.tsp_drone.problem.instance import LATENESS, Instance
 from jaxvrp.envs.tsp_drone.problem.operations import Operation
-from jaxvrp.envs.tsp_drone.problem.solution import Violation
+from jaxvrp.io.violations import Violation, summary, violations_of
 
 Tours = Sequence[Sequence[Operation]]
 
@@ -67,8 +67,7 @@ class ToursReport:
 
     def summary(self) -> str:
         """The violated constraints with count and first node, on one line; empty if there are none."""
-        found = self.violations.items()
-        return ", ".join(f"{name} {each.count} (first node {each.first_node})" for name, each in found if each.count)
+        return summary(self.violations)
 
 
 def tours_report(instance: Instance, tours: Tours, *, strict: bool = False) -> ToursReport:
@@ -91,7 +90,7 @@ def tours_report(instance: Instance, tours: Tours, *, strict: bool = False) -> T
         drone_distance=check.flown,
         services=tuple(check.services),
         end=np.array(check.ends, np.float64),
-        violations={name: Violation(len(nodes), nodes[0] if nodes else None) for name, nodes in found.items()},
+        violations=violations_of(found),
     )
     if strict and not report.feasible:
         raise ValueError(f"the plan is not feasible: {report.summary()}")
