@@ -53,6 +53,9 @@ STALE = 6
 POLL = 1.0
 """Seconds between two looks at a run, and at the trials of others."""
 
+PATIENCE = 60.0
+"""Seconds that a worker waits for another one that writes to the database in SQLite."""
+
 ATTEMPTS = 3
 """To open the database."""
 
@@ -216,10 +219,13 @@ def _connected(url: str, name: str, beat: int) -> optuna.Study:
         try:
             storage = optuna.storages.RDBStorage(
                 url,
+                {"connect_args": {"timeout": PATIENCE}} if url.startswith("sqlite") else None,
                 heartbeat_interval=beat,
                 grace_period=STALE * beat,
                 heartbeat_stale_trial_callback=optuna.storages.RetryHeartbeatStaleTrialCallback(),
             )
+            if url.startswith("sqlite"):
+                _lock_before_reading(storage.engine)
             pruner = optuna.pruners.MedianPruner()
             return optuna.create_study(
                 storage=storage, study_name=name, direction="maximize", load_if_exists=True, pruner=pruner
@@ -229,6 +235,26 @@ def _connected(url: str, name: str, beat: int) -> optuna.Study:
                 raise UserError(f"cannot open --storage {url}: {str(error).splitlines()[0]}; mend that") from None
             time.sleep(POLL)  # another worker may be making the same tables
     raise AssertionError
+
+
+def _lock_before_reading(engine: Any) -> None:
+    """Let a transaction in SQLite lock the database when it begins.
+
+    By default it does so when it first writes; what it read before may be old by then, so that two workers would take
+    up the same waiting trial.
+    """
+    import sqlalchemy
+
+    def on_connect(connection: Any, record: Any) -> None:
+        del record
+        connection.isolation_level = None  # else the driver begins transactions
+
+    def on_begin(connection: Any) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    sqlalchemy.event.listen(engine, "connect", on_connect)
+    sqlalchemy.event.listen(engine, "begin", on_begin)
+    engine.dispose()  # connections that were made without these
 
 
 def work(study: optuna.Study, sweep: Sweep) -> None:

@@ -165,6 +165,28 @@ def test_a_trial_below_the_median_is_pruned(stand_in):
     assert all(row[3] == "0.0001" for row in pruned)
 
 
+ASK = """
+import sys, time
+from train import sweep
+study = sweep._connected(sys.argv[1], "all", 60)
+time.sleep(max(0.0, float(sys.argv[2]) - time.time()))  # all at once
+print(*(study.ask().number for _ in range(60)))
+"""
+
+
+@pytest.mark.filterwarnings("ignore:.*experimental")  # of Optuna; the command ignores it, too
+def test_no_two_workers_take_up_the_same_waiting_trial(tmp_path):
+    url = f"sqlite:///{tmp_path / 'sweep.db'}"
+    study = sweep._connected(url, "all", 60)
+    for number in range(120):
+        study.enqueue_trial({"x": number})
+    command = [sys.executable, "-c", ASK, url, str(time.time() + 8)]
+    root = pathlib.Path(sweep.__file__).parents[1]
+    workers = [subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    taken = [number for worker in workers for number in worker.communicate(timeout=300)[0].split()]
+    assert len(taken) == len(set(taken)) == 180
+
+
 def test_killed_workers_lose_no_trial_and_count_none_twice(files):
     (files / "run.py").write_text(RUN.replace("PAUSE", "0.7"))
     command = [sys.executable, "-c", WORKER, str(files / "run.py"), *words(files, 5, "--heartbeat", "1")]
