@@ -95,8 +95,21 @@ class StoppedError(BaseException):
     """
 
 
-def _stop(number: int, frame: FrameType | None) -> None:
-    raise StoppedError
+class Stop:
+    """Whether a stop was requested; raised again later, as a library may drop the exception that comes at once."""
+
+    def __init__(self) -> None:
+        self._requested = False
+
+    def request(self, number: int, frame: FrameType | None) -> None:
+        """The handler of signals."""
+        self._requested = True
+        raise StoppedError
+
+    def check(self) -> None:
+        """Raise `StoppedError` if it was."""
+        if self._requested:
+            raise StoppedError
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -116,9 +129,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise UserError("sweeps need Optuna, which is not installed; pip install 'jaxvrp[sweep]'")
     sweep = read_sweep(args, keys)
     study = open_study(sweep, args)
-    previous = {number: signal.signal(number, _stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    stop = Stop()
+    previous = {number: signal.signal(number, stop.request) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        work(study, sweep)
+        work(study, sweep, stop)
     except StoppedError:
         raise Interrupted(f"interrupted; everything is saved, go on with the same command ({sweep.out})") from None
     finally:
@@ -257,25 +271,42 @@ def _lock_before_reading(engine: Any) -> None:
     engine.dispose()  # connections that were made without these
 
 
-def work(study: optuna.Study, sweep: Sweep) -> None:
+def work(study: optuna.Study, sweep: Sweep, stop: Stop) -> None:
     """Train trials until all are done, also those that another worker has begun and left."""
     import optuna
 
     states = optuna.trial.TrialState
+    seen: set[int] = set()
     with tqdm(total=sweep.trials, unit="trial", leave=False) as bar:
         while True:
+            stop.check()
             optuna.storages.fail_stale_trials(study)
             trials = study.get_trials(deepcopy=False)
             bar.n = sum(FOLDER in each.user_attrs and each.state.is_finished() and _has_place(each) for each in trials)
             bar.set_postfix_str(_best(study))
+            running = {each._trial_id for each in trials if each.state == states.RUNNING}
             if sum(map(_has_place, trials)) < sweep.trials or any(each.state == states.WAITING for each in trials):
                 study.optimize(
-                    lambda trial: train_trial(trial, sweep, bar), n_trials=1, catch=(TrialFailedError, SurplusError)
+                    lambda trial: train_trial(trial, sweep, bar, stop),
+                    n_trials=1,
+                    catch=(TrialFailedError, SurplusError),
                 )
-            elif any(each.state == states.RUNNING for each in trials):
+            elif running:
+                _expect(study, running - seen)
+                seen |= running
                 time.sleep(POLL)
             else:
                 return
+
+
+def _expect(study: optuna.Study, running: set[int]) -> None:
+    """Give one sign of life for each of these trials.
+
+    Optuna waits for a next sign only after a first one, and a worker may have been killed before that.
+    """
+    storage: Any = study._storage
+    for trial in running:
+        storage.record_heartbeat(trial)
 
 
 def _has_place(trial: optuna.trial.FrozenTrial) -> bool:
@@ -295,7 +326,7 @@ def _best(study: optuna.Study) -> str:
     return "" if best is None else f"best return {best.value:.3f} in {best.user_attrs[FOLDER]}"
 
 
-def train_trial(trial: optuna.Trial, sweep: Sweep, bar: tqdm) -> float:
+def train_trial(trial: optuna.Trial, sweep: Sweep, bar: tqdm, stop: Stop) -> float:
     """The return of a trial's run at its end; it is trained, or goes on if it was begun before.
 
     Raises:
@@ -318,9 +349,9 @@ def train_trial(trial: optuna.Trial, sweep: Sweep, bar: tqdm) -> float:
     trial.study.sampler = optuna.samplers.TPESampler(seed=draws, constant_liar=True)
     values = {name: _suggest(trial, name, distribution) for name, distribution in sweep.space.items()}
     folder = sweep.out / trial.user_attrs[FOLDER]
-    _wait_until_free(folder)
+    _wait_until_free(folder, stop)
     for _ in range(RESTARTS):
-        status = _run(trial, sweep, folder, values)
+        status = _run(trial, sweep, folder, values, stop)
         if status == 0:
             break
         if status > 0 and status != INTERRUPTED:
@@ -342,9 +373,10 @@ def _suggest(trial: optuna.Trial, name: str, distribution: Any) -> Any:
     return suggest(name, **distribution._asdict())
 
 
-def _wait_until_free(folder: pathlib.Path) -> None:
+def _wait_until_free(folder: pathlib.Path, stop: Stop) -> None:
     """A run may have outlived the worker that began it: wait for its end."""
     while folder.is_dir():
+        stop.check()
         try:
             with locked(folder):
                 return
@@ -352,7 +384,7 @@ def _wait_until_free(folder: pathlib.Path) -> None:
             time.sleep(POLL)
 
 
-def _run(trial: optuna.Trial, sweep: Sweep, folder: pathlib.Path, values: Mapping[str, Any]) -> int:
+def _run(trial: optuna.Trial, sweep: Sweep, folder: pathlib.Path, values: Mapping[str, Any], stop: Stop) -> int:
     """Train in a process of its own, to the end, and report evaluations; the exit status."""
     import optuna
 
@@ -370,6 +402,7 @@ def _run(trial: optuna.Trial, sweep: Sweep, folder: pathlib.Path, values: Mappin
         try:
             num_reported = 0
             while process.poll() is None:
+                stop.check()
                 for steps, value in evaluations(folder)[num_reported:]:
                     trial.report(value, steps)
                     num_reported += 1

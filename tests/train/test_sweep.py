@@ -3,6 +3,7 @@
 Most trainings are replaced by a program that writes metrics alone: its return is high where `actor_lr` is near 1e-3.
 """
 
+import contextlib
 import json
 import pathlib
 import signal
@@ -185,6 +186,24 @@ def test_no_two_workers_take_up_the_same_waiting_trial(tmp_path):
     workers = [subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     taken = [number for worker in workers for number in worker.communicate(timeout=300)[0].split()]
     assert len(taken) == len(set(taken)) == 180
+
+
+@pytest.mark.filterwarnings("ignore:.*experimental", "ignore:Heartbeat of storage")
+def test_a_worker_that_was_killed_before_its_first_sign_of_life_loses_no_trial(stand_in):
+    sweep.main(words(stand_in, 1, "--heartbeat", "1"))
+    study = sweep._connected(f"sqlite:///{stand_in / 'out' / 'sweep.db'}", "out", 1)
+    study.ask()
+    sweep.main(words(stand_in, 2, "--heartbeat", "1"))
+    assert [row[1] for row in table(stand_in)] == ["complete"] * 2
+
+
+def test_a_stop_that_a_library_drops_is_raised_again():
+    stop = sweep.Stop()
+    stop.check()
+    with contextlib.suppress(sweep.StoppedError):
+        stop.request(15, None)
+    with pytest.raises(sweep.StoppedError):
+        stop.check()
 
 
 def test_killed_workers_lose_no_trial_and_count_none_twice(files):
