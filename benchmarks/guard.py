@@ -39,10 +39,15 @@ BATCH, STEPS, REPEATS, SECONDS = 64, 100, 3, 0.1
 
 
 def cases() -> Iterator[Case]:
-    """One of each environment that has a reference and a tiny size."""
+    """One of each environment that has a tiny size."""
     for env in jaxvrp.registered():
         if (size := subject_of(env).tiny) is not None:
             yield Case(env, size, BATCH, STEPS, REPEATS, SECONDS)
+
+
+def is_timed(case: Case) -> bool:
+    """Whether there is a reference to compare its speed with; of others the program alone is compared."""
+    return subject_of(case.env).reference is not None
 
 
 def row_name(env: str, size: Iterable[int], batch: int) -> str:
@@ -92,6 +97,14 @@ def measure_fast_compiled(case: Case) -> Record:
     return record
 
 
+def best_ratio(case: Case, run: Callable[[Case], Record], enough: float) -> tuple[float, int]:
+    """The best ratio of up to three attempts, the last of which is the first that is `enough`; and how many."""
+    attempts: list[float] = []
+    while not attempts or (max(attempts) < enough and len(attempts) < ATTEMPTS):
+        attempts += ratios([run(case)]).values()
+    return max(attempts), len(attempts)
+
+
 def main(
     argv: Sequence[str] | None = None,
     run: Callable[[Case], Record] = measure_fast_compiled,
@@ -109,7 +122,7 @@ def main(
     args = parser.parse_args(argv)
     rows = {row_name(case.env, case.size, case.batch): case for case in cases()}
     if args.write:
-        records = [run(case) for case in measure.progress(list(rows.values()), "environment")]
+        records = [run(case) for case in measure.progress(list(filter(is_timed, rows.values())), "environment")]
         programs = {name: program(case) for name, case in rows.items()}
         header = measure.machine(["python", "-m", "benchmarks.guard", *argv], records[0]["device"])
         content = {"machine": header, "cases": records, "jaxlib": jaxlib.__version__, "programs": programs}
@@ -117,19 +130,20 @@ def main(
         return
     before = read_kept(kept)
     before_ratios = ratios(before["cases"])
-    if missing := [name for name in rows if name not in before_ratios or name not in before["programs"]]:
-        raise UserError(f"{kept} has no row '{missing[0]}'; run python -m benchmarks.guard --write")
+    for name, case in rows.items():
+        if name not in before["programs"] or (is_timed(case) and name not in before_ratios):
+            raise UserError(f"{kept} has no row '{name}'; run python -m benchmarks.guard --write")
     is_same_version = before["jaxlib"] == jaxlib.__version__
     table, slower, changed = [["row", "ratio", "kept", "share", "attempts", "kernels", "bytes"]], [], []
     for name, case in measure.progress(rows.items(), "environment"):
-        attempts: list[float] = []
-        while not attempts or (max(attempts) < LEAST * before_ratios[name] and len(attempts) < ATTEMPTS):
-            attempts += ratios([run(case)]).values()
-        ratio, of_program, of_kept = max(attempts), program(case), before["programs"][name]
-        share = ratio / before_ratios[name]
-        figures = [f"{ratio:.3g}x", f"{before_ratios[name]:.3g}x", f"{share:.2f}", str(len(attempts))]
+        of_program, of_kept = program(case), before["programs"][name]
+        figures = ["", "", "", ""]
+        if is_timed(case):
+            ratio, attempts = best_ratio(case, run, LEAST * before_ratios[name])
+            share = ratio / before_ratios[name]
+            figures = [f"{ratio:.3g}x", f"{before_ratios[name]:.3g}x", f"{share:.2f}", str(attempts)]
+            slower += [name] if share < LEAST else []
         table.append([name, *figures, *(f"{of_program[key]:.0f}" for key in ("kernels", "bytes"))])
-        slower += [name] if share < LEAST else []
         if is_same_version and of_program != of_kept:
             changed.append(f"{name} (kept: {of_kept['kernels']:.0f} kernels, {of_kept['bytes']:.0f} bytes)")
     print(aligned(table))

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.subject import Subject
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, pad
 
 SLACK = 3e-6
@@ -231,6 +232,15 @@ METRICS = (
     "waiting_truck",
     "waiting_drone",
     "invalid_actions",
+)
+
+
+SUBJECT = Subject(
+    labels="nodes",
+    sizes=((16,), (50,)),
+    parameters=lambda size: {"num_nodes": size[0]},
+    reference=None,  # what tries everything is no measure of speed
+    tiny=(8,),
 )
 
 

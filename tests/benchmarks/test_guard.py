@@ -37,7 +37,9 @@ def test_every_shipped_environment_is_guarded():
     assert [case.env for case in guard.cases()] == [env for env in jaxvrp.registered() if subject_of(env).labels]
     rows = {guard.row_name(case.env, case.size, case.batch) for case in guard.cases()}
     kept = guard.read_kept(guard.KEPT)
-    assert set(guard.ratios(kept["cases"])) == set(kept["programs"]) == rows
+    assert set(kept["programs"]) == rows
+    untimed = {"truck_drone_tours (8,) batch 64"}  # its reference tries everything: no measure of speed
+    assert set(guard.ratios(kept["cases"])) == rows - untimed
 
 
 @pytest.mark.parametrize("ratio", [800.0, 80.0, 49.0])
