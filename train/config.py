@@ -6,6 +6,8 @@ import dataclasses
 import math
 from typing import Any, ClassVar
 
+import numpy as np
+
 from jaxvrp.fields import option
 from jaxvrp.io.limits import LARGEST_WHOLE
 
@@ -19,6 +21,8 @@ class RunConfig:
     reading: ClassVar[dict[str, Any]] = {"num_devices": 1}
     # Values of keys while the policy plays in another environment, where the ranges of the training might not fit.
     playing: ClassVar[dict[str, Any]] = {"randomize": {}, "randomize_from": {}}
+    # Keys that a compiled training takes as arguments: other values of them need no other program.
+    arguments: ClassVar[tuple[str, ...]] = ("gamma",)
 
     env: dict[str, Any] = dataclasses.field(
         default_factory=lambda: {"name": "truck_drone"},
@@ -121,6 +125,12 @@ class RunConfig:
 
     def check_training(self) -> None:
         """Raise a ValueError for keys that a training needs otherwise; a run that is only read is not checked."""
+
+    @property
+    def numbers(self) -> dict[str, np.float32]:
+        """The values of `arguments`, by key; a key that is null is part of the program."""
+        values = {name: getattr(self, name) for name in self.arguments}
+        return {name: np.float32(value) for name, value in values.items() if value is not None}
 
     @property
     def steps_per_update(self) -> int:

@@ -12,8 +12,6 @@ import importlib.util
 import pathlib
 import shutil
 import signal
-import subprocess
-import sys
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -32,6 +30,7 @@ from train.algorithms import ALGORITHMS
 from train.running.command import command_line
 from train.running.command.config_file import read_config_file
 from train.running.command.keys import LAUNCH, as_typed
+from train.running.command.trainings import Trainings, command_of
 from train.running.folder.checkpoint import Checkpoints
 from train.running.folder.lock import locked
 from train.running.folder.run_folder import CHECKPOINTS
@@ -110,6 +109,14 @@ class Stop:
         """Raise `StoppedError` if it was."""
         if self._requested:
             raise StoppedError
+
+
+class Worker(NamedTuple):
+    """What trains trial after trial."""
+
+    bar: tqdm
+    stop: Stop
+    trainings: Trainings
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -277,7 +284,9 @@ def work(study: optuna.Study, sweep: Sweep, stop: Stop) -> None:
 
     states = optuna.trial.TrialState
     seen: set[int] = set()
-    with tqdm(total=sweep.trials, unit="trial", leave=False) as bar:
+    bar = tqdm(total=sweep.trials, unit="trial", leave=False)
+    with bar, Trainings(command_of(sweep.algorithm)) as trainings:
+        worker = Worker(bar, stop, trainings)
         while True:
             stop.check()
             optuna.storages.fail_stale_trials(study)
@@ -287,7 +296,7 @@ def work(study: optuna.Study, sweep: Sweep, stop: Stop) -> None:
             running = {each._trial_id for each in trials if each.state == states.RUNNING}
             if sum(map(_has_place, trials)) < sweep.trials or any(each.state == states.WAITING for each in trials):
                 study.optimize(
-                    lambda trial: train_trial(trial, sweep, bar, stop),
+                    lambda trial: train_trial(trial, sweep, worker),
                     n_trials=1,
                     catch=(TrialFailedError, SurplusError),
                 )
@@ -326,7 +335,7 @@ def _best(study: optuna.Study) -> str:
     return "" if best is None else f"best return {best.value:.3f} in {best.user_attrs[FOLDER]}"
 
 
-def train_trial(trial: optuna.Trial, sweep: Sweep, bar: tqdm, stop: Stop) -> float:
+def train_trial(trial: optuna.Trial, sweep: Sweep, worker: Worker) -> float:
     """The return of a trial's run at its end; it is trained, or goes on if it was begun before.
 
     Raises:
@@ -349,21 +358,22 @@ def train_trial(trial: optuna.Trial, sweep: Sweep, bar: tqdm, stop: Stop) -> flo
     trial.study.sampler = optuna.samplers.TPESampler(seed=draws, constant_liar=True)
     values = {name: _suggest(trial, name, distribution) for name, distribution in sweep.space.items()}
     folder = sweep.out / trial.user_attrs[FOLDER]
-    _wait_until_free(folder, stop)
+    _wait_until_free(folder, worker.stop)
     for _ in range(RESTARTS):
-        status = _run(trial, sweep, folder, values, stop)
+        status = _run(trial, sweep, folder, values, worker)
         if status == 0:
             break
         if status > 0 and status != INTERRUPTED:
             fault = folder.with_suffix(".log").read_text(errors="replace").strip().splitlines()[-1]
-            bar.write(f"{folder.name} failed: {fault}")
+            worker.bar.write(f"{folder.name} failed: {fault}")
             trial.set_user_attr(FAULT, fault)
             raise TrialFailedError(fault)
     else:
         trial.set_user_attr(FAULT, f"killed {RESTARTS} times")
         raise TrialFailedError
     (*_, (_, value)) = evaluations(folder)
-    bar.write(f"{folder.name}: return {value:.3f}, {', '.join(f'{name} {_shown(values[name])}' for name in values)}")
+    keys = ", ".join(f"{name} {_shown(values[name])}" for name in values)
+    worker.bar.write(f"{folder.name}: return {value:.3f}, {keys}")
     return value
 
 
@@ -384,8 +394,8 @@ def _wait_until_free(folder: pathlib.Path, stop: Stop) -> None:
             time.sleep(POLL)
 
 
-def _run(trial: optuna.Trial, sweep: Sweep, folder: pathlib.Path, values: Mapping[str, Any], stop: Stop) -> int:
-    """Train in a process of its own, to the end, and report evaluations; the exit status."""
+def _run(trial: optuna.Trial, sweep: Sweep, folder: pathlib.Path, values: Mapping[str, Any], worker: Worker) -> int:
+    """Train to the end, and report evaluations; the exit status."""
     import optuna
 
     if Checkpoints(folder / CHECKPOINTS, read_only=True).latest is None:
@@ -393,31 +403,20 @@ def _run(trial: optuna.Trial, sweep: Sweep, folder: pathlib.Path, values: Mappin
         words = [*sweep.words, "--run_dir", str(folder), *typed(values)]
     else:
         words = ["--resume", str(folder), "--trust"]
-    with (
-        folder.with_suffix(".log").open("ab") as log,
-        subprocess.Popen(
-            [*program(sweep.algorithm), *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log
-        ) as process,
-    ):
-        try:
-            num_reported = 0
-            while process.poll() is None:
-                stop.check()
-                for steps, value in evaluations(folder)[num_reported:]:
-                    trial.report(value, steps)
-                    num_reported += 1
-                    if trial.should_prune():
-                        raise optuna.TrialPruned
-                time.sleep(POLL)
-        finally:
-            process.terminate()  # the run saves what it has, and can be resumed
-            process.wait()
-    return process.returncode
-
-
-def program(algorithm: str) -> list[str]:
-    """The words that start a training."""
-    return [sys.executable, "-m", f"train.{algorithm}"]
+    try:
+        worker.trainings.begin(words, folder.with_suffix(".log"))
+        num_reported = 0
+        while (status := worker.trainings.status()) is None:
+            worker.stop.check()
+            for steps, value in evaluations(folder)[num_reported:]:
+                trial.report(value, steps)
+                num_reported += 1
+                if trial.should_prune():
+                    raise optuna.TrialPruned
+            time.sleep(POLL)
+        return status
+    finally:
+        worker.trainings.stop()
 
 
 def evaluations(folder: pathlib.Path) -> list[tuple[int, float]]:

@@ -20,26 +20,33 @@ from train import sweep
 
 RUN = """
 import json, math, pathlib, sys, time
-words = dict(zip(sys.argv[1::2], sys.argv[2::2]))
-folder = pathlib.Path(words["--run_dir"])
-rate = float(words["--actor_lr"])
-if rate > 0.05:
-    sys.exit("error: it is refused")
-folder.mkdir()
-with folder.with_suffix(".starts").open("a") as file:
-    file.write("x")
-for update in (1, 2):
-    record = {"update": update, "env_steps": 10 * update, "eval/return": -abs(math.log10(rate) + 3)}
-    with (folder / "metrics.jsonl").open("a") as file:
-        file.write(json.dumps(record) + "\\n")
-    time.sleep(PAUSE)
+
+def train(words):
+    folder = pathlib.Path(words["--run_dir"])
+    rate = float(words["--actor_lr"])
+    if rate > 0.05:
+        folder.with_suffix(".log").write_text("error: it is refused")
+        return 2
+    folder.mkdir()
+    with folder.with_suffix(".starts").open("a") as file:
+        file.write("x")
+    for update in (1, 2):
+        record = {"update": update, "env_steps": 10 * update, "eval/return": -abs(math.log10(rate) + 3)}
+        with (folder / "metrics.jsonl").open("a") as file:
+            file.write(json.dumps(record) + "\\n")
+        time.sleep(PAUSE)
+    return 0
+
+for line in sys.stdin:
+    _, *words = json.loads(line)
+    print(train(dict(zip(words[::2], words[1::2]))), flush=True)
 """
 
 WORKER = """
 import sys
 from train import sweep
 sweep.POLL = 0.05
-sweep.program = lambda algorithm: [sys.executable, sys.argv[1]]
+sweep.command_of = lambda algorithm: [sys.executable, sys.argv[1]]
 sweep.main(sys.argv[2:])
 """
 
@@ -69,7 +76,7 @@ def words(folder, trials, *more):
 
 @pytest.fixture
 def stand_in(files, monkeypatch):
-    monkeypatch.setattr(sweep, "program", lambda algorithm: [sys.executable, str(files / "run.py")])
+    monkeypatch.setattr(sweep, "command_of", lambda algorithm: [sys.executable, str(files / "run.py")])
     monkeypatch.setattr(sweep, "POLL", 0.02)
     return files
 

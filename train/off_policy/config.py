@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import ClassVar
 
 from jaxvrp.fields import again, option
 from jaxvrp.policies.networks.layers import ACTIVATIONS
@@ -12,6 +13,8 @@ from train.config import RunConfig
 @dataclasses.dataclass(frozen=True)
 class OffPolicyConfig(RunConfig):
     """Keys that TD3 and SAC share. A step is a step of a single environment, though several are played at once."""
+
+    arguments: ClassVar[tuple[str, ...]] = (*RunConfig.arguments, "tau", "actor_lr", "critic_lr")
 
     num_envs: int = again(RunConfig, "num_envs", 32)
     rollout_length: int = again(RunConfig, "rollout_length", 8)
@@ -57,6 +60,13 @@ class OffPolicyConfig(RunConfig):
 class TD3Config(OffPolicyConfig):
     """Keys of TD3."""
 
+    arguments: ClassVar[tuple[str, ...]] = (
+        *OffPolicyConfig.arguments,
+        "exploration_noise",
+        "policy_noise",
+        "noise_clip",
+    )
+
     batch_size: int = again(OffPolicyConfig, "batch_size", 128)
     actor_lr: float = again(OffPolicyConfig, "actor_lr", 1e-3)
     critic_lr: float = again(OffPolicyConfig, "critic_lr", 1e-3)
@@ -71,6 +81,8 @@ class TD3Config(OffPolicyConfig):
 @dataclasses.dataclass(frozen=True)
 class SACConfig(OffPolicyConfig):
     """Keys of SAC."""
+
+    arguments: ClassVar[tuple[str, ...]] = (*OffPolicyConfig.arguments, "temperature_lr", "target_entropy")
 
     temperature_lr: float = option(3e-4, help="learning rate of the temperature", above=0)
     initial_temperature: float = option(1.0, help="weight of the entropy at first", above=0)

@@ -5,6 +5,8 @@ Every role has an actor, critics and a replay buffer of its own; its agents shar
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any
@@ -57,7 +59,8 @@ class Trainer:
         make_method: MakeMethod,
     ):
         self.config, self.env, self.evaluation_env, self.mesh = config, env, evaluation_env, mesh
-        self.methods = {name: make_method(config, *sizes(role)) for name, role in env.roles.items()}
+        self.make_method = make_method
+        self.methods = self._methods(config)
         self.collector = Collector(
             vec_env=VecEnv(
                 env, config.num_envs // mesh.size, pool_steps=max(POOL_STEPS, config.rollout_length), axis=DATA
@@ -71,9 +74,7 @@ class Trainer:
         whole: Any = P()
         split: Any = P(DATA)
         specs = TrainState(whole, split, vec_specs(vec), whole, whole)
-        self.init, self.train_chunk = compiled(
-            self._init, self._train_chunk, specs, mesh=mesh, num_seeds=config.num_seeds
-        )
+        self.init, self.train_chunk = compiled(self._init, self._train_chunk, specs, mesh=mesh, config=config)
 
     def actor_params(self, state: TrainState) -> Any:
         """Parameters of the actors, by role."""
@@ -92,6 +93,9 @@ class Trainer:
         del params, critic, states, temperature
         return NO_INSIGHT
 
+    def _methods(self, config: OffPolicyConfig) -> dict[str, Method]:
+        return {name: self.make_method(config, *sizes(role)) for name, role in self.env.roles.items()}
+
     def _init(self, key: jax.Array) -> TrainState:
         key, learn_key, env_key = jax.random.split(key, 3)
         keys = jax.random.split(learn_key, len(self.methods))
@@ -105,8 +109,12 @@ class Trainer:
             update=jnp.zeros((), jnp.int32),
         )
 
-    def _train_chunk(self, state: TrainState) -> tuple[TrainState, Metrics]:
-        return jax.lax.scan(lambda s, _: self._update(s), state, length=self.config.log_interval)
+    def _train_chunk(self, numbers: dict[str, jax.Array], state: TrainState) -> tuple[TrainState, Metrics]:
+        learner = copy.copy(self)
+        learner.config = dataclasses.replace(self.config, **numbers)
+        learner.methods = self._methods(learner.config)
+        learner.collector = dataclasses.replace(self.collector, policies=learner.methods)
+        return jax.lax.scan(lambda s, _: learner._update(s), state, length=self.config.log_interval)
 
     def _update(self, state: TrainState) -> tuple[TrainState, Metrics]:
         """One update: rollout, into the replay buffers, gradient steps."""

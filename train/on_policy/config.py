@@ -24,6 +24,18 @@ class PPOConfig(NetworkKeys, RunConfig):
         "baseline": "critic",
         "group_size": 1,
     }
+    arguments: ClassVar[tuple[str, ...]] = (
+        *RunConfig.arguments,
+        "gae_lambda",
+        "clip_eps",
+        "entropy_coef",
+        "entropy_coef_end",
+        "imitate_coef",
+        "actor_lr",
+        "critic_lr",
+        "max_grad_norm",
+        "huber_delta",
+    )
 
     critic: str = option("central", help=CRITIC, choices=("central", "local"))
     start_from: str | None = option(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import functools
 from collections.abc import Iterable
 from typing import Any
@@ -76,9 +78,7 @@ class Trainer:
         players = jax.eval_shape(self.rollout.reset, jax.eval_shape(lambda: jax.random.key(0)))
         whole: Any = P()
         specs = TrainState(whole, whole, whole, batch_specs(players).replace(vec=vec_specs(players.vec)), whole, whole)
-        self.init, self.train_chunk = compiled(
-            self._init, self._train_chunk, specs, mesh=mesh, num_seeds=config.num_seeds
-        )
+        self.init, self.train_chunk = compiled(self._init, self._train_chunk, specs, mesh=mesh, config=config)
 
     def actor_params(self, state: TrainState) -> Any:
         """Parameters of the actors, by role."""
@@ -197,9 +197,12 @@ class Trainer:
             update=jnp.zeros((), jnp.int32),
         )
 
-    def _train_chunk(self, state: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
+    def _train_chunk(self, numbers: dict[str, jax.Array], state: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
         self.config.check_training()
-        return jax.lax.scan(lambda s, _: self._update(s), state, length=self.config.log_interval)
+        learner = copy.copy(self)
+        learner.config = dataclasses.replace(self.config, **numbers)
+        learner.optimizer = _optimizer(learner.config, self.actors, self.critics)
+        return jax.lax.scan(lambda s, _: learner._update(s), state, length=self.config.log_interval)
 
     def _update(self, state: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
         """One update: rollout, advantages, epochs of minibatches."""

@@ -27,6 +27,7 @@ from train.running.folder.lock import LOCK, locked
 from train.running.folder.resume import RecordedRun, check_same, resumed
 from train.running.folder.run_folder import CHECKPOINTS, CONFIG, RunFolder, read_run, same_shapes, write_configuration
 from train.running.loop import loop
+from train.running.loop.compiler import Kept
 from train.running.loop.learner import Learner
 from train.running.loop.loop import Begin, Stage
 from train.running.loop.memory import check_memory, out_of_memory_told
@@ -34,8 +35,11 @@ from train.running.shown.loggers import check_loggers
 from train.sharding import initialize
 
 
-def main(algorithm: str, argv: Sequence[str] | None = None) -> None:
-    """The command line of an algorithm; `python -m train.<algorithm> --help` lists every key."""
+def main(algorithm: str, argv: Sequence[str] | None = None, *, kept: Kept | None = None) -> None:
+    """The command line of an algorithm; `python -m train.<algorithm> --help` lists every key.
+
+    Compiled programs are `kept` for the next call.
+    """
     description = f"Train with {algorithm.upper()}, end to end on the device, and see what was learned."
     launch = command_line.parse(
         ALGORITHMS[algorithm].config_class,
@@ -66,7 +70,7 @@ def main(algorithm: str, argv: Sequence[str] | None = None) -> None:
             begin_run(folder, run)
         elif is_main and run != run_to_train(launch, algorithm):
             raise UserError(f"another process has just changed the run in {folder}; try again")
-        train_stages(learners, folder, run, begin=begin, trust=launch.trust or not launch.resume)
+        train_stages(learners, folder, run, begin=begin, trust=launch.trust or not launch.resume, kept=kept)
 
 
 def checked_learner(config: RunConfig, make_train: Callable[[RunConfig], Learner]) -> Learner:
@@ -81,7 +85,13 @@ def checked_learner(config: RunConfig, make_train: Callable[[RunConfig], Learner
 
 
 def train_stages(
-    learners: Sequence[Learner], folder: pathlib.Path, run: RecordedRun, *, begin: Begin | None, trust: bool
+    learners: Sequence[Learner],
+    folder: pathlib.Path,
+    run: RecordedRun,
+    *,
+    begin: Begin | None,
+    trust: bool,
+    kept: Kept | None,
 ) -> None:
     """Train a run, or go on with it, stage by stage: the last in its folder, those before in folders within.
 
@@ -93,13 +103,15 @@ def train_stages(
         place = stage_folder(folder, number)
         if (latest_update(place) or 0) < learner.config.num_updates:
             recorded = RecordedRun(learner.config, run.algorithm)
-            train_earlier(learner, recorded, place, begin, Stage(number, total, folder))
+            train_earlier(learner, recorded, place, begin, Stage(number, total, folder), kept)
         begin = beginning(learners[number], place, trust=trust)
     resume = latest_update(folder) is not None
-    loop.run(learners[-1], folder, run, resume=resume, begin=begin, stage=Stage(total, total, folder))
+    loop.run(learners[-1], folder, run, resume=resume, begin=begin, stage=Stage(total, total, folder), kept=kept)
 
 
-def train_earlier(learner: Learner, run: RecordedRun, folder: pathlib.Path, begin: Begin | None, stage: Stage) -> None:
+def train_earlier(
+    learner: Learner, run: RecordedRun, folder: pathlib.Path, begin: Begin | None, stage: Stage, kept: Kept | None
+) -> None:
     """Train a stage that is not the last, or go on with it."""
     update, is_main = latest_update(folder), jax.process_index() == 0
     if update is not None:
@@ -111,7 +123,7 @@ def train_earlier(learner: Learner, run: RecordedRun, folder: pathlib.Path, begi
         except OSError as error:
             raise _unwritable(folder, error) from None
     with locked(folder) if is_main else contextlib.nullcontext():
-        loop.run(learner, folder, run, resume=update is not None, begin=begin, stage=stage)
+        loop.run(learner, folder, run, resume=update is not None, begin=begin, stage=stage, kept=kept)
 
 
 def latest_update(folder: pathlib.Path) -> int | None:

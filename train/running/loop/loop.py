@@ -21,7 +21,7 @@ from train.running.folder.checkpoint import Checkpoints
 from train.running.folder.lock import cannot
 from train.running.folder.resume import RecordedRun, logged_updates
 from train.running.folder.run_folder import CHECKPOINTS, write_configuration
-from train.running.loop.compiler import Compiler
+from train.running.loop.compiler import Compiler, Kept
 from train.running.loop.evaluator import Evaluator, Figures, evaluation_function, to_host
 from train.running.loop.learner import Learner
 from train.running.loop.metrics import MetricsWriter, summarize
@@ -76,11 +76,13 @@ def run(
     resume: bool,
     begin: Begin | None = None,
     stage: Stage | None = None,
+    kept: Kept | None = None,
 ) -> None:
     """Train to the end (or go on from the latest checkpoint), then report.
 
     `folder` is that of the run, or of an earlier stage of it; `recorded` is what its `config.yaml` and its checkpoints
-    say. `begin` makes the state that a new run begins with from a fresh one; None for the fresh one itself.
+    say. `begin` makes the state that a new run begins with from a fresh one; None for the fresh one itself. Programs
+    that are `kept` are not compiled again.
 
     Raises:
         UserError: no usable checkpoint to resume; a loss that is not finite; the folder cannot be written any more.
@@ -89,14 +91,14 @@ def run(
     stage, is_main = stage or Stage(1, 1, folder), jax.process_index() == 0
     config, key = learner.config, jax.random.key(learner.config.seed)
     checkpoints = Checkpoints(folder / CHECKPOINTS)
-    with _failures_told(learner, checkpoints, stage), Compiler() as compiler:
+    with _failures_told(learner, checkpoints, stage), Compiler(kept.of(config) if kept else None) as compiler:
         if is_main:
             remove_unfinished(folder)
         update = checkpoints.find("latest") if resume else 0
         train_chunk = learner.train_chunk
         if update < config.num_updates:  # first of all, since it takes longest
-            train_chunk = compiler.compile(train_chunk, jax.eval_shape(learner.init, key))
-        state = compiler.compile(learner.init, key, quick=True)(key)
+            train_chunk = compiler.compile(train_chunk, jax.eval_shape(learner.init, key), name="train_chunk")
+        state = compiler.compile(learner.init, key, quick=True, name="init")(key)
         if begin is not None:
             state = begin(state)
         if resume:
@@ -105,13 +107,14 @@ def run(
                 write_configuration(folder, recorded)
         params = learner.actor_params(state)
         evaluator = Evaluator(learner.evaluation_env, config.eval_episodes, config.eval_seed)
-        programs = _Programs(train_chunk, compiler.compile(evaluation_function(learner, evaluator), params, quick=True))
+        figures = evaluation_function(learner, evaluator)
+        programs = _Programs(train_chunk, compiler.compile(figures, params, quick=True, name="figures"))
         report = Report(learner, params, evaluator, compiler) if is_main else None
         with _Session(learner, folder, recorded, checkpoints, update, stage, programs) as session:
             state = session.train(state, evaluate_first=not resume)
-            figures = session.last_figures or session.evaluate(state)
+            last_figures = session.last_figures or session.evaluate(state)
             if report:
-                report.write(learner.actor_params(state), figures, folder)
+                report.write(learner.actor_params(state), last_figures, folder)
                 session.show_pictures()
 
 

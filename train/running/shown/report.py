@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import pathlib
 import sys
 from typing import Any
@@ -36,8 +35,11 @@ class Report:
         self._pictures = EPISODE if self._toolbox.renderer and learner.config.pictures else ()
         if self._pictures:
             record = recording_function(learner, evaluator)
-            self._record = compiler.compile(record, first_seed(learner, params), quick=True)
-        self._baselines = jax.tree.map(functools.partial(compiler.compile, quick=True), evaluator.baseline_programs())
+            self._record = compiler.compile(record, first_seed(learner, params), quick=True, name="record")
+        self._baselines = {
+            name: [compiler.compile(form, quick=True, name=f"{name} {number}") for number, form in enumerate(forms)]
+            for name, forms in evaluator.baseline_programs().items()
+        }
 
     def write(self, params: Any, policy: Figures, folder: pathlib.Path) -> None:
         """Write all of it, and print the table; `policy` are the figures of the actors with these parameters."""

@@ -1,5 +1,6 @@
 """Programs that are compiled in threads: what they give, what they raise, and what is left when a run stops."""
 
+import functools
 import os
 import signal
 import threading
@@ -8,7 +9,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from train.running.loop.compiler import Compiler
+from train.on_policy.config import PPOConfig
+from train.running.loop.compiler import MOST_KEPT, Compiler, Kept
 
 
 def threads():
@@ -84,3 +86,38 @@ def test_what_has_not_begun_is_dropped(held, monkeypatch):
     for thread in threads():
         thread.join(60)
     assert len(held.names) == 1
+
+
+def test_a_program_that_is_kept_is_compiled_once(held):
+    held.set()
+    kept = Kept()
+    for config, scale in ((PPOConfig(gamma=0.9), 2.0), (PPOConfig(gamma=0.8), 3.0), (PPOConfig(num_epochs=9), 5.0)):
+        with Compiler(kept.of(config)) as compiler:
+            scaled = functools.partial(jax.jit(jnp.multiply), scale)
+            assert compiler.compile(scaled, 1.0, name="scaled")(7.0) == scale * 7.0
+    assert len(held.names) == 2  # another `gamma` is the same program, another `num_epochs` is not
+
+
+def test_what_was_dropped_is_compiled_by_the_next_run(held, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    kept = Kept().of(PPOConfig())
+    with Compiler(kept) as compiler:
+        for function in (jnp.sin, jnp.cos):
+            compiler.compile(jax.jit(function), 1.0, name=function.__name__)
+        assert held.began.wait(60)
+    held.set()
+    with Compiler(kept) as compiler:
+        assert compiler.compile(jax.jit(jnp.cos), 1.0, name="cos")(1.0) == jnp.cos(1.0)
+
+
+def test_programs_of_few_configurations_are_kept():
+    kept = Kept()
+    first = kept.of(PPOConfig())
+    for epochs in range(1, MOST_KEPT + 1):
+        assert kept.of(PPOConfig()) is first
+        kept.of(PPOConfig(num_epochs=10 + epochs))
+    kept.of(PPOConfig(num_epochs=10))
+    assert kept.of(PPOConfig()) is first
+    for epochs in range(1, MOST_KEPT + 1):
+        kept.of(PPOConfig(num_epochs=20 + epochs))
+    assert kept.of(PPOConfig()) is not first

@@ -66,7 +66,7 @@ def test_every_device_has_its_own_loop():
 def compiled_bytes(trainer):
     """What the compiler says that a chunk takes; independent of what this project counts."""
     state = jax.eval_shape(trainer.init, jax.random.key(0))
-    found = trainer.train_chunk.lower(state).compile().memory_analysis()
+    found = trainer.train_chunk.func.lower(*trainer.train_chunk.args, state).compile().memory_analysis()
     return found.argument_size_in_bytes + found.temp_size_in_bytes
 
 
