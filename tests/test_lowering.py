@@ -66,5 +66,5 @@ def test_every_learner_lowers_for_accelerators(name):
     """The only sort is that of `jax.random.permutation`, which shuffles the environments of an epoch."""
     algorithm, keys = LEARNERS[name]
     trainer = make_train(ALGORITHMS[algorithm].config_class(**SMALL | keys))
-    found = found_in(trainer.train_chunk, jax.eval_shape(trainer.init, KEY))
+    found = found_in(trainer.train_chunk.func, trainer.config.numbers, jax.eval_shape(trainer.init, KEY))
     assert found == ({"sort": 1} if algorithm in ("mappo", "ippo") else {})

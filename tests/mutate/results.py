@@ -37,13 +37,16 @@ RECORD = Path(__file__).parents[2] / "benchmarks" / "results" / "records" / "dar
 
 TRAINING = """
 import json, pathlib, sys
-words = dict(zip(sys.argv[1::2], sys.argv[2::2]))
-folder = pathlib.Path(words["--run_dir"])
-folder.mkdir()
-record = {"update": 1, "env_steps": 10, "eval/return": float(words["--gamma"])}
-(folder / "metrics.jsonl").write_text(json.dumps(record) + "\\n")
+for line in sys.stdin:
+    _, *words = json.loads(line)
+    words = dict(zip(words[::2], words[1::2]))
+    folder = pathlib.Path(words["--run_dir"])
+    folder.mkdir()
+    record = {"update": 1, "env_steps": 10, "eval/return": float(words["--gamma"])}
+    (folder / "metrics.jsonl").write_text(json.dumps(record) + "\\n")
+    print(0, flush=True)
 """
-"""In the place of a training."""
+"""In the place of the process of a sweep's trainings."""
 
 TRIALS = 3
 
@@ -85,7 +88,7 @@ class Results(Subject):
     def _make_sweep(self) -> None:
         (self.scratch / "training.py").write_text(TRAINING)
         sweep.POLL, sweep.draw = 0.01, lambda study, sweep: None
-        sweep.program = lambda algorithm: [sys.executable, str(self.scratch / "training.py")]
+        sweep.command_of = lambda algorithm: [sys.executable, str(self.scratch / "training.py")]
         (self.scratch / "sweep").mkdir()
         (self.scratch / "sweep" / "space.yaml").write_text("gamma: {low: 0.9, high: 1.0}\n")
         ended = command(sweep.main, self._sweep_words(self.scratch / "sweep"))

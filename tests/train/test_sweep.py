@@ -16,6 +16,7 @@ import pytest
 pytest.importorskip("optuna", reason="Optuna is not installed")
 
 from jaxvrp.io.command_line import Interrupted, UserError
+from jaxvrp.io.yaml_text import read_yaml
 from train import sweep
 
 RUN = """
@@ -273,11 +274,11 @@ TINY = {
 
 
 @pytest.mark.slow
-def test_the_run_of_a_killed_worker_goes_on_bit_for_bit(files):
-    (files / "space.yaml").write_text("actor_lr: {low: 1e-3, high: 1e-3}\n")
+def test_the_run_of_a_killed_worker_goes_on_bit_for_bit_and_the_next_one_is_what_it_is_alone(files):
+    (files / "space.yaml").write_text("actor_lr: {low: 1e-3, high: 2e-3}\n")
     keys = [word for key, value in TINY.items() for word in (f"--{key}", str(value))]
     root, out = pathlib.Path(sweep.__file__).parents[1], files / "out"
-    command = [sys.executable, "-m", "train.sweep", *words(files, 1, "--heartbeat", "1"), *keys]
+    command = [sys.executable, "-m", "train.sweep", *words(files, 2, "--heartbeat", "1"), *keys]
     killed = subprocess.Popen(command, cwd=root, start_new_session=True)
     deadline = time.time() + 300
     while not list(out.glob("trial_0000/checkpoints/[0-9]*")) and time.time() < deadline:
@@ -285,8 +286,21 @@ def test_the_run_of_a_killed_worker_goes_on_bit_for_bit(files):
     subprocess.run(["kill", "-9", "--", f"-{killed.pid}"], check=True)
     killed.wait()
     again = subprocess.run(command, cwd=root, check=True, timeout=300, capture_output=True, text=True)
-    training = [sys.executable, "-m", "train.mappo", "--config", "truck_drone_basic", *keys, "--actor_lr", "0.001"]
-    subprocess.run([*training, "--run_dir", str(files / "run")], cwd=root, check=True, timeout=300)
     assert f"took over {out / 'trial_0000'}" in again.stderr
-    assert (out / "trial_0000" / "metrics.jsonl").read_bytes() == (files / "run" / "metrics.jsonl").read_bytes()
-    assert len(json.loads((files / "run" / "summary.json").read_text())) > 0
+    rates = []
+    for run in ("trial_0000", "trial_0001"):
+        rates.append(str(read_yaml(out / run / "config.yaml")["actor_lr"]))
+        training = [
+            sys.executable,
+            "-m",
+            "train.mappo",
+            "--config",
+            "truck_drone_basic",
+            *keys,
+            "--actor_lr",
+            rates[-1],
+        ]
+        subprocess.run([*training, "--run_dir", str(files / run)], cwd=root, check=True, timeout=300)
+        assert (out / run / "metrics.jsonl").read_bytes() == (files / run / "metrics.jsonl").read_bytes()
+        assert len(json.loads((files / run / "summary.json").read_text())) > 0
+    assert rates[0] != rates[1]

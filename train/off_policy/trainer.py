@@ -109,7 +109,7 @@ class Trainer:
             update=jnp.zeros((), jnp.int32),
         )
 
-    def _train_chunk(self, numbers: dict[str, jax.Array], state: TrainState) -> tuple[TrainState, Metrics]:
+    def _train_chunk(self, numbers: dict[str, Any], state: TrainState) -> tuple[TrainState, Metrics]:
         learner = copy.copy(self)
         learner.config = dataclasses.replace(self.config, **numbers)
         learner.methods = self._methods(learner.config)

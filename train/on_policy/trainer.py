@@ -197,7 +197,7 @@ class Trainer:
             update=jnp.zeros((), jnp.int32),
         )
 
-    def _train_chunk(self, numbers: dict[str, jax.Array], state: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
+    def _train_chunk(self, numbers: dict[str, Any], state: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
         self.config.check_training()
         learner = copy.copy(self)
         learner.config = dataclasses.replace(self.config, **numbers)

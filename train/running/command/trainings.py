@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
 from jaxvrp.io.command_line import run_command
 from jaxvrp.testing import ConformanceError
@@ -39,24 +39,19 @@ class Trainings:
 
     def begin(self, words: Sequence[str], log: pathlib.Path) -> None:
         """Begin a run by the words of its command line; what it prints goes to the end of the file `log`."""
-        if self._process and self._process.poll() is not None:
+        process = self._process
+        if process is None or process.poll() is not None:
             self._close()
-        if self._process is None:
-            with log.open("ab") as file:
-                self._process = subprocess.Popen(
-                    self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file, bufsize=0
-                )
-            assert self._process.stdout
-            os.set_blocking(self._process.stdout.fileno(), False)
-        assert self._process.stdin
+            process = self._open(log)
+        assert process.stdin
         self._is_training = True
         with contextlib.suppress(BrokenPipeError):  # it has just been killed, which `status` says
-            self._process.stdin.write(f"{json.dumps([str(log), *words])}\n".encode())
+            process.stdin.write(f"{json.dumps([str(log), *words])}\n".encode())
 
     def status(self) -> int | None:
         """The exit status of the run, negative if the process was killed; None as long as it is trained."""
         assert self._process and self._process.stdout
-        answer = self._process.stdout.read()
+        answer: Any = self._process.stdout.read()  # None as long as there is nothing
         if answer is None:
             return None
         self._is_training = False
@@ -68,6 +63,14 @@ class Trainings:
             self._process.terminate()
             while self.status() is None:
                 time.sleep(POLL)
+
+    def _open(self, log: pathlib.Path) -> subprocess.Popen[bytes]:
+        pipe = subprocess.PIPE
+        with log.open("ab") as file:
+            self._process = subprocess.Popen(self._command, stdin=pipe, stdout=pipe, stderr=file, bufsize=0)
+        assert self._process.stdout
+        os.set_blocking(self._process.stdout.fileno(), False)
+        return self._process
 
     def _close(self) -> int:
         """The exit status of the process, which ends when its input is closed."""
