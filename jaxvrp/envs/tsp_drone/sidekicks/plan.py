@@ -35,7 +35,7 @@ def read_instances(path: str | os.PathLike) -> list[Instance]:
     """The problems of a `tbl_locations.csv` of Murray & Raj, and the files beside it and above, or of an `.npz`.
 
     Of a folder these are 32: with a fixed endurance, for each of the four tables of vehicles, with 1 to 4 drones; then
-    all of them with a battery.
+    all of them with a battery. See `row_of`.
 
     Raises:
         ValueError: another name, or a damaged file; one line.
@@ -58,6 +58,11 @@ def read_instances(path: str | os.PathLike) -> list[Instance]:
         ]
     except ValueError as error:
         raise DamagedFileError(str(error)) from None
+
+
+def row_of(table: str, num_drones: int, *, battery: bool) -> int:
+    """Which problem of a folder is that with so many drones of a table of vehicles."""
+    return (len(VEHICLES) * battery + VEHICLES.index(table)) * MOST_DRONES + num_drones - 1
 
 
 def parameters_of(instance: Instance, env: FlyingSidekicks) -> dict[str, Any]:
