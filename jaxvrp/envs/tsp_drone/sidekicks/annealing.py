@@ -113,48 +113,47 @@ def changed_codes(tables: Tables, codes: jax.Array, drawn: jax.Array) -> jax.Arr
     customer = 1 + below(nodes - 1, drawn[1])
     friend = tables.near[customer, below(tables.near.shape[1], drawn[2])]
     friend = jnp.where(drawn[3] < 0.2, below(nodes, drawn[3] / 0.2), friend)
-    first, second = _places(order, customer)
-    anchors = _places(order, friend)
-    anchor = jnp.where(drawn[4] < 0.5, *anchors)
-
-    is_renewed = (kind == RELOCATE) & (drawn[5] < 0.4)
-    vehicle = jnp.where(is_renewed, below(drones + 2, drawn[5] / 0.4) - 1, who[customer, jnp.arange(who.shape[1])])
-    vehicle = jnp.maximum(vehicle, 0)
-    moved = _relocated(order, customer, (first, second), anchor, vehicle > 0, drawn)
     other = jnp.maximum(friend, 1)
-    swapped = jnp.where(order == customer, other, jnp.where(order == other, customer, order))
+    vehicle, others = (jnp.take_along_axis(who, node[None], axis=0)[0] for node in (customer, other))
+    is_renewed = (kind == RELOCATE) & (drawn[5] < 0.4)
+    # The truck twice as often as each drone.
+    vehicle = jnp.where(is_renewed, jnp.maximum(below(drones + 2, drawn[5] / 0.4) - 1, 0), vehicle)
+
     position = jnp.arange(len(order), dtype=jnp.int32)[:, None]
+    first, second = _places(order, position, customer)
+    anchor = jnp.where(drawn[4] < 0.5, *_places(order, position, friend))
+    begin, end = _new_places((first, second), len(order), anchor, vehicle > 0, drawn)
+    rest = position - (position > begin) - (position > end)
+    rest += rest >= first
+    rest += rest >= second
     low, high = jnp.minimum(first, anchor), jnp.maximum(first, anchor)
     turned = jnp.where((position >= low) & (position <= high), low + high - position, position)
-    source = jnp.where(kind == TURN, turned, _shifted(position, first, 2 + below(5, drawn[6]), anchor))
+    shifted = _shifted(position, first, 2 + below(5, drawn[6]), anchor)
+    source = jnp.select([kind == RELOCATE, kind == BLOCK, kind == TURN], [rest, shifted, turned], position)
+    source = jnp.clip(source, 0, len(order) - 1)
     taken = jnp.take_along_axis(order, source, axis=0, mode="promise_in_bounds")
-    order = jnp.select([kind == RELOCATE, kind == SWAP], [moved, swapped], taken)
+    swapped = jnp.where(taken == customer, other, jnp.where(taken == other, customer, taken))
+    placed = (kind == RELOCATE) & ((position == begin) | (position == end))
+    order = jnp.where(placed, customer, jnp.where(kind == SWAP, swapped, taken))
 
-    node = jnp.arange(nodes, dtype=jnp.int32)[:, None]
+    node = position[:nodes]
     exchanges = (kind == SWAP) & (drawn[7] < 0.5)
-    turn = jnp.where(node == customer, other, jnp.where(node == other, customer, node))
-    exchanged = jnp.take_along_axis(who, turn, axis=0, mode="promise_in_bounds")
-    who = jnp.where(exchanges, exchanged, jnp.where((node == customer) & is_renewed, vehicle, who))
+    who = jnp.where((node == customer) & (is_renewed | exchanges), jnp.where(exchanges, others, vehicle), who)
+    who = jnp.where((node == other) & exchanges, vehicle, who)
     return jnp.concatenate([order, who])
 
 
-def _places(order: jax.Array, node: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _places(order: jax.Array, position: jax.Array, node: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The first and the last place of a node in each order, `i32[L]` each."""
     found = order == node
-    return jax.lax.argmax(found, 0, jnp.int32), len(order) - 1 - jax.lax.argmax(found[::-1], 0, jnp.int32)
+    return jnp.where(found, position, len(order)).min(axis=0), jnp.where(found, position, 0).max(axis=0)
 
 
-def _relocated(
-    order: jax.Array,
-    customer: jax.Array,
-    places: tuple[jax.Array, jax.Array],
-    anchor: jax.Array,
-    flies: jax.Array,
-    drawn: jax.Array,
-) -> jax.Array:
-    """Orders in which both tasks of a customer come near `anchor`, or one of them a few places away."""
+def _new_places(
+    places: tuple[jax.Array, jax.Array], length: int, anchor: jax.Array, flies: jax.Array, drawn: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Where both tasks of a customer come that move near `anchor`, or one of them a few places away, `i32[L]` each."""
     first, second = places
-    last, position = len(order) - 3, jnp.arange(len(order), dtype=jnp.int32)[:, None]
     # Places among the other tasks.
     away = anchor - (anchor > first) - (anchor > second) + (drawn[4] * 2 % 1 < 0.5)
     gap = jnp.where(flies, jnp.asarray(GAPS, jnp.int32)[below(len(GAPS), drawn[6])], below(3, drawn[6] ** 3))
@@ -162,12 +161,8 @@ def _relocated(
     stays, moves_first = drawn[7] < 0.5, drawn[7] < 0.25
     begin = jnp.where(stays, first + jnp.where(moves_first, step, 0), away)
     end = jnp.where(stays, second - 1 + jnp.where(moves_first, 0, step), away + gap)
-    begin, end = (jnp.clip(place, 0, last + 1) for place in (jnp.minimum(begin, end), jnp.maximum(begin, end)))
-    rest = position - (position > begin) - (position > end + 1)
-    source = rest + (rest >= first)
-    source += source >= second
-    taken = jnp.take_along_axis(order, jnp.clip(source, 0, len(order) - 1), axis=0, mode="promise_in_bounds")
-    return jnp.where((position == begin) | (position == end + 1), customer, taken)
+    begin, end = (jnp.clip(place, 0, length - 2) for place in (jnp.minimum(begin, end), jnp.maximum(begin, end)))
+    return begin, end + 1
 
 
 def _shifted(position: jax.Array, start: jax.Array, length: jax.Array, target: jax.Array) -> jax.Array:
