@@ -71,27 +71,37 @@ def parameters_of(instance: Instance, env: FlyingSidekicks) -> dict[str, Any]:
     return {"num_nodes": instance.num_nodes, "num_drones": instance.num_drones}
 
 
-def tasks_of(states: State) -> list[Task]:
-    """The tasks of one episode, up to its end; leaves of `states` are `[T+1, ...]`.
+def steps_of(states: State) -> list[Task]:
+    """What the driver did in each step of one episode, up to its end; leaves of `states` are `[T+1, ...]`.
 
     Raises:
         ValueError: the states are of no or of several episodes.
     """
     states = until_end(states)
-    tasks: list[Task] = []
     walks = [jax.tree.map(lambda leaf, at=at: np.asarray(leaf)[at], states.walk) for at in range(len(states.step))]
+    steps = []
     for before, after in itertools.pairwise(walks):
-        changed = np.flatnonzero(before.customer != after.customer)
-        if len(changed):
-            (drone,) = changed.tolist()
-            kind = LAUNCH if after.customer[drone] else RECOVER
-            tasks.append(Task(kind, int(max(before.customer[drone], after.customer[drone])), drone))
-            continue
-        # Driving on serves first.
-        if before.is_pending:
-            tasks.append(Task(SERVE, int(before.stop)))
-        if before.is_pending == after.is_pending or before.stop != after.stop:
-            tasks.append(Task(DRIVE, int(after.stop)))
+        changed = np.flatnonzero(before.customer != after.customer).tolist()
+        if changed:
+            kind = LAUNCH if after.customer[changed[0]] else RECOVER
+            steps.append(Task(kind, int((before.customer + after.customer)[changed[0]]), changed[0]))
+        elif before.is_pending and not after.is_pending and before.stop == after.stop:
+            steps.append(Task(SERVE, int(before.stop)))
+        else:
+            steps.append(Task(DRIVE, int(after.stop)))
+    return steps
+
+
+def tasks_of(states: State) -> list[Task]:
+    """Likewise, with the service that driving on begins with."""
+    tasks: list[Task] = []
+    pending = None
+    for step in steps_of(states):
+        if step.kind == DRIVE and pending:
+            tasks.append(Task(SERVE, pending))
+        if step.kind in (DRIVE, SERVE):
+            pending = step.node if step.kind == DRIVE else None
+        tasks.append(step)
     return tasks
 
 

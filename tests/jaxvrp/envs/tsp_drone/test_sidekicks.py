@@ -1,6 +1,7 @@
 """A truck with several drones: the report's rules one by one, published plans, random play, and the search."""
 
 import csv
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import jaxvrp
+from jaxvrp import replay
 from jaxvrp.actor import RandomActor
 from jaxvrp.envs.tsp_drone.sidekicks import (
     Task,
@@ -21,9 +23,11 @@ from jaxvrp.envs.tsp_drone.sidekicks import (
     save,
 )
 from jaxvrp.envs.tsp_drone.sidekicks.instance import as_float32, check, trim
-from jaxvrp.envs.tsp_drone.sidekicks.plan import tasks_of
+from jaxvrp.envs.tsp_drone.sidekicks.plan import plan_of, read_instances, recompute, row_of, tasks_of
 from jaxvrp.episodes import record_episodes
+from jaxvrp.io.problem_files import DamagedFileError
 from tests.jaxvrp.envs.tsp_drone.exhaustive_sidekicks import least_makespan
+from train import solve
 
 PLACES = np.array([0.0, 4.0, 6.0, 10.0])
 WAYS = np.abs(PLACES[:, None] - PLACES)
@@ -280,3 +284,56 @@ def test_changes_keep_each_customer_twice():
         assert (np.sort(order, axis=0) == np.r_[0, np.repeat(np.arange(1, 7), 2)][:, None]).all()
         assert ((who >= 0) & (who <= 2)).all() and (who[0] == 0).all()
     assert len(np.unique(np.asarray(codes), axis=1).T) > 400
+
+
+def test_a_searched_plan_is_replayed_and_written():
+    instance = drawn(7, drones=3)
+    env = jaxvrp.make("flying_sidekicks", num_nodes=6, num_drones=3)
+    *_, found = annealing.search_episode(env, pad(instance, 6, 3), jax.random.key(0), 0.1)
+    states = jax.device_get(found.states())
+    episode = replay.export_episode(env, states)
+    assert replay.check(episode) is None
+    assert episode["makespan"] == pytest.approx(found.cost, rel=1e-5) and episode["verdict"] == "feasible"
+    assert [step["action"]["truck"] for step in episode["steps"][:-1]] == found.actions["truck"].tolist()
+    assert all(node["served_by"] for node in episode["nodes"][1:]) and len(episode["nodes"]) == 5
+    for who in episode["vehicles"]:
+        ways = [leg for leg in episode["legs"] if leg["who"] == who or who in leg["carries"]]
+        ways.sort(key=lambda leg: leg["leave"])
+        assert all(a["to"] == b["from"] and a["arrive"] <= b["leave"] + 1e-5 for a, b in itertools.pairwise(ways))
+    plan = plan_of(instance, env, states)
+    assert plan["feasible"] and plan["makespan"] == pytest.approx(found.cost, rel=1e-5)
+    assert recompute(instance, plan) == {"tasks": plan["tasks"], "makespan": plan["makespan"]}
+    with pytest.raises(ValueError, match="the plan is not feasible: unserved"):
+        recompute(instance, {"tasks": plan["tasks"][1:]})
+
+
+def test_a_published_file_is_solved(murray_raj, tmp_path):
+    file = murray_raj / "20170608T121944818056" / "tbl_locations.csv"
+    row = row_of("tbl_vehicles_101.csv", 2, battery=True)
+    solution = solve.solve(file, seconds=0.5, row=row)
+    assert solution.plan["feasible"] and 993.15 <= solution.plan["makespan"] < 1100
+    problems = read_instances(file)
+    assert [each.num_drones for each in problems] == 8 * [1, 2, 3, 4]
+    assert [each.endurance[0] for each in problems[:16:4]] == [350.0, 700.0, 700.0, 1400.0]
+    tables = sorted(murray_raj.glob("tbl_vehicles_*.csv"))
+
+    def written(name, change):
+        """The set with one file changed."""
+        folder = tmp_path / name / "problem"
+        folder.mkdir(parents=True)
+        for source in (*file.parent.iterdir(), *tables):
+            text = source.read_text()
+            place = folder.parent if source in tables else folder
+            (place / source.name).write_text(change(text) if source.name == name else text)
+        return folder / "tbl_locations.csv"
+
+    for name, change, message in (
+        ("tbl_locations.csv", lambda text: text.replace("\n3, 1,", "\n4, 1,"), "line 5: expected node 3, of type 1"),
+        ("tbl_truck_travel_data_PG.csv", lambda text: text.rpartition("\n8, 8")[0], "a line for each way"),
+        ("tbl_vehicles_101.csv", lambda text: text.replace("457503", "457504"), "a battery whose endurance is known"),
+    ):
+        with pytest.raises(DamagedFileError, match=message):
+            read_instances(written(name, change))
+    (tmp_path / "tbl_vehicles_101.csv" / "tbl_vehicles_104.csv").unlink()
+    with pytest.raises(DamagedFileError, match=r"tbl_vehicles_104\.csv; give a file of a whole set"):
+        read_instances(tmp_path / "tbl_vehicles_101.csv" / "problem" / "tbl_locations.csv")
