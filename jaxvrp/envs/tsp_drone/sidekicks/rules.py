@@ -174,10 +174,11 @@ def play(state: State, actions: jax.Array) -> State:
 
 
 def allowed(state: State) -> jax.Array:
-    """The mask, `bool[num_actions]`: tasks after which all drones that are away can be recovered at one stop.
+    """The mask, `bool[num_actions]`: tasks after which all drones away can be recovered here and at the next stop.
 
-    That is enough for each of them to come back, though not necessary: flights that fit only if two stops share the
-    recoveries are left out. Whether such a way exists is a travelling salesman's problem with deadlines.
+    Or at the depot, if the truck has one customer left before. With one drone this is exact, if no detour of the truck
+    saves time. With several, flights that fit only if several later stops share the recoveries are left out: whether
+    there is such a way is a travelling salesman's problem with deadlines.
     """
     instance, walk = state.instance, state.walk
     nodes, drones = instance.num_nodes, instance.num_drones
@@ -197,27 +198,42 @@ def allowed(state: State) -> jax.Array:
     )
     many = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf[..., None], (*leaf.shape, len(actions))), walk)
     after = perform(instance, many, kind, node, drone)
-    left = unserved & ((nodes_of := jnp.arange(nodes, dtype=jnp.int32)) != node[:, None])
-    is_next = left | ((nodes_of == 0) & ~left.any(axis=1, keepdims=True))
-    excess = _least_excess(instance, after, is_next, state.is_home | ((kind == DRIVE) & (node == 0)))
+    left = unserved & (jnp.arange(nodes, dtype=jnp.int32) != node[:, None])
+    excess = _least_excess(instance, after, left, state.is_home | ((kind == DRIVE) & (node == 0)))
     excess = jnp.where(legal, excess, jnp.inf)
     # The mask before this one has seen to it that one of them is in time, to rounding.
     return legal & (excess <= jnp.maximum(excess.min(), 0.0))
 
 
-def _least_excess(instance: Instance, walks: Walk, is_next: jax.Array, is_home: jax.Array) -> jax.Array:
-    """`f32[A]`, the excess if all drones are recovered at a next stop (`is_next`, `bool[A, n]`), or some before, here.
+def _least_excess(instance: Instance, walks: Walk, left: jax.Array, is_home: jax.Array) -> jax.Array:
+    """`f32[A]`, the excess of walks `[A]` that have nodes `left` (`bool[A, n]`), at best, see `allowed`.
 
-    At home (`bool[A]`) all are recovered there.
+    At home (`bool[A]`) all drones are recovered there.
     """
     here = gather(instance, walks)
-    both = jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=-1)[..., None], walks, here)
-    shape = (*is_home.shape, 2, instance.num_nodes)
-    nodes = jnp.broadcast_to(jnp.arange(instance.num_nodes, dtype=jnp.int32), shape)
-    many = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*leaf.shape[: -len(shape)], *shape)), both)
-    there = perform(instance, many, jnp.full_like(nodes, DRIVE), nodes, jnp.zeros_like(nodes))
-    excess = jnp.where(is_next[:, None], gather(instance, there).excess, jnp.inf)
-    return jnp.where(is_home, here.excess, excess.min(axis=(1, 2)))
+    starts = _stacked(walks, here)
+    nodes = jnp.arange(instance.num_nodes, dtype=jnp.int32)
+    many = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf[..., None], (*leaf.shape, len(nodes))), starts)
+    there = gather(instance, _drive(instance, many, nodes)).excess
+    is_next = left | ((nodes == 0) & ~left.any(axis=1, keepdims=True))
+    excess = jnp.where(is_next[:, None], there, jnp.inf).min(axis=(1, 2))
+
+    last = jax.lax.argmax(left, 1, jnp.int32)[:, None]
+    at_last = _drive(instance, starts, last)
+    at_depot = _drive(instance, _stacked(at_last, gather(instance, at_last)), jnp.zeros_like(last)[..., None])
+    by_depot = gather(instance, at_depot).excess.min(axis=(1, 2))
+    excess = jnp.where(left.sum(axis=1) == 1, jnp.minimum(excess, by_depot), excess)
+    return jnp.where(is_home, here.excess, excess)
+
+
+def _stacked(*walks: Walk) -> Walk:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=-1), *walks)
+
+
+def _drive(instance: Instance, walk: Walk, node: jax.Array) -> Walk:
+    """After the way to `node`, `i32[...]`, broadcast."""
+    node = jnp.broadcast_to(node, walk.stop.shape)
+    return perform(instance, walk, jnp.full_like(node, DRIVE), node, jnp.zeros_like(node))
 
 
 def gather(instance: Instance, walk: Walk) -> Walk:

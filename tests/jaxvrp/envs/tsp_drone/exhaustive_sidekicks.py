@@ -58,6 +58,12 @@ class Search:
         self.follow(Moment(left=frozenset(self.customers), flights=(None,) * len(self.drones)), ())
         return self.least
 
+    def can_finish(self, moment):
+        """Whether all can come home."""
+        self.least = np.inf
+        self.follow(moment, ())
+        return np.isfinite(self.least)
+
     def bound(self, moment):
         """Work that the driver has yet to do at least."""
         work = sum(self.work[node] for node in moment.left)

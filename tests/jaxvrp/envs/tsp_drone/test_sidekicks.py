@@ -1,6 +1,7 @@
 """A truck with several drones: the report's rules one by one, published plans, random play, and the search."""
 
 import csv
+import dataclasses
 import itertools
 
 import jax
@@ -22,11 +23,12 @@ from jaxvrp.envs.tsp_drone.sidekicks import (
     rules,
     save,
 )
+from jaxvrp.envs.tsp_drone.sidekicks import replay as replays
 from jaxvrp.envs.tsp_drone.sidekicks.instance import as_float32, check, trim
 from jaxvrp.envs.tsp_drone.sidekicks.plan import plan_of, read_instances, recompute, row_of, tasks_of
 from jaxvrp.episodes import record_episodes
 from jaxvrp.io.problem_files import DamagedFileError
-from tests.jaxvrp.envs.tsp_drone.exhaustive_sidekicks import least_makespan
+from tests.jaxvrp.envs.tsp_drone.exhaustive_sidekicks import Flight, Moment, Search, least_makespan
 from train import solve
 
 PLACES = np.array([0.0, 4.0, 6.0, 10.0])
@@ -243,6 +245,48 @@ def test_masks_forbid_what_would_strand_a_drone():
     # Drone 2 needs 3 + 3 + 5 to customer 3 and to the nearest stop after it.
     assert allowed(rules.LAUNCH, 1, 0) and allowed(rules.LAUNCH, 1, 1) and not allowed(rules.LAUNCH, 3, 1)
     assert not allowed(rules.RECOVER, 0, 0) and not allowed(rules.SERVE, 0, 0) and not allowed(rules.DRIVE, 0, 0)
+
+
+def moment_of(state):
+    """The state of an episode with one drone, as the exhaustive search has it."""
+    walk = state.walk
+    flight = Flight(*(leaf[0].item() for leaf in (walk.customer, walk.is_here, walk.leave, walk.used, walk.spared)))
+    return Moment(
+        stop=int(walk.stop),
+        number=1,
+        clock=float(walk.clock),
+        is_pending=bool(walk.is_pending),
+        left=frozenset(np.flatnonzero(~state.served).tolist()),
+        flights=(flight if flight.customer else None,),
+        held=0 if walk.held == 0 else None,
+        is_home=bool(state.is_home),
+    )
+
+
+def test_masks_of_one_drone_are_exact():
+    """Where no detour saves time: what is allowed is what all can come home after."""
+    env, allowed = jaxvrp.make("flying_sidekicks", num_nodes=5, num_drones=1), jax.jit(rules.allowed)
+    step = jax.jit(lambda state, action: rules.advance(state, action, jnp.zeros((), jnp.int32)))
+    rng, seen = np.random.default_rng(0), {True: 0, False: 0}
+    for seed in range(6):
+        places = np.random.default_rng(seed).uniform(0, 8, (5, 2))
+        ways = np.linalg.norm(places[:, None] - places, axis=2)
+        instance = drawn(seed, drones=1, truck_time=ways, drone_time=0.7 * ways[None], endurance=[9.0])
+        search, state = Search(instance), env.init_state(instance)
+        while not state.done:
+            mask, moment = np.asarray(allowed(state)), moment_of(jax.device_get(state))
+            served = dataclasses.replace(moment, clock=moment.clock + instance.service[moment.stop], is_pending=False)
+            tasks = dict(search.tasks(moment))
+            tasks |= {task: after for task, after in search.tasks(served) if task[0] == "drive"}
+            wanted = np.zeros_like(mask)
+            for (kind, node, drone), after in tasks.items():
+                at_node = node if kind in ("drive", "launch") else 0
+                action = rules.action_of(np.array(replays.KINDS[kind]), at_node, drone or 0, 5, 1)
+                wanted[action] = search.can_finish(after)
+                seen[bool(wanted[action])] += 1
+            assert (mask == wanted).all(), (seed, moment, np.flatnonzero(mask != wanted))
+            state = step(state, rng.choice(np.flatnonzero(mask)).astype(np.int32))
+    assert min(seen.values()) > 10
 
 
 # --- search ---------------------------------------------------------------------------------------------------------
