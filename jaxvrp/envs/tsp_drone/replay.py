@@ -69,7 +69,7 @@ def export_episode(env: TruckAndDrone, states: State, actions: Mapping[str, Any]
     why = f"neither truck nor drone had come, or set out, when the episode stops after {int(states.step[-1])} turns"
     return {
         **entries,
-        **_drawn(plan),
+        **drawn(plan),
         "tours": len(plan.tours),
         "makespan": as_json_float32(plan.end),
         "cost": as_json_float32(plan.report.cost) if env.windows else None,
@@ -79,10 +79,11 @@ def export_episode(env: TruckAndDrone, states: State, actions: Mapping[str, Any]
     }
 
 
-def _drawn(plan: Plan) -> dict[str, Any]:
+def drawn(plan: Plan) -> dict[str, Any]:
     """What the map and the chart over time show."""
-    instance = plan.instance
+    instance, several = plan.instance, plan.vehicles != (TRUCK, DRONE)
     return {
+        **({"vehicles": list(plan.vehicles)} if several else {}),
         "nodes": [
             {
                 "position": as_json(np.asarray(instance.locs[node], np.float32)),
@@ -100,7 +101,7 @@ def _drawn(plan: Plan) -> dict[str, Any]:
                 "to": leg.node,
                 "leave": as_json_float32(leg.leave),
                 "arrive": as_json_float32(leg.arrive),
-                "carries": leg.carries,
+                "carries": list(leg.carries) if several else bool(leg.carries),
                 "tour": leg.tour,
             }
             for leg in plan.legs
