@@ -137,7 +137,8 @@ def play_sidekicks() -> tuple[Any, Any, ByRole]:
     env = jaxvrp.make("flying_sidekicks", num_nodes=13, num_drones=3)
     instance = jax.jit(env.generate)(jax.random.key(0))
     *_, found = registry.toolbox_of(env).searches["search"](env, instance, jax.random.key(0), 1.0)
-    return env, found.states(), found.actions
+    assert found.states
+    return env, found.states(), {role: jnp.asarray(chosen) for role, chosen in found.actions.items()}
 
 
 def play_pcb() -> tuple[Any, Any, ByRole]:

@@ -61,7 +61,11 @@ class _Drive(NamedTuple):
     is_home: jax.Array  # `bool[L]`
 
 
-def followed(instance: Instance, codes: jax.Array) -> tuple[_Drive, tuple[jax.Array, jax.Array, jax.Array]]:
+Tasks = tuple[jax.Array, jax.Array, jax.Array]
+"""Kind, node and drone of each."""
+
+
+def followed(instance: Instance, codes: jax.Array) -> tuple[_Drive, Tasks]:
     """The ends of plans `i32[P, L]`, and kind, node and drone of their tasks, `i32[2 n - 1, L]` each."""
     nodes = instance.num_nodes
     order, who = codes[: 2 * nodes - 1], codes[2 * nodes - 1 :]
@@ -70,7 +74,7 @@ def followed(instance: Instance, codes: jax.Array) -> tuple[_Drive, tuple[jax.Ar
     words = jax.lax.broadcasted_iota(jnp.int32, (1 + (nodes - 1) // 32, *lanes), 0)
     no_fly = instance.no_fly.ravel()
 
-    def step(drive: _Drive, row: tuple[jax.Array, jax.Array]) -> tuple[_Drive, tuple[jax.Array, ...]]:
+    def step(drive: _Drive, row: tuple[jax.Array, jax.Array]) -> tuple[_Drive, Tasks]:
         (node, wish), walk = row, drive.walk
         bit = jnp.where(words == node // 32, jnp.uint32(1) << (node % 32).astype(jnp.uint32), jnp.uint32(0))
         is_first, flies = ~((drive.seen & bit) != 0).any(axis=0), wish > 0

@@ -113,13 +113,13 @@ def make_instance(
     given = {name: value for name, value in locals().items() if name in SCHEMA and value is not None}
     values = arrays.number_arrays({"exists": np.ones(count), "service": np.zeros(count), **given}, "an instance")
     counts = {"nodes": count, "drones": drones}
-    shapes = {name: tuple(counts.get(axis, axis) for axis in field.axes) for name, field in SCHEMA.items()}
-    try:
-        for name in ("endurance", *OF_DRONES, "no_fly", "drone_time", "drain_out", "drain_back"):
-            if name in values:
-                values[name] = np.broadcast_to(values[name], shapes[name])
-    except ValueError:
-        raise ValueError(f"{name} has shape {values[name].shape}; it needs {shapes[name]}") from None
+    for name in (*OF_DRONES, *MATRICES, "no_fly"):
+        if name in values:
+            shape = tuple(counts[axis] for axis in SCHEMA[name].axes if isinstance(axis, str))
+            try:
+                values[name] = np.broadcast_to(values[name], shape)
+            except ValueError:
+                raise ValueError(f"{name} has shape {values[name].shape}; it needs {shape}") from None
     service_time = values["drone_service"][:, None, None]
     values.setdefault("drain_out", values["drone_time"] + service_time)
     values.setdefault("drain_back", values["drone_time"])

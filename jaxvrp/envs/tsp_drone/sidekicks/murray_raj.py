@@ -33,6 +33,10 @@ EARTH, POUND, GRAVITY, FRAME = 6378100.0, 0.453592, 9.8, 1.5
 """Radius in metres, kg of a pound, m/s², and the kg of a drone in the paper's model of power."""
 
 
+MOST_DRONES = 4
+"""In each table of vehicles."""
+
+
 def read_murray_raj(
     folder: str | os.PathLike, vehicles: str | os.PathLike, *, num_drones: int, battery: bool = False
 ) -> Instance:
@@ -46,36 +50,65 @@ def read_murray_raj(
         ValueError: a file is damaged, or something else; one line with file, line, what was expected and the remedy.
         OSError: one cannot be read.
     """
-    folder = Path(folder)
-    places = _table(folder / LOCATIONS, 6)
-    rows = np.array([[line.real("a number", word) for word in line.comma_separated()] for line in places])
-    for node, (line, row) in enumerate(zip(places, rows, strict=True)):
-        line.expect(row[0] == node and row[1] == min(node, 1), f"node {node}, of type {min(node, 1)}")
-    metres = _metres(np.radians(rows[:, 2]), np.radians(rows[:, 3]))
-    lines = _table(Path(vehicles), len(VEHICLE))
-    truck, *drones = [line.fields(VEHICLE) for line in lines]
-    lines[-1].expect(len(drones) >= num_drones, f"{num_drones} drones, found {len(drones)}")
-    figures = [
-        {name: line.real(name, row[name]) for name in VEHICLE[2:-1]}
-        for line, row in zip(lines[1 : num_drones + 1], drones, strict=False)
+    return _instance(_Places(Path(folder)), Path(vehicles), num_drones, battery=battery)
+
+
+def read_all(folder: str | os.PathLike) -> list[Instance]:
+    """All instances of a folder: with a fixed endurance, of each table of `VEHICLES` with 1 to `MOST_DRONES` drones;
+    then likewise with a battery.
+
+    Raises:
+        ValueError, OSError: as `read_murray_raj`.
+    """
+    places = _Places(Path(folder))
+    tables = [Path(folder).parent / name for name in VEHICLES]
+    counts = range(1, MOST_DRONES + 1)
+    return [
+        _instance(places, table, count, battery=battery)
+        for battery in (False, True)
+        for table in tables
+        for count in counts
     ]
-    service = np.full(len(rows), lines[0].real("service time", truck["service time"]))
+
+
+class _Places:
+    """What the files of a folder say."""
+
+    def __init__(self, folder: Path):
+        lines = _table(folder / LOCATIONS, 6)
+        rows = np.array([[line.real("a number", word) for word in line.comma_separated()] for line in lines])
+        for node, (line, row) in enumerate(zip(lines, rows, strict=True)):
+            line.expect(row[0] == node and row[1] == min(node, 1), f"node {node}, of type {min(node, 1)}")
+        latitude, longitude = np.radians(rows[:, 2:4]).T
+        self.metres, self.pounds = _metres(latitude, longitude), rows[:, 5]
+        east = (longitude - longitude[0]) * math.cos(latitude[0])
+        self.locs = EARTH * np.stack([east, latitude - latitude[0]], axis=1)
+        self.truck_time = _roads(folder / ROADS, len(rows))
+
+
+def _instance(places: _Places, vehicles: Path, num_drones: int, *, battery: bool) -> Instance:
+    truck, *lines = _table(vehicles, len(VEHICLE))
+    truck.expect(len(lines) >= num_drones, f"lines of {num_drones} drones below this one, found {len(lines)}")
+    drones = [
+        {name: line.real(name, word) for name, word in line.fields(VEHICLE).items() if name != "range"}
+        for line in lines[:num_drones]
+    ]
+    service = np.full(len(places.locs), truck.real("service time", truck.fields(VEHICLE)["service time"]))
     service[0] = 0.0
-    flights = [_Flights(each, metres, rows[:, 5] * POUND) for each in figures]
-    limits = {"endurance": [each.battery if battery else _fixed(lines[1], each.figures) for each in flights]}
-    if battery:
-        limits |= {"drain_out": [each.out for each in flights], "drain_back": [each.back for each in flights]}
-    north = np.radians(rows[:, 2:4] - rows[0, 2:4]) * EARTH
+    flights = [_Flights(each, places.metres, places.pounds * POUND) for each in drones]
+    fixed = [] if battery else [_fixed(line, each) for line, each in zip(lines, drones, strict=False)]
     return make_instance(
-        np.stack([north[:, 1] * math.cos(math.radians(rows[0, 2])), north[:, 0]], axis=1),
-        truck_time=_roads(folder / ROADS, len(rows)),
+        places.locs,
+        truck_time=places.truck_time,
         service=service,
-        no_fly=[rows[:, 5] > each["capacity"] for each in figures],
+        no_fly=[places.pounds > each["capacity"] for each in drones],
         drone_time=[each.time for each in flights],
-        drone_service=[each["service time"] for each in figures],
-        launch_time=[each["launch time"] for each in figures],
-        recovery_time=[each["recovery time"] for each in figures],
-        **limits,
+        drone_service=[each["service time"] for each in drones],
+        launch_time=[each["launch time"] for each in drones],
+        recovery_time=[each["recovery time"] for each in drones],
+        endurance=[each.battery for each in flights] if battery else fixed,
+        drain_out=[each.out for each in flights] if battery else None,
+        drain_back=[each.back for each in flights] if battery else None,
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxvrp.envs.tsp_drone.sidekicks.env import FlyingSidekicks
 from jaxvrp.envs.tsp_drone.sidekicks.instance import Instance, load
-from jaxvrp.envs.tsp_drone.sidekicks.murray_raj import LOCATIONS, ROADS, VEHICLES, read_murray_raj
+from jaxvrp.envs.tsp_drone.sidekicks.murray_raj import LOCATIONS, MOST_DRONES, ROADS, VEHICLES, read_all
 from jaxvrp.envs.tsp_drone.sidekicks.report import DRIVE, LAUNCH, RECOVER, SERVE, FlightsReport, Task, flights_report
 from jaxvrp.envs.tsp_drone.sidekicks.rules import State
 from jaxvrp.episodes import until_end
@@ -27,8 +27,6 @@ FORMAT = "jaxvrp-flying-sidekicks-plan-1"
 
 COLUMNS = ("who", "does", "begin", "end", "node", "drone")
 """Of an event, and of the table."""
-
-MOST_DRONES = 4
 
 
 def read_instances(path: str | os.PathLike) -> list[Instance]:
@@ -46,16 +44,11 @@ def read_instances(path: str | os.PathLike) -> list[Instance]:
         if Path(path).suffix.lower() == ".csv":
             raise UnknownFormatError(f"{path} is not {LOCATIONS} of Murray & Raj")
         return read_problems(path, FORMATS, lambda instance: instance.exists.shape[:-1])
-    tables = [folder.parent / name for name in VEHICLES]
-    if missing := [str(file) for file in (folder / ROADS, *tables) if not file.exists()]:
+    needed = (folder / ROADS, *(folder.parent / name for name in VEHICLES))
+    if missing := [str(file) for file in needed if not file.exists()]:
         raise DamagedFileError(f"{path} needs {', '.join(missing)}; give a file of a whole set")
     try:
-        return [
-            read_murray_raj(folder, table, num_drones=count, battery=battery)
-            for battery in (False, True)
-            for table in tables
-            for count in range(1, MOST_DRONES + 1)
-        ]
+        return read_all(folder)
     except ValueError as error:
         raise DamagedFileError(str(error)) from None
 

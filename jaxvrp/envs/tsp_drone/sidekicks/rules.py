@@ -30,7 +30,7 @@ class Walk(struct.PyTreeNode):
     stop: jax.Array  # `i32[...]`, node of the truck
     clock: jax.Array  # `f32[...]`, when the last task was over
     is_pending: jax.Array  # `bool[...]`, the truck is yet to serve the customer where it is
-    customer: jax.Array  # `i32[D, ...]`, of each drone that is away; 0 on board. If 0, the next five mean nothing
+    customer: jax.Array  # `i32[D, ...]`, of each drone that is away; 0 on board. If 0, the next four mean nothing
     leave: jax.Array  # `f32[D, ...]`, when it leaves its customer
     used: jax.Array  # `f32[D, ...]`, of its endurance by then
     spared: jax.Array  # `f32[D, ...]`, by how much its launch can be held back
@@ -41,11 +41,21 @@ class Walk(struct.PyTreeNode):
 
 def begin(num_drones: int, shape: tuple[int, ...] = ()) -> Walk:
     """All at the depot, time 0."""
-    node, time, flag = (jnp.zeros(shape, dtype) for dtype in (jnp.int32, jnp.float32, bool))
-    drone, drones_time, drones_flag = (
-        jnp.zeros((num_drones, *shape), dtype) for dtype in (jnp.int32, jnp.float32, bool)
+    none, nothing, no = (jnp.zeros(shape, dtype) for dtype in (jnp.int32, jnp.float32, bool))
+    by_drone = (num_drones, *shape)
+    nothings = jnp.zeros(by_drone, jnp.float32)
+    return Walk(
+        stop=none,
+        clock=nothing,
+        is_pending=no,
+        customer=jnp.zeros(by_drone, jnp.int32),
+        leave=nothings,
+        used=nothings,
+        spared=nothings,
+        is_here=jnp.zeros(by_drone, bool),
+        held=none - 1,
+        excess=nothing,
     )
-    return Walk(node, time, flag, drone, drones_time, drones_time, drones_time, drones_flag, node - 1, time)
 
 
 def drone_indices(walk: Walk) -> jax.Array:
@@ -68,7 +78,7 @@ def perform(instance: Instance, walk: Walk, kind: jax.Array, node: jax.Array, dr
     def between(matrix: jax.Array, start: jax.Array, end: jax.Array) -> jax.Array:
         return matrix.ravel().at[(drone * count + start) * count + end].get(mode="promise_in_bounds")
 
-    # Where it returns from; a drone that is launched has the way out in the same place.
+    # From the customer of a drone that is recovered; to that of a drone that is launched.
     customer = of_drone(walk.customer)
     start, end = jnp.where(launches, walk.stop, customer), jnp.where(launches, node, walk.stop)
     flight = between(instance.drone_time, start, end)
