@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import jaxvrp
+from benchmarks.reference.tsp_drone import least_makespan as tsp_drone_makespan
 from jaxvrp import registry, replay
 from jaxvrp.actor import RandomActor
+from jaxvrp.envs import tsp_drone
 from jaxvrp.envs.tsp_drone.baselines import chains
 from jaxvrp.envs.tsp_drone.sidekicks import (
     Task,
@@ -301,6 +303,18 @@ TINY = {
     "no flight": drawn(10, endurance=[0.5, 0.5]),
     "one customer": drawn(12, customers=1),
 }
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_drone_without_limits_and_times_is_that_of_tsp_drone(seed):
+    """Without revisits; the exhaustive search of either problem knows nothing of the other."""
+    instance = drawn(
+        seed, drones=1, endurance=[np.inf], service=np.zeros(5), drone_service=0, launch_time=0, recovery_time=0
+    )
+    times = {"truck_time": instance.truck_time, "drone_time": instance.drone_time[0]}
+    single = tsp_drone.make_instance(instance.locs, no_fly=instance.no_fly[0] & (np.arange(5) > 0), **times)
+    expected = tsp_drone_makespan(single, allow_revisits=False)
+    assert least_makespan(instance)[0] == pytest.approx(expected, rel=1e-6)
 
 
 def annealed(instance, calls=12):
