@@ -18,7 +18,8 @@ VIEWS.tsp_drone = (seek) => {
   const tint = (who, tour) => (isPriced ? colourOf(tour ?? 0) : colours[who]);
   const waysOf = tours.map((tour) => {
     const ours = legs.filter((leg) => (leg.tour ?? 0) === tour);
-    const waysBy = (who) => ours.filter((leg) => leg.who === who || carries(leg, who)).sort((a, b) => a.leave - b.leave);
+    const isBy = (who) => (leg) => leg.who === who || carries(leg, who);
+    const waysBy = (who) => ours.filter(isBy(who)).sort((a, b) => a.leave - b.leave);
     return Object.fromEntries(vehicles.map((who) => [who, waysBy(who)]));
   });
   const span = (axis) => {

@@ -209,9 +209,9 @@ def search_episode(env: FlyingSidekicks, instance: Instance, key: jax.Array, sec
     if trimmed.num_nodes == 1:
         yield Searched(0.0, 0.0, {TRUCK: actions})
         return
-    tables, codes = make_tables(trimmed), first_codes(trimmed)
+    tables, codes, start = make_tables(trimmed), first_codes(trimmed), env.init_state(instance)
     for found in anneal(METHOD, tables, codes, key, seconds, trimmed.num_nodes):
         if found.cost < best:
             best, actions = found.cost, actions_of(env, trimmed, found.codes)
-        states = functools.partial(rules.play, env.init_state(instance), actions[:, 0])
+        states = functools.partial(rules.play, start, actions[:, 0])
         yield Searched(found.seconds, found.cost, {TRUCK: actions}, states)

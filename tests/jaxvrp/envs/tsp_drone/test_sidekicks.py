@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import jaxvrp
+from benchmarks.quality.tsp_drone import sidekicks
 from benchmarks.reference.tsp_drone import least_makespan as tsp_drone_makespan
 from jaxvrp import registry, replay
 from jaxvrp.actor import RandomActor
@@ -30,6 +31,7 @@ from jaxvrp.envs.tsp_drone.sidekicks import replay as replays
 from jaxvrp.envs.tsp_drone.sidekicks.instance import as_float32, check, trim
 from jaxvrp.envs.tsp_drone.sidekicks.plan import plan_of, read_instances, recompute, row_of, tasks_of
 from jaxvrp.episodes import record_episodes
+from jaxvrp.io.command_line import UserError
 from jaxvrp.io.problem_files import DamagedFileError
 from tests.jaxvrp.envs.tsp_drone.exhaustive_sidekicks import Flight, Moment, Search, least_makespan
 from train import solve
@@ -383,6 +385,22 @@ def test_a_searched_plan_is_replayed_drawn_and_written(tmp_path):
     assert recompute(instance, plan) == {"tasks": plan["tasks"], "makespan": plan["makespan"]}
     with pytest.raises(ValueError, match="the plan is not feasible: unserved"):
         recompute(instance, {"tasks": plan["tasks"][1:]})
+
+
+def test_without_customers_there_is_nothing_to_do(tmp_path):
+    empty = make_instance([[0.0, 0.0]], truck_time=[[0.0]], drone_time=0.0, endurance=[1.0, 2.0])
+    save(tmp_path / "empty.npz", empty)
+    solution = solve.solve(tmp_path / "empty.npz", seconds=0.1)
+    assert solution.plan["feasible"] and solution.plan["makespan"] == 0 and solution.plan["tasks"] == []
+
+
+def test_sets_of_published_problems(murray_raj):
+    problems = sidekicks("mfstsp_n8_101_2", "--instances")
+    assert len(problems) == 8 and {each.row for each in problems} == {17}
+    assert min(each.makespan for each in problems) == pytest.approx(896.71, abs=0.01)
+    assert {each.row for each in sidekicks("mfstsp_n25_104_4_fixed", "--instances")} == {15}
+    with pytest.raises(UserError, match="no problems 'mfstsp_n9_101_2'"):
+        sidekicks("mfstsp_n9_101_2", "--instances")
 
 
 def test_a_published_file_is_solved(murray_raj, tmp_path):
