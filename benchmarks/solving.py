@@ -5,6 +5,7 @@ python -m benchmarks.solving --instances a2-16,a5-40 --method policy --run darp
 python -m benchmarks.solving --env pcb --instances adc0,adc2,afe --seconds 10
 python -m benchmarks.solving --env tsp_drone --instances uniform_n17,random_n50 --rows 10 --seconds 10
 python -m benchmarks.solving --env truck_drone_tours --instances kuo_n10,kuo_n50 --seconds 60
+python -m benchmarks.solving --env flying_sidekicks --instances mfstsp_n8_101_2,mfstsp_n25_104_4 --seconds 10
 """
 
 from __future__ import annotations
@@ -95,7 +96,22 @@ def tandems(name: str) -> list[Published]:
     return [Published(*each, group=name) for each in tsp_drone.tours(name, "--instances")]
 
 
-PUBLISHED = {"darp": dial_a_ride, "pcb": board, "tsp_drone": truck_with_drone, "truck_drone_tours": tandems}
+def several_drones(name: str) -> list[Published]:
+    """A set of `benchmarks.quality.tsp_drone.sidekicks`.
+
+    Raises:
+        UserError: there is no such set, or it is damaged.
+    """
+    return [Published(*each, group=name) for each in tsp_drone.sidekicks(name, "--instances")]
+
+
+PUBLISHED = {
+    "darp": dial_a_ride,
+    "pcb": board,
+    "tsp_drone": truck_with_drone,
+    "truck_drone_tours": tandems,
+    "flying_sidekicks": several_drones,
+}
 """By environment, what finds instances by a name."""
 
 

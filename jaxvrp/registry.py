@@ -59,7 +59,13 @@ _ENTRIES: dict[str, dict[str, Entry]] = {
         ),
         "pcb": Entry("jaxvrp.envs.pcb:make", "jaxvrp.envs.pcb.toolbox:TOOLBOX", (".pcb", ".nodes", ".npz"), 1),
         "truck_drone": Entry("jaxvrp.envs.truck_drone:make", "jaxvrp.envs.truck_drone.toolbox:TOOLBOX", (".json",), 2),
-        # Before `tsp_drone`, whose package it is in.
+        # These two before `tsp_drone`, whose package they are in.
+        "flying_sidekicks": Entry(
+            "jaxvrp.envs.tsp_drone.sidekicks:make",
+            "jaxvrp.envs.tsp_drone.sidekicks.toolbox:TOOLBOX",
+            (".csv", ".npz"),
+            num_roles=1,
+        ),
         "truck_drone_tours": Entry(
             "jaxvrp.envs.tsp_drone.tours:make", "jaxvrp.envs.tsp_drone.toolbox:TOURS", (".csv", ".npz"), 2
         ),

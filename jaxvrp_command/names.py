@@ -8,6 +8,7 @@ from __future__ import annotations
 ENVIRONMENTS = {
     "darp": "Dial-a-ride: several vehicles, one after the other, bring passengers from pickup to drop-off in time.",
     "dispatch": "Requests arrive during the day: each is accepted or rejected at once, and promises are kept.",
+    "flying_sidekicks": "A truck with several drones, launched and recovered one after the other: home early.",
     "pcb": "Component placement: each movable part of a circuit board is an agent; the aim is short wires.",
     "truck_drone": "Truck and drones deliver together, in one of the scenarios.",
     "truck_drone_tours": "Trucks with a drone each, customers with time windows: all served at the least cost.",

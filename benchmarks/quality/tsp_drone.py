@@ -38,6 +38,8 @@ from jaxvrp.envs.tsp_drone.baselines.tours import plan_tours
 from jaxvrp.envs.tsp_drone.plan import read_instances
 from jaxvrp.envs.tsp_drone.problem.instance import as_float32
 from jaxvrp.envs.tsp_drone.problem.murray_chu import ENDURANCES, NODES
+from jaxvrp.envs.tsp_drone.sidekicks.murray_raj import LOCATIONS
+from jaxvrp.envs.tsp_drone.sidekicks.plan import row_of
 from jaxvrp.episodes import record_episodes
 from jaxvrp.io.command_line import UserError, above_zero, positive
 from jaxvrp.io.published_data import VARIABLE, data_folder
@@ -45,7 +47,7 @@ from jaxvrp.io.text_lines import read_lines
 from jaxvrp.spaces import ByRole
 from train import Evaluator, baseline_actors
 
-FOLDERS, WINDOWS = "fstsp_murray_chu/FSTSP_10", "vrptwd_kuo"
+FOLDERS, WINDOWS, SIDEKICKS = "fstsp_murray_chu/FSTSP_10", "vrptwd_kuo", "mfstsp_murray_raj"
 LINES, FILES = "tspd_bogyrbayeva", "tspd_agatz"
 """Folders of the published instances, within `data_folder()`."""
 
@@ -123,6 +125,35 @@ def tours(name: str, option: str) -> list[Published]:
     if not found:
         raise UserError(f"{option}: no instances '{name}'; take kuo_n5, kuo_n10, kuo_n15, kuo_n20, kuo_n30 or the like")
     return found
+
+
+def sidekicks(name: str, option: str) -> list[Published]:
+    """Problems of Murray & Raj, `mfstsp_n8_101_2` and the like: 8 customers, vehicles 101, 2 drones.
+
+    With the least published makespan. It is of drones with a battery, and so are the problems, unless the name ends in
+    `_fixed`, of a fixed endurance.
+
+    Raises:
+        UserError: there is no such set, or it is damaged.
+    """
+    found: dict[str, Published] = {}
+    with _said_in_a_line(name, option, "mfstsp_n8_101_2", SIDEKICKS):
+        path = data_folder() / SIDEKICKS / "published_results.csv"
+        head, *lines = read_lines(path, "a table of published makespans")
+        columns = tuple(head.comma_separated())
+        for line in lines:
+            row = line.fields(columns)
+            vehicles, drones = row["vehicleFileID"], line.whole("numUAVs", row["numUAVs"], minimum=1)
+            if f"mfstsp_n{row['numCustomers']}_{vehicles}_{drones}" != name.removesuffix("_fixed"):
+                continue
+            problem, makespan = row["problemName"], line.real("ofv", row["ofv"])
+            number = row_of(f"tbl_vehicles_{vehicles}.csv", drones, battery=not name.endswith("_fixed"))
+            if problem not in found or makespan < found[problem].makespan:
+                file = path.parent / problem / LOCATIONS
+                found[problem] = Published(f"{problem} {vehicles} {drones}", file, number, makespan)
+    if not found:
+        raise UserError(f"{option}: no problems '{name}'; take mfstsp_n8_101_2, mfstsp_n25_104_4_fixed or the like")
+    return list(found.values())
 
 
 def _of_lines(name: str) -> tuple[list[Published], str]:

@@ -132,6 +132,15 @@ def play_tours() -> tuple[Any, Any, ByRole]:
     return _record(env, actor, jax.jit(env.generate)(jax.random.key(0)))
 
 
+def play_sidekicks() -> tuple[Any, Any, ByRole]:
+    """A truck with three drones and twelve customers, after a second of the search."""
+    env = jaxvrp.make("flying_sidekicks", num_nodes=13, num_drones=3)
+    instance = jax.jit(env.generate)(jax.random.key(0))
+    *_, found = registry.toolbox_of(env).searches["search"](env, instance, jax.random.key(0), 1.0)
+    assert found.states
+    return env, found.states(), {role: jnp.asarray(chosen) for role, chosen in found.actions.items()}
+
+
 def play_pcb() -> tuple[Any, Any, ByRole]:
     """The best of 16 annealed placements of a generated board, walked to by all parts at once."""
     parts = {"num_boards": 1, "min_parts": 10, "max_parts": 12, "min_utilisation": 0.25}
@@ -168,6 +177,7 @@ EXHIBITS = (
     Exhibit("dispatch", "a rule that sends idle vehicles where demand has been", play_dispatch, (18, 63, 505, 550)),
     Exhibit("tsp_drone", "the planner TSP-ep-all", play_tsp_drone, (16, 45, 506, 531)),
     Exhibit("truck_drone_tours", "the rule nearest neighbour", play_tours, (16, 45, 506, 531)),
+    Exhibit("flying_sidekicks", "the search, after a second", play_sidekicks, (16, 45, 506, 531)),
     Exhibit("pcb", "parts that walk to a placement found by annealing", play_pcb, (19, 49, 491, 521)),
 )
 

@@ -18,6 +18,7 @@ SMALL = {
     "truck_drone": {"max_steps": 20},
     "tsp_drone": {"num_nodes": 6, "max_flight": 100.0},
     "truck_drone_tours": {"num_nodes": 6, "window_share": 1.0},
+    "flying_sidekicks": {"num_nodes": 5, "endurance": 400.0},
 }
 """Compiling and plain steps take most of the time: sizes at which everything still happens."""
 

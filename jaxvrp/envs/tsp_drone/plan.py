@@ -143,7 +143,7 @@ def _way(plan: Plan, leg: Leg) -> dict[str, Any]:
         "from": leg.origin,
         "to": leg.node,
         "serves": plan.serves(leg),
-        "with_drone": leg.carries,
+        "with_drone": bool(leg.carries),
     }
 
 

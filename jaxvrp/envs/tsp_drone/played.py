@@ -18,6 +18,7 @@ from jaxvrp.envs.tsp_drone.problem.operations import (
 )
 from jaxvrp.envs.tsp_drone.problem.solution import Matrices, SolutionReport, solution_report
 from jaxvrp.envs.tsp_drone.problem.tours_report import ToursReport, tours_report
+from jaxvrp.envs.tsp_drone.sidekicks.report import FlightsReport
 from jaxvrp.envs.tsp_drone.state import State
 from jaxvrp.episodes import until_end
 from jaxvrp.io import plan_files
@@ -27,20 +28,20 @@ TRUCK, DRONE = "truck", "drone"
 
 @dataclasses.dataclass(frozen=True)
 class Leg:
-    """A way from node `origin` to `node`, of the truck, or of the drone alone; `carries`: the drone is on board."""
+    """A way from node `origin` to `node`, of the truck, or of a drone alone; `carries`: the drones on board."""
 
     who: str
     origin: int
     node: int
     leave: float
     arrive: float
-    carries: bool
+    carries: tuple[str, ...]
     tour: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
 class Wait:
-    """`who`, one of the two, waits at `node` between two times: for the other, or for a window to open."""
+    """`who`, a vehicle, waits at `node` between two times: for another, or for a window to open."""
 
     who: str
     node: int
@@ -51,17 +52,18 @@ class Wait:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Plan:
-    """A plan and what `solution_report`, or with time windows `tours_report`, says about it."""
+    """A plan and what `solution_report`, `tours_report` or `flights_report` says about it."""
 
     instance: Instance  # one problem as NumPy arrays
-    report: SolutionReport | ToursReport
-    legs: tuple[Leg, ...]  # of each of the two, of each tour, in the order of departure
+    report: SolutionReport | ToursReport | FlightsReport
+    legs: tuple[Leg, ...]  # of each vehicle, of each tour, in the order of departure
     waits: tuple[Wait, ...]
-    served_by: tuple[str | None, ...]  # by node, `"truck"`, `"drone"` or None
+    served_by: tuple[str | None, ...]  # by node, one of `vehicles` or None
     served_at: np.ndarray  # `f64[n]`, when service begins; nan for never
     served_in: np.ndarray  # `i64[n]`, the tour; -1 for never
     tours: tuple[tuple[Operation, ...], ...]  # one without time windows
     end: float  # when all are back
+    vehicles: tuple[str, ...] = (TRUCK, DRONE)  # the truck first
 
     @property
     def nodes(self) -> np.ndarray:
@@ -71,11 +73,11 @@ class Plan:
     @property
     def sorties(self) -> int:
         """How many customers the drones serve."""
-        return sum(operation.fly is not None for tour in self.tours for operation in tour)
+        return sum(who is not None and who != TRUCK for who in self.served_by)
 
     def place(self, who: str, time: float, tour: int = 0) -> np.ndarray:
-        """`f64[2]`, where one of the two of a tour is at a time."""
-        ours = [leg for leg in self.legs if leg.tour == tour and (leg.who == who or (who == DRONE and leg.carries))]
+        """`f64[2]`, where a vehicle of a tour is at a time."""
+        ours = [leg for leg in self.legs if leg.tour == tour and (leg.who == who or who in leg.carries)]
         moves = [leg for leg in ours if leg.leave <= time]
         if not moves:
             return self.instance.locs[0]
@@ -92,8 +94,8 @@ class Plan:
         return is_server and (self.instance.has_windows or bool(np.isclose(self.served_at[node], leg.arrive)))
 
     def waited(self, who: str) -> float:
-        """How long one of the two waited, in all."""
-        return sum(wait.until - wait.since for wait in self.waits if wait.who == who)
+        """How long the truck, or all drones, waited, in all."""
+        return sum(wait.until - wait.since for wait in self.waits if wait.who.startswith(who))
 
 
 def from_operations(instance: Instance, operations: Sequence[Operation], *, allow_revisits: bool = True) -> Plan:
@@ -158,7 +160,7 @@ class _Moves:
 
     def follow(self, operation: Operation) -> None:
         """Both go on from one place where they are together to the next."""
-        fly, end, carries = operation.fly, operation.end, operation.fly is None
+        fly, end, carries = operation.fly, operation.end, _aboard(operation)
         back = self.clock if fly is None else self._fly(operation.start, fly, end)
         for node in operation.internal:
             self._drive(node, carries)
@@ -176,11 +178,11 @@ class _Moves:
         self.clock = self._wait(TRUCK, start, ready, instance.opens[fly] - way)
         there = self.clock + way
         leave = there + instance.service[fly]
-        self.legs.append(Leg(DRONE, start, fly, self.clock, float(there), False, self.tour))
-        self.legs.append(Leg(DRONE, fly, end, float(leave), float(leave + back), False, self.tour))
+        self.legs.append(Leg(DRONE, start, fly, self.clock, float(there), (), self.tour))
+        self.legs.append(Leg(DRONE, fly, end, float(leave), float(leave + back), (), self.tour))
         return float(leave + back)
 
-    def _drive(self, node: int, carries: bool) -> None:
+    def _drive(self, node: int, carries: tuple[str, ...]) -> None:
         arrive = self.clock + float(self.matrices.truck[self.here, node])
         self.legs.append(Leg(TRUCK, self.here, node, self.clock, arrive, carries, self.tour))
         self.clock, self.here = arrive, node
@@ -213,12 +215,16 @@ def _legs(problem: Matrices, operation: Operation, begin: float) -> Iterator[Leg
     for node in (*internal, end):
         if node != here:
             arrive = clock + float(problem.truck[here, node])
-            yield Leg(TRUCK, here, node, clock, arrive, fly is None)
+            yield Leg(TRUCK, here, node, clock, arrive, _aboard(operation))
             clock, here = arrive, node
     if fly is not None:
         there = leave + float(problem.drone[start, fly])
-        yield Leg(DRONE, start, fly, leave, there, False)
-        yield Leg(DRONE, fly, end, there, there + float(problem.drone[fly, end]), False)
+        yield Leg(DRONE, start, fly, leave, there, ())
+        yield Leg(DRONE, fly, end, there, there + float(problem.drone[fly, end]), ())
+
+
+def _aboard(operation: Operation) -> tuple[str, ...]:
+    return (DRONE,) if operation.fly is None else ()
 
 
 def name_of(node: int) -> str:
@@ -226,7 +232,7 @@ def name_of(node: int) -> str:
     return "depot" if node == 0 else f"customer {node}"
 
 
-def verdict(report: SolutionReport | ToursReport) -> str:
+def verdict(report: SolutionReport | ToursReport | FlightsReport) -> str:
     """'feasible', or the first kinds of violations."""
     return plan_files.verdict(report.violations, lambda name, found: f"node {found.first_node}")
 

@@ -7,18 +7,20 @@ const CLOCK_MOMENTS = 300;
  */
 VIEWS.tsp_drone = (seek) => {
   const { nodes, legs, waits, makespan } = episode;
+  const vehicles = episode.vehicles ?? ["truck", "drone"];
+  const drones = vehicles.slice(1);
   const isPriced = typeof episode.cost === "number";
   const tours = [...Array(Math.max(episode.tours ?? 1, 1)).keys()];
   const end = makespan || Math.max(1e-6, steps[LAST].clock);
-  const colours = { truck: colourOf(0), drone: colourOf(1) };
+  const colours = Object.fromEntries(vehicles.map((who, at) => [who, colourOf(at)]));
+  const carries = (leg, who) => leg.carries === true || (leg.carries || []).includes(who);
   /** With several tandems, a colour is that of a tandem. */
   const tint = (who, tour) => (isPriced ? colourOf(tour ?? 0) : colours[who]);
   const waysOf = tours.map((tour) => {
     const ours = legs.filter((leg) => (leg.tour ?? 0) === tour);
-    return {
-      truck: ours.filter((leg) => leg.who === "truck"),
-      drone: ours.filter((leg) => leg.who === "drone" || leg.carries).sort((a, b) => a.leave - b.leave),
-    };
+    const isBy = (who) => (leg) => leg.who === who || carries(leg, who);
+    const waysBy = (who) => ours.filter(isBy(who)).sort((a, b) => a.leave - b.leave);
+    return Object.fromEntries(vehicles.map((who) => [who, waysBy(who)]));
   });
   const span = (axis) => {
     const values = nodes.map((node) => node.position[axis]);
@@ -56,17 +58,18 @@ VIEWS.tsp_drone = (seek) => {
     draw("rect", { class: "ground", width, height }, svg);
     const places = nodes.map((node) => to(node.position));
     const lines = legs.map((leg) =>
-      draw("path", { class: `line way ${leg.who}`, style: `--colour: ${tint(leg.who, leg.tour)}` }, svg),
+      draw("path", { class: `line way ${kindOf(leg.who)}`, style: `--colour: ${tint(leg.who, leg.tour)}` }, svg),
     );
     const stops = nodes.map((_, node) => stopMark(svg, places[node], node));
-    const marks = tours.map(() => ({ truck: truckMark(svg), drone: droneMark(svg) }));
-    marks.forEach((both, tour) => {
-      for (const [who, mark] of Object.entries(both)) set(mark, { style: `--colour: ${tint(who, tour)}` });
+    const markOf = (who) => [who, who === "truck" ? truckMark(svg) : droneMark(svg)];
+    const marks = tours.map(() => Object.fromEntries(vehicles.map(markOf)));
+    marks.forEach((all, tour) => {
+      for (const [who, mark] of Object.entries(all)) set(mark, { style: `--colour: ${tint(who, tour)}` });
     });
     scene = { places, lines, stops, marks };
   }
 
-  /** Where one of the two of a tour is, in pixels, and what it is doing. */
+  /** Where a vehicle of a tour is, in pixels, and what it is doing. */
   function stateOf(who, tour, clock) {
     const begun = waysOf[tour][who].filter((leg) => leg.leave <= clock + 1e-9);
     const leg = begun[begun.length - 1];
@@ -94,11 +97,13 @@ VIEWS.tsp_drone = (seek) => {
         style: served ? `--colour: ${tint(node.served_by, node.tour)}` : "",
       });
     });
-    scene.marks.forEach((both, tour) => {
-      for (const [who, mark] of Object.entries(both)) {
+    scene.marks.forEach((all, tour) => {
+      for (const [who, mark] of Object.entries(all)) {
         const { place, leg } = stateOf(who, tour, clockOf(tour, time, mode));
-        const aboard = who === "drone" && (!leg || leg.carries);
-        set(mark, { transform: `translate(${px(place[0])} ${px(place[1] - (aboard ? 9 : 0))})` });
+        const aboard = who !== "truck" && (!leg || leg.who === "truck");
+        // Drones on board lie side by side.
+        const shift = aboard ? 9 * (drones.indexOf(who) - (drones.length - 1) / 2) : 0;
+        set(mark, { transform: `translate(${px(place[0] + shift)} ${px(place[1] - (aboard ? 9 : 0))})` });
       }
     });
   }
@@ -122,7 +127,7 @@ VIEWS.tsp_drone = (seek) => {
     const clock = clockOf(index, time, mode);
     const { leg, share } = stateOf(who, index, clock);
     const moving = leg && share < 1;
-    const verb = who === "truck" ? "drives" : leg?.carries ? "rides" : "flies";
+    const verb = who === "truck" ? "drives" : leg?.who === "truck" ? "rides" : "flies";
     const where = moving ? `${verb} to ${nodeName(leg.to)}` : `at ${nodeName(leg?.to ?? 0)}`;
     return { status: waiting(who, index, clock) ? "waits" : where, tone: moving ? "go" : "" };
   }
@@ -132,20 +137,20 @@ VIEWS.tsp_drone = (seek) => {
   if (isPriced)
     for (const tour of tours) legendEntry(`served by tandem ${tour + 1}`, (svg) => exampleStop(svg, colourOf(tour)));
   else
-    for (const who of ["truck", "drone"]) legendEntry(`served by the ${who}`, (svg) => exampleStop(svg, colours[who]));
+    for (const who of vehicles) legendEntry(`served by ${theNamed(who)}`, (svg) => exampleStop(svg, colours[who]));
   legendEntry("truck", (svg) => truckMark(svg));
   legendEntry("drone", (svg) => droneMark(svg));
   legendLine("way of the truck", { class: "line way truck", style: `--colour: ${tint("truck", 0)}` });
-  legendLine("flight of the drone", { class: "line way drone", style: `--colour: ${tint("drone", 0)}` });
+  legendLine("flight of a drone", { class: "line way drone", style: `--colour: ${tint(drones[0], 0)}` });
 
-  const waited = (who) => waits.filter((wait) => wait.who === who).reduce((sum, wait) => sum + wait.until - wait.since, 0);
+  const waited = (kind) => waits.filter((wait) => kindOf(wait.who) === kind).reduce((sum, wait) => sum + wait.until - wait.since, 0);
   const agentOf = (who) => agents.find((agent) => agent.role === who);
   return {
     aspect: clamp((box.y[1] - box.y[0]) / (box.x[1] - box.x[0] || 1), 0.6, 1),
-    label: `Map: ${isPriced ? "trucks, their drones" : "a truck, its drone"}, ${nodes.length - 1} customers and a depot`,
+    label: `Map: ${isPriced ? "trucks, their drones" : `a truck, its ${drones.length > 1 ? "drones" : "drone"}`}, ${nodes.length - 1} customers and a depot`,
     layout,
     draw: drawFrame,
-    cards: ["truck", "drone"].map((who) => ({
+    cards: vehicles.map((who) => ({
       title: who,
       colour: colours[who],
       agent: agentOf(who),
@@ -155,6 +160,8 @@ VIEWS.tsp_drone = (seek) => {
       laneChart({
         end,
         tours,
+        vehicles,
+        carries,
         tint,
         clockAt,
         seek: (clock) => seek((CLOCK_MOMENTS * clock) / end, "clock"),
@@ -176,17 +183,29 @@ VIEWS.tsp_drone = (seek) => {
     note: episode.verdict === "feasible" ? "" : episode.verdict,
     summary: [
       ...(isPriced ? [["cost", shown(episode.cost)], ["tours", `${episode.tours}`]] : [["makespan", shown(makespan)]]),
-      ["by the drone", `${nodes.filter((node) => node.served_by === "drone").length} of ${nodes.length - 1}`],
+      ["by drone", `${nodes.filter((node) => node.served_by && node.served_by !== "truck").length} of ${nodes.length - 1}`],
       ["truck waits", shown(waited("truck"))],
-      ["drone waits", shown(waited("drone"))],
+      [drones.length > 1 ? "drones wait" : "drone waits", shown(waited("drone"))],
     ],
   };
 };
 
+const kindOf = (who) => who.split(" ")[0];
+const theNamed = (who) => (who.includes(" ") ? who : `the ${who}`);
 const nodeName = (node) => (node === 0 ? "the depot" : `customer ${node}`);
 
-/** Launches and meetings of the drone. */
+/** Launches and meetings of drones. */
 function sorties(momentAt) {
+  if (episode.vehicles)
+    return episode.legs
+      .filter((leg) => leg.who !== "truck")
+      .map(({ who, from, to, leave, arrive }) => {
+        const isOut = episode.nodes[to].served_by === who;
+        const clock = isOut ? leave : arrive;
+        const at = steps.findIndex((step) => step.clock >= clock - 1e-3);
+        const text = isOut ? `${who} sets out for ${nodeName(to)}` : `${who} is back from ${nodeName(from)}`;
+        return { at: at < 0 ? steps.length - 1 : at, moment: momentAt(clock), text };
+      });
   return steps.slice(1).flatMap(({ customer, node, clock }, before) => {
     const event = (text) => [{ at: before + 1, moment: momentAt(clock), text }];
     const earlier = steps[before].customer;
@@ -205,7 +224,7 @@ function stopMark(svg, [x, y], node) {
     ? draw("circle", { r: 6.5, class: "stop", transform }, svg)
     : draw("rect", { x: -8, y: -8, width: 16, height: 16, rx: 3, class: "depot", transform }, svg);
   const own = episode.nodes[node];
-  const who = own.served_by === null ? "not served" : `served by the ${own.served_by} at ${shown(own.served_at)}`;
+  const who = own.served_by === null ? "not served" : `served by ${theNamed(own.served_by)} at ${shown(own.served_at)}`;
   tooltip(shape, node ? `customer ${node}: ${who}${own.no_fly ? ", not by the drone" : ""}` : "depot");
   if (node && (x || y)) draw("text", { class: "small halo", x: x + 9, y: y - 7 }, svg, node);
   return shape;
@@ -223,19 +242,20 @@ function droneMark(svg) {
   return group;
 }
 
-/** A lane for each of the two of each tour: on the way, on board, waiting. */
-function laneChart({ end, tours, tint, clockAt, seek }) {
-  const rows = { truck: 3, drone: 31 };
-  const rowOf = (who, tour) => rows[who] + 62 * (tour ?? 0);
+/** A lane for each vehicle of each tour: on the way, on board, waiting. */
+function laneChart({ end, tours, vehicles, carries, tint, clockAt, seek }) {
+  const drones = vehicles.slice(1);
+  const block = 6 + 28 * vehicles.length;
+  const rowOf = (who, tour) => 3 + 28 * vehicles.indexOf(who) + block * (tour ?? 0);
   const inner = chart({
     title: "On the way, on board, waiting",
-    left: 42,
+    left: drones.length > 1 ? 54 : 42,
     range: [0, end],
     seek,
-    height: () => 16 + 62 * tours.length,
+    height: () => 16 + block * tours.length,
     legend: [
       [{ kind: "box", colour: tint("truck", 0) }, "truck on its way"],
-      [{ kind: "box", colour: tint("drone", 0) }, "drone in the air"],
+      [{ kind: "box", colour: tint(drones[0], 0) }, "drone in the air"],
       [{ kind: "box", colour: "var(--line)" }, "drone on board"],
       [{ kind: "box", edge: "var(--waiting)", dash: "3 2" }, "waits"],
     ],
@@ -249,13 +269,14 @@ function laneChart({ end, tours, tint, clockAt, seek }) {
         );
       for (const leg of episode.legs) {
         bar(leg.who, leg.tour, leg.leave, leg.arrive, `fill: ${tint(leg.who, leg.tour)}; stroke: var(--card)`);
-        if (leg.carries) bar("drone", leg.tour, leg.leave, leg.arrive, "fill: var(--line); stroke: var(--card)");
+        for (const who of drones)
+          if (carries(leg, who)) bar(who, leg.tour, leg.leave, leg.arrive, "fill: var(--line); stroke: var(--card)");
       }
       for (const wait of episode.waits)
         bar(wait.who, wait.tour, wait.since, wait.until, "fill: none; stroke: var(--waiting); stroke-dasharray: 3 2");
       for (const tour of tours)
-        for (const who of Object.keys(rows))
-          draw("text", { class: "tiny end", x: 36, y: rowOf(who, tour) + 14 }, svg, who);
+        for (const who of vehicles)
+          draw("text", { class: "tiny end", x: drones.length > 1 ? 48 : 36, y: rowOf(who, tour) + 14 }, svg, who);
     },
   });
   return { clocked: true, layout: inner.layout, move: (time, mode) => inner.move(clockAt(time, mode)) };

@@ -4,8 +4,10 @@ Node 0 is the depot; padding is left out. Lengths are map units, y points up; ti
 Besides what all episodes have:
 
     nodes       [{position, served_by: "truck", "drone" or null, served_at: time or null, no_fly, tour: or null}]
-    legs        [{who, from, to, leave, arrive, carries, tour}]: all ways, `who` being "truck" or "drone"; the truck
-                `carries` the drone; times of `solution_report` or `tours_report`
+    vehicles    where there are several drones: ["truck", "drone 1", ...]
+    legs        [{who, from, to, leave, arrive, carries, tour}]: all ways, `who` being "truck", "drone" or a vehicle;
+                the truck `carries` the drone, or a list of drones; times of `solution_report`, `tours_report` or
+                `flights_report`
     waits       [{who, node, since, until, tour}]: who waited for the other, or for a window to open
     tours       how many
     makespan    time; 0 before the first meeting
@@ -67,7 +69,7 @@ def export_episode(env: TruckAndDrone, states: State, actions: Mapping[str, Any]
     why = f"neither truck nor drone had come, or set out, when the episode stops after {int(states.step[-1])} turns"
     return {
         **entries,
-        **_drawn(plan),
+        **drawn(plan),
         "tours": len(plan.tours),
         "makespan": as_json_float32(plan.end),
         "cost": as_json_float32(plan.report.cost) if env.windows else None,
@@ -77,10 +79,11 @@ def export_episode(env: TruckAndDrone, states: State, actions: Mapping[str, Any]
     }
 
 
-def _drawn(plan: Plan) -> dict[str, Any]:
+def drawn(plan: Plan) -> dict[str, Any]:
     """What the map and the chart over time show."""
-    instance = plan.instance
+    instance, several = plan.instance, plan.vehicles != (TRUCK, DRONE)
     return {
+        **({"vehicles": list(plan.vehicles)} if several else {}),
         "nodes": [
             {
                 "position": as_json(np.asarray(instance.locs[node], np.float32)),
@@ -98,7 +101,7 @@ def _drawn(plan: Plan) -> dict[str, Any]:
                 "to": leg.node,
                 "leave": as_json_float32(leg.leave),
                 "arrive": as_json_float32(leg.arrive),
-                "carries": leg.carries,
+                "carries": list(leg.carries) if several else bool(leg.carries),
                 "tour": leg.tour,
             }
             for leg in plan.legs
@@ -133,11 +136,14 @@ def _step_entry(states: State, index: int) -> dict[str, Any]:
 def check_episode(episode: dict[str, Any]) -> None:
     """Raise a ValueError, one line, unless an episode has what `replay.js` reads."""
     object_with(nodes=list_of(object_with(), least=1))(episode, "")
-    node, who = whole_number(len(episode["nodes"])), one_of(TRUCK, DRONE)
+    list_of(text, least=2)(episode.get("vehicles", [TRUCK, DRONE]), "vehicles")
+    vehicles = episode.get("vehicles", [TRUCK, DRONE])
+    node, who = whole_number(len(episode["nodes"])), one_of(*vehicles)
+    carried = list_of(who) if "vehicles" in episode else boolean
     object_with(
         nodes=list_of(object_with(position=POINT, served_by=optional(who), served_at=optional(number), no_fly=boolean)),
         legs=list_of(
-            object_with(**{"who": who, "from": node, "to": node}, leave=number, arrive=number, carries=boolean)
+            object_with(**{"who": who, "from": node, "to": node}, leave=number, arrive=number, carries=carried)
         ),
         waits=list_of(object_with(who=who, node=node, since=number, until=number)),
         makespan=number,

@@ -12,7 +12,6 @@ import pytest
 from jaxvrp.envs.darp.pictures import plan_figure as darp
 from jaxvrp.envs.pcb.pictures import board_view as pcb
 from jaxvrp.envs.truck_drone.pictures import route_map
-from jaxvrp.envs.tsp_drone.pictures import plan_figure as tsp_drone
 from jaxvrp.pictures import palette, stills
 
 LMS = np.array([[17.8824, 43.5161, 4.11935], [3.45565, 27.1554, 3.86714], [0.0299566, 0.184309, 1.46709]])
@@ -49,7 +48,7 @@ BESIDE_EACH_OTHER = {
     "drones, customers, truck, map": (*route_map.DRONE_COLOURS, *STATUS, palette.INK, palette.GROUND),
     "vehicles, faults, words": (*darp.COLOURS, palette.WRONG, palette.INK, palette.WAITING, palette.GROUND),
     "nets, faults, power": (*pcb.COLOURS, palette.WRONG, pcb.POWER, "#ffffff"),
-    "truck, drone, nobody": (*tsp_drone.COLOURS.values(), palette.WAITING, palette.INK, palette.GROUND),
+    "truck, drone, nobody": (*palette.SERIES[:2], palette.WAITING, palette.INK, palette.GROUND),
     "states in notebooks": (*stills.AGENT_COLOURS[:5], palette.ON_TIME, stills.WAITING, palette.LOST),
 }
 

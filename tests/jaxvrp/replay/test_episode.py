@@ -373,7 +373,7 @@ def test_the_command_needs_no_learner_and_no_matplotlib(board, tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"wrote {tmp_path / 'board.html'}\n"
     assert done.stderr.startswith(
-        f"error: {tmp_path / 'chess.json'}: kind is 'chess'; it must be one of: darp, dispatch, pcb, "
+        f"error: {tmp_path / 'chess.json'}: kind is 'chess'; it must be one of: darp, dispatch, flying_sidekicks, pcb, "
     )
     assert done.stderr.count("\n") == 1
 

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from jaxvrp.envs.tsp_drone.baselines.chains import below
 from jaxvrp.envs.tsp_drone.baselines.partition import Times, ends_of, make_times, partition_cost
 from jaxvrp.envs.tsp_drone.baselines.planners import plan_actions
 from jaxvrp.envs.tsp_drone.baselines.tours import near_tours
@@ -141,7 +142,7 @@ def _changed(chains: Chains, near: jax.Array, customers: jax.Array, drawn: jax.A
     kind = jnp.where((kind == REMOVE) & (room >= revisits), INSERT, kind)
     inserted = jnp.where(position <= place, position, position - 1)
     number = jnp.cumsum(is_revisit & (position <= last), axis=0)
-    gone = _first(number == 1 + _below(jnp.maximum(revisits - room, 1), drawn[5]))
+    gone = _first(number == 1 + below(jnp.maximum(revisits - room, 1), drawn[5]))
     # The node is served at its first place from now on, or at that of the revisit.
     node = _at(tours, gone)
     gone = jnp.where((drawn[4] < 0.5) & (node > 0), _first(tours == node), gone)
@@ -156,10 +157,10 @@ def _changed(chains: Chains, near: jax.Array, customers: jax.Array, drawn: jax.A
 
 def _places(tours: jax.Array, near: jax.Array, last: jax.Array, drawn: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Two positions, `i32[L]` each: any, and that of a node near by, one that is near in the tour, or any."""
-    place = 1 + _below(last, drawn[0])
-    friend = near[_at(tours, place), _below(near.shape[1], drawn[1])]
-    step = jnp.where(drawn[1] < 0.5, -1, 1) * (1 + _below(6, 2 * drawn[1] % 1))
-    other = jnp.where(drawn[2] < 0.9, jnp.clip(place + step, 0, last), _below(last + 1, drawn[1]))
+    place = 1 + below(last, drawn[0])
+    friend = near[_at(tours, place), below(near.shape[1], drawn[1])]
+    step = jnp.where(drawn[1] < 0.5, -1, 1) * (1 + below(6, 2 * drawn[1] % 1))
+    other = jnp.where(drawn[2] < 0.9, jnp.clip(place + step, 0, last), below(last + 1, drawn[1]))
     return place, jnp.where(drawn[2] < 0.6, _first(tours == friend), other)
 
 
@@ -184,11 +185,6 @@ def _reordered(
     low, high = jnp.maximum(jnp.minimum(place, other) + after, 1), jnp.maximum(place, other) - ~after
     turned = jnp.where((position >= low) & (position <= high), low + high - position, position)
     return jnp.where(kind == MOVE, moved, jnp.where(kind == SWAP, swapped, turned))
-
-
-def _below(count: jax.Array | int, drawn: jax.Array) -> jax.Array:
-    """Whole numbers from 0, `i32[L]`, from numbers in [0, 1)."""
-    return jnp.minimum((drawn * count).astype(jnp.int32), count - 1)
 
 
 def _first(found: jax.Array) -> jax.Array:

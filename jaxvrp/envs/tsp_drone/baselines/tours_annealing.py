@@ -9,10 +9,7 @@ the last axis, `L`. On its way, annealing may miss windows, for a fine that rise
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import jax
@@ -20,13 +17,14 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from jaxvrp.envs.tsp_drone.baselines.chains import Method, anneal, below
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, as_float32, distance
 from jaxvrp.envs.tsp_drone.problem.operations import Operation, operations_to_actions
 from jaxvrp.envs.tsp_drone.tours import TruckDroneTours
 from jaxvrp.toolbox import Searched
 
-CHAINS, TRIES = 4, 32
-"""Chains on a core, and changes that a chain prices at a time."""
+TRIES = 32
+"""Changes that a chain prices at a time."""
 
 NEAREST = 12
 """Nodes near a customer, to which changes bring it."""
@@ -39,23 +37,6 @@ SPARE = 2
 
 MULTIPLE = 4
 """Tours that there is room for are a multiple of this, so that problems share compiled programs."""
-
-STEPS = 256
-"""Steps of one call; the clock is read between calls."""
-
-TEMPERATURE = (1.0, 0.003)
-"""From the beginning to the end of a cycle, geometrically, in units of the money for each node."""
-
-FINE = (0.1, 2.0)
-"""For a unit of time by which a window is missed, likewise."""
-
-PATIENCE = 12
-"""Steps of a cycle for each pair of nodes, if there is time for them: one cycle follows the other until time is up."""
-
-HEAD_START = (0.0, 0.4)
-"""How far annealing is at the beginning of a cycle, in turn: plans are forgotten, or the best ones are improved."""
-
-MOST_CORES = 8
 
 ROUNDING = 1e-6
 """Share by which times may exceed limits."""
@@ -165,49 +146,11 @@ def price(tables: Tables, codes: jax.Array) -> tuple[jax.Array, jax.Array]:
     return jnp.where(grounded.any(axis=0), jnp.inf, walk.money), walk.late
 
 
-class Chains(struct.PyTreeNode):
-    """`C` plans that are annealed, and the best of each chain."""
-
-    codes: jax.Array  # `i32[P, C]`
-    money: jax.Array  # `f32[C]`
-    late: jax.Array  # `f32[C]`
-    best: jax.Array  # `i32[P, C]`, in time
-    least: jax.Array  # `f32[C]`, its money
-
-
-@jax.jit
-def advance(tables: Tables, chains: Chains, key: jax.Array, temperatures: jax.Array, fines: jax.Array) -> Chains:
-    """The chains after a step at each of these temperatures, and fines for a unit of lateness, `f32[steps]` each."""
-
-    def step(chains: Chains, drawn: tuple[jax.Array, ...]) -> tuple[Chains, None]:
-        key, temperature, fine = drawn
-        rest, luck = jnp.split(jax.random.uniform(key, (9, chains.codes.shape[1] * TRIES)), [8])
-        changed = changed_codes(tables, jnp.repeat(chains.codes, TRIES, axis=1), rest)
-        return _accepted(tables, chains, changed, temperature * -jnp.log(luck[0]), fine), None
-
-    return jax.lax.scan(step, chains, (jax.random.split(key, len(temperatures)), temperatures, fines))[0]
-
-
-def _accepted(tables: Tables, chains: Chains, changed: jax.Array, margin: jax.Array, fine: jax.Array) -> Chains:
-    """The chains after the first of their changes, `i32[P, C TRIES]`, that costs less than before and a margin."""
-    money, late = price(tables, changed)
-    new = (changed.reshape(len(changed), -1, TRIES) != chains.codes[..., None]).any(axis=0)
-    before = jnp.repeat(chains.money + fine * chains.late, TRIES)
-    accepted = (money + fine * late < before + margin).reshape(-1, TRIES) & new
-    lane = jnp.arange(0, len(margin), TRIES) + jax.lax.argmax(accepted, 1, jnp.int32)
-    moves = accepted.any(axis=1)
-    codes = jnp.where(moves, changed[:, lane], chains.codes)
-    money, late = jnp.where(moves, money[lane], chains.money), jnp.where(moves, late[lane], chains.late)
-    better = (money < chains.least) & (late == 0)
-    best, least = jnp.where(better, codes, chains.best), jnp.where(better, money, chains.least)
-    return Chains(codes, money, late, best, least)
-
-
 def changed_codes(tables: Tables, codes: jax.Array, drawn: jax.Array) -> jax.Array:
     """A change of each sequence, `i32[P, L]`; `drawn` are numbers in [0, 1), `f32[8, L]`."""
     nodes, last = tables.num_nodes, len(codes) - 1
     position = jnp.arange(len(codes), dtype=jnp.int32)[:, None]
-    place = 1 + _below(last - 1, drawn[0])
+    place = 1 + below(last - 1, drawn[0])
     node = _at(codes, place) % nodes
     other = _other_place(tables, codes, place, node, drawn)
     low, high, first, second = _parts(codes % nodes == 0, place, other, drawn)
@@ -225,7 +168,7 @@ def changed_codes(tables: Tables, codes: jax.Array, drawn: jax.Array) -> jax.Arr
     swaps = (kind == EXCHANGE) & (first == 1) & (second == 1) & (drawn[5] < 0.5) & (changed % nodes > 0)
     changed = jnp.where(swaps, changed % nodes + codes // nodes * nodes, changed)
     renewed = (kind == SPAN) | (drawn[7] < 0.4)
-    span = jnp.asarray(SPANS, jnp.int32)[_below(len(SPANS), drawn[7] / 0.4 % 1)]
+    span = jnp.asarray(SPANS, jnp.int32)[below(len(SPANS), drawn[7] / 0.4 % 1)]
     is_it = renewed & (node > 0) & (changed % nodes == node)
     return jnp.where(is_it, node + nodes * span, changed)
 
@@ -233,10 +176,10 @@ def changed_codes(tables: Tables, codes: jax.Array, drawn: jax.Array) -> jax.Arr
 def _other_place(tables: Tables, codes: jax.Array, place: jax.Array, node: jax.Array, drawn: jax.Array) -> jax.Array:
     """`i32[L]`, where a node near the one at `place` is; or any place; or one a few places away."""
     last = len(codes) - 1
-    friend = tables.near[node, _below(tables.near.shape[1], drawn[1])]
+    friend = tables.near[node, below(tables.near.shape[1], drawn[1])]
     at_friend = jnp.maximum(jax.lax.argmax(codes % tables.num_nodes == friend, 0, jnp.int32), 1)
-    other = jnp.where(drawn[2] < 0.7, at_friend, 1 + _below(last - 1, drawn[1]))
-    return jnp.where(drawn[2] > 0.9, jnp.clip(place + 1 + _below(8, drawn[1]) - 4, 1, last - 1), other)
+    other = jnp.where(drawn[2] < 0.7, at_friend, 1 + below(last - 1, drawn[1]))
+    return jnp.where(drawn[2] > 0.9, jnp.clip(place + 1 + below(8, drawn[1]) - 4, 1, last - 1), other)
 
 
 def _parts(is_depot: jax.Array, place: jax.Array, other: jax.Array, drawn: jax.Array) -> tuple[jax.Array, ...]:
@@ -245,7 +188,7 @@ def _parts(is_depot: jax.Array, place: jax.Array, other: jax.Array, drawn: jax.A
     low, high = jnp.minimum(place, other), jnp.maximum(place, other)
     home = is_depot & (position > 0)
     tour_ends = [jax.lax.argmax(home & (position >= at), 0, jnp.int32) for at in (low, high)]
-    lengths = jnp.array(LENGTHS, jnp.int32)[_below(len(LENGTHS), drawn[4])]
+    lengths = jnp.array(LENGTHS, jnp.int32)[below(len(LENGTHS), drawn[4])]
     is_tails = drawn[6] < 0.12
     first = jnp.where(is_tails, tour_ends[0] - low, lengths[:, 0])
     second = jnp.where(is_tails, tour_ends[1] - high, lengths[:, 1])
@@ -256,10 +199,6 @@ def _parts(is_depot: jax.Array, place: jax.Array, other: jax.Array, drawn: jax.A
     first = jnp.minimum(first, last - low)
     high = jnp.minimum(jnp.maximum(high, low + first), last)
     return low, high, first, jnp.minimum(second, last - high)
-
-
-def _below(count: int, drawn: jax.Array) -> jax.Array:
-    return jnp.minimum((drawn * count).astype(jnp.int32), count - 1)
 
 
 def _at(codes: jax.Array, place: jax.Array) -> jax.Array:
@@ -318,6 +257,9 @@ def tours_of(codes: np.ndarray, num_nodes: int) -> list[list[Operation]]:
     return [tour for tour in tours if tour]
 
 
+METHOD = Method(price, changed_codes, TRIES, temperature=(1.0, 0.003), fine=(0.1, 2.0), patience=12)
+
+
 class SearchedTours(NamedTuple):
     """The best plan so far: seconds since the search began, money, and tours."""
 
@@ -337,42 +279,8 @@ def search_tours(instance: Instance, key: jax.Array, seconds: float) -> Iterator
         for name, leaf in vars(instance).items()
     }
     instance = Instance(**trimmed)
-    tables, codes = make_tables(as_float32(instance)), first_codes(instance)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    threads = min(cores, MOST_CORES)
-    repeated = jnp.repeat(jnp.asarray(codes)[:, None], CHAINS, axis=1)
-    money, late = price(tables, repeated)
-    parts = [Chains(repeated, money, late, repeated, money)] * threads
-    with ThreadPoolExecutor(threads) as pool:
-
-        def advanced(key: jax.Array, progress: np.ndarray) -> list[Chains]:
-            unit = min(float(part.least.min()) for part in parts) / count
-            heats, fines = (
-                jnp.asarray(unit * first * (last / first) ** progress, jnp.float32)
-                for first, last in (TEMPERATURE, FINE)
-            )
-            keys = jax.random.split(key, threads)
-            results = pool.map(lambda part, key: advance(tables, part, key, heats, fines), parts, keys)
-            return jax.block_until_ready(list(results))
-
-        advanced(key, np.ones(STEPS))
-        start = time.monotonic()
-        advanced(key, np.ones(STEPS))
-        pace, now = time.monotonic() - start, 0.0
-        cycles = max(1, round(seconds / (PATIENCE * count**2 * pace / STEPS)))
-        cycle, start = 0, time.monotonic()
-        while now < seconds:
-            if now >= (cycle + 1) * seconds / cycles:
-                cycle, parts = cycle + 1, _restarted(parts)
-            key, step_key = jax.random.split(key)
-            share = np.clip(np.linspace(now, now + pace, STEPS) / seconds * cycles - cycle, 0.0, 1.0)
-            head_start = HEAD_START[cycle % len(HEAD_START)]
-            parts = advanced(step_key, head_start + (1 - head_start) * share)
-            before, now = now, time.monotonic() - start
-            pace = now - before
-            best = min(parts, key=lambda part: float(part.least.min()))
-            sequence = np.asarray(best.best[:, int(best.least.argmin())])
-            yield SearchedTours(now, float(best.least.min()), tours_of(sequence, count))
+    for found in anneal(METHOD, make_tables(as_float32(instance)), first_codes(instance), key, seconds, count):
+        yield SearchedTours(found.seconds, found.cost, tours_of(found.codes, count))
 
 
 def search_episode(env: TruckDroneTours, instance: Instance, key: jax.Array, seconds: float) -> Iterator[Searched]:
@@ -383,13 +291,3 @@ def search_episode(env: TruckDroneTours, instance: Instance, key: jax.Array, sec
         rest = env.max_episode_steps - len(actions["truck"])
         padded = {role: np.pad(chosen, [(0, rest), (0, 0)]) for role, chosen in actions.items()}
         yield Searched(found.seconds, found.cost, padded)
-
-
-def _restarted(parts: list[Chains]) -> list[Chains]:
-    """Chains that go on from the best half of all of them, twice each."""
-    best = np.concatenate([np.asarray(part.best) for part in parts], axis=1)
-    least = np.concatenate([np.asarray(part.least) for part in parts])
-    order = np.argsort(least)[np.arange(len(least)) // 2]
-    chosen = [jnp.asarray(order[number :: len(parts)]) for number in range(len(parts))]
-    plans = [(jnp.asarray(best)[:, row], jnp.asarray(least)[row]) for row in chosen]
-    return [Chains(codes, money, jnp.zeros_like(money), codes, money) for codes, money in plans]

@@ -9,7 +9,7 @@ from typing import Any
 from jaxvrp import pictures
 from jaxvrp.envs.tsp_drone.env import TruckAndDrone
 from jaxvrp.envs.tsp_drone.pictures import plan_figure
-from jaxvrp.envs.tsp_drone.played import from_operations, instance_of, operations_of
+from jaxvrp.envs.tsp_drone.played import Plan, from_operations, instance_of, operations_of
 from jaxvrp.envs.tsp_drone.problem.instance import Instance
 from jaxvrp.envs.tsp_drone.problem.operations import Operation
 from jaxvrp.envs.tsp_drone.rules import State
@@ -84,13 +84,16 @@ def render_plan(
         ValueError: another suffix, or an instance that is a batch.
         OSError: the file cannot be written.
     """
+    write_plan_figure(from_operations(instance, operations, allow_revisits=allow_revisits), path)
+
+
+def write_plan_figure(plan: Plan, path: str | os.PathLike) -> None:
+    """As `render_plan`."""
     pictures.write_picture(
         path,
         "a plan",
-        lambda: draw_plan(instance, operations, allow_revisits=allow_revisits),
-        lambda partial: plan_figure.write_animation(
-            from_operations(instance, operations, allow_revisits=allow_revisits), partial
-        ),
+        lambda: plan_figure.lay_out(plan, DPI).figure,
+        lambda partial: plan_figure.write_animation(plan, partial),
         dpi=DPI,
     )
 

@@ -13,11 +13,7 @@ import numpy as np
 from jaxvrp import pictures
 from jaxvrp.envs.tsp_drone.played import DRONE, TRUCK, Plan, verdict
 from jaxvrp.pictures import GROUND, INK
-from jaxvrp.pictures.palette import BLUE, EDGE, FRAME, ORANGE, PALE, RIGHT, SERIES, WAITING, WRONG
-
-COLOURS = {TRUCK: BLUE, DRONE: ORANGE}
-ROWS = {TRUCK: 1, DRONE: 0}
-"""Of the chart over time, from below; with several tours, of each of them."""
+from jaxvrp.pictures.palette import EDGE, FRAME, PALE, RIGHT, SERIES, WAITING, WRONG
 
 MOVING_DPI = 90
 FRAMES, PAUSE_MS, LAST_FRAME_MS, PALETTE_SIZE = 72, 110, 3000, 128
@@ -40,7 +36,7 @@ def lay_out(plan: Plan, dpi: float = 120.0, fig: Any = None) -> PlanFigure:
     """Draw the whole plan, into `fig` if there is one."""
     side, across, up = 5.4, 11.2, 6.3  # inches
     sheet = pictures.new_sheet(across, up, dpi, fig)
-    tall = min(1.5 * max(len(plan.tours), 1), 3.0)
+    tall = min(0.75 * len(plan.vehicles) * max(len(plan.tours), 1), 3.0)
     picture = PlanFigure(
         sheet.figure,
         map=sheet.axes(0.2, 0.2, side, side),
@@ -65,12 +61,12 @@ def summary(plan: Plan) -> str:
 
 
 def _colour(plan: Plan, who: str, tour: int) -> str:
-    """That of truck or drone; with time windows that of the tandem."""
-    return SERIES[tour % len(SERIES)] if plan.instance.has_windows else COLOURS[who]
+    """That of the vehicle; with time windows that of the tandem."""
+    return SERIES[(tour if plan.instance.has_windows else plan.vehicles.index(who)) % len(SERIES)]
 
 
 def draw_map(plan: Plan, axes: Any) -> None:
-    """The truck's tour, the drone's sorties, the vehicle of each customer, and the scale."""
+    """The truck's tour, the drones' sorties, the vehicle of each customer, and the scale."""
     locs = plan.instance.locs
     low, high = locs[plan.nodes].min(axis=0), locs[plan.nodes].max(axis=0)
     margin = 0.07 * max(*(high - low), 1e-9)
@@ -93,7 +89,7 @@ def draw_map(plan: Plan, axes: Any) -> None:
     axes.plot(*locs[0], "s", markersize=11, color=INK, markeredgecolor="white", zorder=4)
     for node in plan.nodes.tolist()[1:]:
         server = plan.served_by[node]
-        shape = "^" if server == DRONE else "o"
+        shape = "o" if server in (TRUCK, None) else "^"
         colour = WAITING if server is None else _colour(plan, server, int(plan.served_in[node]))
         edge = EDGE if server is None else "white"
         axes.plot(*locs[node], shape, markersize=9, color=colour, markeredgecolor=edge, zorder=3)
@@ -103,28 +99,30 @@ def draw_map(plan: Plan, axes: Any) -> None:
 
 
 def draw_chart(plan: Plan, axes: Any) -> None:
-    """What both do over time: on the way, on board, waiting."""
+    """What all do over time: on the way, on board, waiting."""
+    count, tours = len(plan.vehicles), range(max(len(plan.tours), 1))
 
     def row(who: str, tour: int) -> int:
-        return 2 * (len(plan.tours) - 1 - tour) + ROWS[who]
+        return count * (len(tours) - tour) - 1 - plan.vehicles.index(who)
 
     def bar(who: str, tour: int, since: float, until: float, **style: Any) -> None:
         axes.broken_barh([(since, until - since)], (row(who, tour) - 0.32, 0.64), linewidth=0.6, **style)
 
     for leg in plan.legs:
         bar(leg.who, leg.tour, leg.leave, leg.arrive, color=_colour(plan, leg.who, leg.tour), edgecolor="white")
-        if leg.carries:
-            bar(DRONE, leg.tour, leg.leave, leg.arrive, color=PALE, edgecolor="white")
+        for who in leg.carries:
+            bar(who, leg.tour, leg.leave, leg.arrive, color=PALE, edgecolor="white")
     for wait in plan.waits:
         bar(wait.who, wait.tour, wait.since, wait.until, facecolor="white", edgecolor=EDGE, hatch="////")
-    tours = range(max(len(plan.tours), 1))
     labels = {
-        row(who, tour): f"{who} {tour + 1}" if plan.instance.has_windows else who for tour in tours for who in ROWS
+        row(who, tour): f"{who} {tour + 1}" if plan.instance.has_windows else who
+        for tour in tours
+        for who in plan.vehicles
     }
     axes.set(
         yticks=list(labels),
         yticklabels=list(labels.values()),
-        ylim=(-0.6, 2 * len(tours) - 0.4),
+        ylim=(-0.6, count * len(tours) - 0.4),
         xlim=(0, max(plan.end, 1e-6)),
     )
     axes.set_xlabel("time", fontsize=8, color=INK)
@@ -145,12 +143,13 @@ def map_keys(plan: Plan) -> list[Any]:
             entry(linestyle=(0, (4, 2)), color=EDGE, label="drone's way"),
             *tandems,
         ]
+    served = [(who, f"served by the {who}" if who == DRONE else f"served by {who}") for who in plan.vehicles[1:]]
     return [
         entry(marker="s", color=INK, label="depot"),
-        entry(marker="o", color=BLUE, label="served by the truck"),
-        entry(marker="^", color=ORANGE, label="served by the drone"),
-        entry(linestyle="-", color=BLUE, label="truck's way"),
-        entry(linestyle=(0, (4, 2)), color=ORANGE, label="drone's way"),
+        entry(marker="o", color=SERIES[0], label="served by the truck"),
+        *(entry(marker="^", color=_colour(plan, who, 0), label=label) for who, label in served),
+        entry(linestyle="-", color=SERIES[0], label="truck's way"),
+        entry(linestyle=(0, (4, 2)), color=SERIES[1], label="drone's way"),
     ]
 
 
@@ -171,7 +170,8 @@ def write_animation(plan: Plan, path: Path) -> None:
     marks = [
         (who, tour, *picture.map.plot([], [], shape, markersize=size, color=_colour(plan, who, tour), **style))
         for tour in range(len(plan.tours))
-        for who, shape, size in ((TRUCK, "o", 15), (DRONE, "^", 11))
+        for who in plan.vehicles
+        for shape, size in [("o", 15) if who == TRUCK else ("^", 11)]
     ]
     now = picture.chart.axvline(0.0, color=INK, linewidth=1.2)
     moving = pictures.AnimatedFigure(picture.figure, [picture.headline, *(mark for _, _, mark in marks), now])
@@ -186,6 +186,6 @@ def write_animation(plan: Plan, path: Path) -> None:
         return moving.frame()
 
     times = np.linspace(0.0, plan.end, FRAMES if plan.legs else 1).tolist()
-    exact = ("white", GROUND, INK, PALE, EDGE, *COLOURS.values())
+    exact = ("white", GROUND, INK, PALE, EDGE, *SERIES[: len(plan.vehicles)])
     palette = pictures.shared_palette(np.concatenate([frame(0.0), frame(times[-1])]), exact, PALETTE_SIZE)
     pictures.write_gif(path, map(frame, times), palette, PAUSE_MS, LAST_FRAME_MS)

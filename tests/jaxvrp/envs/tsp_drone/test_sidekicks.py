@@ -1,0 +1,435 @@
+"""A truck with several drones: the report's rules one by one, published plans, random play, and the search."""
+
+import csv
+import dataclasses
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxvrp
+from benchmarks.quality.tsp_drone import sidekicks
+from benchmarks.reference.tsp_drone import least_makespan as tsp_drone_makespan
+from jaxvrp import registry, replay
+from jaxvrp.actor import RandomActor
+from jaxvrp.envs import tsp_drone
+from jaxvrp.envs.tsp_drone.baselines import chains
+from jaxvrp.envs.tsp_drone.sidekicks import (
+    Task,
+    annealing,
+    flights_report,
+    load,
+    make_instance,
+    pad,
+    read_murray_raj,
+    rules,
+    save,
+)
+from jaxvrp.envs.tsp_drone.sidekicks import replay as replays
+from jaxvrp.envs.tsp_drone.sidekicks.instance import as_float32, check, trim
+from jaxvrp.envs.tsp_drone.sidekicks.plan import plan_of, read_instances, recompute, row_of, tasks_of
+from jaxvrp.episodes import record_episodes
+from jaxvrp.io.command_line import UserError
+from jaxvrp.io.problem_files import DamagedFileError
+from tests.jaxvrp.envs.tsp_drone.exhaustive_sidekicks import Flight, Moment, Search, least_makespan
+from train import solve
+
+PLACES = np.array([0.0, 4.0, 6.0, 10.0])
+WAYS = np.abs(PLACES[:, None] - PLACES)
+
+
+def line(**changes):
+    """Customers at 4, 6, 10 on a line; two drones, of which the second is twice as fast as the truck."""
+    fields = {
+        "truck_time": WAYS,
+        "drone_time": np.stack([WAYS, WAYS / 2]),
+        "endurance": [20.0, 15.0],
+        "service": [0.0, 2.0, 2.0, 2.0],
+        "drone_service": [1.0, 3.0],
+        "launch_time": [1.0, 2.0],
+        "recovery_time": [0.5, 1.0],
+    }
+    return make_instance(np.stack([PLACES, 0 * PLACES], axis=1), **{**fields, **changes})
+
+
+PLAN = [
+    *(Task("launch", 1, 0), Task("launch", 3, 1), Task("drive", 2), Task("recover", 1, 0), Task("serve", 2)),
+    *(Task("drive", 0), Task("recover", 3, 1)),
+]
+"""Drone 1 leaves at 1 and is at customer 2 at 8, the truck at 9; drone 2 at 3, and home at 16, the truck at 17.5."""
+
+
+def times(report, who):
+    return [(event.does, event.node, event.begin, event.end) for event in report.events if event.who == who]
+
+
+def test_tasks_follow_each_other():
+    report = flights_report(line(), PLAN, strict=True)
+    assert report.cost == 18.5
+    assert times(report, "truck") == [
+        *(("launch", 0, 0.0, 1.0), ("launch", 0, 1.0, 3.0), ("drive", 2, 3.0, 9.0), ("recover", 2, 9.0, 9.5)),
+        *(("serve", 2, 9.5, 11.5), ("drive", 0, 11.5, 17.5), ("recover", 0, 17.5, 18.5)),
+    ]
+    flown = [("fly", 1, 1.0, 5.0), ("serve", 1, 5.0, 6.0), ("fly", 2, 6.0, 8.0), ("hover", 2, 8.0, 9.0)]
+    assert times(report, "drone 1") == flown
+
+
+def test_the_truck_waits_for_a_drone_that_is_late():
+    tasks = [Task("launch", 3, 0), Task("drive", 1), Task("serve", 1), Task("recover", 3, 0)]
+    report = flights_report(line(), [*tasks, Task("drive", 2), Task("serve", 2), Task("drive", 0)], strict=True)
+    assert ("wait", 1, 7.0, 18.0) in times(report, "truck")
+    assert report.cost == 18.5 + 2 + 2 + 6
+
+
+def test_a_launch_is_held_back_while_the_truck_waits_for_another_drone():
+    # At customer 1 the truck launches drone 2 at 7, and waits for drone 1 until 18.
+    tasks = [Task("launch", 3, 0), Task("drive", 1), Task("launch", 2, 1), Task("serve", 1), Task("recover", 3, 0)]
+    report = flights_report(line(), [*tasks, Task("drive", 0), Task("recover", 2, 1)], strict=True)
+    assert report.cost == 23.5
+    # It would be home at 7 + 1 + 3 + 3 = 14, and hover for 8.5; the wait is 9.
+    assert ("launch", 1, 13.5, 15.5) in times(report, "truck")
+    assert ("serve", 1, 15.5, 17.5) in times(report, "truck")
+    assert ("wait", 1, 17.5, 18.0) in times(report, "truck")
+    assert times(report, "drone 2")[-1] == ("fly", 0, 19.5, 22.5)
+    # It takes 7 of the endurance: nothing is hovered.
+    assert flights_report(line(endurance=[30.0, 7.0]), [*tasks, Task("drive", 0), Task("recover", 2, 1)]).feasible
+
+
+BROKEN = {
+    "unserved": ([*PLAN[:4], *PLAN[5:]], 2),
+    "unknown_node": ([Task("drive", 9), *PLAN], 9),
+    "duplicates": ([*PLAN[:5], Task("drive", 1), Task("serve", 1), *PLAN[5:]], 1),
+    "wrong_place": ([Task("serve", 2), *PLAN], 2),
+    "busy_drone": ([*PLAN[:1], Task("launch", 2, 0), *PLAN[1:]], 2),
+    "same_stop": ([*PLAN[:1], Task("recover", 1, 0), *PLAN[1:]], 1),
+    "open_tour": (PLAN[:-1], 3),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_the_report_names_what_is_broken(name):
+    tasks, node = BROKEN[name]
+    report = flights_report(line(), tasks)
+    assert not report.feasible and report.violations[name].first_node == node
+    with pytest.raises(ValueError, match=name):
+        flights_report(line(), tasks, strict=True)
+
+
+def test_limits_of_flights():
+    assert flights_report(line(no_fly=[[0, 1, 0, 0], [0, 0, 0, 0]]), PLAN).violations["no_fly"].first_node == 1
+    # Drone 1 takes 7, and hovers for 1.
+    assert flights_report(line(endurance=[8.0, 15.0]), PLAN).feasible
+    assert flights_report(line(endurance=[7.9, 15.0]), PLAN).summary() == "endurance 1 (first node 1)"
+    # A battery drains otherwise.
+    drained = line(endurance=[8.0, 15.0], drain_out=np.stack([2 * WAYS, WAYS / 2]), drain_back=0 * WAYS)
+    assert flights_report(drained, PLAN).violations["endurance"].count == 1
+
+
+def test_instances_are_checked(tmp_path):
+    save(tmp_path / "line.npz", line())
+    found = load(tmp_path / "line.npz")
+    assert all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(line()), strict=True))
+    padded = pad(line(), 6, 3)
+    check(padded)
+    assert padded.no_fly[2].all() and trim(padded).num_nodes == 4
+    for changes, message in (
+        ({"endurance": [np.nan, 1.0]}, "endurance holds nan"),
+        ({"truck_time": WAYS + 1}, "truck_time from node 0 to itself"),
+        ({"service": [1.0, 0.0, 0.0, 0.0]}, "service of the depot"),
+        ({"launch_time": [1.0, 2.0, 3.0]}, r"launch_time has shape \(3,\); it needs \(2,\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            line(**changes)
+
+
+# --- published ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def murray_raj(published_folder):
+    return published_folder("mfstsp_murray_raj") / "mfstsp_murray_raj"
+
+
+# The authors' optimal plans of two instances, task by task: drive, serve, launch drone to customer, recover.
+PUBLISHED = {
+    "20170608T121944818056 101 2": "L0:6 D4 L1:3 S D5 S R0 D2 L0:7 R1 S D1 L1:8 R0 S D0 R1",
+    "20170608T121411132375 101 3": "D3 S D2 L0:8 S D4 L2:1 S R0 D7 R2 S D5 S L0:6 D0 R0",
+}
+
+
+def published_tasks(text):
+    here, customers, tasks = 0, {}, []
+    for word in text.split():
+        kind, rest = word[0], word[1:]
+        if kind == "D":
+            here = int(rest)
+            tasks.append(Task("drive", here))
+        elif kind == "S":
+            tasks.append(Task("serve", here))
+        else:
+            drone, _, customer = rest.partition(":")
+            customers[drone] = int(customer or customers[drone])
+            tasks.append(Task("launch" if kind == "L" else "recover", customers[drone], int(drone)))
+    return tasks
+
+
+def test_published_plans_have_their_makespan(murray_raj):
+    with (murray_raj / "published_results.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    for name, text in PUBLISHED.items():
+        problem, vehicles, drones = name.split()
+        (row,) = [
+            row
+            for row in rows
+            if (row["problemName"], row["vehicleFileID"], row["numUAVs"], row["problemType"])
+            == (problem, vehicles, drones, "1")
+        ]
+        table = murray_raj / f"tbl_vehicles_{vehicles}.csv"
+        instance = read_murray_raj(murray_raj / problem, table, num_drones=int(drones), battery=True)
+        report = flights_report(instance, published_tasks(text), strict=True)
+        assert report.cost == pytest.approx(float(row["ofv"]), abs=1e-4)
+        fixed = read_murray_raj(murray_raj / problem, table, num_drones=int(drones))
+        assert fixed.endurance.tolist() == [350.0] * int(drones)
+        # The battery lasts for more than the 350 seconds that stand for it.
+        assert flights_report(fixed, published_tasks(text)).violations["endurance"].count > 0
+
+
+# --- rules ----------------------------------------------------------------------------------------------------------
+
+
+def drawn(seed, customers=4, drones=2, **changes):
+    """Matrices without symmetry, drones that differ, limits that bind."""
+    rng = np.random.default_rng(seed)
+    nodes = customers + 1
+    off = 1 - np.eye(nodes)
+    truck, flight = rng.uniform(2, 12, (nodes, nodes)) * off, rng.uniform(1, 8, (drones, nodes, nodes)) * off
+    fields = {
+        "truck_time": truck,
+        "drone_time": flight,
+        "endurance": rng.uniform(10, 18, drones),
+        "service": np.r_[0.0, rng.uniform(0, 3, customers)],
+        "drone_service": rng.uniform(0, 2, drones),
+        "launch_time": rng.uniform(0, 2, drones),
+        "recovery_time": rng.uniform(0, 2, drones),
+        "no_fly": rng.random((drones, nodes)) < 0.2,
+    }
+    return make_instance(rng.uniform(0, 9, (nodes, 2)), **{**fields, **changes})
+
+
+@pytest.mark.parametrize("endurance", [11.0, 20.0, np.inf])
+def test_every_play_brings_all_home_and_passes_the_report(endurance):
+    """Masks strand no drone; rules and report give the same makespan."""
+    problems = [drawn(seed, customers=5, drones=3, endurance=np.full(3, endurance)) for seed in range(16)]
+    env = jaxvrp.make("flying_sidekicks", num_nodes=7, num_drones=4)
+    batch = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[as_float32(pad(each, 7, 4)) for each in problems])
+    keep = lambda action, state, timestep: state  # noqa: E731
+    play = jax.jit(lambda batch: record_episodes(env, RandomActor(env), batch, jax.random.key(0), keep)[1])
+    states = jax.device_get(play(batch))
+    first = jax.device_get(jax.jit(jax.vmap(env.init_state))(batch))
+    states = jax.tree.map(lambda start, rest: np.concatenate([start[None], rest]), first, states)
+    assert states.done[-1].all() and not states.invalid_actions.any()
+    flights = 0
+    for row, problem in enumerate(problems):
+        tasks = tasks_of(jax.tree.map(lambda leaf, row=row: leaf[:, row], states))
+        report = flights_report(problem, tasks, strict=True)
+        assert report.cost == pytest.approx(states.walk.clock[-1, row], rel=1e-5)
+        flights += sum(task.kind == "launch" for task in tasks)
+    assert flights > 10
+
+
+def test_masks_forbid_what_would_strand_a_drone():
+    env = jaxvrp.make("flying_sidekicks", num_nodes=4, num_drones=2)
+    mask = np.asarray(jax.jit(rules.allowed)(env.init_state(line(endurance=[20.0, 8.0]))))
+
+    def allowed(kind, node, drone):
+        action = rules.action_of(np.array(kind), node, drone, 4, 2)
+        return bool(mask[action])
+
+    # Drone 2 needs 3 + 3 + 5 to customer 3 and to the nearest stop after it.
+    assert allowed(rules.LAUNCH, 1, 0) and allowed(rules.LAUNCH, 1, 1) and not allowed(rules.LAUNCH, 3, 1)
+    assert not allowed(rules.RECOVER, 0, 0) and not allowed(rules.SERVE, 0, 0) and not allowed(rules.DRIVE, 0, 0)
+
+
+def moment_of(state):
+    """The state of an episode with one drone, as the exhaustive search has it."""
+    walk = state.walk
+    flight = Flight(*(leaf[0].item() for leaf in (walk.customer, walk.is_here, walk.leave, walk.used, walk.spared)))
+    return Moment(
+        stop=int(walk.stop),
+        number=1,
+        clock=float(walk.clock),
+        is_pending=bool(walk.is_pending),
+        left=frozenset(np.flatnonzero(~state.served).tolist()),
+        flights=(flight if flight.customer else None,),
+        held=0 if walk.held == 0 else None,
+        is_home=bool(state.is_home),
+    )
+
+
+def test_masks_of_one_drone_are_exact():
+    """Where no detour saves time: what is allowed is what all can come home after."""
+    env, allowed = jaxvrp.make("flying_sidekicks", num_nodes=5, num_drones=1), jax.jit(rules.allowed)
+    step = jax.jit(lambda state, action: rules.advance(state, action, jnp.zeros((), jnp.int32)))
+    rng, seen = np.random.default_rng(0), {True: 0, False: 0}
+    for seed in range(6):
+        places = np.random.default_rng(seed).uniform(0, 8, (5, 2))
+        ways = np.linalg.norm(places[:, None] - places, axis=2)
+        instance = drawn(seed, drones=1, truck_time=ways, drone_time=0.7 * ways[None], endurance=[9.0])
+        search, state = Search(instance), env.init_state(instance)
+        while not state.done:
+            mask, moment = np.asarray(allowed(state)), moment_of(jax.device_get(state))
+            served = dataclasses.replace(moment, clock=moment.clock + instance.service[moment.stop], is_pending=False)
+            tasks = dict(search.tasks(moment))
+            tasks |= {task: after for task, after in search.tasks(served) if task[0] == "drive"}
+            wanted = np.zeros_like(mask)
+            for (kind, node, drone), after in tasks.items():
+                at_node = node if kind in ("drive", "launch") else 0
+                action = rules.action_of(np.array(replays.KINDS[kind]), at_node, drone or 0, 5, 1)
+                wanted[action] = search.can_finish(after)
+                seen[bool(wanted[action])] += 1
+            assert (mask == wanted).all(), (seed, moment, np.flatnonzero(mask != wanted))
+            state = step(state, rng.choice(np.flatnonzero(mask)).astype(np.int32))
+    assert min(seen.values()) > 10
+
+
+# --- search ---------------------------------------------------------------------------------------------------------
+
+TINY = {
+    **{f"drawn {seed}": drawn(seed) for seed in range(3)},
+    "a single drone": drawn(6, drones=1),
+    "three drones": drawn(7, drones=3),
+    "five customers": drawn(8, customers=5),
+    "no limit": drawn(9, endurance=[np.inf, np.inf]),
+    "no flight": drawn(10, endurance=[0.5, 0.5]),
+    "one customer": drawn(12, customers=1),
+}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_drone_without_limits_and_times_is_that_of_tsp_drone(seed):
+    """Without revisits; the exhaustive search of either problem knows nothing of the other."""
+    instance = drawn(
+        seed, drones=1, endurance=[np.inf], service=np.zeros(5), drone_service=0, launch_time=0, recovery_time=0
+    )
+    times = {"truck_time": instance.truck_time, "drone_time": instance.drone_time[0]}
+    single = tsp_drone.make_instance(instance.locs, no_fly=instance.no_fly[0] & (np.arange(5) > 0), **times)
+    expected = tsp_drone_makespan(single, allow_revisits=False)
+    assert least_makespan(instance)[0] == pytest.approx(expected, rel=1e-6)
+
+
+def annealed(instance, calls=12):
+    """The best plan and its makespan after so many calls: their number does not depend on the machine."""
+    tables, codes = annealing.make_tables(instance), jnp.asarray(annealing.first_codes(instance))
+    repeated = jnp.repeat(codes[:, None], 8, axis=1)
+    cost, late = jax.jit(annealing.price)(tables, repeated)
+    found = chains.Chains(repeated, cost, late, repeated, cost)
+    heats, fines = (jnp.geomspace(*ends, calls * 256, dtype=jnp.float32).reshape(calls, -1) for ends in HEATS)
+    for key, heat, fine in zip(jax.random.split(jax.random.key(0), calls), heats, fines, strict=True):
+        found = chains.advance(annealing.METHOD, tables, found, key, heat, fine)
+    return np.asarray(found.best[:, found.least.argmin()]), float(found.least.min())
+
+
+HEATS = ((5.0, 0.05), (0.5, 5.0))
+"""From the first to the last temperature, and fine."""
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_the_search_finds_the_least_makespan_of_all_plans(name):
+    instance = TINY[name]
+    env = jaxvrp.make("flying_sidekicks", num_nodes=instance.num_nodes, num_drones=3)
+    padded = as_float32(pad(instance, instance.num_nodes, 3))
+    codes, cost = annealed(padded)
+    least, plan = least_makespan(instance)
+    actions = annealing.actions_of(env, padded, codes)[:, 0]
+    tasks = tasks_of(jax.device_get(rules.play(env.init_state(padded), actions)))
+    assert flights_report(instance, tasks, strict=True).cost == pytest.approx(cost, rel=1e-5)
+    assert flights_report(instance, [Task(*task) for task in plan], strict=True).cost == pytest.approx(least, rel=1e-9)
+    assert cost == pytest.approx(least, rel=1e-5)
+
+
+def test_changes_keep_each_customer_twice():
+    instance = as_float32(drawn(0, customers=6))
+    tables, codes = (
+        annealing.make_tables(instance),
+        jnp.repeat(jnp.asarray(annealing.first_codes(instance))[:, None], 512, 1),
+    )
+    change = jax.jit(annealing.changed_codes)
+    for seed in range(8):
+        codes = change(tables, codes, jax.random.uniform(jax.random.key(seed), (8, 512)))
+        order, who = np.asarray(codes[:13]), np.asarray(codes[13:])
+        assert (np.sort(order, axis=0) == np.r_[0, np.repeat(np.arange(1, 7), 2)][:, None]).all()
+        assert ((who >= 0) & (who <= 2)).all() and (who[0] == 0).all()
+    assert len(np.unique(np.asarray(codes), axis=1).T) > 400
+
+
+def test_a_searched_plan_is_replayed_drawn_and_written(tmp_path):
+    instance = drawn(7, drones=3)
+    env = jaxvrp.make("flying_sidekicks", num_nodes=6, num_drones=3)
+    *_, found = annealing.search_episode(env, pad(instance, 6, 3), jax.random.key(0), 0.1)
+    states = jax.device_get(found.states())
+    episode = replay.export_episode(env, states)
+    assert replay.check(episode) is None
+    assert episode["makespan"] == pytest.approx(found.cost, rel=1e-5) and episode["verdict"] == "feasible"
+    assert [step["action"]["truck"] for step in episode["steps"][:-1]] == found.actions["truck"].tolist()
+    assert all(node["served_by"] for node in episode["nodes"][1:]) and len(episode["nodes"]) == 5
+    for who in episode["vehicles"]:
+        ways = [leg for leg in episode["legs"] if leg["who"] == who or who in leg["carries"]]
+        ways.sort(key=lambda leg: leg["leave"])
+        assert all(a["to"] == b["from"] and a["arrive"] <= b["leave"] + 1e-5 for a, b in itertools.pairwise(ways))
+    registry.toolbox_of(env).renderer(env, states, tmp_path / "plan.svg")
+    assert "drone 3" in (tmp_path / "plan.svg").read_text()
+    plan = plan_of(instance, env, states)
+    assert plan["feasible"] and plan["makespan"] == pytest.approx(found.cost, rel=1e-5)
+    assert recompute(instance, plan) == {"tasks": plan["tasks"], "makespan": plan["makespan"]}
+    with pytest.raises(ValueError, match="the plan is not feasible: unserved"):
+        recompute(instance, {"tasks": plan["tasks"][1:]})
+
+
+def test_without_customers_there_is_nothing_to_do(tmp_path):
+    empty = make_instance([[0.0, 0.0]], truck_time=[[0.0]], drone_time=0.0, endurance=[1.0, 2.0])
+    save(tmp_path / "empty.npz", empty)
+    solution = solve.solve(tmp_path / "empty.npz", seconds=0.1)
+    assert solution.plan["feasible"] and solution.plan["makespan"] == 0 and solution.plan["tasks"] == []
+
+
+def test_sets_of_published_problems(murray_raj):
+    problems = sidekicks("mfstsp_n8_101_2", "--instances")
+    assert len(problems) == 8 and {each.row for each in problems} == {17}
+    assert min(each.makespan for each in problems) == pytest.approx(896.71, abs=0.01)
+    assert {each.row for each in sidekicks("mfstsp_n25_104_4_fixed", "--instances")} == {15}
+    with pytest.raises(UserError, match="no problems 'mfstsp_n9_101_2'"):
+        sidekicks("mfstsp_n9_101_2", "--instances")
+
+
+def test_a_published_file_is_solved(murray_raj, tmp_path):
+    file = murray_raj / "20170608T121944818056" / "tbl_locations.csv"
+    row = row_of("tbl_vehicles_101.csv", 2, battery=True)
+    solution = solve.solve(file, seconds=0.5, row=row)
+    assert solution.plan["feasible"] and 993.15 <= solution.plan["makespan"] < 1100
+    problems = read_instances(file)
+    assert [each.num_drones for each in problems] == 8 * [1, 2, 3, 4]
+    assert [each.endurance[0] for each in problems[:16:4]] == [350.0, 700.0, 700.0, 1400.0]
+    tables = sorted(murray_raj.glob("tbl_vehicles_*.csv"))
+
+    def written(name, change):
+        """The set with one file changed."""
+        folder = tmp_path / name / "problem"
+        folder.mkdir(parents=True)
+        for source in (*file.parent.iterdir(), *tables):
+            text = source.read_text()
+            place = folder.parent if source in tables else folder
+            (place / source.name).write_text(change(text) if source.name == name else text)
+        return folder / "tbl_locations.csv"
+
+    for name, change, message in (
+        ("tbl_locations.csv", lambda text: text.replace("\n3, 1,", "\n4, 1,"), "line 5: expected node 3, of type 1"),
+        ("tbl_truck_travel_data_PG.csv", lambda text: text.rpartition("\n8, 8")[0], "a line for each way"),
+        ("tbl_vehicles_101.csv", lambda text: text.replace("457503", "457504"), "a battery whose endurance is known"),
+    ):
+        with pytest.raises(DamagedFileError, match=message):
+            read_instances(written(name, change))
+    (tmp_path / "tbl_vehicles_101.csv" / "tbl_vehicles_104.csv").unlink()
+    with pytest.raises(DamagedFileError, match=r"tbl_vehicles_104\.csv; give a file of a whole set"):
+        read_instances(tmp_path / "tbl_vehicles_101.csv" / "problem" / "tbl_locations.csv")
