@@ -13,7 +13,7 @@ by `--write`. Another version of JAX optimises otherwise, and is not compared.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +85,21 @@ def read_kept(path: Path) -> dict[str, Any]:
         raise UserError(f"cannot read {path}: {error.strerror}; run python -m benchmarks.guard --write") from None
 
 
+def write_kept(
+    kept: Path,
+    rows: Mapping[str, Case],
+    run: Callable[[Case], Record],
+    program: Callable[[Case], dict[str, float]],
+    command: list[str],
+) -> None:
+    """Measure all rows, and keep them in a file, with the command that does it."""
+    records = [run(case) for case in measure.progress(list(filter(is_timed, rows.values())), "environment")]
+    programs = {name: program(case) for name, case in rows.items()}
+    header = measure.machine(command, records[0]["device"])
+    content = {"machine": header, "cases": records, "jaxlib": jaxlib.__version__, "programs": programs}
+    measure.write_result(kept, content)
+
+
 def measure_fast_compiled(case: Case) -> Record:
     """What `measure_apart` measures of a case, compiled fast.
 
@@ -122,11 +137,7 @@ def main(
     args = parser.parse_args(argv)
     rows = {row_name(case.env, case.size, case.batch): case for case in cases()}
     if args.write:
-        records = [run(case) for case in measure.progress(list(filter(is_timed, rows.values())), "environment")]
-        programs = {name: program(case) for name, case in rows.items()}
-        header = measure.machine(["python", "-m", "benchmarks.guard", *argv], records[0]["device"])
-        content = {"machine": header, "cases": records, "jaxlib": jaxlib.__version__, "programs": programs}
-        measure.write_result(kept, content)
+        write_kept(kept, rows, run, program, ["python", "-m", "benchmarks.guard", *argv])
         return
     before = read_kept(kept)
     before_ratios = ratios(before["cases"])

@@ -26,6 +26,7 @@ class PPOConfig(NetworkKeys, RunConfig):
     }
     arguments: ClassVar[tuple[str, ...]] = (
         *RunConfig.arguments,
+        "gae_lambda",
         "clip_eps",
         "entropy_coef",
         "entropy_coef_end",
