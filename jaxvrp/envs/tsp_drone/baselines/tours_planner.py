@@ -34,6 +34,10 @@ FAR = 1e30
 """Longer than any way."""
 
 
+_Trucks = tuple[jax.Array, jax.Array, jax.Array]
+"""Of each, the last node, when it leaves that, and its load."""
+
+
 class _Plans(NamedTuple):
     """Sequences as `tours_annealing` has them, and where the episodes are on them."""
 
@@ -100,7 +104,7 @@ def _first_codes(instance: Instance, num_tours: int) -> jax.Array:
     closes = jnp.where(instance.exists, instance.closes, jnp.inf)
     customers = 1 + jnp.argsort(closes[1:]).astype(jnp.int32)
 
-    def serve(trucks: tuple[jax.Array, ...], node: jax.Array) -> tuple[tuple[jax.Array, ...], jax.Array]:
+    def serve(trucks: _Trucks, node: jax.Array) -> tuple[_Trucks, jax.Array]:
         last, leave, load = trucks
         begin = jnp.maximum(leave + truck_time(instance, last, node), instance.opens[node])
         leaves, loads = begin + instance.service[node], load + instance.demand[node]
