@@ -109,3 +109,25 @@ def test_a_damaged_set_is_one_line(data):
     (data / tsp_drone.LINES / "random_n4_tsp_ep_all.txt").write_text("25\n")
     with pytest.raises(UserError, match=r"line 1: expected 2 makespans, found 1"):
         main(["--env", "tsp_drone", "--sets", "random_n4"])
+
+
+@pytest.mark.slow
+def test_the_table_of_tandems_with_time_windows(tmp_path, monkeypatch):
+    """Customers on both sides of the depot: the truck serves one of them while the drone serves the other."""
+    folder = tmp_path / tsp_drone.WINDOWS
+    folder.mkdir()
+    head = "instance,n,mip_z,vns_best,alns_best"
+    (folder / "published_results.csv").write_text(f"{head}\n1,2,0.28,0.28,0.30\n2,9,1,1,1\n")
+    nodes = ["x,y,demand,open,close,servicetime", "0,0,0,0,480,0", "1,0,1,0,480,10", "-1,0,1,60,90,10"]
+    (folder / "instance-1.csv").write_text("\n".join(nodes) + "\n")
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    out = tmp_path / "out.json"
+    main(["--env", "truck_drone_tours", "--sets", "kuo_n2", "--seconds", "0.1", "--out", str(out)])
+    (table,) = json.loads(out.read_text())["tables"].values()
+    rows = {row[0]: dict(zip(table[0], row, strict=True)) for row in table[1:]}
+    assert list(rows) == ["search, 0.1 s", "nearest neighbour", "random", "annealing"]
+    assert {row["feasible"] for row in rows.values()} == {"100.0 %"}
+    best = rows["search, 0.1 s"]
+    assert (best["cost"], best["gap"]) == ("0.2802", "+0.06 %") and rows["annealing"]["cost"] == "0.2802"
+    with pytest.raises(UserError, match="--sets: no instances 'kuo_n3'"):
+        main(["--env", "truck_drone_tours", "--sets", "kuo_n3"])

@@ -10,6 +10,7 @@ from jaxvrp.envs.tsp_drone.baselines import tours_annealing
 from jaxvrp.envs.tsp_drone.baselines.annealing import search_episode
 from jaxvrp.envs.tsp_drone.baselines.greedy import NearestNeighbourActor
 from jaxvrp.envs.tsp_drone.baselines.planners import TourActor
+from jaxvrp.envs.tsp_drone.baselines.tours_planner import AnnealedToursActor
 from jaxvrp.envs.tsp_drone.pictures import notebook
 from jaxvrp.envs.tsp_drone.pictures.draw import render_episode
 from jaxvrp.envs.tsp_drone.problem.instance import void_beyond
@@ -67,6 +68,7 @@ TOOLBOX = Toolbox(
 
 TOURS = Toolbox(
     baselines={"nearest neighbour": lambda env: NearestNeighbourActor()},
+    planners={"annealing": AnnealedToursActor},
     searches={"search": tours_annealing.search_episode},
     headlines=(
         Headline("travel_cost", "cost", progress="cost"),

@@ -10,14 +10,17 @@ import pytest
 import jaxvrp
 from jaxvrp.actor import RandomActor
 from jaxvrp.envs.tsp_drone import make_instance, operations_to_actions, pad, played
+from jaxvrp.envs.tsp_drone.baselines.greedy import NearestNeighbourActor
+from jaxvrp.envs.tsp_drone.baselines.tours_annealing import tours_of
+from jaxvrp.envs.tsp_drone.baselines.tours_planner import AnnealedToursActor
 from jaxvrp.envs.tsp_drone.env import DRONE, TRUCK
 from jaxvrp.envs.tsp_drone.pictures import plan_figure, render_episode
 from jaxvrp.envs.tsp_drone.pictures.notebook import draw_state
-from jaxvrp.envs.tsp_drone.problem.instance import check
+from jaxvrp.envs.tsp_drone.problem.instance import check, void_beyond
 from jaxvrp.envs.tsp_drone.problem.operations import Operation
 from jaxvrp.envs.tsp_drone.problem.tours_report import tours_report
 from jaxvrp.envs.tsp_drone.reasons import Why, reasons_of
-from jaxvrp.episodes import record_episodes
+from jaxvrp.episodes import play_episodes, record_episodes
 from jaxvrp.replay import export_episode
 
 NODES, EPISODES = 8, 64
@@ -94,6 +97,29 @@ def test_with_one_tandem_customers_are_left_at_a_price(env, episodes):
     assert states.done[-1].all() and (timesteps.metrics["tours"][-1] == 1).all() and left.mean() > 1
     paid = timesteps.reward["drone"].sum(axis=0)[:, 0]
     np.testing.assert_allclose(paid, -timesteps.metrics["travel_cost"][-1] - 7.0 * left, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_the_planner_plays_what_it_annealed(env, episodes):
+    """Of two sizes; nothing is forbidden, everything in time, and much cheaper than the nearest neighbour."""
+    count = 16
+    instances = jax.tree.map(lambda leaf: leaf[:count], episodes[0])
+    sizes = jnp.where(jnp.arange(count) % 2 == 0, NODES, NODES - 2)
+    instances = jax.vmap(void_beyond)(instances, sizes)
+    actor = AnnealedToursActor(env, steps=100)
+    act, step = jax.jit(actor.act), jax.jit(jax.vmap(env.step))
+    states, timesteps = jax.jit(jax.vmap(env.reset_to))(instances)
+    carry = actor.init(count)
+    for _ in range(env.max_episode_steps):
+        actions, carry = act(jax.random.key(0), carry, states, timesteps)
+        states, timesteps = step(states, actions)
+    for row in range(count):
+        instance = jax.device_get(jax.tree.map(lambda leaf: leaf[row], instances))  # noqa: B023
+        report = tours_report(instance, tours_of(np.asarray(carry[0].codes[row]), NODES), strict=True)
+        np.testing.assert_allclose(states.tours.cost[row], report.cost, rtol=1e-5)
+    assert not states.totals.invalid_actions.any()
+    nearest = jax.jit(lambda: play_episodes(env, NearestNeighbourActor(), instances, jax.random.key(0)))()
+    assert states.tours.cost.mean() < 0.8 * nearest["travel_cost"].mean()
 
 
 @pytest.fixture(scope="module")

@@ -179,11 +179,11 @@ def test_policies_are_part_of_the_package():
     patterns = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["jaxvrp"]
     packed = {path for pattern in patterns for path in (root / "jaxvrp").glob(pattern)}
     assert {path for path in policies.SHIPPED.rglob("*") if path.is_file()} <= packed
-    named = {"truck_drone_basic", "truck_drone_same_day", "darp", "tsp_drone", "vrpd_tw"}
+    named = {"truck_drone_basic", "truck_drone_same_day", "truck_drone_tours", "darp", "tsp_drone", "vrpd_tw"}
     assert named <= set(policies.shipped_policies())
 
 
-SLOW = {"darp", "truck_drone_same_day", "tsp_drone", "vrpd_tw"}
+SLOW = {"darp", "truck_drone_same_day", "truck_drone_tours", "tsp_drone", "vrpd_tw"}
 
 
 @pytest.mark.parametrize(
