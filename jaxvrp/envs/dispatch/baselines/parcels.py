@@ -18,13 +18,13 @@ from jaxvrp.envs.dispatch.plans import DEADLINE, EARLIEST, LOAD, SLACK, Plans, P
 from jaxvrp.envs.dispatch.replan import FAR, LEAST_GAIN, Planned, where
 from jaxvrp.envs.dispatch.schedule import at_position, followed_by, index_of, least_from, least_until, rescheduled, sums
 
-MOVES = 32
+MOVES = 40
 """Moves of a round; they take about as long as a round of ruin and recreate."""
 
 SWAPS, EXCHANGES = 0.3, 0.2
 """Share of moves that swap two parcels, and of those that exchange ends or turn a part round."""
 
-NEIGHBOURS, NEAR = 8, 0.8
+NEIGHBOURS, NEAR = 10, 0.9
 """Neighbours of a parcel, and share of moves that join one of them; others join any parcel or vehicle."""
 
 DICE = 5
@@ -40,7 +40,7 @@ class Parcels(struct.PyTreeNode):
         stops: `f32[7, N]`.
         open: `i32[N]`, numbers of stops that exist come first.
         count: `i32[]`.
-        near: `i32[N, NEIGHBOURS]`.
+        near: `i32[N, K]`, the nearest first; the stop itself where there are fewer.
     """
 
     prepared: Prepared
@@ -100,16 +100,15 @@ def advance(
     order = jnp.where(now.plans.present, index_of(now.plans.start.size).reshape(now.plans.start.shape), -1)
     parcels = _parcels(prepared, now.plans)
 
-    def move(carry: tuple[Trips, Trips], draws_and_heat: tuple[jax.Array, jax.Array]) -> tuple[Any, None]:
-        now, best = carry
-        now = _moved(parcels, now, *draws_and_heat)
-        is_better = jnp.sum(now.travel) < jnp.sum(best.travel) - LEAST_GAIN
-        return (now, jax.tree.map(lambda new, old: jnp.where(is_better, new, old), now, best)), None
+    def move(now: Trips, draws_and_heat: tuple[jax.Array, jax.Array]) -> tuple[Trips, None]:
+        return _moved(parcels, now, *draws_and_heat), None
 
     def play_round(carry: tuple[Trips, Trips], key_and_heat: tuple[jax.Array, jax.Array]) -> tuple[Any, None]:
-        key, heat = key_and_heat
+        (now, best), (key, heat) = carry, key_and_heat
         draws = jax.random.uniform(key, (MOVES, DICE), jnp.float32, minval=1e-9)
-        return jax.lax.scan(move, carry, (draws, jnp.broadcast_to(heat, MOVES)))
+        now, _ = jax.lax.scan(move, now, (draws, jnp.broadcast_to(heat, MOVES)))
+        is_better = jnp.sum(now.travel) < jnp.sum(best.travel) - LEAST_GAIN
+        return (now, jax.tree.map(lambda new, old: jnp.where(is_better, new, old), now, best)), None
 
     first = Trips(order, now.travel), Trips(order, best.travel)
     (found, shortest), _ = jax.lax.scan(play_round, first, (keys, heats))
@@ -123,6 +122,7 @@ def _parcels(prepared: Prepared, plans: Plans) -> Parcels:
     way = distance(stops[:2, :, None], stops[:2, None, :])
     way = jnp.where(exists & (index_of(size)[:, None] != index_of(size)), way, FAR)
     near = jnp.argsort(way, axis=1)[:, :NEIGHBOURS].astype(jnp.int32)
+    near = jnp.where(exists[near], near, index_of(size)[:, None])
     present_first = jnp.argsort(~exists, stable=True).astype(jnp.int32)
     return Parcels(prepared, plans.free, stops, present_first, jnp.sum(exists, dtype=jnp.int32), near)
 
@@ -145,7 +145,7 @@ def _moved(parcels: Parcels, now: Trips, draws: jax.Array, heat: jax.Array) -> T
         return jnp.max(jnp.where(now.order == parcel, index_of(vehicles)[:, None], 0))
 
     parcel, is_near = any_parcel(draws[0]), draws[3] < NEAR
-    neighbour = parcels.near[parcel, (draws[1] * NEIGHBOURS).astype(jnp.int32)]
+    neighbour = parcels.near[parcel, (draws[1] * parcels.near.shape[1]).astype(jnp.int32)]
     partner = jnp.where(is_near, neighbour, any_parcel(draws[1]))
     source, target = vehicle_of(parcel), vehicle_of(partner)
     is_exchange = draws[2] > 1.0 - EXCHANGES

@@ -29,7 +29,7 @@ MOST = 5
 RIDE_HEAT, PARCEL_HEAT = (0.5, 0.01), (1.0, 0.1)
 """Temperatures of the first and the last round, in mean minutes of travel to a stop; they fall by a factor."""
 
-ROUNDS = 256
+ROUNDS = 128
 """Rounds of one call, between which the clock is read."""
 
 
