@@ -1,6 +1,7 @@
 """Search from any state: what vehicles have not begun is planned again, all promises kept, with less travel.
 
-Ruin and recreate (`jaxvrp.envs.dispatch.replan`) under simulated annealing.
+Simulated annealing: rides by ruin and recreate (`jaxvrp.envs.dispatch.replan`), with a depot by small moves
+(`jaxvrp.envs.dispatch.baselines.parcels`).
 """
 
 from __future__ import annotations
@@ -15,19 +16,20 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from jaxvrp.envs.dispatch.baselines import parcels
 from jaxvrp.envs.dispatch.env import Dispatch
 from jaxvrp.envs.dispatch.plans import Plans, Prepared
 from jaxvrp.envs.dispatch.replan import LEAST_GAIN, Planned, draws_of, ruin_and_recreate, where
 from jaxvrp.envs.dispatch.schedule import planned_travel
 from jaxvrp.toolbox import Searched
 
-MOST_RIDES, MOST_PARCELS = 5, 10
-"""The most requests that a round takes out, without and with a depot."""
+MOST = 5
+"""The most rides that a round takes out."""
 
-HEAT = (0.5, 0.01)
+RIDE_HEAT, PARCEL_HEAT = (0.5, 0.01), (1.0, 0.1)
 """Temperatures of the first and the last round, in mean minutes of travel to a stop; they fall by a factor."""
 
-ROUNDS = 256
+ROUNDS = 128
 """Rounds of one call, between which the clock is read."""
 
 
@@ -71,23 +73,32 @@ def begin(prepared: Prepared, plans: Plans) -> Search:
 def advance(search: Search, key: jax.Array, progress: jax.Array) -> Search:
     """The search after rounds at so much of all, `f32[rounds]` in [0, 1]."""
 
-    most = MOST_RIDES if search.prepared.fleet.depot is None else MOST_PARCELS
+    is_ride = search.prepared.fleet.depot is None
+    first, last = RIDE_HEAT if is_ride else PARCEL_HEAT
+    heats = first * (last / first) ** progress
 
     def advance_single(search: Search, key: jax.Array) -> Search:
-        def step(carry: tuple[Planned, Planned], heat_and_key: tuple[jax.Array, jax.Array]) -> tuple[Any, None]:
-            (now, best), (heat, key) = carry, heat_and_key
-            uniform = jax.random.uniform(key, (1 + draws_of(now.plans),), jnp.float32, minval=1e-9)
-            changed, fits = ruin_and_recreate(search.prepared, now.plans, uniform[1:], 1, most)
-            patience = -heat * search.mean_leg * jnp.log(uniform[0])
-            now = where(fits & (changed.total < now.total + patience), changed, now)
-            return (now, where(now.total < best.total - LEAST_GAIN, now, best)), None
-
-        heats = HEAT[0] * (HEAT[1] / HEAT[0]) ** progress
         keys = jax.random.split(key, progress.shape[0])
-        (now, best), _ = jax.lax.scan(step, (search.now, search.best), (heats, keys))
+        play = _rides if is_ride else parcels.advance
+        now, best = play(search.prepared, search.now, search.best, keys, heats * search.mean_leg)
         return search.replace(now=now, best=best)
 
     return jax.vmap(advance_single)(search, jax.random.split(key, search.mean_leg.shape[0]))
+
+
+def _rides(
+    prepared: Prepared, now: Planned, best: Planned, keys: jax.Array, heats: jax.Array
+) -> tuple[Planned, Planned]:
+    """As `parcels.advance`; ruin and recreate in each round."""
+
+    def step(carry: tuple[Planned, Planned], heat_and_key: tuple[jax.Array, jax.Array]) -> tuple[Any, None]:
+        (now, best), (heat, key) = carry, heat_and_key
+        uniform = jax.random.uniform(key, (1 + draws_of(now.plans),), jnp.float32, minval=1e-9)
+        changed, fits = ruin_and_recreate(prepared, now.plans, uniform[1:], 1, MOST)
+        now = where(fits & (changed.total < now.total - heat * jnp.log(uniform[0])), changed, now)
+        return (now, where(now.total < best.total - LEAST_GAIN, now, best)), None
+
+    return jax.lax.scan(step, (now, best), (heats, keys))[0]
 
 
 def search_moment(env: Dispatch, moment: Any, key: jax.Array, seconds: float) -> Iterator[Searched]:

@@ -66,6 +66,36 @@ def test_search_drops_nobody_keeps_promises_and_beats_what_the_environment_does(
         np.testing.assert_array_equal(getattr(found.plans, name), getattr(states.plans, name))
 
 
+@pytest.mark.parametrize("states", ["same_day"], indirect=True)
+def test_search_of_parcels_keeps_trips_short_enough_and_what_vehicles_hold(states):
+    """Recomputed in NumPy, stop by stop."""
+    found = jax.device_get(search.replanned(states.prepared, states.plans, jax.random.key(1), rounds=50))
+    fleet = jax.device_get(states.prepared.fleet)
+    for day in range(len(found.travel)):
+        for vehicle in range(found.travel.shape[1]):
+            stops = found.plans.stops[day, :, vehicle][:, found.plans.present[day, vehicle]]
+            pace = states.prepared.pace[day, vehicle]
+            capacity, is_drone, turnaround, stop_time, most = (
+                getattr(fleet, name)[day, vehicle]
+                for name in ("capacity", "is_drone", "turnaround", "stop_time", "max_trip")
+            )
+            trips = [stops[:, [k]] for k in range(stops.shape[1])] if is_drone else [stops] * (stops.shape[1] > 0)
+            clock, travel = found.plans.free[day, vehicle], 0.0
+            for trip in trips:
+                assert -trip[4].sum() <= capacity
+                places = np.vstack([fleet.depot[day], trip[:2].T, fleet.depot[day]])
+                left = clock = clock + stop_time
+                for k, way in enumerate(pace * np.linalg.norm(np.diff(places, axis=0), axis=1)):
+                    clock, travel = clock + way, travel + way
+                    if k < trip.shape[1]:
+                        clock = max(clock, trip[2, k])
+                        assert clock <= trip[3, k] + 5e-3
+                        clock += stop_time
+                assert clock <= fleet.horizon[day] + 5e-3 and clock - left <= most + 5e-3
+                clock += turnaround
+            np.testing.assert_allclose(found.travel[day, vehicle], travel, 1e-4, 1e-3)
+
+
 def test_rescheduling_a_plan_changes_nothing(states):
     again = jax.jit(jax.vmap(lambda state: rescheduled(state.prepared, state.plans).start))(states)
     np.testing.assert_allclose(again, states.plans.start, 1e-5, 1e-3)

@@ -1,0 +1,282 @@
+"""Moves of parcels between the trips that vehicles and drones of a depot have not begun.
+
+A move takes one of four forms: a parcel goes to its cheapest place in another plan, or in its own; two parcels change
+plans; two plans change ends (2-opt*, Potvin and Rousseau 1995); a part of one plan turns round (2-opt). Most moves join
+parcels that are neighbours. A move computes two plans alone, so it costs a fraction of a round of ruin and recreate.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from jaxvrp.envs.dispatch.insertion import TIE
+from jaxvrp.envs.dispatch.plans import DEADLINE, EARLIEST, LOAD, SLACK, Plans, Prepared, distance
+from jaxvrp.envs.dispatch.replan import FAR, LEAST_GAIN, Planned, where
+from jaxvrp.envs.dispatch.schedule import at_position, followed_by, index_of, least_from, least_until, rescheduled, sums
+
+MOVES = 40
+"""Moves of a round; they take about as long as a round of ruin and recreate."""
+
+SWAPS, EXCHANGES = 0.3, 0.2
+"""Share of moves that swap two parcels, and of those that exchange ends or turn a part round."""
+
+NEIGHBOURS, NEAR = 10, 0.9
+"""Neighbours of a parcel, and share of moves that join one of them; others join any parcel or vehicle."""
+
+DICE = 5
+"""Random numbers of a move: parcel, partner, form, whether it is a neighbour, whether a worse plan is kept."""
+
+
+class Parcels(struct.PyTreeNode):
+    """What moves read: N stops of all plans, those that exist and how many, and their neighbours.
+
+    Attributes:
+        prepared: the day.
+        free: `f32[V]`, when each vehicle can load.
+        stops: `f32[7, N]`.
+        open: `i32[N]`, numbers of stops that exist come first.
+        count: `i32[]`.
+        near: `i32[N, K]`, the nearest first; the stop itself where there are fewer.
+    """
+
+    prepared: Prepared
+    free: jax.Array
+    stops: jax.Array
+    open: jax.Array
+    count: jax.Array
+    near: jax.Array
+
+
+class Trips(struct.PyTreeNode):
+    """Plans as numbers of their stops in order (`i32[V, S]`, -1 where there is none), and their travel (`f32[V]`)."""
+
+    order: jax.Array
+    travel: jax.Array
+
+
+class _Rows(struct.PyTreeNode):
+    """The vehicles of two plans; all `[2, 1]`."""
+
+    pace: jax.Array
+    stop_time: jax.Array
+    turnaround: jax.Array
+    max_trip: jax.Array
+    is_drone: jax.Array
+    capacity: jax.Array
+    free: jax.Array
+
+
+class _Schedule(struct.PyTreeNode):
+    """Two plans; `before` to `legal` as in `jaxvrp.envs.dispatch.schedule.Positions`.
+
+    Attributes:
+        before, after: `f32[2, 2, S + 1]`.
+        arc, leave, latest: `f32[2, S + 1]`.
+        legal: `bool[2, S + 1]`.
+        load: `f32[2, 1]`, of the trip, for drones 0.
+        travel: `f32[2]`.
+        is_kept: `bool[]`, whether both keep all promises.
+    """
+
+    before: jax.Array
+    after: jax.Array
+    arc: jax.Array
+    leave: jax.Array
+    latest: jax.Array
+    legal: jax.Array
+    load: jax.Array
+    travel: jax.Array
+    is_kept: jax.Array
+
+
+def advance(
+    prepared: Prepared, now: Planned, best: Planned, keys: jax.Array, heats: jax.Array
+) -> tuple[Planned, Planned]:
+    """The plans, and the best plans, after a round of moves for each key and temperature (`f32[rounds]`, minutes)."""
+    order = jnp.where(now.plans.present, index_of(now.plans.start.size).reshape(now.plans.start.shape), -1)
+    parcels = _parcels(prepared, now.plans)
+
+    def move(now: Trips, draws_and_heat: tuple[jax.Array, jax.Array]) -> tuple[Trips, None]:
+        return _moved(parcels, now, *draws_and_heat), None
+
+    def play_round(carry: tuple[Trips, Trips], key_and_heat: tuple[jax.Array, jax.Array]) -> tuple[Any, None]:
+        (now, best), (key, heat) = carry, key_and_heat
+        draws = jax.random.uniform(key, (MOVES, DICE), jnp.float32, minval=1e-9)
+        now, _ = jax.lax.scan(move, now, (draws, jnp.broadcast_to(heat, MOVES)))
+        is_better = jnp.sum(now.travel) < jnp.sum(best.travel) - LEAST_GAIN
+        return (now, jax.tree.map(lambda new, old: jnp.where(is_better, new, old), now, best)), None
+
+    first = Trips(order, now.travel), Trips(order, best.travel)
+    (found, shortest), _ = jax.lax.scan(play_round, first, (keys, heats))
+    has_gained = jnp.sum(shortest.travel) < best.total
+    return _planned(parcels, now.plans, found), where(has_gained, _planned(parcels, now.plans, shortest), best)
+
+
+def _parcels(prepared: Prepared, plans: Plans) -> Parcels:
+    size = plans.start.size
+    stops, exists = plans.stops.reshape(-1, size), plans.present.ravel()
+    way = distance(stops[:2, :, None], stops[:2, None, :])
+    way = jnp.where(exists & (index_of(size)[:, None] != index_of(size)), way, FAR)
+    near = jnp.argsort(way, axis=1)[:, :NEIGHBOURS].astype(jnp.int32)
+    near = jnp.where(exists[near], near, index_of(size)[:, None])
+    present_first = jnp.argsort(~exists, stable=True).astype(jnp.int32)
+    return Parcels(prepared, plans.free, stops, present_first, jnp.sum(exists, dtype=jnp.int32), near)
+
+
+def _planned(parcels: Parcels, plans: Plans, trips: Trips) -> Planned:
+    exists = trips.order >= 0
+    stops = jnp.where(exists, jnp.take(parcels.stops, trips.order, axis=1, mode="clip"), 0.0)
+    start = jnp.where(exists, 0.0, jnp.inf)
+    return Planned(rescheduled(parcels.prepared, plans.replace(stops=stops, start=start)), trips.travel)
+
+
+def _moved(parcels: Parcels, now: Trips, draws: jax.Array, heat: jax.Array) -> Trips:
+    """The trips after one move, if it is possible and short enough for the temperature."""
+    vehicles = now.order.shape[0]
+
+    def any_parcel(uniform: jax.Array) -> jax.Array:
+        return parcels.open[jnp.minimum((uniform * parcels.count).astype(jnp.int32), parcels.count - 1)]
+
+    def vehicle_of(parcel: jax.Array) -> jax.Array:
+        return jnp.max(jnp.where(now.order == parcel, index_of(vehicles)[:, None], 0))
+
+    parcel, is_near = any_parcel(draws[0]), draws[3] < NEAR
+    neighbour = parcels.near[parcel, (draws[1] * parcels.near.shape[1]).astype(jnp.int32)]
+    partner = jnp.where(is_near, neighbour, any_parcel(draws[1]))
+    source, target = vehicle_of(parcel), vehicle_of(partner)
+    is_exchange = draws[2] > 1.0 - EXCHANGES
+    is_swap = (draws[2] < SWAPS) & (source != target)
+    by_chance = jnp.minimum((draws[1] * vehicles).astype(jnp.int32), vehicles - 1)
+    target = jnp.where(is_near | is_swap | is_exchange, target, by_chance)
+
+    pair = jnp.stack([source, target])
+    orders, rows = jnp.take(now.order, pair, axis=0, mode="clip"), _rows(parcels, pair)
+    exchanged, has_room = _exchanged(orders, parcel, partner, source == target)
+    taken = _taken_out(orders, (orders == parcel) | ((orders == partner) & is_swap))
+    orders = jnp.where(is_exchange, exchanged, taken)
+    plans = _scheduled(parcels, rows, orders)
+    incoming = jnp.where(is_exchange, -1, jnp.stack([jnp.where(is_swap, partner, -1), parcel]))
+    orders, travel, is_possible = _inserted(parcels, rows, plans, orders, incoming)
+    is_possible &= (plans.is_kept & has_room) | ~is_exchange
+
+    is_alone = source == target
+    growth = travel[1] - now.travel[target] + jnp.where(is_alone, 0.0, travel[0] - now.travel[source])
+    is_kept = is_possible & (parcels.count > 0) & (growth < -heat * jnp.log(draws[4]))
+    is_target, is_source = is_kept & (index_of(vehicles) == target), is_kept & (index_of(vehicles) == source)
+    return Trips(
+        jnp.where(is_target[:, None], orders[1], jnp.where(is_source[:, None], orders[0], now.order)),
+        jnp.where(is_target, travel[1], jnp.where(is_source, travel[0], now.travel)),
+    )
+
+
+def _rows(parcels: Parcels, pair: jax.Array) -> _Rows:
+    fleet, prepared = parcels.prepared.fleet, parcels.prepared
+    columns = (
+        prepared.pace,
+        fleet.stop_time,
+        fleet.turnaround,
+        fleet.max_trip,
+        fleet.is_drone,
+        prepared.capacity,
+        parcels.free,
+    )
+    return _Rows(*(jnp.take(column, pair, mode="clip")[:, None] for column in columns))
+
+
+def _taken_out(orders: jax.Array, is_out: jax.Array) -> jax.Array:
+    """The orders (`i32[2, S]`) without at most one stop each."""
+    size = orders.shape[1]
+    first = jnp.min(jnp.where(is_out, index_of(size), size), axis=1, keepdims=True)
+    later = jnp.concatenate([orders[:, 1:], jnp.full((2, 1), -1, jnp.int32)], axis=1)
+    return jnp.where(index_of(size) >= first, later, orders)
+
+
+def _exchanged(
+    orders: jax.Array, parcel: jax.Array, partner: jax.Array, is_alone: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """Two orders after an exchange of ends that puts `partner` behind `parcel`, and if they have room.
+
+    If both are in one plan, the part behind the earlier one turns round up to the later one.
+    """
+    size = orders.shape[1]
+    index, count = index_of(size), jnp.sum(orders >= 0, axis=1, dtype=jnp.int32)
+    first = jnp.max(jnp.where(orders[0] == parcel, index, 0))
+    second = jnp.max(jnp.where(orders[1] == partner, index, 0))
+
+    def at(order: jax.Array, position: jax.Array) -> jax.Array:
+        inside = (position >= 0) & (position < size)
+        return jnp.where(inside, jnp.take(order, position, mode="clip"), -1)
+
+    shift = first + 1 - second
+    ends = jnp.stack(
+        [
+            jnp.where(index <= first, orders[0], at(orders[1], index - shift)),
+            jnp.where(index < second, orders[1], at(orders[0], index + shift)),
+        ]
+    )
+    low, high = jnp.minimum(first, second), jnp.maximum(first, second)
+    turned = jnp.where((index > low) & (index <= high), at(orders[1], low + high + 1 - index), orders[1])
+    has_room = (count[1] + shift <= size) & (count[0] - shift <= size)
+    return jnp.where(is_alone, turned, ends), is_alone | has_room
+
+
+def _scheduled(parcels: Parcels, rows: _Rows, orders: jax.Array) -> _Schedule:
+    fleet, size = parcels.prepared.fleet, orders.shape[1]
+    assert fleet.depot is not None
+    depot, index, exists = fleet.depot[:, None, None], index_of(size + 1), orders >= 0
+    count = jnp.sum(exists, axis=1, keepdims=True, dtype=jnp.int32)
+    stops = jnp.take(parcels.stops, orders, axis=1, mode="clip")
+    at_depot = jnp.broadcast_to(depot, (2, 2, 1))
+    before = jnp.where(rows.is_drone | (index == 0), depot, jnp.concatenate([at_depot, stops[:2]], axis=-1))
+    after = jnp.where(index < count, jnp.concatenate([stops[:2], at_depot], axis=-1), depot)
+    arc = jnp.where(index <= count, distance(before, after) * rows.pace, 0.0)
+    home = jnp.where(exists, distance(stops[:2], depot) * rows.pace, 0.0)
+    returns = jnp.where(rows.is_drone, home + rows.turnaround + rows.stop_time, 0.0)
+    path = sums(jnp.where(index <= count, arc + rows.stop_time + followed_by(rows.free[:, 0], returns), 0.0))[:, :-1]
+    start = path - jnp.minimum(least_until(path - jnp.where(exists, stops[EARLIEST], -FAR)), 0.0)
+    leave = followed_by((rows.free + rows.stop_time)[:, 0], start + rows.stop_time + returns)
+    began = jnp.where(rows.is_drone, at_position(index == count, leave)[:, None], leave[:, :1])
+    end = jnp.minimum(fleet.horizon, began + rows.max_trip)
+
+    load, flight = jnp.where(exists, -stops[LOAD], 0.0), home + rows.stop_time
+    loads = jnp.where(rows.is_drone, load, jnp.sum(load, axis=1, keepdims=True))
+    on_time = (start <= stops[DEADLINE] + SLACK) & (loads <= rows.capacity)
+    flies = (start + flight <= fleet.horizon + SLACK) & (home + flight <= rows.max_trip + SLACK)
+    is_home = at_position(index == count, leave + arc)[:, None] <= end + SLACK
+    is_kept = jnp.where(exists, on_time & jnp.where(rows.is_drone, flies, is_home), True).all()
+
+    deadline = jnp.concatenate([stops[DEADLINE], jnp.zeros((2, 1), jnp.float32)], axis=1)
+    bound = jnp.where(index < count, deadline, jnp.where(index == count, end, jnp.inf))
+    ahead = sums(jnp.where((index > 0) & (index <= count), arc + rows.stop_time, 0.0))
+    latest = least_from(bound - ahead) + ahead
+    travel = jnp.where(rows.is_drone[:, 0], 2.0 * jnp.sum(home, axis=1), jnp.sum(arc, axis=1))
+    legal = (index <= count) & ~(rows.is_drone & (index < count)) & (count < size)
+    trip_load = jnp.where(rows.is_drone, 0.0, loads)[:, :1]
+    return _Schedule(before, after, arc, leave, latest, legal, trip_load, travel, is_kept)
+
+
+def _inserted(
+    parcels: Parcels, rows: _Rows, plans: _Schedule, orders: jax.Array, incoming: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Two orders with one stop more each (-1: none) at its cheapest place, their travel, and if all promises are kept.
+
+    As in `jaxvrp.envs.dispatch.insertion`; a stop that noise has made late already lets nothing in before it.
+    """
+    index, size = index_of(orders.shape[1] + 1), orders.shape[1]
+    stop = jnp.take(parcels.stops, incoming, axis=1, mode="clip")[:, :, None]
+    way_there, way_on = distance(plans.before, stop[:2]) * rows.pace, distance(plans.after, stop[:2]) * rows.pace
+    begin = jnp.maximum(stop[EARLIEST], plans.leave + way_there)
+    fits = plans.legal & (plans.load - stop[LOAD] <= rows.capacity) & (begin <= stop[DEADLINE] + SLACK)
+    fits &= begin + rows.stop_time + way_on <= plans.latest + SLACK
+    added = jnp.where(fits, way_there + way_on - plans.arc, jnp.inf)
+    least = jnp.min(added, axis=1, keepdims=True)
+    position = jnp.min(jnp.where(added <= least + TIE, index, size), axis=1, keepdims=True)
+    comes, stop_index = incoming[:, None] >= 0, index_of(size)
+    behind = jnp.concatenate([orders[:, :1], orders[:, :-1]], axis=1)
+    longer = jnp.where(stop_index == position, incoming[:, None], jnp.where(stop_index < position, orders, behind))
+    travel = plans.travel + jnp.where(comes, least, 0.0)[:, 0]
+    return jnp.where(comes, longer, orders), travel, (travel < jnp.inf).all()
