@@ -24,6 +24,7 @@ SLACK = 1e-3  # minutes, on every deadline
 TIE = 1e-3  # minutes by which added travel is alike
 LATELY = 1 / 12  # of the horizon
 SOON, COVERED, EVEN = 1 / 30, 0.8, 10.0  # of the horizon; the weight of cover; pickups that are believed in at first
+WAY, ENOUGH = 0.005, 0.2  # need that a minute of the way costs; the least gain for which a vehicle moves
 DAYS = 8  # that random play takes in turn
 
 
@@ -360,7 +361,7 @@ class NumpyDispatch:
         return seen
 
     def entities(self) -> dict[str, np.ndarray]:
-        """`{"vehicle": [15, V], "zone": [5, Z]}`; with zones, `"vehicle": [20, V]`."""
+        """`{"vehicle": [15, V], "zone": [6, Z]}`; with zones, `"vehicle": [22, V]`."""
         offers = self.offers()
         columns = [self._column(v, offers[v]) for v in range(self.num_vehicles)]
         seen = {"vehicle": np.array(columns).T}
@@ -371,7 +372,7 @@ class NumpyDispatch:
     def _column(self, v: int, offer: Offer | None) -> list[float]:
         vehicle, day, horizon = self.vehicles[v], self.day, float(self.day.horizon)
         if day.capacity[v] == 0:
-            return [0.0] * (20 if self.zones else 15)
+            return [0.0] * (22 if self.zones else 15)
         served, _ = self._drive(v, vehicle.stops)
         left = min((self._window(entry.stop)[1] - entry.start for entry in served), default=math.inf)
         planned = sum(int(day.load[stop.request]) for stop in vehicle.stops)
@@ -427,14 +428,36 @@ class NumpyDispatch:
         covered = sum(self._nearness(v, zone) for v in range(self.num_vehicles) if v != without)
         return float(likely[zone] / likely.mean()) * math.exp(-COVERED * covered)
 
+    def _needed(self, v: int) -> float:
+        return self._need(self.zone_of(self._plan_end(v)[0]), without=v)
+
+    def _spare(self) -> int | None:
+        """The idle vehicle that is needed least; None if none is idle."""
+        return min(filter(self.is_idle, range(self.num_vehicles)), key=self._needed, default=None)
+
+    def _least(self) -> int | None:
+        """The vehicle with the least added travel for the request at hand, the first of several; None for none."""
+        return min([(offer.added, v) for v, offer in enumerate(self.offers()) if offer], default=(0.0, None))[1]
+
     def _roving(self, v: int) -> list[float]:
-        place, end = self._plan_end(v)
-        needed = self._need(self.zone_of(place), without=v)
-        idle = [other for other in range(self.num_vehicles) if self.is_idle(other)]
-        needs = [self._need(self.zone_of(self._plan_end(other)[0]), without=other) for other in idle]
-        is_spare = v in idle and v == idle[int(np.argmin(needs))]
-        done_in = max(end - self.now, 0.0) / float(self.day.horizon)
-        return [*self._here(place), done_in, min(needed, 4.0), float(is_spare)]
+        (place, end), offer, soon = self._plan_end(v), self.offers()[v], SOON * float(self.day.horizon)
+        return [
+            *self._here(place),
+            max(end - self.now, 0.0) / soon,
+            0.0 if offer is None else offer.added / soon,
+            float(v == self._least()),
+            min(self._needed(v), 4.0),
+            float(v == self._spare()),
+        ]
+
+    def _target(self) -> int | None:
+        """The zone that needs the spare vehicle enough more than the one where that is, less for the way."""
+        spare = self._spare()
+        if spare is None:
+            return None
+        place, zones = self.vehicles[spare].place, range(self.zones**2)
+        worth = [self._need(zone, spare) - WAY * self._way(spare, place, self.middle(zone)) for zone in zones]
+        return int(np.argmax(worth)) if max(worth) > self._needed(spare) + ENOUGH else None
 
     def _zone_planes(self) -> np.ndarray:
         demand, idle = self._pickups(), np.zeros(self.zones**2)
@@ -445,7 +468,9 @@ class NumpyDispatch:
         zones = range(self.zones**2)
         cover = np.array([sum(self._nearness(v, zone) for v in range(self.num_vehicles)) for zone in zones])
         need = np.array([min(self._need(zone), 4.0) for zone in zones])
-        return np.array([np.ones_like(demand), demand / max(demand.sum(), 1), idle / real, cover / real, need])
+        share, target = demand / max(demand.sum(), 1), self._target()
+        is_target = [zone == target for zone in zones]
+        return np.array([np.ones_like(demand), share, idle / real, cover / real, need, is_target])
 
     def context(self) -> dict[str, np.ndarray]:
         """`{"dispatcher": [1, 15], "vehicle": [V, 13]}`, the latter with zones."""
@@ -486,7 +511,7 @@ class NumpyDispatch:
             return [0.0] * 8
         free_in = max(vehicle.free - self.now, 0.0) / float(self.day.horizon)
         moves = [*self._here(vehicle.place), float(self.is_idle(v)), *self._here(vehicle.goal), free_in]
-        return [*moves, *self._roving(v)[3:]]
+        return [*moves, min(self._needed(v), 4.0), float(v == self._spare())]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,6 +18,10 @@ COVERED = 0.8
 EVEN = 10.0
 """Requests, spread evenly, that are believed in before any have come."""
 
+WAY, ENOUGH = 0.005, 0.2
+"""Need that a minute of the way to a zone costs, and the least gain for which a vehicle moves; with the numbers above
+the best of a small grid on other days."""
+
 
 def plan_ends(state: State) -> tuple[jax.Array, jax.Array]:
     """Where the plan of each vehicle ends, `f32[2, V]`, and in how many minutes, `f32[V]`.
@@ -68,3 +72,16 @@ def spare(state: State, without: jax.Array) -> tuple[jax.Array, jax.Array]:
     idle = rules.idle(state)
     least = jax.lax.argmin(jnp.where(idle, needed, jnp.inf), 0, jnp.int32)
     return idle & (jnp.arange(needed.shape[0], dtype=jnp.int32) == least), needed
+
+
+def sent(state: State, without: jax.Array) -> jax.Array:
+    """`i32[V]`, 1 + the zone that the spare vehicle goes to, if it is needed enough more there; else 0.
+
+    `without` is as in `spare`.
+    """
+    middles = rules.zone_middles(state.prepared.fleet.area, state.num_zones_each_way)
+    way = distance(state.plans.place[:, :, None], middles[:, None]) * state.prepared.pace[:, None]
+    is_spare, needed = spare(state, without)
+    worth = without - WAY * way
+    moves = is_spare & (jnp.max(worth, axis=-1) > needed + ENOUGH)
+    return jnp.where(moves, 1 + jax.lax.argmax(worth, 1, jnp.int32), 0)

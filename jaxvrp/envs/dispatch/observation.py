@@ -1,6 +1,7 @@
 """What dispatcher and drivers see: the vehicles with their offers, the zones, and a context of each agent.
 
-Lengths are in half sides of the area (S), from its middle; times in horizons (H). So sizes and units may change freely.
+Lengths are in half sides of the area (S), from its middle; times in horizons (H), or in thirtieths of them (T).
+So sizes and units may change freely.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ VEHICLE_DYNAMIC = (
 ROVING = (
     Feature("last_x", "x where its plan ends, or where it goes / S"),
     Feature("last_y", "y where its plan ends, or where it goes / S"),
-    Feature("done_in", "minutes until its plan ends / H", 0.0),
+    Feature("done_in", "minutes until its plan ends / T", 0.0),
+    Feature("cost", "added travel / T"),
+    Feature("is_least", "1 for the least added travel", 0.0, 1.0),
     Feature("needed", "need, without it, of the zone where it will be; at most 4", 0.0, 4.0),
     Feature("is_spare", "1 for the idle vehicle that is needed least", 0.0, 1.0),
 )
@@ -63,6 +66,7 @@ ZONE_DYNAMIC = (
     Feature("idle", "idle vehicles that wait there, or go there / vehicles", 0.0, 1.0),
     Feature("cover", "how much vehicles cover it / vehicles", 0.0, 1.0),
     Feature("need", "its need, at most 4", 0.0, 4.0),
+    Feature("is_target", "1 if `cover` sends a vehicle there", 0.0, 1.0),
 )
 
 DAY = (
@@ -93,7 +97,7 @@ OWN = (
     Feature("goal_x", "x where it goes / S"),
     Feature("goal_y", "y where it goes / S"),
     Feature("free_in", "minutes until it is free / H", 0.0),
-    *ROVING[3:],
+    *ROVING[5:],
 )
 
 DISPATCHER_CONTEXT = DAY + REQUEST
@@ -144,7 +148,7 @@ def static_vehicles(state: State) -> jax.Array:
 
 
 def dynamic_vehicles(state: State) -> jax.Array:
-    """`f32[15, V]`, the numbers of `VEHICLE_DYNAMIC`, with zones `f32[20, V]`, also of `ROVING`; padding is 0."""
+    """`f32[15, V]`, the numbers of `VEHICLE_DYNAMIC`, with zones `f32[22, V]`, also of `ROVING`; padding is 0."""
     prepared, plans, found, scales = state.prepared, state.plans, state.offers, _Scales(state)
     left = jnp.min(jnp.where(plans.present, plans.stops[DEADLINE] - plans.start, jnp.inf), axis=-1)
     load = plans.aboard if prepared.fleet.depot is None else -jnp.sum(plans.stops[LOAD], axis=-1)
@@ -176,10 +180,18 @@ def _roving(state: State, scales: _Scales) -> list[jax.Array]:
     is_spare, needed = cover.spare(state, cover.need(state)[1])
     return [
         *scales.place(last),
-        done_in * scales.per_time,
+        done_in * scales.per_time / cover.SOON,
+        state.offers.added * scales.per_time / cover.SOON,
+        _is_least(state).astype(jnp.float32),
         jnp.minimum(needed, 4.0),
         is_spare.astype(jnp.float32),
     ]
+
+
+def _is_least(state: State) -> jax.Array:
+    added = jnp.where(state.offers.feasible, state.offers.added, jnp.inf)
+    number = jnp.arange(added.shape[0], dtype=jnp.int32)
+    return state.offers.feasible & (number == jax.lax.argmin(added, 0, jnp.int32))
 
 
 def static_zones(state: State) -> jax.Array:
@@ -189,7 +201,7 @@ def static_zones(state: State) -> jax.Array:
 
 
 def dynamic_zones(state: State) -> jax.Array:
-    """`f32[5, Z]`, the numbers of `ZONE_DYNAMIC`."""
+    """`f32[6, Z]`, the numbers of `ZONE_DYNAMIC`."""
     instance, zones, vehicles = state.prepared.fleet, state.num_zones_each_way, _Scales(state).vehicles
     where = rules.zone_of(instance.area, zones, state.plans.goal)
     is_there = (where == jnp.arange(zones * zones, dtype=jnp.int32)[:, None]) & rules.idle(state)
@@ -197,8 +209,11 @@ def dynamic_zones(state: State) -> jax.Array:
     near = jnp.sum(cover.cover(state, rules.zone_middles(instance.area, zones)), axis=-1)
     assert state.demand is not None
     share = state.demand / jnp.maximum(jnp.sum(state.demand), 1.0)
-    left = jnp.minimum(cover.need(state)[0], 4.0)
-    return jnp.stack([jnp.ones_like(share), share, waiting / vehicles, near / vehicles, left])
+    left, without = cover.need(state)
+    sent = cover.sent(state, without)
+    is_target = jnp.sum(jnp.arange(1, zones * zones + 1, dtype=jnp.int32)[:, None] == sent, axis=-1, dtype=jnp.float32)
+    planes = [jnp.ones_like(share), share, waiting / vehicles, near / vehicles, jnp.minimum(left, 4.0), is_target]
+    return jnp.stack(planes)
 
 
 def _day(state: State, scales: _Scales) -> list[jax.Array]:
@@ -241,7 +256,7 @@ def driver_context(state: State) -> jax.Array:
     exists = state.prepared.capacity > 0
     idle = rules.idle(state).astype(jnp.float32)
     free_in = jnp.maximum(plans.free - state.now, 0.0) * scales.per_time
-    own = [*scales.place(plans.place), idle, *scales.place(plans.goal), free_in, *_roving(state, scales)[3:]]
+    own = [*scales.place(plans.place), idle, *scales.place(plans.goal), free_in, *_roving(state, scales)[5:]]
     day = jnp.stack(_day(state, scales))
     shared = jnp.broadcast_to(day, (exists.shape[0], day.shape[0]))
     return jnp.concatenate([jnp.where(exists[:, None], jnp.stack(own, axis=-1), 0.0), shared], axis=-1)

@@ -10,7 +10,7 @@ from jaxvrp.environment import TimeStep
 from jaxvrp.envs.dispatch import cover
 from jaxvrp.envs.dispatch.env import DISPATCHER, DRIVER, Dispatch
 from jaxvrp.envs.dispatch.plans import distance
-from jaxvrp.envs.dispatch.rules import State, idle, zone_middles, zone_of
+from jaxvrp.envs.dispatch.rules import State, idle, zone_of
 from jaxvrp.spaces import ByRole
 
 Number = float | jax.Array
@@ -99,21 +99,13 @@ class CoverActor(AcceptActor):
     """Accepts what fits; the idle vehicle that is needed least goes where vehicles are needed most.
 
     A zone needs vehicles by its share of the pickups so far, less by what vehicles cover that could be there soon. One
-    vehicle moves at each request, if that gains enough; the two numbers are the best of a small grid on other days.
+    vehicle moves at each request, if that gains enough.
     """
-
-    WAY, ENOUGH = 0.005, 0.2
 
     def send(self, key: jax.Array, state: State) -> jax.Array:
         """`i32[V]`, see the class."""
         del key
-        middles = zone_middles(state.prepared.fleet.area, state.num_zones_each_way)
-        way = distance(state.plans.place[:, :, None], middles[:, None]) * state.prepared.pace[:, None]
-        _, without = cover.need(state)
-        is_spare, needed = cover.spare(state, without)
-        worth = without - self.WAY * way
-        moves = is_spare & (jnp.max(worth, axis=-1) > needed + self.ENOUGH)
-        return jnp.where(moves, 1 + jax.lax.argmax(worth, 1, jnp.int32), 0)
+        return cover.sent(state, cover.need(state)[1])
 
 
 def choose_by(state: State, district: Number, floor: Number, rate: Number) -> jax.Array:

@@ -109,14 +109,15 @@ def test_cover_sends_the_vehicle_that_is_needed_least_to_where_vehicles_are_need
         without = demand * np.exp(-0.8 * (near.sum(axis=0) - near))
         needed = without[np.arange(len(here)), here]
         need = np.minimum(demand * np.exp(-0.8 * near.sum(axis=0)), 4.0)
-        np.testing.assert_allclose(seen["zone"][row, 3:], [near.sum(axis=0) / len(exists), need], rtol=1e-3)
-        np.testing.assert_allclose(seen["vehicle"][row, 18, exists], np.minimum(needed, 4.0)[exists], rtol=1e-3)
+        np.testing.assert_allclose(seen["zone"][row, 3:5], [near.sum(axis=0) / len(exists), need], rtol=1e-3)
+        np.testing.assert_allclose(seen["vehicle"][row, 20, exists], np.minimum(needed, 4.0)[exists], rtol=1e-3)
         is_idle = seen["vehicle"][row, 4] > 0
-        assert needed[vehicle] < needed[is_idle].min() + 1e-3 and seen["vehicle"][row, 19, vehicle] == 1.0
+        assert needed[vehicle] < needed[is_idle].min() + 1e-3 and seen["vehicle"][row, 21, vehicle] == 1.0
         way = np.hypot(*(middles - plans.place[row, :, vehicle]).T) * prepared.pace[row, vehicle]
         worth = without[vehicle] - 0.005 * way
         assert worth[going[row, vehicle] - 1] > worth.max() - 1e-3
         assert worth.max() > needed[vehicle] + 0.2 - 1e-3
+        assert seen["zone"][row, 5].sum() == seen["zone"][row, 5, going[row, vehicle] - 1] == 1
 
 
 @pytest.mark.parametrize("scenario", ENVS)
