@@ -141,15 +141,15 @@ def main(
         return
     before = read_kept(kept)
     before_ratios = ratios(before["cases"])
-    for name, case in rows.items():
-        if name not in before["programs"] or (is_timed(case) and name not in before_ratios):
-            raise UserError(f"{kept} has no row '{name}'; run python -m benchmarks.guard --write")
+    timed = {name for name, case in rows.items() if is_timed(case)}
+    if missing := sorted((rows.keys() - before["programs"]) | (timed - before_ratios.keys())):
+        raise UserError(f"{kept} has no row '{missing[0]}'; run python -m benchmarks.guard --write")
     is_same_version = before["jaxlib"] == jaxlib.__version__
     table, slower, changed = [["row", "ratio", "kept", "share", "attempts", "kernels", "bytes"]], [], []
     for name, case in measure.progress(rows.items(), "environment"):
         of_program, of_kept = program(case), before["programs"][name]
         figures = ["", "", "", ""]
-        if is_timed(case):
+        if name in timed:
             ratio, attempts = best_ratio(case, run, LEAST * before_ratios[name])
             share = ratio / before_ratios[name]
             figures = [f"{ratio:.3g}x", f"{before_ratios[name]:.3g}x", f"{share:.2f}", str(attempts)]
