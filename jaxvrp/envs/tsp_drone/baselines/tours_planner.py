@@ -10,15 +10,8 @@ import jax.numpy as jnp
 
 from jaxvrp.actor import Carry
 from jaxvrp.environment import TimeStep
-from jaxvrp.envs.tsp_drone.baselines.tours_annealing import (
-    FINE,
-    SPARE,
-    TEMPERATURE,
-    Chains,
-    advance,
-    make_tables,
-    price,
-)
+from jaxvrp.envs.tsp_drone.baselines.chains import Chains, advance
+from jaxvrp.envs.tsp_drone.baselines.tours_annealing import METHOD, SPARE, make_tables, price
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, distance, node_indices, truck_time
 from jaxvrp.envs.tsp_drone.problem.operations import FIRST_SERVE, MEET, STAY_WITH_TRUCK
 from jaxvrp.envs.tsp_drone.state import State
@@ -32,7 +25,6 @@ NODES_OF_TOUR = 4
 
 FAR = 1e30
 """Longer than any way."""
-
 
 _Trucks = tuple[jax.Array, jax.Array, jax.Array]
 """Of each, the last node, when it leaves that, and its load."""
@@ -91,9 +83,9 @@ def annealed(instance: Instance, key: jax.Array, *, num_tours: int, steps: int) 
     ways = instance.truck_price * distance(instance, 0, node_indices(instance)).sum()
     unit = 0.5 * ways / jnp.maximum(instance.exists[1:].sum(), 1)
     progress = jnp.linspace(0.0, 1.0, steps, dtype=jnp.float32)
-    heats, fines = (unit * first * (last / first) ** progress for first, last in (TEMPERATURE, FINE))
+    heats, fines = (unit * first * (last / first) ** progress for first, last in (METHOD.temperature, METHOD.fine))
     least = jnp.where(late > 0, jnp.inf, money)
-    chains = advance(tables, Chains(codes, money, late, codes, least), key, heats, fines)
+    chains = advance(METHOD, tables, Chains(codes, money, late, codes, least), key, heats, fines)
     best = chains.best[:, jax.lax.argmin(chains.least, 0, jnp.int32)]
     is_empty = jnp.pad((best[1:] == 0) & (best[:-1] == 0), (1, 0))
     return best[jnp.argsort(is_empty, stable=True)]
