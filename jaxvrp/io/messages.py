@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-FEW = 12
+FEW = 15
 """So many names are all listed, more are not."""
 
 LONGEST = 40

@@ -319,7 +319,7 @@ def test_one_drone_without_limits_and_times_is_that_of_tsp_drone(seed):
     assert least_makespan(instance)[0] == pytest.approx(expected, rel=1e-6)
 
 
-def annealed(instance, calls=12):
+def annealed(instance, calls=4):
     """The best plan and its makespan after so many calls: their number does not depend on the machine."""
     tables, codes = annealing.make_tables(instance), jnp.asarray(annealing.first_codes(instance))
     repeated = jnp.repeat(codes[:, None], 8, axis=1)

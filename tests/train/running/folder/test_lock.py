@@ -84,7 +84,7 @@ def test_a_second_process_is_refused_and_a_killed_one_does_not_count(run, monkey
 def test_it_is_held_while_a_run_lasts_and_let_go_at_its_end(run, tmp_path, monkeypatch, capfd):
     folders = []
 
-    def train(learner, folder, recorded, *, resume, begin, stage):
+    def train(learner, folder, recorded, *, resume, begin, stage, kept):
         folders.append(folder)
         assert json.loads((folder / ".lock").read_text())["pid"] == os.getpid()
         assert (folder / "config.yaml").exists()
