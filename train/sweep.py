@@ -87,7 +87,7 @@ class SurplusError(Exception):
 
 
 class StoppedError(BaseException):
-    """Ctrl-C, or a request to terminate, at any moment.
+    """Ctrl-C, or a request to terminate.
 
     Not `KeyboardInterrupt`, of which Optuna makes a failed trial: this one stays as it is, so that it is taken up again
     like that of a killed worker.
@@ -95,7 +95,7 @@ class StoppedError(BaseException):
 
 
 class Stop:
-    """Whether a stop was requested; raised again later, as a library may drop the exception that comes at once."""
+    """Whether a stop was requested. A signal only sets a flag: raised within a library, an exception may be dropped."""
 
     def __init__(self) -> None:
         self._requested = False
@@ -103,7 +103,6 @@ class Stop:
     def request(self, number: int, frame: FrameType | None) -> None:
         """The handler of signals."""
         self._requested = True
-        raise StoppedError
 
     def check(self) -> None:
         """Raise `StoppedError` if it was."""
@@ -398,6 +397,7 @@ def _run(trial: optuna.Trial, sweep: Sweep, folder: pathlib.Path, values: Mappin
     """Train to the end, and report evaluations; the exit status."""
     import optuna
 
+    worker.stop.check()
     if Checkpoints(folder / CHECKPOINTS, read_only=True).latest is None:
         shutil.rmtree(folder, ignore_errors=True)
         words = [*sweep.words, "--run_dir", str(folder), *typed(values)]

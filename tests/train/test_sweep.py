@@ -3,7 +3,6 @@
 Most trainings are replaced by a program that writes metrics alone: its return is high where `actor_lr` is near 1e-3.
 """
 
-import contextlib
 import json
 import pathlib
 import signal
@@ -166,7 +165,7 @@ def test_a_sweep_with_other_settings_is_refused(stand_in):
 
 
 def test_a_trial_below_the_median_is_pruned(stand_in):
-    (stand_in / "run.py").write_text(RUN.replace("PAUSE", "0.5"))
+    (stand_in / "run.py").write_text(RUN.replace("PAUSE", "0.25"))
     (stand_in / "space.yaml").write_text("actor_lr: {choices: [0.001, 0.0001]}\n")
     sweep.main(words(stand_in, 10))
     pruned = [row for row in table(stand_in) if row[1] == "pruned"]
@@ -179,7 +178,7 @@ import sys, time
 from train import sweep
 study = sweep._connected(sys.argv[1], "all", 60)
 time.sleep(max(0.0, float(sys.argv[2]) - time.time()))  # all at once
-print(*(study.ask().number for _ in range(60)))
+print(*(study.ask().number for _ in range(20)))
 """
 
 
@@ -187,13 +186,13 @@ print(*(study.ask().number for _ in range(60)))
 def test_no_two_workers_take_up_the_same_waiting_trial(tmp_path):
     url = f"sqlite:///{tmp_path / 'sweep.db'}"
     study = sweep._connected(url, "all", 60)
-    for number in range(120):
+    for number in range(40):
         study.enqueue_trial({"x": number})
-    command = [sys.executable, "-c", ASK, url, str(time.time() + 8)]
+    command = [sys.executable, "-c", ASK, url, str(time.time() + 5)]
     root = pathlib.Path(sweep.__file__).parents[1]
     workers = [subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     taken = [number for worker in workers for number in worker.communicate(timeout=300)[0].split()]
-    assert len(taken) == len(set(taken)) == 180
+    assert len(taken) == len(set(taken)) == 60
 
 
 @pytest.mark.filterwarnings("ignore:.*experimental", "ignore:Heartbeat of storage")
@@ -205,11 +204,10 @@ def test_a_worker_that_was_killed_before_its_first_sign_of_life_loses_no_trial(s
     assert [row[1] for row in table(stand_in)] == ["complete"] * 2
 
 
-def test_a_stop_that_a_library_drops_is_raised_again():
+def test_a_signal_stops_where_that_is_checked():
     stop = sweep.Stop()
     stop.check()
-    with contextlib.suppress(sweep.StoppedError):
-        stop.request(15, None)
+    stop.request(15, None)
     with pytest.raises(sweep.StoppedError):
         stop.check()
 
