@@ -56,8 +56,13 @@ def summary(plan: Plan) -> str:
     """Makespan, sorties and waiting, in a line; with time windows cost, tours and sorties."""
     if plan.instance.has_windows:
         return f"cost {plan.report.cost:.5g}   |   {len(plan.tours)} tours   |   {plan.sorties} sorties"
-    waits = f"truck waits {plan.waited(TRUCK):.3g}, drone {plan.waited(DRONE):.3g}"
-    return f"makespan {plan.report.cost:.5g}   |   {plan.sorties} sorties   |   {waits}"
+    waits = f"truck waits {rounded(plan.waited(TRUCK), 3)}, drone {rounded(plan.waited(DRONE), 3)}"
+    return f"makespan {rounded(plan.report.cost, 5)}   |   {plan.sorties} sorties   |   {waits}"
+
+
+def rounded(value: float, digits: int) -> str:
+    """A number of so many digits, or a larger whole number, never with an exponent."""
+    return f"{value:.0f}" if value >= 10**digits - 0.5 else f"{value:.{digits}g}"
 
 
 def _colour(plan: Plan, who: str, tour: int) -> str:

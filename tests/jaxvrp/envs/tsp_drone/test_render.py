@@ -17,7 +17,7 @@ from jaxvrp.envs.tsp_drone import (
     write_agatz,
     write_operations,
 )
-from jaxvrp.envs.tsp_drone.pictures import render_episode, render_plan
+from jaxvrp.envs.tsp_drone.pictures import plan_figure, render_episode, render_plan
 from jaxvrp.envs.tsp_drone.pictures.__main__ import main
 from jaxvrp.envs.tsp_drone.pictures.notebook import draw_state
 from jaxvrp.envs.tsp_drone.pictures.plan_figure import lay_out, summary
@@ -62,6 +62,13 @@ def test_who_was_where_and_who_waited(instance):
     assert plan.place(TRUCK, 12.0).tolist() == plan.place(DRONE, 12.0).tolist() == [0, 0]
     assert summary(plan) == "makespan 12   |   3 sorties   |   truck waits 4, drone 3"
     assert played.verdict(plan.report) == "feasible"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0.0, "0"), (0.3333, "0.333"), (999.7, "1000"), (4123.4, "4123"), (123456.7, "123457")]
+)
+def test_numbers_are_shown_without_an_exponent(value, shown):
+    assert plan_figure.rounded(value, 3) == shown
 
 
 def test_a_drone_on_board_is_where_the_truck_is(instance):
