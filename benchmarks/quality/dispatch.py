@@ -184,7 +184,8 @@ def standings(env: Dispatch, run: Any, args: argparse.Namespace) -> Standings:
 def transfer(run: Any, args: argparse.Namespace, parameters: Mapping[str, Any]) -> Standings:
     """A policy at fleets and loads that it was not trained with, beside rules that were not tuned for them."""
     trained, rounds = run.learner.env, args.replan_rounds
-    head = ["player", "days", "threshold", f"replan ({rounds} rounds)", "policy", "policy above the better"]
+    replan, ahead = f"replan ({rounds} rounds)", "above the better"
+    head = ["player", "days", "threshold", replan, "policy", f"policy {ahead}", f"policy, {replan}", f"then {ahead}"]
     rows = [head]
     for fleet, load in ((1.0, 1.0), (0.5, 1.0), (2.0, 1.0), (1.0, 0.5), (1.0, 2.0)):
         vehicles = {name: getattr(trained, name, None) for name in ("num_vehicles", "num_drones")}
@@ -195,11 +196,13 @@ def transfer(run: Any, args: argparse.Namespace, parameters: Mapping[str, Any]) 
         env: Any = changed.learner.env
         field = Field(env, args.transfer)
         rules = field.act(ThresholdActor(field.env), args.transfer), field.act(AcceptActor(), args.transfer, rounds)
-        policy = field.act(contest.actor_of(changed), args.transfer).value
         better = max((played.value for played in rules), key=np.mean)
-        values = [contest.cell(list(value), ".1f") for value in (*(played.value for played in rules), policy)]
-        ahead = _signed(list(100 * (policy - better) / better.mean()), "+.1f")
-        rows.append([f"fleet x {fleet:g}, load x {load:g}", str(args.transfer), *values, f"{ahead} %"])
+        row = [contest.cell(list(played.value), ".1f") for played in rules]
+        for rounds_of_policy in (0, rounds):
+            policy = field.act(contest.actor_of(changed), args.transfer, rounds_of_policy).value
+            gain = _signed(list(100 * (policy - better) / better.mean()), "+.1f")
+            row += [contest.cell(list(policy), ".1f"), f"{gain} %"]
+        rows.append([f"fleet x {fleet:g}, load x {load:g}", str(args.transfer), *row])
     return Standings(f"{trained.scenario}, {args.transfer} days of each fleet and load", rows, "the better rule")
 
 
