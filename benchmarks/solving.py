@@ -11,10 +11,11 @@ python -m benchmarks.solving --env flying_sidekicks --instances mfstsp_n8_101_2,
 from __future__ import annotations
 
 import argparse
+import functools
 import pathlib
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,40 +78,21 @@ def board(name: str) -> list[Published]:
     return [Published(name, path, row, best.get(row))]
 
 
-def truck_with_drone(name: str) -> list[Published]:
-    """A set of `benchmarks.quality.tsp_drone.published`.
+def members(find: Callable[[str, str], list[tsp_drone.Published]], name: str) -> list[Published]:
+    """The instances of a set that `find` finds by its name, the value of an option.
 
     Raises:
         UserError: there is no such set, or it is damaged.
     """
-    found, _ = tsp_drone.published(name, "--instances")
-    return [Published(*each, group=name) for each in found]
+    return [Published(*each, group=name) for each in find(name, "--instances")]
 
 
-def tandems(name: str) -> list[Published]:
-    """A set of `benchmarks.quality.tsp_drone.tours`.
-
-    Raises:
-        UserError: there is no such set, or it is damaged.
-    """
-    return [Published(*each, group=name) for each in tsp_drone.tours(name, "--instances")]
-
-
-def several_drones(name: str) -> list[Published]:
-    """A set of `benchmarks.quality.tsp_drone.sidekicks`.
-
-    Raises:
-        UserError: there is no such set, or it is damaged.
-    """
-    return [Published(*each, group=name) for each in tsp_drone.sidekicks(name, "--instances")]
-
-
-PUBLISHED = {
+PUBLISHED: dict[str, Callable[[str], list[Published]]] = {
     "darp": dial_a_ride,
     "pcb": board,
-    "tsp_drone": truck_with_drone,
-    "truck_drone_tours": tandems,
-    "flying_sidekicks": several_drones,
+    "tsp_drone": functools.partial(members, lambda name, option: tsp_drone.published(name, option)[0]),
+    "truck_drone_tours": functools.partial(members, tsp_drone.tours),
+    "flying_sidekicks": functools.partial(members, tsp_drone.sidekicks),
 }
 """By environment, what finds instances by a name."""
 

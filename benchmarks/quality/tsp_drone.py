@@ -43,7 +43,7 @@ from jaxvrp.envs.tsp_drone.sidekicks.plan import row_of
 from jaxvrp.episodes import record_episodes
 from jaxvrp.io.command_line import UserError, above_zero, positive
 from jaxvrp.io.published_data import VARIABLE, data_folder
-from jaxvrp.io.text_lines import read_lines
+from jaxvrp.io.text_lines import read_lines, read_table
 from jaxvrp.spaces import ByRole
 from train import Evaluator, baseline_actors
 
@@ -114,13 +114,13 @@ def tours(name: str, option: str) -> list[Published]:
     """
     with _said_in_a_line(name, option, "kuo_n50", WINDOWS):
         path = data_folder() / WINDOWS / "published_results.csv"
-        head, *lines = read_lines(path, "a table of published costs")
-        rows = [(line, line.fields(tuple(head.comma_separated()))) for line in lines]
+        costs_of = "mip_z", "vns_best", "alns_best"
+        rows = read_table(path, "a table of published costs", ("instance", "n", *costs_of))
         found = [
             Published(f"kuo-{row['instance']}", path.with_name(f"instance-{row['instance']}.csv"), None, min(costs))
             for line, row in rows
             if f"kuo_n{row['n']}" == name
-            if (costs := [line.real(key, row[key]) for key in ("mip_z", "vns_best", "alns_best") if row[key]])
+            if (costs := [line.real(key, row[key]) for key in costs_of if row[key]])
         ]
     if not found:
         raise UserError(f"{option}: no instances '{name}'; take kuo_n5, kuo_n10, kuo_n15, kuo_n20, kuo_n30 or the like")
@@ -139,10 +139,8 @@ def sidekicks(name: str, option: str) -> list[Published]:
     found: dict[str, Published] = {}
     with _said_in_a_line(name, option, "mfstsp_n8_101_2", SIDEKICKS):
         path = data_folder() / SIDEKICKS / "published_results.csv"
-        head, *lines = read_lines(path, "a table of published makespans")
-        columns = tuple(head.comma_separated())
-        for line in lines:
-            row = line.fields(columns)
+        columns = "problemName", "numCustomers", "vehicleFileID", "numUAVs", "ofv"
+        for line, row in read_table(path, "a table of published makespans", columns):
             vehicles, drones = row["vehicleFileID"], line.whole("numUAVs", row["numUAVs"], minimum=1)
             if f"mfstsp_n{row['numCustomers']}_{vehicles}_{drones}" != name.removesuffix("_fixed"):
                 continue
@@ -181,14 +179,10 @@ def _of_folders(name: str) -> tuple[list[Published], str]:
 
 def _of_files(name: str) -> tuple[list[Published], str]:
     folder = data_folder() / FILES
-    head, *lines = read_lines(folder / "best_known.csv", "a table of best known makespans")
-    columns = tuple(head.comma_separated())
-    wanted = {"instance", "best_makespan", "status"}
-    head.expect(wanted <= set(columns), f"columns {', '.join(sorted(wanted))}")
+    columns = "best_makespan", "instance", "status"
     family, _, size = name.rpartition("_")
     found = []
-    for line in lines:
-        row = line.fields(columns)
+    for line, row in read_table(folder / "best_known.csv", "a table of best known makespans", columns):
         # A name is that of the family, a number, and the size: uniform-alpha_1-45-n9.
         if row["instance"].rsplit("-", 2)[::2] == [family, size] and row["status"] == "optimal":
             path = folder / family.partition("-")[0] / f"{row['instance']}.txt"

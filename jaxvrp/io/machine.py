@@ -18,7 +18,7 @@ def machine(argv: Sequence[str], device: str) -> dict[str, str | int]:
     return {
         "device": device,
         "cpu": _cpu_model(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        "cores": num_cores(),
         "os": platform.platform(terse=True),
         "python": platform.python_version(),
         "jax": jax.__version__,
@@ -27,6 +27,11 @@ def machine(argv: Sequence[str], device: str) -> dict[str, str | int]:
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "command": " ".join(argv),
     }
+
+
+def num_cores() -> int:
+    """How many cores this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def device_name() -> str:

@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import math
 import os
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from jaxvrp.io.limits import LARGEST
@@ -72,6 +73,19 @@ def _number(word: str) -> float:
         return float(word)
     except ValueError:
         return math.nan
+
+
+def read_table(path: str | os.PathLike, what: str, columns: Collection[str]) -> Iterator[tuple[Line, dict[str, str]]]:
+    """Each line below a header that has at least these columns, and its words by column.
+
+    Raises:
+        ValueError: no such table; one line. Also of a line, when it comes.
+        OSError: it cannot be read.
+    """
+    head, *lines = read_lines(path, what)
+    names = tuple(head.comma_separated())
+    head.expect(set(columns) <= set(names), f"columns {', '.join(columns)}")
+    return ((line, line.fields(names)) for line in lines)
 
 
 def read_lines(path: str | os.PathLike, what: str, first_line: str | None = None) -> list[Line]:

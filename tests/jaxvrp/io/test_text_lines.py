@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from jaxvrp.io import text_lines
-from jaxvrp.io.text_lines import Line, read_lines
+from jaxvrp.io.text_lines import Line, read_lines, read_table
 
 LINE = Line(Path("hand.txt"), 7, "a, b")
 
@@ -122,3 +122,12 @@ def test_what_is_no_whole_number_in_range_is_refused(word, bounds, wanted):
 def test_whole_numbers_are_read():
     found = [LINE.whole("n", "3"), LINE.whole("n", "-4.0", below=10), LINE.whole("n", "1e3", minimum=1000)]
     assert found == [3, -4, 1000] and all(type(number) is int for number in found)
+
+
+def test_a_table_has_its_columns_and_each_line_all_of_them(file):
+    path = file(b"name,cost,note\na,1,\nb,2,x\n")
+    rows = [(line.number, row["name"], row["cost"]) for line, row in read_table(path, "costs", ("cost", "name"))]
+    assert rows == [(2, "a", "1"), (3, "b", "2")]
+    assert refused(read_table, path, "costs", ("price",)).startswith(f"{path}, line 1: expected columns price")
+    short = read_table(file(b"name,cost\na\n"), "costs", ("cost",))
+    assert "line 2: expected the 2 fields 'name cost', found 1" in refused(list, short)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ import numpy as np
 from jaxvrp.envs.darp.baselines import search
 from jaxvrp.envs.darp.env import ROLE, Darp
 from jaxvrp.envs.darp.problem.instance import Instance
+from jaxvrp.io.machine import num_cores
 from jaxvrp.toolbox import Searched, SearchedAll
 
 TRIES = 4
@@ -115,8 +115,8 @@ def _found(parts: Sequence[search.Search], seconds: float, tries: int) -> Search
 def search_episode(env: Darp, instance: Instance, key: jax.Array, seconds: float) -> Iterator[Searched]:
     """Plan an episode of one instance, a chain for each core; see `jaxvrp.toolbox.Search`."""
     single = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], instance)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    how: dict[str, Any] = {"tries": 1, "threads": min(cores, MOST_CORES), "rounds": ROUNDS_ALONE, "limits": env.limits}
+    threads = min(num_cores(), MOST_CORES)
+    how: dict[str, Any] = {"tries": 1, "threads": threads, "rounds": ROUNDS_ALONE, "limits": env.limits}
     for found in search_for(single, key, seconds, penalty=float(env.penalty_unvisited), **how):
         yield Searched(found.seconds, float(found.cost[0]), {ROLE: found.actions[ROLE][0]})
 

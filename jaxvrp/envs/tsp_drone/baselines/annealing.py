@@ -9,7 +9,6 @@ first that is accepted: most are not, so that this is worth nearly as many steps
 from __future__ import annotations
 
 import functools
-import os
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,12 +18,13 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxvrp.envs.tsp_drone.baselines.chains import below
+from jaxvrp.envs.tsp_drone.baselines.chains import MOST_CORES, among_rest, below
 from jaxvrp.envs.tsp_drone.baselines.partition import Times, ends_of, make_times, partition_cost
 from jaxvrp.envs.tsp_drone.baselines.planners import plan_actions
 from jaxvrp.envs.tsp_drone.baselines.tours import near_tours
 from jaxvrp.envs.tsp_drone.env import TspDrone
 from jaxvrp.envs.tsp_drone.problem.instance import Instance, as_float32
+from jaxvrp.io.machine import num_cores
 from jaxvrp.toolbox import Searched
 
 CHAINS, TRIES = 4, 16
@@ -43,8 +43,6 @@ STEPS = 256
 
 TEMPERATURE = (0.3, 0.03)
 """From the beginning to the end of the time, geometrically, in units of the makespan for each node."""
-
-MOST_CORES = 8
 
 MOVE, SWAP, TURN, INSERT, REMOVE = range(5)
 SHARES = (0.45, 0.2, 0.25, 0.07, 0.03)
@@ -174,8 +172,7 @@ def _reordered(
     # Positions without the customers that move, and where these go among them.
     rest = jnp.where(other >= start + length, other - length, jnp.minimum(other, start - 1))
     target = jnp.clip(rest + after, 1, last - length + 1)
-    rest = jnp.where(position < target, position, position - length)
-    rest = jnp.where(rest < start, rest, rest + length)
+    rest = among_rest(position, start, length, target)
     inside = start + jnp.where(drawn[2] < 0.5, target + length - 1 - position, position - target)
     moved = jnp.where((position >= target) & (position < target + length), inside, rest)
 
@@ -200,8 +197,7 @@ def search_episode(env: TspDrone, instance: Instance, key: jax.Array, seconds: f
     """Plan an episode of one instance, with chains on each core; see `jaxvrp.toolbox.Search`."""
     times = make_times(jax.tree.map(lambda leaf: leaf[None], as_float32(instance)))
     revisits = most_revisits(times.num_nodes) if env.allow_revisits else 0
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    threads = min(cores, MOST_CORES)
+    threads = min(num_cores(), MOST_CORES)
     begin_key, key = jax.random.split(key)
     parts = [begin(times, each, chains=CHAINS, revisits=revisits) for each in jax.random.split(begin_key, threads)]
     with ThreadPoolExecutor(threads) as pool:

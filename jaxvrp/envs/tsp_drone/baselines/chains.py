@@ -7,7 +7,6 @@ all of them, and takes the first that is accepted. The best plans are in time.
 from __future__ import annotations
 
 import functools
-import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
+
+from jaxvrp.io.machine import num_cores
 
 CHAINS = 4
 """On a core."""
@@ -102,8 +103,7 @@ def anneal(
     method: Method, tables: Any, codes: np.ndarray, key: jax.Array, seconds: float, nodes: int
 ) -> Iterator[Annealed]:
     """Anneal a plan in time, `i32[P]`, for so long, with chains on each core; yields the best so far."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    threads = min(cores, MOST_CORES)
+    threads = min(num_cores(), MOST_CORES)
     repeated = jnp.repeat(jnp.asarray(codes)[:, None], CHAINS, axis=1)
     cost, late = method.price(tables, repeated)
     parts = [Chains(repeated, cost, late, repeated, cost)] * threads
@@ -146,6 +146,12 @@ def _restarted(parts: list[Chains]) -> list[Chains]:
     chosen = [jnp.asarray(order[number :: len(parts)]) for number in range(len(parts))]
     plans = [(jnp.asarray(best)[:, row], jnp.asarray(least)[row]) for row in chosen]
     return [Chains(codes, cost, jnp.zeros_like(cost), codes, cost) for codes, cost in plans]
+
+
+def among_rest(position: jax.Array, start: jax.Array, length: jax.Array, target: jax.Array) -> jax.Array:
+    """Where what stays comes from if `length` places from `start` on move to `target`, `i32[P, L]`."""
+    rest = jnp.where(position < target, position, position - length)
+    return jnp.where(rest < start, rest, rest + length)
 
 
 def below(count: jax.Array | int, drawn: jax.Array) -> jax.Array:

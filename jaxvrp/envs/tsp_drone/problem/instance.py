@@ -149,6 +149,17 @@ def make_instance(
     return instance
 
 
+def check_nodes(locs: np.ndarray, exists: np.ndarray) -> None:
+    """Check places (`f[n, 2]`), and that the first nodes exist (`bool[n]`).
+
+    Raises:
+        ValueError: one line with what is wrong, and the remedy.
+    """
+    refuse_where(~np.isfinite(locs).all(axis=1), "locs of node {} is not finite; give two coordinates")
+    if not exists[0] or (np.diff(exists.astype(int)) > 0).any():
+        raise ValueError("exists does not say that the first nodes exist; padding comes last, and never is the depot")
+
+
 def check(instance: Instance) -> None:
     """Check one problem (no leading axes); padding is legal.
 
@@ -165,9 +176,7 @@ def check(instance: Instance) -> None:
         raise ValueError(f"{missing[0]} is missing; of the fields of time windows and tandems give all, or none")
     arrays.check_shapes(schema_of(SCHEMA, instance), instance, {"nodes": count})
     instance = jax.tree.map(np.asarray, instance)
-    refuse_where(~np.isfinite(instance.locs).all(axis=1), "locs of node {} is not finite; give two coordinates")
-    if not instance.exists[0] or (np.diff(instance.exists.astype(int)) > 0).any():
-        raise ValueError("exists does not say that the first nodes exist; padding comes last, and never is the depot")
+    check_nodes(instance.locs, instance.exists)
     _check_numbers(instance)
     for name in () if instance.truck_time is None else ("truck_time", "drone_time"):
         matrix = getattr(instance, name)

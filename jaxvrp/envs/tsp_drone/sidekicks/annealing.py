@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxvrp.envs.tsp_drone.baselines.chains import Method, anneal, below
+from jaxvrp.envs.tsp_drone.baselines.chains import Method, among_rest, anneal, below
 from jaxvrp.envs.tsp_drone.sidekicks import rules
 from jaxvrp.envs.tsp_drone.sidekicks.env import TRUCK, FlyingSidekicks
 from jaxvrp.envs.tsp_drone.sidekicks.instance import Instance, as_float32, trim
@@ -173,8 +173,7 @@ def _shifted(position: jax.Array, start: jax.Array, length: jax.Array, target: j
     """The places from which orders are taken if tasks from `start` on move to `target`, `i32[P, L]`."""
     length = jnp.minimum(length, len(position) - start)
     target = jnp.minimum(target, len(position) - length)
-    rest = jnp.where(position < target, position, position - length)
-    rest = jnp.where(rest < start, rest, rest + length)
+    rest = among_rest(position, start, length, target)
     return jnp.where((position >= target) & (position < target + length), start + position - target, rest)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from flax import struct
 from numpy.typing import ArrayLike
 
+from jaxvrp.envs.tsp_drone.problem.instance import check_nodes
 from jaxvrp.io import arrays
 from jaxvrp.io.arrays import ArrayField, refuse_where
 
@@ -139,9 +140,7 @@ def check(instance: Instance) -> None:
         raise ValueError("the instance has no nodes, or no drones; give the depot and customers, and an endurance")
     arrays.check_shapes(SCHEMA, instance, {"nodes": count, "drones": drones})
     instance = jax.tree.map(np.asarray, instance)
-    refuse_where(~np.isfinite(instance.locs).all(axis=1), "locs of node {} is not finite; give two coordinates")
-    if not instance.exists[0] or (np.diff(instance.exists.astype(int)) > 0).any():
-        raise ValueError("exists does not say that the first nodes exist; padding comes last, and never is the depot")
+    check_nodes(instance.locs, instance.exists)
     if instance.service[0] != 0:
         raise ValueError(f"service of the depot (node 0) is {instance.service[0]:g}; it must be 0")
     for name in ("service", "truck_time", *OF_DRONES, *MATRICES):

@@ -32,7 +32,6 @@ ENDURANCES = {291094: 700.0, 562990: 1400.0, 457503: 350.0, 904033: 700.0}
 EARTH, POUND, GRAVITY, FRAME = 6378100.0, 0.453592, 9.8, 1.5
 """Radius in metres, kg of a pound, m/s², and the kg of a drone in the paper's model of power."""
 
-
 MOST_DRONES = 4
 """In each table of vehicles."""
 
@@ -50,7 +49,7 @@ def read_murray_raj(
         ValueError: a file is damaged, or something else; one line with file, line, what was expected and the remedy.
         OSError: one cannot be read.
     """
-    return _instance(_Places(Path(folder)), Path(vehicles), num_drones, battery=battery)
+    return _Set(_Places(Path(folder)), Path(vehicles)).instance(num_drones, battery=battery)
 
 
 def read_all(folder: str | os.PathLike) -> list[Instance]:
@@ -61,14 +60,9 @@ def read_all(folder: str | os.PathLike) -> list[Instance]:
         ValueError, OSError: as `read_murray_raj`.
     """
     places = _Places(Path(folder))
-    tables = [Path(folder).parent / name for name in VEHICLES]
+    sets = [_Set(places, Path(folder).parent / name) for name in VEHICLES]
     counts = range(1, MOST_DRONES + 1)
-    return [
-        _instance(places, table, count, battery=battery)
-        for battery in (False, True)
-        for table in tables
-        for count in counts
-    ]
+    return [each.instance(count, battery=battery) for battery in (False, True) for each in sets for count in counts]
 
 
 class _Places:
@@ -86,30 +80,39 @@ class _Places:
         self.truck_time = _roads(folder / ROADS, len(rows))
 
 
-def _instance(places: _Places, vehicles: Path, num_drones: int, *, battery: bool) -> Instance:
-    truck, *lines = _table(vehicles, len(VEHICLE))
-    truck.expect(len(lines) >= num_drones, f"lines of {num_drones} drones below this one, found {len(lines)}")
-    drones = [
-        {name: line.real(name, word) for name, word in line.fields(VEHICLE).items() if name != "range"}
-        for line in lines[:num_drones]
-    ]
-    service = np.full(len(places.locs), truck.real("service time", truck.fields(VEHICLE)["service time"]))
-    service[0] = 0.0
-    flights = [_Flights(each, places.metres, places.pounds * POUND) for each in drones]
-    fixed = [] if battery else [_fixed(line, each) for line, each in zip(lines, drones, strict=False)]
-    return make_instance(
-        places.locs,
-        truck_time=places.truck_time,
-        service=service,
-        no_fly=[places.pounds > each["capacity"] for each in drones],
-        drone_time=[each.time for each in flights],
-        drone_service=[each["service time"] for each in drones],
-        launch_time=[each["launch time"] for each in drones],
-        recovery_time=[each["recovery time"] for each in drones],
-        endurance=[each.battery for each in flights] if battery else fixed,
-        drain_out=[each.out for each in flights] if battery else None,
-        drain_back=[each.back for each in flights] if battery else None,
-    )
+class _Set:
+    """The instances of a folder's places with the vehicles of a table."""
+
+    def __init__(self, places: _Places, vehicles: Path):
+        self.places = places
+        self.truck, *self.lines = _table(vehicles, len(VEHICLE))
+        self.drones = [
+            {name: line.real(name, word) for name, word in line.fields(VEHICLE).items() if name != "range"}
+            for line in self.lines
+        ]
+        self.flights = [_Flights(each, places.metres, places.pounds * POUND) for each in self.drones]
+
+    def instance(self, num_drones: int, *, battery: bool) -> Instance:
+        """With so many of the drones."""
+        wanted = f"lines of {num_drones} drones below this one, found {len(self.lines)}"
+        self.truck.expect(len(self.lines) >= num_drones, wanted)
+        places, drones, flights = self.places, self.drones[:num_drones], self.flights[:num_drones]
+        service = np.full(len(places.locs), self.truck.real("service time", self.truck.fields(VEHICLE)["service time"]))
+        service[0] = 0.0
+        fixed = [] if battery else [_fixed(line, each) for line, each in zip(self.lines, drones, strict=False)]
+        return make_instance(
+            places.locs,
+            truck_time=places.truck_time,
+            service=service,
+            no_fly=[places.pounds > each["capacity"] for each in drones],
+            drone_time=[each.time for each in flights],
+            drone_service=[each["service time"] for each in drones],
+            launch_time=[each["launch time"] for each in drones],
+            recovery_time=[each["recovery time"] for each in drones],
+            endurance=[each.battery for each in flights] if battery else fixed,
+            drain_out=[each.out for each in flights] if battery else None,
+            drain_back=[each.back for each in flights] if battery else None,
+        )
 
 
 def _fixed(line: Line, figures: dict[str, float]) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxvrp.envs.tsp_drone.played import verdict
+from jaxvrp.envs.tsp_drone.played import name_of, verdict
 from jaxvrp.envs.tsp_drone.replay import drawn
 from jaxvrp.envs.tsp_drone.sidekicks import rules
 from jaxvrp.envs.tsp_drone.sidekicks.env import TRUCK, FlyingSidekicks
@@ -60,12 +60,12 @@ def export_episode(env: FlyingSidekicks, states: State, actions: Mapping[str, An
         "verdict": verdict(plan.report),
         "shortfalls": {
             "title": "Not served",
-            "entries": [{"name": f"customer {node}", "why": why} for node in unserved],
+            "entries": [{"name": name_of(node), "why": why} for node in unserved],
         },
     }
 
 
 def _names(num_nodes: int, drones: Sequence[str]) -> list[str]:
-    places = ["depot", *(f"customer {node}" for node in range(1, num_nodes))]
+    places = map(name_of, range(num_nodes))
     at_nodes = [name for place in places for name in (f"drive: {place}", *(f"{each}: {place}" for each in drones))]
     return [*at_nodes, *(f"recover {each}" for each in drones), "serve"]

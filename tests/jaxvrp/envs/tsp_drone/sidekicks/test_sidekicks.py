@@ -33,7 +33,7 @@ from jaxvrp.envs.tsp_drone.sidekicks.plan import plan_of, read_instances, recomp
 from jaxvrp.episodes import record_episodes
 from jaxvrp.io.command_line import UserError
 from jaxvrp.io.problem_files import DamagedFileError
-from tests.jaxvrp.envs.tsp_drone.exhaustive_sidekicks import Flight, Moment, Search, least_makespan
+from tests.jaxvrp.envs.tsp_drone.sidekicks.exhaustive import Flight, Moment, Search, least_makespan
 from train import solve
 
 PLACES = np.array([0.0, 4.0, 6.0, 10.0])
