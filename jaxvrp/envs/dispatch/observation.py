@@ -47,14 +47,18 @@ VEHICLE_DYNAMIC = (
     Feature("slack_then", "least time left before a deadline then / H, at most 1", -1.0, 1.0),
 )
 
+SPARE = (
+    Feature("needed", "need, without it, of the zone where it will be; at most 4", 0.0, 4.0),
+    Feature("is_spare", "1 for the idle vehicle that is needed least", 0.0, 1.0),
+)
+
 ROVING = (
     Feature("last_x", "x where its plan ends, or where it goes / S"),
     Feature("last_y", "y where its plan ends, or where it goes / S"),
     Feature("done_in", "minutes until its plan ends / T", 0.0),
     Feature("cost", "added travel / T"),
     Feature("is_least", "1 for the least added travel", 0.0, 1.0),
-    Feature("needed", "need, without it, of the zone where it will be; at most 4", 0.0, 4.0),
-    Feature("is_spare", "1 for the idle vehicle that is needed least", 0.0, 1.0),
+    *SPARE,
 )
 """What is also seen of vehicles that wait elsewhere than at a depot."""
 
@@ -97,7 +101,7 @@ OWN = (
     Feature("goal_x", "x where it goes / S"),
     Feature("goal_y", "y where it goes / S"),
     Feature("free_in", "minutes until it is free / H", 0.0),
-    *ROVING[5:],
+    *SPARE,
 )
 
 DISPATCHER_CONTEXT = DAY + REQUEST
@@ -177,21 +181,19 @@ def dynamic_vehicles(state: State) -> jax.Array:
 
 def _roving(state: State, scales: _Scales) -> list[jax.Array]:
     last, done_in = cover.plan_ends(state)
-    is_spare, needed = cover.spare(state, cover.need(state)[1])
+    choices = 1 + jnp.arange(state.offers.added.shape[0], dtype=jnp.int32)
     return [
         *scales.place(last),
         done_in * scales.per_time / cover.SOON,
         state.offers.added * scales.per_time / cover.SOON,
-        _is_least(state).astype(jnp.float32),
-        jnp.minimum(needed, 4.0),
-        is_spare.astype(jnp.float32),
+        (choices == rules.cheapest(state, state.offers.feasible)).astype(jnp.float32),
+        *_spare(state),
     ]
 
 
-def _is_least(state: State) -> jax.Array:
-    added = jnp.where(state.offers.feasible, state.offers.added, jnp.inf)
-    number = jnp.arange(added.shape[0], dtype=jnp.int32)
-    return state.offers.feasible & (number == jax.lax.argmin(added, 0, jnp.int32))
+def _spare(state: State) -> list[jax.Array]:
+    is_spare, needed = cover.spare(state, cover.need(state)[1])
+    return [jnp.minimum(needed, 4.0), is_spare.astype(jnp.float32)]
 
 
 def static_zones(state: State) -> jax.Array:
@@ -256,7 +258,7 @@ def driver_context(state: State) -> jax.Array:
     exists = state.prepared.capacity > 0
     idle = rules.idle(state).astype(jnp.float32)
     free_in = jnp.maximum(plans.free - state.now, 0.0) * scales.per_time
-    own = [*scales.place(plans.place), idle, *scales.place(plans.goal), free_in, *_roving(state, scales)[5:]]
+    own = [*scales.place(plans.place), idle, *scales.place(plans.goal), free_in, *_spare(state)]
     day = jnp.stack(_day(state, scales))
     shared = jnp.broadcast_to(day, (exists.shape[0], day.shape[0]))
     return jnp.concatenate([jnp.where(exists[:, None], jnp.stack(own, axis=-1), 0.0), shared], axis=-1)

@@ -121,6 +121,12 @@ def idle(state: State) -> jax.Array:
     return free if state.plans.under_way is None else free & (state.plans.under_way.count == 0)
 
 
+def cheapest(state: State, allowed: jax.Array) -> jax.Array:
+    """`i32[]`, the action that gives the request to the allowed vehicle (`bool[V]`) with the least added travel."""
+    added = jnp.where(allowed, state.offers.added, jnp.inf)
+    return jnp.where(allowed.any(), 1 + jax.lax.argmin(added, 0, jnp.int32), 0)
+
+
 def assign(state: State, choice: jax.Array) -> tuple[Plans, jax.Array]:
     """The plans after the request is given to vehicle `choice - 1`, or to none (0), and what that adds (`f32[V]`)."""
     chosen = jnp.arange(state.prepared.capacity.shape[0], dtype=jnp.int32) == choice - 1

@@ -10,7 +10,7 @@ from jaxvrp.environment import TimeStep
 from jaxvrp.envs.dispatch import cover
 from jaxvrp.envs.dispatch.env import DISPATCHER, DRIVER, Dispatch
 from jaxvrp.envs.dispatch.plans import distance
-from jaxvrp.envs.dispatch.rules import State, idle, zone_of
+from jaxvrp.envs.dispatch.rules import State, cheapest, idle, zone_of
 from jaxvrp.spaces import ByRole
 
 Number = float | jax.Array
@@ -117,9 +117,3 @@ def choose_by(state: State, district: Number, floor: Number, rate: Number) -> ja
     far = distance(state.request.dropoff, instance.depot) * state.prepared.pace[0] > district
     first = cheapest(state, allowed & (instance.is_drone == far))
     return jnp.where(first > 0, first, cheapest(state, allowed))
-
-
-def cheapest(state: State, allowed: jax.Array) -> jax.Array:
-    """`i32[]`, the action that gives the request to the allowed vehicle (`bool[V]`) with the least added travel."""
-    added = jnp.where(allowed, state.offers.added, jnp.inf)
-    return jnp.where(allowed.any(), 1 + jax.lax.argmin(added, 0, jnp.int32), 0)
