@@ -361,7 +361,7 @@ class NumpyDispatch:
         return seen
 
     def entities(self) -> dict[str, np.ndarray]:
-        """`{"vehicle": [15, V], "zone": [6, Z]}`; with zones, `"vehicle": [22, V]`."""
+        """`{"vehicle": [16, V], "zone": [6, Z]}`; with zones, `"vehicle": [22, V]`."""
         offers = self.offers()
         columns = [self._column(v, offers[v]) for v in range(self.num_vehicles)]
         seen = {"vehicle": np.array(columns).T}
@@ -372,10 +372,11 @@ class NumpyDispatch:
     def _column(self, v: int, offer: Offer | None) -> list[float]:
         vehicle, day, horizon = self.vehicles[v], self.day, float(self.day.horizon)
         if day.capacity[v] == 0:
-            return [0.0] * (22 if self.zones else 15)
+            return [0.0] * (22 if self.zones else 16)
         served, _ = self._drive(v, vehicle.stops)
         left = min((self._window(entry.stop)[1] - entry.start for entry in served), default=math.inf)
         planned = sum(int(day.load[stop.request]) for stop in vehicle.stops)
+        end = served[-1].home + float(day.turnaround[v]) if served else max(vehicle.free, self.now)
         return [
             1.0,
             *self._here(vehicle.place),
@@ -386,7 +387,7 @@ class NumpyDispatch:
             (planned if self.trips else vehicle.aboard) / int(day.capacity[v]),
             self._share(left),
             *([0.0] * 5 if offer is None else self._offered(offer)),
-            *(self._roving(v) if self.zones else []),
+            *(self._roving(v) if self.zones else [(end - self.now) / horizon]),
         ]
 
     def _offered(self, offer: Offer) -> list[float]:

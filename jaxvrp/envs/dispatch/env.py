@@ -170,7 +170,7 @@ class Dispatch(Environment):
         return self._static_planes(state) if self.entity_kinds else {}
 
     def entities(self, state: State) -> ByKind:
-        """`{"vehicle": f32[15, V]}`, or `{"vehicle": f32[22, V], "zone": f32[6, Z]}`, likewise."""
+        """`{"vehicle": f32[16, V]}`, or `{"vehicle": f32[22, V], "zone": f32[6, Z]}`, likewise."""
         return self._dynamic_planes(state) if self.entity_kinds else {}
 
     def _static_planes(self, state: State) -> ByKind:

@@ -62,6 +62,9 @@ ROVING = (
 )
 """What is also seen of vehicles that wait elsewhere than at a depot."""
 
+TRIPS = (Feature("done_in", "minutes until it is free, its plan driven / H", 0.0),)
+"""What is also seen of vehicles that wait at a depot."""
+
 ZONE_STATIC = (Feature("x", "x of its middle / S"), Feature("y", "y of its middle / S"))
 
 ZONE_DYNAMIC = (
@@ -110,7 +113,7 @@ DRIVER_CONTEXT = OWN + DAY
 
 def kinds(num_vehicles: int, zones: int) -> tuple[EntityKind, ...]:
     """The vehicles and, where there are some, the zones of a grid with so many on a side."""
-    dynamic = VEHICLE_DYNAMIC + (ROVING if zones else ())
+    dynamic = VEHICLE_DYNAMIC + (ROVING if zones else TRIPS)
     vehicles = EntityKind(VEHICLE, num_vehicles, VEHICLE_STATIC, dynamic, (Place("present", "x", "y"),))
     if zones == 0:
         return (vehicles,)
@@ -152,7 +155,10 @@ def static_vehicles(state: State) -> jax.Array:
 
 
 def dynamic_vehicles(state: State) -> jax.Array:
-    """`f32[15, V]`, the numbers of `VEHICLE_DYNAMIC`, with zones `f32[22, V]`, also of `ROVING`; padding is 0."""
+    """`f32[16, V]`, the numbers of `VEHICLE_DYNAMIC` and `TRIPS`; with zones `f32[22, V]`, `ROVING` not `TRIPS`.
+
+    Padding is 0.
+    """
     prepared, plans, found, scales = state.prepared, state.plans, state.offers, _Scales(state)
     left = jnp.min(jnp.where(plans.present, plans.stops[DEADLINE] - plans.start, jnp.inf), axis=-1)
     load = plans.aboard if prepared.fleet.depot is None else -jnp.sum(plans.stops[LOAD], axis=-1)
@@ -174,9 +180,17 @@ def dynamic_vehicles(state: State) -> jax.Array:
         jnp.where(found.feasible, found.dropoff_start - state.now, 0.0) * scales.per_time,
         jnp.where(found.feasible, scales.share(found.slack), 0.0),
     ]
-    if state.demand is not None:
-        planes += _roving(state, scales)
+    planes += _trips(state, scales) if state.demand is None else _roving(state, scales)
     return jnp.where(prepared.capacity > 0, jnp.stack(planes), 0.0)
+
+
+def _trips(state: State, scales: _Scales) -> list[jax.Array]:
+    last, done_in = cover.plan_ends(state)
+    fleet = state.prepared.fleet
+    assert fleet.depot is not None
+    way = distance(last, fleet.depot[:, None]) * state.prepared.pace
+    turnaround = jnp.where(state.plans.num_stops > 0, fleet.turnaround, 0.0)
+    return [(done_in + way + turnaround) * scales.per_time]
 
 
 def _roving(state: State, scales: _Scales) -> list[jax.Array]:
