@@ -106,7 +106,7 @@ def test_the_planner_plays_what_it_annealed(env, episodes):
     instances = jax.tree.map(lambda leaf: leaf[:count], episodes[0])
     sizes = jnp.where(jnp.arange(count) % 2 == 0, NODES, NODES - 2)
     instances = jax.vmap(void_beyond)(instances, sizes)
-    actor = AnnealedToursActor(env, steps=100)
+    actor = AnnealedToursActor(env, steps=400)
     act, step = jax.jit(actor.act), jax.jit(jax.vmap(env.step))
     states, timesteps = jax.jit(jax.vmap(env.reset_to))(instances)
     carry = actor.init(count)
@@ -115,7 +115,11 @@ def test_the_planner_plays_what_it_annealed(env, episodes):
         states, timesteps = step(states, actions)
     for row in range(count):
         instance = jax.device_get(jax.tree.map(lambda leaf: leaf[row], instances))  # noqa: B023
-        report = tours_report(instance, tours_of(np.asarray(carry[0].codes[row]), NODES), strict=True)
+        codes = np.asarray(carry[0].codes[row])
+        report = tours_report(instance, tours_of(codes, NODES), strict=True)
+        way = np.linalg.norm(instance.locs - instance.locs[0], axis=1)[codes % NODES]
+        reach = np.maximum.reduceat(way, np.flatnonzero(codes % NODES == 0))
+        assert (np.diff(reach) <= 0).all()
         np.testing.assert_allclose(states.tours.cost[row], report.cost, rtol=1e-5)
     assert not states.totals.invalid_actions.any()
     nearest = jax.jit(lambda: play_episodes(env, NearestNeighbourActor(), instances, jax.random.key(0)))()
