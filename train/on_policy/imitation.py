@@ -14,6 +14,7 @@ from flax import struct
 from jaxvrp import Environment, registry
 from jaxvrp.actor import Actor
 from train.on_policy.config import PPOConfig
+from train.on_policy.lookahead import Lookahead
 
 
 class Guidance(struct.PyTreeNode):
@@ -64,8 +65,23 @@ def make_teacher(config: PPOConfig, env: Environment) -> Actor | None:
     return teacher
 
 
+def make_lookahead(config: PPOConfig, env: Environment, teacher: Actor | None) -> Lookahead | None:
+    """What compares other actions with the teacher's; None where the policy learns these themselves.
+
+    A ValueError names a role that there is not.
+    """
+    if teacher is None or config.lookahead == 0:
+        return None
+    if unknown := [role for role in config.lookahead_roles if role not in env.roles]:
+        known = ", ".join(f"'{role}'" for role in env.roles)
+        raise ValueError(f"lookahead_roles has '{unknown[0]}'; '{config.env['name']}' has the roles {known}")
+    return Lookahead(env, teacher, config.lookahead_roles or tuple(env.roles), config.lookahead)
+
+
 def _check_playing_teacher(config: PPOConfig) -> None:
     teacher = f"imitate is '{config.imitate}', which goes by what it remembers of an episode, so it plays them itself"
+    if config.lookahead:
+        raise ValueError(f"{teacher}; leave out lookahead, which plays on from other states")
     if config.rollout != "episodes":
         raise ValueError(f"{teacher}; set rollout to 'episodes'")
     if config.num_seeds > 1:

@@ -41,6 +41,8 @@ RECORDED = (
     "action",
     "log_prob",
     "taught",
+    "rival",
+    "gain",
     "reset",
 )
 """Fields of a transition that a batch has as well."""
@@ -57,6 +59,8 @@ class Batch(struct.PyTreeNode):
     action: ByRole
     log_prob: ByRole
     taught: ByRole
+    rival: ByRole
+    gain: ByRole
     value: ByRole  # old values, `{role: f32[..., agents]}`, scaled by the present statistics; {} without a critic
     target: ByRole  # returns on the same scale; likewise
     advantage: ByRole  # normalised, `{role: f32[..., agents]}`
@@ -216,7 +220,11 @@ def actor_loss(
     axis = (0, 1) if role in actors.separate else None
     if batch.taught:
         taught, mask = batch.taught[role], batch.action_mask[role]
-        terms["teacher_loss"] = -distributions.log_prob_and_entropy(logits, mask, taught)[0]
+        said = distributions.log_prob_and_entropy(logits, mask, taught)[0]
+        terms["teacher_loss"] = -said
+        if role in batch.rival:
+            odds = distributions.log_prob_and_entropy(logits, mask, batch.rival[role])[0] - said
+            terms["teacher_loss"] = 0.5 * (config.lookahead_temperature * odds - batch.gain[role]) ** 2
     means = {name: masked_mean(term, batch.decides[role], axis) for name, term in terms.items()}
     loss = guidance.policy * (means["policy_loss"] - guidance.entropy * means["entropy"]).sum()
     if batch.taught:

@@ -14,13 +14,14 @@ from jaxvrp import TimeStep, VecEnv
 from jaxvrp.actor import Actor, Carry
 from jaxvrp.environment import executed_action, writes
 from jaxvrp.policies.actors import Actors, Seen
-from jaxvrp.policies.choice import sample_actions
+from jaxvrp.policies.choice import likeliest_actions, sample_actions
 from jaxvrp.policies.networks.inputs import rows_of
 from jaxvrp.spaces import ByKind, ByRole
 from jaxvrp.vectorize import VecState, VecTimeStep
 from train.distributions import log_probs
 from train.episode_statistics import ended_episodes
 from train.on_policy.critics import Critics
+from train.on_policy.lookahead import Lookahead
 
 Tree = TypeVar("Tree")
 
@@ -51,6 +52,8 @@ class Transition(struct.PyTreeNode):
     action: ByRole  # `{role: i32[E, agents]}`
     log_prob: ByRole  # `{role: f32[E, agents]}`
     taught: ByRole  # `{role: i32[E, agents]}`, what the teacher would have done, or did, always legal; {} without one
+    rival: ByRole  # `{role: i32[E, agents]}`, what was compared with it, see `Lookahead`; {} where nothing is
+    gain: ByRole  # `{role: f32[E, agents]}`, how much more that pays
     value: ByRole  # `{role: f32[E, agents]}`, on the normalised scale
     reward: ByRole  # `{role: f32[E, agents]}`
     duration: jax.Array | None  # `f32[E]`, environment steps that it took; None where each takes one
@@ -100,6 +103,7 @@ class Rollout:
     num_chunks: int
     chunk_length: int
     teacher: Actor | None = None
+    lookahead: Lookahead | None = None
 
     def reset(self, key: jax.Array, memory: Any = None) -> Players:
         """All environments at the beginning of an episode; those of a group, of the same.
@@ -178,8 +182,14 @@ class Rollout:
         before, seen = players.timestep, self.seen(players, static)
         logits, actor_carry = self._logits(params["actor"], players, seen)
         taught, teacher_carry = self._taught(players)
-        teacher_plays = bool(jax.tree.leaves(teacher_carry))
-        action = taught if teacher_plays else sample_actions(key, logits, before.action_mask)
+        if self.lookahead is not None:
+            # In states that the best that the policy knows leads to.
+            action = likeliest_actions(logits, before.action_mask)
+        elif jax.tree.leaves(teacher_carry):
+            action = taught
+        else:
+            action = sample_actions(key, logits, before.action_mask)
+        rival, gain = self._compared(key, players, taught)
         value, critic_carry = self._value(params, players, seen)
         vec, after = self.vec_env.step(players.vec, action, refresh=False)
         carry = {"actor": actor_carry, "critic": critic_carry}
@@ -193,6 +203,8 @@ class Rollout:
             action=action,
             log_prob=log_probs(logits, before.action_mask, action),
             taught=taught,
+            rival=rival,
+            gain=gain,
             value=value,
             reward=after.reward,
             duration=after.duration if writes(self.vec_env.env, "duration") else None,
@@ -221,6 +233,12 @@ class Rollout:
         action, carry = self.teacher.act(jax.random.key(0), players.teacher, players.vec.env, players.timestep)
         executed = jax.vmap(lambda *one: executed_action(self.vec_env.env, *one)[0])
         return executed(action, players.timestep.action_mask, players.timestep.valid), carry
+
+    def _compared(self, key: jax.Array, players: Players, taught: ByRole) -> tuple[ByRole, ByRole]:
+        """Rivals of what the teacher would do, and what they gain."""
+        if self.lookahead is None:
+            return {}, {}
+        return self.lookahead.compare(jax.random.fold_in(key, 1), players.vec.env, players.timestep, taught)
 
     def _final_value(self, params: dict[str, Any], players: Players, timestep: VecTimeStep, before: Seen) -> ByRole:
         """Values before an auto-reset, which truncated episodes are bootstrapped from; {} if nothing is truncated.

@@ -139,6 +139,8 @@ def random_rollout(seed=0, *, truncates=True, void=True, lasting=False):
         action=by_role(lambda s: np.broadcast_to(stamp[..., None], s).astype(np.int32)),
         log_prob=by_role(lambda s: np.broadcast_to(stamp[..., None], s).astype(np.float32)),
         taught={},
+        rival={},
+        gain={},
         value=by_role(lambda s: rng.normal(size=s).astype(np.float32)),
         reward=by_role(lambda s: rng.normal(3.0, 2.0, s).astype(np.float32)),
         duration=rng.integers(1, 6, shape).astype(np.float32) if lasting else None,
