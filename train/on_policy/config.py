@@ -93,8 +93,8 @@ class PPOConfig(NetworkKeys, RunConfig):
     )
     lookahead: int = option(
         0,
-        help="steps for which the teacher plays on after its action, and after another one, in the same future; the "
-        "policy learns what the other one gains (AggreVaTe, Ross & Bagnell 2014). 0: it learns the teacher's action",
+        help="steps for which the teacher plays on after its action, and after another one; the policy learns what the "
+        "other one gains (AggreVaTe, Ross & Bagnell 2014). 0: it learns the teacher's action",
         group="imitation",
         minimum=0,
     )
