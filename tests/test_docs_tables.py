@@ -88,7 +88,11 @@ def attempts(text: str, default: object) -> list[tuple[object, bool]]:
         return [*((choice, True) for choice in choices), ("no such", False)]
     whole = "whole" in text
     step = 1 if whole else 1e-3
-    tried = [(None, "or null" in text), ("a word", text.startswith(("text", "list of text"))), (math.inf, "≤ inf" in text)]
+    tried = [
+        (None, "or null" in text),
+        ("a word", text.startswith(("text", "list of text"))),
+        (math.inf, "≤ inf" in text),
+    ]
     tried += [(2.5, False)] if whole else []
     for sign, digits in re.findall(r"([≥≤>]) (-?[\d.]+)", text):
         bound = int(digits) if whole else float(digits)
@@ -112,7 +116,7 @@ COMPANIONS = {
     "imitate": {"imitate_steps": 1},
     "imitate_steps": {"imitate": "greedy"},
     "imitate_coef": {"imitate": "greedy"},
-    "lookahead": {"imitate": "greedy", "imitate_steps": 10**6},
+    "compare_steps": {"imitate": "greedy", "imitate_steps": 10**6},
     "baseline": {"rollout": "episodes", "group_size": 2},
 }
 """What a key needs beside it, unless it is off."""

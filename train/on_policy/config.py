@@ -22,7 +22,7 @@ class PPOConfig(NetworkKeys, RunConfig):
         "imitate": None,
         "imitate_steps": 0,
         "imitate_coef": 0.0,
-        "lookahead": 0,
+        "compare_steps": 0,
     }
     playing: ClassVar[dict[str, Any]] = {
         **RunConfig.playing,
@@ -37,7 +37,7 @@ class PPOConfig(NetworkKeys, RunConfig):
         "entropy_coef",
         "entropy_coef_end",
         "imitate_coef",
-        "lookahead_temperature",
+        "compare_temperature",
         "actor_lr",
         "critic_lr",
         "max_grad_norm",
@@ -91,17 +91,17 @@ class PPOConfig(NetworkKeys, RunConfig):
         minimum=1,
         maximum=10**11,
     )
-    lookahead: int = option(
+    compare_steps: int = option(
         0,
         help="steps for which the teacher plays on after its action, and after another one; the policy learns what the "
         "other one gains (AggreVaTe, Ross & Bagnell 2014). 0: it learns the teacher's action",
         group="imitation",
         minimum=0,
     )
-    lookahead_roles: tuple[str, ...] = option(
-        (), help="roles that look ahead; others learn the teacher's actions. `[]`: all", group="imitation"
+    compare_roles: tuple[str, ...] = option(
+        (), help="roles that learn so; others learn the teacher's actions. `[]`: all", group="imitation"
     )
-    lookahead_temperature: float = option(
+    compare_temperature: float = option(
         0.1, help="gain that makes an action e times as likely", group="imitation", above=0
     )
     rollout: str = option(
@@ -156,7 +156,7 @@ class PPOConfig(NetworkKeys, RunConfig):
         super().check_fields()
         if self.baseline != "critic" and self.rollout != "episodes":
             raise ValueError(f"baseline is '{self.baseline}', which needs whole episodes; set rollout to 'episodes'")
-        lessons = [name for name in ("imitate_steps", "imitate_coef", "lookahead") if getattr(self, name)]
+        lessons = [name for name in ("imitate_steps", "imitate_coef", "compare_steps") if getattr(self, name)]
         if self.imitate is None and lessons:
             raise ValueError(
                 f"{lessons[0]} is {getattr(self, lessons[0])}, but imitate names no teacher; set imitate to a baseline "
@@ -167,10 +167,10 @@ class PPOConfig(NetworkKeys, RunConfig):
                 f"imitate is '{self.imitate}', but imitate_steps and imitate_coef are 0, so that no teacher counts; "
                 "set one of them, or leave out imitate"
             )
-        if self.lookahead and not self.is_taught_throughout:
+        if self.compare_steps and not self.is_taught_throughout:
             raise ValueError(
-                f"lookahead is {self.lookahead}, which needs a teacher to the end of the training; set imitate_steps "
-                f"to {self.total_steps} (total_steps): another stage can go on by the reward"
+                f"compare_steps is {self.compare_steps}, which needs a teacher to the end of the training; set "
+                f"imitate_steps to {self.total_steps} (total_steps): another stage can go on by the reward"
             )
 
     def check_training(self) -> None:

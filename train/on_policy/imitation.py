@@ -13,8 +13,8 @@ from flax import struct
 
 from jaxvrp import Environment, registry
 from jaxvrp.actor import Actor
+from train.on_policy.comparison import Comparison
 from train.on_policy.config import PPOConfig
-from train.on_policy.lookahead import Lookahead
 
 
 class Guidance(struct.PyTreeNode):
@@ -65,23 +65,23 @@ def make_teacher(config: PPOConfig, env: Environment) -> Actor | None:
     return teacher
 
 
-def make_lookahead(config: PPOConfig, env: Environment, teacher: Actor | None) -> Lookahead | None:
+def make_comparison(config: PPOConfig, env: Environment, teacher: Actor | None) -> Comparison | None:
     """What compares other actions with the teacher's; None where the policy learns these themselves.
 
     A ValueError names a role that there is not.
     """
-    if teacher is None or config.lookahead == 0:
+    if teacher is None or config.compare_steps == 0:
         return None
-    if unknown := [role for role in config.lookahead_roles if role not in env.roles]:
+    if unknown := [role for role in config.compare_roles if role not in env.roles]:
         known = ", ".join(f"'{role}'" for role in env.roles)
-        raise ValueError(f"lookahead_roles has '{unknown[0]}'; '{config.env['name']}' has the roles {known}")
-    return Lookahead(env, teacher, config.lookahead_roles or tuple(env.roles), config.lookahead)
+        raise ValueError(f"compare_roles has '{unknown[0]}'; '{config.env['name']}' has the roles {known}")
+    return Comparison(env, teacher, config.compare_roles or tuple(env.roles), config.compare_steps)
 
 
 def _check_playing_teacher(config: PPOConfig) -> None:
     teacher = f"imitate is '{config.imitate}', which goes by what it remembers of an episode, so it plays them itself"
-    if config.lookahead:
-        raise ValueError(f"{teacher}; leave out lookahead, which plays on from other states")
+    if config.compare_steps:
+        raise ValueError(f"{teacher}; leave out compare_steps, which plays on from other states")
     if config.rollout != "episodes":
         raise ValueError(f"{teacher}; set rollout to 'episodes'")
     if config.num_seeds > 1:

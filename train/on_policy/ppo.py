@@ -224,7 +224,7 @@ def actor_loss(
         terms["teacher_loss"] = -said
         if role in batch.rival:
             odds = distributions.log_prob_and_entropy(logits, mask, batch.rival[role])[0] - said
-            terms["teacher_loss"] = 0.5 * (config.lookahead_temperature * odds - batch.gain[role]) ** 2
+            terms["teacher_loss"] = 0.5 * (config.compare_temperature * odds - batch.gain[role]) ** 2
     means = {name: masked_mean(term, batch.decides[role], axis) for name, term in terms.items()}
     loss = guidance.policy * (means["policy_loss"] - guidance.entropy * means["entropy"]).sum()
     if batch.taught:

@@ -20,8 +20,8 @@ from jaxvrp.spaces import ByKind, ByRole
 from jaxvrp.vectorize import VecState, VecTimeStep
 from train.distributions import log_probs
 from train.episode_statistics import ended_episodes
+from train.on_policy.comparison import Comparison
 from train.on_policy.critics import Critics
-from train.on_policy.lookahead import Lookahead
 
 Tree = TypeVar("Tree")
 
@@ -52,7 +52,7 @@ class Transition(struct.PyTreeNode):
     action: ByRole  # `{role: i32[E, agents]}`
     log_prob: ByRole  # `{role: f32[E, agents]}`
     taught: ByRole  # `{role: i32[E, agents]}`, what the teacher would have done, or did, always legal; {} without one
-    rival: ByRole  # `{role: i32[E, agents]}`, what was compared with it, see `Lookahead`; {} where nothing is
+    rival: ByRole  # `{role: i32[E, agents]}`, what was compared with it, see `Comparison`; {} where nothing is
     gain: ByRole  # `{role: f32[E, agents]}`, how much more that pays
     value: ByRole  # `{role: f32[E, agents]}`, on the normalised scale
     reward: ByRole  # `{role: f32[E, agents]}`
@@ -103,7 +103,7 @@ class Rollout:
     num_chunks: int
     chunk_length: int
     teacher: Actor | None = None
-    lookahead: Lookahead | None = None
+    comparison: Comparison | None = None
 
     def reset(self, key: jax.Array, memory: Any = None) -> Players:
         """All environments at the beginning of an episode; those of a group, of the same.
@@ -182,7 +182,7 @@ class Rollout:
         before, seen = players.timestep, self.seen(players, static)
         logits, actor_carry = self._logits(params["actor"], players, seen)
         taught, teacher_carry = self._taught(players)
-        if self.lookahead is not None:
+        if self.comparison is not None:
             # In states that the best that the policy knows leads to.
             action = likeliest_actions(logits, before.action_mask)
         elif jax.tree.leaves(teacher_carry):
@@ -236,9 +236,9 @@ class Rollout:
 
     def _compared(self, key: jax.Array, players: Players, taught: ByRole) -> tuple[ByRole, ByRole]:
         """Rivals of what the teacher would do, and what they gain."""
-        if self.lookahead is None:
+        if self.comparison is None:
             return {}, {}
-        return self.lookahead.compare(jax.random.fold_in(key, 1), players.vec.env, players.timestep, taught)
+        return self.comparison.compare(jax.random.fold_in(key, 1), players.vec.env, players.timestep, taught)
 
     def _final_value(self, params: dict[str, Any], players: Players, timestep: VecTimeStep, before: Seen) -> ByRole:
         """Values before an auto-reset, which truncated episodes are bootstrapped from; {} if nothing is truncated.

@@ -26,7 +26,7 @@ from train.config import check_divides
 from train.on_policy import ppo
 from train.on_policy.config import PPOConfig
 from train.on_policy.critics import TEAM, Critics
-from train.on_policy.imitation import Guidance, guidance_at, make_lookahead, make_teacher
+from train.on_policy.imitation import Guidance, guidance_at, make_comparison, make_teacher
 from train.on_policy.rollout import Players, Rollout, Statics
 from train.on_policy.value_norm import ValueNorm
 from train.running.loop.learner import Insight
@@ -73,7 +73,7 @@ class Trainer:
             num_chunks=config.rollout_length // config.sequence_length,
             chunk_length=config.sequence_length,
             teacher=teacher,
-            lookahead=make_lookahead(config, env, teacher),
+            comparison=make_comparison(config, env, teacher),
         )
         self.optimizer = _optimizer(config, self.actors, self.critics)
         players = jax.eval_shape(self.rollout.reset, jax.eval_shape(lambda: jax.random.key(0)))

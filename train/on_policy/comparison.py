@@ -17,7 +17,7 @@ from jaxvrp.spaces import ByRole
 
 
 @dataclasses.dataclass(frozen=True)
-class Lookahead:
+class Comparison:
     """Compares actions of some `roles` by the rewards of the next `steps` steps; the `teacher` remembers nothing."""
 
     env: Environment

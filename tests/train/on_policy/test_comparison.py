@@ -13,9 +13,9 @@ from jaxvrp.fields import build
 from tests.taught_environment import NearestActor
 from train.algorithms import make_train
 from train.on_policy import ppo
+from train.on_policy.comparison import Comparison, drawn_rivals
 from train.on_policy.config import PPOConfig
 from train.on_policy.imitation import Guidance
-from train.on_policy.lookahead import Lookahead, drawn_rivals
 
 NUM_ENVS = 60
 TAUGHT = {"network": "attention", "attention_encode": "step", "toy": "taught"}
@@ -35,8 +35,8 @@ def compared():
         role: jnp.where(jnp.take_along_axis(mask[role], action[..., None], axis=-1)[..., 0], action, 0)
         for role, action in taught.items()
     }
-    lookahead = Lookahead(env, teacher, ("drone", "truck"), steps=4)
-    rivals, gains = jax.jit(lookahead.compare)(jax.random.key(1), state, timestep, taught)
+    comparison = Comparison(env, teacher, ("drone", "truck"), steps=4)
+    rivals, gains = jax.jit(comparison.compare)(jax.random.key(1), state, timestep, taught)
     return env, teacher, *jax.device_get((state, timestep, taught, rivals, gains))
 
 
@@ -89,7 +89,7 @@ def test_gains_are_what_the_agent_is_paid_if_the_teacher_plays_on(compared):
 def test_the_loss_is_the_error_of_the_gain(learner, on_mesh, fresh_norm):
     """And roles that are not named learn the teacher's action."""
     temperature = 0.3
-    made = learner(**TAUGHT, lookahead=2, lookahead_roles=("drone",), lookahead_temperature=temperature)
+    made = learner(**TAUGHT, compare_steps=2, compare_roles=("drone",), compare_temperature=temperature)
     trainer, played = made.trainer, made.played
 
     def body(played):
@@ -123,7 +123,7 @@ def test_nothing_is_compared_unless_it_is_asked_for(learner):
 
 
 def test_the_policy_plays_its_likeliest_action(learner):
-    made = learner(**TAUGHT, lookahead=2, lookahead_roles=("drone",), lookahead_temperature=0.3)
+    made = learner(**TAUGHT, compare_steps=2, compare_roles=("drone",), compare_temperature=0.3)
     played = jax.device_get(made.played.recording.transitions)
     num_legal = played.action_mask["drone"].sum(axis=-1)
     assert (played.log_prob["drone"] >= -np.log(num_legal) - 1e-5).all()
@@ -134,19 +134,19 @@ def test_the_policy_plays_its_likeliest_action(learner):
     ("changes", "says"),
     [
         (
-            {"toy": "taught", "lookahead_roles": ("driver",)},
-            "lookahead_roles has 'driver'; 'taught_of_the_tests' has the roles 'truck', 'drone'",
+            {"toy": "taught", "compare_roles": ("driver",)},
+            "compare_roles has 'driver'; 'taught_of_the_tests' has the roles 'truck', 'drone'",
         ),
         (
             {"imitate": "rounds", "rollout": "episodes"},
             "imitate is 'rounds', which goes by what it remembers of an episode, so it plays them itself; leave out "
-            "lookahead, which plays on from other states",
+            "compare_steps, which plays on from other states",
         ),
     ],
 )
 def test_what_cannot_be_compared_is_one_line(changes, says, config):
     with pytest.raises(ValueError, match=f"^{re.escape(says)}$"):
-        make_train(config(**{**TAUGHT, "lookahead": 3, **changes}))
+        make_train(config(**{**TAUGHT, "compare_steps": 3, **changes}))
 
 
 @pytest.mark.parametrize(
@@ -154,14 +154,14 @@ def test_what_cannot_be_compared_is_one_line(changes, says, config):
     [
         (
             {},
-            "lookahead is 3, but imitate names no teacher; set imitate to a baseline of the environment, or",
+            "compare_steps is 3, but imitate names no teacher; set imitate to a baseline of the environment, or",
         ),
         (
             {"imitate": "nearest", "imitate_steps": 5, "total_steps": 96},
-            r"lookahead is 3, which needs a teacher to the end of the training; set imitate_steps to 96 ",
+            r"compare_steps is 3, which needs a teacher to the end of the training; set imitate_steps to 96 ",
         ),
     ],
 )
 def test_to_look_ahead_without_a_teacher_is_refused(changes, says):
     with pytest.raises(ValueError, match=says):
-        build(PPOConfig, {"lookahead": 3, **changes}, "key")
+        build(PPOConfig, {"compare_steps": 3, **changes}, "key")
