@@ -117,6 +117,7 @@ COMPANIONS = {
     "imitate_steps": {"imitate": "greedy"},
     "imitate_coef": {"imitate": "greedy"},
     "compare_steps": {"imitate": "greedy", "imitate_steps": 10**6},
+    "compare_roles": {"imitate": "greedy", "imitate_steps": 10**6, "compare_steps": 1},
     "baseline": {"rollout": "episodes", "group_size": 2},
 }
 """What a key needs beside it, unless it is off."""

@@ -23,6 +23,7 @@ class PPOConfig(NetworkKeys, RunConfig):
         "imitate_steps": 0,
         "imitate_coef": 0.0,
         "compare_steps": 0,
+        "compare_roles": (),
     }
     playing: ClassVar[dict[str, Any]] = {
         **RunConfig.playing,
@@ -166,6 +167,11 @@ class PPOConfig(NetworkKeys, RunConfig):
             raise ValueError(
                 f"imitate is '{self.imitate}', but imitate_steps and imitate_coef are 0, so that no teacher counts; "
                 "set one of them, or leave out imitate"
+            )
+        if self.compare_roles and not self.compare_steps:
+            raise ValueError(
+                f"compare_roles is {list(self.compare_roles)}, but compare_steps is 0, so that nothing is compared; "
+                "set compare_steps, or leave out compare_roles"
             )
         if self.compare_steps and not self.is_taught_throughout:
             raise ValueError(

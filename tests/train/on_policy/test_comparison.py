@@ -153,6 +153,10 @@ def test_what_cannot_be_compared_is_one_line(changes, says, config):
     ("changes", "says"),
     [
         (
+            {"compare_steps": 0, "compare_roles": ("drone",)},
+            r"compare_roles is \['drone'\], but compare_steps is 0, so that nothing is compared; set compare_steps, or ",
+        ),
+        (
             {},
             "compare_steps is 3, but imitate names no teacher; set imitate to a baseline of the environment, or",
         ),
@@ -162,6 +166,6 @@ def test_what_cannot_be_compared_is_one_line(changes, says, config):
         ),
     ],
 )
-def test_to_look_ahead_without_a_teacher_is_refused(changes, says):
+def test_comparisons_that_cannot_be_made_are_refused(changes, says):
     with pytest.raises(ValueError, match=says):
         build(PPOConfig, {"compare_steps": 3, **changes}, "key")
