@@ -154,7 +154,7 @@ def test_what_cannot_be_compared_is_one_line(changes, says, config):
     [
         (
             {"compare_steps": 0, "compare_roles": ("drone",)},
-            r"compare_roles is \['drone'\], but compare_steps is 0, so that nothing is compared; set compare_steps, or ",
+            r"compare_roles is \['drone'\], but compare_steps is 0, so that nothing is compared; set compare_steps",
         ),
         (
             {},
