@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxvrp import Environment, TimeStep
+from jaxvrp import Environment
 from jaxvrp.actor import Actor
 from jaxvrp.spaces import ByRole
 
@@ -25,13 +25,13 @@ class Comparison:
     roles: tuple[str, ...]
     steps: int
 
-    def compare(self, key: jax.Array, state: Any, timestep: TimeStep, taught: ByRole) -> tuple[ByRole, ByRole]:
+    def compare(self, key: jax.Array, state: Any, mask: ByRole, taught: ByRole) -> tuple[ByRole, ByRole]:
         """Rivals of the teacher's actions, and what they gain.
 
         Args:
             key: draws the rivals.
             state: of a batch of environments, `[E, ...]`.
-            timestep: likewise.
+            mask: the legal actions there, `{role: bool[E, agents, actions]}`.
             taught: the teacher's actions, `{role: i32[E, agents]}`, legal.
 
         Returns:
@@ -39,10 +39,7 @@ class Comparison:
             where there is none, the teacher's. `{role: f32[E, agents]}`, how much more that agent is paid.
         """
         keys = jax.random.split(key, len(self.roles))
-        rivals = {
-            role: drawn_rivals(key, timestep.action_mask[role], taught[role])
-            for role, key in zip(self.roles, keys, strict=True)
-        }
+        rivals = {role: drawn_rivals(key, mask[role], taught[role]) for role, key in zip(self.roles, keys, strict=True)}
         plays = [taught, *({**taught, role: rival} for role, rival in rivals.items())]
         joined = jax.tree.map(lambda *actions: jnp.concatenate(actions), *plays)
         states = jax.tree.map(lambda leaf: jnp.concatenate([leaf] * len(plays)), state)

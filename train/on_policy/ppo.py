@@ -220,11 +220,12 @@ def actor_loss(
     axis = (0, 1) if role in actors.separate else None
     if batch.taught:
         taught, mask = batch.taught[role], batch.action_mask[role]
-        said = distributions.log_prob_and_entropy(logits, mask, taught)[0]
-        terms["teacher_loss"] = -said
+        log_prob = distributions.log_prob_and_entropy(logits, mask, taught)[0]
         if role in batch.rival:
-            odds = distributions.log_prob_and_entropy(logits, mask, batch.rival[role])[0] - said
+            odds = distributions.log_prob_and_entropy(logits, mask, batch.rival[role])[0] - log_prob
             terms["teacher_loss"] = 0.5 * (config.compare_temperature * odds - batch.gain[role]) ** 2
+        else:
+            terms["teacher_loss"] = -log_prob
     means = {name: masked_mean(term, batch.decides[role], axis) for name, term in terms.items()}
     loss = guidance.policy * (means["policy_loss"] - guidance.entropy * means["entropy"]).sum()
     if batch.taught:

@@ -238,7 +238,9 @@ class Rollout:
         """Rivals of what the teacher would do, and what they gain."""
         if self.comparison is None:
             return {}, {}
-        return self.comparison.compare(jax.random.fold_in(key, 1), players.vec.env, players.timestep, taught)
+        return self.comparison.compare(
+            jax.random.fold_in(key, 1), players.vec.env, players.timestep.action_mask, taught
+        )
 
     def _final_value(self, params: dict[str, Any], players: Players, timestep: VecTimeStep, before: Seen) -> ByRole:
         """Values before an auto-reset, which truncated episodes are bootstrapped from; {} if nothing is truncated.

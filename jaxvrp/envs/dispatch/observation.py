@@ -62,7 +62,7 @@ ROVING = (
 )
 """What is also seen of vehicles that wait elsewhere than at a depot."""
 
-TRIPS = (Feature("done_in", "minutes until it is free, its plan driven / H", 0.0),)
+TRIPS = (Feature("home_in", "minutes until it is free, its plan driven / H", 0.0),)
 """What is also seen of vehicles that wait at a depot."""
 
 ZONE_STATIC = (Feature("x", "x of its middle / S"), Feature("y", "y of its middle / S"))

@@ -36,7 +36,7 @@ def compared():
         for role, action in taught.items()
     }
     comparison = Comparison(env, teacher, ("drone", "truck"), steps=4)
-    rivals, gains = jax.jit(comparison.compare)(jax.random.key(1), state, timestep, taught)
+    rivals, gains = jax.jit(comparison.compare)(jax.random.key(1), state, mask, taught)
     return env, teacher, *jax.device_get((state, timestep, taught, rivals, gains))
 
 
