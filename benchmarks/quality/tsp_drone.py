@@ -32,9 +32,10 @@ from jaxvrp.envs.tsp_drone import (
     solution_report,
     stack,
 )
+from jaxvrp.envs.tsp_drone.baselines.annealing import plan_annealed
 from jaxvrp.envs.tsp_drone.baselines.partition import make_times, partition_cost
 from jaxvrp.envs.tsp_drone.baselines.planners import plan_actions
-from jaxvrp.envs.tsp_drone.baselines.tours import plan_tours
+from jaxvrp.envs.tsp_drone.baselines.tours import Planned, plan_tours
 from jaxvrp.envs.tsp_drone.plan import read_instances
 from jaxvrp.envs.tsp_drone.problem.instance import as_float32
 from jaxvrp.envs.tsp_drone.problem.murray_chu import ENDURANCES, NODES
@@ -53,8 +54,16 @@ LINES, FILES = "tspd_bogyrbayeva", "tspd_agatz"
 
 HEAD = ("player", "instances", "makespan", "gap", "feasible", "s/instance", "CPU s/instance")
 
-METHODS = {"truck tour": "truck", "TSP-ep": "ep", "TSP-ep-all": "ep_all"}
-"""What `plan_tours` calls the planners."""
+ALONE = "truck tour"
+"""The planner that leaves the drone on board."""
+
+PLANNERS: dict[str, Callable[[Instance, jax.Array], Planned]] = {
+    ALONE: functools.partial(plan_tours, method="truck"),
+    "TSP-ep": functools.partial(plan_tours, method="ep"),
+    "TSP-ep-all": functools.partial(plan_tours, method="ep_all"),
+    "annealing": plan_annealed,
+}
+"""Plans of a batch of instances."""
 
 SYMMETRIES = 8
 """Ways to turn and mirror a map without changing a distance."""
@@ -254,10 +263,10 @@ def attempted(
     return {"plan": (makespan, actions), "order": (partition_cost(times, tours, of, times.num_nodes)[0], tours.T)}
 
 
-def planned(instances: Instance, method: str) -> ByRole:
-    """The actions `{role: i32[E, T]}` of a planner, of the values of `METHODS`."""
-    found = plan_tours(instances, jax.random.key(SEED), method=method)
-    return plan_actions(found.times, found.tours, with_drone=method != "truck")
+def planned(instances: Instance, name: str) -> ByRole:
+    """The actions `{role: i32[E, T]}` of a planner, of the names of `PLANNERS`."""
+    found = PLANNERS[name](instances, jax.random.key(SEED))
+    return plan_actions(found.times, found.tours, with_drone=name != ALONE)
 
 
 def standings(env: TspDrone, instances: Instance, known: np.ndarray | None, policies: dict[str, Any]) -> contest.Table:
@@ -286,14 +295,14 @@ def standings(env: TspDrone, instances: Instance, known: np.ndarray | None, poli
         partitioned = plan_actions(make_times(computed), orders, with_drone=True)
         return [checked(best["plan"][1], seconds), checked(partitioned, seconds)]
 
-    def plan(method: str) -> list[Plans]:
-        return [checked(*timed(functools.partial(planned, computed, method)))]
+    def plan(name: str) -> list[Plans]:
+        return [checked(*timed(functools.partial(planned, computed, name)))]
 
     turns: dict[str, Callable[[], list[Plans]]] = {}
     for name, actor in baseline_actors(env).items():
         turns[name] = functools.partial(act, actor, 1)
-    for name, method in METHODS.items():
-        turns[name] = functools.partial(plan, method)
+    for name in PLANNERS:
+        turns[name] = functools.partial(plan, name)
     turns |= {name: functools.partial(act, *player) for name, player in policies.items()}
     rows = [list(HEAD)]
     for name, played in contest.take_turns(turns).items():

@@ -16,6 +16,7 @@ from flax import struct
 
 from jaxvrp.actor import Carry
 from jaxvrp.environment import Environment, TimeStep
+from jaxvrp.policies.blocks import Blocks
 from jaxvrp.policies.choice import likeliest_actions, sample_actions
 from jaxvrp.policies.networks import NetworkKeys, build_encoder, build_network
 from jaxvrp.policies.networks.attention import TeamEncoder
@@ -141,6 +142,40 @@ class Actors:
             logits[role], new_carry[role] = self.apply_role(role, params[role], seen, carry[role], reset)
         return logits, new_carry
 
+    def apply_step(
+        self,
+        params: dict[str, Params],
+        seen: Seen,
+        mask: ByRole,
+        carry: dict[str, Carry],
+        reset: jax.Array,
+    ) -> tuple[ByRole, dict[str, Carry]]:
+        """As `apply`, of one step `[1, B, ...]` with the masks `{role: bool[B, agents, actions]}`.
+
+        Where several roles each encode for themselves, the logits of rows in which no agent of a role has a choice may
+        be 0: roles that act in turn are asked where it is their turn.
+        """
+        seen = self.encode(params, seen)
+        if not self.kinds or self.encoder is not None or len(self.roles) == 1:
+            return self.apply(params, seen, carry, reset)
+        decides = {role: (mask[role].sum(axis=-1) > 1).any(axis=-1) for role in self.roles}
+        return {role: self._apply_where(decides[role], role, params[role], seen) for role in self.roles}, carry
+
+    def _apply_where(self, decides: jax.Array, role: str, params: Params, seen: Seen) -> jax.Array:
+        """Logits `f32[1, B, agents, actions]` of a role, 0 in blocks of rows of which none `decides`, `bool[B]`."""
+        blocks = Blocks.of(decides)
+
+        def of_block(block: tuple[jax.Array, Seen]) -> jax.Array:
+            def logits(seen: Seen) -> jax.Array:
+                return self.apply_role(role, params, seen, (), jnp.zeros((1, blocks.size), bool))[0]
+
+            shape = jax.eval_shape(logits, block[1]).shape
+            return jax.lax.cond(block[0], logits, lambda _: jnp.zeros(shape, jnp.float32), block[1])
+
+        cut = jax.tree.map(lambda leaf: blocks.cut(leaf[0])[:, None], seen)
+        found = jax.lax.map(of_block, (blocks.cut(decides).any(axis=1), cut))
+        return found.reshape(-1, *found.shape[3:])[blocks.place][None]
+
     def apply_role(
         self, role: str, params: Params, seen: Seen, carry: Carry, reset: jax.Array
     ) -> tuple[jax.Array, Carry]:
@@ -203,11 +238,10 @@ class PolicyActor:
         """See `jaxvrp.actor.Actor`."""
         static = jax.vmap(self.env.static_entities)(state)
         seen = Seen(timestep.observation, None, static, timestep.entities, timestep.valid)
-        seen = self.actors.encode(self.params, jax.tree.map(lambda leaf: leaf[None], seen))
+        seen, mask = jax.tree.map(lambda leaf: leaf[None], seen), timestep.action_mask
         reset = jnp.zeros((1, *timestep.terminated.shape), bool)
-        logits, carry = self.actors.apply(self.params, seen, carry, reset)
+        logits, carry = self.actors.apply_step(self.params, seen, mask, carry, reset)
         logits = jax.tree.map(lambda leaf: leaf[0] / self.temperature, logits)
-        mask = timestep.action_mask
         if not self.deterministic:
             return sample_actions(key, logits, mask), carry
         return likeliest_actions(logits, mask), carry

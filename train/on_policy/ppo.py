@@ -8,6 +8,7 @@ same gradient. Losses are of one actor or of one critic; the trainer sums them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import chex
@@ -17,6 +18,7 @@ import optax
 from flax import struct
 
 from jaxvrp.policies.actors import Actors, Params, Seen
+from jaxvrp.policies.blocks import Blocks
 from jaxvrp.policies.networks.inputs import rows_of
 from jaxvrp.spaces import ByKind, ByRole
 from train import distributions
@@ -28,9 +30,6 @@ from train.on_policy.value_norm import ValueNorm
 from train.sharding import DATA
 
 Metrics = dict[str, jax.Array]
-
-BLOCK = 128
-"""Most rows of a minibatch whose gradient is taken at once where they can be taken apart: they fit into the cache."""
 
 RECORDED = (
     "observation",
@@ -161,40 +160,31 @@ def take(batch: Batch, envs: jax.Array) -> Batch:
     return steps.replace(carry=carry, static=batch.static)
 
 
-def blocks(batch: Batch, separate: frozenset[str]) -> tuple[Batch, jax.Array]:
-    """The rows of a minibatch `[L, B, ...]` in blocks `[N, 1, R, ...]`, those first in which an agent decides.
+def blocks(batch: Batch, separate: frozenset[str], roles: Sequence[str]) -> tuple[Batch, jax.Array]:
+    """The rows of a minibatch `[L, B, ...]` in blocks `[N, 1, R, ...]`, first those where an agent of `roles` decides.
 
     Losses of networks without memory can be summed over the blocks in which there is one, and those of critics are
     none: `decides` becomes a share of the minibatch's, so that what `masked_mean` says of the blocks sums to its means,
     of each agent for roles that are `separate`.
 
     Returns:
-        The blocks, with the whole table `static` in none of them; and `bool[N]`, whether an agent decides in a block,
-        the same on all devices.
+        The blocks, with the whole table `static` in none of them; and `bool[N]`, whether such an agent decides in a
+        block, the same on all devices.
     """
-    rows = batch.reset.size
-    count = -(-rows // BLOCK)
-    size = -(-rows // count)
     decides = {}
     for role, weight in batch.decides.items():
         total = jax.lax.psum(weight.sum((0, 1) if role in separate else None), DATA)
         decides[role] = weight / jnp.maximum(total, 1.0)
-    has_decision = jnp.stack([weight.any(axis=-1) for weight in decides.values()]).any(axis=0).ravel()
-    # Not `argsort`: a sort is the slowest thing that an accelerator can be asked for.
-    before = jnp.cumsum(has_decision, dtype=jnp.int32)
-    number = jnp.arange(rows, dtype=jnp.int32)
-    place = jnp.where(has_decision, before - 1, before[-1] + number - before)
-    order = jnp.zeros(rows, jnp.int32).at[place].set(number, unique_indices=True)
-    row = jnp.pad(order, (0, count * size - rows), mode="edge")
-    is_again = (jnp.arange(count * size) >= rows).reshape(count, 1, size, 1)
+    needed = jnp.stack([decides[role].any(axis=-1) for role in roles]).any(axis=0).ravel()
+    parts = Blocks.of(needed)
 
     def cut(leaf: jax.Array) -> jax.Array:
-        return leaf.reshape(rows, *leaf.shape[2:])[row].reshape(count, 1, size, *leaf.shape[2:])
+        return parts.cut(leaf.reshape(-1, *leaf.shape[2:]))[:, None]
 
     blocked = jax.tree.map(cut, batch.replace(decides=decides, carry=None, static=None))
-    shares = jax.tree.map(lambda weight: jnp.where(is_again, 0.0, weight), blocked.decides)
-    decides_in_block = jax.lax.pmax(has_decision[row].reshape(count, size).any(axis=1).astype(jnp.int32), DATA) > 0
-    return blocked.replace(decides=shares, carry=batch.carry), decides_in_block
+    shares = jax.tree.map(lambda weight: jnp.where(parts.is_again[:, None, :, None], 0.0, weight), blocked.decides)
+    needed_in_block = jax.lax.pmax(parts.cut(needed).any(axis=1).astype(jnp.int32), DATA) > 0
+    return blocked.replace(decides=shares, carry=batch.carry), needed_in_block
 
 
 def actor_loss(

@@ -218,8 +218,10 @@ class Rollout:
 
     def _logits(self, params: dict[str, Any], players: Players, seen: Seen) -> tuple[ByRole, Carry]:
         """Logits `{role: f32[E, agents, actions]}`, and the actors' recurrent states afterwards."""
-        encoded = self.actors.encode(params, _sequence(seen))
-        logits, carry = self.actors.apply(params, encoded, players.carry["actor"], players.reset[None])
+        mask = players.timestep.action_mask
+        logits, carry = self.actors.apply_step(
+            params, _sequence(seen), mask, players.carry["actor"], players.reset[None]
+        )
         return jax.tree.map(lambda leaf: leaf[0], logits), carry
 
     def _taught(self, players: Players) -> tuple[ByRole, Carry]:

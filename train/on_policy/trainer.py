@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
-from collections.abc import Iterable
+import operator
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
@@ -124,16 +125,18 @@ class Trainer:
         norms = critic["value_norm"]
         return Insight(probability, {role: norms[role].denormalize(value[:, 0]) for role, value in values.items()})
 
-    def loss(self, params: dict[str, Any], batch: ppo.Batch, guidance: Guidance) -> tuple[jax.Array, ppo.Metrics]:
+    def loss(
+        self, params: dict[str, Any], batch: ppo.Batch, guidance: Guidance, *, roles: Sequence[str] | None = None
+    ) -> tuple[jax.Array, ppo.Metrics]:
         """This device's share of the loss of a minibatch `[L, B, ...]`: the sum over all actors and critics.
 
-        An update that treats roles one after the other takes the same terms apart. The loss is `f32[]`; the metrics are
-        those of all terms, by name.
+        Of actors, over those of `roles` alone, if these are given. An update that treats roles one after the other
+        takes the same terms apart. The loss is `f32[]`; the metrics are those of all terms, by name.
         """
         total = jnp.zeros((), jnp.float32)
         metrics: ppo.Metrics = {}
         seen = self.seen(params["actor"], batch)
-        for role in self.actors.roles:
+        for role in self.actors.roles if roles is None else roles:
             loss, role_metrics = ppo.actor_loss(
                 params["actor"][role], batch, seen, role, config=self.config, actors=self.actors, guidance=guidance
             )
@@ -152,13 +155,24 @@ class Trainer:
 
         Where rows can be taken apart (nothing remembers, no critic values rows without a decision, and nothing is
         encoded once for all), block by block, and those without a decision are left out: what has ended, and what is
-        forced.
+        forced. Actors that share no encoder are taken one by one: those who act in turn decide in different rows.
         """
-        gradient = jax.grad(self.loss, has_aux=True)
-        encodes_once = self.actors.encoder is not None and self.actors.encoder.once
+        encoder = self.actors.encoder
+        encodes_once = encoder is not None and encoder.once
         if self.critics.networks or encodes_once or jax.tree.leaves(batch.carry):
-            return gradient(params, batch, guidance)
-        rows, decides = ppo.blocks(batch, self.actors.separate)
+            return jax.grad(self.loss, has_aux=True)(params, batch, guidance)
+        roles = tuple(self.actors.roles)
+        teams = [(role,) for role in roles] if encoder is None else [roles]
+        parts = [self._gradients_by_block(params, batch, guidance, team) for team in teams]
+        gradients, metrics = zip(*parts, strict=True)
+        return jax.tree.map(lambda *leaves: sum(leaves), *gradients), functools.reduce(operator.or_, metrics)
+
+    def _gradients_by_block(
+        self, params: Params, batch: ppo.Batch, guidance: Guidance, roles: Sequence[str]
+    ) -> tuple[Params, ppo.Metrics]:
+        """As `gradients`, of the actors of `roles`."""
+        gradient = jax.grad(functools.partial(self.loss, roles=roles), has_aux=True)
+        rows, decides = ppo.blocks(batch, self.actors.separate, roles)
 
         def of_block(block: ppo.Batch) -> tuple[Params, ppo.Metrics]:
             return gradient(params, block.replace(static=batch.static), guidance)

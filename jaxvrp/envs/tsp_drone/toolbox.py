@@ -7,9 +7,10 @@ from pathlib import Path
 
 from jaxvrp.envs.tsp_drone import plan, replay
 from jaxvrp.envs.tsp_drone.baselines import tours_annealing
-from jaxvrp.envs.tsp_drone.baselines.annealing import search_episode
+from jaxvrp.envs.tsp_drone.baselines.annealing import PLANNED, plan_annealed, search_episode
 from jaxvrp.envs.tsp_drone.baselines.greedy import NearestNeighbourActor
 from jaxvrp.envs.tsp_drone.baselines.planners import TourActor
+from jaxvrp.envs.tsp_drone.baselines.tours import plan_tours
 from jaxvrp.envs.tsp_drone.baselines.tours_planner import AnnealedToursActor
 from jaxvrp.envs.tsp_drone.pictures import notebook
 from jaxvrp.envs.tsp_drone.pictures.draw import render_episode
@@ -17,7 +18,7 @@ from jaxvrp.envs.tsp_drone.problem.instance import void_beyond
 from jaxvrp.io import plan_files
 from jaxvrp.toolbox import Headline, InstanceFiles, Padding, ProblemSet, ReplayKind, Toolbox
 
-TEACHER = functools.partial(TourActor, method="ep_all", starts=2, window=8, hasty=True)
+MANY = {"starts": 2, "window": 8, "hasty": True}
 """The local search where it plans by the thousand, at n = 20 ten times as fast as it is defined (`plan_tours`): the
 mean makespan of 256 instances comes to 283.5, and to 282.6 without haste."""
 
@@ -26,9 +27,12 @@ REPLAY = ReplayKind(replay.export_episode, replay.check_episode, Path(__file__).
 TOOLBOX = Toolbox(
     baselines={"nearest neighbour": lambda env: NearestNeighbourActor()},
     planners={
-        "truck tour": lambda env: TourActor(env, "truck"),
-        "TSP-ep": lambda env: TourActor(env, "ep"),
-        "TSP-ep-all": TEACHER,
+        "truck tour": lambda env: TourActor(env, functools.partial(plan_tours, method="truck"), with_drone=False),
+        "TSP-ep": lambda env: TourActor(env, functools.partial(plan_tours, method="ep")),
+        "TSP-ep-all": lambda env: TourActor(
+            env, functools.partial(plan_tours, method="ep_all", **MANY), window=MANY["window"]
+        ),
+        "annealing": lambda env: TourActor(env, plan_annealed, window=PLANNED.window),
     },
     searches={"search": search_episode},
     headlines=(

@@ -38,7 +38,10 @@ NETWORKS = {
     "mlp": NetworkKind(mlp.build, shapeless=("activation", "layer_norm")),
     "gru": NetworkKind(gru.build, has_memory=True, shapeless=("activation", "layer_norm")),
     "attention": NetworkKind(
-        attention.build, attention.build_encoder, reads_entities=True, shapeless=("attention_heads",)
+        attention.build,
+        attention.build_encoder,
+        reads_entities=True,
+        shapeless=("attention_heads", "attention_nearest"),
     ),
 }
 """By the name in the configuration."""
@@ -72,6 +75,12 @@ class NetworkKeys:
         "`agent` for a single agent, else `step`",
         group="network",
         choices=("auto", "agent", "step", "instance"),
+    )
+    attention_nearest: int = option(
+        0,
+        help="entities of a kind that an actor encodes, those nearest to its agent (`attention_encode: agent`); 0: all",
+        group="network",
+        minimum=0,
     )
     attention_layers: int = option(
         1,

@@ -17,6 +17,7 @@ Shapes: `R` rows of the batch (steps and environments, for `agent` also agents, 
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any, NamedTuple
 
@@ -110,6 +111,54 @@ def _table_of(inputs: EntityInput, kinds: tuple[EntityKind, ...], agents: int = 
 
     static, dynamic = jax.tree.map(merged, (inputs.static, inputs.dynamic))
     return table(static, dynamic, kinds)
+
+
+def nearest(seen: Table, to: jax.Array, kinds: tuple[EntityKind, ...]) -> tuple[Table, ByKind]:
+    """The entities of each kind that are nearest to any of the places `f32[R, P, 2]`, as many as `kinds` count.
+
+    By where they are to be visited next; void ones come last.
+
+    Returns:
+        Them, and which they are of their kind, `{kind: i32[R, count]}`.
+    """
+    assert seen.where is not None
+    away = length(seen.where.next[:, :, None] - to[:, None]).min(axis=-1)
+    nearness = jnp.where(seen.present, -away, -jnp.inf)
+    rows, chosen, indices, start = {}, {}, [], 0
+    for kind in kinds:
+        numbers = seen.rows[kind.name]
+        end = start + numbers.shape[1]
+        _, index = jax.lax.top_k(nearness[:, start:end], kind.count)
+        rows[kind.name] = jnp.take_along_axis(numbers, index[..., None], axis=1)
+        chosen[kind.name] = index
+        indices.append(start + index)
+        start = end
+    index = jnp.concatenate(indices, axis=1)
+    where = Sites(*(jnp.take_along_axis(place, index[..., None], axis=1) for place in seen.where))
+    return Table(rows, jnp.take_along_axis(seen.present, index, axis=1), where), chosen
+
+
+def spread(
+    logits: jax.Array, chosen: ByKind, pointers: tuple[Pointer, ...], kinds: tuple[EntityKind, ...]
+) -> jax.Array:
+    """Logits `f32[R, A, actions]` of all entities of `kinds`, from those of the `chosen`; see `nearest`.
+
+    The others have the least that there is, so that they are legal, but come last.
+    """
+    counts = {kind.name: kind.count for kind in kinds}
+    parts, start = [], 0
+    for kind_name, per_entity in pointers:
+        few = 1 if kind_name is None else chosen[kind_name].shape[1]
+        part = logits[..., start : start + few * per_entity]
+        start += few * per_entity
+        if kind_name is not None:
+            rows = jnp.arange(len(part))[:, None]
+            by_entity = jnp.moveaxis(part.reshape(*part.shape[:2], few, per_entity), 1, 2)
+            whole = jnp.full((len(part), counts[kind_name], *by_entity.shape[2:]), -LOGIT_RANGE)
+            whole = whole.at[rows, chosen[kind_name]].set(by_entity, unique_indices=True)
+            part = jnp.moveaxis(whole, 2, 1).reshape(*part.shape[:2], -1)
+        parts.append(part)
+    return jnp.concatenate(parts, axis=-1)
 
 
 class AttentionLayer(nn.Module):
@@ -253,8 +302,8 @@ class Decoder(nn.Module):
 class Attention(Memoryless):
     """Context and entities in; logits that point (`pointers`), or `head_size` numbers, out; no memory.
 
-    All is encoded anew for every agent, on a map that is turned to it. The fields are those of `Encoder`, `Decoder` and
-    `NetworkSpec`.
+    All is encoded anew for every agent, on a map that is turned to it, or of each kind the `most` that are nearest to
+    the places of the context. The other fields are those of `Encoder`, `Decoder` and `NetworkSpec`.
     """
 
     kinds: tuple[EntityKind, ...]
@@ -265,30 +314,43 @@ class Attention(Memoryless):
     size: int = 64
     num_heads: int = 4
     num_layers: int = 1
+    most: int | None = None
 
     @nn.compact
     def __call__(self, inputs: EntityInput, carry: Carry, reset: jax.Array) -> tuple[jax.Array, Carry]:
         """Outputs `f32[L, B, A, head_size]`; see `jaxvrp.policies.networks`."""
         del reset
         context = inputs.context.reshape(-1, inputs.context.shape[-1])
-        seen, more = _table_of(inputs, self.kinds, inputs.context.shape[2]), None
+        seen, more, kinds = _table_of(inputs, self.kinds, inputs.context.shape[2]), None, self.kinds
+        chosen: ByKind = {}
+        if self.most is not None:
+            kinds = tuple(dataclasses.replace(kind, count=min(kind.count, self.most)) for kind in kinds)
+            seen, chosen = nearest(seen, self._places(context), kinds)
         if seen.where is not None and self.places:
-            seen, context, more = self._turned(seen, context)
+            seen, context, more = self._turned(seen, context, kinds)
         situation = _project(_dense(self.size), context)
-        x = Encoder(self.kinds, self.size, self.num_heads, self.num_layers, name="encoder")(seen, more, situation)
+        x = Encoder(kinds, self.size, self.num_heads, self.num_layers, name="encoder")(seen, more, situation)
         decoder = Decoder(
-            self.kinds, self.head_size, self.head_gain, self.pointers, self.size, self.num_heads, name="decoder"
+            kinds, self.head_size, self.head_gain, self.pointers, self.size, self.num_heads, name="decoder"
         )
         out = decoder(x, situation[:, None], seen.present, None)
+        if chosen and self.pointers:
+            out = spread(out, chosen, self.pointers, self.kinds)
         return out.reshape(*inputs.context.shape[:-1], -1), carry
 
-    def _turned(self, seen: Table, context: jax.Array) -> tuple[Table, jax.Array, jax.Array]:
+    def _places(self, context: jax.Array) -> jax.Array:
+        """`f32[R, P, 2]`, of a context `f32[R, C]`."""
+        return jnp.stack([pair(context, place) for place in self.places], axis=1)
+
+    def _turned(
+        self, seen: Table, context: jax.Array, kinds: tuple[EntityKind, ...]
+    ) -> tuple[Table, jax.Array, jax.Array]:
         """Entities and context `f32[R, C]` on the agent's map, and what lies between, `f32[R, M, 2 + P]`.
 
         The agent is at its origin, so the depot stands in its place in the context.
         """
         assert seen.where is not None
-        places = jnp.stack([pair(context, place) for place in self.places], axis=1)
+        places = self._places(context)
         frame = canonical_frame(places[:, 0], seen.where.next, seen.present)
         moved = frame.turn(places)
         where = Sites(*(frame.turn(place) for place in seen.where))
@@ -296,7 +358,7 @@ class Attention(Memoryless):
         moved = moved.at[:, 0].set(frame.turn(jnp.zeros_like(places[:, :1]))[:, 0])
         for row, (x, y) in enumerate(self.places):
             context = context.at[:, x].set(moved[:, row, 0]).at[:, y].set(moved[:, row, 1])
-        rows = {kind.name: turned(seen.rows[kind.name], kind, frame) for kind in self.kinds}
+        rows = {kind.name: turned(seen.rows[kind.name], kind, frame) for kind in kinds}
         # Distances are those of the map as it was: turning rounds.
         return Table(rows, seen.present, seen.where), context, between
 
@@ -384,9 +446,25 @@ def build(config: Any, spec: NetworkSpec) -> nn.Module:
         "size": config.attention_size,
         "num_heads": config.attention_heads,
     }
-    if spec.is_actor and not encodes_by_agent(config, spec):
+    by_agent = encodes_by_agent(config, spec)
+    most = _most(config, spec, by_agent=by_agent) if spec.is_actor else None
+    if spec.is_actor and not by_agent:
         return Pointing(**head, once=config.attention_encode == "instance")
-    return Attention(**head, num_layers=config.attention_layers if spec.is_actor else config.critic_attention_layers)
+    num_layers = config.attention_layers if spec.is_actor else config.critic_attention_layers
+    return Attention(**head, num_layers=num_layers, most=most)
+
+
+def _most(config: Any, spec: NetworkSpec, *, by_agent: bool) -> int | None:
+    """Entities of a kind that an actor encodes, those nearest to it; None for all."""
+    if not config.attention_nearest:
+        return None
+    keys = f"attention_nearest is {config.attention_nearest}"
+    if not by_agent:
+        raise ValueError(f"{keys}, which needs attention_encode: agent (what is near differs by agent)")
+    if not spec.places or not all(kind.places for kind in spec.kinds):
+        raise ValueError(f"{keys}, but agents and entities of this environment have no places; leave it out")
+    most: int = config.attention_nearest
+    return most
 
 
 def build_encoder(config: Any, spec: NetworkSpec) -> TeamEncoder | None:

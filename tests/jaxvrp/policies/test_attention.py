@@ -409,6 +409,44 @@ def test_turning_or_mirroring_the_map_of_two_kinds_changes_nothing(is_actor, at_
     assert np.abs(outputs(net, away) - before).max() > 1e-3, "the other place is seen"
 
 
+def nearest_alone(inputs, kinds, most):
+    """Inputs of one agent in which all but the `most` entities of each kind that are nearest to its places are void."""
+    inputs = jax.tree.map(np.copy, inputs)
+    left = {}
+    for kind in kinds:
+        static, dynamic = inputs.static[kind.name][0], inputs.dynamic[kind.name][0]
+        left[kind.name] = np.zeros((BATCH, kind.count), bool)
+        for batch, (never, changing) in enumerate(zip(static, dynamic, strict=True)):
+            next_place = changing[1:3] if kind.name == "drone" else np.where(changing[1] > 0, never[:2], never[2:4])
+            spots = [inputs.context[0, batch, 0, list(place)] for place in PLACES]
+            away = np.min([np.hypot(*(next_place - spot[:, None])) for spot in spots], axis=0)
+            order = sorted(np.flatnonzero(changing[0] > 0), key=lambda entity: away[entity])
+            left[kind.name][batch, order[:most]] = True
+        dynamic *= left[kind.name][:, None]
+        static *= left[kind.name][:, None]
+    return inputs, left
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 20])
+def test_the_nearest_are_encoded_as_if_there_were_no_others(most):
+    kinds = both(6, 5)
+    make = functools.partial(networks, kinds, pointers=BOTH_POINTERS, places=PLACES)
+    inputs = seen(kinds, seed=2)
+    few, left = nearest_alone(inputs, kinds, most)
+    # The numbers of void entities are no zeros: they must not be looked at.
+    inputs.static["node"][0, :, :, 0] = 0.01
+    found = blocks(outputs(make(attention_nearest=most), inputs)[:, 0], 6, 5)
+    wanted = blocks(outputs(make(), few)[:, 0], 6, 5)
+    np.testing.assert_allclose(found.pop("stay"), wanted["stay"], atol=1e-5)
+    for name, logits in found.items():
+        is_left = left[name.split()[0]]
+        np.testing.assert_allclose(logits[is_left], wanted[name][is_left], atol=1e-5, err_msg=name)
+        assert is_left.sum() == min(most, {"node": 4, "drone": 3}[name.split()[0]]) * BATCH
+        # Legal all the same, and behind all others; void ones that are encoded have logits that mean nothing.
+        assert most == 20 or (logits[~is_left] == -10.0).sum() >= BATCH
+        assert (logits >= -10.0).all()
+
+
 def test_what_is_encoded_at_a_time():
     """By default, anew for each agent where there is but one; critics always encode for themselves."""
     kinds = (nodes(2),)
@@ -426,3 +464,10 @@ def test_what_does_not_fit_is_one_line():
     assert networks((nodes(2),), pointers=(), is_actor=False).reader.pointers == ()
     with pytest.raises(ValueError, match=r"^attention_size is 16, which attention_heads \(5\) does not divide$"):
         networks((nodes(2),), attention_heads=5)
+    with pytest.raises(
+        ValueError, match=r"^attention_nearest is 4, which needs attention_encode: agent \(what is near"
+    ):
+        networks((nodes(2),), places=PLACES, encode="step", attention_nearest=4)
+    for kinds, places in (((nodes(2),), ()), ((nodes(2, placed=False),), PLACES)):
+        with pytest.raises(ValueError, match=r"^attention_nearest is 4, but agents and entities of this environment"):
+            networks(kinds, places=places, attention_nearest=4)

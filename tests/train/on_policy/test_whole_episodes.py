@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxvrp.policies import blocks as row_blocks
 from train.on_policy import ppo
 from train.on_policy.imitation import Guidance
 
@@ -166,22 +167,23 @@ def test_an_episode_is_compared_with_those_of_its_group(made, lengths, prepared)
 
 
 @pytest.mark.slow
-def test_the_gradient_is_summed_over_blocks_in_which_somebody_decides(learner, on_mesh, fresh_norm, monkeypatch):
-    monkeypatch.setattr(ppo, "BLOCK", 5)
+@pytest.mark.parametrize("roles", [ROLES, *((role,) for role in ROLES)], ids="-".join)
+def test_the_gradient_is_summed_over_blocks_in_which_somebody_decides(roles, learner, on_mesh, fresh_norm, monkeypatch):
+    monkeypatch.setattr(row_blocks, "BLOCK", 5)
     made = learner(**EPISODES, network="mlp", baseline="group", share_drone_policy=False)
     trainer, guidance = made.trainer, Guidance(jnp.float32(1), jnp.float32(0), jnp.float32(0.01))
 
     def body(played):
         batch = ppo.prepare(trainer.config, played.recording, fresh_norm)[0]
         whole = ppo.take(batch, jnp.arange(ENVS))
-        blocks, somebody = ppo.blocks(whole, trainer.actors.separate)
+        blocks, somebody = ppo.blocks(whole, trainer.actors.separate, roles)
         at_once = jax.grad(trainer.loss, has_aux=True)(played.params, whole, guidance)
         return whole.decides, blocks.decides, somebody, at_once, trainer.gradients(played.params, whole, guidance)
 
     whole, blocks, somebody, at_once, summed = jax.device_get(on_mesh(body)(made.played))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6), at_once, summed)
     assert max(np.abs(leaf).max() for leaf in jax.tree.leaves(summed[0])) > 1e-3
-    deciding = sum((weight > 0).any(axis=-1) for weight in whole.values()).astype(bool).sum()
+    deciding = sum((whole[role] > 0).any(axis=-1) for role in roles).astype(bool).sum()
     assert somebody.tolist() == [block * 5 < deciding for block in range(7)] and not somebody.all()
     for role in ROLES:
         assert blocks[role].shape == (7, 1, 5, whole[role].shape[-1])

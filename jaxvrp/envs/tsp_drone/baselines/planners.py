@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -11,8 +12,9 @@ import jax.numpy as jnp
 from jaxvrp.actor import Carry
 from jaxvrp.environment import TimeStep
 from jaxvrp.envs.tsp_drone.baselines.partition import Times, ends_of, partition
-from jaxvrp.envs.tsp_drone.baselines.tours import plan_tours
+from jaxvrp.envs.tsp_drone.baselines.tours import Planned
 from jaxvrp.envs.tsp_drone.env import TspDrone
+from jaxvrp.envs.tsp_drone.problem.instance import Instance
 from jaxvrp.envs.tsp_drone.problem.operations import FIRST_SERVE, MEET, STAY_WITH_TRUCK
 from jaxvrp.envs.tsp_drone.rules import State
 
@@ -62,14 +64,21 @@ def _actions(tour: jax.Array, start: jax.Array, drone: jax.Array, home: jax.Arra
 class TourActor:
     """Plans each episode as a tour when it begins, and plays that plan, turn by turn.
 
-    The three methods of `plan_tours`. Plans are played as they are: where rounding makes a flight too long for the
-    mask, the environment's fallback takes over.
+    Plans are played as they are: where rounding makes a flight too long for the mask, the environment's fallback takes
+    over.
     """
 
-    def __init__(self, env: TspDrone, method: str, *, starts: int = 8, window: int | None = None, hasty: bool = False):
-        """For episodes of `env`; the others as for `plan_tours`."""
-        self.env, self.method, self.window = env, method, window
-        self.plan = functools.partial(plan_tours, method=method, starts=starts, window=window, hasty=hasty)
+    def __init__(
+        self,
+        env: TspDrone,
+        plan: Callable[[Instance, jax.Array], Planned],
+        *,
+        with_drone: bool = True,
+        window: int | None = None,
+    ):
+        """For episodes of `env`, as `plan` has them (instances `[I]` and a key); the others as for `plan_actions`."""
+        self.env, self.plan = env, plan
+        self.actions_of = functools.partial(plan_actions, with_drone=with_drone, window=window)
 
     def init(self, num_envs: int) -> Carry:
         """Plans, `i32[E, T]` of each role, and whether they are made, `bool[E]`."""
@@ -84,8 +93,7 @@ class TourActor:
 
         def make() -> dict[str, jax.Array]:
             planned = self.plan(state.instance, key)
-            with_drone = self.method != "truck"
-            fresh = plan_actions(planned.times, planned.tours, with_drone=with_drone, window=self.window)
+            fresh = self.actions_of(planned.times, planned.tours)
             width = fresh["truck"].shape[1]
             return {
                 role: plan.at[:, :width].set(jnp.where(due[:, None], fresh[role], plan[:, :width]))

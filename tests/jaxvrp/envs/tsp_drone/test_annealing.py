@@ -1,5 +1,6 @@
 """The search finds the least makespan of all plans, and proven optima; its plans play, and the report accepts them."""
 
+import functools
 import itertools
 
 import jax
@@ -9,7 +10,14 @@ import pytest
 
 from benchmarks.reference.tsp_drone import least_makespan
 from jaxvrp.envs.tsp_drone import actions_to_operations, make, make_instance, pad, solution_report, stack
-from jaxvrp.envs.tsp_drone.baselines.annealing import advance, begin, most_revisits, search_episode
+from jaxvrp.envs.tsp_drone.baselines.annealing import (
+    advance,
+    begin,
+    most_revisits,
+    plan_annealed,
+    reversed_tours,
+    search_episode,
+)
 from jaxvrp.envs.tsp_drone.baselines.partition import make_times
 from jaxvrp.envs.tsp_drone.problem.instance import as_float32
 
@@ -62,7 +70,7 @@ TINY = {
 @pytest.mark.parametrize("allow_revisits", [True, False])
 def test_the_search_finds_the_least_makespan_of_all_plans(allow_revisits):
     for name, instance in TINY.items():
-        report = searched(instance, num_nodes=5, allow_revisits=allow_revisits)
+        report = searched(instance, seconds=0.2, num_nodes=5, allow_revisits=allow_revisits)
         least = least_makespan(instance, allow_revisits=allow_revisits)
         assert report.cost == pytest.approx(least, rel=1e-5), name
 
@@ -85,6 +93,23 @@ def annealed(instance, calls=16):
     ):
         chains = advance(times, chains, key, heats, revisits=revisits)
     return float(chains.least.min())
+
+
+def test_many_instances_are_annealed_at_once():
+    """Without revisits; each plan is the best of its tour, and goes the way round with the shorter first leg."""
+    instances = [*(TINY[name] for name in TINY if name != "matrices"), drawn(10, 5)]
+    planned = jax.jit(functools.partial(plan_annealed, steps=64))(stack(instances), jax.random.key(0))
+    for instance, tour, cost in zip(instances, np.asarray(planned.tours).T, planned.cost, strict=True):
+        assert float(cost) == pytest.approx(least_makespan(instance, allow_revisits=False), rel=1e-5)
+        assert sorted(tour[tour > 0]) == list(range(1, instance.num_nodes)) and tour[0] == tour[-1] == 0
+        first, last = (np.linalg.norm(instance.locs[node] - instance.locs[0]) for node in (tour[1], tour[tour > 0][-1]))
+        assert first <= last * (1 + 1e-6)
+
+
+def test_a_tour_is_driven_the_other_way_round():
+    tours = np.array([[0, 3, 1, 2, 0, 0], [0, 1, 0, 0, 0, 0], [0, 5, 4, 3, 2, 0]]).T
+    wanted = [[0, 2, 1, 3, 0, 0], [0, 1, 0, 0, 0, 0], [0, 2, 3, 4, 5, 0]]
+    np.testing.assert_array_equal(np.asarray(reversed_tours(jnp.asarray(tours, jnp.int32))).T, wanted)
 
 
 @pytest.mark.slow

@@ -154,7 +154,7 @@ def recorded(env, actor, instances):
 @pytest.mark.slow
 def test_an_actor_plans_when_an_episode_begins(instances):
     env, batch = make(num_nodes=NODES), stack(instances)
-    states = recorded(env, TourActor(env, "ep", starts=2), batch)
+    states = recorded(env, TourActor(env, functools.partial(plan_tours, method="ep", starts=2)), batch)
     check_plans(states, instances, allow_revisits=False)
     planned = plan_tours(batch, jax.random.split(jax.random.key(0), env.max_episode_steps)[0], method="ep", starts=2)
     np.testing.assert_allclose(states.clock[-1], planned.cost, rtol=1e-5)
