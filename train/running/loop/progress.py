@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
@@ -12,9 +14,12 @@ from tqdm import tqdm
 
 from jaxvrp.toolbox import Headline
 
+TICK = 1.0
+"""Seconds between two looks at the clock that a bar on a terminal shows: an update may take minutes."""
+
 
 class Progress:
-    """A progress bar over environment steps: speed, time left, returns and what the headlines name.
+    """A progress bar over environment steps: time, speed, time left, returns and what the headlines name.
 
     Speed and time left leave out compilation: the first stretch, and the first time of each `phase`.
     """
@@ -45,9 +50,17 @@ class Progress:
             desc=title or None,
             unit_scale=True,
             dynamic_ncols=True,
-            bar_format="{l_bar}{bar:20}| {n_fmt}/{total_fmt} steps{postfix}",
+            bar_format="{l_bar}{bar:20}| {n_fmt}/{total_fmt} steps, {elapsed}{postfix}",
         )
-        self._bar.set_postfix_str("compiling")
+        self._bar.set_postfix_str("compiling, and the first update")
+        self._is_closed = threading.Event()
+        self._ticker = threading.Thread(target=self._tick, daemon=True)
+        if enabled and sys.stderr.isatty():
+            self._ticker.start()
+
+    def _tick(self) -> None:
+        while not self._is_closed.wait(TICK):
+            self._bar.refresh()
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -89,6 +102,9 @@ class Progress:
 
     def close(self) -> None:
         """Leave the bar as it is."""
+        self._is_closed.set()
+        if self._ticker.is_alive():
+            self._ticker.join()
         self._bar.close()
 
 

@@ -1,8 +1,13 @@
 """The progress bar: what it shows, and how it estimates the time that is left."""
 
+import io
+import sys
+import time
+
 import pytest
 
 from jaxvrp.toolbox import Headline
+from train.running.loop import progress
 from train.running.loop.progress import Progress
 
 
@@ -24,40 +29,40 @@ HEADLINES = [Headline("served", "served", progress="served"), Headline("late", "
 
 
 def test_the_time_left_does_not_count_compilation(clock):
-    progress = Progress(1000, 200, HEADLINES, enabled=False, clock=clock)
+    bar = Progress(1000, 200, HEADLINES, enabled=False, clock=clock)
     clock.seconds += 50  # compiling, mostly
-    progress.advance(100, {})
-    assert progress.seconds_left is None
+    bar.advance(100, {})
+    assert bar.seconds_left is None
     clock.seconds += 2
-    progress.advance(100, {})
-    assert progress.seconds_left == pytest.approx(600 * 2 / 100)
-    with progress.phase("evaluation"):
+    bar.advance(100, {})
+    assert bar.seconds_left == pytest.approx(600 * 2 / 100)
+    with bar.phase("evaluation"):
         clock.seconds += 30
     clock.seconds += 2
-    progress.advance(100, {})
-    assert progress.seconds_left == pytest.approx(500 * 4 / 200)
-    with progress.phase("evaluation"):  # not for the first time
+    bar.advance(100, {})
+    assert bar.seconds_left == pytest.approx(500 * 4 / 200)
+    with bar.phase("evaluation"):  # not for the first time
         clock.seconds += 3
     clock.seconds += 2
-    progress.advance(100, {})
-    assert progress.seconds_left == pytest.approx(400 * 9 / 300)
+    bar.advance(100, {})
+    assert bar.seconds_left == pytest.approx(400 * 9 / 300)
 
 
 def test_a_resumed_run_has_only_the_rest_before_it(clock):
-    progress = Progress(1000, 800, [], enabled=False, clock=clock)
+    bar = Progress(1000, 800, [], enabled=False, clock=clock)
     for _ in range(2):
         clock.seconds += 1
-        progress.advance(50, {})
-    assert progress.seconds_left == pytest.approx(100 / 50)
+        bar.advance(50, {})
+    assert bar.seconds_left == pytest.approx(100 / 50)
 
 
 def test_figures_stay_until_there_are_others(clock, capsys):
-    progress = Progress(1000, 200, HEADLINES, enabled=True, clock=clock)
+    bar = Progress(1000, 200, HEADLINES, enabled=True, clock=clock)
 
     def shown(record):
         clock.seconds += 1
-        progress.advance(10, record)
-        progress._bar.refresh()
+        bar.advance(10, record)
+        bar._bar.refresh()
         return capsys.readouterr().err.strip("\r\n ").rsplit("\r", 1)[-1]
 
     first = shown({"episode/return": None, "env/served": None})
@@ -67,4 +72,25 @@ def test_figures_stay_until_there_are_others(clock, capsys):
     assert "late" not in full and "steps/s" in full and " left" in full
     later = shown({"episode/return": -1.0, "env/served": None})
     assert later.rstrip().endswith("return -1.00, served 0.50, evaluated return 7.00")
-    progress.close()
+    bar.close()
+
+
+def test_the_clock_of_a_terminal_goes_on_during_an_update(clock, monkeypatch):
+    """And that of a log does not: each look would be a line."""
+    looks = []
+    for is_terminal in (True, False):
+        stderr = io.StringIO()
+        stderr.isatty = lambda answer=is_terminal: answer
+        monkeypatch.setattr(sys, "stderr", stderr)
+        monkeypatch.setattr(progress, "TICK", 0.01)
+        bar = Progress(1000, 0, HEADLINES, enabled=True, clock=clock)
+        before = stderr.tell()
+        deadline = time.monotonic() + (10 if is_terminal else 0.2)
+        while stderr.tell() == before and time.monotonic() < deadline:
+            time.sleep(0.01)
+        looks.append(stderr.getvalue()[before:])
+        bar.close()
+        closed = stderr.tell()
+        time.sleep(0.1)
+        assert stderr.tell() == closed
+    assert "00:0" in looks[0] and "compiling, and the first update" in looks[0] and looks[1] == ""
