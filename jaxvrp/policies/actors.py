@@ -29,6 +29,10 @@ Params = Any
 ENCODER = "shared_encoder"
 """Name of what the actors of all roles share, among the parameters of the actors."""
 
+BLOCK = 32
+"""Most rows that are asked at once on a CPU, where those that decide can be taken apart: small, so that few others are
+asked with them."""
+
 HEAD_GAIN = 0.01
 """Scale of the last layers at the start: policies that are nearly uniform (Andrychowicz et al. 2021)."""
 
@@ -158,12 +162,19 @@ class Actors:
         seen = self.encode(params, seen)
         if not self.kinds or self.encoder is not None or len(self.roles) == 1:
             return self.apply(params, seen, carry, reset)
-        decides = {role: (mask[role].sum(axis=-1) > 1).any(axis=-1) for role in self.roles}
-        return {role: self._apply_where(decides[role], role, params[role], seen) for role in self.roles}, carry
+
+        def of_deciding(seen: Seen) -> ByRole:
+            decides = {role: (mask[role].sum(axis=-1) > 1).any(axis=-1) for role in self.roles}
+            return {role: self._apply_where(decides[role], role, params[role], seen) for role in self.roles}
+
+        # An accelerator would rather ask all at once.
+        return jax.lax.platform_dependent(
+            seen, cpu=of_deciding, default=lambda seen: self.apply(params, seen, carry, reset)[0]
+        ), carry
 
     def _apply_where(self, decides: jax.Array, role: str, params: Params, seen: Seen) -> jax.Array:
         """Logits `f32[1, B, agents, actions]` of a role, 0 in blocks of rows of which none `decides`, `bool[B]`."""
-        blocks = Blocks.of(decides)
+        blocks = Blocks.of(decides, BLOCK)
 
         def of_block(block: tuple[jax.Array, Seen]) -> jax.Array:
             def logits(seen: Seen) -> jax.Array:

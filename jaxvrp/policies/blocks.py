@@ -7,9 +7,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-BLOCK = 128
-"""Most rows of a block: what is computed of them fits into the cache."""
-
 
 class Blocks(NamedTuple):
     """Rows in blocks, those that are needed first.
@@ -23,10 +20,10 @@ class Blocks(NamedTuple):
     place: jax.Array
 
     @classmethod
-    def of(cls, needed: jax.Array) -> Blocks:
-        """Of rows, `bool[rows]`."""
+    def of(cls, needed: jax.Array, most: int) -> Blocks:
+        """Of rows `bool[rows]`, at most so many in a block."""
         rows = needed.size
-        count = -(-rows // BLOCK)
+        count = -(-rows // most)
         size = -(-rows // count)
         # Not `argsort`: a sort is the slowest thing that an accelerator can be asked for.
         before = jnp.cumsum(needed, dtype=jnp.int32)

@@ -31,6 +31,9 @@ from train.sharding import DATA
 
 Metrics = dict[str, jax.Array]
 
+BLOCK = 128
+"""Most rows of a minibatch whose gradient is taken at once where they can be taken apart: they fit into the cache."""
+
 RECORDED = (
     "observation",
     "global_observation",
@@ -176,7 +179,7 @@ def blocks(batch: Batch, separate: frozenset[str], roles: Sequence[str]) -> tupl
         total = jax.lax.psum(weight.sum((0, 1) if role in separate else None), DATA)
         decides[role] = weight / jnp.maximum(total, 1.0)
     needed = jnp.stack([decides[role].any(axis=-1) for role in roles]).any(axis=0).ravel()
-    parts = Blocks.of(needed)
+    parts = Blocks.of(needed, BLOCK)
 
     def cut(leaf: jax.Array) -> jax.Array:
         return parts.cut(leaf.reshape(-1, *leaf.shape[2:]))[:, None]

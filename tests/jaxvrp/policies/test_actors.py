@@ -8,17 +8,16 @@ import pytest
 import jaxvrp
 from jaxvrp.actor import RandomActor
 from jaxvrp.episodes import record_episodes
-from jaxvrp.policies import blocks
+from jaxvrp.policies import actors
 from jaxvrp.policies.actors import Seen, build_actors
 from jaxvrp.policies.blocks import Blocks
 from train.on_policy.config import PPOConfig
 
 
 @pytest.mark.parametrize("needed", [[0, 1, 0, 0, 1, 1, 0], [0] * 4, [1] * 7, [1], [0]])
-def test_blocks_begin_with_the_rows_that_are_needed(needed, monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK", 3)
+def test_blocks_begin_with_the_rows_that_are_needed(needed):
     rows = np.array(needed, bool)
-    cut = Blocks.of(jnp.asarray(rows))
+    cut = Blocks.of(jnp.asarray(rows), 3)
     order = cut.row.ravel()[~np.asarray(cut.is_again).ravel()]
     np.testing.assert_array_equal(order, np.argsort(~rows, kind="stable"))
     np.testing.assert_array_equal(order[cut.place], np.arange(len(rows)))
@@ -28,11 +27,11 @@ def test_blocks_begin_with_the_rows_that_are_needed(needed, monkeypatch):
 
 @pytest.mark.slow
 def test_logits_of_those_who_decide_are_as_if_all_were_asked(monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK", 5)
+    monkeypatch.setattr(actors, "BLOCK", 5)
     env = jaxvrp.make("tsp_drone", num_nodes=6, allow_revisits=False)
     keys = {"attention_size": 8, "attention_layers": 1, "attention_encode": "agent", "attention_nearest": 3}
-    actors = build_actors(PPOConfig(network="attention", **keys), env)
-    params = {role: actors.init(jax.random.key(seed), role) for seed, role in enumerate(actors.names)}
+    team = build_actors(PPOConfig(network="attention", **keys), env)
+    params = {role: team.init(jax.random.key(seed), role) for seed, role in enumerate(team.names)}
     params = jax.tree.map(lambda leaf: leaf + 0.1, params)
 
     @jax.jit
@@ -42,8 +41,8 @@ def test_logits_of_those_who_decide_are_as_if_all_were_asked(monkeypatch):
         states = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), states)
         seen = jax.tree.map(lambda leaf: leaf[None], jax.vmap(lambda state: Seen.in_state(env, state))(states))
         mask, reset = jax.vmap(env.action_mask)(states), jnp.zeros((1, len(states.step)), bool)
-        carry = actors.initial_carry(len(states.step))
-        return mask, actors.apply(params, seen, carry, reset)[0], actors.apply_step(params, seen, mask, carry, reset)[0]
+        carry = team.initial_carry(len(states.step))
+        return mask, team.apply(params, seen, carry, reset)[0], team.apply_step(params, seen, mask, carry, reset)[0]
 
     mask, everywhere, where = jax.device_get(compare(jax.random.key(0)))
     for role in env.roles:

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxvrp.policies import blocks as row_blocks
 from train.on_policy import ppo
 from train.on_policy.imitation import Guidance
 
@@ -169,7 +168,7 @@ def test_an_episode_is_compared_with_those_of_its_group(made, lengths, prepared)
 @pytest.mark.slow
 @pytest.mark.parametrize("roles", [ROLES, *((role,) for role in ROLES)], ids="-".join)
 def test_the_gradient_is_summed_over_blocks_in_which_somebody_decides(roles, learner, on_mesh, fresh_norm, monkeypatch):
-    monkeypatch.setattr(row_blocks, "BLOCK", 5)
+    monkeypatch.setattr(ppo, "BLOCK", 5)
     made = learner(**EPISODES, network="mlp", baseline="group", share_drone_policy=False)
     trainer, guidance = made.trainer, Guidance(jnp.float32(1), jnp.float32(0), jnp.float32(0.01))
 
