@@ -269,14 +269,17 @@ def planned(instances: Instance, name: str) -> ByRole:
     return plan_actions(found.times, found.tours, with_drone=name != ALONE)
 
 
-def standings(env: TspDrone, instances: Instance, known: np.ndarray | None, policies: dict[str, Any]) -> contest.Table:
-    """The table of all players.
+def standings(
+    env: TspDrone, instances: Instance, known: np.ndarray | None, policies: dict[str, Any], without: Sequence[str]
+) -> contest.Table:
+    """The table of all players, but for those that are left out.
 
     Args:
         env: what is played.
         instances: a batch `[E]`.
         known: `f64[E]`, makespans to compare with; None for none.
         policies: by name, an actor and how many tries it has.
+        without: names.
     """
     computed, problems = as_float32(instances), contest.singles(instances)
 
@@ -305,6 +308,7 @@ def standings(env: TspDrone, instances: Instance, known: np.ndarray | None, poli
         turns[name] = functools.partial(plan, name)
     turns |= {name: functools.partial(act, *player) for name, player in policies.items()}
     rows = [list(HEAD)]
+    turns = {name: turn for name, turn in turns.items() if name not in without}
     for name, played in contest.take_turns(turns).items():
         rows.append(_row(name, played[0], known))
         if name in policies:
@@ -337,12 +341,12 @@ def tables(args: argparse.Namespace) -> Iterator[Standings]:
         )
         if found:
             title, reference = f"{name}, {len(found.makespans)} instances", found.reference
-            yield Standings(title, standings(env, found.instances, found.makespans, policies), reference)
+            yield Standings(title, standings(env, found.instances, found.makespans, policies, args.without), reference)
         else:
             count = args.rows or 128
             instances = Evaluator(env, count, SEED).instances()
             title = f"{count} generated instances of {env.num_nodes} nodes"
-            yield Standings(title, standings(env, instances, None, policies), "nothing")
+            yield Standings(title, standings(env, instances, None, policies, args.without), "nothing")
 
 
 def main(argv: Sequence[str]) -> None:
@@ -353,6 +357,10 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--temperature", type=above_zero, default=1.0, help="of these (default: 1)")
     parser.add_argument("--sets", help="published instances: random_n20,uniform_n11, ... (default: generated ones)")
     parser.add_argument("--rows", type=positive, help="so many instances of each (default: all; 128 generated ones)")
+    slow = "players that are left out; from n = 50 on, the local searches take minutes for each instance"
+    parser.add_argument(
+        "--without", nargs="+", default=(), choices=(*PLANNERS, "nearest neighbour", "random"), help=slow
+    )
     args = parser.parse_args(argv)
     measure.check_result_file(args.out, [args.run])
     contest.show(args, argv, tables(args), NOTES)
