@@ -357,10 +357,8 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--temperature", type=above_zero, default=1.0, help="of these (default: 1)")
     parser.add_argument("--sets", help="published instances: random_n20,uniform_n11, ... (default: generated ones)")
     parser.add_argument("--rows", type=positive, help="so many instances of each (default: all; 128 generated ones)")
-    slow = "players that are left out; from n = 50 on, the local searches take minutes for each instance"
-    parser.add_argument(
-        "--without", nargs="+", default=(), choices=(*PLANNERS, "nearest neighbour", "random"), help=slow
-    )
+    players = (*PLANNERS, "nearest neighbour", "random")
+    parser.add_argument("--without", nargs="+", default=(), choices=players, help="players that are left out")
     args = parser.parse_args(argv)
     measure.check_result_file(args.out, [args.run])
     contest.show(args, argv, tables(args), NOTES)

@@ -463,8 +463,7 @@ def _most(config: Any, spec: NetworkSpec, *, by_agent: bool) -> int | None:
         raise ValueError(f"{keys}, which needs attention_encode: agent (what is near differs by agent)")
     if not spec.places or not all(kind.places for kind in spec.kinds):
         raise ValueError(f"{keys}, but agents and entities of this environment have no places; leave it out")
-    most: int = config.attention_nearest
-    return most
+    return int(config.attention_nearest)
 
 
 def build_encoder(config: Any, spec: NetworkSpec) -> TeamEncoder | None:

@@ -57,7 +57,7 @@ class Planning(NamedTuple):
 
 
 PLANNED = Planning(4, 8, 1200, 8)
-"""50 nodes take 0.25 CPU s, and their plans are 3.5 % shorter than TSP-ep-all's."""
+"""50 nodes take 0.24 CPU s, and plans of 60 published instances are 2.6 % shorter than the published TSP-ep-all's."""
 
 MOVE, SWAP, TURN, INSERT, REMOVE = range(5)
 SHARES = (0.45, 0.2, 0.25, 0.07, 0.03)
