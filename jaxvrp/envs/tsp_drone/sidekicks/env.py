@@ -29,7 +29,7 @@ class FlyingSidekicks(Environment):
     other. Actions, `Discrete((n + 1) (D + 1))`: i (D + 1), drive to node i, having served here; i (D + 1) + 1 + d,
     launch drone d to customer i; n (D + 1) + d, recover drone d; the last one, serve here. A drone serves one customer
     of a flight, and is recovered at a later stop. Its endurance counts flight, service and hovering over the truck.
-    Masks keep every drone in reach: after an allowed task all that are away can be recovered at one stop. A
+    Masks strand no drone: after an allowed task all that are away can be recovered in time, see `rules.allowed`. A
     forbidden action becomes the lowest-index allowed one.
 
     Observation, `f32[7 n + 2 D n + 6 D + 2]`: each of `OF_NODE` for all nodes, of `OF_DRONE_AND_NODE` for all drones

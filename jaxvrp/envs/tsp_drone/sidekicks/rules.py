@@ -7,7 +7,8 @@ of this wait as the drone that is launched would hover otherwise.
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +23,9 @@ DRIVE, SERVE, LAUNCH, RECOVER, NOTHING = range(5)
 
 BEYOND = 1e12
 """Later than any deadline."""
+
+ROUNDING = 2e-7
+"""Share of the clock by which masks take tasks ahead to be longer: what is in time now stays so when its turn comes."""
 
 
 class Walk(struct.PyTreeNode):
@@ -184,11 +188,15 @@ def play(state: State, actions: jax.Array) -> State:
 
 
 def allowed(state: State) -> jax.Array:
-    """The mask, `bool[num_actions]`: tasks after which all drones away can be recovered here and at the next stop.
+    """The mask, `bool[num_actions]`: tasks after which all drones that are away can be recovered in time.
 
-    Or at the depot, if the truck has one customer left before. With one drone this is exact, if no detour of the truck
-    saves time. With several, flights that fit only if several later stops share the recoveries are left out: whether
-    there is such a way is a travelling salesman's problem with deadlines.
+    Recoveries may be here, at the next stop and, of one drone, at the stop after, in any order. If one customer is
+    left, the depot may be the stop after it, for all drones; or a drone that is on board, or recovered here, serves
+    that customer, and the depot is the next stop. With one or two drones this is exact if no detour of the truck saves
+    time, but for flights that can end at the depot alone while several customers are left: whether the truck can be
+    there in time is a travelling salesman's problem. With more drones, flights are left out also that fit only if
+    recoveries are spread over more stops, or if those here, which hold a launch back, are not in order of deadline.
+    The price doubles with each drone.
     """
     instance, walk = state.instance, state.walk
     nodes, drones = instance.num_nodes, instance.num_drones
@@ -206,44 +214,135 @@ def allowed(state: State) -> jax.Array:
         ],
         walk.is_pending,
     )
-    many = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf[..., None], (*leaf.shape, len(actions))), walk)
-    after = perform(instance, many, kind, node, drone)
+    after = perform(instance, _repeated(walk, len(actions)), kind, node, drone)
     left = unserved & (jnp.arange(nodes, dtype=jnp.int32) != node[:, None])
-    excess = _least_excess(instance, after, left, state.is_home | ((kind == DRIVE) & (node == 0)))
-    excess = jnp.where(legal, excess, jnp.inf)
+    is_home = state.is_home | ((kind == DRIVE) & (node == 0))
+    slack = _slack_by_stops(instance, after, left, is_home)
+    # One customer is left after tasks at the last two, or at a stop.
+    last = jnp.stack([jax.lax.argmax(unserved, 0, jnp.int32), nodes - 1 - jax.lax.argmax(unserved[::-1], 0, jnp.int32)])
+    rows = jnp.where(unserved.sum() == 2, last, nodes)[:, None] * (drones + 1) + jnp.arange(drones + 1, dtype=jnp.int32)
+    rows = rows.ravel()
+    few = jax.tree.map(lambda leaf: leaf[..., rows], after)
+    slack = slack.at[rows].max(_slack_by_launch(instance, few, left[rows], is_home[rows]))
+    slack = jnp.where(legal, jnp.minimum(slack, walk.excess - after.excess), -jnp.inf)
     # The mask before this one has seen to it that one of them is in time, to rounding.
-    return legal & (excess <= jnp.maximum(excess.min(), 0.0))
+    return legal & (slack >= jnp.minimum(slack.max(), 0.0))
 
 
-def _least_excess(instance: Instance, walks: Walk, left: jax.Array, is_home: jax.Array) -> jax.Array:
-    """`f32[A]`, the excess of walks `[A]` that have nodes `left` (`bool[A, n]`), at best, see `allowed`.
+def _repeated(walk: Walk, *counts: int) -> Walk:
+    """With new trailing axes."""
+    expanded = jax.tree.map(lambda leaf: leaf.reshape(*leaf.shape, *(1,) * len(counts)), walk)
+    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (*leaf.shape[: -len(counts)], *counts)), expanded)
+
+
+def _slack_by_stops(instance: Instance, walks: Walk, left: jax.Array, is_home: jax.Array) -> jax.Array:
+    """`f32[A]`, how much later walks `[A]` could be, for the stops of `allowed`, with nodes `left` (`bool[A, n]`).
 
     At home (`bool[A]`) all drones are recovered there.
     """
-    here = gather(instance, walks)
-    starts = _stacked(walks, here)
-    nodes = jnp.arange(instance.num_nodes, dtype=jnp.int32)
-    many = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf[..., None], (*leaf.shape, len(nodes))), starts)
-    there = gather(instance, _drive(instance, many, nodes)).excess
-    is_next = left | ((nodes == 0) & ~left.any(axis=1, keepdims=True))
-    excess = jnp.where(is_next[:, None], there, jnp.inf).min(axis=(1, 2))
-
-    last = jax.lax.argmax(left, 1, jnp.int32)[:, None]
-    at_last = _drive(instance, starts, last)
-    at_depot = _drive(instance, _stacked(at_last, gather(instance, at_last)), jnp.zeros_like(last)[..., None])
-    by_depot = gather(instance, at_depot).excess.min(axis=(1, 2))
-    excess = jnp.where(left.sum(axis=1) == 1, jnp.minimum(excess, by_depot), excess)
-    return jnp.where(is_home, here.excess, excess)
-
-
-def _stacked(*walks: Walk) -> Walk:
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=-1), *walks)
+    # Fixed deadlines know nothing of launches that a recovery here holds back; walks after the recoveries do.
+    starts = jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=-1), walks, gather(instance, walks))
+    times = _times(instance, jax.tree.map(lambda leaf: leaf[..., None], starts), np.arange(instance.num_nodes))
+    pause, left = ROUNDING * starts.clock, left[:, None]
+    at_depot = _latest(jax.tree.map(lambda leaf: leaf[..., 0], times), _nowhere(instance, starts))
+    arrival = _latest_arrivals(instance, times, left, at_depot, pause[..., None])
+    way = instance.truck_time[starts.stop] + pause[..., None]
+    to_customer = jnp.where(left, arrival - way, -jnp.inf).max(axis=-1)
+    onward = jnp.where(left.any(axis=-1), to_customer, at_depot - way[..., 0])
+    onward = jnp.where(is_home[:, None], -jnp.inf, onward)
+    here = _times(instance, starts, starts.stop)
+    here = here._replace(latest=jnp.where((starts.customer > 0) & starts.is_here, -jnp.inf, here.latest))
+    service = jnp.where(starts.is_pending, instance.service[starts.stop] + pause, 0.0)
+    slack = _latest(here, _latest(here, onward) - service)[-1]
+    return jnp.minimum(slack, walks.excess[:, None] - starts.excess).max(axis=-1)
 
 
-def _drive(instance: Instance, walk: Walk, node: jax.Array) -> Walk:
-    """After the way to `node`, `i32[...]`, broadcast."""
-    node = jnp.broadcast_to(node, walk.stop.shape)
-    return perform(instance, walk, jnp.full_like(node, DRIVE), node, jnp.zeros_like(node))
+def _latest_arrivals(
+    instance: Instance, times: Times, left: jax.Array, at_depot: jax.Array, pause: jax.Array
+) -> jax.Array:
+    """`f32[2^D, ..., n]`, latest arrivals at a next stop with the drones of each set away; see `_latest`.
+
+    `times` are those of all nodes (`f32[D, ..., n]`), `at_depot` the latest arrivals there after it (`f32[2^D, ...]`).
+    """
+    is_other = left[..., None, :] & ~np.eye(instance.num_nodes, dtype=bool)
+    single = jnp.where(is_other, times.latest[..., None, :] - instance.truck_time, -jnp.inf).max(axis=-1)
+    is_last = left.sum(axis=-1, keepdims=True) == 1
+    onward = jnp.where(is_last, at_depot[..., None] - instance.truck_time[:, 0], -jnp.inf)
+    onward = onward.at[1 << np.arange(instance.num_drones)].max(single) - pause
+    return _latest(times, _latest(times, onward) - instance.service - pause)
+
+
+def _slack_by_launch(instance: Instance, walks: Walk, left: jax.Array, is_home: jax.Array) -> jax.Array:
+    """`f32[R]`, how much later walks `[R]` could be if a drone serves the last customer left, and the truck goes home.
+
+    The drone is recovered before if it is away; the truck serves before that, before the launch or after it.
+    """
+    drones, last = instance.num_drones, jax.lax.argmax(left, 1, jnp.int32)
+    many = _repeated(walks, drones, 3)
+    drone, when = (jax.lax.broadcasted_iota(jnp.int32, many.stop.shape, axis) for axis in (1, 2))
+    node = jnp.broadcast_to(last[:, None, None], drone.shape)
+    is_away = (drone_indices(many) == drone) & (many.customer > 0)
+    may = ~(is_away & many.is_here).any(axis=0) & ~instance.no_fly[drone, node]
+    may &= ((left.sum(axis=1) == 1) & ~is_home)[:, None, None]
+    after = perform(instance, many, jnp.where(when == 0, SERVE, NOTHING), node, drone)
+    after = perform(instance, after, jnp.where(is_away.any(axis=0), RECOVER, NOTHING), node, drone)
+    after = perform(instance, after, jnp.where(when == 1, SERVE, NOTHING), node, drone)
+    after = perform(instance, after, jnp.full_like(drone, LAUNCH), node, drone)
+    at_depot = _latest(_times(instance, after, jnp.zeros_like(node)), _nowhere(instance, after))[-1]
+    service = jnp.where(after.is_pending, instance.service[after.stop], 0.0)
+    slack = at_depot - instance.truck_time[after.stop, 0] - service - 2 * ROUNDING * after.clock
+    slack = jnp.minimum(slack, many.excess - after.excess)
+    return jnp.where(may, slack, -jnp.inf).max(axis=(1, 2))
+
+
+class Times(NamedTuple):
+    """Of recoveries at a stop, from the clock on, `f32[D, ...]` each; a drone on board waits for nothing."""
+
+    arrival: jax.Array  # of the drone
+    latest: jax.Array  # when its recovery may begin; -inf for never
+    recovery: jax.Array  # how long it takes
+
+
+def _times(instance: Instance, walk: Walk, node: jax.Array | np.ndarray) -> Times:
+    """Of recoveries at `node`, `i32[...]`."""
+    drones, away = drone_indices(walk), walk.customer > 0
+    way = (drones * instance.num_nodes + walk.customer) * instance.num_nodes + node
+    back, drain = (
+        matrix.ravel().at[way].get(mode="promise_in_bounds") for matrix in (instance.drone_time, instance.drain_back)
+    )
+    endurance, recovery = (
+        values.reshape(-1, *(1,) * (walk.customer.ndim - 1)) for values in (instance.endurance, instance.recovery_time)
+    )
+    arrival = walk.leave - walk.clock + back
+    hover = endurance * (1.0 + LATENESS) - walk.used - drain
+    latest = jnp.where(hover >= 0, arrival + walk.spared + hover, -jnp.inf)
+    return Times(
+        arrival=jnp.where(away, arrival, -jnp.inf),
+        latest=jnp.where(away, latest, jnp.inf),
+        recovery=jnp.where(away, recovery + ROUNDING * walk.clock, 0.0),
+    )
+
+
+def _nowhere(instance: Instance, walk: Walk) -> jax.Array:
+    """`f32[2^D, ...]`, latest times to drive on from the last stop."""
+    return jnp.full((2**instance.num_drones, *walk.stop.shape), -jnp.inf)
+
+
+def _latest(times: Times, onward: jax.Array) -> jax.Array:
+    """`f32[2^D, ...]`, the latest times at a stop at which all drones of each set can still be recovered.
+
+    Bit d of a set's index is drone d. They are recovered here in any order, but for a set with which the truck drives
+    on, by `onward` (`f32[2^D, ...]`) at the latest.
+    """
+    latest = [jnp.full_like(onward[0], jnp.inf)]
+    for index in range(1, len(onward)):
+        starts = [onward[index]]
+        for drone in (each for each in range(len(times.arrival)) if index >> each & 1):
+            rest = latest[index ^ 1 << drone]
+            start = jnp.minimum(times.latest[drone], rest - times.recovery[drone])
+            starts.append(jnp.where(times.arrival[drone] + times.recovery[drone] <= rest, start, -jnp.inf))
+        latest.append(functools.reduce(jnp.maximum, starts))
+    return jnp.stack(latest)
 
 
 def gather(instance: Instance, walk: Walk) -> Walk:

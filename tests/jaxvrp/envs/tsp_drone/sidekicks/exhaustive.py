@@ -38,6 +38,7 @@ class Search:
         self.customers = np.flatnonzero(instance.exists)[1:].tolist()
         self.drones = range(instance.num_drones)
         self.least, self.plan = np.inf, None
+        self.known = {}
         nodes = [0, *self.customers]
         into = {node: min(instance.truck_time[start, node] for start in nodes if start != node) for node in nodes[1:]}
         self.home = min((instance.truck_time[node, 0] for node in nodes), default=0.0)
@@ -58,11 +59,16 @@ class Search:
         self.follow(Moment(left=frozenset(self.customers), flights=(None,) * len(self.drones)), ())
         return self.least
 
-    def can_finish(self, moment):
-        """Whether all can come home."""
-        self.least = np.inf
-        self.follow(moment, ())
-        return np.isfinite(self.least)
+    def can_finish(self, moment, *, at_depot=True):
+        """Whether all drones can be recovered, also `at_depot`."""
+        if not any(moment.flights):
+            return True
+        if moment.is_home and not at_depot:
+            return False
+        if (moment, at_depot) not in self.known:
+            found = any(self.can_finish(after, at_depot=at_depot) for _, after in self.tasks(moment))
+            self.known[moment, at_depot] = found
+        return self.known[moment, at_depot]
 
     def bound(self, moment):
         """Work that the driver has yet to do at least."""
