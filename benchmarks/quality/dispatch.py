@@ -207,7 +207,9 @@ def transfer(run: Any, args: argparse.Namespace, parameters: Mapping[str, Any]) 
 
 
 def fleets(env: Dispatch, count: int) -> State:
-    """States `[count]` of days that `accept` drives, each the first with as many open requests as `OPEN` says.
+    """States `[count]` of days that `accept` drives, each at the first moment with its number of open requests.
+
+    These numbers are spread evenly over `OPEN`.
 
     Raises:
         UserError: there are too few such days.
@@ -223,13 +225,16 @@ def fleets(env: Dispatch, count: int) -> State:
         return state, timestep, jnp.sum(state.plans.present & is_request, axis=(1, 2))
 
     state, timestep = jax.jit(jax.vmap(env.reset_to))(instances)
+    # A step of 7 spreads the numbers of a few days, too.
+    wanted = OPEN[0] + 7 * np.arange(2 * count) % (OPEN[1] - OPEN[0] + 1)
     found: dict[int, Any] = {}
     for _ in range(env.max_requests):
         state, timestep, opened = drive(state, timestep)
-        for day in np.flatnonzero((opened >= sum(OPEN) // 2) & (opened <= OPEN[1])).tolist():
+        for day in np.flatnonzero((opened >= wanted) & (opened <= OPEN[1])).tolist():
             found.setdefault(day, jax.tree.map(lambda leaf, day=day: np.asarray(leaf[day]), state))
-        if len(found) >= count:
-            return jax.tree.map(lambda *leaves: np.stack(leaves), *list(found.values())[:count])
+    chosen = [found[day] for day in sorted(found)[:count]]
+    if len(chosen) == count:
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *chosen)
     raise UserError(f"--fleets {count}: only {len(found)} days have {OPEN[0]} to {OPEN[1]} open requests; give fewer")
 
 
@@ -251,7 +256,7 @@ def replanning(env: Dispatch, count: int) -> Standings:
     for name, (travel, each) in table.items():
         above = _signed(list(100 * (travel - best) / best.mean()), "+.2f")
         rows.append([str(name), f"{travel.mean():.1f}", f"{above} %", "-" if each is None else f"{each.cpu:.2g}"])
-    return Standings(f"{env.scenario}, {count} fleets with {sum(OPEN) // 2} to {OPEN[1]} open requests", rows)
+    return Standings(f"{env.scenario}, {count} fleets with {OPEN[0]} to {OPEN[1]} open requests", rows)
 
 
 def tables(args: argparse.Namespace, parameters: Mapping[str, Any]) -> Iterator[Standings]:
