@@ -74,6 +74,7 @@ class Headline:
         mean_name: the name of its mean over episodes in figures and records; None: that of the metric.
         curve: its label in the plot of rates, for metrics in [0, 1]; None: not drawn.
         progress: its label on the progress bar; None: not shown.
+        optional: whether it is left out of the table where the environment's parameters do without it.
     """
 
     metric: str
@@ -81,6 +82,7 @@ class Headline:
     mean_name: str | None = None
     curve: str | None = None
     progress: str | None = None
+    optional: bool = False
 
     @property
     def figure(self) -> str:

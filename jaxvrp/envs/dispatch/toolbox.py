@@ -27,6 +27,7 @@ TOOLBOX = Toolbox(
         Headline("value_served", "value"),
         Headline("mean_delay", "delay"),
         Headline("travel", "travel"),
+        Headline("late_share", "late", optional=True),
     ),
     renderer=render_episode,
     replay=ReplayKind(replay.export_episode, replay.check_episode, Path(__file__).with_name("replay.js")),

@@ -13,7 +13,8 @@ from jaxvrp.toolbox import Headline
 def figures_table(figures: dict[str, dict[str, Any]], headlines: Sequence[Headline]) -> str:
     """The aligned table of several players on the same instances, one row each; without headlines, of all figures."""
     first = next(iter(figures.values()))
-    named = {headline.figure: headline.title for headline in headlines} or {key: key for key in first}
+    shown = [headline for headline in headlines if not headline.optional or headline.figure in first]
+    named = {headline.figure: headline.title for headline in shown} or {key: key for key in first}
     columns = {"return": "return", **named, "length": "steps"}
     rows = [["", *columns.values()]]
     for name, values in figures.items():
@@ -35,4 +36,4 @@ def _cell(value: Any) -> str:
     """A number, or mean and standard deviation over seeds."""
     if isinstance(value, list):
         return f"{np.mean(value):.3f} ± {np.std(value):.3f}"
-    return f"{value:.3f}"
+    return f"{value:.2g}" if 0.0 < abs(value) < 0.01 else f"{value:.3f}"
