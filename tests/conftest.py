@@ -4,6 +4,7 @@ import ctypes
 import gc
 import os
 import pathlib
+import signal
 import sys
 
 import pytest
@@ -16,6 +17,10 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(pathlib.Path.home() / ".c
 # Also the hundreds of tiny programs of plain calls: together they take longer than the large ones.
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+# What a shell starts in the background ignores Ctrl-C; the tests of it want Python's own handler.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import hypothesis  # noqa: F401  (looks at objects of trio, which wandb brings, before `seldom_collect` hides them)
 import jax

@@ -203,7 +203,7 @@ def help_of(module, arguments, monkeypatch, capsys):
     """What `--help` prints, with the arguments that decide which options there are."""
     deciding = []
     for name, value in itertools.pairwise(arguments):
-        if name in ("--env", "--env.name", "--env.scenario") and MINE not in value:
+        if name in ("--config", "--env", "--env.name", "--env.scenario") and MINE not in value:
             deciding += [name, value]
     package = importlib.util.find_spec(module).submodule_search_locations is not None
     main = importlib.import_module(f"{module}.__main__" if package else module).main
