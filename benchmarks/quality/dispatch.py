@@ -230,8 +230,10 @@ def fleets(env: Dispatch, count: int) -> State:
     found: dict[int, Any] = {}
     for _ in range(env.max_requests):
         state, timestep, opened = drive(state, timestep)
-        for day in np.flatnonzero((opened >= wanted) & (opened <= OPEN[1])).tolist():
-            found.setdefault(day, jax.tree.map(lambda leaf, day=day: np.asarray(leaf[day]), state))
+        for day in set(np.flatnonzero((opened >= wanted) & (opened <= OPEN[1])).tolist()) - found.keys():
+            found[day] = jax.tree.map(lambda leaf, day=day: np.asarray(leaf[day]), state)
+        if len(found) == len(wanted):
+            break
     chosen = [found[day] for day in sorted(found)[:count]]
     if len(chosen) == count:
         return jax.tree.map(lambda *leaves: np.stack(leaves), *chosen)

@@ -35,5 +35,10 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
 def _cell(value: Any) -> str:
     """A number, or mean and standard deviation over seeds."""
     if isinstance(value, list):
-        return f"{np.mean(value):.3f} ± {np.std(value):.3f}"
+        return f"{_number(np.mean(value))} ± {_number(np.std(value))}"
+    return _number(value)
+
+
+def _number(value: Any) -> str:
+    """Three decimals, or two digits of what is smaller than 0.01."""
     return f"{value:.2g}" if 0.0 < abs(value) < 0.01 else f"{value:.3f}"

@@ -258,7 +258,7 @@ def _slack_by_stops(instance: Instance, walks: Walk, left: jax.Array, is_home: j
 
 
 def _latest_arrivals(
-    instance: Instance, times: Times, left: jax.Array, at_depot: jax.Array, pause: jax.Array
+    instance: Instance, times: _Times, left: jax.Array, at_depot: jax.Array, pause: jax.Array
 ) -> jax.Array:
     """`f32[2^D, ..., n]`, latest arrivals at a next stop with the drones of each set away; see `_latest`.
 
@@ -295,7 +295,7 @@ def _slack_by_launch(instance: Instance, walks: Walk, left: jax.Array, is_home: 
     return jnp.where(may, slack, -jnp.inf).max(axis=(1, 2))
 
 
-class Times(NamedTuple):
+class _Times(NamedTuple):
     """Of recoveries at a stop, from the clock on, `f32[D, ...]` each; a drone on board waits for nothing."""
 
     arrival: jax.Array  # of the drone
@@ -303,24 +303,30 @@ class Times(NamedTuple):
     recovery: jax.Array  # how long it takes
 
 
-def _times(instance: Instance, walk: Walk, node: jax.Array | np.ndarray) -> Times:
+def _times(instance: Instance, walk: Walk, node: jax.Array | np.ndarray) -> _Times:
     """Of recoveries at `node`, `i32[...]`."""
-    drones, away = drone_indices(walk), walk.customer > 0
-    way = (drones * instance.num_nodes + walk.customer) * instance.num_nodes + node
-    back, drain = (
-        matrix.ravel().at[way].get(mode="promise_in_bounds") for matrix in (instance.drone_time, instance.drain_back)
-    )
+    away = walk.customer > 0
+    back, drain = _way_back(instance, walk, node)
     endurance, recovery = (
         values.reshape(-1, *(1,) * (walk.customer.ndim - 1)) for values in (instance.endurance, instance.recovery_time)
     )
     arrival = walk.leave - walk.clock + back
     hover = endurance * (1.0 + LATENESS) - walk.used - drain
     latest = jnp.where(hover >= 0, arrival + walk.spared + hover, -jnp.inf)
-    return Times(
+    return _Times(
         arrival=jnp.where(away, arrival, -jnp.inf),
         latest=jnp.where(away, latest, jnp.inf),
         recovery=jnp.where(away, recovery + ROUNDING * walk.clock, 0.0),
     )
+
+
+def _way_back(instance: Instance, walk: Walk, node: jax.Array | np.ndarray) -> tuple[jax.Array, jax.Array]:
+    """How long the flights of all drones to `node`, `i32[...]`, take, and what they use of endurance, `f32[D, ...]`."""
+    way = (drone_indices(walk) * instance.num_nodes + walk.customer) * instance.num_nodes + node
+    back, drain = (
+        matrix.ravel().at[way].get(mode="promise_in_bounds") for matrix in (instance.drone_time, instance.drain_back)
+    )
+    return back, drain
 
 
 def _nowhere(instance: Instance, walk: Walk) -> jax.Array:
@@ -328,7 +334,7 @@ def _nowhere(instance: Instance, walk: Walk) -> jax.Array:
     return jnp.full((2**instance.num_drones, *walk.stop.shape), -jnp.inf)
 
 
-def _latest(times: Times, onward: jax.Array) -> jax.Array:
+def _latest(times: _Times, onward: jax.Array) -> jax.Array:
     """`f32[2^D, ...]`, the latest times at a stop at which all drones of each set can still be recovered.
 
     Bit d of a set's index is drone d. They are recovered here in any order, but for a set with which the truck drives
@@ -347,15 +353,10 @@ def _latest(times: Times, onward: jax.Array) -> jax.Array:
 
 def gather(instance: Instance, walk: Walk) -> Walk:
     """After the recovery of all drones that may be recovered at the stop, the one with the least time first."""
-    drones = drone_indices(walk)
     endurance = instance.endurance.reshape(-1, *(1,) * (walk.customer.ndim - 1))
 
     def recover(_: jax.Array, walk: Walk) -> Walk:
-        way = (drones * instance.num_nodes + walk.customer) * instance.num_nodes + walk.stop
-        back, drain = (
-            matrix.ravel().at[way].get(mode="promise_in_bounds")
-            for matrix in (instance.drone_time, instance.drain_back)
-        )
+        back, drain = _way_back(instance, walk, walk.stop)
         latest = walk.leave + back + endurance - walk.used - drain + walk.spared
         # Without a limit, the drone that is there first.
         latest = jnp.where(jnp.isfinite(latest), latest, BEYOND + walk.leave + back)
