@@ -54,7 +54,7 @@ OPEN = 24, 48
 EARLY = {"max_wait": 25.0, "max_delay": 30.0, "max_stops": 16, "expected_requests": 700.0, "max_requests": 900}
 """A `ride_pooling` of more and earlier requests, so that so many are open."""
 
-ROUNDS = 250, 500, 1000, 2000
+ROUNDS = 500, 1000, 1500, 2000
 LONG = 10.0
 """CPU seconds of the search that others are compared with."""
 

@@ -4,7 +4,8 @@ A round takes requests out of the plans of all vehicles: those near one in place
 to it in the plans that come nearest (Christiaens and Vanden Berghe 2020). It inserts them again one by one by the exact
 test of `jaxvrp.envs.dispatch.insertion`, each where it adds least travel, and counts only if all have a place again.
 
-`replan`, of the environment's `replan_rounds`, keeps what is shorter; `jaxvrp.envs.dispatch.baselines.search` anneals.
+`replan`, of the environment's `replan_rounds`, keeps what is shorter; `jaxvrp.envs.dispatch.baselines.search` anneals,
+with moves that are cheaper for many fleets.
 The random numbers of `replan` are the same in every day, turned by the number of the request at hand (Cranley &
 Patterson 1976). So plans follow from the day so far alone: states and instances hold no key, and a batch shares them.
 """
@@ -37,7 +38,7 @@ NOISE = 0.6
 """The largest share that chance adds to the travel of an insertion."""
 
 DICE = 6
-"""Random numbers of a round beside those of each stop: whom it begins with, how it takes out, how many, from how many
+"""Random numbers of a round beside those of each stop: whom it begins with, how it takes out, a spare, from how many
 plans, in which order it inserts, with how much noise."""
 
 FAR = 1e6
@@ -70,7 +71,7 @@ def replan(prepared: Prepared, plans: Plans, turn: jax.Array, rounds: int) -> tu
     turned = jnp.mod(jnp.asarray(draws) + GOLDEN * turn.astype(jnp.float32), 1.0)
 
     def advance(number: jax.Array, kept: Planned) -> Planned:
-        changed, is_complete = ruin_and_recreate(prepared, kept.plans, turned[number], REMOVED, REMOVED)
+        changed, is_complete = ruin_and_recreate(prepared, kept.plans, turned[number])
         return where(is_complete & (changed.total < kept.total - LEAST_GAIN), changed, kept)
 
     planned = jax.lax.fori_loop(0, rounds, advance, before)
@@ -87,34 +88,31 @@ def draws_of(plans: Plans) -> int:
     return DICE + plans.start.size
 
 
-def ruin_and_recreate(
-    prepared: Prepared, plans: Plans, draws: jax.Array, least: int, most: int
-) -> tuple[Planned, jax.Array]:
-    """The plans with `least` to `most` requests taken out and inserted again, and whether all of them fit.
+def ruin_and_recreate(prepared: Prepared, plans: Plans, draws: jax.Array) -> tuple[Planned, jax.Array]:
+    """The plans with `REMOVED` requests taken out and inserted again, and whether all of them fit.
 
     `draws`, `f32[draws_of(plans)]` in [0, 1), are all random numbers.
     """
     uniform = draws[DICE:].reshape(plans.start.shape)
     score = _score(prepared, plans, draws, uniform)
-    count = least + jnp.floor(draws[2] * (most - least + 1)).astype(jnp.int32)
 
-    def take(carry: tuple[jax.Array, jax.Array], number: jax.Array) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
+    def take(carry: tuple[jax.Array, jax.Array], _: None) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
         score, is_out = carry
         at = index_of(score.size) == jax.lax.argmin(score.ravel(), 0, jnp.int32)
-        there = at.reshape(score.shape) & (score < jnp.inf) & (number < count)
+        there = at.reshape(score.shape) & (score < jnp.inf)
         index = jnp.max(jnp.where(there, plans.stops[REQUEST], -1.0))
         is_out |= plans.present & (plans.stops[REQUEST] == index)
         return (jnp.where(there, jnp.inf, score), is_out), index.astype(jnp.int32)
 
-    (_, is_out), removed = jax.lax.scan(take, (score, jnp.zeros(score.shape, bool)), index_of(most))
+    (_, is_out), removed = jax.lax.scan(take, (score, jnp.zeros(score.shape, bool)), None, REMOVED)
     ruined = rescheduled(prepared, without(plans, is_out))
     due = jnp.take(prepared.table[:, COLUMNS["dropoff_deadline"]], jnp.maximum(removed, 0))
-    turn = jnp.where(draws[4] < BY_DEADLINE, jnp.minimum(due, FAR), uniform.ravel()[:most])
+    turn = jnp.where(draws[4] < BY_DEADLINE, jnp.minimum(due, FAR), uniform.ravel()[:REMOVED])
     turn = jnp.where(removed >= 0, turn, jnp.inf)
 
     def put(number: jax.Array, carry: tuple[Plans, jax.Array, jax.Array]) -> tuple[Plans, jax.Array, jax.Array]:
         plans, is_complete, turn = carry
-        is_next = (index_of(most) == jax.lax.argmin(turn, 0, jnp.int32)) & (turn < jnp.inf)
+        is_next = (index_of(REMOVED) == jax.lax.argmin(turn, 0, jnp.int32)) & (turn < jnp.inf)
         request = prepared.request(jnp.sum(jnp.where(is_next, removed, 0)))
         request = request.replace(exists=request.exists & is_next.any())
         found = offers(prepared, plans, request)
@@ -124,7 +122,7 @@ def ruin_and_recreate(
         is_complete &= cheapest.any() | ~is_next.any()
         return insert(prepared, plans, found, request, cheapest), is_complete, jnp.where(is_next, jnp.inf, turn)
 
-    recreated, is_complete, _ = jax.lax.fori_loop(0, most, put, (ruined, removed[0] >= 0, turn))
+    recreated, is_complete, _ = jax.lax.fori_loop(0, REMOVED, put, (ruined, removed[0] >= 0, turn))
     return Planned(recreated, planned_travel(prepared, recreated)), is_complete
 
 

@@ -21,14 +21,18 @@ from jaxvrp.envs.dispatch.schedule import at_position, followed_by, index_of, le
 MOVES = 40
 """Moves of a round; they take about as long as a round of ruin and recreate."""
 
-SWAPS, EXCHANGES = 0.3, 0.2
+SWAPS, EXCHANGES = 0.45, 0.2
 """Share of moves that swap two parcels, and of those that exchange ends or turn a part round."""
 
-NEIGHBOURS, NEAR = 10, 0.9
+NEIGHBOURS, NEAR = 10, 0.8
 """Neighbours of a parcel, and share of moves that join one of them; others join any parcel or vehicle."""
 
-DICE = 5
-"""Random numbers of a move: parcel, partner, form, whether it is a neighbour, whether a worse plan is kept."""
+DIVERTED = 0.9
+"""Share of moves between two drones, which change no travel, that go from a drone to a vehicle on the road instead."""
+
+DICE = 6
+"""Random numbers of a move: parcel, partner, form, whether it is a neighbour, whether a worse plan is kept, and to
+which vehicle it is diverted."""
 
 
 class Parcels(struct.PyTreeNode):
@@ -41,6 +45,8 @@ class Parcels(struct.PyTreeNode):
         open: `i32[N]`, numbers of stops that exist come first.
         count: `i32[]`.
         near: `i32[N, K]`, the nearest first; the stop itself where there are fewer.
+        on_road: `i32[V]`, numbers of vehicles that are no drones come first.
+        num_on_road: `i32[]`.
     """
 
     prepared: Prepared
@@ -49,6 +55,8 @@ class Parcels(struct.PyTreeNode):
     open: jax.Array
     count: jax.Array
     near: jax.Array
+    on_road: jax.Array
+    num_on_road: jax.Array
 
 
 class Trips(struct.PyTreeNode):
@@ -76,7 +84,8 @@ class _Schedule(struct.PyTreeNode):
     Attributes:
         before, after: `f32[2, 2, S + 1]`.
         arc, leave, latest: `f32[2, S + 1]`.
-        legal: `bool[2, S + 1]`.
+        legal: `bool[2, S + 1]`; of drones, too, all.
+        between: `f32[2, S + 1]`, minutes between the flights of a drone that an insertion there adds.
         load: `f32[2, 1]`, of the trip, for drones 0.
         travel: `f32[2]`.
         is_kept: `bool[]`, whether both keep all promises.
@@ -88,15 +97,31 @@ class _Schedule(struct.PyTreeNode):
     leave: jax.Array
     latest: jax.Array
     legal: jax.Array
+    between: jax.Array
     load: jax.Array
     travel: jax.Array
     is_kept: jax.Array
 
 
 def advance(
+    prepared: Prepared, now: Planned, best: Planned, key: jax.Array, heats: jax.Array
+) -> tuple[Planned, Planned]:
+    """The plans of fleets `[B]`, and the best plans, after a round of moves for each temperature.
+
+    Args:
+        prepared: days `[B]`.
+        now: plans `[B]`.
+        best: the best of them so far.
+        key: typed key.
+        heats: `f32[rounds, B]`, minutes.
+    """
+    keys = jax.vmap(lambda key: jax.random.split(key, heats.shape[0]))(jax.random.split(key, heats.shape[1]))
+    return jax.vmap(_advance_single, in_axes=(0, 0, 0, 0, 1))(prepared, now, best, keys, heats)
+
+
+def _advance_single(
     prepared: Prepared, now: Planned, best: Planned, keys: jax.Array, heats: jax.Array
 ) -> tuple[Planned, Planned]:
-    """The plans, and the best plans, after a round of moves for each key and temperature (`f32[rounds]`, minutes)."""
     order = jnp.where(now.plans.present, index_of(now.plans.start.size).reshape(now.plans.start.shape), -1)
     parcels = _parcels(prepared, now.plans)
 
@@ -124,7 +149,17 @@ def _parcels(prepared: Prepared, plans: Plans) -> Parcels:
     near = jnp.argsort(way, axis=1)[:, :NEIGHBOURS].astype(jnp.int32)
     near = jnp.where(exists[near], near, index_of(size)[:, None])
     present_first = jnp.argsort(~exists, stable=True).astype(jnp.int32)
-    return Parcels(prepared, plans.free, stops, present_first, jnp.sum(exists, dtype=jnp.int32), near)
+    is_drone = prepared.fleet.is_drone
+    return Parcels(
+        prepared,
+        plans.free,
+        stops,
+        present_first,
+        jnp.sum(exists, dtype=jnp.int32),
+        near,
+        jnp.argsort(is_drone, stable=True).astype(jnp.int32),
+        jnp.sum(~is_drone, dtype=jnp.int32),
+    )
 
 
 def _planned(parcels: Parcels, plans: Plans, trips: Trips) -> Planned:
@@ -152,6 +187,12 @@ def _moved(parcels: Parcels, now: Trips, draws: jax.Array, heat: jax.Array) -> T
     is_swap = (draws[2] < SWAPS) & (source != target)
     by_chance = jnp.minimum((draws[1] * vehicles).astype(jnp.int32), vehicles - 1)
     target = jnp.where(is_near | is_swap | is_exchange, target, by_chance)
+    between_drones = jnp.take(parcels.prepared.fleet.is_drone, jnp.stack([source, target])).all()
+    share = draws[5] / DIVERTED
+    is_diverted = between_drones & (share < 1.0) & (parcels.num_on_road > 0)
+    by_road = jnp.minimum((share * parcels.num_on_road).astype(jnp.int32), parcels.num_on_road - 1)
+    target = jnp.where(is_diverted, jnp.take(parcels.on_road, by_road, mode="clip"), target)
+    is_swap, is_exchange = is_swap & ~is_diverted, is_exchange & ~is_diverted
 
     pair = jnp.stack([source, target])
     orders, rows = jnp.take(now.order, pair, axis=0, mode="clip"), _rows(parcels, pair)
@@ -239,8 +280,7 @@ def _scheduled(parcels: Parcels, rows: _Rows, orders: jax.Array) -> _Schedule:
     path = sums(jnp.where(index <= count, arc + rows.stop_time + followed_by(rows.free[:, 0], returns), 0.0))[:, :-1]
     start = path - jnp.minimum(least_until(path - jnp.where(exists, stops[EARLIEST], -FAR)), 0.0)
     leave = followed_by((rows.free + rows.stop_time)[:, 0], start + rows.stop_time + returns)
-    began = jnp.where(rows.is_drone, at_position(index == count, leave)[:, None], leave[:, :1])
-    end = jnp.minimum(fleet.horizon, began + rows.max_trip)
+    end = jnp.where(rows.is_drone, fleet.horizon, jnp.minimum(fleet.horizon, leave[:, :1] + rows.max_trip))
 
     load, flight = jnp.where(exists, -stops[LOAD], 0.0), home + rows.stop_time
     loads = jnp.where(rows.is_drone, load, jnp.sum(load, axis=1, keepdims=True))
@@ -249,14 +289,19 @@ def _scheduled(parcels: Parcels, rows: _Rows, orders: jax.Array) -> _Schedule:
     is_home = at_position(index == count, leave + arc)[:, None] <= end + SLACK
     is_kept = jnp.where(exists, on_time & jnp.where(rows.is_drone, flies, is_home), True).all()
 
-    deadline = jnp.concatenate([stops[DEADLINE], jnp.zeros((2, 1), jnp.float32)], axis=1)
-    bound = jnp.where(index < count, deadline, jnp.where(index == count, end, jnp.inf))
-    ahead = sums(jnp.where((index > 0) & (index <= count), arc + rows.stop_time, 0.0))
-    latest = least_from(bound - ahead) + ahead
+    # A drone is back by the horizon from each flight; a vehicle, from its only trip.
+    deadline = jnp.minimum(stops[DEADLINE], jnp.where(rows.is_drone, fleet.horizon - flight, jnp.inf))
+    deadline = jnp.concatenate([deadline, jnp.zeros((2, 1), jnp.float32)], axis=1)
+    is_end = index == count
+    bound = jnp.where(index < count, deadline, jnp.where(is_end & ~rows.is_drone, end, jnp.inf))
+    step = arc + rows.stop_time + followed_by(jnp.zeros(2), returns)
+    ahead = sums(jnp.where((index > 0) & (index <= count), step, 0.0))
+    latest = jnp.where(is_end, end, least_from(bound - ahead) + ahead)
     travel = jnp.where(rows.is_drone[:, 0], 2.0 * jnp.sum(home, axis=1), jnp.sum(arc, axis=1))
-    legal = (index <= count) & ~(rows.is_drone & (index < count)) & (count < size)
+    legal = (index <= count) & (count < size)
+    between = jnp.where(rows.is_drone & (index < count), rows.turnaround + rows.stop_time, 0.0)
     trip_load = jnp.where(rows.is_drone, 0.0, loads)[:, :1]
-    return _Schedule(before, after, arc, leave, latest, legal, trip_load, travel, is_kept)
+    return _Schedule(before, after, arc, leave, latest, legal, between, trip_load, travel, is_kept)
 
 
 def _inserted(
@@ -269,9 +314,11 @@ def _inserted(
     index, size = index_of(orders.shape[1] + 1), orders.shape[1]
     stop = jnp.take(parcels.stops, incoming, axis=1, mode="clip")[:, :, None]
     way_there, way_on = distance(plans.before, stop[:2]) * rows.pace, distance(plans.after, stop[:2]) * rows.pace
+    way_on = jnp.where(rows.is_drone, way_there + plans.arc, way_on)
     begin = jnp.maximum(stop[EARLIEST], plans.leave + way_there)
     fits = plans.legal & (plans.load - stop[LOAD] <= rows.capacity) & (begin <= stop[DEADLINE] + SLACK)
-    fits &= begin + rows.stop_time + way_on <= plans.latest + SLACK
+    fits &= ~rows.is_drone | (2.0 * way_there + rows.stop_time <= rows.max_trip + SLACK)
+    fits &= begin + rows.stop_time + way_on + plans.between <= plans.latest + SLACK
     added = jnp.where(fits, way_there + way_on - plans.arc, jnp.inf)
     least = jnp.min(added, axis=1, keepdims=True)
     position = jnp.min(jnp.where(added <= least + TIE, index, size), axis=1, keepdims=True)

@@ -1,6 +1,6 @@
 """Search from any state: what vehicles have not begun is planned again, all promises kept, with less travel.
 
-Simulated annealing: rides by ruin and recreate (`jaxvrp.envs.dispatch.replan`), with a depot by small moves
+Simulated annealing: rides by ruin and recreate (`jaxvrp.envs.dispatch.baselines.rides`), with a depot by small moves
 (`jaxvrp.envs.dispatch.baselines.parcels`).
 """
 
@@ -16,17 +16,14 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from jaxvrp.envs.dispatch.baselines import parcels
+from jaxvrp.envs.dispatch.baselines import parcels, rides
 from jaxvrp.envs.dispatch.env import Dispatch
 from jaxvrp.envs.dispatch.plans import Plans, Prepared
-from jaxvrp.envs.dispatch.replan import LEAST_GAIN, Planned, draws_of, ruin_and_recreate, where
+from jaxvrp.envs.dispatch.replan import Planned
 from jaxvrp.envs.dispatch.schedule import planned_travel
 from jaxvrp.toolbox import Searched
 
-MOST = 5
-"""The most rides that a round takes out."""
-
-RIDE_HEAT, PARCEL_HEAT = (0.5, 0.01), (1.0, 0.1)
+HEAT = 1.0, 0.15
 """Temperatures of the first and the last round, in mean minutes of travel to a stop; they fall by a factor."""
 
 ROUNDS = 128
@@ -73,32 +70,11 @@ def begin(prepared: Prepared, plans: Plans) -> Search:
 def advance(search: Search, key: jax.Array, progress: jax.Array) -> Search:
     """The search after rounds at so much of all, `f32[rounds]` in [0, 1]."""
 
-    is_ride = search.prepared.fleet.depot is None
-    first, last = RIDE_HEAT if is_ride else PARCEL_HEAT
-    heats = first * (last / first) ** progress
-
-    def advance_single(search: Search, key: jax.Array) -> Search:
-        keys = jax.random.split(key, progress.shape[0])
-        play = _rides if is_ride else parcels.advance
-        now, best = play(search.prepared, search.now, search.best, keys, heats * search.mean_leg)
-        return search.replace(now=now, best=best)
-
-    return jax.vmap(advance_single)(search, jax.random.split(key, search.mean_leg.shape[0]))
-
-
-def _rides(
-    prepared: Prepared, now: Planned, best: Planned, keys: jax.Array, heats: jax.Array
-) -> tuple[Planned, Planned]:
-    """As `parcels.advance`; ruin and recreate in each round."""
-
-    def step(carry: tuple[Planned, Planned], heat_and_key: tuple[jax.Array, jax.Array]) -> tuple[Any, None]:
-        (now, best), (heat, key) = carry, heat_and_key
-        uniform = jax.random.uniform(key, (1 + draws_of(now.plans),), jnp.float32, minval=1e-9)
-        changed, fits = ruin_and_recreate(prepared, now.plans, uniform[1:], 1, MOST)
-        now = where(fits & (changed.total < now.total - heat * jnp.log(uniform[0])), changed, now)
-        return (now, where(now.total < best.total - LEAST_GAIN, now, best)), None
-
-    return jax.lax.scan(step, (now, best), (heats, keys))[0]
+    first, last = HEAT
+    heats = first * (last / first) ** progress[:, None] * search.mean_leg
+    play = rides.advance if search.prepared.fleet.depot is None else parcels.advance
+    now, best = play(search.prepared, search.now, search.best, key, heats)
+    return search.replace(now=now, best=best)
 
 
 def search_moment(env: Dispatch, moment: Any, key: jax.Array, seconds: float) -> Iterator[Searched]:

@@ -11,7 +11,8 @@ from jaxvrp.envs.dispatch.baselines import search
 from jaxvrp.envs.dispatch.insertion import insert, offers
 from jaxvrp.envs.dispatch.replan import replan
 from jaxvrp.envs.dispatch.schedule import planned_travel, rescheduled
-from tests.jaxvrp.envs.dispatch.small_days import DAYS, ENVS, padded, play
+from tests.jaxvrp.envs.dispatch.brute_force import least_travel
+from tests.jaxvrp.envs.dispatch.small_days import DAYS, ENVS, each, padded, play
 
 
 @pytest.fixture(scope="module", params=ENVS)
@@ -64,6 +65,22 @@ def test_search_drops_nobody_keeps_promises_and_beats_what_the_environment_does(
     assert (travel <= before + 1e-3).all() and travel.mean() < after.mean() - 0.1
     for name in ("place", "free", "aboard"):
         np.testing.assert_array_equal(getattr(found.plans, name), getattr(states.plans, name))
+
+
+def test_search_finds_the_least_travel_of_all_plans(states):
+    """Where few stops are open; brute force also says that no plan breaks a promise: less than all cannot be."""
+    few = np.flatnonzero(states.plans.num_stops.sum(axis=-1) <= 6)[:12]
+    assert len(few) == 12
+    chosen = jax.tree.map(lambda leaf: leaf[few], states)
+    found = search.replanned(chosen.prepared, chosen.plans, jax.random.key(2), rounds=150).travel.sum(axis=-1)
+    plans = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), chosen.plans)
+    least = [
+        least_travel(day, jax.tree.map(lambda leaf, i=i: leaf[i], plans))
+        for i, day in enumerate(each(chosen.prepared.instance))
+    ]
+    before = np.asarray(jax.vmap(planned_travel)(chosen.prepared, chosen.plans)).sum(axis=-1)
+    assert (before > np.array(least) + 0.1).sum() >= 3
+    np.testing.assert_allclose(found, least, atol=5e-3)
 
 
 @pytest.mark.parametrize("states", ["same_day"], indirect=True)

@@ -13,6 +13,7 @@ import pytest
 import jaxvrp
 from benchmarks import fast_compilation
 from jaxvrp.envs.dispatch.problem.instance import make_instance, pad
+from tests.jaxvrp.envs.dispatch.brute_force import drive, holds
 from tests.jaxvrp.envs.dispatch.small_days import DAYS, ENVS, FLEET, REQUESTS, each, padded, play, replay
 
 DAYS_PER_TEST = 48
@@ -29,35 +30,6 @@ def played(request):
 
 
 # --- brute force --------------------------------------------------------------------------------------------------
-
-
-def drive(day, v, place, free, stops):
-    """When stops begin and all travel, of `(place, earliest, deadline, load)` in this order; None if infeasible."""
-    pace, stop_time = 60 * day.detour[v] / day.speed[v], day.stop_time[v]
-    trips = [stops] if day.depot is None or not day.is_drone[v] else [[stop] for stop in stops]
-    time, travel, slack = free, 0.0, math.inf
-    for trip in trips:
-        here = place if day.depot is None else day.depot
-        time += 0.0 if day.depot is None else stop_time
-        left = time
-        for there, earliest, deadline, _ in trip:
-            way = pace * math.dist(here, there)
-            here, travel, time = there, travel + way, max(earliest, time + way)
-            slack, time = min(slack, deadline - time), time + stop_time
-        if day.depot is not None and trip:
-            way = pace * math.dist(here, day.depot)
-            travel, time = travel + way, time + way
-            slack = min(slack, day.horizon - time, left + day.max_trip[v] - time)
-            time += day.turnaround[v]
-    return travel, slack
-
-
-def holds(day, v, aboard, stops):
-    """Whether the loads fit."""
-    loads = [load for _, _, _, load in stops]
-    if day.depot is None:
-        return all(total <= day.capacity[v] for total in itertools.accumulate(loads, initial=aboard))
-    return max(-load if day.is_drone[v] else -sum(loads) for load in loads) <= day.capacity[v]
 
 
 def cheapest(day, v, place, free, aboard, planned, new):

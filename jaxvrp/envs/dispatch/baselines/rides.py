@@ -1,0 +1,446 @@
+"""Ruin and recreate of rides, of many fleets side by side, by annealing.
+
+A move takes rides near each other out of the plans that vehicles have not begun, of passengers aboard their drop-offs,
+and inserts them one by one, by the exact test of `jaxvrp.envs.dispatch.insertion`, about where each costs least: the
+hotter, the more by chance (Gumbel noise, so vehicles are drawn by Boltzmann's law). It counts only if all have a place,
+and by Metropolis's rule.
+
+Arrays end with the axis of B fleets, so that kernels compute a vector of fleets at once, and moves keep the schedules
+of all plans and compute those again that have changed. For sixteen fleets on one core, a move then takes about 25 us
+each, where a round of `jaxvrp.envs.dispatch.replan` takes 200.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from jaxvrp.envs.dispatch.insertion import NEVER, TIE
+from jaxvrp.envs.dispatch.plans import DEADLINE, EARLIEST, LOAD, REQUEST, SLACK, Plans, Prepared, distance
+from jaxvrp.envs.dispatch.replan import FAR, LEAST_GAIN, Planned
+from jaxvrp.envs.dispatch.schedule import index_of, planned_travel, rescheduled
+
+MOVES = 8
+"""Moves of a round; they take about as long as a round of `parcels`."""
+
+REMOVED = 3
+"""Rides that a move takes out, at most."""
+
+NEIGHBOURS, BIAS = 12, 2.0
+"""Neighbours of a ride, and how much more often the nearest are taken out with it: the power of a uniform rank."""
+
+AHEAD = 0.5
+"""Kilometres, in minutes of travel, that rides are apart for each minute between them."""
+
+X, Y, LEAVE, ARC, LATEST, PATH, CARRIED = range(7)
+"""Planes of a schedule. Position k is before stop k, or behind the last one: there, the place before it, when a vehicle
+leaves this, minutes to the stop, when it must be there at the latest (-inf where no position is), minutes of travel and
+stops since the first stop, and the load on the way."""
+
+PACE, STOP_TIME, CAPACITY, START_X, START_Y, FREE, ABOARD = range(7)
+"""Planes of a vehicle."""
+
+
+class Rides(struct.PyTreeNode):
+    """What moves read: N stops of all plans, and which of them can be taken out.
+
+    Attributes:
+        vehicles: `f32[7, V, B]`.
+        stops: `f32[7, N, B]`.
+        dropoff: `i32[N, B]`, of a pickup; -1 for other stops.
+        open: `i32[N, B]`, numbers of pickups and of drop-offs of passengers aboard come first.
+        count: `i32[B]`, how many.
+        near: `i32[N, K, B]`, the nearest first; -1 where there are fewer.
+    """
+
+    vehicles: jax.Array
+    stops: jax.Array
+    dropoff: jax.Array
+    open: jax.Array
+    count: jax.Array
+    near: jax.Array
+
+
+class Tours(struct.PyTreeNode):
+    """Plans and their schedules.
+
+    Attributes:
+        order: `i32[S, V, B]`, numbers of stops, -1 where there is none.
+        rows: `f32[7, S + 1, V, B]`.
+        travel: `f32[V, B]`.
+        vehicle: `i32[N, B]`, whose each stop that can be taken out is.
+    """
+
+    order: jax.Array
+    rows: jax.Array
+    travel: jax.Array
+    vehicle: jax.Array
+
+
+class _Ride(struct.PyTreeNode):
+    """A ride: numbers of its stops (`i32[B]`; the second -1 for a drop-off alone) and their planes (`f32[7, B]`)."""
+
+    number: jax.Array
+    dropoff_number: jax.Array
+    pickup: jax.Array
+    dropoff: jax.Array
+
+    @property
+    def has_pickup(self) -> jax.Array:
+        return self.dropoff_number >= 0
+
+
+def advance(
+    prepared: Prepared, now: Planned, best: Planned, key: jax.Array, heats: jax.Array
+) -> tuple[Planned, Planned]:
+    """As `parcels.advance`; all of fleets `[B]`, and temperatures `f32[rounds, B]`."""
+    rides = _last(jax.vmap(_rides)(prepared, now.plans))
+    batch, vehicles, size = now.plans.start.shape
+    number = index_of(size * vehicles).reshape(size, vehicles, 1)
+    order = jnp.where(jnp.moveaxis(now.plans.present, 0, -1).swapaxes(0, 1), number, -1)
+    rows, travel = _scheduled(rides, rides.vehicles, order)
+    vehicle = jnp.broadcast_to(number.ravel()[:, None] % vehicles, rides.dropoff.shape)
+
+    def move(now: Tours, draws_and_heat: tuple[jax.Array, jax.Array]) -> tuple[Tours, None]:
+        return _moved(rides, now, *draws_and_heat), None
+
+    def play_round(carry: tuple[Any, Any], key_and_heat: tuple[jax.Array, jax.Array]) -> tuple[Any, None]:
+        (now, best), (key, heat) = carry, key_and_heat
+        draws = jax.random.uniform(key, (MOVES, _dice(vehicles), batch), jnp.float32, minval=1e-9)
+        now, _ = jax.lax.scan(move, now, (draws, jnp.broadcast_to(heat, (MOVES, batch))))
+        is_better = jnp.sum(now.travel, axis=0) < jnp.sum(best[1], axis=0) - LEAST_GAIN
+        best = jax.tree.map(lambda new, old: jnp.where(is_better, new, old), (now.order, now.travel), best)
+        return (now, best), None
+
+    first = Tours(order, rows, travel, vehicle), (order, _last(best.travel))
+    (found, shortest), _ = jax.lax.scan(play_round, first, (jax.random.split(key, heats.shape[0]), heats))
+    has_gained = jnp.sum(shortest[1], axis=0) < jnp.sum(best.travel, axis=1)
+    planned = jax.vmap(_planned, in_axes=(0, 0, -1))
+    shorter = planned(prepared, now.plans, shortest[0])
+    keep = jax.vmap(lambda gained, new, old: jax.tree.map(lambda a, b: jnp.where(gained, a, b), new, old))
+    return planned(prepared, now.plans, found.order), keep(has_gained, shorter, best)
+
+
+def _last(tree: Any) -> Any:
+    """With the axis of fleets last."""
+    return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, -1), tree)
+
+
+def _rides(prepared: Prepared, plans: Plans) -> Rides:
+    """Of one fleet, without the axis B."""
+    stops, present = plans.stops.swapaxes(1, 2).reshape(plans.stops.shape[0], -1), plans.present.T.ravel()
+    number = index_of(present.shape[0])
+    is_other = (number[:, None] != number) & present[:, None] & present
+    is_mate = is_other & (stops[REQUEST][:, None] == stops[REQUEST])
+    dropoff = jnp.max(jnp.where(is_mate & (stops[LOAD] < 0), number, -1), axis=1)
+    is_open = present & ((stops[LOAD] > 0) | ~is_mate.any(axis=1))
+    start = jnp.where(present, plans.start.T.ravel(), 0.0)
+    if prepared.factors is not None:  # what noise has made late already may stay as late as it is planned
+        stops = stops.at[DEADLINE].max(start)
+    way = distance(stops[:2, :, None], stops[:2, None, :]) * jnp.mean(prepared.pace)
+    way += AHEAD * jnp.abs(start[:, None] - start)
+    way = jnp.where(is_other & is_open[:, None] & is_open, way, FAR)
+    least, near = jax.lax.top_k(-way, min(NEIGHBOURS, number.shape[0]))
+    columns = (prepared.pace, prepared.fleet.stop_time, prepared.capacity, *plans.place, plans.free, plans.aboard)
+    return Rides(
+        jnp.stack(columns),
+        stops,
+        dropoff,
+        jnp.argsort(~is_open, stable=True).astype(jnp.int32),
+        jnp.sum(is_open, dtype=jnp.int32),
+        jnp.where(least > -FAR, near, -1),
+    )
+
+
+def _planned(prepared: Prepared, plans: Plans, order: jax.Array) -> Planned:
+    """The plans in this order (`i32[S, V]`)."""
+    exists, table = order.T >= 0, plans.stops.swapaxes(1, 2).reshape(plans.stops.shape[0], -1)
+    stops = jnp.where(exists, jnp.take(table, order.T, axis=1, mode="clip"), 0.0)
+    plans = rescheduled(prepared, plans.replace(stops=stops, start=jnp.where(exists, 0.0, jnp.inf)))
+    return Planned(plans, planned_travel(prepared, plans))
+
+
+def _dice(vehicles: int) -> int:
+    """Random numbers of a move: rides, whether it counts, and vehicles of each ride."""
+    return REMOVED + 1 + REMOVED * vehicles
+
+
+def _moved(rides: Rides, now: Tours, draws: jax.Array, heat: jax.Array) -> Tours:
+    """The tours after one move (`draws`, `f32[dice, B]`), if it is possible and short enough for the temperature."""
+    numbers = _drawn(rides, draws[:REMOVED])
+    dropoff = _at(rides.dropoff, numbers)
+    last = jnp.where(dropoff >= 0, dropoff, numbers)
+    due = _at(rides.stops[DEADLINE], last)
+    numbers = jnp.take_along_axis(numbers, jnp.argsort(due, axis=0), axis=0)
+    uniform = draws[REMOVED + 1 :].reshape(REMOVED, -1, heat.shape[0])
+    luck = -heat * jnp.log(-jnp.log(uniform))
+
+    def put(carry: tuple[Tours, jax.Array], ride: tuple[jax.Array, jax.Array]) -> tuple[tuple[Tours, jax.Array], None]:
+        tours, fits = _inserted(rides, carry[0], *ride)
+        return (tours, carry[1] & fits), None
+
+    ruined = _ruined(rides, now, numbers)
+    (tours, is_complete), _ = jax.lax.scan(put, (ruined, rides.count > 0), (numbers, luck))
+    growth = jnp.sum(tours.travel, axis=0) - jnp.sum(now.travel, axis=0)
+    is_kept = is_complete & (growth < -heat * jnp.log(draws[REMOVED]))
+    return jax.tree.map(lambda new, old: jnp.where(is_kept, new, old), tours, now)
+
+
+def _drawn(rides: Rides, draws: jax.Array) -> jax.Array:
+    """`i32[REMOVED, B]`: any ride and some of its neighbours, -1 where one comes twice or there are fewer."""
+    kth = jnp.minimum((draws[0] * rides.count).astype(jnp.int32), rides.count - 1)
+    numbers = [_at(rides.open, kth)]
+    neighbours = rides.near.shape[1]
+    near = rides.near.reshape(-1, rides.near.shape[-1])
+    for draw in draws[1:]:
+        rank = jnp.minimum((draw**BIAS * neighbours).astype(jnp.int32), neighbours - 1)
+        number = _at(near, numbers[0] * neighbours + rank)
+        is_new = jnp.stack([number != other for other in numbers]).all(axis=0)
+        numbers.append(jnp.where(is_new, number, -1))
+    return jnp.stack(numbers)
+
+
+def _at(table: jax.Array, number: jax.Array) -> jax.Array:
+    """`[..., B]` of `[N, B]`; the first where the number is -1."""
+    flat = jnp.maximum(number, 0).reshape(-1, number.shape[-1])
+    return jnp.take_along_axis(table, flat, axis=0, mode="clip").reshape(number.shape)
+
+
+def _of(vehicle: jax.Array, values: jax.Array) -> jax.Array:
+    """`[..., R, B]` of `[..., V, B]`: those of vehicles `i32[R, B]`; the first where it is -1."""
+    index = jnp.maximum(vehicle, 0).reshape(*[1] * (values.ndim - 2), *vehicle.shape)
+    return jnp.take_along_axis(values, index, axis=-2, mode="clip")
+
+
+def _steps(size: int) -> jax.Array:
+    return index_of(size)[:, None, None]
+
+
+def _apart(rides: Rides, compute: Callable[..., Any], *args: Any) -> Any:
+    """`compute(*args)`, stored: XLA would else compute it again in all the places that read it.
+
+    It stores what a branch gives; the condition holds always.
+    """
+    shapes = jax.eval_shape(compute, *args)
+
+    def never(*args: Any) -> Any:
+        return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+
+    return jax.lax.cond(rides.count[0] >= 0, compute, never, *args)
+
+
+def _scheduled(rides: Rides, vehicles: jax.Array, order: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Schedules `f32[7, S + 1, R, B]` and travel `f32[R, B]` of plans `i32[S, R, B]` of vehicles `f32[7, R, B]`."""
+    stops, arc = _apart(rides, _legs, rides.stops, vehicles, order)
+    path, carried, least = _apart(rides, _sums, vehicles, order, stops, arc)
+    most = _apart(rides, _most, least)
+    return _apart(rides, _rows, vehicles, order, stops, arc, path, carried, most), jnp.sum(arc, axis=0)
+
+
+def _legs(stops: jax.Array, vehicles: jax.Array, order: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Planes of the stops, `f32[7, S, R, B]`, and minutes of travel to each, `f32[S, R, B]`."""
+    flat = jnp.maximum(order, 0).reshape(1, -1, order.shape[-1])
+    found = jnp.take_along_axis(stops, flat, axis=1, mode="clip").reshape(-1, *order.shape)
+    before = jnp.concatenate([vehicles[START_X : START_Y + 1, None], found[:2, :-1]], axis=1)
+    return found, jnp.where(order >= 0, distance(before, found[:2]) * vehicles[PACE], 0.0)
+
+
+def _sums(
+    vehicles: jax.Array, order: jax.Array, stops: jax.Array, arc: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Minutes of path and load at each position, `f32[S, R, B]`, and `f32[S, 3, R, B]` for `_most`.
+
+    That is when a stop could begin, less its path; from the last position on, what is left of the path at its deadline,
+    with another sign; and the load.
+    """
+    is_first, exists = _steps(order.shape[0]) == 0, order >= 0
+    steps = jnp.where(_positions(order) & ~is_first, arc + vehicles[STOP_TIME], 0.0)
+    load = jnp.where(exists, stops[LOAD], 0.0)
+    path, taken_on = _cumulated(jnp.stack([steps, load], axis=1)).swapaxes(0, 1)
+    carried = vehicles[ABOARD] + taken_on - load
+    earliest = jnp.where(exists, stops[EARLIEST], -FAR)
+    earliest = jnp.where(is_first, jnp.maximum(earliest, vehicles[FREE] + arc[0]), earliest)
+    due = jnp.where(exists, stops[DEADLINE], jnp.inf)
+    return path, carried, jnp.stack([earliest - path, (path - due)[::-1], carried], axis=1)
+
+
+def _cumulated(values: jax.Array) -> jax.Array:
+    """Cumulative sums along the first axis; as a product with a triangle, which takes one kernel."""
+    index = index_of(values.shape[0])
+    triangle = (index[:, None] >= index).astype(jnp.float32)
+    return jnp.tensordot(triangle, values, 1, precision=jax.lax.Precision.HIGHEST)
+
+
+def _positions(order: jax.Array) -> jax.Array:
+    """`bool[S, R, B]`: before a stop, or behind the last one."""
+    exists = order >= 0
+    return jnp.concatenate([jnp.ones_like(exists[:1]), exists[:-1]])
+
+
+def _most(values: jax.Array) -> jax.Array:
+    """The most up to each index of the first axis."""
+    index = index_of(values.shape[0]).reshape(-1, *[1] * (values.ndim - 1))
+    most = jnp.broadcast_to(values[0], values.shape)
+    for step in range(1, values.shape[0]):
+        most = jnp.where(index >= step, jnp.maximum(most, values[step]), most)
+    return most
+
+
+def _rows(
+    vehicles: jax.Array,
+    order: jax.Array,
+    stops: jax.Array,
+    arc: jax.Array,
+    path: jax.Array,
+    carried: jax.Array,
+    most: jax.Array,
+) -> jax.Array:
+    latest = jnp.where(_positions(order), path - most[::-1, 1], -jnp.inf)
+    carried = jnp.where(most[:, 2] > vehicles[CAPACITY], FAR, carried)
+    last = jnp.zeros_like(arc[:1])
+    ended = (stops[X], stops[Y], path + most[:, 0] + vehicles[STOP_TIME])
+    behind = (
+        jnp.concatenate([vehicles[None, k], plane]) for k, plane in zip((START_X, START_Y, FREE), ended, strict=True)
+    )
+    return jnp.stack([*behind, *(jnp.concatenate([values, last]) for values in (arc, latest, path, carried))])
+
+
+def _ruined(rides: Rides, tours: Tours, numbers: jax.Array) -> Tours:
+    """The tours without rides `i32[REMOVED, B]`."""
+    vehicle = jnp.where(numbers >= 0, _at(tours.vehicle, numbers), -1)
+    out = [*numbers, *jnp.where(numbers >= 0, _at(rides.dropoff, numbers), -1)]
+    order = _apart(rides, _without, _of(vehicle, tours.order), jnp.stack(out))
+    rows, travel = _scheduled(rides, _of(vehicle, rides.vehicles), order)
+    return _with_rows(tours, vehicle, order, rows, travel)
+
+
+def _without(order: jax.Array, out: jax.Array) -> jax.Array:
+    """Orders without some stops, the others in their order."""
+    size = order.shape[0]
+    kept = order >= 0
+    for number in out:
+        kept &= order != number
+    rank = _cumulated(kept.astype(jnp.float32)) - 1.0
+    shorter = jnp.full_like(order, -1)
+    for step in range(size):
+        shorter = jnp.where(kept[step] & (rank[step] == _steps(size)), order[step], shorter)
+    return shorter
+
+
+def _with_rows(tours: Tours, vehicle: jax.Array, order: jax.Array, rows: jax.Array, travel: jax.Array) -> Tours:
+    """The tours with other plans for vehicles `i32[R, B]`; -1 for none."""
+
+    def put(old: jax.Array, new: jax.Array) -> jax.Array:
+        for number in range(vehicle.shape[0]):
+            is_there = index_of(old.shape[-2])[:, None] == vehicle[number]
+            old = jnp.where(is_there, new[..., number : number + 1, :], old)
+        return old
+
+    return tours.replace(order=put(tours.order, order), rows=put(tours.rows, rows), travel=put(tours.travel, travel))
+
+
+def _inserted(rides: Rides, tours: Tours, number: jax.Array, luck: jax.Array) -> tuple[Tours, jax.Array]:
+    """The tours with a ride (`i32[B]`, -1 for none), and whether it fits; `luck`, `f32[V, B]`, minutes."""
+    ride = _apart(rides, _ride, rides, number)
+    parts = _apart(rides, _parts, rides.vehicles, tours, ride)
+    least = _apart(rides, _least, *parts)
+    is_allowed = ride.has_pickup | (index_of(luck.shape[0])[:, None] == _at(tours.vehicle, number))
+    rank = jnp.where(is_allowed, jnp.min(least, axis=0) - luck, jnp.inf)
+    fits, vehicle = jnp.min(rank, axis=0) < jnp.inf, jnp.argmin(rank, axis=0).astype(jnp.int32)[None]
+    order = _apart(rides, _longer, vehicle, tours.order, least, parts, ride)
+    vehicle = jnp.where(fits & (number >= 0), vehicle, -1)
+    rows, travel = _scheduled(rides, _of(vehicle, rides.vehicles), order)
+    is_moved = (index_of(tours.vehicle.shape[0])[:, None] == number) & (vehicle >= 0)
+    tours = _with_rows(tours, vehicle, order, rows, travel)
+    return tours.replace(vehicle=jnp.where(is_moved, vehicle, tours.vehicle)), fits | (number < 0)
+
+
+def _ride(rides: Rides, number: jax.Array) -> _Ride:
+    dropoff_number = jnp.where(number >= 0, _at(rides.dropoff, number), -1)
+    pair = jnp.stack([number, jnp.where(dropoff_number >= 0, dropoff_number, number)])
+    stops = jnp.take_along_axis(rides.stops, jnp.maximum(pair, 0)[None], axis=1, mode="clip")
+    return _Ride(number, dropoff_number, stops[:, 0], stops[:, 1])
+
+
+def _parts(vehicles: jax.Array, tours: Tours, ride: _Ride) -> tuple[jax.Array, ...]:
+    """What `_least` needs of each position, all `[S, V, B]`.
+
+    Minutes added by the whole ride there, by the pickup, and by the drop-off; to when the first stop would be pushed,
+    and to when it may be; whether it is full. A drop-off alone is a whole ride.
+    """
+    rows, leads_on, has_pickup = tours.rows[:, :-1], tours.order >= 0, ride.has_pickup
+    pace, stop_time = vehicles[PACE], vehicles[STOP_TIME]
+
+    def fit(stop: jax.Array) -> tuple[jax.Array, ...]:
+        way = distance(tours.rows[:2], stop[:2, None, None]) * pace
+        way_on = jnp.where(leads_on, way[1:], 0.0)
+        begin = jnp.maximum(stop[EARLIEST], rows[LEAVE] + way[:-1])
+        fits = (begin <= stop[DEADLINE] + SLACK) & (begin + stop_time + way_on <= rows[LATEST] + SLACK)
+        return way[:-1], way_on, begin, fits, way[:-1] + way_on - rows[ARC]
+
+    pick_way, pick_on, pick_begin, pick_fits, pick_added = fit(ride.pickup)
+    drop_way, drop_on, _, drop_fits, drop_added = fit(ride.dropoff)
+    is_full = rows[CARRIED] + jnp.where(has_pickup, ride.pickup[LOAD], 0.0) > vehicles[CAPACITY]
+    has_room = jnp.where(has_pickup, tours.order[-2], tours.order[-1]) < 0
+    way = distance(ride.pickup[:2], ride.dropoff[:2]) * pace
+    begin_next = jnp.maximum(ride.dropoff[EARLIEST], pick_begin + stop_time + way)
+    fits_next = (pick_begin <= ride.pickup[DEADLINE] + SLACK) & (begin_next <= ride.dropoff[DEADLINE] + SLACK)
+    fits_next &= begin_next + stop_time + drop_on <= rows[LATEST] + SLACK
+    whole = jnp.where(has_pickup, pick_way + way + drop_on - rows[ARC], drop_added)
+    fits_whole = jnp.where(has_pickup, fits_next, drop_fits) & has_room & ~is_full
+    pushed = pick_begin + stop_time + pick_on - rows[PATH]
+    pushed = jnp.where(pick_fits & has_room & has_pickup & ~is_full, pushed, jnp.inf)
+    room = jnp.minimum(jnp.minimum(ride.dropoff[DEADLINE], NEVER), rows[LATEST] - stop_time - drop_on)
+    room = jnp.where(drop_fits, room - drop_way - (rows[PATH] - rows[ARC]) + SLACK, -jnp.inf)
+    return jnp.where(fits_whole, whole, jnp.inf), pick_added, drop_added, pushed, room, is_full
+
+
+def _least(
+    whole: jax.Array, pick_added: jax.Array, drop_added: jax.Array, pushed: jax.Array, room: jax.Array, full: jax.Array
+) -> jax.Array:
+    """The least minutes that a ride adds with its pickup at each position, inf where it can't be."""
+    size = whole.shape[0]
+    index, least, is_open = _steps(size), jnp.full_like(whole, jnp.inf), jnp.ones_like(full)
+    for later in range(1, size):
+        is_open &= (index >= later) | ~full[later]
+        fits = (index < later) & is_open & (pushed <= room[later])
+        least = jnp.minimum(least, jnp.where(fits, drop_added[later], jnp.inf))
+    return jnp.minimum(whole, pick_added + least)
+
+
+def _longer(
+    vehicle: jax.Array, order: jax.Array, least: jax.Array, parts: tuple[jax.Array, ...], ride: _Ride
+) -> jax.Array:
+    """The order of a vehicle (`i32[1, B]`) with the ride at its cheapest positions, `i32[S, 1, B]`."""
+    least, order, whole, pick_added, drop_added, pushed, room, full = (
+        _of(vehicle, leaf) for leaf in (least, order, *parts)
+    )
+    size = order.shape[0]
+    index = _steps(size)
+
+    def first_of(condition: jax.Array) -> jax.Array:
+        return jnp.min(jnp.where(condition, index, size - 1), axis=0)
+
+    best = jnp.min(least, axis=0) + TIE
+    first = first_of(least <= best)
+    is_first = index == first
+
+    def there(values: jax.Array) -> jax.Array:
+        return jnp.sum(jnp.where(is_first, values, 0.0), axis=0)
+
+    full_from = jnp.min(jnp.where(full & (index > first), index, size), axis=0)
+    fits = (index > first) & (index < full_from) & (there(pushed) <= room)
+    by_drop = jnp.where(is_first, whole, jnp.where(fits, there(pick_added) + drop_added, jnp.inf))
+    second = first_of(by_drop <= best) + 1
+    longer = _put(order, first, ride.number)
+    return jnp.where(ride.has_pickup, _put(longer, second, ride.dropoff_number), longer)
+
+
+def _put(order: jax.Array, position: jax.Array, number: jax.Array) -> jax.Array:
+    index = _steps(order.shape[0])
+    behind = jnp.concatenate([order[:1], order[:-1]])
+    return jnp.where(index == position, number, jnp.where(index < position, order, behind))
