@@ -12,7 +12,7 @@ from jaxvrp.envs.dispatch.insertion import insert, offers
 from jaxvrp.envs.dispatch.replan import replan
 from jaxvrp.envs.dispatch.schedule import planned_travel, rescheduled
 from tests.jaxvrp.envs.dispatch.brute_force import least_travel
-from tests.jaxvrp.envs.dispatch.small_days import DAYS, ENVS, each, padded, play
+from tests.jaxvrp.envs.dispatch.small_days import DAYS, ENVS, NOISY, each, padded, play
 
 
 @pytest.fixture(scope="module", params=ENVS)
@@ -36,6 +36,19 @@ def stops_of(plans):
     """Per state, the requests that are planned and whether they are picked up or dropped off."""
     numbers = np.asarray(plans.stops[:, [5, 4]]) * np.asarray(plans.present)[:, None]
     return [sorted(map(tuple, rows.reshape(2, -1).T.tolist())) for rows in numbers]
+
+
+def searched(states):
+    return search.replanned(states.prepared, states.plans, jax.random.key(3), rounds=50).plans
+
+
+def due_of(plans):
+    """When each stop begins, and its deadline, by state, request, and whether it is a pickup."""
+    stops, start = np.asarray(plans.stops), np.asarray(plans.start)
+    return {
+        (state, stops[state, 5, v, k], stops[state, 4, v, k] > 0): (start[state, v, k], stops[state, 3, v, k])
+        for state, v, k in zip(*np.nonzero(np.isfinite(start)), strict=True)
+    }
 
 
 def test_nobody_is_dropped_no_plan_is_late_and_travel_shrinks(states):
@@ -81,6 +94,22 @@ def test_search_finds_the_least_travel_of_all_plans(states):
     before = np.asarray(jax.vmap(planned_travel)(chosen.prepared, chosen.plans)).sum(axis=-1)
     assert (before > np.array(least) + 0.1).sum() >= 3
     np.testing.assert_allclose(found, least, atol=5e-3)
+
+
+@pytest.mark.parametrize("scenario", ENVS)
+def test_search_makes_nobody_late_nor_later(scenario):
+    """With noise a stop may be late in the plan already."""
+    rng = np.random.default_rng(3)
+    env = ENVS[scenario].replace(**NOISY)
+    batch = padded([DAYS[scenario](rng).replace(travel_seed=np.int32(k)) for k in range(48)])
+    played = play(env, batch, jax.random.key(6), 0.0)[0][0]
+    flat = jax.tree.map(lambda leaf: leaf[2:10].reshape(-1, *leaf.shape[2:]), played)
+    allowed, found = (due_of(plans) for plans in (flat.plans, searched(flat)))
+    assert found.keys() == allowed.keys()
+    late = [key for key, (start, due) in allowed.items() if start > due + 0.1]
+    assert len(late) > 10
+    for key, (start, due) in found.items():
+        assert start <= max(due, allowed[key][0]) + 5e-3
 
 
 @pytest.mark.parametrize("states", ["same_day"], indirect=True)
